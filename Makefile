@@ -1,0 +1,48 @@
+# Everything a checkout needs: Python 3.11 or newer, make, and a package index.
+PYTHON ?= python3
+BIN := .venv/bin
+READY := .venv/.ready
+EXAMPLES ?= 30
+
+.PHONY: gate install run test check format fuzz build constraints clean
+
+gate: check test  ## what CI runs
+
+install: $(READY)  ## make .venv with exactly the versions of constraints.txt
+
+$(READY): pyproject.toml constraints.txt
+	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' \
+		|| { echo "Python 3.11 or newer is needed; set PYTHON=/path/to/python3.11"; exit 1; }
+	$(PYTHON) -m venv .venv
+	$(BIN)/pip install --quiet --disable-pip-version-check -c constraints.txt -e '.[dev]'
+	@touch $@
+
+run: $(READY)  ## serve on http://127.0.0.1:8080
+	$(BIN)/invoice-sandbox serve
+
+test: $(READY)  ## the whole test suite
+	$(BIN)/python -m pytest
+
+check: $(READY)  ## lint and types
+	$(BIN)/ruff check .
+	$(BIN)/ruff format --check .
+	$(BIN)/mypy
+
+format: $(READY)  ## let the formatter and the lint fixes write
+	$(BIN)/ruff check --fix .
+	$(BIN)/ruff format .
+
+fuzz: $(READY)  ## schemathesis, all phases and checks, EXAMPLES an operation
+	$(BIN)/python -m tests.fuzz --examples $(EXAMPLES)
+
+build: $(READY)  ## wheel and sdist in dist/
+	$(BIN)/python -m build
+
+constraints: $(READY)  ## pin what a fresh resolution of pyproject.toml gives
+	rm -rf .venv-fresh && $(PYTHON) -m venv .venv-fresh
+	.venv-fresh/bin/pip install --quiet --disable-pip-version-check -e '.[dev]'
+	.venv-fresh/bin/pip freeze --exclude-editable --disable-pip-version-check > constraints.txt
+	rm -rf .venv-fresh
+
+clean:
+	rm -rf .venv .venv-fresh dist build *.egg-info .pytest_cache .mypy_cache .ruff_cache

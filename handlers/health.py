@@ -1,0 +1,15 @@
+"""Is the sandbox up?"""
+
+from __future__ import annotations
+
+from invoice_sandbox.handling import Call, Record
+
+
+async def get_health(call: Call) -> Record:
+    """Answered to anybody, without a credential."""
+    return {
+        "status": "ok",
+        "service": "invoice-liquidity-sandbox",
+        "contractVersion": call.contract_version,
+        "time": call.timestamp,
+    }

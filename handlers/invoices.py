@@ -1,0 +1,38 @@
+"""The invoice registry: create, list and read invoices."""
+
+from __future__ import annotations
+
+from invoice_sandbox.handling import Answer, Call, Condition, Record, instant_filter, refuse
+
+from ._invoices import INVOICES, published, register
+
+_EQUAL = ("status", "sellerId", "debtorId", "currency")
+
+
+async def list_invoices(call: Call) -> Answer:
+    """The caller's invoices, newest first."""
+    where = (
+        *(Condition(name, "=", call.query[name]) for name in _EQUAL if name in call.query),
+        *instant_filter("createdAt", call.query.get("createdFrom"), call.query.get("createdTo")),
+    )
+    return await call.page(INVOICES, where=where, present=published)
+
+
+async def create_invoice(call: Call) -> Record:
+    """Register an invoice. A duplicate is registered too, as DuplicateSuspected."""
+    invoice = await register(
+        call.state,
+        call.body,
+        invoice_id=await call.new_id("inv_sandbox"),
+        registry_id=await call.new_id("reg_sandbox"),
+        created_at=call.timestamp,
+    )
+    return published(invoice)
+
+
+async def get_invoice(call: Call) -> Record:
+    """One invoice. Unknown ids and those of other workspaces are 404 alike."""
+    invoice = await call.state.get(INVOICES, call.path["id"])
+    if invoice is None:
+        raise refuse("unknown_resource", kind="invoice", member="id")
+    return published(invoice)

@@ -1,0 +1,151 @@
+"""The composition root: every collaborator is made here and handed on."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+from urllib.parse import urlsplit
+
+from invoice_sandbox.clock import SystemWall, Wall
+from invoice_sandbox.connexion_31 import Router
+from invoice_sandbox.contract.answers import contract_answer
+from invoice_sandbox.pipeline import Exchange, Proceed, Receive, Scope, Send, compose
+from invoice_sandbox.pipeline.access import authenticate, check_scope
+from invoice_sandbox.pipeline.answering import answer
+from invoice_sandbox.pipeline.documents import serve_documents
+from invoice_sandbox.pipeline.envelope import envelope
+from invoice_sandbox.pipeline.origin import LOOPBACK_NAMES, guard_origin
+from invoice_sandbox.pipeline.reading import ClientGoneError, read_body
+from invoice_sandbox.pipeline.routing import route
+from invoice_sandbox.pipeline.validation import check_request
+from invoice_sandbox.project import (
+    Project,
+    default_project,
+    load_contract_alone,
+    load_project,
+)
+from invoice_sandbox.rate_limit import RateLimiter
+from invoice_sandbox.settings import Settings, check_scenario
+from invoice_sandbox.store import Store, Workspace
+from invoice_sandbox.store.memory import MemoryStore
+from invoice_sandbox.workspaces import create_workspace
+
+
+@dataclass(frozen=True)
+class Sandbox:
+    """A sandbox ready to be served: an ASGI application and what stands behind it."""
+
+    proceed: Proceed
+    store: Store
+    project: Project
+    wall: Wall
+    workspace: Workspace
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """The ASGI entry: HTTP requests, and the server's start and stop."""
+        if scope["type"] == "lifespan":
+            await _lifespan(receive, send)
+        elif scope["type"] == "http":
+            await _answer(self.proceed, scope, receive, send)
+
+    async def new_workspace(self, key: str, seed: int | None = None) -> Workspace:
+        """Add another workspace, on the first one's clock, that ``key`` opens."""
+        return await create_workspace(
+            self.store,
+            self.project,
+            self.wall,
+            key=key,
+            seed=seed,
+            clock=self.workspace.clock,
+            scenario=self.workspace.scenario,
+        )
+
+
+async def create_app(settings: Settings, *, url: str, wall: Wall | None = None) -> Sandbox:
+    """Compile the contract, fill the first workspace, and lay out the way of a request.
+
+    ``url`` is the address that clients reach the sandbox by. Raises ProjectError, SettingError.
+    """
+    project = _load(settings)
+    if project.scenarios or settings.scenario != "manual":
+        check_scenario(settings.scenario, project.scenarios)
+    wall = wall or SystemWall()
+    store = MemoryStore()
+    workspace = await create_workspace(
+        store,
+        project,
+        wall,
+        key=settings.key,
+        seed=settings.seed,
+        clock=settings.clock,
+        scenario=settings.scenario,
+    )
+    limiter = RateLimiter(settings.rate_limit, wall) if settings.rate_limit else None
+    contract = project.contract
+    router = Router([contract], _resolver(project))
+    proceed = compose(
+        [
+            envelope(wall, contract.version, url),
+            guard_origin(_hosts(settings, url)),
+            serve_documents(contract, url),
+            route(router),
+            read_body(),
+            authenticate(store, wall, limiter),
+            check_scope,
+            check_request,
+            answer(store, wall, project.handlers, workspace.id),
+        ]
+    )
+    return Sandbox(proceed, store, project, wall, workspace)
+
+
+def _load(settings: Settings) -> Project:
+    if settings.contract:
+        project = load_contract_alone(settings.contract)
+    else:
+        project = load_project(settings.project or default_project())
+    for operation in project.contract.operations.values():
+        if operation.id not in project.handlers:
+            contract_answer(project.contract, operation, "start-up")
+    return project
+
+
+def _resolver(project: Project) -> Any:
+    """What Connexion resolves an operationId to: its handler, or the answer from the contract."""
+    handlers: Mapping[str, Any] = project.handlers
+    return lambda operation_id: handlers.get(operation_id, contract_answer)
+
+
+def _hosts(settings: Settings, url: str) -> frozenset[str] | None:
+    """The hosts to answer for. Beyond loopback there is no public key to protect: any."""
+    if not settings.on_loopback:
+        return None
+    public = urlsplit(url).hostname
+    return LOOPBACK_NAMES | {settings.host} | ({public} if public else set())
+
+
+async def _lifespan(receive: Receive, send: Send) -> None:
+    while True:
+        message = await receive()
+        await send({"type": f"{message['type']}.complete"})
+        if message["type"] == "lifespan.shutdown":
+            return
+
+
+async def _answer(proceed: Proceed, scope: Scope, receive: Receive, send: Send) -> None:
+    headers = tuple(
+        (name.decode("latin-1"), value.decode("latin-1")) for name, value in scope["headers"]
+    )
+    try:
+        reply = await proceed(Exchange(scope, receive, headers))
+    except ClientGoneError:
+        return
+    raw = [(name.lower().encode(), value.encode("latin-1")) for name, value in reply.headers]
+    if reply.body:
+        raw.append((b"content-type", reply.media_type.encode("latin-1")))
+    if reply.status != 204:
+        raw.append((b"content-length", str(len(reply.body)).encode()))
+    await send({"type": "http.response.start", "status": reply.status, "headers": raw})
+    body = b"" if scope["method"] == "HEAD" else reply.body
+    await send({"type": "http.response.body", "body": body})

@@ -1,0 +1,127 @@
+"""The seam to Connexion: it routes requests by the document; OpenAPI 3.1 is ours until it can.
+
+Connexion 3.3 refuses an OpenAPI 3.1 document and checks bodies as JSON Schema Draft 4, so its
+routing is used and its other layers are not. Delete this module the day that upstream speaks 3.1
+(spec-first/connexion issue 1396). What it settles, each with a test:
+
+- the document is validated elsewhere, by openapi-spec-validator;
+- a path with a final slash is another path (404), not a redirect;
+- an unknown path and a wrong method are refusals from our own table, with an exact ``Allow``;
+- HEAD is not GET: it is allowed where the contract declares it.
+"""
+
+from __future__ import annotations
+
+import warnings
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, Final
+from urllib.parse import unquote
+
+with warnings.catch_warnings():
+    # What Connexion imports is deprecated in Starlette and jsonschema; that is not ours to mend.
+    warnings.simplefilter("ignore")
+    from connexion.middleware.routing import RoutingMiddleware
+    from connexion.resolver import Resolver
+    from connexion.spec import OpenAPISpecification
+
+from invoice_sandbox.contract.operations import METHODS, Contract, Operation
+from invoice_sandbox.pipeline import Receive, Scope, Send
+
+_FOUND: Final = "invoice_sandbox.found"
+
+
+class _Specification(OpenAPISpecification):  # type: ignore[misc]  # Connexion ships no types
+    """A document that has been validated already."""
+
+    @classmethod
+    def _validate_spec(cls, spec: Any) -> None:
+        """Connexion would ask for 3.0 here."""
+
+
+@dataclass(frozen=True)
+class Match:
+    """The operation that a request names, its contract, and its path parameters as text."""
+
+    contract: Contract
+    operation: Operation
+    path_texts: Mapping[str, str]
+
+
+class Router:
+    """Finds the operation for a request, by Connexion's routing over one or more contracts."""
+
+    def __init__(self, contracts: Sequence[Contract], resolve: Callable[[str], Any]) -> None:
+        """``resolve`` gives the function of an operationId, as Connexion's resolver expects."""
+        self._operations = {
+            (contract.base_path, operation.id): (contract, operation)
+            for contract in contracts
+            for operation in contract.operations.values()
+        }
+        self._routing = RoutingMiddleware(_note_match)
+        for contract in sorted(contracts, key=lambda one: len(one.base_path), reverse=True):
+            self._routing.add_api(
+                _Specification(_routes(contract)),
+                base_path=contract.base_path,
+                resolver=Resolver(resolve),
+            )
+        for mount in self._routing.router.routes:
+            mount.app.redirect_slashes = False
+        self._routing.router.redirect_slashes = False
+
+    async def match(self, scope: Scope) -> Match | None:
+        """The operation for the path and method of ``scope``, or None."""
+        found: list[Scope] = []
+        # A fresh scope: Connexion writes into it. `%2F` inside a segment must stay one segment.
+        await self._routing({**scope, "path": _path(scope), _FOUND: found}, _no_receive, _no_send)
+        if not found or found[0]["extensions"]["connexion_routing"]["operation_id"] is None:
+            return None
+        routing = found[0]["extensions"]["connexion_routing"]
+        key = (routing["api_base_path"], routing["operation_id"])
+        contract, operation = self._operations[key]
+        if operation.method != scope["method"]:
+            return None
+        texts = found[0].get("path_params", {})
+        return Match(contract, operation, {name: _decoded(text) for name, text in texts.items()})
+
+    async def allowed(self, scope: Scope) -> tuple[str, ...]:
+        """The methods that the contract declares for the path of ``scope``; empty: no such path."""
+        methods = [method.upper() for method in METHODS]
+        return tuple([name for name in methods if await self.match({**scope, "method": name})])
+
+
+def _routes(contract: Contract) -> dict[str, Any]:
+    """The part of the document that routing needs: paths, methods and operationIds."""
+    paths: dict[str, Any] = {}
+    for operation in contract.operations.values():
+        item = paths.setdefault(operation.path, {})
+        item[operation.method.lower()] = {"operationId": operation.id, "responses": {}}
+    return {
+        "openapi": contract.document["openapi"],
+        "info": contract.document["info"],
+        "paths": paths,
+    }
+
+
+def _path(scope: Scope) -> str:
+    raw: bytes = scope.get("raw_path") or b""
+    if b"%2f" not in raw.lower():
+        return str(scope["path"])
+    marked = raw.replace(b"%2f", b"%252F").replace(b"%2F", b"%252F")
+    return unquote(marked.decode("latin-1"))
+
+
+def _decoded(text: str) -> str:
+    return text.replace("%2F", "/")
+
+
+async def _note_match(scope: Scope, _receive: Receive, _send: Send) -> None:
+    scope[_FOUND].append(scope)
+
+
+async def _no_receive() -> Any:
+    raise RuntimeError("routing reads no body")
+
+
+async def _no_send(_message: Any) -> None:
+    """Starlette answers a wrong method by itself; the answer of our own table is sent instead."""

@@ -1,0 +1,255 @@
+"""What another version of a published contract changes, and whether that would break anybody.
+
+Only published documents are compared here; whether overlay, handlers, fixtures and examples still
+fit is asked by the command that knows them.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from typing import Any, Final
+
+from invoice_sandbox.contract.operations import dereference, operation_id, raw_operations
+
+Pointer = tuple[str | int, ...]
+Document = Mapping[str, Any]
+
+
+@dataclass(frozen=True)
+class Difference:
+    """One change. ``pointer`` is a place in the other version, or in ours if ``in_ours``."""
+
+    breaking: bool
+    text: str
+    pointer: Pointer
+    in_ours: bool = False
+
+
+@dataclass(frozen=True)
+class _Place:
+    """An operation as it stands in one document."""
+
+    path: str
+    method: str
+    raw: Document
+
+    @property
+    def pointer(self) -> Pointer:
+        return ("paths", self.path, self.method)
+
+
+def differences(ours: Document, theirs: Document) -> Iterator[Difference]:
+    """Every operation, parameter, member, answer and security that ``theirs`` changes."""
+    old, new = _operations(ours), _operations(theirs)
+    for name in old.keys() - new.keys():
+        yield Difference(True, f"operation {name} is gone", old[name].pointer, in_ours=True)
+    for name in sorted(new.keys() - old.keys()):
+        where = f"{new[name].method.upper()} {new[name].path}"
+        yield Difference(False, f"operation {name} is new: {where}", new[name].pointer)
+    for name in [one for one in old if one in new]:
+        yield from _operation(name, ours, old[name], theirs, new[name])
+
+
+def _operations(document: Document) -> dict[str, _Place]:
+    return {
+        operation_id(path, method, raw): _Place(path, method, raw)
+        for path, method, raw in raw_operations(document)
+    }
+
+
+def _operation(
+    name: str, ours: Document, old: _Place, theirs: Document, new: _Place
+) -> Iterator[Difference]:
+    if (old.path, old.method) != (new.path, new.method):
+        text = (
+            f"{name} moved from {old.method.upper()} {old.path} to {new.method.upper()} {new.path}"
+        )
+        yield Difference(True, text, new.pointer)
+    if _security(ours, old.raw) != _security(theirs, new.raw):
+        yield Difference(True, f"{name}: who may call it changed (security)", new.pointer)
+    yield from _parameters(name, ours, old, theirs, new)
+    yield from _bodies(name, ours, old, theirs, new)
+    yield from _responses(name, ours, old, theirs, new)
+
+
+def _security(document: Document, raw: Document) -> Any:
+    return raw.get("security", document.get("security", []))
+
+
+def _parameters(
+    name: str, ours: Document, old: _Place, theirs: Document, new: _Place
+) -> Iterator[Difference]:
+    before, after = _declared(ours, old), _declared(theirs, new)
+    pointer = (*new.pointer, "parameters")
+    for key in before.keys() - after.keys():
+        yield Difference(True, f"{name}: {key[0]} parameter '{key[1]}' is gone", new.pointer)
+    for key, parameter in after.items():
+        required = bool(parameter.get("required", False))
+        if key not in before:
+            text = f"{name}: {'required ' * required}{key[0]} parameter '{key[1]}' is new"
+            yield Difference(required, text, pointer)
+            continue
+        if required and not before[key].get("required", False):
+            text = f"{name}: {key[0]} parameter '{key[1]}' is now required"
+            yield Difference(True, text, pointer)
+        yield from _schemas(
+            f"{name}, parameter {key[1]}",
+            _members(ours, before[key].get("schema", {})),
+            _members(theirs, parameter.get("schema", {})),
+            pointer,
+            sent_by_client=True,
+        )
+
+
+def _declared(document: Document, place: _Place) -> dict[tuple[str, str], Document]:
+    item = dereference(document, document["paths"][place.path])
+    raw = [*item.get("parameters", []), *place.raw.get("parameters", [])]
+    parameters = [dereference(document, one) for one in raw]
+    return {(one["in"], one["name"]): one for one in parameters}
+
+
+def _bodies(
+    name: str, ours: Document, old: _Place, theirs: Document, new: _Place
+) -> Iterator[Difference]:
+    before = dereference(ours, old.raw.get("requestBody", {}))
+    after = dereference(theirs, new.raw.get("requestBody", {}))
+    pointer = (*new.pointer, "requestBody") if after else new.pointer
+    if after.get("required", False) and not before.get("required", False):
+        yield Difference(True, f"{name}: a request body is now required", pointer)
+    if before and not after:
+        yield Difference(True, f"{name}: the request body is gone", pointer)
+    yield from _contents(f"{name}, request body", ours, before, theirs, after, pointer, True)
+
+
+def _responses(
+    name: str, ours: Document, old: _Place, theirs: Document, new: _Place
+) -> Iterator[Difference]:
+    before, after = old.raw.get("responses", {}), new.raw.get("responses", {})
+    pointer = (*new.pointer, "responses")
+    for status in before.keys() - after.keys():
+        yield Difference(True, f"{name}: response {status} is gone", pointer)
+    for status in after:
+        if status not in before:
+            yield Difference(False, f"{name}: response {status} is new", (*pointer, status))
+            continue
+        yield from _contents(
+            f"{name}, response {status}",
+            ours,
+            dereference(ours, before[status]),
+            theirs,
+            dereference(theirs, after[status]),
+            (*pointer, status),
+            False,
+        )
+
+
+def _contents(
+    subject: str,
+    ours: Document,
+    before: Document,
+    theirs: Document,
+    after: Document,
+    pointer: Pointer,
+    sent_by_client: bool,
+) -> Iterator[Difference]:
+    old, new = before.get("content", {}), after.get("content", {})
+    for media_type in old.keys() - new.keys():
+        yield Difference(True, f"{subject}: media type {media_type} is gone", pointer)
+    for media_type in new:
+        if media_type not in old:
+            yield Difference(False, f"{subject}: media type {media_type} is new", pointer)
+            continue
+        yield from _schemas(
+            subject,
+            _members(ours, old[media_type].get("schema", {})),
+            _members(theirs, new[media_type].get("schema", {})),
+            pointer,
+            sent_by_client=sent_by_client,
+        )
+
+
+@dataclass(frozen=True)
+class _Member:
+    required: bool
+    facets: tuple[tuple[str, str], ...]
+
+
+_FACETS: Final = (
+    "type",
+    "format",
+    "enum",
+    "const",
+    "pattern",
+    "minimum",
+    "maximum",
+    "exclusiveMinimum",
+    "exclusiveMaximum",
+    "multipleOf",
+    "minLength",
+    "maxLength",
+    "minItems",
+    "maxItems",
+    "additionalProperties",
+)
+
+
+def _schemas(
+    subject: str,
+    old: Mapping[str, _Member],
+    new: Mapping[str, _Member],
+    pointer: Pointer,
+    *,
+    sent_by_client: bool,
+) -> Iterator[Difference]:
+    for name in [one for one in old if one not in new]:
+        yield Difference(not sent_by_client, f"{subject}: member {name} is gone", pointer)
+    for name, member in new.items():
+        previous = old.get(name)
+        label = f"member {name}" if name else "the value"
+        if previous is None:
+            text = f"{subject}: {'required ' * member.required}{label} is new"
+            yield Difference(member.required, text, pointer)
+            continue
+        if member.required and not previous.required:
+            yield Difference(True, f"{subject}: {label} is now required", pointer)
+        if previous.required and not member.required:
+            text = f"{subject}: {label} is no longer required"
+            yield Difference(not sent_by_client, text, pointer)
+        if previous.facets != member.facets:
+            changed = {key for key, _ in set(previous.facets) ^ set(member.facets)}
+            text = f"{subject}: {label} changed ({', '.join(sorted(changed))})"
+            yield Difference(True, text, pointer)
+
+
+def _members(
+    document: Document, schema: Any, name: str = "", required: bool = True, depth: int = 0
+) -> dict[str, _Member]:
+    """Every member that ``schema`` speaks of, by the way to it: ``invoices[].amount``."""
+    if not isinstance(schema, Mapping) or depth > 8:
+        return {}
+    parts = _parts(document, schema, 0)
+    facets = {key: str(part[key]) for part in parts for key in _FACETS if key in part}
+    members = {name: _Member(required, tuple(sorted(facets.items())))}
+    demanded = {key for part in parts for key in part.get("required", [])}
+    for part in parts:
+        for key, child in part.get("properties", {}).items():
+            path = f"{name}.{key}" if name else key
+            members.update(_members(document, child, path, key in demanded, depth + 1))
+        members.update(_members(document, part.get("items"), f"{name}[]", True, depth + 1))
+    for key in sorted(demanded):
+        path = f"{name}.{key}" if name else key
+        members.setdefault(path, _Member(True, ()))
+    return members
+
+
+def _parts(document: Document, schema: Document, depth: int) -> list[Document]:
+    """The schema itself, what it refers to, and what it is composed of by ``allOf``."""
+    if depth > 8:
+        return []
+    parts = [schema]
+    if "$ref" in schema:
+        parts += _parts(document, dereference(document, {"$ref": schema["$ref"]}), depth + 1)
+    for part in schema.get("allOf", []):
+        parts += _parts(document, part, depth + 1)
+    return parts

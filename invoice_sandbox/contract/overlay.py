@@ -1,0 +1,141 @@
+"""Apply an OpenAPI Overlay 1.0.0 document to an OpenAPI document.
+
+Targets are RFC 9535 JSONPath. ``update`` merges objects recursively and appends to arrays;
+``remove: true`` deletes what the target names. Stricter than the Overlay specification in one
+point: a target that matches nothing is an error, because an assumption that no longer fits the
+contract must be seen and not skipped.
+"""
+
+from __future__ import annotations
+
+import copy
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Any, Final
+
+import jsonpath_rfc9535 as jsonpath
+
+_ACTION_KEYS: Final = frozenset({"target", "description", "update", "remove"})
+
+
+@dataclass
+class OverlayError(Exception):
+    """An action that cannot be applied. ``action`` is its index in ``actions``, or None."""
+
+    problem: str
+    action: int | None = None
+    target: str = ""
+
+    __hash__ = Exception.__hash__
+
+    def __str__(self) -> str:
+        """The problem, preceded by which action has it."""
+        where = "" if self.action is None else f"action {self.action + 1} ({self.target}): "
+        return where + self.problem
+
+
+@dataclass(frozen=True)
+class Assumption:
+    """One overlay action as a reader wants it: what it touches, the gap it fills, and why."""
+
+    target: str
+    gap: str
+    reason: str
+
+
+def apply_overlay(document: dict[str, Any], overlay: dict[str, Any]) -> dict[str, Any]:
+    """A new document: ``document`` with every action of ``overlay`` applied in order.
+
+    Raises OverlayError for the first action that is malformed or whose target matches nothing.
+    """
+    merged = copy.deepcopy(document)
+    for problem in overlay_problems(merged, overlay, apply=True):
+        raise problem
+    return merged
+
+
+def overlay_problems(
+    document: dict[str, Any], overlay: dict[str, Any], *, apply: bool = False
+) -> Iterator[OverlayError]:
+    """Every action that does not fit, applying those that do (to ``document`` if ``apply``)."""
+    working = document if apply else copy.deepcopy(document)
+    yield from _header_problems(overlay)
+    actions = overlay.get("actions")
+    for index, action in enumerate(actions if isinstance(actions, list) else []):
+        problem = _apply_action(working, action)
+        if problem:
+            target = action.get("target", "") if isinstance(action, dict) else ""
+            yield OverlayError(problem, index, str(target))
+
+
+def assumptions(overlay: dict[str, Any]) -> tuple[Assumption, ...]:
+    """The actions of ``overlay`` in order, as a table."""
+    return tuple(
+        Assumption(action["target"], action.get("x-gap", ""), action.get("description", ""))
+        for action in overlay.get("actions", [])
+    )
+
+
+def _header_problems(overlay: dict[str, Any]) -> Iterator[OverlayError]:
+    version = overlay.get("overlay")
+    if not isinstance(version, str) or not version.startswith("1.0."):
+        yield OverlayError(f"'overlay' is {version!r}; this program reads Overlay 1.0 documents")
+    if not isinstance(overlay.get("actions"), list):
+        yield OverlayError("'actions' is missing or not a list")
+
+
+def _apply_action(document: dict[str, Any], action: Any) -> str | None:
+    """Apply one action in place; a text when it cannot be applied."""
+    if not isinstance(action, dict) or not isinstance(action.get("target"), str):
+        return "an action is an object with a 'target'"
+    unknown = {key for key in action if key not in _ACTION_KEYS and not key.startswith("x-")}
+    if unknown:
+        return f"unknown member '{min(unknown)}'; an action has target, description, update, remove"
+    if "update" not in action and action.get("remove") is not True:
+        return "an action needs 'update' or 'remove: true'"
+    try:
+        nodes = list(jsonpath.find(action["target"], document))
+    except jsonpath.JSONPathError as error:
+        return f"the target is not an RFC 9535 JSONPath: {error}"
+    if not nodes:
+        return "the target matches nothing in the contract"
+    if action.get("remove") is True:
+        return _remove(document, [node.location for node in nodes])
+    for node in nodes:
+        problem = _update(node.value, action["update"])
+        if problem:
+            return problem
+    return None
+
+
+def _remove(document: dict[str, Any], locations: list[tuple[int | str, ...]]) -> str | None:
+    # Matches come in document order; from the end, removing one never moves another.
+    for location in reversed(dict.fromkeys(locations)):
+        if not location:
+            return "the root of the contract cannot be removed"
+        parent: Any = document
+        for step in location[:-1]:
+            parent = parent[step]
+        del parent[location[-1]]
+    return None
+
+
+def _update(target: Any, update: Any) -> str | None:
+    if isinstance(target, dict) and isinstance(update, dict):
+        _merge(target, update)
+        return None
+    if isinstance(target, list):
+        target.append(copy.deepcopy(update))
+        return None
+    return "the target must be an object or an array for this update"
+
+
+def _merge(target: dict[str, Any], update: dict[str, Any]) -> None:
+    for key, value in update.items():
+        present = target.get(key)
+        if isinstance(present, dict) and isinstance(value, dict):
+            _merge(present, value)
+        elif isinstance(present, list) and isinstance(value, list):
+            present.extend(copy.deepcopy(value))
+        else:
+            target[key] = copy.deepcopy(value)

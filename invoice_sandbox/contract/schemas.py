@@ -1,0 +1,236 @@
+"""The schemas of a contract, compiled once: is a value allowed, and if not, what is wrong with it.
+
+Validation is jsonschema-rs, with formats asserted, under the dialect that the document names in
+``jsonSchemaDialect`` (JSON Schema 2020-12 unless it says otherwise). Problems are worded here and
+never repeat the value that was sent: a value may be a secret.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass
+from typing import Any, Final
+
+import jsonschema_rs
+
+Schema = Mapping[str, Any] | bool
+
+_DRAFT_2020_12: Final = "https://json-schema.org/draft/2020-12/schema"
+_OAS_DIALECT: Final = "https://spec.openapis.org/oas/3.1/dialect/"
+_DIALECTS: Final[Mapping[str, tuple[type[Any], int]]] = {
+    _DRAFT_2020_12: (jsonschema_rs.Draft202012Validator, jsonschema_rs.Draft202012),
+    "https://json-schema.org/draft/2019-09/schema": (
+        jsonschema_rs.Draft201909Validator,
+        jsonschema_rs.Draft201909,
+    ),
+    "http://json-schema.org/draft-07/schema": (
+        jsonschema_rs.Draft7Validator,
+        jsonschema_rs.Draft7,
+    ),
+    "http://json-schema.org/draft-06/schema": (
+        jsonschema_rs.Draft6Validator,
+        jsonschema_rs.Draft6,
+    ),
+    "http://json-schema.org/draft-04/schema": (
+        jsonschema_rs.Draft4Validator,
+        jsonschema_rs.Draft4,
+    ),
+}
+_COMPONENTS: Final = "#/components/schemas/"
+_BASE: Final = "https://contract.invalid/schemas"
+_DATA_KEYWORDS: Final = frozenset({"const", "enum", "default", "example", "examples"})
+_SCHEMA_MAPS: Final = frozenset(
+    {"properties", "patternProperties", "$defs", "definitions", "dependentSchemas"}
+)
+
+
+class SchemaError(ValueError):
+    """A schema that cannot be compiled; the message says where and why."""
+
+
+@dataclass(frozen=True)
+class Problem:
+    """One thing that is wrong with a value.
+
+    ``member`` names the place in the value as people write it (``invoices[0].amount``; empty for
+    the value itself), ``text`` is a clause such as ``must be a number``, and ``schema_path`` is the
+    JSON Pointer of the keyword that was violated.
+    """
+
+    member: str
+    text: str
+    schema_path: str
+
+    def sentence(self, whole: str) -> str:
+        """``amount must be a number``; ``whole`` stands for the value itself."""
+        return f"{self.member or whole} {self.text}"
+
+
+@dataclass(frozen=True)
+class Checker:
+    """One compiled schema."""
+
+    is_valid: Callable[[Any], bool]
+    _iterate: Callable[[Any], Iterable[jsonschema_rs.ValidationError]]
+
+    def problems(self, value: Any) -> tuple[Problem, ...]:
+        """Everything wrong with ``value``, in the order of the schema; empty when it is valid."""
+        return tuple(
+            Problem(
+                member=_member([*error.instance_path, *_missing(error)]),
+                text=_wording(error),
+                schema_path="/" + "/".join(str(step) for step in error.schema_path),
+            )
+            for error in self._iterate(value)
+        )
+
+
+class Schemas:
+    """Compiles the schemas of one OpenAPI document; components are shared by all of them."""
+
+    def __init__(self, document: Mapping[str, Any]) -> None:
+        """Raises SchemaError when the dialect is unknown or a component is not a schema."""
+        self._dialect = _dialect(document.get("jsonSchemaDialect", _DRAFT_2020_12))
+        self._validator, draft = _DIALECTS[self._dialect]
+        self._components: Mapping[str, Schema] = document.get("components", {}).get("schemas", {})
+        defs = {name: self._portable(schema) for name, schema in self._components.items()}
+        resource = {"$schema": self._dialect, "$defs": defs}
+        try:
+            self._registry = jsonschema_rs.Registry([(_BASE, resource)], draft=draft)
+        except (ValueError, jsonschema_rs.ReferencingError) as error:
+            raise SchemaError(f"components.schemas: {error}") from None
+
+    def compile(self, schema: Schema, place: str) -> Checker:
+        """The checker for ``schema``; ``place`` says where it stands, for messages."""
+        if isinstance(schema, Mapping) and "$schema" in schema:
+            validator, _ = _DIALECTS[_dialect(schema["$schema"])]
+        else:
+            validator = self._validator
+        try:
+            compiled = validator(
+                self._portable(schema),
+                registry=self._registry,
+                validate_formats=True,
+                offline=True,
+            )
+        except (ValueError, jsonschema_rs.ReferencingError) as error:
+            raise SchemaError(f"{place}: {str(error).splitlines()[0]}") from None
+        return Checker(compiled.is_valid, compiled.iter_errors)
+
+    def resolve(self, reference: str) -> Schema:
+        """The component schema that ``reference`` names. Raises SchemaError if there is none."""
+        name = reference.removeprefix(_COMPONENTS)
+        if not reference.startswith(_COMPONENTS) or name not in self._components:
+            raise SchemaError(f"{reference} names no component schema")
+        return self._components[name]
+
+    def _portable(self, schema: Any) -> Any:
+        """``schema`` with component references made absolute and dialect names made official."""
+        if not isinstance(schema, Mapping):
+            return schema
+        return {key: self._portable_member(key, value) for key, value in schema.items()}
+
+    def _portable_member(self, key: str, value: Any) -> Any:
+        if key in {"$ref", "$dynamicRef"} and isinstance(value, str):
+            return _absolute(value)
+        if key == "$schema" and isinstance(value, str):
+            return _dialect(value)
+        if key in _DATA_KEYWORDS:
+            return value
+        if key in _SCHEMA_MAPS and isinstance(value, Mapping):
+            return {name: self._portable(schema) for name, schema in value.items()}
+        if isinstance(value, list):
+            return [self._portable(item) for item in value]
+        return self._portable(value)
+
+
+def _absolute(reference: str) -> str:
+    if reference.startswith(_COMPONENTS):
+        return f"{_BASE}#/$defs/{reference.removeprefix(_COMPONENTS)}"
+    return reference
+
+
+def _dialect(uri: Any) -> str:
+    """The official URI of a supported dialect. The OpenAPI dialect only adds annotations."""
+    known = str(uri).removesuffix("#")
+    if known.startswith(_OAS_DIALECT):
+        return _DRAFT_2020_12
+    if known not in _DIALECTS:
+        supported = ", ".join([*_DIALECTS, _OAS_DIALECT + "base"])
+        raise SchemaError(f"the JSON Schema dialect {uri!r} is not known; known are {supported}")
+    return known
+
+
+def _member(path: Iterable[str | int]) -> str:
+    text = ""
+    for step in path:
+        if isinstance(step, int):
+            text += f"[{step}]"
+        else:
+            text += f".{_short(step)}" if text else _short(step)
+    return text
+
+
+def _short(name: str) -> str:
+    return name if len(name) <= 60 else name[:57] + "..."
+
+
+def _missing(error: jsonschema_rs.ValidationError) -> list[str]:
+    kind = error.kind
+    return [kind.property] if isinstance(kind, jsonschema_rs.ValidationErrorKind.Required) else []
+
+
+_TYPE_NAMES: Final = {
+    "string": "a string",
+    "number": "a number",
+    "integer": "a whole number",
+    "boolean": "true or false",
+    "object": "an object",
+    "array": "an array",
+    "null": "null",
+}
+_FORMAT_NAMES: Final = {
+    "date": "a date such as 2026-11-21",
+    "date-time": "a date and time such as 2026-11-21T09:30:00Z",
+}
+
+
+def _wording(error: jsonschema_rs.ValidationError) -> str:
+    """What the keyword demands, without the value that failed it."""
+    kinds = jsonschema_rs.ValidationErrorKind
+    match error.kind:
+        case kinds.Required():
+            return "is required"
+        case kinds.Type(types=types):
+            return "must be " + " or ".join(_TYPE_NAMES.get(name, name) for name in types)
+        case kinds.Format(format=name):
+            return "must be " + _FORMAT_NAMES.get(name, f"a valid {name}")
+        case kinds.Enum(options=options):
+            return "must be one of " + ", ".join(str(option) for option in options)
+        case kinds.Constant(expected_value=expected):
+            return f"must be {expected}"
+        case (
+            kinds.AdditionalProperties(unexpected=names)
+            | kinds.UnevaluatedProperties(unexpected=names)
+        ):
+            return "has a member that is not allowed: " + _short(str(names[0]))
+        case kinds.FalseSchema():
+            return "is not allowed"
+    limit = _LIMITS.get(error.kind.name)
+    return f"{limit} {error.kind.value}" if limit else f"does not satisfy '{error.kind.name}'"
+
+
+_LIMITS: Final = {
+    "minimum": "must be at least",
+    "maximum": "must be at most",
+    "exclusiveMinimum": "must be greater than",
+    "exclusiveMaximum": "must be less than",
+    "multipleOf": "must be a multiple of",
+    "minLength": "must have at least this many characters:",
+    "maxLength": "must have at most this many characters:",
+    "minItems": "must have at least this many items:",
+    "maxItems": "must have at most this many items:",
+    "minProperties": "must have at least this many members:",
+    "maxProperties": "must have at most this many members:",
+    "pattern": "must match the pattern",
+}

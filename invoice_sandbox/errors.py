@@ -1,0 +1,167 @@
+"""Every refusal this service can give, in one table: status, code, text and advice.
+
+The envelope and the codes are the specification's (section Errors). Texts are templates; what is
+put into them never comes from a credential.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any, Final
+
+MODE: Final = "sandbox_mock"
+"""Marks every answer as non-production data (specification, What the service does, rule 2)."""
+
+INVALID_REQUEST: Final = "invalid_request"
+AUTHENTICATION_REQUIRED: Final = "authentication_required"
+INSUFFICIENT_SCOPE: Final = "insufficient_scope"
+RESOURCE_NOT_FOUND: Final = "resource_not_found"
+RATE_LIMIT_EXCEEDED: Final = "rate_limit_exceeded"
+INTERNAL_ERROR: Final = "internal_error"
+
+
+@dataclass(frozen=True)
+class Refusal:
+    """One row: the HTTP status, the machine-readable code, what is wrong, and what to do."""
+
+    status: int
+    code: str
+    text: str
+    advice: str
+
+
+REFUSALS: Final[Mapping[str, Refusal]] = {
+    "malformed_http": Refusal(
+        400, INVALID_REQUEST, "The request is not valid HTTP/1.1", "Check the client's framing."
+    ),
+    "malformed_json": Refusal(
+        400, INVALID_REQUEST, "The body cannot be read as JSON: {reason}", "Send one JSON value."
+    ),
+    "missing_body": Refusal(
+        400, INVALID_REQUEST, "A JSON body is required", "Send a JSON object as the request body."
+    ),
+    "schema_violated": Refusal(
+        400, INVALID_REQUEST, "{problems}", "The contract is at {base_url}/openapi.json."
+    ),
+    "bad_parameter": Refusal(
+        400, INVALID_REQUEST, "{problems}", "The contract is at {base_url}/openapi.json."
+    ),
+    "no_credential": Refusal(
+        401,
+        AUTHENTICATION_REQUIRED,
+        "No credential was sent",
+        "Send 'Authorization: Bearer <API_KEY>' or 'X-API-Key: <API_KEY>'.",
+    ),
+    "bad_credential": Refusal(
+        401,
+        AUTHENTICATION_REQUIRED,
+        "The credential is not valid here: it is unknown, revoked or expired",
+        "Create a new key, or check that it belongs to this environment.",
+    ),
+    "credentials_disagree": Refusal(
+        401,
+        AUTHENTICATION_REQUIRED,
+        "Two credentials were sent and they disagree",
+        "Send one credential only.",
+    ),
+    "scope_missing": Refusal(
+        403,
+        INSUFFICIENT_SCOPE,
+        "This key lacks scope {scope}",
+        "Use a key that was created with that scope.",
+    ),
+    "scope_not_grantable": Refusal(
+        403,
+        INSUFFICIENT_SCOPE,
+        "This key lacks scope {scope} and cannot grant it",
+        "Ask for scopes that the calling key holds.",
+    ),
+    "unknown_path": Refusal(
+        404, RESOURCE_NOT_FOUND, "There is nothing at this path", "See {base_url}/openapi.json."
+    ),
+    "unknown_resource": Refusal(
+        404,
+        RESOURCE_NOT_FOUND,
+        "There is no {kind} with this {member}",
+        "Check the value, and that the credential belongs to the same workspace.",
+    ),
+    "method_not_allowed": Refusal(
+        405, INVALID_REQUEST, "{method} is not allowed on this path", "Allowed: {allowed}."
+    ),
+    "conflict": Refusal(409, INVALID_REQUEST, "{problem}", "{advice}"),
+    "too_large": Refusal(
+        413, INVALID_REQUEST, "The body is larger than {limit} bytes", "Send a smaller body."
+    ),
+    "not_json": Refusal(
+        415,
+        INVALID_REQUEST,
+        "The body must be JSON in UTF-8",
+        "Send 'Content-Type: application/json'.",
+    ),
+    "wrong_host": Refusal(
+        421,
+        INVALID_REQUEST,
+        "This server does not answer for the host that was asked for",
+        "Use the address that the server printed, or start it with --public-url.",
+    ),
+    "rate_limited": Refusal(
+        429,
+        RATE_LIMIT_EXCEEDED,
+        "More than {limit} requests in {window} seconds",
+        "Wait {retry_after} seconds, then back off exponentially.",
+    ),
+    "headers_too_large": Refusal(
+        431,
+        INVALID_REQUEST,
+        "The headers are larger than {limit} bytes",
+        "Send fewer or shorter ones.",
+    ),
+    "internal_error": Refusal(
+        500,
+        INTERNAL_ERROR,
+        "The sandbox failed to answer as its contract says",
+        "This is a defect of the sandbox; its log names the reason under this requestId.",
+    ),
+}
+
+
+@dataclass
+class ApiError(Exception):
+    """A refusal on its way to the client.
+
+    ``row`` is a key of REFUSALS, ``values`` fill its templates, ``headers`` go with the answer.
+    """
+
+    row: str
+    values: Mapping[str, Any] = field(default_factory=dict)
+    headers: tuple[tuple[str, str], ...] = ()
+
+    __hash__ = Exception.__hash__
+
+    @property
+    def status(self) -> int:
+        """The HTTP status."""
+        return REFUSALS[self.row].status
+
+    @property
+    def code(self) -> str:
+        """The machine-readable code of the envelope."""
+        return REFUSALS[self.row].code
+
+    def message(self, base_url: str = "") -> str:
+        """What is wrong, then advice: one sentence each."""
+        refusal = REFUSALS[self.row]
+        values = {"base_url": base_url, **self.values}
+        text, advice = (part.format_map(values) for part in (refusal.text, refusal.advice))
+        return f"{text.rstrip('.')}. {advice}"
+
+    def envelope(self, request_id: str, base_url: str = "") -> dict[str, Any]:
+        """The error envelope of the specification."""
+        error = {"code": self.code, "message": self.message(base_url), "requestId": request_id}
+        return {"error": error, "mode": MODE}
+
+
+def refuse(row: str, *headers: tuple[str, str], **values: Any) -> ApiError:
+    """``raise refuse("unknown_resource", kind="invoice", member="id")``."""
+    return ApiError(row, values, headers)

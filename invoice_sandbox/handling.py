@@ -1,0 +1,139 @@
+"""What a handler is given and what it gives back. Handlers import from here and nowhere else."""
+
+from __future__ import annotations
+
+import base64
+import binascii
+from collections.abc import Awaitable, Callable, Mapping
+from dataclasses import dataclass
+from datetime import datetime
+from typing import Any, Final
+from urllib.parse import urlencode
+
+from invoice_sandbox.clock import instant_text, parse_instant
+from invoice_sandbox.credentials import KEYS, allows, issue_key, missing_scope, revoke_key
+from invoice_sandbox.errors import ApiError, refuse
+from invoice_sandbox.ids import new_key, resource_id
+from invoice_sandbox.store import Condition, Credential, Page, Record, Transaction, Workspace
+
+__all__ = [
+    "KEYS",
+    "Answer",
+    "ApiError",
+    "Call",
+    "Condition",
+    "Handler",
+    "Record",
+    "Transaction",
+    "allows",
+    "instant_filter",
+    "issue_key",
+    "missing_scope",
+    "new_key",
+    "refuse",
+    "revoke_key",
+]
+
+PAGE_CAP: Final = 1000
+"""Records in a list for which no ``limit`` was asked."""
+
+
+@dataclass(frozen=True)
+class Answer:
+    """``data`` goes into the success envelope; ``status`` is the contract's own unless given."""
+
+    data: Any
+    headers: tuple[tuple[str, str], ...] = ()
+    status: int | None = None
+
+
+@dataclass(frozen=True)
+class Call:
+    """One request to one operation, already checked against the contract.
+
+    ``body`` is the JSON body (numbers beyond 64-bit integers are Decimal), ``path`` and ``query``
+    the declared parameters that were sent, ``now`` the workspace's instant.
+    """
+
+    state: Transaction
+    workspace: Workspace
+    now: datetime
+    url: str
+    path: Mapping[str, Any]
+    query: Mapping[str, Any]
+    body: Any
+    caller: Credential | None
+    contract_version: str
+
+    @property
+    def timestamp(self) -> str:
+        """``now`` as RFC 3339 text."""
+        return instant_text(self.now)
+
+    async def new_id(self, prefix: str) -> str:
+        """The workspace's next id with this prefix, such as ``inv_sandbox_k2v5q7xa_0001``."""
+        return resource_id(prefix, self.workspace.token, await self.state.next_number(prefix))
+
+    async def page(
+        self,
+        kind: str,
+        *,
+        where: tuple[Condition, ...] = (),
+        present: Callable[[Record], Any] = lambda record: record,
+    ) -> Answer:
+        """One page of ``kind``, newest first, as ``limit`` and ``cursor`` of the request ask.
+
+        Headers say how many records match (``X-Total-Count``) and where the next page is
+        (``Link``, RFC 8288). A cursor that this service never gave out names an empty page.
+        """
+        limit = int(self.query.get("limit", PAGE_CAP))
+        before = _position(self.query["cursor"]) if "cursor" in self.query else None
+        page = await self.state.page(kind, limit=limit, before=before, where=where)
+        headers = (("X-Total-Count", str(page.total)), *self._link(page, limit))
+        return Answer([present(record) for record in page.records], headers)
+
+    def _link(self, page: Page, limit: int) -> tuple[tuple[str, str], ...]:
+        if page.next_position is None:
+            return ()
+        query = {**self.query, "limit": limit, "cursor": _cursor(page.next_position)}
+        return (("Link", f'<{self.url}?{urlencode(query)}>; rel="next"'),)
+
+
+Handler = Callable[[Call], Awaitable[Any]]
+"""``async def create_invoice(call: Call)``: answers data, or an Answer."""
+
+
+def instant_filter(field: str, start: str | None, end: str | None) -> tuple[Condition, ...]:
+    """Conditions for ``start <= field <= end``, each bound optional and in any offset.
+
+    A date means its first or last moment; a bound that is no instant matches nothing.
+    """
+    bounds: list[Condition] = []
+    if start is not None:
+        bounds.append(Condition(field, ">=", _bound(start, "T00:00:00Z") or "9999-12-31"))
+    if end is not None:
+        bounds.append(Condition(field, "<=", _bound(end, "T23:59:59.999Z") or "0000-01-01"))
+    return tuple(bounds)
+
+
+def _bound(text: str, rest_of_day: str) -> str | None:
+    try:
+        return instant_text(parse_instant(text if "T" in text.upper() else text + rest_of_day))
+    except ValueError:
+        return None
+
+
+def _cursor(position: int) -> str:
+    return base64.urlsafe_b64encode(f"before:{position}".encode()).decode().rstrip("=")
+
+
+def _position(cursor: str) -> int:
+    """The position a cursor stands for; 0, before which there is nothing, if it is unknown."""
+    try:
+        text = base64.b64decode(cursor.encode() + b"==", altchars=b"-_").decode()
+    except (binascii.Error, UnicodeError):
+        return 0
+    word, _, digits = text.partition(":")
+    if word != "before" or not digits.isascii() or not digits.isdigit() or len(digits) > 15:
+        return 0
+    return int(digits)

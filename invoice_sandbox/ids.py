@@ -1,0 +1,86 @@
+"""Identifiers. Those that clients see repeat from a seed; those that must not be guessed do not."""
+
+from __future__ import annotations
+
+import base64
+import hashlib
+import secrets
+import zlib
+from datetime import datetime
+from typing import Final
+
+BASE62: Final = "0123456789ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz"
+_CROCKFORD: Final = "0123456789ABCDEFGHJKMNPQRSTVWXYZ"
+
+REQUEST_PREFIX: Final = "req_sandbox_"
+KEY_PREFIX: Final = "ilk_sandbox_"
+KEY_BODY_LENGTH: Final = 30
+KEY_CHECKSUM_LENGTH: Final = 6
+
+
+def random_seed() -> int:
+    """A seed for a workspace that asked for none."""
+    return secrets.randbits(63)
+
+
+def seed_token(seed: int) -> str:
+    """Eight characters that stand for a seed inside ids."""
+    digest = hashlib.sha256(f"ids/{seed}".encode()).digest()
+    return base64.b32encode(digest).decode()[:8].lower()
+
+
+def resource_id(prefix: str, token: str, number: int) -> str:
+    """``inv_sandbox`` and 7 give ``inv_sandbox_k2v5q7xa_0007``."""
+    return f"{prefix}_{token}_{number:04d}"
+
+
+def seeded_request_id(seed: int, number: int, now: datetime) -> str:
+    """A ULID whose random part is drawn from the workspace's seed."""
+    drawn = hashlib.sha256(f"requests/{seed}/{number}".encode()).digest()[:10]
+    return REQUEST_PREFIX + _ulid(now, int.from_bytes(drawn))
+
+
+def random_request_id(now: datetime) -> str:
+    """A ULID for a request that no workspace is known for."""
+    return REQUEST_PREFIX + _ulid(now, secrets.randbits(80))
+
+
+def new_key() -> str:
+    """A fresh API key: prefix, 30 random Base62 characters, 6 characters of checksum."""
+    body = "".join(secrets.choice(BASE62) for _ in range(KEY_BODY_LENGTH))
+    return KEY_PREFIX + body + key_checksum(body)
+
+
+def key_checksum(body: str) -> str:
+    """CRC-32 of ``body`` as six Base62 characters: a typing error shows without a look-up."""
+    return _digits(zlib.crc32(body.encode("ascii")), BASE62, KEY_CHECKSUM_LENGTH)
+
+
+def key_problem(key: str) -> str | None:
+    """Why ``key`` cannot be a sandbox key, or None. Never repeats the key."""
+    body = key.removeprefix(KEY_PREFIX)
+    if not key.startswith(KEY_PREFIX):
+        return f"a sandbox key begins with {KEY_PREFIX}"
+    if len(body) != KEY_BODY_LENGTH + KEY_CHECKSUM_LENGTH or not set(body) <= set(BASE62):
+        return f"after {KEY_PREFIX} come 36 characters of 0-9, A-Z, a-z"
+    if key_checksum(body[:KEY_BODY_LENGTH]) != body[KEY_BODY_LENGTH:]:
+        return "its last six characters are not the checksum of the thirty before them"
+    return None
+
+
+def key_digest(key: str) -> str:
+    """SHA-256 of the whole key in hex: all that is ever kept of it."""
+    return hashlib.sha256(key.encode("utf-8", "surrogateescape")).hexdigest()
+
+
+def _ulid(now: datetime, randomness: int) -> str:
+    milliseconds = int(now.timestamp() * 1000)
+    return _digits(milliseconds, _CROCKFORD, 10) + _digits(randomness, _CROCKFORD, 16)
+
+
+def _digits(number: int, alphabet: str, length: int) -> str:
+    text = ""
+    for _ in range(length):
+        number, digit = divmod(number, len(alphabet))
+        text = alphabet[digit] + text
+    return text

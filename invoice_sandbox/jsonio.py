@@ -1,0 +1,142 @@
+"""JSON in and out without losing a digit.
+
+An amount is compared, hashed and echoed as the decimal text that was sent, so every number that a
+64-bit integer cannot hold is a `decimal.Decimal`, both when reading and when writing.
+"""
+
+from __future__ import annotations
+
+import json
+import math
+from decimal import Decimal, InvalidOperation
+from typing import Any, Final
+
+import orjson
+
+MAX_DEPTH: Final = 256
+"""Levels of nesting that are accepted in a request body; one more is refused."""
+
+_INT64_DIGITS: Final = 18
+_FOLD_EVERY: Final = 100
+_OPENING: Final = frozenset(b"{[")
+_CLOSING: Final = frozenset(b"}]")
+
+
+class JsonError(ValueError):
+    """The bytes are not JSON that this service reads; the message says why."""
+
+
+def loads(raw: bytes) -> Any:
+    """The value of ``raw``: str, int, Decimal, bool, None, list or dict.
+
+    Raises JsonError for invalid UTF-8, anything RFC 8259 does not allow (``NaN`` included), more
+    than MAX_DEPTH levels, a number that no double can hold, and a lone surrogate.
+    """
+    try:
+        text = raw.decode("utf-8")
+    except UnicodeDecodeError as error:
+        raise JsonError(f"it is not valid UTF-8 at byte {error.start}") from None
+    if _may_be_deep(raw) and _depth(raw) > MAX_DEPTH:
+        raise JsonError(f"it is nested more than {MAX_DEPTH} levels deep")
+    try:
+        value = _DECODER.decode(text)
+    except json.JSONDecodeError as error:
+        where = f"line {error.lineno}, column {error.colno}"
+        raise JsonError(f"it is not valid JSON at {where}") from None
+    if "\\u" in text:
+        _refuse_lone_surrogates(value)
+    return value
+
+
+def dumps(value: Any) -> bytes:
+    """``value`` as compact UTF-8 JSON; a Decimal keeps its digits."""
+    try:
+        return orjson.dumps(value, default=_raw_number)
+    except orjson.JSONEncodeError as error:
+        if "Recursion limit" not in str(error):
+            raise
+        return orjson.dumps(_folded(value), default=_raw_number)
+
+
+def dumps_pretty(value: Any) -> bytes:
+    """``value`` as indented UTF-8 JSON ending in a newline, for people."""
+    return orjson.dumps(
+        value, default=_raw_number, option=orjson.OPT_INDENT_2 | orjson.OPT_APPEND_NEWLINE
+    )
+
+
+def _integer(digits: str) -> int | Decimal:
+    return int(digits) if len(digits) <= _INT64_DIGITS else _decimal(digits)
+
+
+def _decimal(digits: str) -> Decimal:
+    if math.isinf(float(digits)):
+        raise JsonError(f"the number {digits[:20]} is larger than any double")
+    try:
+        return Decimal(digits)
+    except InvalidOperation:  # an exponent far below what Decimal holds: nearest value is zero
+        return Decimal(0)
+
+
+def _constant(name: str) -> Any:
+    raise JsonError(f"{name} is not a JSON value")
+
+
+_DECODER: Final = json.JSONDecoder(
+    parse_int=_integer, parse_float=_decimal, parse_constant=_constant
+)
+
+
+def _raw_number(value: Any) -> orjson.Fragment:
+    if isinstance(value, Decimal):
+        return orjson.Fragment(str(value))
+    raise TypeError(f"{type(value).__name__} is not a JSON value")
+
+
+def _folded(value: Any, depth: int = 0) -> Any:
+    """Write what lies deeper than orjson goes (254 levels) first, from the inside out."""
+    if isinstance(value, dict):
+        folded: Any = {key: _folded(child, depth + 1) for key, child in value.items()}
+    elif isinstance(value, list):
+        folded = [_folded(child, depth + 1) for child in value]
+    else:
+        return value
+    return orjson.Fragment(dumps(folded)) if depth and depth % _FOLD_EVERY == 0 else folded
+
+
+def _may_be_deep(raw: bytes) -> bool:
+    return raw.count(b"[") + raw.count(b"{") > MAX_DEPTH
+
+
+def _depth(raw: bytes) -> int:
+    depth = deepest = 0
+    in_string = escaped = False
+    for byte in raw:
+        if in_string:
+            if escaped:
+                escaped = False
+            elif byte == 0x5C:
+                escaped = True
+            elif byte == 0x22:
+                in_string = False
+        elif byte == 0x22:
+            in_string = True
+        elif byte in _OPENING:
+            depth += 1
+            deepest = max(deepest, depth)
+        elif byte in _CLOSING:
+            depth -= 1
+    return deepest
+
+
+def _refuse_lone_surrogates(value: Any) -> None:
+    if isinstance(value, str):
+        if not value.isascii() and any("\ud800" <= letter <= "\udfff" for letter in value):
+            raise JsonError("a string contains half of a surrogate pair")
+    elif isinstance(value, dict):
+        for key, child in value.items():
+            _refuse_lone_surrogates(key)
+            _refuse_lone_surrogates(child)
+    elif isinstance(value, list):
+        for child in value:
+            _refuse_lone_surrogates(child)

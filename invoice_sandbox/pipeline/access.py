@@ -1,0 +1,136 @@
+"""Who is calling, how often, and what for: credentials, rate limit, scope, in this order."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from http.cookies import CookieError, SimpleCookie
+from typing import Final
+from urllib.parse import parse_qsl
+
+from invoice_sandbox.clock import Wall
+from invoice_sandbox.contract.operations import Contract, Operation
+from invoice_sandbox.credentials import identify, missing_scope
+from invoice_sandbox.errors import ApiError, refuse
+from invoice_sandbox.ids import seeded_request_id
+from invoice_sandbox.pipeline import Exchange, Layer, Proceed, Reply
+from invoice_sandbox.rate_limit import RateLimiter
+from invoice_sandbox.store import Credential, Store
+
+_CHALLENGE: Final = ("WWW-Authenticate", 'Bearer realm="sandbox"')
+
+
+def authenticate(store: Store, wall: Wall, limiter: RateLimiter | None) -> Layer:
+    """Find out whose request this is; refuse it with 401 unless the operation is open to all.
+
+    Requests are counted here, because it is the credential that has the window: its own, or that
+    of the caller's address when there is no valid one.
+    """
+
+    async def layer(exchange: Exchange, proceed: Proceed) -> Reply:
+        contract, operation = exchange.routed
+        if not operation.security.alternatives:
+            return await proceed(exchange)
+        secrets = list(_secrets(exchange, contract, operation))
+        try:
+            credential = await _credential(store, wall, secrets, operation)
+        except ApiError as refusal:
+            _count(limiter, exchange, None)
+            raise ApiError(refusal.row, refusal.values, (_CHALLENGE,)) from None
+        if credential is not None:
+            await _adopt(exchange, credential, store, wall)
+        _count(limiter, exchange, credential)
+        return await proceed(exchange)
+
+    return layer
+
+
+async def check_scope(exchange: Exchange, proceed: Proceed) -> Reply:
+    """Refuse with 403 a credential that lacks a scope of the operation."""
+    if exchange.credential is not None:
+        scope = missing_scope(exchange.credential.scopes, exchange.routed[1].security.scopes)
+        if scope is not None:
+            challenge = f'Bearer realm="sandbox", error="insufficient_scope", scope="{scope}"'
+            raise refuse("scope_missing", ("WWW-Authenticate", challenge), scope=scope)
+    return await proceed(exchange)
+
+
+async def _credential(
+    store: Store, wall: Wall, secrets: list[str], operation: Operation
+) -> Credential | None:
+    try:
+        credential = await identify(store, secrets)
+        if credential is not None and await _is_over(store, wall, credential):
+            raise refuse("bad_credential")
+    except ApiError:
+        if operation.security.optional:  # an old cookie must not keep anybody from logging in
+            return None
+        raise
+    if credential is None and not operation.security.optional:
+        raise refuse("no_credential")
+    return credential
+
+
+async def _is_over(store: Store, wall: Wall, credential: Credential) -> bool:
+    workspace = await store.workspace(credential.workspace_id)
+    if workspace is None:
+        return True
+    return credential.expires_at is not None and credential.expires_at <= workspace.clock.now(wall)
+
+
+async def _adopt(exchange: Exchange, credential: Credential, store: Store, wall: Wall) -> None:
+    workspace = await store.workspace(credential.workspace_id)
+    if workspace is None:
+        raise refuse("bad_credential", _CHALLENGE)
+    exchange.credential = credential
+    exchange.workspace = workspace
+    number = await store.next_request_number(workspace.id)
+    exchange.request_id = seeded_request_id(workspace.seed, number, workspace.clock.now(wall))
+
+
+def _count(limiter: RateLimiter | None, exchange: Exchange, credential: Credential | None) -> None:
+    if limiter is None:
+        return
+    if credential is not None:
+        name, caller = "default", credential.digest
+    else:
+        name, caller = "anonymous", str((exchange.scope.get("client") or ("unknown",))[0])
+    exchange.reply_headers += limiter.count(name, caller)
+
+
+def _secrets(exchange: Exchange, contract: Contract, operation: Operation) -> Iterator[str]:
+    """Every credential that the request carries in a way that the operation declares."""
+    schemes = {contract.schemes[one.scheme] for one in operation.security.alternatives}
+    for scheme in sorted(schemes, key=lambda one: (one.location, one.name)):
+        yield from _EXTRACTORS[scheme.location](exchange, scheme.name)
+
+
+def _bearer(exchange: Exchange, name: str) -> list[str]:
+    found = []
+    for value in exchange.header_values(name):
+        scheme, _, secret = value.partition(" ")
+        found.append(secret.strip() if scheme.lower() == "bearer" else "")
+    return found
+
+
+def _header(exchange: Exchange, name: str) -> list[str]:
+    return [value.strip() for value in exchange.header_values(name)]
+
+
+def _cookie(exchange: Exchange, name: str) -> list[str]:
+    found = []
+    for header in exchange.header_values("cookie"):
+        try:
+            cookies = SimpleCookie(header)
+        except CookieError:
+            continue
+        if name in cookies:
+            found.append(cookies[name].value)
+    return found
+
+
+def _query(exchange: Exchange, name: str) -> list[str]:
+    text = exchange.scope["query_string"].decode("latin-1")
+    return [value for key, value in parse_qsl(text, keep_blank_values=True) if key == name]
+
+
+_EXTRACTORS: Final = {"bearer": _bearer, "header": _header, "cookie": _cookie, "query": _query}

@@ -1,0 +1,72 @@
+"""The contract itself, served to whoever asks: ``/openapi.json`` and ``/openapi.yaml``."""
+
+from __future__ import annotations
+
+from functools import cache
+from typing import Any
+
+import yaml
+
+from invoice_sandbox import jsonio
+from invoice_sandbox.contract.operations import Contract
+from invoice_sandbox.errors import refuse
+from invoice_sandbox.pipeline import JSON, Exchange, Layer, Proceed, Reply
+
+_PATHS = frozenset({"/openapi.json", "/openapi.yaml"})
+_METHODS = ("GET", "HEAD", "OPTIONS")
+
+
+def serve_documents(contract: Contract, public_url: str) -> Layer:
+    """Answer the document's own addresses; everything else proceeds."""
+    served = served_document(contract, public_url)
+
+    @cache  # written when first asked for: YAML takes longer than the rest of the start
+    def document(path: str) -> Reply:
+        if path.endswith(".json"):
+            return Reply(200, jsonio.dumps_pretty(served), JSON)
+        return Reply(200, yaml_text(served).encode(), "application/yaml")
+
+    async def layer(exchange: Exchange, proceed: Proceed) -> Reply:
+        if exchange.scope["path"] not in _PATHS:
+            return await proceed(exchange)
+        allowed = ("Allow", ", ".join(_METHODS))
+        if exchange.method == "OPTIONS":
+            return Reply(204, headers=(allowed,))
+        if exchange.method not in _METHODS:
+            raise refuse("method_not_allowed", allowed, method=exchange.method, allowed=allowed[1])
+        return document(exchange.scope["path"])
+
+    return layer
+
+
+def served_document(contract: Contract, public_url: str) -> dict[str, Any]:
+    """The contract with this server first in its list of servers."""
+    here = {"url": public_url + contract.base_path, "description": "This sandbox"}
+    return {**contract.document, "servers": [here, *contract.document.get("servers", [])]}
+
+
+def yaml_text(document: Any) -> str:
+    """``document`` as YAML, in its own order."""
+    return str(yaml.dump(document, Dumper=_Dumper, sort_keys=False, allow_unicode=True, width=100))
+
+
+class _Dumper(yaml.SafeDumper):
+    """SafeDumper that indents lists, keeps long texts readable, and repeats instead of aliasing."""
+
+    def increase_indent(self, flow: bool = False, indentless: bool = False) -> None:
+        """Indent the items of a list below its key."""
+        _ = indentless
+        super().increase_indent(flow, False)
+
+    def ignore_aliases(self, data: Any) -> bool:
+        """No anchors."""
+        _ = data
+        return True
+
+
+def _text(dumper: yaml.SafeDumper, text: str) -> yaml.ScalarNode:
+    style = "|" if "\n" in text else None
+    return dumper.represent_scalar("tag:yaml.org,2002:str", text, style=style)
+
+
+_Dumper.add_representer(str, _text)

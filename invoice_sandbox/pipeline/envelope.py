@@ -1,0 +1,46 @@
+"""Outermost layer: the request id, the error envelope, and the headers that every answer has."""
+
+from __future__ import annotations
+
+import logging
+
+from invoice_sandbox import jsonio
+from invoice_sandbox.clock import Wall
+from invoice_sandbox.errors import ApiError, refuse
+from invoice_sandbox.ids import random_request_id
+from invoice_sandbox.pipeline import Exchange, Layer, Proceed, Reply
+from invoice_sandbox.pipeline.reading import ClientGoneError
+
+log = logging.getLogger("invoice_sandbox")
+
+
+def envelope(wall: Wall, contract_version: str, public_url: str) -> Layer:
+    """Give the request an id and turn every refusal into the envelope of the specification.
+
+    The id is random until the credential is known, then drawn from the workspace's stream.
+    """
+
+    async def layer(exchange: Exchange, proceed: Proceed) -> Reply:
+        exchange.request_id = random_request_id(wall.now())
+        try:
+            reply = await proceed(exchange)
+        except ClientGoneError:
+            raise
+        except ApiError as error:
+            reply = _refusal(exchange, error, public_url)
+        except Exception:
+            log.exception("%s: the request could not be answered", exchange.request_id)
+            reply = _refusal(exchange, refuse("internal_error"), public_url)
+        common = (
+            ("X-Request-Id", exchange.request_id),
+            ("X-Contract-Version", contract_version),
+            *exchange.reply_headers,
+        )
+        return Reply(reply.status, reply.body, reply.media_type, (*common, *reply.headers))
+
+    return layer
+
+
+def _refusal(exchange: Exchange, error: ApiError, public_url: str) -> Reply:
+    body = jsonio.dumps(error.envelope(exchange.request_id, public_url))
+    return Reply(error.status, body, headers=error.headers)

@@ -1,0 +1,245 @@
+"""A project: the folder that says what is served. Contract, handlers, fixtures, scenarios."""
+
+from __future__ import annotations
+
+import importlib.util
+import inspect
+import re
+import sys
+from collections.abc import Awaitable, Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from difflib import get_close_matches
+from pathlib import Path
+from types import ModuleType
+from typing import Any, Final
+
+from invoice_sandbox import jsonio
+from invoice_sandbox.contract.documents import DocumentError, load_document, place_of
+from invoice_sandbox.contract.operations import (
+    Contract,
+    ContractError,
+    compile_contract,
+    operation_id,
+    raw_operations,
+)
+from invoice_sandbox.contract.overlay import OverlayError, apply_overlay
+from invoice_sandbox.contract.published import check_openapi
+from invoice_sandbox.contract.schemas import SchemaError, Schemas
+from invoice_sandbox.handling import Handler
+from invoice_sandbox.store import Transaction
+
+Recorder = Callable[[Transaction, str, Mapping[str, Any]], Awaitable[None]]
+"""``async def record(state, kind, record)`` of ``handlers/_fixtures.py``."""
+
+_PACKAGE: Final = "_invoice_sandbox_project"
+
+
+class ProjectError(ValueError):
+    """A project that cannot be served; the message says which file and what to do."""
+
+
+@dataclass(frozen=True)
+class Project:
+    """Everything a server needs to know about what it serves."""
+
+    contract: Contract
+    handlers: Mapping[str, Handler]
+    fixtures: Mapping[str, Sequence[Mapping[str, Any]]] = field(default_factory=dict)
+    recorder: Recorder | None = None
+    scenarios: tuple[str, ...] = ()
+
+    async def record(self, state: Transaction, kind: str, record: Mapping[str, Any]) -> None:
+        """Put one fixture record into a workspace, as the project itself records its kind."""
+        if self.recorder is None:
+            await state.put(kind, record["id"], record)
+        else:
+            await self.recorder(state, kind, record)
+
+
+def default_project() -> Path:
+    """The project that comes with this package: inside the wheel, or the checkout's root."""
+    package = Path(__file__).parent
+    shipped = package / "project"
+    return shipped if shipped.is_dir() else package.parent
+
+
+def load_project(folder: Path) -> Project:
+    """Read and check a project folder. Only ``openapi/openapi.yaml`` must be there.
+
+    Raises ProjectError (with file, line and column where there is one).
+    """
+    try:
+        contract = compile_contract(merged_document(folder))
+        handlers, recorder = _load_handlers(folder / "handlers", contract)
+        return Project(
+            contract,
+            handlers,
+            fixtures=_load_fixtures(folder / "fixtures", contract.schemas),
+            recorder=recorder,
+            scenarios=_scenario_names(folder / "scenarios"),
+        )
+    except (ContractError, DocumentError) as error:
+        raise ProjectError(str(error)) from None
+
+
+def load_contract_alone(file: Path) -> Project:
+    """A project of one contract file: every operation is answered from the contract."""
+    try:
+        document = load_document(file)
+        check_openapi(document, file)
+        return Project(compile_contract(document), {})
+    except (ContractError, DocumentError) as error:
+        raise ProjectError(str(error)) from None
+
+
+def base_document(folder: Path) -> dict[str, Any]:
+    """The published contract of a project, checked as OpenAPI 3.1."""
+    file = folder / "openapi" / "openapi.yaml"
+    document = load_document(file)
+    check_openapi(document, file)
+    return dict(document)
+
+
+def overlay_document(folder: Path) -> dict[str, Any] | None:
+    """The overlay of a project, or None when it makes no assumptions."""
+    file = folder / "openapi" / "overlay.yaml"
+    if not file.exists():
+        return None
+    document = load_document(file)
+    if not isinstance(document, dict):
+        raise DocumentError(str(file), "an overlay is an object with 'overlay' and 'actions'")
+    return document
+
+
+def merged_document(folder: Path) -> dict[str, Any]:
+    """The served contract: published document plus overlay, checked again as a whole."""
+    file = folder / "openapi" / "overlay.yaml"
+    overlay = overlay_document(folder)
+    if overlay is None:
+        return base_document(folder)
+    document = load_document(folder / "openapi" / "openapi.yaml")
+    try:
+        merged = apply_overlay(document, overlay)
+    except OverlayError as error:
+        pointer = () if error.action is None else ("actions", error.action)
+        raise DocumentError(place_of(file, pointer), str(error)) from None
+    check_openapi(merged, file)
+    return merged
+
+
+def snake_case(name: str) -> str:
+    """``listAPIKeys`` and ``listApiKeys`` give ``list_api_keys``."""
+    words = re.sub(r"(?<=[a-z0-9])(?=[A-Z])|(?<=[A-Z])(?=[A-Z][a-z])", "_", name)
+    return re.sub(r"\W+", "_", words).lower()
+
+
+def operation_names(document: Mapping[str, Any]) -> dict[str, str]:
+    """Handler function name to operationId, for every operation of a document."""
+    ids = [operation_id(path, method, raw) for path, method, raw in raw_operations(document)]
+    return {snake_case(one): one for one in ids}
+
+
+def handler_functions(folder: Path) -> dict[str, tuple[Handler, Path]]:
+    """Every public async function of the public modules in ``folder``, with its file."""
+    if not folder.is_dir():
+        return {}
+    package = _load_package(folder)
+    found: dict[str, tuple[Handler, Path]] = {}
+    for file in sorted(folder.glob("[!_]*.py")):
+        module = importlib.import_module(f"{package.__name__}.{file.stem}")
+        for name, function in inspect.getmembers(module, inspect.iscoroutinefunction):
+            if name.startswith("_") or function.__module__ != module.__name__:
+                continue
+            if name in found:
+                raise ProjectError(f"{file}: {name} is defined in {found[name][1].name} too")
+            found[name] = (function, file)
+    return found
+
+
+def _load_handlers(folder: Path, contract: Contract) -> tuple[dict[str, Handler], Recorder | None]:
+    names = operation_names(contract.document)
+    handlers: dict[str, Handler] = {}
+    for name, (function, file) in handler_functions(folder).items():
+        if name not in names:
+            close = get_close_matches(name, names, n=1)
+            hint = f"; did you mean {close[0]}?" if close else ""
+            raise ProjectError(f"{file}: {name} is no operation of the contract{hint}")
+        handlers[names[name]] = function
+    recorder = None
+    if (folder / "_fixtures.py").exists():
+        recorder = importlib.import_module(f"{_package_name(folder)}._fixtures").record
+    return handlers, recorder
+
+
+def _package_name(folder: Path) -> str:
+    return f"{_PACKAGE}_{abs(hash(str(folder.resolve()))):x}"
+
+
+def _load_package(folder: Path) -> ModuleType:
+    """The handlers as a package under a private name, so that nothing lands on ``sys.path``."""
+    name = _package_name(folder)
+    if name in sys.modules:
+        return sys.modules[name]
+    init = folder / "__init__.py"
+    if not init.exists():
+        raise ProjectError(f"{folder}: there is no __init__.py, so the handlers are no package")
+    spec = importlib.util.spec_from_file_location(
+        name, init, submodule_search_locations=[str(folder)]
+    )
+    if spec is None or spec.loader is None:
+        raise ProjectError(f"{folder}: the handlers cannot be loaded")
+    module = importlib.util.module_from_spec(spec)
+    sys.modules[name] = module
+    spec.loader.exec_module(module)
+    return module
+
+
+def fixture_problems(folder: Path, schemas: Schemas) -> Iterator[tuple[str, str]]:
+    """``place, problem`` for every fixture record that its schema in the contract refuses."""
+    for file in _fixture_files(folder):
+        fixture = _fixture(file)
+        if "schema" not in fixture:
+            continue
+        reference = {"$ref": f"#/components/schemas/{fixture['schema']}"}
+        try:
+            checker = schemas.compile(reference, str(file))
+        except SchemaError:
+            yield place_of(file, ("schema",)), f"the contract has no schema {fixture['schema']}"
+            continue
+        for index, record in enumerate(fixture["records"]):
+            for problem in checker.problems(record):
+                yield place_of(file, ("records", index)), problem.sentence("the record")
+
+
+def _load_fixtures(folder: Path, schemas: Schemas) -> dict[str, list[dict[str, Any]]]:
+    for place, problem in fixture_problems(folder, schemas):
+        raise DocumentError(place, problem)
+    # Through JSON, so that an amount is a Decimal here as it is in a request.
+    return {
+        file.stem.replace("-", "_"): jsonio.loads(jsonio.dumps(_fixture(file)["records"]))
+        for file in _fixture_files(folder)
+    }
+
+
+def _fixture_files(folder: Path) -> list[Path]:
+    return sorted(folder.glob("*.yaml")) if folder.is_dir() else []
+
+
+def _fixture(file: Path) -> dict[str, Any]:
+    fixture = load_document(file)
+    if not isinstance(fixture, dict) or not isinstance(fixture.get("records"), list):
+        raise DocumentError(str(file), "a fixture file is an object with 'records', a list")
+    unknown = fixture.keys() - {"schema", "records"}
+    if unknown:
+        key = min(unknown)
+        raise DocumentError(place_of(file, (key,)), f"unknown key '{key}'", "schema, records")
+    for index, record in enumerate(fixture["records"]):
+        if not isinstance(record, dict) or not isinstance(record.get("id"), str):
+            raise DocumentError(place_of(file, ("records", index)), "a record needs an 'id'")
+    return fixture
+
+
+def _scenario_names(folder: Path) -> tuple[str, ...]:
+    if not folder.is_dir():
+        return ()
+    return tuple(file.stem for file in sorted(folder.glob("*.yaml")))

@@ -1,0 +1,62 @@
+"""Fixed windows of requests per caller (specification, Limits: 120 a minute per key).
+
+Windows run on real, monotonic seconds that are handed in. The headers are those of the IETF draft
+``draft-ietf-httpapi-ratelimit-headers``; ``Retry-After`` names the same moment as ``t``.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from typing import Final
+
+from invoice_sandbox.clock import Wall
+from invoice_sandbox.errors import refuse
+
+WINDOW_SECONDS: Final = 60
+_MOST_CALLERS: Final = 10_000
+
+
+@dataclass
+class _Window:
+    ends: float
+    used: int = 0
+
+
+class RateLimiter:
+    """Counts requests; one window per caller, beginning with its first request."""
+
+    def __init__(self, limit: int, wall: Wall) -> None:
+        self._limit = limit
+        self._wall = wall
+        self._windows: dict[tuple[str, str], _Window] = {}
+
+    def count(self, policy: str, caller: str) -> list[tuple[str, str]]:
+        """Count one request and answer its rate-limit headers. Raises ApiError 429."""
+        now = self._wall.monotonic()
+        window = self._windows.get((policy, caller))
+        if window is None or window.ends <= now:
+            window = self._open(policy, caller, now)
+        window.used += 1
+        left = max(0, self._limit - window.used)
+        seconds = max(1, math.ceil(window.ends - now))
+        headers = [
+            ("RateLimit-Policy", f'"{policy}";q={self._limit};w={WINDOW_SECONDS}'),
+            ("RateLimit", f'"{policy}";r={left};t={seconds}'),
+        ]
+        if window.used > self._limit:
+            raise refuse(
+                "rate_limited",
+                *headers,
+                ("Retry-After", str(seconds)),
+                limit=self._limit,
+                window=WINDOW_SECONDS,
+                retry_after=seconds,
+            )
+        return headers
+
+    def _open(self, policy: str, caller: str, now: float) -> _Window:
+        if len(self._windows) >= _MOST_CALLERS:
+            self._windows = {key: one for key, one in self._windows.items() if one.ends > now}
+        window = self._windows[policy, caller] = _Window(ends=now + WINDOW_SECONDS)
+        return window

@@ -1,0 +1,129 @@
+"""Serve a sandbox with uvicorn: a real port, a ready line, a graceful stop."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import signal
+import socket
+import threading
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from typing import Any, Final
+
+import uvicorn
+from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol
+
+from invoice_sandbox import jsonio
+from invoice_sandbox.app import Sandbox, create_app
+from invoice_sandbox.clock import SystemWall
+from invoice_sandbox.errors import refuse
+from invoice_sandbox.ids import random_request_id
+from invoice_sandbox.settings import SettingError, Settings
+
+_STOP_SIGNALS: Final = (signal.SIGINT, signal.SIGTERM)
+_SECONDS_TO_FINISH: Final = 5
+
+
+class _Protocol(HttpToolsProtocol):
+    """uvicorn's HTTP protocol, with bytes that are no HTTP answered in the error envelope."""
+
+    def send_400_response(self, msg: str) -> None:
+        """Answer 400 in the envelope of the specification and close the connection."""
+        _ = msg
+        request_id = random_request_id(SystemWall().now())
+        body = jsonio.dumps(refuse("malformed_http").envelope(request_id))
+        head = (
+            "HTTP/1.1 400 Bad Request\r\n"
+            "content-type: application/json\r\n"
+            f"content-length: {len(body)}\r\n"
+            f"x-request-id: {request_id}\r\n"
+            "connection: close\r\n\r\n"
+        )
+        self.transport.write(head.encode() + body)
+        self.transport.close()
+
+
+class _Server(uvicorn.Server):
+    """uvicorn's server: says when it is ready, and ends with success when asked to stop."""
+
+    def __init__(self, config: uvicorn.Config, on_ready: Callable[[], None]) -> None:
+        super().__init__(config)
+        self._on_ready = on_ready
+
+    async def startup(self, sockets: list[socket.socket] | None = None) -> None:
+        """Start to answer, then say so."""
+        await super().startup(sockets)
+        if self.started:
+            self._on_ready()
+
+    @contextmanager
+    def capture_signals(self) -> Iterator[None]:
+        """Stop gracefully on SIGINT and SIGTERM, without raising them again afterwards."""
+        if threading.current_thread() is not threading.main_thread():
+            yield  # only the main thread is told of signals
+            return
+        loop = asyncio.get_running_loop()
+        for name in _STOP_SIGNALS:
+            loop.add_signal_handler(name, self.handle_exit, name, None)
+        try:
+            yield
+        finally:
+            for name in _STOP_SIGNALS:
+                loop.remove_signal_handler(name)
+
+
+def serve(settings: Settings, on_ready: Callable[[str], None]) -> None:
+    """Serve until SIGINT or SIGTERM. ``on_ready`` is told the URL once requests are answered.
+
+    Raises SettingError when the address cannot be listened on, and ProjectError.
+    """
+    _runner()(_serve(settings, on_ready))
+
+
+async def _serve(settings: Settings, on_ready: Callable[[str], None]) -> None:
+    with listen(settings) as listener:
+        url = settings.url(listener.getsockname()[1])
+        server = make_server(await create_app(settings, url=url), lambda: on_ready(url))
+        await server.serve(sockets=[listener])
+
+
+def make_server(sandbox: Sandbox, on_ready: Callable[[], None]) -> uvicorn.Server:
+    """A uvicorn server for ``sandbox``; ``on_ready`` is called once requests are answered."""
+    config = uvicorn.Config(
+        sandbox,
+        http=_Protocol,
+        ws="none",
+        lifespan="on",
+        log_config=None,
+        access_log=False,
+        server_header=False,
+        proxy_headers=False,
+        timeout_graceful_shutdown=_SECONDS_TO_FINISH,
+    )
+    logging.getLogger("uvicorn").setLevel(logging.WARNING)
+    return _Server(config, on_ready)
+
+
+def listen(settings: Settings) -> socket.socket:
+    """A socket bound to the host and port of ``settings``. Raises SettingError."""
+    family = socket.AF_INET6 if ":" in settings.host else socket.AF_INET
+    listener = socket.socket(family, socket.SOCK_STREAM)
+    listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+    try:
+        listener.bind((settings.host, settings.port))
+    except OSError as error:
+        listener.close()
+        address = f"{settings.host}:{settings.port}"
+        raise SettingError(
+            f"--port: cannot listen on {address}: {error.strerror} (--port 0 picks a free one)"
+        ) from None
+    return listener
+
+
+def _runner() -> Callable[[Any], None]:
+    try:
+        import uvloop
+    except ImportError:
+        return asyncio.run
+    return uvloop.run

@@ -1,0 +1,196 @@
+"""Every setting of ``serve`` in one table: name, default, help. The command line is made of it.
+
+Each is also an environment variable: ``--rate-limit`` is ``INVOICE_SANDBOX_RATE_LIMIT``.
+"""
+
+from __future__ import annotations
+
+import ipaddress
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from difflib import get_close_matches
+from pathlib import Path
+from typing import Any, Final
+from urllib.parse import urlsplit
+
+from invoice_sandbox.clock import FROZEN_START, ClockState, instant_text, parse_instant
+from invoice_sandbox.credentials import DEMO_KEY
+from invoice_sandbox.ids import KEY_BODY_LENGTH, KEY_PREFIX, key_checksum, key_problem, new_key
+
+ENVIRONMENT_PREFIX: Final = "INVOICE_SANDBOX"
+
+
+class SettingError(ValueError):
+    """A setting that cannot be used; the message names it and says what it takes."""
+
+
+@dataclass(frozen=True)
+class Setting:
+    """One row: the option's name, its default as text (None: none), and its help."""
+
+    name: str
+    default: str | None
+    help: str
+    metavar: str
+    secret: bool = False
+
+
+SETTINGS: Final = (
+    Setting("host", "127.0.0.1", "Address to listen on.", "ADDRESS"),
+    Setting("port", "8080", "Port to listen on; 0 picks a free one.", "N"),
+    Setting("scenario", "manual", "Scenario of the first workspace.", "NAME"),
+    Setting("seed", None, "Seed of its ids; the same seed gives the same ids.", "N"),
+    Setting("clock", "live", "'live' flows with real time, 'frozen' stands still.", "MODE"),
+    Setting(
+        "now", None, f"Where its clock stands, such as {instant_text(FROZEN_START)}.", "INSTANT"
+    ),
+    Setting("public-url", None, "Address that clients reach it by, if it is another.", "URL"),
+    Setting(
+        "key", None, "Key of its first workspace, instead of the demo key.", "KEY", secret=True
+    ),
+    Setting("rate-limit", "120", "Requests a minute per key, or 'off'.", "N|off"),
+    Setting("project", None, "Folder to serve: openapi/, handlers/, fixtures/, scenarios/.", "DIR"),
+    Setting("contract", None, "Serve this OpenAPI 3.1 file alone, from its examples.", "FILE"),
+    Setting("store", "memory", "Where state lives: memory.", "URL"),
+    Setting("workers", "1", "Server processes.", "N"),
+)
+
+
+@dataclass(frozen=True)
+class Settings:
+    """Settings of a server, checked. ``rate_limit`` None means off; ``seed`` None: random."""
+
+    host: str = "127.0.0.1"
+    port: int = 8080
+    scenario: str = "manual"
+    seed: int | None = None
+    clock: ClockState = field(default_factory=ClockState)
+    public_url: str | None = None
+    key: str = field(default=DEMO_KEY, repr=False)
+    key_is_generated: bool = False
+    rate_limit: int | None = 120
+    project: Path | None = None
+    contract: Path | None = None
+
+    @property
+    def on_loopback(self) -> bool:
+        """Whether only this machine can reach the server."""
+        return is_loopback(self.host)
+
+    def url(self, port: int) -> str:
+        """The address that clients reach the server by, without a final slash."""
+        host = f"[{self.host}]" if ":" in self.host else self.host
+        return (self.public_url or f"http://{host}:{port}").rstrip("/")
+
+
+def is_loopback(host: str) -> bool:
+    """Whether ``host`` names this machine only."""
+    if host == "localhost":
+        return True
+    try:
+        return ipaddress.ip_address(host).is_loopback
+    except ValueError:
+        return False
+
+
+def read_settings(texts: Mapping[str, str | None]) -> Settings:
+    """Check the texts of all settings. Raises SettingError for the first that cannot be used."""
+    given = {setting.name: texts.get(setting.name) or setting.default for setting in SETTINGS}
+    host = _text(given, "host")
+    key, generated = _key(given["key"], is_loopback(host))
+    _check_store(_text(given, "store"), _integer(given, "workers", 1, 64))
+    if given["project"] and given["contract"]:
+        raise SettingError("--contract serves one file alone; it cannot be used with --project")
+    return Settings(
+        host=host,
+        port=_integer(given, "port", 0, 65535),
+        scenario=_text(given, "scenario"),
+        seed=None if given["seed"] is None else _integer(given, "seed", 0, 2**63 - 1),
+        clock=_clock(_text(given, "clock"), given["now"]),
+        public_url=_url(given["public-url"]),
+        key=key,
+        key_is_generated=generated,
+        rate_limit=None
+        if given["rate-limit"] == "off"
+        else _integer(given, "rate-limit", 1, 10**9, " or 'off'"),
+        project=_existing(given["project"], "project", folder=True),
+        contract=_existing(given["contract"], "contract", folder=False),
+    )
+
+
+def check_scenario(name: str, known: tuple[str, ...]) -> None:
+    """Raise SettingError, with near names, unless the project has a scenario of that name."""
+    if name not in known:
+        near = get_close_matches(name, known, n=3) or list(known)
+        raise SettingError(f"--scenario: there is no '{name}'; known: {', '.join(near)}")
+
+
+def _text(given: Mapping[str, str | None], name: str) -> str:
+    value = given[name]
+    if value is None:
+        raise SettingError(f"--{name} needs a value")
+    return value
+
+
+def _integer(given: Mapping[str, Any], name: str, low: int, high: int, other: str = "") -> int:
+    text = str(given[name])
+    if not (text.isascii() and text.isdigit() and low <= int(text) <= high):
+        raise SettingError(f"--{name} is a whole number from {low} to {high}{other}, not '{text}'")
+    return int(text)
+
+
+def _clock(mode: str, now: str | None) -> ClockState:
+    try:
+        at = FROZEN_START if now is None else parse_instant(now)
+    except ValueError as error:
+        raise SettingError(f"--now: {error}, not '{now}'") from None
+    if mode == "frozen":
+        return ClockState("frozen", at)
+    if mode != "live":
+        raise SettingError(f"--clock is 'live' or 'frozen', not '{mode}'")
+    if now is not None:
+        raise SettingError("--now needs --clock frozen; a live clock shows real time")
+    return ClockState("live")
+
+
+def _key(key: str | None, on_loopback: bool) -> tuple[str, bool]:
+    if key is None:
+        return (DEMO_KEY, False) if on_loopback else (new_key(), True)
+    problem = key_problem(key)
+    if problem:
+        body = key.removeprefix(KEY_PREFIX)[:KEY_BODY_LENGTH]
+        hint = ""
+        if len(body) == KEY_BODY_LENGTH and "checksum" in problem:
+            hint = f"; for these thirty it is {key_checksum(body)}"
+        raise SettingError(f"--key: {problem}{hint}")
+    if key == DEMO_KEY and not on_loopback:
+        raise SettingError("--key: the demo key is public; beyond loopback choose another")
+    return key, False
+
+
+def _url(url: str | None) -> str | None:
+    if url is None:
+        return None
+    parts = urlsplit(url)
+    if parts.scheme not in {"http", "https"} or not parts.hostname or parts.query or parts.fragment:
+        raise SettingError(f"--public-url looks like https://sandbox.example, not '{url}'")
+    return url
+
+
+def _existing(text: str | None, name: str, *, folder: bool) -> Path | None:
+    if text is None:
+        return None
+    path = Path(text)
+    if not (path.is_dir() if folder else path.is_file()):
+        raise SettingError(f"--{name}: there is no {'folder' if folder else 'file'} '{text}'")
+    return path
+
+
+def _check_store(store: str, workers: int) -> None:
+    if workers > 1 and store == "memory":
+        raise SettingError("--workers: several processes cannot share --store memory; use 1")
+    if store != "memory":
+        if store.startswith(("sqlite:///", "postgresql://")):
+            scheme = store.partition(":")[0]
+            raise SettingError(f"--store: {scheme} is not built yet; use memory")
+        raise SettingError(f"--store is memory, not '{store}'")

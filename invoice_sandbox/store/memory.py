@@ -1,0 +1,176 @@
+"""The store in memory: one lock per workspace, and an undo log per transaction."""
+
+from __future__ import annotations
+
+import asyncio
+from collections import Counter
+from collections.abc import AsyncIterator, Callable, Mapping
+from contextlib import asynccontextmanager
+from typing import Any
+
+from invoice_sandbox.store import Condition, Credential, Page, Record, Workspace
+
+
+class _Collection:
+    """Records of one kind. A record's position never changes, so a cursor stays good."""
+
+    def __init__(self) -> None:
+        self.records: dict[str, Record] = {}
+        self.keys: list[str] = []
+
+
+class _Space:
+    """Everything of one workspace."""
+
+    def __init__(self, workspace: Workspace) -> None:
+        self.workspace = workspace
+        self.lock = asyncio.Lock()
+        self.collections: dict[str, _Collection] = {}
+        self.numbers: Counter[str] = Counter()
+        self.requests = 0
+
+
+class MemoryStore:
+    """All workspaces in this process; gone when it ends."""
+
+    def __init__(self) -> None:
+        self._spaces: dict[str, _Space] = {}
+        self._tokens: set[str] = set()
+        self._credentials: dict[str, Credential] = {}
+
+    async def create_workspace(self, workspace: Workspace) -> None:
+        """Add an empty workspace. Raises KeyError when its id or token is taken."""
+        if workspace.id in self._spaces or workspace.token in self._tokens:
+            raise KeyError(workspace.id)
+        self._spaces[workspace.id] = _Space(workspace)
+        self._tokens.add(workspace.token)
+
+    async def workspace(self, workspace_id: str) -> Workspace | None:
+        """The workspace, or None."""
+        space = self._spaces.get(workspace_id)
+        return space.workspace if space else None
+
+    async def credential(self, digest: str) -> Credential | None:
+        """The credential that is in force for a digest."""
+        return self._credentials.get(digest)
+
+    async def next_request_number(self, workspace_id: str) -> int:
+        """1, 2, 3, … for each request of the workspace."""
+        space = self._spaces[workspace_id]
+        space.requests += 1
+        return space.requests
+
+    @asynccontextmanager
+    async def transaction(self, workspace_id: str) -> AsyncIterator[MemoryTransaction]:
+        """A transaction, alone on its workspace."""
+        space = self._spaces[workspace_id]
+        async with space.lock:
+            transaction = MemoryTransaction(space)
+            try:
+                yield transaction
+            except BaseException:
+                transaction.undo()
+                raise
+            for digest, credential in transaction.credentials.items():
+                if credential is None:
+                    self._credentials.pop(digest, None)
+                else:
+                    self._credentials[digest] = credential
+
+
+class MemoryTransaction:
+    """Changes are made in place and undone backwards; the lock keeps others from seeing them."""
+
+    def __init__(self, space: _Space) -> None:
+        self._space = space
+        self._undo: list[Callable[[], Any]] = []
+        self.credentials: dict[str, Credential | None] = {}
+
+    async def get(self, kind: str, key: str) -> Record | None:
+        """The record, or None."""
+        collection = self._space.collections.get(kind)
+        record = collection.records.get(key) if collection else None
+        return None if record is None else _copy(record)
+
+    async def put(self, kind: str, key: str, record: Mapping[str, Any]) -> None:
+        """Insert the record, or replace it where it stands in the order."""
+        collection = self._space.collections.setdefault(kind, _Collection())
+        previous = collection.records.get(key)
+        collection.records[key] = _copy(record)
+        if previous is None:
+            collection.keys.append(key)
+            self._undo += [collection.keys.pop, lambda: collection.records.pop(key)]
+        else:
+            self._undo.append(lambda: collection.records.update({key: previous}))
+
+    async def page(
+        self,
+        kind: str,
+        *,
+        limit: int,
+        before: int | None = None,
+        where: tuple[Condition, ...] = (),
+    ) -> Page:
+        """At most ``limit`` records, newest first, older than position ``before``."""
+        collection = self._space.collections.get(kind) or _Collection()
+        records, keys = collection.records, collection.keys
+        start = len(keys) if before is None else min(before, len(keys))
+        found: list[Record] = []
+        next_position: int | None = None
+        for position in range(start - 1, -1, -1):
+            record = records[keys[position]]
+            if not _matches(record, where):
+                continue
+            if len(found) == limit:
+                next_position = position + 1
+                break
+            found.append(_copy(record))
+        total = sum(_matches(record, where) for record in records.values()) if where else len(keys)
+        return Page(tuple(found), total, next_position)
+
+    async def next_number(self, name: str) -> int:
+        """1, 2, 3, … for each ``name``."""
+        previous = self._space.numbers[name]
+        self._space.numbers[name] = previous + 1
+        self._undo.append(lambda: self._space.numbers.subtract({name: 1}))
+        return previous + 1
+
+    async def grant(self, credential: Credential) -> None:
+        """Let the credential in, from the commit on."""
+        self.credentials[credential.digest] = credential
+
+    async def revoke(self, digest: str) -> None:
+        """Let the credential in no longer, from the commit on."""
+        self.credentials[digest] = None
+
+    def undo(self) -> None:
+        """Take every change back, the last one first."""
+        while self._undo:
+            self._undo.pop()()
+
+
+def _matches(record: Mapping[str, Any], where: tuple[Condition, ...]) -> bool:
+    for condition in where:
+        value, wanted = record.get(condition.field), condition.value
+        if not isinstance(value, str):
+            return False
+        # Without its Z, an instant with milliseconds sorts after the same second without them.
+        if not _OPERATORS[condition.operator](value.removesuffix("Z"), wanted.removesuffix("Z")):
+            return False
+    return True
+
+
+_OPERATORS: Mapping[str, Callable[[str, str], bool]] = {
+    "=": str.__eq__,
+    ">=": str.__ge__,
+    "<=": str.__le__,
+}
+
+
+def _copy(value: Any) -> Any:
+    """A deep copy of a JSON value; far cheaper than copy.deepcopy."""
+    if isinstance(value, Mapping):
+        return {key: _copy(child) for key, child in value.items()}
+    if isinstance(value, (list, tuple)):
+        return [_copy(child) for child in value]
+    return value

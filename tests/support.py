@@ -1,0 +1,91 @@
+"""A real server on a real port for tests, with time in the test's hand."""
+
+from __future__ import annotations
+
+import asyncio
+import threading
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from datetime import UTC, datetime, timedelta
+from typing import Any
+
+import httpx
+
+from invoice_sandbox.app import Sandbox, create_app
+from invoice_sandbox.clock import ClockState
+from invoice_sandbox.credentials import DEMO_KEY
+from invoice_sandbox.ids import new_key
+from invoice_sandbox.server import listen, make_server
+from invoice_sandbox.settings import Settings
+
+FROZEN = Settings(port=0, seed=7, clock=ClockState("frozen"), rate_limit=None)
+"""What most tests serve: a known seed, a clock that stands still, no rate limit."""
+
+
+@dataclass
+class ManualWall:
+    """Real time that only moves when a test says so."""
+
+    instant: datetime = field(default=datetime(2026, 11, 21, 9, 30, tzinfo=UTC))
+    seconds: float = 1000.0
+
+    def now(self) -> datetime:
+        """The instant that the test chose."""
+        return self.instant
+
+    def monotonic(self) -> float:
+        """Seconds that the test moves."""
+        return self.seconds
+
+    def pass_seconds(self, seconds: float) -> None:
+        """Let time pass."""
+        self.seconds += seconds
+        self.instant += timedelta(seconds=seconds)
+
+
+@dataclass(frozen=True)
+class Running:
+    """A sandbox that answers on ``url``."""
+
+    url: str
+    sandbox: Sandbox
+    wall: ManualWall
+    loop: asyncio.AbstractEventLoop
+
+    def client(self, key: str | None = DEMO_KEY) -> httpx.Client:
+        """A client that sends ``key`` as a bearer credential, or none."""
+        headers = {} if key is None else {"Authorization": f"Bearer {key}"}
+        return httpx.Client(base_url=self.url, headers=headers, timeout=10)
+
+    def new_workspace(self, seed: int | None = None) -> str:
+        """The key of another workspace."""
+        key = new_key()
+        self.run(self.sandbox.new_workspace(key, seed))
+        return key
+
+    def run(self, coroutine: Any) -> Any:
+        """The result of a coroutine, run where the server runs."""
+        return asyncio.run_coroutine_threadsafe(coroutine, self.loop).result(10)
+
+
+@contextmanager
+def serving(settings: Settings = FROZEN) -> Iterator[Running]:
+    """Serve ``settings`` in a thread of its own, from ready to stopped."""
+    wall = ManualWall()
+    loop = asyncio.new_event_loop()
+    with listen(settings) as listener:
+        url = settings.url(listener.getsockname()[1])
+        sandbox = loop.run_until_complete(create_app(settings, url=url, wall=wall))
+        ready = threading.Event()
+        server = make_server(sandbox, ready.set)
+        serve = server.serve(sockets=[listener])
+        thread = threading.Thread(target=loop.run_until_complete, args=(serve,))
+        thread.start()
+        try:
+            assert ready.wait(10), "the server did not become ready"
+            yield Running(url, sandbox, wall, loop)
+        finally:
+            server.should_exit = True
+            thread.join(10)
+            loop.close()

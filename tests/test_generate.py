@@ -1,0 +1,328 @@
+"""Values generated from schemas: always valid, and the same for the same seed."""
+
+import json
+import os
+import subprocess
+import sys
+import time
+from collections.abc import Callable
+from typing import Any
+
+import jsonschema_rs
+import pytest
+
+from invoice_sandbox.contract.generate import CannotGenerate, generate
+
+Schema = dict[str, Any] | bool
+
+
+def obj(properties: dict[str, Any], *required: str, **more: Any) -> dict[str, Any]:
+    return {"type": "object", "properties": properties, "required": list(required), **more}
+
+
+def resolver(document: Schema) -> Callable[[str], Any]:
+    def resolve(reference: str) -> Any:
+        found: Any = document
+        for step in reference.removeprefix("#").split("/")[1:]:
+            found = found[step]
+        return found
+
+    return resolve
+
+
+def example_of(schema: Schema, seed: int | str = 1) -> Any:
+    validator = jsonschema_rs.Draft202012Validator(schema, validate_formats=True)
+    return generate(schema, resolve=resolver(schema), is_valid=validator.is_valid, seed=seed)
+
+
+INT, TEXT = {"type": "integer"}, {"type": "string"}
+PASSWORD = r"^(?=.*[a-z])(?=.*[A-Z])(?=.*\d)(?=.*[@$!%*?&])[A-Za-z\d@$!%*?&]{8,}$"
+NODE = obj(
+    {"name": TEXT, "parent": {"$ref": "#/$defs/n"}, "kids": {"items": {"$ref": "#/$defs/n"}}},
+    *("name", "kids"),
+)
+CAT = obj({"kind": {"const": "cat"}, "lives": INT}, "kind", "lives")
+DOG = obj({"kind": {"const": "dog"}, "bark": {"type": "boolean"}}, "kind", "bark")
+EXPRESSION = {
+    "$ref": "#/$defs/e",
+    "$defs": {
+        "e": {"anyOf": [{"$ref": "#/$defs/sum"}, {"type": "number"}]},
+        "sum": obj({"l": {"$ref": "#/$defs/e"}, "r": {"$ref": "#/$defs/e"}}, "l", "r"),
+    },
+}
+US = obj({"country": {"enum": ["US", "CA"]}, "code": TEXT}, "country", "code") | {
+    "if": {"properties": {"country": {"const": "US"}}},
+    "then": {"properties": {"code": {"pattern": "^[0-9]{5}(-[0-9]{4})?$"}}},
+    "else": {"properties": {"code": {"pattern": "^[A-Z][0-9][A-Z] [0-9][A-Z][0-9]$"}}},
+}
+
+SCHEMAS: dict[str, Schema] = {
+    "true": True,
+    "empty": {},
+    "null": {"type": "null"},
+    "boolean": {"type": "boolean"},
+    "several types": {"type": ["integer", "null"]},
+    "const": {"const": {"a": [1, None]}},
+    "enum within bounds": {"enum": ["a", 1, 5, None], "minimum": 3, "type": "integer"},
+    "an invalid default": {"type": "integer", "default": "many", "minimum": 4},
+    "invalid examples": {**obj({"a": INT}, "a"), "examples": [{}, {"a": "x"}]},
+    "inherited example": {"allOf": [{**obj({}), "examples": [{}]}, {"required": ["x"]}]},
+    "minimum": {"type": "integer", "minimum": 10_000_000_000},
+    "exclusive bounds of a number": {"exclusiveMinimum": 0, "exclusiveMaximum": 1},
+    "exclusive bounds of an integer": {**INT, "exclusiveMinimum": 4, "exclusiveMaximum": 6},
+    "negative maximum": {"type": "number", "maximum": -3.5},
+    "cents": {"type": "number", "multipleOf": 0.01, "minimum": 0.07, "maximum": 0.09},
+    "integer multiple of a fraction": {**INT, "multipleOf": 1.5, "minimum": 4},
+    "two multiples": {"allOf": [{"multipleOf": 4}, {"multipleOf": 6}, INT]},
+    "not an integer": {"type": "number", "not": INT, "minimum": 1, "maximum": 2},
+    "narrow range": {"type": "number", "minimum": 0.12345, "maximum": 0.12346},
+    "minLength": {"type": "string", "minLength": 60},
+    "maxLength": {"type": "string", "title": "Invoice number", "maxLength": 3},
+    "empty string": {"type": "string", "maxLength": 0},
+    "pattern with lengths": {"pattern": "^[A-Z]+$", "minLength": 15, "maxLength": 16, **TEXT},
+    "pattern without anchors": {"type": "string", "pattern": "INV", "minLength": 12},
+    "two patterns": {**TEXT, "allOf": [{"pattern": "^[a-z0-9]+$"}, {"pattern": "[0-9]$"}]},
+    "two loose patterns": {**TEXT, "allOf": [{"pattern": "x"}, {"pattern": "[0-9]"}]},
+    "password": {"type": "string", "pattern": PASSWORD},
+    "back reference": {"type": "string", "pattern": r"^(?<q>[`'])\w+\1(-)\2(?:x){2}$"},
+    "unicode property": {"type": "string", "pattern": r"^\p{Lu}\p{Ll}+ \p{Script=Greek}{2}$"},
+    "negated classes": {"type": "string", "pattern": r"^[^\s/]+/[^a-zA-Z]\D\S\W$"},
+    "escapes": {"type": "string", "pattern": r"^\x41\u0042\u{43}\/\.\t[\]\-\\]\$\cA$"},
+    "negative look-ahead": {"type": "string", "pattern": "^(?!0)[0-9]{3}(?<!9)$"},
+    "nested repeats": {"type": "string", "pattern": "^((a|b{2,3})+?:){2}(?:x?|y*)$"},
+    "iban": {"type": "string", "pattern": "^[A-Z]{2}[0-9]{2}[A-Z0-9]{11,30}$", "maxLength": 20},
+    "format with pattern": {**TEXT, "format": "date", "pattern": "^20[0-9]{2}-"},
+    "format with lengths": {**TEXT, "format": "email", "maxLength": 10},
+    "required without properties": {"type": "object", "required": ["a", "b"]},
+    "additionalProperties": {"required": ["z"], "additionalProperties": INT},
+    "no additional members": obj({"a": INT, "b": TEXT}, "a", additionalProperties=False),
+    "patternProperties": {
+        "patternProperties": {"^x-[a-z]+$": INT},
+        "additionalProperties": False,
+        "minProperties": 3,
+    },
+    "propertyNames": {**obj({"Bad": INT}), "propertyNames": {"pattern": "^k[0-9]$"}}
+    | {"minProperties": 2},
+    "minProperties": obj({"a": INT, "b": INT, "c": False}, minProperties=5),
+    "maxProperties": obj({"a": INT, "b": INT, "c": INT}, "c", maxProperties=2),
+    "dependentRequired": obj(
+        {"a": INT, "b": INT, "c": INT}, "a", dependentRequired={"a": ["b"], "b": ["c"]}
+    ),
+    "dependentSchemas": obj(
+        {"card": TEXT},
+        "card",
+        dependentSchemas={"card": {"required": ["cvc"], "properties": {"cvc": INT}}},
+        unevaluatedProperties=False,
+    ),
+    "forbidden member": obj({"a": False, "b": INT}, "b"),
+    "items": {"type": "array", "items": INT, "minItems": 3, "maxItems": 4},
+    "prefixItems": {"prefixItems": [INT, TEXT, {"type": "null"}], "items": False, "minItems": 3},
+    "contains": {"type": "array", "items": INT, "contains": {"minimum": 900}},
+    "minContains": {"contains": {"const": 7}, "minContains": 3, "maxContains": 3, "minItems": 5},
+    "contains in a tuple": {"prefixItems": [INT, {}], "maxItems": 2, "contains": TEXT},
+    "two contains": {
+        "type": "array",
+        "allOf": [{"contains": {"const": 1}}, {"contains": {"const": 2}}],
+        "maxItems": 2,
+    },
+    "uniqueItems": {"items": {"enum": [1, 2, 3, 4]}, "uniqueItems": True, "minItems": 4},
+    "unique dates": {"items": {**TEXT, "format": "date"}, "uniqueItems": True, "minItems": 9},
+    "unique texts": {"items": TEXT, "uniqueItems": True, "minItems": 9},
+    "unevaluatedItems": {
+        "type": "array",
+        "allOf": [{"prefixItems": [INT]}],
+        "unevaluatedItems": False,
+        "minItems": 1,
+    },
+    "unevaluatedItems with contains": {
+        "contains": INT,
+        "unevaluatedItems": TEXT,
+        "minItems": 3,
+        "maxContains": 1,
+    },
+    "allOf": {"allOf": [obj({"a": INT}, "a"), obj({"b": TEXT}, "b"), {"maxProperties": 2}]},
+    "allOf of closed objects": {
+        "allOf": [obj({"a": INT, "b": INT}, additionalProperties=False), obj({"c": INT})]
+    },
+    "unevaluatedProperties": {
+        "allOf": [obj({"a": INT}, "a")],
+        "properties": {"b": INT},
+        "required": ["b"],
+        "unevaluatedProperties": False,
+    },
+    "anyOf": {"anyOf": [{"type": "string", "minLength": 5}, INT]},
+    "oneOf by a constant": {"oneOf": [CAT, DOG]},
+    "oneOf by presence": obj({"a": INT, "b": INT}, oneOf=[{"required": [n]} for n in "ab"]),
+    "oneOf that overlaps": {"oneOf": [INT, {"minimum": 2}, {"multipleOf": 3}]},
+    "oneOf in oneOf": {"oneOf": [{"oneOf": [CAT, DOG]}, {"type": "null"}], "type": "object"},
+    "oneOf in a list": {"type": "array", "items": {"oneOf": [CAT, DOG]}, "minItems": 6},
+    "if then else": US,
+    "if then else in a list": {"type": "array", "items": US, "minItems": 6},
+    "if is not met": {**US, "properties": {"country": {"const": "CA"}, "code": TEXT}},
+    "not a type": {"not": {"type": ["string", "number", "object"]}},
+    "not a constant": {"enum": ["a", "b"], "not": {"const": "a"}},
+    "not required": obj({"a": INT, "b": INT}, "b", **{"not": {"required": ["a"]}}),
+    "not in a range": {"type": "integer", "minimum": 0, "not": {"maximum": 50}},
+    "not any of": {"type": "string", "not": {"anyOf": [{"const": "text"}, {"maxLength": 5}]}},
+    "not one of": {**INT, "not": {"oneOf": [INT, {"minimum": 5}]}},
+    "keywords of other types": {**INT, "pattern": "x", "minItems": 2, "required": ["a"]},
+    "not a reference": {"not": {"$ref": "#/$defs/i"}, "$defs": {"i": INT}, "type": ["integer"]}
+    | {"type": ["integer", "string"]},
+    "reference with siblings": {"$ref": "#/$defs/i", "minimum": 7, "$defs": {"i": INT}},
+    "reference to itself among others": {"anyOf": [{"$ref": "#"}, INT]},
+    "tree": {"$ref": "#/$defs/n", "$defs": {"n": NODE}},
+    "tree with two children": {
+        "$ref": "#/$defs/n",
+        "$defs": {
+            "n": obj({"l": {"$ref": "#/$defs/o"}, "r": {"$ref": "#/$defs/o"}}, "l", "r"),
+            "o": {"oneOf": [{"$ref": "#/$defs/n"}, {"type": "null"}]},
+        },
+    },
+    "expression": EXPRESSION,
+    "linked list from the root": obj({"value": INT, "next": {"$ref": "#"}}, "value"),
+}
+FORMATS = [
+    "date",
+    "date-time",
+    "time",
+    "duration",
+    "email",
+    "idn-email",
+    "hostname",
+    "idn-hostname",
+    "ipv4",
+    "ipv6",
+    "uri",
+    "uri-reference",
+    "iri",
+    "iri-reference",
+    "uri-template",
+    "uuid",
+    "regex",
+    "json-pointer",
+    "relative-json-pointer",
+]
+SCHEMAS |= {f"format {name}": {"type": "string", "format": name} for name in FORMATS}
+SCHEMAS |= {
+    f"distinct {name}": {
+        "items": {"type": "string", "format": name},
+        "uniqueItems": True,
+        "minItems": 5,
+    }
+    for name in FORMATS
+}
+
+
+@pytest.mark.parametrize("schema", SCHEMAS.values(), ids=SCHEMAS.keys())
+def test_a_value_is_valid_whatever_the_seed(schema: Schema) -> None:
+    validator = jsonschema_rs.Draft202012Validator(schema, validate_formats=True)
+    for seed in range(20):
+        value = example_of(schema, seed)
+        validator.validate(json.loads(json.dumps(value, allow_nan=False)))
+
+
+def test_the_same_seed_gives_the_same_value_in_every_process() -> None:
+    code = (
+        "import json; from tests.test_generate import SCHEMAS, example_of;"
+        "print(json.dumps([example_of(each, 'seed') for each in SCHEMAS.values()]))"
+    )
+    runs = [
+        subprocess.run(
+            [sys.executable, "-c", code],
+            env={**os.environ, "PYTHONHASHSEED": seed},
+            capture_output=True,
+            check=True,
+        ).stdout
+        for seed in ("1", "2")
+    ]
+    assert json.loads(runs[0]) == [example_of(each, "seed") for each in SCHEMAS.values()]
+    assert runs[0] == runs[1]
+
+
+def test_different_seeds_give_different_identifiers() -> None:
+    schema: Schema = {"type": "string", "format": "uuid"}
+    assert len({example_of(schema, seed) for seed in (1, "1", 2)}) == 3
+
+
+@pytest.mark.parametrize(
+    ("schema", "told"),
+    [
+        pytest.param(False, "#: ", id="false"),
+        pytest.param({"type": "integer", "minimum": 5, "maximum": 4}, "#: no number", id="bounds"),
+        pytest.param(
+            obj({"a": {**TEXT, "pattern": "^a$", "minLength": 2}}, "a"),
+            "#/properties/a: no text was found for pattern",
+            id="pattern against length",
+        ),
+        pytest.param({"allOf": [INT, TEXT]}, "#: its keywords exclude", id="types"),
+        pytest.param(obj({"a": False}, "a"), "#: its keywords exclude", id="forbidden member"),
+        pytest.param(obj({"a": {"$ref": "#"}}, "a"), "nested more than", id="endless"),
+        pytest.param(
+            obj({n: {"anyOf": [{"$ref": "#"}] * 4} for n in "abc"}, *"abc"), "#/", id="endless tree"
+        ),
+        pytest.param({"$ref": "#/$defs/none"}, "#/$defs/none is not resolved", id="no such schema"),
+        pytest.param({"$ref": "#"}, "leads back to itself", id="reference loop"),
+        pytest.param(
+            {"items": {"type": "boolean"}, "uniqueItems": True, "minItems": 3, "type": "array"},
+            "#/items: no further item",
+            id="too few different items",
+        ),
+        pytest.param({**TEXT, "not": {"pattern": ""}}, "no candidate", id="no text at all"),
+        pytest.param({"oneOf": [TEXT, TEXT]}, "#", id="oneOf with a twin"),
+    ],
+)
+def test_an_impossible_schema_is_refused_quickly_with_place_and_advice(
+    schema: Schema, told: str
+) -> None:
+    start = time.monotonic()
+    with pytest.raises(CannotGenerate) as caught:
+        generate(schema, resolve=resolver(schema), is_valid=lambda _: False, seed=1)
+    assert time.monotonic() - start < 1
+    assert told in str(caught.value)
+    assert "add an example" in str(caught.value)
+
+
+def test_a_pattern_that_explodes_is_refused_quickly() -> None:
+    start = time.monotonic()
+    with pytest.raises(CannotGenerate, match="too long"):
+        generate(
+            {"type": "string", "pattern": "^((a{900}){900}){900}$"},
+            resolve=resolver(True),
+            is_valid=lambda _: True,
+            seed=1,
+        )
+    assert time.monotonic() - start < 1
+
+
+@pytest.mark.parametrize(
+    ("schema", "value"),
+    [
+        pytest.param({"type": "string", "examples": ["INV-1"]}, "INV-1", id="examples"),
+        pytest.param({"type": "string", "example": "INV-2"}, "INV-2", id="example"),
+        pytest.param({"type": "integer", "default": 30}, 30, id="default"),
+        pytest.param(
+            {"$ref": "#/$defs/i", "$defs": {"i": {**INT, "default": 3}}}, 3, id="reference"
+        ),
+        pytest.param({"type": "string", "title": "Debtor"}, "Debtor", id="title"),
+        pytest.param({"type": "string", "format": "date"}, "2026-11-21", id="date"),
+        pytest.param(
+            {"type": "string", "format": "date-time"}, "2026-11-21T09:30:00Z", id="instant"
+        ),
+        pytest.param(obj({"debtorName": TEXT}), {"debtorName": "Debtor name"}, id="member name"),
+        pytest.param({"type": ["string", "null"]}, "text", id="null comes last"),
+    ],
+)
+def test_a_readable_value_is_preferred(schema: Schema, value: Any) -> None:
+    assert example_of(schema) == value
+
+
+def test_optional_recursion_is_left_out() -> None:
+    value = example_of(SCHEMAS["tree"])
+    assert value["kids"] == []
+    assert "parent" not in value
+
+
+def test_a_value_shares_nothing_with_the_schema() -> None:
+    schema: Schema = {"type": "array", "default": [[1]]}
+    example_of(schema)[0].append(2)
+    assert schema == {"type": "array", "default": [[1]]}

@@ -1,0 +1,148 @@
+"""Bodies are checked as JSON Schema 2020-12, keyword by keyword, over real HTTP."""
+
+from __future__ import annotations
+
+import asyncio
+from contextlib import ExitStack
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import orjson
+import pytest
+
+from invoice_sandbox.app import create_app
+from invoice_sandbox.project import ProjectError
+from tests.support import FROZEN
+from tests.toy import contract, serving_contract
+
+TREE = {
+    "Tree": {
+        "$dynamicAnchor": "node",
+        "properties": {"data": True, "children": {"items": {"$dynamicRef": "#node"}}},
+        "additionalProperties": False,
+    },
+}
+BOUNDED = {"type": "number", "exclusiveMinimum": 0, "exclusiveMaximum": 10}
+IF_COMPANY = {
+    "if": {"properties": {"kind": {"const": "company"}}, "required": ["kind"]},
+    "then": {"required": ["vat"]},
+    "else": {"required": ["name"]},
+}
+
+KEYWORDS: dict[str, tuple[Any, list[Any], list[Any]]] = {
+    "const": ({"const": "EUR"}, ["EUR"], ["GBP", 1]),
+    "numeric exclusive bounds": (BOUNDED, [0.001, 9], [0, 10, -1]),
+    "prefixItems": (
+        {"prefixItems": [{"type": "string"}, {"type": "integer"}], "items": False},
+        [["a", 1], ["a"]],
+        [["a", "b"], [1], ["a", 1, 2]],
+    ),
+    "unevaluatedProperties": (
+        {"allOf": [{"properties": {"a": True}}], "unevaluatedProperties": False},
+        [{"a": 1}, {}],
+        [{"a": 1, "b": 2}],
+    ),
+    "$dynamicRef": (
+        {"$ref": "#/components/schemas/Tree"},
+        [{"children": [{"data": 1}]}],
+        [{"children": [{"daat": 1}]}],
+    ),
+    "null among types": ({"type": ["string", "null"]}, ["a", None], [1]),
+    "if, then, else": (IF_COMPANY, [{"kind": "company", "vat": "1"}, {"name": "x"}], [{}]),
+    "dependentRequired": (
+        {"dependentRequired": {"issueDate": ["dueDate"]}},
+        [{}, {"issueDate": 1, "dueDate": 2}],
+        [{"issueDate": 1}],
+    ),
+    "contains with minContains": (
+        {"contains": {"type": "integer"}, "minContains": 2},
+        [[1, "a", 2]],
+        [[1, "a"]],
+    ),
+    "format date is asserted": ({"format": "date"}, ["2026-02-28"], ["2026-02-30", "today"]),
+    "format date-time is asserted": (
+        {"format": "date-time"},
+        ["2026-11-21T09:30:00Z"],
+        ["2026-11-21"],
+    ),
+    "an unknown keyword is an annotation": ({"x-nonsense": 1, "nullable": True}, [1, None], []),
+}
+
+
+def cases(index: int) -> list[Any]:
+    return [
+        pytest.param(row[0], value, id=f"{keyword}: {value!r}")
+        for keyword, row in KEYWORDS.items()
+        for value in row[index]
+    ]
+
+
+@pytest.fixture(scope="module")
+def status_of(tmp_path_factory: pytest.TempPathFactory) -> Any:
+    """The status for a body under a schema; one server per schema, kept for the module."""
+    with ExitStack() as stack:
+        clients: dict[str, Any] = {}
+
+        def status(schema: Any, body: Any) -> int:
+            if repr(schema) not in clients:
+                document = contract(schema, components={"schemas": TREE})
+                folder = tmp_path_factory.mktemp("contract")
+                clients[repr(schema)] = stack.enter_context(serving_contract(folder, document))
+            return int(
+                clients[repr(schema)]
+                .post("/check", content=orjson.dumps(body), headers=JSON)
+                .status_code
+            )
+
+        yield status
+
+
+@pytest.mark.parametrize(("schema", "body"), cases(1))
+def test_what_the_schema_allows_is_accepted(status_of: Any, schema: Any, body: Any) -> None:
+    assert status_of(schema, body) == 204
+
+
+@pytest.mark.parametrize(("schema", "body"), cases(2))
+def test_what_the_schema_forbids_is_refused(status_of: Any, schema: Any, body: Any) -> None:
+    assert status_of(schema, body) == 400
+
+
+def test_the_dialect_of_the_document_is_honoured(tmp_path: Path) -> None:
+    draft_7 = contract(
+        {"$ref": "#/components/schemas/Text", "maxLength": 1},
+        jsonSchemaDialect="http://json-schema.org/draft-07/schema#",
+        components={"schemas": {"Text": {"type": "string"}}},
+    )
+    with serving_contract(tmp_path, draft_7) as client:
+        # Draft 7 ignores what stands beside $ref; 2020-12 would refuse the second character.
+        assert client.post("/check", json="ab").status_code == 204
+
+
+@pytest.mark.parametrize(
+    ("document", "reason"),
+    [
+        pytest.param(
+            contract({}, jsonSchemaDialect="https://toy.example/dialect"),
+            "dialect 'https://toy.example/dialect' is not known",
+            id="unknown dialect of the document",
+        ),
+        pytest.param(
+            contract({"$schema": "https://toy.example/dialect"}),
+            "dialect 'https://toy.example/dialect' is not known",
+            id="unknown dialect of one schema",
+        ),
+        pytest.param(contract({"type": "strin"}), "check, request body", id="not a schema"),
+        pytest.param(contract({"$ref": "#/components/schemas/X"}), "X", id="reference to nothing"),
+        pytest.param(contract({"$ref": "other.yaml"}), "other.yaml", id="reference to a file"),
+        pytest.param({"openapi": "3.0.3"}, "not an OpenAPI 3.1 document", id="OpenAPI 3.0"),
+        pytest.param({"openapi": "3.1.0"}, "info", id="not valid OpenAPI"),
+    ],
+)
+def test_a_contract_that_cannot_be_served_is_a_start_up_error(
+    tmp_path: Path, document: Any, reason: str
+) -> None:
+    file = tmp_path / "contract.json"
+    file.write_bytes(orjson.dumps(document))
+    with pytest.raises(ProjectError, match=reason):
+        asyncio.run(create_app(replace(FROZEN, contract=file), url="http://127.0.0.1"))

@@ -166,6 +166,7 @@ SCHEMAS: dict[str, Schema] = {
     "not any of": {"type": "string", "not": {"anyOf": [{"const": "text"}, {"maxLength": 5}]}},
     "not one of": {**INT, "not": {"oneOf": [INT, {"minimum": 5}]}},
     "keywords of other types": {**INT, "pattern": "x", "minItems": 2, "required": ["a"]},
+    "merged without a type": {"allOf": [{"const": 1}, {"anyOf": [{"type": "null"}, INT]}]},
     "not a reference": {"not": {"$ref": "#/$defs/i"}, "$defs": {"i": INT}, "type": ["integer"]}
     | {"type": ["integer", "string"]},
     "reference with siblings": {"$ref": "#/$defs/i", "minimum": 7, "$defs": {"i": INT}},
@@ -268,6 +269,7 @@ def test_different_seeds_give_different_identifiers() -> None:
             id="too few different items",
         ),
         pytest.param({**TEXT, "not": {"pattern": ""}}, "no candidate", id="no text at all"),
+        pytest.param({**INT, "minLength": -1}, "#: -1 is less than", id="no proper keyword"),
         pytest.param({"oneOf": [TEXT, TEXT]}, "#", id="oneOf with a twin"),
     ],
 )

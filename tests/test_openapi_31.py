@@ -30,6 +30,7 @@ IF_COMPANY = {
     "else": {"required": ["name"]},
 }
 
+JSON = {"Content-Type": "application/json"}
 KEYWORDS: dict[str, tuple[Any, list[Any], list[Any]]] = {
     "const": ({"const": "EUR"}, ["EUR"], ["GBP", 1]),
     "numeric exclusive bounds": (BOUNDED, [0.001, 9], [0, 10, -1]),

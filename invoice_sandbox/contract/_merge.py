@@ -124,23 +124,26 @@ def item_schema(flat: Flat, index: int) -> Schema:
 
 
 def leaf_accepts(flat: Flat, value: Any) -> bool:
-    """Whether ``value`` satisfies the keywords of ``flat`` that look at nothing inside it."""
+    """Whether ``value`` satisfies the keywords of ``flat`` that look at nothing inside it.
+
+    Raises ConflictError when they are not keywords of JSON Schema 2020-12.
+    """
     schema: Flat = {key: flat[key] for key in _LEAF if key in flat}
     patterns = [{"pattern": each} for each in flat.get(PATTERNS, ())]
     formats = [{"format": each} for each in flat.get(FORMATS, ())]
     barred = [{"not": {"enum": flat[EXCLUDED]}}] if EXCLUDED in flat else []
     whole = [{"not": {"type": "integer"}}] if FRACTION in flat else []
-    schema["allOf"] = [*patterns, *formats, *barred, *whole]
+    if together := [*patterns, *formats, *barred, *whole]:
+        schema["allOf"] = together
     return _compiled(json.dumps(schema, default=float))(value)
 
 
 @lru_cache(maxsize=1024)
 def _compiled(text: str) -> Callable[[Any], bool]:
     try:
-        validator = jsonschema_rs.Draft202012Validator(json.loads(text), validate_formats=True)
-    except ValueError:  # a keyword of another draft: the validator of the whole schema decides
-        return lambda _: True
-    return validator.is_valid
+        return jsonschema_rs.Draft202012Validator(json.loads(text), validate_formats=True).is_valid
+    except ValueError as error:  # such as draft 4's exclusiveMinimum: true
+        raise ConflictError(str(error).splitlines()[0]) from None
 
 
 def identity(value: Any) -> str:
@@ -285,7 +288,7 @@ def _merged_members(first: Flat, second: Flat) -> Flat:
         },
         "additionalProperties": both(*rest),
     }
-    return {key: value for key, value in merged.items() if value or key in first or key in second}
+    return {key: value for key, value in merged.items() if key in first or key in second}
 
 
 def _merged_items(first: Flat, second: Flat) -> Flat:

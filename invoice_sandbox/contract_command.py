@@ -20,12 +20,12 @@ from invoice_sandbox.contract.examples import bad_examples
 from invoice_sandbox.contract.operations import Contract, ContractError, compile_contract
 from invoice_sandbox.contract.overlay import assumptions, overlay_problems
 from invoice_sandbox.contract.published import check_openapi
+from invoice_sandbox.fixtures import fixture_problems
 from invoice_sandbox.pipeline.documents import yaml_text
 from invoice_sandbox.project import (
     ProjectError,
     base_document,
     default_project,
-    fixture_problems,
     handler_functions,
     merged_document,
     operation_names,

@@ -6,14 +6,13 @@ import importlib.util
 import inspect
 import re
 import sys
-from collections.abc import Awaitable, Callable, Iterator, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from difflib import get_close_matches
 from pathlib import Path
 from types import ModuleType
 from typing import Any, Final
 
-from invoice_sandbox import jsonio
 from invoice_sandbox.contract.documents import DocumentError, load_document, place_of
 from invoice_sandbox.contract.operations import (
     Contract,
@@ -24,7 +23,7 @@ from invoice_sandbox.contract.operations import (
 )
 from invoice_sandbox.contract.overlay import OverlayError, apply_overlay
 from invoice_sandbox.contract.published import check_openapi
-from invoice_sandbox.contract.schemas import SchemaError, Schemas
+from invoice_sandbox.fixtures import load_fixtures
 from invoice_sandbox.handling import Handler
 from invoice_sandbox.store import Transaction
 
@@ -74,7 +73,7 @@ def load_project(folder: Path) -> Project:
         return Project(
             contract,
             handlers,
-            fixtures=_load_fixtures(folder / "fixtures", contract.schemas),
+            fixtures=load_fixtures(folder / "fixtures", contract.schemas),
             recorder=recorder,
             scenarios=_scenario_names(folder / "scenarios"),
         )
@@ -192,51 +191,6 @@ def _load_package(folder: Path) -> ModuleType:
     sys.modules[name] = module
     spec.loader.exec_module(module)
     return module
-
-
-def fixture_problems(folder: Path, schemas: Schemas) -> Iterator[tuple[str, str]]:
-    """``place, problem`` for every fixture record that its schema in the contract refuses."""
-    for file in _fixture_files(folder):
-        fixture = _fixture(file)
-        if "schema" not in fixture:
-            continue
-        reference = {"$ref": f"#/components/schemas/{fixture['schema']}"}
-        try:
-            checker = schemas.compile(reference, str(file))
-        except SchemaError:
-            yield place_of(file, ("schema",)), f"the contract has no schema {fixture['schema']}"
-            continue
-        for index, record in enumerate(fixture["records"]):
-            for problem in checker.problems(record):
-                yield place_of(file, ("records", index)), problem.sentence("the record")
-
-
-def _load_fixtures(folder: Path, schemas: Schemas) -> dict[str, list[dict[str, Any]]]:
-    for place, problem in fixture_problems(folder, schemas):
-        raise DocumentError(place, problem)
-    # Through JSON, so that an amount is a Decimal here as it is in a request.
-    return {
-        file.stem.replace("-", "_"): jsonio.loads(jsonio.dumps(_fixture(file)["records"]))
-        for file in _fixture_files(folder)
-    }
-
-
-def _fixture_files(folder: Path) -> list[Path]:
-    return sorted(folder.glob("*.yaml")) if folder.is_dir() else []
-
-
-def _fixture(file: Path) -> dict[str, Any]:
-    fixture = load_document(file)
-    if not isinstance(fixture, dict) or not isinstance(fixture.get("records"), list):
-        raise DocumentError(str(file), "a fixture file is an object with 'records', a list")
-    unknown = fixture.keys() - {"schema", "records"}
-    if unknown:
-        key = min(unknown)
-        raise DocumentError(place_of(file, (key,)), f"unknown key '{key}'", "schema, records")
-    for index, record in enumerate(fixture["records"]):
-        if not isinstance(record, dict) or not isinstance(record.get("id"), str):
-            raise DocumentError(place_of(file, ("records", index)), "a record needs an 'id'")
-    return fixture
 
 
 def _scenario_names(folder: Path) -> tuple[str, ...]:

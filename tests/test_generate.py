@@ -167,6 +167,7 @@ SCHEMAS: dict[str, Schema] = {
     "not one of": {**INT, "not": {"oneOf": [INT, {"minimum": 5}]}},
     "keywords of other types": {**INT, "pattern": "x", "minItems": 2, "required": ["a"]},
     "merged without a type": {"allOf": [{"const": 1}, {"anyOf": [{"type": "null"}, INT]}]},
+    "not if then else": {"not": {"if": {**TEXT, "pattern": "^t"}, "else": {"type": "object"}}},
     "not a reference": {"not": {"$ref": "#/$defs/i"}, "$defs": {"i": INT}, "type": ["integer"]}
     | {"type": ["integer", "string"]},
     "reference with siblings": {"$ref": "#/$defs/i", "minimum": 7, "$defs": {"i": INT}},
@@ -270,6 +271,11 @@ def test_different_seeds_give_different_identifiers() -> None:
         ),
         pytest.param({**TEXT, "not": {"pattern": ""}}, "no candidate", id="no text at all"),
         pytest.param({**INT, "minLength": -1}, "#: -1 is less than", id="no proper keyword"),
+        pytest.param(
+            {"type": "object", "minProperties": 3, "additionalProperties": False},
+            "#: the value built for it breaks",
+            id="no room for members",
+        ),
         pytest.param({"oneOf": [TEXT, TEXT]}, "#", id="oneOf with a twin"),
     ],
 )

@@ -361,7 +361,14 @@ def _negations(schema: Schema, scope: Scope) -> list[Schema]:
             known += negate(schema[key])
     if "$ref" in schema:
         known.append({"not": scope.follow(schema["$ref"])})
-    asserted = schema.keys() - _NEGATORS.keys() - {"$ref", *ANNOTATIONS, "title", "description"}
+    if "if" in schema:
+        met, unmet = {"not": schema.get("then", True)}, {"not": schema.get("else", True)}
+        known += _conditional({"if": schema["if"], "then": met, "else": unmet})
+    asserted = (
+        schema.keys()
+        - _NEGATORS.keys()
+        - {"$ref", "if", "then", "else", *ANNOTATIONS, "title", "description"}
+    )
     return [*known, True] if asserted else known
 
 

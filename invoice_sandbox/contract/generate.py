@@ -1,9 +1,9 @@
 """A valid value for a JSON Schema, for an operation that has no handler and no example.
 
-No library is used: of those on PyPI, faker-jsonschema runs Hypothesis and its limits are documented
-as such, jsf and hypothesis-jsonschema have not been released since early 2024. The schema is
-flattened one way at a time (see _merge), a value is built, and the first value that the validator
-of the whole schema accepts is the answer.
+No library is used: of those on PyPI, faker-jsonschema imports Hypothesis at run time, and jsf and
+hypothesis-jsonschema have had no release since early 2024. The schema is flattened one way at a
+time (see _merge), a value is built for it, and the first one that the validator of the whole schema
+accepts is the answer.
 """
 
 from __future__ import annotations
@@ -50,6 +50,7 @@ _RICH_DEPTH: Final = 5
 _DEEPEST: Final = 40
 _RETRIES: Final = 30
 _MOST_ITEMS: Final = 1_000
+_MOST_SPARE: Final = 60
 _FEW: Final = 3
 
 
@@ -319,14 +320,13 @@ def _integer(run: _Run, flat: Flat, place: _Place) -> int | float:
 
 
 def _numeric(run: _Run, flat: Flat, place: _Place, whole: bool) -> int | float:
-    for _ in range(_RETRIES):
-        for step in _number_steps(flat, whole):
-            low, high = _multiples(flat, step)
-            if low <= high:
-                value = step * run.rng.randint(low, high)
-                plain = int(value) if value.denominator == 1 else float(value)
-                if leaf_accepts(flat, plain):
-                    return plain
+    for step in _number_steps(flat, whole):
+        low, high = _multiples(flat, step)
+        for _ in range(min(_RETRIES, high - low + 1)):
+            value = step * run.rng.randint(low, high)
+            plain = int(value) if value.denominator == 1 else float(value)
+            if leaf_accepts(flat, plain):
+                return plain
     raise place.fail("no number was found between its bounds")
 
 
@@ -431,10 +431,10 @@ def _object(run: _Run, flat: Flat, place: _Place) -> dict[str, Any]:
     for name in _optional_names(run, flat, place):
         _add_optional(run, flat, place, value, name)
     least = int(flat.get("minProperties", 0))
-    for name in _spare_names(run, flat, place) if len(value) < least else ():
-        _add_optional(run, flat, place, value, name)
+    for name in islice(_spare_names(run, flat, place), least + _MOST_SPARE):
         if len(value) >= least:
             break
+        _add_optional(run, flat, place, value, name)
     order = [*flat.get("properties", {}), *value]
     return _accepted({name: value[name] for name in order if name in value}, flat, place)
 

@@ -13,7 +13,7 @@ def check_openapi(document: Any, file: Path) -> None:
 
     Nothing is fetched: a reference to another document is an error.
     """
-    from jsonschema_path import SchemaPath  # noqa: PLC0415
+    from jsonschema_path import SchemaPath
     from openapi_spec_validator import OpenAPIV31SpecValidator
     from referencing.exceptions import Unresolvable
 

@@ -6,17 +6,27 @@ import base64
 import binascii
 from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass
-from datetime import datetime
+from datetime import datetime, timedelta
 from typing import Any, Final
 from urllib.parse import urlencode
 
 from invoice_sandbox.clock import instant_text, parse_instant
+from invoice_sandbox.contract.operations import Contract
 from invoice_sandbox.credentials import KEYS, allows, issue_key, missing_scope, revoke_key
 from invoice_sandbox.errors import ApiError, refuse
 from invoice_sandbox.ids import new_key, resource_id
+from invoice_sandbox.scenarios.lifecycle import IllegalMove, Lifecycle
 from invoice_sandbox.store import Condition, Credential, Page, Record, Transaction, Workspace
 
 __all__ = [
+    "Action",
+    "Context",
+    "Credential",
+    "IllegalMove",
+    "Origin",
+    "Step",
+    "parse_instant",
+    "instant_text",
     "KEYS",
     "Answer",
     "ApiError",
@@ -48,22 +58,27 @@ class Answer:
 
 
 @dataclass(frozen=True)
-class Call:
-    """One request to one operation, already checked against the contract.
+class Origin:
+    """Where an action comes from, as an audit event tells it. ``actor_type`` is ``api_key``,
+    ``session``, ``anonymous`` or ``system``."""
 
-    ``body`` is the JSON body (numbers beyond 64-bit integers are Decimal), ``path`` and ``query``
-    the declared parameters that were sent, ``now`` the workspace's instant.
-    """
+    actor_type: str
+    actor_id: str | None
+    request_id: str | None = None
+    ip: str | None = None
+    user_agent: str | None = None
+
+
+@dataclass(frozen=True, kw_only=True)
+class Context:
+    """A workspace, opened for one request or one step: all of its changes are kept, or none."""
 
     state: Transaction
     workspace: Workspace
     now: datetime
-    url: str
-    path: Mapping[str, Any]
-    query: Mapping[str, Any]
-    body: Any
-    caller: Credential | None
-    contract_version: str
+    origin: Origin
+    contract: Contract
+    lifecycle: Lifecycle
 
     @property
     def timestamp(self) -> str:
@@ -73,6 +88,44 @@ class Call:
     async def new_id(self, prefix: str) -> str:
         """The workspace's next id with this prefix, such as ``inv_sandbox_k2v5q7xa_0001``."""
         return resource_id(prefix, self.workspace.token, await self.state.next_number(prefix))
+
+    async def schedule(self, action: str, after: timedelta = timedelta(), **arguments: Any) -> None:
+        """Have the project's ``action`` done, virtual time ``after`` from now."""
+        await self.state.schedule(self.now + after, action, arguments)
+
+    def problems(self, schema: str, value: Any) -> tuple[str, ...]:
+        """What the contract's component ``schema`` finds wrong with ``value``, as sentences."""
+        checker = self.contract.schemas.component(schema)
+        return tuple(problem.sentence("the value") for problem in checker.problems(value))
+
+
+@dataclass(frozen=True, kw_only=True)
+class Step(Context):
+    """One step of the agenda: what it was scheduled with."""
+
+    arguments: Mapping[str, Any]
+
+
+@dataclass(frozen=True, kw_only=True)
+class Call(Context):
+    """One request to one operation, already checked against the contract.
+
+    ``body`` is the JSON body (numbers beyond 64-bit integers are Decimal) or, for another media
+    type, its bytes; ``path`` and ``query`` are the declared parameters that were sent. ``url`` is
+    the path that was asked for, ``base_url`` the address of the server. ``local`` says that only
+    this machine can reach the server; ``wall_now`` is real time, for what others compare with
+    their own clocks.
+    """
+
+    url: str
+    base_url: str
+    local: bool
+    wall_now: datetime
+    path: Mapping[str, Any]
+    query: Mapping[str, Any]
+    body: Any
+    media_type: str
+    caller: Credential | None
 
     async def page(
         self,
@@ -100,7 +153,13 @@ class Call:
 
 
 Handler = Callable[[Call], Awaitable[Any]]
-"""``async def create_invoice(call: Call)``: answers data, or an Answer."""
+"""``async def create_invoice(call: Call)``: answers data, or an Answer.
+
+It refuses by raising ApiError, which undoes its changes, or by returning one, which keeps them.
+"""
+
+Action = Callable[[Step], Awaitable[None]]
+"""``async def process_erp_item(step: Step)``: what a scheduled step does."""
 
 
 def instant_filter(field: str, start: str | None, end: str | None) -> tuple[Condition, ...]:

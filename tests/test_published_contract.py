@@ -192,9 +192,8 @@ def lost(before: Any, after: Any, place: str = "") -> Iterator[str]:
             elif key != "description":
                 yield from lost(value, after[key], f"{place}/{key}")
     elif isinstance(before, list) and isinstance(after, list):
-        if after[: len(before)] != before and without_prose(after[: len(before)]) != before:
-            for index, (old, new) in enumerate(zip(before, after, strict=False)):
-                yield from lost(old, new, f"{place}/{index}")
+        for index, (old, new) in enumerate(zip(before, after, strict=False)):
+            yield from lost(old, new, f"{place}/{index}")
         if len(after) < len(before):
             yield f"{place} is shorter"
     elif before != after:
@@ -449,6 +448,12 @@ def test_an_impossible_member_is_refused_where_a_400_is_published(row: Row) -> N
     assert [name for name in typed if not problems(MERGED, schema, {name: None})] == []
 
 
+def test_an_erp_invoice_without_a_frame_has_untyped_members() -> None:
+    push = next(row for row in ENDPOINTS if row.id == "pushErpInvoices")
+    members = body_schema(MERGED, push)["properties"]
+    assert {name for name, one in members.items() if list(keywords(one))} == {"source", "invoices"}
+
+
 @pytest.mark.parametrize("item", [None, 17, "x", [], {"amount": "much"}], ids=repr)
 def test_an_item_of_an_erp_batch_is_never_refused(item: Any) -> None:
     push = next(row for row in ENDPOINTS if row.id == "pushErpInvoices")
@@ -524,7 +529,7 @@ def test_an_error_status_is_declared_where_it_can_happen_and_nowhere_else() -> N
     assert declared == ANSWERS
 
 
-@pytest.mark.parametrize("name", PAGED)
+@pytest.mark.parametrize("name", sorted(PAGED))
 def test_a_list_can_be_paged(name: str) -> None:
     row = next(row for row in ENDPOINTS if row.id == name)
     names = {resolved(MERGED, one)["name"] for one in operation(MERGED, row)["parameters"]}
@@ -581,13 +586,21 @@ def test_every_example_is_what_its_schema_says(holder: dict[str, Any]) -> None:
     values = {name: one["value"] for name, one in holder.get("examples", {}).items()}
     values |= {"example": holder["example"]} if "example" in holder else {}
     refused = {name: problems(MERGED, holder["schema"], one) for name, one in values.items()}
-    assert refused == dict.fromkeys(values, [])
+    assert [name for name, found in refused.items() if found] == []
 
 
 @pytest.mark.parametrize("holder", HOLDERS.values(), ids=HOLDERS)
 def test_every_named_example_has_a_summary(holder: dict[str, Any]) -> None:
     examples = holder.get("examples", {})
     assert [name for name, one in examples.items() if not one.get("summary")] == []
+
+
+def test_a_listed_invoice_is_what_an_invoice_is() -> None:
+    content = MERGED["paths"]["/api/invoices"]["get"]["responses"]["200"]["content"][JSON]
+    listed = [one for example in content["examples"].values() for one in example["value"]["data"]]
+    invoice = {"$ref": "#/components/schemas/Invoice"}
+    assert listed
+    assert [found for one in listed for found in problems(MERGED, invoice, one)] == []
 
 
 @EVERY

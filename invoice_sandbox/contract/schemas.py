@@ -92,6 +92,7 @@ class Schemas:
         """Raises SchemaError when the dialect is unknown or a component is not a schema."""
         self._dialect = _dialect(document.get("jsonSchemaDialect", _DRAFT_2020_12))
         self._validator, draft = _DIALECTS[self._dialect]
+        self._checkers: dict[str, Checker] = {}
         self._components: Mapping[str, Schema] = document.get("components", {}).get("schemas", {})
         defs = {name: self._portable(schema) for name, schema in self._components.items()}
         resource = {"$schema": self._dialect, "$defs": defs}
@@ -116,6 +117,12 @@ class Schemas:
         except (ValueError, jsonschema_rs.ReferencingError) as error:
             raise SchemaError(f"{place}: {str(error).splitlines()[0]}") from None
         return Checker(compiled.is_valid, compiled.iter_errors)
+
+    def component(self, name: str) -> Checker:
+        """The checker of a component schema, compiled when first asked for."""
+        if name not in self._checkers:
+            self._checkers[name] = self.compile({"$ref": _COMPONENTS + name}, name)
+        return self._checkers[name]
 
     def resolve(self, reference: str) -> Schema:
         """The component schema that ``reference`` names. Raises SchemaError if there is none."""

@@ -30,13 +30,27 @@ class Workspace:
 
 @dataclass(frozen=True)
 class Credential:
-    """What is known of a key or session: only the SHA-256 ``digest`` of its secret."""
+    """What is known of a key or session: only the SHA-256 ``digest`` of its secret.
+
+    ``subject`` is the key's or user's id.
+    """
 
     digest: str
     workspace_id: str
     subject: str
     scopes: frozenset[str]
     expires_at: datetime | None = None
+    kind: Literal["api_key", "session"] = "api_key"
+
+
+@dataclass(frozen=True)
+class ScheduledStep:
+    """Something that a workspace does at ``due``, by the name of one of its project's actions."""
+
+    number: int
+    due: datetime
+    action: str
+    arguments: Record
 
 
 @dataclass(frozen=True)
@@ -83,6 +97,18 @@ class Transaction(Protocol):
         """1, 2, 3, … for each ``name``."""
         ...
 
+    async def schedule(self, due: datetime, action: str, arguments: Mapping[str, Any]) -> None:
+        """Have ``action`` done at the workspace's instant ``due``."""
+        ...
+
+    async def take_due(self, now: datetime) -> ScheduledStep | None:
+        """Take the step that is due first, by time, then by creation, if ``now`` has come to it."""
+        ...
+
+    async def discard_step(self, number: int) -> None:
+        """Forget a step that cannot be done."""
+        ...
+
     async def grant(self, credential: Credential) -> None:
         """Let the credential in, from the commit on."""
         ...
@@ -109,6 +135,14 @@ class Store(Protocol):
 
     async def next_request_number(self, workspace_id: str) -> int:
         """1, 2, 3, … for each request of the workspace, whether or not it commits anything."""
+        ...
+
+    async def next_due(self, workspace_id: str) -> datetime | None:
+        """When the workspace's next step is due, or None."""
+        ...
+
+    async def workspace_of_token(self, token: str) -> Workspace | None:
+        """The workspace whose ids carry ``token``, or None."""
         ...
 
     def transaction(self, workspace_id: str) -> AbstractAsyncContextManager[Transaction]:

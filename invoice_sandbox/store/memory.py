@@ -3,12 +3,24 @@
 from __future__ import annotations
 
 import asyncio
+import bisect
 from collections import Counter
 from collections.abc import AsyncIterator, Callable, Mapping
 from contextlib import asynccontextmanager
+from datetime import datetime
 from typing import Any
 
-from invoice_sandbox.store import Condition, Credential, Page, Record, Workspace
+from invoice_sandbox.store import (
+    Condition,
+    Credential,
+    Page,
+    Record,
+    ScheduledStep,
+    Workspace,
+)
+
+
+_OrderedStep = tuple[datetime, int, ScheduledStep]
 
 
 class _Collection:
@@ -28,6 +40,8 @@ class _Space:
         self.collections: dict[str, _Collection] = {}
         self.numbers: Counter[str] = Counter()
         self.requests = 0
+        self.steps: list[_OrderedStep] = []
+        self.steps_made = 0
 
 
 class MemoryStore:
@@ -35,7 +49,7 @@ class MemoryStore:
 
     def __init__(self) -> None:
         self._spaces: dict[str, _Space] = {}
-        self._tokens: set[str] = set()
+        self._tokens: dict[str, str] = {}
         self._credentials: dict[str, Credential] = {}
 
     async def create_workspace(self, workspace: Workspace) -> None:
@@ -43,7 +57,7 @@ class MemoryStore:
         if workspace.id in self._spaces or workspace.token in self._tokens:
             raise KeyError(workspace.id)
         self._spaces[workspace.id] = _Space(workspace)
-        self._tokens.add(workspace.token)
+        self._tokens[workspace.token] = workspace.id
 
     async def workspace(self, workspace_id: str) -> Workspace | None:
         """The workspace, or None."""
@@ -59,6 +73,16 @@ class MemoryStore:
         space = self._spaces[workspace_id]
         space.requests += 1
         return space.requests
+
+    async def next_due(self, workspace_id: str) -> datetime | None:
+        """When the workspace's next step is due, or None."""
+        steps = self._spaces[workspace_id].steps
+        return steps[0][0] if steps else None
+
+    async def workspace_of_token(self, token: str) -> Workspace | None:
+        """The workspace whose ids carry ``token``, or None."""
+        workspace_id = self._tokens.get(token)
+        return None if workspace_id is None else self._spaces[workspace_id].workspace
 
     @asynccontextmanager
     async def transaction(self, workspace_id: str) -> AsyncIterator[MemoryTransaction]:
@@ -134,6 +158,27 @@ class MemoryTransaction:
         self._space.numbers[name] = previous + 1
         self._undo.append(lambda: self._space.numbers.subtract({name: 1}))
         return previous + 1
+
+    async def schedule(self, due: datetime, action: str, arguments: Mapping[str, Any]) -> None:
+        """Have ``action`` done at the workspace's instant ``due``."""
+        self._space.steps_made += 1
+        number = self._space.steps_made
+        entry = (due, number, ScheduledStep(number, due, action, _copy(arguments)))
+        bisect.insort(self._space.steps, entry)
+        self._undo.append(lambda: self._space.steps.remove(entry))
+
+    async def take_due(self, now: datetime) -> ScheduledStep | None:
+        """Take the step that is due first, by time, then by creation."""
+        steps = self._space.steps
+        if not steps or steps[0][0] > now:
+            return None
+        entry = steps.pop(0)
+        self._undo.append(lambda: bisect.insort(steps, entry))
+        return entry[2]
+
+    async def discard_step(self, number: int) -> None:
+        """Forget a step that cannot be done."""
+        self._space.steps = [entry for entry in self._space.steps if entry[1] != number]
 
     async def grant(self, credential: Credential) -> None:
         """Let the credential in, from the commit on."""

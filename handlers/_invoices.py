@@ -6,11 +6,16 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, Final, Literal
 
-from invoice_sandbox.handling import Record, Transaction
+from invoice_sandbox.handling import Condition, Context, Record, Transaction, refuse
 
+from ._audit import audit
 from ._fingerprint import fingerprint, similarity_keys
+from ._lifecycle import move, record_event
 
 INVOICES: Final = "invoices"
+MACHINE: Final = "invoice"
+CLIENT: Final = "client"
+"""Where an invoice comes from, unless it is a fixture: only these are chosen by default."""
 _FIRST_REGISTRATIONS: Final = "first_registrations"
 
 PUBLISHED: Final = (
@@ -55,29 +60,47 @@ async def find_match(state: Transaction, fields: Mapping[str, Any]) -> Match | N
     return None
 
 
-async def register(
-    state: Transaction,
-    fields: Mapping[str, Any],
-    *,
-    invoice_id: str,
-    registry_id: str,
-    created_at: str,
-) -> Record:
+async def register(context: Context, fields: Mapping[str, Any]) -> Record:
     """Put an invoice into the registry; one that is there already becomes DuplicateSuspected.
 
     Only an equal fingerprint changes the status; a mere resemblance does not.
     """
-    match = await find_match(state, fields)
-    duplicate = match is not None and match.kind == "Exact"
-    record: Record = {
-        "id": invoice_id,
-        "registryId": registry_id,
-        "status": "DuplicateSuspected" if duplicate else "Registered",
+    machine = context.lifecycle.machines[MACHINE]
+    match = await find_match(context.state, fields)
+    invoice: Record = {
+        "id": await context.new_id("inv_sandbox"),
+        "registryId": await context.new_id("reg_sandbox"),
+        "status": machine.initial,
         **{name: fields[name] for name in _MEMBERS_OF_INPUT if name in fields},
-        "createdAt": created_at,
+        "createdAt": context.timestamp,
+        "source": CLIENT,
     }
-    await record_invoice(state, record)
-    return record
+    await record_invoice(context.state, invoice)
+    await audit(context, machine.created, ("invoice", invoice["id"]), to=machine.initial)
+    await record_event(context, machine.created, published(invoice))
+    if match is not None and match.kind == "Exact":
+        return await move_invoice(context, invoice, "suspect-duplicate")
+    return invoice
+
+
+async def move_invoice(context: Context, invoice: Record, trigger: str, **metadata: Any) -> Record:
+    """The invoice after ``trigger``, stored, audited and told. Raises ApiError 409."""
+    return await move(context, MACHINE, INVOICES, invoice, trigger, present=published, **metadata)
+
+
+async def named_invoice(context: Context, invoice_id: str) -> Record:
+    """The invoice of that id. Raises ApiError 404."""
+    invoice = await context.state.get(INVOICES, invoice_id)
+    if invoice is None:
+        raise refuse("unknown_resource", kind="invoice", member="id")
+    return invoice
+
+
+async def newest_invoice(context: Context, *statuses: str) -> Record | None:
+    """The newest invoice that a client registered and that is in one of ``statuses``."""
+    where = (Condition("source", "=", CLIENT), Condition("status", "in", statuses))
+    page = await context.state.page(INVOICES, limit=1, where=where)
+    return page.records[0] if page.records else None
 
 
 async def record_invoice(state: Transaction, record: Record) -> None:

@@ -17,6 +17,8 @@ from invoice_sandbox.handling import (
     revoke_key,
 )
 
+from ._audit import audit
+
 _DEFAULT_SCOPES: Final = (
     "invoices:write",
     "registry:fingerprint",
@@ -60,6 +62,7 @@ async def create_api_key(call: Call) -> Record:
         created_at=call.timestamp,
         expires_at=call.body.get("expiresAt"),
     )
+    await audit(call, "api_key.created", ("api_key", metadata["id"]), scopes=metadata["scopes"])
     return {**metadata, "secret": secret, "secretShownOnce": True}
 
 
@@ -76,4 +79,5 @@ async def revoke_api_key(call: Call) -> Record:
         )
     if metadata["status"] != "Revoked":
         metadata = await revoke_key(call.state, metadata, call.timestamp)
+        await audit(call, "api_key.revoked", ("api_key", metadata["id"]))
     return {name: metadata[name] for name in ("id", "status", "revokedAt")}

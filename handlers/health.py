@@ -10,6 +10,6 @@ async def get_health(call: Call) -> Record:
     return {
         "status": "ok",
         "service": "invoice-liquidity-sandbox",
-        "contractVersion": call.contract_version,
+        "contractVersion": call.contract.version,
         "time": call.timestamp,
     }

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from invoice_sandbox.handling import Answer, Call, Condition, Record, instant_filter, refuse
+from invoice_sandbox.handling import Answer, Call, Condition, Record, instant_filter
 
-from ._invoices import INVOICES, published, register
+from ._invoices import INVOICES, named_invoice, published, register
 
 _EQUAL = ("status", "sellerId", "debtorId", "currency")
 
@@ -20,19 +20,9 @@ async def list_invoices(call: Call) -> Answer:
 
 async def create_invoice(call: Call) -> Record:
     """Register an invoice. A duplicate is registered too, as DuplicateSuspected."""
-    invoice = await register(
-        call.state,
-        call.body,
-        invoice_id=await call.new_id("inv_sandbox"),
-        registry_id=await call.new_id("reg_sandbox"),
-        created_at=call.timestamp,
-    )
-    return published(invoice)
+    return published(await register(call, call.body))
 
 
 async def get_invoice(call: Call) -> Record:
     """One invoice. Unknown ids and those of other workspaces are 404 alike."""
-    invoice = await call.state.get(INVOICES, call.path["id"])
-    if invoice is None:
-        raise refuse("unknown_resource", kind="invoice", member="id")
-    return published(invoice)
+    return published(await named_invoice(call, call.path["id"]))

@@ -7,12 +7,15 @@ from dataclasses import dataclass
 from typing import Any
 from urllib.parse import urlsplit
 
+from invoice_sandbox.agenda import Agenda, RunStep
 from invoice_sandbox.clock import SystemWall, Wall
 from invoice_sandbox.connexion_31 import Router
 from invoice_sandbox.contract.answers import contract_answer
+from invoice_sandbox.contract.operations import Contract
+from invoice_sandbox.handling import Origin, Step
 from invoice_sandbox.pipeline import Exchange, Proceed, Receive, Scope, Send, compose
-from invoice_sandbox.pipeline.access import authenticate, check_scope
-from invoice_sandbox.pipeline.answering import answer
+from invoice_sandbox.pipeline.access import authenticate, check_scope, guard_sessions
+from invoice_sandbox.pipeline.answering import Surroundings, answer, note_refusals
 from invoice_sandbox.pipeline.documents import serve_documents
 from invoice_sandbox.pipeline.envelope import envelope
 from invoice_sandbox.pipeline.origin import LOOPBACK_NAMES, guard_origin
@@ -27,7 +30,7 @@ from invoice_sandbox.project import (
 )
 from invoice_sandbox.rate_limit import RateLimiter
 from invoice_sandbox.settings import Settings, check_scenario
-from invoice_sandbox.store import Store, Workspace
+from invoice_sandbox.store import ScheduledStep, Store, Transaction, Workspace
 from invoice_sandbox.store.memory import MemoryStore
 from invoice_sandbox.workspaces import create_workspace
 
@@ -41,13 +44,23 @@ class Sandbox:
     project: Project
     wall: Wall
     workspace: Workspace
+    agenda: Agenda
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """The ASGI entry: HTTP requests, and the server's start and stop."""
         if scope["type"] == "lifespan":
-            await _lifespan(receive, send)
+            await self._live(receive, send)
         elif scope["type"] == "http":
             await _answer(self.proceed, scope, receive, send)
+
+    async def _live(self, receive: Receive, send: Send) -> None:
+        while True:
+            message = await receive()
+            if message["type"] == "lifespan.shutdown":
+                self.agenda.close()
+            await send({"type": f"{message['type']}.complete"})
+            if message["type"] == "lifespan.shutdown":
+                return
 
     async def new_workspace(self, key: str, seed: int | None = None) -> Workspace:
         """Add another workspace, on the first one's clock, that ``key`` opens."""
@@ -81,23 +94,48 @@ async def create_app(settings: Settings, *, url: str, wall: Wall | None = None) 
         clock=settings.clock,
         scenario=settings.scenario,
     )
+    agenda = Agenda(store, wall, _step_runner(project))
+    around = Surroundings(store, wall, agenda, project, workspace.id, url, settings.on_loopback)
     limiter = RateLimiter(settings.rate_limit, wall) if settings.rate_limit else None
-    contract = project.contract
-    router = Router([contract], _resolver(project))
     proceed = compose(
         [
-            envelope(wall, contract.version, url),
+            envelope(wall, project.contract.version, url),
             guard_origin(_hosts(settings, url)),
-            serve_documents(contract, url),
-            route(router),
-            read_body(),
-            authenticate(store, wall, limiter),
+            serve_documents(project.contract, url),
+            route(Router(_contracts(project), _resolver(project))),
+            read_body,
+            authenticate(store, wall, limiter, limited=project.contract),
+            note_refusals(around),
+            guard_sessions(url),
             check_scope,
             check_request,
-            answer(store, wall, project.handlers, workspace.id),
+            answer(around),
         ]
     )
-    return Sandbox(proceed, store, project, wall, workspace)
+    return Sandbox(proceed, store, project, wall, workspace, agenda)
+
+
+def _contracts(project: Project) -> list[Contract]:
+    return [project.contract] if project.levers is None else [project.contract, project.levers]
+
+
+def _step_runner(project: Project) -> RunStep:
+    """How a scheduled step is done: by the project's action of its name."""
+
+    async def run(state: Transaction, workspace: Workspace, step: ScheduledStep) -> None:
+        await project.actions[step.action](
+            Step(
+                state=state,
+                workspace=workspace,
+                now=step.due,
+                origin=Origin("system", None),
+                contract=project.contract,
+                lifecycle=project.lifecycle,
+                arguments=step.arguments,
+            )
+        )
+
+    return run
 
 
 def _load(settings: Settings) -> Project:
@@ -123,14 +161,6 @@ def _hosts(settings: Settings, url: str) -> frozenset[str] | None:
         return None
     public = urlsplit(url).hostname
     return LOOPBACK_NAMES | {settings.host} | ({public} if public else set())
-
-
-async def _lifespan(receive: Receive, send: Send) -> None:
-    while True:
-        message = await receive()
-        await send({"type": f"{message['type']}.complete"})
-        if message["type"] == "lifespan.shutdown":
-            return
 
 
 async def _answer(proceed: Proceed, scope: Scope, receive: Receive, send: Send) -> None:

@@ -7,11 +7,13 @@ from __future__ import annotations
 
 import hmac
 from collections.abc import Collection, Iterable, Sequence
-from typing import Final
+from dataclasses import dataclass, field
+from datetime import datetime
+from typing import Final, Literal
 
-from invoice_sandbox.clock import parse_instant
+from invoice_sandbox.clock import instant_text, parse_instant
 from invoice_sandbox.errors import refuse
-from invoice_sandbox.ids import KEY_PREFIX, key_digest
+from invoice_sandbox.ids import KEY_PREFIX, key_digest, new_secret
 from invoice_sandbox.store import Credential, Record, Store, Transaction
 
 DEMO_KEY: Final = "ilk_sandbox_DemoKeyForLocalIntegrationTest3H6UmJ"
@@ -33,21 +35,33 @@ def missing_scope(held: Collection[str], wanted: Iterable[str]) -> str | None:
     return next((scope for scope in wanted if not allows(held, scope)), None)
 
 
-async def identify(store: Store, secrets: Sequence[str]) -> Credential | None:
-    """The one credential that all ``secrets`` of a request stand for; None when none was sent.
+@dataclass(frozen=True)
+class Presented:
+    """A secret as a request carries it: a key in a header, or a session in a cookie."""
+
+    kind: Literal["api_key", "session"]
+    secret: str = field(repr=False)
+
+
+async def identify(store: Store, presented: Sequence[Presented]) -> Credential | None:
+    """The one credential that all secrets of a request stand for; None when none was sent.
 
     Raises ApiError 401 when one is unknown, or when two stand for different credentials.
     """
-    found = [await _look_up(store, secret) for secret in secrets]
+    found = [await _look_up(store, one) for one in presented]
     if len({credential.digest for credential in found}) > 1:
         raise refuse("credentials_disagree")
     return found[0] if found else None
 
 
-async def _look_up(store: Store, secret: str) -> Credential:
-    digest = key_digest(secret)
+async def _look_up(store: Store, presented: Presented) -> Credential:
+    digest = key_digest(presented.secret)
     credential = await store.credential(digest)
-    if credential is None or not hmac.compare_digest(credential.digest, digest):
+    if (
+        credential is None
+        or credential.kind != presented.kind
+        or not hmac.compare_digest(credential.digest, digest)
+    ):
         raise refuse("bad_credential")
     return credential
 
@@ -83,6 +97,37 @@ async def issue_key(
     expires = parse_instant(expires_at) if expires_at else None
     await state.grant(Credential(key_digest(key), workspace_id, key_id, frozenset(scopes), expires))
     return metadata
+
+
+async def open_session(
+    state: Transaction,
+    *,
+    workspace_id: str,
+    subject: str,
+    scopes: Sequence[str],
+    expires_at: datetime,
+) -> str:
+    """Let a user in until ``expires_at``; the answer is the session's id, a secret."""
+    secret = new_secret()
+    await state.grant(
+        Credential(
+            key_digest(secret), workspace_id, subject, frozenset(scopes), expires_at, "session"
+        )
+    )
+    return secret
+
+
+async def close_session(state: Transaction, session: Credential) -> None:
+    """Let the session in no longer."""
+    await state.revoke(session.digest)
+
+
+async def note_use(state: Transaction, credential: Credential, now: datetime) -> None:
+    """Remember when a key was used last."""
+    metadata = await state.get(KEYS, credential.subject)
+    used = instant_text(now)
+    if metadata is not None and metadata["lastUsedAt"] != used:
+        await state.put(KEYS, credential.subject, {**metadata, "lastUsedAt": used})
 
 
 async def revoke_key(state: Transaction, metadata: Record, revoked_at: str) -> Record:

@@ -47,6 +47,9 @@ REFUSALS: Final[Mapping[str, Refusal]] = {
     "bad_parameter": Refusal(
         400, INVALID_REQUEST, "{problems}", "The contract is at {base_url}/openapi.json."
     ),
+    "bad_upload": Refusal(
+        400, INVALID_REQUEST, "{problem}", "Send the file that the address was made for."
+    ),
     "no_credential": Refusal(
         401,
         AUTHENTICATION_REQUIRED,
@@ -64,6 +67,12 @@ REFUSALS: Final[Mapping[str, Refusal]] = {
         AUTHENTICATION_REQUIRED,
         "Two credentials were sent and they disagree",
         "Send one credential only.",
+    ),
+    "login_failed": Refusal(
+        401,
+        AUTHENTICATION_REQUIRED,
+        "The login was refused",
+        "Check the e-mail address and the password.",
     ),
     "scope_missing": Refusal(
         403,
@@ -98,6 +107,18 @@ REFUSALS: Final[Mapping[str, Refusal]] = {
         INVALID_REQUEST,
         "The body must be JSON in UTF-8",
         "Send 'Content-Type: application/json'.",
+    ),
+    "media_type": Refusal(
+        415,
+        INVALID_REQUEST,
+        "The body's content type is not one of those declared",
+        "Send one of {declared}.",
+    ),
+    "cross_origin": Refusal(
+        403,
+        INSUFFICIENT_SCOPE,
+        "A session may change things only from a page of this server",
+        "Send the 'Origin' of this server, or use an API key.",
     ),
     "wrong_host": Refusal(
         421,

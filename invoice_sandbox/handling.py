@@ -12,34 +12,47 @@ from urllib.parse import urlencode
 
 from invoice_sandbox.clock import instant_text, parse_instant
 from invoice_sandbox.contract.operations import Contract
-from invoice_sandbox.credentials import KEYS, allows, issue_key, missing_scope, revoke_key
+from invoice_sandbox.credentials import (
+    KEYS,
+    allows,
+    close_session,
+    issue_key,
+    missing_scope,
+    open_session,
+    revoke_key,
+)
 from invoice_sandbox.errors import ApiError, refuse
-from invoice_sandbox.ids import new_key, resource_id
+from invoice_sandbox.ids import new_key, new_secret, resource_id
+from invoice_sandbox.jsonio import dumps as dump_json
 from invoice_sandbox.scenarios.lifecycle import IllegalMove, Lifecycle
 from invoice_sandbox.store import Condition, Credential, Page, Record, Transaction, Workspace
 
 __all__ = [
-    "Action",
-    "Context",
-    "Credential",
-    "IllegalMove",
-    "Origin",
-    "Step",
-    "parse_instant",
-    "instant_text",
     "KEYS",
+    "Action",
     "Answer",
     "ApiError",
     "Call",
     "Condition",
+    "Context",
+    "Credential",
     "Handler",
+    "IllegalMove",
+    "Origin",
     "Record",
+    "Step",
     "Transaction",
     "allows",
+    "close_session",
+    "dump_json",
     "instant_filter",
+    "instant_text",
     "issue_key",
     "missing_scope",
     "new_key",
+    "new_secret",
+    "open_session",
+    "parse_instant",
     "refuse",
     "revoke_key",
 ]
@@ -142,7 +155,8 @@ class Call(Context):
         limit = int(self.query.get("limit", PAGE_CAP))
         before = _position(self.query["cursor"]) if "cursor" in self.query else None
         page = await self.state.page(kind, limit=limit, before=before, where=where)
-        headers = (("X-Total-Count", str(page.total)), *self._link(page, limit))
+        total = await self.state.count(kind, where)
+        headers = (("X-Total-Count", str(total)), *self._link(page, limit))
         return Answer([present(record) for record in page.records], headers)
 
     def _link(self, page: Page, limit: int) -> tuple[tuple[str, str], ...]:

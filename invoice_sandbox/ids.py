@@ -51,6 +51,11 @@ def new_key() -> str:
     return KEY_PREFIX + body + key_checksum(body)
 
 
+def new_secret() -> str:
+    """256 random bits in hex: a session id, or the key of a signature."""
+    return secrets.token_hex(32)
+
+
 def key_checksum(body: str) -> str:
     """CRC-32 of ``body`` as six Base62 characters: a typing error shows without a look-up."""
     return _digits(zlib.crc32(body.encode("ascii")), BASE62, KEY_CHECKSUM_LENGTH)

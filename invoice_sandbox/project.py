@@ -7,7 +7,7 @@ import inspect
 import re
 import sys
 from collections.abc import Awaitable, Callable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, fields
 from difflib import get_close_matches
 from pathlib import Path
 from types import ModuleType
@@ -23,12 +23,27 @@ from invoice_sandbox.contract.operations import (
 )
 from invoice_sandbox.contract.overlay import OverlayError, apply_overlay
 from invoice_sandbox.contract.published import check_openapi
+from invoice_sandbox.errors import ApiError
 from invoice_sandbox.fixtures import load_fixtures
-from invoice_sandbox.handling import Handler
+from invoice_sandbox.handling import Action, Context, Handler
+from invoice_sandbox.scenarios.lifecycle import Lifecycle, load_lifecycle
 from invoice_sandbox.store import Transaction
 
-Recorder = Callable[[Transaction, str, Mapping[str, Any]], Awaitable[None]]
-"""``async def record(state, kind, record)`` of ``handlers/_fixtures.py``."""
+RecordFixture = Callable[[Transaction, str, Mapping[str, Any]], Awaitable[None]]
+NoteRefusal = Callable[[Context, ApiError], Awaitable[None]]
+
+
+@dataclass(frozen=True)
+class Hooks:
+    """What a project may want to do itself, by functions of these names in ``handlers/_hooks.py``.
+
+    ``record_fixture(state, kind, record)`` puts a fixture record into a workspace;
+    ``note_refusal(context, error)`` hears of a known caller that was not authorised.
+    """
+
+    record_fixture: RecordFixture | None = None
+    note_refusal: NoteRefusal | None = None
+
 
 _PACKAGE: Final = "_invoice_sandbox_project"
 
@@ -44,15 +59,18 @@ class Project:
     contract: Contract
     handlers: Mapping[str, Handler]
     fixtures: Mapping[str, Sequence[Mapping[str, Any]]] = field(default_factory=dict)
-    recorder: Recorder | None = None
+    hooks: Hooks = Hooks()
+    actions: Mapping[str, Action] = field(default_factory=dict)
+    lifecycle: Lifecycle = field(default_factory=lambda: Lifecycle({}, {}))
+    levers: Contract | None = None
     scenarios: tuple[str, ...] = ()
 
     async def record(self, state: Transaction, kind: str, record: Mapping[str, Any]) -> None:
         """Put one fixture record into a workspace, as the project itself records its kind."""
-        if self.recorder is None:
+        if self.hooks.record_fixture is None:
             await state.put(kind, record["id"], record)
         else:
-            await self.recorder(state, kind, record)
+            await self.hooks.record_fixture(state, kind, record)
 
 
 def default_project() -> Path:
@@ -69,12 +87,16 @@ def load_project(folder: Path) -> Project:
     """
     try:
         contract = compile_contract(merged_document(folder))
-        handlers, recorder = _load_handlers(folder / "handlers", contract)
+        levers = _load_levers(folder / "openapi" / "sandbox.yaml")
+        contracts = [contract] if levers is None else [contract, levers]
         return Project(
             contract,
-            handlers,
+            _load_handlers(folder / "handlers", contracts),
             fixtures=load_fixtures(folder / "fixtures", contract.schemas),
-            recorder=recorder,
+            hooks=_load_hooks(folder / "handlers"),
+            actions=_load_actions(folder / "handlers"),
+            lifecycle=_load_lifecycle(folder / "scenarios" / "lifecycle.yaml"),
+            levers=levers,
             scenarios=_scenario_names(folder / "scenarios"),
         )
     except (ContractError, DocumentError) as error:
@@ -155,8 +177,10 @@ def handler_functions(folder: Path) -> dict[str, tuple[Handler, Path]]:
     return found
 
 
-def _load_handlers(folder: Path, contract: Contract) -> tuple[dict[str, Handler], Recorder | None]:
-    names = operation_names(contract.document)
+def _load_handlers(folder: Path, contracts: Sequence[Contract]) -> dict[str, Handler]:
+    names: dict[str, str] = {}
+    for contract in contracts:
+        names |= operation_names(contract.document)
     handlers: dict[str, Handler] = {}
     for name, (function, file) in handler_functions(folder).items():
         if name not in names:
@@ -164,10 +188,47 @@ def _load_handlers(folder: Path, contract: Contract) -> tuple[dict[str, Handler]
             hint = f"; did you mean {close[0]}?" if close else ""
             raise ProjectError(f"{file}: {name} is no operation of the contract{hint}")
         handlers[names[name]] = function
-    recorder = None
-    if (folder / "_fixtures.py").exists():
-        recorder = importlib.import_module(f"{_package_name(folder)}._fixtures").record
-    return handlers, recorder
+    return handlers
+
+
+def _load_hooks(folder: Path) -> Hooks:
+    functions = _functions(folder, "_hooks")
+    known = {one.name for one in fields(Hooks)}
+    if functions.keys() - known:
+        name = min(functions.keys() - known)
+        raise ProjectError(f"{folder / '_hooks.py'}: {name} is no hook; hooks: {sorted(known)}")
+    return Hooks(**functions)
+
+
+def _load_actions(folder: Path) -> dict[str, Action]:
+    """Functions of ``handlers/_actions.py``: ``process_erp_item`` is ``process-erp-item``."""
+    functions = _functions(folder, "_actions")
+    return {name.replace("_", "-"): function for name, function in functions.items()}
+
+
+def _functions(folder: Path, module_name: str) -> dict[str, Any]:
+    """The public async functions that a private module of the handlers defines, if it exists."""
+    if not (folder / f"{module_name}.py").exists():
+        return {}
+    module = importlib.import_module(f"{_load_package(folder).__name__}.{module_name}")
+    return {
+        name: function
+        for name, function in inspect.getmembers(module, inspect.iscoroutinefunction)
+        if not name.startswith("_") and function.__module__ == module.__name__
+    }
+
+
+def _load_lifecycle(file: Path) -> Lifecycle:
+    return load_lifecycle(file) if file.exists() else Lifecycle({}, {})
+
+
+def _load_levers(file: Path) -> Contract | None:
+    """The contract of the project's own test levers, if it has any."""
+    if not file.exists():
+        return None
+    document = load_document(file)
+    check_openapi(document, file)
+    return compile_contract(document)
 
 
 def _package_name(folder: Path) -> str:
@@ -196,4 +257,5 @@ def _load_package(folder: Path) -> ModuleType:
 def _scenario_names(folder: Path) -> tuple[str, ...]:
     if not folder.is_dir():
         return ()
-    return tuple(file.stem for file in sorted(folder.glob("*.yaml")))
+    names = (file.stem for file in sorted(folder.glob("*.yaml")))
+    return tuple(name for name in names if name != "lifecycle")

@@ -11,6 +11,7 @@ from urllib.parse import urlsplit
 from invoice_sandbox.contract.parameters import Parameter, compile_parameter
 from invoice_sandbox.contract.schemas import Checker, SchemaError, Schemas
 
+BODY_LIMIT: Final = 256 * 1024
 METHODS: Final = ("get", "put", "post", "delete", "options", "head", "patch", "trace")
 
 
@@ -49,10 +50,14 @@ class Security:
 
 @dataclass(frozen=True)
 class RequestBody:
-    """``checkers`` by media type; ``required`` as declared."""
+    """``checkers`` by media type, ``required`` as declared, ``limit`` in bytes.
+
+    The limit is BODY_LIMIT unless the request body says otherwise in ``x-max-bytes``.
+    """
 
     required: bool
     checkers: Mapping[str, Checker]
+    limit: int
 
 
 @dataclass(frozen=True)
@@ -236,7 +241,8 @@ def _body(
         media_type.lower(): schemas.compile(media.get("schema", True), f"{name}, request body")
         for media_type, media in body["content"].items()
     }
-    return RequestBody(bool(body.get("required", False)), checkers)
+    limit = int(body.get("x-max-bytes", BODY_LIMIT))
+    return RequestBody(bool(body.get("required", False)), checkers, limit)
 
 
 def _response(

@@ -46,6 +46,7 @@ class Exchange:
     workspace: Workspace | None = None
     raw_body: bytes = b""
     body: Any = None
+    media_type: str = ""
     path: dict[str, Any] = field(default_factory=dict)
     query: dict[str, Any] = field(default_factory=dict)
     reply_headers: list[tuple[str, str]] = field(default_factory=list)

@@ -2,43 +2,62 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from http.cookies import CookieError, SimpleCookie
 from typing import Final
 from urllib.parse import parse_qsl
 
 from invoice_sandbox.clock import Wall
 from invoice_sandbox.contract.operations import Contract, Operation
-from invoice_sandbox.credentials import identify, missing_scope
+from invoice_sandbox.credentials import Presented, identify, missing_scope
 from invoice_sandbox.errors import ApiError, refuse
 from invoice_sandbox.ids import seeded_request_id
-from invoice_sandbox.pipeline import Exchange, Layer, Proceed, Reply
+from invoice_sandbox.pipeline import JSON, Exchange, Layer, Proceed, Reply
 from invoice_sandbox.rate_limit import RateLimiter
 from invoice_sandbox.store import Credential, Store
 
 _CHALLENGE: Final = ("WWW-Authenticate", 'Bearer realm="sandbox"')
 
 
-def authenticate(store: Store, wall: Wall, limiter: RateLimiter | None) -> Layer:
+def authenticate(
+    store: Store, wall: Wall, limiter: RateLimiter | None, *, limited: Contract
+) -> Layer:
     """Find out whose request this is; refuse it with 401 unless the operation is open to all.
 
     Requests are counted here, because it is the credential that has the window: its own, or that
-    of the caller's address when there is no valid one.
+    of the caller's address when there is no valid one. Only the ``limited`` contract counts.
     """
 
     async def layer(exchange: Exchange, proceed: Proceed) -> Reply:
         contract, operation = exchange.routed
         if not operation.security.alternatives:
             return await proceed(exchange)
-        secrets = list(_secrets(exchange, contract, operation))
+        counted = limiter if contract is limited else None
+        secrets = _secrets(exchange, contract, operation)
         try:
             credential = await _credential(store, wall, secrets, operation)
         except ApiError as refusal:
-            _count(limiter, exchange, None)
+            _count(counted, exchange, None)
             raise ApiError(refusal.row, refusal.values, (_CHALLENGE,)) from None
         if credential is not None:
             await _adopt(exchange, credential, store, wall)
-        _count(limiter, exchange, credential)
+        _count(counted, exchange, credential)
+        return await proceed(exchange)
+
+    return layer
+
+
+def guard_sessions(public_url: str) -> Layer:
+    """Refuse a change that another site's page makes with the cookie of somebody's browser."""
+
+    async def layer(exchange: Exchange, proceed: Proceed) -> Reply:
+        credential = exchange.credential
+        changes = exchange.method not in {"GET", "HEAD"}
+        if credential is not None and credential.kind == "session" and changes:
+            own = {public_url, f"{exchange.scope['scheme']}://{exchange.header('host')}"}
+            if exchange.header("origin") not in own:
+                raise refuse("cross_origin")
+            if not (exchange.header("content-type") or "").lower().startswith(JSON):
+                raise refuse("not_json")
         return await proceed(exchange)
 
     return layer
@@ -55,7 +74,7 @@ async def check_scope(exchange: Exchange, proceed: Proceed) -> Reply:
 
 
 async def _credential(
-    store: Store, wall: Wall, secrets: list[str], operation: Operation
+    store: Store, wall: Wall, secrets: list[Presented], operation: Operation
 ) -> Credential | None:
     try:
         credential = await identify(store, secrets)
@@ -97,11 +116,19 @@ def _count(limiter: RateLimiter | None, exchange: Exchange, credential: Credenti
     exchange.reply_headers += limiter.count(name, caller)
 
 
-def _secrets(exchange: Exchange, contract: Contract, operation: Operation) -> Iterator[str]:
-    """Every credential that the request carries in a way that the operation declares."""
+def _secrets(exchange: Exchange, contract: Contract, operation: Operation) -> list[Presented]:
+    """Every credential that the request carries in a way that the operation declares.
+
+    A browser sends its cookie with everything, so a cookie counts only when nothing else is sent.
+    """
     schemes = {contract.schemes[one.scheme] for one in operation.security.alternatives}
-    for scheme in sorted(schemes, key=lambda one: (one.location, one.name)):
-        yield from _EXTRACTORS[scheme.location](exchange, scheme.name)
+    presented = [
+        Presented("session" if scheme.location == "cookie" else "api_key", secret)
+        for scheme in sorted(schemes, key=lambda one: (one.location, one.name))
+        for secret in _EXTRACTORS[scheme.location](exchange, scheme.name)
+    ]
+    keys = [one for one in presented if one.kind == "api_key"]
+    return keys or presented
 
 
 def _bearer(exchange: Exchange, name: str) -> list[str]:

@@ -6,27 +6,20 @@ authentication. A body that the contract does not declare is left unread.
 
 from __future__ import annotations
 
-from typing import Final
-
 from invoice_sandbox.errors import refuse
-from invoice_sandbox.pipeline import Exchange, Layer, Proceed, Reply
-
-BODY_LIMIT: Final = 256 * 1024
+from invoice_sandbox.pipeline import Exchange, Proceed, Reply
 
 
 class ClientGoneError(Exception):
     """The client closed the connection before its request was complete."""
 
 
-def read_body(limit: int = BODY_LIMIT) -> Layer:
+async def read_body(exchange: Exchange, proceed: Proceed) -> Reply:
     """Collect the body, whether it comes with a length or in chunks. Raises ApiError 413."""
-
-    async def layer(exchange: Exchange, proceed: Proceed) -> Reply:
-        if exchange.routed[1].body is not None:
-            exchange.raw_body = await _body(exchange, limit)
-        return await proceed(exchange)
-
-    return layer
+    declared = exchange.routed[1].body
+    if declared is not None:
+        exchange.raw_body = await _body(exchange, declared.limit)
+    return await proceed(exchange)
 
 
 async def _body(exchange: Exchange, limit: int) -> bytes:

@@ -8,6 +8,7 @@ from typing import Final
 from urllib.parse import parse_qsl
 
 from invoice_sandbox import jsonio
+from invoice_sandbox.contract.answers import is_json
 from invoice_sandbox.contract.operations import Operation, RequestBody
 from invoice_sandbox.contract.parameters import Parameter
 from invoice_sandbox.contract.schemas import Problem
@@ -89,15 +90,25 @@ def _check_body(exchange: Exchange, body: RequestBody) -> None:
         if body.required:
             raise refuse("missing_body")
         return
-    checker = body.checkers.get(_media_type(exchange))
+    exchange.media_type = _media_type(exchange)
+    checker = body.checkers.get(exchange.media_type)
     if checker is None:
-        raise refuse("not_json")
+        raise _unsupported(body)
+    if not is_json(exchange.media_type):
+        exchange.body = exchange.raw_body
+        return
     try:
         exchange.body = jsonio.loads(exchange.raw_body)
     except jsonio.JsonError as error:
         raise refuse("malformed_json", reason=str(error)) from None
     if not checker.is_valid(exchange.body):
         raise _schema_violation(checker.problems(exchange.body))
+
+
+def _unsupported(body: RequestBody) -> ApiError:
+    if any(is_json(media_type) for media_type in body.checkers):
+        return refuse("not_json")
+    return refuse("media_type", declared=", ".join(body.checkers))
 
 
 def _schema_violation(problems: Sequence[Problem]) -> ApiError:

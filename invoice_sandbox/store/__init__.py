@@ -55,19 +55,21 @@ class ScheduledStep:
 
 @dataclass(frozen=True)
 class Condition:
-    """A record's ``field`` compared with ``value``; a record without the field does not match."""
+    """A record's ``field`` compared with ``value``; a record without the field does not match.
+
+    ``in``: the field is one of the values; ``has``: the field is a list that holds the value.
+    """
 
     field: str
-    operator: Literal["=", ">=", "<="]
-    value: str
+    operator: Literal["=", ">=", "<=", "in", "has"]
+    value: str | tuple[str, ...]
 
 
 @dataclass(frozen=True)
 class Page:
-    """Records newest first, how many match in all, and where the next page begins, if any."""
+    """Records newest first, and where the next page begins, if there is one."""
 
     records: tuple[Record, ...]
-    total: int
     next_position: int | None
 
 
@@ -91,6 +93,10 @@ class Transaction(Protocol):
         where: tuple[Condition, ...] = (),
     ) -> Page:
         """At most ``limit`` records, newest first, older than position ``before``."""
+        ...
+
+    async def count(self, kind: str, where: tuple[Condition, ...] = ()) -> int:
+        """How many records match."""
         ...
 
     async def next_number(self, name: str) -> int:

@@ -19,7 +19,6 @@ from invoice_sandbox.store import (
     Workspace,
 )
 
-
 _OrderedStep = tuple[datetime, int, ScheduledStep]
 
 
@@ -149,8 +148,14 @@ class MemoryTransaction:
                 next_position = position + 1
                 break
             found.append(_copy(record))
-        total = sum(_matches(record, where) for record in records.values()) if where else len(keys)
-        return Page(tuple(found), total, next_position)
+        return Page(tuple(found), next_position)
+
+    async def count(self, kind: str, where: tuple[Condition, ...] = ()) -> int:
+        """How many records match."""
+        collection = self._space.collections.get(kind) or _Collection()
+        if not where:
+            return len(collection.keys)
+        return sum(_matches(record, where) for record in collection.records.values())
 
     async def next_number(self, name: str) -> int:
         """1, 2, 3, … for each ``name``."""
@@ -195,20 +200,24 @@ class MemoryTransaction:
 
 
 def _matches(record: Mapping[str, Any], where: tuple[Condition, ...]) -> bool:
-    for condition in where:
-        value, wanted = record.get(condition.field), condition.value
-        if not isinstance(value, str):
-            return False
-        # Without its Z, an instant with milliseconds sorts after the same second without them.
-        if not _OPERATORS[condition.operator](value.removesuffix("Z"), wanted.removesuffix("Z")):
-            return False
-    return True
+    return all(
+        condition.field in record
+        and _OPERATORS[condition.operator](record[condition.field], condition.value)
+        for condition in where
+    )
 
 
-_OPERATORS: Mapping[str, Callable[[str, str], bool]] = {
-    "=": str.__eq__,
-    ">=": str.__ge__,
-    "<=": str.__le__,
+def _order(value: Any) -> str:
+    # Without its Z, an instant with milliseconds sorts after the same second without them.
+    return str(value).removesuffix("Z")
+
+
+_OPERATORS: Mapping[str, Callable[[Any, Any], bool]] = {
+    "=": lambda value, wanted: value == wanted,
+    ">=": lambda value, wanted: _order(value) >= _order(wanted),
+    "<=": lambda value, wanted: _order(value) <= _order(wanted),
+    "in": lambda value, wanted: value in wanted,
+    "has": lambda value, wanted: wanted in value,
 }
 
 

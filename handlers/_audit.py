@@ -1,0 +1,50 @@
+"""The audit log: append-only, one event per state change, and never a secret."""
+
+from __future__ import annotations
+
+from typing import Any, Final, Literal
+
+from invoice_sandbox.handling import Context, Record
+
+AUDIT_EVENTS: Final = "audit_events"
+
+Target = tuple[str, str]
+"""Kind and id of what an event is about: ``("invoice", "inv_sandbox_0001")``."""
+
+
+async def audit(
+    context: Context,
+    action: str,
+    *targets: Target,
+    outcome: Literal["Success", "Failure"] = "Success",
+    **metadata: Any,
+) -> None:
+    """Append one event about ``targets``, caused by whoever the context stands for."""
+    origin = context.origin
+    event_id = await context.new_id("aud_sandbox")
+    event: Record = {
+        "id": event_id,
+        "action": action,
+        "occurredAt": context.timestamp,
+        "actor": {"type": origin.actor_type, "id": origin.actor_id},
+        "targets": [{"type": kind, "id": target_id} for kind, target_id in targets],
+        "outcome": outcome,
+        "context": {
+            "requestId": origin.request_id,
+            "ip": origin.ip,
+            "userAgent": origin.user_agent,
+        },
+        "metadata": metadata,
+    }
+    index = {"actorId": origin.actor_id, "targetIds": [target_id for _, target_id in targets]}
+    await context.state.put(AUDIT_EVENTS, event_id, {**index, "event": event, **_filters(event)})
+
+
+def _filters(event: Record) -> Record:
+    return {"action": event["action"], "occurredAt": event["occurredAt"]}
+
+
+def published(record: Record) -> Record:
+    """An audit event as the API shows it."""
+    event: Record = record["event"]
+    return event

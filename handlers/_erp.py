@@ -1,0 +1,34 @@
+"""Invoices as an ERP system pushes them."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any, Final
+
+ERP_ITEMS: Final = "erp_items"
+"""What was pushed before, by system and external id."""
+
+SKIPPED: Final = frozenset({"PAID", "VOID"})
+"""ERP states in which there is nothing to finance."""
+
+_INPUT: Final = frozenset(
+    {"sellerId", "debtorId", "invoiceNumber", "amount", "currency", "issueDate", "dueDate"}
+)
+_ITEM: Final = _INPUT | {"externalId", "erpStatus"}
+
+
+def items(body: Mapping[str, Any]) -> list[Any]:
+    """The pushed invoices: the batch, else the body itself when it looks like one invoice."""
+    if "invoices" in body:
+        return list(body["invoices"])
+    return [{name: body[name] for name in _ITEM & body.keys()}] if _ITEM & body.keys() else []
+
+
+def invoice_input(item: Mapping[str, Any]) -> dict[str, Any]:
+    """The members of an item that belong to the invoice."""
+    return {name: item[name] for name in _INPUT & item.keys()}
+
+
+def item_key(system: str | None, external_id: str) -> str:
+    """Where an item is remembered: the same external id of another system is another item."""
+    return f"{system or ''}/{external_id}"

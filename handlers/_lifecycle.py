@@ -1,0 +1,69 @@
+"""Moving a record along its lifecycle: the new status, one audit event, one domain event."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from typing import Any, Final
+
+from invoice_sandbox.handling import Context, IllegalMove, Record, refuse
+
+from ._audit import audit
+
+EVENTS: Final = "events"
+
+
+async def move(
+    context: Context,
+    machine: str,
+    kind: str,
+    record: Record,
+    trigger: str,
+    *,
+    present: Callable[[Record], Record] = lambda record: record,
+    **metadata: Any,
+) -> Record:
+    """The record after ``trigger``, stored. Raises ApiError 409 naming the legal triggers.
+
+    ``machine`` is a machine of the lifecycle, ``kind`` where its records are stored.
+    """
+    step = _step(context, machine, record, trigger)
+    moved = {**record, "status": step.to, "previousStatus": record["status"]}
+    await context.state.put(kind, record["id"], moved)
+    action = step.event or f"{machine.replace('-', '_')}.{_past(trigger)}"
+    target = (machine.replace("-", "_"), record["id"])
+    await audit(context, action, target, **{"from": record["status"], "to": step.to, **metadata})
+    if step.event is not None:
+        await record_event(context, step.event, present(moved))
+    return moved
+
+
+async def record_event(context: Context, kind: str, data: Mapping[str, Any]) -> Record:
+    """Record that something happened; sending it is somebody else's job."""
+    event_id = await context.new_id("evt_sandbox")
+    event: Record = {
+        "id": event_id,
+        "type": kind,
+        "timestamp": context.timestamp,
+        "mode": "sandbox_mock",
+        "data": dict(data),
+    }
+    await context.state.put(EVENTS, event_id, event)
+    return event
+
+
+def _step(context: Context, machine: str, record: Record, trigger: str) -> Any:
+    try:
+        return context.lifecycle.machines[machine].step(
+            record["status"], trigger, record.get("previousStatus")
+        )
+    except IllegalMove as error:
+        legal = ", ".join(error.legal) or "none, this is an end state"
+        raise refuse(
+            "conflict",
+            problem=f"{record['id']} is {record['status']}, so '{trigger}' is not possible",
+            advice=f"Possible now: {legal}.",
+        ) from None
+
+
+def _past(trigger: str) -> str:
+    return trigger.replace("-", "_")

@@ -1,0 +1,82 @@
+"""What an offer costs: advance, reserve, discount fee, service fee, net proceeds."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from decimal import Context as Arithmetic
+from decimal import Decimal
+from typing import Any, Final
+
+from ._money import round_to_minor_units
+
+OFFERS: Final = "offers"
+MACHINE: Final = "offer"
+DAYS_OF_A_YEAR: Final = 360
+DAY_COUNT: Final = "ACT/360"
+
+_INTERNAL: Final = frozenset({"source", "previousStatus"})
+_EXACT: Final = Arithmetic(prec=400)
+"""Enough digits for any amount that a double can hold."""
+
+
+@dataclass(frozen=True)
+class Terms:
+    """Rates as shares: ``advance_rate`` and ``service_rate`` of the face value, ``annual_rate``
+    of the advance and a year of 360 days."""
+
+    advance_rate: Decimal
+    annual_rate: Decimal
+    service_rate: Decimal
+
+
+@dataclass(frozen=True)
+class Figures:
+    """Amounts in major units of the currency, rounded half-even to its digits."""
+
+    advance: Decimal
+    reserve: Decimal
+    discount_fee: Decimal
+    service_fee: Decimal
+    net_proceeds: Decimal
+
+
+def published(record: Mapping[str, Any]) -> dict[str, Any]:
+    """An offer as the API shows it."""
+    return {name: value for name, value in record.items() if name not in _INTERNAL}
+
+
+def multiply(amount: Decimal, share: Decimal) -> Decimal:
+    """The product, exact for any amount that a double can hold."""
+    return _EXACT.multiply(amount, share)
+
+
+def price(face_value: Decimal, currency: str, tenor_days: int, terms: Terms) -> Figures:
+    """The figures of an offer on ``face_value`` that is due in ``tenor_days``."""
+    advance = _rounded(_EXACT.multiply(face_value, terms.advance_rate), currency)
+    yearly = _EXACT.multiply(advance, terms.annual_rate)
+    share = _EXACT.divide(_EXACT.multiply(yearly, Decimal(tenor_days)), Decimal(DAYS_OF_A_YEAR))
+    discount_fee = _rounded(share, currency)
+    service_fee = _rounded(_EXACT.multiply(face_value, terms.service_rate), currency)
+    fees = _EXACT.add(discount_fee, service_fee)
+    return Figures(
+        advance=advance,
+        reserve=_rounded(_EXACT.subtract(face_value, advance), currency),
+        discount_fee=discount_fee,
+        service_fee=service_fee,
+        net_proceeds=_EXACT.subtract(advance, fees),
+    )
+
+
+def terms_of(partner: Mapping[str, Any], wishes: Mapping[str, Any]) -> Terms:
+    """The rates that ``wishes`` (an offer's body) name, else those that the partner quotes."""
+    pricing = partner["pricing"]
+    return Terms(
+        advance_rate=Decimal(wishes.get("advanceRate", pricing["advanceRate"])),
+        annual_rate=Decimal(wishes.get("discountFee", {}).get("annualRate", pricing["annualRate"])),
+        service_rate=Decimal(wishes.get("serviceFee", {}).get("rate", pricing["serviceFeeRate"])),
+    )
+
+
+def _rounded(amount: Decimal, currency: str) -> Decimal:
+    return round_to_minor_units(amount, currency)

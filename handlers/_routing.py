@@ -1,0 +1,148 @@
+"""Which demo partners would finance an invoice, and why the others would not."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from datetime import date
+from decimal import Decimal
+from typing import Any, Final
+
+from invoice_sandbox.handling import Context, Record
+
+PARTNERS: Final = "partners"
+_ORGANISATIONS: Final = "organisations"
+_DEFAULT_COUNTRY: Final = "DE"
+_DEFAULT_TENOR_DAYS: Final = 60
+
+
+@dataclass(frozen=True)
+class Deal:
+    """What a mandate looks at. ``tenor_days`` counts from today to the due date."""
+
+    currency: str
+    amount: Decimal
+    tenor_days: int
+    seller_country: str
+    debtor_country: str
+    product: str = "Factoring"
+    recourse: str = "Any"
+    disclosure: str = "Disclosed"
+
+
+@dataclass(frozen=True)
+class Verdict:
+    """One partner's view of a deal: the filters passed, and those failed with their reasons."""
+
+    partner: Record
+    passed: tuple[str, ...]
+    failed: tuple[tuple[str, str], ...]
+
+
+def tenor_days(invoice: Mapping[str, Any], today: date) -> int:
+    """Days until the due date; 60 for an invoice without one; negative when it is past due."""
+    due = invoice.get("dueDate")
+    return (date.fromisoformat(due) - today).days if due else _DEFAULT_TENOR_DAYS
+
+
+async def deal_for(context: Context, invoice: Mapping[str, Any], **wishes: str) -> Deal:
+    """The deal that an invoice makes, with countries from the organisations it names."""
+    return Deal(
+        currency=invoice["currency"].upper(),
+        amount=Decimal(invoice["amount"]),
+        tenor_days=tenor_days(invoice, context.now.date()),
+        **{
+            "seller_country": await _country(context, invoice["sellerId"]),
+            "debtor_country": await _country(context, invoice["debtorId"]),
+            **wishes,
+        },
+    )
+
+
+async def partners(context: Context) -> list[Record]:
+    """All partners, in the order in which they are configured."""
+    page = await context.state.page(PARTNERS, limit=1000)
+    return list(reversed(page.records))
+
+
+async def unknown_partner(context: Context, partner_ids: Sequence[str]) -> str | None:
+    """The first of ``partner_ids`` that is no partner, or None."""
+    for partner_id in partner_ids:
+        if await context.state.get(PARTNERS, partner_id) is None:
+            return partner_id
+    return None
+
+
+async def route(
+    context: Context, deal: Deal, partner_ids: Sequence[str] | None = None
+) -> list[Verdict]:
+    """The verdict of every partner that is asked: those named, else all that quote unasked."""
+    asked = [
+        partner
+        for partner in await partners(context)
+        if (partner["id"] in partner_ids if partner_ids else not partner.get("onlyWhenNamed"))
+    ]
+    return [judge(partner, deal) for partner in asked]
+
+
+def judge(partner: Record, deal: Deal) -> Verdict:
+    """Hold a deal against a partner's mandate; a filter that the mandate lacks is passed."""
+    mandate = partner["mandate"]
+    results = [(name, reason, test(mandate, deal)) for name, reason, test in _FILTERS]
+    return Verdict(
+        partner,
+        passed=tuple(name for name, _, passed in results if passed),
+        failed=tuple((name, reason) for name, reason, passed in results if not passed),
+    )
+
+
+async def _country(context: Context, organisation_id: str) -> str:
+    organisation = await context.state.get(_ORGANISATIONS, organisation_id)
+    return organisation["country"] if organisation else _DEFAULT_COUNTRY
+
+
+def _among(member: str, value: Callable[[Deal], str]) -> Callable[[Record, Deal], bool]:
+    return lambda mandate, deal: member not in mandate or value(deal) in mandate[member]
+
+
+def _between(low: str, high: str, value: Callable[[Deal], Any]) -> Callable[[Record, Deal], bool]:
+    def test(mandate: Record, deal: Deal) -> bool:
+        number = value(deal)
+        return bool(
+            (low not in mandate or number >= mandate[low])
+            and (high not in mandate or number <= mandate[high])
+        )
+
+    return test
+
+
+def _recourse(mandate: Record, deal: Deal) -> bool:
+    return deal.recourse == "Any" or deal.recourse in mandate.get("recourse", [deal.recourse])
+
+
+_FILTERS: Final[tuple[tuple[str, str, Callable[[Record, Deal], bool]], ...]] = (
+    ("currency", "CURRENCY_NOT_ELIGIBLE", _among("currencies", lambda deal: deal.currency)),
+    (
+        "amount",
+        "AMOUNT_OUT_OF_RANGE",
+        _between("minAmount", "maxAmount", lambda deal: deal.amount),
+    ),
+    (
+        "tenor",
+        "TENOR_OUT_OF_RANGE",
+        _between("minTenorDays", "maxTenorDays", lambda deal: deal.tenor_days),
+    ),
+    (
+        "sellerCountry",
+        "COUNTRY_NOT_ELIGIBLE",
+        _among("sellerCountries", lambda deal: deal.seller_country),
+    ),
+    (
+        "debtorCountry",
+        "COUNTRY_NOT_ELIGIBLE",
+        _among("debtorCountries", lambda deal: deal.debtor_country),
+    ),
+    ("product", "PRODUCT_NOT_OFFERED", _among("products", lambda deal: deal.product)),
+    ("recourse", "RECOURSE_NOT_OFFERED", _recourse),
+    ("disclosure", "DISCLOSURE_NOT_OFFERED", _among("disclosure", lambda deal: deal.disclosure)),
+)

@@ -1,0 +1,34 @@
+"""Assignment policy placeholders by country. Never legal advice."""
+
+from __future__ import annotations
+
+from typing import Final
+
+from invoice_sandbox.handling import Call, Record
+
+_RULES: Final = "assignment_rules"
+_ALIASES: Final = {"UK": "GB"}
+_DISCLAIMER: Final = "Sandbox placeholder, not legal advice"
+
+
+async def get_assignment_rules(call: Call) -> Record:
+    """The placeholder for a country; one that is not known is answered as not supported."""
+    asked = call.path["country"].upper()
+    country = _ALIASES.get(asked, asked)
+    rule = await call.state.get(_RULES, country)
+    if rule is None:
+        return {
+            "country": country,
+            "supported": False,
+            "placeholder": True,
+            "assignable": "Unknown",
+            "disclaimer": _DISCLAIMER,
+        }
+    details = {name: value for name, value in rule.items() if name != "id"}
+    return {
+        "country": country,
+        "supported": True,
+        "placeholder": True,
+        **details,
+        "disclaimer": _DISCLAIMER,
+    }

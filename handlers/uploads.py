@@ -1,0 +1,55 @@
+"""Where a signed upload address leads to."""
+
+from __future__ import annotations
+
+import hashlib
+import hmac
+
+from invoice_sandbox.handling import Call, Record, refuse
+
+from ._audit import audit
+from ._uploads import UPLOADS, signature
+
+
+async def put_upload(call: Call) -> Record:
+    """Take the file of a signed address, once. Its size and SHA-256 are kept, not its content.
+
+    Raises ApiError 404 for an address that is unknown, expired, used or not signed, 400 for a
+    file that is not of the type, length or digest that was announced.
+    """
+    upload = await call.state.get(UPLOADS, call.path["id"])
+    if upload is None or not _is_open(call, upload):
+        raise refuse("unknown_resource", kind="open upload", member="address")
+    digest = hashlib.sha256(call.body or b"").hexdigest()
+    problem = _problem(call, upload, digest)
+    if problem is not None:
+        raise refuse("bad_upload", problem=problem)
+    stored = {**upload, "status": "Stored", "bytes": len(call.body or b""), "sha256": digest}
+    await call.state.put(UPLOADS, upload["id"], stored)
+    await audit(call, "upload.stored", ("upload", upload["id"]), bytes=stored["bytes"])
+    return {
+        "uploadId": upload["id"],
+        "status": "Stored",
+        "bytes": stored["bytes"],
+        "sha256": digest,
+    }
+
+
+def _is_open(call: Call, upload: Record) -> bool:
+    expected = signature(upload["secret"], upload["id"], upload["expires"])
+    return (
+        upload["status"] == "Pending"
+        and call.query.get("expires") == str(upload["expires"])
+        and hmac.compare_digest(call.query.get("signature", "").encode(), expected.encode())
+        and call.now.timestamp() < upload["expires"]
+    )
+
+
+def _problem(call: Call, upload: Record, digest: str) -> str | None:
+    if call.media_type != upload["contentType"]:
+        return f"The file must be {upload['contentType']}"
+    if upload["contentLength"] not in {None, len(call.body or b"")}:
+        return f"The file must have {upload['contentLength']} bytes"
+    if upload["sha256"] not in {None, digest}:
+        return "The file's SHA-256 is not the one that was announced"
+    return None

@@ -1,0 +1,1 @@
+"""Scenarios and lifecycles: how things move over time."""

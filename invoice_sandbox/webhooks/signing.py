@@ -1,0 +1,44 @@
+"""Standard Webhooks 1.0.0: HMAC-SHA256 over id, timestamp and the exact bytes of the payload."""
+
+from __future__ import annotations
+
+import base64
+import hashlib
+import hmac
+from typing import Final
+
+SECRET_PREFIX: Final = "whsec_"  # noqa: S105  the published prefix, no secret
+SECRET_BYTES: Final = 32
+
+
+def placeholder_secret(seed: int, endpoint: str) -> str:
+    """The signing secret of an endpoint: 32 bytes drawn from the workspace's seed.
+
+    A placeholder, as the specification says (Events, rule 3), but signatures over it are real.
+    """
+    drawn = hashlib.sha256(f"webhook-secret/{seed}/{endpoint}".encode()).digest()
+    return SECRET_PREFIX + base64.b64encode(drawn[:SECRET_BYTES]).decode()
+
+
+def sign(secret: str, message_id: str, timestamp: int, payload: bytes) -> str:
+    """The value of ``webhook-signature``: ``v1,`` and the base64 of the HMAC.
+
+    ``timestamp`` is the second of the attempt since the epoch. Raises ValueError for a secret
+    that is not ``whsec_`` and base64.
+    """
+    if not secret.startswith(SECRET_PREFIX):
+        raise ValueError(f"a signing secret begins with {SECRET_PREFIX}")
+    key = base64.b64decode(secret.removeprefix(SECRET_PREFIX), validate=True)
+    signed = b".".join([message_id.encode(), str(timestamp).encode(), payload])
+    return "v1," + base64.b64encode(hmac.digest(key, signed, "sha256")).decode()
+
+
+def headers(secret: str, message_id: str, timestamp: int, payload: bytes) -> dict[str, str]:
+    """The headers of one delivery attempt."""
+    return {
+        "content-type": "application/json",
+        "user-agent": "InvoiceLiquiditySandbox-Webhooks/0.1.0",
+        "webhook-id": message_id,
+        "webhook-timestamp": str(timestamp),
+        "webhook-signature": sign(secret, message_id, timestamp, payload),
+    }

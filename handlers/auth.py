@@ -24,6 +24,7 @@ _USERS: Final = "users"
 _COOKIE: Final = "ils_session"
 _LIFETIME: Final = timedelta(hours=8)
 _ROLE_OF_KEYS: Final = "demo_seller"
+_NOBODY: Final[Record] = {"role": _ROLE_OF_KEYS, "scopes": []}
 
 
 async def login(call: Call) -> Answer | ApiError:
@@ -57,8 +58,8 @@ async def get_session(call: Call) -> Record:
         if user is not None and caller.expires_at is not None:
             return _session(call, user, instant_text(caller.expires_at))
     users = await call.state.page(_USERS, limit=1, where=(Condition("role", "=", _ROLE_OF_KEYS),))
-    session = _session(call, users.records[0], None)
-    return {**session, "scopes": sorted(caller.scopes) if caller else []}
+    user = users.records[0] if users.records else _NOBODY
+    return {**_session(call, user, None), "scopes": sorted(caller.scopes) if caller else []}
 
 
 async def logout(call: Call) -> Answer:
@@ -84,7 +85,7 @@ def _session(call: Call, user: Record, expires_at: str | None) -> dict[str, Any]
         "authenticated": True,
         "demo": True,
         "role": user["role"],
-        "user": {name: user[name] for name in ("id", "displayName", "email")},
+        "user": {name: user.get(name) for name in ("id", "displayName", "email")},
         "workspaceId": call.workspace.id,
         "scopes": user["scopes"],
         "expiresAt": expires_at,

@@ -79,7 +79,14 @@ async def _chosen_request(call: Call) -> Record | None:
 async def _chosen_partner(call: Call) -> Record:
     partner_id = call.body.get("partnerId")
     if partner_id is None:
-        return (await partners(call))[0]
+        configured = await partners(call)
+        if not configured:
+            raise refuse(
+                "conflict",
+                problem="No partner is configured, so nobody can make an offer",
+                advice="Add one to fixtures/partners.yaml.",
+            )
+        return configured[0]
     partner = await call.state.get(PARTNERS, partner_id)
     if partner is None:
         raise refuse("unknown_resource", kind="partner", member="id")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import shlex
 import subprocess
@@ -73,7 +74,7 @@ def _phases(operations: tuple[str, ...]) -> str:
 
 
 def _contract(server: Server, path: str) -> Contract:
-    answer = httpx.get(server.url + path, headers={"Authorization": server.authorization})
+    answer = httpx.get(server.url + path, headers={"Authorization": server.authorizations[0]})
     if not answer.is_success:
         raise click.ClickException(f"GET {path} answered {answer.status_code}, not a contract.")
     document: dict[str, Any] = answer.json()
@@ -92,8 +93,9 @@ def _fuzz(server: Server, location: str, options: list[str]) -> tuple[list[Call]
     # A directory of its own: what Schemathesis caches there must not steer the next run.
     with tempfile.TemporaryDirectory() as directory:
         record = Path(directory, "calls.ndjson")
+        _introduce(server, Path(directory))
         # The origin, because a contract may name servers that are not ours to fuzz.
-        own = (f"--header=Authorization: {server.authorization}", f"--origin={server.url}")
+        own = (f"--origin={server.url}",)
         fuzzer = subprocess.run(
             [sys.executable, "-m", "schemathesis.cli", "run", location, *FIXED, *own, *options],
             cwd=directory,
@@ -103,6 +105,19 @@ def _fuzz(server: Server, location: str, options: list[str]) -> tuple[list[Call]
         return read(record), Outcome(fuzzer.returncode, server.exit_code(), server.log())
 
 
+def _introduce(server: Server, directory: Path) -> None:
+    """Tell Schemathesis of one user for each workspace: none may read what is another's."""
+    users = [
+        {"name": f"workspace-{number}", "fixedHeaders": [{"name": "Authorization", "value": text}]}
+        for number, text in enumerate(server.authorizations, 1)
+    ]
+    names = [user["name"] for user in users]
+    (directory / "users.json").write_text(json.dumps({"auth": users}))
+    (directory / "schemathesis.toml").write_text(
+        f"[auth.wfc]\npath = 'users.json'\npeers = {json.dumps(names)}\n"
+    )
+
+
 def _environment(server: Server, record: Path) -> dict[str, str]:
     paths = [str(ROOT), os.environ.get("PYTHONPATH", "")]
     return {
@@ -110,7 +125,7 @@ def _environment(server: Server, record: Path) -> dict[str, str]:
         "PYTHONPATH": os.pathsep.join(filter(None, paths)),
         "SCHEMATHESIS_HOOKS": "tests.fuzz.hooks",
         RECORD_VARIABLE: str(record),
-        AUTHORIZATION_VARIABLE: server.authorization,
+        AUTHORIZATION_VARIABLE: "\n".join(server.authorizations),
     }
 
 
@@ -130,7 +145,7 @@ def _report(contract: Contract, calls: list[Call], outcome: Outcome) -> int:
 
 def _how_to_reproduce() -> str:
     again = shlex.join(["python", "-m", "tests.fuzz", *sys.argv[1:]])
-    serve = shlex.join(["invoice-sandbox", *COMMAND[3:]])
+    serve = shlex.join(["python", *COMMAND[1:]])
     return (
         f"Again: {again}\n"
         "Narrower: the same with --operation ID (repeatable).\n"

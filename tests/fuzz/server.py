@@ -13,10 +13,7 @@ from pathlib import Path
 from threading import Thread, Timer
 from typing import IO, Final
 
-COMMAND: Final = (
-    *(sys.executable, "-m", "invoice_sandbox", "serve"),
-    *("--port", "0", "--rate-limit", "off", "--seed", "7", "--clock", "frozen"),
-)
+COMMAND: Final = (sys.executable, "-m", "tests.fuzz.two_workspaces")
 """How the server is started: same interpreter, same state and same instant at every run."""
 
 START_LIMIT: Final = 60.0
@@ -32,17 +29,17 @@ class NotReadyError(Exception):
 
 @dataclass(frozen=True)
 class Server:
-    """A server that answers at ``url`` to ``key``."""
+    """A server that answers at ``url`` to ``keys``, one for each of its workspaces."""
 
     url: str
-    key: str
+    keys: tuple[str, ...]
     process: subprocess.Popen[str]
     log_file: Path
 
     @property
-    def authorization(self) -> str:
-        """The value of an ``Authorization`` header that the server accepts."""
-        return f"Bearer {self.key}"
+    def authorizations(self) -> tuple[str, ...]:
+        """The values of an ``Authorization`` header that the server accepts."""
+        return tuple(f"Bearer {key}" for key in self.keys)
 
     def exit_code(self) -> int | None:
         """The code with which the server ended by itself, or None while it runs."""
@@ -61,23 +58,23 @@ def running_server() -> Iterator[Server]:
         with log_file.open("w") as log:
             process = subprocess.Popen(COMMAND, stdout=subprocess.PIPE, stderr=log, text=True)
         try:
-            url, key = _ready(process, log_file)
-            yield Server(url, key, process, log_file)
+            url, keys = _ready(process, log_file)
+            yield Server(url, keys, process, log_file)
         finally:
             _stop(process)
 
 
-def _ready(process: subprocess.Popen[str], log_file: Path) -> tuple[str, str]:
+def _ready(process: subprocess.Popen[str], log_file: Path) -> tuple[str, tuple[str, ...]]:
     output = process.stdout
     assert output is not None
     limit = Timer(START_LIMIT, process.kill)
     limit.start()
     try:
         for line in output:
-            url, key = _URL.search(line), _KEY.search(line)
-            if url and key:
+            url, keys = _URL.search(line), tuple(_KEY.findall(line))
+            if url and keys:
                 Thread(target=_drain, args=(output,), daemon=True).start()
-                return url.group(), key.group()
+                return url.group(), keys
     finally:
         limit.cancel()
     raise NotReadyError(log_file.read_text(encoding="utf-8", errors="replace"))

@@ -1,0 +1,257 @@
+"""Instants are RFC 3339 in UTC; ids repeat from a seed, and secrets never do."""
+
+from __future__ import annotations
+
+import re
+from datetime import UTC, datetime, timedelta, timezone
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from invoice_sandbox import ids
+from invoice_sandbox.clock import (
+    FROZEN_START,
+    ClockState,
+    SystemWall,
+    instant_text,
+    parse_instant,
+)
+from invoice_sandbox.credentials import DEMO_KEY
+from tests.support import ManualWall
+
+PARSED = {
+    "2026-11-21T09:30:00Z": "2026-11-21T09:30:00Z",
+    "2026-11-21t09:30:00z": "2026-11-21T09:30:00Z",
+    "2026-11-21T11:30:00+02:00": "2026-11-21T09:30:00Z",
+    "2026-11-21T00:00:00-09:30": "2026-11-21T09:30:00Z",
+    "2026-11-21T09:30:00-00:00": "2026-11-21T09:30:00Z",
+    "2026-11-21T23:59:00+23:59": "2026-11-21T00:00:00Z",
+    "2026-11-21T09:30:00.5Z": "2026-11-21T09:30:00.500Z",
+    "2026-11-21T09:30:00.120Z": "2026-11-21T09:30:00.120Z",
+    "2026-11-21T09:30:00.123456789Z": "2026-11-21T09:30:00.123Z",
+    "2026-11-21T09:30:00.000Z": "2026-11-21T09:30:00Z",
+    "2026-11-21T09:30:00.0001Z": "2026-11-21T09:30:00Z",
+    "2016-12-31T23:59:60Z": "2016-12-31T23:59:59Z",
+    "2016-12-31T23:59:60.250Z": "2016-12-31T23:59:59.250Z",
+    "2017-01-01T00:59:60+01:00": "2016-12-31T23:59:59Z",
+    "2024-02-29T12:00:00Z": "2024-02-29T12:00:00Z",
+    "0001-01-01T00:00:00Z": "0001-01-01T00:00:00Z",
+    "0001-01-01T00:00:00+14:00": "0001-01-01T00:00:00Z",
+    "0000-01-01T00:00:00Z": "0001-01-01T00:00:00Z",
+    "0000-12-31T23:59:59.999Z": "0001-01-01T00:00:00Z",
+    "9999-12-31T23:59:59Z": "9999-12-31T23:59:59Z",
+    "9999-12-31T23:59:59.999Z": "9999-12-31T23:59:59.999Z",
+    "9999-12-31T23:59:59-14:00": "9999-12-31T23:59:59Z",
+}
+
+
+@pytest.mark.parametrize(("text", "utc"), PARSED.items())
+def test_an_instant_is_read_in_any_offset_and_written_in_utc(text: str, utc: str) -> None:
+    assert instant_text(parse_instant(text)) == utc
+
+
+NO_INSTANTS = [
+    *["", "now", "2026-11-21", "2026-11-21T09:30Z", "2026-11-21T09:30:00", "20261121T093000Z"],
+    *["2026-11-21 09:30:00Z", "2026-11-21T09:30:00+0200", "2026-11-21T09:30:00+02"],
+    *["2026-11-21T09:30:00.Z", "2026-11-21T09:30:00,5Z", "2026-11-21T09:30:00Z\n"],
+    *[" 2026-11-21T09:30:00Z", "+2026-11-21T09:30:00Z", "12026-11-21T09:30:00Z", "2026-W47-6"],
+    *["2026-02-30T00:00:00Z", "2026-13-01T00:00:00Z", "2025-02-29T00:00:00Z"],
+    *["2026-11-21T24:00:00Z", "2026-11-21T09:60:00Z", "2026-11-21T09:30:61Z"],
+    *["2026-11-21T09:30:00+24:00", "2026-11-21T09:30:00+01:60", "2026-11-21T09:30:00Z[UTC]"],
+    *["0000-13-01T00:00:00Z", "0000-01-01T99:99:99Z", "٢٠٢٦-11-21T09:30:00Z"],
+]
+
+
+@pytest.mark.parametrize("text", NO_INSTANTS, ids=ascii)
+def test_anything_else_is_no_instant(text: str) -> None:
+    with pytest.raises(ValueError):  # noqa: PT011  the text of the error is the library's
+        parse_instant(text)
+
+
+@given(st.datetimes(min_value=datetime(1, 1, 2), max_value=datetime(9999, 12, 30)))  # noqa: DTZ001
+@settings(deadline=None)
+def test_what_is_written_is_read_as_the_same_millisecond(naive: datetime) -> None:
+    instant = naive.replace(microsecond=naive.microsecond // 1000 * 1000, tzinfo=UTC)
+    assert parse_instant(instant_text(instant)) == instant
+
+
+def test_an_instant_of_another_zone_is_written_in_utc() -> None:
+    zone = timezone(timedelta(hours=5, minutes=45))
+    assert instant_text(datetime(2026, 1, 1, 0, 0, tzinfo=zone)) == "2025-12-31T18:15:00Z"
+
+
+# --- clocks
+
+
+def test_a_frozen_clock_stands_at_its_documented_start() -> None:
+    wall = ManualWall()
+    wall.pass_seconds(3600)
+    assert ClockState("frozen").now(wall) == FROZEN_START
+    assert instant_text(FROZEN_START) == "2026-11-21T09:30:00Z"
+
+
+def test_a_live_clock_flows_with_real_time_and_its_shift() -> None:
+    wall, clock = ManualWall(), ClockState("live", shift=timedelta(days=-1))
+    before = clock.now(wall)
+    wall.pass_seconds(90)
+    assert before == wall.instant - timedelta(days=1, seconds=90)
+    assert clock.now(wall) - before == timedelta(seconds=90)
+
+
+@pytest.mark.parametrize("mode", ["live", "frozen"])
+def test_a_clock_shows_milliseconds_and_no_more(mode: str) -> None:
+    precise = datetime(2026, 1, 1, 0, 0, 0, 123_999, tzinfo=UTC)
+    clock = ClockState("frozen", precise) if mode == "frozen" else ClockState("live")
+    assert clock.now(ManualWall(precise)).microsecond == 123_000
+
+
+def test_a_clock_is_a_value() -> None:
+    assert ClockState() == ClockState("live")
+    assert len({ClockState("frozen"), ClockState("frozen"), ClockState("live")}) == 2
+
+
+def test_the_machine_tells_utc_and_seconds_that_grow() -> None:
+    wall = SystemWall()
+    assert wall.now().tzinfo is UTC
+    assert wall.monotonic() <= wall.monotonic()
+
+
+# --- keys
+
+WELL_FORMED = "ilk_sandbox_CECB5EE8zUJG0vI1PtzJtiV8pgvVjP2NKDq6"
+
+
+@pytest.mark.parametrize("key", [WELL_FORMED, DEMO_KEY], ids=["vector", "demo key"])
+def test_a_well_formed_key_has_no_problem(key: str) -> None:
+    assert ids.key_problem(key) is None
+
+
+@pytest.mark.parametrize(
+    ("body", "checksum"),
+    [
+        pytest.param("CECB5EE8zUJG0vI1PtzJtiV8pgvVjP", "2NKDq6", id="vector"),
+        pytest.param("DemoKeyForLocalIntegrationTest", "3H6UmJ", id="demo key"),
+        pytest.param("", "000000", id="nothing"),
+        pytest.param("0" * 30, "12p7Dj", id="zeros"),
+    ],
+)
+def test_the_checksum_is_crc_32_in_six_base62_digits(body: str, checksum: str) -> None:
+    assert ids.key_checksum(body) == checksum
+
+
+PROBLEMS = {
+    "another prefix": ("ilk_live_" + WELL_FORMED[12:], "begins with ilk_sandbox_"),
+    "no prefix": (WELL_FORMED[12:], "begins with ilk_sandbox_"),
+    "nothing": ("", "begins with ilk_sandbox_"),
+    "too short": (WELL_FORMED[:-1], "36 characters"),
+    "too long": (WELL_FORMED + "0", "36 characters"),
+    "a strange letter": (WELL_FORMED[:-1] + "é", "36 characters"),
+    "a hyphen": (WELL_FORMED[:20] + "-" + WELL_FORMED[21:], "36 characters"),
+    "two letters swapped": (WELL_FORMED.replace("CECB", "ECCB"), "checksum"),
+    "one letter of the checksum": (WELL_FORMED[:-1] + "7", "checksum"),
+}
+
+
+@pytest.mark.parametrize(("key", "problem"), PROBLEMS.values(), ids=PROBLEMS)
+def test_a_typing_error_is_named_without_repeating_the_key(key: str, problem: str) -> None:
+    said = ids.key_problem(key) or ""
+    assert problem in said
+    assert not key or key not in said
+
+
+@given(st.integers(0, 29), st.sampled_from(ids.BASE62))
+@settings(deadline=None)
+def test_one_wrong_letter_is_always_noticed(position: int, letter: str) -> None:
+    start = len(ids.KEY_PREFIX) + position
+    typed = WELL_FORMED[:start] + letter + WELL_FORMED[start + 1 :]
+    assert (ids.key_problem(typed) is None) == (typed == WELL_FORMED)
+
+
+def test_a_new_key_is_well_formed_and_never_the_same() -> None:
+    keys = {ids.new_key() for _ in range(100)}
+    assert len(keys) == 100
+    assert {ids.key_problem(key) for key in keys} == {None}
+
+
+def test_a_digest_is_sha_256_of_the_whole_key() -> None:
+    expected = "2cf24dba5fb0a30e26e83b2ac5b9e29e1b161e5c1fa7425e73043362938b9824"
+    assert ids.key_digest("hello") == expected
+    assert ids.key_digest("\udcff") != ids.key_digest("ÿ")
+
+
+# --- ids from a seed
+
+ULID = re.compile(r"[0-7][0-9A-HJKMNP-TV-Z]{25}")
+CROCKFORD = "0123456789ABCDEFGHJKMNPQRSTVWXYZ"
+NOW = datetime(2026, 11, 21, 9, 30, tzinfo=UTC)
+
+
+def ulid(request_id: str) -> str:
+    """The part of a request id behind its prefix."""
+    assert request_id.startswith("req_sandbox_")
+    return request_id.removeprefix("req_sandbox_")
+
+
+def milliseconds(request_id: str) -> int:
+    """The time inside a ULID."""
+    value = 0
+    for digit in ulid(request_id)[:10]:
+        value = value * 32 + CROCKFORD.index(digit)
+    return value
+
+
+def test_the_same_seed_gives_the_same_ids_in_every_version() -> None:
+    """The token is part of every id that clients have written down."""
+    assert ids.seed_token(7) == ids.seed_token(7)
+    assert re.fullmatch("[a-z2-7]{8}", ids.seed_token(7))
+    assert ids.resource_id("inv_sandbox", "k2v5q7xa", 7) == "inv_sandbox_k2v5q7xa_0007"
+    assert ids.resource_id("inv_sandbox", "k2v5q7xa", 12345) == "inv_sandbox_k2v5q7xa_12345"
+
+
+def test_different_seeds_give_different_tokens() -> None:
+    assert len({ids.seed_token(seed) for seed in range(2000)}) == 2000
+
+
+def test_a_random_seed_is_never_the_same_and_fits_64_bits() -> None:
+    seeds = {ids.random_seed() for _ in range(100)}
+    assert len(seeds) == 100
+    assert all(0 <= seed < 2**63 for seed in seeds)
+
+
+INSTANTS = [
+    NOW,
+    NOW + timedelta(milliseconds=1),
+    datetime(1970, 1, 1, tzinfo=UTC),
+    datetime(1, 1, 1, tzinfo=UTC),
+    datetime(9999, 12, 31, 23, 59, 59, 999_000, tzinfo=UTC),
+]
+
+
+@pytest.mark.parametrize("now", INSTANTS, ids=instant_text)
+def test_request_ids_are_ulids(now: datetime) -> None:
+    assert ULID.fullmatch(ulid(ids.random_request_id(now)))
+    assert ULID.fullmatch(ulid(ids.seeded_request_id(7, 1, now)))
+
+
+@given(st.integers(0, 253_402_300_799_999))
+@settings(deadline=None)
+def test_a_request_id_holds_its_millisecond(since_1970: int) -> None:
+    now = datetime(1970, 1, 1, tzinfo=UTC) + timedelta(milliseconds=since_1970)
+    assert milliseconds(ids.random_request_id(now)) == since_1970
+
+
+def test_request_ids_repeat_from_seed_number_and_instant() -> None:
+    drawn = [ids.seeded_request_id(7, number, NOW) for number in (1, 2, 1)]
+    assert drawn[0] == drawn[2] != drawn[1]
+    assert ids.seeded_request_id(8, 1, NOW) != drawn[0]
+
+
+def test_later_request_ids_sort_after_earlier_ones() -> None:
+    stamps = [NOW + timedelta(milliseconds=n) for n in range(50)]
+    drawn = [ids.seeded_request_id(7, n, stamp) for n, stamp in enumerate(stamps)]
+    assert drawn == sorted(drawn)
+
+
+def test_request_ids_without_a_workspace_are_random() -> None:
+    assert len({ids.random_request_id(NOW) for _ in range(100)}) == 100

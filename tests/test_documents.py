@@ -1,0 +1,282 @@
+"""YAML and JSON files become plain data as people expect, and every error has a place."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from invoice_sandbox.contract.documents import (
+    DocumentError,
+    load_document,
+    parse_document,
+    place_of,
+    pointer_text,
+)
+
+ROOT = Path(__file__).parents[1]
+
+
+@pytest.mark.parametrize(
+    "text",
+    ["no", "NO", "yes", "on", "Off", "y", "n", "2026-11-21", "2026-11-21T09:30:00Z", "12:30:45"]
+    + ["007", "0x1F", "0o17", "1_000", "1.2.3", "0.1.0", "+", "-", ".", "e3", ".inf", ".nan", "="]
+    + ["tRUE", "NULl", "x"],
+)
+def test_what_looks_like_text_stays_text(text: str) -> None:
+    # A lone hyphen opens a list in YAML, so it can only be written in quotes.
+    written = f"'{text}'" if text == "-" else text
+    assert parse_document(f"a: {written}", "f") == {"a": text}
+
+
+SCALARS: dict[str, Any] = {
+    "true": True,
+    "True": True,
+    "FALSE": False,
+    "null": None,
+    "~": None,
+    "": None,
+    "0": 0,
+    "-0": 0,
+    "+12": 12,
+    "-345": -345,
+    "12345678901234567890": 12345678901234567890,
+    "1.5": 1.5,
+    ".5": 0.5,
+    "5.": 5.0,
+    "-1.25": -1.25,
+    "1e3": 1000.0,
+    "1.5E-2": 0.015,
+    "'1'": "1",
+    '"true"': "true",
+    "'null'": "null",
+}
+
+
+@pytest.mark.parametrize(("written", "value"), SCALARS.items(), ids=SCALARS)
+def test_numbers_booleans_and_null_are_what_they_look_like(written: str, value: Any) -> None:
+    read = parse_document(f"a: {written}", "f")["a"]
+    assert (type(read), read) == (type(value), value)
+
+
+KEYS = {
+    "a status": ("200: x", "200"),
+    "a quoted status": ("'200': x", "200"),
+    "on": ("on: x", "on"),
+    "no": ("no: x", "no"),
+    "a date": ("2026-11-21: x", "2026-11-21"),
+    "a version": ("1.0: x", "1.0"),
+    "an exponent": ("1e3: x", "1e3"),
+    "true, as it is written": ("true: x", "true"),
+    "null, as it is written": ("null: x", "null"),
+    "a number with a sign, as it is written": ("+2: x", "+2"),
+}
+
+
+@pytest.mark.parametrize(("text", "key"), KEYS.values(), ids=KEYS)
+def test_every_key_is_the_text_that_was_written(text: str, key: str) -> None:
+    assert parse_document(f"{text}\ninner: [{{{text}}}]", "f") == {key: "x", "inner": [{key: "x"}]}
+
+
+WRONG: dict[str, tuple[str, str, str]] = {
+    "duplicate key": ("a: 1\nb: 2\na: 3\n", "f:3:1", "the key 'a' stands twice"),
+    "duplicate key inside": ("a:\n  - {b: 1, b: 2}\n", "f:2:12", "the key 'b' stands twice"),
+    "the same status with and without quotes": ("200: a\n'200': b\n", "f:2:1", "stands twice"),
+    "duplicate key in JSON": ('{"a": 1,\n "a": 2}', "f:2:2", "the key 'a' stands twice"),
+    "duplicate key behind an alias": ("a: &x {k: 1, k: 2}\nb: *x\n", "f:1:14", "stands twice"),
+    "unfinished list": ("a: [1,\n", "f:2:1", "expected"),
+    "unfinished string": ('a: "x\n', "f:2:1", "unexpected end of stream"),
+    "tab as indentation": ("a:\n\tb: 1\n", "f:2:1", "cannot start any token"),
+    "colon in a plain text": ("a: b: c\n", "f:1:5", "mapping values are not allowed"),
+    "two documents": ("a: 1\n---\nb: 2\n", "f:2:1", "another document"),
+    "alias of nothing": ("a: *x\n", "f:1:4", "undefined alias"),
+    "a list as key": ("? [a]\n: b\n", "f:1:3", "unhashable key"),
+    "an object of Python": ("a: !!python/object:os.system x\n", "f:1:4", "tag"),
+    "an unknown tag": ("a: !secret x\n", "f:1:4", "tag"),
+    "an integer that is none": ("a: !!int foo\n", "f", "invalid literal"),
+    "a boolean that is none": ("a: !!bool foo\n", "f", "foo"),
+    "a timestamp that is none": ("a: !!timestamp foo\n", "f", ""),
+    "a control character": ("a: \x07\n", "f", "control characters are not allowed"),
+    "an anchor inside itself": ("a: &x [*x]\n", "f", "nested too deeply"),
+}
+
+
+@pytest.mark.parametrize(
+    ("text", "place", "problem"), [pytest.param(*row, id=name) for name, row in WRONG.items()]
+)
+def test_a_wrong_document_is_one_line_with_a_place(text: str, place: str, problem: str) -> None:
+    with pytest.raises(DocumentError) as caught:
+        parse_document(text, "f")
+    assert caught.value.place == place
+    assert problem in caught.value.problem
+    assert "\n" not in str(caught.value)
+
+
+NO_JSON = {
+    "timestamp": "!!timestamp 2026-11-21",
+    "binary": "!!binary aGk=",
+    "set": "!!set {a, b}",
+    "a float beyond all floats": "1e999",
+}
+
+
+@pytest.mark.parametrize("text", NO_JSON.values(), ids=NO_JSON)
+def test_what_json_cannot_hold_is_refused(text: str) -> None:
+    with pytest.raises(DocumentError):
+        parse_document(f"a: {text}", "f")
+
+
+def test_json_is_read_as_the_yaml_it_is(tmp_path: Path) -> None:
+    file = tmp_path / "a.json"
+    file.write_text('{\n\t"a": [1, 2.5, true, null, "no"],\n\t"b\\/c": "\\u00e9\\n"\n}')
+    assert load_document(file) == {"a": [1, 2.5, True, None, "no"], "b/c": "é\n"}
+
+
+def test_json_may_write_a_letter_as_two_surrogates(tmp_path: Path) -> None:
+    file = tmp_path / "a.json"
+    file.write_text('{"a": "\\ud83d\\ude00"}')
+    assert load_document(file) == {"a": "😀"}
+
+
+def test_a_byte_order_mark_is_no_part_of_the_document(tmp_path: Path) -> None:
+    file = tmp_path / "a.yaml"
+    file.write_bytes(b"\xef\xbb\xbfa: 1\n")
+    assert load_document(file) == {"a": 1}
+
+
+def test_an_empty_file_is_null(tmp_path: Path) -> None:
+    file = tmp_path / "a.yaml"
+    file.write_text("# nothing but a comment\n")
+    assert load_document(file) is None
+    assert place_of(file, ("a",)) == str(file)
+
+
+def test_a_missing_file_is_named(tmp_path: Path) -> None:
+    with pytest.raises(DocumentError) as caught:
+        load_document(tmp_path / "none.yaml")
+    assert str(caught.value) == f"{tmp_path / 'none.yaml'}: no such file"
+
+
+def test_a_folder_is_no_document(tmp_path: Path) -> None:
+    with pytest.raises(DocumentError, match="cannot be read"):
+        load_document(tmp_path)
+
+
+def test_a_file_that_is_not_utf_8_is_refused(tmp_path: Path) -> None:
+    file = tmp_path / "latin.yaml"
+    file.write_bytes("a: é".encode("latin-1"))
+    with pytest.raises(DocumentError, match="cannot be read") as caught:
+        load_document(file)
+    assert caught.value.place == str(file)
+
+
+def test_an_error_reads_as_place_problem_and_advice() -> None:
+    assert str(DocumentError("f:1:2", "wrong")) == "f:1:2: wrong"
+    assert str(DocumentError("f:1:2", "wrong", "mend it")) == "f:1:2: wrong (mend it)"
+
+
+TEXT = """\
+paths:
+  /a/{b}:
+    get:
+      responses:
+        200: {description: x}
+      tags: [one, two]
+'a b': &anchor
+  c: 1
+d: *anchor
+"""
+PLACES: dict[str, tuple[tuple[str | int, ...], str]] = {
+    "the document": ((), ":1:1"),
+    "a member": (("paths",), ":1:1"),
+    "a path": (("paths", "/a/{b}"), ":2:3"),
+    "a status": (("paths", "/a/{b}", "get", "responses", "200"), ":5:9"),
+    "in one line": (("paths", "/a/{b}", "get", "responses", "200", "description"), ":5:15"),
+    "an item": (("paths", "/a/{b}", "get", "tags", 1), ":6:19"),
+    "a quoted key": (("a b", "c"), ":8:3"),
+    "behind an alias": (("d", "c"), ":8:3"),
+    "its nearest ancestor": (("paths", "/a/{b}", "put", "responses"), ":2:3"),
+    "an item too far": (("paths", "/a/{b}", "get", "tags", 9), ":6:7"),
+    "nothing": (("nothing",), ":1:1"),
+}
+
+
+@pytest.mark.parametrize(("pointer", "place"), PLACES.values(), ids=PLACES)
+def test_a_place_is_file_line_and_column(
+    tmp_path: Path, pointer: tuple[str | int, ...], place: str
+) -> None:
+    file = tmp_path / "a.yaml"
+    file.write_text(TEXT)
+    assert place_of(file, pointer) == f"{file}{place}"
+
+
+def test_the_place_of_a_json_member_is_found_too(tmp_path: Path) -> None:
+    file = tmp_path / "a.json"
+    file.write_text('{\n  "a": [\n    {"b": 1}\n  ]\n}\n')
+    assert place_of(file, ("a", 0, "b")) == f"{file}:3:6"
+
+
+def test_a_pointer_is_written_as_rfc_6901_says() -> None:
+    assert pointer_text(()) == ""
+    assert pointer_text(("paths", "/a~b", 0, "")) == "/paths/~1a~0b/0/"
+
+
+def test_shared_nodes_become_values_of_their_own() -> None:
+    read = parse_document("a: &x {n: [1]}\nb: *x", "f")
+    read["a"]["n"].append(2)
+    assert read["b"] == {"n": [1]}
+
+
+def test_a_merge_key_fills_in_what_is_missing() -> None:
+    assert parse_document("<<: {a: 1, b: 1}\nb: 2", "f") == {"a": 1, "b": 2}
+
+
+def bomb(levels: int) -> str:
+    """Nine aliases of nine aliases of …: small to write, 9 ** levels to build."""
+    lines = ["a0: &a0 [x]"]
+    for level in range(1, levels):
+        lines.append(f"a{level}: &a{level} [{', '.join([f'*a{level - 1}'] * 9)}]")
+    return "\n".join(lines)
+
+
+HOSTILE = {
+    "billion laughs": bomb(14),
+    "very deep lists": "[" * 200_000,
+    "very deep lists, closed": "[" * 100_000 + "]" * 100_000,
+    "very deep objects": "{a: " * 100_000 + "1" + "}" * 100_000,
+    "very deep block": "- " * 50_000 + "x",
+    "deep": "[" * 5000 + "]" * 5000,
+}
+READ = """
+import resource, sys
+from pathlib import Path
+from invoice_sandbox.contract.documents import DocumentError, load_document
+resource.setrlimit(resource.RLIMIT_AS, (1 << 30, 1 << 30))
+resource.setrlimit(resource.RLIMIT_CPU, (10, 10))
+try:
+    load_document(Path(sys.argv[1]))
+except DocumentError as error:
+    print("refused:", error)
+"""
+
+
+@pytest.mark.parametrize("text", HOSTILE.values(), ids=HOSTILE)
+def test_a_document_that_would_eat_the_machine_is_refused(tmp_path: Path, text: str) -> None:
+    """In a process of its own, with a gigabyte and ten seconds at most."""
+    file = tmp_path / "hostile.yaml"
+    file.write_text(text)
+    command = [sys.executable, "-c", READ, str(file)]
+    done = subprocess.run(
+        command, capture_output=True, text=True, timeout=60, cwd=ROOT, check=False
+    )
+    assert (done.returncode, done.stdout[:8]) == (0, "refused:"), done.stderr[-500:]
+
+
+def test_nesting_that_people_write_is_no_problem() -> None:
+    read = parse_document("[" * 100 + "]" * 100, "f")
+    for _ in range(99):
+        read = read[0]
+    assert read == []

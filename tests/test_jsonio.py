@@ -1,0 +1,214 @@
+"""JSON goes in and out without losing a digit, and nothing but JSON gets in."""
+
+from __future__ import annotations
+
+import json
+from contextlib import suppress
+from decimal import Decimal
+from typing import Any
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from invoice_sandbox.jsonio import MAX_DEPTH, JsonError, dumps, dumps_pretty, loads
+
+NUMBERS = st.from_regex(
+    r"-?(0|[1-9][0-9]{0,250})(\.[0-9]{1,60})?([eE][+-]?[0-9]{1,2})?", fullmatch=True
+)
+BOUND = Decimal("1e300")
+LEAVES = (
+    st.none()
+    | st.booleans()
+    | st.integers(-(2**63), 2**63 - 1)
+    | st.decimals(-BOUND, BOUND, allow_nan=False, allow_infinity=False)
+    | st.text()
+)
+VALUES = st.recursive(
+    LEAVES, lambda inner: st.lists(inner) | st.dictionaries(st.text(), inner), max_leaves=20
+)
+
+
+@settings(deadline=None)
+@given(NUMBERS)
+def test_a_number_keeps_every_digit(text: str) -> None:
+    sent, echoed = Decimal(text), Decimal(dumps(loads(text.encode())).decode())
+    assert echoed == sent
+    assert echoed.as_tuple()[1:] == sent.as_tuple()[1:]
+
+
+@settings(deadline=None)
+@given(VALUES)
+def test_what_is_written_is_read_as_the_same(value: Any) -> None:
+    assert loads(dumps(value)) == value
+    assert loads(dumps_pretty(value)) == value
+
+
+@settings(deadline=None)
+@given(VALUES)
+def test_what_is_written_is_json_for_others_too(value: Any) -> None:
+    json.loads(dumps(value), parse_constant=lambda name: pytest.fail(name))
+
+
+@settings(deadline=None)
+@given(st.binary() | st.text(alphabet='[]{}":,.-+eE0123 \\untrfals\t\n').map(str.encode))
+def test_whatever_comes_in_the_only_error_is_json_error(raw: bytes) -> None:
+    with suppress(JsonError):
+        loads(dumps(loads(raw)))
+
+
+@settings(deadline=None)
+@given(st.binary(max_size=8) | st.text(alphabet='[]{}":,.-+eE01 \\u', max_size=12).map(str.encode))
+def test_what_the_standard_library_refuses_is_refused(raw: bytes) -> None:
+    try:
+        json.loads(raw.decode())
+    except ValueError:
+        with pytest.raises(JsonError):
+            loads(raw)
+
+
+ECHOED = {
+    "money": "12500.50",
+    "more digits than a double has": "0.1234567890123456789",
+    "an integer of 18 digits": "999999999999999999",
+    "an integer of 19 digits": "9999999999999999999",
+    "the smallest 64-bit integer": "-9223372036854775808",
+    "an integer of 60 digits": "1" * 60,
+    "zero with cents": "0.00",
+    "negative zero with cents": "-0.00",
+    "nine zeros": "1.000000000",
+    "long fraction": "0." + "1" * 3000,
+}
+
+
+@pytest.mark.parametrize("text", ECHOED.values(), ids=ECHOED)
+def test_a_number_without_exponent_is_echoed_as_it_was_sent(text: str) -> None:
+    assert dumps(loads(text.encode())) == text.encode()
+    assert dumps_pretty(loads(text.encode())) == text.encode() + b"\n"
+
+
+@pytest.mark.parametrize(
+    ("text", "kind"), [("1", int), ("-5", int), ("1.0", Decimal), ("1e2", Decimal), ("9" * 19, Decimal)]
+)
+def test_what_64_bits_cannot_hold_is_decimal(text: str, kind: type[Any]) -> None:
+    assert type(loads(text.encode())) is kind
+
+
+def test_an_exponent_below_all_exponents_is_zero() -> None:
+    assert loads(b"1e-99999999999999999999") == 0
+    assert loads(b"1e-400") == Decimal("1e-400")
+
+
+REFUSED: dict[str, tuple[bytes, str]] = {
+    "nothing": (b"", "line 1, column 1"),
+    "white space": (b" \n ", "line 2, column 2"),
+    "NaN": (b"[NaN]", "NaN is not a JSON value"),
+    "Infinity": (b"Infinity", "Infinity is not a JSON value"),
+    "minus Infinity": (b"-Infinity", "-Infinity is not a JSON value"),
+    "two values": (b"1 2", "line 1, column 3"),
+    "a comma too many": (b"[1,\n]", "not valid JSON at line"),
+    "single quotes": (b"{'a': 1}", "line 1, column 2"),
+    "a comment": (b"1 // one", "line 1, column 3"),
+    "a leading zero": (b"01", "line 1, column 2"),
+    "a plus sign": (b"+1", "line 1, column 1"),
+    "a bare fraction": (b".5", "line 1, column 1"),
+    "an open fraction": (b"5.", "line 1, column 2"),
+    "a hexadecimal number": (b"0x1F", "line 1, column 2"),
+    "Arabic digits": ("١".encode(), "line 1, column 1"),
+    "a no-break space": (b"\xc2\xa01", "line 1, column 1"),
+    "a tab in a string": (b'"a\tb"', "line 1, column 3"),
+    "an unknown escape": (rb'"\x41"', "line 1, column 2"),
+    "a byte order mark": (b"\xef\xbb\xbf{}", "line 1, column 1"),
+    "not UTF-8": (b'{"a": "\xff"}', "not valid UTF-8 at byte 7"),
+    "UTF-16": ('{"a": 1}'.encode("utf-16"), "not valid UTF-8 at byte 0"),
+    "a surrogate as bytes": (b'"\xed\xa0\x80"', "not valid UTF-8 at byte 1"),
+    "half a surrogate pair": (rb'"\ud800"', "half of a surrogate pair"),
+    "the other half": (rb'["\udc00 "]', "half of a surrogate pair"),
+    "half a pair in a key": (rb'{"\ud800": 1}', "half of a surrogate pair"),
+    "a number no double can hold": (b"1e400", "the number 1e400 is larger than any double"),
+    "a negative one": (b"-1e400", "larger than any double"),
+    "an integer no double can hold": (b"9" * 400, "larger than any double"),
+}
+
+
+@pytest.mark.parametrize(
+    ("raw", "reason"), [pytest.param(*row, id=name) for name, row in REFUSED.items()]
+)
+def test_what_is_not_json_is_refused_with_a_reason(raw: bytes, reason: str) -> None:
+    with pytest.raises(JsonError) as caught:
+        loads(raw)
+    assert reason in str(caught.value)
+
+
+def test_the_reason_never_repeats_a_long_number() -> None:
+    with pytest.raises(JsonError) as caught:
+        loads(b"9" * 5000)
+    assert len(str(caught.value)) < 100
+
+
+def test_a_pair_of_surrogates_is_one_letter() -> None:
+    assert loads(rb'"\ud83d\ude00"') == "😀"
+    assert dumps("😀") == '"😀"'.encode()
+
+
+def nested(levels: int, opening: bytes = b"[", closing: bytes = b"]", core: bytes = b"") -> bytes:
+    """``levels`` arrays, or objects, one inside the other."""
+    return opening * levels + core + closing * levels
+
+
+@pytest.mark.parametrize("levels", [1, 253, 254, 255, MAX_DEPTH])
+@pytest.mark.parametrize(
+    ("opening", "closing", "core"), [(b"[", b"]", b""), (b'{"a":', b"}", b"1")], ids=["array", "object"]
+)
+def test_256_levels_go_in_and_out(
+    levels: int, opening: bytes, closing: bytes, core: bytes
+) -> None:
+    raw = nested(levels, opening, closing, core)
+    assert dumps(loads(raw)) == raw
+
+
+def test_256_levels_can_be_written_for_people_too() -> None:
+    value = loads(nested(MAX_DEPTH))
+    assert loads(dumps_pretty(value)) == value
+
+
+def test_an_answer_may_wrap_what_was_sent_at_the_deepest() -> None:
+    raw = nested(MAX_DEPTH)
+    assert dumps({"data": {"echo": loads(raw)}}) == b'{"data":{"echo":' + raw + b"}}"
+
+
+@pytest.mark.parametrize("levels", [MAX_DEPTH + 1, 100_000])
+@pytest.mark.parametrize("closing", [b"]", b""], ids=["closed", "open"])
+def test_more_than_256_levels_are_refused(levels: int, closing: bytes) -> None:
+    with pytest.raises(JsonError, match="more than 256 levels deep"):
+        loads(nested(levels, closing=closing))
+
+
+def test_brackets_in_a_string_are_no_levels() -> None:
+    text = '[{\\"' * 300
+    assert loads(f'["{text}"]'.encode()) == ['[{"' * 300]
+
+
+def test_many_shallow_lists_are_not_deep() -> None:
+    assert loads(b"[" + b",".join([b"[]"] * 1000) + b"]") == [[]] * 1000
+
+
+def test_the_order_of_members_is_kept() -> None:
+    assert dumps(loads(b'{"b":1,"a":2}')) == b'{"b":1,"a":2}'
+
+
+def test_pretty_json_is_indented_and_ends_its_line() -> None:
+    assert dumps_pretty({"a": [Decimal("1.10")]}) == b'{\n  "a": [\n    1.10\n  ]\n}\n'
+
+
+@pytest.mark.parametrize("value", [{1}, object(), b"bytes", {"a": {1}}], ids=["set", "object", "bytes", "set inside"])
+@pytest.mark.parametrize("write", [dumps, dumps_pretty])
+def test_what_is_no_json_value_cannot_be_written(write: Any, value: Any) -> None:
+    with pytest.raises(TypeError):
+        write(value)
+
+
+@pytest.mark.parametrize("text", ["NaN", "Infinity", "-Infinity", "sNaN"])
+def test_a_decimal_that_is_no_number_is_never_written(text: str) -> None:
+    with pytest.raises((TypeError, ValueError)):
+        dumps(Decimal(text))

@@ -1,0 +1,270 @@
+"""The overlay is applied as OpenAPI Overlay 1.0.0 says, and what does not fit is an error."""
+
+from __future__ import annotations
+
+import copy
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from invoice_sandbox.contract.documents import DocumentError
+from invoice_sandbox.contract.overlay import (
+    OverlayError,
+    apply_overlay,
+    assumptions,
+    overlay_problems,
+)
+from invoice_sandbox.project import merged_document
+
+Action = dict[str, Any]
+
+
+def overlay(*actions: Any) -> dict[str, Any]:
+    """An overlay document with these actions."""
+    return {
+        "overlay": "1.0.0",
+        "info": {"title": "Toy", "version": "1"},
+        "actions": list(actions),
+    }
+
+
+def update(target: str, value: Any) -> Action:
+    """An action that merges ``value`` into what ``target`` names."""
+    return {"target": target, "update": value}
+
+
+def remove(target: str) -> Action:
+    """An action that removes what ``target`` names."""
+    return {"target": target, "remove": True}
+
+
+APPLIED: dict[str, tuple[Any, list[Action], Any]] = {
+    "a new member is added": ({"a": 1}, [update("$", {"b": 2})], {"a": 1, "b": 2}),
+    "a primitive is replaced": ({"a": 1}, [update("$", {"a": 2})], {"a": 2}),
+    "null is a value like any other": ({"a": 1}, [update("$", {"a": None})], {"a": None}),
+    "objects are merged recursively": (
+        {"a": {"b": {"c": 1, "d": 1}}},
+        [update("$", {"a": {"b": {"c": 2}}})],
+        {"a": {"b": {"c": 2, "d": 1}}},
+    ),
+    "an object replaces a primitive": ({"a": 1}, [update("$", {"a": {"b": 1}})], {"a": {"b": 1}}),
+    "a primitive replaces an object": ({"a": {"b": 1}}, [update("$", {"a": 1})], {"a": 1}),
+    "an array target gets one more item": ({"a": [1]}, [update("$.a", 2)], {"a": [1, 2]}),
+    "an object is appended whole": ({"a": [{}]}, [update("$.a", {"b": 1})], {"a": [{}, {"b": 1}]}),
+    "an array appended to an array is one item": (
+        {"a": [1]},
+        [update("$.a", [2, 3])],
+        {"a": [1, [2, 3]]},
+    ),
+    "arrays inside an update are concatenated": (
+        {"a": {"tags": [1]}},
+        [update("$.a", {"tags": [2, 1]})],
+        {"a": {"tags": [1, 2, 1]}},
+    ),
+    "every match of the target is updated": (
+        {"a": {"x": {}, "y": {}}},
+        [update("$.a.*", {"z": 1})],
+        {"a": {"x": {"z": 1}, "y": {"z": 1}}},
+    ),
+    "a filter chooses": (
+        {"a": [{"n": "x"}, {"n": "y"}]},
+        [update("$.a[?@.n == 'y']", {"z": 1})],
+        {"a": [{"n": "x"}, {"n": "y", "z": 1}]},
+    ),
+    "a path with slashes is one member": (
+        {"paths": {"/a/{b}": {}}},
+        [update("$.paths['/a/{b}']", {"get": 1})],
+        {"paths": {"/a/{b}": {"get": 1}}},
+    ),
+    "an empty update changes nothing": ({"a": 1}, [update("$", {})], {"a": 1}),
+    "a member is removed": ({"a": 1, "b": 2}, [remove("$.a")], {"b": 2}),
+    "an array item is removed": ({"a": [1, 2, 3]}, [remove("$.a[1]")], {"a": [1, 3]}),
+    "several items are removed, each the one that was meant": (
+        {"a": [0, 1, 2, 3, 4]},
+        [remove("$.a[0,2,3]")],
+        {"a": [1, 4]},
+    ),
+    "items are removed in whatever order the target names them": (
+        {"a": [0, 1, 2, 3]},
+        [remove("$.a[2,0]")],
+        {"a": [1, 3]},
+    ),
+    "a slice that counts backwards removes the same items": (
+        {"a": [0, 1, 2, 3]},
+        [remove("$.a[::-1]")],
+        {"a": []},
+    ),
+    "an item named twice is removed once": (
+        {"a": [0, 1, 2]},
+        [remove("$.a[1,1]")],
+        {"a": [0, 2]},
+    ),
+    "a match inside a match goes with it": (
+        {"x": {"x": {"x": 1}}, "y": 1},
+        [remove("$..x")],
+        {"y": 1},
+    ),
+    "remove wins over update": ({"a": 1}, [{**remove("$.a"), "update": {}}], {}),
+    "remove: false leaves the update": ({}, [{**update("$", {"a": 1}), "remove": False}], {"a": 1}),
+    "a later action sees what an earlier one made": (
+        {},
+        [update("$", {"a": {}}), update("$.a", {"b": 1})],
+        {"a": {"b": 1}},
+    ),
+    "the last of two updates wins": (
+        {},
+        [update("$", {"a": 1}), update("$", {"a": 2})],
+        {"a": 2},
+    ),
+    "what was removed can be put back otherwise": (
+        {"a": {"b": 1}},
+        [remove("$.a.b"), update("$.a", {"c": 1})],
+        {"a": {"c": 1}},
+    ),
+    "extensions of an action are ignored": ({}, [{**update("$", {"a": 1}), "x-gap": 1}], {"a": 1}),
+}
+
+
+@pytest.mark.parametrize(
+    ("document", "actions", "expected"), [pytest.param(*row, id=name) for name, row in APPLIED.items()]
+)
+def test_actions_change_the_document(document: Any, actions: list[Action], expected: Any) -> None:
+    assert apply_overlay(document, overlay(*actions)) == expected
+
+
+def test_the_documents_that_come_in_are_left_as_they_were() -> None:
+    document = {"a": {"b": [1]}, "c": 1}
+    changes = overlay(update("$.a", {"b": [{"d": 1}]}), update("$.a.b", 3), remove("$.c"))
+    before = copy.deepcopy((document, changes))
+    apply_overlay(document, changes)
+    assert (document, changes) == before
+
+
+def test_two_targets_of_one_update_share_nothing() -> None:
+    merged = apply_overlay({"x": {}, "y": {}}, overlay(update("$.*", {"list": [1]})))
+    merged["x"]["list"].append(2)
+    assert merged["y"] == {"list": [1]}
+
+
+REFUSED: dict[str, tuple[Any, str]] = {
+    "target matches nothing": (update("$.nothing", {}), "matches nothing in the contract"),
+    "removal of nothing": (remove("$.a[7]"), "matches nothing in the contract"),
+    "not JSONPath": (update("paths.x", {}), "not an RFC 9535 JSONPath"),
+    "unfinished JSONPath": (update("$.a[", {}), "not an RFC 9535 JSONPath"),
+    "unknown member": ({**update("$", {}), "updates": {}}, "unknown member 'updates'"),
+    "neither update nor remove": ({"target": "$"}, "needs 'update' or 'remove: true'"),
+    "remove: false alone": ({"target": "$", "remove": False}, "needs 'update' or 'remove: true'"),
+    "remove is not a word": ({"target": "$.a", "remove": "yes"}, "needs 'update' or 'remove: true'"),
+    "no target": ({"update": {}}, "an object with a 'target'"),
+    "target is no text": ({"target": 1, "update": {}}, "an object with a 'target'"),
+    "not an object": ("$.a", "an object with a 'target'"),
+    "root removal": (remove("$"), "the root of the contract cannot be removed"),
+    "a primitive cannot be updated": (update("$.s", 2), "must be an object or an array"),
+    "an object takes only an object": (update("$.o", 2), "must be an object or an array"),
+}
+
+
+@pytest.mark.parametrize(
+    ("action", "reason"), [pytest.param(*row, id=name) for name, row in REFUSED.items()]
+)
+def test_an_action_that_does_not_fit_is_an_error(action: Any, reason: str) -> None:
+    document = {"a": [1], "s": 1, "o": {}}
+    with pytest.raises(OverlayError, match=reason) as caught:
+        apply_overlay(document, overlay(update("$", {"b": 1}), action))
+    assert caught.value.action == 1
+    assert str(caught.value).startswith("action 2 (")
+
+
+@pytest.mark.parametrize("version", ["1.1.0", "2.0.0", "1", 1.0, None])
+def test_only_overlay_1_0_is_read(version: Any) -> None:
+    with pytest.raises(OverlayError, match=r"reads Overlay 1\.0 documents"):
+        apply_overlay({}, {**overlay(), "overlay": version})
+
+
+@pytest.mark.parametrize("actions", [None, {}, "none", 7])
+def test_actions_are_a_list(actions: Any) -> None:
+    with pytest.raises(OverlayError, match="'actions' is missing or not a list"):
+        apply_overlay({}, {**overlay(), "actions": actions})
+
+
+def test_all_problems_are_found_at_once_and_what_fits_is_applied() -> None:
+    document: dict[str, Any] = {}
+    actions = [update("$.x", {}), update("$", {"a": 1}), update("$.y", {})]
+    problems = list(overlay_problems(document, overlay(*actions), apply=True))
+    assert [problem.action for problem in problems] == [0, 2]
+    assert document == {"a": 1}
+
+
+def test_problems_can_be_asked_for_without_changing_the_document() -> None:
+    document: dict[str, Any] = {}
+    assert not list(overlay_problems(document, overlay(update("$", {"a": 1}))))
+    assert document == {}
+
+
+def test_assumptions_are_the_actions_in_order() -> None:
+    first = {**update("$.a", {}), "x-gap": "Gap", "description": "Why"}
+    table = assumptions(overlay(first, update("$.b", {})))
+    assert [(one.target, one.gap, one.reason) for one in table] == [
+        ("$.a", "Gap", "Why"),
+        ("$.b", "", ""),
+    ]
+
+
+OPENAPI = 'openapi: 3.1.0\ninfo:\n  title: Toy\n  version: "1"\npaths: {}\n'
+HEAD = "overlay: 1.0.0\ninfo: {title: Toy, version: '1'}\nactions:\n"
+
+
+def project(folder: Path, overlay_text: str, openapi_text: str = OPENAPI) -> Path:
+    """A project folder that consists of a contract and an overlay."""
+    (folder / "openapi").mkdir()
+    (folder / "openapi" / "openapi.yaml").write_text(openapi_text)
+    (folder / "openapi" / "overlay.yaml").write_text(overlay_text)
+    return folder
+
+
+PLACES: dict[str, tuple[str, str, str]] = {
+    "second action": (
+        HEAD + "  - target: $.info\n    update: {summary: x}\n  - target: $.nothing\n    remove: true\n",
+        "overlay.yaml:6:5",
+        r"action 2 \(\$\.nothing\): the target matches nothing",
+    ),
+    "wrong version": ("overlay: 2.0.0\nactions: []\n", "overlay.yaml:1:1", "Overlay 1.0"),
+    "not YAML": (HEAD + "  - target: [\n", "overlay.yaml:5:1", "expected"),
+    "duplicate key": (
+        HEAD + "  - target: $\n    target: $\n",
+        "overlay.yaml:5:5",
+        "'target' stands twice",
+    ),
+    "not an object": ("- 1\n", "overlay.yaml", "an overlay is an object"),
+    "invalid after the merge": (
+        HEAD + "  - target: $.info\n    update: {license: {}}\n",
+        "overlay.yaml:",
+        "/info/license",
+    ),
+}
+
+
+@pytest.mark.parametrize(
+    ("text", "place", "problem"), [pytest.param(*row, id=name) for name, row in PLACES.items()]
+)
+def test_an_error_of_the_overlay_names_its_line_and_column(
+    tmp_path: Path, text: str, place: str, problem: str
+) -> None:
+    with pytest.raises(DocumentError, match=problem) as caught:
+        merged_document(project(tmp_path, text))
+    assert caught.value.place.startswith(str(tmp_path / "openapi" / place))
+
+
+def test_an_error_of_the_published_contract_is_not_blamed_on_the_overlay(tmp_path: Path) -> None:
+    text = HEAD + "  - target: $.info\n    update: {summary: x}\n"
+    folder = project(tmp_path, text, OPENAPI.replace("  title: Toy\n", ""))
+    with pytest.raises(DocumentError, match="title") as caught:
+        merged_document(folder)
+    assert caught.value.place == f"{folder / 'openapi' / 'openapi.yaml'}:2:1"
+
+
+def test_a_project_without_an_overlay_serves_what_is_published(tmp_path: Path) -> None:
+    folder = project(tmp_path, "")
+    (folder / "openapi" / "overlay.yaml").unlink()
+    assert merged_document(folder)["info"] == {"title": "Toy", "version": "1"}

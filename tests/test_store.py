@@ -1,0 +1,504 @@
+"""State in memory: isolated by workspace, all or nothing, one transaction after the other."""
+
+from __future__ import annotations
+
+import asyncio
+import sys
+from collections.abc import Awaitable, Callable, Coroutine
+from functools import wraps
+from types import FrameType
+from typing import Any, ParamSpec
+
+import pytest
+
+from invoice_sandbox.clock import ClockState
+from invoice_sandbox.store import Condition, Credential, Page, Transaction, Workspace, memory
+from invoice_sandbox.store.memory import MemoryStore
+
+P = ParamSpec("P")
+
+
+def on_a_loop(test: Callable[P, Coroutine[Any, Any, None]]) -> Callable[P, None]:
+    """Run an ``async def`` test to its end on an event loop of its own."""
+
+    @wraps(test)
+    def run(*args: P.args, **kwargs: P.kwargs) -> None:
+        asyncio.run(test(*args, **kwargs))
+
+    return run
+
+
+def workspace(name: str) -> Workspace:
+    """A workspace whose id and token are ``name``."""
+    return Workspace(name, seed=1, token=name, clock=ClockState("frozen"), scenario="manual")
+
+
+async def store_of(*names: str) -> MemoryStore:
+    """A store with these workspaces."""
+    store = MemoryStore()
+    for name in names:
+        await store.create_workspace(workspace(name))
+    return store
+
+
+async def put_all(store: MemoryStore, count: int, kind: str = "k", **members: Any) -> None:
+    """Add ``count`` records to workspace ``one``; ``n`` says which is which."""
+    async with store.transaction("one") as state:
+        start = await state.count(kind)
+        for n in range(start, start + count):
+            await state.put(kind, str(n), {"n": n, **members})
+
+
+async def page_of(store: MemoryStore, kind: str = "k", **asked: Any) -> Page:
+    """A page of workspace ``one``."""
+    async with store.transaction("one") as state:
+        return await state.page(kind, **asked)
+
+
+def numbers(page: Page) -> list[int]:
+    """Which records a page holds."""
+    return [record["n"] for record in page.records]
+
+
+class Abandoned(Exception):
+    """Raised by a test in the middle of a transaction."""
+
+
+async def abandon(store: MemoryStore, work: Callable[[Transaction], Awaitable[Any]]) -> None:
+    """Do ``work`` in a transaction on workspace ``one`` that fails afterwards."""
+    with pytest.raises(Abandoned):
+        async with store.transaction("one") as state:
+            await work(state)
+            raise Abandoned
+
+
+# --- workspaces
+
+
+@on_a_loop
+async def test_workspaces_never_see_each_other() -> None:
+    store = await store_of("one", "two")
+    await put_all(store, 1)
+    async with store.transaction("two") as state:
+        assert await state.get("k", "0") is None
+        assert (await state.page("k", limit=9)).records == ()
+        assert await state.count("k") == 0
+        assert await state.next_number("inv") == 1
+
+
+@on_a_loop
+async def test_a_workspace_is_found_by_its_id() -> None:
+    store = await store_of("one")
+    assert await store.workspace("one") == workspace("one")
+    assert await store.workspace("two") is None
+
+
+@pytest.mark.parametrize(("name", "token"), [("one", "other"), ("other", "one")])
+@on_a_loop
+async def test_an_id_or_token_that_is_taken_is_an_error(name: str, token: str) -> None:
+    """Two workspaces with one token would give out the same ids."""
+    store = await store_of("one")
+    taken = Workspace(name, seed=2, token=token, clock=ClockState(), scenario="manual")
+    with pytest.raises(KeyError):
+        await store.create_workspace(taken)
+    assert await store.workspace("one") == workspace("one")
+    assert await store.workspace("other") is None
+
+
+@on_a_loop
+async def test_there_is_no_transaction_on_an_unknown_workspace() -> None:
+    store = await store_of("one")
+    with pytest.raises(KeyError):
+        async with store.transaction("two"):
+            pass
+
+
+@on_a_loop
+async def test_requests_are_counted_for_each_workspace_even_when_nothing_is_kept() -> None:
+    store = await store_of("one", "two")
+    first = await store.next_request_number("one")
+    await abandon(store, lambda state: state.next_number("inv"))
+    assert (first, await store.next_request_number("one")) == (1, 2)
+    assert await store.next_request_number("two") == 1
+
+
+# --- copies
+
+
+@on_a_loop
+async def test_a_record_goes_in_as_a_copy() -> None:
+    store, record = await store_of("one"), {"tags": ["a"], "inner": {"n": 1}}
+    async with store.transaction("one") as state:
+        await state.put("k", "1", record)
+        record["tags"].append("b")  # type: ignore[attr-defined]
+        record["inner"]["n"] = 2  # type: ignore[index]
+        assert await state.get("k", "1") == {"tags": ["a"], "inner": {"n": 1}}
+
+
+@on_a_loop
+async def test_a_record_comes_out_as_a_copy() -> None:
+    store = await store_of("one")
+    await put_all(store, 1, tags=[{"a": 1}])
+    async with store.transaction("one") as state:
+        got = await state.get("k", "0") or {}
+        got["tags"][0]["a"] = 2
+        (await state.page("k", limit=1)).records[0]["tags"].append(3)
+        assert await state.get("k", "0") == {"n": 0, "tags": [{"a": 1}]}
+
+
+# --- all or nothing
+
+
+@on_a_loop
+async def test_a_failed_transaction_inserts_nothing() -> None:
+    store = await store_of("one")
+    await put_all(store, 1)
+    await abandon(store, lambda state: state.put("k", "new", {"n": 1}))
+    await abandon(store, lambda state: state.put("other kind", "new", {"n": 1}))
+    assert numbers(await page_of(store, limit=9)) == [0]
+    assert (await page_of(store, "other kind", limit=9)).records == ()
+
+
+@on_a_loop
+async def test_a_failed_transaction_replaces_nothing() -> None:
+    store = await store_of("one")
+    await put_all(store, 2)
+
+    async def work(state: Transaction) -> None:
+        await state.put("k", "0", {"n": 7})
+        await state.put("k", "0", {"n": 8})
+
+    await abandon(store, work)
+    assert numbers(await page_of(store, limit=9)) == [1, 0]
+
+
+@on_a_loop
+async def test_changes_are_undone_from_the_last_to_the_first() -> None:
+    store = await store_of("one")
+    await put_all(store, 1)
+
+    async def work(state: Transaction) -> None:
+        await state.put("k", "new", {"n": 1})
+        await state.put("k", "0", {"n": 5})
+        await state.put("k", "new", {"n": 2})
+        await state.put("k", "newer", {"n": 3})
+
+    await abandon(store, work)
+    await put_all(store, 1)
+    assert numbers(await page_of(store, limit=9)) == [1, 0]
+
+
+@on_a_loop
+async def test_a_failed_transaction_uses_up_no_number() -> None:
+    store = await store_of("one")
+
+    async def work(state: Transaction) -> None:
+        assert [await state.next_number(name) for name in ("inv", "inv", "off")] == [1, 2, 1]
+
+    await abandon(store, work)
+    async with store.transaction("one") as state:
+        await work(state)
+        assert await state.next_number("inv") == 3
+
+
+KEY = Credential("digest", "one", "key_1", frozenset({"*"}))
+
+
+@on_a_loop
+async def test_a_credential_is_let_in_from_the_commit_on() -> None:
+    store = await store_of("one")
+    async with store.transaction("one") as state:
+        await state.grant(KEY)
+        assert await store.credential("digest") is None
+    assert await store.credential("digest") == KEY
+
+
+@on_a_loop
+async def test_a_credential_is_let_in_until_its_revocation_is_committed() -> None:
+    store = await store_of("one")
+    async with store.transaction("one") as state:
+        await state.grant(KEY)
+    async with store.transaction("one") as state:
+        await state.revoke("digest")
+        assert await store.credential("digest") == KEY
+    assert await store.credential("digest") is None
+
+
+@on_a_loop
+async def test_a_failed_transaction_changes_no_credential() -> None:
+    store = await store_of("one")
+    await abandon(store, lambda state: state.grant(KEY))
+    assert await store.credential("digest") is None
+    async with store.transaction("one") as state:
+        await state.grant(KEY)
+    await abandon(store, lambda state: state.revoke("digest"))
+    assert await store.credential("digest") == KEY
+
+
+@on_a_loop
+async def test_the_last_word_on_a_credential_counts() -> None:
+    store = await store_of("one")
+    async with store.transaction("one") as state:
+        await state.grant(KEY)
+        await state.revoke("digest")
+        await state.revoke("never granted")
+    assert await store.credential("digest") is None
+
+
+@on_a_loop
+async def test_a_cancelled_transaction_is_undone() -> None:
+    store, inside = await store_of("one"), asyncio.Event()
+
+    async def never_ends() -> None:
+        async with store.transaction("one") as state:
+            await state.put("k", "new", {"n": 1})
+            inside.set()
+            await asyncio.Event().wait()
+
+    task = asyncio.create_task(never_ends())
+    await inside.wait()
+    task.cancel()
+    await asyncio.wait([task])
+    assert (await page_of(store, limit=9)).records == ()
+
+
+# --- one after the other
+
+
+@on_a_loop
+async def test_transactions_on_one_workspace_are_serial() -> None:
+    """Read, let the others run, write: with any overlap an increment would be lost."""
+    store = await store_of("one")
+
+    async def increment() -> None:
+        async with store.transaction("one") as state:
+            seen = (await state.get("k", "sum") or {"n": 0})["n"]
+            await asyncio.sleep(0)
+            await state.put("k", "sum", {"n": seen + 1})
+
+    await asyncio.gather(*[increment() for _ in range(20)])
+    assert numbers(await page_of(store, limit=1)) == [20]
+
+
+@on_a_loop
+async def test_a_second_task_sees_nothing_of_what_is_undone() -> None:
+    store, inside, go_on = await store_of("one"), asyncio.Event(), asyncio.Event()
+
+    async def fails(state: Transaction) -> None:
+        await state.put("k", "0", {"n": 0})
+        inside.set()
+        await go_on.wait()
+
+    first = asyncio.create_task(abandon(store, fails))
+    await inside.wait()
+    second = asyncio.create_task(page_of(store, limit=1))
+    await asyncio.sleep(0)
+    assert not second.done()
+    go_on.set()
+    await first
+    assert (await second).records == ()
+
+
+@on_a_loop
+async def test_transactions_on_two_workspaces_run_side_by_side() -> None:
+    store = await store_of("one", "two")
+    async with store.transaction("one"), asyncio.timeout(5), store.transaction("two") as state:
+        await state.put("k", "1", {"n": 1})
+
+
+@on_a_loop
+async def test_the_next_transaction_begins_after_one_that_failed() -> None:
+    store = await store_of("one")
+    await abandon(store, lambda state: state.next_number("inv"))
+    async with asyncio.timeout(5), store.transaction("one") as state:
+        assert await state.next_number("inv") == 1
+
+
+# --- pages
+
+
+@on_a_loop
+async def test_pages_are_newest_first_and_end() -> None:
+    store = await store_of("one")
+    await put_all(store, 5)
+    first = await page_of(store, limit=2)
+    second = await page_of(store, limit=2, before=first.next_position)
+    third = await page_of(store, limit=2, before=second.next_position)
+    assert [numbers(page) for page in (first, second, third)] == [[4, 3], [2, 1], [0]]
+    assert third.next_position is None
+
+
+@on_a_loop
+async def test_a_page_that_is_just_full_is_the_last() -> None:
+    store = await store_of("one")
+    await put_all(store, 2)
+    assert (await page_of(store, limit=2)).next_position is None
+
+
+@on_a_loop
+async def test_a_position_stays_good_while_records_are_added_and_replaced() -> None:
+    store = await store_of("one")
+    await put_all(store, 4)
+    first = await page_of(store, limit=2)
+    await put_all(store, 3)
+    async with store.transaction("one") as state:
+        await state.put("k", "1", {"n": 100})
+    assert numbers(await page_of(store, limit=2, before=first.next_position)) == [100, 0]
+
+
+@pytest.mark.parametrize("before", [0, -1])
+@on_a_loop
+async def test_there_is_nothing_before_the_first_record(before: int) -> None:
+    store = await store_of("one")
+    await put_all(store, 2)
+    assert await page_of(store, limit=2, before=before) == Page((), None)
+
+
+@on_a_loop
+async def test_a_position_beyond_the_newest_is_the_first_page() -> None:
+    store = await store_of("one")
+    await put_all(store, 2)
+    assert numbers(await page_of(store, limit=9, before=10**15)) == [1, 0]
+
+
+@on_a_loop
+async def test_a_replaced_record_keeps_its_place() -> None:
+    store = await store_of("one")
+    await put_all(store, 3)
+    async with store.transaction("one") as state:
+        await state.put("k", "0", {"n": 10})
+    assert numbers(await page_of(store, limit=9)) == [2, 1, 10]
+
+
+@on_a_loop
+async def test_pages_under_a_condition_miss_nothing() -> None:
+    store = await store_of("one")
+    for _ in range(4):
+        await put_all(store, 1, status="Paid")
+        await put_all(store, 2, status="Offered")
+    paid = (Condition("status", "=", "Paid"),)
+    first = await page_of(store, limit=3, where=paid)
+    second = await page_of(store, limit=3, where=paid, before=first.next_position)
+    assert (numbers(first), numbers(second)) == ([9, 6, 3], [0])
+    assert second.next_position is None
+
+
+@on_a_loop
+async def test_a_count_is_of_all_that_match_not_of_one_page() -> None:
+    store = await store_of("one")
+    await put_all(store, 3, status="Paid")
+    await put_all(store, 4, status="Offered")
+    async with store.transaction("one") as state:
+        assert await state.count("k") == 7
+        assert await state.count("k", (Condition("status", "=", "Paid"),)) == 3
+        assert await state.count("nothing") == 0
+
+
+CONDITIONS: dict[str, tuple[Condition, Any, bool]] = {
+    "equal": (Condition("f", "=", "Paid"), "Paid", True),
+    "not equal": (Condition("f", "=", "Paid"), "paid", False),
+    "equality knows no time zone": (Condition("f", "=", "ORG"), "ORGZ", False),
+    "a final Z is a letter": (Condition("f", "=", "ORGZ"), "ORG", False),
+    "a number is not its text": (Condition("f", "=", "1"), 1, False),
+    "null is not equal": (Condition("f", "=", "None"), None, False),
+    "from, the same": (Condition("f", ">=", "2026-11-21T09:30:00Z"), "2026-11-21T09:30:00Z", True),
+    "from, before": (Condition("f", ">=", "2026-11-21T09:30:00Z"), "2026-11-21T09:29:59Z", False),
+    "from, a millisecond later": (
+        Condition("f", ">=", "2026-11-21T09:30:00Z"),
+        "2026-11-21T09:30:00.001Z",
+        True,
+    ),
+    "until, a millisecond later": (
+        Condition("f", "<=", "2026-11-21T09:30:00Z"),
+        "2026-11-21T09:30:00.001Z",
+        False,
+    ),
+    "until, a millisecond before": (
+        Condition("f", "<=", "2026-11-21T09:30:00.001Z"),
+        "2026-11-21T09:30:00Z",
+        True,
+    ),
+    "null is not after anything": (Condition("f", ">=", "2026-11-21T09:30:00Z"), None, False),
+    "null is not before anything": (Condition("f", "<=", "zzz"), None, False),
+    "a number is not after anything": (Condition("f", ">=", "0"), 5, False),
+    "one of": (Condition("f", "in", ("Paid", "Offered")), "Offered", True),
+    "none of": (Condition("f", "in", ("Paid", "Offered")), "Off", False),
+    "holds": (Condition("f", "has", "a"), ["a", "b"], True),
+    "does not hold": (Condition("f", "has", "a"), ["ab"], False),
+    "a text holds nothing": (Condition("f", "has", "a"), "abc", False),
+    "null holds nothing": (Condition("f", "has", "a"), None, False),
+}
+
+
+@pytest.mark.parametrize(
+    ("condition", "value", "matches"), [pytest.param(*row, id=name) for name, row in CONDITIONS.items()]
+)
+@on_a_loop
+async def test_a_condition_compares_one_field(
+    condition: Condition, value: Any, matches: bool
+) -> None:
+    store = await store_of("one")
+    async with store.transaction("one") as state:
+        await state.put("k", "1", {"f": value})
+        await state.put("k", "2", {"another": value})
+        assert await state.count("k", (condition,)) == matches
+        assert len((await state.page("k", limit=9, where=(condition,))).records) == matches
+
+
+@on_a_loop
+async def test_all_conditions_must_hold() -> None:
+    store = await store_of("one")
+    await put_all(store, 2, a="x", b="y")
+    where = (Condition("a", "=", "x"), Condition("b", "=", "z"))
+    assert (await page_of(store, limit=9, where=where)).records == ()
+
+
+async def lines_run(work: Awaitable[Any]) -> int:
+    """How many lines of the store's own code ``work`` runs, each turn of a loop counted."""
+    count = 0
+
+    def trace(frame: FrameType, event: str, _argument: Any) -> Any:
+        nonlocal count
+        if frame.f_code.co_filename != memory.__file__:
+            return None
+        count += event == "line"
+        return trace
+
+    previous = sys.gettrace()
+    sys.settrace(trace)
+    try:
+        await work
+    finally:
+        sys.settrace(previous)
+    return count
+
+
+@pytest.mark.parametrize(
+    "where", [(), (Condition("status", "=", "Paid"),)], ids=["no condition", "all match"]
+)
+@on_a_loop
+async def test_the_first_page_of_100_000_records_is_no_more_work_than_that_of_100(
+    where: tuple[Condition, ...],
+) -> None:
+    store = await store_of("one")
+    await put_all(store, 100, status="Paid")
+    few = await lines_run(page_of(store, limit=20, where=where))
+    await put_all(store, 99_900, status="Paid")
+    many = await lines_run(page_of(store, limit=20, where=where))
+    assert 0 < many <= few
+    assert await lines_run(page_of(store, limit=20, before=50_000, where=where)) <= few
+
+
+@on_a_loop
+async def test_one_record_of_100_000_is_found_and_put_without_a_search() -> None:
+    store = await store_of("one")
+
+    async def get_and_put() -> None:
+        async with store.transaction("one") as state:
+            await state.put("k", "5", {"n": 5, **(await state.get("k", "5") or {})})
+            await state.count("k")
+
+    await put_all(store, 100)
+    few = await lines_run(get_and_put())
+    await put_all(store, 99_900)
+    assert await lines_run(get_and_put()) <= few

@@ -108,7 +108,8 @@ def make_server(sandbox: Sandbox, on_ready: Callable[[], None]) -> uvicorn.Serve
 def listen(settings: Settings) -> socket.socket:
     """A socket bound to the host and port of ``settings``. Raises SettingError."""
     family = socket.AF_INET6 if ":" in settings.host else socket.AF_INET
-    listener = socket.socket(family, socket.SOCK_STREAM)
+    # Named in full: asyncio sends small answers without delay only where it sees TCP.
+    listener = socket.socket(family, socket.SOCK_STREAM, socket.IPPROTO_TCP)
     listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
     try:
         listener.bind((settings.host, settings.port))

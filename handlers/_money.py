@@ -27,8 +27,12 @@ def minor_units(currency: str) -> int:
     return _MINOR_UNITS.get(currency.upper(), DEFAULT_MINOR_UNITS)
 
 
-def round_to_minor_units(amount: Decimal, currency: str) -> Decimal:
-    """`amount` with exactly the digits of `currency`, half to even; zero is never negative.
+def round_to_minor_units(
+    amount: Decimal, currency: str, rounding: str = ROUND_HALF_EVEN
+) -> Decimal:
+    """`amount` with exactly the digits of `currency`; zero is never negative.
+
+    Half goes to even unless `rounding` (a mode of `decimal`) says otherwise.
 
     The result is exact whatever the caller's decimal context says: no digit before the decimal
     point is lost. Raises ValueError for an amount that is not finite or not below 1E+309.
@@ -40,7 +44,7 @@ def round_to_minor_units(amount: Decimal, currency: str) -> Decimal:
         raise ValueError("amount must be finite and below 1E+309")
     digits = minor_units(currency)
     # One digit more than the amount has before the point: 9.995 rounds up to 10.00.
-    context = Context(prec=max(exponent, 0) + 2 + digits, rounding=ROUND_HALF_EVEN)
+    context = Context(prec=max(exponent, 0) + 2 + digits, rounding=rounding)
     rounded = amount.quantize(Decimal((0, (1,), -digits)), context=context)
     return rounded.copy_abs() if rounded.is_zero() else rounded
 

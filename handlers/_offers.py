@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
+from decimal import ROUND_HALF_UP, Decimal
 from decimal import Context as Arithmetic
-from decimal import Decimal
 from typing import Any, Final
 
 from ._money import round_to_minor_units
@@ -32,7 +32,7 @@ class Terms:
 
 @dataclass(frozen=True)
 class Figures:
-    """Amounts in major units of the currency, rounded half-even to its digits."""
+    """Amounts in major units of the currency, rounded half up to its digits."""
 
     advance: Decimal
     reserve: Decimal
@@ -53,15 +53,15 @@ def multiply(amount: Decimal, share: Decimal) -> Decimal:
 
 def price(face_value: Decimal, currency: str, tenor_days: int, terms: Terms) -> Figures:
     """The figures of an offer on ``face_value`` that is due in ``tenor_days``."""
-    advance = _rounded(_EXACT.multiply(face_value, terms.advance_rate), currency)
+    advance = commercially(_EXACT.multiply(face_value, terms.advance_rate), currency)
     yearly = _EXACT.multiply(advance, terms.annual_rate)
     share = _EXACT.divide(_EXACT.multiply(yearly, Decimal(tenor_days)), Decimal(DAYS_OF_A_YEAR))
-    discount_fee = _rounded(share, currency)
-    service_fee = _rounded(_EXACT.multiply(face_value, terms.service_rate), currency)
+    discount_fee = commercially(share, currency)
+    service_fee = commercially(_EXACT.multiply(face_value, terms.service_rate), currency)
     fees = _EXACT.add(discount_fee, service_fee)
     return Figures(
         advance=advance,
-        reserve=_rounded(_EXACT.subtract(face_value, advance), currency),
+        reserve=commercially(_EXACT.subtract(face_value, advance), currency),
         discount_fee=discount_fee,
         service_fee=service_fee,
         net_proceeds=_EXACT.subtract(advance, fees),
@@ -78,5 +78,6 @@ def terms_of(partner: Mapping[str, Any], wishes: Mapping[str, Any]) -> Terms:
     )
 
 
-def _rounded(amount: Decimal, currency: str) -> Decimal:
-    return round_to_minor_units(amount, currency)
+def commercially(amount: Decimal, currency: str) -> Decimal:
+    """``amount`` with the digits of its currency, half up, as invoices and offers are rounded."""
+    return round_to_minor_units(amount, currency, ROUND_HALF_UP)

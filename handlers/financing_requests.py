@@ -10,8 +10,7 @@ from invoice_sandbox.handling import Answer, Call, Record, refuse
 from ._audit import audit
 from ._invoices import CLIENT, move_invoice, named_invoice, newest_invoice
 from ._lifecycle import move
-from ._money import round_to_minor_units
-from ._offers import multiply
+from ._offers import commercially, multiply
 from ._requests import MACHINE, REQUESTS, published
 from ._routing import Verdict, deal_for, route, tenor_days, unknown_partner
 
@@ -78,9 +77,7 @@ async def _chosen_invoice(call: Call) -> Record | None:
 async def _submitted(call: Call, invoice: Record) -> Record:
     body: dict[str, Any] = call.body
     rate = body.get("requestedAdvanceRate", _DEFAULT_ADVANCE_RATE)
-    usual = round_to_minor_units(
-        multiply(Decimal(invoice["amount"]), Decimal(rate)), invoice["currency"]
-    )
+    usual = commercially(multiply(Decimal(invoice["amount"]), Decimal(rate)), invoice["currency"])
     request: Record = {
         "id": await call.new_id("freq_sandbox"),
         "status": call.lifecycle.machines[MACHINE].initial,

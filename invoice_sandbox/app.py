@@ -12,13 +12,16 @@ from invoice_sandbox.clock import SystemWall, Wall
 from invoice_sandbox.connexion_31 import Router
 from invoice_sandbox.contract.answers import contract_answer
 from invoice_sandbox.contract.operations import Contract
+from invoice_sandbox.credentials import DEMO_KEY
 from invoice_sandbox.handling import Origin, Step
+from invoice_sandbox.pages import DOCS, docs_app
 from invoice_sandbox.pipeline import Exchange, Proceed, Receive, Scope, Send, compose
 from invoice_sandbox.pipeline.access import authenticate, check_scope, guard_sessions
 from invoice_sandbox.pipeline.answering import Surroundings, answer, note_refusals
 from invoice_sandbox.pipeline.documents import serve_documents
 from invoice_sandbox.pipeline.envelope import envelope
 from invoice_sandbox.pipeline.origin import LOOPBACK_NAMES, guard_origin
+from invoice_sandbox.pipeline.pages import ASGIApplication, serve_pages
 from invoice_sandbox.pipeline.reading import ClientGoneError, read_body
 from invoice_sandbox.pipeline.routing import route
 from invoice_sandbox.pipeline.validation import check_request
@@ -101,7 +104,8 @@ async def create_app(settings: Settings, *, url: str, wall: Wall | None = None) 
         [
             envelope(wall, project.contract.version, url),
             guard_origin(_hosts(settings, url)),
-            serve_documents(project.contract, url),
+            serve_documents(_documents(project), url),
+            serve_pages(DOCS, lambda: _docs(project, settings, url)),
             route(Router(_contracts(project), _resolver(project))),
             read_body,
             authenticate(store, wall, limiter, limited=project.contract),
@@ -115,8 +119,25 @@ async def create_app(settings: Settings, *, url: str, wall: Wall | None = None) 
     return Sandbox(proceed, store, project, wall, workspace, agenda)
 
 
+def _documents(project: Project) -> dict[str, Contract]:
+    """Where which contract is served: ours at the root, the levers where they live."""
+    documents = {"": project.contract}
+    if project.levers is not None:
+        documents[project.levers.base_path] = project.levers
+    return documents
+
+
 def _contracts(project: Project) -> list[Contract]:
     return [project.contract] if project.levers is None else [project.contract, project.levers]
+
+
+def _docs(project: Project, settings: Settings, url: str) -> ASGIApplication:
+    is_demo = settings.on_loopback and settings.key == DEMO_KEY
+    contracts = [
+        (str(contract.document["info"]["title"]), f"{prefix}/openapi.json")
+        for prefix, contract in _documents(project).items()
+    ]
+    return docs_app(contracts, DEMO_KEY if is_demo else None, url)
 
 
 def _step_runner(project: Project) -> RunStep:
@@ -174,7 +195,7 @@ async def _answer(proceed: Proceed, scope: Scope, receive: Receive, send: Send) 
     raw = [(name.lower().encode(), value.encode("latin-1")) for name, value in reply.headers]
     if reply.body:
         raw.append((b"content-type", reply.media_type.encode("latin-1")))
-    if reply.status != 204:
+    if reply.status not in {204, 304}:
         raw.append((b"content-length", str(len(reply.body)).encode()))
     await send({"type": "http.response.start", "status": reply.status, "headers": raw})
     body = b"" if scope["method"] == "HEAD" else reply.body

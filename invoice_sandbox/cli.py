@@ -70,10 +70,20 @@ def serve(**texts: str | None) -> None:
 
 
 @main.command()
-@click.option("--project", type=click.Path(exists=True, file_okay=False, path_type=Path))
+@click.option(
+    "--project",
+    metavar="DIR",
+    type=click.Path(exists=True, file_okay=False, path_type=Path),
+    help="Folder with openapi/, handlers/, fixtures/, scenarios/; by default the one shipped.",
+)
 @click.option("--base", is_flag=True, help="The published contract alone, without assumptions.")
 @click.option(
-    "--format", "form", type=click.Choice(["yaml", "json"]), default="yaml", show_default=True
+    "--format",
+    "form",
+    type=click.Choice(["yaml", "json"]),
+    default="yaml",
+    show_default=True,
+    help="How to print it.",
 )
 @click.option("--assumptions", is_flag=True, help="Print what this sandbox assumes, as a table.")
 @click.option(

@@ -19,7 +19,7 @@ FROZEN_START: Final = datetime(2026, 11, 21, 9, 30, tzinfo=UTC)
 _FIRST: Final = datetime(1, 1, 1, tzinfo=UTC)
 _LAST: Final = datetime(9999, 12, 31, 23, 59, 59, tzinfo=UTC)
 _INSTANT: Final = re.compile(
-    r"\d{4}-\d\d-\d\d[Tt]\d\d:\d\d:\d\d(\.\d+)?([Zz]|[+-]\d\d:\d\d)", re.ASCII
+    r"\d{4}-\d\d-\d\d[Tt]\d\d:\d\d:\d\d(\.\d+)?([Zz]|[+-]\d\d:[0-5]\d)", re.ASCII
 )
 
 
@@ -63,7 +63,7 @@ class ClockState:
 
 def instant_text(instant: datetime) -> str:
     """RFC 3339 in UTC with ``Z``; milliseconds only when there are any."""
-    precision = "milliseconds" if instant.microsecond else "seconds"
+    precision = "milliseconds" if instant.microsecond >= 1000 else "seconds"
     return instant.astimezone(UTC).isoformat(timespec=precision).replace("+00:00", "Z")
 
 
@@ -77,11 +77,9 @@ def parse_instant(text: str) -> datetime:
         raise ValueError("an instant looks like 2026-11-21T09:30:00Z")
     if text[17:19] == "60":
         text = text[:17] + "59" + text[19:]
+    year_zero = text.startswith("0000")
+    instant = datetime.fromisoformat("0004" + text[4:].upper() if year_zero else text.upper())
     try:
-        return datetime.fromisoformat(text.upper()).astimezone(UTC)
+        return _FIRST if year_zero else instant.astimezone(UTC)
     except OverflowError:
-        return _FIRST if text.startswith("0") else _LAST
-    except ValueError:
-        if text.startswith("0000-"):
-            return _FIRST
-        raise
+        return _FIRST if instant.year == 1 else _LAST

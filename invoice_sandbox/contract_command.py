@@ -27,6 +27,7 @@ from invoice_sandbox.project import (
     base_document,
     default_project,
     handler_functions,
+    lever_names,
     merged_document,
     operation_names,
     overlay_document,
@@ -54,11 +55,15 @@ def print_contract(project: Path | None, *, base: bool, form: str) -> None:
 
 def print_assumptions(project: Path | None) -> None:
     """Write every assumption of the overlay as a table: the gap, what is assumed and why."""
-    overlay = overlay_document(project or default_project())
+    folder = project or default_project()
+    merged_document(folder)  # what cannot be applied is no assumption
+    overlay = overlay_document(folder)
     if overlay is None:
         click.echo("This project makes no assumptions: it has no openapi/overlay.yaml.")
         return
-    table = Table("#", "Gap in the specification", "Assumption and reason", "Place in the contract")
+    table = Table("#")
+    for title in ("Gap in the specification", "Assumption and reason", "Place in the contract"):
+        table.add_column(title, overflow="fold")
     for number, one in enumerate(assumptions(overlay), 1):
         table.add_row(str(number), one.gap, one.reason, one.target)
     # Beyond a terminal nothing tells the width; a table in a file should not be cut to 80 columns.
@@ -112,7 +117,7 @@ def _overlay_findings(folder: Path, theirs: dict[str, Any]) -> Iterator[Finding]
 
 def _handler_findings(folder: Path, document: dict[str, Any]) -> Iterator[Finding]:
     functions = handler_functions(folder / "handlers")
-    names = operation_names(document)
+    names = operation_names(document) | lever_names(folder)
     for name, (function, file) in functions.items():
         if name not in names:
             line = inspect.getsourcelines(function)[1]

@@ -6,10 +6,11 @@ import base64
 import hashlib
 import secrets
 import zlib
-from datetime import datetime
+from datetime import UTC, datetime, timedelta
 from typing import Final
 
 BASE62: Final = "0123456789ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz"
+_EPOCH: Final = datetime(1970, 1, 1, tzinfo=UTC)
 _CROCKFORD: Final = "0123456789ABCDEFGHJKMNPQRSTVWXYZ"
 
 REQUEST_PREFIX: Final = "req_sandbox_"
@@ -79,7 +80,7 @@ def key_digest(key: str) -> str:
 
 
 def _ulid(now: datetime, randomness: int) -> str:
-    milliseconds = int(now.timestamp() * 1000)
+    milliseconds = max(0, (now - _EPOCH) // timedelta(milliseconds=1))
     return _digits(milliseconds, _CROCKFORD, 10) + _digits(randomness, _CROCKFORD, 16)
 
 

@@ -18,6 +18,7 @@ MAX_DEPTH: Final = 256
 
 _INT64_DIGITS: Final = 18
 _FOLD_EVERY: Final = 100
+_BEYOND_ORJSON: Final = ("Recursion limit", "Integer exceeds")
 _OPENING: Final = frozenset(b"{[")
 _CLOSING: Final = frozenset(b"}]")
 
@@ -50,19 +51,21 @@ def loads(raw: bytes) -> Any:
 
 def dumps(value: Any) -> bytes:
     """``value`` as compact UTF-8 JSON; a Decimal keeps its digits."""
-    try:
-        return orjson.dumps(value, default=_raw_number)
-    except orjson.JSONEncodeError as error:
-        if "Recursion limit" not in str(error):
-            raise
-        return orjson.dumps(_folded(value), default=_raw_number)
+    return _written(value, 0)
 
 
 def dumps_pretty(value: Any) -> bytes:
     """``value`` as indented UTF-8 JSON ending in a newline, for people."""
-    return orjson.dumps(
-        value, default=_raw_number, option=orjson.OPT_INDENT_2 | orjson.OPT_APPEND_NEWLINE
-    )
+    return _written(value, orjson.OPT_INDENT_2 | orjson.OPT_APPEND_NEWLINE)
+
+
+def _written(value: Any, options: int) -> bytes:
+    try:
+        return orjson.dumps(value, default=_raw_number, option=options)
+    except orjson.JSONEncodeError as error:
+        if not str(error).startswith(_BEYOND_ORJSON):
+            raise
+        return orjson.dumps(_folded(value), default=_raw_number, option=options)
 
 
 def _integer(digits: str) -> int | Decimal:
@@ -88,17 +91,19 @@ _DECODER: Final = json.JSONDecoder(
 
 
 def _raw_number(value: Any) -> orjson.Fragment:
-    if isinstance(value, Decimal):
+    if isinstance(value, Decimal) and value.is_finite():
         return orjson.Fragment(str(value))
     raise TypeError(f"{type(value).__name__} is not a JSON value")
 
 
 def _folded(value: Any, depth: int = 0) -> Any:
-    """Write what lies deeper than orjson goes (254 levels) first, from the inside out."""
+    """Write first what orjson cannot: integers beyond 64 bits, and what lies deeper than 254."""
     if isinstance(value, dict):
         folded: Any = {key: _folded(child, depth + 1) for key, child in value.items()}
     elif isinstance(value, list):
         folded = [_folded(child, depth + 1) for child in value]
+    elif isinstance(value, int) and not isinstance(value, bool) and value.bit_length() > 63:
+        return orjson.Fragment(str(value))
     else:
         return value
     return orjson.Fragment(dumps(folded)) if depth and depth % _FOLD_EVERY == 0 else folded

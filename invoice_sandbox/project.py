@@ -144,7 +144,11 @@ def merged_document(folder: Path) -> dict[str, Any]:
     except OverlayError as error:
         pointer = () if error.action is None else ("actions", error.action)
         raise DocumentError(place_of(file, pointer), str(error)) from None
-    check_openapi(merged, file)
+    try:
+        check_openapi(merged, file)
+    except DocumentError:
+        base_document(folder)  # an error of the published contract is reported there
+        raise
     return merged
 
 
@@ -158,6 +162,12 @@ def operation_names(document: Mapping[str, Any]) -> dict[str, str]:
     """Handler function name to operationId, for every operation of a document."""
     ids = [operation_id(path, method, raw) for path, method, raw in raw_operations(document)]
     return {snake_case(one): one for one in ids}
+
+
+def lever_names(folder: Path) -> dict[str, str]:
+    """Handler function name to operationId, for the project's own test levers."""
+    levers = _load_levers(folder / "openapi" / "sandbox.yaml")
+    return {} if levers is None else operation_names(levers.document)
 
 
 def handler_functions(folder: Path) -> dict[str, tuple[Handler, Path]]:

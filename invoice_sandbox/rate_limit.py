@@ -14,7 +14,8 @@ from invoice_sandbox.clock import Wall
 from invoice_sandbox.errors import refuse
 
 WINDOW_SECONDS: Final = 60
-_MOST_CALLERS: Final = 10_000
+_FEW_CALLERS: Final = 10_000
+"""Windows that may be open before those that have ended are swept out."""
 
 
 @dataclass
@@ -30,6 +31,7 @@ class RateLimiter:
         self._limit = limit
         self._wall = wall
         self._windows: dict[tuple[str, str], _Window] = {}
+        self._sweep_at = _FEW_CALLERS
 
     def count(self, policy: str, caller: str) -> list[tuple[str, str]]:
         """Count one request and answer its rate-limit headers. Raises ApiError 429."""
@@ -56,7 +58,8 @@ class RateLimiter:
         return headers
 
     def _open(self, policy: str, caller: str, now: float) -> _Window:
-        if len(self._windows) >= _MOST_CALLERS:
+        if len(self._windows) >= self._sweep_at:
             self._windows = {key: one for key, one in self._windows.items() if one.ends > now}
+            self._sweep_at = max(_FEW_CALLERS, 2 * len(self._windows))
         window = self._windows[policy, caller] = _Window(ends=now + WINDOW_SECONDS)
         return window

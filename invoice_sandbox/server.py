@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import errno
 import logging
 import signal
 import socket
@@ -22,6 +23,7 @@ from invoice_sandbox.ids import random_request_id
 from invoice_sandbox.settings import SettingError, Settings
 
 _STOP_SIGNALS: Final = (signal.SIGINT, signal.SIGTERM)
+_BACKLOG: Final = 2048
 _SECONDS_TO_FINISH: Final = 5
 
 
@@ -113,12 +115,15 @@ def listen(settings: Settings) -> socket.socket:
     listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
     try:
         listener.bind((settings.host, settings.port))
-    except OSError as error:
+        listener.listen(_BACKLOG)
+    except (OSError, TypeError, ValueError) as error:
         listener.close()
+        taken = isinstance(error, OSError) and error.errno in {errno.EADDRINUSE, errno.EACCES}
         address = f"{settings.host}:{settings.port}"
-        raise SettingError(
-            f"--port: cannot listen on {address}: {error.strerror} (--port 0 picks a free one)"
-        ) from None
+        reason = f"cannot listen on {address}: {getattr(error, 'strerror', None) or error}"
+        if taken:
+            raise SettingError(f"--port: {reason} (--port 0 picks a free one)") from None
+        raise SettingError(f"--host: {reason}") from None
     return listener
 
 

@@ -17,6 +17,7 @@ from invoice_sandbox.clock import FROZEN_START, ClockState, instant_text, parse_
 from invoice_sandbox.credentials import DEMO_KEY
 from invoice_sandbox.ids import KEY_BODY_LENGTH, KEY_PREFIX, key_checksum, key_problem, new_key
 
+_MOST_DIGITS: Final = 19
 ENVIRONMENT_PREFIX: Final = "INVOICE_SANDBOX"
 
 
@@ -121,8 +122,8 @@ def read_settings(texts: Mapping[str, str | None]) -> Settings:
 def check_scenario(name: str, known: tuple[str, ...]) -> None:
     """Raise SettingError, with near names, unless the project has a scenario of that name."""
     if name not in known:
-        near = get_close_matches(name, known, n=3) or list(known)
-        raise SettingError(f"--scenario: there is no '{name}'; known: {', '.join(near)}")
+        near = ", ".join(get_close_matches(name, known, n=3) or known) or "none, in this project"
+        raise SettingError(f"--scenario: there is no '{name}'; known: {near}")
 
 
 def _text(given: Mapping[str, str | None], name: str) -> str:
@@ -134,8 +135,10 @@ def _text(given: Mapping[str, str | None], name: str) -> str:
 
 def _integer(given: Mapping[str, Any], name: str, low: int, high: int, other: str = "") -> int:
     text = str(given[name])
-    if not (text.isascii() and text.isdigit() and low <= int(text) <= high):
-        raise SettingError(f"--{name} is a whole number from {low} to {high}{other}, not '{text}'")
+    plain = text.isascii() and text.isdigit() and len(text) <= _MOST_DIGITS
+    if not plain or not low <= int(text) <= high:
+        shown = text if len(text) <= _MOST_DIGITS else text[:_MOST_DIGITS] + "..."
+        raise SettingError(f"--{name} is a whole number from {low} to {high}{other}, not '{shown}'")
     return int(text)
 
 
@@ -171,9 +174,13 @@ def _key(key: str | None, on_loopback: bool) -> tuple[str, bool]:
 def _url(url: str | None) -> str | None:
     if url is None:
         return None
-    parts = urlsplit(url)
-    if parts.scheme not in {"http", "https"} or not parts.hostname or parts.query or parts.fragment:
-        raise SettingError(f"--public-url looks like https://sandbox.example, not '{url}'")
+    try:
+        parts = urlsplit(url)
+        usable = parts.scheme in {"http", "https"} and bool(parts.hostname) and parts.port != 0
+    except ValueError:
+        usable = False
+    if not usable or parts.query or parts.fragment or parts.username is not None:
+        raise SettingError("--public-url looks like https://sandbox.example:8443")
     return url
 
 
@@ -193,4 +200,5 @@ def _check_store(store: str, workers: int) -> None:
         if store.startswith(("sqlite:///", "postgresql://")):
             scheme = store.partition(":")[0]
             raise SettingError(f"--store: {scheme} is not built yet; use memory")
-        raise SettingError(f"--store is memory, not '{store}'")
+        # An address may hold a password; its scheme does not.
+        raise SettingError(f"--store is memory, not '{store.partition(':')[0]}'")

@@ -47,7 +47,7 @@ def test_what_is_written_is_read_as_the_same(value: Any) -> None:
 @settings(deadline=None)
 @given(VALUES)
 def test_what_is_written_is_json_for_others_too(value: Any) -> None:
-    json.loads(dumps(value), parse_constant=lambda name: pytest.fail(name))
+    json.loads(dumps(value), parse_constant=pytest.fail)
 
 
 @settings(deadline=None)
@@ -88,7 +88,8 @@ def test_a_number_without_exponent_is_echoed_as_it_was_sent(text: str) -> None:
 
 
 @pytest.mark.parametrize(
-    ("text", "kind"), [("1", int), ("-5", int), ("1.0", Decimal), ("1e2", Decimal), ("9" * 19, Decimal)]
+    ("text", "kind"),
+    [("1", int), ("-5", int), ("1.0", Decimal), ("1e2", Decimal), ("9" * 19, Decimal)],
 )
 def test_what_64_bits_cannot_hold_is_decimal(text: str, kind: type[Any]) -> None:
     assert type(loads(text.encode())) is kind
@@ -114,7 +115,7 @@ REFUSED: dict[str, tuple[bytes, str]] = {
     "a bare fraction": (b".5", "line 1, column 1"),
     "an open fraction": (b"5.", "line 1, column 2"),
     "a hexadecimal number": (b"0x1F", "line 1, column 2"),
-    "Arabic digits": ("١".encode(), "line 1, column 1"),
+    "Arabic digits": ("\u0661".encode(), "line 1, column 1"),
     "a no-break space": (b"\xc2\xa01", "line 1, column 1"),
     "a tab in a string": (b'"a\tb"', "line 1, column 3"),
     "an unknown escape": (rb'"\x41"', "line 1, column 2"),
@@ -158,11 +159,11 @@ def nested(levels: int, opening: bytes = b"[", closing: bytes = b"]", core: byte
 
 @pytest.mark.parametrize("levels", [1, 253, 254, 255, MAX_DEPTH])
 @pytest.mark.parametrize(
-    ("opening", "closing", "core"), [(b"[", b"]", b""), (b'{"a":', b"}", b"1")], ids=["array", "object"]
+    ("opening", "closing", "core"),
+    [(b"[", b"]", b""), (b'{"a":', b"}", b"1")],
+    ids=["array", "object"],
 )
-def test_256_levels_go_in_and_out(
-    levels: int, opening: bytes, closing: bytes, core: bytes
-) -> None:
+def test_256_levels_go_in_and_out(levels: int, opening: bytes, closing: bytes, core: bytes) -> None:
     raw = nested(levels, opening, closing, core)
     assert dumps(loads(raw)) == raw
 
@@ -201,7 +202,9 @@ def test_pretty_json_is_indented_and_ends_its_line() -> None:
     assert dumps_pretty({"a": [Decimal("1.10")]}) == b'{\n  "a": [\n    1.10\n  ]\n}\n'
 
 
-@pytest.mark.parametrize("value", [{1}, object(), b"bytes", {"a": {1}}], ids=["set", "object", "bytes", "set inside"])
+@pytest.mark.parametrize(
+    "value", [{1}, object(), b"bytes", {"a": {1}}], ids=["set", "object", "bytes", "set inside"]
+)
 @pytest.mark.parametrize("write", [dumps, dumps_pretty])
 def test_what_is_no_json_value_cannot_be_written(write: Any, value: Any) -> None:
     with pytest.raises(TypeError):

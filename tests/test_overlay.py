@@ -127,7 +127,8 @@ APPLIED: dict[str, tuple[Any, list[Action], Any]] = {
 
 
 @pytest.mark.parametrize(
-    ("document", "actions", "expected"), [pytest.param(*row, id=name) for name, row in APPLIED.items()]
+    ("document", "actions", "expected"),
+    [pytest.param(*row, id=name) for name, row in APPLIED.items()],
 )
 def test_actions_change_the_document(document: Any, actions: list[Action], expected: Any) -> None:
     assert apply_overlay(document, overlay(*actions)) == expected
@@ -155,7 +156,10 @@ REFUSED: dict[str, tuple[Any, str]] = {
     "unknown member": ({**update("$", {}), "updates": {}}, "unknown member 'updates'"),
     "neither update nor remove": ({"target": "$"}, "needs 'update' or 'remove: true'"),
     "remove: false alone": ({"target": "$", "remove": False}, "needs 'update' or 'remove: true'"),
-    "remove is not a word": ({"target": "$.a", "remove": "yes"}, "needs 'update' or 'remove: true'"),
+    "remove is not a word": (
+        {"target": "$.a", "remove": "yes"},
+        "needs 'update' or 'remove: true'",
+    ),
     "no target": ({"update": {}}, "an object with a 'target'"),
     "target is no text": ({"target": 1, "update": {}}, "an object with a 'target'"),
     "not an object": ("$.a", "an object with a 'target'"),
@@ -225,7 +229,8 @@ def project(folder: Path, overlay_text: str, openapi_text: str = OPENAPI) -> Pat
 
 PLACES: dict[str, tuple[str, str, str]] = {
     "second action": (
-        HEAD + "  - target: $.info\n    update: {summary: x}\n  - target: $.nothing\n    remove: true\n",
+        HEAD
+        + "  - target: $.info\n    update: {summary: x}\n  - target: $.nothing\n    remove: true\n",
         "overlay.yaml:6:5",
         r"action 2 \(\$\.nothing\): the target matches nothing",
     ),

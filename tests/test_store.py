@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import sys
 from collections.abc import Awaitable, Callable, Coroutine
+from datetime import UTC, datetime, timedelta
 from functools import wraps
 from types import FrameType
 from typing import Any, ParamSpec
@@ -60,16 +61,16 @@ def numbers(page: Page) -> list[int]:
     return [record["n"] for record in page.records]
 
 
-class Abandoned(Exception):
+class AbandonedError(Exception):
     """Raised by a test in the middle of a transaction."""
 
 
 async def abandon(store: MemoryStore, work: Callable[[Transaction], Awaitable[Any]]) -> None:
     """Do ``work`` in a transaction on workspace ``one`` that fails afterwards."""
-    with pytest.raises(Abandoned):
+    with pytest.raises(AbandonedError):  # noqa: PT012  the transaction is what is tested
         async with store.transaction("one") as state:
             await work(state)
-            raise Abandoned
+            raise AbandonedError
 
 
 # --- workspaces
@@ -262,6 +263,79 @@ async def test_a_cancelled_transaction_is_undone() -> None:
     assert (await page_of(store, limit=9)).records == ()
 
 
+# --- steps to come
+
+NOW = datetime(2026, 11, 21, 9, 30, tzinfo=UTC)
+
+
+async def schedule(state: Transaction, *minutes: int) -> None:
+    """Have a step done that many minutes after NOW; its action says how many."""
+    for after in minutes:
+        await state.schedule(NOW + timedelta(minutes=after), str(after), {"after": after})
+
+
+async def taken(state: Transaction, minutes: int = 60) -> list[str]:
+    """The actions that are due by then, in the order in which they are taken."""
+    actions = []
+    while step := await state.take_due(NOW + timedelta(minutes=minutes)):
+        actions.append(step.action)
+    return actions
+
+
+@on_a_loop
+async def test_steps_are_taken_when_they_are_due_by_time_then_by_creation() -> None:
+    store = await store_of("one", "two")
+    async with store.transaction("one") as state:
+        await schedule(state, 5, 1, 3)
+        await state.schedule(NOW + timedelta(minutes=3), "later made", {})
+        assert await taken(state, minutes=3) == ["1", "3", "later made"]
+    assert await store.next_due("one") == NOW + timedelta(minutes=5)
+    assert await store.next_due("two") is None
+
+
+@on_a_loop
+async def test_a_failed_transaction_leaves_the_steps_as_they_were() -> None:
+    store = await store_of("one")
+    async with store.transaction("one") as state:
+        await schedule(state, 1, 2)
+
+    async def work(state: Transaction) -> None:
+        await state.take_due(NOW + timedelta(minutes=1))
+        await schedule(state, 7)
+
+    await abandon(store, work)
+    async with store.transaction("one") as state:
+        assert await taken(state) == ["1", "2"]
+
+
+@on_a_loop
+async def test_a_failed_transaction_discards_no_step() -> None:
+    store = await store_of("one")
+    async with store.transaction("one") as state:
+        await schedule(state, 1, 2)
+
+    async def work(state: Transaction) -> None:
+        step = await state.take_due(NOW + timedelta(minutes=1))
+        assert step is not None
+        await state.discard_step(step.number + 1)
+
+    await abandon(store, work)
+    async with store.transaction("one") as state:
+        assert await taken(state) == ["1", "2"]
+
+
+@on_a_loop
+async def test_a_discarded_step_is_never_taken() -> None:
+    store = await store_of("one")
+    async with store.transaction("one") as state:
+        await schedule(state, 1, 2)
+        step = await state.take_due(NOW + timedelta(minutes=1))
+        assert step is not None
+        await state.discard_step(step.number + 1)
+        assert await taken(state) == []
+    assert await store.next_due("one") is None
+
+
 # --- one after the other
 
 
@@ -431,7 +505,8 @@ CONDITIONS: dict[str, tuple[Condition, Any, bool]] = {
 
 
 @pytest.mark.parametrize(
-    ("condition", "value", "matches"), [pytest.param(*row, id=name) for name, row in CONDITIONS.items()]
+    ("condition", "value", "matches"),
+    [pytest.param(*row, id=name) for name, row in CONDITIONS.items()],
 )
 @on_a_loop
 async def test_a_condition_compares_one_field(

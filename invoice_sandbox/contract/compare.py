@@ -10,7 +10,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any, Final
 
-from invoice_sandbox.contract.operations import dereference, operation_id, raw_operations
+from invoice_sandbox.contract.operations import base_path, dereference, operation_id, raw_operations
 
 Pointer = tuple[str | int, ...]
 Document = Mapping[str, Any]
@@ -42,13 +42,39 @@ class _Place:
 def differences(ours: Document, theirs: Document) -> Iterator[Difference]:
     """Every operation, parameter, member, answer and security that ``theirs`` changes."""
     old, new = _operations(ours), _operations(theirs)
-    for name in old.keys() - new.keys():
+    yield from _everywhere(ours, theirs)
+    for name in [one for one in old if one not in new]:
         yield Difference(True, f"operation {name} is gone", old[name].pointer, in_ours=True)
-    for name in sorted(new.keys() - old.keys()):
+    for name in [one for one in new if one not in old]:
         where = f"{new[name].method.upper()} {new[name].path}"
         yield Difference(False, f"operation {name} is new: {where}", new[name].pointer)
     for name in [one for one in old if one in new]:
         yield from _operation(name, ours, old[name], theirs, new[name])
+
+
+def _everywhere(ours: Document, theirs: Document) -> Iterator[Difference]:
+    """What concerns every operation: where they are served, and how a caller authenticates."""
+    if base_path(ours) != base_path(theirs):
+        text = f"the base path is now '{base_path(theirs)}'"
+        yield Difference(True, text, ("servers",))
+    old, new = _schemes(ours), _schemes(theirs)
+    pointer = ("components", "securitySchemes")
+    for name in [one for one in old if one not in new]:
+        yield Difference(True, f"security scheme {name} is gone", pointer)
+    for name in new:
+        if name not in old:
+            yield Difference(False, f"security scheme {name} is new", (*pointer, name))
+        elif _without_prose(old[name]) != _without_prose(new[name]):
+            yield Difference(True, f"security scheme {name} changed", (*pointer, name))
+
+
+def _schemes(document: Document) -> Document:
+    schemes: Document = document.get("components", {}).get("securitySchemes", {})
+    return {name: dereference(document, raw) for name, raw in schemes.items()}
+
+
+def _without_prose(scheme: Document) -> Document:
+    return {key: value for key, value in scheme.items() if key != "description"}
 
 
 def _operations(document: Document) -> dict[str, _Place]:
@@ -82,7 +108,7 @@ def _parameters(
 ) -> Iterator[Difference]:
     before, after = _declared(ours, old), _declared(theirs, new)
     pointer = (*new.pointer, "parameters")
-    for key in before.keys() - after.keys():
+    for key in [one for one in before if one not in after]:
         yield Difference(True, f"{name}: {key[0]} parameter '{key[1]}' is gone", new.pointer)
     for key, parameter in after.items():
         required = bool(parameter.get("required", False))
@@ -127,7 +153,7 @@ def _responses(
 ) -> Iterator[Difference]:
     before, after = old.raw.get("responses", {}), new.raw.get("responses", {})
     pointer = (*new.pointer, "responses")
-    for status in before.keys() - after.keys():
+    for status in [one for one in before if one not in after]:
         yield Difference(True, f"{name}: response {status} is gone", pointer)
     for status in after:
         if status not in before:
@@ -154,7 +180,7 @@ def _contents(
     sent_by_client: bool,
 ) -> Iterator[Difference]:
     old, new = before.get("content", {}), after.get("content", {})
-    for media_type in old.keys() - new.keys():
+    for media_type in [one for one in old if one not in new]:
         yield Difference(True, f"{subject}: media type {media_type} is gone", pointer)
     for media_type in new:
         if media_type not in old:
@@ -175,23 +201,11 @@ class _Member:
     facets: tuple[tuple[str, str], ...]
 
 
-_FACETS: Final = (
-    "type",
-    "format",
-    "enum",
-    "const",
-    "pattern",
-    "minimum",
-    "maximum",
-    "exclusiveMinimum",
-    "exclusiveMaximum",
-    "multipleOf",
-    "minLength",
-    "maxLength",
-    "minItems",
-    "maxItems",
-    "additionalProperties",
+_NO_FACETS: Final = frozenset(
+    {"properties", "items", "required", "$ref", "allOf", "title", "description", "$comment"}
+    | {"default", "example", "examples", "deprecated", "readOnly", "writeOnly", "externalDocs"}
 )
+"""Keywords that are compared elsewhere, or that allow and forbid nothing."""
 
 
 def _schemas(
@@ -229,7 +243,12 @@ def _members(
     if not isinstance(schema, Mapping) or depth > 8:
         return {}
     parts = _parts(document, schema, 0)
-    facets = {key: str(part[key]) for part in parts for key in _FACETS if key in part}
+    facets = {
+        key: str(value)
+        for part in parts
+        for key, value in part.items()
+        if key not in _NO_FACETS and not key.startswith("x-")
+    }
     members = {name: _Member(required, tuple(sorted(facets.items())))}
     demanded = {key for part in parts for key in part.get("required", [])}
     for part in parts:

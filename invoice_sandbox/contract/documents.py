@@ -7,11 +7,13 @@ key that stands twice is an error instead of a silent loss.
 
 from __future__ import annotations
 
+import json
+import math
 import re
-from collections.abc import Hashable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, Final
 
 import yaml
 
@@ -20,16 +22,15 @@ try:
 except ImportError:  # PyYAML without libyaml: slower, same result
     from yaml import SafeLoader as _BaseLoader  # type: ignore[assignment]
 
+_MOST_LEVELS: Final = 256
+_MOST_NODES: Final = 1_000_000
+
 
 class _Loader(_BaseLoader):
-    """SafeLoader with YAML 1.2 scalars, string keys, and no duplicate keys."""
-
-    def construct_document(self, node: yaml.Node) -> Any:
-        """Refuse duplicate keys anywhere in the document before building it."""
-        _refuse_duplicate_keys(node)
-        return super().construct_document(node)
+    """Composes nodes whose plain scalars are read by the rules of YAML 1.2."""
 
 
+_TAG: Final = "tag:yaml.org,2002:"
 _Loader.yaml_implicit_resolvers = {
     first: [(tag, pattern) for tag, pattern in resolvers if tag.endswith((":null", ":merge"))]
     for first, resolvers in _BaseLoader.yaml_implicit_resolvers.items()
@@ -39,16 +40,9 @@ _INT = re.compile(r"^[-+]?(?:0|[1-9][0-9]*)$")
 _FLOAT = re.compile(
     r"^[-+]?(?:(?:\.[0-9]+|[0-9]+\.[0-9]*)(?:[eE][-+]?[0-9]+)?|[0-9]+[eE][-+]?[0-9]+)$"
 )
-_Loader.add_implicit_resolver("tag:yaml.org,2002:bool", _BOOL, list("tTfF"))
-_Loader.add_implicit_resolver("tag:yaml.org,2002:int", _INT, list("-+0123456789"))
-_Loader.add_implicit_resolver("tag:yaml.org,2002:float", _FLOAT, list("-+.0123456789"))
-
-
-def _float(loader: yaml.SafeLoader, node: yaml.ScalarNode) -> float:
-    return float(loader.construct_scalar(node))
-
-
-_Loader.add_constructor("tag:yaml.org,2002:float", _float)
+_Loader.add_implicit_resolver(_TAG + "bool", _BOOL, list("tTfF"))
+_Loader.add_implicit_resolver(_TAG + "int", _INT, list("-+0123456789"))
+_Loader.add_implicit_resolver(_TAG + "float", _FLOAT, list("-+.0123456789"))
 
 
 @dataclass
@@ -69,35 +63,36 @@ class DocumentError(Exception):
         return f"{self.place}: {self.problem}" + (f" ({self.advice})" if self.advice else "")
 
 
-class _DuplicateKeyError(yaml.MarkedYAMLError):
-    pass
-
-
 def load_document(path: Path) -> Any:
-    """The content of a YAML or JSON file (JSON is read as the YAML it is).
+    """The content of a YAML or JSON file.
 
     Raises DocumentError when the file is missing, not UTF-8, not YAML, or repeats a key.
     """
     try:
-        text = path.read_text(encoding="utf-8")
+        text = path.read_text(encoding="utf-8-sig")
     except FileNotFoundError:
         raise DocumentError(str(path), "no such file") from None
     except (OSError, UnicodeDecodeError) as error:
         raise DocumentError(str(path), f"cannot be read: {error}") from None
+    if path.suffix == ".json":
+        return _parse_json(text, str(path))
     return parse_document(text, str(path))
 
 
 def parse_document(text: str, name: str) -> Any:
-    """The content of YAML or JSON ``text``; ``name`` stands for the file in messages."""
+    """The content of YAML ``text``; ``name`` stands for the file in messages."""
+    _refuse_depth(text, name)
     try:
-        return _string_keys(yaml.load(text, _Loader))  # noqa: S506  _Loader is a SafeLoader
+        return _Builder(name).value(_root(text))
     except yaml.MarkedYAMLError as error:
-        mark = error.problem_mark or error.context_mark
-        place = f"{name}:{mark.line + 1}:{mark.column + 1}" if mark else name
-        raise DocumentError(place, error.problem or "not YAML") from None
-    except (yaml.YAMLError, RecursionError, ValueError) as error:
-        reason = "nested too deeply" if isinstance(error, RecursionError) else str(error)
-        raise DocumentError(name, f"not YAML: {reason}") from None
+        raise _at(name, error.problem_mark or error.context_mark, error.problem or "") from None
+    except RecursionError:
+        raise DocumentError(name, "nested too deeply: an alias stands inside itself") from None
+    except yaml.reader.ReaderError as error:
+        line = text.count("\n", 0, error.position) + 1
+        raise DocumentError(f"{name}:{line}", f"not YAML: {error.reason}") from None
+    except yaml.YAMLError as error:
+        raise DocumentError(name, f"not YAML: {' '.join(str(error).split())}") from None
 
 
 def place_of(path: Path, pointer: Sequence[str | int]) -> str:
@@ -131,25 +126,135 @@ def _child(node: yaml.Node | None, step: str | int) -> tuple[yaml.Mark, yaml.Nod
     return None
 
 
-def _refuse_duplicate_keys(node: yaml.Node) -> None:
-    if isinstance(node, yaml.MappingNode):
-        seen: set[Hashable] = set()
-        for key, value in node.value:
-            if key.value.__hash__ and key.value in seen:
-                raise _DuplicateKeyError(
-                    problem=f"the key '{key.value}' stands twice", problem_mark=key.start_mark
-                )
-            seen.add(key.value if key.value.__hash__ else id(key))
-            _refuse_duplicate_keys(value)
-    elif isinstance(node, yaml.SequenceNode):
-        for item in node.value:
-            _refuse_duplicate_keys(item)
+@dataclass
+class _Builder:
+    """Turns composed nodes into plain data, and counts them: an alias may repeat a lot."""
+
+    name: str
+    nodes: int = 0
+
+    def value(self, node: yaml.Node | None) -> Any:
+        """What ``node`` stands for: None, bool, int, float, str, list or dict."""
+        if node is None:
+            return None
+        self.nodes += 1
+        if self.nodes > _MOST_NODES:
+            raise _at(self.name, node.start_mark, "the document grows too large by its aliases")
+        if isinstance(node, yaml.MappingNode) and node.tag == _TAG + "map":
+            return self.mapping(node)
+        if isinstance(node, yaml.SequenceNode) and node.tag == _TAG + "seq":
+            return [self.value(item) for item in node.value]
+        if isinstance(node, yaml.ScalarNode) and node.tag in _SCALARS:
+            return self.scalar(node)
+        raise _at(self.name, node.start_mark, f"the tag '{node.tag}' has no place in JSON")
+
+    def mapping(self, node: yaml.MappingNode) -> dict[str, Any]:
+        """The members, in order, those merged by ``<<`` first; keys are the text as written."""
+        members: dict[str, Any] = {}
+        own: dict[str, Any] = {}
+        for key, child in node.value:
+            if not isinstance(key, yaml.ScalarNode):
+                raise _at(self.name, key.start_mark, "a key must be text")
+            if key.tag == _TAG + "merge":
+                merged = child.value if isinstance(child, yaml.SequenceNode) else [child]
+                for one in reversed(merged):
+                    members.update(self.value(one))
+                continue
+            if key.value in own:
+                raise _at(self.name, key.start_mark, f"the key '{key.value}' stands twice")
+            own[key.value] = self.value(child)
+        return {**members, **own}
+
+    def scalar(self, node: yaml.ScalarNode) -> Any:
+        """A scalar by its tag, which the rules above or the document itself have given it."""
+        try:
+            return _SCALARS[node.tag](node.value)
+        except ValueError:
+            kind = node.tag.removeprefix(_TAG)
+            raise _at(self.name, node.start_mark, f"'{node.value[:40]}' is no {kind}") from None
 
 
-def _string_keys(value: Any) -> Any:
-    """JSON knows only string keys; ``200:`` under ``responses`` means ``"200"``."""
-    if isinstance(value, dict):
-        return {str(key): _string_keys(child) for key, child in value.items()}
-    if isinstance(value, list):
-        return [_string_keys(child) for child in value]
-    return value
+def _bool(text: str) -> bool:
+    if not _BOOL.fullmatch(text):
+        raise ValueError
+    return text.lower() == "true"
+
+
+def _float(text: str) -> float:
+    number = float(text)
+    if not math.isfinite(number):
+        raise ValueError
+    return number
+
+
+_SCALARS: Final[Mapping[str, Callable[[str], Any]]] = {
+    _TAG + "str": str,
+    _TAG + "null": lambda _: None,
+    _TAG + "bool": _bool,
+    _TAG + "int": int,
+    _TAG + "float": _float,
+    _TAG + "merge": str,
+}
+
+
+def _root(text: str) -> yaml.Node | None:
+    loader = _Loader(text)
+    try:
+        return loader.get_single_node()
+    finally:
+        loader.dispose()
+
+
+def _at(name: str, mark: yaml.Mark | None, problem: str) -> DocumentError:
+    place = f"{name}:{mark.line + 1}:{mark.column + 1}" if mark else name
+    return DocumentError(place, problem or "not YAML")
+
+
+def _parse_json(text: str, name: str) -> Any:
+    _refuse_depth(text, name)
+
+    def members(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+        found = dict(pairs)
+        if len(found) != len(pairs):
+            keys = [key for key, _ in pairs]
+            twice = next(key for key in keys if keys.count(key) > 1)
+            raise DocumentError(name, f"the key '{twice}' stands twice")
+        return found
+
+    def number(digits: str) -> float:
+        try:
+            return _float(digits)
+        except ValueError:
+            raise DocumentError(name, f"'{digits[:40]}' is no float") from None
+
+    def constant(word: str) -> Any:
+        raise DocumentError(name, f"not JSON: {word} has no place in it")
+
+    try:
+        return json.loads(
+            text, object_pairs_hook=members, parse_float=number, parse_constant=constant
+        )
+    except json.JSONDecodeError as error:
+        place = f"{name}:{error.lineno}:{error.colno}"
+        raise DocumentError(place, f"not JSON: {error.msg}") from None
+    except ValueError as error:
+        raise DocumentError(name, f"not JSON: {error}") from None
+
+
+def _refuse_depth(text: str, name: str) -> None:
+    """Deep nesting ends the process inside libyaml; nobody writes 256 levels."""
+    if max(_bracket_levels(text), default=0) > _MOST_LEVELS or _DEEP_BLOCK.search(text):
+        raise DocumentError(name, f"nested more than {_MOST_LEVELS} levels deep")
+
+
+def _bracket_levels(text: str) -> Iterator[int]:
+    level = 0
+    for match in _BRACKET.finditer(text):
+        level += 1 if match.group() in "[{" else -1
+        yield level
+
+
+_BRACKET: Final = re.compile(r"[\[\]{}]")
+_DEEP_BLOCK: Final = re.compile(
+    rf"^(?:[ ]{{{2 * _MOST_LEVELS}}}|[ ]*(?:[-?][ ]+){{100}})", re.MULTILINE
+)

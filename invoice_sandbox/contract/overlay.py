@@ -109,8 +109,12 @@ def _apply_action(document: dict[str, Any], action: Any) -> str | None:
 
 
 def _remove(document: dict[str, Any], locations: list[tuple[int | str, ...]]) -> str | None:
-    # Matches come in document order; from the end, removing one never moves another.
-    for location in reversed(dict.fromkeys(locations)):
+    # What lies deeper, or further back in its list, goes first: so nothing moves before its turn.
+    def depth_and_index(location: tuple[int | str, ...]) -> tuple[int, int]:
+        last = location[-1] if location else -1
+        return len(location), last if isinstance(last, int) else -1
+
+    for location in sorted(dict.fromkeys(locations), key=depth_and_index, reverse=True):
         if not location:
             return "the root of the contract cannot be removed"
         parent: Any = document

@@ -27,7 +27,9 @@ def check_openapi(document: Any, file: Path) -> None:
         for error in OpenAPIV31SpecValidator(offline).iter_errors():
             pointer = list(error.absolute_path)
             where = pointer_text(pointer)
-            raise DocumentError(place_of(file, pointer), f"{where}: {error.message}")
+            raise DocumentError(
+                place_of(file, pointer), f"{where}: {error.message.splitlines()[0]}"
+            )
     except Unresolvable as error:
         raise DocumentError(str(file), f"the reference '{error.ref}' names nothing here") from None
 

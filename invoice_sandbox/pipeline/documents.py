@@ -1,7 +1,9 @@
-"""The contract itself, served to whoever asks: ``/openapi.json`` and ``/openapi.yaml``."""
+"""The contracts themselves, served to whoever asks: ``/openapi.json``, ``/openapi.yaml``, and the
+same under the base path of the levers."""
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from functools import cache
 from typing import Any
 
@@ -12,22 +14,23 @@ from invoice_sandbox.contract.operations import Contract
 from invoice_sandbox.errors import refuse
 from invoice_sandbox.pipeline import JSON, Exchange, Layer, Proceed, Reply
 
-_PATHS = frozenset({"/openapi.json", "/openapi.yaml"})
 _METHODS = ("GET", "HEAD", "OPTIONS")
 
 
-def serve_documents(contract: Contract, public_url: str) -> Layer:
-    """Answer the document's own addresses; everything else proceeds."""
-    served = served_document(contract, public_url)
+def serve_documents(contracts: Mapping[str, Contract], public_url: str) -> Layer:
+    """Answer ``openapi.json`` and ``.yaml`` below each key; everything else proceeds."""
+    served = {base: served_document(one, public_url) for base, one in contracts.items()}
+    paths = {base + name for base in served for name in ("/openapi.json", "/openapi.yaml")}
 
     @cache  # written when first asked for: YAML takes longer than the rest of the start
     def document(path: str) -> Reply:
-        if path.endswith(".json"):
-            return Reply(200, jsonio.dumps_pretty(served), JSON)
-        return Reply(200, yaml_text(served).encode(), "application/yaml")
+        base_path, _, name = path.rpartition("/")
+        if name.endswith(".json"):
+            return Reply(200, jsonio.dumps_pretty(served[base_path]), JSON)
+        return Reply(200, yaml_text(served[base_path]).encode(), "application/yaml")
 
     async def layer(exchange: Exchange, proceed: Proceed) -> Reply:
-        if exchange.scope["path"] not in _PATHS:
+        if exchange.scope["path"] not in paths:
             return await proceed(exchange)
         allowed = ("Allow", ", ".join(_METHODS))
         if exchange.method == "OPTIONS":

@@ -1,17 +1,38 @@
-"""Lifecycles as data: states, triggers, and the event that each move makes."""
+"""Lifecycles as data: machines with their states, the triggers that move them, kinds of events.
+
+A file is checked when it is read, so that whoever takes a step may rely on it: every state can be
+reached, every thing can come to an end, and every kind of event is declared.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+import json
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass
+from difflib import get_close_matches
 from pathlib import Path
+from typing import Any, Final, NamedTuple
 
-from invoice_sandbox.contract.documents import load_document
+from invoice_sandbox.contract.documents import DocumentError, load_document, place_of
+
+PREVIOUS: Final = "previous"
+"""As the target of a transition: the status held immediately before."""
 
 
 @dataclass(frozen=True)
 class Transition:
-    """One move that a machine allows."""
+    """A move that a machine allows. ``to`` may be ``previous``, ``event`` is the kind recorded."""
+
+    trigger: str
+    from_: str
+    to: str
+    event: str | None
+    description: str
+
+
+@dataclass(frozen=True)
+class Move:
+    """A step that was taken, with the status it led to."""
 
     trigger: str
     from_: str
@@ -19,12 +40,9 @@ class Transition:
     event: str | None
 
 
-Move = Transition
-
-
 @dataclass
-class IllegalMove(Exception):
-    """A trigger that the status does not allow."""
+class IllegalMove(Exception):  # noqa: N818  the name says what happened; nothing went wrong in us
+    """A trigger that the status does not allow; ``legal`` are those that it does."""
 
     machine: str
     status: str
@@ -33,10 +51,19 @@ class IllegalMove(Exception):
 
     __hash__ = Exception.__hash__
 
+    def __str__(self) -> str:
+        """One line: what was asked, and what is possible."""
+        legal = ", ".join(self.legal) or "nothing"
+        return f"{self.machine}: no '{self.trigger}' from {self.status} (possible: {legal})"
+
 
 @dataclass(frozen=True)
 class Machine:
-    """One lifecycle."""
+    """The lifecycle of one kind of thing.
+
+    ``created`` is the kind of event that making one records, or empty. ``states`` and
+    ``transitions`` (one per state and trigger) stand in the order of the file.
+    """
 
     name: str
     initial: str
@@ -46,49 +73,300 @@ class Machine:
     transitions: tuple[Transition, ...]
 
     def legal(self, status: str) -> tuple[str, ...]:
-        """The triggers that ``status`` allows."""
+        """The triggers that ``status`` allows, in the order of the file."""
         return tuple(one.trigger for one in self.transitions if one.from_ == status)
 
     def step(self, status: str, trigger: str, previous: str | None = None) -> Move:
-        """The move that ``trigger`` makes from ``status``."""
+        """The move that ``trigger`` makes from ``status``; ``previous`` is the status before that.
+
+        Raises IllegalMove when there is no such move, be it for want of a ``previous`` status.
+        """
         for one in self.transitions:
             if (one.from_, one.trigger) == (status, trigger):
-                to = previous or status if one.to == "previous" else one.to
-                return Move(trigger, status, to, one.event)
-        raise IllegalMove(self.name, status, trigger, self.legal(status))
+                to = previous if one.to == PREVIOUS else one.to
+                if to in self.states:
+                    return Move(trigger, status, to, one.event)
+        legal = tuple(word for word in self.legal(status) if word != trigger)
+        raise IllegalMove(self.name, status, trigger, legal)
 
 
 @dataclass(frozen=True)
 class Lifecycle:
-    """All machines, and every kind of event with a sentence about it."""
+    """All machines by name, and every kind of event with a sentence about it."""
 
     machines: Mapping[str, Machine]
     events: Mapping[str, str]
 
 
 def load_lifecycle(file: Path) -> Lifecycle:
-    """The lifecycle that a file describes."""
-    raw = load_document(file)
-    machines = {}
-    for name, one in raw["machines"].items():
-        transitions = tuple(
-            Transition(row["trigger"], start, row["to"], row.get("event"))
-            for row in one["transitions"]
-            for start in row["from"]
-        )
-        states = dict.fromkeys(
-            [
-                one["initial"],
-                *(t.from_ for t in transitions),
-                *(t.to for t in transitions if t.to != "previous"),
-            ]
-        )
-        machines[name] = Machine(
-            name,
-            one["initial"],
-            one.get("created", ""),
-            frozenset(one["terminal"]),
-            tuple(states),
-            transitions,
-        )
-    return Lifecycle(machines, raw["events"])
+    """The lifecycle that a file describes. Raises DocumentError for the first problem in it."""
+    document = load_document(file)
+    for problem in _problems(document):
+        raise DocumentError(place_of(file, problem.pointer), problem.text, problem.advice)
+    machines = {name: _machine(name, raw) for name, raw in document["machines"].items()}
+    return Lifecycle(machines, document["events"])
+
+
+def lifecycle_problems(file: Path) -> Iterator[tuple[str, str]]:
+    """``place, problem`` for everything wrong with a file that can be read as YAML.
+
+    What the machines say is looked at once the shape of the file is right.
+    """
+    for problem in _problems(load_document(file)):
+        advice = f" ({problem.advice})" if problem.advice else ""
+        yield place_of(file, problem.pointer), problem.text + advice
+
+
+_Pointer = tuple[str | int, ...]
+
+
+class _Problem(NamedTuple):
+    pointer: _Pointer
+    text: str
+    advice: str = ""
+
+
+def _problems(document: Any) -> Iterator[_Problem]:
+    # Each missing key is an error of jsonschema that does not say which key is meant.
+    misshapen = dict.fromkeys(_shape_problems(document))
+    yield from misshapen
+    if not misshapen:
+        for name, raw in document["machines"].items():
+            yield from _machine_problems(_machine(name, raw), raw)
+        yield from _event_problems(document)
+
+
+def _near(word: str, known: Iterable[str], otherwise: str = "") -> str:
+    known = list(known)
+    close = get_close_matches(word, known, n=1)
+    return f"did you mean {close[0]}?" if close else otherwise or f"known: {', '.join(known)}"
+
+
+# The shape of the file -------------------------------------------------------------------------
+
+
+_Error = Any  # a ValidationError, each of whose members is typed as one that may be missing
+
+
+def _shape_problems(document: Any) -> Iterator[_Problem]:
+    from jsonschema import Draft202012Validator  # 60 ms, which a mere contract need not spend
+
+    schema = json.loads(_schema_file().read_text(encoding="utf-8"))
+    for error in Draft202012Validator(schema).iter_errors(document):
+        yield from _WORDING[str(error.validator)](error, tuple(error.absolute_path))
+
+
+def _schema_file() -> Path:
+    """Inside the wheel, or in the checkout that this package stands in."""
+    package = Path(__file__).parents[1]
+    shipped = package / "project"
+    root = shipped if shipped.is_dir() else package.parent
+    return root / "scenarios" / "lifecycle.schema.json"
+
+
+def _wrong_type(error: _Error, at: _Pointer) -> Iterator[_Problem]:
+    kinds = {"object": "an object", "array": "a list", "string": "a string"}
+    yield _Problem(at, f"{_subject(at)} must be {kinds[error.validator_value]}")
+
+
+def _missing(error: _Error, at: _Pointer) -> Iterator[_Problem]:
+    for key in error.validator_value:
+        if key not in error.instance:
+            yield _Problem(at, f"{_subject(at)} has no '{key}'")
+
+
+def _unknown_key(error: _Error, at: _Pointer) -> Iterator[_Problem]:
+    known = error.schema["properties"]
+    for key in error.instance:
+        if key not in known:
+            yield _Problem((*at, key), f"unknown key {key!r}", _near(key, known))
+
+
+def _wrong_word(error: _Error, at: _Pointer) -> Iterator[_Problem]:
+    is_key = "propertyNames" in error.absolute_schema_path
+    pointer = (*at, error.instance) if is_key else at
+    yield _Problem(pointer, f"{error.instance!r} must be {error.schema['title']}")
+
+
+def _empty(_error: _Error, at: _Pointer) -> Iterator[_Problem]:
+    yield _Problem(at, f"{_subject(at)} must not be empty")
+
+
+def _repeated(error: _Error, at: _Pointer) -> Iterator[_Problem]:
+    items = error.instance
+    for index, item in enumerate(items):
+        if item in items[:index]:
+            yield _Problem((*at, index), f"{item!r} stands twice in {_subject(at)}")
+
+
+_WORDING: Final[Mapping[str, Callable[[_Error, _Pointer], Iterator[_Problem]]]] = {
+    "type": _wrong_type,
+    "required": _missing,
+    "additionalProperties": _unknown_key,
+    "pattern": _wrong_word,
+    "minItems": _empty,
+    "uniqueItems": _repeated,
+}
+
+
+def _subject(pointer: _Pointer) -> str:
+    if not pointer:
+        return "the file"
+    *parents, last = pointer
+    return f"'{last}'" if isinstance(last, str) else f"an item of '{parents[-1]}'"
+
+
+# What the machines say -------------------------------------------------------------------------
+
+
+def _machine(name: str, raw: Mapping[str, Any]) -> Machine:
+    transitions = tuple(transition for _, transition in _transitions(name, raw))
+    named = (state for one in transitions for state in (one.from_, one.to) if state != PREVIOUS)
+    return Machine(
+        name,
+        raw["initial"],
+        raw.get("created", ""),
+        frozenset(raw["terminal"]),
+        tuple(dict.fromkeys((raw["initial"], *named))),
+        transitions,
+    )
+
+
+def _transitions(name: str, raw: Mapping[str, Any]) -> Iterator[tuple[_Pointer, Transition]]:
+    """One for each state in a ``from`` list, and where that state is written."""
+    for index, row in enumerate(raw["transitions"]):
+        for position, state in enumerate(row["from"]):
+            pointer = ("machines", name, "transitions", index, "from", position)
+            yield (
+                pointer,
+                Transition(row["trigger"], state, row["to"], row.get("event"), row["description"]),
+            )
+
+
+def _machine_problems(machine: Machine, raw: Mapping[str, Any]) -> Iterator[_Problem]:
+    written = list(_transitions(machine.name, raw))
+    entrances: dict[str, _Pointer] = {machine.initial: ("machines", machine.name, "initial")}
+    for pointer, one in written:
+        if one.to != PREVIOUS:
+            entrances.setdefault(one.to, (*pointer[:-2], "to"))
+    yield from _strangers(machine, raw, written, entrances)
+    yield from _impossible_moves(machine, written)
+    yield from _lost_states(machine, entrances)
+
+
+def _strangers(
+    machine: Machine,
+    raw: Mapping[str, Any],
+    written: Iterable[tuple[_Pointer, Transition]],
+    entrances: Mapping[str, _Pointer],
+) -> Iterator[_Problem]:
+    """States that are left or called terminal, but that nothing leads to; each is told once."""
+    mentions: dict[str, _Pointer] = {}
+    for pointer, one in written:
+        mentions.setdefault(one.from_, pointer)
+    for index, state in enumerate(raw["terminal"]):
+        mentions.setdefault(state, ("machines", machine.name, "terminal", index))
+    for state, pointer in mentions.items():
+        if state not in entrances:
+            yield _Problem(pointer, f"nothing leads to '{state}'", _near(state, entrances))
+
+
+def _impossible_moves(
+    machine: Machine, written: Iterable[tuple[_Pointer, Transition]]
+) -> Iterator[_Problem]:
+    seen = set()
+    for pointer, one in written:
+        if (one.from_, one.trigger) in seen:
+            yield _Problem(pointer, f"'{one.trigger}' from '{one.from_}' stands twice")
+        seen.add((one.from_, one.trigger))
+        if one.from_ in machine.terminal:
+            yield _Problem(pointer, f"'{one.from_}' is terminal, so nothing leads out of it")
+        if one.from_ == machine.initial and one.to == PREVIOUS:
+            yield _Problem(pointer, f"'{one.from_}' is initial, so there is no status before it")
+
+
+def _lost_states(machine: Machine, entrances: Mapping[str, _Pointer]) -> Iterator[_Problem]:
+    ahead = _situations(machine)
+    ending = _ending(machine, ahead)
+    reached = {state for state, _ in ahead}
+    stuck = {state for state, previous in ahead if (state, previous) not in ending}
+    for state, pointer in entrances.items():
+        if state not in reached:
+            yield _Problem(pointer, f"'{state}' cannot be reached from '{machine.initial}'")
+        if state in stuck:
+            yield _Problem(
+                pointer,
+                f"no terminal state can be reached from '{state}'",
+                f"terminal: {', '.join(sorted(machine.terminal))}",
+            )
+
+
+_Situation = tuple[str, str | None]
+"""A status and the one before it, because ``previous`` leads somewhere else for each."""
+
+
+def _situations(machine: Machine) -> dict[_Situation, list[_Situation]]:
+    """Everything that can be reached from the initial state, with what follows it."""
+    ahead: dict[_Situation, list[_Situation]] = {}
+    waiting: list[_Situation] = [(machine.initial, None)]
+    while waiting:
+        here = waiting.pop()
+        if here not in ahead:
+            ahead[here] = list(_following(machine, *here))
+            waiting += ahead[here]
+    return ahead
+
+
+def _following(machine: Machine, status: str, previous: str | None) -> Iterator[_Situation]:
+    for one in machine.transitions:
+        to = previous if one.to == PREVIOUS else one.to
+        if one.from_ == status and to is not None:
+            yield to, status
+
+
+def _ending(machine: Machine, ahead: Mapping[_Situation, list[_Situation]]) -> set[_Situation]:
+    """The situations from which a terminal state can be reached."""
+    behind: dict[_Situation, list[_Situation]] = {here: [] for here in ahead}
+    for here, following in ahead.items():
+        for there in following:
+            behind[there].append(here)
+    ending: set[_Situation] = set()
+    waiting = [here for here in ahead if here[0] in machine.terminal]
+    while waiting:
+        here = waiting.pop()
+        if here not in ending:
+            ending.add(here)
+            waiting += behind[here]
+    return ending
+
+
+# The kinds of events ---------------------------------------------------------------------------
+
+
+def _event_problems(document: Mapping[str, Any]) -> Iterator[_Problem]:
+    """Every kind that is used is declared; every one declared is recorded, or listed as other."""
+    declared, others = document["events"], document.get("otherEvents", [])
+    recorded = list(_recorded(document["machines"]))
+    listed = [(("otherEvents", index), kind) for index, kind in enumerate(others)]
+    for pointer, kind in recorded + listed:
+        if kind not in declared:
+            advice = _near(kind, declared, "declare it there, with a sentence")
+            yield _Problem(pointer, f"'{kind}' is not among the events", advice)
+    used = {kind for _, kind in recorded}
+    for pointer, kind in listed:
+        if kind in used:
+            yield _Problem(pointer, f"'{kind}' is recorded by a machine", "take it off this list")
+    for kind in declared:
+        if kind not in used and kind not in others:
+            yield _Problem(
+                ("events", kind), f"no machine records '{kind}'", "else list it in otherEvents"
+            )
+
+
+def _recorded(machines: Mapping[str, Any]) -> Iterator[tuple[_Pointer, str]]:
+    for name, raw in machines.items():
+        if "created" in raw:
+            yield ("machines", name, "created"), raw["created"]
+        for index, row in enumerate(raw["transitions"]):
+            if "event" in row:
+                yield ("machines", name, "transitions", index, "event"), row["event"]

@@ -183,7 +183,11 @@ class MemoryTransaction:
 
     async def discard_step(self, number: int) -> None:
         """Forget a step that cannot be done."""
-        self._space.steps = [entry for entry in self._space.steps if entry[1] != number]
+        steps = self._space.steps
+        entry = next((one for one in steps if one[1] == number), None)
+        if entry is not None:
+            steps.remove(entry)
+            self._undo.append(lambda: bisect.insort(steps, entry))
 
     async def grant(self, credential: Credential) -> None:
         """Let the credential in, from the commit on."""
@@ -207,17 +211,17 @@ def _matches(record: Mapping[str, Any], where: tuple[Condition, ...]) -> bool:
     )
 
 
-def _order(value: Any) -> str:
+def _compare(compare: Callable[[str, str], bool], value: Any, wanted: str) -> bool:
     # Without its Z, an instant with milliseconds sorts after the same second without them.
-    return str(value).removesuffix("Z")
+    return isinstance(value, str) and compare(value.removesuffix("Z"), wanted.removesuffix("Z"))
 
 
 _OPERATORS: Mapping[str, Callable[[Any, Any], bool]] = {
     "=": lambda value, wanted: value == wanted,
-    ">=": lambda value, wanted: _order(value) >= _order(wanted),
-    "<=": lambda value, wanted: _order(value) <= _order(wanted),
+    ">=": lambda value, wanted: _compare(str.__ge__, value, wanted),
+    "<=": lambda value, wanted: _compare(str.__le__, value, wanted),
     "in": lambda value, wanted: value in wanted,
-    "has": lambda value, wanted: wanted in value,
+    "has": lambda value, wanted: isinstance(value, list) and wanted in value,
 }
 
 

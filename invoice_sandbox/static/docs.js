@@ -1,0 +1,35 @@
+// Starts Swagger UI with what the server wrote into the page.
+"use strict";
+
+(() => {
+  const { config, root, publicUrl, demoKey } = document.getElementById("swagger-ui").dataset;
+  const { url: _, urls, ...options } = JSON.parse(config);
+  const here = new URL(root || ".", location.href).href.replace(/\/$/, "");
+
+  // The contract names one address of this server; the page may have been opened at another.
+  const stayHere = (request) => {
+    if (publicUrl && request.url.startsWith(`${publicUrl}/`)) {
+      request.url = here + request.url.slice(publicUrl.length);
+    }
+    return request;
+  };
+
+  // A key that the visitor chose stays.
+  const authorize = () => {
+    if (demoKey && !ui.authSelectors.authorized().has("bearerAuth")) {
+      ui.preauthorizeApiKey("bearerAuth", demoKey);
+    }
+  };
+
+  // The bundled logo brings an inline style, which the page's policy forbids.
+  const withoutLogo = { components: { Logo: () => null } };
+
+  const ui = SwaggerUIBundle({
+    ...options,
+    urls: urls.map(({ name, url }) => ({ name, url: here + url })),
+    presets: [SwaggerUIBundle.presets.apis, SwaggerUIStandalonePreset],
+    plugins: [withoutLogo],
+    requestInterceptor: stayHere,
+    onComplete: authorize,
+  });
+})();

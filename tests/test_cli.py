@@ -1,0 +1,680 @@
+"""The command line: help, one-line errors, the contract in its variants, and a real process."""
+
+from __future__ import annotations
+
+import copy
+import json
+import os
+import re
+import select
+import signal
+import socket
+import subprocess
+import sys
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import click
+import httpx
+import pytest
+from click.testing import CliRunner, Result
+
+from invoice_sandbox import __version__
+from invoice_sandbox.cli import main
+from invoice_sandbox.contract.documents import load_document, parse_document, place_of
+from invoice_sandbox.credentials import DEMO_KEY
+from invoice_sandbox.ids import key_problem
+from invoice_sandbox.project import default_project, merged_document
+
+ROOT = Path(__file__).parents[1]
+PUBLISHED = default_project() / "openapi" / "openapi.yaml"
+OVERLAY = default_project() / "openapi" / "overlay.yaml"
+Document = dict[str, Any]
+Pointer = tuple[str | int, ...]
+
+
+def run(*arguments: str | Path, env: Mapping[str, str] | None = None) -> Result:
+    """Run the command line in this process."""
+    return CliRunner().invoke(main, [str(one) for one in arguments], env=env)
+
+
+# --- help and version
+
+
+@pytest.mark.parametrize("name", main.commands)
+def test_help_explains_every_option_of_a_command(name: str) -> None:
+    shown = run(name, "--help")
+    assert shown.exit_code == 0
+    for option in main.commands[name].params:
+        assert isinstance(option, click.Option)
+        assert option.opts[0] in shown.output
+        assert option.help, f"{option.opts[0]} is not explained"
+
+
+def test_help_tells_defaults_and_the_environment() -> None:
+    shown = " ".join(run("serve", "--help").output.split())
+    assert "Default: 127.0.0.1." in shown
+    assert "Default: 8080." in shown
+    assert "--rate-limit is INVOICE_SANDBOX_RATE_LIMIT" in shown
+
+
+@pytest.mark.parametrize("flag", ["-h", "--help"])
+def test_help_lists_the_commands(flag: str) -> None:
+    shown = run(flag)
+    assert shown.exit_code == 0
+    assert all(name in shown.output for name in ("serve", "contract"))
+
+
+def test_the_version_is_that_of_the_package() -> None:
+    assert run("--version").output == f"invoice-sandbox, version {__version__}\n"
+
+
+# --- misuse
+
+MISUSED: dict[str, tuple[list[str], str]] = {
+    "port": (["--port", "x"], "--port is a whole number from 0 to 65535, not 'x'"),
+    "seed": (["--seed", "-1"], "--seed is a whole number from 0 to 9223372036854775807, not '-1'"),
+    "clock": (["--clock", "slow"], "--clock is 'live' or 'frozen', not 'slow'"),
+    "now": (["--now", "2026-11-21T09:30:00Z"], "--now needs --clock frozen"),
+    "public URL": (["--public-url", "here"], "--public-url looks like https://sandbox.example"),
+    "public URL that is no URL": (["--public-url", "http://[::1"], "--public-url looks like"),
+    "key": (["--key", "x"], "--key: a sandbox key begins with ilk_sandbox_"),
+    "key with a typing error": (
+        ["--key", "ilk_sandbox_CECB5EE8zUJG0vI1PtzJtiV8pgvVjP2NKDq7"],
+        "for these thirty it is 2NKDq6",
+    ),
+    "demo key beyond loopback": (
+        ["--host", "192.0.2.1", "--key", DEMO_KEY],
+        "--key: the demo key is public; beyond loopback choose another",
+    ),
+    "rate limit": (["--rate-limit", "0"], "--rate-limit is a whole number from 1"),
+    "store": (["--store", "sqlite:///x"], "--store: sqlite is not built yet; use memory"),
+    "workers": (["--workers", "2"], "--workers: several processes cannot share --store memory"),
+    "project": (["--project", "nowhere"], "--project: there is no folder 'nowhere'"),
+    "contract": (["--contract", "nowhere"], "--contract: there is no file 'nowhere'"),
+    "project and contract": (["--project", "x", "--contract", "y"], "--contract serves one file"),
+    "scenario": (["--port", "0", "--scenario", "manul"], "there is no 'manul'; known: manual"),
+    "a project without a contract": (
+        ["--port", "0", "--project", str(ROOT / "tests")],
+        "tests/openapi/openapi.yaml: no such file",
+    ),
+    "a contract that is none": (
+        ["--port", "0", "--contract", str(OVERLAY)],
+        "overlay.yaml: not an OpenAPI 3.1 document",
+    ),
+    "a contract that is no YAML": (
+        ["--port", "0", "--contract", str(ROOT / "Makefile")],
+        "Makefile:",
+    ),
+    "a host that is not of this machine": (
+        ["--port", "0", "--host", "192.0.2.1"],
+        "--host: cannot listen on '192.0.2.1'",
+    ),
+}
+
+
+@pytest.mark.parametrize(
+    ("arguments", "reason"), [pytest.param(*row, id=name) for name, row in MISUSED.items()]
+)
+def test_misuse_is_one_line_on_stderr_and_exit_status_2(arguments: list[str], reason: str) -> None:
+    refused = run("serve", *arguments)
+    assert (refused.exit_code, refused.stdout) == (2, ""), refused.exception
+    assert reason in refused.stderr
+    assert refused.stderr.startswith("Error: ")
+    assert refused.stderr.count("\n") == 1
+
+
+def test_a_wrong_environment_variable_is_named_as_the_option_it_is() -> None:
+    refused = run("serve", env={"INVOICE_SANDBOX_RATE_LIMIT": "fast"})
+    assert refused.exit_code == 2
+    assert "--rate-limit is a whole number from 1" in refused.stderr
+
+
+@pytest.mark.parametrize("arguments", [["--nope"], ["extra"], ["--port"]], ids=" ".join)
+def test_what_is_no_option_is_misuse(arguments: list[str]) -> None:
+    assert run("serve", *arguments).exit_code == 2
+
+
+def test_a_port_in_use_is_named() -> None:
+    with socket.create_server(("127.0.0.1", 0)) as other:
+        port = other.getsockname()[1]
+        refused = run("serve", "--port", str(port))
+    assert refused.exit_code == 2
+    assert f"--port: cannot listen on 127.0.0.1:{port}: Address already in use" in refused.stderr
+
+
+def test_an_invalid_contract_is_one_line_with_a_place(tmp_path: Path) -> None:
+    file = tmp_path / "contract.yaml"
+    file.write_text('openapi: 3.1.0\ninfo:\n  version: "1"\npaths: {}\n')
+    refused = run("serve", "--port", "0", "--contract", file)
+    assert refused.exit_code == 2
+    assert refused.stderr.startswith(f"Error: {file}:2:1: /info: ")
+    assert refused.stderr.count("\n") == 1
+
+
+# --- the contract
+
+
+def test_yaml_and_json_say_the_same() -> None:
+    as_yaml, as_json = run("contract"), run("contract", "--format", "json")
+    assert parse_document(as_yaml.stdout, "yaml") == json.loads(as_json.stdout)
+    assert json.loads(as_json.stdout) == merged_document(default_project())
+
+
+@pytest.mark.parametrize("form", ["yaml", "json"])
+def test_base_is_the_published_document_alone(form: str) -> None:
+    printed = run("contract", "--base", "--format", form)
+    assert parse_document(printed.stdout, form) == load_document(PUBLISHED)
+
+
+def test_what_is_printed_is_a_contract_that_can_be_served(tmp_path: Path) -> None:
+    (tmp_path / "openapi").mkdir()
+    (tmp_path / "openapi" / "openapi.yaml").write_text(run("contract").stdout)
+    again = run("contract", "--project", tmp_path)
+    assert again.stdout == run("contract").stdout
+
+
+def columns(table: str) -> Iterator[list[str]]:
+    """The cells of a printed table, white space removed: a cell may run over many lines."""
+    cells: list[str] = []
+    for line in table.splitlines():
+        parts = re.split("[│┃]", line)[1:-1]
+        if len(parts) < 4:
+            continue
+        if parts[0].strip() and cells:
+            yield cells
+            cells = []
+        cells = cells or [""] * len(parts)
+        cells = [cell + re.sub(r"\s", "", part) for cell, part in zip(cells, parts, strict=True)]
+    yield cells
+
+
+def test_every_assumption_is_printed_whole() -> None:
+    printed = run("contract", "--assumptions")
+    rows = list(columns(printed.stdout))[1:]
+    expected = [
+        [str(number), *[action.get(key, "") for key in ("x-gap", "description", "target")]]
+        for number, action in enumerate(load_document(OVERLAY)["actions"], 1)
+    ]
+    assert rows == [[re.sub(r"\s", "", cell) for cell in row] for row in expected]
+
+
+def project(folder: Path, published: str, overlay: str = "") -> Path:
+    """A project folder with a contract and maybe an overlay."""
+    (folder / "openapi").mkdir()
+    (folder / "openapi" / "openapi.yaml").write_text(published)
+    if overlay:
+        (folder / "openapi" / "overlay.yaml").write_text(overlay)
+    return folder
+
+
+TOY = 'openapi: 3.1.0\ninfo: {title: Toy, version: "1"}\npaths: {}\n'
+
+
+def test_a_project_without_an_overlay_makes_no_assumptions(tmp_path: Path) -> None:
+    folder = project(tmp_path, TOY)
+    printed = run("contract", "--project", folder, "--assumptions")
+    assert (printed.exit_code, printed.stdout.count("\n")) == (0, 1)
+    assert "makes no assumptions" in printed.stdout
+
+
+@pytest.mark.parametrize("actions", ["[{update: {}}]", "7", "[1]", "{}"])
+@pytest.mark.parametrize("option", ["--assumptions", "--format=yaml"])
+def test_an_overlay_that_is_none_is_misuse(tmp_path: Path, option: str, actions: str) -> None:
+    folder = project(tmp_path, TOY, f"overlay: 1.0.0\nactions: {actions}\n")
+    refused = run("contract", "--project", folder, option)
+    assert refused.exit_code == 2, refused.exception
+    assert f"{folder / 'openapi' / 'overlay.yaml'}:" in refused.stderr
+
+
+def test_an_integer_beyond_64_bits_is_printed_with_all_its_digits(tmp_path: Path) -> None:
+    text = TOY + "components: {schemas: {A: {maximum: 123456789012345678901234567890}}}\n"
+    printed = run("contract", "--project", project(tmp_path, text), "--format", "json")
+    assert "123456789012345678901234567890" in printed.stdout
+
+
+# --- another version of the contract
+
+
+def member(document: Document, *pointer: str | int) -> Any:
+    """What stands at ``pointer``."""
+    found: Any = document
+    for step in pointer:
+        found = found[step]
+    return found
+
+
+INVOICES: Pointer = ("paths", "/api/invoices")
+FIELDS: Pointer = ("components", "schemas", "InvoiceInput")
+BODY: Pointer = (*INVOICES, "post", "requestBody")
+JSON_BODY: Pointer = (*BODY, "content", "application/json")
+TENANT = {"name": "tenant", "in": "query", "schema": {"type": "string"}}
+
+
+def put(*path: Any) -> Callable[[Document], None]:
+    """Set the member that all but the last argument name to the last one."""
+
+    def change(document: Document) -> None:
+        member(document, *path[:-2])[path[-2]] = copy.deepcopy(path[-1])
+
+    return change
+
+
+def drop(*path: str | int) -> Callable[[Document], None]:
+    """Remove a member."""
+
+    def change(document: Document) -> None:
+        del member(document, *path[:-1])[path[-1]]
+
+    return change
+
+
+def each(*changes: Callable[[Document], None]) -> Callable[[Document], None]:
+    """Several changes."""
+
+    def change(document: Document) -> None:
+        for one in changes:
+            one(document)
+
+    return change
+
+
+def rename_path(document: Document) -> None:
+    """``/api/audit-log`` becomes ``/api/audit``."""
+    document["paths"]["/api/audit"] = document["paths"].pop("/api/audit-log")
+
+
+def rename_schema(document: Document) -> None:
+    """``Invoice`` becomes ``Receivable``, wherever it is referred to."""
+    text = json.dumps(document).replace('schemas/Invoice"', 'schemas/Receivable"')
+    document.update(json.loads(text))
+    schemas = document["components"]["schemas"]
+    schemas["Receivable"] = schemas.pop("Invoice")
+
+
+@dataclass(frozen=True)
+class Change:
+    """What another version changes, the sentence for it, and the place it is found at."""
+
+    change: Callable[[Document], None]
+    sentence: str
+    pointer: Pointer
+    file: Path | None = None
+    """The file of the place; None: the other version itself."""
+
+
+PO = (*FIELDS, "properties", "poNumber")
+BREAKS: dict[str, Change] = {
+    "operation removed": Change(
+        drop("paths", "/api/audit-log"),
+        "operation listAuditEvents is gone",
+        ("paths", "/api/audit-log", "get"),
+        PUBLISHED,
+    ),
+    "operationId renamed": Change(
+        put(*INVOICES, "get", "operationId", "listAllInvoices"),
+        "operation listInvoices is gone",
+        (*INVOICES, "get"),
+        PUBLISHED,
+    ),
+    "path renamed": Change(
+        rename_path,
+        "listAuditEvents moved from GET /api/audit-log to GET /api/audit",
+        ("paths", "/api/audit", "get"),
+    ),
+    "new required member": Change(
+        each(
+            put(*PO, {"type": "string"}),
+            lambda document: member(document, *FIELDS, "required").append("poNumber"),
+        ),
+        "createInvoice, request body: required member poNumber is new",
+        BODY,
+    ),
+    "member now required": Change(
+        lambda document: member(document, *FIELDS, "required").append("dueDate"),
+        "createInvoice, request body: member dueDate is now required",
+        BODY,
+    ),
+    "member type changed": Change(
+        put(*FIELDS, "properties", "amount", "type", "string"),
+        "createInvoice, request body: member amount changed (type)",
+        BODY,
+    ),
+    "member of the answer gone": Change(
+        drop("components", "schemas", "Invoice", "properties", "dueDate"),
+        "getInvoice, response 200: member data.dueDate is gone",
+        ("paths", "/api/invoices/{id}", "get", "responses", "200"),
+    ),
+    "member of the answer no longer sure": Change(
+        lambda document: member(document, "components", "schemas", "Invoice", "required").remove(
+            "status"
+        ),
+        "getInvoice, response 200: member data.status is no longer required",
+        ("paths", "/api/invoices/{id}", "get", "responses", "200"),
+    ),
+    "response removed": Change(
+        drop(*INVOICES, "get", "responses", "401"),
+        "listInvoices: response 401 is gone",
+        (*INVOICES, "get", "responses"),
+    ),
+    "body now required": Change(
+        put(
+            *("paths", "/api/verification/run", "post", "requestBody"),
+            {"required": True, "content": {"application/json": {"schema": {"type": "object"}}}},
+        ),
+        "runVerification: a request body is now required",
+        ("paths", "/api/verification/run", "post", "requestBody"),
+    ),
+    "media type changed": Change(
+        put(*BODY, "content", {"application/xml": {"schema": {"type": "object"}}}),
+        "createInvoice, request body: media type application/json is gone",
+        BODY,
+    ),
+    "new required parameter": Change(
+        put(*INVOICES, "get", "parameters", [{**TENANT, "required": True}]),
+        "listInvoices: required query parameter 'tenant' is new",
+        (*INVOICES, "get", "parameters"),
+    ),
+    "parameter gone": Change(
+        drop("paths", "/api/developer/api-keys", "delete", "parameters"),
+        "revokeApiKey: query parameter 'id' is gone",
+        ("paths", "/api/developer/api-keys", "delete"),
+    ),
+    "parameter type changed": Change(
+        put(
+            *("paths", "/api/developer/api-keys", "delete", "parameters", 0, "schema"),
+            {"type": "integer"},
+        ),
+        "revokeApiKey, parameter id: the value changed (type)",
+        ("paths", "/api/developer/api-keys", "delete", "parameters"),
+    ),
+    "security changed": Change(
+        put(*INVOICES, "get", "security", []),
+        "listInvoices: who may call it changed (security)",
+        (*INVOICES, "get"),
+    ),
+    "security changed for all": Change(
+        put("security", [{"bearerAuth": []}]),
+        "listInvoices: who may call it changed (security)",
+        (*INVOICES, "get"),
+    ),
+    "schema renamed, so that an overlay target no longer fits": Change(
+        rename_schema,
+        "overlay action 2 ($.components.schemas.Invoice.properties.status): "
+        "the target matches nothing in the contract",
+        ("actions", 1),
+        OVERLAY,
+    ),
+    "schema renamed, so that a fixture no longer fits": Change(
+        rename_schema,
+        "fixture: the contract has no schema Invoice",
+        ("schema",),
+        default_project() / "fixtures" / "invoices.yaml",
+    ),
+    "schema changed, so that a fixture no longer fits": Change(
+        put("components", "schemas", "Invoice", "properties", "status", "enum", ["Verified"]),
+        "fixture: status must be one of",
+        ("records", 1),
+        default_project() / "fixtures" / "invoices.yaml",
+    ),
+    "invalid example": Change(
+        put(*JSON_BODY, "example", {"sellerId": 1}),
+        "createInvoice, request body, example 'example': ",
+        JSON_BODY,
+    ),
+    "header of a key renamed": Change(
+        put("components", "securitySchemes", "apiKeyAuth", "name", "X-Other-Key"),
+        "apiKeyAuth",
+        ("components", "securitySchemes", "apiKeyAuth"),
+    ),
+    "everything moved below another path": Change(
+        put("servers", 0, "variables", "base_url", "default", "https://sandbox.example/v2"),
+        "/v2",
+        ("servers",),
+    ),
+    "alternatives of a member changed": Change(
+        put(*FIELDS, "properties", "currency", "anyOf", [{"enum": ["EUR", "USD", "GBP", "CHF"]}]),
+        "createInvoice, request body: member currency changed",
+        BODY,
+    ),
+}
+CHANGES: dict[str, Change] = {
+    "new optional member": Change(
+        put(*PO, {"type": "string"}),
+        "createInvoice, request body: member poNumber is new",
+        BODY,
+    ),
+    "new operation": Change(
+        put(
+            *("paths", "/api/ping"),
+            {"get": {"operationId": "ping", "responses": {"204": {"description": "pong"}}}},
+        ),
+        "operation ping is new: GET /api/ping",
+        ("paths", "/api/ping", "get"),
+    ),
+    "new response": Change(
+        put(*INVOICES, "get", "responses", "503", {"description": "down"}),
+        "listInvoices: response 503 is new",
+        (*INVOICES, "get", "responses", "503"),
+    ),
+    "new optional parameter": Change(
+        put(*INVOICES, "get", "parameters", [TENANT]),
+        "listInvoices: query parameter 'tenant' is new",
+        (*INVOICES, "get", "parameters"),
+    ),
+    "request member no longer required": Change(
+        lambda document: member(document, *FIELDS, "required").remove("currency"),
+        "createInvoice, request body: member currency is no longer required",
+        BODY,
+    ),
+}
+
+
+def check(folder: Path, change: Callable[[Document], None]) -> tuple[Result, Path]:
+    """Check a changed version of the published contract."""
+    document = load_document(PUBLISHED)
+    change(document)
+    file = folder / "next.json"
+    file.write_text(json.dumps(document, indent=1))
+    return run("contract", "--check", file), file
+
+
+def cases(table: Mapping[str, Change]) -> list[Any]:
+    """The rows of a table as parameters."""
+    return [pytest.param(row, id=name) for name, row in table.items()]
+
+
+@pytest.mark.parametrize("row", cases(BREAKS))
+def test_what_breaks_is_said_with_its_place_and_exit_status_1(tmp_path: Path, row: Change) -> None:
+    checked, file = check(tmp_path, row.change)
+    place = place_of(row.file or file, row.pointer)
+    lines = [line for line in checked.stdout.splitlines() if line.startswith(f"BREAKS   {place}  ")]
+    assert row.sentence in "\n".join(lines), checked.stdout
+    assert re.search(r":\d+:\d+$", place)
+    assert checked.exit_code == 1
+
+
+@pytest.mark.parametrize("row", cases(CHANGES))
+def test_what_breaks_nobody_is_listed_with_exit_status_0(tmp_path: Path, row: Change) -> None:
+    checked, file = check(tmp_path, row.change)
+    assert f"changes  {place_of(file, row.pointer)}  {row.sentence}" in checked.stdout
+    assert "BREAKS" not in checked.stdout
+    assert checked.stdout.endswith(" 0 of them would break something.\n")
+    assert checked.exit_code == 0
+
+
+def test_a_handler_without_its_operation_is_found(tmp_path: Path) -> None:
+    checked, _ = check(tmp_path, put(*INVOICES, "get", "operationId", "listAllInvoices"))
+    handlers = re.escape(str(default_project() / "handlers" / "invoices.py"))
+    assert re.search(
+        rf"BREAKS   {handlers}:\d+(:\d+)?  handler list_invoices has no operation any more",
+        checked.stdout,
+    )
+
+
+def test_the_same_contract_has_no_differences() -> None:
+    checked = run("contract", "--check", PUBLISHED)
+    assert checked.stdout == "0 differences, 0 of them would break something.\n"
+    assert checked.exit_code == 0
+
+
+def test_the_same_contract_in_json_has_no_differences(tmp_path: Path) -> None:
+    checked, _ = check(tmp_path, lambda _document: None)
+    assert (checked.stdout[:13], checked.exit_code) == ("0 differences", 0)
+
+
+def test_what_breaks_is_listed_before_what_only_changes(tmp_path: Path) -> None:
+    checked, _ = check(tmp_path, each(CHANGES["new operation"].change, rename_path))
+    marks = [line[:7] for line in checked.stdout.splitlines() if line[:7] in {"BREAKS ", "changes"}]
+    assert set(marks) == {"BREAKS ", "changes"}
+    assert marks == sorted(marks)
+
+
+def test_differences_come_in_the_same_order_every_time(tmp_path: Path) -> None:
+    """Python orders sets of texts differently in each process."""
+    gone = ["/api/audit-log", "/api/partners", "/api/health", "/api/offers", "/api/auth/login"]
+    _, file = check(tmp_path, each(*[drop("paths", path) for path in gone]))
+    command = [sys.executable, "-m", "invoice_sandbox", "contract", "--check", str(file)]
+    outputs = {
+        subprocess.run(
+            command, capture_output=True, check=False, cwd=ROOT, env={**os.environ, **hash_seed}
+        ).stdout
+        for hash_seed in [{"PYTHONHASHSEED": str(seed)} for seed in (1, 2, 3)]
+    }
+    assert len(outputs) == 1
+
+
+@pytest.mark.parametrize(
+    ("text", "reason"),
+    [
+        pytest.param("openapi: 3.0.3\n", "not an OpenAPI 3.1 document", id="OpenAPI 3.0"),
+        pytest.param("a: [\n", "next.yaml:2:1", id="not YAML"),
+        pytest.param("openapi: 3.1.0\n", "next.yaml:1:1", id="not valid"),
+    ],
+)
+def test_a_file_that_is_no_contract_is_misuse(tmp_path: Path, text: str, reason: str) -> None:
+    file = tmp_path / "next.yaml"
+    file.write_text(text)
+    refused = run("contract", "--check", file)
+    assert refused.exit_code == 2
+    assert reason in refused.stderr
+
+
+def test_a_file_that_does_not_exist_is_misuse() -> None:
+    refused = run("contract", "--check", "nowhere.yaml")
+    assert (refused.exit_code, "nowhere.yaml" in refused.stderr) == (2, True)
+
+
+# --- real processes
+
+READY = re.compile(r"Invoice Liquidity Sandbox ready on (http://\S+:\d+) with key (\S+)\n")
+
+
+@dataclass(frozen=True)
+class Started:
+    """A server process that said it is ready."""
+
+    process: subprocess.Popen[str]
+    url: str
+    key: str
+
+    def client(self) -> httpx.Client:
+        """A client that sends the printed key."""
+        return httpx.Client(
+            base_url=self.url, headers={"Authorization": f"Bearer {self.key}"}, timeout=10
+        )
+
+
+@contextmanager
+def started(command: Sequence[str | Path], cwd: Path = ROOT, **env: str) -> Iterator[Started]:
+    """Start ``command``, wait for its ready line, and make sure that it has ended afterwards."""
+    with subprocess.Popen(
+        [str(part) for part in command],
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+        cwd=cwd,
+        env={**os.environ, **env},
+    ) as process:
+        try:
+            assert process.stdout is not None
+            assert process.stderr is not None
+            assert select.select([process.stdout], [], [], 60)[0], "no ready line"
+            line = process.stdout.readline()
+            match = READY.fullmatch(line)
+            assert match, f"{line!r} is no ready line: {'' if line else process.stderr.read()}"
+            yield Started(process, *match.groups())
+        finally:
+            process.kill()
+
+
+SERVE = [sys.executable, "-m", "invoice_sandbox", "serve", "--port", "0"]
+
+
+@pytest.mark.parametrize("name", ["SIGTERM", "SIGINT"])
+def test_a_server_says_once_that_it_is_ready_answers_and_ends(name: str) -> None:
+    """An idle keep-alive connection does not keep it from ending at once, with status 0."""
+    with started(SERVE) as server, server.client() as client:
+        assert server.key == DEMO_KEY
+        assert client.get("/api/health").status_code == 200
+        assert client.get("/api/invoices").status_code == 200
+        server.process.send_signal(getattr(signal, name))
+        out, err = server.process.communicate(timeout=4)
+        assert (server.process.returncode, out, err) == (0, "", "")
+
+
+def test_a_server_starts_without_a_single_warning() -> None:
+    with started([sys.executable, "-W", "error", *SERVE[1:]]) as server, server.client() as client:
+        assert client.get("/api/health").status_code == 200
+
+
+def test_a_server_takes_its_settings_from_the_environment() -> None:
+    key = "ilk_sandbox_CECB5EE8zUJG0vI1PtzJtiV8pgvVjP2NKDq6"
+    with started(SERVE, INVOICE_SANDBOX_KEY=key, INVOICE_SANDBOX_RATE_LIMIT="7") as server:
+        assert server.key == key
+        with server.client() as client:
+            assert '"default";q=7;w=60' in client.get("/api/invoices").headers["RateLimit-Policy"]
+
+
+def test_beyond_loopback_a_random_key_is_printed_and_the_demo_key_opens_nothing() -> None:
+    with started([*SERVE, "--host", "0.0.0.0"]) as server:  # noqa: S104
+        assert key_problem(server.key) is None
+        assert server.key != DEMO_KEY
+        url = server.url.replace("0.0.0.0", "127.0.0.1") + "/api/invoices"  # noqa: S104
+        statuses = [
+            httpx.get(url, headers={"X-API-Key": key}).status_code for key in (server.key, DEMO_KEY)
+        ]
+        assert statuses == [200, 401]
+
+
+def test_a_contract_alone_is_served(tmp_path: Path) -> None:
+    file = tmp_path / "contract.yaml"
+    file.write_text(
+        TOY.replace("paths: {}", "paths: {/ping: {get: {responses: {'204': {description: pong}}}}}")
+    )
+    with started([*SERVE, "--contract", file]) as server, server.client() as client:
+        assert client.get("/ping").status_code == 204
+
+
+@pytest.mark.parametrize("option", ["--base", "--assumptions", "--format=json"])
+def test_the_contract_is_printed_without_a_single_warning(option: str) -> None:
+    command = [sys.executable, "-W", "error", "-m", "invoice_sandbox", "contract", option]
+    done = subprocess.run(command, capture_output=True, check=False, cwd=ROOT)
+    assert (done.returncode, done.stderr) == (0, b"")
+    assert len(done.stdout) > 1000
+
+
+def test_the_contract_can_be_read_in_part() -> None:
+    """``invoice-sandbox contract | head -1`` is no traceback."""
+    command = [sys.executable, "-m", "invoice_sandbox", "contract"]
+    with subprocess.Popen(
+        command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, cwd=ROOT
+    ) as process:
+        assert process.stdout is not None
+        assert process.stderr is not None
+        assert process.stdout.readline() == b"openapi: 3.1.0\n"
+        process.stdout.close()
+        assert b"Traceback" not in process.stderr.read()

@@ -1,0 +1,219 @@
+"""``/docs`` shows the contracts offline, and "try it out" works in a real browser."""
+
+from __future__ import annotations
+
+import re
+import shutil
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import replace
+
+import httpx
+import pytest
+from playwright.sync_api import Browser, Locator, Page, sync_playwright
+
+from invoice_sandbox.credentials import DEMO_KEY
+from invoice_sandbox.ids import new_key
+from tests.support import FROZEN, Running, serving
+
+BROWSER = shutil.which("chromium") or shutil.which("google-chrome")
+PAGES = ["/docs", "/docs/", "/docs/index.html"]
+ASSETS = {
+    "/docs/swagger-ui.css": "text/css",
+    "/docs/swagger-ui-bundle.js": "text/javascript",
+    "/docs/swagger-ui-standalone-preset.js": "text/javascript",
+    "/docs/static/docs.css": "text/css",
+    "/docs/static/docs.js": "text/javascript",
+    "/docs/static/icon.svg": "image/svg+xml",
+}
+
+
+@pytest.fixture
+def anyone(server: Running) -> Iterator[httpx.Client]:
+    """A client without a key."""
+    with server.client(None) as client:
+        yield client
+
+
+def referenced(answer: httpx.Response) -> set[httpx.URL]:
+    """Every address that a page loads something from."""
+    return {
+        answer.url.join(path) for path in re.findall(r'(?:src|href)="([^"]+)"', answer.text) if path
+    }
+
+
+@pytest.mark.parametrize("path", PAGES)
+def test_the_page_and_all_it_needs_are_served_from_here(
+    server: Running, anyone: httpx.Client, path: str
+) -> None:
+    page = anyone.get(path)
+    assert (page.status_code, page.headers["content-type"]) == (200, "text/html; charset=utf-8")
+    assert "<title>Invoice Liquidity Sandbox API</title>" in page.text
+    assert {url.path for url in referenced(page)} == {*ASSETS, "/openapi.json"}
+    elsewhere = re.sub(re.escape(server.url) + r"(?=[/\"])", "", page.text)
+    assert re.findall(r"(?:\w+:)?//[\w.\[]", elsewhere) == []
+    for url in referenced(page):
+        assert anyone.get(url).status_code == 200
+
+
+@pytest.mark.parametrize("path", PAGES)
+def test_the_page_may_use_this_server_only_and_is_not_kept(anyone: httpx.Client, path: str) -> None:
+    headers = anyone.get(path).headers
+    policy = dict(part.split(" ", 1) for part in headers["content-security-policy"].split("; "))
+    assert policy.pop("img-src") == "'self' data: blob:"
+    assert {sources for sources in policy.values()} == {"'self'", "'none'"}
+    assert policy["default-src"] == policy["frame-ancestors"] == "'none'"
+    assert headers["x-content-type-options"] == "nosniff"
+    assert headers["referrer-policy"] == "same-origin"
+    assert headers["cache-control"] == "no-store"
+    assert headers["x-request-id"].startswith("req_sandbox_")
+    assert len(headers.get_list("date")) == 1
+
+
+def test_there_is_no_script_and_no_style_inside_the_page(anyone: httpx.Client) -> None:
+    page = anyone.get("/docs").text
+    assert re.findall(r"<script(?![^>]* src=)|<style| style=| on\w+=", page) == []
+
+
+@pytest.mark.parametrize(("path", "media_type"), ASSETS.items(), ids=ASSETS)
+def test_assets_are_kept_as_long_as_they_cannot_change(
+    anyone: httpx.Client, path: str, media_type: str
+) -> None:
+    plain, versioned = anyone.get(path), anyone.get(path, params={"v": "1"})
+    assert plain.headers["content-type"].partition(";")[0] == media_type
+    assert plain.headers["cache-control"] == "no-cache"
+    assert "immutable" in versioned.headers["cache-control"]
+    unchanged = anyone.get(path, headers={"If-None-Match": plain.headers["etag"]})
+    assert (unchanged.status_code, unchanged.content) == (304, b"")
+    assert "content-length" not in unchanged.headers
+
+
+@pytest.mark.parametrize("path", [*PAGES, *ASSETS])
+def test_head_answers_as_get_without_the_body(anyone: httpx.Client, path: str) -> None:
+    head, get = anyone.head(path), anyone.get(path)
+    assert (head.status_code, head.content) == (200, b"")
+    for name in ("content-type", "content-length", "cache-control", "content-security-policy"):
+        assert head.headers[name] == get.headers[name]
+
+
+@pytest.mark.parametrize("method", ["POST", "PUT", "PATCH", "DELETE"])
+def test_pages_are_only_read(anyone: httpx.Client, method: str) -> None:
+    answer = anyone.request(method, "/docs")
+    assert (answer.status_code, answer.headers["allow"]) == (405, "GET, HEAD, OPTIONS")
+    assert answer.json()["error"]["code"] == "invalid_request"
+    options = anyone.options("/docs")
+    assert (options.status_code, options.headers["allow"]) == (204, "GET, HEAD, OPTIONS")
+
+
+@pytest.mark.parametrize(
+    "path", ["/docs/nothing", "/docs//", "/docs/..%2f__init__.py", "/docs/static/", "/docsx"]
+)
+def test_what_is_not_there_is_refused_in_the_envelope(anyone: httpx.Client, path: str) -> None:
+    answer = anyone.get(path)
+    assert (answer.status_code, answer.json()["error"]["code"]) == (404, "resource_not_found")
+
+
+@pytest.mark.parametrize("path", ["/docs", "/docs/swagger-ui.css"])
+def test_pages_are_not_served_under_another_host(anyone: httpx.Client, path: str) -> None:
+    assert anyone.get(path, headers={"Host": "rebound.example"}).status_code == 421
+
+
+def test_the_demo_key_is_shown_only_where_it_works(anyone: httpx.Client) -> None:
+    assert f"<code>{DEMO_KEY}</code>" in anyone.get("/docs").text
+    key = new_key()
+    with serving(replace(FROZEN, key=key)) as running, running.client() as client:
+        page = client.get("/docs").text
+        assert DEMO_KEY not in page
+        assert key not in page
+        assert "demo key" not in page
+
+
+@pytest.fixture(scope="module")
+def browser() -> Iterator[Browser]:
+    """Headless Chromium."""
+    if BROWSER is None:
+        pytest.skip("neither chromium nor google-chrome is on PATH; see .ci/install-browser")
+    with sync_playwright() as playwright:
+        browser = playwright.chromium.launch(executable_path=BROWSER, args=["--disable-quic"])
+        yield browser
+        browser.close()
+
+
+@contextmanager
+def visiting(browser: Browser, url: str) -> Iterator[Page]:
+    """The page at ``url``, which must ask no other server and log no error."""
+    wrong: list[str] = []
+    origin = str(httpx.URL(url).copy_with(raw_path=b"/"))
+    with browser.new_context() as context:
+        page = context.new_page()
+        page.on("request", lambda it: None if it.url.startswith(origin) else wrong.append(it.url))
+        page.on("console", lambda it: wrong.append(it.text) if it.type == "error" else None)
+        page.on("pageerror", lambda it: wrong.append(it.message))
+        page.goto(url)
+        yield page
+        assert wrong == []
+
+
+def executed(page: Page, tag: str, operation_id: str) -> Locator:
+    """The block of an operation after it was opened and its "Execute" pressed."""
+    block = page.locator(f"#operations-{tag}-{operation_id}")
+    block.locator(".opblock-summary-control").click()
+    block.locator("button.execute").click()
+    block.locator(".live-responses-table").wait_for()
+    return block
+
+
+def status(block: Locator) -> str:
+    """The status that an executed operation shows."""
+    return block.locator(".live-responses-table td.response-col_status").inner_text().split()[0]
+
+
+@pytest.mark.parametrize("path", PAGES)
+@pytest.mark.parametrize("host", ["127.0.0.1", "localhost"])
+def test_an_operation_can_be_tried_out_at_once(
+    browser: Browser, server: Running, host: str, path: str
+) -> None:
+    with visiting(browser, server.url.replace("127.0.0.1", host) + path) as page:
+        block = executed(page, "invoices", "listInvoices")
+        assert status(block) == "200"
+        assert f"Authorization: Bearer {DEMO_KEY}" in block.locator(".curl-command").inner_text()
+        assert '"mode": "sandbox_mock"' in block.locator(".live-responses-table").inner_text()
+
+
+def test_every_operation_of_every_contract_is_shown(browser: Browser, server: Running) -> None:
+    project = server.sandbox.project
+    contracts = [project.contract, *([project.levers] if project.levers else [])]
+    with visiting(browser, f"{server.url}/docs") as page:
+        choice = page.locator(".topbar select")
+        choice.wait_for()
+        assert choice.locator("option").count() == len(contracts)
+        for index, contract in enumerate(contracts):
+            choice.select_option(index=index)
+            title = contract.document["info"]["title"]
+            page.locator(".info .title", has_text=title).wait_for()
+            page.locator(".opblock").nth(len(contract.operations) - 1).wait_for()
+            assert page.locator(".opblock").count() == len(contract.operations)
+            assert page.locator(".errors-wrapper").count() == 0
+
+
+def test_a_key_that_the_visitor_chose_stays(browser: Browser, server: Running) -> None:
+    key = server.new_workspace()
+    with visiting(browser, f"{server.url}/docs") as page:
+        page.locator(".auth-wrapper .authorize.locked").click()
+        bearer = page.locator(".auth-container", has_text="bearerAuth")
+        bearer.get_by_role("button", name="Remove authorization").click()
+        bearer.locator("input").fill(key)
+        bearer.get_by_role("button", name="Apply credentials").click()
+        page.reload()
+        block = executed(page, "invoices", "listInvoices")
+        assert status(block) == "200"
+        assert f"Authorization: Bearer {key}" in block.locator(".curl-command").inner_text()
+
+
+def test_without_the_demo_key_nothing_is_authorized(browser: Browser) -> None:
+    with (
+        serving(replace(FROZEN, key=new_key())) as running,
+        visiting(browser, f"{running.url}/docs") as page,
+    ):
+        page.locator(".auth-wrapper .authorize.unlocked").wait_for()
+        assert page.locator("#demo-key").count() == 0

@@ -1,0 +1,485 @@
+"""Lifecycles: what the shipped file says, what a wrong file is told, and how steps are taken."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from jsonschema import Draft202012Validator
+
+from invoice_sandbox.contract.documents import DocumentError, load_document
+from invoice_sandbox.scenarios.lifecycle import (
+    IllegalMove,
+    Lifecycle,
+    Machine,
+    Move,
+    lifecycle_problems,
+    load_lifecycle,
+)
+
+SCENARIOS = Path(__file__).parents[1] / "scenarios"
+SHIPPED = load_lifecycle(SCENARIOS / "lifecycle.yaml")
+
+TRIPLES = """
+(none) Registered invoice.registered
+Registered VerificationPending invoice.verification_started
+Registered DuplicateSuspected invoice.duplicate_suspected
+Registered Withdrawn invoice.withdrawn
+Registered Expired invoice.expired
+VerificationPending DuplicateSuspected invoice.duplicate_suspected
+VerificationPending Verified invoice.verified
+VerificationPending OnHold invoice.held
+VerificationPending VerificationFailed invoice.verification_failed
+VerificationPending Disputed invoice.disputed
+VerificationPending Withdrawn invoice.withdrawn
+VerificationFailed VerificationPending invoice.verification_started
+VerificationFailed Rejected invoice.rejected
+VerificationFailed Withdrawn invoice.withdrawn
+OnHold VerificationPending invoice.hold_released
+OnHold Rejected invoice.rejected
+OnHold Withdrawn invoice.withdrawn
+DuplicateSuspected VerificationPending invoice.duplicate_cleared
+DuplicateSuspected Rejected invoice.rejected
+DuplicateSuspected Withdrawn invoice.withdrawn
+Verified FinancingRequested financing_request.created
+Verified Disputed invoice.disputed
+Verified Withdrawn invoice.withdrawn
+Verified Expired invoice.expired
+FinancingRequested Offered offer.received
+FinancingRequested Verified financing_request.declined
+FinancingRequested Verified financing_request.cancelled
+FinancingRequested Disputed invoice.disputed
+FinancingRequested Withdrawn invoice.withdrawn
+FinancingRequested Expired invoice.expired
+Offered Offered offer.received
+Offered OfferAccepted offer.accepted
+Offered FinancingRequested offer.expired
+Offered FinancingRequested offer.withdrawn
+Offered FinancingRequested offer.declined
+Offered Disputed invoice.disputed
+Offered Withdrawn invoice.withdrawn
+Offered Expired invoice.expired
+OfferAccepted Funded invoice.funded
+OfferAccepted PartiallyFunded invoice.partially_funded
+OfferAccepted FinancingRequested offer.withdrawn
+OfferAccepted Disputed invoice.disputed
+PartiallyFunded Funded invoice.funded
+PartiallyFunded PartiallyPaid invoice.partially_paid
+PartiallyFunded Paid invoice.paid
+PartiallyFunded Overdue invoice.overdue
+PartiallyFunded Disputed invoice.disputed
+Funded PartiallyPaid invoice.partially_paid
+Funded Paid invoice.paid
+Funded Overdue invoice.overdue
+Funded Disputed invoice.disputed
+PartiallyPaid Paid invoice.paid
+PartiallyPaid Overdue invoice.overdue
+PartiallyPaid Disputed invoice.disputed
+Overdue PartiallyPaid invoice.partially_paid
+Overdue Paid invoice.paid
+Overdue Defaulted invoice.defaulted
+Overdue Disputed invoice.disputed
+Defaulted Recourse invoice.recourse_invoked
+Defaulted WrittenOff invoice.written_off
+Defaulted Paid invoice.paid
+Recourse Repurchased invoice.repurchased
+Recourse Paid invoice.paid
+Paid Settled invoice.settled
+Disputed previous invoice.dispute_resolved
+Disputed Rejected invoice.rejected
+Disputed Recourse invoice.recourse_invoked
+"""
+STATES = {
+    "financing-request": "Submitted Routed OffersReceived OfferAccepted PartiallyFunded Funded"
+    " Closed NoMatch Declined Cancelled Expired",
+    "offer": "Received Accepted Declined Expired Withdrawn Superseded",
+}
+TERMINAL = {
+    "invoice": "Settled Repurchased WrittenOff Rejected Withdrawn Expired",
+    "financing-request": "Closed NoMatch Declined Cancelled Expired",
+    "offer": "Declined Expired Withdrawn Superseded",
+}
+INVOICE = SHIPPED.machines["invoice"]
+
+
+def test_an_invoice_has_exactly_the_67_transitions() -> None:
+    created = ("(none)", INVOICE.initial, INVOICE.created)
+    moves = [(one.from_, one.to, one.event) for one in INVOICE.transitions]
+    expected = [tuple(line.split()) for line in TRIPLES.strip().splitlines()]
+    assert len(expected) == 67
+    assert sorted([created, *moves], key=str) == sorted(expected, key=str)
+
+
+def test_an_invoice_has_23_states() -> None:
+    assert len(INVOICE.states) == len(set(INVOICE.states)) == 23
+
+
+@pytest.mark.parametrize("name", STATES)
+def test_requests_and_offers_have_exactly_their_states(name: str) -> None:
+    assert set(SHIPPED.machines[name].states) == set(STATES[name].split())
+
+
+@pytest.mark.parametrize("name", TERMINAL)
+def test_every_machine_has_exactly_its_end_states(name: str) -> None:
+    machine = SHIPPED.machines[name]
+    assert machine.terminal == set(TERMINAL[name].split())
+    assert {state for state in machine.states if not machine.legal(state)} == machine.terminal
+
+
+def test_there_are_31_kinds_of_an_invoice_and_four_others() -> None:
+    recorded = {INVOICE.created, *(one.event for one in INVOICE.transitions)}
+    assert len(recorded) == 31
+    assert SHIPPED.events.keys() - recorded == {
+        "invoice.action_required",
+        "invoice.credit_note_applied",
+        "financing_request.routed",
+        "webhook_endpoint.disabled",
+    }
+
+
+def test_a_kind_is_recorded_by_one_machine_only() -> None:
+    """Else one act would tell a client the same thing twice."""
+    recorded = [
+        {one.event for one in machine.transitions if one.event}
+        for machine in SHIPPED.machines.values()
+    ]
+    assert sum(map(len, recorded)) == len(set().union(*recorded))
+
+
+def test_the_usual_way_of_an_invoice_leads_to_its_settlement() -> None:
+    status = INVOICE.initial
+    to_the_offer = ("start-verification", "verify", "request-financing", "receive-offer")
+    for trigger in (*to_the_offer, "accept-offer", "fund", "pay", "settle"):
+        status = INVOICE.step(status, trigger).to
+    assert status == "Settled"
+
+
+# The format ------------------------------------------------------------------------------------
+
+DOOR = """\
+machines:
+  door:
+    initial: Open
+    created: door.made
+    terminal: [Gone]
+    transitions:
+      - trigger: shut
+        from: [Open]
+        to: Shut
+        event: door.shut
+        description: Somebody shuts it.
+      - trigger: block
+        from: [Open, Shut]
+        to: Blocked
+        description: Something stands in the way.
+      - trigger: unblock
+        from: [Blocked]
+        to: previous
+        description: The way is free again.
+      - trigger: remove
+        from: [Shut]
+        to: Gone
+        event: door.removed
+        description: It is taken off its hinges.
+events:
+  door.made: A door was made.
+  door.shut: A door was shut.
+  door.removed: A door was removed.
+  door.knocked_at: Somebody knocked.
+otherEvents: [door.knocked_at]
+"""
+
+
+@pytest.fixture
+def door(tmp_path: Path) -> Machine:
+    file = tmp_path / "door.yaml"
+    file.write_text(DOOR)
+    return load_lifecycle(file).machines["door"]
+
+
+def move(trigger: str, start: str, to: str) -> str:
+    return f"      - {{trigger: {trigger}, from: [{start}], to: {to}, description: x}}\n"
+
+
+KEBAB = "must be a kebab-case word such as pay-in-full"
+KIND = "must be a kind such as parcel.handed_over"
+NO_PREVIOUS = "must be a word such as InTransit, and not 'previous'"
+BROKEN: dict[str, tuple[str, str, list[str]]] = {
+    "an unknown key of the file": (
+        "otherEvents:",
+        "otherEvent:",
+        ["30:1: unknown key 'otherEvent' (did you mean otherEvents?)"],
+    ),
+    "an unknown key of a machine": (
+        "    initial: Open",
+        "    initial: Open\n    final: [Gone]",
+        ["4:5: unknown key 'final' (did you mean initial?)"],
+    ),
+    "an unknown key of a transition": (
+        "        event: door.shut",
+        "        emits: door.shut",
+        ["10:9: unknown key 'emits' (known: trigger, from, to, event, description)"],
+    ),
+    "two unknown keys": (
+        "        event: door.shut",
+        "        emits: door.shut\n        form: x",
+        [
+            "10:9: unknown key 'emits' (known: trigger, from, to, event, description)",
+            "11:9: unknown key 'form' (did you mean from?)",
+        ],
+    ),
+    "missing keys": (
+        "        from: [Shut]\n        to: Gone\n",
+        "",
+        [
+            "20:9: an item of 'transitions' has no 'from'",
+            "20:9: an item of 'transitions' has no 'to'",
+        ],
+    ),
+    "a text instead of a list": (
+        "from: [Blocked]",
+        "from: Blocked",
+        ["17:9: 'from' must be a list"],
+    ),
+    "a number instead of a word": (
+        "from: [Blocked]",
+        "from: [1]",
+        ["17:16: an item of 'from' must be a string"],
+    ),
+    "an empty list": ("terminal: [Gone]", "terminal: []", ["5:5: 'terminal' must not be empty"]),
+    "a state twice in a list": (
+        "terminal: [Gone]",
+        "terminal: [Gone, Gone]",
+        ["5:22: 'Gone' stands twice in 'terminal'"],
+    ),
+    "an empty file": (DOOR, "", [" the file must be an object"]),
+    "a trigger in another case": ("unblock\n", "un_block\n", [f"16:9: 'un_block' {KEBAB}"]),
+    "a machine in another case": ("  door:\n", "  Door:\n", [f"2:3: 'Door' {KEBAB}"]),
+    "a kind in another case": ("  door.shut:", "  Door:", [f"28:3: 'Door' {KIND}"]),
+    "a state of two words": (
+        "from: [Blocked]",
+        "from: ['Shut up']",
+        [f"17:16: 'Shut up' {NO_PREVIOUS}"],
+    ),
+    "leaving the previous state": (
+        "from: [Blocked]",
+        "from: [previous]",
+        [f"17:16: 'previous' {NO_PREVIOUS}"],
+    ),
+    "a kind without a sentence": (
+        "A door was shut.",
+        "''",
+        ["28:3: '' must be a sentence"],
+    ),
+    "a misspelt state that is left": (
+        "from: [Open, Shut]",
+        "from: [Open, Shot]",
+        ["13:22: nothing leads to 'Shot' (did you mean Shut?)"],
+    ),
+    "an unknown terminal state": (
+        "terminal: [Gone]",
+        "terminal: [Gone, Stolen]",
+        ["5:22: nothing leads to 'Stolen' (known: Open, Shut, Blocked, Gone)"],
+    ),
+    "an island": (
+        "events:\n  door.made",
+        f"{move('sail', 'Boat', 'Boat')}{move('sink', 'Boat', 'Gone')}events:\n  door.made",
+        ["25:41: 'Boat' cannot be reached from 'Open'"],
+    ),
+    "a state without a way to the end": (
+        "events:\n  door.made",
+        f"{move('lock', 'Shut', 'Locked')}events:\n  door.made",
+        ["25:41: no terminal state can be reached from 'Locked' (terminal: Gone)"],
+    ),
+    "a way to the end that others take": (
+        # What was Jammed before it was Blocked can only become Jammed again.
+        "events:\n  door.made",
+        f"{move('jam', 'Shut', 'Jammed')}{move('block', 'Jammed', 'Blocked')}events:\n  door.made",
+        [
+            "14:9: no terminal state can be reached from 'Blocked' (terminal: Gone)",
+            "25:40: no terminal state can be reached from 'Jammed' (terminal: Gone)",
+        ],
+    ),
+    "an exit of a terminal state": (
+        "from: [Blocked]",
+        "from: [Blocked, Gone]",
+        ["17:25: 'Gone' is terminal, so nothing leads out of it"],
+    ),
+    "nothing before the initial state": (
+        "from: [Blocked]",
+        "from: [Blocked, Open]",
+        ["17:25: 'Open' is initial, so there is no status before it"],
+    ),
+    "the same move twice": (
+        "      - trigger: unblock",
+        f"{move('block', 'Shut', 'Open')}      - trigger: unblock",
+        ["16:33: 'block' from 'Shut' stands twice"],
+    ),
+    "a state twice in one move": (
+        "from: [Open, Shut]",
+        "from: [Open, Shut, Open]",
+        ["13:28: 'block' from 'Open' stands twice"],
+    ),
+    "an undeclared kind": (
+        "event: door.removed",
+        "event: door.remove",
+        [
+            "23:9: 'door.remove' is not among the events (did you mean door.removed?)",
+            "29:3: no machine records 'door.removed' (else list it in otherEvents)",
+        ],
+    ),
+    "an undeclared kind for something new": (
+        "created: door.made",
+        "created: window.cut",
+        [
+            "4:5: 'window.cut' is not among the events (declare it there, with a sentence)",
+            "27:3: no machine records 'door.made' (else list it in otherEvents)",
+        ],
+    ),
+    "a kind that nothing records": (
+        "otherEvents: [door.knocked_at]\n",
+        "",
+        ["30:3: no machine records 'door.knocked_at' (else list it in otherEvents)"],
+    ),
+    "another kind that is undeclared": (
+        "[door.knocked_at]",
+        "[door.knocked_at, door.painted]",
+        ["31:33: 'door.painted' is not among the events (declare it there, with a sentence)"],
+    ),
+    "another kind that is recorded": (
+        "[door.knocked_at]",
+        "[door.knocked_at, door.shut]",
+        ["31:33: 'door.shut' is recorded by a machine (take it off this list)"],
+    ),
+}
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "problems"), [pytest.param(*row, id=name) for name, row in BROKEN.items()]
+)
+def test_a_wrong_file_is_told_what_is_wrong_and_where(
+    tmp_path: Path, old: str, new: str, problems: list[str]
+) -> None:
+    assert DOOR.count(old) == 1
+    file = tmp_path / "lifecycle.yaml"
+    file.write_text(DOOR.replace(old, new))
+    told = [f"{place}: {problem}" for place, problem in lifecycle_problems(file)]
+    assert told == [f"{file}:{problem}" for problem in problems]
+    with pytest.raises(DocumentError) as caught:
+        load_lifecycle(file)
+    assert str(caught.value) == told[0]
+
+
+def test_what_is_no_yaml_has_a_place_too(tmp_path: Path) -> None:
+    file = tmp_path / "lifecycle.yaml"
+    file.write_text("machines: [\n")
+    with pytest.raises(DocumentError, match=r"lifecycle\.yaml:2:1: "):
+        load_lifecycle(file)
+
+
+def test_a_machine_may_have_no_event_at_all(tmp_path: Path) -> None:
+    file = tmp_path / "lifecycle.yaml"
+    file.write_text("machines: {a: {initial: A, terminal: [A], transitions: []}}\nevents: {}\n")
+    assert load_lifecycle(file) == Lifecycle(
+        {"a": Machine("a", "A", "", frozenset("A"), ("A",), ())}, {}
+    )
+
+
+def objects(schema: Any) -> Iterator[dict[str, Any]]:
+    if isinstance(schema, dict):
+        if schema.get("type") == "object":
+            yield schema
+        for child in schema.values():
+            yield from objects(child)
+
+
+def test_the_schema_is_one_and_leaves_no_object_open() -> None:
+    schema = json.loads((SCENARIOS / "lifecycle.schema.json").read_text())
+    Draft202012Validator.check_schema(schema)
+    assert schema["$schema"] == Draft202012Validator.META_SCHEMA["$id"]
+    assert all(one["additionalProperties"] is not True for one in objects(schema))
+
+
+def test_an_editor_finds_the_schema() -> None:
+    first = (SCENARIOS / "lifecycle.yaml").read_text().partition("\n")[0]
+    assert first == "# yaml-language-server: $schema=lifecycle.schema.json"
+    assert load_document(SCENARIOS / "lifecycle.schema.json")["title"] == "Lifecycle"
+
+
+# Steps -----------------------------------------------------------------------------------------
+
+
+def test_legal_triggers_stand_in_the_order_of_the_file(door: Machine) -> None:
+    assert {state: door.legal(state) for state in door.states} == {
+        "Open": ("shut", "block"),
+        "Shut": ("block", "remove"),
+        "Blocked": ("unblock",),
+        "Gone": (),
+    }
+
+
+def test_a_step_says_where_it_leads_and_what_it_records(door: Machine) -> None:
+    assert door.step("Open", "shut") == Move("shut", "Open", "Shut", "door.shut")
+    assert door.step("Shut", "block", "Open") == Move("block", "Shut", "Blocked", None)
+
+
+@pytest.mark.parametrize("previous", ["Open", "Shut"])
+def test_a_step_back_leads_to_the_status_held_before(door: Machine, previous: str) -> None:
+    assert door.step("Blocked", "unblock", previous).to == previous
+
+
+@pytest.mark.parametrize(
+    ("status", "trigger", "previous", "legal"),
+    [
+        pytest.param("Open", "remove", None, ("shut", "block"), id="from elsewhere"),
+        pytest.param("Open", "paint", None, ("shut", "block"), id="an unknown trigger"),
+        pytest.param("Gone", "shut", "Shut", (), id="the end"),
+        pytest.param("Ajar", "shut", None, (), id="an unknown status"),
+        pytest.param("Blocked", "unblock", None, (), id="back to nothing"),
+        pytest.param("Blocked", "unblock", "Ajar", (), id="back to an unknown status"),
+    ],
+)
+def test_an_illegal_move_names_the_legal_ones(
+    door: Machine, status: str, trigger: str, previous: str | None, legal: tuple[str, ...]
+) -> None:
+    with pytest.raises(IllegalMove) as caught:
+        door.step(status, trigger, previous)
+    assert caught.value == IllegalMove("door", status, trigger, legal)
+
+
+def test_an_illegal_move_reads_as_one_line() -> None:
+    error = IllegalMove("door", "Open", "paint", ("shut", "block"))
+    assert str(error) == "door: no 'paint' from Open (possible: shut, block)"
+    assert str(IllegalMove("door", "Gone", "shut", ())).endswith("(possible: nothing)")
+    assert len({error, error}) == 1
+
+
+@pytest.mark.parametrize("name", SHIPPED.machines)
+@given(data=st.data())
+def test_no_walk_ever_leaves_the_declared_states(name: str, data: st.DataObject) -> None:
+    machine = SHIPPED.machines[name]
+    status, previous = machine.initial, None
+    for _ in range(30):
+        legal = machine.legal(status)
+        assert bool(legal) == (status not in machine.terminal)
+        if not legal:
+            break
+        move = machine.step(status, data.draw(st.sampled_from(legal)), previous)
+        assert move.to in machine.states
+        assert move.event is None or move.event in SHIPPED.events
+        status, previous = move.to, status
+
+
+@given(st.sampled_from(INVOICE.states), st.text() | st.sampled_from(INVOICE.transitions))
+def test_a_trigger_is_either_legal_or_refused(status: str, asked: Any) -> None:
+    trigger = asked if isinstance(asked, str) else asked.trigger
+    if trigger in INVOICE.legal(status):
+        assert INVOICE.step(status, trigger, "Verified").trigger == trigger
+    else:
+        with pytest.raises(IllegalMove):
+            INVOICE.step(status, trigger, "Verified")

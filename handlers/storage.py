@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from invoice_sandbox.handling import Call, Record, instant_text, new_secret
+from invoice_sandbox.handling import Call, Record, instant_text, new_secret, open_capability
 
 from ._audit import audit
 from ._uploads import DEFAULT_TYPE, EXTENSIONS, LIFETIME, MOST_BYTES, UPLOADS, signature
@@ -34,7 +34,15 @@ async def create_upload_url(call: Call) -> Record:
         },
     )
     await audit(call, "upload_url.created", ("upload", upload_id))
-    query = f"expires={expires}&signature={signature(secret, upload_id, expires)}"
+    signed = signature(secret, upload_id, expires)
+    await open_capability(
+        call.state,
+        workspace_id=call.workspace.id,
+        subject=upload_id,
+        secret=signed,
+        expires_at=expires_at,
+    )
+    query = f"expires={expires}&signature={signed}"
     return {
         "uploadId": upload_id,
         "method": "PUT",

@@ -5,7 +5,7 @@ from __future__ import annotations
 import hashlib
 import hmac
 
-from invoice_sandbox.handling import Call, Record, refuse
+from invoice_sandbox.handling import Call, Record, close_capability, refuse
 
 from ._audit import audit
 from ._uploads import UPLOADS, signature
@@ -26,6 +26,7 @@ async def put_upload(call: Call) -> Record:
         raise refuse("bad_upload", problem=problem)
     stored = {**upload, "status": "Stored", "bytes": len(call.body or b""), "sha256": digest}
     await call.state.put(UPLOADS, upload["id"], stored)
+    await close_capability(call.state, call.query["signature"])
     await audit(call, "upload.stored", ("upload", upload["id"]), bytes=stored["bytes"])
     return {
         "uploadId": upload["id"],

@@ -122,6 +122,20 @@ async def close_session(state: Transaction, session: Credential) -> None:
     await state.revoke(session.digest)
 
 
+async def open_capability(
+    state: Transaction, *, workspace_id: str, subject: str, secret: str, expires_at: datetime
+) -> None:
+    """Let an address that holds ``secret`` lead into the workspace without a key."""
+    await state.grant(
+        Credential(key_digest(secret), workspace_id, subject, frozenset(), expires_at, "capability")
+    )
+
+
+async def close_capability(state: Transaction, secret: str) -> None:
+    """Let the address lead nowhere any more."""
+    await state.revoke(key_digest(secret))
+
+
 async def note_use(state: Transaction, credential: Credential, now: datetime) -> None:
     """Remember when a key was used last."""
     metadata = await state.get(KEYS, credential.subject)

@@ -15,9 +15,11 @@ from invoice_sandbox.contract.operations import Contract
 from invoice_sandbox.credentials import (
     KEYS,
     allows,
+    close_capability,
     close_session,
     issue_key,
     missing_scope,
+    open_capability,
     open_session,
     revoke_key,
 )
@@ -43,6 +45,7 @@ __all__ = [
     "Step",
     "Transaction",
     "allows",
+    "close_capability",
     "close_session",
     "dump_json",
     "instant_filter",
@@ -51,6 +54,7 @@ __all__ = [
     "missing_scope",
     "new_key",
     "new_secret",
+    "open_capability",
     "open_session",
     "parse_instant",
     "refuse",

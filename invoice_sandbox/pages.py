@@ -1,6 +1,6 @@
 """Pages for people: the contracts in Swagger UI. All of it comes from this server, nothing else.
 
-Flask renders the page; it is imported when the first page is asked for, not when the server starts.
+Flask renders the page. What only pages need is imported and made when the first one is asked for.
 """
 
 from __future__ import annotations
@@ -46,7 +46,6 @@ def _flask_app(
     app = Flask(__name__, static_url_path=f"{DOCS}/static")
     app.config["PROPAGATE_EXCEPTIONS"] = True  # the pipeline answers for a failure, not Flask
     app.url_map.strict_slashes = False
-    app.url_map.merge_slashes = False
     app.jinja_env.globals.update(docs=DOCS, demo_key=demo_key, public_url=public_url)
     config = _swagger_config(contracts)
     app.register_blueprint(get_swaggerui_blueprint(DOCS, contracts[0][1], config))

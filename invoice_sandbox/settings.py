@@ -33,7 +33,6 @@ class Setting:
     default: str | None
     help: str
     metavar: str
-    secret: bool = False
 
 
 SETTINGS: Final = (
@@ -46,9 +45,7 @@ SETTINGS: Final = (
         "now", None, f"Where its clock stands, such as {instant_text(FROZEN_START)}.", "INSTANT"
     ),
     Setting("public-url", None, "Address that clients reach it by, if it is another.", "URL"),
-    Setting(
-        "key", None, "Key of its first workspace, instead of the demo key.", "KEY", secret=True
-    ),
+    Setting("key", None, "Key of its first workspace, instead of the demo key.", "KEY"),
     Setting("rate-limit", "120", "Requests a minute per key, or 'off'.", "N|off"),
     Setting("project", None, "Folder to serve: openapi/, handlers/, fixtures/, scenarios/.", "DIR"),
     Setting("contract", None, "Serve this OpenAPI 3.1 file alone, from its examples.", "FILE"),
@@ -68,7 +65,6 @@ class Settings:
     clock: ClockState = field(default_factory=ClockState)
     public_url: str | None = None
     key: str = field(default=DEMO_KEY, repr=False)
-    key_is_generated: bool = False
     rate_limit: int | None = 120
     project: Path | None = None
     contract: Path | None = None
@@ -98,7 +94,7 @@ def read_settings(texts: Mapping[str, str | None]) -> Settings:
     """Check the texts of all settings. Raises SettingError for the first that cannot be used."""
     given = {setting.name: texts.get(setting.name) or setting.default for setting in SETTINGS}
     host = _text(given, "host")
-    key, generated = _key(given["key"], is_loopback(host))
+    key = _key(given["key"], is_loopback(host))
     _check_store(_text(given, "store"), _integer(given, "workers", 1, 64))
     if given["project"] and given["contract"]:
         raise SettingError("--contract serves one file alone; it cannot be used with --project")
@@ -110,7 +106,6 @@ def read_settings(texts: Mapping[str, str | None]) -> Settings:
         clock=_clock(_text(given, "clock"), given["now"]),
         public_url=_url(given["public-url"]),
         key=key,
-        key_is_generated=generated,
         rate_limit=None
         if given["rate-limit"] == "off"
         else _integer(given, "rate-limit", 1, 10**9, " or 'off'"),
@@ -156,9 +151,9 @@ def _clock(mode: str, now: str | None) -> ClockState:
     return ClockState("live")
 
 
-def _key(key: str | None, on_loopback: bool) -> tuple[str, bool]:
+def _key(key: str | None, on_loopback: bool) -> str:
     if key is None:
-        return (DEMO_KEY, False) if on_loopback else (new_key(), True)
+        return DEMO_KEY if on_loopback else new_key()
     problem = key_problem(key)
     if problem:
         body = key.removeprefix(KEY_PREFIX)[:KEY_BODY_LENGTH]
@@ -168,7 +163,7 @@ def _key(key: str | None, on_loopback: bool) -> tuple[str, bool]:
         raise SettingError(f"--key: {problem}{hint}")
     if key == DEMO_KEY and not on_loopback:
         raise SettingError("--key: the demo key is public; beyond loopback choose another")
-    return key, False
+    return key
 
 
 def _url(url: str | None) -> str | None:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from invoice_sandbox.clock import ClockState, Wall, instant_text
 from invoice_sandbox.credentials import EVERYTHING, issue_key
-from invoice_sandbox.ids import random_seed, resource_id, seed_token
+from invoice_sandbox.ids import key_digest, random_seed, resource_id, seed_token
 from invoice_sandbox.project import Project
 from invoice_sandbox.store import Store, Workspace
 
@@ -25,8 +25,10 @@ async def create_workspace(
     """
     chosen = random_seed() if seed is None else seed
     token = seed_token(chosen)
+    if await store.credential(key_digest(key)) is not None:
+        raise ValueError("this key opens another workspace already")
     workspace = Workspace(
-        id=f"wsp_sandbox_{token}",
+        id=await _free_id(store, f"wsp_sandbox_{token}"),
         seed=chosen,
         token=token,
         clock=clock or ClockState(),
@@ -47,3 +49,12 @@ async def create_workspace(
             created_at=instant_text(workspace.clock.now(wall)),
         )
     return workspace
+
+
+async def _free_id(store: Store, wanted: str) -> str:
+    """``wanted``, or with a number behind it: two workspaces may ask for the same seed."""
+    number, free = 1, wanted
+    while await store.workspace(free) is not None:
+        number += 1
+        free = f"{wanted}_{number}"
+    return free

@@ -35,6 +35,13 @@ def anyone(server: Running) -> Iterator[httpx.Client]:
         yield client
 
 
+@pytest.fixture(scope="module")
+def private_server() -> Iterator[Running]:
+    """A server with a key that is not the demo key."""
+    with serving(replace(FROZEN, key=new_key())) as running:
+        yield running
+
+
 def referenced(answer: httpx.Response) -> set[httpx.URL]:
     """Every address that a page loads something from."""
     return {
@@ -61,7 +68,7 @@ def test_the_page_may_use_this_server_only_and_is_not_kept(anyone: httpx.Client,
     headers = anyone.get(path).headers
     policy = dict(part.split(" ", 1) for part in headers["content-security-policy"].split("; "))
     assert policy.pop("img-src") == "'self' data: blob:"
-    assert {sources for sources in policy.values()} == {"'self'", "'none'"}
+    assert set(policy.values()) == {"'self'", "'none'"}
     assert policy["default-src"] == policy["frame-ancestors"] == "'none'"
     assert headers["x-content-type-options"] == "nosniff"
     assert headers["referrer-policy"] == "same-origin"
@@ -106,7 +113,7 @@ def test_pages_are_only_read(anyone: httpx.Client, method: str) -> None:
 
 
 @pytest.mark.parametrize(
-    "path", ["/docs/nothing", "/docs//", "/docs/..%2f__init__.py", "/docs/static/", "/docsx"]
+    "path", ["/docs/nothing", "/docs/..%2f__init__.py", "/docs/static/", "/docsx"]
 )
 def test_what_is_not_there_is_refused_in_the_envelope(anyone: httpx.Client, path: str) -> None:
     answer = anyone.get(path)
@@ -118,19 +125,19 @@ def test_pages_are_not_served_under_another_host(anyone: httpx.Client, path: str
     assert anyone.get(path, headers={"Host": "rebound.example"}).status_code == 421
 
 
-def test_the_demo_key_is_shown_only_where_it_works(anyone: httpx.Client) -> None:
+def test_the_demo_key_is_shown_only_where_it_works(
+    anyone: httpx.Client, private_server: Running
+) -> None:
     assert f"<code>{DEMO_KEY}</code>" in anyone.get("/docs").text
-    key = new_key()
-    with serving(replace(FROZEN, key=key)) as running, running.client() as client:
+    with private_server.client(None) as client:
         page = client.get("/docs").text
-        assert DEMO_KEY not in page
-        assert key not in page
-        assert "demo key" not in page
+    assert re.findall("demo key|ilk_sandbox_", page) == []
 
 
 @pytest.fixture(scope="module")
-def browser() -> Iterator[Browser]:
-    """Headless Chromium."""
+def browser(server: Running, private_server: Running) -> Iterator[Browser]:
+    """Headless Chromium. Its driver keeps a loop running: servers must be there before."""
+    _ = server, private_server
     if BROWSER is None:
         pytest.skip("neither chromium nor google-chrome is on PATH; see .ci/install-browser")
     with sync_playwright() as playwright:
@@ -165,11 +172,14 @@ def executed(page: Page, tag: str, operation_id: str) -> Locator:
 
 def status(block: Locator) -> str:
     """The status that an executed operation shows."""
-    return block.locator(".live-responses-table td.response-col_status").inner_text().split()[0]
+    return (
+        block.locator(".live-responses-table .response .response-col_status")
+        .inner_text()
+        .split()[0]
+    )
 
 
-@pytest.mark.parametrize("path", PAGES)
-@pytest.mark.parametrize("host", ["127.0.0.1", "localhost"])
+@pytest.mark.parametrize(("host", "path"), [("127.0.0.1", "/docs"), ("localhost", "/docs/")])
 def test_an_operation_can_be_tried_out_at_once(
     browser: Browser, server: Running, host: str, path: str
 ) -> None:
@@ -210,10 +220,9 @@ def test_a_key_that_the_visitor_chose_stays(browser: Browser, server: Running) -
         assert f"Authorization: Bearer {key}" in block.locator(".curl-command").inner_text()
 
 
-def test_without_the_demo_key_nothing_is_authorized(browser: Browser) -> None:
-    with (
-        serving(replace(FROZEN, key=new_key())) as running,
-        visiting(browser, f"{running.url}/docs") as page,
-    ):
+def test_without_the_demo_key_nothing_is_authorized(
+    browser: Browser, private_server: Running
+) -> None:
+    with visiting(browser, f"{private_server.url}/docs") as page:
         page.locator(".auth-wrapper .authorize.unlocked").wait_for()
         assert page.locator("#demo-key").count() == 0

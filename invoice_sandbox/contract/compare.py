@@ -237,11 +237,19 @@ def _schemas(
 
 
 def _members(
-    document: Document, schema: Any, name: str = "", required: bool = True, depth: int = 0
+    document: Document,
+    schema: Any,
+    name: str = "",
+    required: bool = True,
+    above: frozenset[str] = frozenset(),
 ) -> dict[str, _Member]:
-    """Every member that ``schema`` speaks of, by the way to it: ``invoices[].amount``."""
-    if not isinstance(schema, Mapping) or depth > 8:
+    """Every member that ``schema`` speaks of, by the way to it: ``invoices[].amount``.
+
+    ``above`` are the references that led here: a schema that contains itself is entered once.
+    """
+    if not isinstance(schema, Mapping) or schema.get("$ref") in above:
         return {}
+    inside = above | ({schema["$ref"]} if "$ref" in schema else set())
     parts = _parts(document, schema, 0)
     facets = {
         key: str(value)
@@ -254,8 +262,8 @@ def _members(
     for part in parts:
         for key, child in part.get("properties", {}).items():
             path = f"{name}.{key}" if name else key
-            members.update(_members(document, child, path, key in demanded, depth + 1))
-        members.update(_members(document, part.get("items"), f"{name}[]", True, depth + 1))
+            members.update(_members(document, child, path, key in demanded, inside))
+        members.update(_members(document, part.get("items"), f"{name}[]", True, inside))
     for key in sorted(demanded):
         path = f"{name}.{key}" if name else key
         members.setdefault(path, _Member(True, ()))

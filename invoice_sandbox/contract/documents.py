@@ -10,7 +10,7 @@ from __future__ import annotations
 import json
 import math
 import re
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Final
@@ -81,13 +81,13 @@ def load_document(path: Path) -> Any:
 
 def parse_document(text: str, name: str) -> Any:
     """The content of YAML ``text``; ``name`` stands for the file in messages."""
-    _refuse_depth(text, name)
     try:
+        _refuse_depth(text, name)
         return _Builder(name).value(_root(text))
     except yaml.MarkedYAMLError as error:
         raise _at(name, error.problem_mark or error.context_mark, error.problem or "") from None
     except RecursionError:
-        raise DocumentError(name, "nested too deeply: an alias stands inside itself") from None
+        raise DocumentError(name, "nested too deeply, or an alias stands inside itself") from None
     except yaml.reader.ReaderError as error:
         line = text.count("\n", 0, error.position) + 1
         raise DocumentError(f"{name}:{line}", f"not YAML: {error.reason}") from None
@@ -205,20 +205,20 @@ def _root(text: str) -> yaml.Node | None:
         loader.dispose()
 
 
-def _at(name: str, mark: yaml.Mark | None, problem: str) -> DocumentError:
+def _at(name: str, mark: Any, problem: str) -> DocumentError:
     place = f"{name}:{mark.line + 1}:{mark.column + 1}" if mark else name
     return DocumentError(place, problem or "not YAML")
 
 
-def _parse_json(text: str, name: str) -> Any:
-    _refuse_depth(text, name)
+class _RepeatedKeyError(Exception):
+    pass
 
+
+def _parse_json(text: str, name: str) -> Any:
     def members(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
         found = dict(pairs)
         if len(found) != len(pairs):
-            keys = [key for key, _ in pairs]
-            twice = next(key for key in keys if keys.count(key) > 1)
-            raise DocumentError(name, f"the key '{twice}' stands twice")
+            raise _RepeatedKeyError
         return found
 
     def number(digits: str) -> float:
@@ -237,24 +237,32 @@ def _parse_json(text: str, name: str) -> Any:
     except json.JSONDecodeError as error:
         place = f"{name}:{error.lineno}:{error.colno}"
         raise DocumentError(place, f"not JSON: {error.msg}") from None
+    except _RepeatedKeyError:
+        return parse_document(text, name)  # which says where
+    except RecursionError:
+        raise DocumentError(name, "nested too deeply") from None
     except ValueError as error:
         raise DocumentError(name, f"not JSON: {error}") from None
 
 
 def _refuse_depth(text: str, name: str) -> None:
-    """Deep nesting ends the process inside libyaml; nobody writes 256 levels."""
-    if max(_bracket_levels(text), default=0) > _MOST_LEVELS or _DEEP_BLOCK.search(text):
-        raise DocumentError(name, f"nested more than {_MOST_LEVELS} levels deep")
+    """Deep nesting ends the process inside libyaml's composer; nobody writes 256 levels.
 
-
-def _bracket_levels(text: str) -> Iterator[int]:
+    Counting exactly means reading the document twice, so only one that might be deep is counted.
+    """
+    if text.count("[") + text.count("{") <= _MOST_LEVELS and not _DEEP_BLOCK.search(text):
+        return
     level = 0
-    for match in _BRACKET.finditer(text):
-        level += 1 if match.group() in "[{" else -1
-        yield level
+    for event in yaml.parse(text, _Loader):
+        if isinstance(event, yaml.CollectionStartEvent):
+            level += 1
+        elif isinstance(event, yaml.CollectionEndEvent):
+            level -= 1
+        if level > _MOST_LEVELS:
+            problem = f"nested too deeply: more than {_MOST_LEVELS} levels"
+            raise _at(name, event.start_mark, problem)
 
 
-_BRACKET: Final = re.compile(r"[\[\]{}]")
 _DEEP_BLOCK: Final = re.compile(
-    rf"^(?:[ ]{{{2 * _MOST_LEVELS}}}|[ ]*(?:[-?][ ]+){{100}})", re.MULTILINE
+    rf"^(?:[ ]{{{_MOST_LEVELS}}}|[ ]*(?:[-?][ ]+){{100}})", re.MULTILINE
 )

@@ -13,6 +13,7 @@ from invoice_sandbox.contract.operations import Contract, Operation
 from invoice_sandbox.credentials import note_use
 from invoice_sandbox.errors import MODE, ApiError
 from invoice_sandbox.handling import Answer, Call, Handler, Origin
+from invoice_sandbox.ids import key_digest
 from invoice_sandbox.pipeline import JSON, Exchange, Layer, Proceed, Reply
 from invoice_sandbox.project import Project
 from invoice_sandbox.store import Store, Transaction, Workspace
@@ -80,19 +81,17 @@ def note_refusals(around: Surroundings) -> Layer:
 
 
 async def _public_workspace(around: Surroundings, exchange: Exchange) -> Workspace:
-    """The workspace of a request without a credential: that of an id in its path, else the first.
-
-    Every id carries its workspace's token, so that a signed address works without a key.
-    """
-    for text in exchange.path.values():
-        parts = str(text).split("_")
-        named = await around.store.workspace_of_token(parts[-2]) if len(parts) > 1 else None
-        if named is not None:
-            return named
-    first = await around.store.workspace(around.first_workspace)
-    if first is None:
-        raise RuntimeError(f"there is no workspace {around.first_workspace}")
-    return first
+    """The workspace of a request without a credential: that of a capability in its address, such
+    as a signature, else the first."""
+    workspace_id = around.first_workspace
+    for text in (*exchange.path.values(), *exchange.query.values()):
+        found = await around.store.credential(key_digest(str(text)))
+        if found is not None and found.kind == "capability":
+            workspace_id = found.workspace_id
+    workspace = await around.store.workspace(workspace_id)
+    if workspace is None:
+        raise RuntimeError(f"there is no workspace {workspace_id}")
+    return workspace
 
 
 def _call(

@@ -32,7 +32,8 @@ class Workspace:
 class Credential:
     """What is known of a key or session: only the SHA-256 ``digest`` of its secret.
 
-    ``subject`` is the key's or user's id.
+    ``subject`` is the key's or user's id; a ``capability`` is part of an address and opens only
+    what its ``subject`` names.
     """
 
     digest: str
@@ -40,7 +41,7 @@ class Credential:
     subject: str
     scopes: frozenset[str]
     expires_at: datetime | None = None
-    kind: Literal["api_key", "session"] = "api_key"
+    kind: Literal["api_key", "session", "capability"] = "api_key"
 
 
 @dataclass(frozen=True)
@@ -128,7 +129,7 @@ class Store(Protocol):
     """All workspaces."""
 
     async def create_workspace(self, workspace: Workspace) -> None:
-        """Add an empty workspace. Raises KeyError when its id or token is taken."""
+        """Add an empty workspace. Raises KeyError when its id is taken."""
         ...
 
     async def workspace(self, workspace_id: str) -> Workspace | None:
@@ -145,10 +146,6 @@ class Store(Protocol):
 
     async def next_due(self, workspace_id: str) -> datetime | None:
         """When the workspace's next step is due, or None."""
-        ...
-
-    async def workspace_of_token(self, token: str) -> Workspace | None:
-        """The workspace whose ids carry ``token``, or None."""
         ...
 
     def transaction(self, workspace_id: str) -> AbstractAsyncContextManager[Transaction]:

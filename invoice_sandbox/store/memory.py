@@ -48,15 +48,13 @@ class MemoryStore:
 
     def __init__(self) -> None:
         self._spaces: dict[str, _Space] = {}
-        self._tokens: dict[str, str] = {}
         self._credentials: dict[str, Credential] = {}
 
     async def create_workspace(self, workspace: Workspace) -> None:
-        """Add an empty workspace. Raises KeyError when its id or token is taken."""
-        if workspace.id in self._spaces or workspace.token in self._tokens:
+        """Add an empty workspace. Raises KeyError when its id is taken."""
+        if workspace.id in self._spaces:
             raise KeyError(workspace.id)
         self._spaces[workspace.id] = _Space(workspace)
-        self._tokens[workspace.token] = workspace.id
 
     async def workspace(self, workspace_id: str) -> Workspace | None:
         """The workspace, or None."""
@@ -77,11 +75,6 @@ class MemoryStore:
         """When the workspace's next step is due, or None."""
         steps = self._spaces[workspace_id].steps
         return steps[0][0] if steps else None
-
-    async def workspace_of_token(self, token: str) -> Workspace | None:
-        """The workspace whose ids carry ``token``, or None."""
-        workspace_id = self._tokens.get(token)
-        return None if workspace_id is None else self._spaces[workspace_id].workspace
 
     @asynccontextmanager
     async def transaction(self, workspace_id: str) -> AsyncIterator[MemoryTransaction]:

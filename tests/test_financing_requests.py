@@ -1,0 +1,294 @@
+"""Financing requests: on a verified invoice only, filled up with defaults, routed at once."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import httpx
+import orjson
+import pytest
+
+from tests.support import Running
+
+REQUESTS = "/api/financing-requests"
+JSON = {"Content-Type": "application/json"}
+INVOICE = {
+    "sellerId": "org_seller_acme",
+    "debtorId": "org_debtor_globex",
+    "invoiceNumber": "FIN-1",
+    "amount": 12500.5,
+    "currency": "EUR",
+    "dueDate": "2027-01-20",
+}
+ALDER = "ptn_sandbox_alder"
+
+
+def register(client: httpx.Client, amount: str | None = None, **members: Any) -> Any:
+    """A registered invoice; ``amount`` as the JSON number to send, digit by digit."""
+    body = orjson.dumps(INVOICE | members | ({"amount": orjson.Fragment(amount)} if amount else {}))
+    answer = client.post("/api/invoices", content=body, headers=JSON)
+    assert answer.status_code == 201
+    return answer.json()["data"]
+
+
+def verified(client: httpx.Client, amount: str | None = None, **members: Any) -> Any:
+    invoice = register(client, amount, **members)
+    run = client.post("/api/verification/run", json={"invoiceId": invoice["id"]})
+    assert run.json()["data"]["status"] == "Verified"
+    return invoice
+
+
+def ask(client: httpx.Client, **body: Any) -> Any:
+    answer = client.post(REQUESTS, json=body)
+    assert answer.status_code == 201, answer.text
+    return answer.json()["data"]
+
+
+def status(client: httpx.Client, invoice: Any) -> str:
+    return str(client.get(f"/api/invoices/{invoice['id']}").json()["data"]["status"])
+
+
+def refusal(answer: httpx.Response) -> tuple[int, str]:
+    return answer.status_code, answer.json()["error"]["code"]
+
+
+def test_every_member_that_is_left_out_has_its_default(client: httpx.Client) -> None:
+    invoice = verified(client)
+    request = ask(client)
+    assert request.pop("id").startswith("freq_sandbox_")
+    assert ALDER in request.pop("routedPartnerIds")
+    assert request == {
+        "status": "Routed",
+        "invoiceIds": [invoice["id"]],
+        "requestedAmount": 10625.43,
+        "currency": "EUR",
+        "requestedAdvanceRate": 0.85,
+        "product": "Factoring",
+        "recoursePreference": "Any",
+        "disclosure": "Disclosed",
+        "createdAt": "2026-11-21T09:30:00Z",
+    }
+
+
+MEMBERS: dict[str, tuple[str, Any]] = {
+    "requestedAmount": ("requestedAmount", 9000.5),
+    "an amount above the invoice": ("requestedAmount", 10**9),
+    "currency": ("currency", "USD"),
+    "a currency of no country": ("currency", "beads"),
+    "requestedAdvanceRate": ("requestedAdvanceRate", 0.7),
+    "an advance rate of nothing": ("requestedAdvanceRate", 0),
+    "an advance rate of all": ("requestedAdvanceRate", 1),
+    "Factoring": ("product", "Factoring"),
+    "InvoiceDiscounting": ("product", "InvoiceDiscounting"),
+    "ReverseFactoring": ("product", "ReverseFactoring"),
+    "Recourse": ("recoursePreference", "Recourse"),
+    "NonRecourse": ("recoursePreference", "NonRecourse"),
+    "Any": ("recoursePreference", "Any"),
+    "Disclosed": ("disclosure", "Disclosed"),
+    "Confidential": ("disclosure", "Confidential"),
+    "neededBy": ("neededBy", "2026-12-01"),
+}
+
+
+@pytest.mark.parametrize(("member", "value"), MEMBERS.values(), ids=MEMBERS)
+def test_a_member_that_is_sent_is_kept(client: httpx.Client, member: str, value: Any) -> None:
+    verified(client)
+    request = ask(client, **{member: value})
+    assert request[member] == value
+    assert client.get(REQUESTS).json()["data"][0] == request
+
+
+@pytest.mark.parametrize("member", ["invoiceId", "invoiceIds"])
+def test_an_invoice_can_be_named_in_two_ways(client: httpx.Client, member: str) -> None:
+    named, newer = verified(client), verified(client, invoiceNumber="FIN-2")
+    value = named["id"] if member == "invoiceId" else [named["id"], newer["id"]]
+    assert ask(client, **{member: value})["invoiceIds"] == [named["id"]]
+    assert (status(client, named), status(client, newer)) == ("FinancingRequested", "Verified")
+
+
+def test_without_a_named_invoice_it_is_the_newest_verified_one(client: httpx.Client) -> None:
+    verified(client)
+    newest = verified(client, invoiceNumber="FIN-2")
+    register(client, invoiceNumber="FIN-3")
+    assert ask(client, invoiceIds=[])["invoiceIds"] == [newest["id"]]
+
+
+def test_without_a_verified_invoice_of_the_client_it_is_a_synthetic_one(
+    client: httpx.Client,
+) -> None:
+    before = client.get("/api/invoices").json()
+    request = ask(client)
+    assert (request["invoiceIds"], request["synthetic"]) == ([], True)
+    assert (request["requestedAmount"], request["currency"]) == (8500, "EUR")
+    assert client.get("/api/invoices").json() == before
+
+
+def test_the_usual_amount_follows_from_the_advance_rate(client: httpx.Client) -> None:
+    verified(client, amount="10000.00")
+    assert ask(client, requestedAdvanceRate=0.333)["requestedAmount"] == 3330
+
+
+AMOUNTS: dict[str, tuple[str, str, str]] = {
+    "two digits, half up": ("12500.50", "EUR", "10625.43"),
+    "no digits": ("12345", "JPY", "10493"),
+    "no digits, half up": ("10", "JPY", "9"),
+    "three digits": ("12500.507", "BHD", "10625.431"),
+    "unknown currency, two digits": ("12500.50", "beads", "10625.43"),
+    "forty digits": (f"1{'0' * 38}1", "EUR", f"85{'0' * 37}.85"),
+    "1e300": ("1e300", "EUR", f"85{'0' * 298}.00"),
+}
+
+
+@pytest.mark.parametrize(("amount", "currency", "usual"), AMOUNTS.values(), ids=AMOUNTS)
+def test_the_usual_amount_is_exact_to_the_minor_unit(
+    client: httpx.Client, amount: str, currency: str, usual: str
+) -> None:
+    verified(client, amount, currency=currency)
+    answer = client.post(REQUESTS, json={})
+    assert answer.status_code == 201
+    assert f'"requestedAmount":{usual},' in answer.text
+
+
+def test_a_request_moves_the_invoice_and_tells_the_audit_log(client: httpx.Client) -> None:
+    invoice = verified(client)
+    request = ask(client)
+    assert status(client, invoice) == "FinancingRequested"
+    events = client.get("/api/audit-log").json()["data"]
+    told = [(one["action"], one["targets"][0]["id"]) for one in reversed(events)]
+    assert told[-3:] == [
+        ("financing_request.submitted", request["id"]),
+        ("financing_request.created", invoice["id"]),
+        ("financing_request.routed", request["id"]),
+    ]
+
+
+def test_a_request_that_fits_no_mandate_gives_the_invoice_back(client: httpx.Client) -> None:
+    invoice = verified(client, currency="beads")
+    request = ask(client, partnerIds=[ALDER])
+    assert (request["status"], request["routedPartnerIds"]) == ("NoMatch", [])
+    assert status(client, invoice) == "Verified"
+    events = client.get("/api/audit-log", params={"targetId": invoice["id"]}).json()["data"]
+    assert [one["action"] for one in events[:2]] == [
+        "financing_request.declined",
+        "financing_request.created",
+    ]
+
+
+def test_an_invoice_that_was_given_back_can_be_financed_again(client: httpx.Client) -> None:
+    invoice = verified(client)
+    assert ask(client, partnerIds=[ALDER], product="InvoiceDiscounting")["status"] == "NoMatch"
+    assert ask(client, partnerIds=[ALDER])["status"] == "Routed"
+    assert status(client, invoice) == "FinancingRequested"
+
+
+def test_only_the_partners_named_are_asked(client: httpx.Client) -> None:
+    verified(client)
+    assert ask(client, partnerIds=[ALDER])["routedPartnerIds"] == [ALDER]
+
+
+UNKNOWN: dict[str, dict[str, Any]] = {
+    "invoiceId": {"invoiceId": "inv_sandbox_nowhere_0001"},
+    "invoiceIds": {"invoiceIds": ["inv_sandbox_nowhere_0001"]},
+    "partnerIds": {"partnerIds": [ALDER, "ptn_sandbox_nobody"]},
+}
+
+
+@pytest.mark.parametrize("body", UNKNOWN.values(), ids=UNKNOWN)
+def test_a_reference_to_nothing_is_404_and_changes_nothing(
+    client: httpx.Client, body: dict[str, Any]
+) -> None:
+    invoice = verified(client)
+    before = client.get(REQUESTS).json()
+    assert refusal(client.post(REQUESTS, json=body)) == (404, "resource_not_found")
+    assert (status(client, invoice), client.get(REQUESTS).json()) == ("Verified", before)
+
+
+def test_an_invoice_that_is_not_verified_is_409(client: httpx.Client) -> None:
+    invoice = register(client)
+    answer = client.post(REQUESTS, json={"invoiceId": invoice["id"]})
+    assert refusal(answer) == (409, "invalid_request")
+    assert "Registered" in answer.json()["error"]["message"]
+
+
+def test_an_invoice_cannot_be_financed_twice(client: httpx.Client) -> None:
+    invoice = verified(client)
+    ask(client)
+    answer = client.post(REQUESTS, json={"invoiceId": invoice["id"]})
+    assert refusal(answer) == (409, "invalid_request")
+
+
+def test_an_invoice_that_is_past_due_is_409(server: Running, client: httpx.Client) -> None:
+    invoice = verified(client)
+
+    async def let_it_fall_due() -> None:
+        workspace = await server.sandbox.store.workspace_of_token(invoice["id"].split("_")[2])
+        assert workspace is not None
+        async with server.sandbox.store.transaction(workspace.id) as state:
+            record = await state.get("invoices", invoice["id"])
+            assert record is not None
+            await state.put("invoices", invoice["id"], {**record, "dueDate": "2026-11-20"})
+
+    server.run(let_it_fall_due())
+    answer = client.post(REQUESTS, json={"invoiceId": invoice["id"]})
+    assert refusal(answer) == (409, "invalid_request")
+    assert "2026-11-20" in answer.json()["error"]["message"]
+
+
+WRONG: dict[str, str] = {
+    "no object": "[]",
+    "invoiceIds is a string": '{"invoiceIds": "inv_sandbox_0001"}',
+    "invoiceIds holds a number": '{"invoiceIds": [1]}',
+    "invoiceId is a number": '{"invoiceId": 1}',
+    "invoiceId is null": '{"invoiceId": null}',
+    "requestedAmount is a string": '{"requestedAmount": "100"}',
+    "requestedAmount is zero": '{"requestedAmount": 0}',
+    "requestedAmount is below zero": '{"requestedAmount": -1}',
+    "requestedAmount is no double": '{"requestedAmount": 1e400}',
+    "currency is a number": '{"currency": 978}',
+    "requestedAdvanceRate is above one": '{"requestedAdvanceRate": 1.01}',
+    "requestedAdvanceRate is below zero": '{"requestedAdvanceRate": -0.1}',
+    "product is another word": '{"product": "Leasing"}',
+    "recoursePreference is another word": '{"recoursePreference": "LimitedRecourse"}',
+    "disclosure is another word": '{"disclosure": "Secret"}',
+    "neededBy is no day": '{"neededBy": "2026-02-30"}',
+    "partnerIds is a string": '{"partnerIds": "ptn_sandbox_alder"}',
+}
+
+
+@pytest.mark.parametrize("body", WRONG.values(), ids=WRONG)
+def test_an_impossible_value_is_400(client: httpx.Client, body: str) -> None:
+    answer = client.post(REQUESTS, content=body, headers=JSON)
+    assert refusal(answer) == (400, "invalid_request")
+
+
+def test_a_member_that_nobody_knows_is_ignored(client: httpx.Client) -> None:
+    assert "colour" not in ask(client, colour="blue")
+
+
+def test_the_list_is_newest_first_and_comes_in_pages(client: httpx.Client) -> None:
+    made = [ask(client)["id"] for _ in range(3)]
+    everything = client.get(REQUESTS)
+    ids = [one["id"] for one in everything.json()["data"]]
+    assert ids[:3] == made[::-1]
+    assert everything.headers["X-Total-Count"] == str(len(ids))
+    first = client.get(REQUESTS, params={"limit": 2})
+    assert [one["id"] for one in first.json()["data"]] == ids[:2]
+    second = client.get(first.links["next"]["url"])
+    assert [one["id"] for one in second.json()["data"]] == ids[2:4]
+
+
+def test_the_list_of_a_new_workspace_holds_fixtures_only(client: httpx.Client) -> None:
+    fixtures = client.get(REQUESTS).json()["data"]
+    assert all(one["id"].count("_") == 2 for one in fixtures)
+    statuses = "Submitted Routed OffersReceived OfferAccepted PartiallyFunded Funded Closed NoMatch"
+    assert {one["status"] for one in fixtures} <= {
+        *statuses.split(),
+        *("Declined", "Cancelled", "Expired"),
+    }
+
+
+def test_what_the_engine_keeps_for_itself_is_not_shown(client: httpx.Client) -> None:
+    verified(client)
+    ask(client)
+    for request in client.get(REQUESTS).json()["data"]:
+        assert not request.keys() & {"source", "previousStatus"}

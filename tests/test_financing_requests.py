@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any
 
 import httpx
 import orjson
 import pytest
 
-from tests.support import Running
+from invoice_sandbox.clock import ClockState
+from tests.support import FROZEN, serving
 
 REQUESTS = "/api/financing-requests"
 JSON = {"Content-Type": "application/json"}
@@ -217,21 +219,14 @@ def test_an_invoice_cannot_be_financed_twice(client: httpx.Client) -> None:
     assert refusal(answer) == (409, "invalid_request")
 
 
-def test_an_invoice_that_is_past_due_is_409(server: Running, client: httpx.Client) -> None:
-    invoice = verified(client)
-
-    async def let_it_fall_due() -> None:
-        workspace = await server.sandbox.store.workspace_of_token(invoice["id"].split("_")[2])
-        assert workspace is not None
-        async with server.sandbox.store.transaction(workspace.id) as state:
-            record = await state.get("invoices", invoice["id"])
-            assert record is not None
-            await state.put("invoices", invoice["id"], {**record, "dueDate": "2026-11-20"})
-
-    server.run(let_it_fall_due())
-    answer = client.post(REQUESTS, json={"invoiceId": invoice["id"]})
-    assert refusal(answer) == (409, "invalid_request")
-    assert "2026-11-20" in answer.json()["error"]["message"]
+def test_an_invoice_that_is_past_due_is_409() -> None:
+    with serving(replace(FROZEN, clock=ClockState("live"))) as live, live.client() as client:
+        invoice = verified(client, dueDate="2026-11-21")
+        live.wall.pass_seconds(86_400)
+        answer = client.post(REQUESTS, json={"invoiceId": invoice["id"]})
+        assert refusal(answer) == (409, "invalid_request")
+        assert "2026-11-21" in answer.json()["error"]["message"]
+        assert ask(client)["synthetic"], "nor is it chosen by default"
 
 
 WRONG: dict[str, str] = {

@@ -162,28 +162,22 @@ def test_an_offer_takes_the_wishes_of_its_request(client: httpx.Client) -> None:
     assert {name: made[name] for name in wishes} == wishes
 
 
+OF_TEN_THOUSAND = ["85000", "15000", "1275", "250", "83475"]
+"""The worked figures in tenths."""
 FIGURES: dict[str, tuple[str, str, list[str]]] = {
     # amount, currency: advance, reserve, discount fee, service fee, net proceeds
     "EUR": ("12500.50", "EUR", ["10625.43", "1875.07", "159.38", "31.25", "10434.80"]),
     "JPY has no digits": ("12345", "JPY", ["10493", "1852", "157", "31", "10305"]),
-    "BHD has three": ("12500.505", "BHD", ["10625.429", "1875.076", "159.381", "31.251", "x"]),
+    "BHD has three": (
+        "12500.5",
+        "BHD",
+        ["10625.425", "1875.075", "159.381", "31.251", "10434.793"],
+    ),
     "unknown currency": ("10000", "beads", ["8500.00", "1500.00", "127.50", "25.00", "8347.50"]),
     "lower case": ("12345", "jpy", ["10493", "1852", "157", "31", "10305"]),
-    "forty digits": (
-        f"1{'0' * 39}",
-        "EUR",
-        [f"{digits}{'0' * 36}.00" for digits in ("8500", "1500", "127", "25", "8347")],
-    ),
-    "1e300": (
-        "1e300",
-        "EUR",
-        [f"{digits}{'0' * 296}.00" for digits in ("8500", "1500", "127", "25", "8347")],
-    ),
+    "forty digits": (f"1{'0' * 39}", "EUR", [f"{one}{'0' * 35}.00" for one in OF_TEN_THOUSAND]),
+    "1e300": ("1e300", "EUR", [f"{one}{'0' * 295}.00" for one in OF_TEN_THOUSAND]),
 }
-FIGURES["BHD has three"][2][4] = "10434.797"
-for _name, _zeros in (("forty digits", 35), ("1e300", 295)):
-    FIGURES[_name][2][2] = f"1275{'0' * _zeros}.00"
-    FIGURES[_name][2][4] = f"83475{'0' * _zeros}.00"
 
 
 @pytest.mark.parametrize(("amount", "currency", "figures"), FIGURES.values(), ids=FIGURES)

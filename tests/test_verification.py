@@ -7,6 +7,7 @@ from typing import Any
 import httpx
 import pytest
 
+from invoice_sandbox.ids import key_digest
 from tests.support import Running
 
 RUN = "/api/verification/run"
@@ -62,13 +63,14 @@ def finding(result: Any, code: str) -> tuple[str, str | None]:
     return row["state"], row.get("detail")
 
 
-def force(server: Running, invoice: Any, to: str) -> None:
+def force(server: Running, client: httpx.Client, invoice: Any, to: str) -> None:
     """Put the invoice into a status that no published operation leads to."""
 
     async def change() -> None:
-        workspace = await server.sandbox.store.workspace_of_token(invoice["id"].split("_")[2])
-        assert workspace is not None
-        async with server.sandbox.store.transaction(workspace.id) as state:
+        key = client.headers["Authorization"].removeprefix("Bearer ")
+        credential = await server.sandbox.store.credential(key_digest(key))
+        assert credential is not None
+        async with server.sandbox.store.transaction(credential.workspace_id) as state:
             record = await state.get("invoices", invoice["id"])
             assert record is not None
             await state.put("invoices", invoice["id"], {**record, "status": to})
@@ -113,7 +115,7 @@ def test_without_a_body_the_newest_invoice_that_can_still_move_is_verified(
     server: Running, client: httpx.Client
 ) -> None:
     older, newer, ended = (register(client, invoiceNumber=f"N-{n}") for n in range(3))
-    force(server, ended, "Settled")
+    force(server, client, ended, "Settled")
     assert client.post(RUN).json()["data"]["invoiceId"] == newer["id"]
     assert (status(client, older), status(client, newer)) == ("Registered", "Verified")
 
@@ -172,7 +174,7 @@ def test_an_invoice_that_has_come_to_its_end_is_409(
     server: Running, client: httpx.Client, end: str
 ) -> None:
     invoice = register(client)
-    force(server, invoice, end)
+    force(server, client, invoice, end)
     answer = client.post(RUN, json={"invoiceId": invoice["id"]})
     assert (answer.status_code, answer.json()["error"]["code"]) == (409, "invalid_request")
     assert end in answer.json()["error"]["message"]
@@ -247,7 +249,7 @@ def test_an_invoice_on_hold_waits_for_a_human_decision(
     server: Running, client: httpx.Client
 ) -> None:
     invoice = register(client)
-    force(server, invoice, "OnHold")
+    force(server, client, invoice, "OnHold")
     result = run(client)
     assert (result["status"], finding(result, "seller_kyb")[0]) == ("OnHold", "ManualReview")
     assert status(client, invoice) == "OnHold"
@@ -255,7 +257,7 @@ def test_an_invoice_on_hold_waits_for_a_human_decision(
 
 def test_a_disputed_invoice_is_still_in_progress(server: Running, client: httpx.Client) -> None:
     invoice = register(client)
-    force(server, invoice, "Disputed")
+    force(server, client, invoice, "Disputed")
     result = run(client)
     assert result["status"] == "InProgress"
     assert finding(result, "debtor_confirmation") == ("Failed", "Disputed")

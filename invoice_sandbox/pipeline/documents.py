@@ -11,10 +11,8 @@ import yaml
 
 from invoice_sandbox import jsonio
 from invoice_sandbox.contract.operations import Contract
-from invoice_sandbox.errors import refuse
 from invoice_sandbox.pipeline import JSON, Exchange, Layer, Proceed, Reply
-
-_METHODS = ("GET", "HEAD", "OPTIONS")
+from invoice_sandbox.pipeline.pages import allowed_methods
 
 
 def serve_documents(contracts: Mapping[str, Contract], public_url: str) -> Layer:
@@ -32,11 +30,9 @@ def serve_documents(contracts: Mapping[str, Contract], public_url: str) -> Layer
     async def layer(exchange: Exchange, proceed: Proceed) -> Reply:
         if exchange.scope["path"] not in paths:
             return await proceed(exchange)
-        allowed = ("Allow", ", ".join(_METHODS))
+        options = allowed_methods(exchange)
         if exchange.method == "OPTIONS":
-            return Reply(204, headers=(allowed,))
-        if exchange.method not in _METHODS:
-            raise refuse("method_not_allowed", allowed, method=exchange.method, allowed=allowed[1])
+            return options
         return document(exchange.scope["path"])
 
     return layer

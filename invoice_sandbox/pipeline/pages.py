@@ -31,17 +31,25 @@ def serve_pages(prefix: str, make_app: Callable[[], ASGIApplication]) -> Layer:
     async def layer(exchange: Exchange, proceed: Proceed) -> Reply:
         if not f"{exchange.scope['path']}/".startswith(f"{prefix}/"):
             return await proceed(exchange)
-        allowed = ("Allow", ", ".join(_METHODS))
+        options = allowed_methods(exchange)
         if exchange.method == "OPTIONS":
-            return Reply(204, headers=(allowed,))
-        if exchange.method not in _METHODS:
-            raise refuse("method_not_allowed", allowed, method=exchange.method, allowed=allowed[1])
+            return options
         reply = await _ask(app(), exchange.scope)
         if reply.status == 404:
             raise refuse("unknown_path")
         return reply
 
     return layer
+
+
+def allowed_methods(exchange: Exchange) -> Reply:
+    """The answer to OPTIONS on what can only be read. Raises ApiError 405 for other methods."""
+    allowed = ", ".join(_METHODS)
+    if exchange.method not in _METHODS:
+        raise refuse(
+            "method_not_allowed", ("Allow", allowed), method=exchange.method, allowed=allowed
+        )
+    return Reply(204, headers=(("Allow", allowed),))
 
 
 async def _ask(app: ASGIApplication, scope: Scope) -> Reply:

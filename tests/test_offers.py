@@ -175,7 +175,7 @@ FIGURES: dict[str, tuple[str, str, list[str]]] = {
     ),
     "unknown currency": ("10000", "beads", ["8500.00", "1500.00", "127.50", "25.00", "8347.50"]),
     "lower case": ("12345", "jpy", ["10493", "1852", "157", "31", "10305"]),
-    "forty digits": (f"1{'0' * 39}", "EUR", [f"{one}{'0' * 35}.00" for one in OF_TEN_THOUSAND]),
+    "forty digits": (f"1{'0' * 39}", "EUR", [f"{one}{'0' * 34}.00" for one in OF_TEN_THOUSAND]),
     "1e300": ("1e300", "EUR", [f"{one}{'0' * 295}.00" for one in OF_TEN_THOUSAND]),
 }
 

@@ -1,0 +1,249 @@
+"""ERP push: taken in at once, worked off by the agenda, one bad item stopping no other."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import time
+from collections.abc import Iterator
+from dataclasses import replace
+from typing import Any
+
+import httpx
+import pytest
+
+from invoice_sandbox.agenda import Agenda
+from invoice_sandbox.clock import FROZEN_START, ClockState
+from invoice_sandbox.store import ScheduledStep, Transaction, Workspace
+from invoice_sandbox.store.memory import MemoryStore
+from tests.support import FROZEN, ManualWall, Running, serving
+
+PUSH = "/api/connectors/erp/invoices"
+ITEM = {
+    "externalId": "ERP-1",
+    "sellerId": "org_seller_acme",
+    "debtorId": "org_debtor_globex",
+    "invoiceNumber": "ERP-1",
+    "amount": 4200,
+    "currency": "EUR",
+    "issueDate": "2026-11-02",
+    "dueDate": "2027-01-31",
+    "erpStatus": "OPEN",
+}
+INVOICE = {name: value for name, value in ITEM.items() if name not in {"externalId", "erpStatus"}}
+SOURCE = {"system": "demo-erp", "connectionId": "conn_demo_0001"}
+
+
+def push(client: httpx.Client, **body: Any) -> Any:
+    answer = client.post(PUSH, json=body)
+    assert answer.status_code == 202, answer.text
+    return answer.json()["data"]
+
+
+def push_items(client: httpx.Client, *items: Any, **source: Any) -> Any:
+    return push(client, source=source or SOURCE, invoices=list(items))
+
+
+def registered(client: httpx.Client) -> list[Any]:
+    """The invoices that were not there from the start, oldest first, without their ids."""
+    invoices = client.get("/api/invoices").json()["data"]
+    made = [one for one in invoices if one["id"].count("_") > 2]
+    return [{k: v for k, v in one.items() if k not in {"id", "registryId"}} for one in made[::-1]]
+
+
+def told(client: httpx.Client, target: Any) -> list[tuple[str, Any]]:
+    """Action and metadata of the audit events about an import, oldest first."""
+    events = client.get("/api/audit-log", params={"targetId": target["importId"]}).json()["data"]
+    return [(one["action"], one["metadata"]) for one in reversed(events)]
+
+
+def test_a_batch_is_accepted_at_once_and_counted(client: httpx.Client) -> None:
+    accepted = push_items(client, ITEM, {**ITEM, "externalId": "ERP-2"})
+    assert accepted.pop("importId").startswith("imp_sandbox_")
+    assert accepted == {"status": "Accepted", "received": 2, "source": SOURCE}
+
+
+def test_every_item_becomes_an_invoice_before_the_next_request_sees_anything(
+    client: httpx.Client,
+) -> None:
+    push_items(client, ITEM, {**ITEM, "externalId": "ERP-2", "invoiceNumber": "ERP-2"})
+    assert registered(client) == [
+        {**INVOICE, "status": "Registered"},
+        {**INVOICE, "invoiceNumber": "ERP-2", "status": "Registered"},
+    ]
+
+
+def test_the_payload_may_be_one_invoice(client: httpx.Client) -> None:
+    assert push(client, **ITEM)["received"] == 1
+    assert registered(client) == [{**INVOICE, "status": "Registered"}]
+
+
+@pytest.mark.parametrize("name", ["sellerId", "externalId", "erpStatus", "amount"])
+def test_one_known_member_makes_the_payload_an_invoice(client: httpx.Client, name: str) -> None:
+    accepted = push(client, **{name: ITEM[name]})
+    assert accepted["received"] == 1
+    assert told(client, accepted)[1][0] == "erp_item.rejected"
+
+
+@pytest.mark.parametrize(
+    "body", [{}, {"source": SOURCE}, {"invoices": []}, {"colour": "blue"}], ids=repr
+)
+def test_a_payload_without_invoices_is_accepted_and_does_nothing(
+    client: httpx.Client, body: dict[str, Any]
+) -> None:
+    accepted = push(client, **body)
+    assert (accepted["received"], accepted["source"]) == (0, body.get("source", {}))
+    assert registered(client) == []
+
+
+@pytest.mark.parametrize(
+    "body",
+    [[], None, "x", {"invoices": {}}, {"invoices": "x"}, {"source": "sap"}, {"source": None}],
+    ids=repr,
+)
+def test_a_frame_that_the_contract_does_not_allow_is_400(client: httpx.Client, body: Any) -> None:
+    answer = client.post(PUSH, json=body)
+    assert (answer.status_code, answer.json()["error"]["code"]) == (400, "invalid_request")
+
+
+BAD: dict[str, tuple[Any, str]] = {
+    "no object": (7, "the item must be an object"),
+    "null": (None, "the item must be an object"),
+    "a list": ([ITEM], "the item must be an object"),
+    "no debtor": ({k: v for k, v in ITEM.items() if k != "debtorId"}, "debtorId is required"),
+    "an amount as text": ({**ITEM, "amount": "4200"}, "amount"),
+    "a day that does not exist": ({**ITEM, "dueDate": "2027-02-30"}, "dueDate"),
+    "a number without text": ({**ITEM, "invoiceNumber": 7}, "invoiceNumber"),
+}
+
+
+@pytest.mark.parametrize(("item", "problem"), BAD.values(), ids=BAD)
+def test_a_bad_item_is_reported_in_the_audit_log_and_stops_no_other(
+    client: httpx.Client, item: Any, problem: str
+) -> None:
+    accepted = push_items(client, item, {**ITEM, "externalId": "ERP-2"})
+    (_, (action, metadata)) = told(client, accepted)
+    assert (accepted["received"], action, metadata["index"]) == (2, "erp_item.rejected", 0)
+    (text,) = metadata["problems"]
+    assert problem in text
+    assert len(registered(client)) == 1
+
+
+def test_the_report_of_a_bad_item_is_a_failure_of_the_system(client: httpx.Client) -> None:
+    accepted = push_items(client, 7)
+    event = client.get("/api/audit-log", params={"targetId": accepted["importId"]}).json()["data"][
+        0
+    ]
+    assert (event["outcome"], event["actor"]) == ("Failure", {"type": "system", "id": None})
+
+
+@pytest.mark.parametrize("status", ["PAID", "VOID"])
+def test_what_is_paid_or_void_is_skipped(client: httpx.Client, status: str) -> None:
+    accepted = push_items(client, {**ITEM, "erpStatus": status})
+    assert told(client, accepted)[1:] == [("erp_item.skipped", {"index": 0, "erpStatus": status})]
+    assert registered(client) == []
+
+
+STRANGE_STATUSES = ["DRAFT", "OPEN", "PARTIALLY_PAID", "nonsense", 7, None, [], ["PAID"], {}]
+
+
+@pytest.mark.parametrize("status", STRANGE_STATUSES, ids=repr)
+def test_any_other_erp_status_registers_the_invoice(client: httpx.Client, status: Any) -> None:
+    push_items(client, {**ITEM, "erpStatus": status})
+    assert registered(client) == [{**INVOICE, "status": "Registered"}]
+
+
+def test_the_same_external_id_again_changes_nothing(client: httpx.Client) -> None:
+    push_items(client, ITEM)
+    again = push_items(client, {**ITEM, "amount": 1})
+    assert told(client, again)[1:] == [("erp_item.unchanged", {"index": 0})]
+    assert registered(client) == [{**INVOICE, "status": "Registered"}]
+
+
+def test_the_same_external_id_twice_in_one_batch_registers_once(client: httpx.Client) -> None:
+    push_items(client, ITEM, {**ITEM, "invoiceNumber": "ERP-2"})
+    assert registered(client) == [{**INVOICE, "status": "Registered"}]
+
+
+SYSTEMS: dict[str, tuple[tuple[str | None, str], tuple[str | None, str]]] = {
+    "another system": (("sap", "1"), ("oracle", "1")),
+    "a system and none": (("sap", "1"), (None, "1")),
+    "names that look alike when joined": (("sap", "eu/1"), ("sap/eu", "1")),
+}
+
+
+@pytest.mark.parametrize(("first", "second"), SYSTEMS.values(), ids=SYSTEMS)
+def test_the_same_external_id_of_another_system_is_another_invoice(
+    client: httpx.Client, first: tuple[str | None, str], second: tuple[str | None, str]
+) -> None:
+    for number, (system, external_id) in enumerate((first, second)):
+        item = {**ITEM, "externalId": external_id, "invoiceNumber": f"S-{number}"}
+        push(client, source={} if system is None else {"system": system}, invoices=[item])
+    assert [one["invoiceNumber"] for one in registered(client)] == ["S-0", "S-1"]
+
+
+@pytest.mark.parametrize("external_id", [None, 7, [], {}], ids=repr)
+def test_without_a_usable_external_id_every_push_registers(
+    client: httpx.Client, external_id: Any
+) -> None:
+    for number in ("S-1", "S-2"):
+        push_items(client, {**ITEM, "externalId": external_id, "invoiceNumber": number})
+    assert len(registered(client)) == 2
+
+
+@pytest.mark.parametrize("system", [None, 7, [], {}, "sap"], ids=repr)
+def test_the_source_comes_back_as_it_was_sent(client: httpx.Client, system: Any) -> None:
+    assert push_items(client, ITEM, system=system)["source"] == {"system": system}
+    assert len(registered(client)) == 1
+
+
+def test_an_item_that_is_registered_already_becomes_a_suspected_duplicate(
+    client: httpx.Client,
+) -> None:
+    client.post("/api/invoices", json=INVOICE)
+    push_items(client, ITEM)
+    assert [one["status"] for one in registered(client)] == ["Registered", "DuplicateSuspected"]
+
+
+@pytest.fixture(scope="module")
+def live() -> Iterator[Running]:
+    """A server whose clock flows."""
+    with serving(replace(FROZEN, clock=ClockState("live"))) as running:
+        yield running
+
+
+def test_a_live_clock_works_items_off_by_itself(live: Running) -> None:
+    with live.client() as client:
+        push_items(client, ITEM)
+        deadline = time.monotonic() + 5
+        # The store is asked, not the API: a request would do what is due before it is answered.
+        while live.run(live.sandbox.store.next_due(live.sandbox.workspace.id)) is not None:
+            assert time.monotonic() < deadline, "the timer did not do the step"
+            time.sleep(0.005)
+        assert registered(client)[-1]["invoiceNumber"] == ITEM["invoiceNumber"]
+
+
+def test_an_action_that_fails_is_given_up_logged_and_not_repeated(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    done: list[str] = []
+
+    async def run(_state: Transaction, _workspace: Workspace, step: ScheduledStep) -> None:
+        done.append(step.action)
+        if step.action == "fail":
+            raise ValueError("on purpose")
+
+    async def two_steps() -> None:
+        store, workspace = MemoryStore(), Workspace("w", 1, "w", ClockState("frozen"), "manual")
+        await store.create_workspace(workspace)
+        async with store.transaction("w") as state:
+            await state.schedule(FROZEN_START, "fail", {})
+            await state.schedule(FROZEN_START, "succeed", {})
+        agenda = Agenda(store, ManualWall(), run)
+        await agenda.settle(workspace)
+        await agenda.settle(workspace)
+
+    with caplog.at_level(logging.ERROR, "invoice_sandbox"):
+        asyncio.run(two_steps())
+    assert done == ["fail", "succeed"]
+    assert [one.getMessage() for one in caplog.records] == ["w: step 'fail' failed and is given up"]

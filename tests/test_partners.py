@@ -1,0 +1,293 @@
+"""Demo partners and their mandates: every filter gives its reason, and routing is always a 200."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from decimal import Decimal
+from typing import Any
+
+import httpx
+import pytest
+
+from handlers._routing import Deal, judge
+
+ROUTE = "/api/partners/route"
+ALDER, BIRCH, CEDAR = "ptn_sandbox_alder", "ptn_sandbox_birch", "ptn_sandbox_cedar"
+INVOICE = {
+    "sellerId": "org_seller_acme",
+    "debtorId": "org_debtor_nobody_knows",
+    "invoiceNumber": "ROU-1",
+    "amount": 10000,
+    "currency": "EUR",
+    "dueDate": "2027-01-20",
+}
+FILTERS = [
+    *("currency", "amount", "tenor", "sellerCountry", "debtorCountry"),
+    *("product", "recourse", "disclosure"),
+]
+MANDATE_MEMBERS = {
+    *("currencies", "sellerCountries", "debtorCountries", "minAmount", "maxAmount"),
+    *("minTenorDays", "maxTenorDays", "products", "recourse", "disclosure"),
+    *("excludedSectors", "debtorConcentrationMax", "debtorLimitRequired"),
+}
+
+
+def register(client: httpx.Client, **members: Any) -> str:
+    answer = client.post("/api/invoices", json=INVOICE | members)
+    assert answer.status_code == 201
+    return str(answer.json()["data"]["id"])
+
+
+def route(client: httpx.Client, **body: Any) -> Any:
+    answer = client.post(ROUTE, json=body)
+    assert answer.status_code == 200, answer.text
+    return answer.json()["data"]
+
+
+def verdict(routing: Any, partner: str) -> Any:
+    """Passed filters, and failed ones with their reasons, of one partner that was asked."""
+    (row,) = (
+        one for one in routing["matched"] + routing["unmatched"] if one["partnerId"] == partner
+    )
+    failed = row.get("failedFilters", [])
+    return row["passedFilters"], {one["filter"]: one["reason"] for one in failed}
+
+
+def asked(routing: Any) -> set[str]:
+    return {one["partnerId"] for one in routing["matched"] + routing["unmatched"]}
+
+
+def test_the_configured_partners_are_listed_with_their_demo_mandates(client: httpx.Client) -> None:
+    partners = client.get("/api/partners").json()["data"]
+    assert {ALDER, BIRCH, CEDAR} <= {one["id"] for one in partners}
+    assert len(partners) >= 4
+    for partner in partners:
+        assert (partner["demo"], partner["status"]) == (True, "Active")
+        assert {"id", "name", "type", "mandate"} <= partner.keys()
+        assert partner["mandate"].keys() <= MANDATE_MEMBERS
+
+
+def test_partners_come_in_pages(client: httpx.Client) -> None:
+    everything = [one["id"] for one in client.get("/api/partners").json()["data"]]
+    first = client.get("/api/partners", params={"limit": 1})
+    assert [one["id"] for one in first.json()["data"]] == everything[:1]
+    assert first.headers["X-Total-Count"] == str(len(everything))
+    second = client.get(first.links["next"]["url"]).json()["data"]
+    assert [one["id"] for one in second] == everything[1:2]
+
+
+def test_a_routing_says_what_was_routed_and_that_no_live_network_was_asked(
+    client: httpx.Client,
+) -> None:
+    invoice = register(client)
+    routing = route(client, invoiceId=invoice)
+    assert routing["routingId"].startswith("rte_sandbox_")
+    assert (routing["invoiceId"], routing["liveNetwork"]) == (invoice, False)
+    assert routing["demoMandates"] is True
+    assert routing.keys() == {
+        *("routingId", "invoiceId", "matched", "unmatched", "liveNetwork", "demoMandates")
+    }
+
+
+def test_a_partner_that_fits_has_passed_every_filter(client: httpx.Client) -> None:
+    routing = route(client, invoiceId=register(client), debtorCountry="DE", sellerCountry="DE")
+    assert verdict(routing, ALDER) == (FILTERS, {})
+    assert ALDER in {one["partnerId"] for one in routing["matched"]}
+
+
+def test_a_partner_that_does_not_fit_says_which_filters_failed_and_why(
+    client: httpx.Client,
+) -> None:
+    passed, failed = verdict(route(client, invoiceId=register(client)), BIRCH)
+    assert failed["debtorCountry"] == "COUNTRY_NOT_ELIGIBLE"
+    assert failed["product"] == "PRODUCT_NOT_OFFERED"
+    assert sorted([*passed, *failed]) == sorted(FILTERS)
+
+
+OUTSIDE_ALDER: dict[str, tuple[dict[str, Any], str, str]] = {
+    "currency": ({"currency": "USD"}, "currency", "CURRENCY_NOT_ELIGIBLE"),
+    "too little": ({"amount": 499.99}, "amount", "AMOUNT_OUT_OF_RANGE"),
+    "too much": ({"amount": 250000.01}, "amount", "AMOUNT_OUT_OF_RANGE"),
+    "far too much": ({"amount": 1e300}, "amount", "AMOUNT_OUT_OF_RANGE"),
+    "too soon": ({"dueDate": "2026-12-05"}, "tenor", "TENOR_OUT_OF_RANGE"),
+    "too late": ({"dueDate": "2027-05-21"}, "tenor", "TENOR_OUT_OF_RANGE"),
+    "past due": ({"dueDate": "2026-11-01"}, "tenor", "TENOR_OUT_OF_RANGE"),
+}
+
+
+@pytest.mark.parametrize(("members", "name", "reason"), OUTSIDE_ALDER.values(), ids=OUTSIDE_ALDER)
+def test_an_invoice_outside_a_mandate_fails_that_filter_alone(
+    client: httpx.Client, members: dict[str, Any], name: str, reason: str
+) -> None:
+    routing = route(client, invoiceId=register(client, **members), debtorCountry="DE")
+    assert verdict(routing, ALDER)[1] == {name: reason}
+
+
+@pytest.mark.parametrize(
+    "members",
+    [
+        pytest.param({"amount": 500}, id="least amount"),
+        pytest.param({"amount": 250000}, id="greatest amount"),
+        pytest.param({"dueDate": "2026-12-06"}, id="shortest tenor"),
+        pytest.param({"dueDate": "2027-05-20"}, id="longest tenor"),
+        pytest.param({"currency": "eur"}, id="currency in lower case"),
+    ],
+)
+def test_the_bounds_of_a_mandate_belong_to_it(
+    client: httpx.Client, members: dict[str, Any]
+) -> None:
+    routing = route(client, invoiceId=register(client, **members), debtorCountry="DE")
+    assert verdict(routing, ALDER)[1] == {}
+
+
+MANDATE: dict[str, Any] = {
+    "currencies": ["EUR"],
+    "sellerCountries": ["DE"],
+    "debtorCountries": ["DE", "FR"],
+    "minAmount": Decimal(500),
+    "maxAmount": Decimal(1000),
+    "minTenorDays": 15,
+    "maxTenorDays": 180,
+    "products": ["Factoring"],
+    "recourse": ["Recourse"],
+    "disclosure": ["Disclosed"],
+}
+DEAL = Deal("EUR", Decimal(750), 60, "DE", "FR")
+CHANGES: dict[str, tuple[dict[str, Any], tuple[str, str] | None]] = {
+    "nothing": ({}, None),
+    "currency": ({"currency": "GBP"}, ("currency", "CURRENCY_NOT_ELIGIBLE")),
+    "less": ({"amount": Decimal("499.99")}, ("amount", "AMOUNT_OUT_OF_RANGE")),
+    "more": ({"amount": Decimal("1000.01")}, ("amount", "AMOUNT_OUT_OF_RANGE")),
+    "sooner": ({"tenor_days": 14}, ("tenor", "TENOR_OUT_OF_RANGE")),
+    "later": ({"tenor_days": 181}, ("tenor", "TENOR_OUT_OF_RANGE")),
+    "seller": ({"seller_country": "FR"}, ("sellerCountry", "COUNTRY_NOT_ELIGIBLE")),
+    "debtor": ({"debtor_country": "GB"}, ("debtorCountry", "COUNTRY_NOT_ELIGIBLE")),
+    "product": ({"product": "ReverseFactoring"}, ("product", "PRODUCT_NOT_OFFERED")),
+    "recourse": ({"recourse": "NonRecourse"}, ("recourse", "RECOURSE_NOT_OFFERED")),
+    "the same recourse": ({"recourse": "Recourse"}, None),
+    "disclosure": ({"disclosure": "Confidential"}, ("disclosure", "DISCLOSURE_NOT_OFFERED")),
+}
+
+
+@pytest.mark.parametrize(("changes", "failed"), CHANGES.values(), ids=CHANGES)
+def test_each_filter_looks_at_its_own_member_of_the_mandate(
+    changes: dict[str, Any], failed: tuple[str, str] | None
+) -> None:
+    judged = judge({"id": "ptn", "mandate": MANDATE}, replace(DEAL, **changes))
+    assert judged.failed == (() if failed is None else (failed,))
+    assert {*judged.passed, *(name for name, _ in judged.failed)} == set(FILTERS)
+
+
+@pytest.mark.parametrize("changes", [row[0] for row in CHANGES.values()], ids=CHANGES)
+def test_a_mandate_that_says_nothing_takes_everything(changes: dict[str, Any]) -> None:
+    assert judge({"id": "ptn", "mandate": {}}, replace(DEAL, **changes)).failed == ()
+
+
+def test_a_debtor_that_nobody_knows_is_in_germany(client: httpx.Client) -> None:
+    invoice = register(client)
+    assert verdict(route(client, invoiceId=invoice), ALDER)[1] == {}
+    british = route(client, invoiceId=invoice, debtorCountry="GB")
+    assert verdict(british, ALDER)[1] == {"debtorCountry": "COUNTRY_NOT_ELIGIBLE"}
+
+
+def test_the_country_of_a_known_debtor_comes_from_its_organisation(client: httpx.Client) -> None:
+    known = route(client, invoiceId=register(client, debtorId="org_debtor_globex"))
+    assert verdict(known, ALDER)[1] == {}
+
+
+def test_a_country_is_the_same_in_lower_case(client: httpx.Client) -> None:
+    invoice = register(client)
+    failed = verdict(route(client, invoiceId=invoice, debtorCountry="gb"), BIRCH)[1]
+    assert "debtorCountry" not in failed
+
+
+def test_routing_takes_the_newest_invoice_of_the_client_by_default(client: httpx.Client) -> None:
+    register(client)
+    newest = register(client, invoiceNumber="ROU-2")
+    assert route(client)["invoiceId"] == newest
+
+
+def test_without_an_invoice_a_synthetic_one_is_routed(client: httpx.Client) -> None:
+    routing = route(client)
+    assert routing["invoiceId"] is None
+    assert verdict(routing, ALDER)[1] == {}
+
+
+def test_a_financing_request_is_routed_with_its_invoice_and_its_wishes(
+    client: httpx.Client,
+) -> None:
+    invoice = register(client)
+    client.post("/api/verification/run", json={"invoiceId": invoice})
+    wishes = {"product": "InvoiceDiscounting", "disclosure": "Confidential"}
+    body = {"invoiceId": invoice, "recoursePreference": "NonRecourse", **wishes}
+    request = client.post("/api/financing-requests", json=body).json()["data"]
+    register(client, invoiceNumber="ROU-2")
+    routing = route(client, financingRequestId=request["id"])
+    assert routing["invoiceId"] == invoice
+    assert verdict(routing, ALDER)[1].keys() == {"product", "recourse", "disclosure"}
+
+
+def test_a_partner_that_quotes_only_when_named_is_asked_only_then(client: httpx.Client) -> None:
+    register(client)
+    assert CEDAR not in asked(route(client))
+    assert asked(route(client, partnerIds=[CEDAR])) == {CEDAR}
+
+
+def test_only_the_partners_named_are_asked(client: httpx.Client) -> None:
+    routing = route(client, partnerIds=[ALDER, "ptn_sandbox_nobody", 7, None])
+    assert asked(routing) == {ALDER}
+
+
+def test_at_least_one_partner_takes_everything_and_one_takes_nothing(client: httpx.Client) -> None:
+    odd = route(client, invoiceId=register(client, currency="beads", amount=1))
+    usual = route(client, invoiceId=register(client))
+    assert odd["matched"], "one demo partner takes everything (ruling 12)"
+    assert len(usual["matched"]) >= 2, "two offers compete on the default fixture (section E)"
+    assert usual["unmatched"], "one partner never matches (section E)"
+
+
+STRANGE: dict[str, Any] = {
+    "null": None,
+    "a number": 7,
+    "a large number": 10**40,
+    "true": True,
+    "an array": [None, 1, {}],
+    "an object": {"id": "inv"},
+    "an unknown text": "nothing_sandbox_like_0001",
+}
+MEMBERS = ["invoiceId", "financingRequestId", "partnerIds"]
+
+
+@pytest.mark.parametrize("value", STRANGE.values(), ids=STRANGE)
+@pytest.mark.parametrize("member", MEMBERS)
+def test_a_strange_value_is_ignored(client: httpx.Client, member: str, value: Any) -> None:
+    usual, strange = route(client), route(client, **{member: value})
+    del usual["routingId"], strange["routingId"]
+    assert strange == usual
+
+
+@pytest.mark.parametrize("value", list(STRANGE.values())[:-1], ids=list(STRANGE)[:-1])
+@pytest.mark.parametrize("member", ["debtorCountry", "sellerCountry"])
+def test_a_country_that_is_no_text_is_ignored(
+    client: httpx.Client, member: str, value: Any
+) -> None:
+    usual, strange = route(client), route(client, **{member: value})
+    del usual["routingId"], strange["routingId"]
+    assert strange == usual
+
+
+@pytest.mark.parametrize("body", [b"[]", b"null", b"", b"{"], ids=["list", "null", "none", "cut"])
+def test_a_body_that_is_no_object_is_400(client: httpx.Client, body: bytes) -> None:
+    answer = client.post(ROUTE, content=body, headers={"Content-Type": "application/json"})
+    assert (answer.status_code, answer.json()["error"]["code"]) == (400, "invalid_request")
+
+
+def test_routing_changes_no_invoice_and_is_told_to_the_audit_log(client: httpx.Client) -> None:
+    invoice = register(client)
+    before = client.get("/api/invoices").json()
+    routing = route(client)
+    assert client.get("/api/invoices").json() == before
+    events = client.get("/api/audit-log", params={"targetId": routing["routingId"]}).json()["data"]
+    assert [(one["action"], one["metadata"]) for one in events] == [
+        ("partners.routed", {"invoiceId": invoice})
+    ]

@@ -1,0 +1,468 @@
+"""Webhook endpoints: where they may lead, what they subscribe to, and how samples are signed."""
+
+from __future__ import annotations
+
+import base64
+import json
+from collections.abc import Iterator
+from contextlib import closing
+from datetime import UTC, datetime, timedelta
+from typing import Any
+
+import httpx
+import pytest
+from standardwebhooks import Webhook, WebhookVerificationError
+
+from invoice_sandbox.webhooks.guard import url_problem
+from invoice_sandbox.webhooks.signing import placeholder_secret, sign
+from tests.support import Running, serving
+
+WEBHOOKS, TEST = "/api/webhooks", "/api/webhooks/test"
+URL = "https://partner.example/hooks"
+DEFAULT_KINDS = ["invoice.verified", "offer.received"]
+SAMPLE_SECRET = "whsec_c2FuZGJveC1wbGFjZWhvbGRlci1zZWNyZXQtMDAwMSE="
+INVOICE = {
+    "sellerId": "org_seller_acme",
+    "debtorId": "org_debtor_globex",
+    "invoiceNumber": "HOOK-1",
+    "amount": 10000,
+    "currency": "EUR",
+}
+
+
+def create(client: httpx.Client, **body: Any) -> Any:
+    answer = client.post(WEBHOOKS, json=body)
+    assert answer.status_code == 201, answer.text
+    return answer.json()["data"]
+
+
+def sample(client: httpx.Client, **body: Any) -> Any:
+    answer = client.post(TEST, json=body)
+    assert answer.status_code == 200, answer.text
+    return answer.json()["data"]
+
+
+def event(answer: Any) -> Any:
+    return json.loads(answer["request"]["body"])
+
+
+@pytest.fixture(scope="module")
+def today() -> Iterator[Running]:
+    """A server whose wall clock shows the real time, with which receivers compare."""
+    with serving() as running:
+        running.wall.instant = datetime.now(UTC)
+        yield running
+
+
+# Endpoints
+
+
+def test_an_endpoint_has_defaults_for_everything_but_its_address(client: httpx.Client) -> None:
+    endpoint = create(client, url=URL)
+    assert endpoint.pop("id").startswith("whe_sandbox_")
+    assert endpoint.pop("secret").startswith("whsec_")
+    assert endpoint == {
+        "url": URL,
+        "description": None,
+        "events": DEFAULT_KINDS,
+        "unknownEvents": [],
+        "retryProfile": "standard",
+        "status": "Enabled",
+        "secretIsPlaceholder": True,
+        "createdAt": "2026-11-21T09:30:00Z",
+    }
+
+
+MEMBERS: dict[str, tuple[str, Any]] = {
+    "events": ("events", ["invoice.funded"]),
+    "description": ("description", "Partner staging"),
+    "retryProfile": ("retryProfile", "fast"),
+}
+
+
+@pytest.mark.parametrize(("member", "value"), MEMBERS.values(), ids=MEMBERS)
+def test_a_member_that_is_sent_is_kept(client: httpx.Client, member: str, value: Any) -> None:
+    assert create(client, url=URL, **{member: value})[member] == value
+
+
+KINDS: dict[str, tuple[list[str], list[str]]] = {
+    "known": (["invoice.paid", "financing_request.routed"], []),
+    "everything": (["*"], []),
+    "a family": (["invoice.*", "offer.*", "financing_request.*", "webhook_endpoint.*"], []),
+    "unknown": (["invoice.verified", "invoice.eaten"], ["invoice.eaten"]),
+    "an unknown family": (["debtor.*"], ["debtor.*"]),
+    "no pattern": (["**", "inv*", "*.verified", ""], ["**", "inv*", "*.verified", ""]),
+}
+
+
+@pytest.mark.parametrize(("kinds", "unknown"), KINDS.values(), ids=KINDS)
+def test_kinds_that_no_event_will_have_are_kept_and_listed_back(
+    client: httpx.Client, kinds: list[str], unknown: list[str]
+) -> None:
+    endpoint = create(client, url=URL, events=kinds)
+    assert (endpoint["events"], endpoint["unknownEvents"]) == (kinds, unknown)
+    assert endpoint["status"] == "Enabled"
+
+
+DISABLED: dict[str, tuple[dict[str, Any], str]] = {
+    "no address": ({}, "url_missing"),
+    "an address that is null": ({"url": None}, "url_missing"),
+    "a private address": ({"url": "https://10.0.0.1/hooks"}, "url_not_allowed"),
+    "not enabled": ({"url": URL, "enabled": False}, "not_enabled"),
+    "neither allowed nor enabled": ({"url": "ftp://x", "enabled": False}, "url_not_allowed"),
+}
+
+
+@pytest.mark.parametrize(("body", "reason"), DISABLED.values(), ids=DISABLED)
+def test_an_endpoint_that_cannot_be_called_is_disabled_and_says_why(
+    client: httpx.Client, body: dict[str, Any], reason: str
+) -> None:
+    endpoint = create(client, **body)
+    assert (endpoint["status"], endpoint["disabledReason"]) == ("Disabled", reason)
+    listed = client.get(WEBHOOKS).json()["data"]["endpoints"][0]
+    assert listed["disabledReason"] == reason
+
+
+def test_endpoints_are_listed_newest_first_and_without_their_secrets(
+    client: httpx.Client,
+) -> None:
+    made = [create(client, url=f"{URL}/{number}") for number in range(2)]
+    data = client.get(WEBHOOKS).json()["data"]
+    shown = [{k: v for k, v in one.items() if not k.startswith("secret")} for one in made]
+    assert data == {"endpoints": shown[::-1], "deliveries": []}
+
+
+def test_a_new_workspace_has_no_endpoints_and_no_deliveries(client: httpx.Client) -> None:
+    assert client.get(WEBHOOKS).json()["data"] == {"endpoints": [], "deliveries": []}
+
+
+def test_the_secret_of_an_endpoint_is_a_placeholder_of_32_bytes_shown_once(
+    client: httpx.Client,
+) -> None:
+    first, second = create(client, url=URL), create(client, url=URL)
+    assert first["secretIsPlaceholder"] is True
+    assert len(base64.b64decode(first["secret"].removeprefix("whsec_"), validate=True)) == 32
+    assert first["secret"] != second["secret"]
+    assert first["secret"] not in client.get(WEBHOOKS).text + client.get("/api/audit-log").text
+
+
+def test_equal_seeds_give_equal_secrets_and_other_seeds_others(server: Running) -> None:
+    secrets = []
+    for seed in (4711, 4711, 4712):
+        with server.client(server.new_workspace(seed)) as client:
+            secrets.append(create(client, url=URL)["secret"])
+    assert secrets[0] == secrets[1] != secrets[2]
+
+
+STRANGE: dict[str, Any] = {
+    "null": None,
+    "a number": 7,
+    "a large number": 10**40,
+    "true": True,
+    "text": "x",
+    "an array": [None, 1, {}],
+    "an object": {"url": URL},
+    "deep": [[[[{}]]]],
+}
+
+
+@pytest.mark.parametrize("value", STRANGE.values(), ids=STRANGE)
+@pytest.mark.parametrize(
+    "member", ["url", "events", "description", "enabled", "retryProfile", "secret", "id"]
+)
+def test_a_strange_value_of_an_endpoint_is_never_an_error(
+    client: httpx.Client, member: str, value: Any
+) -> None:
+    endpoint = create(client, **{"url": URL, member: value})
+    assert endpoint["status"] == ("Disabled" if member == "url" else "Enabled")
+    assert endpoint["id"].startswith("whe_sandbox_")
+    assert endpoint["secret"].startswith("whsec_")
+
+
+def test_kinds_that_are_no_texts_are_left_out(client: httpx.Client) -> None:
+    assert create(client, url=URL, events=[7, "invoice.paid", None])["events"] == ["invoice.paid"]
+    assert create(client, url=URL, events=[7])["events"] == DEFAULT_KINDS
+
+
+@pytest.mark.parametrize("path", [WEBHOOKS, TEST])
+@pytest.mark.parametrize("body", [b"[]", b"null", b"", b"{"], ids=["list", "null", "none", "cut"])
+def test_a_body_that_is_no_object_is_400(client: httpx.Client, path: str, body: bytes) -> None:
+    answer = client.post(path, content=body, headers={"Content-Type": "application/json"})
+    assert (answer.status_code, answer.json()["error"]["code"]) == (400, "invalid_request")
+
+
+# Where deliveries may go
+
+PUBLIC = [
+    "https://partner.example/hooks",
+    "https://partner.example:443/hooks",
+    "https://partner.example:8443/hooks?a=b#c",
+    "HTTPS://Partner.Example/hooks",
+    "https://93.184.215.14/hooks",
+    "https://[2606:2800:21f:cb07:6820:80da:af6b:8b2c]/hooks",
+    "https://b\u00fccher.example/hooks",
+]
+LOOPBACK = [
+    "http://localhost/hooks",
+    "http://LOCALHOST:9000/hooks",
+    "http://127.0.0.1:9000/hooks",
+    "https://127.0.0.1/hooks",
+    "http://127.1.2.3/hooks",
+    "http://[::1]:9000/hooks",
+    "http://[::ffff:127.0.0.1]/hooks",
+]
+FORBIDDEN = {
+    "plain http": "http://partner.example/hooks",
+    "port 80": "https://partner.example:80/hooks",
+    "port 22": "https://partner.example:22/hooks",
+    "port 0": "https://partner.example:0/hooks",
+    "port out of range": "https://partner.example:99999/hooks",
+    "port is no number": "https://partner.example:x/hooks",
+    "file": "file:///etc/passwd",
+    "ftp": "ftp://partner.example/hooks",
+    "gopher": "gopher://partner.example/",
+    "data": "data:text/plain,x",
+    "javascript": "javascript:alert(1)",
+    "no scheme": "partner.example/hooks",
+    "no host": "https:///hooks",
+    "no host but a port": "https://:443/hooks",
+    "user": "https://user@partner.example/hooks",
+    "user and password": "https://user:secret@partner.example/hooks",
+    "empty user": "https://@partner.example/hooks",
+    "private 10/8": "https://10.1.2.3/hooks",
+    "private 172.16/12": "https://172.31.255.255/hooks",
+    "private 192.168/16": "https://192.168.0.1/hooks",
+    "CGNAT": "https://100.64.0.1/hooks",
+    "end of CGNAT": "https://100.127.255.255/hooks",
+    "link-local": "https://169.254.1.1/hooks",
+    "metadata service": "https://169.254.169.254/latest/meta-data",
+    "unspecified": "https://0.0.0.0/hooks",
+    "this network": "https://0.1.2.3/hooks",
+    "broadcast": "https://255.255.255.255/hooks",
+    "multicast": "https://224.0.0.1/hooks",
+    "reserved": "https://240.0.0.1/hooks",
+    "benchmarking": "https://198.18.0.1/hooks",
+    "documentation": "https://192.0.2.1/hooks",
+    "IPv6 unspecified": "https://[::]/hooks",
+    "IPv6 unique local": "https://[fc00::1]/hooks",
+    "IPv6 link-local": "https://[fe80::1]/hooks",
+    "IPv6 link-local with a zone": "https://[fe80::1%25eth0]/hooks",
+    "IPv6 site-local": "https://[fec0::1]/hooks",
+    "IPv6 multicast": "https://[ff02::1]/hooks",
+    "IPv6 documentation": "https://[2001:db8::1]/hooks",
+    "mapped private": "https://[::ffff:10.0.0.1]/hooks",
+    "mapped metadata service": "https://[::ffff:a9fe:a9fe]/hooks",
+    "IPv4-compatible private": "https://[::10.0.0.1]/hooks",
+    "IPv4-compatible loopback": "https://[::127.0.0.1]/hooks",
+    "6to4 of a private address": "https://[2002:a00:1::]/hooks",
+    "NAT64 of a private address": "https://[64:ff9b::10.0.0.1]/hooks",
+    "NAT64 of the metadata service": "https://[64:ff9b::a9fe:a9fe]/hooks",
+    "decimal": "https://2130706433/hooks",
+    "hexadecimal": "https://0x7f000001/hooks",
+    "hexadecimal part": "https://0x7f.1/hooks",
+    "octal": "https://0177.0.0.1/hooks",
+    "octal number": "https://017700000001/hooks",
+    "short form": "https://127.1/hooks",
+    "final dot": "https://127.0.0.1./hooks",
+    "private with a final dot": "https://10.0.0.1./hooks",
+    "localhost with a final dot": "https://localhost./hooks",
+    "below localhost": "https://api.localhost/hooks",
+    "internal name": "https://metadata.google.internal/hooks",
+    "local name": "https://printer.local/hooks",
+    "wide digits": "https://\uff11\uff12\uff17.0.0.1/hooks",
+    "space": "https://partner.example/ho oks",
+    "leading space": " https://partner.example/hooks",
+    "line feed": "https://partner.example/\nhooks",
+    "tab": "https://part\tner.example/hooks",
+    "backslash": "https://partner.example\\@10.0.0.1/hooks",
+    "open bracket": "https://[::1/hooks",
+    "nonsense": "::::",
+}
+MISSING: dict[str, object] = {
+    "null": None,
+    "empty": "",
+    "blank": "  ",
+    "number": 7,
+    "list": [URL],
+    "true": True,
+}
+
+
+@pytest.mark.parametrize("local", [True, False])
+@pytest.mark.parametrize("url", PUBLIC)
+def test_https_to_a_public_name_or_address_is_allowed(url: str, local: bool) -> None:
+    assert url_problem(url, local=local) is None
+
+
+@pytest.mark.parametrize("url", LOOPBACK)
+def test_loopback_is_allowed_where_only_this_machine_can_ask_for_it(url: str) -> None:
+    assert url_problem(url, local=True) is None
+    assert url_problem(url, local=False) == "url_not_allowed"
+
+
+@pytest.mark.parametrize("local", [True, False], ids=["local", "reachable"])
+@pytest.mark.parametrize("url", FORBIDDEN.values(), ids=FORBIDDEN)
+def test_what_the_caller_may_not_reach_is_not_allowed(url: str, local: bool) -> None:
+    assert url_problem(url, local=local) == "url_not_allowed"
+
+
+@pytest.mark.parametrize("value", MISSING.values(), ids=MISSING)
+def test_what_is_no_text_is_a_missing_address(value: object) -> None:
+    assert url_problem(value, local=True) == url_problem(value, local=False) == "url_missing"
+
+
+@pytest.mark.parametrize("url", ["http://localhost:9000/x", "http://127.0.0.1/x"])
+def test_an_endpoint_on_loopback_is_enabled_on_a_local_server(
+    client: httpx.Client, url: str
+) -> None:
+    assert create(client, url=url)["status"] == "Enabled"
+
+
+# Signatures
+
+
+def test_the_published_vector_is_signed_as_published() -> None:
+    body = (
+        '{"id":"evt_sandbox_0001","type":"invoice.verified","timestamp":"2026-11-21T09:30:00Z",'
+        '"mode":"sandbox_mock","data":{"id":"inv_sandbox_0001","registryId":"reg_sandbox_0001",'
+        '"status":"Verified","sellerId":"org_seller_acme","debtorId":"org_debtor_globex",'
+        '"invoiceNumber":"INV-2026-0042","amount":12500.5,"currency":"EUR",'
+        '"issueDate":"2026-10-01","dueDate":"2026-12-30"}}'
+    )
+    signature = sign(SAMPLE_SECRET, "evt_sandbox_0001", 1795253400, body.encode())
+    assert signature == "v1,6hFPojmQ5/fWOu4LtU09e990MHSXtRmSllUZS20XoF8="
+
+
+@pytest.mark.parametrize("payload", ["", "{}", '{"a":"\u00e4\u20ac\U0001f600"}', "x" * 20_000])
+def test_signatures_are_those_of_the_official_library(payload: str) -> None:
+    secret = placeholder_secret(7, "whe_sandbox_0001")
+    when = datetime(2026, 11, 21, 9, 30, tzinfo=UTC)
+    official = Webhook(secret).sign("evt_1", when, payload)
+    assert sign(secret, "evt_1", int(when.timestamp()), payload.encode()) == official
+
+
+@pytest.mark.parametrize("secret", ["", "abc", "whsec_*", "whsec_a"], ids=repr)
+def test_what_is_no_signing_secret_signs_nothing(secret: str) -> None:
+    with pytest.raises(ValueError):  # noqa: PT011  its words are base64's own
+        sign(secret, "evt_1", 1, b"{}")
+
+
+# Samples
+
+
+def test_the_official_library_accepts_a_sample(today: Running) -> None:
+    with today.client() as client:
+        secret = create(client, url=URL)["secret"]
+        request = sample(client)["request"]
+    assert Webhook(secret).verify(request["body"], request["headers"])["mode"] == "sandbox_mock"
+
+
+CHANGES: dict[str, tuple[str, str]] = {
+    "another id": ("webhook-id", "evt_other"),
+    "another second": ("webhook-timestamp", ""),
+    "another signature": ("webhook-signature", f"v1,{'A' * 43}="),
+}
+
+
+@pytest.mark.parametrize(("header", "value"), CHANGES.values(), ids=CHANGES)
+def test_the_official_library_refuses_a_changed_sample(
+    today: Running, header: str, value: str
+) -> None:
+    with today.client() as client:
+        secret = create(client, url=URL)["secret"]
+        request = sample(client)["request"]
+    other = value or str(int(request["headers"]["webhook-timestamp"]) + 1)
+    with pytest.raises(WebhookVerificationError):
+        Webhook(secret).verify(request["body"], {**request["headers"], header: other})
+
+
+def test_a_sample_says_what_is_sent_to_which_endpoint(client: httpx.Client) -> None:
+    endpoint = create(client, url=URL)
+    answer = sample(client)
+    assert (answer["endpointId"], answer["simulated"]) == (endpoint["id"], True)
+    request = answer["request"]
+    assert (request["method"], request["headers"]["content-type"]) == ("POST", "application/json")
+    assert request["headers"]["user-agent"] == "InvoiceLiquiditySandbox-Webhooks/0.1.0"
+    assert request["headers"]["webhook-id"] == event(answer)["id"]
+    assert request["headers"]["webhook-timestamp"] == "1795253400"
+
+
+def test_the_payload_is_the_invoice_as_get_answers_it_with_three_members(
+    client: httpx.Client,
+) -> None:
+    invoice = client.post("/api/invoices", json=INVOICE).json()["data"]
+    payload = event(sample(client, invoiceId=invoice["id"]))
+    shown = client.get(f"/api/invoices/{invoice['id']}").json()
+    assert payload.pop("id").startswith("evt_sandbox_")
+    assert payload.pop("type") == "invoice.verified"
+    assert payload.pop("timestamp") == "2026-11-21T09:30:00Z"
+    assert payload == {"data": shown["data"], "mode": shown["mode"]}
+
+
+def test_an_invoice_s_digits_are_signed_and_sent_as_they_are_stored(client: httpx.Client) -> None:
+    raw = json.dumps(INVOICE).replace("10000", "12500.500")
+    headers = {"Content-Type": "application/json"}
+    client.post("/api/invoices", content=raw, headers=headers)
+    assert '"amount":12500.500,' in sample(client)["request"]["body"]
+
+
+def test_without_an_endpoint_nothing_is_fired_and_the_sample_is_signed_all_the_same(
+    today: Running,
+) -> None:
+    with today.client(today.new_workspace()) as client:
+        answer = sample(client)
+    assert (answer["webhookFired"], answer["endpointId"]) == (False, None)
+    payload = Webhook(SAMPLE_SECRET).verify(answer["request"]["body"], answer["request"]["headers"])
+    assert payload["data"]["status"] == "Verified"
+
+
+def test_without_a_choice_it_is_the_newest_endpoint_and_the_newest_invoice(
+    client: httpx.Client,
+) -> None:
+    create(client, url=URL)
+    newest = create(client, url=URL)
+    client.post("/api/invoices", json=INVOICE)
+    invoice = client.post("/api/invoices", json={**INVOICE, "amount": 5}).json()["data"]
+    answer = sample(client)
+    assert (answer["endpointId"], event(answer)["data"]["id"]) == (newest["id"], invoice["id"])
+
+
+def test_the_endpoint_and_the_kind_can_be_chosen(client: httpx.Client) -> None:
+    chosen = create(client, url=URL)
+    create(client, url=URL)
+    answer = sample(client, endpointId=chosen["id"], eventType="offer.received")
+    assert (answer["endpointId"], event(answer)["type"]) == (chosen["id"], "offer.received")
+    official = Webhook(chosen["secret"])
+    headers = answer["request"]["headers"]
+    second = datetime.fromtimestamp(int(headers["webhook-timestamp"]), UTC)
+    expected = official.sign(headers["webhook-id"], second, answer["request"]["body"])
+    assert headers["webhook-signature"] == expected
+
+
+def test_a_sample_is_never_sent_to_an_address_in_the_body(client: httpx.Client) -> None:
+    answer = sample(client, url="http://127.0.0.1:9/never")
+    assert (answer["endpointId"], answer["webhookFired"]) == (None, False)
+    assert "127.0.0.1" not in json.dumps(answer)
+
+
+def test_two_samples_have_two_ids(client: httpx.Client) -> None:
+    assert event(sample(client))["id"] != event(sample(client))["id"]
+
+
+@pytest.mark.parametrize("value", STRANGE.values(), ids=STRANGE)
+@pytest.mark.parametrize("member", ["endpointId", "eventType", "invoiceId", "deliver", "url"])
+def test_a_strange_value_of_a_test_is_never_an_error(
+    client: httpx.Client, member: str, value: Any
+) -> None:
+    answer = sample(client, **{member: value})
+    kind = value if member == "eventType" and isinstance(value, str) else "invoice.verified"
+    assert event(answer)["type"] == kind
+    assert answer["simulated"] is True
+
+
+def test_the_second_of_the_signature_is_real_even_when_the_clock_stands_still() -> None:
+    with serving() as running, closing(running.client()) as client:
+        running.wall.instant += timedelta(days=1)
+        answer = sample(client)
+    assert answer["request"]["headers"]["webhook-timestamp"] == str(1795253400 + 86_400)
+    assert event(answer)["timestamp"] == "2026-11-21T09:30:00Z"

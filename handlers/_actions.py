@@ -22,8 +22,9 @@ async def process_erp_item(step: Step) -> None:
             step, "erp_item.rejected", target, outcome="Failure", index=index, problems=problems
         )
         return
-    if item.get("erpStatus") in SKIPPED:
-        await audit(step, "erp_item.skipped", target, index=index, erpStatus=item["erpStatus"])
+    erp_status = item.get("erpStatus")
+    if isinstance(erp_status, str) and erp_status in SKIPPED:
+        await audit(step, "erp_item.skipped", target, index=index, erpStatus=erp_status)
         return
     key = _key(step, item)
     if key is not None and await step.state.get(ERP_ITEMS, key) is not None:

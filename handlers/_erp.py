@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any, Final
 
+from invoice_sandbox.handling import dump_json
+
 ERP_ITEMS: Final = "erp_items"
 """What was pushed before, by system and external id."""
 
@@ -31,4 +33,4 @@ def invoice_input(item: Mapping[str, Any]) -> dict[str, Any]:
 
 def item_key(system: str | None, external_id: str) -> str:
     """Where an item is remembered: the same external id of another system is another item."""
-    return f"{system or ''}/{external_id}"
+    return dump_json([system, external_id]).decode()

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from typing import Any, Final
 
-from invoice_sandbox.handling import Call, Context, Record, dump_json
+from invoice_sandbox.handling import Call, Context, Record, allows, dump_json
 from invoice_sandbox.webhooks.signing import headers
 
 from ._invoices import INVOICES, newest_invoice, published
@@ -13,6 +13,14 @@ from ._invoices import INVOICES, newest_invoice, published
 ENDPOINTS: Final = "webhook_endpoints"
 DEFAULT_KINDS: Final = ("invoice.verified", "offer.received")
 """The two kinds that are published; an endpoint that names none gets these and no others."""
+
+_SCOPE_OF: Final = {
+    "invoice": "invoices:read",
+    "offer": "offers:read",
+    "financing_request": "financing:read",
+    "webhook_endpoint": "webhooks:read",
+}
+"""An event tells what a read would, so an endpoint gets only what its creator may read."""
 
 SAMPLE_SECRET: Final = "whsec_c2FuZGJveC1wbGFjZWhvbGRlci1zZWNyZXQtMDAwMSE="  # noqa: S105
 """Signs the sample of a workspace that has no endpoint; a placeholder, and documented."""
@@ -36,6 +44,16 @@ def unknown_kinds(context: Context, kinds: list[str]) -> list[str]:
     known = context.lifecycle.events
     families = {f"{kind.partition('.')[0]}.*" for kind in known}
     return [kind for kind in kinds if kind != "*" and kind not in known and kind not in families]
+
+
+def denied_kinds(kinds: list[str], scopes: Collection[str]) -> list[str]:
+    """Those of ``kinds`` that tell of a resource which ``scopes`` do not allow to read."""
+    return [kind for kind in kinds if not _may_read(kind.partition(".")[0], scopes)]
+
+
+def _may_read(resource: str, scopes: Collection[str]) -> bool:
+    wanted = _SCOPE_OF.get(resource)
+    return wanted is None or allows(scopes, wanted)
 
 
 def published_endpoint(record: Mapping[str, Any]) -> Record:

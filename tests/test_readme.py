@@ -2,11 +2,18 @@
 
 from __future__ import annotations
 
+import shutil
+
+import pytest
+
 from invoice_sandbox.settings import SETTINGS
 from tests.readme import README, commands, outputs, with_outputs, without_chance
 from tests.support import serving
 
 
+@pytest.mark.skipif(
+    not (shutil.which("curl") and shutil.which("bash")), reason="the session needs curl and bash"
+)
 def test_the_session_of_the_readme_prints_what_the_readme_shows() -> None:
     page = README.read_text()
     with serving() as running:

@@ -10,6 +10,7 @@ import ipaddress
 from typing import Final
 from urllib.parse import urlsplit
 
+_GLOBAL_UNICAST: Final = ipaddress.ip_network("2000::/3")
 _PORTS: Final = frozenset({None, 443, 8443})
 
 
@@ -44,6 +45,10 @@ def _is_loopback(host: str) -> bool:
 
 def _may_be_public(host: str) -> bool:
     address = _address(host)
+    if isinstance(address, ipaddress.IPv6Address):
+        # Other ranges, 6to4 and Teredo can hold any IPv4 address inside.
+        embedded = address.sixtofour or address.teredo
+        return address in _GLOBAL_UNICAST and address.is_global and not embedded
     if address is not None:
         return address.is_global and not address.is_multicast
     # What a resolver takes for an address in another notation (0x7f.1, 2130706433) is no name.

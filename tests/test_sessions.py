@@ -1,0 +1,351 @@
+"""Workspace sessions: an HTTP-only cookie for demo users, and nothing a page can steal with."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import replace
+from http.cookies import SimpleCookie
+from typing import Any
+
+import httpx
+import pytest
+
+from invoice_sandbox.app import create_app
+from invoice_sandbox.clock import ClockState
+from invoice_sandbox.credentials import DEMO_KEY
+from invoice_sandbox.ids import new_key
+from invoice_sandbox.settings import Settings
+from tests.support import FROZEN, Running, serving
+
+LOGIN, LOGOUT, SESSION = "/api/auth/login", "/api/auth/logout", "/api/auth/session"
+PASSWORD = "demo-password"
+SELLER = {"email": "seller@demo.example", "password": PASSWORD}
+AUDITOR = {"email": "auditor@demo.example", "password": PASSWORD}
+COOKIE = "ils_session"
+EIGHT_HOURS = 28_800
+INVOICE = {
+    "sellerId": "org_seller_acme",
+    "debtorId": "org_debtor_globex",
+    "invoiceNumber": "SES-1",
+    "amount": 10000,
+    "currency": "EUR",
+}
+
+
+def session_id(answer: httpx.Response) -> str:
+    """The session's id, from the cookie that a login sets."""
+    assert answer.status_code == 200, answer.text
+    return SimpleCookie(answer.headers["Set-Cookie"])[COOKIE].value
+
+
+@pytest.fixture
+def visitor(server: Running) -> Iterator[httpx.Client]:
+    """A client without any credential that keeps no cookies by itself."""
+    with server.client(None) as client:
+        yield client
+
+
+@contextmanager
+def logged_in(running: Running, **login: str) -> Iterator[httpx.Client]:
+    """A browser's way: the cookie with everything, and a page's own origin."""
+    with running.client(None) as client:
+        cookie = session_id(client.post(LOGIN, json=login or SELLER))
+        client.cookies.clear()
+        client.headers |= {"Cookie": f"{COOKIE}={cookie}", "Origin": running.url}
+        yield client
+
+
+def login_in_memory(settings: Settings, url: str) -> httpx.Response:
+    """A login on a server that is reached by ``url`` and bound to no address at all."""
+
+    async def login() -> httpx.Response:
+        transport = httpx.ASGITransport(await create_app(settings, url=url))  # type: ignore[arg-type]
+        async with httpx.AsyncClient(transport=transport, base_url="http://127.0.0.1") as client:
+            return await client.post(LOGIN, json=SELLER)
+
+    return asyncio.run(login())
+
+
+def refusal(answer: httpx.Response) -> tuple[int, str]:
+    return answer.status_code, answer.json()["error"]["code"]
+
+
+def ask_session(client: httpx.Client, cookie: str) -> httpx.Response:
+    return client.get(SESSION, headers={"Cookie": f"{COOKIE}={cookie}"})
+
+
+def test_login_answers_the_session_of_the_user(visitor: httpx.Client, server: Running) -> None:
+    data = visitor.post(LOGIN, json=SELLER).json()["data"]
+    assert "invoices:write" in data.pop("scopes")
+    assert data == {
+        "authenticated": True,
+        "demo": True,
+        "role": "demo_seller",
+        "user": {
+            "id": "usr_sandbox_seller",
+            "displayName": "Demo Seller",
+            "email": "seller@demo.example",
+        },
+        "workspaceId": server.sandbox.workspace.id,
+        "expiresAt": "2026-11-21T17:30:00Z",
+    }
+
+
+def test_the_cookie_opens_the_session_that_login_answered(visitor: httpx.Client) -> None:
+    login = visitor.post(LOGIN, json=SELLER)
+    assert ask_session(visitor, session_id(login)).json()["data"] == login.json()["data"]
+
+
+def test_the_cookie_is_http_only_lax_for_eight_hours_and_not_secure_on_plain_http(
+    visitor: httpx.Client,
+) -> None:
+    _, *attributes = visitor.post(LOGIN, json=SELLER).headers["Set-Cookie"].split("; ")
+    assert set(attributes) == {"Path=/", "HttpOnly", "SameSite=Lax", f"Max-Age={EIGHT_HOURS}"}
+
+
+def test_the_cookie_is_secure_when_clients_come_by_https() -> None:
+    answer = login_in_memory(FROZEN, "https://sandbox.example")
+    assert "Secure" in answer.headers["Set-Cookie"].split("; ")
+
+
+def test_the_id_is_only_in_the_cookie_and_has_256_bits(visitor: httpx.Client) -> None:
+    answer = visitor.post(LOGIN, json=SELLER)
+    cookie = session_id(answer)
+    assert len(cookie) >= 43
+    assert cookie not in answer.text
+
+
+def test_every_login_has_a_new_id(visitor: httpx.Client) -> None:
+    chosen = "0" * 64
+    first = session_id(visitor.post(LOGIN, json=SELLER, headers={"Cookie": f"{COOKIE}={chosen}"}))
+    visitor.cookies.clear()
+    second = session_id(visitor.post(LOGIN, json=SELLER))
+    assert len({chosen, first, second}) == 3
+    assert refusal(ask_session(visitor, chosen)) == (401, "authentication_required")
+
+
+def test_an_address_is_the_same_in_capitals(visitor: httpx.Client) -> None:
+    assert visitor.post(LOGIN, json={**SELLER, "email": "Seller@Demo.Example"}).status_code == 200
+
+
+FAILING: dict[str, dict[str, Any]] = {
+    "wrong password": {**SELLER, "password": "demo-passwort"},
+    "unknown user": {**SELLER, "email": "nobody@demo.example"},
+    "unknown user without a password": {"email": "nobody@demo.example", "password": ""},
+    "no password": {"email": SELLER["email"]},
+    "no address": {"password": PASSWORD},
+    "nothing": {},
+    "numbers": {"email": 1, "password": 2},
+    "nulls": {"email": None, "password": None},
+    "lists": {"email": [SELLER["email"]], "password": [PASSWORD]},
+    "password with a space": {**SELLER, "password": f"{PASSWORD} "},
+    "password in capitals": {**SELLER, "password": PASSWORD.upper()},
+    "more than ASCII": {**SELLER, "password": "pässwörd\U0001f600"},
+}
+
+
+@pytest.mark.parametrize("body", FAILING.values(), ids=FAILING)
+def test_every_failed_login_is_the_same_401(visitor: httpx.Client, body: dict[str, Any]) -> None:
+    answer = visitor.post(LOGIN, json=body)
+    assert refusal(answer) == (401, "authentication_required")
+    assert answer.json()["error"]["message"] == (
+        "The login was refused. Check the e-mail address and the password."
+    )
+    assert "Set-Cookie" not in answer.headers
+    assert answer.headers["WWW-Authenticate"] == 'Bearer realm="sandbox"'
+
+
+@pytest.mark.parametrize("body", [b"[]", b"null", b"{", b""], ids=["list", "null", "cut", "none"])
+def test_a_login_that_is_no_object_is_400(visitor: httpx.Client, body: bytes) -> None:
+    answer = visitor.post(LOGIN, content=body, headers={"Content-Type": "application/json"})
+    assert refusal(answer) == (400, "invalid_request")
+
+
+def test_logout_ends_the_session_and_clears_the_cookie(server: Running) -> None:
+    with logged_in(server) as browser:
+        answer = browser.post(LOGOUT, headers={"Content-Type": "application/json"})
+        assert answer.json()["data"] == {"authenticated": False}
+        cookie = answer.headers["Set-Cookie"]
+        assert cookie.startswith(f"{COOKIE}=;")
+        assert {"Max-Age=0", "Path=/", "HttpOnly"} <= set(cookie.split("; "))
+        assert refusal(browser.get(SESSION)) == (401, "authentication_required")
+
+
+def test_logout_ends_no_other_session(server: Running) -> None:
+    with logged_in(server) as one, logged_in(server) as other:
+        one.post(LOGOUT, headers={"Content-Type": "application/json"})
+        assert other.get(SESSION).status_code == 200
+
+
+@pytest.mark.parametrize(("method", "path"), [("GET", SESSION), ("POST", LOGOUT)])
+def test_without_a_credential_there_is_no_session(
+    visitor: httpx.Client, method: str, path: str
+) -> None:
+    assert refusal(visitor.request(method, path)) == (401, "authentication_required")
+
+
+def test_the_session_of_a_key_is_the_demo_role_session(client: httpx.Client) -> None:
+    data = client.get(SESSION).json()["data"]
+    assert (data["role"], data["demo"], data["authenticated"]) == ("demo_seller", True, True)
+    assert data["user"]["id"] == "usr_sandbox_seller"
+    assert (data["scopes"], data["expiresAt"]) == (["*"], None)
+
+
+def test_the_session_of_a_key_shows_the_scopes_of_that_key(
+    server: Running, client: httpx.Client
+) -> None:
+    made = client.post("/api/developer/api-keys", json={"scopes": ["offers:read"]}).json()["data"]
+    with server.client(made["secret"]) as limited:
+        assert limited.get(SESSION).json()["data"]["scopes"] == ["offers:read"]
+
+
+def test_a_key_has_no_session_to_log_out_of(client: httpx.Client) -> None:
+    assert client.post(LOGOUT).json()["data"] == {"authenticated": False}
+    assert client.get(SESSION).status_code == 200
+
+
+def test_login_with_a_key_opens_a_session_in_the_workspace_of_that_key(
+    client: httpx.Client,
+) -> None:
+    own = client.get(SESSION).json()["data"]["workspaceId"]
+    assert client.post(LOGIN, json=SELLER).json()["data"]["workspaceId"] == own
+
+
+# What a session may do
+
+
+def test_a_session_has_the_scopes_of_its_role(server: Running) -> None:
+    with logged_in(server, **AUDITOR) as auditor:
+        assert auditor.get(SESSION).json()["data"]["role"] == "demo_auditor"
+        assert auditor.get("/api/audit-log").status_code == 200
+        answer = auditor.post("/api/invoices", json=INVOICE)
+        assert refusal(answer) == (403, "insufficient_scope")
+
+
+@pytest.mark.parametrize("name", ["seller", "partner", "auditor"])
+def test_no_role_may_make_keys_or_control_the_sandbox(server: Running, name: str) -> None:
+    with logged_in(server, email=f"{name}@demo.example", password=PASSWORD) as user:
+        scopes = set(user.get(SESSION).json()["data"]["scopes"])
+        assert not scopes & {"*", "keys:write", "sandbox:control"}
+        answer = user.post("/api/developer/api-keys", json={})
+        assert refusal(answer) == (403, "insufficient_scope")
+
+
+def test_a_session_registers_invoices_from_a_page_of_this_server(server: Running) -> None:
+    with logged_in(server) as seller:
+        assert seller.post("/api/invoices", json=INVOICE).status_code == 201
+        assert seller.get("/api/invoices").status_code == 200
+
+
+ORIGINS = {
+    "none": None,
+    "null": "null",
+    "another site": "https://evil.example",
+    "another port": "http://127.0.0.1:1",
+    "another scheme": "https://127.0.0.1",
+    "our name within another": "http://127.0.0.1.evil.example",
+}
+
+
+@pytest.mark.parametrize("origin", ORIGINS.values(), ids=ORIGINS)
+def test_another_site_changes_nothing_with_somebody_s_cookie(
+    server: Running, origin: str | None
+) -> None:
+    with logged_in(server) as seller:
+        del seller.headers["Origin"]
+        headers = {} if origin is None else {"Origin": origin}
+        answer = seller.post("/api/invoices", json=INVOICE, headers=headers)
+        assert refusal(answer) == (403, "insufficient_scope")
+
+
+@pytest.mark.parametrize("kind", ["text/plain", "application/x-www-form-urlencoded", ""])
+def test_a_form_changes_nothing_with_somebody_s_cookie(server: Running, kind: str) -> None:
+    with logged_in(server) as seller:
+        answer = seller.post(
+            "/api/invoices",
+            content=httpx.Request("POST", "/", json=INVOICE).content,
+            headers={"Content-Type": kind},
+        )
+        assert refusal(answer) == (415, "invalid_request")
+
+
+def test_reading_with_a_cookie_needs_no_origin(server: Running) -> None:
+    with logged_in(server) as seller:
+        del seller.headers["Origin"]
+        assert seller.get("/api/invoices").status_code == 200
+
+
+def test_a_key_needs_no_origin(client: httpx.Client) -> None:
+    answer = client.post("/api/invoices", json=INVOICE, headers={"Origin": "https://evil.example"})
+    assert answer.status_code == 201
+
+
+@pytest.mark.parametrize("path", [LOGIN, LOGOUT])
+def test_every_refusal_of_a_session_is_declared(server: Running, path: str) -> None:
+    """Logging out, or in again, by cookie is refused like any change: with a status on paper."""
+    operations = server.sandbox.project.contract.operations.values()
+    (operation,) = (one for one in operations if one.path == path)
+    with logged_in(server) as seller:
+        del seller.headers["Origin"]
+        no_origin = seller.post(path, json=SELLER)
+        no_json = seller.post(path, content=b"", headers={"Origin": server.url})
+    for answer in (no_origin, no_json):
+        assert operation.response_for(answer.status_code) is not None, answer.text
+
+
+# Other ways in
+
+
+def test_a_cookie_beside_a_key_is_ignored(client: httpx.Client) -> None:
+    headers = {"Cookie": f"{COOKIE}=nonsense"}
+    assert client.get(SESSION, headers=headers).json()["data"]["scopes"] == ["*"]
+    assert client.post("/api/invoices", json=INVOICE, headers=headers).status_code == 201
+
+
+def test_a_good_cookie_does_not_help_a_bad_key(server: Running) -> None:
+    with logged_in(server) as seller:
+        answer = seller.get("/api/invoices", headers={"X-API-Key": new_key()})
+        assert refusal(answer) == (401, "authentication_required")
+
+
+def test_an_old_cookie_keeps_nobody_from_logging_in(visitor: httpx.Client) -> None:
+    answer = visitor.post(LOGIN, json=SELLER, headers={"Cookie": f"{COOKIE}=old"})
+    assert answer.status_code == 200
+
+
+@pytest.mark.parametrize("header", ["Authorization", "X-API-Key"])
+def test_a_session_id_is_no_key(visitor: httpx.Client, header: str) -> None:
+    cookie = session_id(visitor.post(LOGIN, json=SELLER))
+    visitor.cookies.clear()
+    value = f"Bearer {cookie}" if header == "Authorization" else cookie
+    answer = visitor.get(SESSION, headers={header: value})
+    assert refusal(answer) == (401, "authentication_required")
+
+
+def test_a_key_is_no_session_id(visitor: httpx.Client) -> None:
+    assert refusal(ask_session(visitor, DEMO_KEY)) == (401, "authentication_required")
+
+
+@pytest.mark.parametrize("cookie", ["", "x", "0" * 64, '"', "a=b", "\\"], ids=repr)
+def test_a_cookie_that_nobody_was_given_is_401(visitor: httpx.Client, cookie: str) -> None:
+    assert refusal(ask_session(visitor, cookie)) == (401, "authentication_required")
+
+
+def test_a_session_ends_after_eight_hours() -> None:
+    with (
+        serving(replace(FROZEN, clock=ClockState("live"))) as running,
+        logged_in(running) as seller,
+    ):
+        running.wall.pass_seconds(EIGHT_HOURS - 1)
+        assert seller.get(SESSION).status_code == 200
+        running.wall.pass_seconds(1)
+        assert refusal(seller.get(SESSION)) == (401, "authentication_required")
+
+
+def test_the_demo_password_opens_nothing_on_a_server_that_others_can_reach() -> None:
+    reachable = replace(FROZEN, host="0.0.0.0", key=new_key())  # noqa: S104  bound nowhere
+    answer = login_in_memory(reachable, "http://sandbox.example")
+    assert refusal(answer) == (401, "authentication_required")
+    assert login_in_memory(FROZEN, "http://sandbox.example").status_code == 200

@@ -1,0 +1,276 @@
+"""Upload addresses: signed, for one file, for a quarter of an hour."""
+
+from __future__ import annotations
+
+import hashlib
+import re
+import socket
+from collections.abc import Iterator
+from dataclasses import replace
+from typing import Any
+from urllib.parse import parse_qs, urlsplit
+
+import httpx
+import pytest
+
+from invoice_sandbox.clock import ClockState
+from tests.support import FROZEN, Running, serving
+
+ASK = "/api/storage/invoices/upload-url"
+FILE = b"%PDF-1.7 synthetic"
+DIGEST = hashlib.sha256(FILE).hexdigest()
+TYPES = {
+    "application/pdf": "pdf",
+    "application/xml": "xml",
+    "image/png": "png",
+    "image/jpeg": "jpg",
+}
+MOST = 10 * 1024 * 1024
+
+
+def address(client: httpx.Client, **body: Any) -> Any:
+    answer = client.post(ASK, json=body)
+    assert answer.status_code == 200, answer.text
+    return answer.json()["data"]
+
+
+def put(url: str, content: bytes = FILE, kind: str = "application/pdf") -> httpx.Response:
+    """Upload without any key: the address is the credential."""
+    return httpx.put(url, content=content, headers={"Content-Type": kind})
+
+
+def refusal(answer: httpx.Response) -> tuple[int, str]:
+    return answer.status_code, answer.json()["error"]["code"]
+
+
+NOT_FOUND = (404, "resource_not_found")
+INVALID = "invalid_request"
+
+
+def test_an_address_says_what_to_send_and_until_when(server: Running, client: httpx.Client) -> None:
+    made = address(client)
+    workspace = client.get("/api/auth/session").json()["data"]["workspaceId"]
+    upload_id, url = made.pop("uploadId"), urlsplit(made.pop("url"))
+    assert upload_id.startswith("upl_sandbox_")
+    assert f"{url.scheme}://{url.netloc}" == server.url
+    assert url.path == f"/sandbox/uploads/{upload_id}"
+    assert parse_qs(url.query).keys() == {"expires", "signature"}
+    assert parse_qs(url.query)["expires"] == ["1795254300"]
+    assert made == {
+        "method": "PUT",
+        "headers": {"content-type": "application/pdf"},
+        "expiresAt": "2026-11-21T09:45:00Z",
+        "maxBytes": MOST,
+        "objectKey": f"{workspace}/invoices/{upload_id}.pdf",
+        "private": True,
+    }
+
+
+def test_a_signature_has_256_bits_and_is_never_the_same(client: httpx.Client) -> None:
+    signatures = {address(client)["url"].partition("signature=")[2] for _ in range(3)}
+    assert len(signatures) == 3
+    assert all(re.fullmatch("[0-9a-f]{64}", one) for one in signatures)
+
+
+@pytest.mark.parametrize(("kind", "extension"), TYPES.items(), ids=TYPES.values())
+def test_each_type_has_its_extension_and_is_taken(
+    client: httpx.Client, kind: str, extension: str
+) -> None:
+    made = address(client, contentType=kind)
+    assert made["headers"] == {"content-type": kind}
+    assert made["objectKey"].endswith(f"/{made['uploadId']}.{extension}")
+    assert put(made["url"], kind=kind).status_code == 200
+
+
+def test_an_upload_works_once_and_without_a_key(client: httpx.Client) -> None:
+    made = address(client)
+    stored = put(made["url"])
+    assert stored.status_code == 200
+    assert stored.json()["data"] == {
+        "uploadId": made["uploadId"],
+        "status": "Stored",
+        "bytes": len(FILE),
+        "sha256": DIGEST,
+    }
+    assert refusal(put(made["url"])) == NOT_FOUND
+
+
+def test_an_upload_belongs_to_the_workspace_of_its_address(
+    server: Running, client: httpx.Client
+) -> None:
+    made = address(client)
+    assert put(made["url"]).status_code == 200
+    about = {"targetId": made["uploadId"]}
+    events = client.get("/api/audit-log", params=about).json()["data"]
+    assert [(one["action"], one["actor"]["type"]) for one in events] == [
+        ("upload.stored", "anonymous"),
+        ("upload_url.created", "api_key"),
+    ]
+    with server.client() as first:
+        assert first.get("/api/audit-log", params=about).json()["data"] == []
+
+
+def test_equal_ids_of_two_workspaces_are_two_uploads(server: Running) -> None:
+    made = []
+    for _ in range(2):
+        with server.client(server.new_workspace(seed=815)) as client:
+            made.append(address(client))
+    assert made[0]["uploadId"] == made[1]["uploadId"]
+    assert [put(one["url"]).status_code for one in made] == [200, 200]
+    assert refusal(put(made[0]["url"])) == NOT_FOUND
+
+
+def test_the_name_of_a_file_is_in_no_path_and_no_key(client: httpx.Client) -> None:
+    made = address(client, fileName="../../etc/secret-name.exe")
+    assert "secret-name" not in f"{made['url']} {made['objectKey']}"
+    assert ".." not in f"{made['url']} {made['objectKey']}"
+    assert made["objectKey"].endswith(".pdf")
+
+
+def _changed(url: str, **changes: str | None) -> str:
+    parts = urlsplit(url)
+    query = {name: values[0] for name, values in parse_qs(parts.query).items()}
+    kept = {name: changes.get(name, value) for name, value in query.items()}
+    text = "&".join(f"{name}={value}" for name, value in kept.items() if value is not None)
+    return parts._replace(query=text).geturl()
+
+
+SPOILED: dict[str, dict[str, str | None]] = {
+    "no signature": {"signature": None},
+    "an empty signature": {"signature": ""},
+    "another signature": {"signature": "0" * 64},
+    "a signature of other letters": {"signature": "%C3%A4" * 64},
+    "no expiry": {"expires": None},
+    "a later expiry": {"expires": "1795254301"},
+    "an expiry that is no number": {"expires": "never"},
+    "nothing at all": {"signature": None, "expires": None},
+}
+
+
+@pytest.mark.parametrize("changes", SPOILED.values(), ids=SPOILED)
+def test_an_address_that_is_not_the_one_given_out_is_404(
+    client: httpx.Client, changes: dict[str, str | None]
+) -> None:
+    url = address(client)["url"]
+    assert refusal(put(_changed(url, **changes))) == NOT_FOUND
+    assert put(url).status_code == 200, "and the right one still works"
+
+
+def test_a_signature_opens_no_other_upload(client: httpx.Client) -> None:
+    first, second = address(client), address(client)
+    assert refusal(put(first["url"].replace(first["uploadId"], second["uploadId"]))) == NOT_FOUND
+    unknown = first["url"].replace(first["uploadId"], "upl_sandbox_nowhere_0001")
+    assert refusal(put(unknown)) == NOT_FOUND
+
+
+@pytest.mark.parametrize("header", ["Authorization", "X-API-Key", "Cookie"])
+def test_a_signature_is_no_credential(server: Running, client: httpx.Client, header: str) -> None:
+    secret = address(client)["url"].partition("signature=")[2]
+    value = {"Authorization": f"Bearer {secret}", "Cookie": f"ils_session={secret}"}
+    with server.client(None) as visitor:
+        answer = visitor.get("/api/invoices", headers={header: value.get(header, secret)})
+    assert refusal(answer) == (401, "authentication_required")
+
+
+@pytest.fixture(scope="module")
+def live() -> Iterator[Running]:
+    """A server whose clock flows as the test says."""
+    with serving(replace(FROZEN, clock=ClockState("live"))) as running:
+        yield running
+
+
+@pytest.mark.parametrize(("seconds", "status"), [(899, 200), (900, 404), (100_000, 404)])
+def test_an_address_is_good_for_a_quarter_of_an_hour(
+    live: Running, seconds: int, status: int
+) -> None:
+    with live.client() as client:
+        made = address(client)
+    live.wall.pass_seconds(seconds)
+    assert put(made["url"]).status_code == status
+
+
+def test_a_file_of_another_type_than_announced_is_400_and_may_be_sent_again(
+    client: httpx.Client,
+) -> None:
+    made = address(client)
+    wrong = put(made["url"], kind="image/png")
+    assert refusal(wrong) == (400, INVALID)
+    assert "application/pdf" in wrong.json()["error"]["message"]
+    assert put(made["url"]).status_code == 200
+
+
+@pytest.mark.parametrize("kind", ["text/html", "application/json", ""])
+def test_a_type_that_is_not_declared_is_415(client: httpx.Client, kind: str) -> None:
+    assert refusal(put(address(client)["url"], kind=kind)) == (415, INVALID)
+
+
+def test_an_upload_without_a_file_is_400(client: httpx.Client) -> None:
+    assert refusal(put(address(client)["url"], content=b"")) == (400, INVALID)
+
+
+ANNOUNCED: dict[str, dict[str, Any]] = {
+    "length": {"contentLength": len(FILE)},
+    "digest": {"sha256": DIGEST},
+    "digest in capitals": {"sha256": DIGEST.upper()},
+    "both": {"contentLength": len(FILE), "sha256": DIGEST},
+}
+
+
+@pytest.mark.parametrize("body", ANNOUNCED.values(), ids=ANNOUNCED)
+def test_a_file_must_be_the_one_that_was_announced(
+    client: httpx.Client, body: dict[str, Any]
+) -> None:
+    url = address(client, **body)["url"]
+    assert refusal(put(url, content=FILE + b"!")) == (400, INVALID)
+    assert put(url).status_code == 200
+
+
+STRANGE: dict[str, tuple[str, Any]] = {
+    "type is a number": ("contentType", 7),
+    "type is not taken": ("contentType", "text/html"),
+    "type with a parameter": ("contentType", "application/pdf; x=y"),
+    "type is a list": ("contentType", ["application/xml"]),
+    "length is text": ("contentLength", "18"),
+    "length is true": ("contentLength", True),
+    "length is below zero": ("contentLength", -1),
+    "length is too large": ("contentLength", MOST + 1),
+    "length is no integer": ("contentLength", 1.5),
+    "length is null": ("contentLength", None),
+    "digest is a number": ("sha256", 7),
+    "digest is too short": ("sha256", DIGEST[:-1]),
+    "digest has other letters": ("sha256", "z" * 64),
+    "digest has other digits": ("sha256", "\u0661" * 64),
+    "digest is null": ("sha256", None),
+    "name is a number": ("fileName", 7),
+    "name is an object": ("fileName", {}),
+    "invoice is unknown": ("invoiceId", "inv_sandbox_nowhere_0001"),
+    "invoice is a list": ("invoiceId", []),
+}
+
+
+@pytest.mark.parametrize(("member", "value"), STRANGE.values(), ids=STRANGE)
+def test_a_strange_value_is_ignored(client: httpx.Client, member: str, value: Any) -> None:
+    made = address(client, **{member: value})
+    assert made["headers"] == {"content-type": "application/pdf"}
+    assert put(made["url"]).status_code == 200
+
+
+def test_a_file_over_ten_mebibytes_is_413_before_it_is_sent(client: httpx.Client) -> None:
+    url = urlsplit(address(client)["url"])
+    head = (
+        f"PUT {url.path}?{url.query} HTTP/1.1\r\nHost: {url.netloc}\r\n"
+        f"Content-Type: application/pdf\r\nContent-Length: {MOST + 1}\r\n\r\n"
+    )
+    with socket.create_connection((str(url.hostname), int(url.port or 80)), 5) as connection:
+        connection.sendall(head.encode())
+        answer = connection.recv(65_536)
+    assert answer.startswith(b"HTTP/1.1 413 ")
+
+
+def test_a_file_of_ten_mebibytes_is_taken(client: httpx.Client) -> None:
+    assert put(address(client)["url"], content=bytes(MOST)).json()["data"]["bytes"] == MOST
+
+
+def test_an_address_is_for_putting_only(client: httpx.Client) -> None:
+    answer = httpx.get(address(client)["url"])
+    assert (answer.status_code, answer.headers["Allow"]) == (405, "PUT, OPTIONS")

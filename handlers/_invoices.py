@@ -98,9 +98,14 @@ async def named_invoice(context: Context, invoice_id: str) -> Record:
 
 async def newest_invoice(context: Context, *statuses: str) -> Record | None:
     """The newest invoice that a client registered and that is in one of ``statuses``."""
+    found = await newest_invoices(context, *statuses, most=1)
+    return found[0] if found else None
+
+
+async def newest_invoices(context: Context, *statuses: str, most: int = 100) -> tuple[Record, ...]:
+    """The newest invoices that clients registered and that are in one of ``statuses``."""
     where = (Condition("source", "=", CLIENT), Condition("status", "in", statuses))
-    page = await context.state.page(INVOICES, limit=1, where=where)
-    return page.records[0] if page.records else None
+    return (await context.state.page(INVOICES, limit=most, where=where)).records
 
 
 async def record_invoice(state: Transaction, record: Record) -> None:

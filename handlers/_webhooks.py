@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Collection, Mapping
 from typing import Any, Final
 
-from invoice_sandbox.handling import Call, Context, Record, allows, dump_json
+from invoice_sandbox.handling import Call, Context, Record, dump_json, missing_scope
 from invoice_sandbox.webhooks.signing import headers
 
 from ._invoices import INVOICES, newest_invoice, published
@@ -48,12 +48,14 @@ def unknown_kinds(context: Context, kinds: list[str]) -> list[str]:
 
 def denied_kinds(kinds: list[str], scopes: Collection[str]) -> list[str]:
     """Those of ``kinds`` that tell of a resource which ``scopes`` do not allow to read."""
-    return [kind for kind in kinds if not _may_read(kind.partition(".")[0], scopes)]
+    return [kind for kind in kinds if missing_scope(scopes, _scopes_of(kind)) is not None]
 
 
-def _may_read(resource: str, scopes: Collection[str]) -> bool:
-    wanted = _SCOPE_OF.get(resource)
-    return wanted is None or allows(scopes, wanted)
+def _scopes_of(kind: str) -> tuple[str, ...]:
+    if kind == "*":
+        return tuple(_SCOPE_OF.values())
+    scope = _SCOPE_OF.get(kind.partition(".")[0])
+    return () if scope is None else (scope,)
 
 
 def published_endpoint(record: Mapping[str, Any]) -> Record:

@@ -6,15 +6,15 @@ from typing import Final
 
 from invoice_sandbox.handling import Call, Record
 
+from ._countries import country_code
+
 _RULES: Final = "assignment_rules"
-_ALIASES: Final = {"UK": "GB"}
 _DISCLAIMER: Final = "Sandbox placeholder, not legal advice"
 
 
 async def get_assignment_rules(call: Call) -> Record:
     """The placeholder for a country; one that is not known is answered as not supported."""
-    asked = call.path["country"].upper()
-    country = _ALIASES.get(asked, asked)
+    country = country_code(call.path["country"])
     rule = await call.state.get(_RULES, country)
     if rule is None:
         return {

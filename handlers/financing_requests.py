@@ -8,7 +8,7 @@ from typing import Any, Final
 from invoice_sandbox.handling import Answer, Call, Record, refuse
 
 from ._audit import audit
-from ._invoices import CLIENT, move_invoice, named_invoice, newest_invoice
+from ._invoices import CLIENT, move_invoice, named_invoice, newest_invoices
 from ._lifecycle import move
 from ._offers import commercially, multiply
 from ._requests import MACHINE, REQUESTS, published
@@ -55,9 +55,9 @@ async def create_financing_request(call: Call) -> Record:
 async def _chosen_invoice(call: Call) -> Record | None:
     named = [call.body["invoiceId"]] if "invoiceId" in call.body else call.body.get("invoiceIds")
     if not named:
-        invoice = await newest_invoice(call, "Verified")
-        past_due = invoice is not None and tenor_days(invoice, call.now.date()) < 0
-        return None if past_due else invoice
+        today = call.now.date()
+        verified = await newest_invoices(call, "Verified")
+        return next((one for one in verified if tenor_days(one, today) >= 0), None)
     invoice = await named_invoice(call, named[0])
     if invoice["status"] != "Verified":
         raise refuse(

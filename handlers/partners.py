@@ -7,6 +7,7 @@ from typing import Any
 from invoice_sandbox.handling import Answer, Call, Record
 
 from ._audit import audit
+from ._countries import country_code
 from ._invoices import INVOICES, newest_invoice
 from ._requests import REQUESTS
 from ._routing import PARTNERS, Verdict, deal_for, route
@@ -65,7 +66,7 @@ def _wishes(body: dict[str, Any], request: Record | None) -> dict[str, str]:
         }
     for member, name in (("debtorCountry", "debtor_country"), ("sellerCountry", "seller_country")):
         if isinstance(body.get(member), str):
-            wishes[name] = body[member].upper()
+            wishes[name] = country_code(body[member])
     return wishes
 
 

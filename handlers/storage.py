@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from typing import Any
 
 from invoice_sandbox.handling import Call, Record, instant_text, new_secret, open_capability
@@ -65,5 +66,5 @@ def _length(value: Any) -> int | None:
 
 
 def _digest(value: Any) -> str | None:
-    usable = isinstance(value, str) and len(value) == 64 and value.isalnum()
+    usable = isinstance(value, str) and re.fullmatch("[0-9a-fA-F]{64}", value)
     return value.lower() if usable else None

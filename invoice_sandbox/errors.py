@@ -39,7 +39,7 @@ REFUSALS: Final[Mapping[str, Refusal]] = {
         400, INVALID_REQUEST, "The body cannot be read as JSON: {reason}", "Send one JSON value."
     ),
     "missing_body": Refusal(
-        400, INVALID_REQUEST, "A JSON body is required", "Send a JSON object as the request body."
+        400, INVALID_REQUEST, "A request body is required", "Send it as {declared}."
     ),
     "schema_violated": Refusal(
         400, INVALID_REQUEST, "{problems}", "The contract is at {base_url}/openapi.json."

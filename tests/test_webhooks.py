@@ -66,6 +66,7 @@ def test_an_endpoint_has_defaults_for_everything_but_its_address(client: httpx.C
         "description": None,
         "events": DEFAULT_KINDS,
         "unknownEvents": [],
+        "deniedEvents": [],
         "retryProfile": "standard",
         "status": "Enabled",
         "secretIsPlaceholder": True,
@@ -102,6 +103,27 @@ def test_kinds_that_no_event_will_have_are_kept_and_listed_back(
     endpoint = create(client, url=URL, events=kinds)
     assert (endpoint["events"], endpoint["unknownEvents"]) == (kinds, unknown)
     assert endpoint["status"] == "Enabled"
+
+
+DENIED: dict[str, tuple[list[str], list[str], list[str]]] = {
+    # scopes beside webhooks:write, kinds asked for, kinds denied
+    "allowed": (["invoices:read", "offers:read"], DEFAULT_KINDS, []),
+    "by writing": (["invoices:write", "offers:write"], DEFAULT_KINDS, []),
+    "one of two": (["invoices:read"], DEFAULT_KINDS, ["offer.received"]),
+    "a family": (["offers:read"], ["invoice.*", "offer.*"], ["invoice.*"]),
+    "requests": (["offers:read"], ["financing_request.created"], ["financing_request.created"]),
+    "everything, without reading everything": (["invoices:read"], ["*"], ["*"]),
+}
+
+
+@pytest.mark.parametrize(("scopes", "kinds", "denied"), DENIED.values(), ids=DENIED)
+def test_a_kind_whose_resource_the_key_may_not_read_is_denied(
+    server: Running, client: httpx.Client, scopes: list[str], kinds: list[str], denied: list[str]
+) -> None:
+    body = {"scopes": ["webhooks:write", *scopes]}
+    key = client.post("/api/developer/api-keys", json=body).json()["data"]["secret"]
+    with server.client(key) as limited:
+        assert create(limited, url=URL, events=kinds)["deniedEvents"] == denied
 
 
 DISABLED: dict[str, tuple[dict[str, Any], str]] = {

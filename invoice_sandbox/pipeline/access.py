@@ -51,8 +51,10 @@ def guard_sessions(public_url: str) -> Layer:
 
     async def layer(exchange: Exchange, proceed: Proceed) -> Reply:
         credential = exchange.credential
-        changes = exchange.method not in {"GET", "HEAD"}
-        if credential is not None and credential.kind == "session" and changes:
+        _, operation = exchange.routed
+        # What anybody may do without a session is not done in its name.
+        guarded = exchange.method not in {"GET", "HEAD"} and not operation.security.optional
+        if credential is not None and credential.kind == "session" and guarded:
             own = {public_url, f"{exchange.scope['scheme']}://{exchange.header('host')}"}
             if exchange.header("origin") not in own:
                 raise refuse("cross_origin")

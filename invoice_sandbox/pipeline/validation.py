@@ -88,7 +88,7 @@ def _cookies(exchange: Exchange) -> list[tuple[str, str]]:
 def _check_body(exchange: Exchange, body: RequestBody) -> None:
     if not exchange.raw_body:
         if body.required:
-            raise refuse("missing_body")
+            raise refuse("missing_body", declared=" or ".join(body.checkers))
         return
     exchange.media_type = _media_type(exchange)
     checker = body.checkers.get(exchange.media_type)

@@ -213,7 +213,7 @@ def _subject(pointer: _Pointer) -> str:
     if not pointer:
         return "the file"
     *parents, last = pointer
-    return f"'{last}'" if isinstance(last, str) else f"an item of '{parents[-1]}'"
+    return repr(last) if isinstance(last, str) else f"an item of {parents[-1]!r}"
 
 
 # What the machines say -------------------------------------------------------------------------

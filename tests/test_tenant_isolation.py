@@ -1,0 +1,287 @@
+"""An id of another workspace is answered exactly as an id that never existed.
+
+One row for every operation that takes an id, and one for every operation that lists some; the
+last test holds the rows against the served contract, so that no operation is forgotten.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+import httpx
+import pytest
+
+from tests.support import Running
+
+INVOICE = {
+    "sellerId": "org_seller_acme",
+    "debtorId": "org_debtor_globex",
+    "invoiceNumber": "TEN-1",
+    "amount": 10000,
+    "currency": "EUR",
+    "dueDate": "2027-01-20",
+}
+
+
+@dataclass(frozen=True)
+class Theirs:
+    """A client of one workspace, and an id of each kind that exists only in another one."""
+
+    client: httpx.Client
+    other: httpx.Client
+    ids: Mapping[str, str]
+
+
+def _populate(client: httpx.Client) -> dict[str, str]:
+    """One record of every kind, with its id by the name under which requests name it."""
+
+    def post(path: str, **body: Any) -> Any:
+        return client.post(path, json=body).json()["data"]
+
+    invoice = post("/api/invoices", **INVOICE)
+    open_invoice = post("/api/invoices", **{**INVOICE, "invoiceNumber": "TEN-2"})
+    post("/api/verification/run", invoiceId=open_invoice["id"])
+    request = post("/api/financing-requests", invoiceId=open_invoice["id"])
+    offer = post("/api/offers", financingRequestId=request["id"])
+    post("/api/offers", financingRequestId=post("/api/financing-requests")["id"])
+    push = post("/api/connectors/erp/invoices", externalId="TEN-3", source={"system": "s"})
+    session = client.get("/api/auth/session").json()["data"]
+    return {
+        "invoice": invoice["id"],
+        "open invoice": open_invoice["id"],
+        "request": request["id"],
+        "offer": offer["id"],
+        "endpoint": post("/api/webhooks", url="https://partner.example/hooks")["id"],
+        "key": post("/api/developer/api-keys")["id"],
+        "upload": post("/api/storage/invoices/upload-url")["uploadId"],
+        "import": push["importId"],
+        "workspace": session["workspaceId"],
+    }
+
+
+@pytest.fixture(scope="module")
+def other(server: Running) -> Iterator[tuple[httpx.Client, dict[str, str]]]:
+    """The other workspace; it holds a record of every kind."""
+    with server.client(server.new_workspace()) as client:
+        yield client, _populate(client)
+
+
+@pytest.fixture
+def theirs(client: httpx.Client, other: tuple[httpx.Client, dict[str, str]]) -> Theirs:
+    """A new workspace beside the other one."""
+    return Theirs(client, *other)
+
+
+@dataclass(frozen=True)
+class Row:
+    """How one operation is given an id: ``{id}`` stands for it, in the path, query or body."""
+
+    operation: str
+    kind: str
+    method: str
+    path: str
+    body: Any = None
+    status: int = 200
+
+    def ask(self, client: httpx.Client, resource_id: str) -> httpx.Response:
+        """The answer to the request with this id."""
+        body = (
+            None
+            if self.body is None
+            else json.loads(self._with(json.dumps(self.body), resource_id))
+        )
+        headers = {} if self.operation != "putUpload" else {"Content-Type": "application/pdf"}
+        content = b"%PDF" if self.operation == "putUpload" else None
+        path = self._with(self.path, resource_id)
+        return client.request(self.method, path, json=body, content=content, headers=headers)
+
+    @staticmethod
+    def _with(text: str, resource_id: str) -> str:
+        return text.replace("{id}", resource_id)
+
+    def __str__(self) -> str:
+        where = self.path.rpartition("?")[2] if "?" in self.path else (self.body or "path")
+        return f"{self.operation} {where}"
+
+
+ROUTE, OFFERS, TEST = "/api/partners/route", "/api/offers", "/api/webhooks/test"
+FINANCING, RUN, LOG = "/api/financing-requests", "/api/verification/run", "/api/audit-log"
+ERP, LOGIN = "/api/connectors/erp/invoices", "/api/auth/login"
+UPLOAD = "/api/storage/invoices/upload-url"
+DEMO = {"email": "seller@demo.example", "password": "demo-password"}
+ITEM = {**INVOICE, "invoiceNumber": "TEN-4"}
+SIGNED = "/sandbox/uploads/{id}?expires=1795254300&signature=" + "0" * 64
+TAKING = [
+    Row("getInvoice", "invoice", "GET", "/api/invoices/{id}", status=404),
+    Row("runVerification", "invoice", "POST", RUN, {"invoiceId": "{id}"}, 404),
+    Row("createFinancingRequest", "open invoice", "POST", FINANCING, {"invoiceId": "{id}"}, 404),
+    Row("createFinancingRequest", "open invoice", "POST", FINANCING, {"invoiceIds": ["{id}"]}, 404),
+    Row("createFinancingRequest", "endpoint", "POST", FINANCING, {"partnerIds": ["{id}"]}, 404),
+    Row("createOffer", "request", "POST", OFFERS, {"financingRequestId": "{id}"}, 404),
+    Row("createOffer", "open invoice", "POST", OFFERS, {"invoiceId": "{id}"}, 404),
+    Row("createOffer", "endpoint", "POST", OFFERS, {"partnerId": "{id}"}, 404),
+    Row("routePartners", "invoice", "POST", ROUTE, {"invoiceId": "{id}"}),
+    Row("routePartners", "request", "POST", ROUTE, {"financingRequestId": "{id}"}),
+    Row("routePartners", "endpoint", "POST", ROUTE, {"partnerIds": ["{id}"]}),
+    Row("testWebhook", "endpoint", "POST", TEST, {"endpointId": "{id}"}),
+    Row("testWebhook", "invoice", "POST", TEST, {"invoiceId": "{id}"}),
+    Row("createUploadUrl", "invoice", "POST", UPLOAD, {"invoiceId": "{id}"}),
+    Row("pushErpInvoices", "import", "POST", ERP, {**ITEM, "externalId": "{id}"}, 202),
+    Row("pushErpInvoices", "import", "POST", ERP, {**ITEM, "source": {"system": "{id}"}}, 202),
+    Row("login", "workspace", "POST", LOGIN, {**DEMO, "workspaceId": "{id}"}),
+    Row("createInvoice", "invoice", "POST", "/api/invoices", {**ITEM, "sellerId": "{id}"}, 201),
+    Row("revokeApiKey", "key", "DELETE", "/api/developer/api-keys?id={id}", status=404),
+    Row("listOffers", "open invoice", "GET", "/api/offers?invoiceId={id}"),
+    Row("listOffers", "request", "GET", "/api/offers?financingRequestId={id}"),
+    Row("listAuditEvents", "key", "GET", "/api/audit-log?actorId={id}"),
+    Row("listAuditEvents", "invoice", "GET", "/api/audit-log?targetId={id}"),
+    Row("listInvoices", "invoice", "GET", "/api/invoices?sellerId={id}"),
+    Row("putUpload", "upload", "PUT", SIGNED, status=404),
+]
+LISTING = {
+    "listInvoices": "/api/invoices",
+    "listFinancingRequests": "/api/financing-requests",
+    "listOffers": "/api/offers",
+    "listPartners": "/api/partners",
+    "listAuditEvents": "/api/audit-log",
+    "listWebhooks": "/api/webhooks",
+    "listApiKeys": "/api/developer/api-keys",
+    "getSession": "/api/auth/session",
+}
+WITHOUT_IDS = {
+    "getHealth": "takes and shows nothing of a workspace",
+    "getAssignmentRules": "takes a country",
+    "generateFingerprint": "takes an invoice; a test of its own is below",
+    "createApiKey": "takes names of scopes",
+    "createWebhook": "takes an address",
+    "logout": "takes nothing",
+}
+
+
+def told(answer: httpx.Response, resource_id: str) -> Any:
+    """An answer without what differs between any two requests: ids, signatures and the id asked."""
+    text = answer.text.replace(resource_id, "ASKED")
+    text = re.sub(r'"requestId":"[^"]*"', '"requestId":""', text)
+    text = re.sub(r"(?<=_)\d{4}(?=[\"\\.?_])", "N", text)
+    text = re.sub(r"signature=[0-9a-f]+", "signature=S", text)
+    text = re.sub(r'"webhook-signature":"[^"]*"', '"webhook-signature":""', text)
+    return answer.status_code, json.loads(text)
+
+
+def unknown(resource_id: str) -> str:
+    """An id that nobody ever had, of the same form."""
+    head, token, number = resource_id.rsplit("_", 2)
+    return f"{head}_{token[::-1]}_{number}" if number.isdigit() else f"{head}_{number[::-1]}"
+
+
+@pytest.mark.parametrize("row", TAKING, ids=str)
+def test_an_id_of_another_workspace_is_answered_as_an_unknown_one(theirs: Theirs, row: Row) -> None:
+    foreign = theirs.ids[row.kind]
+    nobody_s = unknown(foreign)
+    assert nobody_s != foreign
+    first = row.ask(theirs.client, nobody_s)
+    second = row.ask(theirs.client, foreign)
+    assert first.status_code == row.status
+    if row.operation == "createInvoice":  # the same invoice twice would be a duplicate
+        assert second.json()["data"]["status"] == "Registered"
+    else:
+        assert told(second, foreign) == told(first, nobody_s)
+
+
+@pytest.mark.parametrize("row", TAKING, ids=str)
+def test_asking_with_an_id_of_another_workspace_changes_nothing_there(
+    theirs: Theirs, row: Row
+) -> None:
+    def seen() -> list[Any]:
+        return [
+            theirs.other.get(path).json()["data"]
+            for name, path in LISTING.items()
+            if name != "listApiKeys"  # it says when a key was used last
+        ]
+
+    before = seen()
+    row.ask(theirs.client, theirs.ids[row.kind])
+    assert seen() == before
+
+
+@pytest.mark.parametrize("path", LISTING.values(), ids=LISTING)
+def test_a_list_shows_nothing_of_another_workspace(theirs: Theirs, path: str) -> None:
+    token = theirs.ids["workspace"].removeprefix("wsp_sandbox_")
+    assert token in theirs.other.get(path).text or path == "/api/partners"
+    answer = theirs.client.get(path)
+    assert answer.status_code == 200
+    assert token not in answer.text
+
+
+@pytest.mark.parametrize("path", [path for path in LISTING.values() if "session" not in path])
+def test_a_cursor_of_another_workspace_shows_nothing_of_it(theirs: Theirs, path: str) -> None:
+    first = theirs.other.get(path, params={"limit": 1})
+    if "next" not in first.links:
+        assert path == "/api/webhooks", "every other list holds more than one record"
+        return
+    token = theirs.ids["workspace"].removeprefix("wsp_sandbox_")
+    answer = theirs.client.get(first.links["next"]["url"])
+    assert answer.status_code == 200
+    assert token not in answer.text
+
+
+def test_an_invoice_of_another_workspace_is_no_duplicate(theirs: Theirs) -> None:
+    found = theirs.client.post("/api/registry/fingerprint", json=INVOICE).json()["data"]
+    assert (found["duplicateRisk"], found["matches"]) == ("None", [])
+    assert found["registryState"] == "RegisteredUnique"
+    made = theirs.client.post("/api/invoices", json=INVOICE).json()["data"]
+    assert made["status"] == "Registered"
+
+
+def test_an_external_id_of_another_workspace_is_free(theirs: Theirs) -> None:
+    for client in (theirs.other, theirs.client):
+        body = {**ITEM, "externalId": "TEN-5", "source": {"system": "s"}}
+        client.post("/api/connectors/erp/invoices", json=body)
+        newest = client.get("/api/invoices").json()["data"][0]
+        assert newest["invoiceNumber"] == "TEN-4"
+
+
+def test_nothing_of_another_workspace_is_chosen_by_default(theirs: Theirs) -> None:
+    client = theirs.client
+    token = theirs.ids["workspace"].removeprefix("wsp_sandbox_")
+    for path in (RUN, FINANCING, OFFERS, ROUTE, TEST):
+        assert token not in client.post(path, json={}).text
+
+
+def test_equal_seeds_do_not_let_anybody_in(server: Running) -> None:
+    """Two workspaces that asked for one seed have equal ids, and each sees its own records."""
+    with (
+        server.client(server.new_workspace(99)) as one,
+        server.client(server.new_workspace(99)) as other,
+    ):
+        mine = one.post("/api/invoices", json=INVOICE).json()["data"]
+        assert other.get(f"/api/invoices/{mine['id']}").status_code == 404
+        theirs = other.post("/api/invoices", json={**INVOICE, "amount": 5}).json()["data"]
+        assert theirs["id"] == mine["id"]
+        assert one.get(f"/api/invoices/{mine['id']}").json()["data"] == mine
+
+
+def test_every_operation_of_the_served_contract_has_a_row(server: Running) -> None:
+    project = server.sandbox.project
+    assert project.levers is not None
+    operations = {**project.contract.operations, **project.levers.operations}
+    covered = {row.operation for row in TAKING} | LISTING.keys() | WITHOUT_IDS.keys()
+    assert set(operations) == covered
+
+
+def test_every_member_of_a_body_that_names_an_id_has_a_row(server: Running) -> None:
+    """``…Id`` and ``…Ids`` of the served schemas, except for ids that the client makes up."""
+    made_up = {"sellerId", "debtorId", "connectionId"}
+    named = set()
+    for item in server.sandbox.project.contract.document["paths"].values():
+        for method in item.values():
+            body = method.get("requestBody", {}) if isinstance(method, dict) else {}
+            schema = body.get("content", {}).get("application/json", {}).get("schema", {})
+            members = [one for one in schema.get("properties", {}) if re.search("Ids?$", one)]
+            named |= {(method["operationId"], one) for one in members}
+    rows = {(row.operation, one) for row in TAKING for one in (row.body or {})}
+    assert {(name, member) for name, member in named - rows if member not in made_up} == set()

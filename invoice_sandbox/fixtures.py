@@ -70,7 +70,7 @@ def _contract_problems(
     try:
         checker = schemas.compile(reference, str(file))
     except SchemaError:
-        yield place_of(file, ("schema",)), f"the contract has no schema '{document['schema']}'"
+        yield place_of(file, ("schema",)), f"the contract has no schema {document['schema']}"
         return
     for index, record in enumerate(document["records"]):
         for problem in checker.problems(record):

@@ -12,6 +12,8 @@ from typing import Final
 BASE62: Final = "0123456789ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz"
 _EPOCH: Final = datetime(1970, 1, 1, tzinfo=UTC)
 _CROCKFORD: Final = "0123456789ABCDEFGHJKMNPQRSTVWXYZ"
+_PAIRS: Final = [first + second for first in _CROCKFORD for second in _CROCKFORD]
+"""Two characters for every ten bits."""
 
 REQUEST_PREFIX: Final = "req_sandbox_"
 KEY_PREFIX: Final = "ilk_sandbox_"
@@ -81,7 +83,8 @@ def key_digest(key: str) -> str:
 
 def _ulid(now: datetime, randomness: int) -> str:
     milliseconds = max(0, (now - _EPOCH) // timedelta(milliseconds=1))
-    return _digits(milliseconds, _CROCKFORD, 10) + _digits(randomness, _CROCKFORD, 16)
+    number = milliseconds << 80 | randomness
+    return "".join([_PAIRS[number >> shift & 1023] for shift in range(120, -1, -10)])
 
 
 def _digits(number: int, alphabet: str, length: int) -> str:

@@ -10,8 +10,8 @@ from urllib.parse import urlsplit
 from invoice_sandbox.agenda import Agenda, RunStep
 from invoice_sandbox.clock import SystemWall, Wall
 from invoice_sandbox.connexion_31 import Router
-from invoice_sandbox.contract.answers import contract_answer
-from invoice_sandbox.contract.operations import Contract
+from invoice_sandbox.contract.answers import NoAnswerError, contract_answer
+from invoice_sandbox.contract.operations import Contract, Operation
 from invoice_sandbox.credentials import DEMO_KEY
 from invoice_sandbox.handling import Origin, Step
 from invoice_sandbox.pages import DOCS, docs_app
@@ -27,6 +27,7 @@ from invoice_sandbox.pipeline.routing import route
 from invoice_sandbox.pipeline.validation import check_request
 from invoice_sandbox.project import (
     Project,
+    ProjectError,
     default_project,
     load_contract_alone,
     load_project,
@@ -166,8 +167,16 @@ def _load(settings: Settings) -> Project:
         project = load_project(settings.project or default_project())
     for operation in project.contract.operations.values():
         if operation.id not in project.handlers:
-            contract_answer(project.contract, operation, "start-up")
+            _check_answer(project.contract, operation)
     return project
+
+
+def _check_answer(contract: Contract, operation: Operation) -> None:
+    """Say at start-up, not at the first request, that the contract gives no answer."""
+    try:
+        contract_answer(contract, operation, "start-up")
+    except NoAnswerError as error:
+        raise ProjectError(str(error)) from None
 
 
 def _resolver(project: Project) -> Any:

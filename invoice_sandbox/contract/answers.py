@@ -64,7 +64,7 @@ def _json_body(
             seed=f"{seed}/{operation.id}",
         )
     except CannotGenerate as error:
-        raise NoAnswerError(f"{operation.id}: {error}; add an example to its answer") from None
+        raise NoAnswerError(f"{operation.id}: {error}") from None
 
 
 def _examples(document: Mapping[str, Any], media: Mapping[str, Any]) -> Iterator[Any]:

@@ -1,0 +1,166 @@
+"""API keys: how they are sent, made, revoked, and what they may do."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import httpx
+import pytest
+
+from invoice_sandbox.credentials import DEMO_KEY
+from invoice_sandbox.ids import key_digest, key_problem, new_key
+from tests.support import Running
+
+KEYS = "/api/developer/api-keys"
+
+
+def create(client: httpx.Client, **body: Any) -> dict[str, Any]:
+    answer = client.post(KEYS, json=body)
+    assert answer.status_code == 201, answer.text
+    created: dict[str, Any] = answer.json()["data"]
+    return created
+
+
+def status(server: Running, **headers: str) -> int:
+    named = {name.replace("_", "-"): value for name, value in headers.items()}
+    with server.client(None) as client:
+        return client.get("/api/invoices", headers=named).status_code
+
+
+def test_a_key_is_taken_from_either_header(server: Running) -> None:
+    assert status(server, Authorization=f"Bearer {DEMO_KEY}") == 200
+    assert status(server, X_API_Key=DEMO_KEY) == 200
+
+
+def test_both_headers_may_name_the_same_key_only(server: Running) -> None:
+    bearer = f"Bearer {DEMO_KEY}"
+    assert status(server, Authorization=bearer, X_API_Key=DEMO_KEY) == 200
+    assert status(server, Authorization=bearer, X_API_Key=server.new_workspace()) == 401
+    assert status(server, Authorization=bearer, X_API_Key="nonsense") == 401
+
+
+@pytest.mark.parametrize(
+    "value",
+    [
+        "Bearer",
+        "Basic dXNlcjpwYXNz",
+        DEMO_KEY,
+        f"Bearer {DEMO_KEY} x",
+        f"Bearer {DEMO_KEY.lower()}",
+        f"Bearer {DEMO_KEY[:-1]}",
+        "Bearer " + DEMO_KEY.replace("ilk_sandbox_", "ilk_live_"),
+        "Bearer " + "x" * 5000,
+    ],
+)
+def test_anything_else_is_401(server: Running, value: str) -> None:
+    assert status(server, Authorization=value) == 401
+
+
+@pytest.mark.parametrize("scheme", ["bearer", "BEARER", "Bearer"])
+def test_the_scheme_is_written_in_any_case(server: Running, scheme: str) -> None:
+    assert status(server, Authorization=f"{scheme} {DEMO_KEY}") == 200
+
+
+def test_a_new_key_is_well_formed_and_shown_once(client: httpx.Client) -> None:
+    created = create(client, name="CI key", scopes=["invoices:read"])
+    assert key_problem(created["secret"]) is None
+    assert created["last4"] == created["secret"][-4:]
+    assert (created["prefix"], created["secretShownOnce"]) == ("ilk_sandbox_", True)
+    listed = client.get(KEYS)
+    assert created["secret"] not in listed.text
+    assert listed.json()["data"][0] == {
+        name: value for name, value in created.items() if not name.startswith("secret")
+    }
+
+
+def test_only_a_digest_is_kept(client: httpx.Client) -> None:
+    secret = create(client)["secret"]
+    for path in (KEYS, "/api/audit-log", "/api/auth/session"):
+        text = client.get(path).text
+        assert secret not in text
+        assert key_digest(secret) not in text
+
+
+def test_the_demo_key_is_well_formed() -> None:
+    assert key_problem(DEMO_KEY) is None
+
+
+def test_without_scopes_a_key_gets_all_but_managing_keys_and_the_sandbox(
+    client: httpx.Client,
+) -> None:
+    scopes = create(client)["scopes"]
+    assert {"invoices:write", "keys:read"} <= set(scopes)
+    assert not {"*", "keys:write", "sandbox:control"} & set(scopes)
+
+
+def test_a_key_grants_only_what_it_holds(server: Running, client: httpx.Client) -> None:
+    secret = create(client, scopes=["keys:write", "offers:read"])["secret"]
+    with server.client(secret) as limited:
+        assert create(limited, scopes=["offers:read", "keys:read"])["scopes"]
+        assert create(limited)["scopes"] == ["keys:read"]
+        refused = limited.post(KEYS, json={"scopes": ["offers:write"]})
+        assert refused.status_code == 403
+        assert "offers:write" in refused.json()["error"]["message"]
+
+
+def test_an_unknown_scope_is_400_and_the_known_ones_are_listed(client: httpx.Client) -> None:
+    refused = client.post(KEYS, json={"scopes": ["invoices:everything"]})
+    assert refused.status_code == 400
+    assert "invoices:read" in refused.json()["error"]["message"]
+
+
+def test_a_revoked_key_opens_nothing_from_the_next_request_on(
+    server: Running, client: httpx.Client
+) -> None:
+    created = create(client)
+    with server.client(created["secret"]) as other:
+        assert other.get("/api/invoices").status_code == 200
+        revoked = client.delete(KEYS, params={"id": created["id"]}).json()["data"]
+        assert (revoked["id"], revoked["status"]) == (created["id"], "Revoked")
+        assert other.get("/api/invoices").status_code == 401
+    assert client.delete(KEYS, params={"id": created["id"]}).json()["data"] == revoked
+
+
+def test_a_key_cannot_revoke_itself(client: httpx.Client) -> None:
+    own = next(
+        key["id"] for key in client.get(KEYS).json()["data"] if key["name"] == "Workspace key"
+    )
+    assert client.delete(KEYS, params={"id": own}).status_code == 409
+    assert client.get(KEYS).status_code == 200
+
+
+def test_revoking_needs_an_id_and_a_known_one(client: httpx.Client) -> None:
+    missing = client.delete(KEYS)
+    assert missing.status_code == 400
+    assert missing.json()["error"]["message"].startswith("id is required")
+    assert client.delete(KEYS, params={"id": "key_sandbox_nobody"}).status_code == 404
+
+
+@pytest.mark.parametrize(
+    ("expires_at", "answer"),
+    [
+        ("2026-11-21T09:30:01Z", 200),
+        ("2026-11-21T10:30:00+01:00", 401),
+        ("2026-11-21T09:30:00Z", 401),
+        ("1990-12-31T23:59:60Z", 401),
+        ("9999-12-31T23:59:59-23:59", 200),
+        ("0000-01-01T00:00:00Z", 401),
+    ],
+)
+def test_a_key_expires_at_its_instant(
+    server: Running, client: httpx.Client, expires_at: str, answer: int
+) -> None:
+    secret = create(client, expiresAt=expires_at)["secret"]
+    assert status(server, X_API_Key=secret) == answer
+
+
+def test_when_a_key_was_used_last_is_kept(server: Running, client: httpx.Client) -> None:
+    created = create(client)
+    with server.client(created["secret"]) as other:
+        other.get("/api/invoices")
+    listed = {key["id"]: key for key in client.get(KEYS).json()["data"]}
+    assert listed[created["id"]]["lastUsedAt"] == "2026-11-21T09:30:00Z"
+
+
+def test_no_two_keys_are_the_same() -> None:
+    assert len({new_key() for _ in range(1000)}) == 1000

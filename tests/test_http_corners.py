@@ -1,0 +1,276 @@
+"""What clients, proxies and attackers send: a clear answer, never a 5xx."""
+
+from __future__ import annotations
+
+import json
+import socket
+from collections.abc import Iterator
+from typing import Any
+from urllib.parse import quote, urlsplit
+
+import httpx
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
+from invoice_sandbox.credentials import DEMO_KEY
+from tests.support import Running
+
+REQUIRED = '"sellerId":"s","debtorId":"d","invoiceNumber":"n","currency":"EUR"'
+
+
+def invoice(amount: str = "1", more: str = "") -> bytes:
+    return f'{{{REQUIRED},"amount":{amount}{more}}}'.encode()
+
+
+def nested(levels: int) -> bytes:
+    return invoice(more=f',"x":{"[" * (levels - 1)}{"]" * (levels - 1)}')
+
+
+BODIES: dict[str, tuple[bytes, int]] = {
+    "plain": (invoice(), 201),
+    "invalid UTF-8": (invoice().replace(b'"s"', b'"\xff"'), 400),
+    "256 levels": (nested(256), 201),
+    "257 levels": (nested(257), 400),
+    "100,000 levels": (b"[" * 100_000, 400),
+    "NaN": (invoice("NaN"), 400),
+    "Infinity": (invoice("-Infinity"), 400),
+    "a number without a double": (invoice("1e400"), 400),
+    "the largest doubles": (invoice("1e300"), 201),
+    "a number close to nothing": (invoice("1e-400"), 201),
+    "an exponent beyond all reason": (invoice("1e-99999999999999999999"), 201),
+    "half a surrogate pair": (invoice().replace(b'"s"', b'"\\ud800"'), 400),
+    "a whole surrogate pair": (invoice().replace(b'"s"', b'"\\ud83d\\ude00"'), 201),
+    "a NUL": (invoice().replace(b'"s"', b'"\\u0000"'), 201),
+    "a key twice": (invoice(more=',"amount":2'), 201),
+    "a byte order mark": (b"\xef\xbb\xbf" + invoice(), 400),
+    "nothing": (b"", 400),
+    "two values": (invoice() + invoice(), 400),
+    "a member nobody knows": (invoice(more=',"x":{"y":[1]}'), 201),
+}
+
+
+@pytest.fixture
+def raw(server: Running) -> Iterator[socket.socket]:
+    """A connection on which a test writes what it likes."""
+    parts = urlsplit(server.url)
+    with socket.create_connection((parts.hostname or "", parts.port or 0), 10) as connection:
+        yield connection
+
+
+def exchange(raw: socket.socket, request: bytes) -> tuple[int, dict[str, str], bytes]:
+    """Send a request that asks to close, and read the answer to its end."""
+    raw.sendall(request)
+    received = b""
+    while part := raw.recv(65536):
+        received += part
+    head, _, body = received.partition(b"\r\n\r\n")
+    first, *lines = head.decode("latin-1").split("\r\n")
+    headers = dict(line.lower().split(": ", 1) for line in lines)
+    return int(first.split()[1]), headers, body
+
+
+def request(method: str, path: str, *lines: str) -> bytes:
+    head = [
+        f"{method} {path} HTTP/1.1",
+        "Host: 127.0.0.1",
+        "Connection: close",
+        f"Authorization: Bearer {DEMO_KEY}",
+        *lines,
+    ]
+    return "\r\n".join(head).encode() + b"\r\n\r\n"
+
+
+@pytest.mark.parametrize(("body", "status"), BODIES.values(), ids=BODIES)
+def test_a_body_is_read_as_json_to_the_letter(
+    client: httpx.Client, body: bytes, status: int
+) -> None:
+    headers = {"Content-Type": "application/json"}
+    answer = client.post("/api/invoices", content=body, headers=headers)
+    assert answer.status_code == status, answer.text
+    assert answer.headers["content-type"] == "application/json"
+    json.loads(answer.content.decode())
+
+
+def test_an_integer_keeps_all_its_digits(client: httpx.Client) -> None:
+    digits = "1234567890123456789012345678901234567890"
+    headers = {"Content-Type": "application/json"}
+    answer = client.post("/api/invoices", content=invoice(digits), headers=headers)
+    assert f'"amount":{digits}' in answer.text
+
+
+CHUNKED = ("Content-Type: application/json", "Transfer-Encoding: chunked")
+
+
+def chunks(*parts: bytes) -> bytes:
+    return b"".join(f"{len(part):x}\r\n".encode() + part + b"\r\n" for part in (*parts, b""))
+
+
+def test_a_body_in_chunks_is_a_body(raw: socket.socket) -> None:
+    whole = invoice()
+    sent = request("POST", "/api/invoices", *CHUNKED) + chunks(whole[:9], whole[9:])
+    assert exchange(raw, sent)[0] == 201
+
+
+def test_too_many_chunks_are_413(raw: socket.socket) -> None:
+    sent = request("POST", "/api/invoices", *CHUNKED) + chunks(*[b" " * 65536] * 5)
+    assert exchange(raw, sent)[0] == 413
+
+
+def test_head_is_not_get_and_has_no_body(raw: socket.socket) -> None:
+    status, headers, body = exchange(raw, request("HEAD", "/api/invoices"))
+    assert (status, headers["allow"], body) == (405, "get, post", b"")
+
+
+@pytest.mark.parametrize("method", ["TRACE", "QUERY", "PUT", "FOO"])
+def test_a_method_that_is_not_declared_is_405(raw: socket.socket, method: str) -> None:
+    status, headers, body = exchange(raw, request(method, "/api/invoices"))
+    if method == "FOO":  # no method at all to the HTTP parser
+        assert (status, json.loads(body)["error"]["code"]) == (400, "invalid_request")
+    else:
+        assert (status, headers["allow"]) == (405, "get, post")
+
+
+def test_options_lists_exactly_the_declared_methods(client: httpx.Client) -> None:
+    answer = client.options("/api/developer/api-keys")
+    assert (answer.status_code, answer.content) == (204, b"")
+    assert answer.headers["allow"] == "GET, POST, DELETE"
+
+
+@pytest.mark.parametrize(
+    "path",
+    ["/", "/api", "/api/invoices/", "/api/health/", "//api/health", "/api/nothing", "/sandbox/x"],
+)
+def test_an_unknown_path_is_404_and_never_a_redirect(client: httpx.Client, path: str) -> None:
+    answer = client.get(path)
+    assert answer.status_code == 404
+    assert answer.json()["error"]["code"] == "resource_not_found"
+
+
+@pytest.mark.parametrize("path", ["/api/invoices/a%2Fb", "/api/invoices/%00", "/api/invoices/%FF"])
+def test_a_strange_id_is_an_unknown_one(client: httpx.Client, path: str) -> None:
+    assert client.get(path).status_code == 404
+
+
+def test_an_encoded_slash_stays_inside_its_parameter(client: httpx.Client) -> None:
+    data = client.get("/api/assignment-rules/a%2Fb").json()["data"]
+    assert (data["country"], data["supported"]) == ("A/B", False)
+
+
+QUERIES = {
+    "limit=1&limit=2": 400,
+    "limit=0": 400,
+    "limit=101": 400,
+    "limit=1.0": 400,
+    "limit=%31": 200,
+    "limit=+1": 400,
+    "limit=1_0": 400,
+    "limit=": 400,
+    "status=%ff": 400,
+    "unknown=1&unknown=2": 200,
+    "cursor=nonsense": 200,
+    "cursor=": 200,
+}
+
+
+@pytest.mark.parametrize(("query", "status"), QUERIES.items(), ids=QUERIES)
+def test_query_parameters_are_checked(client: httpx.Client, query: str, status: int) -> None:
+    assert client.get(f"/api/invoices?{query}").status_code == status
+
+
+def test_bytes_that_are_no_http_are_answered_in_the_envelope(raw: socket.socket) -> None:
+    status, headers, body = exchange(raw, b"nonsense\r\n\r\n")
+    answer = json.loads(body)
+    assert (status, answer["error"]["code"]) == (400, "invalid_request")
+    assert headers["x-request-id"] == answer["error"]["requestId"].lower()
+
+
+def test_headers_beyond_16_kib_are_431(raw: socket.socket) -> None:
+    assert exchange(raw, request("GET", "/api/health", f"X-Long: {'x' * 16384}"))[0] == 431
+
+
+HOSTS = {
+    "127.0.0.1": 200,
+    "localhost:8080": 200,
+    "LOCALHOST": 200,
+    "[::1]:80": 200,
+    "evil.example": 421,
+    "127.0.0.1.evil.example": 421,
+    "": 421,
+    "[": 421,
+}
+
+
+@pytest.mark.parametrize(("host", "status"), HOSTS.items(), ids=HOSTS)
+def test_only_hosts_of_this_machine_are_answered(
+    client: httpx.Client, host: str, status: int
+) -> None:
+    """A page that re-binds its own name to 127.0.0.1 could use the public demo key otherwise."""
+    assert client.get("/api/health", headers={"Host": host}).status_code == status
+
+
+ORIGINS = {
+    "http://localhost:3000": True,
+    "http://127.0.0.1": True,
+    "https://[::1]:8443": True,
+    "https://evil.example": False,
+    "http://localhost.evil.example": False,
+    "null": False,
+    "http://[": False,
+}
+
+
+@pytest.mark.parametrize(("origin", "may_read"), ORIGINS.items(), ids=ORIGINS)
+def test_only_pages_of_this_machine_may_read(
+    client: httpx.Client, origin: str, may_read: bool
+) -> None:
+    headers = {"Origin": origin, "Access-Control-Request-Method": "POST"}
+    for answer in (
+        client.get("/api/health", headers=headers),
+        client.options("/api/invoices", headers=headers),
+        client.get("/api/nothing", headers=headers),
+    ):
+        allowed = answer.headers.get("access-control-allow-origin")
+        assert allowed == (origin if may_read else None)
+        assert answer.headers["vary"] == "Origin"
+
+
+def test_a_preflight_names_methods_and_headers(client: httpx.Client) -> None:
+    headers = {"Origin": "http://localhost:3000", "Access-Control-Request-Method": "POST"}
+    answer = client.options("/api/invoices", headers=headers)
+    assert answer.headers["access-control-allow-methods"] == "GET, POST"
+    assert "X-API-Key" in answer.headers["access-control-allow-headers"]
+
+
+def test_a_client_that_hangs_up_in_its_body_hurts_nobody(
+    raw: socket.socket, client: httpx.Client
+) -> None:
+    lines = ("Content-Type: application/json", "Content-Length: 1000")
+    raw.sendall(request("POST", "/api/invoices", *lines) + b'{"seller')
+    raw.close()
+    assert client.get("/api/invoices").status_code == 200
+
+
+@given(
+    method=st.sampled_from(["GET", "POST", "DELETE", "PUT", "OPTIONS"]),
+    path=st.sampled_from(["/api/invoices", "/api/offers", "/api/webhooks", "/api/auth/login"])
+    | st.text(st.characters(codec="ascii", categories=["L", "N", "P"]), max_size=30),
+    body=st.binary(max_size=200) | st.recursive(st.none() | st.text(), st.lists).map(json.dumps),
+    headers=st.dictionaries(
+        st.sampled_from(["Content-Type", "Accept", "Prefer", "Cookie", "Origin", "Range"]),
+        st.text(st.characters(min_codepoint=33, max_codepoint=126), max_size=30),
+        max_size=3,
+    ),
+)
+@settings(
+    max_examples=150,
+    derandomize=True,
+    deadline=None,
+    suppress_health_check=[HealthCheck.function_scoped_fixture],
+)
+def test_no_request_whatsoever_yields_a_5xx(
+    client: httpx.Client, method: str, path: str, body: Any, headers: dict[str, str]
+) -> None:
+    target = quote(path if path.startswith("/") else f"/api/{path}")
+    answer = client.request(method, target, content=body, headers=headers)
+    assert answer.status_code < 500

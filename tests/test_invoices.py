@@ -1,0 +1,226 @@
+"""Invoices: created, listed, read, and never registered twice without notice."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import httpx
+import pytest
+
+from tests.support import FROZEN, Running, serving
+
+REQUIRED = ("sellerId", "debtorId", "invoiceNumber", "amount", "currency")
+INVOICE: dict[str, Any] = {
+    "sellerId": "org_seller_acme",
+    "debtorId": "org_debtor_globex",
+    "invoiceNumber": "INV-2026-0042",
+    "amount": 12500.5,
+    "currency": "EUR",
+    "issueDate": "2026-10-01",
+    "dueDate": "2026-12-30",
+}
+
+
+def create(client: httpx.Client, **changes: Any) -> dict[str, Any]:
+    answer = client.post("/api/invoices", json={**INVOICE, **changes})
+    assert answer.status_code == 201, answer.text
+    created: dict[str, Any] = answer.json()["data"]
+    return created
+
+
+def message(answer: httpx.Response) -> str:
+    assert answer.status_code == 400
+    return str(answer.json()["error"]["message"])
+
+
+def test_what_was_posted_is_read_back_with_exactly_the_published_members(
+    client: httpx.Client,
+) -> None:
+    created = create(client, purchaseOrder="not a member of an invoice")
+    assert created == {
+        "id": created["id"],
+        "registryId": created["registryId"],
+        "status": "Registered",
+        **INVOICE,
+    }
+    assert client.get(f"/api/invoices/{created['id']}").json()["data"] == created
+    assert client.get("/api/invoices").json()["data"][0] == created
+
+
+def test_dates_that_were_not_sent_are_not_made_up(client: httpx.Client) -> None:
+    body = {name: INVOICE[name] for name in REQUIRED}
+    created = client.post("/api/invoices", json=body).json()["data"]
+    assert not {"issueDate", "dueDate"} & created.keys()
+
+
+@pytest.mark.parametrize("name", REQUIRED)
+def test_a_missing_member_is_named(client: httpx.Client, name: str) -> None:
+    body = {key: value for key, value in INVOICE.items() if key != name}
+    for path in ("/api/invoices", "/api/registry/fingerprint"):
+        assert message(client.post(path, json=body)).startswith(f"{name} is required.")
+
+
+def test_several_faults_name_the_first_and_count_the_rest(client: httpx.Client) -> None:
+    text = message(client.post("/api/invoices", json={"sellerId": "a"}))
+    assert text.startswith("debtorId is required (and 3 more problems).")
+
+
+WRONG = {
+    "amount as text": {"amount": "12500.50"},
+    "amount null": {"amount": None},
+    "amount true": {"amount": True},
+    "currency a number": {"currency": 978},
+    "seller null": {"sellerId": None},
+    "no calendar date": {"dueDate": "2026-02-30"},
+    "date in another form": {"dueDate": "30.12.2026"},
+    "date null": {"issueDate": None},
+}
+
+
+@pytest.mark.parametrize("change", WRONG.values(), ids=WRONG)
+def test_a_member_of_the_wrong_type_is_named(client: httpx.Client, change: dict[str, Any]) -> None:
+    text = message(client.post("/api/invoices", json={**INVOICE, **change}))
+    assert text.startswith(f"{next(iter(change))} must be")
+
+
+ALLOWED = {
+    "zero": {"amount": 0},
+    "negative": {"amount": -5},
+    "huge": {"amount": 1e300},
+    "any currency": {"currency": "shells"},
+    "an empty currency": {"currency": ""},
+    "an empty number": {"invoiceNumber": ""},
+    "due before it was issued": {"dueDate": "2026-09-01"},
+    "due long ago": {"issueDate": "0001-01-01", "dueDate": "0001-01-01"},
+    "a very long name": {"sellerId": "x" * 100_000},
+}
+
+
+@pytest.mark.parametrize("change", ALLOWED.values(), ids=ALLOWED)
+def test_nothing_that_is_published_is_narrowed(
+    client: httpx.Client, change: dict[str, Any]
+) -> None:
+    assert create(client, **change)["status"] == "Registered"
+
+
+def test_a_duplicate_is_registered_and_flagged_however_it_is_spelt(client: httpx.Client) -> None:
+    first = create(client)
+    again = create(client, invoiceNumber=" inv-2026-0042", currency="eur", dueDate="2027-01-01")
+    assert again["status"] == "DuplicateSuspected"
+    assert again["currency"] == "eur"
+    assert again["id"] != first["id"]
+
+
+def test_a_resemblance_is_reported_and_changes_nothing(client: httpx.Client) -> None:
+    first = create(client)
+    other = {**INVOICE, "amount": 99}
+    found = client.post("/api/registry/fingerprint", json=other).json()["data"]
+    assert found["duplicateRisk"] == "Similar"
+    assert found["matches"][0]["registryId"] == first["registryId"]
+    assert create(client, amount=99)["status"] == "Registered"
+
+
+def test_a_fingerprint_registers_nothing(client: httpx.Client) -> None:
+    before = client.get("/api/invoices").headers["x-total-count"]
+    first = client.post("/api/registry/fingerprint", json=INVOICE).json()["data"]
+    assert first == client.post("/api/registry/fingerprint", json=INVOICE).json()["data"]
+    assert (first["duplicateRisk"], first["registryState"]) == ("None", "RegisteredUnique")
+    assert client.get("/api/invoices").headers["x-total-count"] == before
+
+
+def test_an_exact_match_is_told_with_its_registration(client: httpx.Client) -> None:
+    registered = create(client)
+    found = client.post("/api/registry/fingerprint", json=INVOICE).json()["data"]
+    assert (found["duplicateRisk"], found["registryState"]) == ("Exact", "RegisteredDuplicate")
+    assert found["matches"] == [
+        {
+            "matchType": "Exact",
+            "registryId": registered["registryId"],
+            "ownRegistration": True,
+            "matchedState": "RegisteredUnique",
+        }
+    ]
+
+
+def test_pages_follow_their_link_newest_first_while_others_create(client: httpx.Client) -> None:
+    made = [create(client, invoiceNumber=str(number))["id"] for number in range(5)]
+    seen: list[str] = []
+    url: str | None = "/api/invoices?limit=2&sellerId=org_seller_acme&status=Registered"
+    while url:
+        page = client.get(url)
+        assert int(page.headers["x-total-count"]) >= 5
+        seen += [one["id"] for one in page.json()["data"]]
+        create(client, invoiceNumber=f"later {len(seen)}")
+        link = page.headers.get("link", "")
+        url = link[1 : link.index(">")] if link else None
+        assert not link or link.endswith('; rel="next"')
+    assert seen[:5] == made[::-1]
+    assert len(seen) == len(set(seen))
+
+
+FILTERS = {
+    "status=Registered": ["b", "a"],
+    "status=Nothing": [],
+    "currency=GBP": ["b"],
+    "sellerId=org_seller_acme&currency=EUR&status=Registered": ["a"],
+    "createdFrom=2026-11-21T09:30:00Z": ["b", "a"],
+    "createdFrom=2026-11-21": ["b", "a"],
+    "createdTo=2026-11-21T10:29:59%2B01:00": [],
+    "createdFrom=2026-11-21T09:30:00Z&createdTo=2026-11-21": ["b", "a"],
+    "createdFrom=nonsense": [],
+    "createdTo=9999-12-31T23:59:59-23:59": ["b", "a"],
+}
+
+
+@pytest.mark.parametrize(("query", "found"), FILTERS.items(), ids=FILTERS)
+def test_filters_narrow_a_list(client: httpx.Client, query: str, found: list[str]) -> None:
+    mine = {create(client, invoiceNumber="a")["id"]: "a"}
+    mine[create(client, invoiceNumber="b", currency="GBP")["id"]] = "b"
+    listed = client.get(f"/api/invoices?{query}").json()["data"]
+    assert [mine[one["id"]] for one in listed if one["id"] in mine] == found
+
+
+def test_an_unknown_invoice_is_404(client: httpx.Client) -> None:
+    answer = client.get("/api/invoices/inv_sandbox_nobody")
+    assert answer.status_code == 404
+    assert answer.json()["error"]["code"] == "resource_not_found"
+
+
+def session_of(running: Running) -> list[tuple[bytes, str]]:
+    """What a fixed series of requests answers: bodies and request ids."""
+    with running.client() as client:
+        answers = [
+            client.post("/api/invoices", json=INVOICE),
+            client.post("/api/invoices", json=INVOICE),
+            client.post("/api/verification/run"),
+            client.post("/api/financing-requests", json={}),
+            client.post("/api/offers", json={}),
+            client.post("/api/webhooks", json={"url": "https://partner.example/hooks"}),
+            client.get("/api/invoices/unknown"),
+            client.get("/api/audit-log"),
+        ]
+        return [(answer.content, answer.headers["x-request-id"]) for answer in answers]
+
+
+def test_the_same_seed_clock_and_requests_give_the_same_bytes() -> None:
+    with serving(FROZEN) as one:
+        first = session_of(one)
+    with serving(FROZEN) as two:
+        assert session_of(two) == first
+
+
+def test_workspaces_without_a_seed_share_no_ids(server: Running) -> None:
+    made = []
+    for _ in range(3):
+        with server.client(server.new_workspace()) as client:
+            made.append(create(client)["id"])
+    assert len(set(made)) == 3
+
+
+def test_workspaces_with_the_same_seed_give_the_same_ids_side_by_side(server: Running) -> None:
+    made = []
+    for _ in range(2):
+        with server.client(server.new_workspace(seed=4711)) as client:
+            made.append(create(client)["id"])
+            assert client.get("/api/invoices").json()["data"][0]["id"] == made[-1]
+    assert made[0] == made[1]

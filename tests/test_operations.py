@@ -1,0 +1,181 @@
+"""Every published operation: success, envelope, declared errors, credentials, scopes."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any, NamedTuple
+
+import httpx
+import pytest
+
+from invoice_sandbox.contract.operations import Operation
+from invoice_sandbox.project import default_project, load_project
+from tests.support import Running
+
+CONTRACT = load_project(default_project()).contract
+OPERATIONS = list(CONTRACT.operations.values())
+INVOICE = {
+    "sellerId": "org_seller_acme",
+    "debtorId": "org_debtor_globex",
+    "invoiceNumber": "OPS-1",
+    "amount": 100,
+    "currency": "EUR",
+}
+LOGIN = {"email": "seller@demo.example", "password": "demo-password"}
+
+
+class Row(NamedTuple):
+    """A valid request: path parameters and query filled in, and a body where there is one."""
+
+    path: str
+    body: Any = None
+
+
+ROWS = {
+    "listInvoices": Row("/api/invoices"),
+    "createInvoice": Row("/api/invoices", INVOICE),
+    "getInvoice": Row("/api/invoices/inv_sandbox_0001"),
+    "generateFingerprint": Row("/api/registry/fingerprint", INVOICE),
+    "runVerification": Row("/api/verification/run"),
+    "listFinancingRequests": Row("/api/financing-requests"),
+    "createFinancingRequest": Row("/api/financing-requests", {}),
+    "listOffers": Row("/api/offers"),
+    "createOffer": Row("/api/offers", {}),
+    "listPartners": Row("/api/partners"),
+    "routePartners": Row("/api/partners/route", {}),
+    "listAuditEvents": Row("/api/audit-log"),
+    "testWebhook": Row("/api/webhooks/test", {}),
+    "listWebhooks": Row("/api/webhooks"),
+    "createWebhook": Row("/api/webhooks", {}),
+    "pushErpInvoices": Row("/api/connectors/erp/invoices", {}),
+    "getSession": Row("/api/auth/session"),
+    "getAssignmentRules": Row("/api/assignment-rules/DE"),
+    "getHealth": Row("/api/health"),
+    "login": Row("/api/auth/login", LOGIN),
+    "logout": Row("/api/auth/logout"),
+    "createUploadUrl": Row("/api/storage/invoices/upload-url", {}),
+    "listApiKeys": Row("/api/developer/api-keys"),
+    "createApiKey": Row("/api/developer/api-keys", {}),
+    "revokeApiKey": Row("/api/developer/api-keys?id=key_sandbox_0002"),
+}
+PROTECTED = [one for one in OPERATIONS if not one.security.optional]
+SCOPED = [one for one in PROTECTED if one.security.scopes]
+WITH_BODY = [one for one in OPERATIONS if one.body is not None]
+
+
+def send(client: httpx.Client, operation: Operation, **options: Any) -> httpx.Response:
+    row = ROWS[operation.id]
+    if row.body is not None and "content" not in options:
+        options.setdefault("json", row.body)
+    return client.request(operation.method, row.path, **options)
+
+
+def key_with(client: httpx.Client, *scopes: str) -> dict[str, str]:
+    created = client.post("/api/developer/api-keys", json={"scopes": scopes}).json()["data"]
+    return {"Authorization": f"Bearer {created['secret']}"}
+
+
+def is_refused(answer: httpx.Response, operation: Operation, status: int, code: str) -> None:
+    body = answer.json()
+    assert (answer.status_code, body["error"]["code"]) == (status, code)
+    assert body["mode"] == "sandbox_mock"
+    assert body["error"]["requestId"] == answer.headers["x-request-id"]
+    assert operation.response_for(status) is not None, "the contract declares this status"
+
+
+@pytest.fixture(scope="module")
+def stranger(server: Running) -> Iterator[httpx.Client]:
+    with server.client(None) as client:
+        yield client
+
+
+def ids(operation: Operation) -> str:
+    return operation.id
+
+
+def test_the_table_has_every_operation_of_the_contract() -> None:
+    assert ROWS.keys() == CONTRACT.operations.keys()
+    assert len(ROWS) == 25
+
+
+@pytest.mark.parametrize("operation", OPERATIONS, ids=ids)
+def test_a_valid_request_is_answered_in_the_success_envelope(
+    client: httpx.Client, operation: Operation
+) -> None:
+    answer = send(client, operation)
+    assert answer.status_code == int(operation.success), answer.text
+    assert answer.headers["content-type"] == "application/json"
+    assert answer.json().keys() == {"data", "mode"}
+    assert answer.json()["mode"] == "sandbox_mock"
+    assert answer.headers["x-request-id"].startswith("req_sandbox_")
+    assert answer.headers["x-contract-version"] == "0.1.0"
+
+
+@pytest.mark.parametrize("operation", PROTECTED, ids=ids)
+def test_without_a_credential_the_answer_is_401(
+    stranger: httpx.Client, operation: Operation
+) -> None:
+    answer = send(stranger, operation)
+    is_refused(answer, operation, 401, "authentication_required")
+    assert answer.headers["www-authenticate"] == 'Bearer realm="sandbox"'
+
+
+@pytest.mark.parametrize("operation", PROTECTED, ids=ids)
+@pytest.mark.parametrize("header", ["Authorization", "X-API-Key"])
+def test_an_unknown_key_is_401(stranger: httpx.Client, operation: Operation, header: str) -> None:
+    answer = send(stranger, operation, headers={header: "Bearer ilk_sandbox_unknown"})
+    is_refused(answer, operation, 401, "authentication_required")
+
+
+@pytest.mark.parametrize("operation", SCOPED, ids=ids)
+def test_without_its_scope_the_answer_is_403_and_names_it(
+    client: httpx.Client, operation: Operation
+) -> None:
+    answer = send(client, operation, headers=key_with(client, "sandbox:control"))
+    is_refused(answer, operation, 403, "insufficient_scope")
+    scope = operation.security.scopes[0]
+    assert scope in answer.json()["error"]["message"]
+    assert f'scope="{scope}"' in answer.headers["www-authenticate"]
+
+
+@pytest.mark.parametrize("operation", SCOPED, ids=ids)
+def test_its_one_scope_is_enough(client: httpx.Client, operation: Operation) -> None:
+    # Creating a key grants scopes, and a key can grant only what it holds.
+    body: dict[str, Any] = {"json": {"scopes": []}} if operation.id == "createApiKey" else {}
+    headers = key_with(client, *operation.security.scopes)
+    assert send(client, operation, headers=headers, **body).status_code == int(operation.success)
+
+
+@pytest.mark.parametrize("scope", ["invoices", "financing", "offers", "webhooks", "keys"])
+def test_write_implies_read(client: httpx.Client, scope: str) -> None:
+    reading = next(one for one in SCOPED if one.security.scopes == (f"{scope}:read",))
+    headers = key_with(client, f"{scope}:write")
+    assert send(client, reading, headers=headers).status_code == int(reading.success)
+
+
+@pytest.mark.parametrize("operation", WITH_BODY, ids=ids)
+@pytest.mark.parametrize(
+    ("content", "media_type", "status"),
+    [
+        pytest.param(b"{", "application/json", 400, id="malformed"),
+        pytest.param(b"[]", "application/json", 400, id="no object"),
+        pytest.param(b"{}", "text/plain", 415, id="not declared as JSON"),
+        pytest.param(b"{}", "application/json; charset=latin-1", 415, id="not UTF-8"),
+        pytest.param(b" " * (256 * 1024 + 1), "application/json", 413, id="too large"),
+    ],
+)
+def test_a_body_that_cannot_be_read_is_refused(
+    client: httpx.Client, operation: Operation, content: bytes, media_type: str, status: int
+) -> None:
+    answer = send(client, operation, content=content, headers={"Content-Type": media_type})
+    is_refused(answer, operation, status, "invalid_request")
+
+
+@pytest.mark.parametrize("operation", OPERATIONS, ids=ids)
+def test_every_path_refuses_methods_it_does_not_declare(
+    client: httpx.Client, operation: Operation
+) -> None:
+    answer = client.request("PATCH", ROWS[operation.id].path)
+    is_refused(answer, operation, 405, "invalid_request")
+    declared = {one.method for one in OPERATIONS if one.path == operation.path}
+    assert set(answer.headers["allow"].split(", ")) == declared

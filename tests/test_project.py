@@ -1,0 +1,218 @@
+"""A project: its handlers, what they may answer, and what is answered without them."""
+
+from __future__ import annotations
+
+import logging
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import orjson
+import pytest
+
+from invoice_sandbox.project import ProjectError, load_project, snake_case
+from tests.support import FROZEN, serving
+from tests.toy import serving_contract
+
+MEDIA = "application/json"
+
+
+def answers(schema: Any, **examples: Any) -> dict[str, Any]:
+    """A contract with one operation whose success answer has this schema and these examples."""
+    response = {"description": "ok", "content": {MEDIA: {"schema": schema, **examples}}}
+    operation = {"operationId": "readThing", "responses": {"200": response}}
+    return {
+        "openapi": "3.1.0",
+        "info": {"title": "Toy", "version": "1.0.0"},
+        "paths": {"/thing": {"get": operation}},
+    }
+
+
+DATA = {
+    "type": "object",
+    "required": ["data", "mode"],
+    "properties": {"data": {"type": "object", "properties": {"n": {"type": "integer"}}}},
+}
+
+
+def write_project(folder: Path, handler: str) -> Path:
+    (folder / "openapi").mkdir()
+    (folder / "openapi" / "openapi.yaml").write_bytes(orjson.dumps(answers(DATA)))
+    (folder / "handlers").mkdir()
+    (folder / "handlers" / "__init__.py").touch()
+    (folder / "handlers" / "things.py").write_text(handler)
+    return folder
+
+
+# Answers from the contract
+
+NUMBER = {"type": "integer", "minimum": 40, "maximum": 44}
+SOURCES: dict[str, tuple[dict[str, Any], set[int]]] = {
+    "a named example first": ({"examples": {"a": {"value": 41}}}, {41}),
+    "else the example": ({"example": 42}, {42}),
+    "a wrong example is passed over": ({"examples": {"a": {"value": 7}, "b": {"value": 43}}}, {43}),
+    "else one is generated": ({}, {40, 41, 42, 43, 44}),
+}
+
+
+@pytest.mark.parametrize(("examples", "allowed"), SOURCES.values(), ids=SOURCES)
+def test_an_operation_without_a_handler_is_answered_from_the_contract(
+    tmp_path: Path, examples: dict[str, Any], allowed: set[int]
+) -> None:
+    with serving_contract(tmp_path, answers(NUMBER, **examples)) as client:
+        first = client.get("/thing")
+        assert first.json() in allowed
+        assert client.get("/thing").content == first.content
+
+
+def test_the_same_seed_generates_the_same_answer(tmp_path: Path) -> None:
+    schema = {"type": "array", "minItems": 5, "items": {"type": "string", "format": "uuid"}}
+    found = []
+    for _ in range(2):
+        with serving_contract(tmp_path, answers(schema)) as client:
+            found.append(client.get("/thing").content)
+    assert found[0] == found[1]
+
+
+def test_an_answer_that_cannot_be_given_is_a_start_up_error(tmp_path: Path) -> None:
+    impossible = answers({"allOf": [{"type": "string"}, {"type": "integer"}]})
+    with (
+        pytest.raises(ProjectError, match=r"readThing: .*add an example"),
+        serving_contract(tmp_path, impossible),
+    ):
+        pass
+
+
+def test_a_folder_with_nothing_but_a_contract_is_a_working_mock(tmp_path: Path) -> None:
+    (tmp_path / "openapi").mkdir()
+    (tmp_path / "openapi" / "openapi.yaml").write_bytes(orjson.dumps(answers(NUMBER, example=42)))
+    with serving(replace(FROZEN, project=tmp_path)) as running, running.client(None) as client:
+        assert client.get("/thing").json() == 42
+
+
+def test_an_operation_needs_no_operation_id(tmp_path: Path) -> None:
+    document = answers(NUMBER, example=42)
+    del document["paths"]["/thing"]["get"]["operationId"]
+    with serving_contract(tmp_path, document) as client:
+        assert client.get("/thing").json() == 42
+
+
+# Answers of handlers
+
+
+def served(folder: Path, handler: str, caplog: pytest.LogCaptureFixture) -> tuple[int, Any, str]:
+    project = write_project(folder, handler)
+    with (
+        caplog.at_level(logging.ERROR),
+        serving(replace(FROZEN, project=project)) as running,
+        running.client(None) as client,
+    ):
+        answer = client.get("/thing")
+    return answer.status_code, answer.json(), caplog.text
+
+
+def test_a_handler_answers_in_the_envelope(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    handler = "async def read_thing(call):\n    return {'n': 1}\n"
+    assert served(tmp_path, handler, caplog) == (
+        200,
+        {"data": {"n": 1}, "mode": "sandbox_mock"},
+        "",
+    )
+
+
+FORBIDDEN = {
+    "a wrong type": ("return {'n': 'x'}", "readThing 200: data.n must be a whole number"),
+    "a status that is not declared": (
+        "from invoice_sandbox.handling import Answer\n    return Answer({}, status=201)",
+        "readThing: status 201 is not declared",
+    ),
+    "a refusal that is not declared": (
+        """from invoice_sandbox.handling import refuse
+    raise refuse('unknown_resource', kind='thing', member='id')""",
+        "readThing: status 404 is not declared",
+    ),
+    "an exception": ("raise KeyError('oops')", "KeyError: 'oops'"),
+}
+
+
+@pytest.mark.parametrize(("body", "reason"), FORBIDDEN.values(), ids=FORBIDDEN)
+def test_what_the_contract_does_not_allow_is_500_with_the_reason_in_the_log(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture, body: str, reason: str
+) -> None:
+    status, answer, log = served(tmp_path, f"async def read_thing(call):\n    {body}\n", caplog)
+    assert (status, answer["error"]["code"]) == (500, "internal_error")
+    assert reason in log
+    assert answer["error"]["requestId"] in log
+    assert reason not in answer["error"]["message"]
+
+
+def test_what_a_forbidden_answer_changed_is_undone(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    handler = (
+        "async def read_thing(call):\n"
+        "    number = await call.state.next_number('calls')\n"
+        "    await call.state.put('things', 'a', {'n': number})\n"
+        "    return {'n': 'wrong'}\n"
+    )
+    project = write_project(tmp_path, handler)
+    with serving(replace(FROZEN, project=project)) as running, running.client(None) as client:
+        client.get("/thing")
+
+        async def left() -> Any:
+            async with running.sandbox.store.transaction(running.sandbox.workspace.id) as state:
+                return await state.get("things", "a"), await state.next_number("calls")
+
+        assert running.run(left()) == (None, 1)
+    assert "must be a whole number" in caplog.text
+
+
+# What does not fit is said at start-up
+
+HANDLERS = {
+    "a misspelt name": (
+        "async def read_thin(call): ...",
+        r"things\.py: read_thin is no operation of the contract; did you mean read_thing\?",
+    ),
+    "a name that stands for nothing": (
+        "async def nonsense(call): ...",
+        r"nonsense is no operation of the contract",
+    ),
+}
+
+
+@pytest.mark.parametrize(("text", "problem"), HANDLERS.values(), ids=HANDLERS)
+def test_a_handler_without_an_operation_is_an_error(
+    tmp_path: Path, text: str, problem: str
+) -> None:
+    with pytest.raises(ProjectError, match=problem):
+        load_project(write_project(tmp_path, text + "\n"))
+
+
+def test_a_hook_that_nobody_calls_is_an_error(tmp_path: Path) -> None:
+    project = write_project(tmp_path, "async def read_thing(call): ...\n")
+    (project / "handlers" / "_hooks.py").write_text("async def on_monday(call): ...\n")
+    with pytest.raises(ProjectError, match="on_monday is no hook"):
+        load_project(project)
+
+
+def test_handlers_that_are_no_package_are_an_error(tmp_path: Path) -> None:
+    project = write_project(tmp_path, "async def read_thing(call): ...\n")
+    (project / "handlers" / "__init__.py").unlink()
+    with pytest.raises(ProjectError, match=r"no __init__\.py"):
+        load_project(project)
+
+
+@pytest.mark.parametrize(
+    ("operation_id", "function"),
+    [
+        ("listApiKeys", "list_api_keys"),
+        ("getHTTPStatus", "get_http_status"),
+        ("login", "login"),
+        ("read-thing", "read_thing"),
+    ],
+)
+def test_an_operation_id_names_its_function(operation_id: str, function: str) -> None:
+    assert snake_case(operation_id) == function

@@ -1,0 +1,88 @@
+"""120 requests a minute and key, in real time, with the headers that clients back off by."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import pytest
+
+from invoice_sandbox.errors import ApiError
+from invoice_sandbox.rate_limit import RateLimiter
+from tests.support import FROZEN, ManualWall, serving
+
+
+def used_up(limiter: RateLimiter, caller: str, times: int) -> list[tuple[str, str]]:
+    headers: list[tuple[str, str]] = []
+    for _ in range(times):
+        headers = limiter.count("default", caller)
+    return headers
+
+
+def test_every_answer_says_what_is_left_and_for_how_long() -> None:
+    wall = ManualWall()
+    limiter = RateLimiter(120, wall)
+    limiter.count("default", "a")
+    wall.pass_seconds(17.2)
+    assert used_up(limiter, "a", 2) == [
+        ("RateLimit-Policy", '"default";q=120;w=60'),
+        ("RateLimit", '"default";r=117;t=43'),
+    ]
+
+
+def test_one_request_too_many_is_429_until_the_window_ends() -> None:
+    wall = ManualWall()
+    limiter = RateLimiter(3, wall)
+    used_up(limiter, "a", 3)
+    wall.pass_seconds(18)
+    with pytest.raises(ApiError) as caught:
+        limiter.count("default", "a")
+    assert caught.value.status == 429
+    assert dict(caught.value.headers)["Retry-After"] == "42"
+    assert dict(caught.value.headers)["RateLimit"] == '"default";r=0;t=42'
+    wall.pass_seconds(42)
+    assert dict(limiter.count("default", "a"))["RateLimit"] == '"default";r=2;t=60'
+
+
+def test_every_caller_has_a_window_of_its_own() -> None:
+    limiter = RateLimiter(1, ManualWall())
+    limiter.count("default", "a")
+    limiter.count("default", "b")
+    limiter.count("anonymous", "a")
+
+
+def test_windows_that_have_ended_are_forgotten() -> None:
+    wall = ManualWall()
+    limiter = RateLimiter(1, wall)
+    for number in range(30_000):
+        limiter.count("anonymous", str(number))
+        wall.pass_seconds(0.01)
+    assert len(vars(limiter)["_windows"]) < 20_000
+
+
+def test_a_server_refuses_the_121st_request_of_a_key_and_no_other() -> None:
+    with serving(replace(FROZEN, rate_limit=120)) as running, running.client() as client:
+        statuses = {client.get("/api/partners").status_code for _ in range(120)}
+        assert statuses == {200}
+        refused = client.get("/api/partners")
+        assert refused.status_code == 429
+        assert refused.json()["error"]["code"] == "rate_limit_exceeded"
+        assert refused.headers["retry-after"] == "60"
+        assert client.get("/api/health").status_code == 200
+        with running.client(running.new_workspace()) as other:
+            assert other.get("/api/partners").status_code == 200
+        running.wall.pass_seconds(60)
+        assert client.get("/api/partners").status_code == 200
+
+
+def test_callers_without_a_valid_key_are_counted_by_address() -> None:
+    with serving(replace(FROZEN, rate_limit=2)) as running, running.client("nonsense") as client:
+        first = client.get("/api/partners")
+        assert first.status_code == 401
+        assert first.headers["ratelimit-policy"] == '"anonymous";q=2;w=60'
+        assert [client.get("/api/partners").status_code for _ in range(2)] == [401, 429]
+
+
+def test_off_means_off() -> None:
+    with serving(FROZEN) as running, running.client() as unlimited:
+        answer = unlimited.get("/api/partners")
+        assert "ratelimit" not in answer.headers

@@ -6,7 +6,7 @@ import asyncio
 import ssl
 import threading
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import closing, contextmanager
 from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
 from typing import Any
@@ -77,8 +77,7 @@ class Running:
 def serving(settings: Settings = FROZEN) -> Iterator[Running]:
     """Serve ``settings`` in a thread of its own, from ready to stopped."""
     wall = ManualWall()
-    loop = asyncio.new_event_loop()
-    with listen(settings) as listener:
+    with closing(asyncio.new_event_loop()) as loop, listen(settings) as listener:
         url = settings.url(listener.getsockname()[1])
         sandbox = loop.run_until_complete(create_app(settings, url=url, wall=wall))
         ready = threading.Event()
@@ -92,4 +91,3 @@ def serving(settings: Settings = FROZEN) -> Iterator[Running]:
         finally:
             server.should_exit = True
             thread.join(10)
-            loop.close()

@@ -29,7 +29,7 @@ async def move(
     step = _step(context, machine, record, trigger)
     moved = {**record, "status": step.to, "previousStatus": record["status"]}
     await context.state.put(kind, record["id"], moved)
-    action = step.event or f"{machine.replace('-', '_')}.{_past(trigger)}"
+    action = step.event or f"{machine.replace('-', '_')}.{trigger.replace('-', '_')}"
     target = (machine.replace("-", "_"), record["id"])
     await audit(context, action, target, **{"from": record["status"], "to": step.to, **metadata})
     if step.event is not None:
@@ -63,7 +63,3 @@ def _step(context: Context, machine: str, record: Record, trigger: str) -> Any:
             problem=f"{record['id']} is {record['status']}, so '{trigger}' is not possible",
             advice=f"Possible now: {legal}.",
         ) from None
-
-
-def _past(trigger: str) -> str:
-    return trigger.replace("-", "_")

@@ -13,6 +13,7 @@ from invoice_sandbox.handling import Context, Record
 PARTNERS: Final = "partners"
 _ORGANISATIONS: Final = "organisations"
 _DEFAULT_COUNTRY: Final = "DE"
+_UNKNOWN_SECTOR: Final = "Unknown"
 _DEFAULT_TENOR_DAYS: Final = 60
 
 
@@ -25,6 +26,7 @@ class Deal:
     tenor_days: int
     seller_country: str
     debtor_country: str
+    debtor_sector: str
     product: str = "Factoring"
     recourse: str = "Any"
     disclosure: str = "Disclosed"
@@ -47,13 +49,16 @@ def tenor_days(invoice: Mapping[str, Any], today: date) -> int:
 
 async def deal_for(context: Context, invoice: Mapping[str, Any], **wishes: str) -> Deal:
     """The deal that an invoice makes, with countries from the organisations it names."""
+    seller = await _organisation(context, invoice["sellerId"])
+    debtor = await _organisation(context, invoice["debtorId"])
     return Deal(
         currency=invoice["currency"].upper(),
         amount=Decimal(invoice["amount"]),
         tenor_days=tenor_days(invoice, context.now.date()),
         **{
-            "seller_country": await _country(context, invoice["sellerId"]),
-            "debtor_country": await _country(context, invoice["debtorId"]),
+            "seller_country": seller["country"],
+            "debtor_country": debtor["country"],
+            "debtor_sector": debtor["sector"],
             **wishes,
         },
     )
@@ -96,9 +101,9 @@ def judge(partner: Record, deal: Deal) -> Verdict:
     )
 
 
-async def _country(context: Context, organisation_id: str) -> str:
+async def _organisation(context: Context, organisation_id: str) -> Record:
     organisation = await context.state.get(_ORGANISATIONS, organisation_id)
-    return organisation["country"] if organisation else _DEFAULT_COUNTRY
+    return organisation or {"country": _DEFAULT_COUNTRY, "sector": _UNKNOWN_SECTOR}
 
 
 def _among(member: str, value: Callable[[Deal], str]) -> Callable[[Record, Deal], bool]:
@@ -141,6 +146,11 @@ _FILTERS: Final[tuple[tuple[str, str, Callable[[Record, Deal], bool]], ...]] = (
         "debtorCountry",
         "COUNTRY_NOT_ELIGIBLE",
         _among("debtorCountries", lambda deal: deal.debtor_country),
+    ),
+    (
+        "debtorSector",
+        "SECTOR_EXCLUDED",
+        lambda mandate, deal: deal.debtor_sector not in mandate.get("excludedSectors", []),
     ),
     ("product", "PRODUCT_NOT_OFFERED", _among("products", lambda deal: deal.product)),
     ("recourse", "RECOURSE_NOT_OFFERED", _recourse),

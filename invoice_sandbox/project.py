@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 import importlib.util
 import inspect
 import re
@@ -242,7 +243,8 @@ def _load_levers(file: Path) -> Contract | None:
 
 
 def _package_name(folder: Path) -> str:
-    return f"{_PACKAGE}_{abs(hash(str(folder.resolve()))):x}"
+    digest = hashlib.sha256(str(folder.resolve()).encode()).hexdigest()
+    return f"{_PACKAGE}_{digest[:12]}"
 
 
 def _load_package(folder: Path) -> ModuleType:

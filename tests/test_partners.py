@@ -23,7 +23,7 @@ INVOICE = {
 }
 FILTERS = [
     *("currency", "amount", "tenor", "sellerCountry", "debtorCountry"),
-    *("product", "recourse", "disclosure"),
+    *("debtorSector", "product", "recourse", "disclosure"),
 ]
 MANDATE_MEMBERS = {
     *("currencies", "sellerCountries", "debtorCountries", "minAmount", "maxAmount"),
@@ -151,8 +151,9 @@ MANDATE: dict[str, Any] = {
     "products": ["Factoring"],
     "recourse": ["Recourse"],
     "disclosure": ["Disclosed"],
+    "excludedSectors": ["Retail"],
 }
-DEAL = Deal("EUR", Decimal(750), 60, "DE", "FR")
+DEAL = Deal("EUR", Decimal(750), 60, "DE", "FR", "Trade")
 CHANGES: dict[str, tuple[dict[str, Any], tuple[str, str] | None]] = {
     "nothing": ({}, None),
     "currency": ({"currency": "GBP"}, ("currency", "CURRENCY_NOT_ELIGIBLE")),
@@ -162,6 +163,7 @@ CHANGES: dict[str, tuple[dict[str, Any], tuple[str, str] | None]] = {
     "later": ({"tenor_days": 181}, ("tenor", "TENOR_OUT_OF_RANGE")),
     "seller": ({"seller_country": "FR"}, ("sellerCountry", "COUNTRY_NOT_ELIGIBLE")),
     "debtor": ({"debtor_country": "GB"}, ("debtorCountry", "COUNTRY_NOT_ELIGIBLE")),
+    "sector": ({"debtor_sector": "Retail"}, ("debtorSector", "SECTOR_EXCLUDED")),
     "product": ({"product": "ReverseFactoring"}, ("product", "PRODUCT_NOT_OFFERED")),
     "recourse": ({"recourse": "NonRecourse"}, ("recourse", "RECOURSE_NOT_OFFERED")),
     "the same recourse": ({"recourse": "Recourse"}, None),

@@ -18,6 +18,17 @@ CLIENT: Final = "client"
 """Where an invoice comes from, unless it is a fixture: only these are chosen by default."""
 _FIRST_REGISTRATIONS: Final = "first_registrations"
 
+SYNTHETIC: Final[Record] = {
+    "id": "inv_sandbox_synthetic",
+    "status": "Registered",
+    "sellerId": "org_seller_acme",
+    "debtorId": "org_debtor_globex",
+    "invoiceNumber": "SYNTHETIC",
+    "amount": 10000,
+    "currency": "EUR",
+}
+"""Stands in where a client names no invoice and has none; it is registered nowhere."""
+
 PUBLISHED: Final = (
     "id",
     "registryId",

@@ -8,19 +8,13 @@ from typing import Any, Final
 from invoice_sandbox.handling import Answer, Call, Record, refuse
 
 from ._audit import audit
-from ._invoices import CLIENT, move_invoice, named_invoice, newest_invoices
+from ._invoices import CLIENT, SYNTHETIC, move_invoice, named_invoice, newest_invoices
 from ._lifecycle import move
 from ._offers import commercially, multiply
 from ._requests import MACHINE, REQUESTS, published
 from ._routing import Verdict, deal_for, route, tenor_days, unknown_partner
 
 _DEFAULT_ADVANCE_RATE: Final = Decimal("0.85")
-_SYNTHETIC_INVOICE: Final[Record] = {
-    "sellerId": "org_seller_acme",
-    "debtorId": "org_debtor_globex",
-    "amount": 10000,
-    "currency": "EUR",
-}
 
 
 async def list_financing_requests(call: Call) -> Answer:
@@ -38,12 +32,12 @@ async def create_financing_request(call: Call) -> Record:
     unknown = await unknown_partner(call, call.body.get("partnerIds", []))
     if unknown is not None:
         raise refuse("unknown_resource", kind="partner", member="id")
-    request = await _submitted(call, invoice or _SYNTHETIC_INVOICE)
+    request = await _submitted(call, invoice)
     if invoice is not None:
         invoice = await move_invoice(
             call, invoice, "request-financing", financingRequestId=request["id"]
         )
-    matched = await _routed_to(call, invoice or _SYNTHETIC_INVOICE, request)
+    matched = await _routed_to(call, invoice or SYNTHETIC, request)
     if matched:
         request = {**request, "routedPartnerIds": matched}
         return published(await move(call, MACHINE, REQUESTS, request, "route", present=published))
@@ -74,16 +68,17 @@ async def _chosen_invoice(call: Call) -> Record | None:
     return invoice
 
 
-async def _submitted(call: Call, invoice: Record) -> Record:
+async def _submitted(call: Call, invoice: Record | None) -> Record:
     body: dict[str, Any] = call.body
+    financed = invoice or SYNTHETIC
     rate = body.get("requestedAdvanceRate", _DEFAULT_ADVANCE_RATE)
-    usual = commercially(multiply(Decimal(invoice["amount"]), Decimal(rate)), invoice["currency"])
+    usual = commercially(multiply(Decimal(financed["amount"]), Decimal(rate)), financed["currency"])
     request: Record = {
         "id": await call.new_id("freq_sandbox"),
         "status": call.lifecycle.machines[MACHINE].initial,
-        "invoiceIds": [invoice["id"]] if "id" in invoice else [],
+        "invoiceIds": [invoice["id"]] if invoice else [],
         "requestedAmount": body.get("requestedAmount", usual),
-        "currency": body.get("currency", invoice["currency"]),
+        "currency": body.get("currency", financed["currency"]),
         "requestedAdvanceRate": rate,
         "product": body.get("product", "Factoring"),
         "recoursePreference": body.get("recoursePreference", "Any"),
@@ -92,7 +87,7 @@ async def _submitted(call: Call, invoice: Record) -> Record:
         "createdAt": call.timestamp,
         "source": CLIENT,
         **({"neededBy": body["neededBy"]} if "neededBy" in body else {}),
-        **({} if "id" in invoice else {"synthetic": True}),
+        **({} if invoice else {"synthetic": True}),
     }
     await call.state.put(REQUESTS, request["id"], request)
     await audit(call, "financing_request.submitted", ("financing_request", request["id"]))

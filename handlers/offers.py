@@ -10,7 +10,7 @@ from typing import Any, Final
 from invoice_sandbox.handling import Answer, Call, Condition, Record, instant_text, refuse
 
 from ._audit import audit
-from ._invoices import CLIENT, INVOICES, move_invoice, named_invoice
+from ._invoices import CLIENT, INVOICES, SYNTHETIC, move_invoice, named_invoice
 from ._lifecycle import move
 from ._offers import DAY_COUNT, MACHINE, OFFERS, Figures, Terms, price, published, terms_of
 from ._requests import MACHINE as REQUEST_MACHINE
@@ -19,7 +19,6 @@ from ._routing import PARTNERS, partners, tenor_days
 
 _FILTERS: Final = ("status", "invoiceId", "financingRequestId")
 _VALIDITY: Final = timedelta(hours=72)
-_SYNTHETIC: Final[Record] = {"amount": 10000, "currency": "EUR"}
 
 
 async def list_offers(call: Call) -> Answer:
@@ -102,7 +101,7 @@ async def _invoice_of(call: Call, request: Record | None) -> Record | None:
 async def _recorded(
     call: Call, request: Record | None, invoice: Record | None, partner: Record
 ) -> Record:
-    financed: Mapping[str, Any] = invoice or _SYNTHETIC
+    financed: Mapping[str, Any] = invoice or SYNTHETIC
     terms = terms_of(partner, call.body)
     tenor = max(0, tenor_days(financed, call.now.date()))
     face, currency = Decimal(financed["amount"]), financed["currency"]

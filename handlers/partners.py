@@ -8,16 +8,9 @@ from invoice_sandbox.handling import Answer, Call, Record
 
 from ._audit import audit
 from ._countries import country_code
-from ._invoices import INVOICES, newest_invoice
+from ._invoices import INVOICES, SYNTHETIC, newest_invoice
 from ._requests import REQUESTS
 from ._routing import PARTNERS, Verdict, deal_for, route
-
-_SYNTHETIC: Record = {
-    "sellerId": "org_seller_acme",
-    "debtorId": "org_debtor_globex",
-    "amount": 10000,
-    "currency": "EUR",
-}
 
 
 async def list_partners(call: Call) -> Answer:
@@ -36,7 +29,7 @@ async def route_partners(call: Call) -> Record:
         invoice = await call.state.get(INVOICES, request["invoiceIds"][0])
     if invoice is None:
         invoice = await newest_invoice(call, *call.lifecycle.machines["invoice"].states)
-    deal = await deal_for(call, invoice or _SYNTHETIC, **_wishes(call.body, request))
+    deal = await deal_for(call, invoice or SYNTHETIC, **_wishes(call.body, request))
     verdicts = await route(call, deal, _partner_ids(call.body))
     routing_id = await call.new_id("rte_sandbox")
     invoice_id = invoice["id"] if invoice else None

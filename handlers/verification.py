@@ -2,22 +2,10 @@
 
 from __future__ import annotations
 
-from typing import Final
-
 from invoice_sandbox.handling import Call, Record, refuse
 
-from ._invoices import MACHINE, named_invoice, newest_invoice
+from ._invoices import MACHINE, SYNTHETIC, named_invoice, newest_invoice
 from ._verification import result_for, verify
-
-_SYNTHETIC: Final[Record] = {
-    "id": "inv_sandbox_synthetic",
-    "status": "Registered",
-    "sellerId": "org_seller_acme",
-    "debtorId": "org_debtor_globex",
-    "invoiceNumber": "SYNTHETIC",
-    "amount": 10000,
-    "currency": "EUR",
-}
 
 
 async def run_verification(call: Call) -> Record:
@@ -28,7 +16,7 @@ async def run_verification(call: Call) -> Record:
     """
     invoice = await _chosen(call)
     if invoice is None:
-        return await result_for(call, _SYNTHETIC)
+        return await result_for(call, SYNTHETIC)
     if invoice["status"] in call.lifecycle.machines[MACHINE].terminal:
         raise refuse(
             "conflict",

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator, Mapping
 from typing import Any
 
 import httpx
@@ -48,6 +49,7 @@ def test_both_headers_may_name_the_same_key_only(server: Running) -> None:
         f"Bearer {DEMO_KEY} x",
         f"Bearer {DEMO_KEY.lower()}",
         f"Bearer {DEMO_KEY[:-1]}",
+        f"Bearer {new_key()}",
         "Bearer " + DEMO_KEY.replace("ilk_sandbox_", "ilk_live_"),
         "Bearer " + "x" * 5000,
     ],
@@ -81,6 +83,49 @@ def test_only_a_digest_is_kept(client: httpx.Client) -> None:
         assert key_digest(secret) not in text
 
 
+def test_the_secret_is_in_no_later_answer(server: Running, client: httpx.Client) -> None:
+    secret = create(client)["secret"]
+    operations = server.sandbox.project.contract.operations.values()
+    reading = [one.path for one in operations if one.method == "GET" and "{" not in one.path]
+    assert KEYS in reading
+    for path in reading:
+        assert secret not in client.get(path).text
+
+
+def texts(value: Any) -> Iterator[str]:
+    """Every text in a value of the product, however deep."""
+    if isinstance(value, str):
+        yield value
+    elif isinstance(value, Mapping):
+        for key, child in value.items():
+            yield from texts(key)
+            yield from texts(child)
+    elif isinstance(value, list | tuple | set | frozenset):
+        for child in value:
+            yield from texts(child)
+    elif type(value).__module__.startswith("invoice_sandbox"):
+        yield from texts(vars(value))
+
+
+def test_the_store_keeps_no_secret_next_to_its_digest(
+    server: Running, client: httpx.Client
+) -> None:
+    secret = create(client)["secret"]
+    kept = list(texts(server.sandbox.store))
+    assert key_digest(secret) in kept
+    assert not any(secret in text for text in kept)
+
+
+def test_keys_of_another_workspace_are_neither_seen_nor_revoked(
+    server: Running, client: httpx.Client
+) -> None:
+    theirs = create(client, name="theirs")
+    with server.client(server.new_workspace()) as other:
+        assert theirs["id"] not in {key["id"] for key in other.get(KEYS).json()["data"]}
+        assert other.delete(KEYS, params={"id": theirs["id"]}).status_code == 404
+    assert status(server, X_API_Key=theirs["secret"]) == 200
+
+
 def test_the_demo_key_is_well_formed() -> None:
     assert key_problem(DEMO_KEY) is None
 
@@ -101,6 +146,25 @@ def test_a_key_grants_only_what_it_holds(server: Running, client: httpx.Client) 
         refused = limited.post(KEYS, json={"scopes": ["offers:write"]})
         assert refused.status_code == 403
         assert "offers:write" in refused.json()["error"]["message"]
+
+
+WRONG: dict[str, dict[str, Any]] = {
+    "scopes as text": {"scopes": "invoices:read"},
+    "a scope that is no text": {"scopes": [1]},
+    "scopes null": {"scopes": None},
+    "name a number": {"name": 1},
+    "expiresAt a date": {"expiresAt": "2026-11-21"},
+    "expiresAt without an offset": {"expiresAt": "2026-11-21T09:30:00"},
+}
+
+
+@pytest.mark.parametrize("body", WRONG.values(), ids=WRONG)
+def test_a_member_with_an_impossible_value_is_named(
+    client: httpx.Client, body: dict[str, Any]
+) -> None:
+    refused = client.post(KEYS, json=body)
+    assert refused.status_code == 400
+    assert refused.json()["error"]["message"].startswith(next(iter(body)))
 
 
 def test_an_unknown_scope_is_400_and_the_known_ones_are_listed(client: httpx.Client) -> None:

@@ -97,6 +97,7 @@ def test_an_integer_keeps_all_its_digits(client: httpx.Client) -> None:
     headers = {"Content-Type": "application/json"}
     answer = client.post("/api/invoices", content=invoice(digits), headers=headers)
     assert f'"amount":{digits}' in answer.text
+    assert f'"amount":{digits}' in client.get(f"/api/invoices/{answer.json()['data']['id']}").text
 
 
 CHUNKED = ("Content-Type: application/json", "Transfer-Encoding: chunked")
@@ -131,10 +132,14 @@ def test_a_method_that_is_not_declared_is_405(raw: socket.socket, method: str) -
         assert (status, headers["allow"]) == (405, "get, post")
 
 
-def test_options_lists_exactly_the_declared_methods(client: httpx.Client) -> None:
-    answer = client.options("/api/developer/api-keys")
-    assert (answer.status_code, answer.content) == (204, b"")
-    assert answer.headers["allow"] == "GET, POST, DELETE"
+def test_options_lists_exactly_the_declared_methods(server: Running, client: httpx.Client) -> None:
+    declared: dict[str, set[str]] = {}
+    for operation in server.sandbox.project.contract.operations.values():
+        declared.setdefault(operation.path, set()).add(operation.method)
+    for path, methods in declared.items():
+        answer = client.options(path)
+        assert (answer.status_code, answer.content) == (204, b"")
+        assert set(answer.headers["allow"].split(", ")) == methods
 
 
 @pytest.mark.parametrize(
@@ -185,8 +190,58 @@ def test_bytes_that_are_no_http_are_answered_in_the_envelope(raw: socket.socket)
     assert headers["x-request-id"] == answer["error"]["requestId"].lower()
 
 
-def test_headers_beyond_16_kib_are_431(raw: socket.socket) -> None:
-    assert exchange(raw, request("GET", "/api/health", f"X-Long: {'x' * 16384}"))[0] == 431
+@pytest.mark.parametrize(("length", "status"), [(16_000, 200), (16_384, 431), (1_000_000, 431)])
+def test_headers_beyond_16_kib_are_431(raw: socket.socket, length: int, status: int) -> None:
+    answer = exchange(raw, request("GET", "/api/health", f"X-Long: {'x' * length}"))
+    assert answer[0] == status
+    assert json.loads(answer[2])["mode"] == "sandbox_mock"
+
+
+POSTED = ("Content-Type: application/json", "Content-Length: 2")
+UPGRADE = ("Upgrade: websocket", "Connection: Upgrade", "Sec-WebSocket-Version: 13")
+ON_THE_WIRE: dict[str, tuple[bytes, int]] = {
+    "HTTP/1.0": (b"GET /api/health HTTP/1.0\r\nHost: 127.0.0.1\r\n\r\n", 200),
+    "no Host": (b"GET /api/health HTTP/1.1\r\nConnection: close\r\n\r\n", 421),
+    "HTTP/2 straight away": (b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n", 400),
+    "line feeds only": (b"GET /api/health HTTP/1.1\nHost: 127.0.0.1\n\n", 400),
+    "bytes beyond ASCII in the target": (b"GET /\xff HTTP/1.1\r\nHost: 127.0.0.1\r\n\r\n", 400),
+    "a proxy's CONNECT": (request("CONNECT", "127.0.0.1:80"), 400),
+    "OPTIONS of the whole server": (request("OPTIONS", "*"), 404),
+    "a target beyond 64 KiB": (request("GET", f"/api/{'x' * 100_000}"), 400),
+    "an upgrade that is not on offer": (request("GET", "/api/health", *UPGRADE), 200),
+    "a NUL in a header": (request("GET", "/api/health", "X-Odd: a\0b"), 400),
+    "dots are not resolved": (request("GET", "/api/x/../health"), 404),
+    "two lengths": (request("POST", "/api/offers", *POSTED, "Content-Length: 3") + b"{}", 400),
+    "a length and chunks": (request("POST", "/api/offers", *POSTED, CHUNKED[1]), 400),
+    "a negative length": (request("POST", "/api/offers", "Content-Length: -1"), 400),
+    "a length beyond all reason": (
+        request("POST", "/api/offers", f"Content-Length: {10**15}"),
+        413,
+    ),
+    "a chunk without a length": (request("POST", "/api/offers", *CHUNKED) + b"zz\r\n", 400),
+}
+
+
+@pytest.mark.parametrize(("sent", "status"), ON_THE_WIRE.values(), ids=ON_THE_WIRE)
+def test_odd_bytes_on_the_wire_get_a_clear_answer(
+    raw: socket.socket, sent: bytes, status: int
+) -> None:
+    answer = exchange(raw, sent)
+    assert answer[0] == status
+    assert answer[1]["content-type"] == "application/json"
+    assert json.loads(answer[2])["mode"] == "sandbox_mock"
+
+
+def test_a_client_that_asks_first_is_told_to_go_on(raw: socket.socket) -> None:
+    raw.sendall(request("POST", "/api/offers", *POSTED, "Expect: 100-continue"))
+    assert raw.recv(65536) == b"HTTP/1.1 100 Continue\r\n\r\n"
+    assert exchange(raw, b"{}")[0] == 201
+
+
+def test_requests_one_behind_the_other_are_answered_in_turn(raw: socket.socket) -> None:
+    kept = b"GET /api/health HTTP/1.1\r\nHost: 127.0.0.1\r\n\r\n"
+    status, _, rest = exchange(raw, kept + request("GET", "/api/nothing"))
+    assert (status, rest.count(b"HTTP/1.1 404 ")) == (200, 1)
 
 
 HOSTS = {
@@ -274,3 +329,31 @@ def test_no_request_whatsoever_yields_a_5xx(
     target = quote(path if path.startswith("/") else f"/api/{path}")
     answer = client.request(method, target, content=body, headers=headers)
     assert answer.status_code < 500
+
+
+TOKENS = st.sampled_from([b"GET", b"POST", b"DELETE", b"HEAD", b"QUERY"]) | st.binary(max_size=8)
+TARGETS = st.sampled_from([b"", b"api/invoices", b"api/invoices?limit=", b"docs", b"openapi.json"])
+LINES = st.sampled_from([b"Host: ", b"Cookie: ", b"Authorization: Bearer ", b"Origin: ", b""])
+
+
+@given(
+    method=TOKENS,
+    target=st.tuples(TARGETS, st.binary(max_size=20)).map(b"".join),
+    lines=st.lists(st.tuples(LINES, st.binary(max_size=30)).map(b"".join), max_size=3),
+    body=st.binary(max_size=100),
+)
+@settings(max_examples=150, derandomize=True, deadline=None)
+def test_no_bytes_whatsoever_yield_a_5xx(
+    server: Running, method: bytes, target: bytes, lines: list[bytes], body: bytes
+) -> None:
+    """Every request ends in an answer, so that nobody waits; then the server is as well as ever."""
+    fixed = [b"Host: 127.0.0.1", b"Connection: close", b"Content-Length: %d" % len(body)]
+    head = b"\r\n".join([method + b" /" + target + b" HTTP/1.1", *fixed, *lines])
+    parts = urlsplit(server.url)
+    with socket.create_connection((parts.hostname or "", parts.port or 0), 10) as connection:
+        connection.sendall(head + b"\r\n\r\n" + body)
+        connection.shutdown(socket.SHUT_WR)
+        answer = connection.recv(65536)
+    assert not answer.startswith(b"HTTP/1.1 5")
+    with server.client(None) as client:
+        assert client.get("/api/health").status_code == 200

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any
 
 import httpx
@@ -158,10 +159,37 @@ def test_pages_follow_their_link_newest_first_while_others_create(client: httpx.
     assert len(seen) == len(set(seen))
 
 
+def test_a_page_is_as_long_as_asked_and_the_last_one_links_nowhere(client: httpx.Client) -> None:
+    for number in range(3):
+        create(client, sellerId="org_of_three", invoiceNumber=str(number))
+    sizes = {}
+    for limit in (1, 2, 3, 100):
+        page = client.get(f"/api/invoices?sellerId=org_of_three&limit={limit}")
+        sizes[limit] = (len(page.json()["data"]), "link" in page.headers)
+        assert page.headers["x-total-count"] == "3"
+    assert sizes == {1: (1, True), 2: (2, True), 3: (3, False), 100: (3, False)}
+
+
+@pytest.mark.parametrize("limit", ["0", "101", "-1", "abc", "1e1", "99999999999999999999"])
+def test_a_limit_outside_1_to_100_is_400(client: httpx.Client, limit: str) -> None:
+    assert message(client.get(f"/api/invoices?limit={limit}")).startswith("limit must be")
+
+
+@pytest.mark.parametrize("cursor", ["nonsense", "", "%C3%A9", "YmVmb3JlOng", "YmVmb3JlOjA"])
+def test_a_cursor_that_was_never_given_out_names_an_empty_page(
+    client: httpx.Client, cursor: str
+) -> None:
+    page = client.get(f"/api/invoices?cursor={cursor}")
+    assert (page.status_code, page.json()["data"]) == (200, [])
+    assert "link" not in page.headers
+
+
 FILTERS = {
     "status=Registered": ["b", "a"],
     "status=Nothing": [],
     "currency=GBP": ["b"],
+    "debtorId=org_debtor_globex&currency=GBP": ["b"],
+    "debtorId=nobody": [],
     "sellerId=org_seller_acme&currency=EUR&status=Registered": ["a"],
     "createdFrom=2026-11-21T09:30:00Z": ["b", "a"],
     "createdFrom=2026-11-21": ["b", "a"],
@@ -207,6 +235,15 @@ def test_the_same_seed_clock_and_requests_give_the_same_bytes() -> None:
         first = session_of(one)
     with serving(FROZEN) as two:
         assert session_of(two) == first
+
+
+def test_servers_without_a_seed_share_no_ids() -> None:
+    made = []
+    for _ in range(2):
+        with serving(replace(FROZEN, seed=None)) as running, running.client() as client:
+            created = create(client)
+            made += [created["id"], created["registryId"]]
+    assert len(set(made)) == 4
 
 
 def test_workspaces_without_a_seed_share_no_ids(server: Running) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from dataclasses import replace
 from typing import Any, NamedTuple
 
 import httpx
@@ -10,7 +11,7 @@ import pytest
 
 from invoice_sandbox.contract.operations import Operation
 from invoice_sandbox.project import default_project, load_project
-from tests.support import Running
+from tests.support import FROZEN, Running, serving
 
 CONTRACT = load_project(default_project()).contract
 OPERATIONS = list(CONTRACT.operations.values())
@@ -60,7 +61,11 @@ ROWS = {
 }
 PROTECTED = [one for one in OPERATIONS if not one.security.optional]
 SCOPED = [one for one in PROTECTED if one.security.scopes]
+PUBLIC = [one for one in OPERATIONS if one.security.optional]
+COUNTED = [one for one in OPERATIONS if one.security.alternatives]
+EXEMPT = [one for one in OPERATIONS if not one.security.alternatives]
 WITH_BODY = [one for one in OPERATIONS if one.body is not None]
+WITHOUT_BODY = [one for one in OPERATIONS if one.body is None]
 
 
 def send(client: httpx.Client, operation: Operation, **options: Any) -> httpx.Response:
@@ -89,6 +94,13 @@ def stranger(server: Running) -> Iterator[httpx.Client]:
         yield client
 
 
+@pytest.fixture(scope="module")
+def counting() -> Iterator[Running]:
+    """A server with the limit that the specification names."""
+    with serving(replace(FROZEN, rate_limit=120)) as running:
+        yield running
+
+
 def ids(operation: Operation) -> str:
     return operation.id
 
@@ -109,6 +121,38 @@ def test_a_valid_request_is_answered_in_the_success_envelope(
     assert answer.json()["mode"] == "sandbox_mock"
     assert answer.headers["x-request-id"].startswith("req_sandbox_")
     assert answer.headers["x-contract-version"] == "0.1.0"
+    assert not {"ratelimit", "ratelimit-policy", "retry-after"} & answer.headers.keys()
+
+
+@pytest.mark.parametrize("operation", COUNTED, ids=ids)
+def test_with_a_limit_every_answer_says_what_is_left(
+    counting: Running, operation: Operation
+) -> None:
+    with counting.client(counting.new_workspace()) as client:
+        headers = send(client, operation).headers
+    assert headers["ratelimit-policy"] == '"default";q=120;w=60'
+    assert headers["ratelimit"] == '"default";r=119;t=60'
+
+
+@pytest.mark.parametrize("operation", EXEMPT, ids=ids)
+def test_what_knows_no_credential_is_never_counted(counting: Running, operation: Operation) -> None:
+    with counting.client() as client:
+        assert "ratelimit" not in send(client, operation).headers
+
+
+@pytest.mark.parametrize("operation", PUBLIC, ids=ids)
+@pytest.mark.parametrize("headers", [{}, {"Authorization": "Bearer ilk_sandbox_unknown"}])
+def test_what_needs_no_credential_is_answered_without_a_good_one(
+    server: Running, operation: Operation, headers: dict[str, str]
+) -> None:
+    with server.client(None) as newcomer:  # whose cookie of a login nobody else gets
+        answer = send(newcomer, operation, headers=headers)
+    assert answer.status_code == int(operation.success), answer.text
+
+
+def test_nothing_but_health_and_login_is_open_to_all() -> None:
+    assert {one.id for one in PUBLIC} == {"getHealth", "login"}
+    assert {one.id for one in EXEMPT} == {"getHealth"}
 
 
 @pytest.mark.parametrize("operation", PROTECTED, ids=ids)
@@ -169,6 +213,55 @@ def test_a_body_that_cannot_be_read_is_refused(
 ) -> None:
     answer = send(client, operation, content=content, headers={"Content-Type": media_type})
     is_refused(answer, operation, status, "invalid_request")
+
+
+@pytest.mark.parametrize("operation", WITH_BODY, ids=ids)
+def test_a_body_that_is_required_may_not_be_empty(
+    client: httpx.Client, operation: Operation
+) -> None:
+    assert operation.body is not None
+    headers = {"Content-Type": "application/json"}
+    answer = send(client, operation, content=b"", headers=headers)
+    if operation.body.required:
+        is_refused(answer, operation, 400, "invalid_request")
+    else:
+        assert answer.status_code == int(operation.success)
+
+
+@pytest.mark.parametrize("operation", WITHOUT_BODY, ids=ids)
+def test_a_body_that_nobody_declared_is_not_looked_at(
+    client: httpx.Client, operation: Operation
+) -> None:
+    answer = send(client, operation, content=b"{", headers={"Content-Type": "text/plain"})
+    assert answer.status_code == int(operation.success), answer.text
+
+
+LARGE, BROKEN = b" " * (256 * 1024 + 1), b"{"
+ORDER: dict[str, tuple[str, str, bytes, tuple[str, ...] | None, int]] = {
+    "the path before all else": ("POST", "/api/nothing", LARGE, None, 404),
+    "then the method": ("PATCH", "/api/offers", LARGE, None, 405),
+    "then the size": ("POST", "/api/offers", LARGE, None, 413),
+    "then the credential": ("POST", "/api/offers", BROKEN, None, 401),
+    "then the scope": ("POST", "/api/offers", BROKEN, ("offers:read",), 403),
+    "then the body": ("POST", "/api/offers", BROKEN, ("offers:write",), 400),
+}
+
+
+@pytest.mark.parametrize(
+    ("method", "path", "content", "scopes", "status"), ORDER.values(), ids=ORDER
+)
+def test_what_is_checked_first_is_what_is_answered(
+    client: httpx.Client,
+    stranger: httpx.Client,
+    method: str,
+    path: str,
+    content: bytes,
+    scopes: tuple[str, ...] | None,
+    status: int,
+) -> None:
+    headers = {} if scopes is None else key_with(client, *scopes)
+    headers["Content-Type"] = "application/json"
+    assert stranger.request(method, path, content=content, headers=headers).status_code == status
 
 
 @pytest.mark.parametrize("operation", OPERATIONS, ids=ids)

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import asyncio
 import logging
+import sys
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -10,6 +12,7 @@ from typing import Any
 import orjson
 import pytest
 
+from invoice_sandbox.app import create_app
 from invoice_sandbox.project import ProjectError, load_project, snake_case
 from tests.support import FROZEN, serving
 from tests.toy import serving_contract
@@ -75,12 +78,10 @@ def test_the_same_seed_generates_the_same_answer(tmp_path: Path) -> None:
 
 
 def test_an_answer_that_cannot_be_given_is_a_start_up_error(tmp_path: Path) -> None:
-    impossible = answers({"allOf": [{"type": "string"}, {"type": "integer"}]})
-    with (
-        pytest.raises(ProjectError, match=r"readThing: .*add an example"),
-        serving_contract(tmp_path, impossible),
-    ):
-        pass
+    file = tmp_path / "contract.json"
+    file.write_bytes(orjson.dumps(answers({"allOf": [{"type": "string"}, {"type": "integer"}]})))
+    with pytest.raises(ProjectError, match=r"readThing: .*add an example"):
+        asyncio.run(create_app(replace(FROZEN, contract=file), url="http://127.0.0.1"))
 
 
 def test_a_folder_with_nothing_but_a_contract_is_a_working_mock(tmp_path: Path) -> None:
@@ -196,6 +197,49 @@ def test_a_hook_that_nobody_calls_is_an_error(tmp_path: Path) -> None:
     (project / "handlers" / "_hooks.py").write_text("async def on_monday(call): ...\n")
     with pytest.raises(ProjectError, match="on_monday is no hook"):
         load_project(project)
+
+
+def test_handlers_are_loaded_under_a_private_name_and_nothing_lands_on_the_path(
+    tmp_path: Path,
+) -> None:
+    before = list(sys.path)
+    project = load_project(write_project(tmp_path, "async def read_thing(call): ...\n"))
+    module = getattr(project.handlers["readThing"], "__module__", "")
+    assert module.startswith("_invoice_sandbox_project_")
+    assert "things" not in sys.modules
+    assert sys.path == before
+
+
+def test_a_name_that_two_modules_define_is_an_error(tmp_path: Path) -> None:
+    handler = "async def read_thing(call): ...\n"
+    (write_project(tmp_path, handler) / "handlers" / "zoo.py").write_text(handler)
+    with pytest.raises(ProjectError, match=r"zoo\.py: read_thing is defined in things\.py too"):
+        load_project(tmp_path)
+
+
+FIXTURES = {
+    "an unknown key": ("- id: a\n    colour: red", r":3:5: unknown key 'colour'.*color"),
+    "a wrong type": ("- id: a\n    color: 5", r":3:5: .*string"),
+    "no id": ("- color: red", r":2:5: a record needs an 'id'"),
+}
+OF_THINGS = {
+    "type": "object",
+    "properties": {"id": {"type": "string"}, "color": {"type": "string"}},
+    "additionalProperties": False,
+}
+
+
+@pytest.mark.parametrize(("record", "problem"), FIXTURES.values(), ids=FIXTURES)
+def test_a_fixture_that_does_not_fit_is_an_error_with_its_place(
+    tmp_path: Path, record: str, problem: str
+) -> None:
+    folder = write_project(tmp_path, "async def read_thing(call): ...\n") / "fixtures"
+    folder.mkdir()
+    schema = {"properties": {"records": {"type": "array", "items": OF_THINGS}}}
+    (folder / "things.schema.json").write_bytes(orjson.dumps(schema))
+    (folder / "things.yaml").write_text(f"records:\n  {record}\n")
+    with pytest.raises(ProjectError, match=rf"things\.yaml{problem}"):
+        load_project(tmp_path)
 
 
 def test_handlers_that_are_no_package_are_an_error(tmp_path: Path) -> None:

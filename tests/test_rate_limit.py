@@ -6,9 +6,12 @@ from dataclasses import replace
 
 import pytest
 
+from invoice_sandbox.credentials import DEMO_KEY
 from invoice_sandbox.errors import ApiError
 from invoice_sandbox.rate_limit import RateLimiter
 from tests.support import FROZEN, ManualWall, serving
+
+OTHER_HEADER = {"X-API-Key": DEMO_KEY}
 
 
 def used_up(limiter: RateLimiter, caller: str, times: int) -> list[tuple[str, str]]:
@@ -80,6 +83,33 @@ def test_callers_without_a_valid_key_are_counted_by_address() -> None:
         assert first.status_code == 401
         assert first.headers["ratelimit-policy"] == '"anonymous";q=2;w=60'
         assert [client.get("/api/partners").status_code for _ in range(2)] == [401, 429]
+
+
+def test_an_address_without_a_key_has_a_window_beside_those_of_keys() -> None:
+    with (
+        serving(replace(FROZEN, rate_limit=1)) as running,
+        running.client(None) as stranger,
+        running.client() as client,
+    ):
+        assert [stranger.get("/api/partners").status_code for _ in range(2)] == [401, 429]
+        assert [client.get("/api/partners").status_code for _ in range(2)] == [200, 429]
+
+
+def test_a_key_has_one_window_in_whatever_header_it_comes() -> None:
+    with serving(replace(FROZEN, rate_limit=2)) as running, running.client(None) as client:
+        for header, left in (({"Authorization": f"Bearer {DEMO_KEY}"}, 1), (OTHER_HEADER, 0)):
+            answer = client.get("/api/partners", headers=header)
+            assert answer.headers["ratelimit"] == f'"default";r={left};t=60'
+        assert client.get("/api/partners", headers=OTHER_HEADER).status_code == 429
+
+
+def test_what_is_refused_counts_and_the_limit_is_looked_at_before_scope_and_body() -> None:
+    with serving(replace(FROZEN, rate_limit=2)) as running, running.client() as client:
+        created = client.post("/api/developer/api-keys", json={"scopes": ["offers:read"]}).json()
+        with running.client(created["data"]["secret"]) as limited:
+            answers = [limited.post("/api/offers", content=b"{") for _ in range(3)]
+    assert [answer.status_code for answer in answers] == [403, 403, 429]
+    assert answers[2].json()["error"]["requestId"] == answers[2].headers["x-request-id"]
 
 
 def test_off_means_off() -> None:

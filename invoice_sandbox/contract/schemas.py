@@ -75,14 +75,15 @@ class Checker:
 
     def problems(self, value: Any) -> tuple[Problem, ...]:
         """Everything wrong with ``value``, in the order of the schema; empty when it is valid."""
-        return tuple(
-            Problem(
-                member=_member([*error.instance_path, *_missing(error)]),
-                text=_wording(error),
-                schema_path="/" + "/".join(str(step) for step in error.schema_path),
-            )
-            for error in self._iterate(value)
-        )
+        return tuple(_problem(error) for error in self._iterate(value))
+
+    def first_problem(self, value: Any) -> tuple[Problem, int]:
+        """The first thing wrong with an invalid ``value``, and how many there are in all.
+
+        Only the first is put into words: a hostile value can be wrong in 100,000 places.
+        """
+        errors = list(self._iterate(value))
+        return _problem(errors[0]), len(errors)
 
 
 class Schemas:
@@ -149,6 +150,14 @@ class Schemas:
         if isinstance(value, list):
             return [self._portable(item) for item in value]
         return self._portable(value)
+
+
+def _problem(error: jsonschema_rs.ValidationError) -> Problem:
+    return Problem(
+        member=_member([*error.instance_path, *_missing(error)]),
+        text=_wording(error),
+        schema_path="/" + "/".join(str(step) for step in error.schema_path),
+    )
 
 
 def _absolute(reference: str) -> str:

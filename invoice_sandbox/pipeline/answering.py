@@ -154,7 +154,7 @@ def _check(operation: Operation, status: int, body: Any) -> None:
         raise ContractViolationError(f"{operation.id} {status}: JSON is not declared for it")
     checker = response.content[JSON]
     if checker is not None and not checker.is_valid(body):
-        problem = checker.problems(body)[0]
+        problem, _ = checker.first_problem(body)
         raise ContractViolationError(
             f"{operation.id} {status}: {problem.sentence('the body')} ({problem.schema_path})"
         )

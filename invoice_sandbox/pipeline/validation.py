@@ -11,7 +11,6 @@ from invoice_sandbox import jsonio
 from invoice_sandbox.contract.answers import is_json
 from invoice_sandbox.contract.operations import Operation, RequestBody
 from invoice_sandbox.contract.parameters import Parameter
-from invoice_sandbox.contract.schemas import Problem
 from invoice_sandbox.errors import ApiError, refuse
 from invoice_sandbox.pipeline import Exchange, Proceed, Reply
 
@@ -43,7 +42,7 @@ def _check_parameters(exchange: Exchange, operation: Operation) -> None:
             values = exchange.path if parameter.location == "path" else exchange.query
             values[parameter.name] = parameter.value(given)
     if problems:
-        raise refuse("bad_parameter", problems=_first_and_count(problems))
+        raise refuse("bad_parameter", problems=_first_and_count(problems[0], len(problems)))
 
 
 def _key(parameter: Parameter) -> str:
@@ -102,7 +101,8 @@ def _check_body(exchange: Exchange, body: RequestBody) -> None:
     except jsonio.JsonError as error:
         raise refuse("malformed_json", reason=str(error)) from None
     if not checker.is_valid(exchange.body):
-        raise _schema_violation(checker.problems(exchange.body))
+        problem, count = checker.first_problem(exchange.body)
+        raise refuse("schema_violated", problems=_first_and_count(problem.sentence(_BODY), count))
 
 
 def _unsupported(body: RequestBody) -> ApiError:
@@ -111,16 +111,11 @@ def _unsupported(body: RequestBody) -> ApiError:
     return refuse("media_type", declared=", ".join(body.checkers))
 
 
-def _schema_violation(problems: Sequence[Problem]) -> ApiError:
-    sentences = [problem.sentence(_BODY) for problem in problems]
-    return refuse("schema_violated", problems=_first_and_count(sentences))
-
-
-def _first_and_count(problems: Sequence[str]) -> str:
-    others = len(problems) - 1
+def _first_and_count(first: str, count: int) -> str:
+    others = count - 1
     if not others:
-        return problems[0]
-    return f"{problems[0]} (and {others} more {'problem' if others == 1 else 'problems'})"
+        return first
+    return f"{first} (and {others} more {'problem' if others == 1 else 'problems'})"
 
 
 def _media_type(exchange: Exchange) -> str:

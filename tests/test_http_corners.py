@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 import socket
 from collections.abc import Iterator
 from typing import Any
@@ -346,14 +347,13 @@ LINES = st.sampled_from([b"Host: ", b"Cookie: ", b"Authorization: Bearer ", b"Or
 def test_no_bytes_whatsoever_yield_a_5xx(
     server: Running, method: bytes, target: bytes, lines: list[bytes], body: bytes
 ) -> None:
-    """Every request ends in an answer, so that nobody waits; then the server is as well as ever."""
+    """There is always an answer, so that nobody waits, and then the server is as well as ever."""
     fixed = [b"Host: 127.0.0.1", b"Connection: close", b"Content-Length: %d" % len(body)]
     head = b"\r\n".join([method + b" /" + target + b" HTTP/1.1", *fixed, *lines])
     parts = urlsplit(server.url)
     with socket.create_connection((parts.hostname or "", parts.port or 0), 10) as connection:
         connection.sendall(head + b"\r\n\r\n" + body)
-        connection.shutdown(socket.SHUT_WR)
         answer = connection.recv(65536)
-    assert not answer.startswith(b"HTTP/1.1 5")
+    assert re.match(rb"HTTP/1\.1 [234]\d\d ", answer)
     with server.client(None) as client:
         assert client.get("/api/health").status_code == 200

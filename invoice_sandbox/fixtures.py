@@ -9,20 +9,25 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from pathlib import Path
-from typing import Any
+from typing import Any, Final
 
 from invoice_sandbox import jsonio
 from invoice_sandbox.contract.documents import DocumentError, load_document, place_of
 from invoice_sandbox.contract.schemas import SchemaError, Schemas
-from invoice_sandbox.contract.shapes import shape_problems
+from invoice_sandbox.contract.shapes import Pointer, ShapeProblem, shape_problems
+
+_KEYS: Final = ("schema", "records")
 
 
 def fixture_problems(folder: Path, schemas: Schemas) -> Iterator[tuple[str, str]]:
     """``place, problem`` for everything in the fixtures of ``folder`` that does not fit."""
     for file in _files(folder):
-        document = load_document(file)
-        found = list(_problems(document, file))
-        yield from found or _contract_problems(document, file, schemas)
+        try:
+            document = load_document(file)
+        except DocumentError as error:
+            yield error.place, _line(error.problem, error.advice)
+        else:
+            yield from _problems(document, file, schemas)
 
 
 def load_fixtures(folder: Path, schemas: Schemas) -> dict[str, list[dict[str, Any]]]:
@@ -40,38 +45,67 @@ def _files(folder: Path) -> list[Path]:
     return sorted(folder.glob("*.yaml")) if folder.is_dir() else []
 
 
-def _problems(document: Any, file: Path) -> Iterator[tuple[str, str]]:
-    """What is wrong with a file by itself: its form, its schema, an id that stands twice."""
-    if not isinstance(document, dict) or not isinstance(document.get("records"), list):
-        yield str(file), "a fixture file is an object with 'records', a list"
-        return
+def _problems(document: Any, file: Path, schemas: Schemas) -> Iterator[tuple[str, str]]:
+    """What is wrong with one file: by its schema, by itself, and by the contract, in this order."""
+    found: list[ShapeProblem] = []
     schema_file = file.with_name(f"{file.stem}.schema.json")
     if schema_file.exists():
-        for one in shape_problems(document, schema_file):
-            advice = f" ({one.advice})" if one.advice else ""
-            yield place_of(file, one.pointer), one.text + advice
+        try:
+            found.extend(shape_problems(document, schema_file))
+        except DocumentError as error:
+            yield error.place, _line(error.problem, error.advice)
+    said = {one.pointer for one in found}
+    found.extend(one for one in _form_problems(document) if one.pointer not in said)
+    # A record that is wrong by itself says so once, not a second time in the contract's words.
+    wrong = {one.pointer[:2] for one in found}
+    found.extend(one for one in _contract_problems(document, schemas) if one.pointer not in wrong)
+    for one in found:
+        yield place_of(file, one.pointer), _line(one.text, one.advice)
+
+
+def _form_problems(document: Any) -> Iterator[ShapeProblem]:
+    """What every fixture file must be, whatever its records are."""
+    known = document if isinstance(document, dict) else {}
+    for key in known:
+        if key not in _KEYS:
+            yield ShapeProblem((key,), f"unknown key '{key}'", f"known are {', '.join(_KEYS)}")
+    records = _records(document)
+    if records is None:
+        pointer: Pointer = ("records",) if "records" in known else ()
+        yield ShapeProblem(pointer, "a fixture file is an object with 'records', a list")
     seen: set[str] = set()
-    for index, record in enumerate(document["records"]):
-        record_id = record.get("id") if isinstance(record, dict) else None
-        if not isinstance(record_id, str):
-            yield place_of(file, ("records", index)), "a record needs an 'id'"
-        elif record_id in seen:
-            yield place_of(file, ("records", index, "id")), f"the id '{record_id}' stands twice"
+    for index, record in enumerate(records or ()):
+        place: Pointer = ("records", index)
+        if not isinstance(record, dict) or "id" not in record:
+            yield ShapeProblem(place, "a record needs an 'id'")
+        elif not isinstance(record["id"], str):
+            yield ShapeProblem((*place, "id"), "an 'id' must be a text")
+        elif record["id"] in seen:
+            yield ShapeProblem((*place, "id"), f"the id '{record['id']}' stands twice")
         else:
-            seen.add(record_id)
+            seen.add(record["id"])
 
 
-def _contract_problems(
-    document: dict[str, Any], file: Path, schemas: Schemas
-) -> Iterator[tuple[str, str]]:
-    if "schema" not in document:
+def _contract_problems(document: Any, schemas: Schemas) -> Iterator[ShapeProblem]:
+    """What the component schema that the file names refuses."""
+    if not isinstance(document, dict) or "schema" not in document:
         return
-    reference = {"$ref": f"#/components/schemas/{document['schema']}"}
+    name = document["schema"]
     try:
-        checker = schemas.compile(reference, str(file))
+        checker = schemas.compile({"$ref": f"#/components/schemas/{name}"}, str(name))
     except SchemaError:
-        yield place_of(file, ("schema",)), f"the contract has no schema {document['schema']}"
+        yield ShapeProblem(("schema",), f"the contract has no schema {name}")
         return
-    for index, record in enumerate(document["records"]):
+    for index, record in enumerate(_records(document) or ()):
         for problem in checker.problems(record):
-            yield place_of(file, ("records", index)), problem.sentence("the record")
+            yield ShapeProblem(("records", index), problem.sentence("the record"))
+
+
+def _records(document: Any) -> list[Any] | None:
+    records = document.get("records") if isinstance(document, dict) else None
+    return records if isinstance(records, list) else None
+
+
+def _line(problem: str, advice: str) -> str:
+    """One line, whatever line breaks a quoted value has."""
+    return " ".join((problem + (f" ({advice})" if advice else "")).split())

@@ -1,4 +1,4 @@
-"""What a handler is given and what it gives back. Handlers import from here and nowhere else."""
+"""What a handler is given and what it gives back. Of the engine, handlers import this and `webhooks`."""
 
 from __future__ import annotations
 

@@ -2,37 +2,106 @@
 
 from __future__ import annotations
 
-from decimal import Decimal
+from collections import Counter
+from collections.abc import Iterator
+from datetime import UTC, date, datetime, timedelta
+from decimal import ROUND_HALF_EVEN, Decimal
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from handlers._offers import Terms, price
-from invoice_sandbox.contract.documents import DocumentError
+from handlers._fingerprint import fingerprint, similarity_keys
+from handlers._offers import price, terms_of
+from handlers._routing import Deal, judge
+from invoice_sandbox.contract.documents import DocumentError, load_document
 from invoice_sandbox.contract.schemas import Schemas
 from invoice_sandbox.fixtures import fixture_problems, load_fixtures
 from invoice_sandbox.project import default_project, merged_document
 
-SHIPPED = default_project() / "fixtures"
-SCHEMAS = Schemas(merged_document(default_project()))
+PROJECT = default_project()
+SHIPPED = PROJECT / "fixtures"
+CONTRACT = merged_document(PROJECT)
+SCHEMAS = Schemas(CONTRACT)
 FIXTURES = load_fixtures(SHIPPED, SCHEMAS)
 KINDS = sorted(FIXTURES)
+NOW = datetime(2026, 11, 21, 9, 30, tzinfo=UTC)
+DIGITS = {"EUR": 2, "GBP": 2, "USD": 2, "JPY": 0, "BHD": 3}
+MACHINES = {"invoices": "invoice", "financing_requests": "financing-request", "offers": "offer"}
+FINANCED = ("OfferAccepted", "Funded", "Overdue", "Paid", "Settled")
+
+INVOICES = {record["id"]: record for record in FIXTURES["invoices"]}
+REQUESTS = {record["id"]: record for record in FIXTURES["financing_requests"]}
+PARTNERS = {record["id"]: record for record in FIXTURES["partners"]}
+ORGANISATIONS = {record["id"]: record for record in FIXTURES["organisations"]}
+
+each_offer = pytest.mark.parametrize("offer", FIXTURES["offers"], ids=lambda one: str(one["id"]))
+each_request = pytest.mark.parametrize(
+    "request_", FIXTURES["financing_requests"], ids=lambda one: str(one["id"])
+)
 
 
 def ids(kind: str) -> set[str]:
     return {record["id"] for record in FIXTURES[kind]}
 
 
+def day(instant: str) -> date:
+    return datetime.fromisoformat(instant).date()
+
+
+def invoice_of(request: dict[str, Any]) -> dict[str, Any]:
+    (invoice_id,) = request["invoiceIds"]
+    return INVOICES[invoice_id]
+
+
+def objects(value: Any) -> Iterator[dict[str, Any]]:
+    """Every object in ``value``, however deep."""
+    if isinstance(value, dict):
+        yield value
+        value = list(value.values())
+    if isinstance(value, list):
+        for one in value:
+            yield from objects(one)
+
+
 def test_everything_that_ships_fits() -> None:
     assert list(fixture_problems(SHIPPED, SCHEMAS)) == []
 
 
-def test_every_file_has_a_schema_beside_it_and_tells_editors_so() -> None:
-    for file in SHIPPED.glob("*.yaml"):
-        assert (SHIPPED / f"{file.stem}.schema.json").exists()
-        first = file.read_text().splitlines()[0]
-        assert first == f"# yaml-language-server: $schema={file.stem}.schema.json"
+@pytest.mark.parametrize("kind", KINDS)
+def test_every_file_says_what_it_is_and_where_its_schema_stands(kind: str) -> None:
+    editor, purpose, *_ = (SHIPPED / f"{kind}.yaml").read_text(encoding="utf-8").splitlines()
+    assert editor == f"# yaml-language-server: $schema={kind}.schema.json"
+    assert purpose.startswith("# ")
+    assert (SHIPPED / f"{kind}.schema.json").exists()
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_a_schema_describes_every_member_and_allows_no_other(kind: str) -> None:
+    schema = load_document(SHIPPED / f"{kind}.schema.json")
+    for one in objects(schema):
+        if one.get("type") == "object":
+            assert one["additionalProperties"] is False
+            assert all("description" in member for member in one["properties"].values())
+
+
+@pytest.mark.parametrize("kind", MACHINES)
+def test_the_statuses_of_a_schema_are_those_of_the_lifecycle(kind: str) -> None:
+    machine = load_document(PROJECT / "scenarios" / "lifecycle.yaml")["machines"][MACHINES[kind]]
+    schema = load_document(SHIPPED / f"{kind}.schema.json")
+    record = schema["properties"]["records"]["items"]["properties"]
+    reached = {one["to"] for one in machine["transitions"]} - {"previous"}
+    known = {machine["initial"], *machine["terminal"], *reached}
+    assert set(record["status"]["enum"]) == known
+
+
+@pytest.mark.parametrize("kind", ["users", "api_keys"])
+def test_the_scopes_of_a_schema_are_those_of_the_contract(kind: str) -> None:
+    create = CONTRACT["paths"]["/api/developer/api-keys"]["post"]["requestBody"]["content"]
+    served = create["application/json"]["schema"]["properties"]["scopes"]["items"]["enum"]
+    schema = load_document(SHIPPED / f"{kind}.schema.json")
+    record = schema["properties"]["records"]["items"]["properties"]
+    assert record["scopes"]["items"]["enum"] == served
 
 
 def test_what_is_referred_to_is_there() -> None:
@@ -42,82 +111,329 @@ def test_what_is_referred_to_is_there() -> None:
         assert set(request["invoiceIds"]) <= ids("invoices")
         assert set(request["routedPartnerIds"]) <= ids("partners")
     for offer in FIXTURES["offers"]:
-        assert offer["financingRequestId"] in ids("financing_requests")
-        assert offer["invoiceId"] in ids("invoices")
-        assert offer["partnerId"] in ids("partners")
+        request = REQUESTS[offer["financingRequestId"]]
+        assert [offer["invoiceId"]] == request["invoiceIds"]
+        assert offer["partnerId"] in request["routedPartnerIds"]
 
 
-@pytest.mark.parametrize("offer", FIXTURES["offers"], ids=lambda offer: str(offer["id"]))
-def test_the_figures_of_an_offer_follow_from_its_rates(offer: dict[str, Any]) -> None:
-    terms = Terms(
-        Decimal(offer["advanceRate"]),
-        Decimal(offer["discountFee"]["annualRate"]),
-        Decimal(offer["serviceFee"]["rate"]),
+@pytest.mark.parametrize("kind", ["invoices", "financing_requests", "offers"])
+def test_records_stand_oldest_first_and_none_comes_from_the_future(kind: str) -> None:
+    times = [datetime.fromisoformat(record["createdAt"]) for record in FIXTURES[kind]]
+    assert times == sorted(times)
+    assert times[-1] < NOW
+    assert [record["id"] for record in FIXTURES[kind]] == sorted(ids(kind))
+
+
+def test_the_first_invoice_can_be_financed_and_the_second_can_be_verified() -> None:
+    first, second, *_ = FIXTURES["invoices"]
+    assert (first["id"], first["status"]) == ("inv_sandbox_0001", "Verified")
+    assert (second["id"], second["status"]) == ("inv_sandbox_0002", "Registered")
+
+
+def test_invoices_are_at_many_points_of_their_life_and_in_many_currencies() -> None:
+    assert {invoice["status"] for invoice in FIXTURES["invoices"]} >= {
+        *("Registered", "VerificationPending", "OnHold", "DuplicateSuspected", "Verified"),
+        *("FinancingRequested", "Offered", "Withdrawn", *FINANCED),
+    }
+    assert {invoice["currency"] for invoice in FIXTURES["invoices"]} == set(DIGITS)
+
+
+@pytest.mark.parametrize("invoice", FIXTURES["invoices"], ids=lambda one: str(one["id"]))
+def test_the_dates_of_an_invoice_fit_its_status(invoice: dict[str, Any]) -> None:
+    issued, due = (date.fromisoformat(invoice[name]) for name in ("issueDate", "dueDate"))
+    assert issued <= day(invoice["createdAt"]) < due
+    if invoice["status"] == "Overdue":
+        assert due < NOW.date() <= due + timedelta(days=90)
+    elif invoice["status"] not in {"Paid", "Settled"}:
+        assert due > NOW.date()
+
+
+def test_an_invoice_equals_or_resembles_another_only_where_it_is_suspected() -> None:
+    seen: set[str] = set()
+    for invoice in FIXTURES["invoices"]:
+        keys = {fingerprint(invoice), *similarity_keys(invoice)}
+        assert bool(keys & seen) == (invoice["status"] == "DuplicateSuspected")
+        seen |= keys
+
+
+def test_the_invoice_of_the_examples_is_left_to_the_reader() -> None:
+    parties = ("sellerId", "debtorId")
+    for invoice in FIXTURES["invoices"]:
+        assert invoice["invoiceNumber"] != "INV-2026-0042"
+        if tuple(invoice[name] for name in parties) == ("org_seller_acme", "org_debtor_globex"):
+            assert invoice["amount"] not in {10000, Decimal("12500.5")}
+
+
+def test_an_invoice_has_a_request_once_it_was_financed_and_not_before() -> None:
+    requested = {invoice["id"] for invoice in map(invoice_of, FIXTURES["financing_requests"])}
+    for invoice in FIXTURES["invoices"]:
+        wanted = invoice["status"] in {"FinancingRequested", "Offered", *FINANCED}
+        assert (invoice["id"] in requested) == wanted
+
+
+STATUS_OF_INVOICE = {
+    "Routed": {"FinancingRequested"},
+    "OffersReceived": {"Offered"},
+    "OfferAccepted": {"OfferAccepted"},
+    "Funded": {"Funded", "Overdue", "Paid"},
+    "Closed": {"Settled"},
+}
+STATUSES_OF_OFFERS = {
+    "Routed": set[str](),
+    "OffersReceived": {"Received"},
+    "OfferAccepted": {"Accepted", "Superseded"},
+    "Funded": {"Accepted", "Superseded"},
+    "Closed": {"Accepted", "Superseded"},
+}
+
+
+@each_request
+def test_request_invoice_and_offers_are_at_the_same_point(request_: dict[str, Any]) -> None:
+    status = request_["status"]
+    offers = [one for one in FIXTURES["offers"] if one["financingRequestId"] == request_["id"]]
+    count = Counter(one["status"] for one in offers)
+    assert invoice_of(request_)["status"] in STATUS_OF_INVOICE[status]
+    assert set(count) <= STATUSES_OF_OFFERS[status]
+    assert count["Accepted"] == (status in {"OfferAccepted", "Funded", "Closed"})
+    assert bool(offers) == (status != "Routed")
+
+
+@each_request
+def test_a_request_asks_for_its_share_of_the_invoice(request_: dict[str, Any]) -> None:
+    invoice = invoice_of(request_)
+    assert request_["currency"] == invoice["currency"]
+    assert invoice["createdAt"] < request_["createdAt"]
+    wanted = Decimal(invoice["amount"]) * request_["requestedAdvanceRate"]
+    assert request_["requestedAmount"] == rounded(wanted, invoice["currency"])
+
+
+@each_request
+def test_a_request_went_to_the_partners_whose_mandates_match(request_: dict[str, Any]) -> None:
+    invoice = invoice_of(request_)
+    seller, debtor = (ORGANISATIONS[invoice[name]] for name in ("sellerId", "debtorId"))
+    due = date.fromisoformat(invoice["dueDate"])
+    deal = Deal(
+        currency=invoice["currency"],
+        amount=Decimal(invoice["amount"]),
+        tenor_days=(due - day(request_["createdAt"])).days,
+        seller_country=seller["country"],
+        debtor_country=debtor["country"],
+        debtor_sector=debtor["sector"],
+        product=request_["product"],
+        recourse=request_["recoursePreference"],
+        disclosure=request_["disclosure"],
     )
-    face, tenor = Decimal(offer["faceValue"]), offer["discountFee"]["tenorDays"]
-    figures = price(face, offer["currency"], tenor, terms)
-    assert [offer["advanceAmount"], offer["reserveAmount"], offer["netProceeds"]] == [
-        figures.advance,
-        figures.reserve,
-        figures.net_proceeds,
+    asked = [one for one in FIXTURES["partners"] if not one.get("onlyWhenNamed")]
+    matched = [one["id"] for one in asked if not judge(one, deal).failed]
+    assert request_["routedPartnerIds"] == matched
+
+
+def rounded(amount: Decimal, currency: str) -> Decimal:
+    return amount.quantize(Decimal(1).scaleb(-DIGITS[currency]), ROUND_HALF_EVEN)
+
+
+@each_offer
+def test_the_figures_of_an_offer_follow_from_its_rates(offer: dict[str, Any]) -> None:
+    currency, face = offer["currency"], Decimal(offer["faceValue"])
+    discount, service = offer["discountFee"], offer["serviceFee"]
+    advance = rounded(face * offer["advanceRate"], currency)
+    interest = advance * discount["annualRate"] * discount["tenorDays"] / 360
+    assert offer["advanceAmount"] == advance
+    assert offer["reserveAmount"] == face - advance
+    assert discount["amount"] == rounded(interest, currency)
+    assert service["amount"] == rounded(face * service["rate"], currency)
+    assert offer["netProceeds"] == advance - discount["amount"] - service["amount"]
+
+
+@each_offer
+def test_an_offer_is_what_its_partner_would_quote_that_day(offer: dict[str, Any]) -> None:
+    invoice = INVOICES[offer["invoiceId"]]
+    made = datetime.fromisoformat(offer["createdAt"])
+    tenor = (date.fromisoformat(invoice["dueDate"]) - made.date()).days
+    terms = terms_of(PARTNERS[offer["partnerId"]], {})
+    figures = price(Decimal(invoice["amount"]), invoice["currency"], tenor, terms)
+    assert (offer["faceValue"], offer["currency"]) == (invoice["amount"], invoice["currency"])
+    assert offer["discountFee"]["tenorDays"] == tenor
+    assert offer["netProceeds"] == figures.net_proceeds
+    assert datetime.fromisoformat(offer["validUntil"]) == made + timedelta(hours=72)
+    assert offer["noticeOfAssignmentRequired"] == (offer["disclosure"] == "Disclosed")
+
+
+def test_an_offer_that_can_still_be_accepted_has_not_run_out() -> None:
+    for offer in FIXTURES["offers"]:
+        if offer["status"] == "Received":
+            assert datetime.fromisoformat(offer["validUntil"]) > NOW
+
+
+def test_the_worked_figures_of_ten_thousand_euros_are_among_them_once() -> None:
+    figures = [
+        (one["faceValue"], one["advanceAmount"], one["discountFee"]["amount"], one["netProceeds"])
+        for one in FIXTURES["offers"]
+        if one["currency"] == "EUR"
     ]
-    assert offer["discountFee"]["amount"] == figures.discount_fee
-    assert offer["serviceFee"]["amount"] == figures.service_fee
-
-
-def test_the_worked_figures_of_ten_thousand_euros_are_among_them() -> None:
-    worked = FIXTURES["offers"][0]
-    assert (worked["faceValue"], worked["netProceeds"]) == (10000, Decimal("8347.50"))
+    assert figures.count((10000, 8500, Decimal("127.5"), Decimal("8347.5"))) == 1
 
 
 def test_there_are_no_endpoints_no_deliveries_and_no_secret_but_the_public_password() -> None:
-    assert not {"webhook_endpoints", "deliveries"} & set(KINDS)
+    secret = ("secret", "password", "token", "digest", "key")
+    assert not {"webhooks", "webhook_endpoints", "endpoints", "deliveries"} & set(KINDS)
     assert {user["password"] for user in FIXTURES["users"]} == {"demo-password"}
-    assert all("secret" not in record for kind in KINDS for record in FIXTURES[kind])
+    named = {key for one in objects(FIXTURES) for key in one if key.lower().endswith(secret)}
+    assert named == {"password"}
 
 
-def test_six_countries_and_a_partner_that_takes_everything() -> None:
+def test_three_users_with_a_role_each() -> None:
+    users = {user["email"]: (user["id"], user["role"]) for user in FIXTURES["users"]}
+    assert users == {
+        f"{name}@demo.example": (f"usr_sandbox_{name}", f"demo_{name}")
+        for name in ("seller", "partner", "auditor")
+    }
+
+
+def test_six_countries_and_one_partner_that_takes_everything() -> None:
     assert ids("assignment_rules") == {"GB", "DE", "FR", "IN", "NL", "US"}
-    assert any(partner["mandate"] == {} for partner in FIXTURES["partners"])
+    assert [one["id"] for one in FIXTURES["partners"] if one["mandate"] == {}] == [
+        "ptn_sandbox_everest"
+    ]
+    assert [one["id"] for one in FIXTURES["partners"] if one.get("onlyWhenNamed")] == [
+        "ptn_sandbox_cedar"
+    ]
 
 
-USERS = (SHIPPED / "users.yaml").read_text()
-INVOICES = (SHIPPED / "invoices.yaml").read_text()
-BROKEN: dict[str, tuple[str, str, str, str]] = {
+USERS = (SHIPPED / "users.yaml").read_text(encoding="utf-8")
+INVOICE_FILE = (SHIPPED / "invoices.yaml").read_text(encoding="utf-8")
+Found = list[tuple[str, str]]
+NOT_A_LIST = "a fixture file is an object with 'records', a list"
+
+
+def users(old: str, new: str) -> str:
+    assert old in USERS
+    return USERS.replace(old, new, 1)
+
+
+def invoices(old: str, new: str) -> str:
+    assert old in INVOICE_FILE
+    return INVOICE_FILE.replace(old, new, 1)
+
+
+BROKEN: dict[str, tuple[str, str, Found]] = {
     "unknown key": (
         "users",
-        USERS.replace("displayName: Demo Seller", "displyName: Demo Seller"),
-        ":8:5",
-        "unknown key 'displyName' (did you mean displayName?)",
+        users("displayName: Demo Seller", "displyName: Demo Seller"),
+        [
+            (":4:5", "'displayName' is missing"),
+            (":8:5", "unknown key 'displyName' (did you mean displayName?)"),
+        ],
+    ),
+    "unknown key beside the records": (
+        "invoices",
+        invoices("schema: Invoice", "shema: Invoice"),
+        [(":3:1", "unknown key 'shema' (did you mean schema?)")],
+    ),
+    "unknown key of a file without a schema": (
+        "misc",
+        "records: []\nnotes: none\n",
+        [(":2:1", "unknown key 'notes' (known are schema, records)")],
     ),
     "misspelt word": (
         "users",
-        USERS.replace("role: demo_seller", "role: demo_selller"),
-        ":7:5",
-        "'role' cannot be 'demo_selller' (did you mean demo_seller?)",
+        users("role: demo_seller", "role: demo_selller"),
+        [(":7:5", "'role' cannot be 'demo_selller' (did you mean demo_seller?)")],
     ),
-    "wrong type": ("users", USERS.replace("Demo Seller", "5"), ":8:5", "must be of type string"),
-    "missing member": ("users", USERS.replace("    role: demo_seller\n", ""), ":4:5", "'role'"),
-    "no id": ("users", "records:\n  - email: a@demo.example\n", ":2:5", "a record needs an 'id'"),
-    "an id twice": ("misc", "records:\n  - id: a\n  - id: a\n", ":3:5", "'a' stands twice"),
-    "no list": ("misc", "records: 7\n", "", "'records', a list"),
+    "misspelt status": (
+        "invoices",
+        invoices("status: Verified", "status: Verifed"),
+        [(":7:5", "'status' cannot be 'Verifed' (did you mean Verified?)")],
+    ),
+    "misspelt scope in a list": (
+        "users",
+        users("'invoices:write'", "'invoice:write'"),
+        [(":9:14", "this cannot be 'invoice:write' (did you mean invoices:write?)")],
+    ),
+    "a value of two lines": (
+        "users",
+        users("role: demo_seller", 'role: "demo\\nseller"'),
+        [(":7:5", "'role' cannot be 'demo seller' (did you mean demo_seller?)")],
+    ),
+    "wrong type": (
+        "users",
+        users("Demo Seller", "5"),
+        [(":8:5", "'displayName' must be of type string")],
+    ),
+    "missing member": (
+        "users",
+        users("    role: demo_seller\n", ""),
+        [(":4:5", "'role' is missing")],
+    ),
+    "no id, by its schema": (
+        "users",
+        users("  - id: usr_sandbox_seller\n    email", "  - email"),
+        [(":4:5", "'id' is missing")],
+    ),
+    "no id, without a schema": (
+        "misc",
+        "records:\n  - name: a\n",
+        [(":2:5", "a record needs an 'id'")],
+    ),
+    "an id that is a number": (
+        "misc",
+        "records:\n  - id: 7\n",
+        [(":2:5", "an 'id' must be a text")],
+    ),
+    "a record that is no object": (
+        "misc",
+        "records:\n  - a\n",
+        [(":2:5", "a record needs an 'id'")],
+    ),
+    "an id twice": (
+        "misc",
+        "records:\n  - id: a\n  - id: a\n",
+        [(":3:5", "the id 'a' stands twice")],
+    ),
     "not a date": (
         "invoices",
-        INVOICES.replace("issueDate: 2026-10-01", "issueDate: 2026-13-01", 1),
-        ":13:5",
-        "'issueDate' does not satisfy format",
+        invoices("issueDate: 2026-10-01", "issueDate: 2026-13-01"),
+        [(":13:5", "'issueDate' does not satisfy format: \"date\"")],
+    ),
+    "not a time": (
+        "invoices",
+        invoices("createdAt: 2026-11-02T08:00:00Z", "createdAt: yesterday"),
+        [(":15:5", "'createdAt' does not satisfy format: \"date-time\"")],
     ),
     "unknown schema of the contract": (
         "misc",
         "schema: Invoce\nrecords: []\n",
-        ":1:1",
-        "the contract has no schema Invoce",
+        [(":1:1", "the contract has no schema Invoce")],
+    ),
+    "refused by its schema, so that the contract is not asked": (
+        "invoices",
+        invoices("    registryId: reg_sandbox_0001\n", ""),
+        [(":5:5", "'registryId' is missing")],
     ),
     "refused by the contract": (
         "misc",
-        "schema: Invoice\nrecords:\n  - id: inv_1\n",
-        ":3:5",
-        "registryId is required",
+        "schema: Invoice\nrecords:\n  - {id: i, status: Paid, sellerId: s, amount: x}\n",
+        [
+            (":3:5", "registryId is required"),
+            (":3:5", "debtorId is required"),
+            (":3:5", "invoiceNumber is required"),
+            (":3:5", "currency is required"),
+            (":3:5", "amount must be a number"),
+        ],
+    ),
+    "records that are no list": ("misc", "records: 7\n", [(":1:1", NOT_A_LIST)]),
+    "no records": ("misc", "schema: Invoice\n", [(":1:1", NOT_A_LIST)]),
+    "a list": ("misc", "# nothing else\n- id: a\n", [(":2:1", NOT_A_LIST)]),
+    "nothing": ("misc", "", [("", NOT_A_LIST)]),
+    "no list, by its schema": (
+        "users",
+        "records: 7\n",
+        [(":1:1", "'records' must be of type array")],
+    ),
+    "a key twice": (
+        "misc",
+        "records: []\nrecords: []\n",
+        [(":2:1", "the key 'records' stands twice")],
     ),
 }
 
@@ -125,27 +441,54 @@ BROKEN: dict[str, tuple[str, str, str, str]] = {
 @pytest.fixture
 def folder(tmp_path: Path) -> Path:
     for file in SHIPPED.glob("*.schema.json"):
-        (tmp_path / file.name).write_text(file.read_text())
+        (tmp_path / file.name).write_bytes(file.read_bytes())
     return tmp_path
 
 
-@pytest.mark.parametrize(
-    ("kind", "text", "place", "problem"),
-    [pytest.param(*row, id=name) for name, row in BROKEN.items()],
-)
-def test_what_is_wrong_is_said_with_its_place(
-    folder: Path, kind: str, text: str, place: str, problem: str
+@pytest.mark.parametrize(("kind", "text", "expected"), BROKEN.values(), ids=BROKEN)
+def test_what_is_wrong_is_said_once_with_its_place(
+    folder: Path, kind: str, text: str, expected: Found
 ) -> None:
     file = folder / f"{kind}.yaml"
-    file.write_text(text)
+    file.write_text(text, encoding="utf-8")
+    places = [(f"{file}{place}", problem) for place, problem in expected]
+    assert sorted(fixture_problems(folder, SCHEMAS)) == sorted(places)
+
+
+def test_all_problems_of_all_files_are_told_and_loading_stops_at_the_first(folder: Path) -> None:
+    for name, text in {"a": "records: [", "b": "records: 7", "c": "records: [{id: x}, {}]"}.items():
+        (folder / f"{name}.yaml").write_text(text, encoding="utf-8")
     found = list(fixture_problems(folder, SCHEMAS))
-    assert any(where == f"{file}{place}" and problem in what for where, what in found), found
-    with pytest.raises(DocumentError):
+    assert [Path(place.split(":")[0]).name for place, _ in found] == ["a.yaml", "b.yaml", "c.yaml"]
+    with pytest.raises(DocumentError) as first:
         load_fixtures(folder, SCHEMAS)
+    assert (first.value.place, first.value.problem) == found[0]
 
 
-def test_a_schema_that_cannot_be_read_is_named(folder: Path) -> None:
-    (folder / "users.yaml").write_text(USERS)
-    (folder / "users.schema.json").write_text("{")
-    with pytest.raises(DocumentError, match=r"users\.schema\.json: not a JSON Schema"):
-        list(fixture_problems(folder, SCHEMAS))
+def test_one_record_that_is_wrong_hides_no_other_from_the_contract(folder: Path) -> None:
+    good = "sellerId: s, debtorId: d, invoiceNumber: n, amount: 1, currency: EUR"
+    text = f"schema: Invoice\nrecords:\n  - {{}}\n  - {{id: i, status: Paid, {good}}}\n"
+    file = folder / "misc.yaml"
+    file.write_text(text, encoding="utf-8")
+    assert list(fixture_problems(folder, SCHEMAS)) == [
+        (f"{file}:3:5", "a record needs an 'id'"),
+        (f"{file}:4:5", "registryId is required"),
+    ]
+
+
+@pytest.mark.parametrize("schema", ["{", '{"type": "strin"}'], ids=["no JSON", "no schema"])
+def test_a_schema_that_cannot_be_read_is_named(folder: Path, schema: str) -> None:
+    (folder / "users.yaml").write_text(USERS, encoding="utf-8")
+    (folder / "users.schema.json").write_text(schema, encoding="utf-8")
+    ((place, problem),) = fixture_problems(folder, SCHEMAS)
+    assert place == str(folder / "users.schema.json")
+    assert problem.startswith("not a JSON Schema: ")
+
+
+def test_amounts_are_decimals_as_in_a_request(folder: Path) -> None:
+    (folder / "misc.yaml").write_text("records: [{id: a, amount: 0.1}]", encoding="utf-8")
+    assert load_fixtures(folder, SCHEMAS) == {"misc": [{"id": "a", "amount": Decimal("0.1")}]}
+
+
+def test_a_project_without_fixtures_starts_empty(tmp_path: Path) -> None:
+    assert load_fixtures(tmp_path / "nowhere", SCHEMAS) == {}

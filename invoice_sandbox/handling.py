@@ -1,4 +1,7 @@
-"""What a handler is given and what it gives back. Of the engine, handlers import this and `webhooks`."""
+"""What a handler is given and what it gives back.
+
+Of the engine, handlers import this and ``webhooks``, and nothing else.
+"""
 
 from __future__ import annotations
 

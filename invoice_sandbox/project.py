@@ -178,10 +178,12 @@ def handler_functions(folder: Path) -> dict[str, tuple[Handler, Path]]:
     package = _load_package(folder)
     found: dict[str, tuple[Handler, Path]] = {}
     for file in sorted(folder.glob("[!_]*.py")):
-        module = importlib.import_module(f"{package.__name__}.{file.stem}")
-        for name, function in inspect.getmembers(module, inspect.iscoroutinefunction):
+        module = _import(f"{package.__name__}.{file.stem}", file)
+        for name, function in inspect.getmembers(module, inspect.isfunction):
             if name.startswith("_") or function.__module__ != module.__name__:
                 continue
+            if not inspect.iscoroutinefunction(function):
+                raise ProjectError(f"{file}: {name} is no handler; write 'async def {name}'")
             if name in found:
                 raise ProjectError(f"{file}: {name} is defined in {found[name][1].name} too")
             found[name] = (function, file)
@@ -221,7 +223,8 @@ def _functions(folder: Path, module_name: str) -> dict[str, Any]:
     """The public async functions that a private module of the handlers defines, if it exists."""
     if not (folder / f"{module_name}.py").exists():
         return {}
-    module = importlib.import_module(f"{_load_package(folder).__name__}.{module_name}")
+    name = f"{_load_package(folder).__name__}.{module_name}"
+    module = _import(name, folder / f"{module_name}.py")
     return {
         name: function
         for name, function in inspect.getmembers(module, inspect.iscoroutinefunction)
@@ -240,6 +243,14 @@ def _load_levers(file: Path) -> Contract | None:
     document = load_document(file)
     check_openapi(document, file)
     return compile_contract(document)
+
+
+def _import(name: str, file: Path) -> ModuleType:
+    try:
+        return importlib.import_module(name)
+    except Exception as error:
+        problem = f"{type(error).__name__}: {error}"
+        raise ProjectError(f"{file}: cannot be imported: {problem}") from error
 
 
 def _package_name(folder: Path) -> str:

@@ -10,6 +10,7 @@ import socket
 import threading
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from http import HTTPStatus
 from typing import Any, Final
 
 import uvicorn
@@ -18,32 +19,65 @@ from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol
 from invoice_sandbox import jsonio
 from invoice_sandbox.app import Sandbox, create_app
 from invoice_sandbox.clock import SystemWall
-from invoice_sandbox.errors import refuse
+from invoice_sandbox.errors import ApiError, refuse
 from invoice_sandbox.ids import random_request_id
 from invoice_sandbox.settings import SettingError, Settings
 
 _STOP_SIGNALS: Final = (signal.SIGINT, signal.SIGTERM)
 _BACKLOG: Final = 2048
+_SECONDS_TO_READ: Final = 1
+_HEAD_LIMIT: Final = 64 * 1024
 _SECONDS_TO_FINISH: Final = 5
 
 
 class _Protocol(HttpToolsProtocol):
-    """uvicorn's HTTP protocol, with bytes that are no HTTP answered in the error envelope."""
+    """uvicorn's HTTP protocol, with what never becomes a request answered in the error envelope."""
+
+    _head_is_open = False
+    _head_bytes = 0
+    _is_refused = False
+
+    def on_message_begin(self) -> None:
+        """A head begins."""
+        super().on_message_begin()
+        self._head_is_open, self._head_bytes = True, 0
+
+    def on_headers_complete(self) -> None:
+        """A head has ended."""
+        self._head_is_open = False
+        super().on_headers_complete()
+
+    def data_received(self, data: bytes) -> None:
+        """Read on, unless a head goes on for ever: the pipeline sees only complete ones."""
+        if self._is_refused:
+            return  # a client that is still sending would not read the answer otherwise
+        super().data_received(data)
+        if self._head_is_open:
+            self._head_bytes += len(data)
+            if self._head_bytes > _HEAD_LIMIT:
+                self._refuse(refuse("headers_too_large", limit=_HEAD_LIMIT))
 
     def send_400_response(self, msg: str) -> None:
-        """Answer 400 in the envelope of the specification and close the connection."""
+        """Answer bytes that are no HTTP."""
         _ = msg
+        self._refuse(refuse("malformed_http"))
+
+    def _refuse(self, error: ApiError) -> None:
+        self._head_is_open = False
         request_id = random_request_id(SystemWall().now())
-        body = jsonio.dumps(refuse("malformed_http").envelope(request_id))
+        body = jsonio.dumps(error.envelope(request_id))
         head = (
-            "HTTP/1.1 400 Bad Request\r\n"
+            f"HTTP/1.1 {error.status} {HTTPStatus(error.status).phrase}\r\n"
             "content-type: application/json\r\n"
             f"content-length: {len(body)}\r\n"
             f"x-request-id: {request_id}\r\n"
             "connection: close\r\n\r\n"
         )
+        self._is_refused = True
         self.transport.write(head.encode() + body)
-        self.transport.close()
+        if self.transport.can_write_eof():
+            self.transport.write_eof()
+        self.loop.call_later(_SECONDS_TO_READ, self.transport.close)
 
 
 class _Server(uvicorn.Server):

@@ -357,3 +357,13 @@ def test_no_bytes_whatsoever_yield_a_5xx(
     assert re.match(rb"HTTP/1\.1 [234]\d\d ", answer)
     with server.client(None) as client:
         assert client.get("/api/health").status_code == 200
+
+
+def test_a_head_that_never_ends_is_431_before_it_fills_the_memory(raw: socket.socket) -> None:
+    endless = b"GET /api/health HTTP/1.1\r\nHost: 127.0.0.1\r\nX: " + b"x" * 70_000
+    status, _, body = exchange(raw, endless)
+    assert (status, json.loads(body)["error"]["code"]) == (431, "invalid_request")
+
+
+def test_two_hosts_are_400(raw: socket.socket) -> None:
+    assert exchange(raw, request("GET", "/api/health", "Host: evil.example"))[0] == 400

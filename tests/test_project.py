@@ -260,3 +260,41 @@ def test_handlers_that_are_no_package_are_an_error(tmp_path: Path) -> None:
 )
 def test_an_operation_id_names_its_function(operation_id: str, function: str) -> None:
     assert snake_case(operation_id) == function
+
+
+IMPORTS = {
+    "a plain function": (
+        "def read_thing(call): ...",
+        r"things\.py: .*write 'async def read_thing'",
+    ),
+    "a syntax error": (
+        "async def read_thing(call)",
+        r"things\.py: cannot be imported: SyntaxError",
+    ),
+    "an unknown module": ("import nonsense_42", r"cannot be imported: ModuleNotFoundError"),
+}
+
+
+@pytest.mark.parametrize(("text", "problem"), IMPORTS.values(), ids=IMPORTS)
+def test_a_handler_module_that_cannot_serve_is_an_error(
+    tmp_path: Path, text: str, problem: str
+) -> None:
+    with pytest.raises(ProjectError, match=problem):
+        load_project(write_project(tmp_path, text + "\n"))
+
+
+def test_two_schemes_at_once_are_an_error(tmp_path: Path) -> None:
+    document = answers(NUMBER, example=42)
+    keys = {name: {"type": "apiKey", "in": "header", "name": name} for name in ("a", "b")}
+    document["components"] = {"securitySchemes": keys}
+    document["security"] = [{"a": [], "b": []}]
+    (tmp_path / "openapi").mkdir()
+    (tmp_path / "openapi" / "openapi.yaml").write_bytes(orjson.dumps(document))
+    with pytest.raises(ProjectError, match=r"readThing: .*two schemes at once"):
+        load_project(tmp_path)
+
+
+def test_null_is_an_answer_too(tmp_path: Path) -> None:
+    with serving_contract(tmp_path, answers({"type": "null"}, example=None)) as client:
+        answer = client.get("/thing")
+        assert (answer.content, answer.headers["content-type"]) == (b"null", MEDIA)

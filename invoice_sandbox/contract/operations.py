@@ -194,7 +194,7 @@ def _operation(
         method=method.upper(),
         path=path,
         tag=next(iter(raw.get("tags", [])), ""),
-        security=_security(raw.get("security", document.get("security", []))),
+        security=_security(name, raw.get("security", document.get("security", []))),
         parameters=_parameters(document, schemas, path, name, raw),
         body=_body(document, schemas, name, raw),
         responses=responses,
@@ -202,7 +202,9 @@ def _operation(
     )
 
 
-def _security(requirements: Sequence[Mapping[str, Sequence[str]]]) -> Security:
+def _security(name: str, requirements: Sequence[Mapping[str, Sequence[str]]]) -> Security:
+    if any(len(requirement) > 1 for requirement in requirements):
+        raise ContractError(f"{name}: security that asks for two schemes at once is not supported")
     return Security(
         alternatives=tuple(
             Alternative(scheme, tuple(scopes))

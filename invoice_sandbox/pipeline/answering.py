@@ -166,7 +166,7 @@ def _undeclared(operation: Operation, status: int) -> ContractViolationError:
 
 def _from_contract(contract: Contract, operation: Operation, workspace: Workspace) -> Reply:
     given = contract_answer(contract, operation, workspace.seed)
-    if given.body is None:
+    if not given.media_type:
         return Reply(given.status)
     body = jsonio.dumps(given.body) if is_json(given.media_type) else given.body.encode()
     return Reply(given.status, body, given.media_type)

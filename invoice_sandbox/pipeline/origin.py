@@ -30,6 +30,8 @@ def guard_origin(hosts: frozenset[str] | None) -> Layer:
     async def layer(exchange: Exchange, proceed: Proceed) -> Reply:
         if sum(len(name) + len(value) for name, value in exchange.headers) > _HEADER_LIMIT:
             raise refuse("headers_too_large", limit=_HEADER_LIMIT)
+        if len(exchange.header_values("host")) > 1:
+            raise refuse("malformed_http")
         if hosts is not None and _host_name(exchange.header("host") or "") not in hosts:
             raise refuse("wrong_host")
         origin = exchange.header("origin")

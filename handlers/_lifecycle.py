@@ -3,13 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from typing import Any, Final
+from typing import Any
 
 from invoice_sandbox.handling import Context, IllegalMove, Record, refuse
 
 from ._audit import audit
-
-EVENTS: Final = "events"
 
 
 async def move(
@@ -39,16 +37,12 @@ async def move(
 
 async def record_event(context: Context, kind: str, data: Mapping[str, Any]) -> Record:
     """Record that something happened; sending it is somebody else's job."""
-    event_id = await context.new_id("evt_sandbox")
-    event: Record = {
-        "id": event_id,
-        "type": kind,
-        "timestamp": context.timestamp,
-        "mode": "sandbox_mock",
-        "data": dict(data),
-    }
-    await context.state.put(EVENTS, event_id, event)
-    return event
+    return await context.emit(kind, data)
+
+
+def check_move(context: Context, machine: str, record: Record, trigger: str) -> None:
+    """Nothing, if ``trigger`` is possible. Raises ApiError 409 naming the legal triggers."""
+    _step(context, machine, record, trigger)
 
 
 def _step(context: Context, machine: str, record: Record, trigger: str) -> Any:
@@ -60,6 +54,7 @@ def _step(context: Context, machine: str, record: Record, trigger: str) -> Any:
         legal = ", ".join(error.legal) or "none, this is an end state"
         raise refuse(
             "conflict",
+            legal=error.legal,
             problem=f"{record['id']} is {record['status']}, so '{trigger}' is not possible",
             advice=f"Possible now: {legal}.",
         ) from None

@@ -1,4 +1,4 @@
-"""What an offer costs: advance, reserve, discount fee, service fee, net proceeds."""
+"""What an offer is, and what it costs: advance, reserve, discount and service fee, proceeds."""
 
 from __future__ import annotations
 
@@ -8,6 +8,9 @@ from decimal import ROUND_HALF_UP, Decimal
 from decimal import Context as Arithmetic
 from typing import Any, Final
 
+from invoice_sandbox.handling import Condition, Context, Record, refuse
+
+from ._lifecycle import move
 from ._money import round_to_minor_units
 
 OFFERS: Final = "offers"
@@ -41,9 +44,31 @@ class Figures:
     net_proceeds: Decimal
 
 
-def published(record: Mapping[str, Any]) -> dict[str, Any]:
+def published(record: Mapping[str, Any]) -> Record:
     """An offer as the API shows it."""
     return {name: value for name, value in record.items() if name not in _INTERNAL}
+
+
+async def move_offer(context: Context, offer: Record, trigger: str) -> Record:
+    """The offer after ``trigger``, stored and audited. Raises ApiError 409."""
+    return await move(context, MACHINE, OFFERS, offer, trigger, present=published)
+
+
+async def named_offer(context: Context, offer_id: str) -> Record:
+    """The offer of that id. Raises ApiError 404."""
+    offer = await context.state.get(OFFERS, offer_id)
+    if offer is None:
+        raise refuse("unknown_resource", kind="offer", member="id")
+    return offer
+
+
+async def unfinished_offers(context: Context, invoice_id: str) -> tuple[Record, ...]:
+    """All offers on an invoice that have not come to their end, newest first."""
+    machine = context.lifecycle.machines[MACHINE]
+    unfinished = tuple(one for one in machine.states if one not in machine.terminal)
+    where = (Condition("status", "in", unfinished), Condition("invoiceId", "=", invoice_id))
+    most = await context.state.count(OFFERS, where)
+    return (await context.state.page(OFFERS, limit=most, where=where)).records
 
 
 def multiply(amount: Decimal, share: Decimal) -> Decimal:

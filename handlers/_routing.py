@@ -8,7 +8,7 @@ from datetime import date
 from decimal import Decimal
 from typing import Any, Final
 
-from invoice_sandbox.handling import Context, Record
+from invoice_sandbox.handling import Context, Record, refuse
 
 PARTNERS: Final = "partners"
 _ORGANISATIONS: Final = "organisations"
@@ -70,12 +70,12 @@ async def partners(context: Context) -> list[Record]:
     return list(reversed(page.records))
 
 
-async def unknown_partner(context: Context, partner_ids: Sequence[str]) -> str | None:
-    """The first of ``partner_ids`` that is no partner, or None."""
-    for partner_id in partner_ids:
-        if await context.state.get(PARTNERS, partner_id) is None:
-            return partner_id
-    return None
+async def named_partner(context: Context, partner_id: str) -> Record:
+    """The partner of that id. Raises ApiError 404."""
+    partner = await context.state.get(PARTNERS, partner_id)
+    if partner is None:
+        raise refuse("unknown_resource", kind="partner", member="id")
+    return partner
 
 
 async def route(

@@ -51,13 +51,17 @@ _RUN_STATUS: Final[Mapping[str, str]] = {
 
 
 async def verify(context: Context, invoice: Record) -> Record:
-    """The invoice's verification, kept if it says what was said before, else run and stored."""
+    """The invoice's verification, kept if it says what was said before, else run and stored.
+
+    An invoice that is VerificationPending leaves that status in any case.
+    """
     previous = await context.state.get(VERIFICATIONS, invoice["id"])
     result = await result_for(context, invoice)
-    if previous is not None and _says(previous) == _says(result):
+    pending = invoice["status"] == "VerificationPending"
+    if previous is not None and _says(previous) == _says(result) and not pending:
         return previous
     if invoice["status"] in _UNVERIFIED:
-        if invoice["status"] != "VerificationPending":
+        if not pending:
             invoice = await move_invoice(context, invoice, "start-verification")
         outcome = "verify" if result["status"] == "Verified" else "fail-verification"
         await move_invoice(context, invoice, outcome, verificationId=result["verificationId"])

@@ -2,23 +2,23 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from datetime import timedelta
-from decimal import Decimal
-from typing import Any, Final
+from typing import Final
 
-from invoice_sandbox.handling import Answer, Call, Condition, Record, instant_text, refuse
+from invoice_sandbox.handling import Answer, Call, Condition, Record, refuse
 
-from ._audit import audit
-from ._invoices import CLIENT, INVOICES, SYNTHETIC, move_invoice, named_invoice
-from ._lifecycle import move
-from ._offers import DAY_COUNT, MACHINE, OFFERS, Figures, Terms, price, published, terms_of
-from ._requests import MACHINE as REQUEST_MACHINE
-from ._requests import OPEN, REQUESTS, newest_open_request
-from ._routing import PARTNERS, partners, tenor_days
+from ._financing import make_offer
+from ._invoices import named_invoice
+from ._offers import OFFERS, published
+from ._requests import (
+    OPEN,
+    REQUESTS,
+    invoice_of,
+    newest_open_request,
+    newest_request_for_offers,
+)
+from ._routing import named_partner, partners
 
 _FILTERS: Final = ("status", "invoiceId", "financingRequestId")
-_VALIDITY: Final = timedelta(hours=72)
 
 
 async def list_offers(call: Call) -> Answer:
@@ -35,28 +35,29 @@ async def create_offer(call: Call) -> Record:
     """
     request = await _chosen_request(call)
     partner = await _chosen_partner(call)
-    invoice = await _invoice_of(call, request)
-    offer = await _recorded(call, request, invoice, partner)
-    if request is not None:
-        await move(call, REQUEST_MACHINE, REQUESTS, request, "receive-offer")
-    if invoice is not None:
-        await move_invoice(call, invoice, "receive-offer", offerId=offer["id"])
-    return published(offer)
+    invoice = await invoice_of(call, request) if request is not None else None
+    return published(await make_offer(call, request, invoice, partner, call.body))
 
 
 async def _chosen_request(call: Call) -> Record | None:
     request_id, invoice_id = call.body.get("financingRequestId"), call.body.get("invoiceId")
     if invoice_id is not None:
         await named_invoice(call, invoice_id)
-    if request_id is None:
-        request = await newest_open_request(call, invoice_id)
-        if request is None and invoice_id is not None:
-            raise refuse(
-                "conflict",
-                problem="No financing request is open for this invoice",
-                advice="Create one with POST /api/financing-requests.",
-            )
-        return request
+    if request_id is not None:
+        return await _named_request(call, request_id, invoice_id)
+    if invoice_id is None:
+        return await newest_request_for_offers(call)
+    request = await newest_open_request(call, invoice_id)
+    if request is None:
+        raise refuse(
+            "conflict",
+            problem="No financing request is open for this invoice",
+            advice="Create one with POST /api/financing-requests.",
+        )
+    return request
+
+
+async def _named_request(call: Call, request_id: str, invoice_id: str | None) -> Record:
     request = await call.state.get(REQUESTS, request_id)
     if request is None:
         raise refuse("unknown_resource", kind="financing request", member="id")
@@ -76,80 +77,13 @@ async def _chosen_request(call: Call) -> Record | None:
 
 
 async def _chosen_partner(call: Call) -> Record:
-    partner_id = call.body.get("partnerId")
-    if partner_id is None:
-        configured = await partners(call)
-        if not configured:
-            raise refuse(
-                "conflict",
-                problem="No partner is configured, so nobody can make an offer",
-                advice="Add one to fixtures/partners.yaml.",
-            )
-        return configured[0]
-    partner = await call.state.get(PARTNERS, partner_id)
-    if partner is None:
-        raise refuse("unknown_resource", kind="partner", member="id")
-    return partner
-
-
-async def _invoice_of(call: Call, request: Record | None) -> Record | None:
-    if request is None or not request["invoiceIds"]:
-        return None
-    return await call.state.get(INVOICES, request["invoiceIds"][0])
-
-
-async def _recorded(
-    call: Call, request: Record | None, invoice: Record | None, partner: Record
-) -> Record:
-    financed: Mapping[str, Any] = invoice or SYNTHETIC
-    terms = terms_of(partner, call.body)
-    tenor = max(0, tenor_days(financed, call.now.date()))
-    face, currency = Decimal(financed["amount"]), financed["currency"]
-    offer: Record = {
-        "id": await call.new_id("off_sandbox"),
-        "financingRequestId": request["id"] if request else None,
-        "invoiceId": invoice["id"] if invoice else None,
-        "partnerId": partner["id"],
-        "offerType": "Indicative",
-        "status": call.lifecycle.machines[MACHINE].initial,
-        "currency": currency,
-        "faceValue": financed["amount"],
-        **_figures(price(face, currency, tenor, terms), terms, tenor),
-        **_conditions(call, request),
-        "createdAt": call.timestamp,
-        "source": CLIENT,
-    }
-    await call.state.put(OFFERS, offer["id"], offer)
-    await audit(call, "offer.recorded", ("offer", offer["id"]), partnerId=partner["id"])
-    return offer
-
-
-def _figures(figures: Figures, terms: Terms, tenor: int) -> Record:
-    return {
-        "advanceRate": terms.advance_rate,
-        "advanceAmount": figures.advance,
-        "reserveAmount": figures.reserve,
-        "discountFee": {
-            "annualRate": terms.annual_rate,
-            "dayCount": DAY_COUNT,
-            "tenorDays": tenor,
-            "amount": figures.discount_fee,
-        },
-        "serviceFee": {"rate": terms.service_rate, "amount": figures.service_fee},
-        "netProceeds": figures.net_proceeds,
-    }
-
-
-def _conditions(call: Call, request: Record | None) -> Record:
-    body, asked = call.body, request or {}
-    preference = asked.get("recoursePreference", "Any")
-    disclosure = body.get("disclosure", asked.get("disclosure", "Disclosed"))
-    return {
-        "recourse": body.get("recourse", "Recourse" if preference == "Any" else preference),
-        "recoursePeriodDays": body.get("recoursePeriodDays", 90),
-        "product": body.get("product", asked.get("product", "Factoring")),
-        "disclosure": disclosure,
-        "noticeOfAssignmentRequired": disclosure == "Disclosed",
-        "validUntil": body.get("validUntil", instant_text(call.now + _VALIDITY)),
-        "conditions": body.get("conditions", []),
-    }
+    if "partnerId" in call.body:
+        return await named_partner(call, call.body["partnerId"])
+    configured = await partners(call)
+    if not configured:
+        raise refuse(
+            "conflict",
+            problem="No partner is configured, so nobody can make an offer",
+            advice="Add one to fixtures/partners.yaml.",
+        )
+    return configured[0]

@@ -47,6 +47,8 @@ def _is_open(call: Call, upload: Record) -> bool:
 
 
 def _problem(call: Call, upload: Record, digest: str) -> str | None:
+    if not call.body:
+        return "The file is empty"
     if call.media_type != upload["contentType"]:
         return f"The file must be {upload['contentType']}"
     if upload["contentLength"] not in {None, len(call.body or b"")}:

@@ -12,55 +12,114 @@ import heapq
 import itertools
 import logging
 from collections.abc import Awaitable, Callable
+from dataclasses import dataclass, replace
 from datetime import datetime
 from typing import Final
+from weakref import WeakValueDictionary
 
-from invoice_sandbox.clock import Wall
-from invoice_sandbox.store import ScheduledStep, Store, Transaction, Workspace
+from invoice_sandbox.clock import Wall, instant_text
+from invoice_sandbox.store import (
+    NoWorkspaceError,
+    Record,
+    ScheduledStep,
+    Store,
+    Transaction,
+    Workspace,
+)
+
+STEPS_LOG: Final = "steps"
+"""The log of a workspace that holds what became of its steps."""
+
+MOST_STEPS: Final = 10_000
+"""Steps that one advance does before it stops where it is: a story may go in circles."""
 
 _STEPS_AT_A_TIME: Final = 50
+_LONGEST_WAIT: Final = 24 * 60 * 60
 
 log = logging.getLogger("invoice_sandbox")
 
-RunStep = Callable[[Transaction, Workspace, ScheduledStep], Awaitable[None]]
+RunStep = Callable[[Transaction, Workspace, ScheduledStep], Awaitable[list[str]]]
+"""Does one step within a transaction and answers the kinds of the events that it recorded."""
+
+Target = Callable[[datetime], datetime]
+"""From where a clock stands to where it is to go."""
+
+
+class SkippedStep(Exception):  # noqa: N818  what it is about has moved on; nothing went wrong
+    """A step that cannot be done any more; the message says why."""
+
+
+class EndlessError(Exception):
+    """More than MOST_STEPS steps fell due in one advance."""
+
+
+@dataclass(frozen=True)
+class Advance:
+    """From where to where a clock was moved, and what was done on the way, in order."""
+
+    start: datetime
+    end: datetime
+    happened: tuple[Record, ...]
 
 
 class Agenda:
     """Does what falls due in live workspaces, and what is due already in any of them."""
 
     def __init__(self, store: Store, wall: Wall, run: RunStep) -> None:
-        """``run`` does one step within a transaction."""
+        """``run`` raises SkippedStep for a step whose time has gone by."""
         self._store = store
         self._wall = wall
         self._run = run
         self._heap: list[tuple[datetime, str]] = []
+        self._planned: dict[str, datetime] = {}
         self._timer: asyncio.TimerHandle | None = None
         self._tasks: set[asyncio.Task[None]] = set()
+        self._locks: WeakValueDictionary[str, asyncio.Lock] = WeakValueDictionary()
 
     async def settle(self, workspace: Workspace) -> None:
         """Do everything that is due at the workspace's present, and what that makes due."""
-        for done in itertools.count(1):
-            if done % _STEPS_AT_A_TIME == 0:
-                await asyncio.sleep(0)  # others get their turn in between
-            now = workspace.clock.now(self._wall)
-            due = await self._store.next_due(workspace.id)
-            if due is None or due > now:
-                return
-            await self._do_next(workspace, now)
-
-    async def watch(self, workspace: Workspace) -> None:
-        """Look at the workspace again when its next step is due, if its clock is live."""
         due = await self._store.next_due(workspace.id)
-        if due is None:
+        if due is None or due > workspace.clock.now(self._wall):
             return
-        if workspace.clock.mode == "frozen":
-            if due > workspace.clock.now(self._wall):
-                return
+        async with self._alone(workspace.id):
+            for done in itertools.count(1):
+                if await self._do_next(workspace.id) is None or done == MOST_STEPS:
+                    return
+                await _give_way(done)
+
+    async def advance(self, workspace_id: str, target: Target) -> Advance:
+        """Move the workspace's clock and do all that falls due on the way, one instant at a time.
+
+        Raises what ``target`` raises, and EndlessError, with the clock where it stopped.
+        """
+        async with self._alone(workspace_id):
+            start = await self._now(workspace_id)
+            end = target(start)
+            happened: list[Record] = []
+            while (done := await self._do_next(workspace_id, end)) is not None:
+                happened.append(done)
+                if len(happened) == MOST_STEPS:
+                    raise EndlessError
+                await _give_way(len(happened))
+            await self._move_clock(workspace_id, end)
+        return Advance(start, end, tuple(happened))
+
+    async def watch(self, workspace_id: str) -> None:
+        """Look at the workspace again when its next step is due, if its clock gets there."""
+        workspace = await self._store.workspace(workspace_id)
+        due = None if workspace is None else await self._store.next_due(workspace_id)
+        if workspace is None or due is None:
+            return
+        if workspace.clock.mode == "live":
+            due -= workspace.clock.shift
+        elif due <= workspace.clock.at:
             due = self._wall.now()
         else:
-            due -= workspace.clock.shift
-        heapq.heappush(self._heap, (due, workspace.id))
-        if self._heap[0] == (due, workspace.id):
+            return
+        planned = self._planned.get(workspace_id)
+        if planned is None or due < planned:
+            self._planned[workspace_id] = due
+            heapq.heappush(self._heap, (due, workspace_id))
             self._set_timer()
 
     def close(self) -> None:
@@ -70,25 +129,70 @@ class Agenda:
         for task in self._tasks:
             task.cancel()
 
-    async def _do_next(self, workspace: Workspace, now: datetime) -> None:
+    def _alone(self, workspace_id: str) -> asyncio.Lock:
+        """Held by whoever takes the steps of a workspace, so that they stay in order."""
+        return self._locks.setdefault(workspace_id, asyncio.Lock())
+
+    async def _now(self, workspace_id: str) -> datetime:
+        workspace = await self._store.workspace(workspace_id)
+        if workspace is None:
+            raise NoWorkspaceError(workspace_id)
+        return workspace.clock.now(self._wall)
+
+    async def _do_next(self, workspace_id: str, until: datetime | None = None) -> Record | None:
+        """Do the step that is due first, and answer what became of it; None: nothing is due.
+
+        With ``until`` the clock goes along, at most as far as that; else it is the present.
+        """
         step: ScheduledStep | None = None
         try:
-            async with self._store.transaction(workspace.id) as state:
-                step = await state.take_due(now)
-                if step is not None:
-                    await self._run(state, workspace, step)
-        except Exception:
+            async with self._store.transaction(workspace_id) as state:
+                workspace = await state.workspace()
+                step = await state.take_due(until or workspace.clock.now(self._wall))
+                if step is None:
+                    return None
+                workspace = await self._forward(state, workspace, step.due)
+                done = _entry(step, "done", events=await self._run(state, workspace, step))
+        except SkippedStep as skipped:
+            done = await self._give_up(workspace_id, step, "skipped", str(skipped))
+        except Exception as error:
             if step is None:
                 raise
-            log.exception("%s: step '%s' failed and is given up", workspace.id, step.action)
-            async with self._store.transaction(workspace.id) as state:
-                await state.discard_step(step.number)
+            log.exception("%s: step '%s' failed and is given up", workspace_id, step.action)
+            done = await self._give_up(workspace_id, step, "failed", type(error).__name__)
+        await self._store.append(workspace_id, STEPS_LOG, done)
+        return done
+
+    async def _give_up(
+        self, workspace_id: str, step: ScheduledStep | None, outcome: str, reason: str
+    ) -> Record:
+        assert step is not None  # noqa: S101  only a step that was taken can fail
+        async with self._store.transaction(workspace_id) as state:
+            await state.discard_step(step.number)
+            await self._forward(state, await state.workspace(), step.due)
+        return _entry(step, outcome, reason)
+
+    async def _move_clock(self, workspace_id: str, instant: datetime) -> None:
+        async with self._store.transaction(workspace_id) as state:
+            await self._forward(state, await state.workspace(), instant)
+
+    async def _forward(
+        self, state: Transaction, workspace: Workspace, instant: datetime
+    ) -> Workspace:
+        span = instant - workspace.clock.now(self._wall)
+        if span.total_seconds() <= 0:
+            return workspace
+        moved = replace(workspace, clock=workspace.clock.forward(span))
+        await state.change_workspace(moved)
+        return moved
 
     def _set_timer(self) -> None:
         if self._timer is not None:
             self._timer.cancel()
         delay = (self._heap[0][0] - self._wall.now()).total_seconds()
-        self._timer = asyncio.get_running_loop().call_later(max(0, delay), self._wake)
+        self._timer = asyncio.get_running_loop().call_later(
+            min(max(0, delay), _LONGEST_WAIT), self._wake
+        )
 
     def _wake(self) -> None:
         task = asyncio.get_running_loop().create_task(self._do_due())
@@ -98,10 +202,42 @@ class Agenda:
     async def _do_due(self) -> None:
         now = self._wall.now()
         while self._heap and self._heap[0][0] <= now:
-            _, workspace_id = heapq.heappop(self._heap)
+            planned, workspace_id = heapq.heappop(self._heap)
+            if self._planned.get(workspace_id) != planned:
+                continue  # it was planned anew, for an earlier time
+            del self._planned[workspace_id]
             workspace = await self._store.workspace(workspace_id)
             if workspace is not None:
-                await self.settle(workspace)
-                await self.watch(workspace)
+                await self._settle_quietly(workspace)
         if self._heap:
             self._set_timer()
+
+    async def _settle_quietly(self, workspace: Workspace) -> None:
+        try:
+            await self.settle(workspace)
+            await self.watch(workspace.id)
+        except NoWorkspaceError:
+            pass  # deleted meanwhile
+
+
+async def _give_way(done: int) -> None:
+    if done % _STEPS_AT_A_TIME == 0:
+        await asyncio.sleep(0)  # others get their turn in between
+
+
+def _entry(
+    step: ScheduledStep, outcome: str, reason: str | None = None, events: list[str] | None = None
+) -> Record:
+    return {**step_summary(step), "outcome": outcome, "reason": reason, "events": events or []}
+
+
+def step_summary(step: ScheduledStep) -> Record:
+    """A step as the levers show it; ``subject`` is the id of what its event was about."""
+    event = step.arguments.get("event")
+    subject = event["data"].get("id") if isinstance(event, dict) else None
+    return {
+        "at": instant_text(step.due),
+        "do": step.action,
+        "scenario": step.scenario,
+        "subject": subject if isinstance(subject, str) else None,
+    }

@@ -7,19 +7,24 @@ from dataclasses import dataclass
 from typing import Any
 from urllib.parse import urlsplit
 
-from invoice_sandbox.agenda import Agenda, RunStep
+from invoice_sandbox.agenda import Agenda, RunStep, SkippedStep, step_summary
 from invoice_sandbox.clock import SystemWall, Wall
 from invoice_sandbox.connexion_31 import Router
 from invoice_sandbox.contract.answers import NoAnswerError, contract_answer
 from invoice_sandbox.contract.operations import Contract, Operation
 from invoice_sandbox.credentials import DEMO_KEY
+from invoice_sandbox.engine import Engine
+from invoice_sandbox.errors import ApiError
 from invoice_sandbox.handling import Origin, Step
 from invoice_sandbox.pages import DOCS, docs_app
 from invoice_sandbox.pipeline import Exchange, Proceed, Receive, Scope, Send, compose
 from invoice_sandbox.pipeline.access import authenticate, check_scope, guard_sessions
-from invoice_sandbox.pipeline.answering import Surroundings, answer, note_refusals
+from invoice_sandbox.pipeline.answering import LAST_STEPS, answer, note_refusals, pull_levers
+from invoice_sandbox.pipeline.delivery import deliver
 from invoice_sandbox.pipeline.documents import serve_documents
 from invoice_sandbox.pipeline.envelope import envelope
+from invoice_sandbox.pipeline.faults import inject_faults
+from invoice_sandbox.pipeline.journal import journal
 from invoice_sandbox.pipeline.origin import LOOPBACK_NAMES, guard_origin
 from invoice_sandbox.pipeline.pages import ASGIApplication, serve_pages
 from invoice_sandbox.pipeline.reading import ClientGoneError, read_body
@@ -34,9 +39,9 @@ from invoice_sandbox.project import (
 )
 from invoice_sandbox.rate_limit import RateLimiter
 from invoice_sandbox.settings import Settings, check_scenario
-from invoice_sandbox.store import ScheduledStep, Store, Transaction, Workspace
+from invoice_sandbox.store import ScheduledStep, Transaction, Workspace
 from invoice_sandbox.store.memory import MemoryStore
-from invoice_sandbox.workspaces import create_workspace
+from invoice_sandbox.workspaces import Wish, Workspaces
 
 
 @dataclass(frozen=True)
@@ -44,39 +49,34 @@ class Sandbox:
     """A sandbox ready to be served: an ASGI application and what stands behind it."""
 
     proceed: Proceed
-    store: Store
-    project: Project
-    wall: Wall
-    workspace: Workspace
-    agenda: Agenda
+    engine: Engine
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """The ASGI entry: HTTP requests, and the server's start and stop."""
         if scope["type"] == "lifespan":
             await self._live(receive, send)
         elif scope["type"] == "http":
-            await _answer(self.proceed, scope, receive, send)
+            await self._answer(scope, receive, send)
+
+    async def _answer(self, scope: Scope, receive: Receive, send: Send) -> None:
+        headers = tuple(
+            (name.decode("latin-1"), value.decode("latin-1")) for name, value in scope["headers"]
+        )
+        exchange = Exchange(scope, receive, headers)
+        try:
+            reply = await self.proceed(exchange)
+        except ClientGoneError:
+            return
+        await deliver(exchange, reply, send, self.engine.wall)
 
     async def _live(self, receive: Receive, send: Send) -> None:
         while True:
             message = await receive()
             if message["type"] == "lifespan.shutdown":
-                self.agenda.close()
+                self.engine.agenda.close()
             await send({"type": f"{message['type']}.complete"})
             if message["type"] == "lifespan.shutdown":
                 return
-
-    async def new_workspace(self, key: str, seed: int | None = None) -> Workspace:
-        """Add another workspace, on the first one's clock, that ``key`` opens."""
-        return await create_workspace(
-            self.store,
-            self.project,
-            self.wall,
-            key=key,
-            seed=seed,
-            clock=self.workspace.clock,
-            scenario=self.workspace.scenario,
-        )
 
 
 async def create_app(settings: Settings, *, url: str, wall: Wall | None = None) -> Sandbox:
@@ -84,52 +84,62 @@ async def create_app(settings: Settings, *, url: str, wall: Wall | None = None) 
 
     ``url`` is the address that clients reach the sandbox by. Raises ProjectError, SettingError.
     """
-    project = _load(settings)
-    if project.scenarios or settings.scenario != "manual":
-        check_scenario(settings.scenario, project.scenarios)
-    wall = wall or SystemWall()
-    store = MemoryStore()
-    workspace = await create_workspace(
-        store,
-        project,
-        wall,
-        key=settings.key,
-        seed=settings.seed,
-        clock=settings.clock,
-        scenario=settings.scenario,
-    )
-    agenda = Agenda(store, wall, _step_runner(project))
-    around = Surroundings(store, wall, agenda, project, workspace.id, url, settings.on_loopback)
+    engine = await _engine(settings, url, wall or SystemWall())
+    project, wall = engine.project, engine.wall
     limiter = RateLimiter(settings.rate_limit, wall) if settings.rate_limit else None
     proceed = compose(
         [
+            journal(engine),
             envelope(wall, project.contract.version, url),
             guard_origin(_hosts(settings, url)),
             serve_documents(_documents(project), url),
             serve_pages(DOCS, lambda: _docs(project, settings, url)),
-            route(Router(_contracts(project), _resolver(project))),
+            route(Router([project.contract, project.levers], _resolver(project))),
             read_body,
-            authenticate(store, wall, limiter, limited=project.contract),
-            note_refusals(around),
+            authenticate(engine, limiter),
+            note_refusals(engine),
             guard_sessions(url),
             check_scope,
+            inject_faults(engine),
             check_request,
-            answer(around),
+            pull_levers(engine),
+            answer(engine),
         ]
     )
-    return Sandbox(proceed, store, project, wall, workspace, agenda)
+    return Sandbox(proceed, engine)
+
+
+async def _engine(settings: Settings, url: str, wall: Wall) -> Engine:
+    """Everything that lasts longer than a request, with the first workspace in it."""
+    project = _load(settings)
+    scenario = settings.scenario or project.default_scenario
+    check_scenario(scenario, project.scenarios)
+    store = MemoryStore()
+    workspaces = Workspaces(
+        store,
+        project,
+        wall,
+        most=settings.max_workspaces,
+        idle=settings.workspace_idle,
+        clock=settings.clock,
+        scenario=scenario,
+    )
+    first = await workspaces.create(settings.key, Wish(settings.seed))
+    return Engine(
+        project=project,
+        store=store,
+        wall=wall,
+        agenda=Agenda(store, wall, _step_runner(project)),
+        workspaces=workspaces,
+        first_workspace=first.id,
+        url=url,
+        local=settings.on_loopback,
+    )
 
 
 def _documents(project: Project) -> dict[str, Contract]:
     """Where which contract is served: ours at the root, the levers where they live."""
-    documents = {"": project.contract}
-    if project.levers is not None:
-        documents[project.levers.base_path] = project.levers
-    return documents
-
-
-def _contracts(project: Project) -> list[Contract]:
-    return [project.contract] if project.levers is None else [project.contract, project.levers]
+    return {"": project.contract, project.levers.base_path: project.levers}
 
 
 def _docs(project: Project, settings: Settings, url: str) -> ASGIApplication:
@@ -144,20 +154,33 @@ def _docs(project: Project, settings: Settings, url: str) -> ASGIApplication:
 def _step_runner(project: Project) -> RunStep:
     """How a scheduled step is done: by the project's action of its name."""
 
-    async def run(state: Transaction, workspace: Workspace, step: ScheduledStep) -> None:
-        await project.actions[step.action](
-            Step(
-                state=state,
-                workspace=workspace,
-                now=step.due,
-                origin=Origin("system", None),
-                contract=project.contract,
-                lifecycle=project.lifecycle,
-                arguments=step.arguments,
-            )
+    async def run(state: Transaction, workspace: Workspace, scheduled: ScheduledStep) -> list[str]:
+        step = Step(
+            state=state,
+            workspace=workspace,
+            now=scheduled.due,
+            origin=Origin("system", None),
+            contract=project.contract,
+            lifecycle=project.lifecycle,
+            scenario=project.scenario(workspace.scenario),
+            arguments=scheduled.arguments,
         )
+        try:
+            await project.actions[scheduled.action](step)
+        except ApiError as refusal:
+            raise SkippedStep(refusal.message()) from None
+        await _remember(state, scheduled)
+        return step.emitted
 
     return run
+
+
+async def _remember(state: Transaction, scheduled: ScheduledStep) -> None:
+    """What a step was about can tell later which step moved it last."""
+    told = step_summary(scheduled)
+    subject = told.pop("subject")
+    if subject is not None:
+        await state.put(LAST_STEPS, subject, told)
 
 
 def _load(settings: Settings) -> Project:
@@ -191,21 +214,3 @@ def _hosts(settings: Settings, url: str) -> frozenset[str] | None:
         return None
     public = urlsplit(url).hostname
     return LOOPBACK_NAMES | {settings.host} | ({public} if public else set())
-
-
-async def _answer(proceed: Proceed, scope: Scope, receive: Receive, send: Send) -> None:
-    headers = tuple(
-        (name.decode("latin-1"), value.decode("latin-1")) for name, value in scope["headers"]
-    )
-    try:
-        reply = await proceed(Exchange(scope, receive, headers))
-    except ClientGoneError:
-        return
-    raw = [(name.lower().encode(), value.encode("latin-1")) for name, value in reply.headers]
-    if reply.body:
-        raw.append((b"content-type", reply.media_type.encode("latin-1")))
-    if reply.status not in {204, 304}:
-        raw.append((b"content-length", str(len(reply.body)).encode()))
-    await send({"type": "http.response.start", "status": reply.status, "headers": raw})
-    body = b"" if scope["method"] == "HEAD" else reply.body
-    await send({"type": "http.response.body", "body": body})

@@ -1,4 +1,7 @@
-"""The command line: ``invoice-sandbox serve`` and ``invoice-sandbox contract``."""
+"""The command line: ``serve``, ``contract``, and the levers of a server that is running.
+
+Each lever command asks one lever of the workspace that its key opens, and says how to show it.
+"""
 
 from __future__ import annotations
 
@@ -6,14 +9,20 @@ import logging
 import sys
 from collections.abc import Callable
 from pathlib import Path
+from typing import Any, Final
 
 import click
+from click.core import ParameterSource
 
-from invoice_sandbox import __version__
+from invoice_sandbox import __version__, lever_command
+from invoice_sandbox.credentials import DEMO_KEY
+from invoice_sandbox.lever_command import Connection, Data, given, path
 from invoice_sandbox.settings import ENVIRONMENT_PREFIX, SETTINGS, SettingError, read_settings
 
 _FAILED = 1
 _MISUSED = 2
+_MOST_DIGITS = 19
+_REQUESTS = 20
 
 
 class UsableError(click.ClickException):
@@ -27,7 +36,13 @@ class UsableError(click.ClickException):
 def main() -> None:
     """A sandbox of the Invoice Liquidity API, served from its OpenAPI 3.1 contract.
 
-    Start it with 'invoice-sandbox serve', then follow the printed address.
+    Start it with 'invoice-sandbox serve', then follow the printed address. The other commands pull
+    the levers of a server that is running: time, scenarios, faults, workspaces.
+
+    \b
+    invoice-sandbox serve --clock frozen
+    invoice-sandbox clock advance P3D
+    invoice-sandbox requests --status 400
     """
 
 
@@ -113,3 +128,471 @@ def contract(
             contract_command.print_contract(project, base=base, form=form)
     except contract_command.PROBLEMS as error:
         raise UsableError(str(error)) from None
+
+
+# --- the levers of a server that is running
+
+Command = Callable[..., None]
+
+
+def _remember(context: click.Context, parameter: click.Parameter, value: Any) -> None:
+    """Keep an option of the connection. A group's holds for its commands, unless they say else."""
+    name = parameter.name or ""
+    connection = context.ensure_object(dict)
+    if name not in connection or context.get_parameter_source(name) is ParameterSource.COMMANDLINE:
+        connection[name] = value
+
+
+def _remember_checked(check: Callable[[str], str]) -> Callable[..., None]:
+    return lambda context, parameter, text: _remember(context, parameter, check(text))
+
+
+_CONNECTION: Final[dict[str, dict[str, Any]]] = {
+    "--url": {
+        "metavar": "URL",
+        "envvar": f"{ENVIRONMENT_PREFIX}_URL",
+        "default": lever_command.DEFAULT_URL,
+        "show_default": True,
+        "show_envvar": True,
+        "callback": _remember_checked(lever_command.checked_url),
+        "help": "The server to ask.",
+    },
+    "--key": {
+        "metavar": "KEY",
+        "envvar": f"{ENVIRONMENT_PREFIX}_KEY",
+        "default": DEMO_KEY,
+        "show_default": "the demo key",
+        "show_envvar": True,
+        "callback": _remember_checked(lever_command.checked_key),
+        "help": "A key of the workspace.",
+    },
+    "--json": {
+        "is_flag": True,
+        "callback": _remember,
+        "help": "Print the data of the answer as JSON, for scripts.",
+    },
+}
+
+
+def _options(rows: dict[str, dict[str, Any]], **common: Any) -> Callable[[Command], Command]:
+    """Options from a table of their names and properties, in its order."""
+
+    def add(command: Command) -> Command:
+        for names, properties in reversed(rows.items()):
+            command = click.option(*names.split(), **common, **properties)(command)
+        return command
+
+    return add
+
+
+_lever = _options(_CONNECTION, expose_value=False)
+"""Every command that asks a server takes these."""
+
+
+def _connection() -> Connection:
+    given_options = click.get_current_context().find_object(dict) or {}
+    return Connection(given_options["url"], given_options["key"], given_options["json"])
+
+
+def _pull(
+    method: str, lever: str, body: dict[str, Any] | None = None, *, show: Callable[[Data], None]
+) -> None:
+    lever_command.pull(_connection(), method, lever, body, show=show)
+
+
+def _is_bare() -> bool:
+    """Whether a group was named without one of its commands."""
+    return click.get_current_context().invoked_subcommand is None
+
+
+# clock
+
+
+@main.group(invoke_without_command=True)
+@_lever
+def clock() -> None:
+    """Show the clock of the workspace, or move it. Days pass in a moment.
+
+    \b
+    invoice-sandbox clock
+    invoice-sandbox clock freeze
+    invoice-sandbox clock advance P3D
+    """
+    if _is_bare():
+        _pull("GET", "/clock", show=lever_command.show_clock)
+
+
+@clock.command("advance")
+@click.argument("duration", required=False)
+@click.option("--to", metavar="INSTANT", help="Where to go, instead of how far.")
+@_lever
+def advance_clock(duration: str | None, to: str | None) -> None:
+    """Move the clock forward by DURATION. Everything that falls due on the way is done.
+
+    Prints one line for each step: instant, action, outcome, subject, reason, events.
+
+    \b
+    invoice-sandbox clock advance PT10S
+    invoice-sandbox clock advance P3D
+    invoice-sandbox clock advance --to 2026-12-24T18:00:00Z
+    """
+    if (duration is None) == (to is None):
+        raise click.UsageError("say how far, such as P3D, or where to, with --to")
+    body = given({"by": duration, "to": to})
+    _pull("POST", "/clock/advance", body, show=lever_command.show_advance)
+
+
+@clock.command("freeze")
+@_lever
+def freeze_clock() -> None:
+    """Stop the clock where it stands.
+
+    \b
+    invoice-sandbox clock freeze
+    """
+    _set_clock(mode="frozen")
+
+
+@clock.command("release")
+@_lever
+def release_clock() -> None:
+    """Let the clock go on with real time, from where it stands.
+
+    \b
+    invoice-sandbox clock release
+    """
+    _set_clock(mode="live")
+
+
+@clock.command("set")
+@click.argument("instant")
+@_lever
+def set_clock(instant: str) -> None:
+    """Set the clock to INSTANT. Everything that falls due on the way is done.
+
+    A clock never goes backwards; take a snapshot if you want to come back.
+
+    \b
+    invoice-sandbox clock set 2026-12-24T18:00:00Z
+    """
+    _set_clock(now=instant)
+
+
+def _set_clock(**change: str) -> None:
+    _pull("PUT", "/clock", change, show=lever_command.show_advance)
+
+
+@main.command()
+@_lever
+def agenda() -> None:
+    """Show what is due in the workspace, and what it did by itself.
+
+    \b
+    invoice-sandbox agenda
+    """
+    _pull("GET", "/agenda", show=lever_command.show_agenda)
+
+
+# workspaces and snapshots
+
+
+@main.group()
+@_lever
+def workspace() -> None:
+    """Make, list and delete workspaces. Each has its own state, clock and key.
+
+    \b
+    invoice-sandbox workspace new --seed 7 --clock frozen
+    invoice-sandbox workspace list
+    """
+
+
+@workspace.command("new")
+@_options(
+    {
+        "--seed": {"type": int, "metavar": "N", "help": "The same seed gives the same ids."},
+        "--scenario": {"metavar": "NAME", "help": "What happens by itself."},
+        "--clock": {"type": click.Choice(["live", "frozen"]), "help": "How its clock goes."},
+        "--now": {"metavar": "INSTANT", "help": "Where its clock begins."},
+    }
+)
+@_lever
+def new_workspace(**members: Any) -> None:
+    """Make a workspace and print its key. The key is shown only here.
+
+    \b
+    invoice-sandbox workspace new
+    invoice-sandbox workspace new --seed 7 --scenario manual --clock frozen
+    """
+    show = lever_command.show_new_workspace
+    _pull("POST", "/workspaces", given(members), show=show)
+
+
+@workspace.command("list")
+@_lever
+def list_workspaces() -> None:
+    """List the workspace of the key, marked *, and those made from it.
+
+    \b
+    invoice-sandbox workspace list
+    """
+    _pull("GET", "/workspaces", show=lever_command.show_workspaces)
+
+
+@workspace.command("delete")
+@click.argument("workspace_id", metavar="ID")
+@_lever
+def delete_workspace(workspace_id: str) -> None:
+    """Delete a workspace with everything in it. It was made from the workspace of the key.
+
+    \b
+    invoice-sandbox workspace delete wsp_sandbox_k2v5q7xa
+    """
+    _delete("/workspaces/{id}", workspace_id)
+
+
+@main.command()
+@_lever
+def reset() -> None:
+    """Start afresh. State, clock and scenario are as when the workspace was made; no faults.
+
+    \b
+    invoice-sandbox reset
+    """
+    _pull("POST", "/reset", show=lever_command.show_workspace)
+
+
+@main.group(invoke_without_command=True)
+@_lever
+def snapshot() -> None:
+    """Remember the workspace as it is, and go back to it later.
+
+    Without a command, it takes a snapshot.
+
+    \b
+    invoice-sandbox snapshot
+    invoice-sandbox snapshot list
+    invoice-sandbox snapshot restore snp_sandbox_k2v5q7xa_0001
+    """
+    if _is_bare():
+        _take_snapshot()
+
+
+@snapshot.command("take")
+@_lever
+def take_snapshot() -> None:
+    """Remember state, clock, agenda, scenario, faults and keys.
+
+    \b
+    invoice-sandbox snapshot take
+    """
+    _take_snapshot()
+
+
+def _take_snapshot() -> None:
+    _pull("POST", "/snapshots", show=lever_command.show_snapshot)
+
+
+@snapshot.command("list")
+@_lever
+def list_snapshots() -> None:
+    """List what can be gone back to, newest first.
+
+    \b
+    invoice-sandbox snapshot list
+    """
+    _pull("GET", "/snapshots", show=lever_command.show_snapshots)
+
+
+@snapshot.command("restore")
+@click.argument("snapshot_id", metavar="ID")
+@_lever
+def restore_snapshot(snapshot_id: str) -> None:
+    """Go back to a snapshot, clock included. The snapshot stays.
+
+    \b
+    invoice-sandbox snapshot restore snp_sandbox_k2v5q7xa_0001
+    """
+    lever = path("/snapshots/{id}/restore", id=snapshot_id)
+    _pull("POST", lever, show=lever_command.show_workspace)
+
+
+@snapshot.command("delete")
+@click.argument("snapshot_id", metavar="ID")
+@_lever
+def delete_snapshot(snapshot_id: str) -> None:
+    """Forget a snapshot; the workspace stays as it is.
+
+    \b
+    invoice-sandbox snapshot delete snp_sandbox_k2v5q7xa_0001
+    """
+    _delete("/snapshots/{id}", snapshot_id)
+
+
+def _delete(template: str, wanted: str) -> None:
+    _pull("DELETE", path(template, id=wanted), show=lever_command.show_deleted)
+
+
+# scenarios and faults
+
+
+@main.group(invoke_without_command=True)
+@_lever
+def scenario() -> None:
+    """List the scenarios, or choose one. The scenario in force is marked *.
+
+    \b
+    invoice-sandbox scenario
+    invoice-sandbox scenario use manual
+    """
+    if _is_bare():
+        _pull("GET", "/scenarios", show=lever_command.show_scenarios)
+
+
+@scenario.command("use")
+@click.argument("name")
+@_lever
+def use_scenario(name: str) -> None:
+    """Put the scenario NAME in force. What another one had in store is dropped.
+
+    \b
+    invoice-sandbox scenario use auto-progress
+    """
+    _pull("PUT", "/scenario", {"name": name}, show=lever_command.show_scenario)
+
+
+def _times(_context: click.Context, _parameter: click.Parameter, text: str | None) -> Any:
+    if text is None or text == "forever":
+        return {} if text is None else {"count": None}
+    if not (text.isascii() and text.isdigit() and len(text) < _MOST_DIGITS):
+        raise click.BadParameter(f"a whole number or 'forever', not '{text}'")
+    return {"count": int(text)}
+
+
+_FAULT_KINDS: Final = (
+    *("latency", "status", "error", "reset"),
+    *("truncate", "malformed", "drip", "content-type"),
+)
+_FAULT: Final[dict[str, dict[str, Any]]] = {
+    "--operation": {"metavar": "NAME", "help": "Its operationId. Default: every operation."},
+    "--kind": {
+        "type": click.Choice(_FAULT_KINDS),
+        "required": True,
+        "help": "What goes wrong.",
+    },
+    "--status": {"type": click.IntRange(200, 599), "help": "For kinds status and error."},
+    "--delay": {"metavar": "DURATION", "help": "How long to wait, for kinds latency and drip."},
+    "--up-to upTo": {"metavar": "DURATION", "help": "Wait between --delay and this, for latency."},
+    "--when": {
+        "type": click.Choice(["before", "after"]),
+        "help": "Before the request is carried out, or after.",
+    },
+    "--count times": {
+        "metavar": "N|forever",
+        "callback": _times,
+        "help": "How often. Default: once.",
+    },
+    "--probability": {
+        "type": click.FloatRange(0, 1),
+        "help": "Share of the requests. Default: 1.",
+    },
+}
+
+
+@main.group()
+@_lever
+def fault() -> None:
+    """Make answers go wrong: delays, errors, broken connections.
+
+    \b
+    invoice-sandbox fault add --operation createInvoice --kind status --status 503
+    invoice-sandbox fault list
+    invoice-sandbox fault clear
+    """
+
+
+@fault.command("add")
+@_options(_FAULT)
+@_lever
+def add_fault(times: dict[str, int | None], **members: Any) -> None:
+    """Make the next answers of an operation, or of every one, go wrong.
+
+    \b
+    invoice-sandbox fault add --kind latency --delay PT2S --up-to PT3S --count forever
+    invoice-sandbox fault add --operation createInvoice --kind status --status 503
+    invoice-sandbox fault add --kind reset --when after --count 3 --probability 0.5
+    """
+    body = given(members) | times
+    _pull("POST", "/faults", body, show=lambda one: lever_command.show_faults([one]))
+
+
+@fault.command("list")
+@_lever
+def list_faults() -> None:
+    """List the faults in force, in the order they are tried in.
+
+    \b
+    invoice-sandbox fault list
+    """
+    _pull("GET", "/faults", show=lever_command.show_faults)
+
+
+@fault.command("clear")
+@_lever
+def clear_faults() -> None:
+    """Remove every fault; answers are as the contract says again.
+
+    \b
+    invoice-sandbox fault clear
+    """
+    _pull("DELETE", "/faults", show=lever_command.show_faults)
+
+
+@fault.command("remove")
+@click.argument("fault_id", metavar="ID")
+@_lever
+def remove_fault(fault_id: str) -> None:
+    """Remove one fault; the others stay in force.
+
+    \b
+    invoice-sandbox fault remove flt_sandbox_k2v5q7xa_0001
+    """
+    _delete("/faults/{id}", fault_id)
+
+
+# the journal
+
+
+@main.command()
+@_options(
+    {
+        "--operation": {"metavar": "NAME", "help": "Only this operationId."},
+        "--method": {"metavar": "METHOD", "help": "Only this method."},
+        "--status": {"type": click.IntRange(100, 599), "help": "Only this status."},
+        "--fault/--no-fault": {
+            "default": None,
+            "help": "Only requests that a fault touched, or only others.",
+        },
+        "--limit": {
+            "type": click.IntRange(1, lever_command.MOST_REQUESTS),
+            "help": "At most so many, the newest. Default: 20.",
+        },
+    }
+)
+@click.option("--show", metavar="REQUEST_ID", help="One request in full: headers, bodies, why.")
+@_lever
+def requests(show: str | None, **filters: Any) -> None:
+    """Show what was asked of the API, what was answered, and why.
+
+    \b
+    invoice-sandbox requests --status 400
+    invoice-sandbox requests --operation createInvoice --method POST --limit 5
+    invoice-sandbox requests --show req_sandbox_01M7YQ1WE00CMTVAXC8FJJVNF7
+    """
+    chosen = given(filters)
+    if show is None:
+        lever_command.show_requests(_connection(), {"limit": _REQUESTS} | chosen)
+    elif chosen:
+        raise click.UsageError("--show takes one request by its id; leave out the filters")
+    else:
+        lever_command.show_request(_connection(), show)

@@ -7,9 +7,10 @@ workspace would otherwise be usable for one window and never again.
 
 from __future__ import annotations
 
+import asyncio
 import re
 import time
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import UTC, datetime, timedelta
 from typing import Final, Literal, Protocol
 
@@ -23,6 +24,15 @@ _INSTANT: Final = re.compile(
 )
 
 
+_DURATION: Final = re.compile(
+    r"P(?:(?P<days>\d{1,6})D)?"
+    r"(?:T(?:(?P<hours>\d{1,6})H)?(?:(?P<minutes>\d{1,6})M)?(?:(?P<seconds>\d{1,6}(?:\.\d{1,3})?)S)?)?",
+    re.ASCII,
+)
+
+ClockMode = Literal["live", "frozen"]
+
+
 class Wall(Protocol):
     """Real time, so that a test can hand in its own."""
 
@@ -32,6 +42,10 @@ class Wall(Protocol):
 
     def monotonic(self) -> float:
         """Seconds that only ever grow."""
+        ...
+
+    async def sleep(self, seconds: float) -> None:
+        """Let so much real time pass."""
         ...
 
 
@@ -46,12 +60,16 @@ class SystemWall:
         """The machine's monotonic seconds."""
         return time.monotonic()
 
+    async def sleep(self, seconds: float) -> None:
+        """Let so much real time pass."""
+        await asyncio.sleep(seconds)
+
 
 @dataclass(frozen=True)
 class ClockState:
     """A workspace's clock as a value: ``live`` is real time and ``shift``, ``frozen`` is ``at``."""
 
-    mode: Literal["live", "frozen"] = "live"
+    mode: ClockMode = "live"
     at: datetime = FROZEN_START
     shift: timedelta = timedelta()
 
@@ -59,6 +77,42 @@ class ClockState:
         """The workspace's instant, to the millisecond, in UTC."""
         instant = self.at if self.mode == "frozen" else wall.now() + self.shift
         return instant.replace(microsecond=instant.microsecond // 1000 * 1000)
+
+    def forward(self, span: timedelta) -> ClockState:
+        """The same clock, ``span`` ahead."""
+        if self.mode == "frozen":
+            return replace(self, at=self.at + span)
+        return replace(self, shift=self.shift + span)
+
+
+def clock_at(mode: ClockMode, instant: datetime, wall: Wall) -> ClockState:
+    """A clock of that mode which shows ``instant`` now."""
+    if mode == "frozen":
+        return ClockState("frozen", instant)
+    return ClockState("live", shift=instant - wall.now())
+
+
+def parse_duration(text: str) -> timedelta:
+    """The time that an ISO 8601 ``text`` of days to seconds names: ``P3D``, ``PT1.5S``.
+
+    Raises ValueError for anything else, months and years included, and beyond a million days.
+    """
+    match = _DURATION.fullmatch(text)
+    if match is None or text.endswith(("P", "T")):
+        raise ValueError("a duration looks like PT10S or P3D")
+    return timedelta(**{name: float(value) for name, value in match.groupdict("0").items()})
+
+
+def duration_text(span: timedelta) -> str:
+    """ISO 8601 in days, hours, minutes and seconds: ``PT1.5S``; nothing is ``PT0S``."""
+    minutes, milliseconds = divmod(span // timedelta(milliseconds=1), 60_000)
+    hours, minutes = divmod(minutes, 60)
+    days, hours = divmod(hours, 24)
+    seconds = f"{milliseconds / 1000:g}"
+    parts = [f"{hours}H" if hours else "", f"{minutes}M" if minutes else ""]
+    parts += [f"{seconds}S" if milliseconds or not (days or hours or minutes) else ""]
+    time_part = "".join(parts)
+    return "P" + (f"{days}D" if days else "") + (f"T{time_part}" if time_part else "")
 
 
 def instant_text(instant: datetime) -> str:

@@ -19,6 +19,7 @@ INSUFFICIENT_SCOPE: Final = "insufficient_scope"
 RESOURCE_NOT_FOUND: Final = "resource_not_found"
 RATE_LIMIT_EXCEEDED: Final = "rate_limit_exceeded"
 INTERNAL_ERROR: Final = "internal_error"
+SERVICE_UNAVAILABLE: Final = "service_unavailable"
 
 
 @dataclass(frozen=True)
@@ -97,6 +98,24 @@ REFUSALS: Final[Mapping[str, Refusal]] = {
     ),
     "method_not_allowed": Refusal(
         405, INVALID_REQUEST, "{method} is not allowed on this path", "Allowed: {allowed}."
+    ),
+    "bad_idempotency_key": Refusal(
+        400,
+        INVALID_REQUEST,
+        "The Idempotency-Key must be 1 to 255 printable ASCII characters",
+        "Send a UUID.",
+    ),
+    "idempotency_key_reused": Refusal(
+        400,
+        INVALID_REQUEST,
+        "The Idempotency-Key was used for another request",
+        "Use a new key for every request, and the same only to repeat it.",
+    ),
+    "in_progress": Refusal(
+        409,
+        INVALID_REQUEST,
+        "A request with the same Idempotency-Key is still in progress",
+        "Wait a second and repeat it.",
     ),
     "conflict": Refusal(409, INVALID_REQUEST, "{problem}", "{advice}"),
     "too_large": Refusal(
@@ -181,6 +200,16 @@ class ApiError(Exception):
         """The error envelope of the specification."""
         error = {"code": self.code, "message": self.message(base_url), "requestId": request_id}
         return {"error": error, "mode": MODE}
+
+
+def code_for(status: int) -> str:
+    """The code that goes with an error status, be it one that only an injected fault gives."""
+    for refusal in REFUSALS.values():
+        if refusal.status == status:
+            return refusal.code
+    if status == 503:
+        return SERVICE_UNAVAILABLE
+    return INVALID_REQUEST if status < 500 else INTERNAL_ERROR
 
 
 def refuse(row: str, *headers: tuple[str, str], **values: Any) -> ApiError:

@@ -8,7 +8,7 @@ from __future__ import annotations
 import base64
 import binascii
 from collections.abc import Awaitable, Callable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from datetime import datetime, timedelta
 from typing import Any, Final
 from urllib.parse import urlencode
@@ -26,13 +26,15 @@ from invoice_sandbox.credentials import (
     open_session,
     revoke_key,
 )
-from invoice_sandbox.errors import ApiError, refuse
+from invoice_sandbox.errors import MODE, ApiError, refuse
 from invoice_sandbox.ids import new_key, new_secret, resource_id
 from invoice_sandbox.jsonio import dumps as dump_json
 from invoice_sandbox.scenarios.lifecycle import IllegalMove, Lifecycle
+from invoice_sandbox.scenarios.script import Scenario
 from invoice_sandbox.store import Condition, Credential, Page, Record, Transaction, Workspace
 
 __all__ = [
+    "EVENTS",
     "KEYS",
     "Action",
     "Answer",
@@ -68,6 +70,10 @@ PAGE_CAP: Final = 1000
 """Records in a list for which no ``limit`` was asked."""
 
 
+EVENTS: Final = "events"
+"""The kind under which what happened is stored."""
+
+
 @dataclass(frozen=True)
 class Answer:
     """``data`` goes into the success envelope; ``status`` is the contract's own unless given."""
@@ -91,7 +97,10 @@ class Origin:
 
 @dataclass(frozen=True, kw_only=True)
 class Context:
-    """A workspace, opened for one request or one step: all of its changes are kept, or none."""
+    """A workspace, opened for one request or one step: all of its changes are kept, or none.
+
+    ``scenario`` is the one in force, ``emitted`` the kinds of the events recorded so far.
+    """
 
     state: Transaction
     workspace: Workspace
@@ -99,6 +108,8 @@ class Context:
     origin: Origin
     contract: Contract
     lifecycle: Lifecycle
+    scenario: Scenario
+    emitted: list[str] = field(default_factory=list)
 
     @property
     def timestamp(self) -> str:
@@ -108,6 +119,25 @@ class Context:
     async def new_id(self, prefix: str) -> str:
         """The workspace's next id with this prefix, such as ``inv_sandbox_k2v5q7xa_0001``."""
         return resource_id(prefix, self.workspace.token, await self.state.next_number(prefix))
+
+    async def emit(self, kind: str, data: Mapping[str, Any]) -> Record:
+        """Record that something happened, and have done what the scenario lets follow it."""
+        event_id = await self.new_id("evt_sandbox")
+        event: Record = {
+            "id": event_id,
+            "type": kind,
+            "timestamp": self.timestamp,
+            "mode": MODE,
+            "data": dict(data),
+        }
+        await self.state.put(EVENTS, event_id, event)
+        self.emitted.append(kind)
+        for step in self.scenario.reactions(kind):
+            arguments = {**step.arguments, "event": event}
+            await self.state.schedule(
+                self.now + step.after, step.do, arguments, scenario=self.scenario.name
+            )
+        return event
 
     async def schedule(self, action: str, after: timedelta = timedelta(), **arguments: Any) -> None:
         """Have the project's ``action`` done, virtual time ``after`` from now."""

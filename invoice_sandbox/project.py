@@ -18,16 +18,19 @@ from invoice_sandbox.contract.documents import DocumentError, load_document, pla
 from invoice_sandbox.contract.operations import (
     Contract,
     ContractError,
+    base_path,
     compile_contract,
     operation_id,
     raw_operations,
 )
 from invoice_sandbox.contract.overlay import OverlayError, apply_overlay
+from invoice_sandbox.contract.parts import merged_parts, with_vocabularies
 from invoice_sandbox.contract.published import check_openapi
 from invoice_sandbox.errors import ApiError
 from invoice_sandbox.fixtures import load_fixtures
 from invoice_sandbox.handling import Action, Context, Handler
 from invoice_sandbox.scenarios.lifecycle import Lifecycle, load_lifecycle
+from invoice_sandbox.scenarios.script import Scenario, load_scenarios
 from invoice_sandbox.store import Transaction
 
 RecordFixture = Callable[[Transaction, str, Mapping[str, Any]], Awaitable[None]]
@@ -47,6 +50,9 @@ class Hooks:
 
 
 _PACKAGE: Final = "_invoice_sandbox_project"
+_LEVERS: Final = Path(__file__).parent / "levers" / "openapi.yaml"
+_MANUAL: Final = Scenario("manual")
+_BY_ITSELF: Final = "auto-progress"
 
 
 class ProjectError(ValueError):
@@ -58,13 +64,22 @@ class Project:
     """Everything a server needs to know about what it serves."""
 
     contract: Contract
-    handlers: Mapping[str, Handler]
+    levers: Contract
+    handlers: Mapping[str, Handler] = field(default_factory=dict)
     fixtures: Mapping[str, Sequence[Mapping[str, Any]]] = field(default_factory=dict)
     hooks: Hooks = Hooks()
     actions: Mapping[str, Action] = field(default_factory=dict)
     lifecycle: Lifecycle = field(default_factory=lambda: Lifecycle({}, {}))
-    levers: Contract | None = None
-    scenarios: tuple[str, ...] = ()
+    scenarios: Mapping[str, Scenario] = field(default_factory=lambda: {_MANUAL.name: _MANUAL})
+
+    @property
+    def default_scenario(self) -> str:
+        """The scenario of a workspace that asks for none: ``auto-progress``, if there is one."""
+        return _BY_ITSELF if _BY_ITSELF in self.scenarios else _MANUAL.name
+
+    def scenario(self, name: str) -> Scenario:
+        """The scenario of that name; in one that is gone nothing happens by itself."""
+        return self.scenarios.get(name) or Scenario(name)
 
     async def record(self, state: Transaction, kind: str, record: Mapping[str, Any]) -> None:
         """Put one fixture record into a workspace, as the project itself records its kind."""
@@ -88,17 +103,20 @@ def load_project(folder: Path) -> Project:
     """
     try:
         contract = compile_contract(merged_document(folder))
-        levers = _load_levers(folder / "openapi" / "sandbox.yaml")
-        contracts = [contract] if levers is None else [contract, levers]
+        lifecycle = _load_lifecycle(folder / "scenarios" / "lifecycle.yaml")
+        actions = _load_actions(folder / "handlers")
+        told = load_scenarios(folder / "scenarios", lifecycle.events, actions)
+        scenarios = {_MANUAL.name: _MANUAL, **told}
+        levers = _levers(contract, scenarios, folder / "openapi" / "sandbox.yaml")
         return Project(
             contract,
-            _load_handlers(folder / "handlers", contracts),
+            levers,
+            _load_handlers(folder / "handlers", [contract, levers]),
             fixtures=load_fixtures(folder / "fixtures", contract.schemas),
             hooks=_load_hooks(folder / "handlers"),
-            actions=_load_actions(folder / "handlers"),
-            lifecycle=_load_lifecycle(folder / "scenarios" / "lifecycle.yaml"),
-            levers=levers,
-            scenarios=_scenario_names(folder / "scenarios"),
+            actions=actions,
+            lifecycle=lifecycle,
+            scenarios=scenarios,
         )
     except (ContractError, DocumentError) as error:
         raise ProjectError(str(error)) from None
@@ -109,7 +127,8 @@ def load_contract_alone(file: Path) -> Project:
     try:
         document = load_document(file)
         check_openapi(document, file)
-        return Project(compile_contract(document), {})
+        contract = compile_contract(document)
+        return Project(contract, _levers(contract, {_MANUAL.name: _MANUAL}))
     except (ContractError, DocumentError) as error:
         raise ProjectError(str(error)) from None
 
@@ -167,8 +186,8 @@ def operation_names(document: Mapping[str, Any]) -> dict[str, str]:
 
 def lever_names(folder: Path) -> dict[str, str]:
     """Handler function name to operationId, for the project's own test levers."""
-    levers = _load_levers(folder / "openapi" / "sandbox.yaml")
-    return {} if levers is None else operation_names(levers.document)
+    file = folder / "openapi" / "sandbox.yaml"
+    return operation_names(load_document(file)) if file.exists() else {}
 
 
 def handler_functions(folder: Path) -> dict[str, tuple[Handler, Path]]:
@@ -236,12 +255,21 @@ def _load_lifecycle(file: Path) -> Lifecycle:
     return load_lifecycle(file) if file.exists() else Lifecycle({}, {})
 
 
-def _load_levers(file: Path) -> Contract | None:
-    """The contract of the project's own test levers, if it has any."""
-    if not file.exists():
-        return None
-    document = load_document(file)
-    check_openapi(document, file)
+def _levers(
+    contract: Contract, scenarios: Mapping[str, Scenario], part: Path | None = None
+) -> Contract:
+    """The levers that every project has, with the project's own and the words of its vocabularies.
+
+    Raises DocumentError, and ContractError when the levers' place is taken.
+    """
+    document = load_document(_LEVERS)
+    if contract.base_path == base_path(document):
+        raise ContractError(f"{contract.base_path} is where the levers are; serve it elsewhere")
+    if part is not None and part.exists():
+        document = merged_parts(document, load_document(part), part)
+    words = {"operations": list(contract.operations), "scenarios": list(scenarios)}
+    document = with_vocabularies(document, words)
+    check_openapi(document, part or _LEVERS)
     return compile_contract(document)
 
 
@@ -275,10 +303,3 @@ def _load_package(folder: Path) -> ModuleType:
     sys.modules[name] = module
     spec.loader.exec_module(module)
     return module
-
-
-def _scenario_names(folder: Path) -> tuple[str, ...]:
-    if not folder.is_dir():
-        return ()
-    names = (file.stem for file in sorted(folder.glob("*.yaml")))
-    return tuple(name for name in names if name != "lifecycle")

@@ -7,9 +7,10 @@ import errno
 import logging
 import signal
 import socket
+import struct
 import threading
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from http import HTTPStatus
 from typing import Any, Final
 
@@ -21,6 +22,7 @@ from invoice_sandbox.app import Sandbox, create_app
 from invoice_sandbox.clock import SystemWall
 from invoice_sandbox.errors import ApiError, refuse
 from invoice_sandbox.ids import random_request_id
+from invoice_sandbox.pipeline.delivery import CONNECTION
 from invoice_sandbox.settings import SettingError, Settings
 
 _STOP_SIGNALS: Final = (signal.SIGINT, signal.SIGTERM)
@@ -28,6 +30,24 @@ _BACKLOG: Final = 2048
 _SECONDS_TO_READ: Final = 1
 _HEAD_LIMIT: Final = 64 * 1024
 _SECONDS_TO_FINISH: Final = 5
+
+
+class _Connection:
+    """A client's connection, as injected faults treat it."""
+
+    def __init__(self, transport: asyncio.Transport) -> None:
+        self._transport = transport
+
+    def reset(self) -> None:
+        """Drop it at once, so that the client is told of a reset."""
+        connected = self._transport.get_extra_info("socket")
+        with suppress(OSError):
+            connected.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))
+        self._transport.abort()
+
+    def close(self) -> None:
+        """Send what was written, then close it."""
+        self._transport.close()
 
 
 class _Protocol(HttpToolsProtocol):
@@ -40,6 +60,8 @@ class _Protocol(HttpToolsProtocol):
     def on_message_begin(self) -> None:
         """A head begins."""
         super().on_message_begin()
+        extensions: dict[str, Any] = {CONNECTION: _Connection(self.transport)}
+        self.scope["extensions"] = extensions
         self._head_is_open, self._head_bytes = True, 0
 
     def on_headers_complete(self) -> None:

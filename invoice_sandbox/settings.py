@@ -6,8 +6,9 @@ Each is also an environment variable: ``--rate-limit`` is ``INVOICE_SANDBOX_RATE
 from __future__ import annotations
 
 import ipaddress
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass, field
+from datetime import timedelta
 from difflib import get_close_matches
 from pathlib import Path
 from typing import Any, Final
@@ -38,7 +39,7 @@ class Setting:
 SETTINGS: Final = (
     Setting("host", "127.0.0.1", "Address to listen on.", "ADDRESS"),
     Setting("port", "8080", "Port to listen on; 0 picks a free one.", "N"),
-    Setting("scenario", "manual", "Scenario of the first workspace.", "NAME"),
+    Setting("scenario", None, "Scenario of its first workspace. Default: auto-progress.", "NAME"),
     Setting("seed", None, "Seed of its ids; the same seed gives the same ids.", "N"),
     Setting("clock", "live", "'live' flows with real time, 'frozen' stands still.", "MODE"),
     Setting(
@@ -49,6 +50,13 @@ SETTINGS: Final = (
     Setting("rate-limit", "120", "Requests a minute per key, or 'off'.", "N|off"),
     Setting("project", None, "Folder to serve: openapi/, handlers/, fixtures/, scenarios/.", "DIR"),
     Setting("contract", None, "Serve this OpenAPI 3.1 file alone, from its examples.", "FILE"),
+    Setting("max-workspaces", "1000", "Workspaces that the server may hold.", "N"),
+    Setting(
+        "workspace-idle",
+        "24",
+        "Hours after which an unused workspace is deleted, or 'off'; the first one stays.",
+        "N|off",
+    ),
     Setting("store", "memory", "Where state lives: memory.", "URL"),
     Setting("workers", "1", "Server processes.", "N"),
 )
@@ -56,11 +64,12 @@ SETTINGS: Final = (
 
 @dataclass(frozen=True)
 class Settings:
-    """Settings of a server, checked. ``rate_limit`` None means off; ``seed`` None: random."""
+    """Settings of a server, checked. ``rate_limit`` and ``workspace_idle`` None mean off; ``seed``
+    None: random; ``scenario`` None: the project's default."""
 
     host: str = "127.0.0.1"
     port: int = 8080
-    scenario: str = "manual"
+    scenario: str | None = None
     seed: int | None = None
     clock: ClockState = field(default_factory=ClockState)
     public_url: str | None = None
@@ -68,6 +77,8 @@ class Settings:
     rate_limit: int | None = 120
     project: Path | None = None
     contract: Path | None = None
+    max_workspaces: int = 1000
+    workspace_idle: timedelta | None = timedelta(hours=24)
 
     @property
     def on_loopback(self) -> bool:
@@ -101,7 +112,7 @@ def read_settings(texts: Mapping[str, str | None]) -> Settings:
     return Settings(
         host=host,
         port=_integer(given, "port", 0, 65535),
-        scenario=_text(given, "scenario"),
+        scenario=given["scenario"],
         seed=None if given["seed"] is None else _integer(given, "seed", 0, 2**63 - 1),
         clock=_clock(_text(given, "clock"), given["now"]),
         public_url=_url(given["public-url"]),
@@ -111,10 +122,14 @@ def read_settings(texts: Mapping[str, str | None]) -> Settings:
         else _integer(given, "rate-limit", 1, 10**9, " or 'off'"),
         project=_existing(given["project"], "project", folder=True),
         contract=_existing(given["contract"], "contract", folder=False),
+        max_workspaces=_integer(given, "max-workspaces", 1, 10**6),
+        workspace_idle=None
+        if given["workspace-idle"] == "off"
+        else timedelta(hours=_integer(given, "workspace-idle", 1, 10**5, " or 'off'")),
     )
 
 
-def check_scenario(name: str, known: tuple[str, ...]) -> None:
+def check_scenario(name: str, known: Collection[str]) -> None:
     """Raise SettingError, with near names, unless the project has a scenario of that name."""
     if name not in known:
         near = ", ".join(get_close_matches(name, known, n=3) or known) or "none, in this project"

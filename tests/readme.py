@@ -8,13 +8,17 @@ from __future__ import annotations
 import re
 import shutil
 import subprocess
+from dataclasses import replace
 from pathlib import Path
 from typing import Final
 
-from tests.support import serving
+from tests.support import FROZEN, serving
 
 README: Final = Path(__file__).parent.parent / "README.md"
 _URL_IN_DOCS: Final = "http://127.0.0.1:8080"
+SERVED: Final = replace(FROZEN, scenario=None)
+"""What the page says it runs with: the defaults, a seed, and a frozen clock."""
+
 _BLOCK: Final = re.compile(r"^```console\n(.*?)^```$", re.MULTILINE | re.DOTALL)
 _MARK: Final = "--- end of output ---"
 
@@ -67,7 +71,7 @@ def without_chance(page: str) -> str:
 def main() -> None:
     """Rewrite README.md with what its commands print now."""
     page = README.read_text()
-    with serving() as running:
+    with serving(SERVED) as running:
         README.write_text(with_outputs(page, outputs(page, running.url)))
 
 

@@ -19,12 +19,13 @@ from invoice_sandbox.credentials import DEMO_KEY
 from invoice_sandbox.ids import new_key
 from invoice_sandbox.server import listen, make_server
 from invoice_sandbox.settings import Settings
+from invoice_sandbox.workspaces import Wish
 
 _NO_TLS = ssl.create_default_context()
 """Made once: a client of its own for every test would spend most of its time on certificates."""
 
-FROZEN = Settings(port=0, seed=7, clock=ClockState("frozen"), rate_limit=None)
-"""What most tests serve: a known seed, a clock that stands still, no rate limit."""
+FROZEN = Settings(port=0, seed=7, clock=ClockState("frozen"), scenario="manual", rate_limit=None)
+"""What most tests serve: a known seed, a clock that stands still, nothing by itself, no limit."""
 
 
 @dataclass
@@ -41,6 +42,10 @@ class ManualWall:
     def monotonic(self) -> float:
         """Seconds that the test moves."""
         return self.seconds
+
+    async def sleep(self, seconds: float) -> None:
+        """Let real time pass at once."""
+        self.pass_seconds(seconds)
 
     def pass_seconds(self, seconds: float) -> None:
         """Let time pass."""
@@ -64,8 +69,8 @@ class Running:
 
     def new_workspace(self, seed: int | None = None) -> str:
         """The key of another workspace."""
-        key = new_key()
-        self.run(self.sandbox.new_workspace(key, seed))
+        key, engine = new_key(), self.sandbox.engine
+        self.run(engine.workspaces.create(key, Wish(seed, made_by=engine.first_workspace)))
         return key
 
     def run(self, coroutine: Any) -> Any:

@@ -301,5 +301,5 @@ def test_nothing_that_was_ever_handed_out_in_secret_is_shown_again(
 
 def _lists(server: Running) -> list[str]:
     """Every path that can be read without naming anything."""
-    operations = server.sandbox.project.contract.operations.values()
+    operations = server.sandbox.engine.project.contract.operations.values()
     return [one.path for one in operations if one.method == "GET" and "{" not in one.path]

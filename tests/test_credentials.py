@@ -85,7 +85,7 @@ def test_only_a_digest_is_kept(client: httpx.Client) -> None:
 
 def test_the_secret_is_in_no_later_answer(server: Running, client: httpx.Client) -> None:
     secret = create(client)["secret"]
-    operations = server.sandbox.project.contract.operations.values()
+    operations = server.sandbox.engine.project.contract.operations.values()
     reading = [one.path for one in operations if one.method == "GET" and "{" not in one.path]
     assert KEYS in reading
     for path in reading:
@@ -111,7 +111,7 @@ def test_the_store_keeps_no_secret_next_to_its_digest(
     server: Running, client: httpx.Client
 ) -> None:
     secret = create(client)["secret"]
-    kept = list(texts(server.sandbox.store))
+    kept = list(texts(server.sandbox.engine.store))
     assert key_digest(secret) in kept
     assert not any(secret in text for text in kept)
 

@@ -217,7 +217,10 @@ def test_a_live_clock_works_items_off_by_itself(live: Running) -> None:
         push_items(client, ITEM)
         deadline = time.monotonic() + 5
         # The store is asked, not the API: a request would do what is due before it is answered.
-        while live.run(live.sandbox.store.next_due(live.sandbox.workspace.id)) is not None:
+        while (
+            live.run(live.sandbox.engine.store.next_due(live.sandbox.engine.first_workspace))
+            is not None
+        ):
             assert time.monotonic() < deadline, "the timer did not do the step"
             time.sleep(0.005)
         assert registered(client)[-1]["invoiceNumber"] == ITEM["invoiceNumber"]
@@ -228,14 +231,15 @@ def test_an_action_that_fails_is_given_up_logged_and_not_repeated(
 ) -> None:
     done: list[str] = []
 
-    async def run(_state: Transaction, _workspace: Workspace, step: ScheduledStep) -> None:
+    async def run(_state: Transaction, _workspace: Workspace, step: ScheduledStep) -> list[str]:
         done.append(step.action)
         if step.action == "fail":
             raise ValueError("on purpose")
+        return []
 
     async def two_steps() -> None:
         store, workspace = MemoryStore(), Workspace("w", 1, "w", ClockState("frozen"), "manual")
-        await store.create_workspace(workspace)
+        await store.create_workspace(workspace, FROZEN_START)
         async with store.transaction("w") as state:
             await state.schedule(FROZEN_START, "fail", {})
             await state.schedule(FROZEN_START, "succeed", {})

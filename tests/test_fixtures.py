@@ -321,7 +321,7 @@ BROKEN: dict[str, tuple[str, str, Found]] = {
         "users",
         users("displayName: Demo Seller", "displyName: Demo Seller"),
         [
-            (":4:5", "'displayName' is missing"),
+            (":4:5", "an item of 'records' has no 'displayName'"),
             (":8:5", "unknown key 'displyName' (did you mean displayName?)"),
         ],
     ),
@@ -348,7 +348,7 @@ BROKEN: dict[str, tuple[str, str, Found]] = {
     "misspelt scope in a list": (
         "users",
         users("'invoices:write'", "'invoice:write'"),
-        [(":9:14", "this cannot be 'invoice:write' (did you mean invoices:write?)")],
+        [(":9:14", "an item of 'scopes' cannot be 'invoice:write' (did you mean invoices:write?)")],
     ),
     "a value of two lines": (
         "users",
@@ -358,17 +358,17 @@ BROKEN: dict[str, tuple[str, str, Found]] = {
     "wrong type": (
         "users",
         users("Demo Seller", "5"),
-        [(":8:5", "'displayName' must be of type string")],
+        [(":8:5", "'displayName' must be a string")],
     ),
     "missing member": (
         "users",
         users("    role: demo_seller\n", ""),
-        [(":4:5", "'role' is missing")],
+        [(":4:5", "an item of 'records' has no 'role'")],
     ),
     "no id, by its schema": (
         "users",
         users("  - id: usr_sandbox_seller\n    email", "  - email"),
-        [(":4:5", "'id' is missing")],
+        [(":4:5", "an item of 'records' has no 'id'")],
     ),
     "no id, without a schema": (
         "misc",
@@ -408,7 +408,7 @@ BROKEN: dict[str, tuple[str, str, Found]] = {
     "refused by its schema, so that the contract is not asked": (
         "invoices",
         invoices("    registryId: reg_sandbox_0001\n", ""),
-        [(":5:5", "'registryId' is missing")],
+        [(":5:5", "an item of 'records' has no 'registryId'")],
     ),
     "refused by the contract": (
         "misc",
@@ -428,7 +428,7 @@ BROKEN: dict[str, tuple[str, str, Found]] = {
     "no list, by its schema": (
         "users",
         "records: 7\n",
-        [(":1:1", "'records' must be of type array")],
+        [(":1:1", "'records' must be a list")],
     ),
     "a key twice": (
         "misc",

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from invoice_sandbox.levers import LEVERS
 from invoice_sandbox.project import (
     default_project,
     handler_functions,
@@ -12,7 +13,7 @@ from tests.support import Running
 
 
 def test_no_operation_is_answered_from_the_contract_alone(server: Running) -> None:
-    project = server.sandbox.project
+    project = server.sandbox.engine.project
     without = [one for one in project.contract.operations if one not in project.handlers]
     assert without == []
 
@@ -25,22 +26,22 @@ def test_the_well_known_operations_are_all_there(server: Running) -> None:
         "getSession getAssignmentRules getHealth login logout createUploadUrl listApiKeys "
         "createApiKey revokeApiKey"
     )
-    assert set(server.sandbox.project.contract.operations) == set(names.split())
+    assert set(server.sandbox.engine.project.contract.operations) == set(names.split())
 
 
 def test_every_handler_is_an_operation_of_the_contract_or_of_the_levers() -> None:
     folder = default_project()
     project = load_project(folder)
-    names = set(operation_names(project.contract.document))
-    if project.levers is not None:
-        names |= set(operation_names(project.levers.document))
+    names = {*operation_names(project.contract.document), *operation_names(project.levers.document)}
     assert set(handler_functions(folder / "handlers")) <= names
 
 
 def test_every_lever_of_the_project_has_a_handler(server: Running) -> None:
-    project = server.sandbox.project
-    assert project.levers is not None
-    assert [one for one in project.levers.operations if one not in project.handlers] == []
+    project = server.sandbox.engine.project
+    assert LEVERS.keys().isdisjoint(project.handlers)
+    assert set(project.levers.operations) == LEVERS.keys() | (
+        project.handlers.keys() - project.contract.operations.keys()
+    )
 
 
 def test_a_handler_stands_in_the_module_of_its_tag() -> None:

@@ -135,7 +135,7 @@ def test_a_method_that_is_not_declared_is_405(raw: socket.socket, method: str) -
 
 def test_options_lists_exactly_the_declared_methods(server: Running, client: httpx.Client) -> None:
     declared: dict[str, set[str]] = {}
-    for operation in server.sandbox.project.contract.operations.values():
+    for operation in server.sandbox.engine.project.contract.operations.values():
         declared.setdefault(operation.path, set()).add(operation.method)
     for path, methods in declared.items():
         answer = client.options(path)

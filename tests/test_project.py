@@ -163,7 +163,9 @@ def test_what_a_forbidden_answer_changed_is_undone(
         client.get("/thing")
 
         async def left() -> Any:
-            async with running.sandbox.store.transaction(running.sandbox.workspace.id) as state:
+            async with running.sandbox.engine.store.transaction(
+                running.sandbox.engine.first_workspace
+            ) as state:
                 return await state.get("things", "a"), await state.next_number("calls")
 
         assert running.run(left()) == (None, 1)

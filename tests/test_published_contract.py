@@ -437,7 +437,8 @@ def test_a_generic_body_only_gets_members_that_may_be_left_out(row: Row) -> None
 
 @pytest.mark.parametrize("row", IGNORANT, ids=lambda row: row.id)
 def test_a_member_is_untyped_where_no_400_is_published(row: Row) -> None:
-    assert list(keywords(body_schema(MERGED, row))) == ["$ref"]
+    # A password is marked as a secret, which is a remark and no condition.
+    assert set(keywords(body_schema(MERGED, row))) <= {"$ref", "format"}
 
 
 @pytest.mark.parametrize("row", REFUSABLE, ids=lambda row: row.id)

@@ -88,7 +88,7 @@ def test_login_answers_the_session_of_the_user(visitor: httpx.Client, server: Ru
             "displayName": "Demo Seller",
             "email": "seller@demo.example",
         },
-        "workspaceId": server.sandbox.workspace.id,
+        "workspaceId": server.sandbox.engine.first_workspace,
         "expiresAt": "2026-11-21T17:30:00Z",
     }
 
@@ -286,7 +286,7 @@ def test_what_a_change_by_cookie_may_be_refused_with_is_declared(server: Running
     """403 for another origin and 415 for another type: on every operation that changes things."""
     undeclared = [
         (one.id, status)
-        for one in server.sandbox.project.contract.operations.values()
+        for one in server.sandbox.engine.project.contract.operations.values()
         if one.method != "GET"
         and not one.security.optional
         and any(way.scheme == "sessionCookie" for way in one.security.alternatives)

@@ -45,7 +45,7 @@ def test_the_promised_settings_are_all_there() -> None:
 DEFAULTS = {
     "host": "127.0.0.1",
     "port": 8080,
-    "scenario": "manual",
+    "scenario": None,
     "seed": None,
     "clock": ClockState("live"),
     "public_url": None,

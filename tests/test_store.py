@@ -12,7 +12,7 @@ from typing import Any, ParamSpec
 
 import pytest
 
-from invoice_sandbox.clock import ClockState
+from invoice_sandbox.clock import FROZEN_START, ClockState
 from invoice_sandbox.store import Condition, Credential, Page, Transaction, Workspace, memory
 from invoice_sandbox.store.memory import MemoryStore
 
@@ -38,7 +38,7 @@ async def store_of(*names: str) -> MemoryStore:
     """A store with these workspaces."""
     store = MemoryStore()
     for name in names:
-        await store.create_workspace(workspace(name))
+        await store.create_workspace(workspace(name), FROZEN_START)
     return store
 
 
@@ -99,7 +99,7 @@ async def test_an_id_that_is_taken_is_an_error() -> None:
     store = await store_of("one")
     taken = Workspace("one", seed=2, token="other", clock=ClockState(), scenario="manual")
     with pytest.raises(KeyError):
-        await store.create_workspace(taken)
+        await store.create_workspace(taken, FROZEN_START)
     assert await store.workspace("one") == workspace("one")
 
 
@@ -108,7 +108,7 @@ async def test_two_workspaces_may_give_out_the_same_ids() -> None:
     """Two test runs that ask for the same seed get the same ids, side by side."""
     store = await store_of("one")
     other = Workspace("other", seed=1, token="one", clock=ClockState(), scenario="manual")
-    await store.create_workspace(other)
+    await store.create_workspace(other, FROZEN_START)
     assert await store.workspace("other") == other
 
 
@@ -123,10 +123,10 @@ async def test_there_is_no_transaction_on_an_unknown_workspace() -> None:
 @on_a_loop
 async def test_requests_are_counted_for_each_workspace_even_when_nothing_is_kept() -> None:
     store = await store_of("one", "two")
-    first = await store.next_request_number("one")
+    first = await store.note_request("one", FROZEN_START)
     await abandon(store, lambda state: state.next_number("inv"))
-    assert (first, await store.next_request_number("one")) == (1, 2)
-    assert await store.next_request_number("two") == 1
+    assert (first, await store.note_request("one", FROZEN_START)) == (1, 2)
+    assert await store.note_request("two", FROZEN_START) == 1
 
 
 # --- copies

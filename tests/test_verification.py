@@ -68,9 +68,9 @@ def force(server: Running, client: httpx.Client, invoice: Any, to: str) -> None:
 
     async def change() -> None:
         key = client.headers["Authorization"].removeprefix("Bearer ")
-        credential = await server.sandbox.store.credential(key_digest(key))
+        credential = await server.sandbox.engine.store.credential(key_digest(key))
         assert credential is not None
-        async with server.sandbox.store.transaction(credential.workspace_id) as state:
+        async with server.sandbox.engine.store.transaction(credential.workspace_id) as state:
             record = await state.get("invoices", invoice["id"])
             assert record is not None
             await state.put("invoices", invoice["id"], {**record, "status": to})

@@ -12,6 +12,9 @@ from invoice_sandbox.contract.parameters import Parameter, compile_parameter
 from invoice_sandbox.contract.schemas import Checker, SchemaError, Schemas
 
 BODY_LIMIT: Final = 256 * 1024
+_DATA: Final = frozenset({"example", "examples", "default", "const", "enum"})
+"""Keywords below which there are values, and no schemas."""
+
 METHODS: Final = ("get", "put", "post", "delete", "options", "head", "patch", "trace")
 
 
@@ -70,7 +73,11 @@ class Response:
 
 @dataclass(frozen=True)
 class Operation:
-    """One operation of the contract, ready to serve."""
+    """One operation of the contract, ready to serve.
+
+    ``secrets`` are the names of members that its schemas declare as ``format: password``;
+    ``lifecycle`` is the machine that what it answers goes through (``x-lifecycle``).
+    """
 
     id: str
     method: str
@@ -81,6 +88,8 @@ class Operation:
     body: RequestBody | None
     responses: Mapping[str, Response]
     success: str
+    secrets: frozenset[str] = frozenset()
+    lifecycle: str | None = None
 
     def response_for(self, status: int) -> Response | None:
         """The declaration that covers ``status``: exact, else its range (``4XX``), else default."""
@@ -99,6 +108,17 @@ class Contract:
     operations: Mapping[str, Operation]
     schemes: Mapping[str, Scheme]
     schemas: Schemas
+
+    @property
+    def secret_parameters(self) -> frozenset[str]:
+        """Names of query parameters that carry a secret: credentials and signatures."""
+        schemes = {one.name for one in self.schemes.values() if one.location == "query"}
+        return frozenset(schemes) | {
+            parameter.name
+            for operation in self.operations.values()
+            for parameter in operation.parameters
+            if parameter.secret and parameter.location == "query"
+        }
 
     @property
     def version(self) -> str:
@@ -199,7 +219,30 @@ def _operation(
         body=_body(document, schemas, name, raw),
         responses=responses,
         success=success,
+        secrets=frozenset(_secrets(document, [raw.get("requestBody"), raw.get("responses")])),
+        lifecycle=raw.get("x-lifecycle"),
     )
+
+
+def _secrets(document: Mapping[str, Any], values: Sequence[Any]) -> Iterator[str]:
+    """Names of members, below ``values``, whose schema has ``format: password``."""
+    waiting, seen = [*values], set[int]()
+    while waiting:
+        value = waiting.pop()
+        if id(value) in seen:
+            continue
+        seen.add(id(value))
+        if isinstance(value, list):
+            waiting += value
+        if not isinstance(value, Mapping):
+            continue
+        if isinstance(value.get("$ref"), str) and value["$ref"].startswith("#/"):
+            waiting.append(dereference(document, value))
+        properties = value.get("properties")
+        for name, schema in properties.items() if isinstance(properties, Mapping) else ():
+            if isinstance(schema, Mapping) and schema.get("format") == "password":
+                yield name
+        waiting += [child for key, child in value.items() if key not in _DATA]
 
 
 def _security(name: str, requirements: Sequence[Mapping[str, Sequence[str]]]) -> Security:

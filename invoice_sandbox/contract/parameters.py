@@ -18,7 +18,8 @@ _NUMBER: Final = re.compile(r"-?(?:0|[1-9][0-9]*)(?:\.[0-9]+)?(?:[eE][+-]?[0-9]{
 
 @dataclass(frozen=True)
 class Parameter:
-    """One declared parameter. ``kind`` is the JSON type its text is read as."""
+    """One declared parameter. ``kind`` is the JSON type its text is read as; a ``secret`` one is
+    declared as ``format: password``."""
 
     name: str
     location: str
@@ -28,6 +29,7 @@ class Parameter:
     delimiter: str
     explode: bool
     checker: Checker
+    secret: bool = False
 
     def problem(self, texts: Sequence[str]) -> str | None:
         """A clause such as ``limit must be at most 100``, or None when the value is allowed."""
@@ -60,6 +62,7 @@ def compile_parameter(raw: Mapping[str, Any], schemas: Schemas, place: str) -> P
         delimiter=_DELIMITERS[style],
         explode=bool(raw.get("explode", style == "form")),
         checker=schemas.compile(schema, place),
+        secret=isinstance(schema, Mapping) and schema.get("format") == "password",
     )
 
 

@@ -44,6 +44,13 @@ def shape_problems(document: Any, schema_file: Path) -> Iterator[ShapeProblem]:
         yield from _WORDING.get(str(error.validator), _other)(error)
 
 
+def near(word: str, known: Iterable[Any], otherwise: str = "") -> str:
+    """Advice for a word that is unknown: the nearest that is known, else all of them."""
+    words = [str(one) for one in known]
+    close = get_close_matches(word, words, n=1)
+    return f"did you mean {close[0]}?" if close else otherwise or f"known: {', '.join(words)}"
+
+
 def _order(path: Iterable[str | int]) -> list[tuple[int, str]]:
     return [(step, "") if isinstance(step, int) else (-1, step) for step in path]
 
@@ -52,49 +59,81 @@ def _pointer(error: Any) -> Pointer:
     return tuple(error.absolute_path)
 
 
-def _name(error: Any) -> str:
-    last = next(reversed(error.absolute_path), None)
-    return f"'{last}'" if isinstance(last, str) else "this"
-
-
-def _near(word: str, known: Iterable[Any]) -> str:
-    words = [str(one) for one in known]
-    close = get_close_matches(word, words, n=1)
-    return f"did you mean {close[0]}?" if close else "known are " + ", ".join(words)
+def _subject(error: Any) -> str:
+    if not error.absolute_path:
+        return "the file"
+    *parents, last = error.absolute_path
+    if isinstance(last, str):
+        return f"'{last}'"
+    named = next((one for one in reversed(parents) if isinstance(one, str)), None)
+    return "an item" if named is None else f"an item of '{named}'"
 
 
 def _unknown(error: Any) -> Iterator[ShapeProblem]:
     known = error.schema.get("properties", {})
     for key in error.instance:
         if key not in known:
-            yield ShapeProblem((*_pointer(error), key), f"unknown key '{key}'", _near(key, known))
+            yield ShapeProblem((*_pointer(error), key), f"unknown key '{key}'", near(key, known))
 
 
 def _missing(error: Any) -> Iterator[ShapeProblem]:
     missing = next(key for key in error.validator_value if f"'{key}'" in error.message)
-    yield ShapeProblem(_pointer(error), f"'{missing}' is missing")
+    yield ShapeProblem(_pointer(error), f"{_subject(error)} has no '{missing}'")
 
 
 def _not_among(error: Any) -> Iterator[ShapeProblem]:
-    text = f"{_name(error)} cannot be '{error.instance}'"
-    yield ShapeProblem(_pointer(error), text, _near(str(error.instance), error.validator_value))
+    text = f"{_subject(error)} cannot be '{error.instance}'"
+    yield ShapeProblem(_pointer(error), text, near(str(error.instance), error.validator_value))
 
 
 def _wrong_type(error: Any) -> Iterator[ShapeProblem]:
     wanted = error.validator_value
-    kinds = " or ".join([wanted] if isinstance(wanted, str) else wanted)
-    yield ShapeProblem(_pointer(error), f"{_name(error)} must be of type {kinds}")
+    kinds = " or ".join(_KINDS[kind] for kind in ([wanted] if isinstance(wanted, str) else wanted))
+    yield ShapeProblem(_pointer(error), f"{_subject(error)} must be {kinds}")
+
+
+def _wrong_word(error: Any) -> Iterator[ShapeProblem]:
+    if "title" not in error.schema:
+        yield from _other(error)
+        return
+    is_key = "propertyNames" in error.absolute_schema_path
+    pointer = (*_pointer(error), error.instance) if is_key else _pointer(error)
+    yield ShapeProblem(pointer, f"'{error.instance}' must be {error.schema['title']}")
+
+
+def _empty(error: Any) -> Iterator[ShapeProblem]:
+    yield ShapeProblem(_pointer(error), f"{_subject(error)} must not be empty")
+
+
+def _repeated(error: Any) -> Iterator[ShapeProblem]:
+    for index, item in enumerate(error.instance):
+        if item in error.instance[:index]:
+            text = f"'{item}' stands twice in {_subject(error)}"
+            yield ShapeProblem((*_pointer(error), index), text)
 
 
 def _other(error: Any) -> Iterator[ShapeProblem]:
     wanted = json.dumps(error.validator_value)
-    text = f"{_name(error)} does not satisfy {error.validator}: {wanted[:60]}"
+    text = f"{_subject(error)} does not satisfy {error.validator}: {wanted[:60]}"
     yield ShapeProblem(_pointer(error), text)
 
+
+_KINDS: Final[Mapping[str, str]] = {
+    "object": "an object",
+    "array": "a list",
+    "string": "a string",
+    "number": "a number",
+    "integer": "a whole number",
+    "boolean": "true or false",
+    "null": "null",
+}
 
 _WORDING: Final[Mapping[str, Callable[[Any], Iterator[ShapeProblem]]]] = {
     "additionalProperties": _unknown,
     "required": _missing,
     "enum": _not_among,
     "type": _wrong_type,
+    "pattern": _wrong_word,
+    "minItems": _empty,
+    "uniqueItems": _repeated,
 }

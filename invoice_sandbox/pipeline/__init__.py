@@ -11,7 +11,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from invoice_sandbox.contract.operations import Contract, Operation
-from invoice_sandbox.store import Credential, Workspace
+from invoice_sandbox.store import Credential, Fault, Workspace
 
 Message = MutableMapping[str, Any]
 Scope = MutableMapping[str, Any]
@@ -33,7 +33,11 @@ class Reply:
 
 @dataclass(slots=True)
 class Exchange:
-    """One request as it is understood so far; each layer fills in what it finds out."""
+    """One request as it is understood so far; each layer fills in what it finds out.
+
+    ``spoilt_by`` is the injected fault that its answer meets on the way out, ``why`` what explains
+    the answer.
+    """
 
     scope: Scope
     receive: Receive
@@ -50,6 +54,8 @@ class Exchange:
     path: dict[str, Any] = field(default_factory=dict)
     query: dict[str, Any] = field(default_factory=dict)
     reply_headers: list[tuple[str, str]] = field(default_factory=list)
+    spoilt_by: Fault | None = None
+    why: dict[str, Any] = field(default_factory=dict)
 
     @property
     def method(self) -> str:

@@ -6,40 +6,38 @@ from http.cookies import CookieError, SimpleCookie
 from typing import Final
 from urllib.parse import parse_qsl
 
-from invoice_sandbox.clock import Wall
 from invoice_sandbox.contract.operations import Contract, Operation
 from invoice_sandbox.credentials import Presented, identify, missing_scope
+from invoice_sandbox.engine import Engine
 from invoice_sandbox.errors import ApiError, refuse
 from invoice_sandbox.ids import seeded_request_id
 from invoice_sandbox.pipeline import JSON, Exchange, Layer, Proceed, Reply
 from invoice_sandbox.rate_limit import RateLimiter
-from invoice_sandbox.store import Credential, Store
+from invoice_sandbox.store import Credential, Workspace
 
 _CHALLENGE: Final = ("WWW-Authenticate", 'Bearer realm="sandbox"')
 
 
-def authenticate(
-    store: Store, wall: Wall, limiter: RateLimiter | None, *, limited: Contract
-) -> Layer:
+def authenticate(engine: Engine, limiter: RateLimiter | None) -> Layer:
     """Find out whose request this is; refuse it with 401 unless the operation is open to all.
 
     Requests are counted here, because it is the credential that has the window: its own, or that
-    of the caller's address when there is no valid one. Only the ``limited`` contract counts.
+    of the caller's address when there is no valid one. The levers are never limited.
     """
 
     async def layer(exchange: Exchange, proceed: Proceed) -> Reply:
         contract, operation = exchange.routed
         if not operation.security.alternatives:
             return await proceed(exchange)
-        counted = limiter if contract is limited else None
+        counted = None if contract is engine.project.levers else limiter
         secrets = _secrets(exchange, contract, operation)
         try:
-            credential = await _credential(store, wall, secrets, operation)
+            credential = await _credential(engine, secrets, operation)
         except ApiError as refusal:
             _count(counted, exchange, None)
             raise ApiError(refusal.row, refusal.values, (_CHALLENGE,)) from None
         if credential is not None:
-            await _adopt(exchange, credential, store, wall)
+            await _adopt(exchange, credential, engine)
         _count(counted, exchange, credential)
         return await proceed(exchange)
 
@@ -75,12 +73,30 @@ async def check_scope(exchange: Exchange, proceed: Proceed) -> Reply:
     return await proceed(exchange)
 
 
+async def owner(engine: Engine, exchange: Exchange) -> Workspace | None:
+    """The workspace of a request that was refused before anybody asked for its credential."""
+    if exchange.operation is not None and exchange.credential is None:
+        return None  # it was asked for, and found wanting
+    contract = engine.project.contract
+    presented = [
+        Presented("api_key", secret)
+        for scheme in contract.schemes.values()
+        if scheme.location in {"bearer", "header"}
+        for secret in _EXTRACTORS[scheme.location](exchange, scheme.name)
+    ]
+    try:
+        credential = await identify(engine.store, presented)
+    except ApiError:
+        return None
+    return await _open_workspace(engine, credential) if credential else None
+
+
 async def _credential(
-    store: Store, wall: Wall, secrets: list[Presented], operation: Operation
+    engine: Engine, secrets: list[Presented], operation: Operation
 ) -> Credential | None:
     try:
-        credential = await identify(store, secrets)
-        if credential is not None and await _is_over(store, wall, credential):
+        credential = await identify(engine.store, secrets)
+        if credential is not None and await _open_workspace(engine, credential) is None:
             raise refuse("bad_credential")
     except ApiError:
         if operation.security.optional:  # an old cookie must not keep anybody from logging in
@@ -91,21 +107,24 @@ async def _credential(
     return credential
 
 
-async def _is_over(store: Store, wall: Wall, credential: Credential) -> bool:
-    workspace = await store.workspace(credential.workspace_id)
-    if workspace is None:
-        return True
-    return credential.expires_at is not None and credential.expires_at <= workspace.clock.now(wall)
+async def _open_workspace(engine: Engine, credential: Credential) -> Workspace | None:
+    """The workspace that the credential opens, unless one of the two has come to its end."""
+    workspace = await engine.store.workspace(credential.workspace_id)
+    if workspace is None or await engine.workspaces.is_over(workspace):
+        return None
+    over = credential.expires_at
+    return None if over is not None and over <= workspace.clock.now(engine.wall) else workspace
 
 
-async def _adopt(exchange: Exchange, credential: Credential, store: Store, wall: Wall) -> None:
-    workspace = await store.workspace(credential.workspace_id)
+async def _adopt(exchange: Exchange, credential: Credential, engine: Engine) -> None:
+    workspace = await engine.store.workspace(credential.workspace_id)
     if workspace is None:
         raise refuse("bad_credential", _CHALLENGE)
     exchange.credential = credential
     exchange.workspace = workspace
-    number = await store.next_request_number(workspace.id)
-    exchange.request_id = seeded_request_id(workspace.seed, number, workspace.clock.now(wall))
+    number = await engine.store.note_request(workspace.id, engine.wall.now())
+    now = workspace.clock.now(engine.wall)
+    exchange.request_id = seeded_request_id(workspace.seed, number, now)
 
 
 def _count(limiter: RateLimiter | None, exchange: Exchange, credential: Credential | None) -> None:

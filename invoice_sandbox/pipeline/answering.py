@@ -2,41 +2,48 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-from typing import Any
+from collections.abc import Mapping
+from typing import Any, Final
 
 from invoice_sandbox import jsonio
-from invoice_sandbox.agenda import Agenda
-from invoice_sandbox.clock import Wall
 from invoice_sandbox.contract.answers import contract_answer, is_json
 from invoice_sandbox.contract.operations import Contract, Operation
 from invoice_sandbox.credentials import note_use
+from invoice_sandbox.engine import Engine
 from invoice_sandbox.errors import MODE, ApiError
 from invoice_sandbox.handling import Answer, Call, Handler, Origin
 from invoice_sandbox.ids import key_digest
+from invoice_sandbox.levers import LEVERS, Lever
 from invoice_sandbox.pipeline import JSON, Exchange, Layer, Proceed, Reply
-from invoice_sandbox.project import Project
-from invoice_sandbox.store import Store, Transaction, Workspace
+from invoice_sandbox.pipeline.idempotency import Repeatable, alone, repeatable
+from invoice_sandbox.store import Transaction, Workspace
+
+LAST_STEPS: Final = "last_steps"
+"""The kind under which the last step is kept that moved a thing, by the thing's id."""
 
 
 class ContractViolationError(Exception):
     """The project answered something that its contract does not allow."""
 
 
-@dataclass(frozen=True)
-class Surroundings:
-    """What answering needs besides the exchange itself."""
+def pull_levers(engine: Engine) -> Layer:
+    """Answer the engine's own levers, which work on whole workspaces, not in one transaction."""
 
-    store: Store
-    wall: Wall
-    agenda: Agenda
-    project: Project
-    first_workspace: str
-    base_url: str
-    local: bool
+    async def layer(exchange: Exchange, proceed: Proceed) -> Reply:
+        contract, operation = exchange.routed
+        pull = LEVERS.get(operation.id) if contract is engine.project.levers else None
+        if pull is None:
+            return await proceed(exchange)
+        try:
+            return _reply(operation, await pull(_lever(engine, exchange)))
+        except ApiError as refusal:
+            _check_refusal(operation, refusal)
+            raise
+
+    return layer
 
 
-def answer(around: Surroundings) -> Layer:
+def answer(engine: Engine) -> Layer:
     """Answer by the operation's handler, or from the contract when it has none.
 
     What is due is done first. What the handler changes is committed after its answer was found
@@ -45,17 +52,15 @@ def answer(around: Surroundings) -> Layer:
 
     async def layer(exchange: Exchange, _: Proceed) -> Reply:
         contract, operation = exchange.routed
-        workspace = exchange.workspace or await _public_workspace(around, exchange)
-        handler = around.project.handlers.get(operation.id)
+        workspace = exchange.workspace or await _public_workspace(engine, exchange)
+        handler = engine.project.handlers.get(operation.id)
         if handler is None:
             return _from_contract(contract, operation, workspace)
-        await around.agenda.settle(workspace)
-        async with around.store.transaction(workspace.id) as state:
-            if exchange.credential is not None and exchange.credential.kind == "api_key":
-                await note_use(state, exchange.credential, workspace.clock.now(around.wall))
-            call = _call(around, exchange, workspace, state)
-            outcome = await _by_handler(handler, call, operation)
-        await around.agenda.watch(workspace)
+        request = repeatable(exchange)
+        async with alone(engine.store, workspace.id, request):
+            await engine.agenda.settle(workspace)
+            outcome = await _carry_out(engine, exchange, workspace.id, handler, request)
+        await engine.agenda.watch(workspace.id)
         if isinstance(outcome, ApiError):
             raise outcome
         return outcome
@@ -63,46 +68,93 @@ def answer(around: Surroundings) -> Layer:
     return layer
 
 
-def note_refusals(around: Surroundings) -> Layer:
+def note_refusals(engine: Engine) -> Layer:
     """Tell the project of every known caller that is refused for lack of authorisation (403)."""
 
     async def layer(exchange: Exchange, proceed: Proceed) -> Reply:
         try:
             return await proceed(exchange)
         except ApiError as error:
-            hook = around.project.hooks.note_refusal
+            hook = engine.project.hooks.note_refusal
             if hook is None or error.status != 403 or exchange.workspace is None:
                 raise
-            async with around.store.transaction(exchange.workspace.id) as state:
-                await hook(_call(around, exchange, exchange.workspace, state), error)
+            async with engine.store.transaction(exchange.workspace.id) as state:
+                await hook(_call(engine, exchange, await state.workspace(), state), error)
             raise
 
     return layer
 
 
-async def _public_workspace(around: Surroundings, exchange: Exchange) -> Workspace:
+async def _carry_out(
+    engine: Engine,
+    exchange: Exchange,
+    workspace_id: str,
+    handler: Handler,
+    request: Repeatable | None,
+) -> Reply | ApiError:
+    """What the handler answers, or what was answered to the same request before."""
+    try:
+        async with engine.store.transaction(workspace_id) as state:
+            workspace = await state.workspace()
+            call = _call(engine, exchange, workspace, state)
+            if exchange.credential is not None and exchange.credential.kind == "api_key":
+                await note_use(state, exchange.credential, call.now)
+            earlier = None if request is None else await request.earlier(state, call.now)
+            if earlier is not None:
+                exchange.why["replayed"] = True
+                return earlier
+            outcome = await _by_handler(handler, call, exchange)
+            if request is not None:
+                await request.keep(state, outcome, call.now)
+            return outcome
+    except _Undone as undone:
+        if request is not None:
+            async with engine.store.transaction(workspace_id) as state:
+                now = (await state.workspace()).clock.now(engine.wall)
+                await request.keep(state, undone.refusal, now)
+        return undone.refusal
+
+
+class _Undone(Exception):  # noqa: N818  the handler refused; nothing went wrong in us
+    """The handler raised a refusal, so its changes are taken back."""
+
+    def __init__(self, refusal: ApiError) -> None:
+        super().__init__()
+        self.refusal = refusal
+
+
+async def _public_workspace(engine: Engine, exchange: Exchange) -> Workspace:
     """The workspace of a request without a credential: that of a capability in its address, such
     as a signature, else the first."""
-    workspace_id = around.first_workspace
+    workspace_id = engine.first_workspace
     for text in (*exchange.path.values(), *exchange.query.values()):
-        found = await around.store.credential(key_digest(str(text)))
+        found = await engine.store.credential(key_digest(str(text)))
         if found is not None and found.kind == "capability":
             workspace_id = found.workspace_id
-    workspace = await around.store.workspace(workspace_id)
+    workspace = await engine.store.workspace(workspace_id)
     if workspace is None:
         raise RuntimeError(f"there is no workspace {workspace_id}")
     return workspace
 
 
-def _call(
-    around: Surroundings, exchange: Exchange, workspace: Workspace, state: Transaction
-) -> Call:
+def _lever(engine: Engine, exchange: Exchange) -> Lever:
+    return Lever(
+        engine=engine,
+        caller=exchange.credential,
+        found=exchange.workspace,
+        path=exchange.path,
+        query=exchange.query,
+        body=exchange.body or {},
+    )
+
+
+def _call(engine: Engine, exchange: Exchange, workspace: Workspace, state: Transaction) -> Call:
     credential = exchange.credential
     client = exchange.scope.get("client")
     return Call(
         state=state,
         workspace=workspace,
-        now=workspace.clock.now(around.wall),
+        now=workspace.clock.now(engine.wall),
         origin=Origin(
             actor_type=credential.kind if credential else "anonymous",
             actor_id=credential.subject if credential else None,
@@ -110,12 +162,13 @@ def _call(
             ip=client[0] if client else None,
             user_agent=exchange.header("user-agent"),
         ),
-        contract=around.project.contract,
-        lifecycle=around.project.lifecycle,
+        contract=engine.project.contract,
+        lifecycle=engine.project.lifecycle,
+        scenario=engine.project.scenario(workspace.scenario),
         url=exchange.scope["path"],
-        base_url=around.base_url,
-        local=around.local,
-        wall_now=around.wall.now(),
+        base_url=engine.url,
+        local=engine.local,
+        wall_now=engine.wall.now(),
         path=exchange.path,
         query=exchange.query,
         body=exchange.body,
@@ -124,15 +177,42 @@ def _call(
     )
 
 
-async def _by_handler(handler: Handler, call: Call, operation: Operation) -> Reply | ApiError:
+async def _by_handler(handler: Handler, call: Call, exchange: Exchange) -> Reply | ApiError:
+    _, operation = exchange.routed
     try:
         result = await handler(call)
     except ApiError as refusal:
         _check_refusal(operation, refusal)
-        raise
+        _explain_refusal(exchange, refusal)
+        raise _Undone(refusal) from refusal
     if isinstance(result, ApiError):
         _check_refusal(operation, result)
         return result
+    given = result if isinstance(result, Answer) else Answer(result)
+    if operation.lifecycle is not None and isinstance(given.data, Mapping):
+        await _explain(exchange, call, operation.lifecycle, given.data)
+    return _reply(operation, given)
+
+
+async def _explain(
+    exchange: Exchange, call: Call, machine_name: str, data: Mapping[str, Any]
+) -> None:
+    """What moved the thing in the answer last, and where it can go from here."""
+    machine = call.lifecycle.machines.get(machine_name)
+    if machine is not None and isinstance(data.get("status"), str):
+        exchange.why["next"] = list(machine.legal(data["status"]))
+    step = await call.state.get(LAST_STEPS, str(data.get("id")))
+    if step is not None:
+        exchange.why["step"] = step
+
+
+def _explain_refusal(exchange: Exchange, refusal: ApiError) -> None:
+    if "legal" in refusal.values:
+        exchange.why["next"] = list(refusal.values["legal"])
+
+
+def _reply(operation: Operation, result: Any) -> Reply:
+    """An answer in the success envelope. Raises ContractViolationError."""
     given = result if isinstance(result, Answer) else Answer(result)
     status = given.status or int(operation.success)
     body = {"data": given.data, "mode": MODE}

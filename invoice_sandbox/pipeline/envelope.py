@@ -1,8 +1,9 @@
-"""Outermost layer: the request id, the error envelope, and the headers that every answer has."""
+"""The request id, the error envelope, and the headers that every answer has."""
 
 from __future__ import annotations
 
 import logging
+from typing import Final
 
 from invoice_sandbox import jsonio
 from invoice_sandbox.clock import Wall
@@ -10,6 +11,10 @@ from invoice_sandbox.errors import ApiError, refuse
 from invoice_sandbox.ids import random_request_id
 from invoice_sandbox.pipeline import Exchange, Layer, Proceed, Reply
 from invoice_sandbox.pipeline.reading import ClientGoneError
+from invoice_sandbox.store import NoWorkspaceError
+
+LEVERS_PATH: Final = "/sandbox"
+"""Where the levers and their contract are."""
 
 log = logging.getLogger("invoice_sandbox")
 
@@ -28,6 +33,8 @@ def envelope(wall: Wall, contract_version: str, public_url: str) -> Layer:
             raise
         except ApiError as error:
             reply = _refusal(exchange, error, public_url)
+        except NoWorkspaceError:  # it was deleted meanwhile
+            reply = _refusal(exchange, refuse("bad_credential"), public_url)
         except Exception:
             log.exception("%s: the request could not be answered", exchange.request_id)
             reply = _refusal(exchange, refuse("internal_error"), public_url)
@@ -42,5 +49,7 @@ def envelope(wall: Wall, contract_version: str, public_url: str) -> Layer:
 
 
 def _refusal(exchange: Exchange, error: ApiError, public_url: str) -> Reply:
-    body = jsonio.dumps(error.envelope(exchange.request_id, public_url))
+    is_lever = exchange.contract is not None and exchange.contract.base_path == LEVERS_PATH
+    where = public_url + (LEVERS_PATH if is_lever else "")
+    body = jsonio.dumps(error.envelope(exchange.request_id, where))
     return Reply(error.status, body, headers=error.headers)

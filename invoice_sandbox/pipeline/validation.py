@@ -85,11 +85,12 @@ def _cookies(exchange: Exchange) -> list[tuple[str, str]]:
 
 
 def _check_body(exchange: Exchange, body: RequestBody) -> None:
-    if not exchange.raw_body:
+    exchange.media_type = _media_type(exchange)
+    is_empty_file = exchange.media_type in body.checkers and not is_json(exchange.media_type)
+    if not exchange.raw_body and not is_empty_file:
         if body.required:
             raise refuse("missing_body", declared=" or ".join(body.checkers))
         return
-    exchange.media_type = _media_type(exchange)
     checker = body.checkers.get(exchange.media_type)
     if checker is None:
         raise _unsupported(body)
@@ -102,6 +103,7 @@ def _check_body(exchange: Exchange, body: RequestBody) -> None:
         raise refuse("malformed_json", reason=str(error)) from None
     if not checker.is_valid(exchange.body):
         problem, count = checker.first_problem(exchange.body)
+        exchange.why["schemaPath"] = problem.schema_path
         raise refuse("schema_violated", problems=_first_and_count(problem.sentence(_BODY), count))
 
 

@@ -6,14 +6,13 @@ reached, every thing can come to an end, and every kind of event is declared.
 
 from __future__ import annotations
 
-import json
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
-from difflib import get_close_matches
 from pathlib import Path
-from typing import Any, Final, NamedTuple
+from typing import Any, Final
 
 from invoice_sandbox.contract.documents import DocumentError, load_document, place_of
+from invoice_sandbox.contract.shapes import Pointer, ShapeProblem, near, shape_problems
 
 PREVIOUS: Final = "previous"
 """As the target of a transition: the status held immediately before."""
@@ -117,43 +116,14 @@ def lifecycle_problems(file: Path) -> Iterator[tuple[str, str]]:
         yield place_of(file, problem.pointer), problem.text + advice
 
 
-_Pointer = tuple[str | int, ...]
-
-
-class _Problem(NamedTuple):
-    pointer: _Pointer
-    text: str
-    advice: str = ""
-
-
-def _problems(document: Any) -> Iterator[_Problem]:
+def _problems(document: Any) -> Iterator[ShapeProblem]:
     # Each missing key is an error of jsonschema that does not say which key is meant.
-    misshapen = dict.fromkeys(_shape_problems(document))
+    misshapen = dict.fromkeys(shape_problems(document, _schema_file()))
     yield from misshapen
     if not misshapen:
         for name, raw in document["machines"].items():
             yield from _machine_problems(_machine(name, raw), raw)
         yield from _event_problems(document)
-
-
-def _near(word: str, known: Iterable[str], otherwise: str = "") -> str:
-    known = list(known)
-    close = get_close_matches(word, known, n=1)
-    return f"did you mean {close[0]}?" if close else otherwise or f"known: {', '.join(known)}"
-
-
-# The shape of the file -------------------------------------------------------------------------
-
-
-_Error = Any  # a ValidationError, each of whose members is typed as one that may be missing
-
-
-def _shape_problems(document: Any) -> Iterator[_Problem]:
-    from jsonschema import Draft202012Validator  # 60 ms, which a mere contract need not spend
-
-    schema = json.loads(_schema_file().read_text(encoding="utf-8"))
-    for error in Draft202012Validator(schema).iter_errors(document):
-        yield from _WORDING[str(error.validator)](error, tuple(error.absolute_path))
 
 
 def _schema_file() -> Path:
@@ -162,58 +132,6 @@ def _schema_file() -> Path:
     shipped = package / "project"
     root = shipped if shipped.is_dir() else package.parent
     return root / "scenarios" / "lifecycle.schema.json"
-
-
-def _wrong_type(error: _Error, at: _Pointer) -> Iterator[_Problem]:
-    kinds = {"object": "an object", "array": "a list", "string": "a string"}
-    yield _Problem(at, f"{_subject(at)} must be {kinds[error.validator_value]}")
-
-
-def _missing(error: _Error, at: _Pointer) -> Iterator[_Problem]:
-    for key in error.validator_value:
-        if key not in error.instance:
-            yield _Problem(at, f"{_subject(at)} has no '{key}'")
-
-
-def _unknown_key(error: _Error, at: _Pointer) -> Iterator[_Problem]:
-    known = error.schema["properties"]
-    for key in error.instance:
-        if key not in known:
-            yield _Problem((*at, key), f"unknown key {key!r}", _near(key, known))
-
-
-def _wrong_word(error: _Error, at: _Pointer) -> Iterator[_Problem]:
-    is_key = "propertyNames" in error.absolute_schema_path
-    pointer = (*at, error.instance) if is_key else at
-    yield _Problem(pointer, f"{error.instance!r} must be {error.schema['title']}")
-
-
-def _empty(_error: _Error, at: _Pointer) -> Iterator[_Problem]:
-    yield _Problem(at, f"{_subject(at)} must not be empty")
-
-
-def _repeated(error: _Error, at: _Pointer) -> Iterator[_Problem]:
-    items = error.instance
-    for index, item in enumerate(items):
-        if item in items[:index]:
-            yield _Problem((*at, index), f"{item!r} stands twice in {_subject(at)}")
-
-
-_WORDING: Final[Mapping[str, Callable[[_Error, _Pointer], Iterator[_Problem]]]] = {
-    "type": _wrong_type,
-    "required": _missing,
-    "additionalProperties": _unknown_key,
-    "pattern": _wrong_word,
-    "minItems": _empty,
-    "uniqueItems": _repeated,
-}
-
-
-def _subject(pointer: _Pointer) -> str:
-    if not pointer:
-        return "the file"
-    *parents, last = pointer
-    return repr(last) if isinstance(last, str) else f"an item of {parents[-1]!r}"
 
 
 # What the machines say -------------------------------------------------------------------------
@@ -232,7 +150,7 @@ def _machine(name: str, raw: Mapping[str, Any]) -> Machine:
     )
 
 
-def _transitions(name: str, raw: Mapping[str, Any]) -> Iterator[tuple[_Pointer, Transition]]:
+def _transitions(name: str, raw: Mapping[str, Any]) -> Iterator[tuple[Pointer, Transition]]:
     """One for each state in a ``from`` list, and where that state is written."""
     for index, row in enumerate(raw["transitions"]):
         for position, state in enumerate(row["from"]):
@@ -243,9 +161,9 @@ def _transitions(name: str, raw: Mapping[str, Any]) -> Iterator[tuple[_Pointer, 
             )
 
 
-def _machine_problems(machine: Machine, raw: Mapping[str, Any]) -> Iterator[_Problem]:
+def _machine_problems(machine: Machine, raw: Mapping[str, Any]) -> Iterator[ShapeProblem]:
     written = list(_transitions(machine.name, raw))
-    entrances: dict[str, _Pointer] = {machine.initial: ("machines", machine.name, "initial")}
+    entrances: dict[str, Pointer] = {machine.initial: ("machines", machine.name, "initial")}
     for pointer, one in written:
         if one.to != PREVIOUS:
             entrances.setdefault(one.to, (*pointer[:-2], "to"))
@@ -257,44 +175,46 @@ def _machine_problems(machine: Machine, raw: Mapping[str, Any]) -> Iterator[_Pro
 def _strangers(
     machine: Machine,
     raw: Mapping[str, Any],
-    written: Iterable[tuple[_Pointer, Transition]],
-    entrances: Mapping[str, _Pointer],
-) -> Iterator[_Problem]:
+    written: Iterable[tuple[Pointer, Transition]],
+    entrances: Mapping[str, Pointer],
+) -> Iterator[ShapeProblem]:
     """States that are left or called terminal, but that nothing leads to; each is told once."""
-    mentions: dict[str, _Pointer] = {}
+    mentions: dict[str, Pointer] = {}
     for pointer, one in written:
         mentions.setdefault(one.from_, pointer)
     for index, state in enumerate(raw["terminal"]):
         mentions.setdefault(state, ("machines", machine.name, "terminal", index))
     for state, pointer in mentions.items():
         if state not in entrances:
-            yield _Problem(pointer, f"nothing leads to '{state}'", _near(state, entrances))
+            yield ShapeProblem(pointer, f"nothing leads to '{state}'", near(state, entrances))
 
 
 def _impossible_moves(
-    machine: Machine, written: Iterable[tuple[_Pointer, Transition]]
-) -> Iterator[_Problem]:
+    machine: Machine, written: Iterable[tuple[Pointer, Transition]]
+) -> Iterator[ShapeProblem]:
     seen = set()
     for pointer, one in written:
         if (one.from_, one.trigger) in seen:
-            yield _Problem(pointer, f"'{one.trigger}' from '{one.from_}' stands twice")
+            yield ShapeProblem(pointer, f"'{one.trigger}' from '{one.from_}' stands twice")
         seen.add((one.from_, one.trigger))
         if one.from_ in machine.terminal:
-            yield _Problem(pointer, f"'{one.from_}' is terminal, so nothing leads out of it")
+            yield ShapeProblem(pointer, f"'{one.from_}' is terminal, so nothing leads out of it")
         if one.from_ == machine.initial and one.to == PREVIOUS:
-            yield _Problem(pointer, f"'{one.from_}' is initial, so there is no status before it")
+            yield ShapeProblem(
+                pointer, f"'{one.from_}' is initial, so there is no status before it"
+            )
 
 
-def _lost_states(machine: Machine, entrances: Mapping[str, _Pointer]) -> Iterator[_Problem]:
+def _lost_states(machine: Machine, entrances: Mapping[str, Pointer]) -> Iterator[ShapeProblem]:
     ahead = _situations(machine)
     ending = _ending(machine, ahead)
     reached = {state for state, _ in ahead}
     stuck = {state for state, previous in ahead if (state, previous) not in ending}
     for state, pointer in entrances.items():
         if state not in reached:
-            yield _Problem(pointer, f"'{state}' cannot be reached from '{machine.initial}'")
+            yield ShapeProblem(pointer, f"'{state}' cannot be reached from '{machine.initial}'")
         if state in stuck:
-            yield _Problem(
+            yield ShapeProblem(
                 pointer,
                 f"no terminal state can be reached from '{state}'",
                 f"terminal: {', '.join(sorted(machine.terminal))}",
@@ -343,27 +263,29 @@ def _ending(machine: Machine, ahead: Mapping[_Situation, list[_Situation]]) -> s
 # The kinds of events ---------------------------------------------------------------------------
 
 
-def _event_problems(document: Mapping[str, Any]) -> Iterator[_Problem]:
+def _event_problems(document: Mapping[str, Any]) -> Iterator[ShapeProblem]:
     """Every kind that is used is declared; every one declared is recorded, or listed as other."""
     declared, others = document["events"], document.get("otherEvents", [])
     recorded = list(_recorded(document["machines"]))
     listed = [(("otherEvents", index), kind) for index, kind in enumerate(others)]
     for pointer, kind in recorded + listed:
         if kind not in declared:
-            advice = _near(kind, declared, "declare it there, with a sentence")
-            yield _Problem(pointer, f"'{kind}' is not among the events", advice)
+            advice = near(kind, declared, "declare it there, with a sentence")
+            yield ShapeProblem(pointer, f"'{kind}' is not among the events", advice)
     used = {kind for _, kind in recorded}
     for pointer, kind in listed:
         if kind in used:
-            yield _Problem(pointer, f"'{kind}' is recorded by a machine", "take it off this list")
+            yield ShapeProblem(
+                pointer, f"'{kind}' is recorded by a machine", "take it off this list"
+            )
     for kind in declared:
         if kind not in used and kind not in others:
-            yield _Problem(
+            yield ShapeProblem(
                 ("events", kind), f"no machine records '{kind}'", "else list it in otherEvents"
             )
 
 
-def _recorded(machines: Mapping[str, Any]) -> Iterator[tuple[_Pointer, str]]:
+def _recorded(machines: Mapping[str, Any]) -> Iterator[tuple[Pointer, str]]:
     for name, raw in machines.items():
         if "created" in raw:
             yield ("machines", name, "created"), raw["created"]

@@ -18,14 +18,38 @@ Record = dict[str, Any]
 
 
 @dataclass(frozen=True)
+class Fault:
+    """An answer that is to go wrong on purpose; see the levers' contract for the kinds.
+
+    ``operation`` None means every operation. ``delay`` and ``up_to`` are seconds. ``left`` is how
+    often it will still take effect, None for ever; ``seen`` counts the requests it was drawn for.
+    """
+
+    id: str
+    kind: str
+    operation: str | None = None
+    status: int | None = None
+    delay: float | None = None
+    up_to: float | None = None
+    when: Literal["before", "after"] = "before"
+    left: int | None = 1
+    probability: float = 1
+    seen: int = 0
+    fired: int = 0
+
+
+@dataclass(frozen=True)
 class Workspace:
-    """The unit of isolation. ``token`` stands for ``seed`` inside ids."""
+    """The unit of isolation. ``token`` stands for ``seed`` inside ids, ``made_by`` is the id of
+    the workspace that this one was made from."""
 
     id: str
     seed: int
     token: str
     clock: ClockState
     scenario: str
+    made_by: str | None = None
+    faults: tuple[Fault, ...] = ()
 
 
 @dataclass(frozen=True)
@@ -46,12 +70,33 @@ class Credential:
 
 @dataclass(frozen=True)
 class ScheduledStep:
-    """Something that a workspace does at ``due``, by the name of one of its project's actions."""
+    """Something that a workspace does at ``due``, by the name of one of its project's actions.
+
+    ``scenario`` is the name of the scenario that has it done, if one does.
+    """
 
     number: int
     due: datetime
     action: str
     arguments: Record
+    scenario: str | None = None
+
+
+@dataclass(frozen=True)
+class Snapshot:
+    """A workspace as it was: ``taken_at`` is its own instant, ``clock`` its clock at that time."""
+
+    id: str
+    taken_at: datetime
+    clock: ClockState
+
+
+@dataclass(frozen=True)
+class Log:
+    """The entries that a bounded log still holds, oldest first, and how many it has dropped."""
+
+    entries: tuple[Any, ...] = ()
+    dropped: int = 0
 
 
 @dataclass(frozen=True)
@@ -74,8 +119,20 @@ class Page:
     next_position: int | None
 
 
+class NoWorkspaceError(KeyError):
+    """The workspace does not exist, or not any more."""
+
+
 class Transaction(Protocol):
     """One workspace, seen and changed by one request or one step; all of it or nothing."""
+
+    async def workspace(self) -> Workspace:
+        """The workspace as it is now."""
+        ...
+
+    async def change_workspace(self, workspace: Workspace) -> None:
+        """Give the workspace another clock, scenario or faults."""
+        ...
 
     async def get(self, kind: str, key: str) -> Record | None:
         """The record, or None."""
@@ -104,8 +161,18 @@ class Transaction(Protocol):
         """1, 2, 3, … for each ``name``."""
         ...
 
-    async def schedule(self, due: datetime, action: str, arguments: Mapping[str, Any]) -> None:
+    async def schedule(
+        self,
+        due: datetime,
+        action: str,
+        arguments: Mapping[str, Any],
+        scenario: str | None = None,
+    ) -> None:
         """Have ``action`` done at the workspace's instant ``due``."""
+        ...
+
+    async def steps(self) -> tuple[ScheduledStep, ...]:
+        """Every step that is still to be done, in the order in which they fall due."""
         ...
 
     async def take_due(self, now: datetime) -> ScheduledStep | None:
@@ -114,6 +181,10 @@ class Transaction(Protocol):
 
     async def discard_step(self, number: int) -> None:
         """Forget a step that cannot be done."""
+        ...
+
+    async def credentials(self) -> tuple[Credential, ...]:
+        """Every credential that was in force when the transaction began."""
         ...
 
     async def grant(self, credential: Credential) -> None:
@@ -126,22 +197,38 @@ class Transaction(Protocol):
 
 
 class Store(Protocol):
-    """All workspaces."""
+    """All workspaces. Whatever names a workspace that is not there raises NoWorkspaceError,
+    unless it says otherwise."""
 
-    async def create_workspace(self, workspace: Workspace) -> None:
-        """Add an empty workspace. Raises KeyError when its id is taken."""
+    async def create_workspace(self, workspace: Workspace, now: datetime) -> None:
+        """Add an empty workspace, last used ``now``. Raises KeyError when its id is taken."""
+        ...
+
+    async def delete_workspace(self, workspace_id: str) -> None:
+        """Forget the workspace and everything in it; what is gone already stays gone."""
         ...
 
     async def workspace(self, workspace_id: str) -> Workspace | None:
         """The workspace, or None."""
         ...
 
+    async def workspaces(self) -> tuple[tuple[Workspace, datetime], ...]:
+        """Every workspace and when it was last used, in the order of their making."""
+        ...
+
     async def credential(self, digest: str) -> Credential | None:
         """The credential that is in force for a digest, whatever its workspace."""
         ...
 
-    async def next_request_number(self, workspace_id: str) -> int:
-        """1, 2, 3, … for each request of the workspace, whether or not it commits anything."""
+    async def note_request(self, workspace_id: str, now: datetime) -> int:
+        """1, 2, 3, … for each request of the workspace, whether or not it commits anything.
+
+        The workspace was last used ``now``, which is real time.
+        """
+        ...
+
+    async def last_used(self, workspace_id: str) -> datetime:
+        """When the workspace's last request came, in real time."""
         ...
 
     async def next_due(self, workspace_id: str) -> datetime | None:
@@ -150,4 +237,47 @@ class Store(Protocol):
 
     def transaction(self, workspace_id: str) -> AbstractAsyncContextManager[Transaction]:
         """A transaction, alone on its workspace: committed on leaving, undone on an exception."""
+        ...
+
+    async def take_snapshot(self, workspace_id: str, snapshot: Snapshot) -> None:
+        """Keep the workspace as it is: state, agenda, scenario, faults, credentials, counters."""
+        ...
+
+    async def restore_snapshot(
+        self, workspace_id: str, snapshot_id: str, clock: ClockState
+    ) -> None:
+        """Make the workspace what it was, with ``clock``. Raises KeyError for no such snapshot."""
+        ...
+
+    async def drop_snapshot(self, workspace_id: str, snapshot_id: str) -> None:
+        """Forget a snapshot. Raises KeyError when there is none of that id."""
+        ...
+
+    async def snapshots(self, workspace_id: str) -> tuple[Snapshot, ...]:
+        """Every snapshot, in the order of their taking."""
+        ...
+
+    async def snapshot_credentials(
+        self, workspace_id: str, snapshot_id: str
+    ) -> tuple[Credential, ...]:
+        """The credentials that restoring would leave in force. Raises KeyError."""
+        ...
+
+    async def append(self, workspace_id: str, log: str, entry: Any, size: int = 0) -> None:
+        """Add an entry of about ``size`` bytes to a bounded log, which no snapshot touches.
+
+        Of a workspace that is gone nothing is kept.
+        """
+        ...
+
+    async def log(self, workspace_id: str, log: str) -> Log:
+        """What a log holds; nothing for one that was never written."""
+        ...
+
+    async def claim(self, workspace_id: str, name: str) -> bool:
+        """Whether the name was free and is now taken by the caller."""
+        ...
+
+    async def release(self, workspace_id: str, name: str) -> None:
+        """Make a claimed name free again."""
         ...

@@ -9,6 +9,7 @@ from invoice_sandbox.clock import ClockState
 from invoice_sandbox.ids import new_key
 from invoice_sandbox.server import listen, make_server
 from invoice_sandbox.settings import Settings
+from invoice_sandbox.workspaces import Wish
 
 
 async def serve() -> None:
@@ -18,7 +19,7 @@ async def serve() -> None:
         url = settings.url(listener.getsockname()[1])
         sandbox = await create_app(settings, url=url)
         other = new_key()
-        await sandbox.new_workspace(other, seed=8)
+        await sandbox.engine.workspaces.create(other, Wish(seed=8))
         ready = f"ready on {url} with keys {settings.key} {other}"
         await make_server(sandbox, lambda: print(ready, flush=True)).serve(sockets=[listener])  # noqa: T201
 

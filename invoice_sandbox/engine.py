@@ -1,0 +1,29 @@
+"""The collaborators of a running sandbox, made in ``app`` and handed to who needs them."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from invoice_sandbox.agenda import Agenda
+from invoice_sandbox.clock import Wall
+from invoice_sandbox.project import Project
+from invoice_sandbox.store import Store
+from invoice_sandbox.workspaces import Workspaces
+
+
+@dataclass(frozen=True)
+class Engine:
+    """What stands behind the pipeline.
+
+    ``first_workspace`` is the one of requests that bring no credential, ``url`` the address that
+    clients use, and ``local`` says whether only this machine can reach the server.
+    """
+
+    project: Project
+    store: Store
+    wall: Wall
+    agenda: Agenda
+    workspaces: Workspaces
+    first_workspace: str
+    url: str
+    local: bool

@@ -1,0 +1,40 @@
+"""The levers that every project has, described in ``openapi.yaml`` beside this.
+
+One module per tag, one function per operation. A lever works on whole workspaces, so it is given
+the engine instead of a transaction; like a handler it answers data, or an Answer, and refuses by
+raising ApiError.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable, Mapping
+from typing import Any, Final
+
+from invoice_sandbox.levers import clock, faults, health, journal, scenarios, snapshots, workspaces
+from invoice_sandbox.levers.lever import Lever
+
+__all__ = ["LEVERS", "Lever"]
+
+LEVERS: Final[Mapping[str, Callable[[Lever], Awaitable[Any]]]] = {
+    "getSandboxHealth": health.get_sandbox_health,
+    "getClock": clock.get_clock,
+    "setClock": clock.set_clock,
+    "advanceClock": clock.advance_clock,
+    "getAgenda": clock.get_agenda,
+    "listWorkspaces": workspaces.list_workspaces,
+    "createWorkspace": workspaces.create_workspace,
+    "deleteWorkspace": workspaces.delete_workspace,
+    "resetWorkspace": workspaces.reset_workspace,
+    "listSnapshots": snapshots.list_snapshots,
+    "createSnapshot": snapshots.create_snapshot,
+    "deleteSnapshot": snapshots.delete_snapshot,
+    "restoreSnapshot": snapshots.restore_snapshot,
+    "listScenarios": scenarios.list_scenarios,
+    "setScenario": scenarios.set_scenario,
+    "listFaults": faults.list_faults,
+    "addFault": faults.add_fault,
+    "clearFaults": faults.clear_faults,
+    "removeFault": faults.remove_fault,
+    "listRequests": journal.list_requests,
+}
+"""What is done for each operation of the levers' contract."""

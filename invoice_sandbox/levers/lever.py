@@ -1,0 +1,69 @@
+"""What a lever is given."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from invoice_sandbox.clock import duration_text, instant_text
+from invoice_sandbox.engine import Engine
+from invoice_sandbox.store import Credential, NoWorkspaceError, Record, Workspace
+
+
+@dataclass(frozen=True)
+class Lever:
+    """One request to one lever, already checked against the contract.
+
+    ``path``, ``query`` and ``body`` are what was sent; ``caller`` and ``found`` are None for a
+    lever that is open to all.
+    """
+
+    engine: Engine
+    caller: Credential | None
+    found: Workspace | None
+    path: Mapping[str, Any]
+    query: Mapping[str, Any]
+    body: Mapping[str, Any]
+
+    @property
+    def workspace(self) -> Workspace:
+        """The caller's workspace, as it was when the request came."""
+        if self.found is None:
+            raise RuntimeError("a lever that is open to all has no workspace")
+        return self.found
+
+    @property
+    def credential(self) -> Credential:
+        """The caller's credential."""
+        if self.caller is None:
+            raise RuntimeError("a lever that is open to all has no caller")
+        return self.caller
+
+    async def fresh(self) -> Workspace:
+        """The caller's workspace as it is now."""
+        workspace = await self.engine.store.workspace(self.workspace.id)
+        if workspace is None:
+            raise NoWorkspaceError(self.workspace.id)
+        return workspace
+
+    async def clock_of(self, workspace: Workspace) -> Record:
+        """A workspace's clock as the levers show it."""
+        due = await self.engine.store.next_due(workspace.id)
+        return {
+            "mode": workspace.clock.mode,
+            "now": instant_text(workspace.clock.now(self.engine.wall)),
+            "nextDue": None if due is None else instant_text(due),
+        }
+
+    async def describe(self, workspace: Workspace) -> Record:
+        """A workspace as the levers show it."""
+        idle = self.engine.workspaces.idle if workspace.made_by else None
+        return {
+            "id": workspace.id,
+            "seed": workspace.seed,
+            "scenario": workspace.scenario,
+            "clock": await self.clock_of(workspace),
+            "keptIdleFor": None if idle is None else duration_text(idle),
+            "current": workspace.id == self.workspace.id,
+        }

@@ -1,0 +1,208 @@
+"""What the steps of a scenario do to an invoice, and when they are left out."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import httpx
+import pytest
+
+from invoice_sandbox.ids import key_digest
+from tests.support import Running
+
+ALDER, EVEREST = "ptn_sandbox_alder", "ptn_sandbox_everest"
+INVOICE = {
+    "sellerId": "org_seller_acme",
+    "debtorId": "org_debtor_globex",
+    "invoiceNumber": "ACT-1",
+    "amount": 10000,
+    "currency": "EUR",
+    "dueDate": "2027-01-20",
+}
+TO_REQUEST = ("start-verification", "verify", "request-financing")
+
+
+def registered(client: httpx.Client, *triggers: str, **members: Any) -> Any:
+    """A new invoice, as it was registered, moved on by ``triggers``."""
+    invoice = client.post("/api/invoices", json={**INVOICE, **members}).json()["data"]
+    for trigger in triggers:
+        path = f"/sandbox/invoices/{invoice['id']}/transition"
+        assert client.post(path, json={"trigger": trigger}).status_code == 200
+    return invoice
+
+
+def act(server: Running, client: httpx.Client, action: str, data: Any, **rest: Any) -> Any:
+    """What became of one step, due now, that follows an event about ``data``."""
+
+    async def schedule() -> None:
+        store = server.sandbox.engine.store
+        key = client.headers["Authorization"].removeprefix("Bearer ")
+        credential = await store.credential(key_digest(key))
+        workspace = await store.workspace(credential.workspace_id) if credential else None
+        assert workspace is not None
+        now = workspace.clock.now(server.sandbox.engine.wall)
+        event = {"id": "evt_1", "type": "x", "timestamp": "2026-11-21T09:30:00Z", "data": data}
+        async with store.transaction(workspace.id) as state:
+            await state.schedule(now, action, {**rest, "event": event})
+
+    server.run(schedule())
+    client.get("/api/invoices")  # what is due is done before
+    return client.get("/sandbox/agenda").json()["data"]["done"][0]
+
+
+def status(client: httpx.Client, invoice: Any) -> str:
+    return str(client.get(f"/api/invoices/{invoice['id']}").json()["data"]["status"])
+
+
+def offers(client: httpx.Client, invoice: Any) -> list[Any]:
+    listed = client.get("/api/offers", params={"invoiceId": invoice["id"]})
+    return list(listed.json()["data"])
+
+
+DONE: dict[str, tuple[tuple[str, ...], str, str, list[str]]] = {
+    # what happened before: the action, the status it leads to, the events it records
+    "start-verification": (
+        (),
+        "start-verification",
+        "VerificationPending",
+        ["invoice.verification_started"],
+    ),
+    "finish-verification": (
+        TO_REQUEST[:1],
+        "finish-verification",
+        "Verified",
+        ["invoice.verified"],
+    ),
+    "request-financing": (
+        TO_REQUEST[:2],
+        "request-financing",
+        "FinancingRequested",
+        ["financing_request.created", "financing_request.routed"],
+    ),
+    "make-offer": (TO_REQUEST, "make-offer", "Offered", ["offer.received"]),
+}
+
+
+@pytest.mark.parametrize(("before", "action", "to", "events"), DONE.values(), ids=DONE)
+def test_an_action_moves_the_invoice_of_its_event(
+    server: Running,
+    client: httpx.Client,
+    before: tuple[str, ...],
+    action: str,
+    to: str,
+    events: list[str],
+) -> None:
+    invoice = registered(client, *before)
+    done = act(server, client, action, invoice)
+    assert (done["outcome"], done["events"]) == ("done", events)
+    assert status(client, invoice) == to
+
+
+FROM = {action: before for before, action, _, _ in DONE.values()}
+EARLIER_AND_LATER = [
+    (action, way)
+    for action in FROM
+    for way in [*FROM.values(), (*TO_REQUEST, "receive-offer"), ("withdraw",)]
+    if way != FROM[action]
+]
+
+
+@pytest.mark.parametrize(("action", "way"), EARLIER_AND_LATER)
+def test_an_action_is_left_out_in_any_other_status(
+    server: Running, client: httpx.Client, action: str, way: tuple[str, ...]
+) -> None:
+    invoice = registered(client, *way)
+    before = status(client, invoice)
+    done = act(server, client, action, invoice)
+    assert (done["outcome"], done["events"]) == ("skipped", [])
+    assert f"The invoice is {before}" in done["reason"]
+    assert status(client, invoice) == before
+
+
+def test_verification_does_not_start_again_by_itself(server: Running, client: httpx.Client) -> None:
+    invoice = registered(client, "start-verification", "fail-verification")
+    assert act(server, client, "start-verification", invoice)["outcome"] == "skipped"
+
+
+JUDGED: dict[str, tuple[dict[str, Any], str]] = {
+    "past due": ({"dueDate": "2026-11-20"}, "VerificationFailed"),
+    "nothing owed": ({"amount": 0}, "VerificationFailed"),
+    "its own debtor, which is not mandatory": ({"debtorId": INVOICE["sellerId"]}, "Verified"),
+}
+
+
+@pytest.mark.parametrize(("members", "judged"), JUDGED.values(), ids=JUDGED)
+def test_verification_ends_as_the_checklist_says(
+    server: Running, client: httpx.Client, members: dict[str, Any], judged: str
+) -> None:
+    invoice = registered(client, "start-verification", **members)
+    assert act(server, client, "finish-verification", invoice)["outcome"] == "done"
+    assert status(client, invoice) == judged
+
+
+def test_verification_ends_even_if_it_failed_the_same_way_before(
+    server: Running, client: httpx.Client
+) -> None:
+    invoice = registered(client, "start-verification", dueDate="2026-11-20")
+    for _ in range(2):
+        assert act(server, client, "finish-verification", invoice)["outcome"] == "done"
+        assert status(client, invoice) == "VerificationFailed"
+        path = f"/sandbox/invoices/{invoice['id']}/transition"
+        client.post(path, json={"trigger": "start-verification"})
+
+
+def test_no_financing_is_asked_for_when_the_invoice_is_past_due(
+    server: Running, client: httpx.Client
+) -> None:
+    invoice = registered(client, *TO_REQUEST[:2], dueDate="2026-11-20")
+    done = act(server, client, "request-financing", invoice)
+    assert done["outcome"] == "skipped"
+    assert "was due on 2026-11-20" in done["reason"]
+
+
+@pytest.mark.parametrize(
+    ("arguments", "partner"), [({}, EVEREST), ({"partnerId": ALDER}, ALDER)], ids=["any", "named"]
+)
+def test_an_offer_is_of_the_partner_that_the_scenario_names(
+    server: Running, client: httpx.Client, arguments: dict[str, str], partner: str
+) -> None:
+    invoice = registered(client, *TO_REQUEST)
+    act(server, client, "make-offer", invoice, **arguments)
+    (made,) = offers(client, invoice)
+    assert (made["partnerId"], made["status"]) == (partner, "Received")
+    assert made["financingRequestId"] is not None
+
+
+def test_a_competing_offer_comes_beside_the_first(server: Running, client: httpx.Client) -> None:
+    invoice = registered(client, *TO_REQUEST)
+    for partner in (EVEREST, ALDER):
+        done = act(server, client, "make-offer", invoice, partnerId=partner, competing=True)
+        assert (done["outcome"], done["events"]) == ("done", ["offer.received"])
+    assert [one["partnerId"] for one in offers(client, invoice)] == [ALDER, EVEREST]
+
+
+def test_an_offer_of_nobody_is_left_out(server: Running, client: httpx.Client) -> None:
+    invoice = registered(client, *TO_REQUEST)
+    done = act(server, client, "make-offer", invoice, partnerId="ptn_sandbox_nobody")
+    assert done["outcome"] == "skipped"
+    assert "no partner" in done["reason"]
+    assert offers(client, invoice) == []
+
+
+def test_a_step_may_follow_the_routing_of_a_request(server: Running, client: httpx.Client) -> None:
+    invoice = registered(client, *TO_REQUEST)
+    request = client.get("/api/financing-requests").json()["data"][0]
+    assert act(server, client, "make-offer", request)["outcome"] == "done"
+    assert status(client, invoice) == "Offered"
+
+
+@pytest.mark.parametrize(
+    "data", [{"id": "inv_nowhere"}, {"id": 1}, {}, {"id": "freq_1", "invoiceIds": []}], ids=str
+)
+@pytest.mark.parametrize("action", FROM)
+def test_a_step_about_no_invoice_is_left_out(
+    server: Running, client: httpx.Client, action: str, data: Any
+) -> None:
+    done = act(server, client, action, data)
+    assert (done["outcome"], done["events"]) == ("skipped", [])
+    assert "no invoice" in done["reason"]

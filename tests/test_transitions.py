@@ -1,0 +1,448 @@
+"""The transition lever: every move of an invoice, and what its request and offers make of it."""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import httpx
+import pytest
+
+from handlers._consequences import FOLLOWING
+from invoice_sandbox.contract.documents import load_document
+from invoice_sandbox.handling import EVENTS
+from invoice_sandbox.ids import key_digest
+from invoice_sandbox.scenarios.lifecycle import Transition, load_lifecycle
+from tests.support import Running
+
+ROOT = Path(__file__).parents[1]
+MACHINES = load_lifecycle(ROOT / "scenarios" / "lifecycle.yaml").machines
+MACHINE = MACHINES["invoice"]
+TRIGGERS = tuple(dict.fromkeys(one.trigger for one in MACHINE.transitions))
+INVOICE = {
+    "sellerId": "org_seller_acme",
+    "debtorId": "org_debtor_globex",
+    "amount": 10000,
+    "currency": "EUR",
+    "dueDate": "2027-01-20",
+}
+_NUMBERS = itertools.count(1)
+
+
+@pytest.fixture(scope="module")
+def client(server: Running) -> Iterator[httpx.Client]:
+    """One workspace for all tests of this module; each has an invoice of its own."""
+    with server.client(server.new_workspace()) as client:
+        yield client
+
+
+def registered(client: httpx.Client) -> str:
+    """The id of a new invoice."""
+    body = {**INVOICE, "invoiceNumber": f"MOV-{next(_NUMBERS)}"}
+    answer = client.post("/api/invoices", json=body)
+    assert answer.status_code == 201
+    return str(answer.json()["data"]["id"])
+
+
+def pull(client: httpx.Client, invoice_id: str, trigger: str) -> httpx.Response:
+    path = f"/sandbox/invoices/{invoice_id}/transition"
+    return client.post(path, json={"trigger": trigger})
+
+
+def driven(client: httpx.Client, *triggers: str) -> str:
+    """The id of a new invoice after ``triggers``."""
+    invoice_id = registered(client)
+    for trigger in triggers:
+        answer = pull(client, invoice_id, trigger)
+        assert answer.status_code == 200, answer.text
+    return invoice_id
+
+
+def ways() -> dict[str, tuple[str, ...]]:
+    """The fewest triggers that lead from the registration to each state."""
+    found: dict[str, tuple[str, ...]] = {MACHINE.initial: ()}
+    waiting = [MACHINE.initial]
+    for state in waiting:
+        for trigger in MACHINE.legal(state):
+            to = MACHINE.step(state, trigger, MACHINE.initial).to
+            if to not in found:
+                found[to] = (*found[state], trigger)
+                waiting.append(to)
+    return found
+
+
+WAYS = ways()
+
+
+def held(*triggers: str) -> str:
+    """The status after ``triggers``."""
+    previous, status = MACHINE.initial, MACHINE.initial
+    for trigger in triggers:
+        previous, status = status, MACHINE.step(status, trigger, previous).to
+    return status
+
+
+def status(client: httpx.Client, invoice_id: str) -> str:
+    return str(client.get(f"/api/invoices/{invoice_id}").json()["data"]["status"])
+
+
+def requests(client: httpx.Client, invoice_id: str) -> list[Any]:
+    listed = client.get("/api/financing-requests").json()["data"]
+    return [one for one in listed if invoice_id in one["invoiceIds"]]
+
+
+def offers(client: httpx.Client, invoice_id: str) -> list[Any]:
+    listed = client.get("/api/offers", params={"invoiceId": invoice_id})
+    return list(listed.json()["data"])
+
+
+def audited(client: httpx.Client, target_id: str) -> list[Any]:
+    """The audit events about something, newest first."""
+    log = client.get("/api/audit-log", params={"targetId": target_id})
+    return list(log.json()["data"])
+
+
+def recorded(server: Running, client: httpx.Client, subject: str) -> list[str]:
+    """The kinds of the domain events about something, newest first."""
+
+    async def read() -> list[str]:
+        store = server.sandbox.engine.store
+        key = client.headers["Authorization"].removeprefix("Bearer ")
+        credential = await store.credential(key_digest(key))
+        assert credential is not None
+        async with store.transaction(credential.workspace_id) as state:
+            page = await state.page(EVENTS, limit=100_000)
+        return [one["type"] for one in page.records if one["data"]["id"] == subject]
+
+    return list(server.run(read()))
+
+
+def everything(server: Running, client: httpx.Client, invoice_id: str) -> list[Any]:
+    return [
+        client.get(f"/api/invoices/{invoice_id}").json()["data"],
+        requests(client, invoice_id),
+        offers(client, invoice_id),
+        audited(client, invoice_id),
+        recorded(server, client, invoice_id),
+    ]
+
+
+# The invoice alone ------------------------------------------------------------------------------
+
+
+def test_registering_writes_one_audit_event_and_one_domain_event(
+    server: Running, client: httpx.Client
+) -> None:
+    invoice_id = registered(client)
+    assert status(client, invoice_id) == MACHINE.initial
+    assert [one["action"] for one in audited(client, invoice_id)] == [MACHINE.created]
+    assert recorded(server, client, invoice_id) == [MACHINE.created]
+
+
+@pytest.mark.parametrize(
+    "one", MACHINE.transitions, ids=[f"{one.from_} {one.trigger}" for one in MACHINE.transitions]
+)
+def test_every_transition_writes_one_audit_event_and_one_domain_event(
+    server: Running, client: httpx.Client, one: Transition
+) -> None:
+    way = WAYS[one.from_]
+    invoice_id = driven(client, *way)
+    before = len(audited(client, invoice_id)), len(recorded(server, client, invoice_id))
+    answer = pull(client, invoice_id, one.trigger)
+    assert answer.status_code == 200, answer.text
+    assert answer.json()["data"]["status"] == held(*way, one.trigger)
+    assert answer.json()["data"] == client.get(f"/api/invoices/{invoice_id}").json()["data"]
+    (entry,) = audited(client, invoice_id)[: -before[0]]
+    assert entry["action"] == one.event
+    assert (entry["metadata"]["from"], entry["metadata"]["to"]) == (
+        one.from_,
+        held(*way, one.trigger),
+    )
+    assert recorded(server, client, invoice_id)[: -before[1]] == [one.event]
+
+
+@pytest.mark.parametrize("state", MACHINE.states)
+def test_a_trigger_that_the_status_does_not_allow_is_409_and_changes_nothing(
+    server: Running, client: httpx.Client, state: str
+) -> None:
+    invoice_id = driven(client, *WAYS[state])
+    before = everything(server, client, invoice_id)
+    legal = ", ".join(MACHINE.legal(state)) or "none, this is an end state"
+    for trigger in set(TRIGGERS) - set(MACHINE.legal(state)):
+        answer = pull(client, invoice_id, trigger)
+        assert (answer.status_code, answer.json()["error"]["code"]) == (409, "invalid_request")
+        message = answer.json()["error"]["message"]
+        assert f"{invoice_id} is {state}, so '{trigger}' is not possible" in message
+        assert f"Possible now: {legal}." in message
+    assert everything(server, client, invoice_id) == before
+
+
+DISPUTABLE = [one.from_ for one in MACHINE.transitions if one.trigger == "dispute"]
+
+
+@pytest.mark.parametrize("state", DISPUTABLE)
+def test_a_resolved_dispute_leaves_everything_as_it_was(client: httpx.Client, state: str) -> None:
+    invoice_id = driven(client, *WAYS[state])
+    before = requests(client, invoice_id), offers(client, invoice_id)
+    pull(client, invoice_id, "dispute")
+    assert pull(client, invoice_id, "resolve-dispute").json()["data"]["status"] == state
+    assert (requests(client, invoice_id), offers(client, invoice_id)) == before
+
+
+# The contract -----------------------------------------------------------------------------------
+
+
+def test_the_words_of_the_lever_are_the_triggers_of_an_invoice(server: Running) -> None:
+    document = server.sandbox.engine.project.levers.document
+    words = document["components"]["schemas"]["Transition"]["properties"]["trigger"]["enum"]
+    assert words == list(TRIGGERS)
+
+
+WRONG: dict[str, Any] = {
+    "an unknown word": {"trigger": "explode"},
+    "a word in another case": {"trigger": "Pay"},
+    "no word": {},
+    "a number": {"trigger": 1},
+    "one member too many": {"trigger": "pay", "reason": "x"},
+    "no object": ["pay"],
+}
+
+
+@pytest.mark.parametrize("body", WRONG.values(), ids=WRONG)
+def test_anything_but_one_known_trigger_is_400(client: httpx.Client, body: Any) -> None:
+    path = f"/sandbox/invoices/{registered(client)}/transition"
+    answer = client.post(path, json=body)
+    assert (answer.status_code, answer.json()["error"]["code"]) == (400, "invalid_request")
+
+
+def test_an_unknown_invoice_is_404(client: httpx.Client) -> None:
+    answer = pull(client, "inv_sandbox_nowhere_0001", "pay")
+    assert (answer.status_code, answer.json()["error"]["code"]) == (404, "resource_not_found")
+
+
+LEVERS = {
+    "transition": "/sandbox/invoices/inv_sandbox_0001/transition",
+    "accept": "/sandbox/offers/off_sandbox_0007/accept",
+    "decline": "/sandbox/offers/off_sandbox_0007/decline",
+    "withdraw": "/sandbox/offers/off_sandbox_0007/withdraw",
+}
+
+
+@pytest.mark.parametrize("path", LEVERS.values(), ids=LEVERS)
+def test_a_key_without_control_of_the_sandbox_is_403(
+    server: Running, client: httpx.Client, path: str
+) -> None:
+    scopes = {"scopes": ["invoices:write", "offers:write", "financing:write"]}
+    key = client.post("/api/developer/api-keys", json=scopes).json()["data"]["secret"]
+    with server.client(key) as other:
+        answer = other.post(path, json={"trigger": "dispute"})
+    assert (answer.status_code, answer.json()["error"]["code"]) == (403, "insufficient_scope")
+    assert "sandbox:control" in answer.json()["error"]["message"]
+
+
+@pytest.mark.parametrize("path", LEVERS.values(), ids=LEVERS)
+def test_nobody_in_particular_is_401(server: Running, path: str) -> None:
+    with server.client(None) as nobody:
+        assert nobody.post(path, json={"trigger": "dispute"}).status_code == 401
+
+
+def examples() -> Iterator[tuple[str, Any]]:
+    """What the contract shows: each address with each body, in its order."""
+    document = load_document(ROOT / "openapi" / "sandbox.yaml")
+    for path, item in document["paths"].items():
+        lever = item.get("post")
+        if lever is not None:
+            (shown,) = lever["parameters"][0]["examples"].values()
+            content = lever.get("requestBody", {}).get("content", {}).get("application/json", {})
+            for body in content.get("examples", {"none": {"value": None}}).values():
+                yield f"/sandbox{path}".replace("{id}", shown["value"]), body["value"]
+
+
+def test_every_example_of_the_contract_works_on_the_starting_data(server: Running) -> None:
+    with server.client(server.new_workspace()) as fresh:
+        answers = [fresh.post(path, json=body) for path, body in examples()]
+    assert [one.status_code for one in answers] == [200] * 6
+
+
+# What belongs to the invoice --------------------------------------------------------------------
+
+
+def test_what_follows_a_move_is_said_in_words_of_the_machines() -> None:
+    requested, offered = MACHINES["financing-request"], MACHINES["offer"]
+    assert FOLLOWING.keys() <= set(TRIGGERS)
+    for following in FOLLOWING.values():
+        assert following.request in {one.trigger for one in requested.transitions}
+        words = {following.offer, following.other_offers} - {None}
+        assert words <= {one.trigger for one in offered.transitions}
+
+
+def test_the_trigger_of_one_name_moves_invoice_and_request_alike() -> None:
+    """Where both machines know a word, the table passes it on; two are made, not moved."""
+    both = {one.trigger for one in MACHINES["financing-request"].transitions} & set(TRIGGERS)
+    passed_on = {word for word, following in FOLLOWING.items() if following.request == word}
+    assert both - passed_on == {"receive-offer"}
+
+
+TO_REQUEST = ("start-verification", "verify", "request-financing")
+TO_OFFERS = (*TO_REQUEST, "receive-offer", "receive-offer")
+BOTH_EXPIRED = ["Expired", "Expired"]
+BOTH_DECLINED = ["Declined", "Declined"]
+BOTH_WITHDRAWN = ["Withdrawn", "Withdrawn"]
+LIVE = ["Received", "Received"]
+ACCEPTED = ["Accepted", "Superseded"]
+TOGETHER: dict[str, tuple[tuple[str, ...], str, list[str]]] = {
+    # after two offers, the newer first: status of the request, statuses of the offers
+    "accept-offer": (TO_OFFERS, "OfferAccepted", ACCEPTED),
+    "expire-offers": (TO_OFFERS, "Routed", BOTH_EXPIRED),
+    "decline-offer": (TO_OFFERS, "Routed", BOTH_DECLINED),
+    "withdraw-offer": (TO_OFFERS, "Routed", BOTH_WITHDRAWN),
+    "withdraw": (TO_OFFERS, "Cancelled", BOTH_DECLINED),
+    "expire": (TO_OFFERS, "Expired", BOTH_EXPIRED),
+    "dispute": (TO_OFFERS, "OffersReceived", LIVE),
+    "dispute uphold-dispute-before-funding": (TO_OFFERS, "Cancelled", BOTH_WITHDRAWN),
+    "decline-financing": (TO_REQUEST, "Declined", []),
+    "cancel-financing": (TO_REQUEST, "Cancelled", []),
+    "accept-offer withdraw-offer": (TO_OFFERS, "Routed", ["Withdrawn", "Superseded"]),
+    "accept-offer dispute uphold-dispute-before-funding": (
+        TO_OFFERS,
+        "Cancelled",
+        ["Withdrawn", "Superseded"],
+    ),
+    "accept-offer fund-partially": (TO_OFFERS, "PartiallyFunded", ACCEPTED),
+    "accept-offer fund-partially fund": (TO_OFFERS, "Funded", ACCEPTED),
+    "accept-offer fund": (TO_OFFERS, "Funded", ACCEPTED),
+    "accept-offer fund pay": (TO_OFFERS, "Funded", ACCEPTED),
+    "accept-offer fund pay settle": (TO_OFFERS, "Closed", ACCEPTED),
+    "accept-offer fund-partially pay settle": (TO_OFFERS, "Closed", ACCEPTED),
+    "accept-offer fund become-overdue default write-off": (TO_OFFERS, "Closed", ACCEPTED),
+    "accept-offer fund dispute uphold-dispute-after-funding repurchase": (
+        TO_OFFERS,
+        "Closed",
+        ACCEPTED,
+    ),
+}
+
+
+@pytest.mark.parametrize(
+    ("way", "triggers", "request_status", "offer_statuses"),
+    [(way, words.split(), *rest) for words, (way, *rest) in TOGETHER.items()],
+    ids=TOGETHER,
+)
+def test_request_and_offers_move_with_the_invoice(
+    client: httpx.Client,
+    way: tuple[str, ...],
+    triggers: list[str],
+    request_status: str,
+    offer_statuses: list[str],
+) -> None:
+    invoice_id = driven(client, *way, *triggers)
+    (request,) = requests(client, invoice_id)
+    assert request["status"] == request_status
+    assert [one["status"] for one in offers(client, invoice_id)] == offer_statuses
+
+
+def test_each_record_that_moves_along_writes_one_audit_event(client: httpx.Client) -> None:
+    invoice_id = driven(client, *TO_OFFERS)
+    (request,), made = requests(client, invoice_id), offers(client, invoice_id)
+    before = [len(audited(client, one["id"])) for one in (request, *made)]
+    pull(client, invoice_id, "accept-offer")
+    new = [
+        [entry["action"] for entry in audited(client, one["id"])[:-count]]
+        for one, count in zip((request, *made), before, strict=True)
+    ]
+    assert new == [["financing_request.accept_offer"], ["offer.accept"], ["offer.supersede"]]
+
+
+def test_financing_that_is_requested_by_a_lever_is_a_request_with_its_defaults(
+    client: httpx.Client,
+) -> None:
+    invoice_id = driven(client, "start-verification", "verify", "request-financing")
+    (request,) = requests(client, invoice_id)
+    assert (request["status"], request["requestedAmount"]) == ("Routed", 8500)
+    assert request["routedPartnerIds"] == ["ptn_sandbox_alder", "ptn_sandbox_everest"]
+
+
+def test_an_offer_that_is_received_by_a_lever_is_one_of_the_partner_that_takes_everything(
+    client: httpx.Client,
+) -> None:
+    invoice_id = driven(client, *TO_REQUEST, "receive-offer")
+    (request,), (made,) = requests(client, invoice_id), offers(client, invoice_id)
+    assert (made["partnerId"], made["status"]) == ("ptn_sandbox_everest", "Received")
+    assert made["financingRequestId"] == request["id"]
+    assert request["status"] == "OffersReceived"
+
+
+def test_financing_can_be_asked_for_again_after_it_was_cancelled(client: httpx.Client) -> None:
+    invoice_id = driven(client, *TO_REQUEST, "cancel-financing", "request-financing")
+    assert [one["status"] for one in requests(client, invoice_id)] == ["Routed", "Cancelled"]
+
+
+def test_verification_ends_although_it_says_what_it_said_before(client: httpx.Client) -> None:
+    body = {**INVOICE, "invoiceNumber": f"MOV-{next(_NUMBERS)}", "amount": -1}
+    invoice_id = client.post("/api/invoices", json=body).json()["data"]["id"]
+    first = client.post("/api/verification/run", json={"invoiceId": invoice_id})
+    assert first.json()["data"]["status"] == "Failed"
+    pull(client, invoice_id, "start-verification")
+    client.post("/api/verification/run", json={"invoiceId": invoice_id})
+    assert status(client, invoice_id) == "VerificationFailed"
+
+
+def test_an_offer_is_not_made_by_default_on_an_invoice_that_is_disputed(
+    client: httpx.Client,
+) -> None:
+    able = driven(client, *TO_REQUEST)
+    driven(client, *TO_REQUEST, "dispute")
+    made = client.post("/api/offers", json={})
+    assert (made.status_code, made.json()["data"]["invoiceId"]) == (201, able)
+
+
+def put(server: Running, client: httpx.Client, **invoice: Any) -> None:
+    """Store an invoice as a fixture would, without anything that belongs to it."""
+
+    async def store() -> None:
+        key = client.headers["Authorization"].removeprefix("Bearer ")
+        credential = await server.sandbox.engine.store.credential(key_digest(key))
+        assert credential is not None
+        async with server.sandbox.engine.store.transaction(credential.workspace_id) as state:
+            await state.put("invoices", invoice["id"], invoice)
+
+    server.run(store())
+
+
+ALONE = ["accept-offer", "expire-offers", "withdraw-offer", "decline-offer", "withdraw", "expire"]
+
+
+@pytest.mark.parametrize("trigger", ALONE)
+def test_an_invoice_without_request_and_offers_moves_alone(
+    server: Running, client: httpx.Client, trigger: str
+) -> None:
+    fixture: dict[str, Any] = {
+        **INVOICE,
+        "id": f"inv_{trigger}",
+        "registryId": "r",
+        "invoiceNumber": trigger,
+    }
+    put(server, client, **fixture, status="Offered")
+    answer = pull(client, fixture["id"], trigger)
+    assert (answer.status_code, answer.json()["data"]["status"]) == (
+        200,
+        MACHINE.step("Offered", trigger).to,
+    )
+    assert (requests(client, fixture["id"]), offers(client, fixture["id"])) == ([], [])
+
+
+def test_an_offer_on_an_invoice_without_a_request_stands_alone(
+    server: Running, client: httpx.Client
+) -> None:
+    fixture: dict[str, Any] = {
+        **INVOICE,
+        "id": "inv_no_request",
+        "registryId": "r",
+        "invoiceNumber": "NR",
+    }
+    put(server, client, **fixture, status="FinancingRequested")
+    assert pull(client, fixture["id"], "receive-offer").json()["data"]["status"] == "Offered"
+    (made,) = offers(client, fixture["id"])
+    assert (made["financingRequestId"], made["invoiceId"]) == (None, fixture["id"])

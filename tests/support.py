@@ -24,7 +24,14 @@ from invoice_sandbox.workspaces import Wish
 _NO_TLS = ssl.create_default_context()
 """Made once: a client of its own for every test would spend most of its time on certificates."""
 
-FROZEN = Settings(port=0, seed=7, clock=ClockState("frozen"), scenario="manual", rate_limit=None)
+FROZEN = Settings(
+    port=0,
+    seed=7,
+    clock=ClockState("frozen"),
+    scenario="manual",
+    rate_limit=None,
+    max_workspaces=10_000,
+)
 """What most tests serve: a known seed, a clock that stands still, nothing by itself, no limit."""
 
 

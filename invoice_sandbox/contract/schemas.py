@@ -68,14 +68,15 @@ class Problem:
 
 @dataclass(frozen=True)
 class Checker:
-    """One compiled schema."""
+    """One compiled schema. What a pattern asks for is told by the examples beside it."""
 
     is_valid: Callable[[Any], bool]
     _iterate: Callable[[Any], Iterable[jsonschema_rs.ValidationError]]
+    _looks: Mapping[str, str]
 
     def problems(self, value: Any) -> tuple[Problem, ...]:
         """Everything wrong with ``value``, in the order of the schema; empty when it is valid."""
-        return tuple(_problem(error) for error in self._iterate(value))
+        return tuple(_problem(error, self._looks) for error in self._iterate(value))
 
     def first_problem(self, value: Any) -> tuple[Problem, int]:
         """The first thing wrong with an invalid ``value``, and how many there are in all.
@@ -83,7 +84,7 @@ class Checker:
         Only the first is put into words: a hostile value can be wrong in 100,000 places.
         """
         errors = list(self._iterate(value))
-        return _problem(errors[0]), len(errors)
+        return _problem(errors[0], self._looks), len(errors)
 
 
 class Schemas:
@@ -94,6 +95,7 @@ class Schemas:
         self._dialect = _dialect(document.get("jsonSchemaDialect", _DRAFT_2020_12))
         self._validator, draft = _DIALECTS[self._dialect]
         self._checkers: dict[str, Checker] = {}
+        self._looks: dict[str, str] = {}
         self._components: Mapping[str, Schema] = document.get("components", {}).get("schemas", {})
         defs = {name: self._portable(schema) for name, schema in self._components.items()}
         resource = {"$schema": self._dialect, "$defs": defs}
@@ -117,7 +119,7 @@ class Schemas:
             )
         except (ValueError, jsonschema_rs.ReferencingError) as error:
             raise SchemaError(f"{place}: {str(error).splitlines()[0]}") from None
-        return Checker(compiled.is_valid, compiled.iter_errors)
+        return Checker(compiled.is_valid, compiled.iter_errors, self._looks)
 
     def component(self, name: str) -> Checker:
         """The checker of a component schema, compiled when first asked for."""
@@ -136,6 +138,8 @@ class Schemas:
         """``schema`` with component references made absolute and dialect names made official."""
         if not isinstance(schema, Mapping):
             return schema
+        if "pattern" in schema and isinstance(schema.get("examples"), list):
+            self._looks[str(schema["pattern"])] = " or ".join(map(str, schema["examples"]))
         return {key: self._portable_member(key, value) for key, value in schema.items()}
 
     def _portable_member(self, key: str, value: Any) -> Any:
@@ -152,10 +156,10 @@ class Schemas:
         return self._portable(value)
 
 
-def _problem(error: jsonschema_rs.ValidationError) -> Problem:
+def _problem(error: jsonschema_rs.ValidationError, looks: Mapping[str, str]) -> Problem:
     return Problem(
         member=_member([*error.instance_path, *_missing(error)]),
-        text=_wording(error),
+        text=_wording(error, looks),
         schema_path="/" + "/".join(str(step) for step in error.schema_path),
     )
 
@@ -211,7 +215,7 @@ _FORMAT_NAMES: Final = {
 }
 
 
-def _wording(error: jsonschema_rs.ValidationError) -> str:
+def _wording(error: jsonschema_rs.ValidationError, looks: Mapping[str, str]) -> str:
     """What the keyword demands, without the value that failed it."""
     kinds = jsonschema_rs.ValidationErrorKind
     match error.kind:
@@ -232,6 +236,8 @@ def _wording(error: jsonschema_rs.ValidationError) -> str:
             return "has a member that is not allowed: " + _short(str(names[0]))
         case kinds.FalseSchema():
             return "is not allowed"
+        case kinds.Pattern(pattern=pattern) if pattern in looks:
+            return f"must look like {looks[pattern]}"
     limit = _LIMITS.get(error.kind.name)
     return f"{limit} {error.kind.value}" if limit else f"does not satisfy '{error.kind.name}'"
 

@@ -76,7 +76,7 @@ async def _advance(
         raise refuse(
             "conflict",
             problem=f"More than {MOST_STEPS} steps fell due; the clock has stopped at {stopped}",
-            advice="Advance again to go on, or look at the agenda for a story that goes in circles",
+            advice="Advance again to go on, or look in the agenda for a circle.",
         ) from None
     finally:
         await lever.engine.agenda.watch(lever.workspace.id)
@@ -96,7 +96,7 @@ def _check(start: datetime, end: datetime) -> datetime:
         raise refuse(
             "conflict",
             problem=f"The clock stands at {instant_text(start)} and never goes backwards",
-            advice="Go back to a snapshot, reset the workspace, or make a new one",
+            advice="Go back to a snapshot, reset the workspace, or make a new one.",
         )
     if end > LATEST:
         raise _too_far()
@@ -107,5 +107,5 @@ def _too_far() -> Exception:
     return refuse(
         "conflict",
         problem=f"A clock goes no further than {instant_text(LATEST)}",
-        advice="Advance by less",
+        advice="Advance by less.",
     )

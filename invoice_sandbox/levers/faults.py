@@ -4,10 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import replace
-from datetime import timedelta
 from typing import Any, Final
 
-from invoice_sandbox.clock import duration_text, parse_duration
+from invoice_sandbox.clock import parse_duration
 from invoice_sandbox.contract.operations import Operation
 from invoice_sandbox.errors import refuse
 from invoice_sandbox.faults import ANSWERS, NEEDS_ANSWER, WAITS
@@ -137,5 +136,5 @@ def _shown(fault: Fault) -> Record:
         shown["status"] = fault.status
     for name, seconds in (("delay", fault.delay), ("upTo", fault.up_to)):
         if seconds is not None:
-            shown[name] = duration_text(timedelta(seconds=seconds))
+            shown[name] = f"PT{seconds:g}S"
     return shown

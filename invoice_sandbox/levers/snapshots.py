@@ -32,7 +32,7 @@ async def create_snapshot(lever: Lever) -> Record:
             problem=f"The workspace holds {MOST} snapshots, which is the most it may",
             advice="Delete one.",
         )
-    number = 1 + max((int(one.id.rpartition("_")[2]) for one in taken), default=0)
+    number = await lever.engine.store.next_snapshot_number(workspace.id)
     snapshot = Snapshot(
         resource_id(_PREFIX, workspace.token, number),
         workspace.clock.now(lever.engine.wall),

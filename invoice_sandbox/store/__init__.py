@@ -239,6 +239,10 @@ class Store(Protocol):
         """A transaction, alone on its workspace: committed on leaving, undone on an exception."""
         ...
 
+    async def next_snapshot_number(self, workspace_id: str) -> int:
+        """1, 2, 3, … for each snapshot of the workspace; no snapshot takes it back."""
+        ...
+
     async def take_snapshot(self, workspace_id: str, snapshot: Snapshot) -> None:
         """Keep the workspace as it is: state, agenda, scenario, faults, credentials, counters."""
         ...

@@ -101,6 +101,7 @@ class _Space:
         self.snapshots: dict[str, tuple[Snapshot, _State]] = {}
         self.logs: dict[str, _BoundedLog] = {}
         self.claims: set[str] = set()
+        self.snapshots_numbered = 0
 
 
 class MemoryStore:
@@ -170,6 +171,12 @@ class MemoryStore:
                 else:
                     space.state.credentials[digest] = credential
                     self._owners[digest] = workspace_id
+
+    async def next_snapshot_number(self, workspace_id: str) -> int:
+        """1, 2, 3, … for each snapshot of the workspace."""
+        space = self._space(workspace_id)
+        space.snapshots_numbered += 1
+        return space.snapshots_numbered
 
     async def take_snapshot(self, workspace_id: str, snapshot: Snapshot) -> None:
         """Keep the workspace as it is."""

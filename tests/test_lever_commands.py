@@ -1,0 +1,830 @@
+"""The lever commands: every one against a real server, for people and for scripts, and misuse."""
+
+from __future__ import annotations
+
+import json
+import os
+import pty
+import re
+import shlex
+import signal
+import socket
+import subprocess
+import sys
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from http.server import BaseHTTPRequestHandler, HTTPServer
+from pathlib import Path
+from threading import Thread
+from typing import Any
+
+import click
+import pytest
+from click.testing import CliRunner, Result
+
+from invoice_sandbox.cli import main
+from invoice_sandbox.contract.documents import load_document
+from invoice_sandbox.credentials import DEMO_KEY
+from invoice_sandbox.ids import key_problem
+from invoice_sandbox.lever_command import Connection, ask, checked_url, path, plain
+from tests.support import Running, serving
+
+COMMAND = Path(sys.executable).with_name("invoice-sandbox")
+LEVERS = load_document(Path(__file__).parents[1] / "invoice_sandbox" / "levers" / "openapi.yaml")
+INVOICE = {
+    "sellerId": "org_seller_acme",
+    "debtorId": "org_debtor_globex",
+    "invoiceNumber": "INV-2026-0042",
+    "amount": 12500.50,
+    "currency": "EUR",
+}
+NOW = "2026-11-21T09:30:00Z"
+START = f"frozen at {NOW}, nothing due"
+Run = Callable[[str], Result]
+
+
+def run(line: str, **env: str | None) -> Result:
+    """Run a line of the command line in this process, as if stdout were a file."""
+    usual = {"INVOICE_SANDBOX_URL": None, "INVOICE_SANDBOX_KEY": None, "FORCE_COLOR": None}
+    return CliRunner().invoke(main, shlex.split(line), env=usual | env)
+
+
+@pytest.fixture
+def key(server: Running) -> str:
+    """The key of a workspace of the test's own."""
+    return server.new_workspace(seed=7)
+
+
+@pytest.fixture
+def at(server: Running, key: str) -> Run:
+    """Runs a line in the test's own workspace, and expects it to work."""
+
+    def run_there(line: str) -> Result:
+        ran = run(line, INVOICE_SANDBOX_URL=server.url, INVOICE_SANDBOX_KEY=key)
+        assert (ran.exit_code, ran.stderr) == (0, ""), (line, ran.output, ran.exception)
+        return ran
+
+    return run_there
+
+
+@pytest.fixture
+def refused(server: Running, key: str) -> Run:
+    """Runs a line in the test's own workspace, and expects one line of refusal."""
+
+    def run_there(line: str) -> Result:
+        ran = run(line, INVOICE_SANDBOX_URL=server.url, INVOICE_SANDBOX_KEY=key)
+        assert (ran.exit_code, ran.stdout) == (1, ""), (line, ran.exception)
+        assert re.fullmatch(r"Error: [^\n]+\n", ran.stderr)
+        assert key not in ran.stderr
+        return ran
+
+    return run_there
+
+
+def data(ran: Result) -> Any:
+    """What ``--json`` printed."""
+    return json.loads(ran.stdout)
+
+
+def register_invoice(server: Running, key: str) -> str:
+    """An invoice in the workspace, so that a scenario has something to do; its identifier."""
+    with server.client(key) as client:
+        return str(client.post("/api/invoices", json=INVOICE).json()["data"]["id"])
+
+
+# --- help
+
+
+def tree(command: click.Command, words: str) -> Iterator[tuple[str, click.Command]]:
+    """A command and all below it, with the words that name it."""
+    yield words, command
+    if isinstance(command, click.Group):
+        for name, child in command.commands.items():
+            yield from tree(child, f"{words} {name}")
+
+
+ALL = dict(tree(main, "invoice-sandbox"))
+LEVER_COMMANDS = {
+    words.removeprefix("invoice-sandbox "): command
+    for words, command in ALL.items()
+    if {"url", "key", "json"} <= {parameter.name for parameter in command.params}
+}
+
+
+def test_all_commands_but_those_that_need_no_server_take_url_key_and_json() -> None:
+    local = {"invoice-sandbox", "invoice-sandbox serve", "invoice-sandbox contract"}
+    assert {f"invoice-sandbox {words}" for words in LEVER_COMMANDS} == ALL.keys() - local
+
+
+@pytest.mark.parametrize("words", LEVER_COMMANDS)
+def test_help_says_what_it_does_shows_an_example_and_explains_every_option(words: str) -> None:
+    shown = run(f"{words} --help")
+    assert shown.exit_code == 0
+    assert re.search(r"^  [A-Z][^.]+\.", shown.stdout, re.MULTILINE)
+    assert f"\n  invoice-sandbox {words}" in shown.stdout
+    for parameter in LEVER_COMMANDS[words].params:
+        if isinstance(parameter, click.Option):
+            assert parameter.help, f"{parameter.opts[0]} is not explained"
+
+
+EXAMPLES = sorted(
+    {
+        line.strip()
+        for words in LEVER_COMMANDS
+        for line in run(f"{words} --help").stdout.splitlines()
+        if line.startswith("  invoice-sandbox ")
+    }
+)
+
+
+@pytest.mark.parametrize("example", EXAMPLES)
+def test_every_example_is_understood(server: Running, key: str, example: str) -> None:
+    """The identifiers in them are made up, which is for the server to say."""
+    line = example.removeprefix("invoice-sandbox ")
+    ran = run(line, INVOICE_SANDBOX_URL=server.url, INVOICE_SANDBOX_KEY=key)
+    made_up = re.search(r"_(k2v5q7xa|01M7YQ)", line)
+    assert ran.exit_code == (1 if made_up else 0), ran.output
+
+
+@pytest.mark.parametrize("name", ["", "clock", "workspace", "snapshot", "scenario", "fault"])
+def test_a_list_of_commands_says_whole_sentences(name: str) -> None:
+    listed = run(f"{name} --help").stdout.partition("Commands:\n")[2]
+    cut = [line for line in listed.splitlines() if line.endswith("...")]
+    assert [line.split()[0] for line in cut] == (["contract"] if name == "" else [])
+
+
+# --- the levers' contract
+
+
+def options(words: str) -> set[str]:
+    """The options of a command, without those of the connection."""
+    return {
+        option.opts[0].removeprefix("--")
+        for option in LEVER_COMMANDS[words].params
+        if isinstance(option, click.Option) and option.name not in {"url", "key", "json"}
+    }
+
+
+def test_faults_and_workspaces_have_an_option_for_every_member_of_the_contract() -> None:
+    schemas = LEVERS["components"]["schemas"]
+    members = {name.replace("upTo", "up-to") for name in schemas["NewFault"]["properties"]}
+    assert options("fault add") == members
+    assert options("workspace new") == set(schemas["NewWorkspace"]["properties"])
+
+
+def test_requests_has_an_option_for_every_filter_of_the_contract() -> None:
+    filters = LEVERS["paths"]["/requests"]["get"]["parameters"]
+    assert options("requests") == {one["name"] for one in filters} | {"show"}
+
+
+def test_the_kinds_of_faults_are_those_of_the_contract() -> None:
+    (kind,) = [one for one in LEVER_COMMANDS["fault add"].params if one.name == "kind"]
+    assert isinstance(kind.type, click.Choice)
+    assert [*kind.type.choices] == LEVERS["components"]["schemas"]["FaultKind"]["enum"]
+
+
+# --- for scripts
+
+READING = {
+    "clock": "/clock",
+    "agenda": "/agenda",
+    "workspace list": "/workspaces",
+    "snapshot list": "/snapshots",
+    "scenario": "/scenarios",
+    "fault list": "/faults",
+    "requests": "/requests",
+}
+CHANGING: dict[str, dict[str, Any]] = {
+    "clock advance PT1S": {"from": NOW, "now": "2026-11-21T09:30:01Z", "happened": []},
+    "clock freeze": {"mode": "frozen"},
+    "clock release": {"mode": "live"},
+    "clock set 2026-12-24T18:00:00Z": {"now": "2026-12-24T18:00:00Z", "happened": []},
+    "workspace new --seed 9": {"seed": 9, "current": False},
+    "workspace delete {workspace}": {"id": "{workspace}", "deleted": True},
+    "reset": {"seed": 7, "current": True},
+    "snapshot": {"takenAt": NOW},
+    "snapshot take": {"takenAt": NOW},
+    "snapshot restore {snapshot}": {"seed": 7, "current": True},
+    "snapshot delete {snapshot}": {"id": "{snapshot}", "deleted": True},
+    "scenario use manual": {"name": "manual", "current": True, "steps": []},
+    "fault add --kind drip --delay PT3S": {"kind": "drip", "delay": "PT3S", "count": 1},
+    "fault remove {fault}": {"id": "{fault}", "deleted": True},
+}
+
+
+@pytest.fixture
+def names(at: Run, server: Running, key: str) -> dict[str, str]:
+    """What there is in the workspace: a made workspace, a snapshot, a fault, a request."""
+    register_invoice(server, key)
+    return {
+        "workspace": data(at("workspace new --json"))["id"],
+        "snapshot": data(at("snapshot --json"))["id"],
+        "fault": data(at("fault add --kind reset --json"))["id"],
+        "request": data(at("requests --json"))[0]["requestId"],
+    }
+
+
+def test_every_command_is_tried() -> None:
+    tried = " ; ".join([*READING, *CHANGING, "fault clear"])
+    groups = {"workspace", "fault"}
+    assert [words for words in LEVER_COMMANDS.keys() - groups if words not in tried] == []
+
+
+@pytest.mark.parametrize("line", READING)
+@pytest.mark.usefixtures("names")
+def test_json_is_exactly_the_data_of_the_answer(
+    at: Run, server: Running, key: str, line: str
+) -> None:
+    with server.client(key) as client:
+        assert data(at(f"{line} --json")) == client.get(f"/sandbox{READING[line]}").json()["data"]
+
+
+@pytest.mark.parametrize("line", CHANGING)
+def test_a_change_answers_its_data_as_json(at: Run, names: dict[str, str], line: str) -> None:
+    changed = data(at(line.format(**names) + " --json"))
+    expected = {
+        name: value.format(**names) if isinstance(value, str) else value
+        for name, value in CHANGING[line].items()
+    }
+    assert {name: changed[name] for name in expected} == expected
+
+
+def test_json_is_indented_and_ends_in_a_newline(at: Run) -> None:
+    assert at("fault clear --json").stdout == "[]\n"
+    assert at("clock --json").stdout == (
+        f'{{\n  "mode": "frozen",\n  "now": "{NOW}",\n  "nextDue": null\n}}\n'
+    )
+
+
+# --- for people: clock and agenda
+
+
+@pytest.mark.parametrize(
+    ("line", "shown"),
+    [
+        ("clock", START),
+        ("clock freeze", START),
+        ("clock release", f"live at {NOW}, nothing due"),
+        ("clock advance P3D", "frozen at 2026-11-24T09:30:00Z, nothing due"),
+        ("clock advance --to 2026-12-24T18:00:00Z", "frozen at 2026-12-24T18:00:00Z, nothing due"),
+        ("clock set 2026-12-24T18:00:00Z", "frozen at 2026-12-24T18:00:00Z, nothing due"),
+    ],
+)
+def test_the_clock_is_one_line(at: Run, line: str, shown: str) -> None:
+    assert at(line).stdout == f"{shown}\n"
+
+
+def test_an_advance_lists_what_happened_a_line_for_each_step(
+    at: Run, server: Running, key: str
+) -> None:
+    at("scenario use auto-progress")
+    invoice = register_invoice(server, key)
+    due = data(at("agenda --json"))["due"]
+    *lines, clock = at("clock advance PT1H").stdout.splitlines()
+    done = data(at("agenda --json"))["done"][::-1]
+    assert clock.startswith("frozen at 2026-11-21T10:30:00Z, ")
+    assert len(lines) == len(done) >= len(due) > 0
+    for line, step in zip(lines, done, strict=True):
+        events = ", ".join(step["events"]) or "-"
+        subject, reason = step["subject"] or "-", step["reason"] or "-"
+        expected = [step["at"], step["do"], step["outcome"], subject, reason, events]
+        assert line == "  ".join(expected)
+    assert invoice in lines[0]
+
+
+def test_the_agenda_shows_what_is_due_and_then_what_was_done(
+    at: Run, server: Running, key: str
+) -> None:
+    assert at("agenda").stdout == "Nothing is due.\n\nNothing was done by itself.\n"
+    at("scenario use auto-progress")
+    register_invoice(server, key)
+    step = data(at("agenda --json"))["due"][0]
+    due, _, done = at("agenda").stdout.partition("\n\n")
+    assert re.search(rf"{step['at']} +{step['do']} +{step['subject']} +auto-progress", due)
+    assert done == "Nothing was done by itself.\n"
+    at(f"clock set {step['at']}")
+    done = at("agenda").stdout.partition("\n\n")[2]
+    assert re.search(rf"{step['at']} +{step['do']} +done +{step['subject']} ", done)
+
+
+# --- for people: workspaces, snapshots, scenarios
+
+
+def test_a_new_workspace_comes_with_its_key_to_copy(at: Run, server: Running) -> None:
+    lines = at(
+        f"workspace new --seed 9 --scenario manual --clock frozen --now {NOW}"
+    ).stdout.splitlines()
+    assert re.fullmatch(rf"wsp_sandbox_\w+  scenario manual  seed 9  {START}", lines[0])
+    key = lines[-1].removeprefix("export INVOICE_SANDBOX_KEY=")
+    assert key_problem(key) is None
+    there = run("workspace list --json", INVOICE_SANDBOX_URL=server.url, INVOICE_SANDBOX_KEY=key)
+    assert data(there)[0]["seed"] == 9
+
+
+def test_the_workspace_of_the_key_is_marked(at: Run) -> None:
+    made = data(at("workspace new --scenario manual --json"))
+    own, _ = sorted(data(at("workspace list --json")), key=lambda one: not one["current"])
+    header, first, second = at("workspace list").stdout.splitlines()
+    assert header.split()[:3] == ["id", "scenario", "seed"]
+    assert first.split()[:3] == [made["id"], "manual", str(made["seed"])]
+    assert second.split()[:4] == ["*", own["id"], "manual", "7"]
+
+
+def test_a_deleted_workspace_is_gone(at: Run) -> None:
+    made = data(at("workspace new --json"))["id"]
+    assert at(f"workspace delete {made}").stdout == f"{made}  deleted\n"
+    assert made not in at("workspace list").stdout
+
+
+def test_a_reset_starts_afresh(at: Run) -> None:
+    at("clock advance P3D")
+    assert at("reset").stdout.endswith(f"  scenario manual  seed 7  {START}\n")
+
+
+def test_a_snapshot_is_gone_back_to_and_forgotten(at: Run) -> None:
+    assert at("snapshot list").stdout == "No snapshots.\n"
+    taken = at("snapshot").stdout
+    snapshot = taken.split()[0]
+    assert taken == f"{snapshot}  taken at {NOW}\n"
+    assert at("snapshot list").stdout.splitlines()[1].split() == [snapshot, NOW]
+    at("clock advance P3D")
+    assert at(f"snapshot restore {snapshot}").stdout.endswith(f"  {START}\n")
+    assert at("clock").stdout == f"{START}\n"
+    assert at(f"snapshot delete {snapshot}").stdout == f"{snapshot}  deleted\n"
+    assert at("snapshot list").stdout == "No snapshots.\n"
+
+
+def test_the_scenario_in_force_is_marked_and_another_can_be_chosen(at: Run) -> None:
+    assert re.search(r"^\*  manual ", at("scenario").stdout, re.MULTILINE)
+    chosen = at("scenario use auto-progress").stdout
+    steps = data(at("scenario use auto-progress --json"))["steps"]
+    assert chosen.startswith("auto-progress  ")
+    assert f"  {steps[0]['after']}  after  {steps[0]['on']}  {steps[0]['do']}\n" in chosen
+    assert re.search(r"^\*  auto-progress ", at("scenario").stdout, re.MULTILINE)
+
+
+# --- for people: faults and the journal
+
+
+def test_faults_are_added_listed_removed_and_cleared(at: Run) -> None:
+    added = at(
+        "fault add --operation createInvoice --kind latency --delay PT2S --up-to PT3S"
+        " --when after --count forever --probability 0.5"
+    ).stdout
+    fault = added.splitlines()[1].split()
+    assert " ".join(fault[1:]) == "latency createInvoice PT2S PT3S after forever 0.5 0"
+    at("fault add --kind status --status 503 --count 3")
+    assert re.search(r" status +every +503 .* before +3 ", at("fault list").stdout)
+    assert at(f"fault remove {fault[0]}").stdout == f"{fault[0]}  deleted\n"
+    assert fault[0] not in at("fault list").stdout
+    assert at("fault clear").stdout == "No faults.\n"
+    assert at("fault list").stdout == "No faults.\n"
+
+
+@pytest.mark.parametrize(("count", "held"), [("", 1), ("--count 3", 3), ("--count forever", None)])
+def test_a_fault_takes_effect_as_often_as_it_is_asked_to(
+    at: Run, count: str, held: int | None
+) -> None:
+    assert data(at(f"fault add --kind reset {count} --json"))["count"] == held
+
+
+@pytest.fixture
+def asked(at: Run, server: Running, key: str) -> str:
+    """Four requests, one of them with a fault; the identifier of the one that was refused."""
+    with server.client(key) as client:
+        client.post("/api/invoices", json=INVOICE)
+        client.post("/api/invoices?x=a b", json={"sellerId": "\x1b[31m"})
+        client.get("/api/invoices")
+        at("fault add --kind status --status 503 --when before")
+        client.get("/api/partners")
+    return str(data(at("requests --status 400 --json"))[0]["requestId"])
+
+
+@pytest.mark.usefixtures("asked")
+def test_requests_are_listed_newest_first_with_whole_identifiers(at: Run) -> None:
+    entries = data(at("requests --json"))
+    header, *lines = at("requests").stdout.splitlines()
+    assert [title for title in header.split() if title != "request"] == [
+        *("at", "method", "path", "status", "operation", "fault")
+    ]
+    assert [int(line.split()[3]) for line in lines] == [503, 200, 400, 201]
+    assert all(
+        line.endswith(entry["requestId"]) for line, entry in zip(lines, entries, strict=True)
+    )
+
+
+@pytest.mark.usefixtures("asked")
+@pytest.mark.parametrize(
+    ("filters", "statuses"),
+    [
+        ("--operation createInvoice", [400, 201]),
+        ("--method get", [503, 200]),
+        ("--status 201", [201]),
+        ("--fault", [503]),
+        ("--no-fault", [200, 400, 201]),
+        ("--method POST --limit 1", [400]),
+        ("--operation 'no such'", []),
+    ],
+)
+def test_requests_are_filtered(at: Run, filters: str, statuses: list[int]) -> None:
+    found = data(at(f"requests {filters} --json"))
+    assert [entry["status"] for entry in found] == statuses
+    assert len(at(f"requests {filters}").stdout.splitlines()) >= max(len(statuses), 1)
+
+
+@pytest.mark.usefixtures("asked")
+def test_requests_that_are_left_off_are_counted(at: Run) -> None:
+    assert at("requests --limit 1").stdout.endswith("\n1 of 4; --limit shows more.\n")
+    assert at("requests --operation none").stdout == "No requests.\n"
+
+
+def test_twenty_requests_are_shown_unless_more_are_asked_for(
+    at: Run, server: Running, key: str
+) -> None:
+    with server.client(key) as client:
+        for _ in range(22):
+            client.get("/api/invoices")
+    assert len(data(at("requests --json"))) == 20
+    assert len(data(at("requests --limit 22 --json"))) == 22
+
+
+def test_one_request_is_shown_in_full(at: Run, asked: str) -> None:
+    (entry,) = [one for one in data(at("requests --json")) if one["requestId"] == asked]
+    assert data(at(f"requests --show {asked} --json")) == entry
+    shown = at(f"requests --show {asked}").stdout
+    assert shown.startswith(f"{asked}  {NOW}  {entry['durationMs']} ms\nPOST  /api/invoices?x=")
+    for name in ("request", "response"):
+        assert all(f"\n  {key}: {value}\n" in shown for key, value in entry[name]["headers"])
+    assert '\n    "sellerId": "\\u001b[31m"\n' in shown
+    assert '\n      "code": "invalid_request",\n' in shown
+    assert all(f"\n  {name}: {plain(why)}\n" in shown for name, why in entry["why"].items())
+
+
+def test_a_request_without_an_answer_says_so(at: Run, server: Running, key: str) -> None:
+    at("fault add --kind reset --when before")
+    with server.client(key) as client, pytest.raises(Exception, match=r"reset|disconnected"):
+        client.get("/api/invoices")
+    request = data(at("requests --json"))[0]["requestId"]
+    assert "\nGET  /api/invoices  connection reset\n" in at(f"requests --show {request}").stdout
+
+
+def test_a_long_body_says_that_it_is_cut(at: Run, server: Running, key: str) -> None:
+    with server.client(key) as client:
+        client.post("/api/invoices", json=INVOICE | {"poNumber": "x" * 10_000})
+    entry = data(at("requests --json"))[0]
+    shown = at(f"requests --show {entry['requestId']}").stdout
+    assert f"  ({entry['request']['bodyBytes']} bytes, not all of them shown)\n" in shown
+
+
+# --- the connection
+
+
+def test_url_and_key_are_options_too(server: Running, key: str) -> None:
+    mine = run(f"workspace list --json --url {server.url}/ --key {key}")
+    assert data(mine)[0]["seed"] == 7
+    assert [one["current"] for one in data(mine)] == [True]
+
+
+def test_the_demo_key_is_sent_unless_another_is_given(server: Running) -> None:
+    whose = run(f"workspace list --json --url {server.url}")
+    (current,) = [one for one in data(whose) if one["current"]]
+    assert current["keptIdleFor"] is None
+
+
+def test_an_option_wins_over_the_environment(server: Running, key: str) -> None:
+    wrong = {"INVOICE_SANDBOX_URL": "http://127.0.0.1:1", "INVOICE_SANDBOX_KEY": "nobody"}
+    assert run(f"clock --url {server.url} --key {key}", **wrong).stdout == f"{START}\n"
+    grouped = run(f"clock --url {server.url} --key {key} --json freeze", **wrong)
+    assert data(grouped)["mode"] == "frozen"
+
+
+def test_a_command_wins_over_its_group(server: Running, key: str) -> None:
+    ran = run(f"clock --url http://127.0.0.1:1 freeze --url {server.url} --key {key}")
+    assert ran.stdout == f"{START}\n"
+
+
+def test_a_proxy_is_not_asked_for_what_listens_on_this_machine(at: Run, server: Running) -> None:
+    with_proxy = run(f"clock --url {server.url}", HTTP_PROXY="http://127.0.0.1:1", NO_PROXY=None)
+    assert with_proxy.stdout == at("clock").stdout
+
+
+@pytest.mark.parametrize(
+    ("url", "checked"),
+    [
+        ("http://127.0.0.1:8080/", "http://127.0.0.1:8080"),
+        ("https://sandbox.example", "https://sandbox.example"),
+        ("http://[::1]:8080", "http://[::1]:8080"),
+    ],
+)
+def test_a_trailing_slash_makes_no_difference(url: str, checked: str) -> None:
+    assert checked_url(url) == checked
+
+
+@pytest.mark.parametrize(
+    ("url", "reason"),
+    [
+        ("localhost:8080", "an address looks like http://127.0.0.1:8080"),
+        ("127.0.0.1", "an address looks like"),
+        ("ftp://127.0.0.1", "an address looks like"),
+        ("http://", "an address looks like"),
+        ("http://h:x", "an address looks like"),
+        ("http://[::1", "an address looks like"),
+        ("http://a b", "an address looks like"),
+        ("http://127.0.0.1:8080/sandbox", "the address ends after host and port"),
+        ("http://127.0.0.1:8080?a=b", "the address ends after host and port"),
+        ("http://me:secret@127.0.0.1", "an address holds no user name or password"),
+    ],
+)
+def test_an_address_of_another_form_is_misuse(url: str, reason: str) -> None:
+    for misused in (run(f"clock --url '{url}'"), run("clock", INVOICE_SANDBOX_URL=url)):
+        assert (misused.exit_code, misused.stdout) == (2, "")
+        assert reason in misused.stderr
+        assert "secret" not in misused.stderr
+
+
+@pytest.mark.parametrize("bad", ["ilk_sandbox_ä", "ilk_sandbox_a b", "ilk_sandbox_a\n"])
+def test_a_key_that_no_header_carries_is_misuse_and_not_repeated(bad: str) -> None:
+    misused = run("clock", INVOICE_SANDBOX_KEY=bad)
+    assert (misused.exit_code, misused.stdout) == (2, "")
+    assert "a key holds letters, digits and underscores only" in misused.stderr
+    assert "ilk_sandbox_a" not in misused.stderr
+
+
+# --- refusals and misuse
+
+
+@pytest.mark.parametrize(
+    ("line", "message"),
+    [
+        ("clock set 2020-01-01T00:00:00Z", f"The clock stands at {NOW} and never goes backwards"),
+        ("clock set yesterday", "now must be a date and time"),
+        ("clock advance P1Y", "by must look like PT10S or P3D"),
+        ("workspace delete wsp_nobody", "There is no workspace"),
+        ("workspace new --seed -1", "seed must be at least 0"),
+        ("snapshot restore snp_nobody", "There is no snapshot with this id"),
+        ("snapshot delete ../clock", "There is no snapshot with this id"),
+        ("scenario use manul", "name must be one of"),
+        ("fault add --kind reset --status 503", "A fault of kind 'reset' has no status"),
+        ("fault add --kind status --operation nope", "operation must be one of"),
+        ("fault remove flt_nobody", "There is no fault with this id"),
+        ("requests --show req_nobody", "the journal of this workspace holds no request of this id"),
+    ],
+)
+def test_what_the_server_refuses_is_said_in_its_words(
+    refused: Run, line: str, message: str
+) -> None:
+    assert message in refused(line).stderr
+    assert message in refused(f"{line} --json").stderr
+
+
+def test_an_unknown_key_is_refused_and_not_repeated(server: Running) -> None:
+    ran = run(f"clock --url {server.url} --key ilk_sandbox_unknown")
+    assert (ran.exit_code, ran.stdout) == (1, "")
+    assert "The credential is not valid here" in ran.stderr
+    assert "ilk_sandbox_unknown" not in ran.stderr
+
+
+@pytest.mark.parametrize(
+    "line",
+    [
+        "clock advance",
+        "clock advance P3D --to 2026-12-24T18:00:00Z",
+        "clock set",
+        "clock back",
+        "workspace",
+        "workspace new --clock slow",
+        "workspace delete",
+        "snapshot restore",
+        "scenario use",
+        "fault",
+        "fault add",
+        "fault add --kind boom",
+        "fault add --kind status --status 99",
+        "fault add --kind status --count often",
+        "fault add --kind status --count -1",
+        "fault add --kind status --probability 2",
+        "requests --limit 0",
+        "requests --limit 1001",
+        "requests --show",
+        "requests --show req_x --status 400",
+        "agenda extra",
+    ],
+)
+def test_wrong_usage_asks_no_server(line: str) -> None:
+    misused = run(line, INVOICE_SANDBOX_URL="http://127.0.0.1:1")
+    assert (misused.exit_code, misused.stdout) == (2, "")
+    assert "Error: " in misused.stderr or "Usage: " in misused.stderr
+    assert "no sandbox answers" not in misused.stderr
+
+
+# --- when no sandbox answers
+
+
+def nobody(url: str, detail: str = "") -> str:
+    """The line that says so."""
+    return f"no sandbox answers on {url}{detail}; start one with 'invoice-sandbox serve'"
+
+
+def test_a_server_that_is_not_there_is_one_helpful_line() -> None:
+    ran = run("clock advance P3D --json", INVOICE_SANDBOX_URL="http://127.0.0.1:1/")
+    assert (ran.exit_code, ran.stdout) == (1, "")
+    assert ran.stderr == f"Error: {nobody('http://127.0.0.1:1')}\n"
+
+
+@contextmanager
+def answering(status: int, body: bytes) -> Iterator[str]:
+    """The address of a server that answers everything alike."""
+
+    class Handler(BaseHTTPRequestHandler):
+        def do_GET(self) -> None:
+            self.send_response(status)
+            self.send_header("Content-Length", str(len(body)))
+            self.end_headers()
+            self.wfile.write(body)
+
+        def log_message(self, *_: object) -> None:
+            pass
+
+    with HTTPServer(("127.0.0.1", 0), Handler) as other:
+        thread = Thread(target=other.serve_forever, args=(0.01,))
+        thread.start()
+        try:
+            yield f"http://127.0.0.1:{other.server_port}"
+        finally:
+            other.shutdown()
+            thread.join(10)
+
+
+@pytest.mark.parametrize(
+    ("status", "body"),
+    [
+        pytest.param(200, b"<html></html>", id="a page"),
+        pytest.param(200, b"", id="nothing"),
+        pytest.param(200, b"[1]", id="a list"),
+        pytest.param(200, b'{"data": {}}', id="data of something else"),
+        pytest.param(404, b'{"error": {"message": "x"}}', id="an error of something else"),
+        pytest.param(500, b'{"error": "x", "mode": "sandbox_mock"}', id="an error without message"),
+        pytest.param(302, b"", id="a redirection"),
+        pytest.param(404, b'{"data": {}, "mode": "sandbox_mock"}', id="data with an error status"),
+    ],
+)
+def test_what_is_no_sandbox_is_one_helpful_line(status: int, body: bytes) -> None:
+    with answering(status, body) as url:
+        ran = run(f"clock --url {url}")
+    assert (ran.exit_code, ran.stdout) == (1, "")
+    assert ran.stderr == f"Error: {nobody(url, ', but something else does')}\n"
+
+
+def test_a_key_in_a_message_of_the_server_is_not_printed() -> None:
+    error = {"error": {"message": f"no {DEMO_KEY}\x1b[31m"}, "mode": "sandbox_mock"}
+    with answering(401, json.dumps(error).encode()) as url:
+        ran = run(f"clock --url {url}")
+    assert ran.stderr == "Error: no [key]\\x1b[31m\n"
+
+
+@contextmanager
+def silent() -> Iterator[tuple[str, socket.socket]]:
+    """The address of a server that takes connections and never answers."""
+    with socket.create_server(("127.0.0.1", 0)) as listener:
+        yield f"http://127.0.0.1:{listener.getsockname()[1]}", listener
+
+
+def test_a_server_that_does_not_answer_in_time_is_one_helpful_line() -> None:
+    with silent() as (url, _):
+        connection = Connection(url, DEMO_KEY, patience=0.05)
+        with pytest.raises(click.ClickException) as timed_out:
+            ask(connection, "GET", "/clock")
+    assert timed_out.value.message == nobody(url, " within 0.05 seconds")
+
+
+def test_a_connection_does_not_show_its_key() -> None:
+    assert DEMO_KEY not in repr(Connection("http://127.0.0.1:8080", DEMO_KEY))
+
+
+# --- text that is put in and out
+
+
+def test_an_identifier_stays_in_its_place_of_the_path() -> None:
+    assert path("/snapshots/{id}/restore", id="../a b?c#ä") == (
+        "/snapshots/..%2Fa%20b%3Fc%23%C3%A4/restore"
+    )
+
+
+@pytest.mark.parametrize(
+    ("value", "shown"),
+    [
+        (None, "-"),
+        ("", "-"),
+        ([], "-"),
+        (0, "0"),
+        (True, "yes"),
+        (["a", "b"], "a, b"),
+        ({"do": "x", "at": None}, "do x, at -"),
+        ("\x1b[2Jä\u202e\n", "\\x1b[2Jä\\u202e\n"),
+    ],
+)
+def test_a_value_is_shown_as_text_that_steers_no_terminal(value: Any, shown: str) -> None:
+    assert plain(value) == shown
+
+
+@pytest.mark.parametrize("line", ["scenario use \udcff", "snapshot delete \udcff"])
+def test_what_is_no_text_is_refused_by_the_server(refused: Run, line: str) -> None:
+    assert refused(line).stderr
+
+
+def test_a_filter_may_hold_what_is_no_text(at: Run) -> None:
+    assert at("requests --operation \udcff").stdout == "No requests.\n"
+
+
+# --- real processes
+
+
+def environment(server: Running, **more: str) -> dict[str, str]:
+    """What a process needs to find the server."""
+    kept = {name: value for name, value in os.environ.items() if name != "FORCE_COLOR"}
+    return kept | {"INVOICE_SANDBOX_URL": server.url} | more
+
+
+def test_a_process_moves_the_clock_and_warns_of_nothing(server: Running, key: str) -> None:
+    done = subprocess.run(
+        [sys.executable, "-W", "error", COMMAND, "clock", "advance", "P3D"],
+        capture_output=True,
+        text=True,
+        check=False,
+        env=environment(server, INVOICE_SANDBOX_KEY=key),
+    )
+    shown = "frozen at 2026-11-24T09:30:00Z, nothing due\n"
+    assert (done.returncode, done.stdout, done.stderr) == (0, shown, "")
+
+
+def test_a_pipe_gets_no_colours_and_whole_lines(server: Running, key: str) -> None:
+    register_invoice(server, key)
+    done = subprocess.run(
+        [COMMAND, "requests"],
+        capture_output=True,
+        text=True,
+        check=True,
+        env=environment(server, INVOICE_SANDBOX_KEY=key, COLUMNS="40"),
+    )
+    assert "\x1b" not in done.stdout
+    assert re.search(
+        r"^2026.* POST .* createInvoice .* req_sandbox_\w{26}$", done.stdout, re.MULTILINE
+    )
+
+
+def in_terminal(server: Running, key: str, *arguments: str) -> str:
+    """What a command shows in a terminal of 60 columns."""
+    ours, theirs = pty.openpty()
+    env = environment(server, INVOICE_SANDBOX_KEY=key, COLUMNS="60", TERM="xterm")
+    with subprocess.Popen([COMMAND, *arguments], stdout=theirs, env=env):
+        os.close(theirs)
+        shown = b""
+        try:
+            while part := os.read(ours, 4096):
+                shown += part
+        except OSError:  # how a terminal ends
+            pass
+        finally:
+            os.close(ours)
+    return shown.decode().replace("\r\n", "\n")
+
+
+def test_a_terminal_folds_prose_and_keeps_identifiers_whole(server: Running, key: str) -> None:
+    register_invoice(server, key)
+    scenarios = re.sub(r"\x1b\[\d+m", "", in_terminal(server, key, "scenario"))
+    assert max(map(len, scenarios.splitlines())) <= 60
+    assert "Nothing moves by itself; every" in scenarios
+    requests = in_terminal(server, key, "requests")
+    assert "\x1b[1m" in requests
+    assert re.search(r"req_sandbox_\w{26}\n", requests)
+
+
+def test_ctrl_c_ends_quietly() -> None:
+    with (
+        silent() as (url, listener),
+        subprocess.Popen(
+            [COMMAND, "clock", "--url", url], stdout=subprocess.PIPE, stderr=subprocess.PIPE
+        ) as process,
+    ):
+        listener.settimeout(20)
+        asking, _ = listener.accept()
+        with asking:
+            asking.recv(4096)
+            process.send_signal(signal.SIGINT)
+            out, err = process.communicate(timeout=20)
+    assert (process.returncode, out, err) == (130, b"", b"")
+
+
+def test_the_default_address_is_that_of_the_server() -> None:
+    """Whoever runs 'serve' and then 'clock' needs no option."""
+    (url,) = [one for one in LEVER_COMMANDS["clock"].params if one.name == "url"]
+    (port,) = [one for one in main.commands["serve"].params if one.name == "port"]
+    assert isinstance(port, click.Option)
+    assert isinstance(url, click.Option)
+    assert str(url.default).endswith(":8080")
+    assert "8080" in str(port.help)
+
+
+def test_a_server_of_its_own_answers_the_demo_key() -> None:
+    with serving() as running:
+        assert run(f"reset --url {running.url}").stdout.endswith(f"  {START}\n")

@@ -34,6 +34,7 @@ format: $(READY)  ## let the formatter and the lint fixes write
 
 fuzz: $(READY)  ## schemathesis, all phases and checks, EXAMPLES an operation
 	$(BIN)/python -m tests.fuzz --examples $(EXAMPLES)
+	$(BIN)/python -m tests.fuzz --examples $(EXAMPLES) --contract /sandbox/openapi.json
 
 build: $(READY)  ## wheel and sdist in dist/
 	$(BIN)/python -m build

@@ -9,13 +9,13 @@ import signal
 import socket
 import struct
 import threading
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from http import HTTPStatus
 from typing import Any, Final
 
 import uvicorn
-from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol
+from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol, RequestResponseCycle
 
 from invoice_sandbox import jsonio
 from invoice_sandbox.app import Sandbox, create_app
@@ -56,6 +56,7 @@ class _Protocol(HttpToolsProtocol):
     _head_is_open = False
     _head_bytes = 0
     _is_refused = False
+    _cycles: Sequence[RequestResponseCycle] = ()
 
     def on_message_begin(self) -> None:
         """A head begins."""
@@ -68,6 +69,14 @@ class _Protocol(HttpToolsProtocol):
         """A head has ended."""
         self._head_is_open = False
         super().on_headers_complete()
+        self._cycles = [one for one in (*self._cycles, self.cycle) if not one.response_complete]
+
+    def connection_lost(self, exc: Exception | None) -> None:
+        """Tell every request of the connection: uvicorn tells only the last one that came in."""
+        super().connection_lost(exc)
+        for cycle in self._cycles:
+            cycle.disconnected = True
+            cycle.message_event.set()
 
     def data_received(self, data: bytes) -> None:
         """Read on, unless a head goes on for ever: the pipeline sees only complete ones."""

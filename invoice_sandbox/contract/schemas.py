@@ -7,11 +7,13 @@ never repeat the value that was sent: a value may be a secret.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Final
 
 import jsonschema_rs
+
+from invoice_sandbox.contract.documents import pointer_text
 
 Schema = Mapping[str, Any] | bool
 
@@ -160,8 +162,14 @@ def _problem(error: jsonschema_rs.ValidationError, looks: Mapping[str, str]) -> 
     return Problem(
         member=_member([*error.instance_path, *_missing(error)]),
         text=_wording(error, looks),
-        schema_path="/" + "/".join(str(step) for step in error.schema_path),
+        schema_path=_in_contract(error.schema_path),
     )
+
+
+def _in_contract(steps: Sequence[str | int]) -> str:
+    """The pointer within the contract; relative to the schema itself if it is no component."""
+    names = ["components", "schemas", *steps[1:]] if steps and steps[0] == "$defs" else steps
+    return pointer_text(list(names))
 
 
 def _absolute(reference: str) -> str:

@@ -74,9 +74,8 @@ async def check_scope(exchange: Exchange, proceed: Proceed) -> Reply:
 
 
 async def owner(engine: Engine, exchange: Exchange) -> Workspace | None:
-    """The workspace of a request that was refused before anybody asked for its credential."""
-    if exchange.operation is not None and exchange.credential is None:
-        return None  # it was asked for, and found wanting
+    """The workspace of a request whose credential nobody asked for: it was refused before, or is
+    open to all."""
     contract = engine.project.contract
     presented = [
         Presented("api_key", secret)

@@ -16,11 +16,13 @@ from invoice_sandbox.pipeline import Exchange, Layer, Proceed, Reply
 LOOPBACK_NAMES: Final = frozenset({"localhost", "127.0.0.1", "::1"})
 _HEADER_LIMIT: Final = 16 * 1024
 _ALLOWED_HEADERS: Final = (
-    "Authorization, Content-Type, X-API-Key, Idempotency-Key, Prefer, X-Sandbox-Scenario"
+    "Authorization, Content-Type, X-API-Key, Idempotency-Key, Prefer, X-Sandbox-Scenario, "
+    "X-Sandbox-Explain"
 )
 _EXPOSED_HEADERS: Final = (
     "X-Request-Id, X-Contract-Version, X-Total-Count, Link, RateLimit, RateLimit-Policy, "
-    "Retry-After, WWW-Authenticate, Allow, Location"
+    "Retry-After, WWW-Authenticate, Allow, Location, Idempotent-Replayed, X-Sandbox-Explain, "
+    "X-Journal-Dropped"
 )
 
 

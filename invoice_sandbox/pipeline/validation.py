@@ -9,6 +9,7 @@ from urllib.parse import parse_qsl
 
 from invoice_sandbox import jsonio
 from invoice_sandbox.contract.answers import is_json
+from invoice_sandbox.contract.documents import pointer_text
 from invoice_sandbox.contract.operations import Operation, RequestBody
 from invoice_sandbox.contract.parameters import Parameter
 from invoice_sandbox.errors import ApiError, refuse
@@ -103,8 +104,18 @@ def _check_body(exchange: Exchange, body: RequestBody) -> None:
         raise refuse("malformed_json", reason=str(error)) from None
     if not checker.is_valid(exchange.body):
         problem, count = checker.first_problem(exchange.body)
-        exchange.why["schemaPath"] = problem.schema_path
+        exchange.why["schemaPath"] = _in_contract(exchange, problem.schema_path)
         raise refuse("schema_violated", problems=_first_and_count(problem.sentence(_BODY), count))
+
+
+def _in_contract(exchange: Exchange, schema_path: str) -> str:
+    """A pointer into the contract: what is no component stands in the operation itself."""
+    if schema_path.startswith("/components/"):
+        return schema_path
+    _, operation = exchange.routed
+    place = ["paths", operation.path, operation.method.lower()]
+    place += ["requestBody", "content", exchange.media_type, "schema"]
+    return pointer_text(place) + schema_path
 
 
 def _unsupported(body: RequestBody) -> ApiError:

@@ -1,0 +1,813 @@
+"""Answers go wrong when, how and as often as was asked for, and never otherwise."""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+import select
+import signal
+import socket
+import struct
+import subprocess
+import sys
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager, suppress
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any
+
+import httpx
+import pytest
+
+from invoice_sandbox.credentials import DEMO_KEY
+from tests.support import FROZEN, Running, serving
+
+INVOICE = {
+    "sellerId": "org_seller_acme",
+    "debtorId": "org_debtor_globex",
+    "invoiceNumber": "FLT-1",
+    "amount": 1000,
+    "currency": "EUR",
+}
+
+
+def inject(client: httpx.Client, kind: str, **members: Any) -> dict[str, Any]:
+    """A new fault, as the lever answers it."""
+    answer = client.post("/sandbox/faults", json={"kind": kind, **members})
+    assert answer.status_code == 201, answer.text
+    fault: dict[str, Any] = answer.json()["data"]
+    return fault
+
+
+def faults(client: httpx.Client) -> list[dict[str, Any]]:
+    """The faults in force."""
+    found: list[dict[str, Any]] = client.get("/sandbox/faults").json()["data"]
+    return found
+
+
+def statuses(client: httpx.Client, times: int, path: str = "/api/invoices") -> list[int]:
+    """What so many requests are answered."""
+    return [client.get(path).status_code for _ in range(times)]
+
+
+def create(client: httpx.Client) -> httpx.Response:
+    """An invoice, if no fault comes between."""
+    return client.post("/api/invoices", json=INVOICE)
+
+
+def created(client: httpx.Client) -> int:
+    """How many invoices were created: the fixtures have other numbers."""
+    invoices = client.get("/api/invoices").json()["data"]
+    return sum(one["invoiceNumber"] == INVOICE["invoiceNumber"] for one in invoices)
+
+
+def key_of(client: httpx.Client) -> str:
+    """The key that a client sends."""
+    return client.headers["authorization"].removeprefix("Bearer ")
+
+
+def request(client: httpx.Client, method: str, path: str, body: Any = None) -> bytes:
+    """A request as bytes, on a connection that is kept."""
+    sent = b"" if body is None else json.dumps(body).encode()
+    kind = "" if body is None else "Content-Type: application/json\r\n"
+    head = (
+        f"{method} {path} HTTP/1.1\r\nHost: {client.base_url.host}\r\n"
+        f"Authorization: Bearer {key_of(client)}\r\n{kind}Content-Length: {len(sent)}\r\n\r\n"
+    )
+    return head.encode() + sent
+
+
+@contextmanager
+def connection(client: httpx.Client) -> Iterator[socket.socket]:
+    """A connection of one's own to the server of a client."""
+    address = (client.base_url.host, client.base_url.port or 0)
+    with socket.create_connection(address, 10) as raw:
+        yield raw
+
+
+def read_answer(raw: socket.socket) -> bytes:
+    """One answer, of a connection that stays open."""
+    received = b""
+    while b"\r\n\r\n" not in received:
+        received += raw.recv(65536)
+    head, _, body = received.partition(b"\r\n\r\n")
+    length = re.search(rb"content-length: (\d+)", head)
+    assert length
+    while len(body) < int(length[1]):
+        body += raw.recv(65536)
+    return head + body
+
+
+def read_all(raw: socket.socket) -> bytes:
+    """Everything up to the end of the connection."""
+    received = b""
+    while part := raw.recv(65536):
+        received += part
+    return received
+
+
+class TestLatency:
+    def test_it_waits_and_then_answers(self, server: Running, client: httpx.Client) -> None:
+        inject(client, "latency", delay="PT1.5S")
+        before = server.wall.seconds
+        assert create(client).status_code == 201
+        assert server.wall.seconds - before == 1.5
+
+    def test_two_seconds_unless_given(self, server: Running, client: httpx.Client) -> None:
+        assert inject(client, "latency")["delay"] == "PT2S"
+        before = server.wall.seconds
+        client.get("/api/invoices")
+        assert server.wall.seconds - before == 2
+
+    def test_after_the_request_it_waits_too(self, server: Running, client: httpx.Client) -> None:
+        inject(client, "latency", delay="PT3S", when="after", count=2)
+        before = server.wall.seconds
+        assert create(client).status_code == 201
+        assert client.get("/api/invoices/nothing").status_code == 404
+        assert server.wall.seconds - before == 6
+
+    def test_a_range_is_drawn_by_the_seed(self, server: Running) -> None:
+        def waits(seed: int) -> list[float]:
+            with server.client(server.new_workspace(seed)) as client:
+                inject(client, "latency", delay="PT1S", upTo="PT5S", count=None)
+                found = []
+                for _ in range(8):
+                    before = server.wall.seconds
+                    client.get("/api/invoices")
+                    found.append(round(server.wall.seconds - before, 6))
+                return found
+
+        first = waits(42)
+        assert first == waits(42) != waits(43)
+        assert all(1 <= one <= 5 for one in first)
+        assert len(set(first)) == 8
+
+    def test_real_time_passes(self, started: Started) -> None:
+        with started.client() as client:
+            inject(client, "latency", delay="PT0.25S")
+            answer = client.get("/api/invoices")
+        assert answer.elapsed.total_seconds() >= 0.25
+
+
+STATUSES = {
+    200: None,
+    202: None,
+    204: None,
+    205: None,
+    302: None,
+    304: None,
+    400: "invalid_request",
+    401: "authentication_required",
+    403: "insufficient_scope",
+    404: "resource_not_found",
+    409: "invalid_request",
+    418: "invalid_request",
+    429: "rate_limit_exceeded",
+    500: "internal_error",
+    502: "internal_error",
+    503: "service_unavailable",
+    599: "internal_error",
+}
+
+
+class TestStatus:
+    @pytest.mark.parametrize("status", STATUSES)
+    def test_any_status_is_answered(self, client: httpx.Client, status: int) -> None:
+        inject(client, "status", status=status)
+        answer = client.get("/api/invoices")
+        assert answer.status_code == status
+        if status in {204, 205, 304}:
+            assert answer.content == b""
+        else:
+            assert answer.json()["mode"] == "sandbox_mock"
+            assert answer.headers["content-type"] == "application/json"
+
+    @pytest.mark.parametrize("status", [status for status, code in STATUSES.items() if code])
+    def test_errors_have_the_envelope(self, client: httpx.Client, status: int) -> None:
+        fault = inject(client, "status", status=status)
+        answer = client.get("/api/invoices")
+        error = answer.json()["error"]
+        assert error["code"] == STATUSES[status]
+        assert error["requestId"] == answer.headers["x-request-id"]
+        assert fault["id"] in error["message"]
+        assert set(answer.json()) == {"error", "mode"}
+
+    @pytest.mark.parametrize("status", [429, 503])
+    def test_a_client_is_told_when_to_come_back(self, client: httpx.Client, status: int) -> None:
+        inject(client, "status", status=status)
+        assert client.get("/api/invoices").headers["retry-after"] == "1"
+
+    def test_a_challenge_goes_with_401(self, client: httpx.Client) -> None:
+        inject(client, "status", status=401)
+        assert client.get("/api/invoices").headers["www-authenticate"] == 'Bearer realm="sandbox"'
+
+    def test_503_unless_given(self, client: httpx.Client) -> None:
+        inject(client, "status")
+        assert statuses(client, 2) == [503, 200]
+
+    def test_before_nothing_is_done(self, client: httpx.Client) -> None:
+        inject(client, "status")
+        assert create(client).status_code == 503
+        assert created(client) == 0
+
+    def test_after_it_is_done_all_the_same(self, client: httpx.Client) -> None:
+        inject(client, "status", when="after")
+        assert create(client).status_code == 503
+        assert created(client) == 1
+
+    def test_after_a_refusal_it_is_answered_too(self, client: httpx.Client) -> None:
+        inject(client, "status", when="after")
+        assert client.get("/api/invoices/nothing").status_code == 503
+
+    def test_an_integer_may_be_written_with_a_fraction(self, client: httpx.Client) -> None:
+        """To JSON Schema 503.0 is an integer."""
+        body = b'{"kind": "status", "status": 503.0, "count": 2.0}'
+        headers = {"Content-Type": "application/json"}
+        made = client.post("/sandbox/faults", content=body, headers=headers).json()["data"]
+        assert (made["status"], made["count"]) == (503, 2)
+        assert statuses(client, 3) == [503, 503, 200]
+
+    def test_the_next_request_on_the_connection_is_answered(self, client: httpx.Client) -> None:
+        """A status without a body leaves nothing on the wire that would be taken for an answer."""
+        for status in (204, 205, 304):
+            inject(client, "status", status=status)
+        with connection(client) as raw:
+            wanted = request(client, "GET", "/api/invoices")
+            raw.sendall(wanted * 3 + wanted.replace(b"HTTP/1.1", b"HTTP/1.1\r\nConnection: close"))
+            assert re.findall(rb"HTTP/1.1 (\d+)", read_all(raw)) == [b"204", b"205", b"304", b"200"]
+
+
+class TestError:
+    def test_429_unless_given(self, client: httpx.Client) -> None:
+        inject(client, "error", operation="listInvoices")
+        answer = client.get("/api/invoices")
+        assert answer.status_code == 429
+        assert answer.json()["error"]["code"] == "rate_limit_exceeded"
+
+    def test_one_that_the_operation_declares(self, client: httpx.Client) -> None:
+        inject(client, "error", operation="getInvoice", status=404)
+        answer = client.get("/api/invoices/inv_sandbox_0001")
+        assert answer.json()["error"]["code"] == "resource_not_found"
+
+    def test_for_all_it_meets_those_that_declare_it(self, client: httpx.Client) -> None:
+        """``error`` never answers what the contract of the operation does not know."""
+        inject(client, "error", status=404)
+        assert client.get("/api/invoices").status_code == 200
+        assert client.get("/api/invoices/inv_sandbox_0001").status_code == 404
+
+    @pytest.mark.parametrize("when", ["before", "after"])
+    def test_before_and_after(self, client: httpx.Client, when: str) -> None:
+        inject(client, "error", operation="createInvoice", when=when)
+        assert create(client).status_code == 429
+        assert created(client) == (0 if when == "before" else 1)
+
+
+class TestReset:
+    @pytest.mark.parametrize("when", ["before", "after"])
+    def test_the_connection_is_reset(self, client: httpx.Client, when: str) -> None:
+        inject(client, "reset", when=when)
+        with connection(client) as raw:
+            raw.sendall(request(client, "POST", "/api/invoices", INVOICE))
+            with pytest.raises(ConnectionResetError):
+                read_all(raw)
+        assert created(client) == (0 if when == "before" else 1)
+
+    @pytest.mark.parametrize("when", ["before", "after"])
+    def test_httpx_sees_a_broken_connection(self, client: httpx.Client, when: str) -> None:
+        inject(client, "reset", when=when)
+        with pytest.raises(httpx.ReadError):
+            create(client)
+        assert created(client) == (0 if when == "before" else 1)
+
+    def test_what_was_pipelined_behind_it_is_not_done(self, client: httpx.Client) -> None:
+        inject(client, "reset", operation="createInvoice", when="after")
+        with connection(client) as raw:
+            one = request(client, "POST", "/api/invoices", INVOICE)
+            raw.sendall(one * 3)
+            with pytest.raises(ConnectionResetError):
+                read_all(raw)
+        assert created(client) == 1
+
+    def test_what_was_answered_before_arrives(self, client: httpx.Client) -> None:
+        """Two requests on one connection; only the second one meets the fault."""
+        inject(client, "reset", operation="createInvoice")
+        with connection(client) as raw:
+            raw.sendall(request(client, "GET", "/api/invoices"))
+            assert read_answer(raw).startswith(b"HTTP/1.1 200")
+            raw.sendall(request(client, "POST", "/api/invoices", INVOICE))
+            with pytest.raises(ConnectionResetError):
+                read_all(raw)
+
+    def test_other_connections_do_not_notice(self, client: httpx.Client) -> None:
+        inject(client, "reset", operation="createInvoice", count=20)
+        with connection(client) as kept:
+            wanted = request(client, "GET", "/api/offers")
+            for _ in range(20):
+                with pytest.raises(httpx.ReadError):
+                    create(client)
+                kept.sendall(wanted)
+                assert read_answer(kept).startswith(b"HTTP/1.1 200")
+
+    def test_head_is_refused_before_it(self, client: httpx.Client) -> None:
+        """HEAD is no method of the contract, so no fault is spent on it."""
+        fault = inject(client, "reset")
+        assert client.head("/api/invoices").status_code == 405
+        assert faults(client)[0]["id"] == fault["id"]
+
+
+class TestSpoiltAnswers:
+    def test_truncate_promises_more_than_it_sends(self, client: httpx.Client) -> None:
+        inject(client, "truncate")
+        with connection(client) as raw:
+            raw.sendall(request(client, "GET", "/api/invoices"))
+            head, _, body = read_all(raw).partition(b"\r\n\r\n")
+        promised = re.search(rb"content-length: (\d+)", head)
+        assert promised
+        assert len(body) == int(promised[1]) // 2
+        assert head.startswith(b"HTTP/1.1 200")
+
+    def test_truncate_is_an_error_to_a_client(self, client: httpx.Client) -> None:
+        inject(client, "truncate")
+        with pytest.raises(httpx.RemoteProtocolError, match="complete message"):
+            create(client)
+        assert created(client) == 1
+
+    def test_malformed_is_complete_and_no_json(self, client: httpx.Client) -> None:
+        inject(client, "malformed")
+        answer = create(client)
+        assert answer.status_code == 201
+        assert len(answer.content) == int(answer.headers["content-length"])
+        with pytest.raises(json.JSONDecodeError):
+            answer.json()
+        assert created(client) == 1
+
+    @pytest.mark.parametrize("example", [12, True, None, "text", [], {}, [[1]], 0.5])
+    def test_no_value_stays_json(self, tmp_path: Path, example: Any) -> None:
+        """Also one that would be JSON without its last character."""
+        with serving_answers(tmp_path, example) as client:
+            inject(client, "malformed")
+            answer = client.get("/value")
+            assert len(answer.content) == len(client.get("/value").content)
+            with pytest.raises(json.JSONDecodeError):
+                answer.json()
+
+    def test_content_type_calls_it_something_else(self, client: httpx.Client) -> None:
+        inject(client, "content-type")
+        answer = create(client)
+        assert answer.headers.get_list("content-type") == ["text/html"]
+        assert answer.json()["data"]["status"]
+        assert created(client) == 1
+
+    def test_drip_arrives_complete_and_in_pieces(self, client: httpx.Client) -> None:
+        inject(client, "drip", delay="PT0S")
+        with client.stream("GET", "/api/invoices") as answer:
+            pieces = list(answer.iter_raw())
+        whole = b"".join(pieces)
+        assert len(pieces) > 1
+        assert len(whole) == int(answer.headers["content-length"])
+        assert json.loads(whole)["mode"] == "sandbox_mock"
+
+    def test_drip_takes_its_time(self, server: Running, client: httpx.Client) -> None:
+        inject(client, "drip", delay="PT10S")
+        before = server.wall.seconds
+        client.get("/api/invoices")
+        assert server.wall.seconds - before == pytest.approx(10)
+
+    def test_drip_takes_its_time_for_a_few_bytes_too(self, tmp_path: Path) -> None:
+        with serving_answers(tmp_path, 12) as client:
+            inject(client, "drip", delay="PT0.2S")
+            answer = client.get("/value")
+        assert answer.content == b"12"
+
+    def test_a_refusal_is_spoilt_like_any_answer(self, client: httpx.Client) -> None:
+        inject(client, "malformed", operation="getInvoice")
+        answer = client.get("/api/invoices/nothing")
+        assert answer.status_code == 404
+        with pytest.raises(json.JSONDecodeError):
+            answer.json()
+
+    @pytest.mark.parametrize("kind", ["truncate", "malformed", "drip", "content-type"])
+    def test_long_bodies(self, client: httpx.Client, kind: str) -> None:
+        """Far more than what fits into a socket's buffer."""
+        for _ in range(12):
+            client.post("/api/invoices", json={**INVOICE, "sellerId": "x" * 200_000})
+        inject(
+            client, kind, operation="listInvoices", **({"delay": "PT0S"} if kind == "drip" else {})
+        )
+        if kind == "truncate":
+            with pytest.raises(httpx.RemoteProtocolError):
+                client.get("/api/invoices")
+        else:
+            answer = client.get("/api/invoices")
+            assert len(answer.content) == int(answer.headers["content-length"]) > 2_000_000
+        assert client.get("/api/invoices").json()["mode"] == "sandbox_mock"
+
+    @pytest.mark.parametrize("kind", ["truncate", "malformed", "drip", "content-type", "reset"])
+    def test_an_answer_without_a_body(self, tmp_path: Path, kind: str) -> None:
+        """There is nothing to spoil, and nothing else goes wrong either."""
+        with serving_answers(tmp_path, 12) as client:
+            inject(client, kind, **({"delay": "PT0S"} if kind == "drip" else {}))
+            if kind == "reset":
+                with pytest.raises(httpx.ReadError):
+                    client.get("/nothing")
+            else:
+                assert client.get("/nothing").content == b""
+            assert client.get("/value").json() == 12
+
+
+class TestWhichAndHowOften:
+    def test_once_unless_given(self, client: httpx.Client) -> None:
+        assert inject(client, "status")["count"] == 1
+        assert statuses(client, 3) == [503, 200, 200]
+        assert faults(client) == []
+
+    def test_count(self, client: httpx.Client) -> None:
+        inject(client, "status", count=3)
+        assert statuses(client, 1) == [503]
+        (left,) = faults(client)
+        assert (left["count"], left["fired"]) == (2, 1)
+        assert statuses(client, 4) == [503, 503, 200, 200]
+
+    def test_null_means_until_it_is_removed(self, client: httpx.Client) -> None:
+        fault = inject(client, "status", count=None)
+        assert statuses(client, 10) == [503] * 10
+        assert faults(client)[0]["fired"] == 10
+        assert client.delete(f"/sandbox/faults/{fault['id']}").json()["data"] == {
+            "id": fault["id"],
+            "deleted": True,
+        }
+        assert statuses(client, 1) == [200]
+
+    def test_the_same_seed_gives_the_same_outcomes(self, server: Running) -> None:
+        def outcomes(seed: int) -> list[int]:
+            with server.client(server.new_workspace(seed)) as client:
+                inject(client, "status", count=None, probability=0.5)
+                return statuses(client, 40)
+
+        assert outcomes(11) == outcomes(11) != outcomes(12)
+
+    def test_a_share_of_the_requests(self, server: Running) -> None:
+        with server.client(server.new_workspace(5)) as client:
+            inject(client, "status", count=None, probability=0.25)
+            assert 50 <= statuses(client, 300).count(503) <= 100
+
+    def test_never_and_always(self, client: httpx.Client) -> None:
+        inject(client, "status", count=None, probability=0)
+        assert statuses(client, 20) == [200] * 20
+        inject(client, "status", count=None, probability=1)
+        assert statuses(client, 20) == [503] * 20
+
+    def test_the_first_one_made_takes_effect_first(self, client: httpx.Client) -> None:
+        for status in (500, 502, 504):
+            inject(client, "status", status=status)
+        assert statuses(client, 4) == [500, 502, 504, 200]
+
+    def test_one_for_the_operation_before_one_for_all(self, client: httpx.Client) -> None:
+        inject(client, "status", status=500, operation="listOffers")
+        inject(client, "status", status=502)
+        assert statuses(client, 2) == [502, 200]
+        assert statuses(client, 2, "/api/offers") == [500, 200]
+
+    def test_only_the_operation_that_was_named(self, client: httpx.Client) -> None:
+        inject(client, "status", operation="listOffers", count=None)
+        assert statuses(client, 1) == [200]
+        assert create(client).status_code == 201
+        assert statuses(client, 1, "/api/offers") == [503]
+
+    def test_every_operation_if_none_was(self, client: httpx.Client) -> None:
+        inject(client, "status", count=None)
+        for path in ("/api/invoices", "/api/offers", "/api/partners", "/api/audit-log"):
+            assert statuses(client, 1, path) == [503]
+
+
+class TestLevers:
+    def test_a_fault_is_told_as_it_was_made(self, client: httpx.Client) -> None:
+        asked = {
+            "operation": "listOffers",
+            "kind": "latency",
+            "delay": "PT0.25S",
+            "upTo": "PT90.5S",
+            "when": "after",
+            "count": 5,
+            "probability": 0.5,
+        }
+        made = client.post("/sandbox/faults", json=asked).json()["data"]
+        assert made == {**asked, "id": made["id"], "fired": 0}
+        assert faults(client) == [made]
+
+    def test_all_are_removed_at_once(self, client: httpx.Client) -> None:
+        inject(client, "status")
+        inject(client, "reset")
+        assert client.delete("/sandbox/faults").json()["data"] == []
+        assert faults(client) == []
+
+    def test_one_is_removed_and_the_others_stay(self, client: httpx.Client) -> None:
+        first, second = inject(client, "status", status=500), inject(client, "status", status=502)
+        client.delete(f"/sandbox/faults/{first['id']}")
+        assert [one["id"] for one in faults(client)] == [second["id"]]
+
+    def test_one_that_is_not_there(self, server: Running, client: httpx.Client) -> None:
+        with server.client(server.new_workspace()) as other:
+            theirs = inject(other, "status")["id"]
+        for fault_id in ("flt_sandbox_nothing", theirs):
+            answer = client.delete(f"/sandbox/faults/{fault_id}")
+            assert answer.status_code == 404
+            assert answer.json()["error"]["code"] == "resource_not_found"
+
+    def test_at_most_a_hundred(self, client: httpx.Client) -> None:
+        for _ in range(100):
+            inject(client, "status", operation="listOffers")
+        answer = client.post("/sandbox/faults", json={"kind": "status"})
+        assert answer.status_code == 409
+        assert "100 faults" in answer.json()["error"]["message"]
+
+    @pytest.mark.parametrize(
+        ("body", "problem"),
+        [
+            ({"kind": "latency", "status": 503}, "'latency' has no status"),
+            ({"kind": "reset", "status": 503}, "'reset' has no status"),
+            ({"kind": "status", "delay": "PT1S"}, "'status' does not wait"),
+            ({"kind": "malformed", "delay": "PT1S"}, "'malformed' does not wait"),
+            ({"kind": "drip", "upTo": "PT1S"}, "Only a fault of kind 'latency'"),
+            ({"kind": "latency", "upTo": "PT1S"}, "'upTo' is shorter than 'delay'"),
+            ({"kind": "latency", "delay": "PT3S", "upTo": "PT1S"}, "'upTo' is shorter"),
+            ({"kind": "truncate", "when": "before"}, "always 'after'"),
+            ({"kind": "malformed", "when": "before"}, "always 'after'"),
+            ({"kind": "drip", "when": "before"}, "always 'after'"),
+            ({"kind": "content-type", "when": "before"}, "always 'after'"),
+            ({"kind": "error", "status": 418}, "No operation declares an error 418"),
+            ({"kind": "error", "status": 200}, "No operation declares an error 200"),
+            (
+                {"kind": "error", "status": 404, "operation": "listInvoices"},
+                "listInvoices declares no error 404; kind 'status' answers any",
+            ),
+            ({"kind": "status", "operation": "getHealth"}, "getHealth is asked without a key"),
+        ],
+        ids=lambda value: None if isinstance(value, str) else "-".join(map(str, value.values())),
+    )
+    def test_nonsense(self, client: httpx.Client, body: Mapping[str, Any], problem: str) -> None:
+        answer = client.post("/sandbox/faults", json=body)
+        assert answer.status_code == 409
+        assert problem in answer.json()["error"]["message"]
+        assert faults(client) == []
+
+    @pytest.mark.parametrize(
+        "body",
+        [
+            {},
+            [],
+            {"kind": "explode"},
+            {"kind": None},
+            {"kind": "status", "operation": "noSuchOperation"},
+            {"kind": "status", "operation": "listFaults"},
+            {"kind": "status", "operation": None},
+            {"kind": "status", "status": 199},
+            {"kind": "status", "status": 600},
+            {"kind": "status", "status": "503"},
+            {"kind": "status", "count": 0},
+            {"kind": "status", "count": -1},
+            {"kind": "status", "count": 1.5},
+            {"kind": "status", "probability": 1.1},
+            {"kind": "status", "probability": True},
+            {"kind": "status", "when": "during"},
+            {"kind": "status", "colour": "red"},
+            {"kind": "latency", "delay": 2},
+            {"kind": "latency", "delay": "2s"},
+            {"kind": "latency", "delay": "PT1000S"},
+            {"kind": "latency", "delay": "P1D"},
+            {"kind": "latency", "delay": "PT-1S"},
+        ],
+        ids=json.dumps,
+    )
+    def test_what_the_contract_does_not_know(self, client: httpx.Client, body: Any) -> None:
+        answer = client.post("/sandbox/faults", json=body)
+        assert answer.status_code == 400
+        assert "/sandbox/openapi.json" in answer.json()["error"]["message"]
+        assert faults(client) == []
+
+    def test_the_levers_are_never_touched(self, client: httpx.Client) -> None:
+        for kind in ("status", "reset", "latency"):
+            inject(client, kind, count=None)
+        for path in ("clock", "faults", "requests", "workspaces", "scenarios", "health"):
+            assert client.get(f"/sandbox/{path}").status_code == 200
+        assert client.post("/sandbox/reset").status_code == 200
+
+    def test_the_project_s_levers_are_never_touched(self, client: httpx.Client) -> None:
+        invoice = create(client).json()["data"]["id"]
+        inject(client, "status", count=None)
+        body = {"trigger": "start-verification"}
+        answer = client.post(f"/sandbox/invoices/{invoice}/transition", json=body)
+        assert answer.status_code == 200
+
+    def test_another_workspace_is_never_touched(
+        self, server: Running, client: httpx.Client
+    ) -> None:
+        with server.client(server.new_workspace()) as other:
+            inject(other, "status", count=None)
+            assert statuses(client, 3) == [200, 200, 200]
+            assert faults(client) == []
+            assert statuses(other, 3) == [503, 503, 503]
+
+    def test_reset_removes_them(self, client: httpx.Client) -> None:
+        inject(client, "status", count=None)
+        client.post("/sandbox/reset")
+        assert faults(client) == []
+        assert statuses(client, 1) == [200]
+
+    def test_a_snapshot_keeps_them(self, client: httpx.Client) -> None:
+        kept = inject(client, "status", count=2)
+        snapshot = client.post("/sandbox/snapshots").json()["data"]["id"]
+        assert statuses(client, 3) == [503, 503, 200]
+        inject(client, "status", status=500)
+        client.post(f"/sandbox/snapshots/{snapshot}/restore")
+        assert faults(client) == [kept]
+        assert statuses(client, 3) == [503, 503, 200]
+
+
+class TestOrderOfChecks:
+    def test_what_is_refused_before_spends_no_fault(self, client: httpx.Client) -> None:
+        kept = inject(client, "status", operation="listApiKeys")
+        assert client.get("/api/nothing").status_code == 404
+        assert client.put("/api/developer/api-keys").status_code == 405
+        bad = {"Authorization": "Bearer nothing"}
+        assert client.get("/api/developer/api-keys", headers=bad).status_code == 401
+        body = {"scopes": ["invoices:read"]}
+        weak = client.post("/api/developer/api-keys", json=body).json()["data"]["secret"]
+        headers = {"Authorization": f"Bearer {weak}"}
+        assert client.get("/api/developer/api-keys", headers=headers).status_code == 403
+        assert faults(client) == [kept]
+        assert client.get("/api/developer/api-keys").status_code == 503
+
+    def test_the_rate_limit_comes_first(self) -> None:
+        with serving(replace(FROZEN, rate_limit=2)) as running, running.client() as client:
+            inject(client, "status", count=None)
+            assert statuses(client, 4) == [503, 503, 429, 429]
+            assert faults(client)[0]["fired"] == 2
+
+    def test_a_fault_comes_before_validation(self, client: httpx.Client) -> None:
+        inject(client, "status", operation="createInvoice")
+        assert client.post("/api/invoices", json={}).status_code == 503
+        assert client.post("/api/invoices", json={}).status_code == 400
+
+    def test_a_body_that_is_too_large_comes_first(self, client: httpx.Client) -> None:
+        inject(client, "status", operation="createInvoice")
+        assert client.post("/api/invoices", content=b" " * 300_000).status_code == 413
+        assert len(faults(client)) == 1
+
+
+BROKEN = """
+openapi: 3.1.0
+info: {title: Broken, version: "1"}
+security: [{key: []}]
+paths:
+  /broken:
+    get:
+      operationId: getBroken
+      responses:
+        '200':
+          description: An object with a number.
+          content:
+            application/json:
+              schema:
+                type: object
+                properties: {data: {type: integer}}
+components:
+  securitySchemes:
+    key: {type: http, scheme: bearer}
+"""
+
+
+def test_only_injected_answers_are_exempt_from_the_contract(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    """An undeclared status is fine when it was asked for; the handler's own answer is checked."""
+    (tmp_path / "openapi").mkdir()
+    (tmp_path / "openapi" / "openapi.yaml").write_text(BROKEN)
+    (tmp_path / "handlers").mkdir()
+    (tmp_path / "handlers" / "__init__.py").write_text("")
+    handler = "async def get_broken(call):\n    return 'no number'\n"
+    (tmp_path / "handlers" / "things.py").write_text(handler)
+    with serving(replace(FROZEN, project=tmp_path)) as running, running.client() as client:
+        inject(client, "status", status=418)
+        inject(client, "status", status=418, when="after")
+        assert statuses(client, 1, "/broken") == [418]
+        assert caplog.records == []
+        assert statuses(client, 1, "/broken") == [500]
+        assert "getBroken" in caplog.text
+        assert statuses(client, 1, "/broken") == [500]
+
+
+@contextmanager
+def serving_answers(folder: Path, example: Any) -> Iterator[httpx.Client]:
+    """A client of a contract that answers ``example`` at one path, and no body at another."""
+    media = {"application/json": {"example": example, "schema": {}}}
+    document = {
+        "openapi": "3.1.0",
+        "info": {"title": "Values", "version": "1"},
+        "security": [{"key": []}],
+        "paths": {
+            "/value": {"get": {"responses": {"200": {"description": "x", "content": media}}}},
+            "/nothing": {"get": {"responses": {"204": {"description": "x"}}}},
+        },
+        "components": {"securitySchemes": {"key": {"type": "http", "scheme": "bearer"}}},
+    }
+    file = folder / "contract.json"
+    file.write_text(json.dumps(document))
+    with serving(replace(FROZEN, contract=file)) as running, running.client() as client:
+        yield client
+
+
+@dataclass(frozen=True)
+class Started:
+    """A server process in real time, whose log can be read."""
+
+    process: subprocess.Popen[bytes]
+    url: str
+    log: Path
+
+    def client(self) -> httpx.Client:
+        """A client with the demo key."""
+        headers = {"Authorization": f"Bearer {DEMO_KEY}"}
+        return httpx.Client(base_url=self.url, headers=headers, timeout=10)
+
+    def stop(self) -> str:
+        """End it as a user would, and read its log."""
+        self.process.send_signal(signal.SIGTERM)
+        assert self.process.wait(10) == 0
+        return self.log.read_text()
+
+
+@pytest.fixture
+def started(tmp_path: Path) -> Iterator[Started]:
+    """A server as a user starts it."""
+    log = tmp_path / "stderr.log"
+    command = [sys.executable, "-m", "invoice_sandbox", "serve", "--port", "0"]
+    with (
+        log.open("wb") as errors,
+        subprocess.Popen(
+            [*command, "--rate-limit", "off", "--scenario", "manual"],
+            stdout=subprocess.PIPE,
+            stderr=errors,
+            cwd=Path(__file__).parents[1],
+            env={**os.environ, "PYTHONWARNINGS": "error::ResourceWarning"},
+        ) as process,
+    ):
+        try:
+            assert process.stdout is not None
+            assert select.select([process.stdout], [], [], 30)[0], "no ready line"
+            found = re.search(r"http://\S+:\d+", process.stdout.readline().decode())
+            assert found, log.read_text()
+            yield Started(process, found[0], log)
+        finally:
+            process.kill()
+
+
+def test_no_fault_is_an_error_of_the_server(started: Started) -> None:
+    """Whatever goes wrong on purpose, the log says nothing, and the server ends well."""
+    with started.client() as client:
+        for kind in ("reset", "truncate", "malformed", "drip", "content-type", "latency"):
+            waits = {"delay": "PT0.05S"} if kind in {"drip", "latency"} else {}
+            for path in ("/api/invoices", "/api/invoices/nothing"):
+                inject(client, kind, **waits)
+                try:
+                    client.get(path)
+                except httpx.TransportError:
+                    assert kind in {"reset", "truncate"}
+        for kind in ("status", "error", "reset", "latency"):
+            for when in ("before", "after"):
+                inject(client, kind, when=when, **({"delay": "PT0S"} if kind == "latency" else {}))
+                try:
+                    create(client)
+                except httpx.TransportError:
+                    assert kind == "reset"
+        assert faults(client) == []
+        assert client.get("/sandbox/health").status_code == 200
+    assert started.stop() == ""
+
+
+LEAVING = [(kind, leave) for kind in ("drip", "latency") for leave in ("close", "reset")]
+
+
+def test_nothing_is_left_behind(started: Started) -> None:
+    """Clients leave in the middle, or send more on a connection that ends: nothing hangs.
+
+    So the server can be stopped at once, and its log is empty.
+    """
+    with started.client() as client:
+        for kind, leave in LEAVING:
+            inject(client, kind, delay="PT60S" if kind == "drip" else "PT0.3S")
+            with connection(client) as raw:
+                raw.sendall(request(client, "GET", "/api/invoices"))
+                if kind == "drip":
+                    assert raw.recv(100).startswith(b"HTTP/1.1 200")
+                if leave == "reset":
+                    raw.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))
+        for kind in ("reset", "truncate", "drip"):
+            inject(client, kind, **({"delay": "PT60S"} if kind == "drip" else {}))
+            with connection(client) as raw, suppress(ConnectionResetError):
+                raw.sendall(request(client, "GET", "/api/invoices") * 3)
+                assert raw.recv(100).startswith(b"HTTP/1.1 200")
+        assert faults(client) == []
+        assert statuses(client, 1) == [200]
+    assert started.stop() == ""

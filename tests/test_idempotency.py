@@ -1,0 +1,546 @@
+"""A request that is repeated under the same ``Idempotency-Key`` is carried out once."""
+
+from __future__ import annotations
+
+import json
+import socket
+from collections.abc import Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import contextmanager
+from dataclasses import replace
+from typing import Any
+
+import httpx
+import pytest
+
+from invoice_sandbox.clock import SystemWall
+from tests.support import FROZEN, Running, serving
+
+INVOICE = {
+    "sellerId": "org_seller_acme",
+    "debtorId": "org_debtor_globex",
+    "invoiceNumber": "IDEM-1",
+    "amount": 1000,
+    "currency": "EUR",
+}
+REPLAYED = "idempotent-replayed"
+LOGIN = {"email": "seller@demo.example", "password": "demo-password"}
+
+
+def post(
+    client: httpx.Client, key: str, path: str = "/api/invoices", body: Any = None
+) -> httpx.Response:
+    """An invoice under a key, unless another path and body are given."""
+    given = INVOICE if body is None else body
+    return client.post(path, json=given, headers={"Idempotency-Key": key})
+
+
+def created(client: httpx.Client) -> int:
+    """How many invoices were created: the fixtures have other numbers."""
+    invoices = client.get("/api/invoices").json()["data"]
+    return sum(one["invoiceNumber"] == INVOICE["invoiceNumber"] for one in invoices)
+
+
+def is_replayed(answer: httpx.Response) -> bool:
+    """Whether the answer says that it was given before."""
+    assert answer.headers.get(REPLAYED) in {None, "true"}
+    return REPLAYED in answer.headers
+
+
+class TestReplay:
+    def test_a_success_is_answered_again(self, client: httpx.Client) -> None:
+        first, second = post(client, "k"), post(client, "k")
+        assert (first.status_code, second.status_code) == (201, 201)
+        assert first.content == second.content
+        assert (is_replayed(first), is_replayed(second)) == (False, True)
+        assert created(client) == 1
+
+    def test_it_has_a_request_id_of_its_own(self, client: httpx.Client) -> None:
+        first, second = post(client, "k"), post(client, "k")
+        assert first.headers["x-request-id"] != second.headers["x-request-id"]
+        assert second.headers.get_list("x-request-id", split_commas=True) == [
+            second.headers["x-request-id"]
+        ]
+
+    def test_without_a_key_it_is_done_again(self, client: httpx.Client) -> None:
+        for _ in range(2):
+            assert not is_replayed(client.post("/api/invoices", json=INVOICE))
+        assert created(client) == 2
+
+    def test_a_refusal_is_answered_again(self, client: httpx.Client) -> None:
+        """Under a request id of its own."""
+        first = post(client, "k", "/api/financing-requests", {"invoiceId": "inv_nothing"})
+        second = post(client, "k", "/api/financing-requests", {"invoiceId": "inv_nothing"})
+        assert (first.status_code, second.status_code) == (404, 404)
+        assert is_replayed(second)
+        for answer in (first, second):
+            assert answer.json()["error"]["requestId"] == answer.headers["x-request-id"]
+        assert first.json()["error"]["message"] == second.json()["error"]["message"]
+
+    def test_a_refusal_stays_when_its_reason_is_gone(self, client: httpx.Client) -> None:
+        invoice = client.post("/api/invoices", json=INVOICE).json()["data"]["id"]
+        body = {"invoiceId": invoice}
+        assert post(client, "k", "/api/financing-requests", body).status_code == 409
+        client.post("/api/verification/run", json=body)
+        assert client.get(f"/api/invoices/{invoice}").json()["data"]["status"] == "Verified"
+        assert post(client, "k", "/api/financing-requests", body).status_code == 409
+        assert post(client, "new", "/api/financing-requests", body).status_code == 201
+
+    def test_the_answer_is_that_of_then(self, client: httpx.Client) -> None:
+        first = post(client, "k").json()["data"]
+        client.post("/api/verification/run", json={"invoiceId": first["id"]})
+        assert post(client, "k").json()["data"] == first
+
+    def test_long_bodies(self, client: httpx.Client) -> None:
+        body = {**INVOICE, "sellerId": "ü" * 100_000, "deep": json.loads("[" * 200 + "]" * 200)}
+        first, second = (post(client, "k", body=body) for _ in range(2))
+        assert first.content == second.content
+        assert is_replayed(second)
+
+    def test_digits_are_kept(self, client: httpx.Client) -> None:
+        raw = json.dumps(INVOICE).replace("1000", "1234567890123456789012.50").encode()
+        headers = {"Idempotency-Key": "k", "Content-Type": "application/json"}
+        first, second = (
+            client.post("/api/invoices", content=raw, headers=headers) for _ in range(2)
+        )
+        assert b"1234567890123456789012.50" in first.content
+        assert first.content == second.content
+
+
+class TestKeys:
+    @pytest.mark.parametrize(
+        ("one", "other"),
+        [("abc", '"abc"'), ("a b", '"a b"'), ('a"b', '"a\\"b"'), ("a\\b", '"a\\\\b"')],
+    )
+    def test_quoted_and_bare_are_the_same(self, client: httpx.Client, one: str, other: str) -> None:
+        assert not is_replayed(post(client, one))
+        assert is_replayed(post(client, other))
+
+    @pytest.mark.parametrize("key", ["a", "~" * 255, '"' + "x" * 255 + '"', "a,b;c=d", "!"])
+    def test_printable_ascii(self, client: httpx.Client, key: str) -> None:
+        assert post(client, key).status_code == 201
+        assert is_replayed(post(client, key))
+
+    @pytest.mark.parametrize(
+        "key",
+        [b"", b'""', b"x" * 256, b'"' + b"x" * 256 + b'"', "clé".encode(), b"a\tb", b"\xff"],
+        ids=repr,
+    )
+    def test_anything_else_is_refused(self, client: httpx.Client, key: bytes) -> None:
+        answer = client.post("/api/invoices", json=INVOICE, headers=[(b"Idempotency-Key", key)])
+        assert answer.status_code == 400
+        assert "1 to 255 printable ASCII" in answer.json()["error"]["message"]
+        assert created(client) == 0
+
+    @pytest.mark.parametrize("second", ["a", "b"])
+    def test_two_lines_are_refused(self, client: httpx.Client, second: str) -> None:
+        headers = [("Idempotency-Key", "a"), ("Idempotency-Key", second)]
+        answer = client.post("/api/invoices", json=INVOICE, headers=headers)
+        assert answer.status_code == 400
+        assert created(client) == 0
+
+    def test_keys_are_told_apart_by_case(self, client: httpx.Client) -> None:
+        post(client, "key")
+        assert not is_replayed(post(client, "KEY"))
+
+
+class TestSameRequest:
+    def test_another_body_is_refused(self, client: httpx.Client) -> None:
+        post(client, "k")
+        answer = post(client, "k", body={**INVOICE, "amount": 2000})
+        assert answer.status_code == 400
+        assert "another request" in answer.json()["error"]["message"]
+        assert not is_replayed(answer)
+        assert is_replayed(post(client, "k"))
+        assert created(client) == 1
+
+    @pytest.mark.parametrize(
+        "form", ["indented", "other order", "deep order", "escapes"], ids=lambda form: form
+    )
+    def test_the_same_body_may_be_written_differently(
+        self, client: httpx.Client, form: str
+    ) -> None:
+        value = {**INVOICE, "more": {"a": [1, {"x": "é", "y": 2}], "b": None}}
+        turned = dict(reversed(value.items()))
+        forms = {
+            "indented": json.dumps(value, indent=4, ensure_ascii=False),
+            "other order": json.dumps(turned, ensure_ascii=False),
+            "deep order": json.dumps({**value, "more": {"b": None, "a": [1, {"y": 2, "x": "é"}]}}),
+            "escapes": json.dumps(value),
+        }
+        headers = {"Idempotency-Key": "k", "Content-Type": "application/json; charset=utf-8"}
+        post(client, "k", body=value)
+        answer = client.post("/api/invoices", content=forms[form], headers=headers)
+        assert is_replayed(answer)
+
+    def test_the_order_of_a_list_counts(self, client: httpx.Client) -> None:
+        post(client, "k", body={**INVOICE, "more": [1, 2]})
+        assert post(client, "k", body={**INVOICE, "more": [2, 1]}).status_code == 400
+
+    def test_another_query_is_another_request(self, client: httpx.Client) -> None:
+        post(client, "k")
+        assert post(client, "k", "/api/invoices?x=1").status_code == 400
+
+    def test_another_path_is_another_key(self, client: httpx.Client) -> None:
+        post(client, "k")
+        assert not is_replayed(post(client, "k", "/api/webhooks", {}))
+        assert is_replayed(post(client, "k", "/api/webhooks", {}))
+
+    def test_another_caller_is_another_key(self, client: httpx.Client) -> None:
+        other = client.post("/api/developer/api-keys", json={}).json()["data"]["secret"]
+        headers = {"Authorization": f"Bearer {other}", "Idempotency-Key": "k"}
+        post(client, "k")
+        assert not is_replayed(client.post("/api/invoices", json=INVOICE, headers=headers))
+        assert is_replayed(client.post("/api/invoices", json=INVOICE, headers=headers))
+        assert created(client) == 2
+
+    def test_both_ways_of_sending_a_key_are_one_caller(self, client: httpx.Client) -> None:
+        post(client, "k")
+        secret = client.headers["authorization"].removeprefix("Bearer ")
+        headers = {"X-API-Key": secret, "Idempotency-Key": "k"}
+        answer = httpx.post(f"{client.base_url}/api/invoices", json=INVOICE, headers=headers)
+        assert is_replayed(answer)
+
+    def test_another_workspace_is_another_key(self, server: Running) -> None:
+        """Also one of the same seed, whose keys have the same ids."""
+        for _ in range(2):
+            with server.client(server.new_workspace(77)) as client:
+                assert not is_replayed(post(client, "k"))
+
+
+class TestHowLong:
+    @pytest.mark.parametrize(("span", "again"), [("PT23H59M59S", False), ("P1D", True)])
+    def test_a_day_of_the_workspace_s_time(
+        self, client: httpx.Client, span: str, again: bool
+    ) -> None:
+        post(client, "k")
+        client.post("/sandbox/clock/advance", json={"by": span})
+        assert is_replayed(post(client, "k")) != again
+        assert created(client) == (2 if again else 1)
+        assert is_replayed(post(client, "k"))
+
+    def test_after_a_day_the_key_is_free_for_another_request(self, client: httpx.Client) -> None:
+        post(client, "k")
+        client.post("/sandbox/clock/advance", json={"by": "P1D"})
+        assert post(client, "k", body={**INVOICE, "amount": 5}).status_code == 201
+
+    def test_a_snapshot_knows_no_later_keys(self, client: httpx.Client) -> None:
+        post(client, "early")
+        snapshot = client.post("/sandbox/snapshots").json()["data"]["id"]
+        post(client, "late")
+        client.post(f"/sandbox/snapshots/{snapshot}/restore")
+        assert is_replayed(post(client, "early"))
+        assert not is_replayed(post(client, "late"))
+
+    def test_reset_forgets_them_all(self, client: httpx.Client) -> None:
+        post(client, "k")
+        client.post("/sandbox/reset")
+        assert not is_replayed(post(client, "k"))
+
+
+class TestNotKept:
+    def test_what_the_contract_refuses(self, client: httpx.Client) -> None:
+        assert post(client, "k", body={}).status_code == 400
+        assert post(client, "k").status_code == 201
+
+    def test_what_is_no_json(self, client: httpx.Client) -> None:
+        headers = {"Idempotency-Key": "k", "Content-Type": "application/json"}
+        assert client.post("/api/invoices", content=b"{", headers=headers).status_code == 400
+        assert client.post("/api/invoices", content=b"{}").status_code == 415
+        assert post(client, "k").status_code == 201
+
+    def test_an_unknown_caller(self, client: httpx.Client) -> None:
+        headers = {"Authorization": "Bearer nothing", "Idempotency-Key": "k"}
+        refused = client.post("/api/invoices", json=INVOICE, headers=headers)
+        assert refused.status_code == 401
+        assert post(client, "k").status_code == 201
+
+    def test_a_scope_that_is_missing(self, client: httpx.Client) -> None:
+        scopes = {"scopes": ["keys:write"]}
+        secret = client.post("/api/developer/api-keys", json=scopes).json()["data"]["secret"]
+        headers = {"Authorization": f"Bearer {secret}", "Idempotency-Key": "k"}
+        for _ in range(2):
+            answer = client.post("/api/invoices", json=INVOICE, headers=headers)
+            assert (answer.status_code, is_replayed(answer)) == (403, False)
+
+    def test_a_handler_that_refuses_for_lack_of_scope(self, client: httpx.Client) -> None:
+        scopes = {"scopes": ["keys:write"]}
+        secret = client.post("/api/developer/api-keys", json=scopes).json()["data"]["secret"]
+        headers = {"Authorization": f"Bearer {secret}", "Idempotency-Key": "k"}
+        body = {"scopes": ["offers:read"]}
+        for _ in range(2):
+            answer = client.post("/api/developer/api-keys", json=body, headers=headers)
+            assert (answer.status_code, is_replayed(answer)) == (403, False)
+
+    def test_a_rate_limit(self) -> None:
+        with serving(replace(FROZEN, rate_limit=1)) as running, running.client() as client:
+            client.get("/api/invoices")
+            assert post(client, "k").status_code == 429
+            running.wall.pass_seconds(61)
+            assert (answer := post(client, "k")).status_code == 201
+            assert not is_replayed(answer)
+
+    def test_an_injected_answer(self, client: httpx.Client) -> None:
+        client.post("/sandbox/faults", json={"kind": "status"})
+        assert post(client, "k").status_code == 503
+        assert not is_replayed(post(client, "k"))
+        assert is_replayed(post(client, "k"))
+
+
+class TestSecrets:
+    @pytest.mark.parametrize("path", ["/api/developer/api-keys", "/api/webhooks"])
+    def test_they_are_shown_once(self, client: httpx.Client, path: str) -> None:
+        body = {"url": "https://partner.example/hooks"} if path.endswith("hooks") else {}
+        first, second = (post(client, "k", path, body) for _ in range(2))
+        assert is_replayed(second)
+        shown = first.json()["data"]
+        secret = shown.pop("secret")
+        assert second.json()["data"] == shown
+        assert secret not in second.text
+
+    def test_no_session_is_opened_twice(self, client: httpx.Client) -> None:
+        """Anybody may log in, so it is nobody's request that could be repeated."""
+        first, second = (post(client, "k", "/api/auth/login", LOGIN) for _ in range(2))
+        assert (first.status_code, second.status_code) == (200, 200)
+        assert not is_replayed(second)
+        assert first.headers["set-cookie"] != second.headers["set-cookie"]
+
+    def test_nor_without_a_credential(self, server: Running) -> None:
+        with server.client(None) as nobody:
+            answers = [post(nobody, "k", "/api/auth/login", LOGIN) for _ in range(2)]
+            nobody.cookies.clear()
+            bad = post(nobody, "k", "/api/auth/login", {**LOGIN, "password": "wrong"})
+        assert [is_replayed(one) for one in answers] == [False, False]
+        assert bad.status_code == 401
+
+
+class TestLostAnswers:
+    @pytest.mark.parametrize("when", ["before", "after"])
+    def test_a_reset_connection(self, client: httpx.Client, when: str) -> None:
+        """Whether or not it was carried out, the client repeats it, and it is done once."""
+        client.post("/sandbox/faults", json={"kind": "reset", "when": when})
+        with pytest.raises(httpx.ReadError):
+            post(client, "k")
+        assert created(client) == (0 if when == "before" else 1)
+        answer = post(client, "k")
+        assert (answer.status_code, is_replayed(answer)) == (201, when == "after")
+        assert created(client) == 1
+
+    @pytest.mark.parametrize("kind", ["truncate", "malformed", "status", "error"])
+    def test_an_answer_that_went_wrong(self, client: httpx.Client, kind: str) -> None:
+        client.post("/sandbox/faults", json={"kind": kind, "when": "after"})
+        try:
+            post(client, "k")
+        except httpx.RemoteProtocolError:
+            assert kind == "truncate"
+        answer = post(client, "k")
+        assert (answer.status_code, is_replayed(answer)) == (201, True)
+        assert created(client) == 1
+
+    def test_a_client_that_did_not_wait(self) -> None:
+        """The first request is still on its way when the second one comes."""
+        with serving() as running, running.client() as client:
+            object.__setattr__(running.sandbox.engine, "wall", SystemWall())
+            client.post("/sandbox/faults", json={"kind": "latency", "delay": "PT0.4S"})
+            with pytest.raises(httpx.ReadTimeout):
+                client.post(
+                    "/api/invoices",
+                    json=INVOICE,
+                    headers={"Idempotency-Key": "k"},
+                    timeout=0.1,
+                )
+            assert not is_replayed(post(client, "k"))
+            while not running.run(_is_idle(running)):
+                pass
+            assert created(client) == 1
+
+
+async def _is_idle(running: Running) -> bool:
+    log = await running.sandbox.engine.store.log(running.sandbox.engine.first_workspace, "requests")
+    return len([entry for entry in log.entries if entry["operation"] == "createInvoice"]) == 2
+
+
+SLOW = """
+import asyncio
+
+
+async def make_thing(call):
+    await asyncio.sleep(0.05)
+    number = await call.state.next_number("things")
+    return {"number": number}
+
+
+async def make_broken(call):
+    await call.state.next_number("things")
+    return {"number": "not a number"}
+
+
+async def list_things(call):
+    return {"number": await call.state.next_number("things") - 1}
+
+
+async def remove_things(call):
+    return {"number": await call.state.next_number("things")}
+
+
+async def use_lever(call):
+    return {"number": await call.state.next_number("lever")}
+"""
+
+
+def _operation(name: str, status: str = "200") -> dict[str, Any]:
+    data = {"type": "object", "properties": {"number": {"type": "integer"}}}
+    schema = {"type": "object", "properties": {"data": data}}
+    answer = {"description": "x", "content": {"application/json": {"schema": schema}}}
+    body: dict[str, Any] = {"content": {"application/json": {"schema": {}}}}
+    operation: dict[str, Any] = {"operationId": name, "responses": {status: answer}}
+    return (
+        operation if name in {"listThings", "removeThings"} else {**operation, "requestBody": body}
+    )
+
+
+@pytest.fixture(scope="module")
+def toy(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Running]:
+    """A project with a slow handler, a broken one, and a lever of its own."""
+    folder = tmp_path_factory.mktemp("toy")
+    (folder / "openapi").mkdir()
+    (folder / "handlers").mkdir()
+    document = {
+        "openapi": "3.1.0",
+        "info": {"title": "Toy", "version": "1"},
+        "security": [{"key": []}],
+        "paths": {
+            "/things": {
+                "post": _operation("makeThing"),
+                "get": _operation("listThings"),
+                "delete": _operation("removeThings"),
+            },
+            "/broken": {"post": _operation("makeBroken")},
+        },
+        "components": {"securitySchemes": {"key": {"type": "http", "scheme": "bearer"}}},
+    }
+    lever = {
+        "openapi": "3.1.0",
+        "info": {"title": "Levers", "version": "1"},
+        "servers": [{"url": "/sandbox"}],
+        "paths": {"/lever": {"post": _operation("useLever")}},
+    }
+    (folder / "openapi" / "openapi.yaml").write_text(json.dumps(document))
+    (folder / "openapi" / "sandbox.yaml").write_text(json.dumps(lever))
+    (folder / "handlers" / "__init__.py").write_text("")
+    (folder / "handlers" / "things.py").write_text(SLOW)
+    with serving(replace(FROZEN, project=folder)) as running:
+        yield running
+
+
+@contextmanager
+def toy_client(toy: Running) -> Iterator[httpx.Client]:
+    """A client in a new workspace of the toy."""
+    with toy.client(toy.new_workspace()) as client:
+        yield client
+
+
+def made(client: httpx.Client) -> int:
+    """How many things the toy has made so far."""
+    number: int = client.get("/things").json()["data"]["number"]
+    return number
+
+
+class TestAtTheSameTime:
+    def _all_at_once(self, toy: Running, keys: Sequence[str]) -> tuple[list[httpx.Response], int]:
+        with toy_client(toy) as client:
+
+            def ask(key: str) -> httpx.Response:
+                return post(client, key, "/things", {})
+
+            with ThreadPoolExecutor(len(keys)) as pool:
+                answers = list(pool.map(ask, keys))
+            return answers, made(client)
+
+    def test_the_same_key_makes_one(self, toy: Running) -> None:
+        """Every answer is the first one, a replay, or a request to wait."""
+        answers, number = self._all_at_once(toy, ["k"] * 20)
+        assert number == 1
+        done = [one for one in answers if one.status_code == 200]
+        waiting = [one for one in answers if one.status_code == 409]
+        assert len(done) + len(waiting) == 20
+        assert len([one for one in done if not is_replayed(one)]) == 1
+        assert waiting
+        for one in waiting:
+            assert one.headers["retry-after"] == "1"
+            assert "still in progress" in one.json()["error"]["message"]
+
+    def test_different_keys_do_not_wait_for_each_other(self, toy: Running) -> None:
+        answers, number = self._all_at_once(toy, [f"k{number}" for number in range(10)])
+        assert [one.status_code for one in answers] == [200] * 10
+        assert number == 10
+
+    def test_the_same_key_in_many_workspaces(self, toy: Running) -> None:
+        def one(_: int) -> int:
+            with toy_client(toy) as client:
+                return post(client, "k", "/things", {}).status_code
+
+        with ThreadPoolExecutor(8) as pool:
+            assert list(pool.map(one, range(8))) == [200] * 8
+
+    def test_invoices(self, client: httpx.Client) -> None:
+        with ThreadPoolExecutor(16) as pool:
+            answers = list(pool.map(lambda _: post(client, "k"), range(40)))
+        assert {one.status_code for one in answers} <= {201, 409}
+        assert len({one.content for one in answers if one.status_code == 201}) == 1
+        assert created(client) == 1
+
+    def test_a_refused_request_is_not_in_progress_for_ever(self, toy: Running) -> None:
+        """What the handler did wrong is neither kept nor does it block the key."""
+        with toy_client(toy) as client:
+            for _ in range(3):
+                answer = post(client, "k", "/broken", {})
+                assert (answer.status_code, is_replayed(answer)) == (500, False)
+            assert made(client) == 0
+
+    def test_a_client_that_leaves_blocks_nothing(self, toy: Running) -> None:
+        with toy_client(toy) as client:
+            address = (client.base_url.host, client.base_url.port or 0)
+            key = client.headers["authorization"]
+            with socket.create_connection(address, 10) as raw:
+                raw.sendall(
+                    f"POST /things HTTP/1.1\r\nHost: 127.0.0.1\r\nAuthorization: {key}\r\n"
+                    "Idempotency-Key: k\r\nContent-Type: application/json\r\n"
+                    "Content-Length: 2\r\n\r\n{}".encode()
+                )
+            while (answer := post(client, "k", "/things", {})).status_code == 409:
+                pass
+            assert answer.status_code == 200
+            assert made(client) == 1
+
+
+class TestWhere:
+    def test_reading_and_deleting_ignore_it(self, toy: Running) -> None:
+        with toy_client(toy) as client:
+            for method in ("GET", "DELETE"):
+                for key in ("k", "k", "x" * 300):
+                    answer = client.request(method, "/things", headers={"Idempotency-Key": key})
+                    assert (answer.status_code, is_replayed(answer)) == (200, False)
+
+    def test_the_project_s_levers_know_it(self, toy: Running) -> None:
+        with toy_client(toy) as client:
+            first, second = (post(client, "k", "/sandbox/lever", {}) for _ in range(2))
+        assert first.content == second.content
+        assert is_replayed(second)
+
+    def test_a_transition_is_made_once(self, client: httpx.Client) -> None:
+        invoice = post(client, "i").json()["data"]["id"]
+        path, body = f"/sandbox/invoices/{invoice}/transition", {"trigger": "start-verification"}
+        first, second = (post(client, "k", path, body) for _ in range(2))
+        assert (first.status_code, second.status_code) == (200, 200)
+        assert is_replayed(second)
+        assert client.post(path, json=body).status_code == 409
+
+    def test_a_scalar_body_may_be_written_differently(self, toy: Running) -> None:
+        headers = {"Idempotency-Key": "k", "Content-Type": "application/json"}
+        with toy_client(toy) as client:
+            for content in (b'"a"', b' "a" ', b'"\\u0061"'):
+                answer = client.post("/things", content=content, headers=headers)
+                assert answer.status_code == 200
+            assert is_replayed(answer)
+            assert client.post("/things", content=b'"b"', headers=headers).status_code == 400

@@ -1,0 +1,764 @@
+"""The journal tells what was asked, what was answered and why, and never a secret."""
+
+from __future__ import annotations
+
+import base64
+import json
+import logging
+import re
+import socket
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager, suppress
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+from urllib.parse import quote
+
+import httpx
+import pytest
+
+from invoice_sandbox.ids import new_key
+from tests.support import FROZEN, Running, serving
+
+INVOICE = {
+    "sellerId": "org_seller_acme",
+    "debtorId": "org_debtor_globex",
+    "invoiceNumber": "JRN-1",
+    "amount": 1000,
+    "currency": "EUR",
+}
+JSON = {"Content-Type": "application/json"}
+EXPLAIN = {"X-Sandbox-Explain": "1"}
+
+
+def journal(client: httpx.Client, **query: Any) -> list[dict[str, Any]]:
+    """The entries that match the query."""
+    answer = client.get("/sandbox/requests", params=query)
+    assert answer.status_code == 200, answer.text
+    entries: list[dict[str, Any]] = answer.json()["data"]
+    return entries
+
+
+def last(client: httpx.Client) -> dict[str, Any]:
+    """The entry of the latest request."""
+    return journal(client, limit=1)[0]
+
+
+def key_of(client: httpx.Client) -> str:
+    """The key that a client sends."""
+    return client.headers["authorization"].removeprefix("Bearer ")
+
+
+def raw_exchange(client: httpx.Client, request: bytes) -> bytes:
+    """What is answered to bytes that ask for the connection to be closed."""
+    address = (client.base_url.host, client.base_url.port or 0)
+    with socket.create_connection(address, 10) as raw:
+        raw.sendall(request)
+        received = b""
+        while part := raw.recv(65536):
+            received += part
+    return received
+
+
+class TestEntries:
+    def test_an_entry_tells_everything(self, client: httpx.Client) -> None:
+        answer = client.post("/api/invoices?x=1", json=INVOICE)
+        entry = last(client)
+        assert isinstance(entry.pop("durationMs"), int | float)
+        headers = entry["request"].pop("headers")
+        assert ["content-type", "application/json"] in headers
+        assert ["x-contract-version", "0.1.0"] in entry["response"].pop("headers")
+        why = entry.pop("why")
+        assert entry == {
+            "requestId": answer.headers["x-request-id"],
+            "at": "2026-11-21T09:30:00Z",
+            "operation": "createInvoice",
+            "method": "POST",
+            "path": "/api/invoices?x=1",
+            "status": 201,
+            "request": {"body": answer.request.content.decode()},
+            "response": {"body": answer.text},
+        }
+        assert why["operation"] == "createInvoice"
+
+    def test_newest_first(self, client: httpx.Client) -> None:
+        for path in ("invoices", "offers", "partners"):
+            client.get(f"/api/{path}")
+        assert [one["path"] for one in journal(client)] == [
+            "/api/partners",
+            "/api/offers",
+            "/api/invoices",
+        ]
+
+    def test_refusals_are_in_it(self, client: httpx.Client) -> None:
+        client.post("/api/invoices", json={})
+        client.get("/api/invoices/nothing")
+        assert [one["status"] for one in journal(client)] == [404, 400]
+
+    def test_the_levers_are_not(self, client: httpx.Client) -> None:
+        client.get("/sandbox/clock")
+        client.post("/sandbox/faults", json={})
+        client.get("/sandbox/nothing")
+        paths = [one["path"] for one in journal(client)]
+        assert "/sandbox/clock" not in paths
+        assert "/sandbox/faults" not in paths
+
+    def test_another_workspace_never_sees_it(self, server: Running, client: httpx.Client) -> None:
+        with server.client(server.new_workspace()) as other:
+            client.post("/api/invoices", json=INVOICE)
+            client.get("/api/nothing")
+            assert journal(other) == []
+
+    def test_every_key_of_a_workspace_writes_into_it(self, client: httpx.Client) -> None:
+        made = client.post("/api/developer/api-keys", json={}).json()["data"]["secret"]
+        client.get("/api/invoices", headers={"Authorization": f"Bearer {made}"})
+        assert last(client)["operation"] == "listInvoices"
+
+    def test_a_session_writes_into_it(self) -> None:
+        body = {"email": "seller@demo.example", "password": "demo-password"}
+        with serving() as running, running.client() as owner, running.client(None) as browser:
+            browser.post("/api/auth/login", json=body)
+            assert browser.get("/api/auth/session").status_code == 200
+            assert last(owner)["operation"] == "getSession"
+
+    def test_the_clock_is_the_workspace_s(self, client: httpx.Client) -> None:
+        client.post("/sandbox/clock/advance", json={"by": "P1D"})
+        client.get("/api/invoices")
+        entry = last(client)
+        assert entry["at"] == "2026-11-22T09:30:00Z"
+        assert entry["why"]["clock"] == "frozen 2026-11-22T09:30:00Z"
+
+    def test_what_an_answer_took(self, client: httpx.Client) -> None:
+        client.post("/sandbox/faults", json={"kind": "latency", "delay": "PT3S"})
+        client.get("/api/invoices")
+        assert last(client)["durationMs"] == pytest.approx(3000, abs=500)
+
+    def test_it_outlives_a_snapshot_s_return(self, client: httpx.Client) -> None:
+        snapshot = client.post("/sandbox/snapshots").json()["data"]["id"]
+        client.get("/api/offers")
+        client.post(f"/sandbox/snapshots/{snapshot}/restore")
+        assert last(client)["operation"] == "listOffers"
+
+
+REFUSED_EARLY = {
+    "an unknown path": ("GET", "/api/nothing", b"", {}, 404),
+    "a wrong method": ("PUT", "/api/invoices", b"", {}, 405),
+    "too large a body": ("POST", "/api/invoices", b" " * 300_000, JSON, 413),
+    "no JSON": ("POST", "/api/invoices", b"a=b", {"Content-Type": "text/plain"}, 415),
+    "malformed JSON": ("POST", "/api/invoices", b"{", JSON, 400),
+    "a wrong parameter": ("GET", "/api/invoices?limit=0", b"", {}, 400),
+    "a wrong host": ("GET", "/api/invoices", b"", {"Host": "evil.example"}, 421),
+    "long headers": ("GET", "/api/invoices", b"", {"X-Long": "x" * 20_000}, 431),
+}
+
+
+class TestOwner:
+    @pytest.mark.parametrize("name", REFUSED_EARLY)
+    @pytest.mark.parametrize("header", ["bearer", "x-api-key"])
+    def test_what_was_refused_early_is_its_caller_s(
+        self, server: Running, client: httpx.Client, name: str, header: str
+    ) -> None:
+        method, path, body, headers, status = REFUSED_EARLY[name]
+        key = {"X-API-Key": key_of(client)}
+        if header == "bearer":
+            key = {"Authorization": f"Bearer {key_of(client)}"}
+        with server.client(None) as anonymous:
+            answer = anonymous.request(method, path, content=body, headers={**headers, **key})
+        assert answer.status_code == status
+        (entry,) = journal(client)
+        assert entry["status"] == status
+        assert entry["requestId"] == answer.headers["x-request-id"]
+        assert entry["method"] == method
+
+    def test_a_bad_key_s_requests_are_nobody_s(self) -> None:
+        with serving() as running, running.client() as owner, running.client(None) as nobody:
+            for path in ("/api/invoices", "/api/nothing", "/api/health"):
+                nobody.get(path)
+                for key in ("nothing", new_key(), ""):
+                    nobody.get(path, headers={"X-API-Key": key})
+                    nobody.get(path, headers={"Authorization": f"Bearer {key}".strip()})
+            assert journal(owner) == []
+
+    def test_two_keys_that_disagree(self, server: Running, client: httpx.Client) -> None:
+        with server.client(server.new_workspace()) as other:
+            answer = client.get("/api/nothing", headers={"X-API-Key": key_of(other)})
+            assert answer.status_code == 404
+            assert client.get("/api/offers", headers={"X-API-Key": key_of(other)}).is_error
+            assert journal(other) == journal(client) == []
+
+    def test_what_is_open_to_all_is_its_caller_s(self, client: httpx.Client) -> None:
+        client.get("/api/health")
+        assert last(client)["operation"] == "getHealth"
+
+    def test_a_rate_limit_is_told(self) -> None:
+        with serving(replace(FROZEN, rate_limit=1)) as running, running.client() as client:
+            client.get("/api/invoices")
+            assert client.get("/api/invoices").status_code == 429
+            assert last(client)["status"] == 429
+
+
+class TestFilters:
+    @pytest.fixture
+    def busy(self, client: httpx.Client) -> httpx.Client:
+        """A workspace whose journal holds five different requests."""
+        client.get("/api/invoices")
+        client.post("/api/invoices", json=INVOICE)
+        client.post("/api/invoices", json={})
+        client.post("/sandbox/faults", json={"kind": "status"})
+        client.get("/api/invoices")
+        client.get("/api/offers")
+        return client
+
+    @pytest.mark.parametrize(
+        ("query", "found"),
+        [
+            ({}, [200, 503, 400, 201, 200]),
+            ({"operation": "createInvoice"}, [400, 201]),
+            ({"operation": "createinvoice"}, []),
+            ({"method": "GET"}, [200, 503, 200]),
+            ({"method": "get"}, [200, 503, 200]),
+            ({"status": 400}, [400]),
+            ({"status": 599}, []),
+            ({"fault": "true"}, [503]),
+            ({"fault": "false"}, [200, 400, 201, 200]),
+            ({"operation": "listInvoices", "fault": "false"}, [200]),
+            ({"operation": "createInvoice", "method": "GET"}, []),
+            ({"method": "POST", "status": 201, "operation": "createInvoice"}, [201]),
+        ],
+        ids=str,
+    )
+    def test_each_and_together(
+        self, busy: httpx.Client, query: Mapping[str, Any], found: list[int]
+    ) -> None:
+        answer = busy.get("/sandbox/requests", params=query)
+        assert [one["status"] for one in answer.json()["data"]] == found
+        assert answer.headers["x-total-count"] == str(len(found))
+        assert answer.headers["x-journal-dropped"] == "0"
+
+    def test_limit_leaves_the_count(self, busy: httpx.Client) -> None:
+        answer = busy.get("/sandbox/requests", params={"limit": 2})
+        assert [one["status"] for one in answer.json()["data"]] == [200, 503]
+        assert answer.headers["x-total-count"] == "5"
+
+    @pytest.mark.parametrize(
+        "query", ["limit=0", "limit=1001", "limit=x", "status=99", "status=600", "fault=maybe"]
+    )
+    def test_what_is_no_filter(self, client: httpx.Client, query: str) -> None:
+        answer = client.get(f"/sandbox/requests?{query}")
+        assert answer.status_code == 400
+        assert "/sandbox/openapi.json" in answer.json()["error"]["message"]
+
+
+class TestBounds:
+    def test_a_thousand_entries(self, client: httpx.Client) -> None:
+        for number in range(1005):
+            client.get(f"/api/{number}")
+        answer = client.get("/sandbox/requests", params={"limit": 1000})
+        assert answer.headers["x-journal-dropped"] == "5"
+        assert answer.headers["x-total-count"] == "1000"
+        paths = [one["path"] for one in answer.json()["data"]]
+        assert (paths[0], paths[-1]) == ("/api/1004", "/api/5")
+
+    @pytest.mark.parametrize("where", ["bodies", "headers", "paths"])
+    def test_four_mebibytes(self, client: httpx.Client, where: str) -> None:
+        """Whatever it is that takes the room."""
+        long = "x" * 15_000
+        for _ in range(300):
+            if where == "bodies":
+                client.post("/api/invoices", json={**INVOICE, "sellerId": long})
+            elif where == "headers":
+                client.get("/api/nothing", headers={"X-Long": long})
+            else:
+                client.get(f"/api/nothing?{long}")
+        answer = client.get("/sandbox/requests", params={"limit": 1000})
+        held, dropped = (int(answer.headers[f"x-{name}"]) for name in COUNTS)
+        assert held + dropped == 300
+        assert dropped > 0
+        assert len(answer.content) < 5 * 1024 * 1024
+
+    @pytest.mark.parametrize("letter", ["x", "ü"])
+    def test_long_bodies_are_cut(self, client: httpx.Client, letter: str) -> None:
+        answer = client.post("/api/invoices", json={**INVOICE, "sellerId": letter * 20_000})
+        entry = last(client)
+        sent = answer.request.content
+        assert entry["request"]["bodyBytes"] == len(sent)
+        assert entry["response"]["bodyBytes"] == len(answer.content)
+        cut = entry["request"]["body"]
+        assert 8190 <= len(cut.encode()) <= 8192
+        assert sent.decode().startswith(cut)
+
+    def test_short_bodies_are_whole(self, client: httpx.Client) -> None:
+        body = json.dumps({**INVOICE, "note": ""})
+        body = json.dumps({**INVOICE, "note": "x" * (8192 - len(body))})
+        client.post("/api/invoices", content=body, headers=JSON)
+        assert last(client)["request"] == {
+            "headers": last(client)["request"]["headers"],
+            "body": body,
+        }
+        client.post("/api/invoices", content=body + " ", headers=JSON)
+        assert last(client)["request"]["bodyBytes"] == 8193
+
+
+COUNTS = ("total-count", "journal-dropped")
+
+
+def hidden(client: httpx.Client, *secrets: str) -> str:
+    """The whole journal, after making sure that it holds none of the secrets."""
+    text = client.get("/sandbox/requests", params={"limit": 1000}).text
+    for secret in secrets:
+        for form in {secret, json.dumps(secret)[1:-1], quote(secret, safe="")}:
+            assert form not in text, f"{form} is in {text}"
+    return text
+
+
+PASSWORD = "correct-horse-battery"
+BODIES = {
+    "a member": '{"email": "a@b.example", "password": "correct-horse-battery"}',
+    "deep inside": '{"a": [{"b": {"password": "correct-horse-battery"}}]}',
+    "an object": '{"password": {"value": "correct-horse-battery"}}',
+    "cut off": '{"email": "a", "password": "correct-horse-battery"',
+    "unquoted": '{password: "correct-horse-battery"}',
+    "single quotes": "{'password': 'correct-horse-battery'}",
+    "escaped name": '{"pass\\u0077ord": "correct-horse-battery"}',
+    "escaped name, cut off": '{"pass\\u0077ord": "correct-horse-battery"',
+    "other letters": '{"Password": "correct-horse-battery", "client_secret": "x"}',
+    "twice": '{"x": {"password": "correct-horse-battery"}, "x": 1, "password": 2}',
+    "a form": "email=a&password=correct-horse-battery",
+    "trailing": '{"password": "correct-horse-battery"} {}',
+    "two lines": '{"password":\n"correct-horse-battery"}',
+    "an address": '{"url": "https://user:correct-horse-battery@partner.example/"}',
+    "an escaped address": '{"url": "https:\\/\\/user:correct-horse-battery@partner.example"}',
+    "a signature": '{"url": "https://x.example/?expires=1&signature=correct-horse-battery"}',
+    "an escaped signature": '{"url": "https://x/?a=1\\u0026signature=correct-horse-battery"}',
+    "a token": '{"access_token": "correct-horse-battery", "apiKey": "correct-horse-battery"}',
+    "past the cut": json.dumps({"x": "y" * 8170, "password": PASSWORD}),
+}
+
+
+MEDIA_TYPES = (
+    "application/json",
+    "application/json; charset=utf-16",
+    "application/x-www-form-urlencoded",
+    "application/vnd.partner+json",
+)
+
+
+class TestSecrets:
+    @pytest.mark.parametrize("name", BODIES)
+    def test_passwords_in_bodies(self, client: httpx.Client, name: str) -> None:
+        """Whatever the operation makes of it, and wherever it was sent by mistake."""
+        for path in ("/api/auth/login", "/api/invoices", "/api/webhooks"):
+            for kind in MEDIA_TYPES:
+                client.post(path, content=BODIES[name], headers={"Content-Type": kind})
+        assert len(journal(client)) == 12
+        hidden(client, PASSWORD)
+
+    @pytest.mark.parametrize("encoding", ["utf-16", "utf-16-le", "utf-32", "utf-7"])
+    def test_passwords_in_other_encodings(self, client: httpx.Client, encoding: str) -> None:
+        content = BODIES["a member"].encode(encoding)
+        client.post("/api/auth/login", content=content, headers=JSON)
+        assert PASSWORD not in hidden(client, PASSWORD).replace("\\u0000", "")
+
+    def test_a_password_with_marks_in_it(self, client: httpx.Client) -> None:
+        for password in ('quo"te\\back', "am&per;sand=x", "späße-mit-ü", "new\nline"):
+            client.post("/api/auth/login", json={"email": "x", "password": password})
+            hidden(client, password)
+
+    def test_the_login_s_cookie(self) -> None:
+        body = {"email": "seller@demo.example", "password": "demo-password"}
+        with serving() as running, running.client() as owner:
+            answer = owner.post("/api/auth/login", json=body)
+            cookie = answer.cookies["ils_session"]
+            owner.cookies.clear()
+            with running.client(None) as browser:
+                browser.cookies.set("ils_session", cookie)
+                browser.get("/api/auth/session")
+                browser.get(f"/api/invoices/{cookie}?x={cookie}")
+                browser.get("/api/nothing", headers={"Authorization": f"Bearer {cookie}"})
+                note = {**INVOICE, "note": f"my session is {cookie}"}
+                key = {"X-API-Key": key_of(owner)}
+                browser.post("/api/invoices", json=note, headers=key)
+            text = hidden(owner, cookie, "demo-password")
+            assert "set-cookie" in text
+            assert text.count("getSession") >= 1
+
+    def test_keys_in_headers(self, client: httpx.Client, server: Running) -> None:
+        key = key_of(client)
+        for headers in (
+            {"Authorization": f"Bearer {key}"},
+            {"Authorization": f"bearer   {key}"},
+            {"X-API-Key": key},
+            {"X-API-Key": key, "Authorization": key},
+            {"X-API-Key": key, "Authorization": f"Token {key}"},
+            {
+                "X-API-Key": key,
+                "Authorization": "Basic " + base64.b64encode(b"u:pass-1234").decode(),
+            },
+            {"X-API-Key": key, "Proxy-Authorization": key, "Api-Key": key, "X-Auth-Token": key},
+            {"X-API-Key": key, "Cookie": f"ils_session=abc; other={key}"},
+            {"X-API-Key": key, "User-Agent": f"client/{key}", "Referer": f"http://x/?k={key}"},
+            {"X-API-Key": key, "Idempotency-Key": key, "X-Sandbox-Explain": "1"},
+            {"X-API-Key": key, key: "a header's name"},
+        ):
+            for path in ("/api/invoices", "/api/nothing"):
+                with server.client(None) as anonymous:
+                    anonymous.get(path, headers=headers)
+        text = hidden(client, key, key.lower(), "u:pass-1234", "dTpwYXNzLTEyMzQ")
+        assert len(journal(client)) >= 16, text
+
+    def test_a_key_sent_twice(self, client: httpx.Client, server: Running) -> None:
+        key = key_of(client)
+        with server.client(None) as anonymous:
+            for name in ("X-API-Key", "Authorization"):
+                value = key if name == "X-API-Key" else f"Bearer {key}"
+                anonymous.get("/api/invoices", headers=[(name, value), (name, value)])
+        assert journal(client)
+        hidden(client, key)
+
+    @pytest.mark.parametrize(
+        "query",
+        [
+            "api_key={}",
+            "X-API-Key={}",
+            "apikey={}&x=1",
+            "x=1&access_token={}",
+            "{}",
+            "x={}",
+            "x=1&{}=1",
+            "%61pi_key=hunter2-hunter2",
+            "api%5Fkey=hunter2-hunter2",
+            "API-KEY=hunter2-hunter2",
+            "password=hunter2-hunter2",
+            "a=b&signature=hunter2-hunter2&c=d",
+            "x=https://a:hunter2-hunter2@h/",
+            "x=%68unter3&token=hunter2-hunter2",
+        ],
+    )
+    def test_keys_in_queries(self, client: httpx.Client, query: str) -> None:
+        key = key_of(client)
+        encoded = "".join(f"%{ord(letter):02x}" for letter in key)
+        for path in ("/api/invoices", "/api/nothing", "/api/health"):
+            client.get(f"{path}?{query.format(key)}")
+            client.get(f"{path}?{query.format(encoded)}")
+        assert len(journal(client)) >= 4
+        hidden(client, key, encoded, "hunter2-hunter2")
+
+    def test_keys_in_paths(self, client: httpx.Client) -> None:
+        key = key_of(client)
+        encoded = "".join(f"%{ord(letter):02x}" for letter in key)
+        for part in (key, encoded, f"a{key}b"):
+            client.get(f"/api/invoices/{part}")
+            client.get(f"/api/{part}/nothing")
+        assert len(journal(client)) == 6
+        hidden(client, key, encoded)
+
+    @pytest.mark.parametrize(
+        "form",
+        ['"{}"', "{}", '["{}"]', '{{"note": "{}"}}', '{{"{}": 1}}', '{{"note": "{}', '"{}" x'],
+    )
+    def test_keys_in_bodies(self, client: httpx.Client, form: str) -> None:
+        key = key_of(client)
+        escaped = "".join(f"\\u{ord(letter):04x}" for letter in key)
+        for text in (key, escaped):
+            client.post("/api/invoices", content=form.format(text), headers=JSON)
+        assert len(journal(client)) == 2
+        hidden(client, key, escaped)
+
+    def test_a_key_across_the_cut(self, client: httpx.Client) -> None:
+        """No part of it is shown, wherever the cut goes through."""
+        key = key_of(client)
+        for length in range(8100, 8200, 7):
+            body = json.dumps({"x": "y" * length, "z": key})
+            client.post("/api/invoices", content=body, headers=JSON)
+        hidden(client, key[:16], key[-16:])
+
+    def test_many_keys_before_the_cut(self, client: httpx.Client) -> None:
+        """Also when so much is left out that later text moves up."""
+        keys = [new_key() for _ in range(400)]
+        client.post("/api/invoices", json={"keys": keys})
+        hidden(client, *(key[:16] for key in keys))
+
+    def test_new_secrets(self, client: httpx.Client) -> None:
+        secrets = []
+        for path in ("/api/developer/api-keys", "/api/webhooks"):
+            headers = {"Idempotency-Key": path}
+            for _ in range(2):
+                answer = client.post(path, json={}, headers=headers)
+            first = client.post(path, json={})
+            secrets.append(first.json()["data"]["secret"])
+            client.get(f"/api/invoices?x={quote(secrets[-1])}")
+            client.post("/api/invoices", json={"note": secrets[-1]})
+            assert answer.status_code == 201
+        hidden(client, *secrets)
+        entry = journal(client, operation="createApiKey")[0]
+        assert json.loads(entry["response"]["body"])["data"]["secret"] == "[redacted]"
+
+    def test_upload_signatures(self, client: httpx.Client) -> None:
+        made = client.post("/api/storage/invoices/upload-url", json={}).json()["data"]
+        signature = made["url"].rpartition("signature=")[2]
+        assert len(signature) == 64
+        client.put(made["url"], content=b"%PDF", headers={"Content-Type": "application/pdf"})
+        client.post("/api/webhooks", json={"url": made["url"]})
+        client.get("/api/invoices", headers={"Referer": made["url"]})
+        client.get(f"/api/invoices?signature={signature}")
+        hidden(client, signature)
+
+    def test_a_workspace_s_key(self, client: httpx.Client) -> None:
+        made = client.post("/sandbox/workspaces", json={}).json()["data"]["key"]
+        hidden(client, made)
+
+    def test_secrets_are_in_no_log(
+        self, client: httpx.Client, caplog: pytest.LogCaptureFixture
+    ) -> None:
+        caplog.set_level(logging.DEBUG)
+        key = key_of(client)
+        client.get(f"/api/invoices?api_key={key}")
+        client.post("/api/auth/login", json={"email": "x", "password": PASSWORD})
+        ours = [one.getMessage() for one in caplog.records if "httpcore" not in one.name]
+        told = "\n".join(one for one in ours if "HTTP Request" not in one)
+        assert key not in told
+        assert PASSWORD not in told
+
+    def test_what_is_no_secret_stays(self, client: httpx.Client) -> None:
+        body = {**INVOICE, "note": "the password is in the safe", "keyless": True}
+        headers = {"Idempotency-Key": "abc", "X-Trace": "xyz"}
+        client.post("/api/invoices?limitless=1", json=body, headers=headers)
+        entry = last(client)
+        assert json.loads(entry["request"]["body"]) == body
+        assert ["idempotency-key", "abc"] in entry["request"]["headers"]
+        assert ["x-trace", "xyz"] in entry["request"]["headers"]
+        assert ["authorization", "[redacted]"] in entry["request"]["headers"]
+        assert entry["path"] == "/api/invoices?limitless=1"
+
+    def test_malformed_json_can_be_looked_at(self, client: httpx.Client) -> None:
+        """It is what one looks into the journal for."""
+        client.post("/api/invoices", content=b'{"sellerId": "s",}', headers=JSON)
+        assert last(client)["request"]["body"] == '{"sellerId": "s",}'
+
+    def test_other_media_types_are_only_counted(self, client: httpx.Client) -> None:
+        client.post("/api/invoices", content=b"<a/>", headers={"Content-Type": "text/xml"})
+        assert last(client)["request"]["body"] is None
+        assert last(client)["request"]["bodyBytes"] == 4
+
+
+def resolve(document: Any, pointer: str) -> Any:
+    """What a JSON Pointer names."""
+    for step in pointer.removeprefix("/").split("/"):
+        name = step.replace("~1", "/").replace("~0", "~")
+        document = document[int(name)] if isinstance(document, list) else document[name]
+    return document
+
+
+class TestWhy:
+    def test_operation_scenario_and_clock(self, client: httpx.Client) -> None:
+        client.get("/api/offers")
+        assert last(client)["why"] == {
+            "operation": "listOffers",
+            "scenario": "manual",
+            "clock": "frozen 2026-11-21T09:30:00Z",
+        }
+
+    def test_the_fault(self, client: httpx.Client) -> None:
+        fault = client.post("/sandbox/faults", json={"kind": "malformed"}).json()["data"]["id"]
+        client.get("/api/offers")
+        assert last(client)["why"]["fault"] == f"{fault} malformed"
+
+    def test_a_reset_has_no_answer(self, client: httpx.Client) -> None:
+        client.post("/sandbox/faults", json={"kind": "reset", "when": "after"})
+        with suppress(httpx.ReadError):
+            client.get("/api/offers")
+        entry = last(client)
+        assert entry["status"] is None
+        assert entry["response"] == {"headers": [], "body": None}
+        assert entry["why"]["fault"].endswith("reset")
+
+    @pytest.mark.parametrize(
+        ("path", "body", "keyword"),
+        [
+            ("/api/invoices", {}, "required"),
+            ("/api/invoices", [], "type"),
+            ("/api/invoices", {**INVOICE, "amount": "1"}, "type"),
+            ("/api/invoices", {**INVOICE, "dueDate": "soon"}, "format"),
+            ("/api/developer/api-keys", {"scopes": ["everything"]}, "enum"),
+            ("/api/developer/api-keys", {"scopes": "x"}, "type"),
+        ],
+    )
+    def test_the_place_in_the_contract(
+        self, client: httpx.Client, path: str, body: Any, keyword: str
+    ) -> None:
+        assert client.post(path, json=body).status_code == 400
+        pointer = last(client)["why"]["schemaPath"]
+        assert pointer.endswith(f"/{keyword}")
+        resolve(client.get("/openapi.json").json(), pointer)
+
+    def test_the_place_in_the_levers_contract(self, client: httpx.Client) -> None:
+        """Levers are in no journal, but they explain themselves."""
+        answer = client.post("/sandbox/faults", json={"kind": "explode"}, headers=EXPLAIN)
+        found = re.search(r'schemaPath="([^"]*)"', answer.headers["x-sandbox-explain"])
+        assert found
+        resolve(client.get("/sandbox/openapi.json").json(), found[1])
+
+    def test_a_replay(self, client: httpx.Client) -> None:
+        for _ in range(2):
+            client.post("/api/invoices", json=INVOICE, headers={"Idempotency-Key": "k"})
+        second, first = journal(client)
+        assert second["why"]["replayed"] is True
+        assert "replayed" not in first["why"]
+
+    def test_the_next_triggers_of_an_invoice(self, client: httpx.Client) -> None:
+        made = client.post("/api/invoices", json=INVOICE).json()["data"]["id"]
+        assert "start-verification" in last(client)["why"]["next"]
+        client.get(f"/api/invoices/{made}")
+        legal = last(client)["why"]["next"]
+        body = {"trigger": legal[0]}
+        path = f"/sandbox/invoices/{made}/transition"
+        assert client.post(path, json=body).status_code == 200
+
+    def test_the_next_triggers_of_an_illegal_one(self, client: httpx.Client) -> None:
+        made = client.post("/api/invoices", json=INVOICE).json()["data"]["id"]
+        path, body = f"/sandbox/invoices/{made}/transition", {"trigger": "settle"}
+        answer = client.post(path, json=body, headers=EXPLAIN)
+        assert answer.status_code == 409
+        assert "start-verification" in answer.headers["x-sandbox-explain"]
+
+    def test_the_step_that_moved_an_invoice(self) -> None:
+        settings = replace(FROZEN, scenario="auto-progress")
+        with serving(settings) as running, running.client() as client:
+            made = client.post("/api/invoices", json=INVOICE).json()["data"]["id"]
+            client.post("/sandbox/clock/advance", json={"by": "PT3S"})
+            client.get(f"/api/invoices/{made}")
+            assert last(client)["why"]["step"] == {
+                "at": "2026-11-21T09:30:02Z",
+                "do": "finish-verification",
+                "scenario": "auto-progress",
+            }
+
+
+def explained(answer: httpx.Response) -> str:
+    """The one explanation of an answer."""
+    (text,) = answer.headers.get_list("x-sandbox-explain")
+    assert re.fullmatch(r"[\x20-\x7e]{1,1024}", text)
+    return str(text)
+
+
+class TestExplainHeader:
+    def test_on_success(self, client: httpx.Client) -> None:
+        answer = client.post("/api/invoices", json=INVOICE, headers=EXPLAIN)
+        text = explained(answer)
+        assert 'operation="createInvoice"' in text
+        assert 'scenario="manual"' in text
+        assert "start-verification" in text
+
+    @pytest.mark.parametrize("value", ["0", "true", "", "11", "1, 1", "yes"])
+    def test_any_other_value_asks_for_none(self, client: httpx.Client, value: str) -> None:
+        answer = client.get("/api/invoices", headers={"X-Sandbox-Explain": value})
+        assert "x-sandbox-explain" not in answer.headers
+
+    def test_without_it_there_is_none(self, client: httpx.Client) -> None:
+        assert "x-sandbox-explain" not in client.get("/api/invoices").headers
+
+    @pytest.mark.parametrize("name", REFUSED_EARLY)
+    def test_on_early_refusals(self, client: httpx.Client, name: str) -> None:
+        method, path, body, headers, status = REFUSED_EARLY[name]
+        answer = client.request(method, path, content=body, headers={**headers, **EXPLAIN})
+        assert answer.status_code == status
+        explained(answer)
+
+    def test_on_refusals_of_callers(self, server: Running, client: httpx.Client) -> None:
+        with server.client(None) as anonymous:
+            answer = anonymous.get("/api/invoices", headers=EXPLAIN)
+            assert answer.status_code == 401
+            assert explained(answer) == 'operation="listInvoices"'
+            explained(anonymous.get("/api/health", headers=EXPLAIN))
+        weak = {"scopes": ["offers:read"]}
+        secret = client.post("/api/developer/api-keys", json=weak).json()["data"]["secret"]
+        headers = {**EXPLAIN, "Authorization": f"Bearer {secret}"}
+        answer = client.get("/api/invoices", headers=headers)
+        assert answer.status_code == 403
+        explained(answer)
+
+    def test_on_late_refusals(self, client: httpx.Client) -> None:
+        answer = client.get("/api/invoices/nothing", headers=EXPLAIN)
+        assert answer.status_code == 404
+        explained(answer)
+        body = {"invoiceId": client.post("/api/invoices", json=INVOICE).json()["data"]["id"]}
+        answer = client.post("/api/financing-requests", json=body, headers=EXPLAIN)
+        assert answer.status_code == 409
+        explained(answer)
+
+    def test_on_a_rate_limit(self) -> None:
+        with serving(replace(FROZEN, rate_limit=1)) as running, running.client() as client:
+            client.get("/api/invoices")
+            answer = client.get("/api/invoices", headers=EXPLAIN)
+            assert answer.status_code == 429
+            explained(answer)
+
+    def test_on_an_injected_answer(self, client: httpx.Client) -> None:
+        client.post("/sandbox/faults", json={"kind": "status"})
+        assert "status" in explained(client.get("/api/invoices", headers=EXPLAIN))
+
+    @pytest.mark.parametrize("text", ["%0d%0aX-Evil:%201", "%00", "%0a", "é".encode().hex("%")])
+    def test_no_request_puts_a_line_into_it(self, client: httpx.Client, text: str) -> None:
+        request = (
+            f"GET /api/invoices/{text}?x={text} HTTP/1.1\r\nHost: 127.0.0.1\r\n"
+            f"Authorization: Bearer {key_of(client)}\r\nX-Sandbox-Explain: 1\r\n"
+            f"X-Request-Id: a\rX-Evil: 1\r\nConnection: close\r\n\r\n"
+        )
+        head = raw_exchange(client, request.encode()).partition(b"\r\n\r\n")[0]
+        assert b"x-evil" not in head.lower()
+        body = {f"x{text}\r\nX-Evil: 1": 1}
+        answer = client.post("/api/invoices", json=body, headers=EXPLAIN)
+        assert "x-evil" not in answer.headers
+        explained(answer)
+
+    def test_pages_may_read_and_send_it(self, client: httpx.Client) -> None:
+        origin = {"Origin": "http://localhost:3000"}
+        answer = client.get("/api/invoices", headers={**origin, **EXPLAIN})
+        exposed = answer.headers["access-control-expose-headers"].lower()
+        for name in ("x-sandbox-explain", "idempotent-replayed", "x-journal-dropped"):
+            assert name in exposed
+        asked = {
+            **origin,
+            "Access-Control-Request-Method": "GET",
+            "Access-Control-Request-Headers": "x-sandbox-explain",
+        }
+        allowed = client.options("/api/invoices", headers=asked)
+        assert "x-sandbox-explain" in allowed.headers["access-control-allow-headers"].lower()
+
+
+LONG = """
+openapi: 3.1.0
+info: {title: Long, version: "1"}
+security: [{key: []}]
+paths:
+  /things:
+    get:
+      operationId: "%s"
+      responses: {'204': {description: "Nothing."}}
+components:
+  securitySchemes:
+    key: {type: apiKey, in: query, name: credential-of-mine}
+"""
+
+
+@contextmanager
+def serving_text(folder: Path, contract: str) -> Iterator[Running]:
+    """A server of a contract and nothing else."""
+    file = folder / "contract.yaml"
+    file.write_text(contract)
+    with serving(replace(FROZEN, contract=file)) as running:
+        yield running
+
+
+def test_a_long_explanation_is_cut(tmp_path: Path) -> None:
+    with serving_text(tmp_path, LONG % ("grüße-" * 400)) as running, running.client(None) as client:
+        assert len(explained(client.get("/things", headers=EXPLAIN))) == 1024
+
+
+def test_the_names_that_a_contract_gives_to_its_credentials(tmp_path: Path) -> None:
+    with serving_text(tmp_path, LONG % "things") as running, running.client() as client:
+        key = key_of(client)
+        assert client.get(f"/things?credential-of-mine={key}").status_code == 204
+        client.get("/nothing?credential-of-mine=hunter2-hunter2")
+        assert journal(client, operation="things")[0]["path"].endswith("=[redacted]")
+        hidden(client, key, "hunter2-hunter2")

@@ -1,0 +1,353 @@
+"""The published flow finishes by itself, a story of months takes one second, and a run repeats.
+
+What is asserted here is what the sandbox promises of its clock as a whole; the levers have tests
+of their own.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+import subprocess
+import sys
+import threading
+import time
+from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import contextmanager
+from dataclasses import replace
+from statistics import median
+from typing import Any
+
+import httpx
+import pytest
+
+from tests.support import FROZEN, Running, serving
+
+INVOICE = {
+    "sellerId": "org_seller_acme",
+    "debtorId": "org_debtor_globex",
+    "invoiceNumber": "CLOCK-1",
+    "amount": 12500.5,
+    "currency": "EUR",
+    "dueDate": "2027-01-20",
+}
+BY_DEFAULT = replace(FROZEN, scenario=None)
+
+
+@pytest.fixture(scope="module")
+def progressing() -> Iterator[Running]:
+    """A server under default settings, but for a seed, a frozen clock and no rate limit."""
+    with serving(BY_DEFAULT) as running:
+        yield running
+
+
+@pytest.fixture
+def client(progressing: Running) -> Iterator[httpx.Client]:
+    """A client of a new workspace there."""
+    with progressing.client(progressing.new_workspace()) as client:
+        yield client
+
+
+def register(client: httpx.Client, **members: Any) -> Any:
+    body = {name: value for name, value in {**INVOICE, **members}.items() if value is not None}
+    return client.post("/api/invoices", json=body).json()["data"]
+
+
+def advance(client: httpx.Client, **by: str) -> Any:
+    return client.post("/sandbox/clock/advance", json=by).json()["data"]
+
+
+def status(client: httpx.Client, invoice_id: str) -> str:
+    return str(client.get(f"/api/invoices/{invoice_id}").json()["data"]["status"])
+
+
+def story(client: httpx.Client, invoice_id: str) -> list[tuple[str, str]]:
+    """What the audit log tells of the invoice: instant and action, the oldest first."""
+    log = client.get("/api/audit-log", params={"targetId": invoice_id}).json()["data"]
+    return [(event["occurredAt"], event["action"]) for event in reversed(log)]
+
+
+# The published flow ----------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("due", ["2027-01-20", "2026-11-21", None])
+@pytest.mark.parametrize("currency", ["EUR", "JPY", "KWD", "XXX", "eur", "", "💶", "no currency"])
+def test_the_flow_reaches_an_offer_for_any_currency(
+    client: httpx.Client, currency: str, due: str | None
+) -> None:
+    invoice = register(client, currency=currency, dueDate=due)
+    advance(client, by="PT6S")
+    assert status(client, invoice["id"]) == "Offered"
+    (offer,) = client.get("/api/offers", params={"invoiceId": invoice["id"]}).json()["data"]
+    assert (offer["status"], offer["partnerId"]) == ("Received", "ptn_sandbox_everest")
+
+
+@pytest.mark.parametrize("amount", [0.01, 1e-300, 1, 1e300, 10**30])
+def test_the_flow_reaches_an_offer_for_any_amount_above_nothing(
+    client: httpx.Client, amount: float
+) -> None:
+    invoice = register(client, amount=amount)
+    advance(client, by="PT10S")
+    assert status(client, invoice["id"]) == "Offered"
+
+
+def test_the_flow_takes_six_seconds_and_stops(client: httpx.Client) -> None:
+    invoice = register(client)
+    happened = advance(client, by="P3D")["happened"]
+    assert [(step["at"], step["outcome"]) for step in happened] == [
+        ("2026-11-21T09:30:01Z", "done"),
+        ("2026-11-21T09:30:02Z", "done"),
+        ("2026-11-21T09:30:04Z", "done"),
+        ("2026-11-21T09:30:06Z", "done"),
+    ]
+    assert story(client, invoice["id"]) == [
+        ("2026-11-21T09:30:00Z", "invoice.registered"),
+        ("2026-11-21T09:30:01Z", "invoice.verification_started"),
+        ("2026-11-21T09:30:02Z", "invoice.verified"),
+        ("2026-11-21T09:30:04Z", "financing_request.created"),
+        ("2026-11-21T09:30:06Z", "offer.received"),
+    ]
+    assert advance(client, by="P30D")["happened"] == []
+    assert status(client, invoice["id"]) == "Offered"
+
+
+@pytest.mark.parametrize("members", [{"amount": 0}, {"amount": -5}, {"dueDate": "2026-11-20"}])
+def test_what_cannot_be_financed_fails_verification(
+    client: httpx.Client, members: dict[str, Any]
+) -> None:
+    invoice = register(client, **members)
+    happened = advance(client, by="PT10S")["happened"]
+    assert status(client, invoice["id"]) == "VerificationFailed"
+    assert [step["outcome"] for step in happened] == ["done", "done", "skipped", "skipped"]
+
+
+def test_a_client_that_acts_itself_gets_no_second_offer(client: httpx.Client) -> None:
+    invoice = register(client)
+    client.post("/api/verification/run", json={"invoiceId": invoice["id"]})
+    client.post("/api/financing-requests", json={"invoiceId": invoice["id"]})
+    client.post("/api/offers", json={"invoiceId": invoice["id"]})
+    happened = advance(client, by="PT10S")["happened"]
+    assert {step["outcome"] for step in happened} == {"skipped"}
+    assert all(step["reason"] for step in happened)
+    offers = client.get("/api/offers", params={"invoiceId": invoice["id"]}).json()["data"]
+    assert len(offers) == 1
+
+
+def test_a_duplicate_is_left_to_its_reviewer(client: httpx.Client) -> None:
+    first, second = register(client), register(client)
+    advance(client, by="PT10S")
+    assert status(client, first["id"]) == "Offered"
+    assert status(client, second["id"]) == "DuplicateSuspected"
+
+
+def test_a_pushed_invoice_goes_the_same_way(client: httpx.Client) -> None:
+    client.post("/api/connectors/erp/invoices", json={"externalId": "E-1", **INVOICE})
+    pushed = client.get("/api/invoices", params={"limit": 1}).json()["data"][0]
+    assert pushed["invoiceNumber"] == INVOICE["invoiceNumber"]
+    advance(client, by="PT6S")
+    assert status(client, pushed["id"]) == "Offered"
+
+
+def test_starting_data_never_moves(client: httpx.Client) -> None:
+    before = client.get("/api/invoices").json()
+    assert advance(client, by="P400D")["happened"] == []
+    assert client.get("/api/invoices").json() == before
+
+
+def test_in_manual_nothing_moves_and_what_was_in_store_is_dropped(client: httpx.Client) -> None:
+    invoice = register(client)
+    advance(client, by="PT2S")
+    client.put("/sandbox/scenario", json={"name": "manual"})
+    other = register(client, invoiceNumber="CLOCK-2")
+    assert advance(client, by="P9D")["happened"] == []
+    assert (status(client, invoice["id"]), status(client, other["id"])) == (
+        "Verified",
+        "Registered",
+    )
+
+
+def test_on_a_live_clock_it_happens_without_any_request() -> None:
+    live = replace(BY_DEFAULT, clock=replace(BY_DEFAULT.clock, mode="live"))
+    with serving(live) as running, running.client() as client:
+        invoice = register(client)
+        running.wall.pass_seconds(6)
+        deadline = time.monotonic() + 10
+        done: list[Any] = []
+        while len(done) < 4 and time.monotonic() < deadline:
+            time.sleep(0.02)
+            done = client.get("/sandbox/agenda").json()["data"]["done"]  # shows, and does nothing
+        assert [step["outcome"] for step in done] == ["done"] * 4
+        assert status(client, invoice["id"]) == "Offered"
+
+
+# A story of months -----------------------------------------------------------------------------
+
+
+def test_ninety_days_pass_in_less_than_a_second(client: httpx.Client) -> None:
+    def pull(trigger: str) -> None:
+        answer = client.post(f"/sandbox/invoices/{invoice['id']}/transition", json=told(trigger))
+        assert answer.status_code == 200, answer.text
+
+    started = time.perf_counter()
+    invoice = register(client)
+    advance(client, by="PT6S")
+    pull("accept-offer")
+    advance(client, to="2026-11-23T10:00:00Z")
+    pull("fund")
+    advance(client, to="2027-01-21T00:00:00Z")
+    pull("become-overdue")
+    advance(client, by="P90D")
+    pull("default")
+    advance(client, by="PT12H")
+    pull("invoke-recourse")
+    advance(client, by="P14D")
+    pull("repurchase")
+    assert time.perf_counter() - started < 1
+    assert story(client, invoice["id"])[5:] == [
+        ("2026-11-21T09:30:06Z", "offer.accepted"),
+        ("2026-11-23T10:00:00Z", "invoice.funded"),
+        ("2027-01-21T00:00:00Z", "invoice.overdue"),
+        ("2027-04-21T00:00:00Z", "invoice.defaulted"),
+        ("2027-04-21T12:00:00Z", "invoice.recourse_invoked"),
+        ("2027-05-05T12:00:00Z", "invoice.repurchased"),
+    ]
+    assert status(client, invoice["id"]) == "Repurchased"
+
+
+def told(trigger: str) -> dict[str, str]:
+    return {"trigger": trigger}
+
+
+# Many at once ----------------------------------------------------------------------------------
+
+
+def test_two_hundred_workspaces_progress_side_by_side(progressing: Running) -> None:
+    """Each at its own pace, with requests of all of them in between, and none sees another."""
+    keys = [progressing.new_workspace() for _ in range(200)]
+    barrier = threading.Barrier(8)
+
+    def live(number: int) -> list[str]:
+        if number < 8:
+            barrier.wait(10)
+        name = f"SIDE-{number}"
+        with progressing.client(keys[number]) as client:
+            invoice = register(client, invoiceNumber=name, amount=100 + number)
+            for second in range(1, 7):
+                advance(client, by="PT1S")
+                seen = client.get("/api/invoices", params={"sellerId": "org_seller_acme"}).json()
+                mine = [one for one in seen["data"] if one["invoiceNumber"].startswith("SIDE-")]
+                assert [(one["invoiceNumber"], one["amount"]) for one in mine] == [
+                    (name, 100 + number)
+                ]
+                now = client.get("/sandbox/clock").json()["data"]["now"]
+                assert now == f"2026-11-21T09:30:0{second}Z"
+            assert status(client, invoice["id"]) == "Offered"
+            journal = client.get("/sandbox/requests").json()["data"]
+            assert {entry["why"]["clock"][:6] for entry in journal} == {"frozen"}
+            assert len(journal) == 8
+            return [entry["requestId"] for entry in journal]
+
+    with ThreadPoolExecutor(8) as pool:
+        ids = [request_id for found in pool.map(live, range(200)) for request_id in found]
+    assert len(ids) == len(set(ids)) == 1600
+
+
+# The same again --------------------------------------------------------------------------------
+
+
+@contextmanager
+def process(hash_seed: str) -> Iterator[httpx.Client]:
+    """A server in a process of its own."""
+    command = [sys.executable, "-m", "invoice_sandbox", "serve", "--port", "0", "--seed", "7"]
+    command += ["--clock", "frozen", "--rate-limit", "off"]
+    environment = {**os.environ, "PYTHONHASHSEED": hash_seed}
+    with subprocess.Popen(command, env=environment, stdout=subprocess.PIPE, text=True) as server:
+        try:
+            assert server.stdout is not None
+            _, _, url, _, _, key = server.stdout.readline().rsplit(" ", 5)
+            with httpx.Client(
+                base_url=url, headers={"Authorization": f"Bearer {key.strip()}"}
+            ) as c:
+                yield c
+        finally:
+            server.terminate()
+
+
+def mixed_run(client: httpx.Client) -> list[str]:
+    """Everything that was answered to a long run of all kinds of requests."""
+    answers: list[str] = []
+
+    def ask(method: str, path: str, body: Any = None, **headers: str) -> Any:
+        answer = client.request(method, path, json=body, headers=headers)
+        kept = {name: text for name, text in answer.headers.items() if name != "date"}
+        text = answer.text.replace(str(client.base_url), "http://server/")
+        answers.append(f"{method} {path} {answer.status_code} {json.dumps(kept)} {text}")
+        return answer.json() if answer.content else None
+
+    for number in range(12):
+        body = {**INVOICE, "invoiceNumber": f"RUN-{number}", "amount": 1000 + 7.35 * number}
+        again = {"Idempotency-Key": f"run-{number}"}
+        invoice = ask("POST", "/api/invoices", body, **again)["data"]["id"]
+        ask("POST", "/api/invoices", body, **again)
+        ask("POST", "/sandbox/clock/advance", {"by": f"PT{number}S"})
+        ask("POST", f"/sandbox/invoices/{invoice}/transition", told("withdraw"))
+        ask("POST", "/api/registry/fingerprint", body)
+        fault = {"kind": "status", "status": 503, "count": 2, "probability": 0.5}
+        ask("POST", "/sandbox/faults", {**fault, "operation": "listPartners"})
+        for _ in range(3):
+            ask("GET", "/api/partners", **{"X-Sandbox-Explain": "1"})
+        ask("POST", "/api/offers", {})
+        ask("POST", "/api/invoices", {"sellerId": number})
+        ask("GET", "/api/nothing-here")
+        ask("POST", "/api/webhooks", {"url": "https://partner.example/hooks"})
+        ask("POST", "/api/connectors/erp/invoices", {"externalId": f"E-{number}", **body})
+    snapshot = ask("POST", "/sandbox/snapshots")["data"]["id"]
+    ask("POST", "/api/developer/api-keys", {"name": "another"})
+    ask("POST", f"/sandbox/snapshots/{snapshot}/restore")
+    for path in ("/api/audit-log", "/api/invoices", "/api/offers", "/sandbox/agenda"):
+        ask("GET", path)
+    ask("POST", "/sandbox/reset")
+    ask("GET", "/api/audit-log")
+    return answers
+
+
+def without_chance(answer: str) -> str:
+    """Without what is promised to come from the machine's randomness."""
+    answer = re.sub(r"ilk_sandbox_\w{36}", "KEY", answer)
+    answer = re.sub(r'"last4": ?"\w{4}"', "LAST4", answer)
+    if " 404 " in answer:  # no credential was asked for, so the request belongs to no workspace
+        answer = re.sub(r"req_sandbox_\w{26}", "REQUEST", answer)
+    return answer
+
+
+def test_a_long_mixed_run_is_the_same_in_another_process() -> None:
+    with process("1") as one, process("4242") as other:
+        first, second = mixed_run(one), mixed_run(other)
+    assert len(first) > 150
+    assert [without_chance(answer) for answer in first] == [
+        without_chance(answer) for answer in second
+    ]
+
+
+# Going back ------------------------------------------------------------------------------------
+
+
+def test_restoring_a_thousand_invoices_costs_at_most_ten_ordinary_requests(
+    client: httpx.Client,
+) -> None:
+    client.put("/sandbox/scenario", json={"name": "manual"})
+    for number in range(1000):
+        register(client, invoiceNumber=f"BACK-{number}", amount=100 + number)
+    snapshot = client.post("/sandbox/snapshots").json()["data"]["id"]
+    ordinary, restoring = [], []
+    for number in range(15):
+        started = time.perf_counter()
+        register(client, invoiceNumber=f"AFTER-{number}")
+        ordinary.append(time.perf_counter() - started)
+        started = time.perf_counter()
+        client.post(f"/sandbox/snapshots/{snapshot}/restore")
+        restoring.append(time.perf_counter() - started)
+    assert client.get("/api/invoices").headers["X-Total-Count"] == str(1000 + 14)
+    assert median(restoring) < 10 * median(ordinary)

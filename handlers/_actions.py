@@ -2,15 +2,23 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, Final
 
-from invoice_sandbox.handling import Record, Step, refuse
+from invoice_sandbox.handling import KEYS, Record, Step, Trigger, refuse, revoke_key, story
 
-from . import _financing
+from . import _financing, _ledger
 from ._audit import audit
+from ._bounds import bound_problems
+from ._consequences import pull, pull_offer
 from ._erp import ERP_ITEMS, SKIPPED, invoice_input, item_key
-from ._invoices import move_invoice, named_invoice, register
-from ._verification import verify
+from ._findings import note_finding
+from ._invoices import find_match, move_invoice, named_invoice, note_match, register
+from ._offers import unfinished_offers
+from ._verification import ACTION_REQUIRED, ITEMS, STATES, verify
+from ._webhooks import rotate_all
+
+_EVERYTHING: Final = "*"
+"""The scope of a workspace's own key, which no client can give to another."""
 
 
 async def process_erp_item(step: Step) -> None:
@@ -37,38 +45,142 @@ async def process_erp_item(step: Step) -> None:
         await step.state.put(ERP_ITEMS, key, {"invoiceId": invoice["id"]})
 
 
-async def start_verification(step: Step) -> None:
-    """Begin to verify the invoice, if it is still Registered. Raises ApiError 404 and 409."""
-    invoice = await _invoice(step, "Registered")
+@story("start-verification")
+async def start_verification(step: Step, *, again: bool = False) -> None:
+    """Begin to verify the invoice, if it is still Registered; or again, if that failed before.
+
+    Raises ApiError 404 and 409.
+    """
+    invoice = await _invoice(step, "VerificationFailed" if again else "Registered")
     await move_invoice(step, invoice, "start-verification")
 
 
+@story("verify", "fail-verification", "hold", "suspect-duplicate", events=(ACTION_REQUIRED,))
 async def finish_verification(step: Step) -> None:
     """Judge the invoice by the checklist, if it is VerificationPending. Raises ApiError."""
     await verify(step, await _invoice(step, "VerificationPending"))
 
 
-async def request_financing(step: Step) -> None:
-    """Ask for financing of the invoice, if it is Verified and not past due. Raises ApiError."""
+@story("request-financing")
+async def request_financing(
+    step: Step, *, without_recourse: bool = False, partner_id: str = ""
+) -> None:
+    """Ask for financing of the invoice, if it is Verified and not past due. Raises ApiError.
+
+    ``partner_id`` is the one partner that is asked, else all are that quote unasked.
+    """
     invoice = await _invoice(step, "Verified")
     _financing.check_financeable(step, invoice)
-    await _financing.request_financing(step, invoice, {})
+    wishes: dict[str, Any] = {"recoursePreference": "NonRecourse"} if without_recourse else {}
+    wishes |= {"partnerIds": [partner_id]} if partner_id else {}
+    await _financing.request_financing(step, invoice, wishes)
 
 
-async def make_offer(step: Step) -> None:
-    """Offer on the invoice, if its financing is requested; ``with``: partnerId, competing.
+@story("receive-offer")
+async def make_offer(
+    step: Step, *, partner_id: str = _financing.DEMO_PARTNER, competing: bool = False
+) -> None:
+    """A partner makes an offer, if financing is requested.
 
     A competing offer may also be one more on an invoice that has some. Raises ApiError.
     """
-    further = ("Offered",) if step.arguments.get("competing") else ()
+    further = ("Offered",) if competing else ()
     invoice = await _invoice(step, "FinancingRequested", *further)
-    partner_id = step.arguments.get("partnerId", _financing.DEMO_PARTNER)
     await _financing.offer_on(step, invoice, partner_id)
 
 
+@story()
+async def find(step: Step, *, item: str, state: str, detail: str = "") -> None:
+    """A verification of the invoice finds this from now on. Raises ApiError for no such item."""
+    invoice = await named_invoice(step, step.subject)
+    if item not in {one.code for one in ITEMS} or state not in STATES:
+        raise refuse("conflict", problem=f"No item {item} can be {state}", advice="Correct it.")
+    await note_finding(step, invoice["id"], item, state, detail or None)
+
+
+@story()
+async def find_resemblance(step: Step) -> None:
+    """A verification suspects the invoice, if it resembles an earlier one. Raises ApiError.
+
+    Outside of stories a resemblance is told with the fingerprint, and changes nothing.
+    """
+    invoice = await named_invoice(step, step.subject)
+    match = await find_match(step.state, invoice, besides=invoice["id"])
+    if match is not None:
+        await note_match(step, invoice["id"], match)
+
+
+@story()
+async def transition(step: Step, *, trigger: Trigger) -> None:
+    """The invoice moves by a trigger, and its request and offers with it. Raises ApiError."""
+    await pull(step, await named_invoice(step, step.subject), trigger)
+
+
+@story()
+async def rotate_secrets(step: Step) -> None:
+    """Every webhook endpoint gets a new secret, unless its last one is still in use."""
+    await rotate_all(step)
+
+
+@story("accept-offer")
+async def accept_best_offer(step: Step) -> None:
+    """The seller accepts the live offer with the highest net proceeds. Raises ApiError."""
+    await _invoice(step, "Offered")
+    offers = await unfinished_offers(step, step.subject)
+    await pull_offer(step, max(offers, key=lambda one: one["netProceeds"]), "accept")
+
+
+@story("fund-partially", "fund")
+async def pay_out(step: Step, *, percent: int = _ledger.WHOLE) -> None:
+    """The partner pays out a part of the advance, by default all that is left. Raises ApiError."""
+    await _ledger.pay_out(step, await named_invoice(step, step.subject), percent)
+
+
+@story(events=(_ledger.CREDIT_NOTE,))
+async def apply_credit_note(step: Step, *, percent: int) -> None:
+    """A credit note takes a part of the invoice's amount off the debt. Raises ApiError."""
+    invoice = await _invoice(step, "OfferAccepted", "PartiallyFunded", "Funded", "Overdue")
+    await _ledger.apply_credit_note(step, invoice, percent)
+
+
+@story("pay-partially", "pay")
+async def receive_payment(step: Step, *, percent: int = _ledger.WHOLE) -> None:
+    """The debtor pays a part of what is owed, by default all of it. Raises ApiError."""
+    await _ledger.receive_payment(step, await named_invoice(step, step.subject), percent)
+
+
+@story("settle")
+async def release_reserve(step: Step) -> None:
+    """The seller gets the reserve, less what credit notes took off the debt. Raises ApiError."""
+    await _ledger.release_reserve(step, await named_invoice(step, step.subject))
+
+
+@story("invoke-recourse", "write-off")
+async def answer_for_default(step: Step) -> None:
+    """The seller, or without recourse the partner, answers for the debt. Raises ApiError."""
+    await _ledger.answer_for_default(step, await named_invoice(step, step.subject))
+
+
+@story()
+async def revoke_calling_key(step: Step) -> None:
+    """The key that the request was sent with is revoked, unless it is the workspace's own."""
+    metadata = await step.state.get(KEYS, step.origin.actor_id or "")
+    if metadata is not None and _EVERYTHING not in metadata["scopes"]:
+        await revoke_key(step.state, metadata, step.timestamp)
+        await audit(step, "api_key.revoked", ("api_key", metadata["id"]))
+
+
+@story()
+async def check_bounds(step: Step) -> None:
+    """Refuse an invoice beyond the bounds of a strict platform. Raises ApiError 400."""
+    problems = list(bound_problems(step.arguments["body"]))
+    if problems:
+        raise refuse("out_of_bounds", problems="; ".join(problems))
+
+
 async def _invoice(step: Step, *statuses: str) -> Record:
-    """The invoice that the step's event is about. Raises ApiError 404, 409 in another status."""
-    invoice = await named_invoice(step, _invoice_id(step.arguments["event"]["data"]))
+    """The invoice that the story is about. Raises ApiError 404, 409 in another status."""
+    invoice = await named_invoice(step, step.subject)
     if invoice["status"] not in statuses:
         raise refuse(
             "conflict",
@@ -76,12 +188,6 @@ async def _invoice(step: Step, *statuses: str) -> Record:
             advice="The step is left out.",
         )
     return invoice
-
-
-def _invoice_id(data: dict[str, Any]) -> str:
-    """Of an invoice, or of a financing request for one; else empty, which no invoice has."""
-    named = data["invoiceIds"][:1] if "invoiceIds" in data else [data.get("id")]
-    return named[0] if named and isinstance(named[0], str) else ""
 
 
 def _problems(step: Step, item: Any) -> list[str]:

@@ -8,6 +8,7 @@ from typing import Any, Final, NamedTuple
 from invoice_sandbox.handling import Context, Record
 
 from ._financing import offer_on, request_financing
+from ._findings import clear_reviews
 from ._invoices import INVOICES, move_invoice, named_invoice
 from ._invoices import MACHINE as INVOICE
 from ._lifecycle import check_move
@@ -46,10 +47,14 @@ FOLLOWING: Final = {
 """By the invoice's trigger; one that is not here is the invoice's own affair."""
 
 
-async def pull(context: Context, invoice: Record, trigger: str) -> Record:
+_REVIEWED: Final = ("release-hold", "clear-duplicate")
+
+
+async def pull(context: Context, invoice: Record, trigger: str, **metadata: Any) -> Record:
     """The invoice after ``trigger``, with what belongs to it. Raises ApiError 409.
 
-    Financing that is requested and an offer that is received are really made.
+    Financing that is requested and an offer that is received are really made. The audit event of
+    any other move has ``metadata``.
     """
     if trigger == "request-financing":
         await request_financing(context, invoice, {})
@@ -57,7 +62,7 @@ async def pull(context: Context, invoice: Record, trigger: str) -> Record:
         await offer_on(context, invoice)
     else:
         offers = await unfinished_offers(context, invoice["id"])
-        await _move_together(context, invoice, trigger, offers)
+        await _move_together(context, invoice, trigger, offers, **metadata)
     return await named_invoice(context, invoice["id"])
 
 
@@ -84,6 +89,8 @@ async def _move_together(
     context: Context, invoice: Record, trigger: str, offers: Sequence[Record], **metadata: Any
 ) -> None:
     await move_invoice(context, invoice, trigger, **metadata)
+    if trigger in _REVIEWED:
+        await clear_reviews(context, invoice["id"])
     following = FOLLOWING.get(trigger)
     if following is None:
         return

@@ -9,14 +9,23 @@ from typing import Any, Final, Literal
 from invoice_sandbox.handling import Condition, Context, Record, Transaction, refuse
 
 from ._audit import audit
+from ._findings import note_finding
 from ._fingerprint import fingerprint, similarity_keys
-from ._lifecycle import move, record_event
+from ._lifecycle import move
 
 INVOICES: Final = "invoices"
 MACHINE: Final = "invoice"
 CLIENT: Final = "client"
 """Where an invoice comes from, unless it is a fixture: only these are chosen by default."""
 _FIRST_REGISTRATIONS: Final = "first_registrations"
+
+FOREIGN: Final = "foreign_registrations"
+"""Invoices that others have registered and had financed, by fingerprint; never shown."""
+
+FINANCED: Final = frozenset(
+    {"OfferAccepted", "PartiallyFunded", "Funded", "PartiallyPaid", "Overdue", "Paid", "Settled"}
+)
+"""Statuses in which somebody has financed the invoice, or is about to."""
 
 SYNTHETIC: Final[Record] = {
     "id": "inv_sandbox_synthetic",
@@ -48,10 +57,14 @@ _MEMBERS_OF_INPUT: Final = PUBLISHED[3:]
 
 @dataclass(frozen=True)
 class Match:
-    """An invoice registered before that equals or resembles the one asked about."""
+    """An invoice registered before that equals or resembles the one asked about.
+
+    One that is not the caller's own was financed elsewhere, and says no more of itself.
+    """
 
     kind: Literal["Exact", "Similar"]
     invoice: Record
+    own: bool = True
 
 
 def published(record: Mapping[str, Any]) -> Record:
@@ -59,14 +72,20 @@ def published(record: Mapping[str, Any]) -> Record:
     return {name: record[name] for name in PUBLISHED if name in record}
 
 
-async def find_match(state: Transaction, fields: Mapping[str, Any]) -> Match | None:
-    """The first registration with the same fingerprint, else one that resembles ``fields``."""
+async def find_match(
+    state: Transaction, fields: Mapping[str, Any], besides: str | None = None
+) -> Match | None:
+    """A foreign registration with the same fingerprint, else the caller's own first one with it,
+    else one that resembles ``fields``; ``besides`` is the id of one that does not count."""
+    foreign = await state.get(FOREIGN, fingerprint(fields))
+    if foreign is not None:
+        return Match("Exact", foreign, own=False)
     exact = await _first_registration(state, fingerprint(fields))
-    if exact is not None:
+    if exact is not None and exact["id"] != besides:
         return Match("Exact", exact)
     for key in similarity_keys(fields):
         similar = await _first_registration(state, key)
-        if similar is not None:
+        if similar is not None and similar["id"] != besides:
             return Match("Similar", similar)
     return None
 
@@ -88,10 +107,25 @@ async def register(context: Context, fields: Mapping[str, Any]) -> Record:
     }
     await record_invoice(context.state, invoice)
     await audit(context, machine.created, ("invoice", invoice["id"]), to=machine.initial)
-    await record_event(context, machine.created, published(invoice))
+    await context.emit(machine.created, published(invoice))
     if match is not None and match.kind == "Exact":
+        await note_match(context, invoice["id"], match)
         return await move_invoice(context, invoice, "suspect-duplicate")
     return invoice
+
+
+async def note_match(context: Context, invoice_id: str, match: Match) -> None:
+    """Have a verification tell of the registration that the invoice equals or resembles."""
+    detail = registry_state(match) if match.kind == "Exact" else "RegisteredSimilar"
+    await note_finding(context, invoice_id, "duplicate_check", "ManualReview", detail)
+
+
+def registry_state(match: Match | None) -> str:
+    """The state in which an invoice with that match would be registered."""
+    if match is None or match.kind != "Exact":
+        return "RegisteredUnique"
+    financed = not match.own or match.invoice["status"] in FINANCED
+    return "DuplicateFinanced" if financed else "RegisteredDuplicate"
 
 
 async def move_invoice(context: Context, invoice: Record, trigger: str, **metadata: Any) -> Record:
@@ -125,6 +159,11 @@ async def record_invoice(state: Transaction, record: Record) -> None:
     for key in (fingerprint(record), *similarity_keys(record)):
         if await state.get(_FIRST_REGISTRATIONS, key) is None:
             await state.put(_FIRST_REGISTRATIONS, key, {"invoiceId": record["id"]})
+
+
+async def record_foreign(state: Transaction, record: Record) -> None:
+    """Remember that others have registered this invoice, and had it financed."""
+    await state.put(FOREIGN, fingerprint(record), record)
 
 
 async def _first_registration(state: Transaction, key: str) -> Record | None:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from typing import Any
 
 from invoice_sandbox.handling import Context, IllegalMove, Record, refuse
@@ -18,11 +18,13 @@ async def move(
     trigger: str,
     *,
     present: Callable[[Record], Record] = lambda record: record,
+    subject: str | None = None,
     **metadata: Any,
 ) -> Record:
     """The record after ``trigger``, stored. Raises ApiError 409 naming the legal triggers.
 
-    ``machine`` is a machine of the lifecycle, ``kind`` where its records are stored.
+    ``machine`` is a machine of the lifecycle, ``kind`` where its records are stored, ``subject``
+    the id of the invoice whose story it belongs to, if that is not the record's own.
     """
     step = _step(context, machine, record, trigger)
     moved = {**record, "status": step.to, "previousStatus": record["status"]}
@@ -31,13 +33,8 @@ async def move(
     target = (machine.replace("-", "_"), record["id"])
     await audit(context, action, target, **{"from": record["status"], "to": step.to, **metadata})
     if step.event is not None:
-        await record_event(context, step.event, present(moved))
+        await context.emit(step.event, present(moved), subject)
     return moved
-
-
-async def record_event(context: Context, kind: str, data: Mapping[str, Any]) -> Record:
-    """Record that something happened; sending it is somebody else's job."""
-    return await context.emit(kind, data)
 
 
 def check_move(context: Context, machine: str, record: Record, trigger: str) -> None:

@@ -25,7 +25,10 @@ def published(record: Mapping[str, Any]) -> Record:
 
 async def move_request(context: Context, request: Record, trigger: str) -> Record:
     """The request after ``trigger``, stored, audited and told. Raises ApiError 409."""
-    return await move(context, MACHINE, REQUESTS, request, trigger, present=published)
+    invoice_id = next(iter(request["invoiceIds"]), None)
+    return await move(
+        context, MACHINE, REQUESTS, request, trigger, present=published, subject=invoice_id
+    )
 
 
 async def newest_open_request(context: Context, invoice_id: str) -> Record | None:

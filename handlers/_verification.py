@@ -9,7 +9,9 @@ from typing import Any, Final
 
 from invoice_sandbox.handling import Context, Record
 
-from ._invoices import move_invoice
+from ._audit import audit
+from ._findings import Finding, findings_of
+from ._invoices import move_invoice, published
 from ._routing import tenor_days
 
 VERIFICATIONS: Final = "verifications"
@@ -39,8 +41,18 @@ ITEMS: Final = (
     Item("payment_details", "Payment details", False),
 )
 
-Finding = tuple[str, str | None]
-"""State and detail of an item: ``("Failed", "PastDue")``."""
+STATES: Final = (
+    "Pending",
+    "InProgress",
+    "Passed",
+    "Failed",
+    "ActionRequired",
+    "ManualReview",
+    "NotApplicable",
+)
+"""What an item can be."""
+
+ACTION_REQUIRED: Final = "invoice.action_required"
 
 _UNVERIFIED: Final = ("Registered", "VerificationPending", "VerificationFailed")
 _RUN_STATUS: Final[Mapping[str, str]] = {
@@ -48,30 +60,48 @@ _RUN_STATUS: Final[Mapping[str, str]] = {
     "DuplicateSuspected": "DuplicateSuspected",
     "Disputed": "InProgress",
 }
+_OPEN: Final = ("Pending", "InProgress", "ActionRequired")
+_HELD: Final[Mapping[str, Finding]] = {"seller_kyb": ("ManualReview", None)}
+_OUTCOMES: Final[Mapping[str, str]] = {
+    "Verified": "verify",
+    "Failed": "fail-verification",
+    "OnHold": "hold",
+    "DuplicateSuspected": "suspect-duplicate",
+}
 
 
 async def verify(context: Context, invoice: Record) -> Record:
     """The invoice's verification, kept if it says what was said before, else run and stored.
 
-    An invoice that is VerificationPending leaves that status in any case.
+    An invoice that is VerificationPending leaves that status, unless an item is still open.
     """
     previous = await context.state.get(VERIFICATIONS, invoice["id"])
     result = await result_for(context, invoice)
-    pending = invoice["status"] == "VerificationPending"
-    if previous is not None and _says(previous) == _says(result) and not pending:
+    settled = invoice["status"] != "VerificationPending" or result["status"] == "InProgress"
+    if previous is not None and _says(previous) == _says(result) and settled:
         return previous
     if invoice["status"] in _UNVERIFIED:
-        if not pending:
-            invoice = await move_invoice(context, invoice, "start-verification")
-        outcome = "verify" if result["status"] == "Verified" else "fail-verification"
-        await move_invoice(context, invoice, outcome, verificationId=result["verificationId"])
+        await _conclude(context, invoice, result)
     await context.state.put(VERIFICATIONS, invoice["id"], result)
     return result
 
 
+async def _conclude(context: Context, invoice: Record, result: Record) -> None:
+    """Move the invoice as its verification says, or ask the seller for what is missing."""
+    about = {"verificationId": result["verificationId"]}
+    if invoice["status"] != "VerificationPending":
+        invoice = await move_invoice(context, invoice, "start-verification")
+    if result["status"] in _OUTCOMES:
+        await move_invoice(context, invoice, _OUTCOMES[result["status"]], **about)
+    elif any(row["state"] == "ActionRequired" for row in result["checklist"]):
+        await audit(context, ACTION_REQUIRED, ("invoice", invoice["id"]), **about)
+        await context.emit(ACTION_REQUIRED, published(invoice))
+
+
 async def result_for(context: Context, invoice: Record) -> Record:
     """A verification of the invoice as it stands; nothing is stored."""
-    rows = checklist(context, invoice)
+    noted = await findings_of(context, invoice["id"])
+    rows = checklist(context, invoice, noted)
     return {
         "verificationId": await context.new_id("ver_sandbox"),
         "invoiceId": invoice["id"],
@@ -82,11 +112,19 @@ async def result_for(context: Context, invoice: Record) -> Record:
     }
 
 
-def checklist(context: Context, invoice: Mapping[str, Any]) -> list[Record]:
-    """The items with their states for an invoice as it stands now."""
+def checklist(
+    context: Context, invoice: Mapping[str, Any], noted: Mapping[str, Finding]
+) -> list[Record]:
+    """The items with their states for an invoice as it stands now; what is noted comes first.
+
+    A hold for which nothing is noted is one for the seller's KYB.
+    """
+    if invoice["status"] == "OnHold":
+        noted = noted or _HELD
     rows = []
     for item in ITEMS:
-        state, detail = _FINDERS.get(item.code, _passed)(context, invoice)
+        found = noted.get(item.code)
+        state, detail = found or _FINDERS.get(item.code, _passed)(context, invoice)
         row: Record = {
             "code": item.code,
             "label": item.label,
@@ -99,11 +137,18 @@ def checklist(context: Context, invoice: Mapping[str, Any]) -> list[Record]:
 
 
 def run_status(invoice_status: str, rows: list[Record]) -> str:
-    """The status of a run: what holds the invoice, else Failed or Verified by its items."""
+    """The status of a run: what holds the invoice, else what its items come to.
+
+    What is required of the seller keeps the run open, even for an item that is not mandatory.
+    """
     if invoice_status in _RUN_STATUS:
         return _RUN_STATUS[invoice_status]
-    failed = any(row["mandatory"] and row["state"] == "Failed" for row in rows)
-    return "Failed" if failed else "Verified"
+    if any(row["mandatory"] and row["state"] == "Failed" for row in rows):
+        return "Failed"
+    in_review = {row["code"] for row in rows if row["mandatory"] and row["state"] == "ManualReview"}
+    if in_review:
+        return "DuplicateSuspected" if "duplicate_check" in in_review else "OnHold"
+    return "InProgress" if any(row["state"] in _OPEN for row in rows) else "Verified"
 
 
 def _passed(_context: Context, _invoice: Mapping[str, Any]) -> Finding:
@@ -121,10 +166,6 @@ def _duplicate(_context: Context, invoice: Mapping[str, Any]) -> Finding:
     if invoice["status"] == "DuplicateSuspected":
         return "ManualReview", "RegisteredDuplicate"
     return "Passed", "RegisteredUnique"
-
-
-def _kyb(_context: Context, invoice: Mapping[str, Any]) -> Finding:
-    return ("ManualReview", None) if invoice["status"] == "OnHold" else ("Passed", None)
 
 
 def _confirmation(_context: Context, invoice: Mapping[str, Any]) -> Finding:
@@ -154,7 +195,6 @@ def _related(_context: Context, invoice: Mapping[str, Any]) -> Finding:
 _FINDERS: Final[Mapping[str, Callable[[Context, Mapping[str, Any]], Finding]]] = {
     "invoice_data_complete": _data,
     "duplicate_check": _duplicate,
-    "seller_kyb": _kyb,
     "debtor_confirmation": _confirmation,
     "delivery_evidence": _no_evidence,
     "eligibility": _eligibility,

@@ -2,15 +2,26 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping
+from collections.abc import Collection, Mapping, Sequence
+from datetime import timedelta
 from typing import Any, Final
 
-from invoice_sandbox.handling import Call, Context, Record, dump_json, missing_scope
-from invoice_sandbox.webhooks.signing import headers
+from invoice_sandbox.handling import (
+    Call,
+    Context,
+    Record,
+    dump_json,
+    instant_text,
+    missing_scope,
+    parse_instant,
+)
+from invoice_sandbox.webhooks.signing import headers, placeholder_secret, sign
 
+from ._audit import audit
 from ._invoices import INVOICES, newest_invoice, published
 
 ENDPOINTS: Final = "webhook_endpoints"
+ENABLED: Final = "Enabled"
 DEFAULT_KINDS: Final = ("invoice.verified", "offer.received")
 """The two kinds that are published; an endpoint that names none gets these and no others."""
 
@@ -24,6 +35,11 @@ _SCOPE_OF: Final = {
 
 SAMPLE_SECRET: Final = "whsec_c2FuZGJveC1wbGFjZWhvbGRlci1zZWNyZXQtMDAwMSE="  # noqa: S105
 """Signs the sample of a workspace that has no endpoint; a placeholder, and documented."""
+
+BOTH_SIGN: Final = timedelta(hours=24)
+"""So much virtual time after a rotation, what is sent is signed with the old secret too."""
+
+_INTERNAL: Final = frozenset({"secret", "previousSecret", "previousSecretUntil", "rotations"})
 
 _SAMPLE_INVOICE: Final[Record] = {
     "id": "inv_sandbox_0001",
@@ -59,8 +75,53 @@ def _scopes_of(kind: str) -> tuple[str, ...]:
 
 
 def published_endpoint(record: Mapping[str, Any]) -> Record:
-    """An endpoint as lists show it: without its secret."""
-    return {name: value for name, value in record.items() if name != "secret"}
+    """An endpoint as lists show it: without its secrets."""
+    return {name: value for name, value in record.items() if name not in _INTERNAL}
+
+
+def subscribes(endpoint: Record, kind: str) -> bool:
+    """Whether an endpoint wants events of that kind, and its creator was allowed to read them."""
+    wanted = set(endpoint["events"]) - set(endpoint["deniedEvents"])
+    return not wanted.isdisjoint({"*", kind, f"{kind.partition('.')[0]}.*"})
+
+
+async def rotate_all(context: Context) -> None:
+    """Give every endpoint a new placeholder secret; its old one goes on signing for a day.
+
+    One whose old secret still signs is left as it is: three secrets at a time are never in use.
+    """
+    most = await context.state.count(ENDPOINTS)
+    for endpoint in (await context.state.page(ENDPOINTS, limit=most)).records[::-1]:
+        if _is_rotating(context, endpoint):
+            continue
+        await context.state.put(ENDPOINTS, endpoint["id"], _rotated(context, endpoint))
+        await audit(
+            context, "webhook_endpoint.secret_rotated", ("webhook_endpoint", endpoint["id"])
+        )
+
+
+def _rotated(context: Context, endpoint: Record) -> Record:
+    rotations = endpoint.get("rotations", 0) + 1
+    drawn_for = f"{endpoint['id']}/{rotations}"
+    return {
+        **endpoint,
+        "secret": placeholder_secret(context.workspace.seed, drawn_for),
+        "previousSecret": endpoint["secret"],
+        "previousSecretUntil": instant_text(context.now + BOTH_SIGN),
+        "rotations": rotations,
+    }
+
+
+def _is_rotating(context: Context, endpoint: Record) -> bool:
+    until = endpoint.get("previousSecretUntil")
+    return until is not None and context.now < parse_instant(until)
+
+
+def signing_secrets(context: Context, endpoint: Record) -> tuple[str, ...]:
+    """What signs deliveries to an endpoint now: its secret, and for a while the one before it."""
+    if _is_rotating(context, endpoint):
+        return endpoint["secret"], endpoint["previousSecret"]
+    return (endpoint["secret"],)
 
 
 async def sample_event(call: Call, kind: str, invoice_id: str | None) -> Record:
@@ -77,11 +138,16 @@ async def sample_event(call: Call, kind: str, invoice_id: str | None) -> Record:
     }
 
 
-def signed_request(event: Record, secret: str, timestamp: int) -> Record:
-    """What is sent for ``event``: method, headers, and the exact body that was signed."""
+def signed_request(event: Record, secrets: Sequence[str], timestamp: int) -> Record:
+    """What is sent for ``event``: method, headers, and the exact body that was signed.
+
+    Each of ``secrets`` gives one signature; a receiver is content with any that it can check.
+    """
     body = dump_json(event)
+    signatures = [sign(secret, event["id"], timestamp, body) for secret in secrets]
+    sent = headers(secrets[0], event["id"], timestamp, body)
     return {
         "method": "POST",
-        "headers": headers(secret, event["id"], timestamp, body),
+        "headers": {**sent, "webhook-signature": " ".join(signatures)},
         "body": body.decode(),
     }

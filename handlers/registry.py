@@ -7,11 +7,8 @@ from typing import Final
 from invoice_sandbox.handling import Call, Record
 
 from ._fingerprint import fingerprint
-from ._invoices import Match, find_match
+from ._invoices import FINANCED, Match, find_match, registry_state
 
-_FINANCED: Final = frozenset(
-    {"OfferAccepted", "PartiallyFunded", "Funded", "PartiallyPaid", "Overdue", "Paid", "Settled"}
-)
 _CANCELLED: Final = frozenset({"Withdrawn", "Rejected", "Expired"})
 
 
@@ -27,18 +24,14 @@ async def generate_fingerprint(call: Call) -> Record:
         "canonicalization": "ilf1 (RFC 8785)",
         "canonicalFields": ["sellerId", "debtorId", "invoiceNumber", "amount", "currency"],
         "duplicateRisk": match.kind if match else "None",
-        "registryState": _registry_state(match),
+        "registryState": registry_state(match),
         "matches": [_shown(match)] if match else [],
     }
 
 
-def _registry_state(match: Match | None) -> str:
-    if match is None or match.kind != "Exact":
-        return "RegisteredUnique"
-    return "DuplicateFinanced" if match.invoice["status"] in _FINANCED else "RegisteredDuplicate"
-
-
 def _shown(match: Match) -> Record:
+    if not match.own:
+        return {"matchType": match.kind, "ownRegistration": False}
     return {
         "matchType": match.kind,
         "registryId": match.invoice["registryId"],
@@ -48,6 +41,6 @@ def _shown(match: Match) -> Record:
 
 
 def _matched_state(status: str) -> str:
-    if status in _FINANCED:
+    if status in FINANCED:
         return "Financed"
     return "Cancelled" if status in _CANCELLED else "RegisteredUnique"

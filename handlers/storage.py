@@ -8,6 +8,7 @@ from typing import Any
 from invoice_sandbox.handling import Call, Record, instant_text, new_secret, open_capability
 
 from ._audit import audit
+from ._invoices import INVOICES
 from ._uploads import DEFAULT_TYPE, EXTENSIONS, LIFETIME, MOST_BYTES, UPLOADS, signature
 
 
@@ -32,6 +33,7 @@ async def create_upload_url(call: Call) -> Record:
             "contentType": media_type,
             "contentLength": _length(call.body.get("contentLength")),
             "sha256": _digest(call.body.get("sha256")),
+            "invoiceId": await _invoice_id(call),
         },
     )
     await audit(call, "upload_url.created", ("upload", upload_id))
@@ -54,6 +56,12 @@ async def create_upload_url(call: Call) -> Record:
         "objectKey": f"{call.workspace.id}/invoices/{upload_id}.{EXTENSIONS[media_type]}",
         "private": True,
     }
+
+
+async def _invoice_id(call: Call) -> str | None:
+    value = call.body.get("invoiceId")
+    known = isinstance(value, str) and await call.state.get(INVOICES, value) is not None
+    return value if known else None
 
 
 def _media_type(value: Any) -> str:

@@ -8,6 +8,7 @@ import hmac
 from invoice_sandbox.handling import Call, Record, close_capability, refuse
 
 from ._audit import audit
+from ._findings import receive_document
 from ._uploads import UPLOADS, signature
 
 
@@ -28,6 +29,8 @@ async def put_upload(call: Call) -> Record:
     await call.state.put(UPLOADS, upload["id"], stored)
     await close_capability(call.state, call.query["signature"])
     await audit(call, "upload.stored", ("upload", upload["id"]), bytes=stored["bytes"])
+    if upload["invoiceId"] is not None:
+        await receive_document(call, upload["invoiceId"])
     return {
         "uploadId": upload["id"],
         "status": "Stored",

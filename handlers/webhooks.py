@@ -9,24 +9,28 @@ from invoice_sandbox.webhooks.guard import url_problem
 from invoice_sandbox.webhooks.signing import placeholder_secret
 
 from ._audit import audit
+from ._deliveries import DELIVERIES
 from ._webhooks import (
     DEFAULT_KINDS,
+    ENABLED,
     ENDPOINTS,
     SAMPLE_SECRET,
     denied_kinds,
     published_endpoint,
     sample_event,
     signed_request,
+    signing_secrets,
     unknown_kinds,
 )
 
 
 async def list_webhooks(call: Call) -> Record:
     """The endpoints, without their secrets, and their deliveries; both newest first."""
-    page = await call.state.page(ENDPOINTS, limit=1000)
+    endpoints = await call.state.page(ENDPOINTS, limit=1000)
+    deliveries = await call.state.page(DELIVERIES, limit=1000)
     return {
-        "endpoints": [published_endpoint(record) for record in page.records],
-        "deliveries": [],
+        "endpoints": [published_endpoint(record) for record in endpoints.records],
+        "deliveries": list(deliveries.records),
     }
 
 
@@ -46,7 +50,7 @@ async def create_webhook(call: Call) -> Record:
         "unknownEvents": unknown_kinds(call, kinds),
         "deniedEvents": denied_kinds(kinds, call.caller.scopes if call.caller else ()),
         "retryProfile": "fast" if call.body.get("retryProfile") == "fast" else "standard",
-        "status": "Enabled" if reason is None else "Disabled",
+        "status": ENABLED if reason is None else "Disabled",
         **({} if reason is None else {"disabledReason": reason}),
         "secret": placeholder_secret(call.workspace.seed, endpoint_id),
         "createdAt": call.timestamp,
@@ -64,14 +68,14 @@ async def test_webhook(call: Call) -> Record:
     endpoint = await _endpoint(call)
     kind = _text(call.body.get("eventType")) or DEFAULT_KINDS[0]
     event = await sample_event(call, kind, _text(call.body.get("invoiceId")))
-    secret = endpoint["secret"] if endpoint else SAMPLE_SECRET
+    secrets = signing_secrets(call, endpoint) if endpoint else (SAMPLE_SECRET,)
     timestamp = int(call.wall_now.timestamp())
     return {
         "webhookFired": False,
         "simulated": True,
         "endpointId": endpoint["id"] if endpoint else None,
         "delivery": None,
-        "request": signed_request(event, secret, timestamp),
+        "request": signed_request(event, secrets, timestamp),
     }
 
 

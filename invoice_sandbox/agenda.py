@@ -31,7 +31,7 @@ STEPS_LOG: Final = "steps"
 """The log of a workspace that holds what became of its steps."""
 
 MOST_STEPS: Final = 10_000
-"""Steps that one advance does before it stops where it is: a story may go in circles."""
+"""Steps that are done in one go before the agenda stops where it is: a story may go in circles."""
 
 _STEPS_AT_A_TIME: Final = 50
 _LONGEST_WAIT: Final = 24 * 60 * 60
@@ -75,15 +75,26 @@ class Agenda:
         self._timer: asyncio.TimerHandle | None = None
         self._tasks: set[asyncio.Task[None]] = set()
         self._locks: WeakValueDictionary[str, asyncio.Lock] = WeakValueDictionary()
+        self._circling: dict[str, datetime] = {}
 
     async def settle(self, workspace: Workspace) -> None:
-        """Do everything that is due at the workspace's present, and what that makes due."""
+        """Do everything that is due at the workspace's present, and what that makes due.
+
+        A story that went in circles is left alone until the clock is moved or it is given up.
+        """
         due = await self._store.next_due(workspace.id)
-        if due is None or due > workspace.clock.now(self._wall):
+        if (
+            due is None
+            or due > workspace.clock.now(self._wall)
+            or self._is_circling(workspace, due)
+        ):
             return
-        async with self._alone(workspace.id):
+        async with self.alone(workspace.id):
             for done in itertools.count(1):
-                if await self._do_next(workspace.id) is None or done == MOST_STEPS:
+                if await self._do_next(workspace.id) is None:
+                    return
+                if done == MOST_STEPS:
+                    await self._note_circle(workspace.id)
                     return
                 await _give_way(done)
 
@@ -92,13 +103,14 @@ class Agenda:
 
         Raises what ``target`` raises, and EndlessError, with the clock where it stopped.
         """
-        async with self._alone(workspace_id):
+        async with self.alone(workspace_id):
             start = await self._now(workspace_id)
             end = target(start)
             happened: list[Record] = []
             while (done := await self._do_next(workspace_id, end)) is not None:
                 happened.append(done)
-                if len(happened) == MOST_STEPS:
+                if len(happened) == MOST_STEPS and await self._is_due(workspace_id, end):
+                    await self._note_circle(workspace_id)
                     raise EndlessError
                 await _give_way(len(happened))
             await self._move_clock(workspace_id, end)
@@ -108,7 +120,7 @@ class Agenda:
         """Look at the workspace again when its next step is due, if its clock gets there."""
         workspace = await self._store.workspace(workspace_id)
         due = None if workspace is None else await self._store.next_due(workspace_id)
-        if workspace is None or due is None:
+        if workspace is None or due is None or self._is_circling(workspace, due):
             return
         if workspace.clock.mode == "live":
             due -= workspace.clock.shift
@@ -129,9 +141,21 @@ class Agenda:
         for task in self._tasks:
             task.cancel()
 
-    def _alone(self, workspace_id: str) -> asyncio.Lock:
-        """Held by whoever takes the steps of a workspace, so that they stay in order."""
+    def alone(self, workspace_id: str) -> asyncio.Lock:
+        """Held by whoever takes the steps of a workspace, or puts others in their place."""
         return self._locks.setdefault(workspace_id, asyncio.Lock())
+
+    def _is_circling(self, workspace: Workspace, due: datetime) -> bool:
+        return self._circling.get(workspace.id) == due
+
+    async def _note_circle(self, workspace_id: str) -> None:
+        due = await self._store.next_due(workspace_id)
+        if due is not None and due <= await self._now(workspace_id):
+            self._circling[workspace_id] = due
+
+    async def _is_due(self, workspace_id: str, until: datetime) -> bool:
+        due = await self._store.next_due(workspace_id)
+        return due is not None and due <= until
 
     async def _now(self, workspace_id: str) -> datetime:
         workspace = await self._store.workspace(workspace_id)
@@ -232,12 +256,10 @@ def _entry(
 
 
 def step_summary(step: ScheduledStep) -> Record:
-    """A step as the levers show it; ``subject`` is the id of what its event was about."""
-    event = step.arguments.get("event")
-    subject = event["data"].get("id") if isinstance(event, dict) else None
+    """A step as the levers show it; ``subject`` is the id of what it is about."""
     return {
         "at": instant_text(step.due),
         "do": step.action,
         "scenario": step.scenario,
-        "subject": subject if isinstance(subject, str) else None,
+        "subject": step.arguments.get("subject"),
     }

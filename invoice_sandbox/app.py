@@ -21,7 +21,7 @@ from invoice_sandbox.pipeline import Exchange, Proceed, Receive, Scope, Send, co
 from invoice_sandbox.pipeline.access import authenticate, check_scope, guard_sessions
 from invoice_sandbox.pipeline.answering import LAST_STEPS, answer, note_refusals, pull_levers
 from invoice_sandbox.pipeline.delivery import deliver
-from invoice_sandbox.pipeline.documents import serve_documents
+from invoice_sandbox.pipeline.documents import Words, serve_documents
 from invoice_sandbox.pipeline.envelope import envelope
 from invoice_sandbox.pipeline.faults import inject_faults
 from invoice_sandbox.pipeline.journal import journal
@@ -29,8 +29,10 @@ from invoice_sandbox.pipeline.origin import LOOPBACK_NAMES, guard_origin
 from invoice_sandbox.pipeline.pages import ASGIApplication, serve_pages
 from invoice_sandbox.pipeline.reading import ClientGoneError, read_body
 from invoice_sandbox.pipeline.routing import route
+from invoice_sandbox.pipeline.scenario import choose_scenario
 from invoice_sandbox.pipeline.validation import check_request
 from invoice_sandbox.project import (
+    SCENARIOS,
     Project,
     ProjectError,
     default_project,
@@ -38,6 +40,7 @@ from invoice_sandbox.project import (
     load_project,
 )
 from invoice_sandbox.rate_limit import RateLimiter
+from invoice_sandbox.scenarios.stories import stories_of
 from invoice_sandbox.settings import Settings, check_scenario
 from invoice_sandbox.store import ScheduledStep, Transaction, Workspace
 from invoice_sandbox.store.memory import MemoryStore
@@ -92,7 +95,7 @@ async def create_app(settings: Settings, *, url: str, wall: Wall | None = None) 
             journal(engine),
             envelope(wall, project.contract.version, url),
             guard_origin(_hosts(settings, url)),
-            serve_documents(_documents(project), url),
+            serve_documents(_documents(project), url, _words(project)),
             serve_pages(DOCS, lambda: _docs(project, settings, url)),
             route(Router([project.contract, project.levers], _resolver(project))),
             read_body,
@@ -100,6 +103,7 @@ async def create_app(settings: Settings, *, url: str, wall: Wall | None = None) 
             note_refusals(engine),
             guard_sessions(url),
             check_scope,
+            choose_scenario(engine),
             inject_faults(engine),
             check_request,
             pull_levers(engine),
@@ -142,6 +146,11 @@ def _documents(project: Project) -> dict[str, Contract]:
     return {"": project.contract, project.levers.base_path: project.levers}
 
 
+def _words(project: Project) -> Words:
+    """What may change in the documents: the names of the scenarios."""
+    return lambda: {SCENARIOS: tuple(project.scenarios)}
+
+
 def _docs(project: Project, settings: Settings, url: str) -> ASGIApplication:
     is_demo = settings.on_loopback and settings.key == DEMO_KEY
     contracts = [
@@ -162,11 +171,12 @@ def _step_runner(project: Project) -> RunStep:
             origin=Origin("system", None),
             contract=project.contract,
             lifecycle=project.lifecycle,
-            scenario=project.scenario(workspace.scenario),
+            stories=stories_of(project.scenarios, workspace),
+            hear=project.hooks.hear,
             arguments=scheduled.arguments,
         )
         try:
-            await project.actions[scheduled.action](step)
+            await project.actions[scheduled.action].do(step, scheduled.arguments)
         except ApiError as refusal:
             raise SkippedStep(refusal.message()) from None
         await _remember(state, scheduled)
@@ -185,9 +195,9 @@ async def _remember(state: Transaction, scheduled: ScheduledStep) -> None:
 
 def _load(settings: Settings) -> Project:
     if settings.contract:
-        project = load_contract_alone(settings.contract)
+        project = load_contract_alone(settings.contract, settings.scenarios)
     else:
-        project = load_project(settings.project or default_project())
+        project = load_project(settings.project or default_project(), settings.scenarios)
     for operation in project.contract.operations.values():
         if operation.id not in project.handlers:
             _check_answer(project.contract, operation)

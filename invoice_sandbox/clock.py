@@ -122,7 +122,7 @@ def instant_text(instant: datetime) -> str:
 
 
 def parse_instant(text: str) -> datetime:
-    """The instant that an RFC 3339 ``text`` names, in UTC. Raises ValueError.
+    """The instant that an RFC 3339 ``text`` names, in UTC, to the millisecond. Raises ValueError.
 
     A leap second is taken for the second before it, and an instant outside the years 1 to 9999,
     which RFC 3339 can write, for the nearest one inside.
@@ -133,6 +133,7 @@ def parse_instant(text: str) -> datetime:
         text = text[:17] + "59" + text[19:]
     year_zero = text.startswith("0000")
     instant = datetime.fromisoformat("0004" + text[4:].upper() if year_zero else text.upper())
+    instant = instant.replace(microsecond=instant.microsecond // 1000 * 1000)  # as clocks show it
     try:
         return _FIRST if year_zero else instant.astimezone(UTC)
     except OverflowError:

@@ -48,6 +48,15 @@ REFUSALS: Final[Mapping[str, Refusal]] = {
     "bad_parameter": Refusal(
         400, INVALID_REQUEST, "{problems}", "The contract is at {base_url}/openapi.json."
     ),
+    "out_of_bounds": Refusal(
+        400, INVALID_REQUEST, "{problems}", "Correct the invoice; repeating it will not help."
+    ),
+    "unknown_scenario": Refusal(
+        400,
+        INVALID_REQUEST,
+        "{place}: there is no scenario '{name}'",
+        "{near}; all are listed by GET /sandbox/scenarios.",
+    ),
     "bad_upload": Refusal(
         400, INVALID_REQUEST, "{problem}", "Send the file that the address was made for."
     ),

@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import hashlib
+from collections.abc import Mapping
 from dataclasses import dataclass, replace
-from typing import Final
+from typing import Any, Final
 
+from invoice_sandbox.clock import parse_duration
 from invoice_sandbox.contract.operations import Operation
 from invoice_sandbox.store import Fault, Workspace
 
@@ -18,6 +20,10 @@ ANSWERS: Final = frozenset({"error", "status"})
 WAITS: Final = frozenset({"latency", "drip"})
 """Kinds that take time."""
 
+PREFIX: Final = "flt_sandbox"
+_DELAY: Final = 2.0
+_STATUS: Final = {"error": 429, "status": 503}
+
 
 @dataclass(frozen=True)
 class Drawn:
@@ -27,11 +33,17 @@ class Drawn:
     faults: tuple[Fault, ...]
 
 
-def draw(workspace: Workspace, operation: Operation) -> Drawn:
-    """The first fault for the operation that the seed lets take effect on this request."""
+def draw(workspace: Workspace, operation: Operation, named: str | None = None) -> Drawn:
+    """The first fault for the operation that the seed lets take effect on this request.
+
+    Those of the story that the request has ``named`` come first.
+    """
     faults = list(workspace.faults)
-    for index, fault in enumerate(faults):
+    order = sorted(enumerate(faults), key=lambda one: not one[1].only_named)
+    for index, fault in order:
         if not _fits(fault, operation):
+            continue
+        if fault.only_named and fault.scenario != named:
             continue
         seen = replace(fault, seen=fault.seen + 1)
         faults[index] = seen
@@ -63,3 +75,68 @@ def chance(seed: int, name: str, number: int) -> float:
     """A number from 0 up to 1, the same for the same seed, name and number."""
     digest = hashlib.sha256(f"faults/{seed}/{name}/{number}".encode()).digest()
     return int.from_bytes(digest[:7]) / 2**56
+
+
+def fault_problem(operations: Mapping[str, Operation], body: Mapping[str, Any]) -> str | None:
+    """Why the members of a fault's body, each right by itself, do not go together; or None."""
+    kind = body["kind"]
+    if "status" in body and kind not in ANSWERS:
+        return f"A fault of kind '{kind}' has no status; 'error' and 'status' have one"
+    if "delay" in body and kind not in WAITS:
+        return f"A fault of kind '{kind}' does not wait; 'latency' and 'drip' do"
+    if "upTo" in body and kind != "latency":
+        return "Only a fault of kind 'latency' waits for a time between two bounds"
+    if body.get("when") == "before" and kind in NEEDS_ANSWER:
+        return f"A fault of kind '{kind}' spoils an answer, so it is always 'after'"
+    if "upTo" in body and parse_duration(body["upTo"]) < parse_duration(body.get("delay", "PT2S")):
+        return "'upTo' is shorter than 'delay'"
+    name = body.get("operation")
+    if name is not None and not operations[name].security.alternatives:
+        return f"{name} is asked without a key, so no workspace's faults can touch it"
+    if kind == "error":
+        return _undeclared(operations, body)
+    return None
+
+
+def _undeclared(operations: Mapping[str, Operation], body: Mapping[str, Any]) -> str | None:
+    status = int(body.get("status", _STATUS["error"]))
+    name = body.get("operation")
+    asked = [operations[name]] if name else operations.values()
+    if status >= 400 and any(one.response_for(status) is not None for one in asked):
+        return None
+    lack = f"{name} declares no error" if name else "No operation declares an error"
+    return f"{lack} {status}; kind 'status' answers any"
+
+
+def fault_of(
+    fault_id: str,
+    body: Mapping[str, Any],
+    scenario: str | None = None,
+    *,
+    only_named: bool = False,
+) -> Fault:
+    """The fault that a body asks for, with the usual values for what it leaves out."""
+    kind = body["kind"]
+    default_delay = _DELAY if kind in WAITS else None
+    return Fault(
+        id=fault_id,
+        kind=kind,
+        operation=body.get("operation"),
+        status=_whole(body.get("status", _STATUS.get(kind))),
+        delay=_seconds(body, "delay", default_delay),
+        up_to=_seconds(body, "upTo", None),
+        when=body.get("when", "after" if kind in NEEDS_ANSWER else "before"),
+        left=_whole(body.get("count", 1)),
+        probability=float(body.get("probability", 1)),
+        scenario=scenario,
+        only_named=only_named,
+    )
+
+
+def _whole(value: Any) -> int | None:
+    """Of JSON, 503.0 is an integer as well."""
+    return None if value is None else int(value)
+
+
+def _seconds(body: Mapping[str, Any], name: str, default: float | None) -> float | None:
+    return parse_duration(body[name]).total_seconds() if name in body else default

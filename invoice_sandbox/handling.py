@@ -7,12 +7,13 @@ from __future__ import annotations
 
 import base64
 import binascii
-from collections.abc import Awaitable, Callable, Mapping
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime, timedelta
 from typing import Any, Final
 from urllib.parse import urlencode
 
+from invoice_sandbox.actions import Trigger, story
 from invoice_sandbox.clock import instant_text, parse_instant
 from invoice_sandbox.contract.operations import Contract
 from invoice_sandbox.credentials import (
@@ -30,13 +31,13 @@ from invoice_sandbox.errors import MODE, ApiError, refuse
 from invoice_sandbox.ids import new_key, new_secret, resource_id
 from invoice_sandbox.jsonio import dumps as dump_json
 from invoice_sandbox.scenarios.lifecycle import IllegalMove, Lifecycle
-from invoice_sandbox.scenarios.script import Scenario
+from invoice_sandbox.scenarios.script import START, Scenario
+from invoice_sandbox.scenarios.stories import Stories
 from invoice_sandbox.store import Condition, Credential, Page, Record, Transaction, Workspace
 
 __all__ = [
     "EVENTS",
     "KEYS",
-    "Action",
     "Answer",
     "ApiError",
     "Call",
@@ -49,6 +50,7 @@ __all__ = [
     "Record",
     "Step",
     "Transaction",
+    "Trigger",
     "allows",
     "close_capability",
     "close_session",
@@ -64,6 +66,7 @@ __all__ = [
     "parse_instant",
     "refuse",
     "revoke_key",
+    "story",
 ]
 
 PAGE_CAP: Final = 1000
@@ -99,7 +102,8 @@ class Origin:
 class Context:
     """A workspace, opened for one request or one step: all of its changes are kept, or none.
 
-    ``scenario`` is the one in force, ``emitted`` the kinds of the events recorded so far.
+    ``stories`` are those in force, ``emitted`` the kinds of the events recorded so far. ``hear``
+    is told of every event.
     """
 
     state: Transaction
@@ -108,8 +112,9 @@ class Context:
     origin: Origin
     contract: Contract
     lifecycle: Lifecycle
-    scenario: Scenario
+    stories: Stories
     emitted: list[str] = field(default_factory=list)
+    hear: Hear | None = None
 
     @property
     def timestamp(self) -> str:
@@ -120,8 +125,11 @@ class Context:
         """The workspace's next id with this prefix, such as ``inv_sandbox_k2v5q7xa_0001``."""
         return resource_id(prefix, self.workspace.token, await self.state.next_number(prefix))
 
-    async def emit(self, kind: str, data: Mapping[str, Any]) -> Record:
-        """Record that something happened, and have done what the scenario lets follow it."""
+    async def emit(self, kind: str, data: Mapping[str, Any], subject: str | None = None) -> Record:
+        """Record that something happened, and have done what the story lets follow it.
+
+        ``subject`` is the id of the thing whose story it belongs to; that of ``data`` unless given.
+        """
         event_id = await self.new_id("evt_sandbox")
         event: Record = {
             "id": event_id,
@@ -132,12 +140,30 @@ class Context:
         }
         await self.state.put(EVENTS, event_id, event)
         self.emitted.append(kind)
-        for step in self.scenario.reactions(kind):
-            arguments = {**step.arguments, "event": event}
-            await self.state.schedule(
-                self.now + step.after, step.do, arguments, scenario=self.scenario.name
-            )
+        about = subject or str(data.get("id"))
+        if kind in self.lifecycle.beginnings:
+            story = self.stories.of_new(data)
+            await self.stories.keep(self.state, about, story)
+            await self.begin(story, about, data)
+        else:
+            story = await self.stories.of(self.state, about)
+        if self.hear is not None:
+            fitting = [one for one in story.deliveries if one.get("event", kind) == kind]
+            await self.hear(self, event, fitting)
+        await self._follow(story, kind, about, data)
         return event
+
+    async def begin(self, story: Scenario, subject: str, thing: Mapping[str, Any]) -> None:
+        """Have done what a story begins with, about ``thing``."""
+        await self._follow(story, START, subject, thing)
+
+    async def _follow(
+        self, story: Scenario, kind: str, subject: str, thing: Mapping[str, Any]
+    ) -> None:
+        for step in story.reactions(kind):
+            due = step.due(self.now, thing)
+            arguments = {**step.arguments, "subject": subject}
+            await self.state.schedule(due, step.do, arguments, story.name)
 
     async def schedule(self, action: str, after: timedelta = timedelta(), **arguments: Any) -> None:
         """Have the project's ``action`` done, virtual time ``after`` from now."""
@@ -149,11 +175,20 @@ class Context:
         return tuple(problem.sentence("the value") for problem in checker.problems(value))
 
 
+Hear = Callable[[Context, Record, Sequence[Mapping[str, Any]]], Awaitable[None]]
+"""Hears of an event that was recorded, with what the story lets befall its deliveries."""
+
+
 @dataclass(frozen=True, kw_only=True)
 class Step(Context):
-    """One step of the agenda: what it was scheduled with."""
+    """One step of the agenda, or one that goes with a request: what it was scheduled with."""
 
     arguments: Mapping[str, Any]
+
+    @property
+    def subject(self) -> str:
+        """The id of the thing that the step's story is about."""
+        return str(self.arguments["subject"])
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -208,9 +243,6 @@ Handler = Callable[[Call], Awaitable[Any]]
 
 It refuses by raising ApiError, which undoes its changes, or by returning one, which keeps them.
 """
-
-Action = Callable[[Step], Awaitable[None]]
-"""``async def process_erp_item(step: Step)``: what a scheduled step does."""
 
 
 def instant_filter(field: str, start: str | None, end: str | None) -> tuple[Condition, ...]:

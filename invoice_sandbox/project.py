@@ -14,6 +14,7 @@ from pathlib import Path
 from types import ModuleType
 from typing import Any, Final
 
+from invoice_sandbox.actions import Action, ActionError, action_of
 from invoice_sandbox.contract.documents import DocumentError, load_document, place_of
 from invoice_sandbox.contract.operations import (
     Contract,
@@ -26,15 +27,19 @@ from invoice_sandbox.contract.operations import (
 from invoice_sandbox.contract.overlay import OverlayError, apply_overlay
 from invoice_sandbox.contract.parts import merged_parts, with_vocabularies
 from invoice_sandbox.contract.published import check_openapi
-from invoice_sandbox.errors import ApiError
+from invoice_sandbox.contract.shapes import near
+from invoice_sandbox.errors import ApiError, refuse
 from invoice_sandbox.fixtures import load_fixtures
-from invoice_sandbox.handling import Action, Context, Handler
+from invoice_sandbox.handling import Context, Handler, Hear
+from invoice_sandbox.scenarios.checks import World
+from invoice_sandbox.scenarios.library import Library
 from invoice_sandbox.scenarios.lifecycle import Lifecycle, load_lifecycle
-from invoice_sandbox.scenarios.script import Scenario, load_scenarios
-from invoice_sandbox.store import Transaction
+from invoice_sandbox.scenarios.script import Scenario
+from invoice_sandbox.store import Record, Transaction
 
 RecordFixture = Callable[[Transaction, str, Mapping[str, Any]], Awaitable[None]]
 NoteRefusal = Callable[[Context, ApiError], Awaitable[None]]
+FindSubject = Callable[[Transaction, str], Awaitable[Record | None]]
 
 
 @dataclass(frozen=True)
@@ -42,15 +47,24 @@ class Hooks:
     """What a project may want to do itself, by functions of these names in ``handlers/_hooks.py``.
 
     ``record_fixture(state, kind, record)`` puts a fixture record into a workspace;
-    ``note_refusal(context, error)`` hears of a known caller that was not authorised.
+    ``note_refusal(context, error)`` hears of a known caller that was not authorised;
+    ``find_subject(state, id)`` gives the thing of that id that a story can be about, or None;
+    ``hear(context, event, troubles)`` hears of every event that is recorded, with the deliveries
+    of the story in force that fit its kind.
     """
 
     record_fixture: RecordFixture | None = None
     note_refusal: NoteRefusal | None = None
+    find_subject: FindSubject | None = None
+    hear: Hear | None = None
 
 
 _PACKAGE: Final = "_invoice_sandbox_project"
 _LEVERS: Final = Path(__file__).parent / "levers" / "openapi.yaml"
+_SUBJECT: Final = "x-subject"
+SCENARIOS: Final = "scenarios"
+"""The vocabulary of the names of scenarios."""
+
 _MANUAL: Final = Scenario("manual")
 _BY_ITSELF: Final = "auto-progress"
 
@@ -77,9 +91,25 @@ class Project:
         """The scenario of a workspace that asks for none: ``auto-progress``, if there is one."""
         return _BY_ITSELF if _BY_ITSELF in self.scenarios else _MANUAL.name
 
-    def scenario(self, name: str) -> Scenario:
-        """The scenario of that name; in one that is gone nothing happens by itself."""
-        return self.scenarios.get(name) or Scenario(name)
+    def scenario(self, name: str, place: str) -> Scenario:
+        """The scenario that a request names at ``place``. Raises ApiError 400, with near names."""
+        found = self.scenarios.get(name)
+        if found is None:
+            advice = near(name, sorted(self.scenarios))
+            advice = advice[:1].upper() + advice[1:]
+            raise refuse("unknown_scenario", place=place, name=name[:80], near=advice)
+        return found
+
+    @property
+    def subject_member(self) -> str | None:
+        """What the id of a thing that stories are about is called: ``invoiceId``."""
+        machine = self.world.machine
+        return None if machine is None else _subject_member(machine.name)
+
+    @property
+    def world(self) -> World:
+        """What its scenarios may speak of."""
+        return world_of(self.contract, self.lifecycle, self.actions)
 
     async def record(self, state: Transaction, kind: str, record: Mapping[str, Any]) -> None:
         """Put one fixture record into a workspace, as the project itself records its kind."""
@@ -96,18 +126,21 @@ def default_project() -> Path:
     return shipped if shipped.is_dir() else package.parent
 
 
-def load_project(folder: Path) -> Project:
+def load_project(folder: Path, own_scenarios: Path | None = None) -> Project:
     """Read and check a project folder. Only ``openapi/openapi.yaml`` must be there.
 
-    Raises ProjectError (with file, line and column where there is one).
+    ``own_scenarios`` is a folder of scenarios besides those of the project. Raises ProjectError
+    (with file, line and column where there is one).
     """
     try:
         contract = compile_contract(merged_document(folder))
         lifecycle = _load_lifecycle(folder / "scenarios" / "lifecycle.yaml")
         actions = _load_actions(folder / "handlers")
-        told = load_scenarios(folder / "scenarios", lifecycle.events, actions)
-        scenarios = {_MANUAL.name: _MANUAL, **told}
-        levers = _levers(contract, scenarios, folder / "openapi" / "sandbox.yaml")
+        world = world_of(contract, lifecycle, actions)
+        scenarios = _scenarios([folder / "scenarios"], own_scenarios, world)
+        machine = world.machine
+        subject = None if machine is None else _subject_member(machine.name)
+        levers = _levers(contract, subject, folder / "openapi" / "sandbox.yaml")
         return Project(
             contract,
             levers,
@@ -122,13 +155,24 @@ def load_project(folder: Path) -> Project:
         raise ProjectError(str(error)) from None
 
 
-def load_contract_alone(file: Path) -> Project:
+def load_world(folder: Path) -> World:
+    """What the scenarios of a project may speak of, whatever they say. Raises ProjectError."""
+    try:
+        contract = compile_contract(merged_document(folder))
+        lifecycle = _load_lifecycle(folder / "scenarios" / "lifecycle.yaml")
+        return world_of(contract, lifecycle, _load_actions(folder / "handlers"))
+    except (ContractError, DocumentError) as error:
+        raise ProjectError(str(error)) from None
+
+
+def load_contract_alone(file: Path, own_scenarios: Path | None = None) -> Project:
     """A project of one contract file: every operation is answered from the contract."""
     try:
         document = load_document(file)
         check_openapi(document, file)
         contract = compile_contract(document)
-        return Project(contract, _levers(contract, {_MANUAL.name: _MANUAL}))
+        scenarios = _scenarios([], own_scenarios, world_of(contract, Lifecycle({}, {}), {}))
+        return Project(contract, _levers(contract, None), scenarios=scenarios)
     except (ContractError, DocumentError) as error:
         raise ProjectError(str(error)) from None
 
@@ -234,8 +278,18 @@ def _load_hooks(folder: Path) -> Hooks:
 
 def _load_actions(folder: Path) -> dict[str, Action]:
     """Functions of ``handlers/_actions.py``: ``process_erp_item`` is ``process-erp-item``."""
-    functions = _functions(folder, "_actions")
-    return {name.replace("_", "-"): function for name, function in functions.items()}
+    try:
+        actions = [action_of(function) for function in _functions(folder, "_actions").values()]
+    except ActionError as error:
+        raise ProjectError(f"{folder / '_actions.py'}: {error}") from None
+    return {action.name: action for action in actions}
+
+
+def world_of(contract: Contract, lifecycle: Lifecycle, actions: Mapping[str, Action]) -> World:
+    """What scenarios may speak of; the members are all those of the contract's components."""
+    schemas = contract.document.get("components", {}).get("schemas", {}).values()
+    members = {name for schema in schemas for name in schema.get("properties", {})}
+    return World(contract.operations, lifecycle, actions, members)
 
 
 def _functions(folder: Path, module_name: str) -> dict[str, Any]:
@@ -255,11 +309,18 @@ def _load_lifecycle(file: Path) -> Lifecycle:
     return load_lifecycle(file) if file.exists() else Lifecycle({}, {})
 
 
-def _levers(
-    contract: Contract, scenarios: Mapping[str, Scenario], part: Path | None = None
-) -> Contract:
+def _scenarios(folders: Sequence[Path], own: Path | None, world: World) -> Library:
+    """The scenarios of these folders, as their files tell them at any time."""
+    every = list(folders)
+    if own is not None and own.resolve() not in {folder.resolve() for folder in folders}:
+        every.append(own)
+    return Library(every, world, {_MANUAL.name: _MANUAL})
+
+
+def _levers(contract: Contract, subject: str | None, part: Path | None = None) -> Contract:
     """The levers that every project has, with the project's own and the words of its vocabularies.
 
+    The names of its scenarios are filled in when the document is served, for they may change.
     Raises DocumentError, and ContractError when the levers' place is taken.
     """
     document = load_document(_LEVERS)
@@ -267,10 +328,17 @@ def _levers(
         raise ContractError(f"{contract.base_path} is where the levers are; serve it elsewhere")
     if part is not None and part.exists():
         document = merged_parts(document, load_document(part), part)
-    words = {"operations": list(contract.operations), "scenarios": list(scenarios)}
-    document = with_vocabularies(document, words)
+    document = with_vocabularies(document, {"operations": list(contract.operations)}, {SCENARIOS})
+    choice = document["components"]["schemas"]["ScenarioChoice"]["properties"]
+    described = choice.pop(_SUBJECT)
+    choice |= {} if subject is None else {subject: described}
     check_openapi(document, part or _LEVERS)
     return compile_contract(document)
+
+
+def _subject_member(machine: str) -> str:
+    first, *others = machine.split("-")
+    return first + "".join(word.capitalize() for word in others) + "Id"
 
 
 def _import(name: str, file: Path) -> ModuleType:

@@ -49,6 +49,7 @@ SETTINGS: Final = (
     Setting("key", None, "Key of its first workspace, instead of the demo key.", "KEY"),
     Setting("rate-limit", "120", "Requests a minute per key, or 'off'.", "N|off"),
     Setting("project", None, "Folder to serve: openapi/, handlers/, fixtures/, scenarios/.", "DIR"),
+    Setting("scenarios", None, "Folder with scenarios of your own, besides the project's.", "DIR"),
     Setting("contract", None, "Serve this OpenAPI 3.1 file alone, from its examples.", "FILE"),
     Setting("max-workspaces", "1000", "Workspaces that the server may hold.", "N"),
     Setting(
@@ -76,6 +77,7 @@ class Settings:
     key: str = field(default=DEMO_KEY, repr=False)
     rate_limit: int | None = 120
     project: Path | None = None
+    scenarios: Path | None = None
     contract: Path | None = None
     max_workspaces: int = 1000
     workspace_idle: timedelta | None = timedelta(hours=24)
@@ -121,6 +123,7 @@ def read_settings(texts: Mapping[str, str | None]) -> Settings:
         if given["rate-limit"] == "off"
         else _integer(given, "rate-limit", 1, 10**9, " or 'off'"),
         project=_existing(given["project"], "project", folder=True),
+        scenarios=_existing(given["scenarios"], "scenarios", folder=True),
         contract=_existing(given["contract"], "contract", folder=False),
         max_workspaces=_integer(given, "max-workspaces", 1, 10**6),
         workspace_idle=None

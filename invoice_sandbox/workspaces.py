@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import timedelta
 from typing import Final
 
@@ -12,6 +12,7 @@ from invoice_sandbox.credentials import EVERYTHING, issue_key
 from invoice_sandbox.errors import refuse
 from invoice_sandbox.ids import key_digest, random_seed, resource_id, seed_token
 from invoice_sandbox.project import Project
+from invoice_sandbox.scenarios.stories import faults_of, told_as
 from invoice_sandbox.store import Credential, Snapshot, Store, Workspace
 
 BEGINNING: Final = "beginning"
@@ -66,6 +67,8 @@ class Workspaces:
             scenario=wish.scenario or self.scenario,
             made_by=wish.made_by,
         )
+        faults = faults_of(told_as(self.project.scenarios, workspace.scenario, {}))
+        workspace = replace(workspace, faults=faults)
         await self.store.create_workspace(workspace, self.wall.now())
         await self._fill(workspace, key)
         return workspace

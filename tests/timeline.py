@@ -13,7 +13,7 @@ from typing import Any
 import httpx
 
 from invoice_sandbox.clock import ClockState
-from tests.support import FROZEN, Running, serving
+from tests.support import FROZEN, Running
 
 NOON = "2026-11-21T09:30:00Z"
 """Where a frozen clock begins."""
@@ -189,24 +189,20 @@ otherEvents: [bell.rung]
 _HANDLERS = '''
 """Notes that are written and bells that ring."""
 
+from datetime import timedelta
+
 
 async def write_note(call):
     note = {"id": await call.new_id("note"), **call.body, "at": call.timestamp}
     await call.state.put("notes", note["id"], note)
     await call.emit(call.body.get("event", "note.written"), note)
     for word, after in call.body.get("later", {}).items():
-        await call.schedule("ring", seconds(after), word=word)
+        await call.schedule("ring", timedelta(seconds=after), word=word)
     return note
 
 
 async def list_bells(call):
     return await call.page("bells")
-
-
-def seconds(count):
-    from datetime import timedelta
-
-    return timedelta(seconds=count)
 '''
 
 _ACTIONS = '''
@@ -214,36 +210,49 @@ _ACTIONS = '''
 
 import asyncio
 
+from invoice_sandbox.actions import story
 from invoice_sandbox.handling import refuse
 
 
-async def ring(step):
-    await _ring(step)
+@story()
+async def ring(step, *, word: str = ""):
+    await _ring(step, word or step.arguments.get("word"))
 
 
-async def linger(step):
+@story()
+async def linger(step, *, word: str = ""):
     await asyncio.sleep(0.002)
-    await _ring(step)
+    await _ring(step, word)
 
 
-async def echo(step):
-    await _ring(step)
-    await step.emit("bell.rung", {"id": step.arguments["event"]["data"]["id"]})
+@story(events=("bell.rung",))
+async def echo(step, *, word: str = ""):
+    await _ring(step, word)
+    await step.emit("bell.rung", {"id": step.subject})
 
 
-async def fail(step):
-    await _ring(step)
+@story()
+async def mutter(step, *, word: str = ""):
+    # As echo, without saying what it records.
+    await _ring(step, word)
+    await step.emit("bell.rung", {"id": step.subject})
+
+
+@story()
+async def fail(step, *, word: str = ""):
+    await _ring(step, word)
     raise ValueError("on purpose")
 
 
-async def leave_out(step):
-    await _ring(step)
+@story()
+async def leave_out(step, *, word: str = ""):
+    await _ring(step, word)
     raise refuse("conflict", problem="The note has moved on", advice="Leave it.")
 
 
-async def _ring(step):
+async def _ring(step, word):
     number = await step.state.next_number("bell")
-    bell = {"at": step.timestamp, "word": step.arguments.get("word")}
+    bell = {"at": step.timestamp, "word": word}
     await step.state.put("bells", str(number), bell)
 '''
 
@@ -251,7 +260,7 @@ async def _ring(step):
 def write_project(folder: Path, **stories: str) -> Path:
     """A project in ``folder``: notes are written, bells ring, and each story says when.
 
-    A story is a line for each of its steps, such as ``note.written PT1S ring one``.
+    A story is a line for each of its steps, such as ``start PT1S ring one``.
     """
     files = {
         "openapi/openapi.yaml": _CONTRACT,
@@ -268,11 +277,12 @@ def write_project(folder: Path, **stories: str) -> Path:
 
 
 @contextmanager
-def telling(folder: Path, story: str, **settings: Any) -> Iterator[Running]:
-    """A server of that project in which ``story`` is told from the start."""
-    project = write_project(folder, told=story)
-    with serving(replace(FROZEN, project=project, scenario="told", **settings)) as running:
-        yield running
+def telling(running: Running, story: str, **wishes: Any) -> Iterator[httpx.Client]:
+    """A client in a new workspace in which ``story`` is told."""
+    with running.client() as first:
+        made = make_workspace(first, scenario=story, **wishes)
+    with running.client(made["key"]) as client:
+        yield client
 
 
 def write(client: httpx.Client, **note: Any) -> Any:

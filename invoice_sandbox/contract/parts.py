@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from copy import deepcopy
 from pathlib import Path
 from typing import Any, Final
@@ -46,21 +46,26 @@ def merged_parts(whole: Mapping[str, Any], part: Mapping[str, Any], file: Path) 
     return merged
 
 
-def with_vocabularies(value: Any, words: Mapping[str, Sequence[str]]) -> Any:
+def with_vocabularies(
+    value: Any, words: Mapping[str, Sequence[str]], later: Collection[str] = ()
+) -> Any:
     """A copy of a document in which every named vocabulary is an ``enum`` of its words.
 
-    Raises ContractError for a vocabulary that does not exist.
+    Those named in ``later`` stay as they are. Raises ContractError for a vocabulary that does not
+    exist.
     """
     if isinstance(value, Mapping):
-        copy = {name: with_vocabularies(one, words) for name, one in value.items()}
-        name = copy.pop(VOCABULARY, None)
-        if name is None:
+        copy = {name: with_vocabularies(one, words, later) for name, one in value.items()}
+        name = copy.get(VOCABULARY)
+        if name is None or name in later:
             return copy
+        del copy[VOCABULARY]
         if name not in words:
-            raise ContractError(f"{VOCABULARY}: there is no '{name}', only {', '.join(words)}")
+            known = ", ".join([*words, *later])
+            raise ContractError(f"{VOCABULARY}: there is no '{name}', only {known}")
         return {**copy, "enum": list(words[name])}
     if isinstance(value, list):
-        return [with_vocabularies(one, words) for one in value]
+        return [with_vocabularies(one, words, later) for one in value]
     return value
 
 

@@ -2,12 +2,24 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import replace
+from typing import Any
 
 from invoice_sandbox.clock import duration_text
+from invoice_sandbox.errors import refuse
+from invoice_sandbox.handling import Answer
 from invoice_sandbox.levers.lever import Lever
-from invoice_sandbox.scenarios.script import Scenario
-from invoice_sandbox.store import Record
+from invoice_sandbox.scenarios.checks import scenario_problems
+from invoice_sandbox.scenarios.script import (
+    START,
+    ConditionError,
+    Scenario,
+    changed_document,
+    scenario_of,
+)
+from invoice_sandbox.scenarios.stories import STORIES, faults_of, unmet_needs
+from invoice_sandbox.store import Record, Transaction
 
 
 async def list_scenarios(lever: Lever) -> list[Record]:
@@ -17,25 +29,108 @@ async def list_scenarios(lever: Lever) -> list[Record]:
     return [_shown(scenarios[name], current) for name in sorted(scenarios)]
 
 
-async def set_scenario(lever: Lever) -> Record:
-    """Put a scenario in force from now on; what another had in store is dropped."""
-    name = lever.body["name"]
+async def set_scenario(lever: Lever) -> Answer:
+    """Put a scenario in force from now on, for the workspace or for one thing.
+
+    What another one had in store is dropped. Raises ApiError 404 for a thing that is not there,
+    409 for conditions that the scenario does not have and for needs that are not met.
+    """
+    scenario = _told(lever, lever.body["name"], lever.body.get("with", {}))
+    member = lever.engine.project.subject_member
+    subject = lever.body.get(member) if member else None
+    if subject is None:
+        await _for_workspace(lever, scenario)
+    else:
+        await _for_thing(lever, scenario, subject)
+    await lever.engine.agenda.watch(lever.workspace.id)
+    await lever.engine.agenda.settle(await lever.fresh())
+    return Answer(_shown(scenario, scenario.name))
+
+
+def _told(lever: Lever, name: str, conditions: Mapping[str, Any]) -> Scenario:
+    scenario = lever.engine.project.scenario(name, "name")
+    if not conditions:
+        return scenario
+    try:
+        document = changed_document(scenario, conditions)
+    except ConditionError as error:
+        raise refuse("conflict", problem=str(error), advice="See GET /sandbox/scenarios.") from None
+    for problem in scenario_problems(document, name, lever.engine.project.world):
+        place = "/".join(map(str, problem.pointer))
+        advice = problem.advice or "Choose another value."
+        raise refuse("conflict", problem=f"{place}: {problem.text}", advice=advice)
+    return scenario_of(document)
+
+
+async def _for_workspace(lever: Lever, scenario: Scenario) -> None:
+    conditions = scenario.conditions
     async with lever.engine.store.transaction(lever.workspace.id) as state:
         workspace = await state.workspace()
+        if (workspace.scenario, workspace.conditions) == (scenario.name, conditions):
+            return
         for step in await state.steps():
-            if step.scenario not in {None, name}:
+            subject = str(step.arguments.get("subject"))
+            if step.scenario is not None and await state.get(STORIES, subject) is None:
                 await state.discard_step(step.number)
-        await state.change_workspace(replace(workspace, scenario=name))
-    return _shown(lever.engine.project.scenario(name), name)
+        injected = tuple(fault for fault in workspace.faults if fault.scenario is None)
+        chosen = replace(
+            workspace,
+            scenario=scenario.name,
+            conditions=conditions,
+            faults=(*injected, *faults_of(scenario)),
+            named=(),
+        )
+        await state.change_workspace(chosen)
+
+
+async def _for_thing(lever: Lever, scenario: Scenario, subject: str) -> None:
+    if scenario.faults:
+        raise refuse(
+            "conflict",
+            problem=f"{scenario.name} spoils answers, which belong to no single thing",
+            advice="Choose it for the workspace, or for a request with X-Sandbox-Scenario.",
+        )
+    async with lever.engine.store.transaction(lever.workspace.id) as state:
+        record = await _thing(lever, state, subject)
+        problem = unmet_needs(scenario, record)
+        if problem is not None:
+            raise refuse("conflict", problem=problem, advice="Choose another thing, or wait.")
+        for step in await state.steps():
+            if step.scenario is not None and step.arguments.get("subject") == subject:
+                await state.discard_step(step.number)
+        kept = {"scenario": scenario.name, "with": dict(scenario.conditions)}
+        await state.put(STORIES, subject, kept)
+        now = (await state.workspace()).clock.now(lever.engine.wall)
+        for reaction in scenario.reactions(START):
+            arguments = {**reaction.arguments, "subject": subject}
+            due = reaction.due(now, record)
+            await state.schedule(due, reaction.do, arguments, scenario.name)
+
+
+async def _thing(lever: Lever, state: Transaction, subject: str) -> Record:
+    find = lever.engine.project.hooks.find_subject
+    record = None if find is None else await find(state, subject)
+    if record is None:
+        raise refuse("unknown_resource", kind="thing that a story could be about", member="id")
+    return record
 
 
 def _shown(scenario: Scenario, current: str) -> Record:
     return {
         "name": scenario.name,
         "purpose": scenario.purpose,
+        "passes": scenario.passes or None,
         "current": scenario.name == current,
+        "begins": dict(scenario.begins),
+        "needs": {name: list(values) for name, values in scenario.needs.items()},
+        "conditions": dict(scenario.conditions),
         "steps": [
-            {"on": step.on, "after": duration_text(step.after), "do": step.do}
-            for step in scenario.steps
+            *(
+                {"on": step.on, "after": duration_text(step.after), "do": step.do}
+                for step in scenario.steps
+            ),
+            *({"on": step.call, "nth": step.nth, "do": step.do} for step in scenario.calls),
         ],
+        "faults": [dict(fault) for fault in scenario.faults],
+        "deliveries": [dict(one) for one in scenario.deliveries],
     }

@@ -53,8 +53,9 @@ async def delete_snapshot(lever: Lever) -> Record:
 
 async def restore_snapshot(lever: Lever) -> Record:
     """Go back to a snapshot. Raises ApiError 404, and 409 for a key that is younger than it."""
-    workspaces = lever.engine.workspaces
-    await workspaces.restore(lever.workspace, lever.path["id"], lever.credential)
+    async with lever.engine.agenda.alone(lever.workspace.id):
+        snapshot = lever.path["id"]
+        await lever.engine.workspaces.restore(lever.workspace, snapshot, lever.credential)
     await lever.engine.agenda.watch(lever.workspace.id)
     return await lever.describe(await lever.fresh())
 

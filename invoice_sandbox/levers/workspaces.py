@@ -20,12 +20,15 @@ async def list_workspaces(lever: Lever) -> list[Record]:
 
 
 async def create_workspace(lever: Lever) -> Record:
-    """A new workspace and its key, which is shown only here. Raises ApiError 409."""
+    """A new workspace and its key, which is shown only here. Raises ApiError 400 and 409."""
     key = new_key()
+    scenario = lever.body.get("scenario")
+    if scenario is not None:
+        lever.engine.project.scenario(scenario, "scenario")
     wish = Wish(
         seed=lever.body.get("seed"),
         clock=_clock(lever),
-        scenario=lever.body.get("scenario"),
+        scenario=scenario,
         made_by=lever.workspace.id,
     )
     workspace = await lever.engine.workspaces.create(key, wish)
@@ -54,7 +57,8 @@ async def delete_workspace(lever: Lever) -> Record:
 
 async def reset_workspace(lever: Lever) -> Record:
     """The workspace as it was made. Raises ApiError 409 for a key that it was not made with."""
-    await lever.engine.workspaces.reset(lever.workspace, lever.credential)
+    async with lever.engine.agenda.alone(lever.workspace.id):
+        await lever.engine.workspaces.reset(lever.workspace, lever.credential)
     return await lever.describe(await lever.fresh())
 
 

@@ -11,6 +11,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from invoice_sandbox.contract.operations import Contract, Operation
+from invoice_sandbox.scenarios.script import Scenario
 from invoice_sandbox.store import Credential, Fault, Workspace
 
 Message = MutableMapping[str, Any]
@@ -35,8 +36,8 @@ class Reply:
 class Exchange:
     """One request as it is understood so far; each layer fills in what it finds out.
 
-    ``spoilt_by`` is the injected fault that its answer meets on the way out, ``why`` what explains
-    the answer.
+    ``named`` is the scenario that it asks for, ``spoilt_by`` the injected fault that its answer
+    meets on the way out, ``why`` what explains the answer.
     """
 
     scope: Scope
@@ -54,6 +55,7 @@ class Exchange:
     path: dict[str, Any] = field(default_factory=dict)
     query: dict[str, Any] = field(default_factory=dict)
     reply_headers: list[tuple[str, str]] = field(default_factory=list)
+    named: Scenario | None = None
     spoilt_by: Fault | None = None
     why: dict[str, Any] = field(default_factory=dict)
 

@@ -11,11 +11,13 @@ from invoice_sandbox.contract.operations import Contract, Operation
 from invoice_sandbox.credentials import note_use
 from invoice_sandbox.engine import Engine
 from invoice_sandbox.errors import MODE, ApiError
-from invoice_sandbox.handling import Answer, Call, Handler, Origin
+from invoice_sandbox.handling import Answer, Call, Handler, Origin, Step
 from invoice_sandbox.ids import key_digest
 from invoice_sandbox.levers import LEVERS, Lever
 from invoice_sandbox.pipeline import JSON, Exchange, Layer, Proceed, Reply
 from invoice_sandbox.pipeline.idempotency import Repeatable, alone, repeatable
+from invoice_sandbox.scenarios.script import Scenario
+from invoice_sandbox.scenarios.stories import stories_of
 from invoice_sandbox.store import Transaction, Workspace
 
 LAST_STEPS: Final = "last_steps"
@@ -46,8 +48,8 @@ def pull_levers(engine: Engine) -> Layer:
 def answer(engine: Engine) -> Layer:
     """Answer by the operation's handler, or from the contract when it has none.
 
-    What is due is done first. What the handler changes is committed after its answer was found
-    valid and before the first byte goes out.
+    What is due is done first, and what the request itself makes due at once. What the handler
+    changes is committed after its answer was found valid and before the first byte goes out.
     """
 
     async def layer(exchange: Exchange, _: Proceed) -> Reply:
@@ -60,6 +62,7 @@ def answer(engine: Engine) -> Layer:
         async with alone(engine.store, workspace.id, request):
             await engine.agenda.settle(workspace)
             outcome = await _carry_out(engine, exchange, workspace.id, handler, request)
+        await engine.agenda.settle(workspace)
         await engine.agenda.watch(workspace.id)
         if isinstance(outcome, ApiError):
             raise outcome
@@ -103,7 +106,7 @@ async def _carry_out(
             if earlier is not None:
                 exchange.why["replayed"] = True
                 return earlier
-            outcome = await _by_handler(handler, call, exchange)
+            outcome = await _by_handler(engine, handler, call, exchange)
             if request is not None:
                 await request.keep(state, outcome, call.now)
             return outcome
@@ -164,7 +167,8 @@ def _call(engine: Engine, exchange: Exchange, workspace: Workspace, state: Trans
         ),
         contract=engine.project.contract,
         lifecycle=engine.project.lifecycle,
-        scenario=engine.project.scenario(workspace.scenario),
+        stories=stories_of(engine.project.scenarios, workspace, exchange.named),
+        hear=engine.project.hooks.hear,
         url=exchange.scope["path"],
         base_url=engine.url,
         local=engine.local,
@@ -177,9 +181,12 @@ def _call(engine: Engine, exchange: Exchange, workspace: Workspace, state: Trans
     )
 
 
-async def _by_handler(handler: Handler, call: Call, exchange: Exchange) -> Reply | ApiError:
+async def _by_handler(
+    engine: Engine, handler: Handler, call: Call, exchange: Exchange
+) -> Reply | ApiError:
     _, operation = exchange.routed
     try:
+        await _do_steps_of_call(engine, exchange, call)
         result = await handler(call)
     except ApiError as refusal:
         _check_refusal(operation, refusal)
@@ -192,6 +199,47 @@ async def _by_handler(handler: Handler, call: Call, exchange: Exchange) -> Reply
     if operation.lifecycle is not None and isinstance(given.data, Mapping):
         await _explain(exchange, call, operation.lifecycle, given.data)
     return _reply(operation, given)
+
+
+async def _do_steps_of_call(engine: Engine, exchange: Exchange, call: Call) -> None:
+    """What the stories in force have done with this request, before it is carried out."""
+    contract, operation = exchange.routed
+    if contract is not engine.project.contract:
+        return
+    for story, subject in await _stories_of_call(call):
+        if not any(step.call == operation.id for step in story.calls):
+            continue
+        number = await call.state.next_number(f"calls/{story.name}/{operation.id}/{subject}")
+        for step in story.on_call(operation.id, number):
+            told = {"subject": next(iter(call.path.values()), None), "body": call.body}
+            arguments = {**step.arguments, **told}
+            await engine.project.actions[step.do].do(_step(call, arguments), step.arguments)
+
+
+async def _stories_of_call(call: Call) -> list[tuple[Scenario, str]]:
+    """The request's own story, else those of the things that it is about, else the workspace's;
+    with the id of the thing, within whose story requests are counted."""
+    stories = call.stories
+    if stories.named is not None:
+        return [(stories.named, "")]
+    subjects = [str(one) for one in call.path.values()]
+    found = [(await stories.of(call.state, subject), subject) for subject in subjects]
+    return [one for one in found if one[0] is not stories.usual] or [(stories.usual, "")]
+
+
+def _step(call: Call, arguments: Mapping[str, Any]) -> Step:
+    return Step(
+        state=call.state,
+        workspace=call.workspace,
+        now=call.now,
+        origin=call.origin,
+        contract=call.contract,
+        lifecycle=call.lifecycle,
+        stories=call.stories,
+        emitted=call.emitted,
+        hear=call.hear,
+        arguments=arguments,
+    )
 
 
 async def _explain(

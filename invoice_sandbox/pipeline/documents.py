@@ -3,29 +3,35 @@ same under the base path of the levers."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from functools import cache
+from collections.abc import Callable, Mapping
 from typing import Any
 
 import yaml
 
 from invoice_sandbox import jsonio
 from invoice_sandbox.contract.operations import Contract
+from invoice_sandbox.contract.parts import with_vocabularies
 from invoice_sandbox.pipeline import JSON, Exchange, Layer, Proceed, Reply
 from invoice_sandbox.pipeline.pages import allowed_methods
 
+Words = Callable[[], Mapping[str, tuple[str, ...]]]
+"""Vocabularies whose words may change while the sandbox is served."""
 
-def serve_documents(contracts: Mapping[str, Contract], public_url: str) -> Layer:
+
+def serve_documents(contracts: Mapping[str, Contract], public_url: str, words: Words) -> Layer:
     """Answer ``openapi.json`` and ``.yaml`` below each key; everything else proceeds."""
     served = {base: served_document(one, public_url) for base, one in contracts.items()}
     paths = {base + name for base in served for name in ("/openapi.json", "/openapi.yaml")}
+    texts: dict[str, tuple[Mapping[str, tuple[str, ...]], Reply]] = {}
 
-    @cache  # written when first asked for: YAML takes longer than the rest of the start
     def document(path: str) -> Reply:
-        base_path, _, name = path.rpartition("/")
-        if name.endswith(".json"):
-            return Reply(200, jsonio.dumps_pretty(served[base_path]), JSON)
-        return Reply(200, yaml_text(served[base_path]).encode(), "application/yaml")
+        """Written when it is first asked for: YAML takes longer than the rest of the start."""
+        now = words()
+        before, reply = texts.get(path, ({}, None))
+        if reply is None or before != now:
+            reply = _written(path, served, now)
+            texts[path] = (now, reply)
+        return reply
 
     async def layer(exchange: Exchange, proceed: Proceed) -> Reply:
         if exchange.scope["path"] not in paths:
@@ -36,6 +42,16 @@ def serve_documents(contracts: Mapping[str, Contract], public_url: str) -> Layer
         return document(exchange.scope["path"])
 
     return layer
+
+
+def _written(
+    path: str, served: Mapping[str, dict[str, Any]], words: Mapping[str, tuple[str, ...]]
+) -> Reply:
+    base_path, _, name = path.rpartition("/")
+    document = with_vocabularies(served[base_path], words)
+    if name.endswith(".json"):
+        return Reply(200, jsonio.dumps_pretty(document), JSON)
+    return Reply(200, yaml_text(document).encode(), "application/yaml")
 
 
 def served_document(contract: Contract, public_url: str) -> dict[str, Any]:

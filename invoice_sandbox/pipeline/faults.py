@@ -14,6 +14,8 @@ from invoice_sandbox.engine import Engine
 from invoice_sandbox.errors import MODE, ApiError, code_for
 from invoice_sandbox.faults import ANSWERS, draw, wait
 from invoice_sandbox.pipeline import Exchange, Layer, Proceed, Reply
+from invoice_sandbox.scenarios.script import Scenario
+from invoice_sandbox.scenarios.stories import faults_of
 from invoice_sandbox.store import Fault, Workspace
 
 _RETRY: Final = ("Retry-After", "1")
@@ -33,9 +35,11 @@ def inject_faults(engine: Engine) -> Layer:
     async def layer(exchange: Exchange, proceed: Proceed) -> Reply:
         workspace = exchange.workspace
         contract, operation = exchange.routed
-        if workspace is None or not workspace.faults or contract is not engine.project.contract:
+        if workspace is None or contract is not engine.project.contract:
             return await proceed(exchange)
-        fault = await _draw(engine, workspace, operation)
+        if not workspace.faults and exchange.named is None:
+            return await proceed(exchange)
+        fault = await _draw(engine, workspace, operation, exchange.named)
         if fault is None:
             return await proceed(exchange)
         exchange.why["fault"] = f"{fault.id} {fault.kind}"
@@ -46,10 +50,16 @@ def inject_faults(engine: Engine) -> Layer:
     return layer
 
 
-async def _draw(engine: Engine, workspace: Workspace, operation: Operation) -> Fault | None:
+async def _draw(
+    engine: Engine, workspace: Workspace, operation: Operation, named: Scenario | None
+) -> Fault | None:
     async with engine.store.transaction(workspace.id) as state:
         current = await state.workspace()
-        drawn = draw(current, operation)
+        if named is not None and named.name not in {current.scenario, *current.named}:
+            lent = (*current.faults, *faults_of(named, only_named=True))
+            current = replace(current, faults=lent, named=(*current.named, named.name))
+            await state.change_workspace(current)
+        drawn = draw(current, operation, named.name if named else None)
         if drawn.faults != current.faults:
             await state.change_workspace(replace(current, faults=drawn.faults))
     return drawn.fault

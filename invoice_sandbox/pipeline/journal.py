@@ -54,7 +54,8 @@ def _explanation(exchange: Exchange, workspace: Workspace | None, engine: Engine
         why["operation"] = exchange.operation.id
     if workspace is not None:
         now = instant_text(workspace.clock.now(engine.wall))
-        why |= {"scenario": workspace.scenario, "clock": f"{workspace.clock.mode} {now}"}
+        scenario = exchange.named.name if exchange.named else workspace.scenario
+        why |= {"scenario": scenario, "clock": f"{workspace.clock.mode} {now}"}
     return why | exchange.why
 
 

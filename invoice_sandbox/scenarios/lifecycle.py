@@ -61,7 +61,8 @@ class Machine:
     """The lifecycle of one kind of thing.
 
     ``created`` is the kind of event that making one records, or empty. ``states`` and
-    ``transitions`` (one per state and trigger) stand in the order of the file.
+    ``transitions`` (one per state and trigger) stand in the order of the file. ``by_clients`` are
+    the triggers that requests pull.
     """
 
     name: str
@@ -70,6 +71,7 @@ class Machine:
     terminal: frozenset[str]
     states: tuple[str, ...]
     transitions: tuple[Transition, ...]
+    by_clients: tuple[str, ...] = ()
 
     def legal(self, status: str) -> tuple[str, ...]:
         """The triggers that ``status`` allows, in the order of the file."""
@@ -95,6 +97,11 @@ class Lifecycle:
 
     machines: Mapping[str, Machine]
     events: Mapping[str, str]
+
+    @property
+    def beginnings(self) -> frozenset[str]:
+        """The kinds of events that tell of something new."""
+        return frozenset(one.created for one in self.machines.values() if one.created)
 
 
 def load_lifecycle(file: Path) -> Lifecycle:
@@ -147,6 +154,7 @@ def _machine(name: str, raw: Mapping[str, Any]) -> Machine:
         frozenset(raw["terminal"]),
         tuple(dict.fromkeys((raw["initial"], *named))),
         transitions,
+        tuple(raw.get("byClients", [])),
     )
 
 
@@ -169,6 +177,11 @@ def _machine_problems(machine: Machine, raw: Mapping[str, Any]) -> Iterator[Shap
             entrances.setdefault(one.to, (*pointer[:-2], "to"))
     yield from _strangers(machine, raw, written, entrances)
     yield from _impossible_moves(machine, written)
+    known = {one.trigger for one in machine.transitions}
+    for index, trigger in enumerate(machine.by_clients):
+        if trigger not in known:
+            place = ("machines", machine.name, "byClients", index)
+            yield ShapeProblem(place, f"there is no trigger '{trigger}'", near(trigger, known))
     yield from _lost_states(machine, entrances)
 
 

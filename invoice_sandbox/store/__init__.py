@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from contextlib import AbstractAsyncContextManager
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from datetime import datetime
 from typing import Any, Literal, Protocol
 
@@ -23,6 +23,8 @@ class Fault:
 
     ``operation`` None means every operation. ``delay`` and ``up_to`` are seconds. ``left`` is how
     often it will still take effect, None for ever; ``seen`` counts the requests it was drawn for.
+    ``scenario`` is the story that it belongs to; an ``only_named`` one meets only requests that
+    name that story.
     """
 
     id: str
@@ -36,12 +38,15 @@ class Fault:
     probability: float = 1
     seen: int = 0
     fired: int = 0
+    scenario: str | None = None
+    only_named: bool = False
 
 
 @dataclass(frozen=True)
 class Workspace:
     """The unit of isolation. ``token`` stands for ``seed`` inside ids, ``made_by`` is the id of
-    the workspace that this one was made from."""
+    the workspace that this one was made from, ``conditions`` are those under which its scenario is
+    told, and ``named`` the scenarios whose faults were set up because a request named them."""
 
     id: str
     seed: int
@@ -50,6 +55,8 @@ class Workspace:
     scenario: str
     made_by: str | None = None
     faults: tuple[Fault, ...] = ()
+    conditions: Mapping[str, Any] = field(default_factory=dict)
+    named: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True)

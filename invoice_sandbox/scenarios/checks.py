@@ -1,0 +1,215 @@
+"""Is a scenario file one that can be told to its end? One message for each problem."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterator, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Final
+
+from invoice_sandbox.actions import KINDS, Action, Trigger
+from invoice_sandbox.contract.documents import DocumentError, load_document, place_of
+from invoice_sandbox.contract.operations import Operation
+from invoice_sandbox.contract.shapes import Pointer, ShapeProblem, near, shape_problems
+from invoice_sandbox.faults import fault_problem
+from invoice_sandbox.scenarios.lifecycle import Lifecycle, Machine
+from invoice_sandbox.scenarios.rehearsal import rehearse
+from invoice_sandbox.scenarios.script import START, Scenario, resolved, scenario_of
+
+LIFECYCLE: Final = "lifecycle"
+"""The one file among the scenarios that is none."""
+
+_SCHEMA: Final = Path(__file__).with_name("scenario.schema.json")
+
+
+@dataclass(frozen=True)
+class World:
+    """What a story may speak of: operations by id, the lifecycle, actions by name, and the members
+    that things have."""
+
+    operations: Mapping[str, Operation]
+    lifecycle: Lifecycle
+    actions: Mapping[str, Action]
+    members: Collection[str]
+
+    @property
+    def machine(self) -> Machine | None:
+        """The machine of the things that stories are about: the first that tells of new ones."""
+        machines = self.lifecycle.machines.values()
+        return next((machine for machine in machines if machine.created), None)
+
+
+def load_scenarios(folder: Path, world: World) -> dict[str, Scenario]:
+    """Every scenario of a folder by name. Raises DocumentError for the first problem."""
+    files = sorted(folder.glob("*.yaml")) if folder.is_dir() else []
+    return {file.stem: load_scenario(file, world) for file in files if file.stem != LIFECYCLE}
+
+
+def load_scenario(file: Path, world: World) -> Scenario:
+    """The scenario that a file tells. Raises DocumentError for the first problem in it."""
+    document = load_document(file)
+    for problem in scenario_problems(document, file.stem, world):
+        raise DocumentError(place_of(file, problem.pointer), problem.text, problem.advice)
+    return scenario_of(document)
+
+
+def file_problems(file: Path, world: World) -> Iterator[tuple[str, str]]:
+    """``place, problem`` for everything that is wrong with a file."""
+    try:
+        document = load_document(file)
+    except DocumentError as error:
+        yield error.place, error.problem + (f" ({error.advice})" if error.advice else "")
+        return
+    for problem in scenario_problems(document, file.stem, world):
+        advice = f" ({problem.advice})" if problem.advice else ""
+        yield place_of(file, problem.pointer), problem.text + advice
+
+
+def scenario_problems(document: Any, name: str, world: World) -> Iterator[ShapeProblem]:
+    """Everything that is wrong with a document, in three rounds: shape, words, story.
+
+    A later round is held only when the earlier ones found nothing.
+    """
+    conditions = document.get("conditions", {}) if isinstance(document, dict) else {}
+    usable = conditions if isinstance(conditions, dict) else {}
+    told = resolved(document, usable)
+    misshapen = list(dict.fromkeys(shape_problems(told, _SCHEMA)))
+    yield from misshapen
+    if misshapen:
+        return
+    misworded = [*_wrong_conditions(document, usable), *_wrong_words(told, name, world)]
+    yield from misworded
+    if not misworded and world.machine is not None:
+        yield from rehearse(scenario_of(document), world.machine, world.actions)
+
+
+def _wrong_conditions(document: Any, known: Mapping[str, Any]) -> Iterator[ShapeProblem]:
+    used = set()
+    told = {name: value for name, value in document.items() if name != "conditions"}
+    for pointer, text in _texts(told, ()):
+        if text.startswith("$"):
+            used.add(text[1:])
+            if text[1:] not in known:
+                advice = near(text[1:], known) if known else "name it under 'conditions'"
+                yield ShapeProblem(pointer, f"there is no condition '{text[1:]}'", advice)
+    for name in known:
+        if name not in used:
+            place = ("conditions", name)
+            yield ShapeProblem(place, f"nothing uses condition '{name}'", f"write ${name} there")
+
+
+def _texts(value: Any, pointer: Pointer) -> Iterator[tuple[Pointer, str]]:
+    if isinstance(value, dict):
+        for key, one in value.items():
+            yield from _texts(one, (*pointer, key))
+    elif isinstance(value, list):
+        for index, one in enumerate(value):
+            yield from _texts(one, (*pointer, index))
+    elif isinstance(value, str):
+        yield pointer, value
+
+
+def _wrong_words(told: Mapping[str, Any], name: str, world: World) -> Iterator[ShapeProblem]:
+    if told["name"] != name:
+        yield ShapeProblem(("name",), f"the file is called '{name}'", "name both the same")
+    for index, step in enumerate(told.get("steps", [])):
+        yield from _wrong_step(step, ("steps", index), world)
+    for index, fault in enumerate(told.get("faults", [])):
+        yield from _wrong_fault(fault, ("faults", index), world)
+    for part, member, what, known in (
+        ("deliveries", "event", "kind of event", world.lifecycle.events),
+        ("expects", "operation", "operation", world.operations),
+    ):
+        for index, one in enumerate(told.get(part, [])):
+            if member in one and one[member] not in known:
+                yield _unknown((part, index, member), what, one[member], known)
+    yield from _wrong_members(told, world)
+
+
+def _wrong_members(told: Mapping[str, Any], world: World) -> Iterator[ShapeProblem]:
+    for part in ("begins", "needs"):
+        for member in told.get(part, {}):
+            if member not in world.members:
+                yield _unknown((part, member), "member", member, world.members)
+    if world.machine is not None:
+        for index, status in enumerate(told.get("needs", {}).get("status", [])):
+            if status not in world.machine.states:
+                place = ("needs", "status", index)
+                yield _unknown(place, "status", str(status), world.machine.states)
+
+
+def _wrong_step(step: Mapping[str, Any], place: Pointer, world: World) -> Iterator[ShapeProblem]:
+    on = step["on"]
+    if isinstance(on, str):
+        if on != START and on not in world.lifecycle.events:
+            yield _unknown((*place, "on"), "kind of event", on, [START, *world.lifecycle.events])
+        if "after" not in step:
+            yield ShapeProblem(place, "a step that follows an event has 'after'", "such as PT1S")
+    elif "date" in on:
+        if on["date"] not in world.members:
+            yield _unknown((*place, "on", "date"), "member", on["date"], world.members)
+        if "after" not in step:
+            yield ShapeProblem(place, "a step that follows a date has 'after'", "such as P1D")
+    else:
+        if on["call"] not in world.operations:
+            yield _unknown((*place, "on", "call"), "operation", on["call"], world.operations)
+        if "after" in step:
+            text = "a step that goes with a request is done at once"
+            yield ShapeProblem((*place, "after"), text, "take 'after' away")
+    action = world.actions.get(step["do"])
+    if action is None or not action.in_stories:
+        known = sorted(name for name, one in world.actions.items() if one.in_stories)
+        yield _unknown((*place, "do"), "action", step["do"], known)
+        return
+    yield from _wrong_arguments(action, step.get("with", {}), place, world)
+
+
+def _wrong_arguments(
+    action: Action, told: Mapping[str, Any], place: Pointer, world: World
+) -> Iterator[ShapeProblem]:
+    for name, value in told.items():
+        where = (*place, "with", name)
+        if name not in action.parameters:
+            known = sorted(action.parameters)
+            advice = near(name, known) if known else "it is told nothing"
+            yield ShapeProblem(where, f"'{action.name}' knows no '{name}'", advice)
+            continue
+        kind = action.parameters[name].type
+        if kind is Trigger:
+            yield from _wrong_trigger(value, where, world)
+        elif not _fits(value, kind):
+            yield ShapeProblem(where, f"'{name}' must be {KINDS[kind]}")
+    for parameter in action.parameters.values():
+        if parameter.required and parameter.name not in told:
+            yield ShapeProblem(place, f"'{action.name}' must be told '{parameter.name}'", "'with'")
+
+
+def _wrong_trigger(value: Any, place: Pointer, world: World) -> Iterator[ShapeProblem]:
+    machine = world.machine
+    triggers = [] if machine is None else [one.trigger for one in machine.transitions]
+    if value not in triggers:
+        yield _unknown(place, "trigger", str(value), dict.fromkeys(triggers))
+
+
+def _fits(value: Any, kind: Any) -> bool:
+    if kind is bool or isinstance(value, bool):
+        return kind is bool and isinstance(value, bool)
+    if kind is int:
+        return isinstance(value, int)
+    if kind in {str, list}:
+        return isinstance(value, kind)
+    return isinstance(value, (int, float))
+
+
+def _wrong_fault(fault: Mapping[str, Any], place: Pointer, world: World) -> Iterator[ShapeProblem]:
+    operation = fault.get("operation")
+    if operation is not None and operation not in world.operations:
+        yield _unknown((*place, "operation"), "operation", operation, world.operations)
+        return
+    problem = fault_problem(world.operations, fault)
+    if problem is not None:
+        yield ShapeProblem(place, problem)
+
+
+def _unknown(pointer: Pointer, what: str, word: str, known: Collection[str]) -> ShapeProblem:
+    return ShapeProblem(pointer, f"there is no {what} '{word}'", near(word, known))

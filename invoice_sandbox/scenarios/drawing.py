@@ -1,0 +1,325 @@
+"""Pictures of a story: as a Mermaid state diagram, and as an SVG time line. Pure text, no tools."""
+
+from __future__ import annotations
+
+import textwrap
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from datetime import timedelta
+from html import escape
+from typing import Any, Final
+
+from invoice_sandbox.clock import parse_duration
+from invoice_sandbox.scenarios.rehearsal import Moment, Way
+from invoice_sandbox.scenarios.script import NOW, Scenario
+
+_UNITS: Final = (("day", 86_400), ("hour", 3_600), ("minute", 60))
+
+
+def span_in_words(span: timedelta) -> str:
+    """``2 days 3 hours``; nothing is ``at once``."""
+    left, parts = span.total_seconds(), []
+    for unit, size in _UNITS:
+        count, left = divmod(left, size)
+        if count:
+            parts.append(_counted(int(count), unit))
+    if left:
+        parts.append("1 second" if left == 1 else f"{left:g} seconds")
+    return " ".join(parts) or "at once"
+
+
+def _counted(count: int, unit: str) -> str:
+    return f"{count} {unit}" if count == 1 else f"{count} {unit}s"
+
+
+@dataclass(frozen=True)
+class Scene:
+    """A moment in words: ``when`` on the clock of the story, ``what`` is done, ``why`` then, and
+    the status it ``leads`` to; ``events`` are the kinds recorded."""
+
+    when: str
+    what: str
+    why: str
+    leads: str
+    events: tuple[str, ...]
+    moment: Moment
+
+
+def scenes(way: Way) -> list[Scene]:
+    """The moments of a way in words. After what a client does, time counts from there."""
+    told = []
+    start, sign = NOW, ""
+    for moment in way:
+        if moment.step is None:
+            when, start, sign = "client", moment.at, "+ "
+        else:
+            when = span_in_words(moment.at - start)
+            when = when if when == "at once" else sign + when
+        told.append(
+            Scene(when, _what(moment), _why(moment), _leads(moment), _events(moment), moment)
+        )
+    return told
+
+
+def _what(moment: Moment) -> str:
+    if moment.step is None:
+        return f"a client causes {moment.do}"
+    told = {name: value for name, value in moment.step.arguments.items() if str(value) != moment.do}
+    inside = ", ".join(f"{name} {_plain(value)}" for name, value in told.items())
+    return f"{moment.do} ({inside})" if inside else moment.do
+
+
+def _plain(value: Any) -> str:
+    return str(value).lower() if isinstance(value, bool) else str(value)
+
+
+def _why(moment: Moment) -> str:
+    step = moment.step
+    if step is None:
+        return ""
+    if step.date is not None:
+        without = span_in_words(step.otherwise)
+        if step.after == NOW:
+            return f"on {step.date}, or without one {without} after the beginning"
+        after = span_in_words(step.after)
+        return f"{after} after {step.date}; without one, {without} stand for it"
+    if step.on == "start":
+        return ""
+    after = "with" if step.after == NOW else f"{span_in_words(step.after)} after"
+    return f"{after} {step.on}"
+
+
+def _leads(moment: Moment) -> str:
+    if not moment.possible:
+        return f"left out, for it is {moment.status} by then"
+    if moment.others:
+        return f"{moment.status} (or {', '.join(moment.others)})"
+    return moment.status
+
+
+def _events(moment: Moment) -> tuple[str, ...]:
+    return moment.events if moment.possible else ()
+
+
+# What happens beside the way of the thing -----------------------------------------------------
+
+
+def fault_in_words(fault: Mapping[str, Any]) -> str:
+    """``createInvoice: status 503, 2 times``."""
+    parts = [f"{fault['kind']} {fault['status']}" if "status" in fault else str(fault["kind"])]
+    if "delay" in fault:
+        longest = f" to {_wait(fault['upTo'])}" if "upTo" in fault else ""
+        parts.append(f"{_wait(fault['delay'])}{longest}")
+    if "when" in fault:
+        parts.append(f"{fault['when']} the request is carried out")
+    parts.append(_times(fault.get("count", 1)))
+    if "probability" in fault:
+        parts.append(f"with probability {fault['probability']}")
+    return f"{fault.get('operation', 'every operation')}: {', '.join(parts)}"
+
+
+def _wait(text: str) -> str:
+    return span_in_words(parse_duration(text))
+
+
+def _times(count: int | None) -> str:
+    if count is None:
+        return "always"
+    return "once" if count == 1 else f"{count} times"
+
+
+_TROUBLES: Final[Mapping[str, str]] = {
+    "fail": "the endpoint answers {status}",
+    "duplicate": "sent twice",
+    "late": "sent after a later event",
+    "bad-signature": "with a wrong signature",
+    "stale-timestamp": "with an old timestamp",
+    "changed-body": "with a body changed after signing",
+}
+
+
+def delivery_in_words(delivery: Mapping[str, Any]) -> str:
+    """``every event: the endpoint answers 503, 3 times``."""
+    what = _TROUBLES[delivery["kind"]].format(status=delivery.get("status", 500))
+    return f"{delivery.get('event', 'every event')}: {what}, {_times(delivery.get('count', 1))}"
+
+
+def calls_in_words(scenario: Scenario) -> Iterator[str]:
+    """``request 3 to getInvoice: revoke-calling-key``."""
+    for step in scenario.calls:
+        which = "every request" if step.nth is None else f"request {step.nth}"
+        told = ", ".join(f"{name} {_plain(value)}" for name, value in step.arguments.items())
+        yield f"{which} to {step.call}: {step.do}" + (f" ({told})" if told else "")
+
+
+def notes(scenario: Scenario) -> list[tuple[str, tuple[str, ...]]]:
+    """What happens to requests, answers and deliveries: a title, and a line for each."""
+    parts = [
+        ("With requests", tuple(calls_in_words(scenario))),
+        ("Answers", tuple(fault_in_words(one) for one in scenario.faults)),
+        ("Deliveries", tuple(delivery_in_words(one) for one in scenario.deliveries)),
+    ]
+    return [(title, lines) for title, lines in parts if lines]
+
+
+def begins_in_words(scenario: Scenario) -> str:
+    """What makes the story begin."""
+    if scenario.begins:
+        return " and ".join(f"{name} {value}" for name, value in scenario.begins.items())
+    return "chosen: workspace, invoice or header" if not scenario.faults else _HEADER
+
+
+_HEADER: Final = "chosen: workspace or header"
+
+
+# Mermaid --------------------------------------------------------------------------------------
+
+
+def mermaid(scenario: Scenario, way: Way) -> str:
+    """The story as a ``stateDiagram-v2``: the states of the thing, with time and action between."""
+    names: dict[str, str] = {}
+    arrows: list[str] = []
+    told = scenes(way)
+    start = way[0].before if way else "Nothing moves by itself"
+    _state(names, start)
+    for one in told:
+        if not one.moment.possible:
+            continue
+        here, there = _state(names, one.moment.before), _state(names, one.moment.status)
+        label = ", ".join(part for part in (one.when, one.what, *one.events) if part)
+        arrows.append(f"    {here} --> {there} : {_safe(label)}")
+        arrows += [
+            f"    {here} --> {_state(names, other)} : {_safe(f'or {one.what}')}"
+            for other in one.moment.others
+        ]
+    lines = ["stateDiagram-v2"]
+    lines += [f'    state "{_safe(status)}" as {name}' for status, name in names.items()]
+    lines += [f"    [*] --> {names[start]} : {_safe(begins_in_words(scenario))}", *arrows]
+    for title, rows in notes(scenario):
+        lines.append(f"    note right of {names[start]}")
+        lines += [f"        {_safe(row)}" for row in (title, *rows)]
+        lines.append("    end note")
+    return "\n".join(lines) + "\n"
+
+
+def _state(names: dict[str, str], status: str) -> str:
+    return names.setdefault(status, f"s{len(names)}")
+
+
+_CODES: Final = str.maketrans({mark: f"#{ord(mark)};" for mark in '#;:"<>{}'})
+"""What Mermaid would take for its own marks, as the codes that it shows as these letters."""
+
+
+def _safe(text: str) -> str:
+    return " ".join(text.split()).translate(_CODES)
+
+
+# SVG ------------------------------------------------------------------------------------------
+
+_WIDTH: Final = 760
+_TIME: Final = 130
+_LINE: Final = 150
+_BOX: Final = 172
+_BOX_WIDTH: Final = _WIDTH - _BOX - 16
+_ROW: Final = 18
+_GAP: Final = 14
+_FITS: Final = 76
+"""Letters that fit into a box; some 7 units each at this size."""
+
+_STYLE: Final = """
+text { font: 13px ui-sans-serif, system-ui, sans-serif; fill: #1f2328 }
+.title { font-size: 17px; font-weight: 600 } .what { font-weight: 600 }
+.soft { fill: #59636e } .time { text-anchor: end; fill: #59636e }
+.page { fill: #ffffff } .box { fill: #f6f8fa; stroke: #d1d9e0 }
+.note { fill: #fff8c5; stroke: #d4a72c }
+.out { stroke-dasharray: 4 3 } .line { stroke: #59636e; stroke-width: 2 } .dot { fill: #0969da }
+@media (prefers-color-scheme: dark) {
+  text { fill: #f0f6fc } .soft, .time { fill: #9198a1 } .page { fill: #0d1117 }
+  .box { fill: #151b23; stroke: #3d444d } .note { fill: #272115; stroke: #9e6a03 }
+  .line { stroke: #9198a1 } .dot { fill: #4493f8 }
+}
+"""
+
+_Row = tuple[str, str]
+
+
+def svg(scenario: Scenario, way: Way) -> str:
+    """The story as a time line that reads from top to bottom, with a box for each moment."""
+    parts: list[str] = []
+    y = 30
+    parts.append(_text(16, y, "title", scenario.name))
+    for line in [*_wrapped(scenario.purpose, 98), f"Begins: {begins_in_words(scenario)}"]:
+        y += 20
+        parts.append(_text(16, y, "soft", line))
+    y += 20
+    first = y + 22
+    last = first
+    for scene in scenes(way):
+        drawn, height = _box(y, "box", list(_scene_rows(scene)), out=not scene.moment.possible)
+        last = y + 22
+        parts += [*drawn, f'<circle class="dot" cx="{_LINE}" cy="{last}" r="5"/>']
+        times = _wrapped(scene.when, 18)
+        parts += [_text(_TIME, last + 5 + 16 * n, "time", line) for n, line in enumerate(times)]
+        y += max(height, 16 * len(times) + 12) + _GAP
+    if last > first:
+        line = f'<line class="line" x1="{_LINE}" y1="{first}" x2="{_LINE}" y2="{last}"/>'
+        parts.insert(0, line)
+    sides = notes(scenario)
+    if not way and not sides:
+        sides = [("Nothing happens by itself", ())]
+    for title, lines in sides:
+        rows = [("what", title), *(("", row) for line in lines for row in _wrapped(line, _FITS))]
+        drawn, height = _box(y, "note", rows)
+        parts += drawn
+        y += height + _GAP
+    return _page(scenario, parts, y)
+
+
+def _page(scenario: Scenario, parts: Sequence[str], height: int) -> str:
+    size = f'viewBox="0 0 {_WIDTH} {height}" width="{_WIDTH}" height="{height}"'
+    role = 'role="img" aria-labelledby="title desc"'
+    lines = [
+        f'<svg xmlns="http://www.w3.org/2000/svg" {size} {role}>',
+        f'<title id="title">Scenario {escape(scenario.name)}</title>',
+        f'<desc id="desc">{escape(scenario.purpose)}</desc>',
+        f"<style>{_STYLE}</style>",
+        f'<rect class="page" width="{_WIDTH}" height="{height}" rx="6"/>',
+        *parts,
+        "</svg>",
+    ]
+    return "\n".join(lines) + "\n"
+
+
+def _scene_rows(scene: Scene) -> Iterator[_Row]:
+    for line in _wrapped(scene.what, _FITS):
+        yield "what", line
+    arrow = "" if not scene.moment.possible else "\N{RIGHTWARDS ARROW} "
+    for line in _wrapped(arrow + scene.leads, _FITS):
+        yield "", line
+    small = "; ".join(
+        part
+        for part in (scene.why, "records " + ", ".join(scene.events) if scene.events else "")
+        if part
+    )
+    for line in _wrapped(small, _FITS):
+        yield "soft", line
+
+
+def _box(y: int, kind: str, rows: Sequence[_Row], *, out: bool = False) -> tuple[list[str], int]:
+    height = _ROW * len(rows) + 14
+    style = f"{kind} out" if out else kind
+    drawn = [
+        f'<rect class="{style}" x="{_BOX}" y="{y}" width="{_BOX_WIDTH}" height="{height}" rx="6"/>'
+    ]
+    for number, (row_style, text) in enumerate(rows):
+        drawn.append(_text(_BOX + 12, y + 22 + _ROW * number, row_style, text))
+    return drawn, height
+
+
+def _text(x: int, y: int, style: str, text: str) -> str:
+    kind = f' class="{style}"' if style else ""
+    return f'<text x="{x}" y="{y}"{kind}>{escape(text)}</text>'
+
+
+def _wrapped(text: str, width: int) -> list[str]:
+    return textwrap.wrap(text, width)

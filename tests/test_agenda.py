@@ -1,0 +1,522 @@
+"""The agenda: what falls due is done in order, once, at its own instant, whatever goes wrong."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import replace
+from typing import Any
+
+import httpx
+import pytest
+
+from invoice_sandbox.agenda import STEPS_LOG
+from invoice_sandbox.app import create_app
+from tests.support import FROZEN, Running, serving
+from tests.timeline import (
+    LIVE,
+    NOON,
+    advance,
+    agenda,
+    bells,
+    choose,
+    clock,
+    data,
+    due,
+    happened,
+    make_workspace,
+    now,
+    refusal,
+    restore,
+    set_clock,
+    snapshot,
+    telling,
+    until,
+    write,
+    write_project,
+)
+
+STORIES = {
+    "in-turn": """
+        start PT3S ring three
+        start PT1S ring one
+        start PT2S ring two
+        start PT2S ring two too
+    """,
+    "chain": """
+        start PT2S echo first
+        bell.rung PT3S ring second
+        start PT5S ring early
+        start PT6S ring last
+    """,
+    "at-once": """
+        start PT0S ring now
+        start PT5S ring later
+    """,
+    "trouble": """
+        start PT1S ring before
+        start PT2S fail lost
+        start PT2S leave-out left
+        start PT3S ring after
+    """,
+    "circle": """
+        start PT1S echo again
+        bell.rung PT1S echo again
+    """,
+    "whirl": """
+        start PT0S mutter again
+        start P9D echo late
+        bell.rung PT0S mutter again
+    """,
+    "slow": "\n".join(f"start PT{second}S linger" for second in range(1, 101)),
+    "soon": "start PT0.02S ring soon",
+    "long": "start PT20H ring evening",
+}
+
+
+@pytest.fixture(scope="module")
+def project(tmp_path_factory: pytest.TempPathFactory) -> Any:
+    return write_project(tmp_path_factory.mktemp("notes"), **STORIES)
+
+
+@pytest.fixture(scope="module")
+def notes(project: Any) -> Iterator[Running]:
+    """A server of notes and bells, whose clocks stand still."""
+    with serving(replace(FROZEN, project=project)) as running:
+        yield running
+
+
+@pytest.fixture(scope="module")
+def flowing(project: Any) -> Iterator[Running]:
+    """The same with clocks that flow as the tests let time pass."""
+    with serving(replace(LIVE, project=project)) as running:
+        yield running
+
+
+# Order and instants
+
+
+def test_steps_are_done_by_time_then_by_creation(notes: Running) -> None:
+    with telling(notes, "in-turn") as client:
+        write(client)
+        assert happened(advance(client, by="PT10S")) == [
+            ("09:30:01", "ring", "done"),
+            ("09:30:02", "ring", "done"),
+            ("09:30:02", "ring", "done"),
+            ("09:30:03", "ring", "done"),
+        ]
+        assert [word for _, word in bells(client)] == ["one", "two", "two too", "three"]
+
+
+def test_steps_of_one_instant_are_done_in_the_order_of_their_making(notes: Running) -> None:
+    with telling(notes, "manual") as client:
+        write(client, later={"first": 2, "second": 1})
+        advance(client, by="PT1S")
+        write(client, later={"third": 1})
+        advance(client, by="PT1S")
+        assert bells(client) == [
+            ("09:30:01", "second"),
+            ("09:30:02", "first"),
+            ("09:30:02", "third"),
+        ]
+
+
+def test_every_step_is_done_at_its_own_instant(notes: Running) -> None:
+    """One long advance leaves the same times as many short ones."""
+    with telling(notes, "in-turn") as client:
+        write(client)
+        advance(client, by="P1D")
+        assert bells(client) == [
+            ("09:30:01", "one"),
+            ("09:30:02", "two"),
+            ("09:30:02", "two too"),
+            ("09:30:03", "three"),
+        ]
+
+
+def test_what_a_step_makes_due_within_the_span_is_done_in_its_turn(notes: Running) -> None:
+    with telling(notes, "chain") as client:
+        write(client)
+        moved = advance(client, by="PT10S")
+        assert bells(client) == [
+            ("09:30:02", "first"),
+            ("09:30:05", "early"),  # made before the second one, which is due at the same time
+            ("09:30:05", "second"),
+            ("09:30:06", "last"),
+        ]
+        assert [one["events"] for one in moved["happened"]] == [["bell.rung"], [], [], []]
+
+
+def test_an_advance_stops_before_what_is_due_later(notes: Running) -> None:
+    with telling(notes, "chain") as client:
+        write(client)
+        assert happened(advance(client, by="PT4.999S")) == [("09:30:02", "echo", "done")]
+        assert due(client) == [("09:30:05", "ring"), ("09:30:05", "ring"), ("09:30:06", "ring")]
+        assert happened(advance(client, by="PT0.001S")) == [("09:30:05", "ring", "done")] * 2
+
+
+def test_what_is_due_now_is_done_now_though_the_clock_stands_still(notes: Running) -> None:
+    with telling(notes, "at-once") as client:
+        write(client)
+        assert bells(client) == [("09:30:00", "now")]
+        assert now(client) == NOON
+
+
+def test_an_advance_by_nothing_does_what_is_due_now(notes: Running) -> None:
+    with telling(notes, "at-once") as client:
+        write(client)
+        moved = advance(client, by="PT0S")
+        assert (moved["from"], moved["now"], moved["nextDue"]) == (
+            NOON,
+            NOON,
+            "2026-11-21T09:30:05Z",
+        )
+        assert bells(client) == [("09:30:00", "now")]
+        assert advance(client, by="PT0S")["happened"] == []
+
+
+def test_a_lever_sees_what_is_due_now_as_done(project: Any) -> None:
+    """Also when it follows so closely that nothing else had a turn in between."""
+
+    async def ask() -> Any:
+        settings = replace(FROZEN, project=project, scenario="at-once")
+        sandbox = await create_app(settings, url="http://127.0.0.1")
+        transport, key = httpx.ASGITransport(sandbox), settings.key
+        headers = {"Authorization": f"Bearer {key}"}
+        async with httpx.AsyncClient(
+            transport=transport, base_url="http://127.0.0.1", headers=headers
+        ) as client:
+            await client.post("/notes", json={})
+            clock = (await client.get("/sandbox/clock")).json()["data"]
+            steps = (await client.get("/sandbox/agenda")).json()["data"]
+        return clock["nextDue"], [one["at"] for one in steps["due"]], len(steps["done"])
+
+    later = "2026-11-21T09:30:05Z"
+    assert asyncio.run(ask()) == (later, [later], 1)
+
+
+# What the agenda tells
+
+
+def test_the_agenda_lists_what_is_due_in_order_and_what_was_done_latest_first(
+    notes: Running,
+) -> None:
+    with telling(notes, "chain") as client:
+        note = write(client)
+        advance(client, by="PT5S")
+        told = agenda(client)
+        assert told["due"] == [
+            {"at": "2026-11-21T09:30:06Z", "do": "ring", "scenario": "chain", "subject": note["id"]}
+        ]
+        assert [(one["at"], one["do"]) for one in told["done"]] == [
+            ("2026-11-21T09:30:05Z", "ring"),
+            ("2026-11-21T09:30:05Z", "ring"),
+            ("2026-11-21T09:30:02Z", "echo"),
+        ]
+        assert told["done"][2] == {
+            "at": "2026-11-21T09:30:02Z",
+            "do": "echo",
+            "scenario": "chain",
+            "subject": note["id"],
+            "outcome": "done",
+            "reason": None,
+            "events": ["bell.rung"],
+        }
+
+
+def test_a_step_that_a_handler_scheduled_is_of_no_scenario(notes: Running) -> None:
+    with telling(notes, "in-turn") as client:
+        write(client, event="note.filed", later={"word": 1})
+        (step,) = agenda(client)["due"]
+        assert (step["scenario"], step["subject"]) == (None, None)
+
+
+def test_next_due_is_the_first_step_or_null(notes: Running) -> None:
+    with telling(notes, "in-turn") as client:
+        assert clock(client)["nextDue"] is None
+        write(client)
+        assert clock(client)["nextDue"] == "2026-11-21T09:30:01Z"
+        assert advance(client, by="PT1S")["nextDue"] == "2026-11-21T09:30:02Z"
+        assert advance(client, by="PT2S")["nextDue"] is None
+
+
+# What goes wrong
+
+
+def test_a_step_that_fails_is_logged_given_up_and_stops_no_other(
+    notes: Running, caplog: pytest.LogCaptureFixture
+) -> None:
+    with caplog.at_level(logging.ERROR, "invoice_sandbox"), telling(notes, "trouble") as client:
+        write(client)
+        moved = advance(client, by="PT3S")
+        assert happened(moved) == [
+            ("09:30:01", "ring", "done"),
+            ("09:30:02", "fail", "failed"),
+            ("09:30:02", "leave-out", "skipped"),
+            ("09:30:03", "ring", "done"),
+        ]
+        failed, skipped = moved["happened"][1:3]
+        assert (failed["reason"], failed["events"]) == ("ValueError", [])
+        assert skipped["reason"] == "The note has moved on. Leave it."
+        assert agenda(client)["done"][1:3] == [skipped, failed]
+        assert due(client) == []
+    (logged,) = [one.getMessage() for one in caplog.records]
+    assert "step 'fail' failed and is given up" in logged
+
+
+def test_what_a_failed_or_skipped_step_did_is_undone(
+    notes: Running, caplog: pytest.LogCaptureFixture
+) -> None:
+    with telling(notes, "trouble") as client:
+        write(client)
+        advance(client, by="PT3S")
+        assert bells(client) == [("09:30:01", "before"), ("09:30:03", "after")]
+    assert "on purpose" in caplog.text
+
+
+def test_the_clock_moves_along_with_a_step_that_fails(
+    notes: Running, caplog: pytest.LogCaptureFixture
+) -> None:
+    with telling(notes, "trouble") as client:
+        write(client)
+        moved = advance(client, by="PT2S")
+        assert moved["now"] == "2026-11-21T09:30:02Z"
+        assert due(client) == [("09:30:03", "ring")]
+    assert "given up" in caplog.text
+
+
+def test_a_story_that_goes_in_circles_stops_after_10_000_steps(notes: Running) -> None:
+    with telling(notes, "circle") as client:
+        write(client)
+        answer = client.post("/sandbox/clock/advance", json={"by": "P1D"})
+        assert refusal(answer) == (409, "invalid_request")
+        message = answer.json()["error"]["message"]
+        assert "10000 steps" in message
+        assert "2026-11-21T12:16:40Z" in message
+        assert (now(client), clock(client)["nextDue"]) == (
+            "2026-11-21T12:16:40Z",
+            "2026-11-21T12:16:41Z",
+        )
+        assert len(advance(client, by="PT3S")["happened"]) == 3
+
+
+def test_a_story_that_goes_in_circles_without_time_passing_stops_too(notes: Running) -> None:
+    with telling(notes, "whirl") as client, notes.client() as other:
+        write(client)
+        answer = client.post("/sandbox/clock/advance", json={"by": "PT1S"})
+        assert refusal(answer) == (409, "invalid_request")
+        assert now(client) == NOON
+        assert now(other) == NOON
+        choose(client, "manual")
+        assert due(client) == []
+
+
+def test_a_story_that_goes_in_circles_does_not_keep_the_server_busy(notes: Running) -> None:
+    with telling(notes, "whirl") as client:
+        write(client)
+        assert client.post("/sandbox/clock/advance", json={"by": "PT1S"}).status_code == 409
+        workspace = _current(client)
+
+        def steps() -> int:
+            log = notes.run(notes.sandbox.engine.store.log(workspace, STEPS_LOG))
+            return int(log.dropped)
+
+        with notes.client() as other:
+            before = steps()
+            for _ in range(20):
+                now(other)
+            after = steps()
+        choose(client, "manual")
+        assert after == before
+
+
+def _current(client: httpx.Client) -> str:
+    """The id of the client's workspace."""
+    listed = data(client.get("/sandbox/workspaces"))
+    return str(next(one["id"] for one in listed if one["current"]))
+
+
+def test_exactly_10_000_steps_are_not_too_many(notes: Running) -> None:
+    with telling(notes, "circle") as client:
+        write(client)
+        moved = advance(client, by="PT10000S")
+        assert len(moved["happened"]) == 10_000
+        assert moved["now"] == "2026-11-21T12:16:40Z"
+
+
+# Several at once
+
+
+def test_two_advances_at_once_lose_no_step_and_move_the_clock_by_their_sum(notes: Running) -> None:
+    with telling(notes, "slow") as client, ThreadPoolExecutor(4) as pool:
+        write(client)
+        moves = list(pool.map(lambda _: advance(client, by="PT25S"), range(4)))
+        assert now(client) == "2026-11-21T09:31:40Z"
+        steps = [one["at"] for moved in sorted(moves, key=_start) for one in moved["happened"]]
+        assert len(steps) == len(set(steps)) == 100
+        assert steps == sorted(steps)
+        assert sorted(map(_start, moves)) == [f"2026-11-21T09:{at}Z" for at in _QUARTERS]
+
+
+_QUARTERS = ["30:00", "30:25", "30:50", "31:15"]
+
+
+def _start(moved: Any) -> str:
+    return str(moved["from"])
+
+
+def test_a_request_during_an_advance_is_answered(notes: Running) -> None:
+    with telling(notes, "slow") as client, ThreadPoolExecutor(1) as pool:
+        write(client)
+        advancing = pool.submit(advance, client, by="PT100S")
+        until(lambda: now(client) > NOON, "the advance did not begin")
+        seen = len(bells(client))
+        assert not advancing.done()
+        assert 0 < seen < 100
+        assert len(advancing.result(5)["happened"]) == 100
+
+
+def test_a_workspace_that_is_deleted_during_its_advance_is_401(notes: Running) -> None:
+    with notes.client() as first:
+        made = make_workspace(first, scenario="slow")
+        with notes.client(made["key"]) as client, ThreadPoolExecutor(1) as pool:
+            write(client)
+            path, body = "/sandbox/clock/advance", {"by": "PT100S"}
+            advancing = pool.submit(client.post, path, json=body)
+            until(lambda: now(client) > NOON, "the advance did not begin")
+            data(first.delete(f"/sandbox/workspaces/{made['id']}"), 200)
+            assert refusal(advancing.result(5)) == (401, "authentication_required")
+
+
+def test_what_is_restored_during_an_advance_does_not_move_on_by_itself(notes: Running) -> None:
+    with telling(notes, "slow") as client, ThreadPoolExecutor(1) as pool:
+        write(client)
+        taken = snapshot(client)
+        advancing = pool.submit(advance, client, by="PT100S")
+        until(lambda: now(client) > NOON, "the advance did not begin")
+        restored = restore(client, taken)
+        advancing.result(5)
+        assert (now(client), len(bells(client))) == (restored["clock"]["now"], 0)
+
+
+# Clocks that flow
+
+
+def test_the_timer_does_what_is_due_without_any_request(flowing: Running) -> None:
+    with telling(flowing, "soon") as client:
+        beginning = flowing.wall.now()
+        write(client)
+        assert bells(client) == []
+        flowing.wall.pass_seconds(60)
+        until(lambda: due(client) == [], "the timer did not do the step")
+        (step,) = agenda(client)["done"]
+        assert step["at"] == beginning.isoformat(timespec="seconds")[:-6] + ".020Z"
+        assert step["outcome"] == "done"
+
+
+def test_a_request_does_first_what_is_due(flowing: Running) -> None:
+    """Each at its own instant, however late it is looked at."""
+    with telling(flowing, "in-turn", now="2027-01-01T00:00:00Z") as client:
+        write(client)
+        flowing.wall.pass_seconds(2)
+        assert bells(client) == [("00:00:01", "one"), ("00:00:02", "two"), ("00:00:02", "two too")]
+        flowing.wall.pass_seconds(100)
+        assert bells(client)[3:] == [("00:00:03", "three")]
+
+
+def test_the_timer_looks_at_the_workspace_that_is_due_first(flowing: Running) -> None:
+    with telling(flowing, "long") as late, telling(flowing, "soon") as early:
+        write(late)
+        write(early)
+        flowing.wall.pass_seconds(1)
+        until(lambda: due(early) == [], "the timer did not do the step")
+        assert len(due(late)) == 1
+        flowing.wall.pass_seconds(20 * 3600)
+        with telling(flowing, "soon") as another:  # its timer finds the other due as well
+            write(another)
+        until(lambda: due(late) == [], "the timer did not do the step")
+
+
+def test_a_live_clock_is_advanced_too(flowing: Running) -> None:
+    with telling(flowing, "in-turn", now="2027-01-01T00:00:00Z") as client:
+        write(client)
+        moved = advance(client, by="PT2S")
+        assert happened(moved) == [
+            ("00:00:01", "ring", "done"),
+            ("00:00:02", "ring", "done"),
+            ("00:00:02", "ring", "done"),
+        ]
+        assert (moved["from"], moved["now"]) == ("2027-01-01T00:00:00Z", "2027-01-01T00:00:02Z")
+        flowing.wall.pass_seconds(10)
+        assert now(client) == "2027-01-01T00:00:12Z"
+        assert [word for _, word in bells(client)] == ["one", "two", "two too", "three"]
+
+
+def test_what_is_due_when_a_clock_is_released_is_done_as_time_flows(notes: Running) -> None:
+    with telling(notes, "soon") as client:
+        write(client)
+        set_clock(client, mode="live")
+        assert len(due(client)) == 1
+        notes.wall.pass_seconds(1)
+        until(lambda: due(client) == [], "the timer did not do the step")
+        assert bells(client) == [("09:30:00.020", "soon")]
+
+
+def test_nothing_is_done_while_a_clock_is_frozen(flowing: Running) -> None:
+    with telling(flowing, "soon") as client:
+        write(client)
+        frozen = set_clock(client, mode="frozen")
+        flowing.wall.pass_seconds(3600)
+        with telling(flowing, "soon") as other:  # whose timer passes by
+            write(other)
+            flowing.wall.pass_seconds(3600)
+            until(lambda: due(other) == [], "the timer did not do the step")
+        assert (bells(client), now(client)) == ([], frozen["now"])
+        assert len(due(client)) == 1
+
+
+def test_what_is_in_store_after_restoring_a_live_workspace_is_done_in_its_time(
+    flowing: Running,
+) -> None:
+    with telling(flowing, "soon", now="2027-01-01T00:00:00Z") as client:
+        write(client)
+        taken = snapshot(client)
+        flowing.wall.pass_seconds(60)
+        until(lambda: due(client) == [], "the timer did not do the step")
+        restore(client, taken)
+        assert due(client) == [("00:00:00.020", "ring")]
+        flowing.wall.pass_seconds(60)
+        until(lambda: due(client) == [], "the timer did not do the step again")
+        assert bells(client) == [("00:00:00.020", "soon")]
+
+
+# Scenarios and what they have in store
+
+
+def test_another_scenario_drops_what_the_one_before_had_in_store(notes: Running) -> None:
+    with telling(notes, "in-turn") as client:
+        write(client, later={"own": 9})
+        assert len(due(client)) == 5
+        choose(client, "chain")
+        assert due(client) == [("09:30:09", "ring")]
+        choose(client, "in-turn")
+        assert due(client) == [("09:30:09", "ring")]
+
+
+def test_the_same_scenario_again_keeps_what_it_had_in_store(notes: Running) -> None:
+    with telling(notes, "in-turn") as client:
+        write(client)
+        before = agenda(client)["due"]
+        choose(client, "in-turn")
+        assert agenda(client)["due"] == before
+
+
+def test_a_scenario_is_in_force_from_the_next_event_on(notes: Running) -> None:
+    with telling(notes, "manual") as client:
+        write(client)
+        choose(client, "soon")
+        assert due(client) == []
+        write(client)
+        assert due(client) == [("09:30:00.020", "ring")]

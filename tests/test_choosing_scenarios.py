@@ -1,0 +1,356 @@
+"""Which scenario holds: how one is chosen, for what, and what becomes of the one before."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import httpx
+import pytest
+
+from tests.stories import advance, choose, offers, play, register, status
+from tests.support import Running
+
+GET = "/api/invoices"
+LATE, DEFAULT = "sim_debtor_late", "sim_debtor_default"
+
+
+def put(client: httpx.Client, name: str, **members: Any) -> httpx.Response:
+    """The answer to a choice."""
+    return client.put("/sandbox/scenario", json={"name": name, **members})
+
+
+def message(answer: httpx.Response, status: int) -> str:
+    """What a refusal says."""
+    assert answer.status_code == status, answer.text
+    assert answer.json()["error"]["code"] == "invalid_request"
+    return str(answer.json()["error"]["message"])
+
+
+def in_store(client: httpx.Client, invoice: Any | None = None) -> list[str | None]:
+    """The scenarios that still have something in store for one invoice, or for all."""
+    due = client.get("/sandbox/agenda").json()["data"]["due"]
+    wanted = None if invoice is None else invoice["id"]
+    return sorted({one["scenario"] for one in due if wanted in {None, one["subject"]}})
+
+
+def current(client: httpx.Client) -> list[str]:
+    """The scenarios that the workspace says are in force."""
+    listed = client.get("/sandbox/scenarios").json()["data"]
+    return [one["name"] for one in listed if one["current"]]
+
+
+def named(name: str) -> dict[str, str]:
+    return {"X-Sandbox-Scenario": name}
+
+
+# For what
+
+
+def test_of_a_workspace_it_holds_for_what_is_new_from_then_on(client: httpx.Client) -> None:
+    before = register(client)
+    choose(client, "invoice-expires")
+    after = register(client, invoiceNumber="STORY-2")
+    assert (in_store(client, before), in_store(client, after)) == ([], ["invoice-expires"])
+    assert current(client) == ["invoice-expires"]
+
+
+def test_of_an_invoice_it_holds_for_that_one_alone(client: httpx.Client) -> None:
+    first, second = register(client), register(client, invoiceNumber="STORY-2")
+    choose(client, "invoice-expires", first)
+    assert (in_store(client, first), in_store(client, second)) == (["invoice-expires"], [])
+    assert current(client) == ["manual"]
+
+
+def test_of_a_magic_id_it_holds_for_every_invoice_that_has_it(client: httpx.Client) -> None:
+    first = register(client, debtorId=LATE)
+    second = register(client, debtorId=DEFAULT)
+    assert in_store(client, first) == ["late-payment"]
+    assert in_store(client, second) == ["default-recourse"]
+
+
+def test_of_a_request_it_holds_for_the_invoice_that_it_makes(client: httpx.Client) -> None:
+    first = register(client, "invoice-expires")
+    second = register(client, invoiceNumber="STORY-2")
+    assert (in_store(client, first), in_store(client, second)) == (["invoice-expires"], [])
+    advance(client, "PT2S")  # later requests need not name it again
+    assert status(client, first) == "Verified"
+
+
+# Which one, when there are several
+
+
+def test_the_request_comes_before_the_magic_id_before_the_workspace(client: httpx.Client) -> None:
+    choose(client, "invoice-expires")
+    by_request = register(client, "partial-funding", debtorId=LATE, invoiceNumber="R")
+    by_magic_id = register(client, debtorId=LATE, invoiceNumber="M")
+    by_workspace = register(client, invoiceNumber="W")
+    assert [in_store(client, one) for one in (by_request, by_magic_id, by_workspace)] == [
+        ["partial-funding"],
+        ["late-payment"],
+        ["invoice-expires"],
+    ]
+
+
+@pytest.mark.parametrize("before", ["partial-funding", None])
+def test_the_choice_for_an_invoice_replaces_any_story_that_it_had(
+    client: httpx.Client, before: str | None
+) -> None:
+    choose(client, "invoice-expires")
+    invoice = register(client, before, debtorId=LATE)
+    choose(client, "offer-expires", invoice)
+    assert in_store(client, invoice) == ["offer-expires"]
+    play(client)
+    assert [one["status"] for one in offers(client, invoice)] == ["Expired"]
+
+
+def test_the_workspace_does_not_come_between_an_invoice_and_its_own_story(
+    client: httpx.Client,
+) -> None:
+    invoice = register(client)
+    choose(client, "withdrawn-after-accept", invoice)
+    choose(client, "partial-funding")
+    play(client)
+    assert [one["status"] for one in offers(client, invoice)] == ["Withdrawn"]
+
+
+@pytest.mark.parametrize(
+    ("headers", "expected"),
+    [({}, 401), (named("manual"), 200), (named("key-revoked-midflow"), 200)],
+)
+def test_the_request_comes_before_the_workspace_where_a_step_goes_with_it(
+    server: Running, client: httpx.Client, headers: dict[str, str], expected: int
+) -> None:
+    invoice = register(client)
+    key = client.post("/api/developer/api-keys", json={"scopes": ["invoices:read"]}).json()["data"]
+    choose(client, "key-revoked-midflow", reads=1)
+    with server.client(key["secret"]) as polling:
+        path = f"{GET}/{invoice['id']}"
+        assert polling.get(path, headers=headers).status_code == 200
+        assert polling.get(path, headers=headers).status_code == expected
+
+
+def test_an_invoice_with_a_story_of_its_own_is_read_in_that_story_only(
+    server: Running, client: httpx.Client
+) -> None:
+    own, other = register(client), register(client, invoiceNumber="STORY-2")
+    choose(client, "manual", own)
+    key = client.post("/api/developer/api-keys", json={"scopes": ["invoices:read"]}).json()["data"]
+    choose(client, "key-revoked-midflow", reads=1)
+    with server.client(key["secret"]) as polling:
+        for invoice, expected in ((own, 200), (own, 200), (other, 200), (own, 401)):
+            assert polling.get(f"{GET}/{invoice['id']}").status_code == expected
+
+
+# Conditions
+
+
+def test_a_choice_may_change_conditions_for_its_invoice_only(client: httpx.Client) -> None:
+    first, second = register(client), register(client, invoiceNumber="STORY-2")
+    choose(client, "competing-offers", first, decision="PT1H")
+    choose(client, "competing-offers", second)
+    advance(client, "PT1H")
+    assert (status(client, first), status(client, second)) == ("OfferAccepted", "Offered")
+
+
+def test_the_answer_tells_the_conditions_that_hold(client: httpx.Client) -> None:
+    shown = put(client, "partial-funding", **{"with": {"percent": 10}}).json()["data"]
+    assert shown["conditions"] == {"percent": 10, "rest": "P1D"}
+
+
+@pytest.mark.parametrize(
+    ("name", "conditions", "expected"),
+    [
+        ("partial-funding", {"procent": 10}, "partial-funding has no condition 'procent'"),
+        ("manual", {"delay": "PT1S"}, "manual has no condition 'delay' (it has none)"),
+        ("partial-funding", {"percent": "10"}, "condition 'percent' must be like 40"),
+        ("partial-funding", {"percent": True}, "condition 'percent' must be like 40"),
+        ("partial-funding", {"percent": 0.5}, "condition 'percent' must be like 40"),
+        ("partial-funding", {"rest": 1}, "condition 'rest' must be like 'P1D'"),
+        ("partial-funding", {"rest": "soon"}, "steps/6/after: "),
+        ("rate-limited", {"refusals": 0}, "faults/0/count: "),
+        ("slow-api", {"delay": "P1D"}, "faults/0/delay: "),
+        ("key-revoked-midflow", {"reads": 0}, "steps/0/on/nth: "),
+    ],
+)
+def test_conditions_that_a_scenario_cannot_have_are_refused(
+    client: httpx.Client, name: str, conditions: dict[str, Any], expected: str
+) -> None:
+    assert message(put(client, name, **{"with": conditions}), 409).startswith(expected)
+    assert current(client) == ["manual"]
+
+
+def test_near_names_are_told_of_an_unknown_condition(client: httpx.Client) -> None:
+    answer = put(client, "partial-funding", **{"with": {"procent": 10}})
+    assert "percent" in message(answer, 409).replace("procent", "")
+
+
+# Refused choices
+
+
+def test_an_unknown_scenario_is_refused(client: httpx.Client) -> None:
+    assert "name" in message(put(client, "partial-fundings"), 400)
+
+
+def test_a_request_that_names_an_unknown_scenario_is_told_near_names(client: httpx.Client) -> None:
+    said = message(client.get(GET, headers=named("rate-limitd")), 400)
+    assert "'rate-limitd'" in said
+    assert "rate-limited" in said
+
+
+def test_an_unknown_invoice_is_refused(client: httpx.Client) -> None:
+    answer = put(client, "offer-expires", invoiceId="inv_sandbox_none")
+    assert answer.status_code == 404
+    assert answer.json()["error"]["code"] == "resource_not_found"
+
+
+def test_an_invoice_that_does_not_meet_the_needs_is_refused_saying_which(
+    client: httpx.Client,
+) -> None:
+    invoice = register(client)
+    path = f"/sandbox/invoices/{invoice['id']}/transition"
+    assert client.post(path, json={"trigger": "withdraw"}).status_code == 200
+    said = message(put(client, "offer-expires", invoiceId=invoice["id"]), 409)
+    assert said.startswith(
+        "offer-expires needs status Registered or VerificationPending or Verified or "
+        "FinancingRequested, and it is Withdrawn"
+    )
+
+
+@pytest.mark.parametrize("name", ["slow-api", "rate-limited", "scope-missing", "maintenance-5xx"])
+def test_a_scenario_that_spoils_answers_cannot_be_that_of_one_invoice(
+    client: httpx.Client, name: str
+) -> None:
+    invoice = register(client)
+    assert message(put(client, name, invoiceId=invoice["id"]), 409).startswith(f"{name} spoils")
+
+
+def test_a_refused_choice_changes_nothing(client: httpx.Client) -> None:
+    invoice = register(client, "invoice-expires")
+    for body in ({"name": "rate-limited"}, {"name": "offer-expires", "with": {"x": 1}}):
+        answer = client.put("/sandbox/scenario", json={**body, "invoiceId": invoice["id"]})
+        assert answer.status_code == 409
+    assert in_store(client, invoice) == ["invoice-expires"]
+
+
+# What becomes of the scenario before
+
+
+def test_what_the_scenario_before_had_in_store_is_dropped(client: httpx.Client) -> None:
+    choose(client, "invoice-expires")
+    invoice = register(client)
+    choose(client, "manual")
+    assert (in_store(client), play(client)) == ([], [])
+    assert status(client, invoice) == "Registered"
+
+
+def test_invoices_with_a_story_of_their_own_keep_it(client: httpx.Client) -> None:
+    choose(client, "invoice-expires")
+    invoices = [
+        register(client, debtorId=LATE, invoiceNumber="M"),
+        register(client, "offer-expires", invoiceNumber="R"),
+        register(client, invoiceNumber="W"),
+    ]
+    chosen = register(client, invoiceNumber="I")
+    choose(client, "partial-funding", chosen)
+    choose(client, "manual")
+    assert [in_store(client, one) for one in (*invoices, chosen)] == [
+        ["late-payment"],
+        ["offer-expires"],
+        [],
+        ["partial-funding"],
+    ]
+
+
+def test_the_choice_for_one_invoice_drops_nothing_of_the_others(client: httpx.Client) -> None:
+    choose(client, "invoice-expires")
+    first, second = register(client), register(client, invoiceNumber="STORY-2")
+    choose(client, "manual", first)
+    assert (in_store(client, first), in_store(client, second)) == ([], ["invoice-expires"])
+
+
+def test_the_faults_of_the_scenario_before_are_gone_and_injected_ones_are_not(
+    client: httpx.Client,
+) -> None:
+    choose(client, "scope-missing")
+    assert client.post("/sandbox/faults", json={"kind": "status", "status": 418}).is_success
+    choose(client, "rate-limited")
+    listed = client.get("/sandbox/faults").json()["data"]
+    assert sorted(one["status"] for one in listed) == [418, 429]
+    choose(client, "manual")
+    assert [client.get("/api/offers").status_code for _ in range(2)] == [418, 200]
+
+
+# Requests that name a scenario with faults
+
+
+def answers(client: httpx.Client, times: int, name: str = "rate-limited") -> list[int]:
+    """What so many requests are answered that name the scenario."""
+    return [client.get(GET, headers=named(name)).status_code for _ in range(times)]
+
+
+def test_faults_of_requests_are_counted_in_the_workspace(
+    server: Running, client: httpx.Client
+) -> None:
+    key = client.post("/api/developer/api-keys", json={"scopes": ["invoices:read"]}).json()["data"]
+    with server.client(key["secret"]) as other:
+        assert answers(client, 2) == [429, 429]
+        assert answers(other, 2) == [429, 200]
+    assert answers(client, 1) == [200]
+
+
+def test_they_are_counted_afresh_when_a_scenario_is_chosen(client: httpx.Client) -> None:
+    assert answers(client, 4) == [429, 429, 429, 200]
+    choose(client, "auto-progress")
+    assert answers(client, 4) == [429, 429, 429, 200]
+
+
+def test_they_are_counted_afresh_when_the_workspace_is_reset(client: httpx.Client) -> None:
+    assert answers(client, 4) == [429, 429, 429, 200]
+    assert client.post("/sandbox/reset").is_success
+    assert answers(client, 4) == [429, 429, 429, 200]
+
+
+def test_faults_of_one_scenario_do_not_use_up_those_of_another(client: httpx.Client) -> None:
+    assert answers(client, 2, "maintenance-5xx") == [503, 503]
+    assert answers(client, 4, "rate-limited") == [429, 429, 429, 200]
+    assert answers(client, 2, "maintenance-5xx") == [500, 200]
+
+
+def test_the_levers_take_no_scenario_from_a_request(client: httpx.Client) -> None:
+    for name in ("rate-limited", "no-such-scenario"):
+        assert client.get("/sandbox/scenarios", headers=named(name)).status_code == 200
+        assert client.put(
+            "/sandbox/scenario", json={"name": "manual"}, headers=named(name)
+        ).is_success
+    assert answers(client, 4) == [429, 429, 429, 200]
+
+
+# One workspace and another
+
+
+@pytest.mark.parametrize("name", ["rate-limited", "scope-missing", "maintenance-5xx"])
+def test_a_choice_spoils_no_answers_of_another_workspace(
+    server: Running, client: httpx.Client, name: str
+) -> None:
+    choose(client, name)
+    assert client.get("/api/offers", headers=named(name)).status_code >= 400
+    with server.client(server.new_workspace()) as other:
+        assert other.get("/api/offers").status_code == 200
+
+
+def test_a_choice_begins_nothing_in_another_workspace(
+    server: Running, client: httpx.Client
+) -> None:
+    choose(client, "invoice-expires")
+    with server.client(server.new_workspace()) as other:
+        assert in_store(other, register(other)) == []
+        assert current(other) == ["manual"]
+
+
+def test_an_invoice_of_another_workspace_cannot_be_chosen_for(
+    server: Running, client: httpx.Client
+) -> None:
+    invoice = register(client)
+    with server.client(server.new_workspace(seed=99)) as other:
+        assert put(other, "invoice-expires", invoiceId=invoice["id"]).status_code == 404
+    assert in_store(client, invoice) == []

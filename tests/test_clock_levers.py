@@ -1,0 +1,655 @@
+"""The clock of a workspace: read, frozen, released, set and advanced; everything shows its time."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import replace
+from typing import Any
+
+import httpx
+import pytest
+
+from invoice_sandbox.clock import ClockState
+from tests.support import FROZEN, Running, serving
+from tests.timeline import (
+    LIVE,
+    NOON,
+    advance,
+    agenda,
+    choose,
+    clock,
+    data,
+    due,
+    happened,
+    invoice,
+    make_workspace,
+    now,
+    offers_on,
+    pull,
+    refusal,
+    register,
+    set_clock,
+    status_of,
+    told,
+)
+
+CONFLICT = (409, "invalid_request")
+INVALID = (400, "invalid_request")
+
+
+@pytest.fixture(scope="module")
+def flowing() -> Iterator[Running]:
+    """A server whose clocks flow as the tests let time pass."""
+    with serving(LIVE) as running:
+        yield running
+
+
+@pytest.fixture
+def live(flowing: Running) -> Iterator[httpx.Client]:
+    """A client in a new workspace whose clock flows from the first second of 2027."""
+    with flowing.client() as first:
+        made = make_workspace(first, now="2027-01-01T00:00:00Z")
+    with flowing.client(made["key"]) as client:
+        yield client
+
+
+# Reading, freezing, releasing, setting
+
+
+def test_a_frozen_clock_stands_where_it_began() -> None:
+    with serving() as running, running.client() as client:
+        running.wall.pass_seconds(3600)
+        assert clock(client) == {"mode": "frozen", "now": NOON, "nextDue": None}
+
+
+def test_a_live_clock_flows(flowing: Running, live: httpx.Client) -> None:
+    assert clock(live) == {"mode": "live", "now": "2027-01-01T00:00:00Z", "nextDue": None}
+    flowing.wall.pass_seconds(1.5)
+    assert now(live) == "2027-01-01T00:00:01.500Z"
+
+
+def test_a_live_clock_shows_real_time_unless_it_is_told_otherwise(flowing: Running) -> None:
+    with flowing.client() as client:
+        shown = flowing.wall.now().isoformat(timespec="milliseconds").replace("+00:00", "Z")
+        assert now(client) == shown.replace(".000Z", "Z")
+
+
+def test_a_server_begins_where_it_is_told_to() -> None:
+    begins = ClockState("frozen", FROZEN.clock.at.replace(year=2030))
+    with serving(replace(FROZEN, clock=begins)) as running, running.client() as client:
+        assert now(client) == "2030-11-21T09:30:00Z"
+
+
+def test_freezing_and_releasing_keep_the_instant(flowing: Running, live: httpx.Client) -> None:
+    flowing.wall.pass_seconds(0.25)
+    frozen = set_clock(live, mode="frozen")
+    assert (frozen["mode"], frozen["now"]) == ("frozen", "2027-01-01T00:00:00.250Z")
+    flowing.wall.pass_seconds(1000)
+    assert now(live) == frozen["now"]
+    assert set_clock(live, mode="live")["now"] == frozen["now"]
+    flowing.wall.pass_seconds(1)
+    assert now(live) == "2027-01-01T00:00:01.250Z"
+
+
+def test_the_same_mode_again_changes_nothing(live: httpx.Client) -> None:
+    for mode in ("live", "live", "frozen", "frozen"):
+        shown = set_clock(live, mode=mode)
+        assert (shown["mode"], shown["from"], shown["now"]) == (
+            mode,
+            "2027-01-01T00:00:00Z",
+            "2027-01-01T00:00:00Z",
+        )
+
+
+SET = {
+    "frozen": ({"mode": "frozen"}, "frozen", "00:00:00"),
+    "live": ({"mode": "live"}, "live", "00:00:00"),
+    "now": ({"now": "2027-01-01T12:00:00Z"}, "live", "12:00:00"),
+    "now in another zone": ({"now": "2027-01-01T14:00:00+02:00"}, "live", "12:00:00"),
+    "frozen and now": ({"mode": "frozen", "now": "2027-01-01T12:00:00Z"}, "frozen", "12:00:00"),
+    "live and now": ({"mode": "live", "now": "2027-01-01T12:00:00.5Z"}, "live", "12:00:00.500"),
+    "where it stands": ({"now": "2027-01-01T00:00:00Z"}, "live", "00:00:00"),
+}
+
+
+@pytest.mark.parametrize(("body", "mode", "time_of_day"), SET.values(), ids=SET)
+def test_mode_and_instant_are_set_alone_or_together(
+    live: httpx.Client, body: dict[str, Any], mode: str, time_of_day: str
+) -> None:
+    shown = set_clock(live, **body)
+    assert (shown["mode"], shown["now"]) == (mode, f"2027-01-01T{time_of_day}Z")
+    assert shown["from"] == "2027-01-01T00:00:00Z"
+    assert (clock(live)["mode"], now(live)) == (mode, shown["now"])
+
+
+def test_a_shifted_live_clock_flows_on(flowing: Running, live: httpx.Client) -> None:
+    set_clock(live, now="2030-06-01T00:00:00Z")
+    flowing.wall.pass_seconds(60)
+    assert now(live) == "2030-06-01T00:01:00Z"
+    advance(live, by="P1D")
+    flowing.wall.pass_seconds(60)
+    assert now(live) == "2030-06-02T00:02:00Z"
+
+
+def test_setting_the_clock_does_what_falls_due_on_the_way(client: httpx.Client) -> None:
+    choose(client, "auto-progress")
+    invoice_id = register(client)
+    assert happened(set_clock(client, now="2026-11-21T09:30:02Z")) == [
+        ("09:30:01", "start-verification", "done"),
+        ("09:30:02", "finish-verification", "done"),
+    ]
+    assert status_of(client, invoice_id) == "Verified"
+
+
+# Advancing
+
+SPANS = {
+    "PT0S": "2026-11-21T09:30:00Z",
+    "P0D": "2026-11-21T09:30:00Z",
+    "PT0.001S": "2026-11-21T09:30:00.001Z",
+    "PT1.5S": "2026-11-21T09:30:01.500Z",
+    "PT10S": "2026-11-21T09:30:10Z",
+    "PT90M": "2026-11-21T11:00:00Z",
+    "PT36H": "2026-11-22T21:30:00Z",
+    "P3D": "2026-11-24T09:30:00Z",
+    "P1DT12H30M": "2026-11-22T22:00:00Z",
+    "P100DT1S": "2027-03-01T09:30:01Z",
+    "P999999D": "4764-10-17T09:30:00Z",
+}
+
+
+@pytest.mark.parametrize(("span", "end"), SPANS.items(), ids=SPANS)
+def test_the_clock_is_advanced_by_a_time(client: httpx.Client, span: str, end: str) -> None:
+    moved = advance(client, by=span)
+    assert moved == {"mode": "frozen", "from": NOON, "now": end, "nextDue": None, "happened": []}
+    assert now(client) == end
+
+
+ENDS = {
+    "2026-11-21T09:30:00Z": "2026-11-21T09:30:00Z",
+    "2026-12-24T18:00:00Z": "2026-12-24T18:00:00Z",
+    "2026-12-24T18:00:00.25+01:00": "2026-12-24T17:00:00.250Z",
+    "9000-01-01T00:00:00Z": "9000-01-01T00:00:00Z",
+}
+
+
+@pytest.mark.parametrize(("to", "end"), ENDS.items(), ids=ENDS)
+def test_the_clock_is_advanced_to_an_instant(client: httpx.Client, to: str, end: str) -> None:
+    assert advance(client, to=to)["now"] == end
+    assert now(client) == end
+
+
+def test_an_instant_finer_than_a_millisecond_can_be_asked_for_again(client: httpx.Client) -> None:
+    for _ in range(3):
+        assert advance(client, to="2026-11-21T09:30:00.0009Z")["now"] == NOON
+
+
+BACKWARDS: dict[str, tuple[str, str, dict[str, Any]]] = {
+    "set": ("PUT", "/sandbox/clock", {"now": "2026-11-21T09:29:59.999Z"}),
+    "set and freeze": ("PUT", "/sandbox/clock", {"now": "2026-01-01T00:00:00Z", "mode": "live"}),
+    "advance": ("POST", "/sandbox/clock/advance", {"to": "2026-11-21T09:29:59.999Z"}),
+    "advance to year 1": ("POST", "/sandbox/clock/advance", {"to": "0001-01-01T00:00:00Z"}),
+}
+
+
+@pytest.mark.parametrize(("method", "path", "body"), BACKWARDS.values(), ids=BACKWARDS)
+def test_a_clock_never_goes_backwards(
+    client: httpx.Client, method: str, path: str, body: Any
+) -> None:
+    answer = client.request(method, path, json=body)
+    assert refusal(answer) == CONFLICT
+    message = answer.json()["error"]["message"]
+    assert f"The clock stands at {NOON} and never goes backwards" in message
+    assert "snapshot" in message
+    assert clock(client) == {"mode": "frozen", "now": NOON, "nextDue": None}
+
+
+BEYOND: dict[str, tuple[str, str, dict[str, Any]]] = {
+    "set": ("PUT", "/sandbox/clock", {"now": "9000-01-01T00:00:00.001Z"}),
+    "set and release": ("PUT", "/sandbox/clock", {"now": "9999-12-31T23:59:59Z", "mode": "live"}),
+    "advance to": ("POST", "/sandbox/clock/advance", {"to": "9000-01-01T00:00:01Z"}),
+    "advance by": ("POST", "/sandbox/clock/advance", {"by": "P999999D"}),
+}
+
+
+@pytest.mark.parametrize(("method", "path", "body"), BEYOND.values(), ids=BEYOND)
+def test_a_clock_goes_no_further_than_the_year_9000(
+    client: httpx.Client, method: str, path: str, body: Any
+) -> None:
+    advance(client, to="8999-12-31T00:00:00Z")
+    answer = client.request(method, path, json=body)
+    assert refusal(answer) == CONFLICT
+    assert "9000-01-01T00:00:00Z" in answer.json()["error"]["message"]
+    assert (clock(client)["mode"], now(client)) == ("frozen", "8999-12-31T00:00:00Z")
+
+
+def test_an_advance_beyond_what_dates_can_say_is_refused_too(client: httpx.Client) -> None:
+    """Years of more than four digits are nothing that a date can hold."""
+    advance(client, to="8000-01-01T00:00:00Z")
+    answer = client.post("/sandbox/clock/advance", json={"by": "P999999D"})
+    assert refusal(answer) == CONFLICT
+
+
+def test_the_published_flow_works_in_the_last_minute_of_all(client: httpx.Client) -> None:
+    choose(client, "auto-progress")
+    advance(client, to="8999-12-31T23:59:00Z")
+    invoice_id = register(client)
+    advance(client, by="PT10S")
+    assert status_of(client, invoice_id) == "Offered"
+    (offer,) = offers_on(client, invoice_id)
+    assert offer["validUntil"] == "9000-01-03T23:59:06Z"
+
+
+# What is refused
+
+WRONG: dict[str, tuple[str, Any, str]] = {
+    "a month": ("by", "P1M", "by"),
+    "a week": ("by", "P1W", "by"),
+    "a year": ("by", "P1Y", "by"),
+    "nothing": ("by", "", "by"),
+    "no amount": ("by", "P", "by"),
+    "no amount of time": ("by", "PT", "by"),
+    "seconds without a T": ("by", "P10S", "by"),
+    "small letters": ("by", "pt10s", "by"),
+    "a negative time": ("by", "-PT10S", "by"),
+    "a fraction of a minute": ("by", "PT1.5M", "by"),
+    "microseconds": ("by", "PT0.0001S", "by"),
+    "too many digits": ("by", "P1000000D", "by"),
+    "other digits": ("by", "PT\u0661S", "by"),
+    "a trailing newline": ("by", "PT10S\n", "by"),
+    "a number": ("by", 10, "by"),
+    "null": ("by", None, "by"),
+    "a date": ("to", "2026-12-24", "to"),
+    "no zone": ("to", "2026-12-24T18:00:00", "to"),
+    "no such day": ("to", "2026-02-30T18:00:00Z", "to"),
+    "words": ("to", "tomorrow", "to"),
+}
+
+
+@pytest.mark.parametrize(("member", "value", "named"), WRONG.values(), ids=WRONG)
+def test_a_time_that_is_none_is_400_and_named(
+    client: httpx.Client, member: str, value: Any, named: str
+) -> None:
+    answer = client.post("/sandbox/clock/advance", json={member: value})
+    assert refusal(answer) == INVALID
+    assert answer.json()["error"]["message"].startswith(named)
+    assert now(client) == NOON
+
+
+NOT_ONE_WAY: dict[str, Any] = {
+    "both": {"by": "PT1S", "to": "2026-12-24T18:00:00Z"},
+    "neither": {},
+    "something else": {"until": "2026-12-24T18:00:00Z"},
+    "something more": {"by": "PT1S", "wait": False},
+    "no object": ["PT1S"],
+}
+
+
+@pytest.mark.parametrize("body", NOT_ONE_WAY.values(), ids=NOT_ONE_WAY)
+def test_an_advance_is_by_a_time_or_to_an_instant(client: httpx.Client, body: Any) -> None:
+    assert refusal(client.post("/sandbox/clock/advance", json=body)) == INVALID
+    assert now(client) == NOON
+
+
+NO_CLOCK: dict[str, Any] = {
+    "nothing": {},
+    "another mode": {"mode": "slow"},
+    "a date": {"now": "2026-12-24"},
+    "a number": {"now": 1795254300},
+    "something else": {"mode": "live", "speed": 2},
+}
+
+
+@pytest.mark.parametrize("body", NO_CLOCK.values(), ids=NO_CLOCK)
+def test_a_clock_is_set_by_mode_and_instant_only(client: httpx.Client, body: Any) -> None:
+    assert refusal(client.put("/sandbox/clock", json=body)) == INVALID
+    assert clock(client) == {"mode": "frozen", "now": NOON, "nextDue": None}
+
+
+# Everything shows this time
+
+
+def test_what_is_made_shows_the_instant_of_its_making(client: httpx.Client) -> None:
+    advance(client, to="2027-03-01T08:00:00.125Z")
+    register(client)
+    (event, *_) = data(client.get("/api/audit-log"))
+    assert event["occurredAt"] == "2027-03-01T08:00:00.125Z"
+    key = data(client.post("/api/developer/api-keys", json={}))
+    assert key["createdAt"] == "2027-03-01T08:00:00.125Z"
+    signed = data(client.post("/api/webhooks/test", json={}))["request"]
+    assert "2027-03-01T08:00:00.125Z" in str(signed)
+
+
+def test_lists_are_filtered_by_this_time(client: httpx.Client) -> None:
+    first = register(client)
+    advance(client, by="P1D")
+    second = register(client)
+    for day, expected in (("2026-11-21", first), ("2026-11-22", second)):
+        listed = data(client.get("/api/invoices", params={"createdFrom": day, "createdTo": day}))
+        assert [one["id"] for one in listed] == [expected]
+
+
+def test_requests_and_offers_show_the_instant_of_the_step_that_made_them(
+    client: httpx.Client,
+) -> None:
+    """Not that of the advance in which they were made."""
+    choose(client, "auto-progress")
+    invoice_id = register(client)
+    advance(client, by="P1D")
+    (request, *_) = data(client.get("/api/financing-requests"))
+    (offer,) = offers_on(client, invoice_id)
+    assert request["createdAt"] == "2026-11-21T09:30:04Z"
+    assert (offer["createdAt"], offer["validUntil"]) == (
+        "2026-11-21T09:30:06Z",
+        "2026-11-24T09:30:06Z",
+    )
+
+
+def test_the_audit_log_shows_the_instant_of_every_step(client: httpx.Client) -> None:
+    choose(client, "auto-progress")
+    invoice_id = register(client)
+    advance(client, by="PT10S")
+    assert told(client, invoice_id) == [
+        ("2026-11-21T09:30:00Z", "invoice.registered"),
+        ("2026-11-21T09:30:01Z", "invoice.verification_started"),
+        ("2026-11-21T09:30:02Z", "invoice.verified"),
+        ("2026-11-21T09:30:04Z", "financing_request.created"),
+        ("2026-11-21T09:30:06Z", "offer.received"),
+    ]
+
+
+def test_the_last_use_of_a_key_is_in_this_time(client: httpx.Client) -> None:
+    advance(client, to="2027-01-01T00:00:00Z")
+    (key, *_) = data(client.get("/api/developer/api-keys"))
+    assert key["lastUsedAt"] == "2027-01-01T00:00:00Z"
+
+
+def test_a_key_ends_at_its_instant(server: Running, client: httpx.Client) -> None:
+    expires = {"expiresAt": "2026-11-21T10:00:00Z"}
+    secret = data(client.post("/api/developer/api-keys", json=expires))["secret"]
+    with server.client(secret) as other:
+        advance(client, to="2026-11-21T09:59:59.999Z")
+        assert other.get("/api/invoices").status_code == 200
+        advance(client, to="2026-11-21T10:00:00Z")
+        assert refusal(other.get("/api/invoices")) == (401, "authentication_required")
+
+
+def test_a_session_ends_after_eight_hours_to_the_millisecond(
+    server: Running, client: httpx.Client
+) -> None:
+    login = {"email": "seller@demo.example", "password": "demo-password"}
+    opened = client.post("/api/auth/login", json=login)
+    assert data(opened)["expiresAt"] == "2026-11-21T17:30:00Z"
+    cookie = {"Cookie": opened.headers["Set-Cookie"].partition(";")[0]}
+    client.cookies.clear()
+    with server.client(None) as browser:
+        advance(client, by="PT7H59M59S")
+        assert browser.get("/api/auth/session", headers=cookie).status_code == 200
+        advance(client, by="PT1S")
+        assert browser.get("/api/auth/session", headers=cookie).status_code == 401
+
+
+def test_an_upload_address_ends_after_a_quarter_of_an_hour_to_the_millisecond(
+    client: httpx.Client,
+) -> None:
+    urls = [data(client.post("/api/storage/invoices/upload-url", json={})) for _ in range(2)]
+    assert urls[0]["expiresAt"] == "2026-11-21T09:45:00Z"
+    file: dict[str, Any] = {"content": b"%PDF", "headers": {"Content-Type": "application/pdf"}}
+    advance(client, by="PT899.999S")
+    assert httpx.put(urls[0]["url"], **file).status_code == 200
+    advance(client, by="PT0.001S")
+    assert httpx.put(urls[1]["url"], **file).status_code == 404
+
+
+def test_the_answer_to_a_repeated_request_is_kept_for_a_day_of_this_time(
+    client: httpx.Client,
+) -> None:
+    key, body = {"Idempotency-Key": "once"}, invoice()
+    first = client.post("/api/invoices", json=body, headers=key)
+    advance(client, by="PT86399.999S")
+    again = client.post("/api/invoices", json=body, headers=key)
+    assert (again.content, again.headers["Idempotent-Replayed"]) == (first.content, "true")
+    advance(client, by="PT0.001S")
+    anew = client.post("/api/invoices", json=body, headers=key)
+    assert "Idempotent-Replayed" not in anew.headers
+    assert data(anew)["id"] != data(first)["id"]
+
+
+def test_request_ids_hold_this_time(client: httpx.Client) -> None:
+    before = client.get("/api/invoices").headers["X-Request-Id"]
+    advance(client, by="P365D")
+    after = client.get("/api/invoices").headers["X-Request-Id"]
+    assert before[:-16] < after[:-16]
+
+
+# The published flow, by itself
+
+ANY = {
+    "EUR": {"currency": "EUR"},
+    "JPY": {"currency": "JPY"},
+    "KWD": {"currency": "KWD"},
+    "XXX": {"currency": "XXX"},
+    "no currency": {"currency": ""},
+    "another symbol": {"currency": "💶"},
+    "a cent": {"amount": 0.01},
+    "less than a cent": {"amount": 0.001},
+    "a hair": {"amount": 1e-300},
+    "all the money": {"amount": 1e300},
+    "all the money in yen": {"amount": 1e300, "currency": "JPY"},
+    "a large integer": {"amount": 10**40},
+    "due today": {"dueDate": "2026-11-21"},
+    "due in a hundred years": {"dueDate": "2126-11-21"},
+    "due on the last day": {"dueDate": "9999-12-31"},
+    "with both dates": {"issueDate": "2026-11-01", "dueDate": "2027-01-20"},
+    "unknown parties": {"sellerId": "", "debtorId": "nobody"},
+    "seller and debtor are one": {"debtorId": "org_seller_acme"},
+}
+
+
+@pytest.fixture(scope="module")
+def usual() -> Iterator[Running]:
+    """A server whose scenario is the one that it has unless it is told otherwise."""
+    with serving(replace(FROZEN, scenario=None)) as running:
+        yield running
+
+
+@pytest.fixture
+def partner(usual: Running) -> Iterator[httpx.Client]:
+    """A client in a new workspace in which the published flow finishes by itself."""
+    with usual.client(usual.new_workspace()) as client:
+        yield client
+
+
+@pytest.mark.parametrize("members", ANY.values(), ids=ANY)
+def test_every_invoice_of_an_amount_gets_exactly_one_offer(
+    partner: httpx.Client, members: dict[str, Any]
+) -> None:
+    invoice_id = register(partner, **members)
+    assert status_of(partner, invoice_id) == "Registered"
+    moved = advance(partner, by="PT10S")
+    assert happened(moved) == [
+        ("09:30:01", "start-verification", "done"),
+        ("09:30:02", "finish-verification", "done"),
+        ("09:30:04", "request-financing", "done"),
+        ("09:30:06", "make-offer", "done"),
+    ]
+    assert status_of(partner, invoice_id) == "Offered"
+    (offer,) = offers_on(partner, invoice_id)
+    assert offer["partnerId"] == "ptn_sandbox_everest"
+    assert advance(partner, by="P400D")["happened"] == []
+
+
+NONE: dict[str, dict[str, Any]] = {
+    "nothing": {"amount": 0},
+    "nothing, with a point": {"amount": 0.0},
+    "a debt": {"amount": -1},
+    "a tiny debt": {"amount": -1e-300},
+    "a huge debt": {"amount": -1e300},
+    "past due": {"dueDate": "2026-11-20"},
+    "past due in another age": {"dueDate": "0001-01-01"},
+}
+
+
+@pytest.mark.parametrize("members", NONE.values(), ids=NONE)
+def test_what_cannot_be_financed_fails_its_verification(
+    partner: httpx.Client, members: dict[str, Any]
+) -> None:
+    invoice_id = register(partner, **members)
+    moved = advance(partner, by="PT10S")
+    assert [one["outcome"] for one in moved["happened"]] == ["done", "done", "skipped", "skipped"]
+    assert status_of(partner, invoice_id) == "VerificationFailed"
+    assert offers_on(partner, invoice_id) == []
+
+
+def test_an_amount_is_taken_with_all_its_digits(partner: httpx.Client) -> None:
+    text = '{"sellerId":"a","debtorId":"b","invoiceNumber":"1","currency":"EUR","amount":%s}'
+    digits = "12345678901234567890123456789.01"
+    answer = partner.post(
+        "/api/invoices", content=text % digits, headers={"Content-Type": "application/json"}
+    )
+    invoice_id = data(answer, 201)["id"]
+    advance(partner, by="PT10S")
+    listed = partner.get("/api/offers", params={"invoiceId": invoice_id})
+    assert f'"faceValue":{digits}' in listed.text
+
+
+def test_a_duplicate_stays_suspected(partner: httpx.Client) -> None:
+    body = invoice()
+    ids = [data(partner.post("/api/invoices", json=body), 201)["id"] for _ in range(2)]
+    moved = advance(partner, by="PT10S")
+    assert [status_of(partner, one) for one in ids] == ["Offered", "DuplicateSuspected"]
+    outcomes = [one["outcome"] for one in moved["happened"]]
+    assert outcomes == ["done", "skipped"] * 4
+    assert moved["happened"][1]["reason"].startswith("The invoice is DuplicateSuspected")
+    assert offers_on(partner, ids[1]) == []
+
+
+BY_HAND: dict[str, tuple[list[tuple[str, dict[str, Any]]], list[str]]] = {
+    "verification": ([("/api/verification/run", {})], ["skipped", "skipped", "done", "done"]),
+    "financing": (
+        [("/api/verification/run", {}), ("/api/financing-requests", {})],
+        ["skipped", "skipped", "skipped", "done"],
+    ),
+    "an offer": (
+        [("/api/verification/run", {}), ("/api/financing-requests", {}), ("/api/offers", {})],
+        ["skipped"] * 4,
+    ),
+}
+
+
+@pytest.mark.parametrize(("calls", "outcomes"), BY_HAND.values(), ids=BY_HAND)
+def test_what_a_client_did_itself_is_not_done_again(
+    partner: httpx.Client, calls: list[tuple[str, Any]], outcomes: list[str]
+) -> None:
+    invoice_id = register(partner)
+    for path, body in calls:
+        data(partner.post(path, json={**body, "invoiceId": invoice_id}))
+    moved = advance(partner, by="PT10S")
+    assert [one["outcome"] for one in moved["happened"]] == outcomes
+    assert all(one["reason"] for one in moved["happened"] if one["outcome"] == "skipped")
+    assert status_of(partner, invoice_id) == "Offered"
+    assert len(offers_on(partner, invoice_id)) == 1
+
+
+def test_what_a_client_does_in_between_is_never_answered_by_a_second_offer(
+    partner: httpx.Client,
+) -> None:
+    invoice_id = register(partner)
+    advance(partner, by="PT5S")
+    (offer,) = [data(partner.post("/api/offers", json={"invoiceId": invoice_id}))]
+    data(partner.post(f"/sandbox/offers/{offer['id']}/accept"))
+    moved = advance(partner, by="PT5S")
+    assert [one["outcome"] for one in moved["happened"]] == ["skipped"]
+    assert [one["id"] for one in offers_on(partner, invoice_id)] == [offer["id"]]
+    assert status_of(partner, invoice_id) == "OfferAccepted"
+
+
+def test_invoices_from_an_erp_system_progress_too(partner: httpx.Client) -> None:
+    items = [{"externalId": f"ERP-{n}", **invoice()} for n in range(3)]
+    body = {"source": {"system": "erp"}, "invoices": items}
+    data(partner.post("/api/connectors/erp/invoices", json=body), 202)
+    advance(partner, by="PT10S")
+    offered = data(partner.get("/api/invoices", params={"status": "Offered"}))
+    numbers = {one["invoiceNumber"] for one in offered}
+    assert numbers >= {one["invoiceNumber"] for one in items}
+
+
+def test_under_manual_nothing_moves(client: httpx.Client) -> None:
+    invoice_id = register(client)
+    assert due(client) == []
+    assert advance(client, by="P400D")["happened"] == []
+    assert status_of(client, invoice_id) == "Registered"
+
+
+def test_the_starting_data_never_move(partner: httpx.Client) -> None:
+    paths = ("/api/invoices", "/api/offers", "/api/financing-requests", "/api/audit-log")
+    before = [data(partner.get(path)) for path in paths]
+    assert advance(partner, by="P999D")["happened"] == []
+    assert [data(partner.get(path)) for path in paths] == before
+
+
+def test_manual_drops_what_auto_progress_had_in_store(partner: httpx.Client) -> None:
+    invoice_id = register(partner)
+    advance(partner, by="PT1S")
+    assert len(due(partner)) == 3
+    choose(partner, "manual")
+    assert due(partner) == []
+    assert advance(partner, by="PT10S")["happened"] == []
+    choose(partner, "auto-progress")
+    assert advance(partner, by="PT10S")["happened"] == []
+    assert status_of(partner, invoice_id) == "VerificationPending"
+
+
+def test_auto_progress_again_keeps_what_it_had_in_store(partner: httpx.Client) -> None:
+    invoice_id = register(partner)
+    choose(partner, "auto-progress")
+    advance(partner, by="PT10S")
+    assert status_of(partner, invoice_id) == "Offered"
+
+
+def test_the_agenda_names_scenario_and_invoice(partner: httpx.Client) -> None:
+    invoice_id = register(partner)
+    assert {(one["scenario"], one["subject"]) for one in agenda(partner)["due"]} == {
+        ("auto-progress", invoice_id)
+    }
+
+
+# Ninety days
+
+
+def test_an_invoice_that_is_never_paid_is_bought_back_ninety_days_after_it_was_due(
+    client: httpx.Client,
+) -> None:
+    due_date = "2027-01-20"
+    invoice_id = register(client, dueDate=due_date)
+    pull(client, invoice_id, "start-verification", "verify", "request-financing", "receive-offer")
+    advance(client, by="PT1H")
+    pull(client, invoice_id, "accept-offer")
+    advance(client, by="P1D")
+    pull(client, invoice_id, "fund")
+    advance(client, to=f"{due_date}T00:00:00Z")
+    pull(client, invoice_id, "become-overdue")
+    advance(client, by="P90D")
+    pull(client, invoice_id, "default", "invoke-recourse")
+    advance(client, by="PT0.5S")
+    pull(client, invoice_id, "repurchase")
+    assert status_of(client, invoice_id) == "Repurchased"
+    assert told(client, invoice_id) == [
+        ("2026-11-21T09:30:00Z", "invoice.registered"),
+        ("2026-11-21T09:30:00Z", "invoice.verification_started"),
+        ("2026-11-21T09:30:00Z", "invoice.verified"),
+        ("2026-11-21T09:30:00Z", "financing_request.created"),
+        ("2026-11-21T09:30:00Z", "offer.received"),
+        ("2026-11-21T10:30:00Z", "offer.accepted"),
+        ("2026-11-22T10:30:00Z", "invoice.funded"),
+        ("2027-01-20T00:00:00Z", "invoice.overdue"),
+        ("2027-04-20T00:00:00Z", "invoice.defaulted"),
+        ("2027-04-20T00:00:00Z", "invoice.recourse_invoked"),
+        ("2027-04-20T00:00:00.500Z", "invoice.repurchased"),
+    ]
+    (request,) = [
+        one
+        for one in data(client.get("/api/financing-requests"))
+        if invoice_id in one["invoiceIds"]
+    ]
+    assert request["status"] == "Closed"

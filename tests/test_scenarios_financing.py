@@ -1,0 +1,417 @@
+"""The stories of financing told to their end: offers, payouts, payments, defaults and expiry."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import httpx
+import pytest
+
+from tests.stories import (
+    INVOICE,
+    advance,
+    choose,
+    lines,
+    offers,
+    play,
+    register,
+    requests,
+    skipped,
+    status,
+    story,
+)
+from tests.support import Running
+
+ALDER, CEDAR, EVEREST = "ptn_sandbox_alder", "ptn_sandbox_cedar", "ptn_sandbox_everest"
+
+REQUESTED = """
+    PT0S        invoice.registered               Registered
+    PT1S        invoice.verification_started     VerificationPending
+    PT2S        invoice.verified                 Verified
+    PT4S        financing_request.created        FinancingRequested
+    PT4S        financing_request.routed         Routed"""
+OFFERED = REQUESTED + "\nPT6S offer.received Offered"
+ACCEPTED = OFFERED + "\nPT1M6S offer.accepted OfferAccepted"
+FUNDED = ACCEPTED + "\nPT2M6S invoice.funded Funded"
+OVERDUE = FUNDED + "\n2027-01-21T00:00:00Z invoice.overdue Overdue"
+DEFAULTED = OVERDUE + "\n2027-04-20T00:00:00Z invoice.defaulted Defaulted"
+
+STORIES: dict[str, str] = {
+    "competing-offers": OFFERED
+    + """
+    PT8S        offer.received                   Offered
+    P1D         offer.accepted                   OfferAccepted
+    """,
+    "offer-expires": OFFERED
+    + """
+    P3DT6S      offer.expired                    FinancingRequested
+    """,
+    "offer-withdrawn": OFFERED
+    + """
+    PT1M6S      offer.withdrawn                  FinancingRequested
+    """,
+    "withdrawn-after-accept": ACCEPTED
+    + """
+    PT2M6S      offer.withdrawn                  FinancingRequested
+    """,
+    "partial-funding": ACCEPTED
+    + """
+    PT2M6S      invoice.partially_funded         PartiallyFunded
+    P1DT2M6S    invoice.funded                   Funded
+    """,
+    "partial-payment-dilution": FUNDED
+    + """
+    P10DT2M6S   invoice.credit_note_applied      Funded
+    P20DT2M6S   invoice.partially_paid           PartiallyPaid
+    P25DT2M6S   invoice.paid                     Paid
+    P26DT2M6S   invoice.settled                  Settled
+    """,
+    "late-payment": OVERDUE
+    + """
+    2027-01-30T00:00:00Z  invoice.paid           Paid
+    2027-01-31T00:00:00Z  invoice.settled        Settled
+    """,
+    "default-recourse": DEFAULTED
+    + """
+    2027-04-21T00:00:00Z  invoice.recourse_invoked  Recourse
+    2027-05-05T00:00:00Z  invoice.repurchased       Repurchased
+    """,
+    "default-non-recourse": DEFAULTED
+    + """
+    2027-04-21T00:00:00Z  invoice.written_off    WrittenOff
+    """,
+    "invoice-expires": """
+    PT0S        invoice.registered               Registered
+    PT1S        invoice.verification_started     VerificationPending
+    PT2S        invoice.verified                 Verified
+    2027-01-21T00:00:00Z  invoice.expired        Expired
+    """,
+}
+"""What happens to an invoice that is due on 20 January 2027, and when."""
+
+MAGIC = {
+    "sim_debtor_late": "late-payment",
+    "sim_debtor_default": "default-recourse",
+}
+"""Debtors that bring their story with them."""
+
+# Where the request and the offers, the first one first, stand at the end.
+OUTCOMES: dict[str, tuple[list[str], list[str]]] = {
+    "competing-offers": (["OfferAccepted"], ["Accepted", "Superseded"]),
+    "offer-expires": (["Routed"], ["Expired"]),
+    "offer-withdrawn": (["Routed"], ["Withdrawn"]),
+    "withdrawn-after-accept": (["Routed"], ["Withdrawn"]),
+    "partial-funding": (["Funded"], ["Accepted"]),
+    "partial-payment-dilution": (["Closed"], ["Accepted"]),
+    "late-payment": (["Closed"], ["Accepted"]),
+    "default-recourse": (["Closed"], ["Accepted"]),
+    "default-non-recourse": (["Closed"], ["Accepted"]),
+    "invoice-expires": ([], []),
+}
+
+
+def by_workspace(client: httpx.Client, name: str) -> Any:
+    choose(client, name)
+    return register(client)
+
+
+def by_invoice(client: httpx.Client, name: str) -> Any:
+    invoice = register(client)
+    choose(client, name, invoice)
+    return invoice
+
+
+def by_request(client: httpx.Client, name: str) -> Any:
+    return register(client, name)
+
+
+@pytest.mark.parametrize("begun", [by_workspace, by_invoice, by_request])
+@pytest.mark.parametrize("name", STORIES)
+def test_the_story_is_told_to_its_end_however_it_was_begun(
+    server: Running, client: httpx.Client, name: str, begun: Callable[[httpx.Client, str], Any]
+) -> None:
+    invoice = begun(client, name)
+    assert skipped(play(client)) == []
+    assert story(server, client, invoice) == lines(STORIES[name])
+    found = [[one["status"] for one in kind(client, invoice)] for kind in (requests, offers)]
+    assert tuple(found) == OUTCOMES[name]
+
+
+@pytest.mark.parametrize("debtor", MAGIC)
+def test_a_magic_debtor_brings_its_story(
+    server: Running, client: httpx.Client, debtor: str
+) -> None:
+    invoice = register(client, debtorId=debtor)
+    play(client)
+    assert story(server, client, invoice) == lines(STORIES[MAGIC[debtor]])
+
+
+@pytest.mark.parametrize("debtor", MAGIC)
+def test_only_the_exact_magic_id_brings_a_story(client: httpx.Client, debtor: str) -> None:
+    for one in (debtor.upper(), f"{debtor}_2", f" {debtor}"):
+        register(client, debtorId=one, invoiceNumber=one)
+    assert play(client) == []
+
+
+def test_without_a_due_date_sixty_days_from_the_beginning_count(
+    server: Running, client: httpx.Client
+) -> None:
+    body = {name: value for name, value in INVOICE.items() if name != "dueDate"}
+    headers = {"X-Sandbox-Scenario": "invoice-expires"}
+    invoice = client.post("/api/invoices", json=body, headers=headers).json()["data"]
+    play(client)
+    assert story(server, client, invoice)[-1:] == lines("P61D invoice.expired Expired")
+
+
+# Offers
+
+
+def test_competing_offers_differ_and_the_better_one_is_accepted(client: httpx.Client) -> None:
+    invoice = by_workspace(client, "competing-offers")
+    advance(client, "PT8S")
+    alder, everest = offers(client, invoice)
+    assert (alder["partnerId"], everest["partnerId"]) == (ALDER, EVEREST)
+    assert alder["netProceeds"] == 8500 - 127.5 - 25  # 9 % of 8500 for 60 of 360 days; 0.25 %
+    assert everest["netProceeds"] == 8000 - 160 - 40  # 12 % of 8000 for 60 of 360 days; 0.4 %
+    play(client)
+    assert [one["status"] for one in offers(client, invoice)] == ["Accepted", "Superseded"]
+
+
+def test_a_client_may_decide_between_competing_offers_itself(client: httpx.Client) -> None:
+    invoice = by_workspace(client, "competing-offers")
+    advance(client, "PT8S")
+    _, everest = offers(client, invoice)
+    assert client.post(f"/sandbox/offers/{everest['id']}/accept").status_code == 200
+    assert [one["status"] for one in offers(client, invoice)] == ["Superseded", "Accepted"]
+    assert skipped(play(client)) == [
+        "accept-best-offer: The invoice is OfferAccepted, not Offered. The step is left out."
+    ]
+
+
+@pytest.mark.parametrize("name", ["offer-expires", "offer-withdrawn", "withdrawn-after-accept"])
+def test_an_offer_that_is_gone_cannot_be_accepted(client: httpx.Client, name: str) -> None:
+    invoice = by_workspace(client, name)
+    play(client)
+    (offer,) = offers(client, invoice)
+    assert client.post(f"/sandbox/offers/{offer['id']}/accept").status_code == 409
+
+
+@pytest.mark.parametrize("name", ["offer-expires", "offer-withdrawn", "withdrawn-after-accept"])
+def test_after_an_offer_is_gone_another_one_may_come(client: httpx.Client, name: str) -> None:
+    invoice = by_workspace(client, name)
+    play(client)
+    assert client.post("/api/offers", json={"invoiceId": invoice["id"]}).status_code == 201
+    assert status(client, invoice) == "Offered"
+    assert [one["status"] for one in requests(client, invoice)] == ["OffersReceived"]
+
+
+def test_an_offer_expires_at_the_moment_that_it_names(
+    server: Running, client: httpx.Client
+) -> None:
+    invoice = by_workspace(client, "offer-expires")
+    play(client)
+    (offer,) = offers(client, invoice)
+    assert story(server, client, invoice)[-1].at == offer["validUntil"] == "2026-11-24T09:30:06Z"
+
+
+def test_the_partner_that_withdraws_quotes_only_when_it_is_named(client: httpx.Client) -> None:
+    invoice = by_workspace(client, "offer-withdrawn")
+    advance(client, "PT2S")
+    body = {"invoiceId": invoice["id"], "partnerIds": [CEDAR]}
+    asked = client.post("/api/financing-requests", json=body).json()["data"]
+    assert asked["routedPartnerIds"] == [CEDAR]
+    done = play(client)
+    assert skipped(done) == [
+        "request-financing: The invoice is FinancingRequested, not Verified. The step is left out."
+    ]
+    assert [(one["partnerId"], one["status"]) for one in offers(client, invoice)] == [
+        (CEDAR, "Withdrawn")
+    ]
+
+
+# Money
+
+
+def figures(client: httpx.Client, invoice: Any, action: str) -> dict[str, Any]:
+    """The metadata of the one audit event of that kind, without the move itself."""
+    query = {"targetId": invoice["id"], "action": action}
+    (event,) = client.get("/api/audit-log", params=query).json()["data"]
+    return {
+        name: value
+        for name, value in event["metadata"].items()
+        if name not in {"from", "to", "offerId"}
+    }
+
+
+@pytest.mark.parametrize(
+    ("amount", "currency", "conditions", "first", "second"),
+    [
+        (10000, "EUR", {}, 3200, 4800),
+        (10000, "EUR", {"percent": 25}, 2000, 6000),
+        (1234.57, "EUR", {"percent": 33}, 325.93, 661.73),
+        (99999, "JPY", {}, 32000, 47999),
+    ],
+)
+def test_two_payouts_add_up_to_the_advance(
+    client: httpx.Client,
+    amount: float,
+    currency: str,
+    conditions: dict[str, int],
+    first: float,
+    second: float,
+) -> None:
+    choose(client, "partial-funding", **conditions)
+    invoice = register(client, amount=amount, currency=currency)
+    play(client)
+    advanced = offers(client, invoice)[0]["advanceAmount"]
+    assert figures(client, invoice, "invoice.partially_funded") == {
+        "amount": first,
+        "paidOut": first,
+        "advanceAmount": advanced,
+    }
+    assert figures(client, invoice, "invoice.funded") == {
+        "amount": second,
+        "paidOut": advanced,
+        "advanceAmount": advanced,
+    }
+
+
+def test_credit_note_and_payments_add_up_to_the_invoice(client: httpx.Client) -> None:
+    invoice = by_workspace(client, "partial-payment-dilution")
+    play(client)
+    assert figures(client, invoice, "invoice.credit_note_applied") == {
+        "amount": 500,
+        "dilutionAmount": 500,
+        "owed": 9500,
+    }
+    assert figures(client, invoice, "invoice.partially_paid") == {
+        "amount": 5700,
+        "paid": 5700,
+        "owed": 3800,
+    }
+    assert figures(client, invoice, "invoice.paid") == {"amount": 3800, "paid": 9500, "owed": 0}
+    # What was collected, less the advance of 8000, is left for the seller: the diluted reserve.
+    assert figures(client, invoice, "invoice.settled") == {
+        "reserveAmount": 2000,
+        "dilutionAmount": 500,
+        "released": 1500,
+        "sellerOwes": 0,
+    }
+
+
+def test_a_credit_note_beyond_the_reserve_leaves_the_seller_owing(client: httpx.Client) -> None:
+    choose(client, "partial-payment-dilution", creditNote=30)
+    invoice = register(client)
+    play(client)
+    settled = figures(client, invoice, "invoice.settled")
+    assert (settled["released"], settled["sellerOwes"]) == (0, 1000)
+
+
+# Default
+
+
+def test_an_invoice_is_neither_overdue_nor_in_default_a_moment_too_early(
+    client: httpx.Client,
+) -> None:
+    invoice = register(client, debtorId="sim_debtor_default")
+    for moment, expected in (
+        ("2027-01-20T23:59:59Z", "Funded"),
+        ("2027-01-21T00:00:00Z", "Overdue"),
+        ("2027-04-19T23:59:59Z", "Overdue"),
+        ("2027-04-20T00:00:00Z", "Defaulted"),
+    ):
+        client.post("/sandbox/clock/advance", json={"to": moment})
+        assert status(client, invoice) == expected
+
+
+@pytest.mark.parametrize(
+    ("name", "recourse"),
+    [("default-recourse", "Recourse"), ("default-non-recourse", "NonRecourse")],
+)
+def test_the_accepted_offer_says_who_answers_for_the_debt(
+    client: httpx.Client, name: str, recourse: str
+) -> None:
+    invoice = by_workspace(client, name)
+    play(client)
+    assert [one["recourse"] for one in offers(client, invoice)] == [recourse]
+
+
+def test_a_client_that_asked_for_no_recourse_owes_nothing_for_the_debtor_in_default(
+    server: Running, client: httpx.Client
+) -> None:
+    invoice = register(client, debtorId="sim_debtor_default")
+    advance(client, "PT2S")
+    body = {"invoiceId": invoice["id"], "recoursePreference": "NonRecourse"}
+    assert client.post("/api/financing-requests", json=body).status_code == 201
+    play(client)
+    expected = lines("2027-04-21T00:00:00Z invoice.written_off WrittenOff")
+    assert story(server, client, invoice)[-1:] == expected
+
+
+# Conditions: what a run may change
+
+
+@pytest.mark.parametrize(
+    ("name", "conditions", "last"),
+    [
+        ("competing-offers", {"decision": "PT1H"}, "PT1H offer.accepted OfferAccepted"),
+        ("offer-withdrawn", {"patience": "P2D"}, "P2DT6S offer.withdrawn FinancingRequested"),
+        (
+            "withdrawn-after-accept",
+            {"decision": "P1D", "patience": "PT1H"},
+            "P1DT1H6S offer.withdrawn FinancingRequested",
+        ),
+        ("partial-funding", {"rest": "PT1S"}, "PT2M7S invoice.funded Funded"),
+        ("partial-payment-dilution", {"rest": "P1D"}, "P22DT2M6S invoice.settled Settled"),
+        ("late-payment", {"late": "P30D"}, "2027-02-20T00:00:00Z invoice.settled Settled"),
+        (
+            "default-recourse",
+            {"claim": "P3D", "buyBack": "P1D"},
+            "2027-04-24T00:00:00Z invoice.repurchased Repurchased",
+        ),
+        (
+            "default-non-recourse",
+            {"claim": "P3D"},
+            "2027-04-23T00:00:00Z invoice.written_off WrittenOff",
+        ),
+    ],
+)
+def test_a_run_may_change_the_delays(
+    server: Running, client: httpx.Client, name: str, conditions: dict[str, Any], last: str
+) -> None:
+    choose(client, name, **conditions)
+    invoice = register(client)
+    play(client)
+    assert story(server, client, invoice)[-1:] == lines(last)
+
+
+# Expiry
+
+
+def test_an_expired_invoice_is_not_financed_any_more(client: httpx.Client) -> None:
+    invoice = by_workspace(client, "invoice-expires")
+    play(client)
+    answer = client.post("/api/financing-requests", json={"invoiceId": invoice["id"]})
+    assert answer.status_code == 409
+
+
+def test_an_open_request_and_its_offers_expire_with_the_invoice(client: httpx.Client) -> None:
+    invoice = by_workspace(client, "invoice-expires")
+    advance(client, "PT2S")
+    client.post("/api/financing-requests", json={"invoiceId": invoice["id"]})
+    client.post("/api/offers", json={"invoiceId": invoice["id"]})
+    play(client)
+    assert status(client, invoice) == "Expired"
+    assert [one["status"] for one in requests(client, invoice)] == ["Expired"]
+    assert [one["status"] for one in offers(client, invoice)] == ["Expired"]
+
+
+def test_an_invoice_that_was_financed_in_time_does_not_expire(client: httpx.Client) -> None:
+    invoice = by_workspace(client, "invoice-expires")
+    advance(client, "PT2S")
+    for trigger in ("request-financing", "receive-offer", "accept-offer"):
+        path = f"/sandbox/invoices/{invoice['id']}/transition"
+        assert client.post(path, json={"trigger": trigger}).status_code == 200
+    assert [one.split(":")[0] for one in skipped(play(client))] == ["transition"]
+    assert status(client, invoice) == "OfferAccepted"

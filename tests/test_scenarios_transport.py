@@ -1,0 +1,334 @@
+"""The stories in which answers go wrong, keys end, and strict bounds hold."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import replace
+from typing import Any
+
+import httpx
+import pytest
+
+from tests.stories import INVOICE, choose, offers, register
+from tests.support import FROZEN, Running, serving
+
+Answers = list[tuple[int, str | None, str | None]]
+"""Of each request in turn: the status, the code of the error, and Retry-After."""
+
+LIMITED = (429, "rate_limit_exceeded", "1")
+CLOSED = (503, "service_unavailable", "1")
+FAILED = (500, "internal_error", None)
+GOOD = (200, None, None)
+
+STORIES: dict[str, Answers] = {
+    "rate-limited": [LIMITED, LIMITED, LIMITED, GOOD, GOOD],
+    "maintenance-5xx": [CLOSED, CLOSED, FAILED, GOOD, GOOD],
+}
+
+
+def answered(client: httpx.Client, times: int, path: str = "/api/invoices") -> Answers:
+    """What so many requests in a row are answered."""
+    return [outcome(client.get(path)) for _ in range(times)]
+
+
+def outcome(answer: httpx.Response) -> tuple[int, str | None, str | None]:
+    error = answer.json().get("error")
+    if error is not None:
+        assert set(error) == {"code", "message", "requestId"}
+        assert answer.headers["x-request-id"] == error["requestId"]
+    return answer.status_code, error and error["code"], answer.headers.get("retry-after")
+
+
+def by_workspace(client: httpx.Client, name: str) -> None:
+    choose(client, name)
+
+
+def by_request(client: httpx.Client, name: str) -> None:
+    client.headers["X-Sandbox-Scenario"] = name
+
+
+Begun = Callable[[httpx.Client, str], None]
+WAYS: list[Begun] = [by_workspace, by_request]
+
+
+@pytest.mark.parametrize("begun", WAYS)
+@pytest.mark.parametrize("name", STORIES)
+def test_answers_go_wrong_as_told_and_then_all_is_well(
+    client: httpx.Client, name: str, begun: Begun
+) -> None:
+    begun(client, name)
+    assert answered(client, 5) == STORIES[name]
+
+
+def test_a_server_may_be_started_with_the_story() -> None:
+    settings = replace(FROZEN, scenario="maintenance-5xx")
+    with serving(settings) as server, server.client() as client:
+        assert answered(client, 5) == STORIES["maintenance-5xx"]
+
+
+@pytest.mark.parametrize("name", STORIES)
+def test_only_requests_that_name_the_story_meet_it(client: httpx.Client, name: str) -> None:
+    named = {"X-Sandbox-Scenario": name}
+    for expected in STORIES[name]:
+        assert outcome(client.get("/api/offers")) == GOOD
+        assert outcome(client.get("/api/offers", headers=named)) == expected
+
+
+@pytest.mark.parametrize("name", STORIES)
+def test_what_is_refused_changes_nothing(client: httpx.Client, name: str) -> None:
+    choose(client, name)
+    bad = [one for one in STORIES[name] if one != GOOD]
+    for expected in bad:
+        assert outcome(client.post("/api/invoices", json=INVOICE)) == expected
+    register(client)
+    listed = client.get("/api/invoices", params={"debtorId": str(INVOICE["debtorId"])}).json()[
+        "data"
+    ]
+    assert [one["invoiceNumber"] for one in listed].count(INVOICE["invoiceNumber"]) == 1
+
+
+@pytest.mark.parametrize("name", STORIES)
+def test_levers_are_never_spoilt(client: httpx.Client, name: str) -> None:
+    choose(client, name)
+    assert answered(client, 2, "/sandbox/scenarios") == [GOOD, GOOD]
+    assert answered(client, 1) == STORIES[name][:1]
+
+
+@pytest.mark.parametrize(
+    ("name", "expected"),
+    [
+        ("rate-limited", [LIMITED, GOOD]),
+        ("maintenance-5xx", [CLOSED, FAILED, GOOD]),
+    ],
+)
+def test_a_run_may_change_how_many_are_refused(
+    client: httpx.Client, name: str, expected: Answers
+) -> None:
+    choose(client, name, refusals=1)
+    assert answered(client, len(expected)) == expected
+
+
+# A slow answer
+
+
+def post(client: httpx.Client, key: str | None = "once") -> httpx.Response:
+    """An invoice, by a request that can be repeated."""
+    headers = {} if key is None else {"Idempotency-Key": key}
+    return client.post("/api/invoices", json=INVOICE, headers=headers)
+
+
+def count(client: httpx.Client) -> int:
+    listed = client.get("/api/invoices").json()["data"]
+    return [one["invoiceNumber"] for one in listed].count(INVOICE["invoiceNumber"])
+
+
+@pytest.mark.parametrize("begun", WAYS)
+def test_the_answer_is_slow_once_and_the_repeated_request_is_not_carried_out_again(
+    server: Running, client: httpx.Client, begun: Begun
+) -> None:
+    begun(client, "slow-api")
+    waited = server.wall.seconds
+    first, second = post(client), post(client)
+    assert server.wall.seconds - waited == 8
+    assert (first.status_code, second.status_code) == (201, 201)
+    assert first.json() == second.json()
+    assert second.headers["idempotent-replayed"] == "true"
+    assert count(client) == 1
+
+
+def test_the_invoice_is_there_before_the_slow_answer_is_sent(client: httpx.Client) -> None:
+    choose(client, "slow-api")
+    post(client)
+    assert count(client) == 1
+
+
+def test_a_client_that_repeats_without_a_key_has_a_suspected_duplicate(
+    client: httpx.Client,
+) -> None:
+    choose(client, "slow-api")
+    statuses = [post(client, key=None).json()["data"]["status"] for _ in range(2)]
+    assert statuses == ["Registered", "DuplicateSuspected"]
+
+
+def test_a_run_may_change_the_delay(server: Running, client: httpx.Client) -> None:
+    choose(client, "slow-api", delay="PT0.5S")
+    waited = server.wall.seconds
+    post(client)
+    assert server.wall.seconds - waited == 0.5
+
+
+def test_other_requests_are_as_fast_as_ever(server: Running, client: httpx.Client) -> None:
+    choose(client, "slow-api")
+    waited = server.wall.seconds
+    assert answered(client, 3) == [GOOD] * 3
+    assert server.wall.seconds == waited
+
+
+# A key that ends
+
+
+def new_key(client: httpx.Client, *scopes: str) -> Any:
+    """Another key of the same workspace."""
+    answer = client.post("/api/developer/api-keys", json={"scopes": list(scopes)})
+    assert answer.status_code == 201, answer.text
+    return answer.json()["data"]
+
+
+def keys(client: httpx.Client) -> dict[str, str]:
+    """The status of every key."""
+    listed = client.get("/api/developer/api-keys").json()["data"]
+    return {one["id"]: one["status"] for one in listed}
+
+
+REFUSED = (401, "authentication_required", None)
+
+
+@pytest.mark.parametrize("begun", WAYS)
+def test_the_key_ends_with_the_third_read_of_an_invoice(
+    server: Running, client: httpx.Client, begun: Begun
+) -> None:
+    invoice, key = register(client), new_key(client, "invoices:read")
+    path = f"/api/invoices/{invoice['id']}"
+    with server.client(key["secret"]) as polling:
+        begun(client if begun is by_workspace else polling, "key-revoked-midflow")
+        assert answered(polling, 5, path) == [GOOD, GOOD, GOOD, REFUSED, REFUSED]
+    assert keys(client)[key["id"]] == "Revoked"
+    (event,) = client.get("/api/audit-log", params={"action": "api_key.revoked"}).json()["data"]
+    assert event["targets"] == [{"type": "api_key", "id": key["id"]}]
+    assert answered(client, 1, path) == [GOOD]
+
+
+def test_after_the_story_a_new_key_lets_the_client_go_on(
+    server: Running, client: httpx.Client
+) -> None:
+    invoice, old = register(client), new_key(client, "invoices:read")
+    path = f"/api/invoices/{invoice['id']}"
+    choose(client, "key-revoked-midflow", reads=1)
+    with server.client(old["secret"]) as polling:
+        assert answered(polling, 2, path) == [GOOD, REFUSED]
+    with server.client(new_key(client, "invoices:read")["secret"]) as polling:
+        assert answered(polling, 4, path) == [GOOD] * 4
+
+
+def test_the_first_key_of_a_workspace_is_never_revoked(client: httpx.Client) -> None:
+    invoice = register(client)
+    before = keys(client)
+    choose(client, "key-revoked-midflow")
+    assert answered(client, 5, f"/api/invoices/{invoice['id']}") == [GOOD] * 5
+    assert keys(client) == before
+
+
+# A scope that is missing
+
+FORBIDDEN = (403, "insufficient_scope", None)
+
+
+@pytest.mark.parametrize("begun", WAYS)
+def test_listing_offers_is_forbidden_and_nothing_else(client: httpx.Client, begun: Begun) -> None:
+    begun(client, "scope-missing")
+    assert answered(client, 4, "/api/offers") == [FORBIDDEN] * 4
+    assert answered(client, 1, "/api/invoices") == [GOOD]
+
+
+def test_offers_can_be_listed_again_once_another_story_is_told(client: httpx.Client) -> None:
+    choose(client, "scope-missing")
+    assert answered(client, 1, "/api/offers") == [FORBIDDEN]
+    choose(client, "manual")
+    assert answered(client, 1, "/api/offers") == [GOOD]
+
+
+def test_a_key_that_lacks_the_scope_is_answered_alike(
+    server: Running, client: httpx.Client
+) -> None:
+    with server.client(new_key(client, "invoices:read")["secret"]) as lacking:
+        assert answered(lacking, 2, "/api/offers") == [FORBIDDEN] * 2
+
+
+# Strict bounds
+
+OUTSIDE: list[tuple[dict[str, Any], str]] = [
+    ({"amount": 0}, "amount: must be above 0"),
+    ({"amount": -0.01}, "amount: must be above 0"),
+    ({"amount": 10000000000000}, "amount: must be at most 9999999999999.99"),
+    ({"amount": 1e300}, "amount: must be at most 9999999999999.99"),
+    ({"amount": 10.005}, "amount: must have at most 2 decimals in EUR"),
+    ({"amount": 10.5, "currency": "JPY"}, "amount: must have at most 0 decimals in JPY"),
+    ({"amount": 1.0005, "currency": "KWD"}, "amount: must have at most 3 decimals in KWD"),
+    ({"currency": "EURO"}, "currency: must be an active code of ISO 4217, such as EUR"),
+    ({"currency": "DEM"}, "currency: must be an active code of ISO 4217, such as EUR"),
+    ({"currency": ""}, "currency: must be an active code of ISO 4217, such as EUR"),
+    ({"sellerId": ""}, "sellerId: must have 1 to 128 characters"),
+    ({"debtorId": "d" * 129}, "debtorId: must have 1 to 128 characters"),
+    ({"invoiceNumber": "n" * 65}, "invoiceNumber: must have 1 to 64 characters"),
+    ({"invoiceNumber": "A\n1"}, "invoiceNumber: must be printable"),
+    (
+        {"issueDate": "2026-11-02", "dueDate": "2026-11-01"},
+        "dueDate: must not be before issueDate",
+    ),
+]
+
+INSIDE: list[dict[str, Any]] = [
+    {"amount": 0.01},
+    {"amount": 9999999999999.99},
+    {"amount": 10.50, "currency": "eur"},
+    {"amount": 100.0, "currency": "JPY"},
+    {"amount": 1.005, "currency": "KWD"},
+    {"sellerId": "s" * 128, "debtorId": "d" * 128, "invoiceNumber": "n" * 64},
+    {"issueDate": "2026-11-01", "dueDate": "2026-11-01"},
+    {"issueDate": "2020-01-01", "dueDate": "2020-02-01"},  # past due: it can be registered
+]
+
+
+def words(case: Any) -> str:
+    return "-".join(f"{name}={str(value)[:12]!r}" for name, value in case.items())
+
+
+@pytest.mark.parametrize(("members", "problem"), OUTSIDE, ids=[words(one) for one, _ in OUTSIDE])
+def test_an_invoice_beyond_a_bound_is_refused_naming_the_member(
+    client: httpx.Client, members: dict[str, Any], problem: str
+) -> None:
+    choose(client, "strict-validation")
+    answer = client.post("/api/invoices", json={**INVOICE, **members})
+    assert outcome(answer) == (400, "invalid_request", None)
+    assert answer.json()["error"]["message"].startswith(f"{problem}. ")
+    choose(client, "manual")
+    register(client, **members)
+
+
+@pytest.mark.parametrize("members", INSIDE, ids=words)
+def test_an_invoice_within_the_bounds_is_registered(
+    client: httpx.Client, members: dict[str, Any]
+) -> None:
+    assert register(client, "strict-validation", **members)["status"] == "Registered"
+
+
+def test_every_bound_that_is_broken_is_named(client: httpx.Client) -> None:
+    body = {**INVOICE, "amount": 0, "currency": "XYZ", "issueDate": "2027-01-21"}
+    headers = {"X-Sandbox-Scenario": "strict-validation"}
+    message = client.post("/api/invoices", json=body, headers=headers).json()["error"]["message"]
+    assert [one.split(":")[0] for one in message.split("; ")[:3]] == [
+        "amount",
+        "currency",
+        "dueDate",
+    ]
+
+
+def test_what_an_erp_system_pushes_is_not_held_against_the_bounds(client: httpx.Client) -> None:
+    choose(client, "strict-validation")
+    item = {**INVOICE, "amount": 10.005, "externalId": "E-1"}
+    body = {"source": {"system": "any"}, "invoices": [item]}
+    answer = client.post("/api/connectors/erp/invoices", json=body)
+    assert answer.status_code in {200, 201, 202}, answer.text
+    assert count(client) == 1
+
+
+def test_a_refused_invoice_leaves_nothing_behind(client: httpx.Client) -> None:
+    choose(client, "strict-validation")
+    client.post("/api/invoices", json={**INVOICE, "amount": 0})
+    assert count(client) == 0
+    assert register(client)["status"] == "Registered"
+
+
+def test_scenarios_that_spoil_answers_make_no_offers(client: httpx.Client) -> None:
+    choose(client, "slow-api")
+    assert offers(client, register(client)) == []

@@ -2,9 +2,10 @@
 PYTHON ?= python3
 BIN := .venv/bin
 READY := .venv/.ready
+NODE := .venv/.node
 EXAMPLES ?= 30
 
-.PHONY: gate install run test check format fuzz build constraints clean
+.PHONY: gate install run test check format fuzz interop build constraints clean
 
 gate: check test  ## what CI runs
 
@@ -36,14 +37,22 @@ fuzz: $(READY)  ## schemathesis, all phases and checks, EXAMPLES an operation
 	$(BIN)/python -m tests.fuzz --examples $(EXAMPLES)
 	$(BIN)/python -m tests.fuzz --examples $(EXAMPLES) --contract /sandbox/openapi.json
 
+interop: $(NODE)  ## real deliveries to real receivers in JavaScript, with what npm has
+	$(BIN)/python -m tests.interop
+
+$(NODE): $(READY)
+	$(BIN)/pip install --quiet --disable-pip-version-check -c constraints.txt -e '.[interop]'
+	@touch $@
+
 build: $(READY)  ## wheel and sdist in dist/
 	$(BIN)/python -m build
 
 constraints: $(READY)  ## pin what a fresh resolution of pyproject.toml gives
 	rm -rf .venv-fresh && $(PYTHON) -m venv .venv-fresh
-	.venv-fresh/bin/pip install --quiet --disable-pip-version-check -e '.[dev]'
+	.venv-fresh/bin/pip install --quiet --disable-pip-version-check -e '.[dev,interop]'
 	.venv-fresh/bin/pip freeze --exclude-editable --disable-pip-version-check > constraints.txt
 	rm -rf .venv-fresh
 
 clean:
-	rm -rf .venv .venv-fresh dist build *.egg-info .pytest_cache .mypy_cache .ruff_cache
+	rm -rf .venv .venv-fresh dist build *.egg-info .pytest_cache .mypy_cache .ruff_cache \
+		tests/interop/node_modules

@@ -9,13 +9,14 @@ from invoice_sandbox.handling import Context, Record
 
 from ._financing import offer_on, request_financing
 from ._findings import clear_reviews
-from ._invoices import INVOICES, move_invoice, named_invoice
+from ._invoices import INVOICES, named_invoice, shift_invoice
 from ._invoices import MACHINE as INVOICE
 from ._lifecycle import check_move
 from ._offers import MACHINE as OFFER
 from ._offers import move_offer, named_offer, unfinished_offers
 from ._requests import MACHINE as REQUEST
 from ._requests import move_request, unfinished_request
+from ._telling import tell
 
 
 class Following(NamedTuple):
@@ -88,19 +89,20 @@ async def pull_offer(context: Context, offer: Record, trigger: str) -> Record:
 async def _move_together(
     context: Context, invoice: Record, trigger: str, offers: Sequence[Record], **metadata: Any
 ) -> None:
-    await move_invoice(context, invoice, trigger, **metadata)
+    invoice, kind = await shift_invoice(context, invoice, trigger, **metadata)
     if trigger in _REVIEWED:
         await clear_reviews(context, invoice["id"])
-    following = FOLLOWING.get(trigger)
-    if following is None:
-        return
     request = await unfinished_request(context, invoice["id"])
-    if request is not None and _allows(context, REQUEST, request, following.request):
-        await move_request(context, request, following.request)
-    for index, offer in enumerate(offers):
-        word = following.other_offers if index else following.offer
-        if word is not None and _allows(context, OFFER, offer, word):
-            await move_offer(context, offer, word)
+    moved = list(offers)
+    following = FOLLOWING.get(trigger)
+    if following is not None:
+        if request is not None and _allows(context, REQUEST, request, following.request):
+            request = await move_request(context, request, following.request)
+        for index, offer in enumerate(offers):
+            word = following.other_offers if index else following.offer
+            if word is not None and _allows(context, OFFER, offer, word):
+                moved[index] = await move_offer(context, offer, word)
+    await tell(context, kind, invoice, request=request, offer=next(iter(moved), None))
 
 
 def _allows(context: Context, machine: str, record: Record, trigger: str) -> bool:

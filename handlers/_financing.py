@@ -10,12 +10,13 @@ from typing import Any, Final
 from invoice_sandbox.handling import Context, Record, instant_text, refuse
 
 from ._audit import audit
-from ._invoices import CLIENT, SYNTHETIC, move_invoice
+from ._invoices import CLIENT, SYNTHETIC, shift_invoice
 from ._offers import DAY_COUNT, OFFERS, Figures, Terms, commercially, multiply, price, terms_of
 from ._offers import MACHINE as OFFER
 from ._requests import MACHINE as REQUEST
 from ._requests import REQUESTS, move_request, newest_open_request
 from ._routing import deal_for, named_partner, route, tenor_days
+from ._telling import tell
 
 DEMO_PARTNER: Final = "ptn_sandbox_everest"
 """Makes an offer where nobody else is named: its mandate takes every invoice."""
@@ -51,13 +52,17 @@ async def request_financing(context: Context, invoice: Record | None, wishes: Wi
     request = await _submitted(context, invoice, wishes)
     about = {"financingRequestId": request["id"]}
     if invoice is not None:
-        invoice = await move_invoice(context, invoice, "request-financing", **about)
+        invoice, kind = await shift_invoice(context, invoice, "request-financing", **about)
+        await tell(context, kind, invoice, request=request)
     matched = await _routed_to(context, invoice or SYNTHETIC, request, wishes)
     if matched:
         return await move_request(context, {**request, "routedPartnerIds": matched}, "route")
-    if invoice is not None:
-        await move_invoice(context, invoice, "decline-financing", **about)
-    return await move_request(context, request, "find-no-match")
+    if invoice is None:
+        return await move_request(context, request, "find-no-match")
+    invoice, kind = await shift_invoice(context, invoice, "decline-financing", **about)
+    request = await move_request(context, request, "find-no-match")
+    await tell(context, kind, invoice, request=request)
+    return request
 
 
 async def make_offer(
@@ -75,7 +80,9 @@ async def make_offer(
     if request is not None:
         await move_request(context, request, "receive-offer")
     if invoice is not None:
-        await move_invoice(context, invoice, "receive-offer", offerId=offer["id"])
+        about = {"offerId": offer["id"]}
+        invoice, kind = await shift_invoice(context, invoice, "receive-offer", **about)
+        await tell(context, kind, invoice, offer=offer)
     return offer
 
 

@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from typing import Any
 
 from invoice_sandbox.handling import ApiError, Context, Record, Transaction
+from invoice_sandbox.webhooks.endpoints import published_endpoint
 
 from ._audit import audit
-from ._deliveries import plan_deliveries
 from ._invoices import FOREIGN, INVOICES, record_foreign, record_invoice
+from ._webhooks import audit_endpoint
 
 
 async def record_fixture(state: Transaction, kind: str, record: Mapping[str, Any]) -> None:
@@ -33,6 +34,7 @@ async def note_refusal(context: Context, error: ApiError) -> None:
     await audit(context, "authorization.refused", outcome="Failure", code=error.code, **values)
 
 
-async def hear(context: Context, event: Record, troubles: Sequence[Mapping[str, Any]]) -> None:
-    """Every event is delivered to the endpoints that subscribe to its kind."""
-    await plan_deliveries(context, event, troubles)
+async def note_disabled_endpoint(context: Context, endpoint: Record) -> None:
+    """A webhook endpoint gets nothing more: that is told to the others, and audited."""
+    await audit_endpoint(context, "disabled", endpoint, reason=endpoint["disabledReason"])
+    await context.announce("webhook_endpoint.disabled", published_endpoint(endpoint))

@@ -11,7 +11,7 @@ from invoice_sandbox.handling import Condition, Context, Record, Transaction, re
 from ._audit import audit
 from ._findings import note_finding
 from ._fingerprint import fingerprint, similarity_keys
-from ._lifecycle import move
+from ._lifecycle import move, shift
 
 INVOICES: Final = "invoices"
 MACHINE: Final = "invoice"
@@ -131,6 +131,16 @@ def registry_state(match: Match | None) -> str:
 async def move_invoice(context: Context, invoice: Record, trigger: str, **metadata: Any) -> Record:
     """The invoice after ``trigger``, stored, audited and told. Raises ApiError 409."""
     return await move(context, MACHINE, INVOICES, invoice, trigger, present=published, **metadata)
+
+
+async def shift_invoice(
+    context: Context, invoice: Record, trigger: str, **metadata: Any
+) -> tuple[Record, str | None]:
+    """The invoice after ``trigger``, stored and audited, and the kind of event that is to be told.
+
+    Raises ApiError 409.
+    """
+    return await shift(context, MACHINE, INVOICES, invoice, trigger, **metadata)
 
 
 async def named_invoice(context: Context, invoice_id: str) -> Record:

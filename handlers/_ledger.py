@@ -50,7 +50,7 @@ async def apply_credit_note(context: Context, invoice: Record, percent: int) -> 
     figures = {"dilutionAmount": ledger[_CREDITED], "owed": _owed(invoice, ledger)}
     await audit(context, CREDIT_NOTE, ("invoice", invoice["id"]), amount=amount, **figures)
     await _keep(context, invoice, ledger)
-    await context.emit(CREDIT_NOTE, {**published(invoice), "dilutionAmount": ledger[_CREDITED]})
+    await context.emit(CREDIT_NOTE, published(invoice))
 
 
 async def receive_payment(context: Context, invoice: Record, percent: int) -> None:

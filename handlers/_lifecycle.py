@@ -26,15 +26,23 @@ async def move(
     ``machine`` is a machine of the lifecycle, ``kind`` where its records are stored, ``subject``
     the id of the invoice whose story it belongs to, if that is not the record's own.
     """
+    moved, event = await shift(context, machine, kind, record, trigger, **metadata)
+    if event is not None:
+        await context.emit(event, present(moved), subject)
+    return moved
+
+
+async def shift(
+    context: Context, machine: str, kind: str, record: Record, trigger: str, **metadata: Any
+) -> tuple[Record, str | None]:
+    """Like ``move``, but the kind of event is answered instead of being told."""
     step = _step(context, machine, record, trigger)
     moved = {**record, "status": step.to, "previousStatus": record["status"]}
     await context.state.put(kind, record["id"], moved)
     action = step.event or f"{machine.replace('-', '_')}.{trigger.replace('-', '_')}"
     target = (machine.replace("-", "_"), record["id"])
     await audit(context, action, target, **{"from": record["status"], "to": step.to, **metadata})
-    if step.event is not None:
-        await context.emit(step.event, present(moved), subject)
-    return moved
+    return moved, step.event
 
 
 def check_move(context: Context, machine: str, record: Record, trigger: str) -> None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from decimal import Decimal
-from typing import Any, Final
+from typing import Any, Final, Literal
 
 from invoice_sandbox.handling import Context, Record
 
@@ -41,7 +41,22 @@ ITEMS: Final = (
     Item("payment_details", "Payment details", False),
 )
 
-STATES: Final = (
+Code = Literal[
+    "invoice_data_complete",
+    "duplicate_check",
+    "seller_kyb",
+    "debtor_kyb",
+    "sanctions_screening",
+    "debtor_confirmation",
+    "delivery_evidence",
+    "eligibility",
+    "assignability",
+    "related_party",
+    "payment_details",
+]
+"""The codes of ITEMS."""
+
+State = Literal[
     "Pending",
     "InProgress",
     "Passed",
@@ -49,7 +64,7 @@ STATES: Final = (
     "ActionRequired",
     "ManualReview",
     "NotApplicable",
-)
+]
 """What an item can be."""
 
 ACTION_REQUIRED: Final = "invoice.action_required"

@@ -1,27 +1,35 @@
-"""Webhook endpoints: what they subscribe to, and what a delivery to them looks like."""
+"""Webhook endpoints: which events they may have, and what an event of each kind tells."""
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping, Sequence
-from datetime import timedelta
+from collections.abc import Collection
 from typing import Any, Final
 
 from invoice_sandbox.handling import (
     Call,
+    Condition,
     Context,
     Record,
-    dump_json,
-    instant_text,
+    Transaction,
     missing_scope,
-    parse_instant,
+    refuse,
 )
-from invoice_sandbox.webhooks.signing import headers, placeholder_secret, sign
+from invoice_sandbox.webhooks.endpoints import (
+    ENDPOINTS,
+    all_endpoints,
+    is_rotating,
+    published_endpoint,
+    rotated,
+)
 
 from ._audit import audit
-from ._invoices import INVOICES, newest_invoice, published
+from ._invoices import INVOICES, named_invoice, newest_invoice
+from ._invoices import published as published_invoice
+from ._offers import OFFERS
+from ._offers import published as published_offer
+from ._requests import REQUESTS
+from ._requests import published as published_request
 
-ENDPOINTS: Final = "webhook_endpoints"
-ENABLED: Final = "Enabled"
 DEFAULT_KINDS: Final = ("invoice.verified", "offer.received")
 """The two kinds that are published; an endpoint that names none gets these and no others."""
 
@@ -33,13 +41,14 @@ _SCOPE_OF: Final = {
 }
 """An event tells what a read would, so an endpoint gets only what its creator may read."""
 
+_SOURCES: Final = {
+    "offer": (OFFERS, published_offer),
+    "financing_request": (REQUESTS, published_request),
+    "webhook_endpoint": (ENDPOINTS, published_endpoint),
+}
+
 SAMPLE_SECRET: Final = "whsec_c2FuZGJveC1wbGFjZWhvbGRlci1zZWNyZXQtMDAwMSE="  # noqa: S105
 """Signs the sample of a workspace that has no endpoint; a placeholder, and documented."""
-
-BOTH_SIGN: Final = timedelta(hours=24)
-"""So much virtual time after a rotation, what is sent is signed with the old secret too."""
-
-_INTERNAL: Final = frozenset({"secret", "previousSecret", "previousSecretUntil", "rotations"})
 
 _SAMPLE_INVOICE: Final[Record] = {
     "id": "inv_sandbox_0001",
@@ -58,7 +67,7 @@ _SAMPLE_INVOICE: Final[Record] = {
 def unknown_kinds(context: Context, kinds: list[str]) -> list[str]:
     """Those of ``kinds`` that no event will ever have; ``*`` and ``invoice.*`` are patterns."""
     known = context.lifecycle.events
-    families = {f"{kind.partition('.')[0]}.*" for kind in known}
+    families = {f"{_family(kind)}.*" for kind in known}
     return [kind for kind in kinds if kind != "*" and kind not in known and kind not in families]
 
 
@@ -67,22 +76,12 @@ def denied_kinds(kinds: list[str], scopes: Collection[str]) -> list[str]:
     return [kind for kind in kinds if missing_scope(scopes, _scopes_of(kind)) is not None]
 
 
-def _scopes_of(kind: str) -> tuple[str, ...]:
-    if kind == "*":
-        return tuple(_SCOPE_OF.values())
-    scope = _SCOPE_OF.get(kind.partition(".")[0])
-    return () if scope is None else (scope,)
-
-
-def published_endpoint(record: Mapping[str, Any]) -> Record:
-    """An endpoint as lists show it: without its secrets."""
-    return {name: value for name, value in record.items() if name not in _INTERNAL}
-
-
-def subscribes(endpoint: Record, kind: str) -> bool:
-    """Whether an endpoint wants events of that kind, and its creator was allowed to read them."""
-    wanted = set(endpoint["events"]) - set(endpoint["deniedEvents"])
-    return not wanted.isdisjoint({"*", kind, f"{kind.partition('.')[0]}.*"})
+async def named_endpoint(state: Transaction, endpoint_id: str) -> Record:
+    """The endpoint of that id. Raises ApiError 404."""
+    endpoint = await state.get(ENDPOINTS, endpoint_id)
+    if endpoint is None:
+        raise refuse("unknown_resource", kind="webhook endpoint", member="id")
+    return endpoint
 
 
 async def rotate_all(context: Context) -> None:
@@ -90,64 +89,88 @@ async def rotate_all(context: Context) -> None:
 
     One whose old secret still signs is left as it is: three secrets at a time are never in use.
     """
-    most = await context.state.count(ENDPOINTS)
-    for endpoint in (await context.state.page(ENDPOINTS, limit=most)).records[::-1]:
-        if _is_rotating(context, endpoint):
-            continue
-        await context.state.put(ENDPOINTS, endpoint["id"], _rotated(context, endpoint))
-        await audit(
-            context, "webhook_endpoint.secret_rotated", ("webhook_endpoint", endpoint["id"])
+    for endpoint in await all_endpoints(context.state):
+        if not is_rotating(endpoint, context.now):
+            await rotate(context, endpoint)
+
+
+async def rotate(context: Context, endpoint: Record) -> Record:
+    """The endpoint with a new secret. Raises ApiError 409 while its last one still signs."""
+    if is_rotating(endpoint, context.now):
+        raise refuse(
+            "conflict",
+            problem=f"Two secrets sign until {endpoint['previousSecretUntil']}",
+            advice="Rotate again after that.",
         )
+    endpoint = rotated(endpoint, context.workspace.seed, context.now)
+    await context.state.put(ENDPOINTS, endpoint["id"], endpoint)
+    await audit_endpoint(context, "secret_rotated", endpoint)
+    return endpoint
 
 
-def _rotated(context: Context, endpoint: Record) -> Record:
-    rotations = endpoint.get("rotations", 0) + 1
-    drawn_for = f"{endpoint['id']}/{rotations}"
-    return {
-        **endpoint,
-        "secret": placeholder_secret(context.workspace.seed, drawn_for),
-        "previousSecret": endpoint["secret"],
-        "previousSecretUntil": instant_text(context.now + BOTH_SIGN),
-        "rotations": rotations,
-    }
+async def audit_endpoint(context: Context, what: str, endpoint: Record, **metadata: Any) -> None:
+    """One audit event about an endpoint."""
+    target = ("webhook_endpoint", endpoint["id"])
+    await audit(context, f"webhook_endpoint.{what}", target, **metadata)
 
 
-def _is_rotating(context: Context, endpoint: Record) -> bool:
-    until = endpoint.get("previousSecretUntil")
-    return until is not None and context.now < parse_instant(until)
+async def subject_data(call: Call, kind: str, invoice_id: str | None) -> Record:
+    """What an event of ``kind`` tells: the newest such thing, as the API shows it.
+
+    ``invoice_id`` says of which invoice. Raises ApiError 404 when there is nothing to tell.
+    """
+    if _family(kind) not in _SOURCES:
+        return await _invoice_data(call, invoice_id)
+    source, present = _SOURCES[_family(kind)]
+    page = await call.state.page(source, limit=1, where=_of_invoice(source, invoice_id))
+    if not page.records:
+        raise refuse("unknown_resource", kind=_family(kind).replace("_", " "), member="invoiceId")
+    return present(page.records[0])
 
 
-def signing_secrets(context: Context, endpoint: Record) -> tuple[str, ...]:
-    """What signs deliveries to an endpoint now: its secret, and for a while the one before it."""
-    if _is_rotating(context, endpoint):
-        return endpoint["secret"], endpoint["previousSecret"]
-    return (endpoint["secret"],)
+def _of_invoice(source: str, invoice_id: str | None) -> tuple[Condition, ...]:
+    if invoice_id is None or source == ENDPOINTS:
+        return ()
+    if source == REQUESTS:
+        return (Condition("invoiceIds", "has", invoice_id),)
+    return (Condition("invoiceId", "=", invoice_id),)
 
 
 async def sample_event(call: Call, kind: str, invoice_id: str | None) -> Record:
-    """The payload of a delivery: the resource's response envelope with id, type and timestamp."""
-    invoice = await call.state.get(INVOICES, invoice_id) if invoice_id is not None else None
-    if invoice is None:
-        invoice = await newest_invoice(call, *call.lifecycle.machines["invoice"].states)
-    return {
-        "id": await call.new_id("evt_sandbox"),
-        "type": kind,
-        "timestamp": call.timestamp,
-        "mode": "sandbox_mock",
-        "data": published(invoice or _SAMPLE_INVOICE),
-    }
+    """The payload of a delivery that nothing has caused.
 
-
-def signed_request(event: Record, secrets: Sequence[str], timestamp: int) -> Record:
-    """What is sent for ``event``: method, headers, and the exact body that was signed.
-
-    Each of ``secrets`` gives one signature; a receiver is content with any that it can check.
+    It tells of the newest thing of its family, or of ``invoice_id``; where there is none, of the
+    one that the contract shows.
     """
-    body = dump_json(event)
-    signatures = [sign(secret, event["id"], timestamp, body) for secret in secrets]
-    sent = headers(secrets[0], event["id"], timestamp, body)
-    return {
-        "method": "POST",
-        "headers": {**sent, "webhook-signature": " ".join(signatures)},
-        "body": body.decode(),
-    }
+    if _family(kind) in _SOURCES:
+        source, present = _SOURCES[_family(kind)]
+        page = await call.state.page(source, limit=1, where=_of_invoice(source, invoice_id))
+        found = [present(one) for one in page.records]
+    else:
+        invoice = None if invoice_id is None else await call.state.get(INVOICES, invoice_id)
+        invoice = invoice or await newest_invoice(call, *call.lifecycle.machines["invoice"].states)
+        found = [published_invoice(invoice)] if invoice else []
+    declared = call.contract.webhooks.get(kind)
+    shown = declared.example if declared else None
+    data = found[0] if found else shown["data"] if shown else _SAMPLE_INVOICE
+    return await call.event(kind, data)
+
+
+async def _invoice_data(call: Call, invoice_id: str | None) -> Record:
+    if invoice_id is not None:
+        return published_invoice(await named_invoice(call, invoice_id))
+    invoice = await newest_invoice(call, *call.lifecycle.machines["invoice"].states)
+    if invoice is None:
+        raise refuse("unknown_resource", kind="invoice", member="invoiceId")
+    return published_invoice(invoice)
+
+
+def _family(kind: str) -> str:
+    return kind.partition(".")[0]
+
+
+def _scopes_of(kind: str) -> tuple[str, ...]:
+    if kind == "*":
+        return tuple(_SCOPE_OF.values())
+    scope = _SCOPE_OF.get(_family(kind))
+    return () if scope is None else (scope,)

@@ -1,25 +1,30 @@
-"""Webhook endpoints, their deliveries, and signed samples."""
+"""Webhook endpoints, their deliveries, and test deliveries."""
 
 from __future__ import annotations
 
+from functools import partial
 from typing import Any
 
-from invoice_sandbox.handling import Call, Record
-from invoice_sandbox.webhooks.guard import url_problem
-from invoice_sandbox.webhooks.signing import placeholder_secret
-
-from ._audit import audit
-from ._deliveries import DELIVERIES
-from ._webhooks import (
-    DEFAULT_KINDS,
+from invoice_sandbox.handling import Call, Record, Sending
+from invoice_sandbox.webhooks.addresses import is_own_address
+from invoice_sandbox.webhooks.attempts import signed_request
+from invoice_sandbox.webhooks.endpoints import (
+    DISABLED,
     ENABLED,
     ENDPOINTS,
-    SAMPLE_SECRET,
-    denied_kinds,
     published_endpoint,
-    sample_event,
-    signed_request,
     signing_secrets,
+)
+from invoice_sandbox.webhooks.guard import url_problem
+from invoice_sandbox.webhooks.outbox import DELIVERIES, EVENTS, plan, published_delivery
+from invoice_sandbox.webhooks.signing import placeholder_secret
+
+from ._webhooks import (
+    DEFAULT_KINDS,
+    SAMPLE_SECRET,
+    audit_endpoint,
+    denied_kinds,
+    sample_event,
     unknown_kinds,
 )
 
@@ -30,7 +35,7 @@ async def list_webhooks(call: Call) -> Record:
     deliveries = await call.state.page(DELIVERIES, limit=1000)
     return {
         "endpoints": [published_endpoint(record) for record in endpoints.records],
-        "deliveries": list(deliveries.records),
+        "deliveries": [published_delivery(record) for record in deliveries.records],
     }
 
 
@@ -50,32 +55,57 @@ async def create_webhook(call: Call) -> Record:
         "unknownEvents": unknown_kinds(call, kinds),
         "deniedEvents": denied_kinds(kinds, call.caller.scopes if call.caller else ()),
         "retryProfile": "fast" if call.body.get("retryProfile") == "fast" else "standard",
-        "status": ENABLED if reason is None else "Disabled",
+        "status": ENABLED if reason is None else DISABLED,
         **({} if reason is None else {"disabledReason": reason}),
         "secret": placeholder_secret(call.workspace.seed, endpoint_id),
         "createdAt": call.timestamp,
     }
     await call.state.put(ENDPOINTS, endpoint_id, endpoint)
-    await audit(call, "webhook_endpoint.created", ("webhook_endpoint", endpoint_id))
+    await audit_endpoint(call, "created", endpoint)
     return {**endpoint, "secretIsPlaceholder": True}
 
 
-async def test_webhook(call: Call) -> Record:
-    """A delivery-shaped payload with a real signature, for the endpoint named or the newest.
+async def test_webhook(call: Call) -> Record | Sending:
+    """Send a signed sample to the endpoint named, or to the newest, and tell what came back.
 
-    The answer repeats what is sent, so that a receiver can be tested without being reachable.
+    Without an endpoint that can be called nothing is sent, but what would be sent is shown.
     """
     endpoint = await _endpoint(call)
     kind = _text(call.body.get("eventType")) or DEFAULT_KINDS[0]
     event = await sample_event(call, kind, _text(call.body.get("invoiceId")))
-    secrets = signing_secrets(call, endpoint) if endpoint else (SAMPLE_SECRET,)
-    timestamp = int(call.wall_now.timestamp())
+    if endpoint is None or endpoint["status"] != ENABLED or call.body.get("deliver") is False:
+        return _sample(call, event, endpoint)
+    await call.state.put(EVENTS, event["id"], event)
+    delivery = await plan(call.state, endpoint, event, call.now, alone=True)
+    return Sending(delivery["lane"], partial(_sent, event=event, delivery_id=delivery["id"]))
+
+
+async def _sent(call: Call, event: Record, delivery_id: str) -> Record:
+    delivery = await call.state.get(DELIVERIES, delivery_id) or {}
+    attempts = delivery.get("attempts")
+    if not attempts:  # the workspace was restored meanwhile, or the endpoint disabled
+        return _sample(call, event, await _endpoint(call))
+    headers = attempts[-1]["request"]["headers"]
+    endpoint = await call.state.get(ENDPOINTS, delivery["endpointId"]) or {"secret": SAMPLE_SECRET}
+    second = int(headers["webhook-timestamp"])
+    request = signed_request(event, signing_secrets(endpoint, call.now), second)
+    return {
+        "webhookFired": True,
+        "simulated": True,
+        "endpointId": delivery["endpointId"],
+        "delivery": published_delivery(delivery),
+        "request": {**request, "headers": headers},
+    }
+
+
+def _sample(call: Call, event: Record, endpoint: Record | None) -> Record:
+    secrets = signing_secrets(endpoint, call.now) if endpoint else (SAMPLE_SECRET,)
     return {
         "webhookFired": False,
         "simulated": True,
         "endpointId": endpoint["id"] if endpoint else None,
         "delivery": None,
-        "request": signed_request(event, secrets, timestamp),
+        "request": signed_request(event, secrets, int(call.wall_now.timestamp())),
     }
 
 
@@ -89,7 +119,9 @@ async def _endpoint(call: Call) -> Record | None:
 
 
 def _disabled_reason(call: Call) -> str | None:
-    problem = url_problem(call.body.get("url"), local=call.local)
+    url = call.body.get("url")
+    is_own = is_own_address(url, call.base_url)
+    problem = None if is_own else url_problem(url, local=call.local)
     if problem is None and call.body.get("enabled") is False:
         return "not_enabled"
     return problem

@@ -13,7 +13,7 @@ import typing
 from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass, field
 from decimal import Decimal
-from typing import Any, Final, NewType, TypeVar
+from typing import Any, Final, Literal, NewType, TypeVar
 
 Trigger = NewType("Trigger", str)
 """Type of a parameter that names a trigger of the lifecycle."""
@@ -38,12 +38,21 @@ class ActionError(ValueError):
 
 @dataclass(frozen=True)
 class Parameter:
-    """What an action may be told: its name in a scenario, its type, whether it must be told."""
+    """What an action may be told: its name in a scenario, its type, whether it must be told.
+
+    ``words`` are all that it may be, if they are few.
+    """
 
     name: str
     python_name: str
     type: Any
     required: bool
+    words: tuple[str, ...] = ()
+
+    @property
+    def kind(self) -> str:
+        """What it must be, as people say it: ``a string``, ``one of Passed, Failed``."""
+        return f"one of {', '.join(self.words)}" if self.words else KINDS[self.type]
 
 
 @dataclass(frozen=True)
@@ -88,10 +97,13 @@ def action_of(function: Callable[..., Awaitable[None]]) -> Action:
         if one.kind is not inspect.Parameter.KEYWORD_ONLY:
             continue
         kind = types.get(one.name)
-        if kind not in KINDS:
-            raise ActionError(f"{name}: {one.name} must be of type {', '.join(KINDS.values())}")
+        words = typing.get_args(kind) if typing.get_origin(kind) is Literal else ()
+        if kind not in KINDS and not words:
+            known = ", ".join(KINDS.values())
+            raise ActionError(f"{name}: {one.name} must be of type {known}, or a Literal")
         required = one.default is inspect.Parameter.empty
-        parameters[_camel(one.name)] = Parameter(_camel(one.name), one.name, kind, required)
+        told_as = _camel(one.name)
+        parameters[told_as] = Parameter(told_as, one.name, kind, required, words)
     return Action(
         name=name,
         function=function,

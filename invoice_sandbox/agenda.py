@@ -1,6 +1,7 @@
 """What is due, when: one heap and one timer for all workspaces of a process; nothing is polled.
 
-Steps belong to their workspace and live in its state; here is only the order in which the
+What stands in a lane is due here, and done by ``webhooks.lanes``. Steps belong to their workspace
+and live in its state; here is only the order in which the
 workspaces of live clocks have to be looked at. A step runs in a transaction of its own, at the
 instant it was due, one after the other within a workspace.
 """
@@ -9,7 +10,6 @@ from __future__ import annotations
 
 import asyncio
 import heapq
-import itertools
 import logging
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass, replace
@@ -17,7 +17,7 @@ from datetime import datetime
 from typing import Final
 from weakref import WeakValueDictionary
 
-from invoice_sandbox.clock import Wall, instant_text
+from invoice_sandbox.clock import Wall, instant_text, parse_instant
 from invoice_sandbox.store import (
     NoWorkspaceError,
     Record,
@@ -26,6 +26,7 @@ from invoice_sandbox.store import (
     Transaction,
     Workspace,
 )
+from invoice_sandbox.webhooks.lanes import Lanes, in_order
 
 STEPS_LOG: Final = "steps"
 """The log of a workspace that holds what became of its steps."""
@@ -65,11 +66,13 @@ class Advance:
 class Agenda:
     """Does what falls due in live workspaces, and what is due already in any of them."""
 
-    def __init__(self, store: Store, wall: Wall, run: RunStep) -> None:
+    def __init__(self, store: Store, wall: Wall, run: RunStep, lanes: Lanes) -> None:
         """``run`` raises SkippedStep for a step whose time has gone by."""
         self._store = store
         self._wall = wall
         self._run = run
+        self._lanes = lanes
+        lanes.report_to(self._note_attempt, self._look_after)
         self._heap: list[tuple[datetime, str]] = []
         self._planned: dict[str, datetime] = {}
         self._timer: asyncio.TimerHandle | None = None
@@ -77,50 +80,53 @@ class Agenda:
         self._locks: WeakValueDictionary[str, asyncio.Lock] = WeakValueDictionary()
         self._circling: dict[str, datetime] = {}
 
-    async def settle(self, workspace: Workspace) -> None:
+    async def settle(self, workspace: Workspace) -> list[Record]:
         """Do everything that is due at the workspace's present, and what that makes due.
 
-        A story that went in circles is left alone until the clock is moved or it is given up.
+        Lanes are set off, and not waited for. A story that went in circles is left alone until the
+        clock is moved or it is given up.
         """
-        due = await self._store.next_due(workspace.id)
-        if (
-            due is None
-            or due > workspace.clock.now(self._wall)
-            or self._is_circling(workspace, due)
-        ):
-            return
-        async with self.alone(workspace.id):
-            for done in itertools.count(1):
-                if await self._do_next(workspace.id) is None:
-                    return
-                if done == MOST_STEPS:
-                    await self._note_circle(workspace.id)
-                    return
-                await _give_way(done)
+        done = await self._settle_steps(workspace)
+        await self._lanes.wake(workspace)
+        return done
 
-    async def advance(self, workspace_id: str, target: Target) -> Advance:
+    async def advance(self, workspace_id: str, target: Target, *, wait: bool = True) -> Advance:
         """Move the workspace's clock and do all that falls due on the way, one instant at a time.
 
+        With ``wait`` all lanes have come to rest, too; no lock is held while they are waited for.
         Raises what ``target`` raises, and EndlessError, with the clock where it stopped.
         """
-        async with self.alone(workspace_id):
-            start = await self._now(workspace_id)
-            end = target(start)
-            happened: list[Record] = []
-            while (done := await self._do_next(workspace_id, end)) is not None:
-                happened.append(done)
-                if len(happened) == MOST_STEPS and await self._is_due(workspace_id, end):
-                    await self._note_circle(workspace_id)
-                    raise EndlessError
-                await _give_way(len(happened))
-            await self._move_clock(workspace_id, end)
-        return Advance(start, end, tuple(happened))
+        async with self._lanes.collect(workspace_id) as attempted:
+            async with self.alone(workspace_id):
+                start = await self._now(workspace_id)
+                end = target(start)
+                happened = await self._do_until(workspace_id, end)
+                await self._move_clock(workspace_id, end)
+            is_resting = False
+            while wait and not is_resting:
+                happened += await self.settle(await self._workspace(workspace_id))
+                is_resting = not await self._lanes.finish(workspace_id)
+        everything = [*happened, *in_order(attempted)]
+        return Advance(start, end, tuple(sorted(everything, key=_instant)))
+
+    async def finish(self, workspace_id: str, lane: str) -> None:
+        """Wait until a lane has come to rest."""
+        await self._lanes.wake(await self._workspace(workspace_id))
+        await self._lanes.finish(workspace_id, lane)
 
     async def watch(self, workspace_id: str) -> None:
         """Look at the workspace again when its next step is due, if its clock gets there."""
         workspace = await self._store.workspace(workspace_id)
-        due = None if workspace is None else await self._store.next_due(workspace_id)
-        if workspace is None or due is None or self._is_circling(workspace, due):
+        if workspace is None:
+            return
+        steps, lanes = (
+            await self._store.next_due(workspace_id),
+            await self._lanes.next_due(workspace_id),
+        )
+        if steps is not None and self._is_circling(workspace, steps):
+            steps = None
+        due = min((one for one in (steps, lanes) if one is not None), default=None)
+        if due is None:
             return
         if workspace.clock.mode == "live":
             due -= workspace.clock.shift
@@ -134,12 +140,13 @@ class Agenda:
             heapq.heappush(self._heap, (due, workspace_id))
             self._set_timer()
 
-    def close(self) -> None:
-        """Do nothing more."""
+    async def close(self, patience: float) -> None:
+        """Do nothing more; what lanes have under way may come back for so many real seconds."""
         if self._timer is not None:
             self._timer.cancel()
         for task in self._tasks:
             task.cancel()
+        await self._lanes.close(patience)
 
     def alone(self, workspace_id: str) -> asyncio.Lock:
         """Held by whoever takes the steps of a workspace, or puts others in their place."""
@@ -157,11 +164,51 @@ class Agenda:
         due = await self._store.next_due(workspace_id)
         return due is not None and due <= until
 
-    async def _now(self, workspace_id: str) -> datetime:
+    async def _settle_steps(self, workspace: Workspace) -> list[Record]:
+        due = await self._store.next_due(workspace.id)
+        if (
+            due is None
+            or due > workspace.clock.now(self._wall)
+            or self._is_circling(workspace, due)
+        ):
+            return []
+        happened: list[Record] = []
+        async with self.alone(workspace.id):
+            while (done := await self._do_next(workspace.id)) is not None:
+                happened.append(done)
+                if len(happened) == MOST_STEPS:
+                    await self._note_circle(workspace.id)
+                    break
+                await _give_way(len(happened))
+        return happened
+
+    async def _do_until(self, workspace_id: str, end: datetime) -> list[Record]:
+        happened: list[Record] = []
+        while (done := await self._do_next(workspace_id, end)) is not None:
+            happened.append(done)
+            if len(happened) == MOST_STEPS and await self._is_due(workspace_id, end):
+                await self._note_circle(workspace_id)
+                raise EndlessError
+            await _give_way(len(happened))
+        return happened
+
+    async def _note_attempt(self, workspace_id: str, entry: Record) -> None:
+        await self._store.append(workspace_id, STEPS_LOG, entry)
+
+    async def _look_after(self, workspace_id: str) -> None:
+        """A lane has come to its end: it may have made something due, and may have missed more."""
+        workspace = await self._store.workspace(workspace_id)
+        if workspace is not None:
+            await self._settle_quietly(workspace)
+
+    async def _workspace(self, workspace_id: str) -> Workspace:
         workspace = await self._store.workspace(workspace_id)
         if workspace is None:
             raise NoWorkspaceError(workspace_id)
-        return workspace.clock.now(self._wall)
+        return workspace
+
+    async def _now(self, workspace_id: str) -> datetime:
+        return (await self._workspace(workspace_id)).clock.now(self._wall)
 
     async def _do_next(self, workspace_id: str, until: datetime | None = None) -> Record | None:
         """Do the step that is due first, and answer what became of it; None: nothing is due.
@@ -238,10 +285,15 @@ class Agenda:
 
     async def _settle_quietly(self, workspace: Workspace) -> None:
         try:
-            await self.settle(workspace)
+            done = await self.settle(workspace)
+            self._lanes.collected(workspace.id, done)
             await self.watch(workspace.id)
         except NoWorkspaceError:
             pass  # deleted meanwhile
+
+
+def _instant(entry: Record) -> datetime:
+    return parse_instant(str(entry["at"]))
 
 
 async def _give_way(done: int) -> None:

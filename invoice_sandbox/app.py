@@ -4,8 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, Final
 from urllib.parse import urlsplit
+
+import httpx
 
 from invoice_sandbox.agenda import Agenda, RunStep, SkippedStep, step_summary
 from invoice_sandbox.clock import SystemWall, Wall
@@ -44,7 +46,16 @@ from invoice_sandbox.scenarios.stories import stories_of
 from invoice_sandbox.settings import Settings, check_scenario
 from invoice_sandbox.store import ScheduledStep, Transaction, Workspace
 from invoice_sandbox.store.memory import MemoryStore
+from invoice_sandbox.webhooks.attempts import CLOSE_ENDPOINT
+from invoice_sandbox.webhooks.connecting import guarded_transport
+from invoice_sandbox.webhooks.endpoints import ENDPOINTS
+from invoice_sandbox.webhooks.lanes import SIDE_BY_SIDE, SLOW_SIDE_BY_SIDE, Lanes
+from invoice_sandbox.webhooks.listeners import Listeners
+from invoice_sandbox.webhooks.sender import Sender
 from invoice_sandbox.workspaces import Wish, Workspaces
+
+_SECONDS_TO_FINISH: Final = 5
+"""For what is being sent when the server is stopped."""
 
 
 @dataclass(frozen=True)
@@ -76,7 +87,8 @@ class Sandbox:
         while True:
             message = await receive()
             if message["type"] == "lifespan.shutdown":
-                self.engine.agenda.close()
+                await self.engine.agenda.close(_SECONDS_TO_FINISH)
+                await self.engine.sender.close()
             await send({"type": f"{message['type']}.complete"})
             if message["type"] == "lifespan.shutdown":
                 return
@@ -87,7 +99,8 @@ async def create_app(settings: Settings, *, url: str, wall: Wall | None = None) 
 
     ``url`` is the address that clients reach the sandbox by. Raises ProjectError, SettingError.
     """
-    engine = await _engine(settings, url, wall or SystemWall())
+    inside = _Inside()
+    engine = await _engine(settings, url, wall or SystemWall(), inside)
     project, wall = engine.project, engine.wall
     limiter = RateLimiter(settings.rate_limit, wall) if settings.rate_limit else None
     proceed = compose(
@@ -110,10 +123,20 @@ async def create_app(settings: Settings, *, url: str, wall: Wall | None = None) 
             answer(engine),
         ]
     )
-    return Sandbox(proceed, engine)
+    inside.app = Sandbox(proceed, engine)
+    return inside.app
 
 
-async def _engine(settings: Settings, url: str, wall: Wall) -> Engine:
+class _Inside:
+    """The sandbox as its own client: what it sends to its own addresses needs no network."""
+
+    app: Sandbox
+
+    async def __call__(self, scope: Any, receive: Any, send: Any) -> None:
+        await self.app(scope, receive, send)
+
+
+async def _engine(settings: Settings, url: str, wall: Wall, inside: _Inside) -> Engine:
     """Everything that lasts longer than a request, with the first workspace in it."""
     project = _load(settings)
     scenario = settings.scenario or project.default_scenario
@@ -128,16 +151,27 @@ async def _engine(settings: Settings, url: str, wall: Wall) -> Engine:
         clock=settings.clock,
         scenario=scenario,
     )
+    sender = Sender(
+        wall,
+        guarded_transport(local=settings.on_loopback, connections=SIDE_BY_SIDE + SLOW_SIDE_BY_SIDE),
+        httpx.ASGITransport(inside, raise_app_exceptions=False),
+        url,
+        settings.webhook_timeout,
+    )
+    lanes = Lanes(store, wall, sender.send, virtual_time=settings.webhook_time == "virtual")
     first = await workspaces.create(settings.key, Wish(settings.seed))
     return Engine(
         project=project,
         store=store,
         wall=wall,
-        agenda=Agenda(store, wall, _step_runner(project)),
+        agenda=Agenda(store, wall, _step_runner(project), lanes),
+        sender=sender,
+        listeners=Listeners(wall, settings.webhook_timeout),
         workspaces=workspaces,
         first_workspace=first.id,
         url=url,
         local=settings.on_loopback,
+        virtual_webhook_time=settings.webhook_time == "virtual",
     )
 
 
@@ -172,17 +206,26 @@ def _step_runner(project: Project) -> RunStep:
             contract=project.contract,
             lifecycle=project.lifecycle,
             stories=stories_of(project.scenarios, workspace),
-            hear=project.hooks.hear,
             arguments=scheduled.arguments,
         )
         try:
-            await project.actions[scheduled.action].do(step, scheduled.arguments)
+            if scheduled.action == CLOSE_ENDPOINT:
+                await _tell_of_endpoint(project, step)
+            else:
+                await project.actions[scheduled.action].do(step, scheduled.arguments)
         except ApiError as refusal:
             raise SkippedStep(refusal.message()) from None
         await _remember(state, scheduled)
         return step.emitted
 
     return run
+
+
+async def _tell_of_endpoint(project: Project, step: Step) -> None:
+    """The project hears of an endpoint that was disabled."""
+    endpoint = await step.state.get(ENDPOINTS, step.subject)
+    if endpoint is not None and project.hooks.note_disabled_endpoint is not None:
+        await project.hooks.note_disabled_endpoint(step, endpoint)
 
 
 async def _remember(state: Transaction, scheduled: ScheduledStep) -> None:

@@ -40,7 +40,7 @@ def main() -> None:
     """A sandbox of the Invoice Liquidity API, served from its OpenAPI 3.1 contract.
 
     Start it with 'invoice-sandbox serve', then follow the printed address. The other commands pull
-    the levers of a server that is running: time, scenarios, faults, workspaces.
+    the levers of a server that is running: time, scenarios, faults, webhooks, workspaces.
 
     \b
     invoice-sandbox serve --clock frozen
@@ -721,3 +721,70 @@ def requests(show: str | None, **filters: Any) -> None:
         raise click.UsageError("--show takes one request by its id; leave out the filters")
     else:
         lever_command.show_request(_connection(), show)
+
+
+# webhooks
+
+
+def _target(_context: click.Context, _parameter: click.Parameter, text: str) -> str:
+    from invoice_sandbox.listen_command import checked_target
+
+    return checked_target(text)
+
+
+def _kinds(_context: click.Context, _parameter: click.Parameter, text: str) -> tuple[str, ...]:
+    kinds = tuple(one.strip() for one in text.split(","))
+    if not all(kinds):
+        raise click.BadParameter("kinds of events, with commas between them")
+    return kinds
+
+
+@main.command()
+@_options(
+    {
+        "--forward-to": {
+            "metavar": "URL",
+            "required": True,
+            "callback": _target,
+            "help": "Your receiver: a URL, or a port of this machine.",
+        },
+        "--events": {
+            "metavar": "KIND,...",
+            "default": "*",
+            "callback": _kinds,
+            "help": "Only events of these kinds. Default: every one.",
+        },
+    }
+)
+@_lever
+def listen(forward_to: str, events: tuple[str, ...]) -> None:
+    """Forward deliveries to your own receiver, until stopped.
+
+    It registers a webhook endpoint and prints its signing secret, then a line for each delivery:
+    time, kind, webhook-id, what your receiver answered, how long that took. Headers and body are
+    forwarded as they were signed. A lost connection is made again, and nothing is missed. With
+    --json each line is a JSON object.
+
+    \b
+    invoice-sandbox listen --forward-to 3000
+    invoice-sandbox listen --forward-to http://localhost:3000/hooks --events invoice.paid,offer.*
+    """
+    from invoice_sandbox import listen_command
+
+    listen_command.listen(_connection(), forward_to, events)
+
+
+@main.command()
+@click.argument("kind")
+@click.option("--invoice", metavar="ID", help="Of which invoice to tell. Default: the newest.")
+@_lever
+def trigger(kind: str, invoice: str | None) -> None:
+    """Record an event of KIND as if it had happened, and deliver it. Nothing is moved.
+
+    Prints the event, then a line for each endpoint that subscribes to it.
+
+    \b
+    invoice-sandbox trigger invoice.verified --invoice inv_sandbox_0003
+    invoice-sandbox trigger offer.received --invoice inv_sandbox_k2v5q7xa_0001
+    """
+    lever_command.trigger(_connection(), kind, invoice)

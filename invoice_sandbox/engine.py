@@ -8,6 +8,8 @@ from invoice_sandbox.agenda import Agenda
 from invoice_sandbox.clock import Wall
 from invoice_sandbox.project import Project
 from invoice_sandbox.store import Store
+from invoice_sandbox.webhooks.listeners import Listeners
+from invoice_sandbox.webhooks.sender import Sender
 from invoice_sandbox.workspaces import Workspaces
 
 
@@ -16,14 +18,18 @@ class Engine:
     """What stands behind the pipeline.
 
     ``first_workspace`` is the one of requests that bring no credential, ``url`` the address that
-    clients use, and ``local`` says whether only this machine can reach the server.
+    clients use, and ``local`` says whether only this machine can reach the server. Webhooks are
+    signed with real time, unless ``virtual_webhook_time``.
     """
 
     project: Project
     store: Store
     wall: Wall
     agenda: Agenda
+    sender: Sender
+    listeners: Listeners
     workspaces: Workspaces
     first_workspace: str
     url: str
     local: bool
+    virtual_webhook_time: bool

@@ -84,6 +84,12 @@ REFUSALS: Final[Mapping[str, Refusal]] = {
         "The login was refused",
         "Check the e-mail address and the password.",
     ),
+    "not_genuine": Refusal(
+        401,
+        AUTHENTICATION_REQUIRED,
+        "{problem}",
+        "It is kept in the inbox, marked as not verified.",
+    ),
     "scope_missing": Refusal(
         403,
         INSUFFICIENT_SCOPE,

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import base64
 import binascii
-from collections.abc import Awaitable, Callable, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass, field
 from datetime import datetime, timedelta
 from typing import Any, Final
@@ -34,6 +34,7 @@ from invoice_sandbox.scenarios.lifecycle import IllegalMove, Lifecycle
 from invoice_sandbox.scenarios.script import START, Scenario
 from invoice_sandbox.scenarios.stories import Stories
 from invoice_sandbox.store import Condition, Credential, Page, Record, Transaction, Workspace
+from invoice_sandbox.webhooks.outbox import EVENTS, PayloadError, enqueue
 
 __all__ = [
     "EVENTS",
@@ -48,6 +49,7 @@ __all__ = [
     "IllegalMove",
     "Origin",
     "Record",
+    "Sending",
     "Step",
     "Transaction",
     "Trigger",
@@ -73,10 +75,6 @@ PAGE_CAP: Final = 1000
 """Records in a list for which no ``limit`` was asked."""
 
 
-EVENTS: Final = "events"
-"""The kind under which what happened is stored."""
-
-
 @dataclass(frozen=True)
 class Answer:
     """``data`` goes into the success envelope; ``status`` is the contract's own unless given."""
@@ -84,6 +82,18 @@ class Answer:
     data: Any
     headers: tuple[tuple[str, str], ...] = ()
     status: int | None = None
+
+
+@dataclass(frozen=True)
+class Sending:
+    """What the handler has done so far is kept, then what it has put into ``lane`` is sent.
+
+    Nothing is locked meanwhile. Afterwards ``then`` answers the request, as a handler would, with
+    a call of its own.
+    """
+
+    lane: str
+    then: Handler
 
 
 @dataclass(frozen=True)
@@ -102,8 +112,7 @@ class Origin:
 class Context:
     """A workspace, opened for one request or one step: all of its changes are kept, or none.
 
-    ``stories`` are those in force, ``emitted`` the kinds of the events recorded so far. ``hear``
-    is told of every event.
+    ``stories`` are those in force, ``emitted`` the kinds of the events recorded so far.
     """
 
     state: Transaction
@@ -114,7 +123,6 @@ class Context:
     lifecycle: Lifecycle
     stories: Stories
     emitted: list[str] = field(default_factory=list)
-    hear: Hear | None = None
 
     @property
     def timestamp(self) -> str:
@@ -130,15 +138,8 @@ class Context:
 
         ``subject`` is the id of the thing whose story it belongs to; that of ``data`` unless given.
         """
-        event_id = await self.new_id("evt_sandbox")
-        event: Record = {
-            "id": event_id,
-            "type": kind,
-            "timestamp": self.timestamp,
-            "mode": MODE,
-            "data": dict(data),
-        }
-        await self.state.put(EVENTS, event_id, event)
+        event = await self.event(kind, data)
+        await self.state.put(EVENTS, event["id"], event)
         self.emitted.append(kind)
         about = subject or str(data.get("id"))
         if kind in self.lifecycle.beginnings:
@@ -147,10 +148,35 @@ class Context:
             await self.begin(story, about, data)
         else:
             story = await self.stories.of(self.state, about)
-        if self.hear is not None:
-            fitting = [one for one in story.deliveries if one.get("event", kind) == kind]
-            await self.hear(self, event, fitting)
+        troubles = [one for one in story.deliveries if one.get("event", kind) == kind]
+        await enqueue(self.state, event, troubles, self.now)
         await self._follow(story, kind, about, data)
+        return event
+
+    async def announce(self, kind: str, data: Mapping[str, Any]) -> Record:
+        """Record that something happened that belongs to no story, and have it delivered."""
+        event = await self.event(kind, data)
+        await self.state.put(EVENTS, event["id"], event)
+        await enqueue(self.state, event, (), self.now)
+        self.emitted.append(kind)
+        return event
+
+    async def event(self, kind: str, data: Mapping[str, Any]) -> Record:
+        """An event as it is delivered; it is not recorded.
+
+        Raises PayloadError for one that the contract's webhook of its kind does not allow.
+        """
+        event: Record = {
+            "id": await self.new_id("evt_sandbox"),
+            "type": kind,
+            "timestamp": self.timestamp,
+            "mode": MODE,
+            "data": dict(data),
+        }
+        declared = self.contract.webhooks.get(kind)
+        problem = next(iter(declared.problems(event)), None) if declared else None
+        if problem is not None:
+            raise PayloadError(f"{kind}: {problem.sentence('the payload')}")
         return event
 
     async def begin(self, story: Scenario, subject: str, thing: Mapping[str, Any]) -> None:
@@ -173,10 +199,6 @@ class Context:
         """What the contract's component ``schema`` finds wrong with ``value``, as sentences."""
         checker = self.contract.schemas.component(schema)
         return tuple(problem.sentence("the value") for problem in checker.problems(value))
-
-
-Hear = Callable[[Context, Record, Sequence[Mapping[str, Any]]], Awaitable[None]]
-"""Hears of an event that was recorded, with what the story lets befall its deliveries."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -239,7 +261,7 @@ class Call(Context):
 
 
 Handler = Callable[[Call], Awaitable[Any]]
-"""``async def create_invoice(call: Call)``: answers data, or an Answer.
+"""``async def create_invoice(call: Call)``: answers data, an Answer, or what is Sending first.
 
 It refuses by raising ApiError, which undoes its changes, or by returning one, which keeps them.
 """

@@ -102,45 +102,55 @@ def pull(
     show: Callable[[Data], None],
 ) -> None:
     """Ask a lever and print its data: as JSON, or by ``show``. Raises click.ClickException."""
-    _print(connection, ask(connection, method, lever, body).data, show)
+    print_data(connection, ask(connection, method, lever, body).data, show)
 
 
-def ask(connection: Connection, method: str, lever: str, body: Row | None = None) -> Answer:
-    """What a lever answers. Raises click.ClickException with the server's message, or with what
-    to do when no sandbox answers; ends the process quietly when it is interrupted meanwhile."""
+def ask(
+    connection: Connection,
+    method: str,
+    lever: str,
+    body: Row | None = None,
+    *,
+    below: str = "/sandbox",
+) -> Answer:
+    """What a lever answers, or an operation ``below`` another path.
+
+    Raises click.ClickException with the server's message, or with what to do when no sandbox
+    answers; ends the process quietly when it is interrupted meanwhile.
+    """
     try:
         import httpx
 
         try:
             reply = httpx.request(
                 method,
-                f"{connection.url}/sandbox{lever}",
-                headers=_headers(connection, body),
+                f"{connection.url}{below}{lever}",
+                headers=headers_of(connection, body),
                 content=None if body is None else json.dumps(body),
                 timeout=httpx.Timeout(connection.patience, connect=_CONNECT_SECONDS),
-                trust_env=_may_need_proxy(connection.url),
+                trust_env=may_need_proxy(connection.url),
             )
         except httpx.ReadTimeout:
-            raise _nobody(connection, f" within {connection.patience:g} seconds") from None
+            raise nobody(connection, f" within {connection.patience:g} seconds") from None
         except (httpx.RequestError, httpx.InvalidURL):
-            raise _nobody(connection) from None
-        return Answer(_data(connection, reply.is_success, reply.content), reply.headers)
+            raise nobody(connection) from None
+        return Answer(data_of(connection, reply.is_success, reply.content), reply.headers)
     except KeyboardInterrupt:
         sys.exit(_INTERRUPTED)
 
 
-def _headers(connection: Connection, body: Row | None) -> dict[str, str]:
+def headers_of(connection: Connection, body: Row | None) -> dict[str, str]:
     headers = {"Authorization": f"Bearer {connection.key}", "Accept": "application/json"}
     return headers if body is None else headers | {"Content-Type": "application/json"}
 
 
-def _may_need_proxy(url: str) -> bool:
+def may_need_proxy(url: str) -> bool:
     """Whether the environment's proxy is heeded; none reaches what listens on this machine."""
     parts = urlsplit(url)
     return parts.scheme == "https" or not is_loopback(parts.hostname or "")
 
 
-def _data(connection: Connection, success: bool, content: bytes) -> Data:
+def data_of(connection: Connection, success: bool, content: bytes) -> Data:
     try:
         answer = jsonio.loads(content)
     except jsonio.JsonError:
@@ -150,10 +160,10 @@ def _data(connection: Connection, success: bool, content: bytes) -> Data:
             return data
         case {"mode": "sandbox_mock", "error": {"message": str(message)}} if not success:
             raise click.ClickException(plain(message).replace(connection.key, "[key]"))
-    raise _nobody(connection, ", but something else does")
+    raise nobody(connection, ", but something else does")
 
 
-def _nobody(connection: Connection, detail: str = "") -> click.ClickException:
+def nobody(connection: Connection, detail: str = "") -> click.ClickException:
     advice = "start one with 'invoice-sandbox serve'"
     return click.ClickException(f"no sandbox answers on {connection.url}{detail}; {advice}")
 
@@ -161,7 +171,7 @@ def _nobody(connection: Connection, detail: str = "") -> click.ClickException:
 # --- for scripts and for people
 
 
-def _print(connection: Connection, data: Data, show: Callable[[Data], None]) -> None:
+def print_data(connection: Connection, data: Data, show: Callable[[Data], None]) -> None:
     """For scripts exactly the data, digit by digit as the server wrote it; else what it means."""
     if connection.as_json:
         click.echo(jsonio.dumps_pretty(data), nl=False)
@@ -335,6 +345,39 @@ def _mark(row: Row) -> str:
     return "*" if row["current"] else " "
 
 
+# --- events
+
+
+def trigger(connection: Connection, kind: str, invoice_id: str | None) -> None:
+    """Record an event, wait until it was delivered, and show both. Raises click.ClickException."""
+    event = ask(connection, "POST", "/events", given({"type": kind, "invoiceId": invoice_id})).data
+    ask(connection, "POST", "/clock/advance", {"by": "PT0S"})
+    deliveries = ask(connection, "GET", "/webhooks", below="/api").data["deliveries"]
+    theirs = [row for row in reversed(deliveries) if row["eventId"] == event["id"]]
+    print_data(connection, {"event": event, "deliveries": theirs}, _show_triggered)
+
+
+def _show_triggered(triggered: Row) -> None:
+    event = triggered["event"]
+    print_lines([event["id"], event["type"], event["data"].get("id")])
+    columns = {
+        "delivery": _member("id"),
+        "endpoint": _member("endpointId"),
+        **_columns("status"),
+        "answer": _last_answer,
+        "next attempt": _member("nextAttemptAt"),
+    }
+    click.echo()
+    print_table(triggered["deliveries"], columns, empty="No endpoint subscribes to it.")
+
+
+def _last_answer(delivery: Row) -> Any:
+    if not delivery["attempts"]:
+        return None
+    last = delivery["attempts"][-1]
+    return last["responseStatus"] or last["error"]
+
+
 # --- the journal
 
 
@@ -357,7 +400,7 @@ def show_requests(connection: Connection, filters: Row) -> None:
         if dropped:
             click.echo(f"The journal no longer holds {dropped} older ones.")
 
-    _print(connection, answer.data, show)
+    print_data(connection, answer.data, show)
 
 
 def show_request(connection: Connection, request_id: str) -> None:
@@ -366,7 +409,7 @@ def show_request(connection: Connection, request_id: str) -> None:
     entry = next((one for one in entries if one["requestId"] == request_id), None)
     if entry is None:
         raise click.ClickException("the journal of this workspace holds no request of this id")
-    _print(connection, entry, _show_entry)
+    print_data(connection, entry, _show_entry)
 
 
 def _in_query(value: Any) -> Any:

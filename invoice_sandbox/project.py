@@ -30,7 +30,7 @@ from invoice_sandbox.contract.published import check_openapi
 from invoice_sandbox.contract.shapes import near
 from invoice_sandbox.errors import ApiError, refuse
 from invoice_sandbox.fixtures import load_fixtures
-from invoice_sandbox.handling import Context, Handler, Hear
+from invoice_sandbox.handling import Context, Handler
 from invoice_sandbox.scenarios.checks import World
 from invoice_sandbox.scenarios.library import Library
 from invoice_sandbox.scenarios.lifecycle import Lifecycle, load_lifecycle
@@ -39,6 +39,7 @@ from invoice_sandbox.store import Record, Transaction
 
 RecordFixture = Callable[[Transaction, str, Mapping[str, Any]], Awaitable[None]]
 NoteRefusal = Callable[[Context, ApiError], Awaitable[None]]
+NoteEndpoint = Callable[[Context, Record], Awaitable[None]]
 FindSubject = Callable[[Transaction, str], Awaitable[Record | None]]
 
 
@@ -49,14 +50,14 @@ class Hooks:
     ``record_fixture(state, kind, record)`` puts a fixture record into a workspace;
     ``note_refusal(context, error)`` hears of a known caller that was not authorised;
     ``find_subject(state, id)`` gives the thing of that id that a story can be about, or None;
-    ``hear(context, event, troubles)`` hears of every event that is recorded, with the deliveries
-    of the story in force that fit its kind.
+    ``note_disabled_endpoint(context, endpoint)`` hears of a webhook endpoint that gets nothing
+    more, because it is gone or goes on failing.
     """
 
     record_fixture: RecordFixture | None = None
     note_refusal: NoteRefusal | None = None
     find_subject: FindSubject | None = None
-    hear: Hear | None = None
+    note_disabled_endpoint: NoteEndpoint | None = None
 
 
 _PACKAGE: Final = "_invoice_sandbox_project"
@@ -135,12 +136,14 @@ def load_project(folder: Path, own_scenarios: Path | None = None) -> Project:
     try:
         contract = compile_contract(merged_document(folder))
         lifecycle = _load_lifecycle(folder / "scenarios" / "lifecycle.yaml")
+        _check_kinds(folder, contract, lifecycle)
         actions = _load_actions(folder / "handlers")
         world = world_of(contract, lifecycle, actions)
         scenarios = _scenarios([folder / "scenarios"], own_scenarios, world)
         machine = world.machine
         subject = None if machine is None else _subject_member(machine.name)
-        levers = _levers(contract, subject, folder / "openapi" / "sandbox.yaml")
+        words = {"operations": list(contract.operations), "events": list(lifecycle.events)}
+        levers = _levers(contract, subject, words, folder / "openapi" / "sandbox.yaml")
         return Project(
             contract,
             levers,
@@ -172,7 +175,8 @@ def load_contract_alone(file: Path, own_scenarios: Path | None = None) -> Projec
         check_openapi(document, file)
         contract = compile_contract(document)
         scenarios = _scenarios([], own_scenarios, world_of(contract, Lifecycle({}, {}), {}))
-        return Project(contract, _levers(contract, None), scenarios=scenarios)
+        words = {"operations": list(contract.operations)}
+        return Project(contract, _levers(contract, None, words), scenarios=scenarios)
     except (ContractError, DocumentError) as error:
         raise ProjectError(str(error)) from None
 
@@ -288,8 +292,13 @@ def _load_actions(folder: Path) -> dict[str, Action]:
 def world_of(contract: Contract, lifecycle: Lifecycle, actions: Mapping[str, Action]) -> World:
     """What scenarios may speak of; the members are all those of the contract's components."""
     schemas = contract.document.get("components", {}).get("schemas", {}).values()
-    members = {name for schema in schemas for name in schema.get("properties", {})}
-    return World(contract.operations, lifecycle, actions, members)
+    members = [one for schema in schemas for one in schema.get("properties", {}).items()]
+    dates = {name for name, schema in members if _is_date(schema)}
+    return World(contract.operations, lifecycle, actions, {name for name, _ in members}, dates)
+
+
+def _is_date(schema: Any) -> bool:
+    return isinstance(schema, Mapping) and schema.get("format") in {"date", "date-time"}
 
 
 def _functions(folder: Path, module_name: str) -> dict[str, Any]:
@@ -309,6 +318,36 @@ def _load_lifecycle(file: Path) -> Lifecycle:
     return load_lifecycle(file) if file.exists() else Lifecycle({}, {})
 
 
+def _check_kinds(folder: Path, contract: Contract, lifecycle: Lifecycle) -> None:
+    """Raise DocumentError unless contract and lifecycle declare the same kinds of events.
+
+    A contract without webhooks promises none, and a lifecycle without events records none.
+    """
+    if not contract.webhooks or not lifecycle.events:
+        return
+    for kind in contract.webhooks:
+        if kind not in lifecycle.events:
+            advice = near(kind, lifecycle.events, "declare it in scenarios/lifecycle.yaml")
+            problem = f"the webhook '{kind}' is no event of the lifecycle"
+            raise DocumentError(_webhook_place(folder / "openapi", kind), problem, advice)
+    for kind in lifecycle.events:
+        if kind not in contract.webhooks:
+            place = place_of(folder / "scenarios" / "lifecycle.yaml", ("events", kind))
+            advice = near(kind, contract.webhooks, "add it there")
+            raise DocumentError(place, f"'{kind}' is no webhook of the contract", advice)
+
+
+def _webhook_place(folder: Path, kind: str) -> str:
+    """Where a webhook is declared: by an action of the overlay, else in the published contract."""
+    overlay = overlay_document(folder.parent) or {"actions": []}
+    for index, action in enumerate(overlay["actions"]):
+        update = action.get("update")
+        if isinstance(update, dict) and kind in update.get("webhooks", {}):
+            pointer = ("actions", index, "update", "webhooks", kind)
+            return place_of(folder / "overlay.yaml", pointer)
+    return place_of(folder / "openapi.yaml", ("webhooks", kind))
+
+
 def _scenarios(folders: Sequence[Path], own: Path | None, world: World) -> Library:
     """The scenarios of these folders, as their files tell them at any time."""
     every = list(folders)
@@ -317,7 +356,12 @@ def _scenarios(folders: Sequence[Path], own: Path | None, world: World) -> Libra
     return Library(every, world, {_MANUAL.name: _MANUAL})
 
 
-def _levers(contract: Contract, subject: str | None, part: Path | None = None) -> Contract:
+def _levers(
+    contract: Contract,
+    subject: str | None,
+    words: Mapping[str, Sequence[str]],
+    part: Path | None = None,
+) -> Contract:
     """The levers that every project has, with the project's own and the words of its vocabularies.
 
     The names of its scenarios are filled in when the document is served, for they may change.
@@ -328,7 +372,7 @@ def _levers(contract: Contract, subject: str | None, part: Path | None = None) -
         raise ContractError(f"{contract.base_path} is where the levers are; serve it elsewhere")
     if part is not None and part.exists():
         document = merged_parts(document, load_document(part), part)
-    document = with_vocabularies(document, {"operations": list(contract.operations)}, {SCENARIOS})
+    document = with_vocabularies(document, words, {SCENARIOS})
     choice = document["components"]["schemas"]["ScenarioChoice"]["properties"]
     described = choice.pop(_SUBJECT)
     choice |= {} if subject is None else {subject: described}

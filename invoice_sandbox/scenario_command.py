@@ -18,7 +18,7 @@ from invoice_sandbox.contract.documents import DocumentError, place_of
 from invoice_sandbox.contract.shapes import near
 from invoice_sandbox.project import Project, ProjectError, default_project, load_project, load_world
 from invoice_sandbox.scenarios.checks import file_problems
-from invoice_sandbox.scenarios.drawing import mermaid, notes, scenes, svg
+from invoice_sandbox.scenarios.drawing import mermaid, notes, scenes, svg, trigger_in_words
 from invoice_sandbox.scenarios.library import scenario_files
 from invoice_sandbox.scenarios.rehearsal import Way, main_way
 from invoice_sandbox.scenarios.script import Scenario
@@ -55,19 +55,10 @@ def list_scenarios(place: Place, *, as_json: bool) -> None:
     for title in ("name", "trigger", "what happens", "the client passes when"):
         table.add_column(title, overflow="fold", no_wrap=title == "name")
     for one in rows:
-        table.add_row(one.name, trigger(one), one.purpose, one.passes or "-")
+        table.add_row(one.name, trigger_in_words(one), one.purpose, one.passes or "-")
     # Beyond a terminal nothing tells the width; a table in a file should not be cut to 80 columns.
     width = None if sys.stdout.isatty() else _WIDE
     Console(width=width, markup=False, highlight=False).print(table)
-
-
-def trigger(scenario: Scenario) -> str:
-    """What makes the story begin, besides choosing it for the workspace."""
-    if scenario.begins:
-        return ", ".join(f"{name} {value}" for name, value in scenario.begins.items())
-    if scenario.faults or scenario.calls or not scenario.needs.get("status"):
-        return "header, workspace"
-    return "header, workspace, invoice"
 
 
 def show_scenario(place: Place, name: str, *, as_json: bool) -> None:
@@ -136,7 +127,7 @@ def _story(scenario: Scenario, way: Way) -> Iterator[str]:
     if scenario.passes:
         yield f"Passes when: {scenario.passes}"
     yield ""
-    yield f"Trigger: {trigger(scenario)}"
+    yield f"Trigger: {trigger_in_words(scenario)}"
     for member, values in scenario.needs.items():
         yield f"Begun later, it needs {member}: {', '.join(map(str, values))}"
     for name, value in scenario.conditions.items():
@@ -171,7 +162,7 @@ def _table(way: Way) -> Iterator[str]:
 def _summary(scenario: Scenario) -> dict[str, Any]:
     return {
         "name": scenario.name,
-        "trigger": trigger(scenario),
+        "trigger": trigger_in_words(scenario),
         "purpose": scenario.purpose,
         "passes": scenario.passes or None,
     }

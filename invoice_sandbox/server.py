@@ -114,15 +114,23 @@ class _Protocol(HttpToolsProtocol):
 class _Server(uvicorn.Server):
     """uvicorn's server: says when it is ready, and ends with success when asked to stop."""
 
-    def __init__(self, config: uvicorn.Config, on_ready: Callable[[], None]) -> None:
+    def __init__(
+        self, config: uvicorn.Config, on_ready: Callable[[], None], on_stop: Callable[[], None]
+    ) -> None:
         super().__init__(config)
         self._on_ready = on_ready
+        self._on_stop = on_stop
 
     async def startup(self, sockets: list[socket.socket] | None = None) -> None:
         """Start to answer, then say so."""
         await super().startup(sockets)
         if self.started:
             self._on_ready()
+
+    async def shutdown(self, sockets: list[socket.socket] | None = None) -> None:
+        """End what would go on for ever, then let the other requests come to their end."""
+        self._on_stop()
+        await super().shutdown(sockets)
 
     @contextmanager
     def capture_signals(self) -> Iterator[None]:
@@ -169,7 +177,7 @@ def make_server(sandbox: Sandbox, on_ready: Callable[[], None]) -> uvicorn.Serve
         timeout_graceful_shutdown=_SECONDS_TO_FINISH,
     )
     logging.getLogger("uvicorn").setLevel(logging.WARNING)
-    return _Server(config, on_ready)
+    return _Server(config, on_ready, sandbox.engine.listeners.remove_all)
 
 
 def listen(settings: Settings) -> socket.socket:

@@ -11,7 +11,7 @@ from dataclasses import dataclass, field
 from datetime import timedelta
 from difflib import get_close_matches
 from pathlib import Path
-from typing import Any, Final
+from typing import Any, Final, Literal
 from urllib.parse import urlsplit
 
 from invoice_sandbox.clock import FROZEN_START, ClockState, instant_text, parse_instant
@@ -58,6 +58,13 @@ SETTINGS: Final = (
         "Hours after which an unused workspace is deleted, or 'off'; the first one stays.",
         "N|off",
     ),
+    Setting("webhook-timeout", "15", "Seconds that a webhook receiver has to answer.", "SECONDS"),
+    Setting(
+        "webhook-time",
+        "wall",
+        "Time that signatures tell: 'wall' is real, 'virtual' the workspace's own.",
+        "wall|virtual",
+    ),
     Setting("store", "memory", "Where state lives: memory.", "URL"),
     Setting("workers", "1", "Server processes.", "N"),
 )
@@ -81,6 +88,8 @@ class Settings:
     contract: Path | None = None
     max_workspaces: int = 1000
     workspace_idle: timedelta | None = timedelta(hours=24)
+    webhook_timeout: float = 15
+    webhook_time: Literal["wall", "virtual"] = "wall"
 
     @property
     def on_loopback(self) -> bool:
@@ -129,6 +138,8 @@ def read_settings(texts: Mapping[str, str | None]) -> Settings:
         workspace_idle=None
         if given["workspace-idle"] == "off"
         else timedelta(hours=_integer(given, "workspace-idle", 1, 10**5, " or 'off'")),
+        webhook_timeout=_integer(given, "webhook-timeout", 1, 600),
+        webhook_time=_webhook_time(_text(given, "webhook-time")),
     )
 
 
@@ -167,6 +178,14 @@ def _clock(mode: str, now: str | None) -> ClockState:
     if now is not None:
         raise SettingError("--now needs --clock frozen; a live clock shows real time")
     return ClockState("live")
+
+
+def _webhook_time(text: str) -> Literal["wall", "virtual"]:
+    if text == "wall":
+        return "wall"
+    if text == "virtual":
+        return "virtual"
+    raise SettingError(f"--webhook-time is 'wall' or 'virtual', not '{text}'")
 
 
 def _key(key: str | None, on_loopback: bool) -> str:

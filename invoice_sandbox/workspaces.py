@@ -10,10 +10,11 @@ from typing import Final
 from invoice_sandbox.clock import ClockState, Wall, instant_text
 from invoice_sandbox.credentials import EVERYTHING, issue_key
 from invoice_sandbox.errors import refuse
-from invoice_sandbox.ids import key_digest, random_seed, resource_id, seed_token
+from invoice_sandbox.ids import key_digest, new_secret, random_seed, resource_id, seed_token
 from invoice_sandbox.project import Project
 from invoice_sandbox.scenarios.stories import faults_of, told_as
 from invoice_sandbox.store import Credential, Snapshot, Store, Workspace
+from invoice_sandbox.webhooks.inbox import open_inbox
 
 BEGINNING: Final = "beginning"
 """The snapshot that every workspace has of itself as it was made; it is in no list."""
@@ -131,6 +132,7 @@ class Workspaces:
                 scopes=[EVERYTHING],
                 created_at=instant_text(now),
             )
+            await open_inbox(state, workspace.id, new_secret())
         await self.store.take_snapshot(workspace.id, Snapshot(BEGINNING, now, workspace.clock))
 
     async def _snapshot(self, workspace: Workspace, snapshot_id: str) -> Snapshot:

@@ -163,20 +163,6 @@ def test_what_is_required_of_the_seller_is_asked_for_once(
     assert asked == [["invoice.action_required"], []]
 
 
-@pytest.mark.parametrize(
-    "finding",
-    [{"item": "seller", "state": "Failed"}, {"item": "seller_kyb", "state": "Bad"}],
-    ids=["item", "state"],
-)
-def test_what_the_checklist_does_not_have_is_not_found(
-    server: Running, client: httpx.Client, finding: dict[str, str]
-) -> None:
-    invoice = registered(client, "start-verification")
-    assert act(server, client, "find", invoice, **finding)["outcome"] == "skipped"
-    act(server, client, "finish-verification", invoice)
-    assert status(client, invoice) == "Verified"
-
-
 JUDGED: dict[str, tuple[dict[str, Any], str]] = {
     "past due": ({"dueDate": "2026-11-20"}, "VerificationFailed"),
     "nothing owed": ({"amount": 0}, "VerificationFailed"),

@@ -49,6 +49,9 @@ def test_help_explains_every_option_of_a_command(name: str) -> None:
     shown = run(name, "--help")
     assert shown.exit_code == 0
     for option in main.commands[name].params:
+        if isinstance(option, click.Argument):
+            assert option.human_readable_name in shown.output
+            continue
         assert isinstance(option, click.Option)
         assert option.opts[0] in shown.output
         assert option.help, f"{option.opts[0]} is not explained"

@@ -280,7 +280,8 @@ NOT_ONE_WAY: dict[str, Any] = {
     "both": {"by": "PT1S", "to": "2026-12-24T18:00:00Z"},
     "neither": {},
     "something else": {"until": "2026-12-24T18:00:00Z"},
-    "something more": {"by": "PT1S", "wait": False},
+    "something more": {"by": "PT1S", "hurry": False},
+    "a wait that is none": {"by": "PT1S", "wait": "yes"},
     "no object": ["PT1S"],
 }
 

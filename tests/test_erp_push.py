@@ -16,6 +16,8 @@ from invoice_sandbox.agenda import Agenda
 from invoice_sandbox.clock import FROZEN_START, ClockState
 from invoice_sandbox.store import ScheduledStep, Transaction, Workspace
 from invoice_sandbox.store.memory import MemoryStore
+from invoice_sandbox.webhooks.attempts import Outcome, Outgoing
+from invoice_sandbox.webhooks.lanes import Lanes
 from tests.support import FROZEN, ManualWall, Running, serving
 
 PUSH = "/api/connectors/erp/invoices"
@@ -226,6 +228,10 @@ def test_a_live_clock_works_items_off_by_itself(live: Running) -> None:
         assert registered(client)[-1]["invoiceNumber"] == ITEM["invoiceNumber"]
 
 
+async def no_sending(_request: Outgoing) -> Outcome:
+    raise AssertionError("nothing is to be sent")
+
+
 def test_an_action_that_fails_is_given_up_logged_and_not_repeated(
     caplog: pytest.LogCaptureFixture,
 ) -> None:
@@ -243,7 +249,8 @@ def test_an_action_that_fails_is_given_up_logged_and_not_repeated(
         async with store.transaction("w") as state:
             await state.schedule(FROZEN_START, "fail", {})
             await state.schedule(FROZEN_START, "succeed", {})
-        agenda = Agenda(store, ManualWall(), run)
+        wall = ManualWall()
+        agenda = Agenda(store, wall, run, Lanes(store, wall, no_sending, virtual_time=False))
         await agenda.settle(workspace)
         await agenda.settle(workspace)
 

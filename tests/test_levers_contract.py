@@ -19,15 +19,17 @@ from invoice_sandbox.levers import LEVERS
 from invoice_sandbox.project import ProjectError, default_project, load_contract_alone, load_project
 from tests.support import FROZEN, Running, serving
 
-OPEN = {"getSandboxHealth", "putUpload"}
+OPEN = {"getSandboxHealth", "putUpload", "receiveForListener", "receiveWebhook"}
 """What needs no key."""
 
 EXAMPLES: Mapping[str, Any] = {
     "setClock": {"mode": "frozen"},
     "advanceClock": {"by": "PT1S"},
+    "triggerEvent": {"type": "invoice.paid"},
     "createWorkspace": {},
     "setScenario": {"name": "manual"},
     "addFault": {"kind": "status"},
+    "answerMessage": {"message": 1, "status": 200},
     "transitionInvoice": {"trigger": "verify"},
 }
 

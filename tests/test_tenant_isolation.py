@@ -50,12 +50,16 @@ def _populate(client: httpx.Client) -> dict[str, str]:
     post("/api/offers", financingRequestId=post("/api/financing-requests")["id"])
     push = post("/api/connectors/erp/invoices", externalId="TEN-3", source={"system": "s"})
     session = client.get("/api/auth/session").json()["data"]
+    inbox = client.get("/sandbox/inbox").json()["data"]["url"]
+    endpoint = post("/api/webhooks", url=inbox)
     return {
         "invoice": invoice["id"],
         "open invoice": open_invoice["id"],
         "request": request["id"],
         "offer": offer["id"],
-        "endpoint": post("/api/webhooks", url="https://partner.example/hooks")["id"],
+        "endpoint": endpoint["id"],
+        "listener": post("/sandbox/listeners")["id"],
+        "delivery": post("/api/webhooks/test")["delivery"]["id"],
         "key": post("/api/developer/api-keys")["id"],
         "upload": post("/api/storage/invoices/upload-url")["uploadId"],
         "import": push["importId"],
@@ -117,6 +121,8 @@ UPLOAD = "/api/storage/invoices/upload-url"
 DEMO = {"email": "seller@demo.example", "password": "demo-password"}
 ITEM = {**INVOICE, "invoiceNumber": "TEN-4"}
 MOVE = "/sandbox/invoices/{id}/transition"
+ROTATE, EVENTS = "/sandbox/webhooks/{id}/rotate-secret", "/sandbox/events"
+ANSWERS = "/sandbox/listeners/{id}/answers"
 SIGNED = "/sandbox/uploads/{id}?expires=1795254300&signature=" + "0" * 64
 TAKING = [
     Row("getInvoice", "invoice", "GET", "/api/invoices/{id}", status=404),
@@ -151,6 +157,21 @@ TAKING = [
     Row("deleteWorkspace", "workspace", "DELETE", "/sandbox/workspaces/{id}", status=404),
     Row("deleteSnapshot", "snapshot", "DELETE", "/sandbox/snapshots/{id}", status=404),
     Row("restoreSnapshot", "snapshot", "POST", "/sandbox/snapshots/{id}/restore", status=404),
+    Row("enableEndpoint", "endpoint", "POST", "/sandbox/webhooks/{id}/enable", status=404),
+    Row("disableEndpoint", "endpoint", "POST", "/sandbox/webhooks/{id}/disable", status=404),
+    Row("rotateEndpointSecret", "endpoint", "POST", ROTATE, status=404),
+    Row("replayDelivery", "delivery", "POST", "/sandbox/deliveries/{id}/replay", status=404),
+    Row(
+        "triggerEvent",
+        "invoice",
+        "POST",
+        EVENTS,
+        {"type": "invoice.paid", "invoiceId": "{id}"},
+        404,
+    ),
+    Row("streamListener", "listener", "GET", "/sandbox/listeners/{id}/stream?idle=0", status=404),
+    Row("answerMessage", "listener", "POST", ANSWERS, {"message": 1, "status": 200}, 404),
+    Row("deleteListener", "listener", "DELETE", "/sandbox/listeners/{id}", status=404),
     Row("removeFault", "fault", "DELETE", "/sandbox/faults/{id}", status=404),
 ]
 LISTING = {
@@ -166,6 +187,7 @@ LISTING = {
     "listSnapshots": "/sandbox/snapshots",
     "listFaults": "/sandbox/faults",
     "listRequests": "/sandbox/requests",
+    "getInbox": "/sandbox/inbox",
 }
 WITHOUT_IDS = {
     "getHealth": "takes and shows nothing of a workspace",
@@ -186,6 +208,9 @@ WITHOUT_IDS = {
     "setScenario": "takes the name of a scenario",
     "addFault": "takes names of operations",
     "clearFaults": "takes nothing",
+    "receiveWebhook": "takes a token, which is a credential",
+    "receiveForListener": "takes a token, which is a credential",
+    "createListener": "takes nothing",
 }
 
 

@@ -114,9 +114,17 @@ def recorded(server: Running, client: httpx.Client, subject: str) -> list[str]:
         assert credential is not None
         async with store.transaction(credential.workspace_id) as state:
             page = await state.page(EVENTS, limit=100_000)
-        return [one["type"] for one in page.records if one["data"]["id"] == subject]
+        return [one["type"] for one in page.records if subject in about(one)]
 
     return list(server.run(read()))
+
+
+def about(event: Any) -> list[str]:
+    """The ids of what an event is about: an invoice's move may tell of its offer or request."""
+    data = event["data"]
+    if event["type"] not in {one.event for one in MACHINE.transitions}:
+        return [data["id"]]
+    return [data.get("invoiceId") or data["id"], *data.get("invoiceIds", [])]
 
 
 def everything(server: Running, client: httpx.Client, invoice_id: str) -> list[Any]:
@@ -253,7 +261,7 @@ def examples() -> Iterator[tuple[str, Any]]:
     document = load_document(ROOT / "openapi" / "sandbox.yaml")
     for path, item in document["paths"].items():
         lever = item.get("post")
-        if lever is not None:
+        if lever is not None and lever["tags"] == ["lifecycle"]:
             (shown,) = lever["parameters"][0]["examples"].values()
             content = lever.get("requestBody", {}).get("content", {}).get("application/json", {})
             for body in content.get("examples", {"none": {"value": None}}).values():

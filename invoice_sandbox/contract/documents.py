@@ -158,7 +158,10 @@ class _Builder:
             if key.tag == _TAG + "merge":
                 merged = child.value if isinstance(child, yaml.SequenceNode) else [child]
                 for one in reversed(merged):
-                    members.update(self.value(one))
+                    if not isinstance(one, yaml.MappingNode):
+                        text = "'<<' must name an object, or a list of objects"
+                        raise _at(self.name, key.start_mark, text)
+                    members.update(self.mapping(one))
                 continue
             if key.value in own:
                 raise _at(self.name, key.start_mark, f"the key '{key.value}' stands twice")

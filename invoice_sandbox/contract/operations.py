@@ -4,16 +4,19 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any, Final
 from urllib.parse import urlsplit
 
 from invoice_sandbox.contract.parameters import Parameter, compile_parameter
 from invoice_sandbox.contract.schemas import Checker, SchemaError, Schemas
+from invoice_sandbox.contract.webhooks import PUBLISHED, WebhookEvent
 
 BODY_LIMIT: Final = 256 * 1024
 _DATA: Final = frozenset({"example", "examples", "default", "const", "enum"})
 """Keywords below which there are values, and no schemas."""
+
+_JSON: Final = "application/json"
 
 METHODS: Final = ("get", "put", "post", "delete", "options", "head", "patch", "trace")
 
@@ -101,13 +104,17 @@ class Operation:
 
 @dataclass(frozen=True)
 class Contract:
-    """A served OpenAPI document and its compiled operations, by operationId."""
+    """A served OpenAPI document and its compiled operations, by operationId.
+
+    ``webhooks`` are the events that it declares, by their kind.
+    """
 
     document: Mapping[str, Any]
     base_path: str
     operations: Mapping[str, Operation]
     schemes: Mapping[str, Scheme]
     schemas: Schemas
+    webhooks: Mapping[str, WebhookEvent] = field(default_factory=dict)
 
     @property
     def secret_parameters(self) -> frozenset[str]:
@@ -141,9 +148,13 @@ def compile_contract(document: dict[str, Any]) -> Contract:
                 for path, method, raw in raw_operations(document)
             )
         }
+        webhooks = {
+            kind: _webhook(document, schemas, kind, dereference(document, item))
+            for kind, item in document.get("webhooks", {}).items()
+        }
     except SchemaError as error:
         raise ContractError(str(error)) from None
-    return Contract(document, base_path(document), operations, schemes, schemas)
+    return Contract(document, base_path(document), operations, schemes, schemas, webhooks)
 
 
 def raw_operations(document: Mapping[str, Any]) -> Iterator[tuple[str, str, dict[str, Any]]]:
@@ -288,6 +299,17 @@ def _body(
     }
     limit = int(body.get("x-max-bytes", BODY_LIMIT))
     return RequestBody(bool(body.get("required", False)), checkers, limit)
+
+
+def _webhook(
+    document: Mapping[str, Any], schemas: Schemas, kind: str, item: Mapping[str, Any]
+) -> WebhookEvent:
+    raw, published = item.get("post", {}), bool(item.get(PUBLISHED, True))
+    body = _body(document, schemas, f"webhook {kind}", raw)
+    if body is None or _JSON not in body.checkers:
+        return WebhookEvent(kind, published)
+    media = dereference(document, raw["requestBody"])["content"].get(_JSON, {})
+    return WebhookEvent(kind, published, body.checkers[_JSON], media.get("example"))
 
 
 def _response(

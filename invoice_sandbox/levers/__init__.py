@@ -1,8 +1,8 @@
 """The levers that every project has, described in ``openapi.yaml`` beside this.
 
-One module per tag, one function per operation. A lever works on whole workspaces, so it is given
-the engine instead of a transaction; like a handler it answers data, or an Answer, and refuses by
-raising ApiError.
+One module per kind of thing, one function per operation. A lever works on whole workspaces, so it
+is given the engine instead of a transaction; like a handler it answers data, or an Answer, or else
+Raw, and refuses by raising ApiError.
 """
 
 from __future__ import annotations
@@ -10,10 +10,20 @@ from __future__ import annotations
 from collections.abc import Awaitable, Callable, Mapping
 from typing import Any, Final
 
-from invoice_sandbox.levers import clock, faults, health, journal, scenarios, snapshots, workspaces
-from invoice_sandbox.levers.lever import Lever
+from invoice_sandbox.levers import (
+    clock,
+    faults,
+    health,
+    journal,
+    listeners,
+    scenarios,
+    snapshots,
+    webhooks,
+    workspaces,
+)
+from invoice_sandbox.levers.lever import Lever, Raw
 
-__all__ = ["LEVERS", "Lever"]
+__all__ = ["LEVERS", "Lever", "Raw"]
 
 LEVERS: Final[Mapping[str, Callable[[Lever], Awaitable[Any]]]] = {
     "getSandboxHealth": health.get_sandbox_health,
@@ -36,5 +46,13 @@ LEVERS: Final[Mapping[str, Callable[[Lever], Awaitable[Any]]]] = {
     "clearFaults": faults.clear_faults,
     "removeFault": faults.remove_fault,
     "listRequests": journal.list_requests,
+    "getInbox": webhooks.get_inbox,
+    "receiveWebhook": webhooks.receive_webhook,
+    "replayDelivery": webhooks.replay_delivery,
+    "createListener": listeners.create_listener,
+    "deleteListener": listeners.delete_listener,
+    "streamListener": listeners.stream_listener,
+    "receiveForListener": listeners.receive_for_listener,
+    "answerMessage": listeners.answer_message,
 }
 """What is done for each operation of the levers' contract."""

@@ -38,15 +38,18 @@ async def set_clock(lever: Lever) -> Record:
 
 async def advance_clock(lever: Lever) -> Record:
     """Move the clock by a time or to an instant. Raises ApiError 409."""
+    wait = lever.body.get("wait", True)
     if "by" in lever.body:
-        return await _advance(lever, by=parse_duration(lever.body["by"]))
-    return await _advance(lever, to=parse_instant(lever.body["to"]))
+        return await _advance(lever, by=parse_duration(lever.body["by"]), wait=wait)
+    return await _advance(lever, to=parse_instant(lever.body["to"]), wait=wait)
 
 
 async def get_agenda(lever: Lever) -> Record:
     """What is still to be done, and what became of the rest, the latest first."""
     async with lever.engine.store.transaction(lever.workspace.id) as state:
-        due = await state.steps()
+        lanes = await lever.engine.store.lanes(lever.workspace.id)
+        steps = [step for lane in (None, *lanes) for step in await state.steps(lane)]
+    due = sorted(steps, key=lambda step: (step.due, step.number))
     done = await lever.engine.store.log(lever.workspace.id, STEPS_LOG)
     return {
         "due": [step_summary(step) for step in due],
@@ -59,7 +62,7 @@ async def _now(lever: Lever) -> datetime:
 
 
 async def _advance(
-    lever: Lever, *, by: timedelta | None = None, to: datetime | None = None
+    lever: Lever, *, by: timedelta | None = None, to: datetime | None = None, wait: bool = True
 ) -> Record:
     def target(start: datetime) -> datetime:
         if to is not None:
@@ -70,7 +73,7 @@ async def _advance(
             raise _too_far() from None
 
     try:
-        advance = await lever.engine.agenda.advance(lever.workspace.id, target)
+        advance = await lever.engine.agenda.advance(lever.workspace.id, target, wait=wait)
     except EndlessError:
         stopped = instant_text(await _now(lever))
         raise refuse(

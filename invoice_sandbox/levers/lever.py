@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import AsyncGenerator, Mapping
 from dataclasses import dataclass
 from typing import Any
 
@@ -12,11 +12,22 @@ from invoice_sandbox.store import Credential, NoWorkspaceError, Record, Workspac
 
 
 @dataclass(frozen=True)
+class Raw:
+    """An answer that is not put into the envelope: its body as it is, or a ``stream`` of parts."""
+
+    status: int
+    media_type: str
+    body: bytes = b""
+    headers: tuple[tuple[str, str], ...] = ()
+    stream: AsyncGenerator[bytes, None] | None = None
+
+
+@dataclass(frozen=True)
 class Lever:
     """One request to one lever, already checked against the contract.
 
-    ``path``, ``query`` and ``body`` are what was sent; ``caller`` and ``found`` are None for a
-    lever that is open to all.
+    ``path``, ``query``, ``headers`` (in small letters) and ``body`` are what was sent; ``caller``
+    and ``found`` are None for a lever that is open to all.
     """
 
     engine: Engine
@@ -24,7 +35,9 @@ class Lever:
     found: Workspace | None
     path: Mapping[str, Any]
     query: Mapping[str, Any]
-    body: Mapping[str, Any]
+    headers: Mapping[str, str]
+    body: Any
+    raw_body: bytes
 
     @property
     def workspace(self) -> Workspace:
@@ -46,6 +59,10 @@ class Lever:
         if workspace is None:
             raise NoWorkspaceError(self.workspace.id)
         return workspace
+
+    async def is_there(self) -> bool:
+        """Whether the caller's workspace has not been deleted meanwhile."""
+        return await self.engine.store.workspace(self.workspace.id) is not None
 
     async def clock_of(self, workspace: Workspace) -> Record:
         """A workspace's clock as the levers show it."""

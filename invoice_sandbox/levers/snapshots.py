@@ -56,6 +56,7 @@ async def restore_snapshot(lever: Lever) -> Record:
     async with lever.engine.agenda.alone(lever.workspace.id):
         snapshot = lever.path["id"]
         await lever.engine.workspaces.restore(lever.workspace, snapshot, lever.credential)
+    lever.engine.listeners.disconnect(lever.workspace.id)
     await lever.engine.agenda.watch(lever.workspace.id)
     return await lever.describe(await lever.fresh())
 

@@ -51,7 +51,10 @@ async def delete_workspace(lever: Lever) -> Record:
     found = next((one for one in family if one.id == wanted), None)
     if found is None:
         raise refuse("unknown_resource", kind="workspace made from this one", member="id")
-    await lever.engine.workspaces.delete(await lever.engine.workspaces.family(found))
+    gone = await lever.engine.workspaces.family(found)
+    await lever.engine.workspaces.delete(gone)
+    for workspace in gone:
+        lever.engine.listeners.remove_all(workspace.id)
     return {"id": wanted, "deleted": True}
 
 
@@ -59,6 +62,7 @@ async def reset_workspace(lever: Lever) -> Record:
     """The workspace as it was made. Raises ApiError 409 for a key that it was not made with."""
     async with lever.engine.agenda.alone(lever.workspace.id):
         await lever.engine.workspaces.reset(lever.workspace, lever.credential)
+    lever.engine.listeners.disconnect(lever.workspace.id)
     return await lever.describe(await lever.fresh())
 
 

@@ -6,7 +6,14 @@ itself, refuse by raising ApiError, or proceed and look at the reply on its way 
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable, Mapping, MutableMapping, Sequence
+from collections.abc import (
+    AsyncGenerator,
+    Awaitable,
+    Callable,
+    Mapping,
+    MutableMapping,
+    Sequence,
+)
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -24,12 +31,16 @@ JSON: str = "application/json"
 
 @dataclass(frozen=True)
 class Reply:
-    """What goes out: a status, a body as bytes, and headers besides the common ones."""
+    """What goes out: a status, a body as bytes, and headers besides the common ones.
+
+    With a ``stream`` the body is its parts, as they come, until it ends or the client is gone.
+    """
 
     status: int
     body: bytes = b""
     media_type: str = JSON
     headers: tuple[tuple[str, str], ...] = ()
+    stream: AsyncGenerator[bytes, None] | None = None
 
 
 @dataclass(slots=True)

@@ -11,9 +11,9 @@ from invoice_sandbox.contract.operations import Contract, Operation
 from invoice_sandbox.credentials import note_use
 from invoice_sandbox.engine import Engine
 from invoice_sandbox.errors import MODE, ApiError
-from invoice_sandbox.handling import Answer, Call, Handler, Origin, Step
+from invoice_sandbox.handling import Answer, Call, Handler, Origin, Sending, Step
 from invoice_sandbox.ids import key_digest
-from invoice_sandbox.levers import LEVERS, Lever
+from invoice_sandbox.levers import LEVERS, Lever, Raw
 from invoice_sandbox.pipeline import JSON, Exchange, Layer, Proceed, Reply
 from invoice_sandbox.pipeline.idempotency import Repeatable, alone, repeatable
 from invoice_sandbox.scenarios.script import Scenario
@@ -37,7 +37,8 @@ def pull_levers(engine: Engine) -> Layer:
         if pull is None:
             return await proceed(exchange)
         try:
-            return _reply(operation, await pull(_lever(engine, exchange)))
+            result = await pull(_lever(engine, exchange))
+            return _raw(operation, result) if isinstance(result, Raw) else _reply(operation, result)
         except ApiError as refusal:
             _check_refusal(operation, refusal)
             raise
@@ -62,6 +63,9 @@ def answer(engine: Engine) -> Layer:
         async with alone(engine.store, workspace.id, request):
             await engine.agenda.settle(workspace)
             outcome = await _carry_out(engine, exchange, workspace.id, handler, request)
+            if isinstance(outcome, Sending):
+                await engine.agenda.finish(workspace.id, outcome.lane)
+                outcome = await _complete(engine, exchange, workspace.id, outcome.then, request)
         await engine.agenda.settle(workspace)
         await engine.agenda.watch(workspace.id)
         if isinstance(outcome, ApiError):
@@ -94,7 +98,7 @@ async def _carry_out(
     workspace_id: str,
     handler: Handler,
     request: Repeatable | None,
-) -> Reply | ApiError:
+) -> Reply | ApiError | Sending:
     """What the handler answers, or what was answered to the same request before."""
     try:
         async with engine.store.transaction(workspace_id) as state:
@@ -106,8 +110,8 @@ async def _carry_out(
             if earlier is not None:
                 exchange.why["replayed"] = True
                 return earlier
-            outcome = await _by_handler(engine, handler, call, exchange)
-            if request is not None:
+            outcome = await _by_handler(_as_told(engine, exchange, handler), call, exchange)
+            if request is not None and not isinstance(outcome, Sending):
                 await request.keep(state, outcome, call.now)
             return outcome
     except _Undone as undone:
@@ -116,6 +120,24 @@ async def _carry_out(
                 now = (await state.workspace()).clock.now(engine.wall)
                 await request.keep(state, undone.refusal, now)
         return undone.refusal
+
+
+async def _complete(
+    engine: Engine,
+    exchange: Exchange,
+    workspace_id: str,
+    then: Handler,
+    request: Repeatable | None,
+) -> Reply | ApiError:
+    """What is answered once that was sent which the handler wanted sent."""
+    async with engine.store.transaction(workspace_id) as state:
+        call = _call(engine, exchange, await state.workspace(), state)
+        outcome = await _by_handler(then, call, exchange)
+        if isinstance(outcome, Sending):
+            raise TypeError("what is answered after sending cannot send once more")
+        if request is not None:
+            await request.keep(state, outcome, call.now)
+        return outcome
 
 
 class _Undone(Exception):  # noqa: N818  the handler refused; nothing went wrong in us
@@ -147,7 +169,9 @@ def _lever(engine: Engine, exchange: Exchange) -> Lever:
         found=exchange.workspace,
         path=exchange.path,
         query=exchange.query,
+        headers=dict(exchange.headers),
         body=exchange.body or {},
+        raw_body=exchange.raw_body,
     )
 
 
@@ -168,7 +192,6 @@ def _call(engine: Engine, exchange: Exchange, workspace: Workspace, state: Trans
         contract=engine.project.contract,
         lifecycle=engine.project.lifecycle,
         stories=stories_of(engine.project.scenarios, workspace, exchange.named),
-        hear=engine.project.hooks.hear,
         url=exchange.scope["path"],
         base_url=engine.url,
         local=engine.local,
@@ -182,11 +205,10 @@ def _call(engine: Engine, exchange: Exchange, workspace: Workspace, state: Trans
 
 
 async def _by_handler(
-    engine: Engine, handler: Handler, call: Call, exchange: Exchange
-) -> Reply | ApiError:
+    handler: Handler, call: Call, exchange: Exchange
+) -> Reply | ApiError | Sending:
     _, operation = exchange.routed
     try:
-        await _do_steps_of_call(engine, exchange, call)
         result = await handler(call)
     except ApiError as refusal:
         _check_refusal(operation, refusal)
@@ -195,10 +217,22 @@ async def _by_handler(
     if isinstance(result, ApiError):
         _check_refusal(operation, result)
         return result
+    if isinstance(result, Sending):
+        return result
     given = result if isinstance(result, Answer) else Answer(result)
     if operation.lifecycle is not None and isinstance(given.data, Mapping):
         await _explain(exchange, call, operation.lifecycle, given.data)
     return _reply(operation, given)
+
+
+def _as_told(engine: Engine, exchange: Exchange, handler: Handler) -> Handler:
+    """The handler, after what the stories in force let happen first."""
+
+    async def handle(call: Call) -> Any:
+        await _do_steps_of_call(engine, exchange, call)
+        return await handler(call)
+
+    return handle
 
 
 async def _do_steps_of_call(engine: Engine, exchange: Exchange, call: Call) -> None:
@@ -237,7 +271,6 @@ def _step(call: Call, arguments: Mapping[str, Any]) -> Step:
         lifecycle=call.lifecycle,
         stories=call.stories,
         emitted=call.emitted,
-        hear=call.hear,
         arguments=arguments,
     )
 
@@ -266,6 +299,15 @@ def _reply(operation: Operation, result: Any) -> Reply:
     body = {"data": given.data, "mode": MODE}
     _check(operation, status, body)
     return Reply(status, jsonio.dumps(body), headers=given.headers)
+
+
+def _raw(operation: Operation, given: Raw) -> Reply:
+    """An answer that is in no envelope. Raises ContractViolationError."""
+    response = operation.response_for(given.status)
+    if response is None or given.media_type not in response.content:
+        raise _undeclared(operation, given.status)
+    body = b"" if given.status in {204, 304} else given.body
+    return Reply(given.status, body, given.media_type, given.headers, given.stream)
 
 
 def _check_refusal(operation: Operation, refusal: ApiError) -> None:

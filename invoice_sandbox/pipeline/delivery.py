@@ -7,9 +7,9 @@ our own server provides; this module and that one are all that knows of connecti
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Awaitable, Callable
+from collections.abc import AsyncGenerator, Awaitable, Callable
 from dataclasses import replace
-from typing import Final, Protocol
+from typing import Any, Final, Protocol
 
 from invoice_sandbox.clock import Wall
 from invoice_sandbox.faults import wait
@@ -34,7 +34,9 @@ class Connection(Protocol):
 async def deliver(exchange: Exchange, reply: Reply, send: Send, wall: Wall) -> None:
     """Send ``reply``, spoilt if a fault says so."""
     fault = exchange.spoilt_by
-    if fault is None:
+    if reply.stream is not None:
+        await _send_stream(exchange, reply, reply.stream, send)
+    elif fault is None:
         await _send_all(exchange, reply, send)
     else:
         await _SPOILERS[fault.kind](exchange, reply, send, wall)
@@ -48,11 +50,38 @@ async def _send_all(exchange: Exchange, reply: Reply, send: Send) -> None:
 
 async def _start(reply: Reply, send: Send) -> None:
     raw = [(name.lower().encode(), value.encode("latin-1")) for name, value in reply.headers]
-    if reply.body:
+    if reply.body or reply.stream is not None:
         raw.append((b"content-type", reply.media_type.encode("latin-1")))
-    if reply.status not in {204, 304}:
+    if reply.stream is None and reply.status not in {204, 304}:
         raw.append((b"content-length", str(len(reply.body)).encode()))
     await send({"type": "http.response.start", "status": reply.status, "headers": raw})
+
+
+async def _send_stream(
+    exchange: Exchange, reply: Reply, parts: AsyncGenerator[bytes, None], send: Send
+) -> None:
+    """Send each part as it comes, until there are no more or the client is gone."""
+    await _start(reply, send)
+    gone = asyncio.ensure_future(_wait_for_end(exchange))
+    try:
+        while (body := await _next(parts, gone)) is not None:
+            await send({"type": "http.response.body", "body": body, "more_body": True})
+        await send({"type": "http.response.body", "body": b""})
+    finally:
+        gone.cancel()
+        await parts.aclose()
+
+
+async def _next(parts: AsyncGenerator[bytes, None], gone: asyncio.Future[None]) -> bytes | None:
+    """The next part; None when there is none, or the client is gone before it comes."""
+    part = asyncio.ensure_future(anext(parts, None))
+    try:
+        either: set[asyncio.Future[Any]] = {gone, part}
+        await asyncio.wait(either, return_when=asyncio.FIRST_COMPLETED)
+        return part.result() if part.done() else None
+    finally:
+        if part.cancel():
+            await asyncio.wait({part})
 
 
 async def _reset(exchange: Exchange, _reply: Reply, _send: Send, _wall: Wall) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+from dataclasses import replace
 from typing import Final
 
 from invoice_sandbox import jsonio
@@ -43,7 +44,7 @@ def envelope(wall: Wall, contract_version: str, public_url: str) -> Layer:
             ("X-Contract-Version", contract_version),
             *exchange.reply_headers,
         )
-        return Reply(reply.status, reply.body, reply.media_type, (*common, *reply.headers))
+        return replace(reply, headers=(*common, *reply.headers))
 
     return layer
 

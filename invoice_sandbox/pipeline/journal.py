@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping
+from dataclasses import replace
 from typing import Any, Final
 
 from invoice_sandbox.clock import instant_text
@@ -42,7 +43,7 @@ def journal(engine: Engine) -> Layer:
             await engine.store.append(workspace.id, REQUESTS_LOG, entry, _size(entry))
         if exchange.header(EXPLAIN) == "1":
             header = ("X-Sandbox-Explain", _short(why))
-            return Reply(reply.status, reply.body, reply.media_type, (*reply.headers, header))
+            return replace(reply, headers=(*reply.headers, header))
         return reply
 
     return layer

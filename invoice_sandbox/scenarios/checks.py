@@ -4,10 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Collection, Iterator, Mapping
 from dataclasses import dataclass
+from datetime import timedelta
 from pathlib import Path
 from typing import Any, Final
 
-from invoice_sandbox.actions import KINDS, Action, Trigger
+from yaml.reader import Reader
+
+from invoice_sandbox.actions import Action, Trigger
+from invoice_sandbox.clock import parse_duration
 from invoice_sandbox.contract.documents import DocumentError, load_document, place_of
 from invoice_sandbox.contract.operations import Operation
 from invoice_sandbox.contract.shapes import Pointer, ShapeProblem, near, shape_problems
@@ -21,16 +25,24 @@ LIFECYCLE: Final = "lifecycle"
 
 _SCHEMA: Final = Path(__file__).with_name("scenario.schema.json")
 
+_LONGEST: Final = timedelta(days=3650)
+"""The longest time that a step may wait: many steps must fit into the years that a clock has."""
+
+_MOST_SAID: Final = 400
+_MOST_ADVISED: Final = 1200
+_CONFLICT: Final = 409
+
 
 @dataclass(frozen=True)
 class World:
-    """What a story may speak of: operations by id, the lifecycle, actions by name, and the members
-    that things have."""
+    """What a story may speak of: operations by id, the lifecycle, actions by name, the members
+    that things have, and those of them that are dates or instants."""
 
     operations: Mapping[str, Operation]
     lifecycle: Lifecycle
     actions: Mapping[str, Action]
     members: Collection[str]
+    dates: Collection[str]
 
     @property
     def machine(self) -> Machine | None:
@@ -47,22 +59,60 @@ def load_scenarios(folder: Path, world: World) -> dict[str, Scenario]:
 
 def load_scenario(file: Path, world: World) -> Scenario:
     """The scenario that a file tells. Raises DocumentError for the first problem in it."""
-    document = load_document(file)
+    document = _read(file)
     for problem in scenario_problems(document, file.stem, world):
-        raise DocumentError(place_of(file, problem.pointer), problem.text, problem.advice)
+        raise _located(file, problem)
     return scenario_of(document)
 
 
 def file_problems(file: Path, world: World) -> Iterator[tuple[str, str]]:
     """``place, problem`` for everything that is wrong with a file."""
     try:
-        document = load_document(file)
+        document = _read(file)
     except DocumentError as error:
-        yield error.place, error.problem + (f" ({error.advice})" if error.advice else "")
+        yield _told(error)
         return
     for problem in scenario_problems(document, file.stem, world):
-        advice = f" ({problem.advice})" if problem.advice else ""
-        yield place_of(file, problem.pointer), problem.text + advice
+        yield _told(_located(file, problem))
+
+
+def _told(error: DocumentError) -> tuple[str, str]:
+    return error.place, error.problem + (f" ({error.advice})" if error.advice else "")
+
+
+def _read(file: Path) -> Any:
+    """The document in a file. Raises DocumentError, with line and column if there is a file."""
+    try:
+        return load_document(file)
+    except DocumentError as error:
+        place = _with_column(file, error.place)
+        raise DocumentError(place, _one_line(error.problem), error.advice) from None
+
+
+def _located(file: Path, problem: ShapeProblem) -> DocumentError:
+    place = _with_column(file, place_of(file, problem.pointer))
+    return DocumentError(place, _one_line(problem.text), _one_line(problem.advice, _MOST_ADVISED))
+
+
+def _with_column(file: Path, place: str) -> str:
+    """The place with line and column: those of the first character that is none, else the start."""
+    line_and_column = place.removeprefix(str(file))
+    if line_and_column.count(":") == len(("line", "column")) or not file.is_file():
+        return place
+    data = file.read_bytes()
+    try:
+        strange = Reader.NON_PRINTABLE.search(data.decode("utf-8-sig"))
+    except UnicodeDecodeError as error:
+        before = data[: error.start].decode(errors="replace")
+    else:
+        before = "" if strange is None else strange.string[: strange.start()]
+    return f"{file}:{before.count(chr(10)) + 1}:{len(before) - before.rfind(chr(10))}"
+
+
+def _one_line(text: str, most: int = _MOST_SAID) -> str:
+    """The text as it can be printed: what breaks lines or moves the cursor is written out."""
+    shown = "".join(one if one.isprintable() else repr(one)[1:-1] for one in text[:most])
+    return shown if len(text) <= most else f"{shown}..."
 
 
 def scenario_problems(document: Any, name: str, world: World) -> Iterator[ShapeProblem]:
@@ -84,6 +134,10 @@ def scenario_problems(document: Any, name: str, world: World) -> Iterator[ShapeP
 
 
 def _wrong_conditions(document: Any, known: Mapping[str, Any]) -> Iterator[ShapeProblem]:
+    for name, value in known.items():
+        if isinstance(value, str) and value.startswith("$"):
+            text = f"condition '{name}' stands for a value, not for another condition"
+            yield ShapeProblem(("conditions", name), text, "write the value")
     used = set()
     told = {name: value for name, value in document.items() if name != "conditions"}
     for pointer, text in _texts(told, ()):
@@ -132,6 +186,10 @@ def _wrong_members(told: Mapping[str, Any], world: World) -> Iterator[ShapeProbl
             if member not in world.members:
                 yield _unknown((part, member), "member", member, world.members)
     if world.machine is not None:
+        first = told.get("begins", {}).get("status", world.machine.initial)
+        if first != world.machine.initial:
+            text = f"a new {world.machine.name} is never '{first}'"
+            yield ShapeProblem(("begins", "status"), text, f"it is {world.machine.initial}")
         for index, status in enumerate(told.get("needs", {}).get("status", [])):
             if status not in world.machine.states:
                 place = ("needs", "status", index)
@@ -146,22 +204,53 @@ def _wrong_step(step: Mapping[str, Any], place: Pointer, world: World) -> Iterat
         if "after" not in step:
             yield ShapeProblem(place, "a step that follows an event has 'after'", "such as PT1S")
     elif "date" in on:
-        if on["date"] not in world.members:
-            yield _unknown((*place, "on", "date"), "member", on["date"], world.members)
+        if on["date"] not in world.dates:
+            yield _unknown((*place, "on", "date"), "date", on["date"], world.dates)
         if "after" not in step:
             yield ShapeProblem(place, "a step that follows a date has 'after'", "such as P1D")
-    else:
-        if on["call"] not in world.operations:
-            yield _unknown((*place, "on", "call"), "operation", on["call"], world.operations)
-        if "after" in step:
-            text = "a step that goes with a request is done at once"
-            yield ShapeProblem((*place, "after"), text, "take 'after' away")
+    elif "after" in step:
+        text = "a step that goes with a request is done at once"
+        yield ShapeProblem((*place, "after"), text, "take 'after' away")
+    yield from _too_long(step, place)
     action = world.actions.get(step["do"])
     if action is None or not action.in_stories:
         known = sorted(name for name, one in world.actions.items() if one.in_stories)
         yield _unknown((*place, "do"), "action", step["do"], known)
         return
+    if not isinstance(on, str) and "call" in on:
+        yield from _wrong_call(on["call"], action, place, world)
     yield from _wrong_arguments(action, step.get("with", {}), place, world)
+
+
+def _too_long(step: Mapping[str, Any], place: Pointer) -> Iterator[ShapeProblem]:
+    waits = {(*place, "after"): step.get("after")}
+    if isinstance(step["on"], dict):
+        waits[*place, "on", "else"] = step["on"].get("else")
+    for where, wait in waits.items():
+        # A condition that is unknown is told of as such.
+        if wait is not None and not wait.startswith("$") and parse_duration(wait) > _LONGEST:
+            text = f"'{wait}' is longer than a story can wait"
+            yield ShapeProblem(where, text, f"at most P{_LONGEST.days}D")
+
+
+def _wrong_call(call: str, action: Action, place: Pointer, world: World) -> Iterator[ShapeProblem]:
+    where = (*place, "on", "call")
+    operation = world.operations.get(call)
+    if operation is None:
+        yield _unknown(where, "operation", call, world.operations)
+    elif not operation.security.alternatives:
+        known = [one.id for one in world.operations.values() if one.security.alternatives]
+        text = f"{call} is asked without a key, so it goes with no workspace's story"
+        yield ShapeProblem(where, text, near(call, known))
+    elif _moves(action) and ("{" not in operation.path or not operation.response_for(_CONFLICT)):
+        text = f"'{action.name}' moves a thing, which a request to {call} cannot do"
+        yield ShapeProblem((*place, "do"), text, "let it follow an event, with 'after'")
+
+
+def _moves(action: Action) -> bool:
+    """Whether the action may pull a trigger, which the status of a thing may not allow."""
+    named = (one.type is Trigger for one in action.parameters.values())
+    return bool(action.triggers) or any(named)
 
 
 def _wrong_arguments(
@@ -174,11 +263,13 @@ def _wrong_arguments(
             advice = near(name, known) if known else "it is told nothing"
             yield ShapeProblem(where, f"'{action.name}' knows no '{name}'", advice)
             continue
-        kind = action.parameters[name].type
-        if kind is Trigger:
+        parameter = action.parameters[name]
+        if parameter.type is Trigger:
             yield from _wrong_trigger(value, where, world)
-        elif not _fits(value, kind):
-            yield ShapeProblem(where, f"'{name}' must be {KINDS[kind]}")
+        elif parameter.words and value not in parameter.words:
+            yield _unknown(where, name, str(value), parameter.words)
+        elif not parameter.words and not _fits(value, parameter.type):
+            yield ShapeProblem(where, f"'{name}' must be {parameter.kind}")
     for parameter in action.parameters.values():
         if parameter.required and parameter.name not in told:
             yield ShapeProblem(place, f"'{action.name}' must be told '{parameter.name}'", "'with'")
@@ -195,7 +286,7 @@ def _fits(value: Any, kind: Any) -> bool:
     if kind is bool or isinstance(value, bool):
         return kind is bool and isinstance(value, bool)
     if kind is int:
-        return isinstance(value, int)
+        return isinstance(value, int) and value >= 0
     if kind in {str, list}:
         return isinstance(value, kind)
     return isinstance(value, (int, float))

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import textwrap
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
@@ -162,14 +163,13 @@ def notes(scenario: Scenario) -> list[tuple[str, tuple[str, ...]]]:
     return [(title, lines) for title, lines in parts if lines]
 
 
-def begins_in_words(scenario: Scenario) -> str:
-    """What makes the story begin."""
+def trigger_in_words(scenario: Scenario) -> str:
+    """What makes the story begin: members of a new thing, else what it can be chosen for."""
     if scenario.begins:
         return " and ".join(f"{name} {value}" for name, value in scenario.begins.items())
-    return "chosen: workspace, invoice or header" if not scenario.faults else _HEADER
-
-
-_HEADER: Final = "chosen: workspace or header"
+    if scenario.faults or scenario.calls:
+        return "workspace, header"
+    return "workspace, invoice, header"
 
 
 # Mermaid --------------------------------------------------------------------------------------
@@ -194,10 +194,10 @@ def mermaid(scenario: Scenario, way: Way) -> str:
         ]
     lines = ["stateDiagram-v2"]
     lines += [f'    state "{_safe(status)}" as {name}' for status, name in names.items()]
-    lines += [f"    [*] --> {names[start]} : {_safe(begins_in_words(scenario))}", *arrows]
+    lines += [f"    [*] --> {names[start]} : {_safe(trigger_in_words(scenario))}", *arrows]
     for title, rows in notes(scenario):
         lines.append(f"    note right of {names[start]}")
-        lines += [f"        {_safe(row)}" for row in (title, *rows)]
+        lines += [f"        {_safe_in_note(row)}" for row in (title, *rows)]
         lines.append("    end note")
     return "\n".join(lines) + "\n"
 
@@ -206,12 +206,20 @@ def _state(names: dict[str, str], status: str) -> str:
     return names.setdefault(status, f"s{len(names)}")
 
 
-_CODES: Final = str.maketrans({mark: f"#{ord(mark)};" for mark in '#;:"<>{}'})
-"""What Mermaid would take for its own marks, as the codes that it shows as these letters."""
+_MARKS: Final = '#;"<>{}'
+"""What Mermaid takes for its own; it does not show the codes for them everywhere."""
 
 
 def _safe(text: str) -> str:
-    return " ".join(text.split()).translate(_CODES)
+    return _without(f"{_MARKS}:", text)
+
+
+def _safe_in_note(text: str) -> str:
+    return _without(_MARKS, text)
+
+
+def _without(marks: str, text: str) -> str:
+    return " ".join(text.translate(str.maketrans(marks, " " * len(marks))).split())
 
 
 # SVG ------------------------------------------------------------------------------------------
@@ -223,8 +231,11 @@ _BOX: Final = 172
 _BOX_WIDTH: Final = _WIDTH - _BOX - 16
 _ROW: Final = 18
 _GAP: Final = 14
-_FITS: Final = 76
-"""Letters that fit into a box; some 7 units each at this size."""
+_FITS: Final = 72
+"""Letters that fit into a box; up to 7.6 units each at this size."""
+
+_FITS_PAGE: Final = 94
+_FITS_TIME: Final = 16
 
 _STYLE: Final = """
 text { font: 13px ui-sans-serif, system-ui, sans-serif; fill: #1f2328 }
@@ -248,7 +259,7 @@ def svg(scenario: Scenario, way: Way) -> str:
     parts: list[str] = []
     y = 30
     parts.append(_text(16, y, "title", scenario.name))
-    for line in [*_wrapped(scenario.purpose, 98), f"Begins: {begins_in_words(scenario)}"]:
+    for line in _header(scenario):
         y += 20
         parts.append(_text(16, y, "soft", line))
     y += 20
@@ -258,7 +269,7 @@ def svg(scenario: Scenario, way: Way) -> str:
         drawn, height = _box(y, "box", list(_scene_rows(scene)), out=not scene.moment.possible)
         last = y + 22
         parts += [*drawn, f'<circle class="dot" cx="{_LINE}" cy="{last}" r="5"/>']
-        times = _wrapped(scene.when, 18)
+        times = _times_wrapped(scene.when)
         parts += [_text(_TIME, last + 5 + 16 * n, "time", line) for n, line in enumerate(times)]
         y += max(height, 16 * len(times) + 12) + _GAP
     if last > first:
@@ -273,6 +284,22 @@ def svg(scenario: Scenario, way: Way) -> str:
         parts += drawn
         y += height + _GAP
     return _page(scenario, parts, y)
+
+
+def _header(scenario: Scenario) -> Iterator[str]:
+    yield from _wrapped(scenario.purpose, _FITS_PAGE)
+    if scenario.passes:
+        yield from _wrapped(f"Passes when: {scenario.passes}", _FITS_PAGE)
+    yield from _wrapped(f"Trigger: {trigger_in_words(scenario)}", _FITS_PAGE)
+
+
+def _times_wrapped(when: str) -> list[str]:
+    """``2 minutes 6 seconds`` in two lines, so that no number loses its unit."""
+    lines = [""]
+    for part in re.findall(r"(?:\+ )?[\d.]+ \w+|\D+", when):
+        joined = f"{lines[-1]} {part}".strip()
+        lines[-1:] = [joined] if len(joined) <= _FITS_TIME else [lines[-1], part]
+    return lines
 
 
 def _page(scenario: Scenario, parts: Sequence[str], height: int) -> str:
@@ -296,13 +323,12 @@ def _scene_rows(scene: Scene) -> Iterator[_Row]:
     arrow = "" if not scene.moment.possible else "\N{RIGHTWARDS ARROW} "
     for line in _wrapped(arrow + scene.leads, _FITS):
         yield "", line
-    small = "; ".join(
-        part
-        for part in (scene.why, "records " + ", ".join(scene.events) if scene.events else "")
-        if part
-    )
-    for line in _wrapped(small, _FITS):
-        yield "soft", line
+    records = f"records {', '.join(scene.events)}" if scene.events else ""
+    small = [part for part in (scene.why, records) if part]
+    together = "; ".join(small)
+    for part in [together] if len(together) <= _FITS else small:
+        for line in _wrapped(part, _FITS):
+            yield "soft", line
 
 
 def _box(y: int, kind: str, rows: Sequence[_Row], *, out: bool = False) -> tuple[list[str], int]:

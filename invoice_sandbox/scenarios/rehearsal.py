@@ -10,7 +10,7 @@ from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, replace
 from datetime import timedelta
 from graphlib import CycleError, TopologicalSorter
-from typing import Any, Final
+from typing import Final
 
 from invoice_sandbox.actions import Action, Trigger
 from invoice_sandbox.contract.shapes import Pointer, ShapeProblem, near
@@ -19,6 +19,9 @@ from invoice_sandbox.scenarios.script import NOW, START, Reaction, Scenario
 
 _MOST_SCENES: Final = 20_000
 _MOST_WAYS: Final = 5_000
+_MOST_PENDING: Final = 6
+"""How often one step is held to be set off before it comes: once more would tell nothing new."""
+
 _MOST_TIMES: Final = 2
 """How often a way tells one step: often enough to see that the story goes round."""
 
@@ -68,14 +71,13 @@ class _Rehearsal:
         self.due: set[int] = set()
         self.done: set[int] = set()
         self.blocked: dict[int, str] = {}
+        self.recorded: set[str] = set()
         self.scenes: set[_Scene] = set()
         self.at_once: dict[_Scene, set[_Scene]] = {}
 
-    def play(self) -> None:
-        """Follow the story from its beginning, then from what clients cause on the way."""
-        needed = self.scenario.needs.get("status", ())
-        for status in dict.fromkeys((self.machine.initial, *needed)):
-            self._follow(self._after(_Scene(status, None), START))
+    def play(self, status: str) -> None:
+        """Follow the story that begins in a status, then what clients cause on the way."""
+        self._follow(self._after(_Scene(status, None), START))
         followed: set[_Scene] = set()
         while waiting := {replace(scene, pending=()) for scene in self.scenes} - followed:
             for scene in sorted(waiting, key=lambda one: (one.status, str(one.previous))):
@@ -83,10 +85,14 @@ class _Rehearsal:
                 for there, kind in self._by_clients(scene):
                     self._follow(self._after(there, kind))
 
+    @property
+    def goes_too_many_ways(self) -> bool:
+        """Whether there are more scenes than were followed."""
+        return len(self.scenes) >= _MOST_SCENES
+
     def main_way(self) -> Way:
         """The way on which most of the story comes about, the first one of several."""
-        needed = self.scenario.needs.get("status", ())
-        begin = self._after(_Scene(next(iter(needed), self.machine.initial), None), START)
+        begin = self._after(_Scene(_beginnings(self.scenario, self.machine)[0], None), START)
         ways: list[Way] = []
         waiting: list[tuple[_Scene, Way]] = [(begin, ())]
         for _ in range(_MOST_WAYS):
@@ -120,13 +126,13 @@ class _Rehearsal:
                 status=there.status,
                 # What an action may record besides its move, it need not record.
                 events=self.actions[step.do].events if kind is None else (kind,),
-                possible=moved or not self._pulled(step),
+                possible=moved or not self.pulled(step),
                 usual=number == 0,
             )
             yield there, (*told, moment)
 
     def _what_moved(self, here: _Scene, there: _Scene, step: Reaction) -> tuple[bool, str | None]:
-        for one, kind in self._moves(replace(here, pending=()), self._pulled(step)):
+        for one, kind in self._moves(replace(here, pending=()), self.pulled(step)):
             if (one.status, one.previous) == (there.status, there.previous):
                 return True, kind
         return False, None
@@ -176,7 +182,7 @@ class _Rehearsal:
         left = replace(scene, pending=tuple((at - wait, other) for at, other in rest))
         step = self.steps[index]
         self.due.add(index)
-        pulled = self._pulled(step)
+        pulled = self.pulled(step)
         if not pulled:
             self.done.add(index)
         moves = list(self._moves(left, pulled))
@@ -189,7 +195,7 @@ class _Rehearsal:
                 there = self._after(there, event)  # noqa: PLW2901  one event after the other
             yield wait, there
 
-    def _pulled(self, step: Reaction) -> tuple[str, ...]:
+    def pulled(self, step: Reaction) -> tuple[str, ...]:
         action = self.actions[step.do]
         named = [
             str(step.arguments[name])
@@ -215,8 +221,12 @@ class _Rehearsal:
         """The scene once an event has set off what follows it."""
         if kind is None:
             return scene
+        if kind != START:
+            self.recorded.add(kind)
         added = [
-            (step.otherwise + step.after, step.index) for step in self.scenario.reactions(kind)
+            (step.otherwise + step.after, step.index)
+            for step in self.scenario.reactions(kind)
+            if sum(index == step.index for _, index in scene.pending) < _MOST_PENDING
         ]
         return replace(scene, pending=tuple(sorted([*scene.pending, *added])))
 
@@ -224,24 +234,57 @@ class _Rehearsal:
 def rehearse(
     scenario: Scenario, machine: Machine, actions: Mapping[str, Action]
 ) -> Iterator[ShapeProblem]:
-    """Every step that never comes, or never can be done when it comes, and endless circles."""
-    rehearsal = _Rehearsal(scenario, machine, actions)
-    rehearsal.play()
-    if len(rehearsal.scenes) >= _MOST_SCENES:
-        yield ShapeProblem(("steps",), "the story can go too many ways to be checked")
-        return
+    """Endless circles, else every step that never comes, or never can be done when it comes.
+
+    Where a story may also be begun later, some of it must be possible from there.
+    """
+    begun: dict[str, _Rehearsal] = {}
+    for status in _beginnings(scenario, machine):
+        begun[status] = _Rehearsal(scenario, machine, actions)
+        begun[status].play(status)
+    rehearsals = list(begun.values())
+    if any(one.goes_too_many_ways for one in rehearsals):
+        text = "the story can go too many ways to be checked"
+        yield ShapeProblem(("steps",), text, "tell it with fewer steps")
+    elif any(_goes_in_circles(one.at_once) for one in rehearsals):
+        text = "the story goes in circles without any time passing"
+        yield ShapeProblem(("steps",), text, "let some pass, such as PT1S")
+    else:
+        yield from _vain_needs(scenario, begun)
+        yield from _vain_steps(rehearsals[0])
+
+
+def _vain_needs(scenario: Scenario, begun: Mapping[str, _Rehearsal]) -> Iterator[ShapeProblem]:
+    for status, rehearsal in list(begun.items())[1:]:
+        moving = {index for index, step in rehearsal.steps.items() if rehearsal.pulled(step)}
+        if moving and not moving & rehearsal.done:
+            place = ("needs", "status", list(scenario.needs["status"]).index(status))
+            text = f"nothing of the story is possible for a thing that is {status}"
+            yield ShapeProblem(place, text, "take it away")
+
+
+def _vain_steps(rehearsal: _Rehearsal) -> Iterator[ShapeProblem]:
+    machine = rehearsal.machine
     for index, step in rehearsal.steps.items():
         place: Pointer = ("steps", index)
         if index not in rehearsal.due:
             text = f"this step never comes: nothing before it records '{step.on}'"
-            yield ShapeProblem((*place, "on"), text, _recorded(rehearsal))
+            kinds = sorted(rehearsal.recorded)
+            advice = near("", kinds) if kinds else "let an earlier step record it"
+            yield ShapeProblem((*place, "on"), text, advice)
         elif index not in rehearsal.done:
             status = rehearsal.blocked[index]
             possible = ", ".join(machine.legal(status)) or "nothing"
             text = f"'{step.do}' is not possible then: the {machine.name} is {status}"
             yield ShapeProblem((*place, "do"), text, f"possible: {possible}")
-    if _goes_in_circles(rehearsal.at_once):
-        yield ShapeProblem(("steps",), "the story goes in circles without any time passing")
+
+
+def _beginnings(scenario: Scenario, machine: Machine) -> list[str]:
+    """The statuses in which the story may be begun; the first one is where all of it is told."""
+    needed = list(scenario.needs.get("status", ()))
+    if machine.initial in needed or not needed:
+        needed.insert(0, machine.initial)
+    return list(dict.fromkeys(needed))
 
 
 def main_way(scenario: Scenario, machine: Machine | None, actions: Mapping[str, Action]) -> Way:
@@ -285,18 +328,6 @@ def _with_others(best: Way, index: int, ways: Iterable[Way]) -> Moment:
     }
     others.pop(best[index].status, None)
     return replace(best[index], others=tuple(others))
-
-
-def _recorded(rehearsal: _Rehearsal) -> str:
-    kinds: set[Any] = set()
-    for scene in rehearsal.scenes:
-        for trigger in rehearsal.machine.legal(scene.status):
-            kinds.update(
-                one.event
-                for one in rehearsal.machine.transitions
-                if (one.from_, one.trigger) == (scene.status, trigger) and one.event
-            )
-    return near("", sorted(kinds)) if kinds else ""
 
 
 def _goes_in_circles(at_once: Mapping[_Scene, set[_Scene]]) -> bool:

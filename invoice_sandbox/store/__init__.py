@@ -79,7 +79,8 @@ class Credential:
 class ScheduledStep:
     """Something that a workspace does at ``due``, by the name of one of its project's actions.
 
-    ``scenario`` is the name of the scenario that has it done, if one does.
+    ``scenario`` is the name of the scenario that has it done, if one does. Steps of one ``lane``
+    are done one after the other, and independently of all others.
     """
 
     number: int
@@ -87,6 +88,7 @@ class ScheduledStep:
     action: str
     arguments: Record
     scenario: str | None = None
+    lane: str | None = None
 
 
 @dataclass(frozen=True)
@@ -174,20 +176,28 @@ class Transaction(Protocol):
         action: str,
         arguments: Mapping[str, Any],
         scenario: str | None = None,
+        lane: str | None = None,
     ) -> None:
         """Have ``action`` done at the workspace's instant ``due``."""
         ...
 
-    async def steps(self) -> tuple[ScheduledStep, ...]:
-        """Every step that is still to be done, in the order in which they fall due."""
+    async def steps(self, lane: str | None = None) -> tuple[ScheduledStep, ...]:
+        """The steps of a lane that are still to be done, by time, then by creation.
+
+        Without ``lane`` those that stand in none.
+        """
         ...
 
     async def take_due(self, now: datetime) -> ScheduledStep | None:
-        """Take the step that is due first, by time, then by creation, if ``now`` has come to it."""
+        """Take the step outside of lanes that is due first, if ``now`` has come to it."""
         ...
 
-    async def discard_step(self, number: int) -> None:
-        """Forget a step that cannot be done."""
+    async def first_in_lane(self, lane: str, now: datetime) -> ScheduledStep | None:
+        """The first step of a lane, if ``now`` has come to it; it stays where it is."""
+        ...
+
+    async def discard_step(self, number: int, lane: str | None = None) -> bool:
+        """Forget a step; False: there is none of that number."""
         ...
 
     async def credentials(self) -> tuple[Credential, ...]:
@@ -239,7 +249,11 @@ class Store(Protocol):
         ...
 
     async def next_due(self, workspace_id: str) -> datetime | None:
-        """When the workspace's next step is due, or None."""
+        """When the workspace's next step outside of lanes is due, or None."""
+        ...
+
+    async def lanes(self, workspace_id: str) -> Mapping[str, datetime]:
+        """When the first step of each lane is due; lanes without steps are left out."""
         ...
 
     def transaction(self, workspace_id: str) -> AbstractAsyncContextManager[Transaction]:

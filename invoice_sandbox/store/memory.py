@@ -53,7 +53,7 @@ class _State:
     collections: dict[str, _Collection] = field(default_factory=dict)
     numbers: Counter[str] = field(default_factory=Counter)
     requests: int = 0
-    steps: list[_OrderedStep] = field(default_factory=list)
+    steps: dict[str | None, list[_OrderedStep]] = field(default_factory=dict)
     steps_made: int = 0
     credentials: dict[str, Credential] = field(default_factory=dict)
 
@@ -64,7 +64,7 @@ class _State:
             {kind: collection.copy() for kind, collection in self.collections.items()},
             self.numbers.copy(),
             self.requests,
-            self.steps.copy(),
+            {lane: steps.copy() for lane, steps in self.steps.items()},
             self.steps_made,
             self.credentials.copy(),
         )
@@ -150,9 +150,14 @@ class MemoryStore:
         return self._space(workspace_id).last_used
 
     async def next_due(self, workspace_id: str) -> datetime | None:
-        """When the workspace's next step is due, or None."""
-        steps = self._space(workspace_id).state.steps
+        """When the workspace's next step outside of lanes is due, or None."""
+        steps = self._space(workspace_id).state.steps.get(None)
         return steps[0][0] if steps else None
+
+    async def lanes(self, workspace_id: str) -> Mapping[str, datetime]:
+        """When the first step of each lane is due."""
+        steps = self._space(workspace_id).state.steps
+        return {lane: first[0][0] for lane, first in steps.items() if lane is not None}
 
     @asynccontextmanager
     async def transaction(self, workspace_id: str) -> AsyncIterator[MemoryTransaction]:
@@ -331,35 +336,54 @@ class MemoryTransaction:
         action: str,
         arguments: Mapping[str, Any],
         scenario: str | None = None,
+        lane: str | None = None,
     ) -> None:
         """Have ``action`` done at the workspace's instant ``due``."""
         self._state.steps_made += 1
         number = self._state.steps_made
-        step = ScheduledStep(number, due, action, _copy(arguments), scenario)
+        step = ScheduledStep(number, due, action, _copy(arguments), scenario, lane)
         entry = (due, number, step)
-        bisect.insort(self._state.steps, entry)
-        self._undo.append(lambda: self._state.steps.remove(entry))
+        self._put_step(entry)
+        self._undo.append(lambda: self._take_step(entry))
 
-    async def steps(self) -> tuple[ScheduledStep, ...]:
-        """Every step that is still to be done, in the order in which they fall due."""
-        return tuple(step for _, _, step in self._state.steps)
+    async def steps(self, lane: str | None = None) -> tuple[ScheduledStep, ...]:
+        """The steps of a lane that are still to be done, by time, then by creation."""
+        return tuple(step for _, _, step in self._state.steps.get(lane, ()))
 
     async def take_due(self, now: datetime) -> ScheduledStep | None:
-        """Take the step that is due first, by time, then by creation."""
-        steps = self._state.steps
+        """Take the step outside of lanes that is due first, if ``now`` has come to it."""
+        steps = self._state.steps.get(None)
         if not steps or steps[0][0] > now:
             return None
-        entry = steps.pop(0)
-        self._undo.append(lambda: bisect.insort(steps, entry))
-        return entry[2]
+        first = steps[0]
+        self._drop(first)
+        return first[2]
 
-    async def discard_step(self, number: int) -> None:
-        """Forget a step that cannot be done."""
-        steps = self._state.steps
+    async def first_in_lane(self, lane: str, now: datetime) -> ScheduledStep | None:
+        """The first step of a lane, if ``now`` has come to it."""
+        steps = self._state.steps.get(lane)
+        return steps[0][2] if steps and steps[0][0] <= now else None
+
+    async def discard_step(self, number: int, lane: str | None = None) -> bool:
+        """Forget a step; False: there is none of that number."""
+        steps = self._state.steps.get(lane, ())
         entry = next((one for one in steps if one[1] == number), None)
         if entry is not None:
-            steps.remove(entry)
-            self._undo.append(lambda: bisect.insort(steps, entry))
+            self._drop(entry)
+        return entry is not None
+
+    def _drop(self, entry: _OrderedStep) -> None:
+        self._take_step(entry)
+        self._undo.append(lambda: self._put_step(entry))
+
+    def _put_step(self, entry: _OrderedStep) -> None:
+        bisect.insort(self._state.steps.setdefault(entry[2].lane, []), entry)
+
+    def _take_step(self, entry: _OrderedStep) -> None:
+        steps = self._state.steps[entry[2].lane]
+        steps.remove(entry)
+        if not steps:
+            del self._state.steps[entry[2].lane]
 
     async def credentials(self) -> tuple[Credential, ...]:
         """Every credential that was in force when the transaction began."""

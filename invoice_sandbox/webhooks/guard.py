@@ -1,17 +1,73 @@
-"""Which addresses a delivery may go to, as far as the URL alone can tell.
+"""Which addresses a delivery may go to.
 
-A server that posts to any address it is told can be used to reach what its caller cannot. Names
-are resolved, and judged again, when a delivery is sent.
+A server that posts to any address it is told can be used to reach what its caller cannot.
+``url_problem`` judges what the URL alone can tell, ``kind_of`` the address that it leads to; names
+are resolved, and judged again, when a delivery is sent (``connecting``).
 """
 
 from __future__ import annotations
 
-import ipaddress
+import re
+from ipaddress import IPv4Address, IPv6Address, ip_address, ip_network
 from typing import Final
-from urllib.parse import urlsplit
+from urllib.parse import SplitResult, urlsplit
 
-_GLOBAL_UNICAST: Final = ipaddress.ip_network("2000::/3")
-_PORTS: Final = frozenset({None, 443, 8443})
+import httpx
+
+Address = IPv4Address | IPv6Address
+
+PUBLIC: Final = "public"
+LOOPBACK: Final = "loopback"
+
+HTTPS_PORTS: Final = frozenset({443, 8443})
+"""Where receivers beyond loopback may listen."""
+
+_SPECIAL: Final = tuple(
+    (ip_network(network), kind)
+    for network, kind in [
+        # IANA IPv4 Special-Purpose Address Registry
+        ("0.0.0.0/8", "unspecified"),
+        ("10.0.0.0/8", "private"),
+        ("100.64.0.0/10", "shared by a carrier"),
+        ("127.0.0.0/8", LOOPBACK),
+        ("169.254.0.0/16", "link-local"),
+        ("172.16.0.0/12", "private"),
+        ("192.0.0.0/24", "reserved"),
+        ("192.0.2.0/24", "documentation"),
+        ("192.88.99.0/24", "6to4"),
+        ("192.168.0.0/16", "private"),
+        ("198.18.0.0/15", "benchmarking"),
+        ("198.51.100.0/24", "documentation"),
+        ("203.0.113.0/24", "documentation"),
+        ("224.0.0.0/4", "multicast"),
+        ("240.0.0.0/4", "reserved"),
+        # Looks public, and is the host of every virtual machine in one of the big clouds.
+        ("168.63.129.16/32", "platform"),
+        # IANA IPv6 Special-Purpose Address Registry
+        ("::/128", "unspecified"),
+        ("::1/128", LOOPBACK),
+        ("::/96", "IPv4-compatible"),
+        ("::ffff:0:0:0/96", "IPv4-translated"),
+        ("64:ff9b::/96", "NAT64"),
+        ("64:ff9b:1::/48", "NAT64"),
+        ("2001::/32", "Teredo"),
+        ("2001::/23", "reserved"),
+        ("2001:db8::/32", "documentation"),
+        ("2002::/16", "6to4"),
+        ("3fff::/20", "documentation"),
+        ("fc00::/7", "private"),
+        ("fe80::/10", "link-local"),
+        ("fec0::/10", "site-local"),
+        ("ff00::/8", "multicast"),
+    ]
+)
+"""Of the networks that hold an address, the first one says its kind."""
+
+_GLOBAL_UNICAST: Final = ip_network("2000::/3")
+_ISATAP: Final = frozenset({0x00005EFE, 0x02005EFE})
+_LOCAL_NAMES: Final = frozenset({"localhost", "internal", "local"})
+_NAME: Final = re.compile(r"[a-z0-9_-]{1,63}(\.[a-z0-9_-]{1,63})*\.?", re.ASCII)
+_LONGEST_NAME: Final = 253
 
 
 def url_problem(url: object, *, local: bool) -> str | None:
@@ -22,44 +78,75 @@ def url_problem(url: object, *, local: bool) -> str | None:
     """
     if not isinstance(url, str) or not url.strip():
         return "url_missing"
-    try:
-        parts = urlsplit(url)
-        host, port = parts.hostname or "", parts.port
-    except ValueError:
-        return "url_not_allowed"
-    if not host or parts.username is not None or parts.scheme not in {"http", "https"}:
-        return "url_not_allowed"
     if any(letter <= " " or letter == "\\" for letter in url):
         return "url_not_allowed"
-    if _is_loopback(host):
-        return None if local else "url_not_allowed"
-    if parts.scheme != "https" or port not in _PORTS or not _may_be_public(host):
+    try:
+        # Both as it is written and as it is sent: two readers may see two hosts in one URL.
+        readings = urlsplit(url), urlsplit(str(httpx.URL(url)))
+        allowed = all(_is_allowed(reading, local=local) for reading in readings)
+    except (ValueError, httpx.InvalidURL):
         return "url_not_allowed"
-    return None
+    return None if allowed and _is_spelled_plainly(readings[1]) else "url_not_allowed"
 
 
-def _is_loopback(host: str) -> bool:
-    address = _address(host)
-    return host == "localhost" if address is None else address.is_loopback
+def is_loopback(host: str) -> bool:
+    """Whether a host, as a URL has it, is ``localhost`` or an address of this machine alone."""
+    address = read_address(host)
+    return host == "localhost" if address is None else kind_of(address) == LOOPBACK
+
+
+def read_address(text: str) -> Address | None:
+    """The address that ``text`` writes in the usual notation, or None.
+
+    An IPv4 address that is mapped into IPv6 is the IPv4 address, because that is where a
+    connection goes. An address with a zone is none: it means something on one link only.
+    """
+    try:
+        address = ip_address(text)
+    except ValueError:
+        return None
+    if isinstance(address, IPv4Address):
+        return address
+    return None if address.scope_id is not None else address.ipv4_mapped or address
+
+
+def kind_of(address: Address) -> str:
+    """``public`` when an address is globally routable, else what it is instead.
+
+    IPv6 addresses that have an IPv4 address inside (NAT64, 6to4, Teredo, ISATAP, ...) are never
+    public: what they lead to is decided by a gateway.
+    """
+    for network, kind in _SPECIAL:
+        if address in network:
+            return kind
+    if isinstance(address, IPv6Address):
+        if address not in _GLOBAL_UNICAST:
+            return "reserved"
+        if int(address) >> 32 & 0xFFFF_FFFF in _ISATAP:
+            return "ISATAP"
+    return PUBLIC if address.is_global else "reserved"
+
+
+def _is_allowed(url: SplitResult, *, local: bool) -> bool:
+    host, port = url.hostname or "", url.port
+    if not host or url.username is not None or url.scheme not in {"http", "https"} or port == 0:
+        return False
+    if is_loopback(host):
+        return local
+    return url.scheme == "https" and (port or 443) in HTTPS_PORTS and _may_be_public(host)
 
 
 def _may_be_public(host: str) -> bool:
-    address = _address(host)
-    if isinstance(address, ipaddress.IPv6Address):
-        # Other ranges, 6to4 and Teredo can hold any IPv4 address inside.
-        embedded = address.sixtofour or address.teredo
-        return address in _GLOBAL_UNICAST and address.is_global and not embedded
+    address = read_address(host)
     if address is not None:
-        return address.is_global and not address.is_multicast
+        return kind_of(address) == PUBLIC
     # What a resolver takes for an address in another notation (0x7f.1, 2130706433) is no name.
     last = host.rstrip(".").rpartition(".")[2]
-    return not last[:1].isdigit() and last not in {"localhost", "internal", "local"}
+    return ":" not in host and not last[:1].isdigit() and last not in _LOCAL_NAMES
 
 
-def _address(host: str) -> ipaddress.IPv4Address | ipaddress.IPv6Address | None:
-    try:
-        address = ipaddress.ip_address(host)
-    except ValueError:
-        return None
-    mapped = address.ipv4_mapped if isinstance(address, ipaddress.IPv6Address) else None
-    return mapped or address
+def _is_spelled_plainly(sent: SplitResult) -> bool:
+    host = sent.hostname or ""
+    if read_address(host) is not None:
+        return True
+    return len(host) <= _LONGEST_NAME and _NAME.fullmatch(host) is not None

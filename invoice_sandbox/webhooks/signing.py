@@ -5,10 +5,12 @@ from __future__ import annotations
 import base64
 import hashlib
 import hmac
+from collections.abc import Sequence
 from typing import Final
 
 SECRET_PREFIX: Final = "whsec_"  # noqa: S105  the published prefix, no secret
 SECRET_BYTES: Final = 32
+USER_AGENT: Final = "InvoiceLiquiditySandbox-Webhooks/0.1.0"
 
 
 def placeholder_secret(seed: int, endpoint: str) -> str:
@@ -33,12 +35,16 @@ def sign(secret: str, message_id: str, timestamp: int, payload: bytes) -> str:
     return "v1," + base64.b64encode(hmac.digest(key, signed, "sha256")).decode()
 
 
-def headers(secret: str, message_id: str, timestamp: int, payload: bytes) -> dict[str, str]:
-    """The headers of one delivery attempt."""
+def headers(
+    secrets: Sequence[str], message_id: str, timestamp: int, payload: bytes
+) -> dict[str, str]:
+    """The headers of one delivery attempt; each of ``secrets`` gives one signature."""
     return {
         "content-type": "application/json",
-        "user-agent": "InvoiceLiquiditySandbox-Webhooks/0.1.0",
+        "user-agent": USER_AGENT,
         "webhook-id": message_id,
         "webhook-timestamp": str(timestamp),
-        "webhook-signature": sign(secret, message_id, timestamp, payload),
+        "webhook-signature": " ".join(
+            sign(secret, message_id, timestamp, payload) for secret in secrets
+        ),
     }

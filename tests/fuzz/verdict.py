@@ -28,6 +28,13 @@ not carry the valid key, and only those that do are judged.
 
 OUT_OF_REACH: Final[Mapping[str, str]] = {
     "putUpload": "its address is signed, and no generated signature is the right one",
+    "receiveForListener": "its address holds a random token, and nobody listens meanwhile",
+    "answerMessage": "nothing is delivered to a listener meanwhile that could be answered",
+    "receiveWebhook": "its address holds a secret, and its messages are signed",
+    "replayDelivery": "deliveries come of operations that are fuzzed apart from the levers",
+    "enableEndpoint": "endpoints come of an operation that is fuzzed apart from the levers",
+    "disableEndpoint": "endpoints come of an operation that is fuzzed apart from the levers",
+    "rotateEndpointSecret": "endpoints come of an operation that is fuzzed apart from the levers",
 }
 """The operations that a fuzzer cannot bring to succeed, each with the reason."""
 

@@ -1,0 +1,16 @@
+"""The server's own addresses: what is delivered to them needs no network."""
+
+from __future__ import annotations
+
+from invoice_sandbox.webhooks.inbox import inbox_url
+
+
+def listener_url(url: str, token: str = "") -> str:
+    """Where the server at ``url`` takes in what it hands on to a listener."""
+    return f"{url}/sandbox/listeners/{token}"
+
+
+def is_own_address(address: object, url: str) -> bool:
+    """Whether ``address`` is one at which the server at ``url`` receives webhooks."""
+    own = (inbox_url(url), listener_url(url))
+    return isinstance(address, str) and address.startswith(own)

@@ -1,0 +1,287 @@
+"""One attempt of a delivery: what is sent, and what the answer to it means."""
+
+from __future__ import annotations
+
+import base64
+import hashlib
+from collections.abc import Mapping
+from dataclasses import dataclass
+from datetime import datetime, timedelta
+from typing import Any, Final
+
+from invoice_sandbox import jsonio
+from invoice_sandbox.clock import instant_text
+from invoice_sandbox.store import Record, ScheduledStep, Transaction
+from invoice_sandbox.webhooks.endpoints import ENABLED, ENDPOINTS, signing_secrets
+from invoice_sandbox.webhooks.outbox import (
+    CANCELLED,
+    DELIVER,
+    DELIVERED,
+    DELIVERIES,
+    EVENTS,
+    EXHAUSTED,
+    FAILED,
+    UNFINISHED,
+    disable,
+)
+from invoice_sandbox.webhooks.retrying import DISABLED_AFTER, STANDARD, next_gap
+from invoice_sandbox.webhooks.signing import SECRET_PREFIX, headers
+
+CLOSE_ENDPOINT: Final = "close-endpoint"
+"""The step that disables an endpoint which goes on failing, in its lane; outside of lanes the one
+that tells of an endpoint which was disabled."""
+
+_GONE: Final = 410
+_SUCCESS: Final = range(200, 300)
+_FAILURE: Final = 500
+_SHOWN: Final = 512
+_STALE: Final = 3600
+_FAIL: Final = "fail"
+_WRONG_SECRET: Final = (
+    SECRET_PREFIX + base64.b64encode(b"not the secret of this endpoint!").decode()
+)
+
+
+@dataclass(frozen=True)
+class Outgoing:
+    """A signed request, byte for byte."""
+
+    url: str
+    headers: Mapping[str, str]
+    body: bytes
+
+
+@dataclass(frozen=True)
+class Outcome:
+    """What came back: a status and the beginning of a body, or the ``error`` that kept it away.
+
+    ``took`` is how long that was in real time, ``retry_after`` what the receiver asked for.
+    """
+
+    status: int | None = None
+    error: str | None = None
+    took: timedelta = timedelta()
+    body: bytes = b""
+    retry_after: timedelta | None = None
+
+    @property
+    def is_success(self) -> bool:
+        """Whether the receiver has accepted it."""
+        return self.status in _SUCCESS
+
+
+@dataclass(frozen=True)
+class Attempt:
+    """An attempt that is due: ``at`` is its instant on the workspace's clock.
+
+    ``variation`` says how it differs from an honest one. An attempt that a story lets fail has no
+    ``request``: its ``outcome`` is known and nothing is sent.
+    """
+
+    step: ScheduledStep
+    lane: str
+    delivery: Record
+    event: Record
+    url: str
+    at: datetime
+    request: Outgoing | None
+    variation: str | None = None
+    outcome: Outcome | None = None
+
+
+async def prepare(
+    state: Transaction, step: ScheduledStep, lane: str, at: datetime, second: int
+) -> Attempt | None:
+    """The attempt that ``step`` is to make; None when there is nothing left to be sent.
+
+    ``second`` is what its timestamp says, since the epoch.
+    """
+    if step.action == CLOSE_ENDPOINT:
+        await _close_failing(state, step)
+        return None
+    delivery = await state.get(DELIVERIES, str(step.arguments["subject"]))
+    endpoint = delivery and await state.get(ENDPOINTS, delivery["endpointId"])
+    event = delivery and await state.get(EVENTS, delivery["eventId"])
+    if delivery is None or endpoint is None or event is None or endpoint["status"] != ENABLED:
+        return None
+    trouble = next(iter(delivery["before"]), None)
+    if trouble is not None and trouble["kind"] == _FAIL:
+        outcome = Outcome(trouble["status"] or _FAILURE)
+        return Attempt(step, lane, delivery, event, endpoint["url"], at, None, _FAIL, outcome)
+    variation = trouble["kind"] if trouble else _repeated(delivery)
+    secrets = signing_secrets(endpoint, at)
+    request = Outgoing(endpoint["url"], *_signed(event, secrets, second, variation))
+    return Attempt(step, lane, delivery, event, endpoint["url"], at, request, variation)
+
+
+def signed_request(event: Record, secrets: tuple[str, ...], second: int) -> Record:
+    """What is sent for ``event``: method, headers, and the exact body that was signed.
+
+    Each of ``secrets`` gives one signature; a receiver is content with any that it can check.
+    """
+    sent, body = _signed(event, secrets, second, None)
+    return {"method": "POST", "headers": sent, "body": body.decode()}
+
+
+async def note(
+    state: Transaction, attempt: Attempt, outcome: Outcome, *, time_flows: bool
+) -> Record | None:
+    """Write down what came of an attempt, have the next one made, and answer the delivery.
+
+    Where ``time_flows``, the next attempt is so much later as this one took. None: the workspace
+    was restored meanwhile, and knows nothing of the attempt.
+    """
+    delivery = await state.get(DELIVERIES, attempt.delivery["id"])
+    endpoint = await state.get(ENDPOINTS, attempt.delivery["endpointId"])
+    event = await state.get(EVENTS, attempt.delivery["eventId"])
+    if delivery is None or endpoint is None or (event, endpoint["url"]) != _sent(attempt):
+        return None
+    if not await state.discard_step(attempt.step.number, attempt.lane):
+        return await _note_late(state, delivery, attempt, outcome)
+    delivery = _with_attempt(delivery, attempt, outcome)
+    over = attempt.at + (outcome.took if time_flows else timedelta())
+    due = None
+    if attempt.variation in {None, _FAIL} and delivery["status"] in UNFINISHED:
+        delivery, due = _judged(delivery, endpoint, outcome, over)
+        endpoint = await _note_health(state, endpoint, outcome, attempt.at)
+    elif delivery["status"] in UNFINISHED:  # it was forged; the next one may be the true one
+        due = over
+    if attempt.variation != "duplicate" and delivery["before"]:
+        delivery["before"] = _consumed(delivery["before"])
+    if delivery["status"] == DELIVERED and delivery["repeats"]:
+        delivery["repeats"] -= 1
+        due = over
+    delivery["nextAttemptAt"] = None if due is None else instant_text(due)
+    await state.put(DELIVERIES, delivery["id"], delivery)
+    if due is not None:
+        await state.schedule(due, DELIVER, {"subject": delivery["id"]}, lane=attempt.lane)
+    if outcome.status == _GONE and endpoint["status"] == ENABLED:
+        await _close(state, endpoint, "gone", attempt.at)
+    return delivery
+
+
+async def _note_late(
+    state: Transaction, delivery: Record, attempt: Attempt, outcome: Outcome
+) -> Record | None:
+    """Add an attempt to a delivery that was cancelled or replayed while it was under way.
+
+    One that was accepted is Delivered after all. None: the delivery knows nothing of the attempt.
+    """
+    was = attempt.delivery
+    is_stopped = delivery["nextAttemptAt"] is None and delivery["attempt"] == was["attempt"]
+    if (delivery["replays"], is_stopped) <= (was["replays"], False):
+        return None
+    delivery = _with_attempt(delivery, attempt, outcome)
+    if delivery["status"] == CANCELLED and outcome.is_success and attempt.variation is None:
+        delivery["status"] = DELIVERED
+    await state.put(DELIVERIES, delivery["id"], delivery)
+    return delivery
+
+
+async def _close_failing(state: Transaction, step: ScheduledStep) -> None:
+    """Disable an endpoint, unless it has answered since, or is disabled already."""
+    endpoint = await state.get(ENDPOINTS, str(step.arguments["subject"]))
+    if endpoint is None or endpoint["status"] != ENABLED:
+        return
+    if endpoint.get("failingSince") == step.arguments["since"]:
+        await _close(state, endpoint, "failing", step.due)
+
+
+async def _close(state: Transaction, endpoint: Record, reason: str, at: datetime) -> None:
+    await disable(state, endpoint, reason, at)
+    await state.schedule(at, CLOSE_ENDPOINT, {"subject": endpoint["id"]})
+
+
+def _judged(
+    delivery: Record, endpoint: Record, outcome: Outcome, over: datetime
+) -> tuple[Record, datetime | None]:
+    """The delivery after an honest attempt, and when the next one is due."""
+    if outcome.is_success:
+        return {**delivery, "status": DELIVERED}, None
+    failures = delivery["failures"] + 1
+    profile = endpoint.get("retryProfile", STANDARD)
+    gap = next_gap(profile, failures, outcome.status, outcome.retry_after)
+    if gap is None or delivery["once"]:
+        return {**delivery, "failures": failures, "status": EXHAUSTED}, None
+    return {**delivery, "failures": failures, "status": FAILED}, over + gap
+
+
+async def _note_health(
+    state: Transaction, endpoint: Record, outcome: Outcome, at: datetime
+) -> Record:
+    """Since when the endpoint has only failed; after five days of it, it is looked at again."""
+    since = endpoint.get("failingSince")
+    if outcome.is_success and since is not None:
+        endpoint = {name: value for name, value in endpoint.items() if name != "failingSince"}
+    elif not outcome.is_success and since is None:
+        endpoint = {**endpoint, "failingSince": instant_text(at)}
+        told = {"subject": endpoint["id"], "since": endpoint["failingSince"]}
+        await state.schedule(at + DISABLED_AFTER, CLOSE_ENDPOINT, told, lane=endpoint["id"])
+    else:
+        return endpoint
+    await state.put(ENDPOINTS, endpoint["id"], endpoint)
+    return endpoint
+
+
+def _sent(attempt: Attempt) -> tuple[Record, str]:
+    return attempt.event, attempt.url
+
+
+def _repeated(delivery: Record) -> str | None:
+    return "duplicate" if delivery["status"] == DELIVERED else None
+
+
+def _consumed(troubles: list[Record]) -> list[Record]:
+    first, *rest = troubles
+    if first["left"] is None:
+        return troubles
+    left = {**first, "left": first["left"] - 1}
+    return [left, *rest] if left["left"] else rest
+
+
+def _signed(
+    event: Record, secrets: tuple[str, ...], second: int, variation: str | None
+) -> tuple[dict[str, str], bytes]:
+    body = jsonio.dumps(event)
+    if variation == "stale-timestamp":
+        second -= _STALE
+    signing = (_WRONG_SECRET,) if variation == "bad-signature" else secrets
+    sent = headers(signing, event["id"], second, body)
+    if variation == "changed-body":
+        body = jsonio.dumps({**event, "changed": True})
+    return sent, body
+
+
+def _with_attempt(delivery: Record, attempt: Attempt, outcome: Outcome) -> Record:
+    milliseconds = outcome.took // timedelta(milliseconds=1)
+    number = delivery["attempt"] + 1
+    entry: Record = {
+        "attempt": number,
+        "at": instant_text(attempt.at),
+        "status": DELIVERED if outcome.is_success else FAILED,
+        "responseStatus": outcome.status,
+        "error": outcome.error,
+        "durationMs": milliseconds,
+        "variation": attempt.variation,
+        "sent": attempt.request is not None,
+        "request": None if attempt.request is None else _shown_request(attempt.request),
+        "response": {"body": outcome.body[:_SHOWN].decode(errors="replace")},
+    }
+    return {
+        **delivery,
+        "attempt": number,
+        "responseStatus": outcome.status,
+        "durationMs": milliseconds,
+        "attemptedAt": entry["at"],
+        "attempts": [*delivery["attempts"], entry],
+    }
+
+
+def _shown_request(request: Outgoing) -> dict[str, Any]:
+    digest = hashlib.sha256(request.body).hexdigest()
+    return {
+        "url": request.url,
+        "headers": dict(request.headers),
+        "bodyDigest": f"sha256:{digest}",
+        "bodySize": len(request.body),
+    }

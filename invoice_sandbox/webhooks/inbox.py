@@ -1,0 +1,121 @@
+"""The built-in receiver of a workspace: it checks signatures as a client should, and remembers."""
+
+from __future__ import annotations
+
+import hmac
+from collections.abc import Iterable, Mapping
+from datetime import datetime
+from typing import Any, Final
+
+from invoice_sandbox.clock import instant_text
+from invoice_sandbox.ids import key_digest
+from invoice_sandbox.store import Credential, Record, Transaction
+from invoice_sandbox.webhooks.endpoints import all_endpoints, signing_secrets
+from invoice_sandbox.webhooks.signing import sign
+
+INBOX_LOG: Final = "inbox"
+"""The log of a workspace that holds what its inbox received."""
+
+TOLERANCE: Final = 300
+"""Seconds that a timestamp may be off, as Standard Webhooks has it."""
+
+_KIND: Final = "inbox"
+_ONLY: Final = "token"
+_SHOWN: Final = (
+    "content-type",
+    "user-agent",
+    "webhook-id",
+    "webhook-timestamp",
+    "webhook-signature",
+)
+
+
+def inbox_url(url: str, token: str = "") -> str:
+    """Where the server at ``url`` receives webhooks itself."""
+    return f"{url}/sandbox/inbox/{token}"
+
+
+async def open_inbox(state: Transaction, workspace_id: str, token: str) -> None:
+    """Let ``token`` lead into the workspace's inbox, without a key."""
+    digest = key_digest(token)
+    await state.grant(
+        Credential(digest, workspace_id, _KIND, frozenset(), None, "capability"),
+    )
+    await state.put(_KIND, _ONLY, {"token": token})
+
+
+def is_inbox(credential: Credential | None) -> bool:
+    """Whether a credential is the token of an inbox, and no other."""
+    return credential is not None and (credential.kind, credential.subject) == ("capability", _KIND)
+
+
+async def inbox_token(state: Transaction) -> str:
+    """The token of the workspace's inbox. Raises LookupError."""
+    record = await state.get(_KIND, _ONLY)
+    if record is None:
+        raise LookupError("the workspace has no inbox")
+    return str(record["token"])
+
+
+async def received(
+    state: Transaction,
+    url: str,
+    headers: Mapping[str, str],
+    body: bytes,
+    *,
+    now: datetime,
+    second: int,
+) -> Record:
+    """A message as the inbox shows it, judged: ``problem`` None means that it is genuine.
+
+    ``url`` is where it was sent, ``second`` what the receiver's clock says.
+    """
+    theirs = [one for one in await all_endpoints(state) if one["url"] == url]
+    signer = next((one["id"] for one in theirs if _is_signed(one, headers, body, now)), None)
+    return {
+        "receivedAt": instant_text(now),
+        "endpointId": signer,
+        "problem": _problem(theirs, signer, headers, second),
+        "headers": {name: headers[name] for name in _SHOWN if name in headers},
+        "body": body.decode(errors="replace"),
+    }
+
+
+def shown(messages: Iterable[Record]) -> list[Record]:
+    """What the inbox holds, newest first, each message with whether it came before."""
+    seen: set[str | None] = set()
+    result: list[Record] = []
+    for message in messages:
+        message_id = message["headers"].get("webhook-id")
+        duplicate = message["problem"] is None and message_id in seen
+        if message["problem"] is None:
+            seen.add(message_id)
+        result.append({**message, "verified": message["problem"] is None, "duplicate": duplicate})
+    return result[::-1]
+
+
+def _problem(
+    endpoints: list[Record], signer: str | None, headers: Mapping[str, str], second: int
+) -> str | None:
+    if not endpoints:
+        return "no endpoint has this address"
+    if signer is None:
+        return "the signature is wrong"
+    if abs(int(headers["webhook-timestamp"]) - second) > TOLERANCE:
+        return "the timestamp is too far from now"
+    return None
+
+
+def _is_signed(
+    endpoint: Mapping[str, Any], headers: Mapping[str, str], body: bytes, now: datetime
+) -> bool:
+    message_id = headers.get("webhook-id", "")
+    timestamp = headers.get("webhook-timestamp", "")
+    if not (timestamp.isascii() and timestamp.isdigit() and len(timestamp) <= 12):
+        return False
+    given = headers.get("webhook-signature", "").split(" ")
+    for secret in signing_secrets(endpoint, now):
+        expected = sign(secret, message_id, int(timestamp), body)
+        if any(hmac.compare_digest(expected.encode(), one.encode()) for one in given):
+            return True
+    return False

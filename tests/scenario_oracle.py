@@ -1,0 +1,210 @@
+"""Is a story sound? An opinion for tests that shares no code with the checks it is held against.
+
+Where the checks say more than this does, that is theirs; what this finds they must have found.
+"""
+
+from __future__ import annotations
+
+import json
+from collections import deque
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field
+from datetime import timedelta
+from pathlib import Path
+from typing import Any, Final
+
+from jsonschema import Draft202012Validator
+
+from invoice_sandbox.actions import Trigger
+from invoice_sandbox.clock import parse_duration
+from invoice_sandbox.scenarios import checks
+from invoice_sandbox.scenarios.checks import World
+from invoice_sandbox.scenarios.lifecycle import Machine
+
+_SCHEMA: Final = Draft202012Validator(
+    json.loads(Path(checks.__file__).with_name("scenario.schema.json").read_text())
+)
+_MOST: Final = 1_500
+"""Situations that are looked at before a walk is given up, as one that proves nothing."""
+
+
+def nonsense(document: Any, name: str, world: World) -> list[str]:
+    """What is wrong with a story; nothing if it can be told to its end."""
+    told = _told(document, document.get("conditions", {}))
+    wrong = [one.message for one in _SCHEMA.iter_errors(told)]
+    wrong += [
+        f"no {what}: {word}" for what, word, known in _names(told, world) if word not in known
+    ]
+    if told.get("name") != name:
+        wrong.append(f"the name is {told.get('name')}")
+    texts = set(_texts({**document, "conditions": {}}))
+    wrong += [f"unused: {one}" for one in document.get("conditions", {}) if f"${one}" not in texts]
+    wrong += [f"unknown: {one}" for one in _texts(told) if one.startswith("$")]
+    return wrong or [f"step {index} has no moment" for index in _never(told, world)]
+
+
+def _told(value: Any, conditions: Mapping[str, Any]) -> Any:
+    if isinstance(value, dict):
+        return {key: _told(one, conditions) for key, one in value.items()}
+    if isinstance(value, list):
+        return [_told(one, conditions) for one in value]
+    known = isinstance(value, str) and value[:1] == "$" and value[1:] in conditions
+    return conditions[value[1:]] if known else value
+
+
+def _texts(value: Any) -> Iterator[str]:
+    if isinstance(value, (dict, list)):
+        for one in value.values() if isinstance(value, dict) else value:
+            yield from _texts(one)
+    elif isinstance(value, str):
+        yield value
+
+
+# Names --------------------------------------------------------------------------------------------
+
+Name = tuple[str, Any, Any]
+"""What it names, the name, and those that there are."""
+
+
+def _names(told: Any, world: World) -> Iterator[Name]:
+    machine = _machine(world)
+    for part in ("begins", "needs"):
+        for member in told.get(part, {}):
+            yield "member", member, world.members
+    for status in told.get("needs", {}).get("status", []):
+        yield "status", status, machine.states
+    for one in told.get("faults", []) + told.get("expects", []):
+        if "operation" in one:
+            yield "operation", one["operation"], world.operations
+        if one.get("kind") == "error":
+            asked = [one["operation"]] if "operation" in one else list(world.operations)
+            declared = {key for name in asked for key in world.operations[name].responses}
+            yield "declared answer", str(int(one.get("status", 429))), declared
+    for one in told.get("deliveries", []):
+        if "event" in one:
+            yield "event", one["event"], world.lifecycle.events
+    for step in told.get("steps", []):
+        yield from _names_of_step(step, world)
+
+
+def _names_of_step(step: Any, world: World) -> Iterator[Name]:
+    on = step["on"]
+    if isinstance(on, str):
+        yield "event", on, {"start", *world.lifecycle.events}
+    elif "call" in on:
+        yield "operation", on["call"], world.operations
+    else:
+        yield "member", on["date"], world.members
+    actions = {name: one for name, one in world.actions.items() if one.in_stories}
+    yield "action", step["do"], actions
+    action = actions[step["do"]]
+    arguments = step.get("with", {})
+    for name in arguments:
+        yield "parameter", name, action.parameters
+    for name, parameter in action.parameters.items():
+        if parameter.required:
+            yield "argument", name, arguments
+        if name in arguments and parameter.type is Trigger:
+            triggers = {one.trigger for one in _machine(world).transitions}
+            yield "trigger", arguments[name], triggers
+
+
+def _machine(world: World) -> Machine:
+    machine = world.machine
+    assert machine is not None
+    return machine
+
+
+# The walk -----------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True)
+class _Situation:
+    """How the invoice stands, and how long it is until which steps."""
+
+    status: str
+    before: str | None
+    queue: tuple[tuple[timedelta, int], ...] = ()
+
+
+@dataclass
+class _Walk:
+    """Everything that can come about in a story, one situation after the other."""
+
+    steps: Mapping[int, Any]
+    world: World
+    done: set[int] = field(default_factory=set)
+
+    def begin(self, status: str, *, clients: bool) -> bool:
+        """Walk on until every step was done, or there is nothing new; False: given up."""
+        waiting = deque([self.with_reactions(_Situation(status, None), "start")])
+        seen = set(waiting)
+        while waiting and self.done != self.steps.keys():
+            if len(seen) > _MOST:
+                return False
+            here = waiting.popleft()
+            following = [*self.by_step(here), *(self.by_clients(here) if clients else ())]
+            new = [one for one in following if one not in seen]
+            seen.update(new)
+            waiting.extend(new)
+        return True
+
+    def by_step(self, here: _Situation) -> Iterator[_Situation]:
+        if not here.queue:
+            return
+        (wait, index), *others = here.queue
+        left = _Situation(
+            here.status, here.before, tuple((time - wait, one) for time, one in others)
+        )
+        action = self.world.actions[self.steps[index]["do"]]
+        pulled = [*action.triggers]
+        for name, value in self.steps[index].get("with", {}).items():
+            if action.parameters[name].type is Trigger:
+                pulled.append(value)
+        ends = list(self.moved(left, pulled))
+        if ends or not pulled:
+            self.done.add(index)
+        for end in ends or [left]:
+            reached = end
+            for kind in action.events:
+                reached = self.with_reactions(reached, kind)
+            yield reached
+
+    def by_clients(self, here: _Situation) -> Iterator[_Situation]:
+        yield from self.moved(here, _machine(self.world).by_clients)
+
+    def moved(self, here: _Situation, triggers: Any) -> Iterator[_Situation]:
+        for one in _machine(self.world).transitions:
+            if one.from_ == here.status and one.trigger in triggers:
+                to = here.before if one.to == "previous" else one.to
+                if to is not None:
+                    there = _Situation(to, here.status, here.queue)
+                    yield self.with_reactions(there, one.event)
+
+    def with_reactions(self, here: _Situation, kind: str | None) -> _Situation:
+        due = [(_wait(one), index) for index, one in self.steps.items() if _sets_off(one) == kind]
+        return _Situation(here.status, here.before, tuple(sorted([*here.queue, *due])))
+
+
+def _sets_off(step: Any) -> str:
+    return step["on"] if isinstance(step["on"], str) else "start"
+
+
+def _wait(step: Any) -> timedelta:
+    since = parse_duration(step["on"]["else"]) if isinstance(step["on"], dict) else timedelta()
+    return since + parse_duration(step["after"])
+
+
+def _never(told: Any, world: World) -> list[int]:
+    """The steps that are never done, if the story is begun where it is meant to be."""
+    steps = {
+        index: one
+        for index, one in enumerate(told.get("steps", []))
+        if isinstance(one["on"], str) or "date" in one["on"]
+    }
+    machine = _machine(world)
+    needed = told.get("needs", {}).get("status", [])
+    status = machine.initial if machine.initial in needed or not needed else needed[0]
+    walk = _Walk(steps, world)
+    proven = walk.begin(status, clients=False) and walk.begin(status, clients=True)
+    return sorted(steps.keys() - walk.done) if proven else []

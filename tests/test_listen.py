@@ -1,0 +1,817 @@
+"""``invoice-sandbox listen``: real processes, a real receiver, and connections that break."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import os
+import queue
+import re
+import select
+import signal
+import socket
+import subprocess
+import sys
+import threading
+import time
+from collections.abc import Callable, Iterator
+from contextlib import ExitStack, contextmanager, suppress
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+from typing import Any
+
+import click
+import httpx
+import pytest
+
+from invoice_sandbox.credentials import DEMO_KEY
+from invoice_sandbox.ids import key_digest
+from invoice_sandbox.listen_command import checked_target
+from tests.receivers import (
+    Receiver,
+    answer,
+    calling,
+    deliveries,
+    delivery,
+    endpoint,
+    free_port,
+    hang,
+    raw,
+    receiving,
+    reset,
+    subscribe,
+    trigger,
+)
+from tests.support import FROZEN, Running, serving
+from tests.test_lever_commands import run
+
+COMMAND = Path(sys.executable).with_name("invoice-sandbox")
+INVOICE = "inv_sandbox_0003"
+PATIENCE = 20
+READY = re.compile(r"Ready: \S+ -> (\S+), endpoint (\S+), signing secret (whsec_\S+) \(shown")
+
+
+# --- processes
+
+
+@dataclass
+class Process:
+    """A command that runs. Its lines are read as they come."""
+
+    popen: subprocess.Popen[str]
+    lines: list[str] = field(default_factory=list)
+    _coming: queue.Queue[str] = field(default_factory=queue.Queue)
+
+    def __post_init__(self) -> None:
+        threading.Thread(target=self._read, daemon=True).start()
+
+    def expect(self, pattern: str | re.Pattern[str]) -> re.Match[str]:
+        """The next line that matches."""
+        end = time.monotonic() + PATIENCE
+        while True:
+            try:
+                line = self._coming.get(timeout=max(0, end - time.monotonic()))
+            except queue.Empty:
+                pytest.fail(f"no line like {pattern}; there were {self.lines}")
+            if found := re.search(pattern, line):
+                return found
+
+    def end(self, name: signal.Signals) -> int:
+        """Its exit code after a signal."""
+        self.popen.send_signal(name)
+        return self.popen.wait(PATIENCE)
+
+    def _read(self) -> None:
+        assert self.popen.stdout is not None
+        for line in self.popen.stdout:
+            self.lines.append(line.rstrip("\n"))
+            self._coming.put(line)
+
+
+@contextmanager
+def process(*words: str) -> Iterator[Process]:
+    """A command, and what it says on stdout and stderr."""
+    env = {name: text for name, text in os.environ.items() if "INVOICE_SANDBOX" not in name}
+    with subprocess.Popen(
+        [sys.executable, "-W", "error", COMMAND, *words],
+        stdout=subprocess.PIPE,
+        stderr=subprocess.STDOUT,
+        text=True,
+        env=env,
+    ) as popen:
+        try:
+            yield Process(popen)
+        finally:
+            popen.kill()
+
+
+@contextmanager
+def sandbox(port: int, *words: str) -> Iterator[Process]:
+    """A server that is ready to answer."""
+    fixed = ("--seed", "7", "--clock", "frozen", "--scenario", "manual", "--rate-limit", "off")
+    with process("serve", "--port", str(port), *fixed, *words) as server:
+        server.expect(" ready on ")
+        yield server
+
+
+@contextmanager
+def listening(url: str, target: str, *words: str) -> Iterator[tuple[Process, str]]:
+    """A listener that is ready, and its signing secret."""
+    with process("listen", "--url", url, "--forward-to", target, *words) as listener:
+        yield listener, listener.expect(READY)[3]
+
+
+def client_of(url: str, key: str = DEMO_KEY) -> httpx.Client:
+    return httpx.Client(
+        base_url=url, headers={"Authorization": f"Bearer {key}"}, timeout=30, trust_env=False
+    )
+
+
+@pytest.fixture
+def port() -> int:
+    return free_port()
+
+
+@pytest.fixture
+def url(port: int) -> Iterator[str]:
+    """The address of a server of the test's own, in a process of its own."""
+    with sandbox(port):
+        yield f"http://127.0.0.1:{port}"
+
+
+@pytest.fixture
+def client(url: str) -> Iterator[httpx.Client]:
+    with client_of(url) as client:
+        yield client
+
+
+@pytest.fixture
+def receiver() -> Iterator[Receiver]:
+    with receiving() as receiver:
+        yield receiver
+
+
+def fire(client: httpx.Client, kind: str = "invoice.verified") -> str:
+    """The id of an event that is due for delivery."""
+    return str(trigger(client, kind, invoiceId=INVOICE)["id"])
+
+
+def settle(client: httpx.Client, by: str = "PT0S") -> None:
+    """Wait until all that is due was attempted."""
+    assert client.post("/sandbox/clock/advance", json={"by": by}).is_success
+
+
+def until(condition: Callable[[], bool], what: str) -> None:
+    end = time.monotonic() + PATIENCE
+    while not condition():
+        assert time.monotonic() < end, what
+        time.sleep(0.02)
+
+
+# --- what is forwarded
+
+
+def test_the_very_bytes_that_were_signed_arrive(client: httpx.Client, receiver: Receiver) -> None:
+    with listening(str(client.base_url), f"{receiver.url}/hooks?a=b") as (listener, secret):
+        event = fire(client)
+        settle(client)
+        line = listener.expect(event)[0]
+    (message,) = receiver.messages
+    assert message.path == "/hooks?a=b"
+    assert message.verified(secret)["id"] == message.id == event == line
+    sent = delivery(client)["attempts"][-1]["request"]
+    assert message.headers.items() >= sent["headers"].items()
+    assert sent["bodyDigest"] == f"sha256:{hashlib.sha256(message.body).hexdigest()}"
+    assert message.headers["host"] == receiver.url.removeprefix("http://")
+
+
+def test_a_line_tells_time_kind_id_answer_and_duration(
+    client: httpx.Client, receiver: Receiver
+) -> None:
+    receiver.answers(answer(202), answer(500), reset)
+    with listening(str(client.base_url), receiver.url) as (listener, _):
+        for kind, outcome in (
+            ("invoice.verified", "202"),
+            ("invoice.paid", "500"),
+            ("invoice.overdue", r"no_connection|no_http"),
+        ):
+            event = fire(client, kind)
+            settle(client)
+            instant = r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d(\.\d+)?Z"
+            listener.expect(rf"^{instant}  {kind}  {event}  ({outcome})  \d+ ms$")
+
+
+def test_as_json_every_line_is_an_object(client: httpx.Client, receiver: Receiver) -> None:
+    words = ("listen", "--url", str(client.base_url), "--forward-to", receiver.url, "--json")
+    with process(*words) as listener:
+        ready = json.loads(listener.expect("ready").string)
+        event = fire(client)
+        settle(client)
+        told = json.loads(listener.expect("delivery").string)
+    assert ready["forwardTo"] == receiver.url
+    assert endpoint(client, ready["endpointId"])["url"].startswith(ready["url"])
+    assert receiver.messages[0].verified(ready["secret"])
+    assert told["webhookId"] == event
+    assert (told["type"], told["status"], told["error"]) == ("invoice.verified", 200, None)
+    assert isinstance(told["durationMs"], int)
+
+
+@pytest.mark.parametrize(
+    ("manner", "status", "body"),
+    [
+        (answer(204), 204, ""),
+        (answer(201, b"made"), 201, "made"),
+        (answer(302, b"", location="http://127.0.0.1:1/"), 302, ""),
+        (answer(404, b"\xff?"), 404, "\ufffd?"),
+        (answer(500, b"x" * 100_000), 500, "x" * 512),
+        (reset, 502, None),
+        (raw(b"what?\r\n\r\n"), 502, "no_http"),
+        (answer(999), 502, "no_http"),
+    ],
+    ids=["empty", "body", "redirect", "no text", "long", "reset", "no HTTP", "no status"],
+)
+def test_the_log_shows_what_the_receiver_answered(
+    listened: tuple[httpx.Client, Receiver], manner: Any, status: int, body: str | None
+) -> None:
+    client, receiver = listened
+    receiver.answers(manner)
+    event = fire(client)
+    settle(client)
+    (row,) = [one for one in deliveries(client) if one["eventId"] == event]
+    attempt = row["attempts"][0]
+    assert (attempt["responseStatus"], attempt["error"]) == (status, None)
+    assert row["status"] == ("Delivered" if status < 300 else "Failed")
+    assert body is None or attempt["response"]["body"] == body
+
+
+@pytest.fixture(scope="module")
+def listened() -> Iterator[tuple[httpx.Client, Receiver]]:
+    """A server, a receiver, and a listener between them."""
+    port = free_port()
+    url = f"http://127.0.0.1:{port}"
+    with (
+        receiving() as receiver,
+        sandbox(port, "--webhook-timeout", "2"),
+        client_of(url) as client,
+        listening(url, receiver.url),
+    ):
+        yield client, receiver
+
+
+def test_what_the_receiver_asks_for_puts_the_next_attempt_off(
+    listened: tuple[httpx.Client, Receiver],
+) -> None:
+    client, receiver = listened
+    receiver.answers(answer(503, retry_after="100"))
+    event = fire(client)
+    settle(client)
+    (row,) = [one for one in deliveries(client) if one["eventId"] == event]
+    assert row["nextAttemptAt"] == "2026-11-21T09:31:40Z"
+
+
+def test_a_receiver_that_hangs_is_told_of_in_time(
+    listened: tuple[httpx.Client, Receiver],
+) -> None:
+    client, receiver = listened
+    receiver.answers(hang)
+    event = fire(client)
+    settle(client)
+    (row,) = [one for one in deliveries(client) if one["eventId"] == event]
+    attempt = row["attempts"][0]
+    assert (attempt["responseStatus"], attempt["response"]["body"]) == (502, "timeout")
+
+
+def test_many_arrive_once_each_and_in_order(client: httpx.Client, receiver: Receiver) -> None:
+    with listening(str(client.base_url), receiver.url) as (_, secret):
+        events = [fire(client) for _ in range(200)]
+        settle(client)
+    assert receiver.ids() == events
+    assert all(message.verified(secret) for message in receiver.messages)
+    assert {row["status"] for row in deliveries(client)} == {"Delivered"}
+
+
+def test_a_receiver_may_call_back_meanwhile(client: httpx.Client, receiver: Receiver) -> None:
+    seen: list[int] = []
+    receiver.answers(calling(lambda _: seen.append(client.get("/api/invoices").status_code)))
+    with listening(str(client.base_url), receiver.url):
+        fire(client)
+        settle(client)
+    assert seen == [200]
+
+
+# --- several
+
+
+def test_each_listener_gets_what_it_wants(client: httpx.Client) -> None:
+    with ExitStack() as stack:
+        first, second, third = (stack.enter_context(receiving()) for _ in range(3))
+        url = str(client.base_url)
+        secrets = [
+            stack.enter_context(listening(url, one.url, *words))[1]
+            for one, words in (
+                (first, ()),
+                (second, ("--events", "invoice.*")),
+                (third, ("--events", "invoice.verified,offer.received")),
+            )
+        ]
+        wanted = ["invoice.verified", "invoice.paid", "webhook_endpoint.disabled"]
+        for kind in wanted:
+            trigger(client, kind, **({"invoiceId": INVOICE} if "invoice" in kind else {}))
+        settle(client)
+        assert first.kinds() == wanted
+        assert second.kinds() == wanted[:2]
+        assert third.kinds() == wanted[:1]
+        assert len(set(secrets)) == 3
+        for one, secret in zip((first, second, third), secrets, strict=True):
+            assert all(message.verified(secret) for message in one.messages)
+
+
+def test_a_workspace_never_hears_of_another(client: httpx.Client, receiver: Receiver) -> None:
+    made = [client.post("/sandbox/workspaces", json={"seed": 9}).json()["data"] for _ in "ab"]
+    url = str(client.base_url)
+    with (
+        receiving() as other,
+        listening(url, receiver.url, "--key", made[0]["key"]) as (_, mine),
+        listening(url, other.url, "--key", made[1]["key"]) as (_, theirs),
+    ):
+        with client_of(url, made[0]["key"]) as one:
+            event = fire(one)
+            settle(one)
+            assert delivery(one)["status"] == "Delivered"
+        with client_of(url, made[1]["key"]) as one:
+            assert deliveries(one) == []
+        settle(client)
+    assert (receiver.ids(), other.messages) == ([event], [])
+    assert receiver.messages[0].verified(mine)
+    assert mine == theirs, "the same seed gives the same placeholder, and still no message"
+
+
+# --- what breaks
+
+
+class Wire:
+    """A connection to a server that can be cut, and mended on the same port."""
+
+    def __init__(self, server: int) -> None:
+        self._server = server
+        self.port = free_port()
+        self.url = f"http://127.0.0.1:{self.port}"
+        self._sockets: list[socket.socket] = []
+        self.mend()
+
+    def mend(self) -> None:
+        """Let connections through."""
+        self._listener = socket.create_server(("127.0.0.1", self.port))
+        threading.Thread(target=self._accept, args=(self._listener,), daemon=True).start()
+
+    def cut(self) -> None:
+        """Break every connection, and take no other."""
+        with suppress(OSError):
+            self._listener.shutdown(socket.SHUT_RDWR)
+        self._listener.close()
+        for one in self._sockets:
+            with suppress(OSError):
+                one.shutdown(socket.SHUT_RDWR)
+
+    def _accept(self, listener: socket.socket) -> None:
+        with suppress(OSError):
+            while True:
+                ours, _ = listener.accept()
+                theirs = socket.create_connection(("127.0.0.1", self._server))
+                self._sockets += [ours, theirs]
+                threading.Thread(target=self._pass_on, args=(ours, theirs), daemon=True).start()
+
+    def _pass_on(self, ours: socket.socket, theirs: socket.socket) -> None:
+        with ours, theirs, suppress(OSError):
+            while True:
+                for ready in select.select([ours, theirs], [], [])[0]:
+                    data = ready.recv(65536)
+                    if not data:
+                        return
+                    (theirs if ready is ours else ours).sendall(data)
+
+
+@pytest.fixture
+def wire(port: int, url: str) -> Iterator[Wire]:
+    assert url
+    wire = Wire(port)
+    yield wire
+    wire.cut()
+
+
+def test_what_was_delivered_to_nobody_comes_after_a_reconnect(
+    client: httpx.Client, wire: Wire, receiver: Receiver
+) -> None:
+    with listening(wire.url, receiver.url) as (listener, secret):
+        events = [fire(client)]
+        settle(client)
+        wire.cut()
+        listener.expect("^Lost ")
+        time.sleep(0.3)  # until the server has seen it too
+        events += [fire(client) for _ in range(5)]
+        settle(client)
+        assert [row["status"] for row in deliveries(client)] == ["Delivered"] + ["Failed"] * 5
+        wire.mend()
+        listener.expect("^Back on ")
+        for event in events[1:]:
+            listener.expect(event)
+        until(lambda: is_all_delivered(client), "not all were replayed")
+        events.append(fire(client))
+        settle(client)
+    assert receiver.ids() == events
+    assert all(message.verified(secret) for message in receiver.messages)
+
+
+def is_all_delivered(client: httpx.Client) -> bool:
+    return {row["status"] for row in deliveries(client)} == {"Delivered"}
+
+
+@pytest.mark.parametrize("first", ["the answer", "the connection"])
+def test_an_answer_that_was_under_way_is_reported_after_a_reconnect(
+    client: httpx.Client, wire: Wire, receiver: Receiver, first: str
+) -> None:
+    receiver.answers(answer(201, b"slowly", delay=2))
+    with listening(wire.url, receiver.url) as (listener, _):
+        fire(client)
+        until(lambda: bool(receiver.messages), "nothing came")
+        wire.cut()
+        listener.expect("^Lost ")
+        if first == "the answer":
+            listener.expect("201")
+            time.sleep(0.3)  # to report it must have failed
+        wire.mend()
+        listener.expect("^Back on ")
+        settle(client)
+        row = delivery(client)
+    assert (row["status"], row["attempt"], row["responseStatus"]) == ("Delivered", 1, 201)
+    assert len(receiver.messages) == 1, "it was not forwarded twice"
+
+
+def test_a_receiver_that_was_down_gets_it_by_the_schedule(client: httpx.Client) -> None:
+    port = free_port()
+    with listening(str(client.base_url), str(port)) as (listener, secret):
+        event = fire(client)
+        settle(client)
+        listener.expect(f"{event}  no_connection")
+        row = delivery(client)
+        assert (row["status"], row["responseStatus"]) == ("Failed", 502)
+        assert row["attempts"][0]["response"]["body"] == "no_connection"
+        with receiving(port=port) as receiver:
+            settle(client, "PT5S")
+            listener.expect(f"{event}  200")
+        assert receiver.messages[0].verified(secret)["id"] == event
+        assert delivery(client)["status"] == "Delivered"
+        with receiving(port=port) as receiver:
+            again = fire(client)
+            settle(client)
+            assert receiver.ids() == [again]
+
+
+@pytest.mark.parametrize("name", [signal.SIGKILL, signal.SIGTERM])
+def test_it_comes_back_when_the_server_does(
+    port: int, receiver: Receiver, name: signal.Signals
+) -> None:
+    url = f"http://127.0.0.1:{port}"
+    with ExitStack() as stack:
+        server = stack.enter_context(sandbox(port))
+        listener, _ = stack.enter_context(listening(url, receiver.url))
+        begun = time.monotonic()
+        code = server.end(name)
+        assert time.monotonic() - begun < 4.5, "an open stream does not hold the server up"
+        assert code == (0 if name == signal.SIGTERM else -signal.SIGKILL)
+        listener.expect("^Lost ")
+        stack.enter_context(sandbox(port))
+        secret = listener.expect(READY)[3]
+        listener.expect("^Back on ")
+        with client_of(url) as client:
+            event = fire(client)
+            settle(client)
+            listener.expect(event)
+            assert delivery(client)["status"] == "Delivered"
+        assert receiver.messages[-1].verified(secret)["id"] == event
+
+
+def test_a_reset_of_the_workspace_is_survived(client: httpx.Client, receiver: Receiver) -> None:
+    with listening(str(client.base_url), receiver.url) as (listener, _):
+        assert client.post("/sandbox/reset").is_success
+        secret = listener.expect(READY)[3]
+        event = fire(client)
+        settle(client)
+        until(lambda: is_all_delivered(client), "it was lost")
+        assert receiver.messages[-1].verified(secret)["id"] == event
+
+
+def test_a_snapshot_that_knows_no_endpoint_gets_one(
+    client: httpx.Client, receiver: Receiver
+) -> None:
+    snapshot = client.post("/sandbox/snapshots").json()["data"]["id"]
+    with listening(str(client.base_url), receiver.url) as (listener, _):
+        fire(client)
+        settle(client)
+        assert client.post(f"/sandbox/snapshots/{snapshot}/restore").is_success
+        listener.expect(READY)
+        fire(client)
+        settle(client)
+        until(lambda: is_all_delivered(client), "it was lost")
+
+
+def test_a_snapshot_that_knows_the_endpoint_leaves_it_as_it_is(
+    client: httpx.Client, receiver: Receiver
+) -> None:
+    with listening(str(client.base_url), receiver.url) as (listener, secret):
+        snapshot = client.post("/sandbox/snapshots").json()["data"]["id"]
+        assert client.post(f"/sandbox/snapshots/{snapshot}/restore").is_success
+        fire(client)
+        settle(client)
+        until(lambda: is_all_delivered(client), "it was lost")
+        assert receiver.messages[-1].verified(secret)
+    assert len([line for line in listener.lines if "Ready" in line]) == 1
+
+
+def test_the_end_of_the_workspace_is_its_end(client: httpx.Client, receiver: Receiver) -> None:
+    made = client.post("/sandbox/workspaces", json={}).json()["data"]
+    words = ("--key", made["key"])
+    with (
+        listening(str(client.base_url), receiver.url, *words) as (listener, _),
+        client_of(str(client.base_url), made["key"]) as own,
+    ):
+        fire(own)
+        settle(own)
+        assert client.delete(f"/sandbox/workspaces/{made['id']}").is_success
+        begun = time.monotonic()
+        listener.expect("^Error: The credential is not valid here")
+        assert listener.popen.wait(PATIENCE) == 1
+        assert time.monotonic() - begun < 5, "the stream ends with the workspace, not some time on"
+
+
+# --- its end
+
+
+@pytest.mark.parametrize("name", [signal.SIGINT, signal.SIGTERM])
+def test_it_leaves_nothing_behind(
+    client: httpx.Client, receiver: Receiver, name: signal.Signals
+) -> None:
+    with listening(str(client.base_url), receiver.url) as (listener, _):
+        fire(client)
+        settle(client)
+        assert listener.end(name) == 0
+    (mine,) = client.get("/api/webhooks").json()["data"]["endpoints"]
+    assert (mine["status"], mine["disabledReason"]) == ("Disabled", "switched_off")
+    assert httpx.post(mine["url"], json={}, trust_env=False).status_code == 404
+    assert len(listener.lines) == 2
+
+
+def test_what_is_under_way_is_answered_before_it_ends(
+    client: httpx.Client, receiver: Receiver
+) -> None:
+    receiver.answers(answer(201, delay=1))
+    with listening(str(client.base_url), receiver.url) as (listener, _):
+        fire(client)
+        until(lambda: bool(receiver.messages), "nothing came")
+        assert listener.end(signal.SIGINT) == 0
+    settle(client)
+    assert delivery(client)["responseStatus"] == 201
+
+
+def test_it_ends_while_the_server_is_away(port: int, receiver: Receiver) -> None:
+    with ExitStack() as stack:
+        server = stack.enter_context(sandbox(port))
+        listener, _ = stack.enter_context(listening(f"http://127.0.0.1:{port}", receiver.url))
+        server.end(signal.SIGKILL)
+        listener.expect("^Lost ")
+        assert listener.end(signal.SIGINT) == 0
+
+
+# --- what cannot begin
+
+
+@pytest.mark.parametrize(
+    ("words", "message"),
+    [
+        ("--key ilk_sandbox_unknown", "The credential is not valid here"),
+        ("--events invoice.verifed", "there are no events of kind invoice.verifed"),
+    ],
+)
+def test_what_the_server_refuses_is_one_line(server: Running, words: str, message: str) -> None:
+    key = server.new_workspace()
+    line = f"listen --forward-to 3000 --url {server.url} "
+    ran = run(line + words, INVOICE_SANDBOX_KEY=key)
+    assert (ran.exit_code, message in ran.stderr) == (1, True), ran.output
+    assert "Ready" not in ran.stdout
+    with server.client(key) as client:
+        endpoints = client.get("/api/webhooks").json()["data"]["endpoints"]
+    assert [one["status"] for one in endpoints] in ([], ["Disabled"])
+
+
+def test_faults_that_meet_everybody_keep_it_from_nothing(
+    client: httpx.Client, wire: Wire, receiver: Receiver
+) -> None:
+    with listening(wire.url, receiver.url) as (listener, _):
+        fire(client)
+        settle(client)
+        wire.cut()
+        listener.expect("^Lost ")
+        for kind, more in (("status", {"status": 404}), ("reset", {}), ("malformed", {})):
+            fault = {"operation": "listWebhooks", "kind": kind, **more}
+            assert client.post("/sandbox/faults", json=fault).is_success
+        event = fire(client)
+        settle(client)
+        wire.mend()
+        listener.expect("^Back on ")
+        listener.expect(event)
+        until(lambda: is_all_delivered(client), "it was not replayed")
+
+
+def test_a_limit_is_told_as_such() -> None:
+    with serving(replace(FROZEN, rate_limit=1)) as running, running.client() as client:
+        client.get("/api/invoices")
+        ran = run(f"listen --forward-to 3000 --url {running.url}")
+    assert (ran.exit_code, ran.stdout) == (1, "")
+    assert "More than 1 requests in 60 seconds" in ran.stderr
+
+
+def test_a_server_that_is_not_there_is_one_line() -> None:
+    ran = run("listen --forward-to 3000 --url http://127.0.0.1:1")
+    assert (ran.exit_code, ran.stdout) == (1, "")
+    expected = "no sandbox answers on http://127.0.0.1:1; start one with 'invoice-sandbox serve'"
+    assert ran.stderr == f"Error: {expected}\n"
+
+
+def test_a_password_in_the_address_is_not_shown(server: Running) -> None:
+    target = "http://me:secret@localhost:3000/hooks"
+    with listening(server.url, target, "--key", server.new_workspace()) as (listener, _):
+        assert "-> http://localhost:3000/hooks, " in listener.lines[0]
+
+
+@pytest.mark.parametrize(
+    ("text", "url"),
+    [
+        ("3000", "http://localhost:3000"),
+        ("localhost:3000/hooks", "http://localhost:3000/hooks"),
+        ("127.0.0.1:3000", "http://127.0.0.1:3000"),
+        ("[::1]:3000/a?b=c", "http://[::1]:3000/a?b=c"),
+        ("http://localhost/x", "http://localhost/x"),
+        ("https://hooks.example/x", "https://hooks.example/x"),
+    ],
+)
+def test_where_to_forward_to_may_be_said_briefly(text: str, url: str) -> None:
+    assert checked_target(text) == url
+
+
+@pytest.mark.parametrize(
+    "text", ["", "0", "99999", "ftp://x", "http://", "http://a b", "a:b", "http://x:y", "/hooks"]
+)
+def test_what_is_no_address_is_misuse(text: str) -> None:
+    with pytest.raises(click.BadParameter, match="a port, or an address"):
+        checked_target(text)
+
+
+# --- the levers
+
+
+@pytest.fixture
+def mine(server: Running) -> Iterator[httpx.Client]:
+    """A client in a workspace of its own, on the server that all tests share."""
+    with server.client(server.new_workspace()) as client:
+        yield client
+
+
+def opened(client: httpx.Client, **body: Any) -> Any:
+    """A listener."""
+    made = client.post("/sandbox/listeners", json=body)
+    assert made.status_code == 201, made.text
+    return made.json()["data"]
+
+
+@contextmanager
+def streaming(client: httpx.Client, listener: Any, **headers: str) -> Iterator[Iterator[str]]:
+    """The lines of a stream, the first one read."""
+    place = f"/sandbox/listeners/{listener['id']}/stream"
+    asked = {"Accept": "text/event-stream", **headers}
+    with client.stream("GET", place, headers=asked) as reply:
+        assert reply.headers["content-type"] == "text/event-stream"
+        lines = reply.iter_lines()
+        assert (next(lines), next(lines)) == (": listening", "")
+        yield lines
+
+
+def next_message(lines: Iterator[str]) -> Any:
+    return json.loads(next(one for one in lines if one.startswith("data: "))[6:])
+
+
+def report(client: httpx.Client, listener: Any, number: int, **told: Any) -> httpx.Response:
+    """What the levers say to a report."""
+    place = f"/sandbox/listeners/{listener['id']}/answers"
+    return client.post(place, json={"message": number, **told})
+
+
+def test_a_token_brings_a_listener_back_and_no_other_workspace_may_use_it(
+    server: Running, mine: httpx.Client
+) -> None:
+    made = opened(mine)
+    assert made["id"] == f"lsn_sandbox_{key_digest(made['token'])[:16]}"
+    assert opened(mine, token=made["token"]) == made
+    with server.client(server.new_workspace()) as other:
+        taken = other.post("/sandbox/listeners", json={"token": made["token"]})
+        assert taken.status_code == 409
+        for method, rest in (("GET", "/stream"), ("DELETE", "")):
+            place = f"/sandbox/listeners/{made['id']}{rest}"
+            assert other.request(method, place).status_code == 404
+        assert report(other, made, 1, status=200).status_code == 404
+
+
+def test_without_a_stream_it_is_503_and_afterwards_404(mine: httpx.Client) -> None:
+    made = opened(mine)
+    subscribe(mine, made["url"], events=["*"])
+    fire(mine)
+    settle(mine)
+    assert delivery(mine)["responseStatus"] == 503
+    assert mine.delete(f"/sandbox/listeners/{made['id']}").status_code == 200
+    assert mine.post(made["url"], json={}).status_code == 404
+    assert mine.delete(f"/sandbox/listeners/{made['id']}").status_code == 404
+
+
+def test_what_waits_is_sent_again_unless_it_was_seen(mine: httpx.Client) -> None:
+    made = opened(mine)
+    subscribe(mine, made["url"], events=["*"])
+    with streaming(mine, made) as lines:
+        fire(mine)
+        message = next_message(lines)
+    with streaming(mine, made) as lines:
+        assert next_message(lines) == message
+    poll = f"/sandbox/listeners/{made['id']}/stream"
+    assert f"id: {message['message']}\n" in mine.get(poll).text
+    seen = {"Last-Event-ID": str(message["message"])}
+    assert mine.get(poll, headers=seen).text == ": listening\n\n"
+    assert report(mine, made, message["message"], status=418, body="tea").status_code == 200
+    settle(mine)
+    assert delivery(mine)["responseStatus"] == 418
+    assert delivery(mine)["attempts"][0]["response"]["body"] == "tea"
+    assert report(mine, made, message["message"], status=200).status_code == 404
+
+
+def test_a_stream_ends_when_another_takes_its_place(mine: httpx.Client) -> None:
+    made = opened(mine)
+    with streaming(mine, made) as first, streaming(mine, made):
+        assert list(first) == []
+
+
+def test_a_stream_ends_when_there_was_nothing_for_so_long(mine: httpx.Client) -> None:
+    made = opened(mine)
+    place = f"/sandbox/listeners/{made['id']}/stream"
+    begun = time.monotonic()
+    headers = {"Accept": "text/event-stream"}
+    text = mine.get(place, params={"idle": 1}, headers=headers).text
+    assert text == ": listening\n\n"
+    assert 0.9 < time.monotonic() - begun < 5
+    assert mine.get(place, params={"idle": 3601}).status_code == 400
+
+
+def test_a_client_that_has_gone_listens_no_more(server: Running, mine: httpx.Client) -> None:
+    made = opened(mine)
+    found = server.sandbox.engine.listeners.at(made["token"])
+    assert found is not None
+    with streaming(mine, made):
+        assert found.is_connected
+    until(lambda: not found.is_connected, "the server did not notice")
+
+
+@pytest.mark.parametrize(
+    "told",
+    [
+        {},
+        {"status": 200, "error": "x"},
+        {"status": 199},
+        {"status": 600},
+        {"status": 200, "retryAfter": "1\r\nx: y"},
+        {"status": 200, "body": "x" * 4097},
+        {"status": 200, "other": 1},
+    ],
+)
+def test_a_report_of_another_form_is_refused(mine: httpx.Client, told: Any) -> None:
+    assert report(mine, opened(mine), 1, **told).status_code == 400
+
+
+@pytest.mark.parametrize("token", ["short", "x" * 129, "_" * 40, "../" * 20])
+def test_a_token_is_long_and_plain(mine: httpx.Client, token: str) -> None:
+    assert mine.post("/sandbox/listeners", json={"token": token}).status_code == 400
+
+
+def test_a_new_listener_takes_the_place_of_the_one_unused_for_longest() -> None:
+    with serving() as running, running.client() as client:
+        made = []
+        for _ in range(16):
+            running.wall.pass_seconds(1)
+            made.append(opened(client))
+        with streaming(client, made[0]):
+            running.wall.pass_seconds(1)
+            opened(client)
+            gone = [client.post(one["url"], json={}).status_code == 404 for one in made[1:]]
+            assert gone == [True] + [False] * 14
+
+
+def test_when_all_are_connected_it_is_409(mine: httpx.Client) -> None:
+    with ExitStack() as stack:
+        for _ in range(16):
+            stack.enter_context(streaming(mine, opened(mine)))
+        assert mine.post("/sandbox/listeners", json={}).status_code == 409

@@ -1,0 +1,341 @@
+"""Stories rehearsed on the lifecycle: right orders are accepted, wrong ones told with a place."""
+
+from __future__ import annotations
+
+from datetime import timedelta
+from pathlib import Path
+
+import pytest
+
+from invoice_sandbox.project import default_project, load_world
+from invoice_sandbox.scenarios.checks import World, file_problems, load_scenario
+from invoice_sandbox.scenarios.library import scenario_files
+from invoice_sandbox.scenarios.rehearsal import Way, main_way
+from invoice_sandbox.scenarios.script import Scenario
+
+HEAD = "name: story\npurpose: For a test.\n"
+LINES = 3
+"""The first step stands in the line after these."""
+
+TO_OFFER = (
+    "start PT1S start-verification",
+    "start PT2S finish-verification",
+    "start PT4S request-financing",
+    "start PT6S make-offer",
+)
+DUE = "{date: dueDate, else: P60D}"
+EXPIRES = f"{{on: {DUE}, after: PT0S, do: transition, with: {{trigger: expire}}}}"
+
+
+@pytest.fixture(scope="module")
+def world() -> World:
+    """What the shipped stories may speak of, read once."""
+    return load_world(default_project())
+
+
+def written(folder: Path, *steps: str, needs: str = "") -> Path:
+    """A file with a step for each line such as ``offer.received PT1M accept-offer``.
+
+    What is no action is a trigger; a line that begins with a brace stands as it is.
+    """
+    head = HEAD + (f"needs: {{status: {needs}}}\n" if needs else "")
+    file = folder / "story.yaml"
+    file.write_text(f"{head}steps:\n" + "".join(f"  - {_step(one)}\n" for one in steps))
+    return file
+
+
+def _step(line: str) -> str:
+    if line.startswith("{"):
+        return line
+    on, after, do = line.split()
+    if do in _ACTIONS:
+        return f"{{on: {on}, after: {after}, do: {do}}}"
+    return f"{{on: {on}, after: {after}, do: transition, with: {{trigger: {do}}}}}"
+
+
+_ACTIONS = load_world(default_project()).actions
+
+
+def told(folder: Path, world: World, *steps: str, needs: str = "") -> list[str]:
+    """Everything that the rehearsal says of these steps: ``line:column: text``."""
+    file = written(folder, *steps, needs=needs)
+    return [
+        f"{place}: {text}".removeprefix(f"{file}:") for place, text in file_problems(file, world)
+    ]
+
+
+# Right orders
+
+
+RIGHT: dict[str, tuple[str, ...]] = {
+    "one after the other": TO_OFFER,
+    "in any order of the file": TO_OFFER[::-1],
+    "by events": (
+        "start PT1S start-verification",
+        "invoice.verification_started PT0S finish-verification",
+        "invoice.verified PT0S request-financing",
+        "financing_request.created PT0S make-offer",
+    ),
+    "a dispute goes back to where it stood": (
+        *TO_OFFER,
+        "offer.received PT1S dispute",
+        "invoice.disputed PT1S resolve-dispute",
+        "invoice.dispute_resolved PT1S accept-offer",
+    ),
+    "after a refusal by chance": (
+        *TO_OFFER[:2],
+        "invoice.verification_failed P1D start-verification",
+        "invoice.held P1D release-hold",
+        "invoice.duplicate_suspected P1D clear-duplicate",
+    ),
+    "what no move records": (
+        *TO_OFFER[:2],
+        "invoice.action_required P1D withdraw",
+    ),
+    "by a date": (
+        *TO_OFFER,
+        "offer.received PT1M accept-offer",
+        "offer.accepted PT1M fund",
+        f"{{on: {DUE}, after: P1D, do: transition, with: {{trigger: become-overdue}}}}",
+        "invoice.overdue P89D default",
+        "invoice.defaulted P1D answer-for-default",
+        "invoice.recourse_invoked P1D repurchase",
+    ),
+    "round and round, with time passing": (
+        *TO_OFFER,
+        "offer.received P1D decline-offer",
+        "offer.declined P1D make-offer",
+    ),
+    "what only a client begins": ("offer.received PT1M accept-offer",),
+    "what a client causes after it": ("invoice.verified PT1S request-financing",),
+    "with requests only": ("{on: {call: getInvoice}, do: revoke-calling-key}",),
+}
+
+
+@pytest.mark.parametrize("steps", RIGHT.values(), ids=RIGHT)
+def test_a_right_order_is_accepted(tmp_path: Path, world: World, steps: tuple[str, ...]) -> None:
+    assert told(tmp_path, world, *steps) == []
+
+
+def test_every_shipped_story_is_told_to_its_end(world: World) -> None:
+    for file in scenario_files(default_project() / "scenarios"):
+        assert list(file_problems(file, world)) == []
+
+
+# Illegal orders
+
+NOT_YET = "'{}' is not possible then: the invoice is {} (possible: {})"
+REGISTERED = "start-verification, suspect-duplicate, withdraw, expire"
+PENDING = "verify, hold, fail-verification, suspect-duplicate, dispute, withdraw"
+VERIFIED = "request-financing, dispute, withdraw, expire"
+
+ILLEGAL: dict[str, tuple[tuple[str, ...], int, str]] = {
+    # the steps, the number of the one that is wrong, what is said of it
+    "too early": (
+        ("start PT1S request-financing", "start PT2S start-verification"),
+        1,
+        NOT_YET.format("request-financing", "Registered", REGISTERED),
+    ),
+    "before the verification is over": (
+        (*TO_OFFER[:2], "start PT1.5S request-financing"),
+        3,
+        NOT_YET.format("request-financing", "VerificationPending", PENDING),
+    ),
+    "at one instant, but before it in the file": (
+        ("start PT1S request-financing", "start PT1S start-verification"),
+        1,
+        NOT_YET.format("request-financing", "Registered", REGISTERED),
+    ),
+    "a trigger too early": (
+        ("start PT1S verify", "start PT2S start-verification"),
+        1,
+        NOT_YET.format("transition", "Registered", REGISTERED),
+    ),
+    "a step is left out": (
+        (*TO_OFFER[:2], "invoice.verified PT1S make-offer"),
+        3,
+        NOT_YET.format("make-offer", "Verified", VERIFIED),
+    ),
+    "after the end": (
+        ("start PT1S withdraw", "invoice.withdrawn PT1S start-verification"),
+        2,
+        NOT_YET.format("start-verification", "Withdrawn", "nothing"),
+    ),
+    "before its date": (
+        (*TO_OFFER, f"{{on: {DUE}, after: PT0S, do: pay-out}}"),
+        5,
+        "'pay-out' is not possible then: the invoice is ",
+    ),
+    "after its date": (
+        (*TO_OFFER[:3], "start P61D make-offer", EXPIRES),
+        4,
+        "'make-offer' is not possible then: the invoice is ",
+    ),
+}
+
+
+@pytest.mark.parametrize(("steps", "number", "said"), ILLEGAL.values(), ids=ILLEGAL)
+def test_an_illegal_order_is_told_with_what_is_possible(
+    tmp_path: Path, world: World, steps: tuple[str, ...], number: int, said: str
+) -> None:
+    (found,) = told(tmp_path, world, *steps)
+    column = _step(steps[number - 1]).index("do: ") + len("  - ") + 1
+    assert found.startswith(f"{LINES + number}:{column}: {said}")
+
+
+# Steps that never come
+
+NEVER = "this step never comes: nothing before it records '{}' ("
+
+UNREACHED: dict[str, tuple[tuple[str, ...], int, str]] = {
+    "of an end that is not reached": (
+        (*TO_OFFER, "invoice.settled P1D start-verification"),
+        5,
+        "invoice.settled",
+    ),
+    "of a move that no client makes": (("invoice.held P1D release-hold",), 1, "invoice.held"),
+    "of an event that waits for itself": (
+        ("invoice.funded P1D pay", "invoice.paid PT1S settle"),
+        1,
+        "invoice.funded",
+    ),
+    "of what no action of the story records": (
+        (*TO_OFFER, "invoice.credit_note_applied P1D withdraw"),
+        5,
+        "invoice.credit_note_applied",
+    ),
+}
+
+
+@pytest.mark.parametrize(("steps", "number", "kind"), UNREACHED.values(), ids=UNREACHED)
+def test_a_step_that_never_comes_is_told_with_what_is_recorded(
+    tmp_path: Path, world: World, steps: tuple[str, ...], number: int, kind: str
+) -> None:
+    found = told(tmp_path, world, *steps)[0]
+    assert found.startswith(f"{LINES + number}:6: {NEVER.format(kind)}")
+    known = found.partition(" (known: ")[2].removesuffix(")").split(", ")
+    assert kind not in known
+    assert set(known) <= world.lifecycle.events.keys()
+
+
+def test_each_step_that_never_comes_is_told(tmp_path: Path, world: World) -> None:
+    steps = ("invoice.funded P1D pay", "invoice.paid PT1S settle", "invoice.settled P1D withdraw")
+    assert [one.split(": ")[0] for one in told(tmp_path, world, *steps)] == ["4:6", "5:6", "6:6"]
+
+
+# Circles
+
+CIRCLE = "the story goes in circles without any time passing (let some pass, such as PT1S)"
+
+
+def test_a_circle_in_which_no_time_passes_is_refused(tmp_path: Path, world: World) -> None:
+    steps = (*TO_OFFER, "offer.received PT0S decline-offer", "offer.declined PT0S make-offer")
+    assert told(tmp_path, world, *steps) == [f"3:1: {CIRCLE}"]
+
+
+def test_a_circle_that_grows_is_refused_soon(tmp_path: Path, world: World) -> None:
+    more = ("offer.received P1D find-resemblance", "offer.declined P2D find-resemblance")
+    steps = (
+        *TO_OFFER,
+        "offer.received PT0S decline-offer",
+        "offer.declined PT0S make-offer",
+        *more,
+    )
+    assert told(tmp_path, world, *steps) == [f"3:1: {CIRCLE}"]
+
+
+def test_an_action_that_sets_itself_off_is_a_circle(tmp_path: Path, world: World) -> None:
+    credit = "do: apply-credit-note, with: {percent: 1}}"
+    steps = (
+        *TO_OFFER,
+        "offer.received PT0S accept-offer",
+        f"{{on: offer.accepted, after: PT0S, {credit}",
+        f"{{on: invoice.credit_note_applied, after: PT0S, {credit}",
+    )
+    assert told(tmp_path, world, *steps) == [f"3:1: {CIRCLE}"]
+
+
+# Where it begins
+
+
+def test_a_story_may_begin_late_only(tmp_path: Path, world: World) -> None:
+    steps = ("start PT1S request-financing", "start PT2S make-offer")
+    assert told(tmp_path, world, *steps, needs="[Verified]") == []
+    assert len(told(tmp_path, world, *steps)) == 2
+
+
+def test_what_is_possible_only_if_it_begins_later_is_refused(tmp_path: Path, world: World) -> None:
+    steps = (*TO_OFFER[:2], "start PT0S request-financing")
+    (said,) = told(tmp_path, world, *steps, needs="[Registered, Verified]")
+    assert "'request-financing' is not possible then: the invoice is Registered" in said
+
+
+@pytest.mark.parametrize("status", ["Settled", "DuplicateSuspected", "OnHold"])
+def test_a_later_beginning_from_which_nothing_moves_is_refused(
+    tmp_path: Path, world: World, status: str
+) -> None:
+    (said,) = told(tmp_path, world, *TO_OFFER, needs=f"[Registered, {status}]")
+    assert said == (
+        f"3:30: nothing of the story is possible for a thing that is {status} (take it away)"
+    )
+
+
+# The main way
+
+
+def way(folder: Path, world: World, *steps: str, needs: str = "") -> Way:
+    """How a story of these steps goes."""
+    story = load_scenario(written(folder, *steps, needs=needs), world)
+    return main_way(story, world.machine, world.actions)
+
+
+def brief(moments: Way) -> list[tuple[float, str, str]]:
+    """Seconds, deed and status of each moment."""
+    return [(one.at.total_seconds(), one.do, one.status) for one in moments]
+
+
+def test_the_main_way_tells_every_step_with_its_time(tmp_path: Path, world: World) -> None:
+    assert brief(way(tmp_path, world, *TO_OFFER)) == [
+        (1, "start-verification", "VerificationPending"),
+        (2, "finish-verification", "Verified"),
+        (4, "request-financing", "FinancingRequested"),
+        (6, "make-offer", "Offered"),
+    ]
+
+
+def test_a_step_that_may_end_otherwise_says_how(tmp_path: Path, world: World) -> None:
+    _, finish = way(tmp_path, world, *TO_OFFER[:2])
+    assert (finish.status, finish.usual) == ("Verified", True)
+    assert set(finish.others) == {"VerificationFailed", "OnHold", "DuplicateSuspected"}
+
+
+def test_the_way_takes_the_branch_on_which_most_happens(tmp_path: Path, world: World) -> None:
+    steps = (*TO_OFFER[:2], "invoice.held P1D release-hold")
+    assert [one.do for one in way(tmp_path, world, *steps)][-1] == "release-hold"
+
+
+def test_a_date_counts_from_its_stead_where_it_is_missing(tmp_path: Path, world: World) -> None:
+    late = f"{{on: {DUE}, after: P1D, do: transition, with: {{trigger: expire}}}}"
+    (moment,) = way(tmp_path, world, late)
+    assert (moment.at, moment.do, moment.status) == (timedelta(days=61), "expire", "Expired")
+
+
+def test_what_a_client_does_stands_between_the_steps(tmp_path: Path, world: World) -> None:
+    moments = way(tmp_path, world, "invoice.verified PT1S request-financing")
+    assert [(one.do, one.step is None) for one in moments] == [
+        ("start-verification", True),
+        ("verify", True),
+        ("request-financing", False),
+    ]
+
+
+def test_a_step_whose_time_has_gone_by_is_left_out(tmp_path: Path, world: World) -> None:
+    steps = ("start PT1S withdraw", "start PT2S find-resemblance", "start PT0S start-verification")
+    assert all(one.possible for one in way(tmp_path, world, *steps))
+    story = (*TO_OFFER[:2], "invoice.held PT1S reject", "start PT1M request-financing")
+    moments = way(tmp_path, world, *story)
+    assert [one.do for one in moments if not one.possible] == ["request-financing"]
+
+
+def test_without_a_machine_there_is_no_way(world: World) -> None:
+    assert main_way(Scenario("story"), None, world.actions) == ()

@@ -1,0 +1,712 @@
+"""Scenario files: one that cannot be told to its end is refused, with its place and what to do."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from datetime import timedelta
+from pathlib import Path
+
+import pytest
+
+from invoice_sandbox.contract.documents import DocumentError
+from invoice_sandbox.project import default_project, load_contract_alone, load_world, world_of
+from invoice_sandbox.scenarios.checks import (
+    World,
+    file_problems,
+    load_scenario,
+    load_scenarios,
+    scenario_problems,
+)
+from invoice_sandbox.scenarios.library import scenario_files
+from invoice_sandbox.scenarios.lifecycle import Lifecycle
+from invoice_sandbox.scenarios.script import OnCall, Reaction
+from tests.timeline import write_project
+
+GOOD = """\
+name: story
+purpose: The seller declines the offer.
+begins: {sellerId: sim_seller_of_mine}
+needs: {status: [Registered, Verified]}
+conditions: {patience: P1D}
+steps:
+  - on: start
+    after: PT0S
+    do: find
+    with: {item: delivery_evidence, state: Passed}
+  - {on: start, after: PT1S, do: start-verification}
+  - {on: start, after: PT2S, do: finish-verification}
+  - {on: start, after: PT4S, do: request-financing, with: {withoutRecourse: true}}
+  - {on: start, after: PT6S, do: make-offer}
+  - on: offer.received
+    after: $patience
+    do: transition
+    with: {trigger: decline-offer}
+  - {on: {date: dueDate, else: P60D}, after: P1D, do: transition, with: {trigger: expire}}
+  - {on: {call: getInvoice, nth: 3}, do: revoke-calling-key}
+faults:
+  - {operation: listOffers, kind: error, status: 403, count: null}
+  - {kind: latency, delay: PT1S, upTo: PT2S}
+deliveries:
+  - {event: offer.received, kind: duplicate}
+expects:
+  - {that: The offers are listed once., operation: listOffers, times: 1, within: P1D}
+"""
+
+
+@pytest.fixture(scope="module")
+def world() -> World:
+    """What the shipped stories may speak of, read once."""
+    return load_world(default_project())
+
+
+def written(folder: Path, text: str | bytes, name: str = "story") -> Path:
+    file = folder / f"{name}.yaml"
+    file.write_bytes(text if isinstance(text, bytes) else text.encode())
+    return file
+
+
+def problems(folder: Path, text: str | bytes, world: World, name: str = "story") -> list[str]:
+    """Everything that is said of a file with this text, with the file's name for its path.
+
+    Loading it must say the first of it.
+    """
+    file = written(folder, text, name)
+    found = [f"{place}: {problem}" for place, problem in file_problems(file, world)]
+    if found:
+        with pytest.raises(DocumentError) as refused:
+            load_scenario(file, world)
+        assert str(refused.value) == found[0]
+    else:
+        load_scenario(file, world)
+    assert all(one.isprintable() for one in found)
+    return [one.replace(str(file), file.name) for one in found]
+
+
+# A file that is fine
+
+
+def test_a_file_is_read_as_it_stands(tmp_path: Path, world: World) -> None:
+    read = load_scenario(written(tmp_path, GOOD), world)
+    assert (read.name, read.purpose) == ("story", "The seller declines the offer.")
+    assert read.begins == {"sellerId": "sim_seller_of_mine"}
+    assert read.needs == {"status": ["Registered", "Verified"]}
+    assert read.conditions == {"patience": "P1D"}
+    assert read.steps[1] == Reaction(1, "start", timedelta(seconds=1), "start-verification")
+    assert read.steps[5:] == (
+        Reaction(
+            5, "offer.received", timedelta(days=1), "transition", {"trigger": "decline-offer"}
+        ),
+        Reaction(
+            6,
+            "start",
+            timedelta(days=1),
+            "transition",
+            {"trigger": "expire"},
+            "dueDate",
+            timedelta(days=60),
+        ),
+    )
+    assert read.calls == (OnCall(7, "getInvoice", 3, "revoke-calling-key"),)
+    assert read.deliveries == ({"event": "offer.received", "kind": "duplicate"},)
+
+
+def test_a_story_needs_no_more_than_name_and_purpose(tmp_path: Path, world: World) -> None:
+    read = load_scenario(written(tmp_path, "name: story\npurpose: Nothing happens.\n"), world)
+    assert (read.steps, read.calls, read.faults) == ((), (), ())
+
+
+def test_every_shipped_file_is_fine(world: World) -> None:
+    for file in scenario_files(default_project() / "scenarios"):
+        assert list(file_problems(file, world)) == []
+
+
+def test_there_are_36_stories_and_three_more(world: World) -> None:
+    told = load_scenarios(default_project() / "scenarios", world)
+    assert len(told) == 36 + 3
+    assert {"auto-progress", "manual", "strict-validation"} < told.keys()
+    assert all(one.passes for name, one in told.items() if name not in {"auto-progress", "manual"})
+
+
+# One message each
+
+WRONG: dict[str, tuple[str, str, str]] = {
+    # the rule that is broken: what is changed in GOOD, into what, and all that is said
+    "no YAML": ("needs:", "needs: [", "5:1: did not find expected ',' or ']'"),
+    "a tab": ("conditions:", "\tconditions:", "5:1: found character that cannot start any token"),
+    "a control character": ("seller dec", "seller\x07dec", "2:20: not YAML: control characters "),
+    "a tag": (
+        "{sellerId:",
+        "!!python/name:os.system {sellerId:",
+        "3:9: the tag 'tag:yaml.org,2002:python/name:os.system' has no place in JSON",
+    ),
+    "an alias of nothing": ("P1D}", "*it}", "5:24: found undefined alias"),
+    "an alias inside itself": (
+        "{patience: P1D}",
+        "&a {patience: *a}",
+        "1:1: nested too deeply, or an alias stands inside itself",
+    ),
+    "a merge of no object": (
+        "conditions:",
+        "<<: 5\nconditions:",
+        "5:1: '<<' must name an object, or a list of objects",
+    ),
+    "a key that stands twice": (
+        "needs:",
+        "purpose: Once more.\nneeds:",
+        "4:1: the key 'purpose' stands twice",
+    ),
+    "a misspelt key": ("needs:", "neds:", "4:1: unknown key 'neds' (did you mean needs?)"),
+    "a key of a step": (
+        "do: find",
+        "do: find\n    then: x",
+        "10:5: unknown key 'then' (known: on, after, do, with)",
+    ),
+    "a key that breaks lines": (
+        "needs:",
+        '"a\\nb": 1\nneeds:',
+        (
+            "4:1: unknown key 'a\\nb' (known: name, purpose, passes, begins, needs, conditions, "
+            "steps, faults, deliveries, expects)"
+        ),
+    ),
+    "no purpose": (
+        "purpose: The seller declines the offer.\n",
+        "",
+        "1:1: the file has no 'purpose'",
+    ),
+    "a purpose of a number": (
+        "The seller declines the offer.",
+        "5",
+        "2:1: 'purpose' must be a string",
+    ),
+    "another name than the file's": (
+        "name: story",
+        "name: tale",
+        "1:1: the file is called 'story' (name both the same)",
+    ),
+    "a name in capitals": (
+        "name: story",
+        "name: Story",
+        "1:1: 'Story' must be a kebab-case word such as offer-expires",
+    ),
+    "a step that is none": (
+        "- {on: start, after: PT1S, do: start-verification}",
+        "- start-verification",
+        "11:5: an item of 'steps' must be an object",
+    ),
+    "a step without a beginning": (
+        "{on: start, after: PT1S,",
+        "{after: PT1S,",
+        "11:5: an item of 'steps' has no 'on'",
+    ),
+    "a step that does nothing": (
+        "PT1S, do: start-verification}",
+        "PT1S}",
+        "11:5: an item of 'steps' has no 'do'",
+    ),
+    "a step after an event without a time": (
+        "{on: start, after: PT1S, do",
+        "{on: start, do",
+        "11:5: a step that follows an event has 'after' (such as PT1S)",
+    ),
+    "a step after a date without a time": (
+        "after: P1D, do: transition",
+        "do: transition",
+        "19:5: a step that follows a date has 'after' (such as P1D)",
+    ),
+    "a date without another way": (
+        "{date: dueDate, else: P60D}",
+        "{date: dueDate}",
+        "19:6: 'on' has no 'else'",
+    ),
+    "a step with a request at another time": (
+        "nth: 3}, do",
+        "nth: 3}, after: PT1S, do",
+        "20:38: a step that goes with a request is done at once (take 'after' away)",
+    ),
+    "a time that is none": (
+        "after: PT1S",
+        "after: 1 second",
+        "11:17: '1 second' must be a duration such as PT10S or P3D",
+    ),
+    "a time with a line's end": (
+        "after: PT1S",
+        'after: "PT1S\\n"',
+        "11:17: 'PT1S\\n' must be a duration such as PT10S or P3D",
+    ),
+    "a time that no clock has": (
+        "after: PT1S",
+        "after: P999999D",
+        "11:17: 'P999999D' is longer than a story can wait (at most P3650D)",
+    ),
+    "another time that no clock has": (
+        "else: P60D",
+        "else: PT999999H",
+        "19:26: 'PT999999H' is longer than a story can wait (at most P3650D)",
+    ),
+    "the nought-th request": (
+        "nth: 3",
+        "nth: 0",
+        "20:29: 'nth' does not satisfy minimum: 1",
+    ),
+    "an unknown event": (
+        "on: offer.received",
+        "on: offer.recieved",
+        "15:5: there is no kind of event 'offer.recieved' (did you mean offer.received?)",
+    ),
+    "an unknown action": (
+        "do: make-offer",
+        "do: make-ofer",
+        "14:30: there is no action 'make-ofer' (did you mean make-offer?)",
+    ),
+    "an action that is none of stories": (
+        "do: make-offer",
+        "do: process-erp-item",
+        "14:30: there is no action 'process-erp-item' (known: accept-best-offer, ",
+    ),
+    "an unknown argument": (
+        "withoutRecourse",
+        "withoutRecurse",
+        "13:60: 'request-financing' knows no 'withoutRecurse' (did you mean withoutRecourse?)",
+    ),
+    "an argument for an action that is told nothing": (
+        "do: finish-verification}",
+        "do: finish-verification, with: {x: 1}}",
+        "12:62: 'finish-verification' knows no 'x' (it is told nothing)",
+    ),
+    "an argument that is missing": (
+        "    with: {trigger: decline-offer}\n",
+        "",
+        "15:5: 'transition' must be told 'trigger' ('with')",
+    ),
+    "an argument of another type": (
+        "withoutRecourse: true",
+        "withoutRecourse: often",
+        "13:60: 'withoutRecourse' must be true or false",
+    ),
+    "a share below nothing": (
+        "do: transition\n    with: {trigger: decline-offer}",
+        "do: apply-credit-note\n    with: {percent: -5}",
+        "18:12: 'percent' must be a whole number",
+    ),
+    "a number for a word": (
+        "item: delivery_evidence",
+        "item: 7",
+        "10:12: there is no item '7' (known: invoice_data_complete, duplicate_check, ",
+    ),
+    "a misspelt word of a few": (
+        "item: delivery_evidence",
+        "item: delivery_evidnce",
+        "10:12: there is no item 'delivery_evidnce' (did you mean delivery_evidence?)",
+    ),
+    "an unknown trigger": (
+        "decline-offer",
+        "decline-ofer",
+        "18:12: there is no trigger 'decline-ofer' (did you mean decline-offer?)",
+    ),
+    "a trigger of another machine": (
+        "decline-offer",
+        "find-no-match",
+        "18:12: there is no trigger 'find-no-match' (known: start-verification, ",
+    ),
+    "a trigger that is no word": (
+        "trigger: decline-offer",
+        "trigger: [decline-offer]",
+        "18:12: there is no trigger '['decline-offer']' (did you mean decline-offer?)",
+    ),
+    "an unknown operation of a step": (
+        "call: getInvoice",
+        "call: getInvoices",
+        "20:11: there is no operation 'getInvoices' (did you mean getInvoice?)",
+    ),
+    "an operation that is asked without a key": (
+        "call: getInvoice",
+        "call: getHealth",
+        "20:11: getHealth is asked without a key, so it goes with no workspace's story (",
+    ),
+    "a move by a request": (
+        "do: revoke-calling-key",
+        "do: start-verification",
+        (
+            "20:38: 'start-verification' moves a thing, which a request to getInvoice cannot do "
+            "(let it follow an event, with 'after')"
+        ),
+    ),
+    "an unknown member of a date": (
+        "date: dueDate",
+        "date: duedate",
+        "19:11: there is no date 'duedate' (did you mean dueDate?)",
+    ),
+    "a member that is no date": (
+        "date: dueDate",
+        "date: status",
+        "19:11: there is no date 'status' (",
+    ),
+    "an unknown member of a beginning": (
+        "sellerId:",
+        "selerId:",
+        "3:10: there is no member 'selerId' (did you mean sellerId?)",
+    ),
+    "a beginning with no new thing": (
+        "sellerId: sim_seller_of_mine",
+        "status: Verified",
+        "3:10: a new invoice is never 'Verified' (it is Registered)",
+    ),
+    "a beginning with a number": (
+        "sim_seller_of_mine",
+        "7",
+        "3:10: 'sellerId' must be a string",
+    ),
+    "an unknown member of a need": (
+        "needs: {status:",
+        "needs: {state: [x], status:",
+        "4:9: there is no member 'state' (did you mean status?)",
+    ),
+    "an unknown status": (
+        "Verified]",
+        "Verfied]",
+        "4:30: there is no status 'Verfied' (did you mean Verified?)",
+    ),
+    "a status that stands twice": (
+        "Verified]",
+        "Registered]",
+        "4:30: 'Registered' stands twice in 'status'",
+    ),
+    "a need of nothing": (
+        "[Registered, Verified]",
+        "[]",
+        "4:9: 'status' must not be empty",
+    ),
+    "a condition that nothing names": (
+        "after: $patience",
+        "after: P1D",
+        "5:14: nothing uses condition 'patience' (write $patience there)",
+    ),
+    "a condition for a condition": (
+        "patience: P1D",
+        "patience: $patience",
+        "5:14: condition 'patience' stands for a value, not for another condition (",
+    ),
+    "a condition that is no time": (
+        "patience: P1D",
+        "patience: soon",
+        "16:5: 'soon' must be a duration such as PT10S or P3D",
+    ),
+    "a condition with a bad name": (
+        "{patience: P1D}",
+        "{patience: P1D, Big: 1}",
+        "5:29: 'Big' must be a word such as delay",
+    ),
+    "an unknown operation of a fault": (
+        "operation: listOffers, kind",
+        "operation: listOfers, kind",
+        "22:6: there is no operation 'listOfers' (did you mean listOffers?)",
+    ),
+    "an unknown kind of fault": (
+        "kind: latency",
+        "kind: latent",
+        "23:6: 'kind' cannot be 'latent' (did you mean latency?)",
+    ),
+    "an answer that the operation does not declare": (
+        "status: 403",
+        "status: 404",
+        "22:5: listOffers declares no error 404; kind 'status' answers any",
+    ),
+    "an answer that is no error": (
+        "status: 403",
+        "status: 200",
+        "22:5: listOffers declares no error 200; kind 'status' answers any",
+    ),
+    "a status that there is not": (
+        "status: 403",
+        "status: 600",
+        "22:42: 'status' does not satisfy maximum: 599",
+    ),
+    "a fault that does not go together": (
+        "kind: latency, delay",
+        "kind: latency, status: 503, delay",
+        "23:5: A fault of kind 'latency' has no status; 'error' and 'status' have one",
+    ),
+    "a fault of an operation that is asked without a key": (
+        "operation: listOffers, kind: error, status: 403",
+        "operation: getHealth, kind: status, status: 503",
+        "22:5: getHealth is asked without a key, so no workspace's faults can touch it",
+    ),
+    "a wait that ends before it begins": (
+        "upTo: PT2S",
+        "upTo: PT0S",
+        "23:5: 'upTo' is shorter than 'delay'",
+    ),
+    "an unknown event of a delivery": (
+        "event: offer.received",
+        "event: offer.recieved",
+        "25:6: there is no kind of event 'offer.recieved' (did you mean offer.received?)",
+    ),
+    "an unknown kind of delivery": (
+        "kind: duplicate",
+        "kind: duplicated",
+        "25:29: 'kind' cannot be 'duplicated' (did you mean duplicate?)",
+    ),
+    "an unknown operation of an expectation": (
+        "operation: listOffers, times",
+        "operation: listOffer, times",
+        "27:41: there is no operation 'listOffer' (did you mean listOffers?)",
+    ),
+    "a step that never comes": (
+        "on: offer.received\n",
+        "on: invoice.paid\n",
+        "15:5: this step never comes: nothing before it records 'invoice.paid' (known: ",
+    ),
+    "a step that is not possible then": (
+        "decline-offer",
+        "become-overdue",
+        (
+            "17:5: 'transition' is not possible then: the invoice is Offered (possible: "
+            "receive-offer, accept-offer, expire-offers, withdraw-offer, decline-offer, dispute, "
+            "withdraw, expire)"
+        ),
+    ),
+    "an order that is illegal": (
+        "after: PT6S, do: make-offer",
+        "after: PT3S, do: make-offer",
+        "14:30: 'make-offer' is not possible then: the invoice is ",
+    ),
+    "a circle": (
+        "  - {on: {call",
+        (
+            "  - {on: offer.declined, after: PT0S, do: make-offer}\n"
+            "  - {on: offer.received, after: PT0S, do: transition, with: {trigger: "
+            "decline-offer}}\n  - {on: {call"
+        ),
+        "6:1: the story goes in circles without any time passing (let some pass, such as PT1S)",
+    ),
+}
+
+
+@pytest.mark.parametrize(("fine", "wrong", "said"), WRONG.values(), ids=WRONG)
+def test_what_is_wrong_is_one_line_with_its_place(
+    tmp_path: Path, world: World, fine: str, wrong: str, said: str
+) -> None:
+    assert fine in GOOD
+    found = problems(tmp_path, GOOD.replace(fine, wrong, 1), world)
+    assert found[0].startswith(f"story.yaml:{said}")
+    assert len(found) == 1
+
+
+def test_good_is_good(tmp_path: Path, world: World) -> None:
+    assert problems(tmp_path, GOOD, world) == []
+
+
+def test_all_problems_of_a_round_are_told_in_the_order_of_the_file(
+    tmp_path: Path, world: World
+) -> None:
+    text = GOOD.replace("make-offer", "make-ofer").replace("call: getInvoice", "call: getInvoces")
+    assert [one.split(": ")[0] for one in problems(tmp_path, text, world)] == [
+        "story.yaml:14:30",
+        "story.yaml:20:11",
+    ]
+
+
+def test_words_are_looked_at_once_the_shape_is_right(tmp_path: Path, world: World) -> None:
+    text = GOOD.replace("make-offer", "make-ofer").replace("purpose:", "porpose:")
+    assert [one.split(": ", 1)[1] for one in problems(tmp_path, text, world)] == [
+        "unknown key 'porpose' (did you mean purpose?)",
+        "the file has no 'purpose'",
+    ]
+
+
+def test_the_story_is_rehearsed_once_its_words_are_right(tmp_path: Path, world: World) -> None:
+    early = GOOD.replace("after: PT6S", "after: PT3S")
+    assert "not possible" in problems(tmp_path, early, world)[0]
+    misspelt = early.replace("kind: duplicate", "kind: duplicate, event: x", 1)
+    text = misspelt.replace("{event: offer.received, ", "{")
+    assert ["x" in one for one in problems(tmp_path, text, world)] == [True]
+
+
+DURATIONS = [
+    "10s",
+    "PT",
+    "P",
+    "",
+    "P1M",
+    "P1W",
+    "-PT1S",
+    "pt1s",
+    "PT0.0001S",
+    "PT1S ",
+    "PT1234567S",
+]
+
+
+@pytest.mark.parametrize("text", DURATIONS, ids=repr)
+def test_a_time_that_is_none_is_refused_with_what_it_looks_like(
+    tmp_path: Path, world: World, text: str
+) -> None:
+    (said,) = problems(tmp_path, GOOD.replace("after: PT1S", f"after: '{text}'", 1), world)
+    assert said == f"story.yaml:11:17: '{text}' must be a duration such as PT10S or P3D"
+
+
+@pytest.mark.parametrize("name", ["Story", "a_story", "-story", "2nd", "a--b"])
+def test_a_name_is_written_in_small_letters_and_hyphens(
+    tmp_path: Path, world: World, name: str
+) -> None:
+    (said,) = problems(tmp_path, GOOD.replace("name: story", f"name: {name}"), world, name)
+    assert said == f"{name}.yaml:1:1: '{name}' must be a kebab-case word such as offer-expires"
+
+
+NO_OBJECTS = {
+    "nothing": "",
+    "an empty line": "\n",
+    "a comment": "# later\n",
+    "words": "just words\n",
+    "a list": "- a\n- b\n",
+    "a number": "5\n",
+}
+
+
+@pytest.mark.parametrize("text", NO_OBJECTS.values(), ids=NO_OBJECTS)
+def test_a_file_that_is_no_object_is_refused(tmp_path: Path, world: World, text: str) -> None:
+    assert problems(tmp_path, text, world) == ["story.yaml:1:1: the file must be an object"]
+
+
+UNREADABLE = {
+    "not UTF-8": (b"name: story\npurpose: \xff\n", "2:10: cannot be read: 'utf-8' codec "),
+    "UTF-16": ("name: story\n".encode("utf-16"), "1:1: cannot be read: 'utf-8' codec "),
+    "a zero": (b"name: story\npurpose: a\0b\n", "2:11: not YAML: control characters "),
+    "two documents": (GOOD.encode() + b"---\nname: x\n", "28:1: but found another document"),
+    "too deep": (b"name: " + b"[" * 300, "1:262: nested too deeply: more than 256 levels"),
+    "a number without end": (b"name: " + b"9" * 5000, "1:7: '99999999999999999999999999999999"),
+}
+
+
+@pytest.mark.parametrize(("content", "said"), UNREADABLE.values(), ids=UNREADABLE)
+def test_a_file_that_cannot_be_read_is_refused_at_its_place(
+    tmp_path: Path, world: World, content: bytes, said: str
+) -> None:
+    (found,) = problems(tmp_path, content, world)
+    assert found.startswith(f"story.yaml:{said}")
+
+
+def test_a_byte_order_mark_does_no_harm(tmp_path: Path, world: World) -> None:
+    assert problems(tmp_path, b"\xef\xbb\xbf" + GOOD.encode(), world) == []
+    (said,) = problems(tmp_path, b"\xef\xbb\xbf" + GOOD.replace("steps", "stps").encode(), world)
+    assert said.startswith("story.yaml:6:1: unknown key 'stps'")
+
+
+def test_a_file_that_is_not_there_has_no_line(tmp_path: Path, world: World) -> None:
+    file = tmp_path / "story.yaml"
+    assert list(file_problems(file, world)) == [(str(file), "no such file")]
+
+
+def test_a_word_without_end_is_cut_off_in_the_message(tmp_path: Path, world: World) -> None:
+    (said,) = problems(tmp_path, GOOD.replace("make-offer", "x" * 5000), world)
+    assert said.startswith("story.yaml:14:30: there is no action 'xxx")
+    assert len(said) < 1000
+
+
+def test_anchors_and_merges_are_read_as_yaml_does(tmp_path: Path, world: World) -> None:
+    text = GOOD.replace("{on: start, after: PT1S,", "{<<: &first {on: start}, after: PT1S,")
+    text = text.replace("{on: start, after: PT2S,", "{<<: *first, after: PT2S,")
+    assert problems(tmp_path, text, world) == []
+
+
+def test_in_a_merged_object_the_nearest_place_is_named(tmp_path: Path, world: World) -> None:
+    text = GOOD.replace("{on: start, after: PT1S,", "{<<: {on: begin}, after: PT1S,")
+    (said,) = problems(tmp_path, text, world)
+    assert said.startswith("story.yaml:11:5: there is no kind of event 'begin'")
+
+
+# Begun later
+
+
+def test_from_a_later_beginning_something_must_be_possible(tmp_path: Path, world: World) -> None:
+    text = GOOD.replace("Verified]", "Settled]")
+    assert problems(tmp_path, text, world) == [
+        (
+            "story.yaml:4:30: nothing of the story is possible for a thing that is Settled "
+            "(take it away)"
+        )
+    ]
+
+
+def test_that_a_later_beginning_skips_steps_does_not_make_a_wrong_order_right(
+    tmp_path: Path, world: World
+) -> None:
+    text = GOOD.replace("after: PT4S", "after: PT0.5S")
+    found = problems(tmp_path, text, world)
+    assert found[0].startswith("story.yaml:13:32: 'request-financing' is not possible then: ")
+
+
+# Conditions under which a story is told
+
+
+@pytest.mark.parametrize(
+    ("value", "said"),
+    [
+        ("PT1S", []),
+        ("soon", ["'soon' must be a duration such as PT10S or P3D"]),
+        ("P9999D", ["'P9999D' is longer than a story can wait"]),
+        ("$patience", ["condition 'patience' stands for a value, not for another condition"]),
+    ],
+)
+def test_a_document_under_other_conditions_is_checked_alike(
+    tmp_path: Path, world: World, value: str, said: list[str]
+) -> None:
+    read = load_scenario(written(tmp_path, GOOD), world)
+    document = {**read.document, "conditions": {"patience": value}}
+    assert [one.text for one in scenario_problems(document, "story", world)] == said
+
+
+# Folders and projects
+
+
+def test_the_lifecycle_beside_them_is_no_scenario(tmp_path: Path, world: World) -> None:
+    written(tmp_path, "machines: {}\nevents: {}\n", "lifecycle")
+    written(tmp_path, GOOD)
+    assert list(load_scenarios(tmp_path, world)) == ["story"]
+
+
+def test_there_need_not_be_any(tmp_path: Path, world: World) -> None:
+    assert load_scenarios(tmp_path / "nowhere", world) == {}
+
+
+def test_the_first_file_that_is_wrong_stops_a_folder(tmp_path: Path, world: World) -> None:
+    written(tmp_path, GOOD)
+    written(tmp_path, "name: b\n", "b")
+    with pytest.raises(DocumentError, match=r"b\.yaml:1:1: the file has no 'purpose'"):
+        load_scenarios(tmp_path, world)
+
+
+def test_without_a_lifecycle_a_story_may_still_spoil_answers(tmp_path: Path) -> None:
+    contract = load_contract_alone(default_project() / "openapi" / "openapi.yaml").contract
+    alone = world_of(contract, Lifecycle({}, {}), {})
+    text = "name: story\npurpose: x\nfaults: [{kind: status, status: 503}]\n"
+    assert load_scenario(written(tmp_path, text), alone).faults
+
+
+REFUSED = {
+    "an unknown action": ("note.written PT1S rign", "there is no action 'rign' (did you mean ring"),
+    "an unknown event": ("note.writen PT1S ring", "no kind of event 'note.writen' (did you mean"),
+    "a time that is none": ("note.written 1s ring", "PT10S or P3D"),
+    "a step that never comes": ("note.filed PT1S ring", "this step never comes: nothing before it"),
+}
+
+
+@pytest.mark.parametrize(("story", "message"), REFUSED.values(), ids=REFUSED)
+def test_a_server_does_not_start_with_a_wrong_scenario(
+    tmp_path: Path, story: str, message: str
+) -> None:
+    project = write_project(tmp_path, wrong=story)
+    command = [sys.executable, "-m", "invoice_sandbox", "serve", "--port", "0"]
+    ended = subprocess.run(
+        [*command, "--project", str(project)],
+        capture_output=True,
+        check=False,
+        text=True,
+        timeout=30,
+    )
+    assert (ended.returncode, ended.stdout) == (2, "")
+    assert message in ended.stderr
+    assert f"{project / 'scenarios' / 'wrong.yaml'}:4:" in ended.stderr
+    assert "Traceback" not in ended.stderr

@@ -1,0 +1,431 @@
+"""``invoice-sandbox scenarios``: list, show, validate, diagram; for people, scripts and misuse."""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+import shlex
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+from xml.etree import ElementTree
+
+import click
+import pytest
+from click.testing import CliRunner, Result
+
+from invoice_sandbox.cli import main
+from invoice_sandbox.cli import scenarios as group
+from invoice_sandbox.contract.documents import load_document
+from invoice_sandbox.project import Project
+from invoice_sandbox.scenario_command import Place, draw_scenario, list_scenarios, show_scenario
+from invoice_sandbox.scenarios.library import scenario_files
+from tests.scenario_docs import project
+
+ROOT = Path(__file__).parents[1]
+SHIPPED = {file.stem: load_document(file) for file in scenario_files(ROOT / "scenarios")}
+STORY = """\
+name: mine
+purpose: The seller declines the offer.
+steps:
+  - {on: start, after: PT1S, do: start-verification}
+  - {on: start, after: PT2S, do: finish-verification}
+  - {on: start, after: PT4S, do: request-financing}
+  - {on: start, after: PT6S, do: make-offer}
+  - {on: offer.received, after: P1D, do: transition, with: {trigger: decline-offer}}
+"""
+
+
+class Loaded(Place):
+    """The project that is shipped, read once for all tests that only look at it."""
+
+    def load(self) -> Project:
+        """The project with all its stories."""
+        return project()
+
+
+LOADED = Loaded()
+
+
+def run(line: str, **env: str | None) -> Result:
+    """Run a line of the command line in this process, as if stdout were a file."""
+    usual = {"INVOICE_SANDBOX_SCENARIOS": None, "FORCE_COLOR": None}
+    return CliRunner().invoke(main, shlex.split(f"scenarios {line}"), env=usual | env)
+
+
+def fine(line: str, **env: str) -> str:
+    """What a line prints that must work."""
+    ran = run(line, **env)
+    assert (ran.exit_code, ran.stderr) == (0, ""), (line, ran.output, ran.exception)
+    return ran.stdout
+
+
+def misused(line: str) -> str:
+    """The last line of what a line says that must be refused as misuse."""
+    ran = run(line)
+    assert (ran.exit_code, ran.stdout) == (2, ""), (line, ran.output, ran.exception)
+    return ran.stderr.splitlines()[-1]
+
+
+@pytest.fixture
+def own(tmp_path: Path) -> Path:
+    """A folder with one scenario of one's own."""
+    (tmp_path / "mine.yaml").write_text(STORY)
+    return tmp_path
+
+
+# Help
+
+
+@pytest.mark.parametrize("name", group.commands)
+def test_help_explains_every_option_and_has_an_example(name: str) -> None:
+    shown = fine(f"{name} --help")
+    assert f"invoice-sandbox scenarios {name}" in shown
+    for one in group.commands[name].params:
+        if isinstance(one, click.Option):
+            assert one.opts[0] in shown
+            assert one.help
+
+
+def test_there_are_four_commands() -> None:
+    assert set(group.commands) == {"list", "show", "validate", "diagram"}
+
+
+# list
+
+
+def test_the_list_has_every_scenario_with_trigger_story_and_when_a_client_passes() -> None:
+    told = " ".join(re.sub("[│┃]", " ", fine("list")).split())
+    for name, document in SHIPPED.items():
+        assert f" {name} " in told
+        assert set(document["purpose"].split()) < set(told.split())
+    assert "sellerId sim_seller_kyb_hold" in told
+
+
+def test_the_list_is_in_the_order_of_the_names() -> None:
+    listed = re.findall(r"^│ ([a-z][a-z0-9-]*) ", fine("list"), re.MULTILINE)
+    assert listed == sorted(SHIPPED)
+
+
+def test_the_list_as_json_is_for_scripts() -> None:
+    listed = {one["name"]: one for one in json.loads(fine("list --json"))}
+    assert listed["late-payment"] == {
+        "name": "late-payment",
+        "trigger": "debtorId sim_debtor_late",
+        "purpose": SHIPPED["late-payment"]["purpose"],
+        "passes": SHIPPED["late-payment"]["passes"],
+    }
+    assert set(listed) == set(SHIPPED)
+    assert listed["manual"]["passes"] is None
+
+
+@pytest.mark.parametrize(
+    ("name", "trigger"),
+    [
+        ("kyb-hold", "sellerId sim_seller_kyb_hold"),
+        ("offer-expires", "workspace, invoice, header"),
+        ("auto-progress", "workspace, invoice, header"),
+        ("slow-api", "workspace, header"),
+        ("key-revoked-midflow", "workspace, header"),
+    ],
+)
+def test_the_trigger_says_how_a_story_is_begun(
+    name: str, trigger: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    list_scenarios(LOADED, as_json=True)
+    listed = {one["name"]: one["trigger"] for one in json.loads(capsys.readouterr().out)}
+    assert listed[name] == trigger
+
+
+# show
+
+
+def test_show_tells_a_story_in_words() -> None:
+    assert fine("show offer-expires").splitlines() == [
+        "offer-expires",
+        "Nobody accepts the offer, so it expires when its 72 hours are over.",
+        "Passes when: The client refuses to accept the stale offer, and asks for a new one.",
+        "",
+        "Trigger: workspace, invoice, header",
+        f"Begun later, it needs status: {', '.join(SHIPPED['offer-expires']['needs']['status'])}",
+        "",
+        "1 second          start-verification   -> VerificationPending",
+        "                  records invoice.verification_started",
+        "2 seconds         finish-verification  -> Verified",
+        "                  records invoice.verified",
+        "4 seconds         request-financing    -> FinancingRequested",
+        "                  records financing_request.created",
+        "6 seconds         make-offer           -> Offered",
+        "                  records offer.received",
+        "3 days 6 seconds  expire-offers        -> FinancingRequested",
+        "                  3 days after offer.received; records offer.expired",
+    ]
+
+
+@pytest.mark.parametrize(
+    ("name", "line"),
+    [
+        ("late-payment", 'Condition late: "P10D"'),
+        ("late-payment", "1 day after dueDate; without one, 60 days stand for it"),
+        ("maintenance-5xx", "  every operation: status 503, 2 times"),
+        ("slow-api", "  createInvoice: latency, 8 seconds, after the request is carried out, once"),
+        ("scope-missing", "  listOffers: error 403, always"),
+        ("webhook-exhausted", "  every event: the endpoint answers 500, always"),
+        ("webhook-out-of-order", "  invoice.verified: sent after a later event, once"),
+        ("key-revoked-midflow", "  request 3 to getInvoice: revoke-calling-key"),
+        ("strict-validation", "  every request to createInvoice: check-bounds"),
+        ("validation-error", "  The invoice without debtorId is sent once and no more."),
+        ("kyb-hold", "find (item seller_kyb, state ManualReview)"),
+        ("verification-failed", "left out, for it is Verified by then"),
+    ],
+)
+def test_show_tells_everything_that_a_story_does(
+    name: str, line: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    show_scenario(LOADED, name, as_json=False)
+    assert line in capsys.readouterr().out
+
+
+@pytest.mark.parametrize("name", SHIPPED)
+def test_every_scenario_can_be_shown_and_every_step_of_it_is_told(
+    name: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    show_scenario(LOADED, name, as_json=False)
+    shown = capsys.readouterr().out
+    assert shown.startswith(f"{name}\n{SHIPPED[name]['purpose']}\n")
+    for step in SHIPPED[name].get("steps", []):
+        word = step.get("with", {}).get("trigger", step["do"])
+        assert word in shown
+
+
+def test_show_as_json_has_the_file_and_the_way_of_the_story() -> None:
+    told: dict[str, Any] = json.loads(fine("show late-payment --json"))
+    assert told["document"] == SHIPPED["late-payment"]
+    assert told["way"][-2] == {
+        "at": "P70D",
+        "by": "scenario",
+        "do": "pay",
+        "with": {"trigger": "pay"},
+        "possible": True,
+        "status": "Paid",
+        "others": [],
+        "events": ["invoice.paid"],
+    }
+
+
+@pytest.mark.parametrize("command", ["show", "diagram"])
+def test_a_wrong_name_is_misuse_and_the_nearest_is_told(command: str) -> None:
+    said = misused(f"{command} late-paymet")
+    assert said.endswith("there is no scenario 'late-paymet' (did you mean late-payment?)")
+
+
+@pytest.mark.parametrize("command", ["show", "diagram"])
+def test_of_a_name_that_is_near_none_all_are_told(command: str) -> None:
+    said = misused(f"{command} xyzzy")
+    assert all(name in said for name in SHIPPED)
+
+
+# validate
+
+
+def test_all_files_of_the_project_are_fine() -> None:
+    assert fine("validate") == "fine\n"
+
+
+def test_a_file_that_is_fine_is_said_to_be(own: Path) -> None:
+    assert fine(f"validate {own}/mine.yaml") == "fine\n"
+
+
+def test_every_problem_of_every_file_is_a_line_and_the_status_is_1(own: Path) -> None:
+    (own / "one.yaml").write_text("name: one\nsteps:\n  - {on: start, do: make-ofer}\n")
+    (own / "two.yaml").write_text(STORY.replace("mine", "two").replace("PT6S", "6s"))
+    ran = run(f"validate {own}/one.yaml {own}/mine.yaml {own}/two.yaml")
+    assert (ran.exit_code, ran.stderr) == (1, "")
+    assert ran.stdout.splitlines() == [
+        f"{own}/one.yaml:1:1: the file has no 'purpose'",
+        f"{own}/two.yaml:7:17: '6s' must be a duration such as PT10S or P3D",
+    ]
+
+
+def test_two_problems_of_one_file_are_two_lines(own: Path) -> None:
+    (own / "mine.yaml").write_text(STORY.replace("make-offer", "make-ofer").replace("mine", "me"))
+    ran = run(f"validate {own}/mine.yaml")
+    assert (ran.exit_code, ran.stdout.count("\n")) == (1, 2)
+
+
+def test_without_a_file_those_of_the_own_folder_are_checked(own: Path) -> None:
+    assert fine(f"validate --scenarios {own}") == "fine\n"
+    (own / "two.yaml").write_text("name: two\n")
+    ran = run(f"validate --scenarios {own}")
+    assert (ran.exit_code, ran.stdout) == (1, f"{own}/two.yaml:1:1: the file has no 'purpose'\n")
+
+
+def test_a_file_that_is_not_there_is_a_problem(tmp_path: Path) -> None:
+    ran = run(f"validate {tmp_path}/none.yaml")
+    assert (ran.exit_code, ran.stdout) == (1, f"{tmp_path}/none.yaml: no such file\n")
+
+
+@pytest.mark.parametrize(
+    "content",
+    [
+        b"\xff\xfe\x00",
+        b"",
+        b"[]",
+        b"42",
+        b"name: [",
+        b"a: &a [*a]",
+        b"\x00",
+        b"{1: 2}",
+        b"name: !!x y",
+    ],
+    ids=repr,
+)
+def test_a_file_that_is_no_scenario_is_a_problem_and_no_crash(
+    tmp_path: Path, content: bytes
+) -> None:
+    (tmp_path / "odd.yaml").write_bytes(content)
+    ran = run(f"validate {tmp_path}/odd.yaml")
+    assert ran.exit_code == 1, ran.exception
+    assert ran.stdout
+    assert all(line.startswith(f"{tmp_path}/odd.yaml") for line in ran.stdout.splitlines())
+
+
+@pytest.mark.skipif(os.geteuid() == 0, reason="root may read everything")
+def test_a_file_that_may_not_be_read_is_a_problem(own: Path) -> None:
+    (own / "mine.yaml").chmod(0)
+    ran = run(f"validate {own}/mine.yaml")
+    assert (ran.exit_code, ran.stdout.count("\n")) == (1, 1)
+
+
+def test_a_name_of_the_project_is_taken(own: Path) -> None:
+    (own / "late-payment.yaml").write_text(STORY.replace("name: mine", "name: late-payment"))
+    ran = run(f"validate {own}/late-payment.yaml")
+    assert ran.exit_code == 1
+    assert ran.stdout == (
+        f"{own}/late-payment.yaml:1:1: the project has a scenario 'late-payment' "
+        "(choose another name)\n"
+    )
+
+
+def test_a_file_of_the_project_itself_has_its_own_name() -> None:
+    assert fine(f"validate {ROOT}/scenarios/late-payment.yaml") == "fine\n"
+
+
+def test_a_folder_in_the_place_of_a_file_is_misuse(own: Path) -> None:
+    assert "is a directory" in misused(f"validate {own}")
+
+
+# diagram
+
+
+@pytest.mark.parametrize("name", SHIPPED)
+def test_every_scenario_can_be_drawn_as_mermaid(
+    name: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    draw_scenario(LOADED, name, "mermaid", None)
+    first, *lines = capsys.readouterr().out.splitlines()
+    assert first == "stateDiagram-v2"
+    state = r'state "[^"]+" as s\d+'
+    arrow = r"(\[\*\]|s\d+) --> s\d+ : [^#;:\"<>{}]+"
+    note = r"note right of s\d+|    [^#;\"<>{}]+|end note"
+    for line in lines:
+        assert re.fullmatch(rf"    ({state}|{arrow}|{note})", line), line
+
+
+def test_mermaid_tells_times_actions_events_and_notes() -> None:
+    drawn = fine("diagram webhook-out-of-order")
+    assert "    s0 --> s1 : 1 second, start-verification, invoice.verification_started\n" in drawn
+    assert (
+        "\n        Deliveries\n        invoice.verified: sent after a later event, once\n" in drawn
+    )
+
+
+@pytest.mark.parametrize("name", SHIPPED)
+def test_every_scenario_can_be_drawn_as_svg(name: str, capsys: pytest.CaptureFixture[str]) -> None:
+    draw_scenario(LOADED, name, "svg", None)
+    picture = ElementTree.fromstring(capsys.readouterr().out)  # noqa: S314  our own
+    assert picture.tag == "{http://www.w3.org/2000/svg}svg"
+    assert f"Scenario {name}" in "".join(picture.itertext())
+
+
+def test_marks_in_a_text_do_not_break_a_picture(own: Path) -> None:
+    odd = """'He said: "<b>&amp;</b>"; #1 {x} --> y'"""
+    (own / "mine.yaml").write_text(STORY.replace("The seller declines the offer.", odd))
+    drawn = fine(f"diagram mine --format svg --scenarios {own}")
+    told = " ".join(ElementTree.fromstring(drawn).itertext())  # noqa: S314  our own
+    assert 'He said: "<b>&amp;</b>"; #1 {x} --> y' in told
+    (own / "mine.yaml").write_text(f"{STORY}begins: {{sellerId: 'a: b; \"c\"'}}\n")
+    assert " : sellerId a b c\n" in fine(f"diagram mine --scenarios {own}")
+
+
+def test_a_picture_can_be_written_to_a_file(tmp_path: Path) -> None:
+    file = tmp_path / "picture.svg"
+    assert fine(f"diagram kyb-hold --format svg --output {file}") == ""
+    assert file.read_text() == fine("diagram kyb-hold --format svg")
+
+
+def test_a_picture_that_cannot_be_written_is_one_line_and_status_1(tmp_path: Path) -> None:
+    ran = run(f"diagram kyb-hold --output {tmp_path}/none/picture.svg")
+    assert (ran.exit_code, ran.stdout) == (1, "")
+    assert ran.stderr == f"Error: {tmp_path}/none/picture.svg: No such file or directory\n"
+
+
+def test_another_form_is_misuse() -> None:
+    assert "'png' is not one of 'mermaid', 'svg'" in misused("diagram kyb-hold --format png")
+
+
+def test_a_picture_is_the_same_every_time() -> None:
+    assert len({fine("diagram duplicate-similar --format svg") for _ in range(3)}) == 1
+
+
+# A folder of one's own, and another project
+
+
+def test_own_scenarios_are_listed_shown_and_drawn_beside_the_others(own: Path) -> None:
+    there = f"--scenarios {own}"
+    names = [one["name"] for one in json.loads(fine(f"list --json {there}"))]
+    assert names == sorted([*SHIPPED, "mine"])
+    assert "1 day 6 seconds  decline-offer" in fine(f"show mine {there}")
+    assert "decline-offer, offer.declined" in fine(f"diagram mine {there}")
+
+
+def test_the_folder_may_come_from_the_environment(own: Path) -> None:
+    assert fine("show mine", INVOICE_SANDBOX_SCENARIOS=str(own)).startswith("mine\n")
+
+
+@pytest.mark.parametrize("line", ["list", "show mine", "diagram mine"])
+def test_a_broken_file_among_the_own_ones_is_one_line_and_status_2(own: Path, line: str) -> None:
+    (own / "broken.yaml").write_text("name: broken\n")
+    said = misused(f"{line} --scenarios {own}")
+    assert said == f"Error: {own}/broken.yaml:1:1: the file has no 'purpose'"
+
+
+def test_a_name_that_is_taken_is_one_line_and_status_2(own: Path) -> None:
+    (own / "manual.yaml").write_text(STORY.replace("name: mine", "name: manual"))
+    said = misused(f"list --scenarios {own}")
+    assert f"{own}/manual.yaml:1:1: there is a scenario 'manual' already" in said
+
+
+@pytest.mark.parametrize("option", ["--scenarios", "--project"])
+@pytest.mark.parametrize("line", ["list", "show manual", "validate", "diagram manual"])
+def test_a_folder_that_is_not_there_is_misuse(line: str, option: str) -> None:
+    assert "'nowhere' does not exist" in misused(f"{line} {option} nowhere")
+
+
+def test_a_project_without_a_contract_is_one_line_and_status_2(own: Path) -> None:
+    assert "openapi.yaml: no such file" in misused(f"list --project {own}")
+
+
+@pytest.mark.parametrize("line", ["", "show", "diagram", "list extra", "nothing"])
+def test_what_is_no_command_is_misuse(line: str) -> None:
+    assert run(line).exit_code == 2
+
+
+def test_the_installed_program_does_it_too() -> None:
+    program = Path(sys.executable).with_name("invoice-sandbox")
+    ran = subprocess.run(
+        [program, "scenarios", "show", "manual"], capture_output=True, text=True, check=True
+    )
+    assert ran.stdout.startswith("manual\nNothing moves by itself;")

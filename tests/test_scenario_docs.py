@@ -1,0 +1,275 @@
+"""docs/scenarios.md tells the truth: it is run, complete, and enough to write a story from."""
+
+from __future__ import annotations
+
+import json
+import re
+import shutil
+from collections.abc import Iterator
+from dataclasses import replace
+from importlib.resources import files
+from pathlib import Path
+from typing import Any
+from xml.etree import ElementTree
+
+import pytest
+from jsonschema import Draft202012Validator
+
+from invoice_sandbox.clock import parse_instant
+from invoice_sandbox.contract.documents import load_document
+from invoice_sandbox.scenarios.checks import file_problems
+from invoice_sandbox.scenarios.library import scenario_files
+from tests.readme import README
+from tests.scenario_docs import (
+    MISTAKES,
+    PAGE,
+    PICTURES,
+    STORY,
+    Mistake,
+    broken_by,
+    pictures,
+    played,
+    project,
+    with_generated,
+)
+from tests.stories import choose, offers, play, register, skipped, status
+from tests.support import FROZEN, serving
+
+ROOT = Path(__file__).parents[1]
+SHIPPED = scenario_files(ROOT / "scenarios")
+SCHEMA = json.loads((files("invoice_sandbox.scenarios") / "scenario.schema.json").read_text())
+
+
+@pytest.fixture(scope="module")
+def page() -> str:
+    """The page as it is in the repository."""
+    return PAGE.read_text()
+
+
+# Up to date
+
+
+def test_the_generated_parts_are_those_of_the_files(page: str) -> None:
+    assert with_generated(page) == page, "run python -m tests.scenario_docs"
+
+
+@pytest.mark.skipif(
+    not (shutil.which("curl") and shutil.which("bash")), reason="the session needs curl and bash"
+)
+def test_the_commands_of_the_page_print_what_the_page_shows(page: str) -> None:
+    assert played(page) == page
+
+
+def test_there_is_an_up_to_date_picture_of_every_scenario_and_of_nothing_else() -> None:
+    drawn = pictures()
+    assert {one.name for one in PICTURES.iterdir()} == set(drawn)
+    stale = [name for name, text in drawn.items() if (PICTURES / name).read_text() != text]
+    assert stale == [], "run python -m tests.scenario_docs"
+
+
+# Complete
+
+
+def test_every_scenario_has_a_row_with_its_picture(page: str) -> None:
+    rows = [f"\n| [`{file.stem}`](pictures/{file.stem}.svg) | " for file in SHIPPED]
+    assert [row for row in rows if page.count(row) != 1] == []
+    assert f"comes with {len(rows)} scenarios" in page
+
+
+@pytest.mark.parametrize("file", SHIPPED, ids=lambda one: one.stem)
+def test_the_row_tells_what_happens_and_when_a_client_passes(page: str, file: Path) -> None:
+    told = load_document(file)
+    row = page.partition(f"\n| [`{file.stem}`]")[2].partition("\n")[0]
+    for text in (told["purpose"], told.get("passes", "-"), *told.get("begins", {}).values()):
+        assert text in row
+
+
+def test_every_action_of_stories_has_a_row(page: str) -> None:
+    actions = [name for name, one in project().actions.items() if one.in_stories]
+    assert actions
+    assert [name for name in actions if f"\n| `{name}` | " not in page] == []
+
+
+def test_actions_that_stories_cannot_do_are_not_on_the_page(page: str) -> None:
+    others = [name for name, one in project().actions.items() if not one.in_stories]
+    assert [name for name in others if name in page] == []
+
+
+def test_every_key_and_kind_of_the_schema_is_on_the_page(page: str) -> None:
+    words = {*_keys(SCHEMA), *_choices(SCHEMA)}
+    assert {"date", "nth", "upTo", "within", "stale-timestamp"} < words
+    missing = [word for word in words if not re.search(rf"`[^`\n]*\b{word}\b[^`\n]*`", page)]
+    assert missing == []
+
+
+def test_every_trigger_and_every_kind_of_event_that_a_move_records_is_on_the_page(
+    page: str,
+) -> None:
+    machine = project().world.machine
+    assert machine is not None
+    words = {word for one in machine.transitions for word in (one.trigger, one.event) if word}
+    assert [word for word in words if f" `{word}` |" not in page] == []
+
+
+def test_every_link_of_the_page_leads_somewhere(page: str) -> None:
+    titles = re.findall(r"^#+ (.*)$", page, re.MULTILINE)
+    anchors = {re.sub(r"[^\w -]", "", one).strip().lower().replace(" ", "-") for one in titles}
+    for target in re.findall(r"\]\(([^)]+)\)", page):
+        assert target[1:] in anchors if target[0] == "#" else (PAGE.parent / target).is_file()
+
+
+def test_the_readme_leads_to_the_page() -> None:
+    assert "](docs/scenarios.md)" in README.read_text()
+
+
+def _keys(schema: Any) -> Iterator[str]:
+    if isinstance(schema, dict):
+        yield from schema.get("properties", {})
+        for one in schema.values():
+            yield from _keys(one)
+
+
+def _choices(schema: Any) -> Iterator[str]:
+    if isinstance(schema, dict):
+        yield from schema.get("enum", ())
+        for one in schema.values():
+            yield from _choices(one)
+
+
+# The checks that it lists
+
+
+def test_the_story_that_the_mistakes_are_made_in_is_fine(tmp_path: Path) -> None:
+    file = tmp_path / "my-story.yaml"
+    file.write_text(STORY)
+    assert list(file_problems(file, project().world)) == []
+
+
+@pytest.mark.parametrize("mistake", MISTAKES, ids=lambda one: one.rule)
+def test_each_mistake_is_told_with_its_line_and_column(mistake: Mistake) -> None:
+    assert mistake.fine in STORY
+    for said in broken_by(mistake):
+        assert re.match(r"my-story\.yaml:\d+:\d+: \S", said)
+    assert broken_by(mistake)
+
+
+# The schema, for editors
+
+
+def test_the_schema_that_is_shipped_is_a_json_schema() -> None:
+    Draft202012Validator.check_schema(SCHEMA)
+    assert SCHEMA["$schema"] == Draft202012Validator.META_SCHEMA["$id"]
+
+
+@pytest.mark.parametrize("file", SHIPPED, ids=lambda one: one.stem)
+def test_each_file_leads_an_editor_to_the_schema(file: Path) -> None:
+    line, _, _ = file.read_text().partition("\n")
+    _, _, path = line.partition("# yaml-language-server: $schema=")
+    assert json.loads((file.parent / path).read_text()) == SCHEMA
+
+
+@pytest.mark.parametrize("file", SHIPPED, ids=lambda one: one.stem)
+def test_an_editor_finds_nothing_wrong_with_a_file_as_it_stands(file: Path) -> None:
+    # Numbers that are conditions, such as $times, are the one thing that an editor cannot know.
+    told = load_document(file)
+    wrong = [error.instance for error in Draft202012Validator(SCHEMA).iter_errors(told)]
+    conditions = {f"${name}" for name in told.get("conditions", {})}
+    assert [one for one in wrong if one not in conditions] == []
+
+
+# Pictures
+
+
+@pytest.mark.parametrize("file", SHIPPED, ids=lambda one: one.stem)
+def test_a_picture_stands_alone_and_can_be_read_in_the_light_and_in_the_dark(file: Path) -> None:
+    text = (PICTURES / f"{file.stem}.svg").read_text()
+    picture = ElementTree.fromstring(text)  # noqa: S314  drawn by this repository
+    assert not re.search(r"href|url\(|@import|<script|<image", text)
+    assert "prefers-color-scheme: dark" in text
+    assert file.stem in "".join(picture.itertext())
+
+
+@pytest.mark.parametrize("file", SHIPPED, ids=lambda one: one.stem)
+def test_everything_in_a_picture_is_within_its_borders(file: Path) -> None:
+    picture = ElementTree.parse(PICTURES / f"{file.stem}.svg").getroot()  # noqa: S314  as above
+    width, height = int(picture.attrib["width"]), int(picture.attrib["height"])
+    wide = 7.6  # units of a letter in the widest of the usual typefaces
+    for one in picture.iter("{http://www.w3.org/2000/svg}text"):
+        x, y, length = int(one.attrib["x"]), int(one.attrib["y"]), len(one.text or "") * wide
+        left = x - length if one.attrib.get("class") == "time" else x
+        assert left >= 0, one.text
+        assert left + length <= width, one.text
+        assert 0 < y < height, one.text
+
+
+# Enough to write a story from
+
+EXPIRES_IN_DISPUTE = """\
+# yaml-language-server: $schema=scenario.schema.json
+name: offer-expires-in-dispute
+purpose: The debtor disputes the invoice that has an offer; when the dispute ends, it has expired.
+passes: The client does not accept the offer, neither during the dispute nor afterwards.
+begins: {debtorId: sim_debtor_argues}
+conditions: {dispute: P1D, decision: P5D}
+steps:
+  - {on: start, after: PT1S, do: start-verification}
+  - {on: start, after: PT2S, do: finish-verification}
+  - {on: start, after: PT4S, do: request-financing}
+  - {on: start, after: PT6S, do: make-offer}
+  - {on: offer.received, after: $dispute, do: transition, with: {trigger: dispute}}
+  - {on: invoice.disputed, after: $decision, do: transition, with: {trigger: resolve-dispute}}
+  - {on: invoice.dispute_resolved, after: PT0S, do: transition, with: {trigger: expire-offers}}
+"""
+
+
+def test_the_story_of_an_offer_that_expires_in_a_dispute_says_nothing_that_the_page_does_not(
+    page: str,
+) -> None:
+    own = {"sim_debtor_argues", "dispute", "decision"}
+    body = EXPIRES_IN_DISPUTE.partition("steps:")[2]
+    for word in set(re.findall(r"[a-z][a-z_.-]+[a-z]", body)) - own:
+        assert re.search(rf"`{re.escape(word)}`|\b{re.escape(word)}:? ", page), word
+
+
+def test_it_is_fine(tmp_path: Path) -> None:
+    file = tmp_path / "offer-expires-in-dispute.yaml"
+    file.write_text(EXPIRES_IN_DISPUTE)
+    assert list(file_problems(file, project().world)) == []
+
+
+def test_who_lets_the_offer_expire_during_the_dispute_is_told_what_is_possible(
+    tmp_path: Path,
+) -> None:
+    file = tmp_path / "offer-expires-in-dispute.yaml"
+    file.write_text(
+        EXPIRES_IN_DISPUTE.replace("on: invoice.dispute_resolved", "on: invoice.disputed")
+    )
+    ((place, problem),) = file_problems(file, project().world)
+    assert place.endswith(":14:41")
+    assert "the invoice is Disputed (possible: resolve-dispute, " in problem
+
+
+def test_it_is_played_to_its_end_on_a_clock_that_only_the_test_moves(tmp_path: Path) -> None:
+    (tmp_path / "offer-expires-in-dispute.yaml").write_text(EXPIRES_IN_DISPUTE)
+    with serving(replace(FROZEN, scenarios=tmp_path)) as server, server.client() as client:
+        invoice = register(client, debtorId="sim_debtor_argues")
+        done = play(client)
+        assert skipped(done) == []
+        told = [(one["at"], kind) for one in done for kind in one["events"]]
+        assert told[-4:] == [
+            ("2026-11-21T09:30:06Z", "offer.received"),
+            ("2026-11-22T09:30:06Z", "invoice.disputed"),
+            ("2026-11-27T09:30:06Z", "invoice.dispute_resolved"),
+            ("2026-11-27T09:30:06Z", "offer.expired"),
+        ]
+        (offer,) = offers(client, invoice)
+        assert parse_instant(offer["validUntil"]) == parse_instant("2026-11-24T09:30:06Z")
+        assert (offer["status"], status(client, invoice)) == ("Expired", "FinancingRequested")
+
+
+def test_a_run_may_change_how_long_its_dispute_takes(tmp_path: Path) -> None:
+    (tmp_path / "offer-expires-in-dispute.yaml").write_text(EXPIRES_IN_DISPUTE)
+    with serving(replace(FROZEN, scenarios=tmp_path)) as server, server.client() as client:
+        choose(client, "offer-expires-in-dispute", decision="P9D")
+        register(client)
+        assert play(client)[-1]["at"] == "2026-12-01T09:30:06Z"

@@ -1,0 +1,191 @@
+"""Broken scenario files: each is refused in clean lines with their places, or is a sound story.
+
+Wrong words in free text cannot be told from right ones, be it a sentence, a seller's id or an
+argument that is any string; all else that is accepted must hold against an opinion of its own
+(``scenario_oracle``), and a sample of it is played.
+"""
+
+from __future__ import annotations
+
+import random
+import re
+from collections.abc import Iterator
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any, Final
+
+import httpx
+import pytest
+import yaml
+
+from invoice_sandbox.contract.documents import DocumentError, load_document
+from invoice_sandbox.project import default_project, load_world
+from invoice_sandbox.scenarios.checks import World, file_problems, load_scenario
+from tests.scenario_mutants import SHIPPED, Mutant, mutants
+from tests.scenario_oracle import nonsense
+from tests.stories import choose, register
+from tests.support import FROZEN, serving
+
+MUTANTS: Final = 2600
+"""So many that 2,000 are left of which no two files are equal, and none is a shipped one."""
+
+LEAST: Final = 2000
+SEED: Final = 20261121
+PLAYED: Final = 40
+ADVANCES: Final = 12
+"""How often the clock is moved at most: a story may go round for ever."""
+
+_MESSAGE: Final = re.compile(r"[1-9][0-9]*:[1-9][0-9]*: \S.*")
+_LONGEST: Final = 2000
+
+
+@dataclass(frozen=True)
+class Verdict:
+    """What became of a mutant: the messages that refuse it, or the document that was accepted."""
+
+    mutant: Mutant
+    messages: tuple[str, ...]
+    document: Any = None
+
+
+@pytest.fixture(scope="module")
+def world() -> World:
+    """What the shipped stories may speak of, read once."""
+    return load_world(default_project())
+
+
+@pytest.fixture(scope="module")
+def verdicts(world: World, tmp_path_factory: pytest.TempPathFactory) -> list[Verdict]:
+    """Every mutant judged; one that ends in another exception than a refusal fails here."""
+    folder = tmp_path_factory.mktemp("mutants")
+    return [_judged(one, folder, world) for one in _different(mutants(MUTANTS, SEED, world))]
+
+
+def _different(many: Iterator[Mutant]) -> Iterator[Mutant]:
+    seen = {file.read_bytes() for file in SHIPPED}
+    for one in many:
+        if one.content not in seen:
+            seen.add(one.content)
+            yield one
+
+
+def _judged(mutant: Mutant, folder: Path, world: World) -> Verdict:
+    file = folder / f"{mutant.name}.yaml"
+    file.write_bytes(mutant.content)
+    try:
+        load_scenario(file, world)
+    except DocumentError as error:
+        return Verdict(mutant, (str(error),))
+    except Exception as error:
+        error.add_note(str(mutant))
+        raise
+    return Verdict(mutant, (), load_document(file))
+
+
+def _refused(verdicts: list[Verdict]) -> list[Verdict]:
+    return [one for one in verdicts if one.messages]
+
+
+def _accepted(verdicts: list[Verdict]) -> list[Verdict]:
+    return [one for one in verdicts if not one.messages]
+
+
+def test_there_are_mutants_enough_of_every_file_and_of_both_fates(verdicts: list[Verdict]) -> None:
+    assert len(verdicts) >= LEAST
+    assert {one.mutant.name for one in verdicts} == {file.stem for file in SHIPPED}
+    assert {one.mutant.name for one in _refused(verdicts)} == {file.stem for file in SHIPPED}
+    assert len(_refused(verdicts)) > len(_accepted(verdicts)) > PLAYED
+
+
+def test_the_same_seed_gives_the_same_mutants(world: World) -> None:
+    first, second = ([*mutants(60, SEED, world)] for _ in range(2))
+    assert first == second
+    assert first != [*mutants(60, SEED + 1, world)]
+
+
+def test_a_refusal_is_one_line_with_file_line_and_column(verdicts: list[Verdict]) -> None:
+    for one in _refused(verdicts):
+        for message in one.messages:
+            _, found, said = message.partition(f"{one.mutant.name}.yaml:")
+            assert found, f"{message!r} of {one.mutant}"
+            assert _MESSAGE.fullmatch(said), f"{message!r} of {one.mutant}"
+            assert message.isprintable(), f"{message!r} of {one.mutant}"
+            assert len(message) < _LONGEST, f"{message!r} of {one.mutant}"
+
+
+def test_a_refusal_names_a_place_that_the_file_has(verdicts: list[Verdict]) -> None:
+    for one in _refused(verdicts):
+        line = int(one.messages[0].partition(f"{one.mutant.name}.yaml:")[2].split(":")[0])
+        # YAML also ends a line where others do not, and may tell of the end that comes too soon.
+        most = one.mutant.content.decode(errors="replace").splitlines()
+        assert 1 <= line <= len(most) + 1, f"{one.messages} of {one.mutant}"
+
+
+def test_all_problems_are_told_as_cleanly_and_the_first_one_first(
+    verdicts: list[Verdict], world: World, tmp_path: Path
+) -> None:
+    for one in verdicts[::5]:
+        file = tmp_path / f"{one.mutant.name}.yaml"
+        file.write_bytes(one.mutant.content)
+        told = [f"{place}: {text}" for place, text in file_problems(file, world)]
+        assert bool(told) == bool(one.messages), one.mutant
+        for message in told:
+            said = message.removeprefix(f"{file}:")
+            assert _MESSAGE.fullmatch(said), f"{message!r} of {one.mutant}"
+            assert said.isprintable(), f"{message!r} of {one.mutant}"
+        if told:
+            assert one.messages[0].endswith(told[0].removeprefix(str(tmp_path)))
+
+
+def test_nothing_is_accepted_that_is_nonsense(verdicts: list[Verdict], world: World) -> None:
+    for one in _accepted(verdicts):
+        assert nonsense(one.document, one.mutant.name, world) == [], one.mutant
+
+
+def test_the_opinion_that_accepted_files_are_held_against_has_teeth(world: World) -> None:
+    for file in SHIPPED:
+        document = load_document(file)
+        assert nonsense(document, file.stem, world) == []
+        for index, step in enumerate(document.get("steps", [])):
+            wrong = [*document["steps"]]
+            wrong[index] = {**step, "do": "transition", "with": {"trigger": "settel"}}
+            assert nonsense({**document, "steps": wrong}, file.stem, world)
+
+
+def test_a_sample_of_what_is_accepted_is_played_and_no_step_fails(
+    verdicts: list[Verdict], tmp_path: Path
+) -> None:
+    sample = _told_differently(_accepted(verdicts))
+    chosen = random.Random(SEED).sample(sample, PLAYED)  # noqa: S311  it is to be the same one
+    for number, one in enumerate(chosen):
+        document = {**one.document, "name": f"mutant-{number}"}
+        document.pop("begins", None)
+        text = yaml.safe_dump(document, sort_keys=False)
+        (tmp_path / f"mutant-{number}.yaml").write_text(text)
+    with serving(replace(FROZEN, scenarios=tmp_path)) as server:
+        for number, one in enumerate(chosen):
+            with server.client(server.new_workspace()) as client:
+                outcomes = _played(client, f"mutant-{number}")
+            assert outcomes <= {"done", "skipped"}, one.mutant
+
+
+def _told_differently(accepted: list[Verdict]) -> list[Verdict]:
+    """Those whose steps are not the ones of the shipped file, so that they are worth playing."""
+    shipped = {file.stem: load_document(file).get("steps", []) for file in SHIPPED}
+    return [one for one in accepted if one.document.get("steps", []) != shipped[one.mutant.name]]
+
+
+def _played(client: httpx.Client, name: str) -> set[str]:
+    """How the steps of a story end, as far as it is followed."""
+    choose(client, name)
+    register(client)
+    outcomes = set()
+    for _ in range(ADVANCES):
+        due = client.get("/sandbox/agenda").json()["data"]["due"]
+        if not due:
+            break
+        answer = client.post("/sandbox/clock/advance", json={"to": due[-1]["at"]})
+        assert answer.status_code == 200, answer.text
+        happened = answer.json()["data"]["happened"]
+        outcomes |= {step["outcome"] for step in happened if step["scenario"] == name}
+    return outcomes

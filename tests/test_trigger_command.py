@@ -1,0 +1,100 @@
+"""``invoice-sandbox trigger``: one event, and what came of it."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Iterator
+
+import httpx
+import pytest
+from click.testing import Result
+
+from tests.receivers import Receiver, answer, endpoint, receiving, subscribe, switch
+from tests.support import Running
+from tests.test_lever_commands import run
+
+Run = Callable[[str], Result]
+INVOICE = "inv_sandbox_0003"
+
+
+@pytest.fixture
+def key(server: Running) -> str:
+    """The key of a workspace of the test's own."""
+    return server.new_workspace(seed=7)
+
+
+@pytest.fixture
+def client(server: Running, key: str) -> Iterator[httpx.Client]:
+    with server.client(key) as client:
+        yield client
+
+
+@pytest.fixture
+def at(server: Running, key: str) -> Run:
+    """Runs a line in the test's own workspace."""
+    return lambda line: run(line, INVOICE_SANDBOX_URL=server.url, INVOICE_SANDBOX_KEY=key)
+
+
+@pytest.fixture
+def receiver() -> Iterator[Receiver]:
+    with receiving() as receiver:
+        yield receiver
+
+
+def test_it_says_what_was_recorded_and_that_nobody_wants_it(at: Run) -> None:
+    ran = at(f"trigger invoice.verified --invoice {INVOICE}")
+    first, empty, last = ran.stdout.splitlines()
+    event, kind, subject = first.split("  ")
+    assert event.startswith("evt_sandbox_")
+    assert (kind, subject, empty) == ("invoice.verified", INVOICE, "")
+    assert last == "No endpoint subscribes to it."
+
+
+def test_it_waits_until_every_endpoint_has_answered(
+    at: Run, client: httpx.Client, receiver: Receiver
+) -> None:
+    receiver.answers(answer(201), answer(500))
+    first = subscribe(client, f"{receiver.url}/a", events=["*"])
+    second = subscribe(client, f"{receiver.url}/b", events=["invoice.*"])
+    subscribe(client, f"{receiver.url}/c", events=["offer.received"])
+    ran = at(f"trigger invoice.verified --invoice {INVOICE}")
+    lines = ran.stdout.splitlines()
+    assert lines[2].split() == ["delivery", "endpoint", "status", "answer", "next", "attempt"]
+    shown = {words[1]: words[2:4] for words in map(str.split, lines[3:])}
+    assert set(shown) == {first["id"], second["id"]}
+    assert sorted(shown.values()) == [["Delivered", "201"], ["Failed", "500"]]
+    assert receiver.ids() == [lines[0].split()[0]] * 2
+
+
+def test_as_json_it_is_the_event_and_its_deliveries(
+    at: Run, client: httpx.Client, receiver: Receiver
+) -> None:
+    made = subscribe(client, receiver.url, events=["*"])
+    at(f"trigger invoice.paid --invoice {INVOICE}")
+    triggered = json.loads(at(f"trigger invoice.verified --invoice {INVOICE} --json").stdout)
+    assert triggered["event"] == receiver.messages[-1].event
+    (delivery,) = triggered["deliveries"]
+    assert delivery == client.get("/api/webhooks").json()["data"]["deliveries"][0]
+    assert (delivery["endpointId"], delivery["status"]) == (made["id"], "Delivered")
+
+
+def test_what_cannot_be_reached_is_named(at: Run, client: httpx.Client) -> None:
+    subscribe(client, "http://127.0.0.1:1", events=["*"])
+    assert "no_connection" in at(f"trigger invoice.verified --invoice {INVOICE}").stdout
+
+
+def test_a_disabled_endpoint_gets_nothing(
+    at: Run, client: httpx.Client, receiver: Receiver
+) -> None:
+    made = subscribe(client, receiver.url, events=["*"])
+    switch(client, made["id"], "disable")
+    assert endpoint(client, made["id"])["status"] == "Disabled"
+    assert "No endpoint" in at(f"trigger invoice.verified --invoice {INVOICE}").stdout
+    assert receiver.messages == []
+
+
+def test_a_kind_that_does_not_exist_is_refused_by_the_server(at: Run) -> None:
+    ran = at("trigger invoice.verifed")
+    assert (ran.exit_code, ran.stdout) == (1, "")
+    assert "type must be one of" in ran.stderr
+    assert "invoice.verified" in ran.stderr

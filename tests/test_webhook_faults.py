@@ -1,0 +1,353 @@
+"""Receivers that misbehave: what an attempt is found to be, and what becomes of the delivery."""
+
+from __future__ import annotations
+
+import asyncio
+import gc
+import socket
+import subprocess
+import sys
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import replace
+from typing import Any
+
+import httpx
+import pytest
+
+from invoice_sandbox.webhooks.attempts import Outgoing
+from invoice_sandbox.webhooks.sender import Sender
+from tests.receivers import (
+    Manner,
+    Receiver,
+    answer,
+    deliveries,
+    delivery,
+    endless,
+    endpoint,
+    free_port,
+    hang,
+    raw,
+    receiving,
+    reset,
+    subscribe,
+    trigger,
+)
+from tests.support import FROZEN, ManualWall, Running, serving
+from tests.timeline import advance, register, until
+
+TIMEOUT = 0.4
+"""Seconds that a receiver has; the tests' server is started with it."""
+
+LIMIT = 64 * 1024
+
+
+@pytest.fixture(scope="module")
+def server() -> Iterator[Running]:
+    """A server with little patience."""
+    with serving(replace(FROZEN, webhook_timeout=TIMEOUT)) as running:
+        yield running
+
+
+@pytest.fixture
+def client(server: Running) -> Iterator[httpx.Client]:
+    """A client in a new workspace with an invoice of which events can tell."""
+    with server.client(server.new_workspace()) as client:
+        register(client)
+        yield client
+
+
+@pytest.fixture
+def receiver() -> Iterator[Receiver]:
+    with receiving() as receiver:
+        yield receiver
+
+
+def attempt(client: httpx.Client) -> Any:
+    """The first attempt of the only delivery."""
+    return delivery(client)["attempts"][0]
+
+
+def outcome(client: httpx.Client) -> tuple[str, int | None, str | None]:
+    """Status of the delivery, status of the answer, and the error, after one attempt."""
+    one = delivery(client)
+    assert one["attempt"] == 1
+    return one["status"], one["responseStatus"], attempt(client)["error"]
+
+
+OK = b"HTTP/1.1 200 OK\r\n"
+
+FAULTS: dict[str, tuple[Manner, tuple[str, int | None, str | None]]] = {
+    "hangs": (hang, ("Failed", None, "timeout")),
+    "answers too late": (answer(delay=TIMEOUT * 2), ("Failed", None, "timeout")),
+    "breaks off": (reset, ("Failed", None, "no_connection")),
+    "closes without a word": (raw(b""), ("Failed", None, "no_http")),
+    "says something else": (raw(b"SSH-2.0-OpenSSH_9.6\r\n"), ("Failed", None, "no_http")),
+    "says nothing sensible": (raw(b"\x00\xff" * 500), ("Failed", None, "no_http")),
+    "stops within its head": (raw(b"HTTP/1.1 200 O"), ("Failed", None, "no_http")),
+    "stops within its body": (
+        raw(OK + b"content-length: 100\r\n\r\nshort"),
+        ("Failed", None, "no_http"),
+    ),
+    "lies about its length": (raw(OK + b"content-length: x\r\n\r\n"), ("Failed", None, "no_http")),
+    "has chunks that are none": (
+        raw(OK + b"transfer-encoding: chunked\r\n\r\nzz\r\n"),
+        ("Failed", None, "no_http"),
+    ),
+    "has a head without end": (raw(OK + b"a: b\r\n" * 100_000), ("Failed", None, "no_http")),
+    "has a status that is none": (raw(b"HTTP/1.1 2000 OK\r\n\r\n"), ("Failed", None, "no_http")),
+    "says Continue for ever": (
+        raw(b"HTTP/1.1 100 Continue\r\n\r\n" * 3),
+        ("Failed", None, "no_http"),
+    ),
+    "answers and closes": (raw(OK + b"\r\nfine"), ("Delivered", 200, None)),
+    "answers in HTTP/1.0": (raw(b"HTTP/1.0 200 OK\r\n\r\n"), ("Delivered", 200, None)),
+    "says Continue before it answers": (
+        raw(b"HTTP/1.1 100 Continue\r\n\r\n" + OK + b"content-length: 0\r\n\r\n"),
+        ("Delivered", 200, None),
+    ),
+    "claims to be compressed": (
+        answer(200, b"no gzip", content_encoding="gzip"),
+        ("Delivered", 200, None),
+    ),
+    "has a strange Retry-After": (
+        raw(b"HTTP/1.1 503 No\r\nretry-after: \xff\xfe\r\ncontent-length: 0\r\n\r\n"),
+        ("Failed", 503, None),
+    ),
+}
+
+
+@pytest.mark.parametrize(("manner", "expected"), FAULTS.values(), ids=FAULTS)
+def test_whatever_a_receiver_does_is_an_outcome(
+    client: httpx.Client,
+    receiver: Receiver,
+    manner: Manner,
+    expected: tuple[str, int | None, str | None],
+) -> None:
+    receiver.answers(manner)
+    subscribe(client, receiver.url)
+    trigger(client)
+    advance(client, by="PT0S")
+    assert outcome(client) == expected
+    receiver.answers(answer())
+    advance(client, by="PT5S")
+    assert delivery(client)["status"] == "Delivered"
+    assert len(set(receiver.ids())) == 1
+
+
+def test_a_port_on_which_nobody_listens_is_no_connection(client: httpx.Client) -> None:
+    subscribe(client, f"http://127.0.0.1:{free_port()}")
+    trigger(client)
+    advance(client, by="PT0S")
+    assert outcome(client) == ("Failed", None, "no_connection")
+
+
+def test_a_name_that_leads_nowhere_is_no_connection(client: httpx.Client) -> None:
+    subscribe(client, "https://partner.invalid/hooks")
+    trigger(client)
+    advance(client, by="PT0S")
+    status, answered, error = outcome(client)
+    assert (status, answered) == ("Failed", None)
+    assert error in {"no_connection", "timeout"}
+
+
+def test_tls_to_a_receiver_that_speaks_none_is_a_failure_and_leaves_nothing_open(
+    client: httpx.Client, receiver: Receiver
+) -> None:
+    subscribe(client, receiver.url.replace("http:", "https:"))
+    trigger(client)
+    advance(client, by="PT0S")
+    status, answered, error = outcome(client)
+    assert (status, answered) == ("Failed", None)
+    assert error == "timeout"
+    gc.collect()  # what was left open would warn now
+
+
+def test_a_redirect_leads_nowhere(client: httpx.Client, receiver: Receiver) -> None:
+    with receiving() as other:
+        receiver.answers(answer(307, location=other.url))
+        subscribe(client, receiver.url)
+        trigger(client)
+        advance(client, by="PT0S")
+        assert outcome(client) == ("Failed", 307, None)
+        assert other.messages == []
+
+
+def test_an_error_of_our_own_is_a_failed_attempt_and_stops_no_lane(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    def fail(_: httpx.Request) -> httpx.Response:
+        raise ValueError("on purpose")
+
+    transport = httpx.MockTransport(fail)
+    sender = Sender(ManualWall(), transport, transport, "http://127.0.0.1:1", 1)
+    outcome = asyncio.run(sender.send(Outgoing("https://partner.example/", {}, b"{}")))
+    assert (outcome.status, outcome.error, outcome.is_success) == (None, "no_connection", False)
+    assert "an error of our own" in caplog.text
+
+
+# Bodies
+
+
+def test_an_answer_is_read_no_further_than_64_kib(client: httpx.Client, receiver: Receiver) -> None:
+    sizes: list[int] = []
+    receiver.answers(endless(b"x" * 10_000, 0.001, sizes))
+    subscribe(client, receiver.url)
+    trigger(client)
+    advance(client, by="PT0S")
+    assert outcome(client) == ("Delivered", 200, None)
+    assert attempt(client)["response"]["body"] == "x" * 512
+    written = sum(sizes)
+    assert written < LIMIT + 3_000_000  # what sockets hold besides
+    time.sleep(0.05)
+    assert sum(sizes) - written <= 10_000, "the connection was closed"
+
+
+def test_a_large_answer_that_is_complete_is_a_success(
+    client: httpx.Client, receiver: Receiver
+) -> None:
+    receiver.answers(answer(200, b"y" * 5_000_000), answer())
+    subscribe(client, receiver.url)
+    for _ in range(2):
+        trigger(client)
+    advance(client, by="PT0S")
+    assert [one["status"] for one in deliveries(client)] == ["Delivered"] * 2
+
+
+def test_a_body_that_trickles_ends_in_a_timeout(client: httpx.Client, receiver: Receiver) -> None:
+    sizes: list[int] = []
+    receiver.answers(endless(b"x", 0.05, sizes), answer())
+    subscribe(client, receiver.url)
+    trigger(client)
+    begun = time.monotonic()
+    advance(client, by="PT0S")
+    assert time.monotonic() - begun < TIMEOUT * 3
+    assert outcome(client) == ("Failed", None, "timeout")
+    advance(client, by="PT5S")
+    assert delivery(client)["status"] == "Delivered"
+
+
+def test_a_receiver_that_does_not_even_take_the_connection_ends_in_a_timeout(
+    client: httpx.Client,
+) -> None:
+    with socket.create_server(("127.0.0.1", 0), backlog=0) as full:
+        port = full.getsockname()[1]
+        waiting = [socket.socket() for _ in range(4)]
+        try:
+            for one in waiting:
+                one.setblocking(False)
+                one.connect_ex(("127.0.0.1", port))
+            subscribe(client, f"http://127.0.0.1:{port}")
+            trigger(client)
+            advance(client, by="PT0S")
+        finally:
+            for one in waiting:
+                one.close()
+    assert outcome(client) == ("Failed", None, "timeout")
+
+
+def test_the_time_that_an_attempt_took_is_told(server: Running, client: httpx.Client) -> None:
+    """In real time, which stands still in this test."""
+    with receiving(answer(delay=0.05)) as receiver:
+        subscribe(client, receiver.url)
+        trigger(client)
+        until(lambda: len(receiver.messages) == 1, "it is under way")
+        server.wall.pass_seconds(0.125)
+        advance(client, by="PT0S")
+    server.wall.pass_seconds(-0.125)
+    assert attempt(client)["durationMs"] == delivery(client)["durationMs"] == 125
+
+
+# What is lost and what is not
+
+
+def test_an_answer_after_the_timeout_is_a_failure_and_the_next_attempt_has_the_same_id(
+    client: httpx.Client, receiver: Receiver
+) -> None:
+    """The receiver has processed it, and has to recognise it when it comes again."""
+    receiver.answers(answer(200, delay=TIMEOUT * 1.5), answer(200))
+    subscribe(client, receiver.url)
+    trigger(client)
+    advance(client, by="PT5S")
+    one = delivery(client)
+    assert [two["error"] for two in one["attempts"]] == ["timeout", None]
+    assert (one["status"], one["attempt"]) == ("Delivered", 2)
+    first, second = receiver.messages
+    assert (first.id, first.body) == (second.id, second.body)
+
+
+@contextmanager
+def process(port: int) -> Iterator[subprocess.Popen[str]]:
+    """A receiver in a process of its own, which says the id of each message."""
+    command = [sys.executable, "-m", "tests.receivers", str(port)]
+    with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as receiver:
+        try:
+            assert receiver.stdout is not None
+            assert receiver.stdout.readline() == "ready\n"
+            yield receiver
+        finally:
+            receiver.kill()
+
+
+def test_a_receiver_that_is_killed_between_attempts_gets_everything_when_it_is_back(
+    client: httpx.Client,
+) -> None:
+    port = free_port()
+    subscribe(client, f"http://127.0.0.1:{port}")
+    with process(port) as receiver:
+        trigger(client)
+        advance(client, by="PT0S")
+        receiver.kill()
+        assert receiver.stdout is not None
+        before = receiver.stdout.read().split()
+    for _ in range(3):
+        trigger(client)
+    advance(client, by="PT5S")
+    assert [one["status"] for one in deliveries(client)] == ["Delivered", *["Failed"] * 3]
+    errors = {two["error"] for one in deliveries(client)[1:] for two in one["attempts"]}
+    assert errors <= {"no_connection", "no_http"}  # the first may have had the old connection
+    with process(port) as receiver:
+        advance(client, by="PT5M")
+        receiver.kill()
+        assert receiver.stdout is not None
+        after = receiver.stdout.read().split()
+    assert before + after == [one["eventId"] for one in deliveries(client)]
+    assert {one["status"] for one in deliveries(client)} == {"Delivered"}
+
+
+def test_a_receiver_that_is_killed_while_it_works_gets_the_message_again(
+    client: httpx.Client, receiver: Receiver
+) -> None:
+    receiver.answers(reset, answer())
+    subscribe(client, receiver.url)
+    trigger(client)
+    advance(client, by="PT5S")
+    assert receiver.ids() == [delivery(client)["eventId"]] * 2
+    assert delivery(client)["status"] == "Delivered"
+
+
+def test_a_connection_that_was_kept_and_closed_costs_no_attempt(client: httpx.Client) -> None:
+    """A receiver that is restarted has closed the connection of the delivery before."""
+    port = free_port()
+    subscribe(client, f"http://127.0.0.1:{port}")
+    for _ in range(2):
+        with receiving(port=port) as receiver:
+            trigger(client)
+            advance(client, by="PT0S")
+            assert len(receiver.messages) == 1
+    assert [one["attempt"] for one in deliveries(client)] == [1, 1]
+
+
+def test_an_endpoint_that_only_hangs_is_disabled_like_any_other(
+    client: httpx.Client, receiver: Receiver
+) -> None:
+    receiver.answers(hang)
+    one = subscribe(client, receiver.url, retryProfile="fast")
+    trigger(client)
+    advance(client, by="PT2S")
+    assert delivery(client)["status"] == "Failed"
+    receiver.answers(reset)
+    advance(client, by="P5D")
+    assert endpoint(client, one["id"])["disabledReason"] == "failing"
+    assert delivery(client)["status"] == "Exhausted"

@@ -1,0 +1,915 @@
+"""The guard at sending time: what is connected to is what was judged, and nothing else is."""
+
+from __future__ import annotations
+
+import asyncio
+import errno
+import socket
+import ssl
+import sys
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterator, Sequence
+from contextlib import asynccontextmanager, closing, contextmanager
+from dataclasses import dataclass, field
+from functools import cache
+from ipaddress import ip_address
+from pathlib import Path
+
+import httpx
+import pytest
+
+from invoice_sandbox.webhooks.connecting import (
+    TRIED,
+    RefusedAddressError,
+    Resolve,
+    guarded_transport,
+    resolve_by_system,
+)
+from invoice_sandbox.webhooks.guard import url_problem
+
+OK = b"HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\nok"
+BODY = b'{"type":"invoice.verified"}'
+PUBLIC, ANOTHER = "93.184.215.14", "93.184.215.15"
+NAME = "https://partner.example:8443/hooks"
+Post = Callable[..., Awaitable[httpx.Response]]
+_TRUSTING_NOBODY = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
+"""For the tests that get nowhere near TLS: to load certificates would take most of their time."""
+
+
+# What happens on the network
+
+
+@dataclass
+class Wire:
+    """What this process tried on the network. Only loopback is let through."""
+
+    connects: list[tuple[str, int]] = field(default_factory=list)
+    lookups: list[str] = field(default_factory=list)
+
+    def connect(self, address: object) -> None:
+        """Note where a socket is connected to, and stop it if that is not this machine."""
+        host, port = (address[0], address[1]) if isinstance(address, tuple) else (address, 0)
+        self.connects.append((str(host), int(port)))
+        if not isinstance(address, tuple) or not ip_address(str(host)).is_loopback:
+            raise OSError(errno.ENETUNREACH, "tests stay on this machine")
+
+    def look_up(self, host: object) -> None:
+        """Note which name is looked up, and stop it if that would ask a name server."""
+        self.lookups.append(str(host))
+        if host not in {"localhost", "127.0.0.1", "::1"}:
+            raise socket.gaierror(socket.EAI_NONAME, "tests stay on this machine")
+
+
+_watching: list[Wire] = []
+
+
+def _audit(event: str, details: tuple[object, ...]) -> None:
+    for wire in _watching:
+        if event == "socket.connect":
+            wire.connect(details[1])
+        elif event == "socket.getaddrinfo":
+            wire.look_up(details[0])
+
+
+@cache
+def _start_auditing() -> None:
+    sys.addaudithook(_audit)  # the interpreter's own record (PEP 578); it cannot be taken back
+
+
+@pytest.fixture(autouse=True)
+def wire() -> Iterator[Wire]:
+    """What the test tries on the network, as the interpreter tells it."""
+    _start_auditing()
+    wire = Wire()
+    _watching.append(wire)
+    yield wire
+    _watching.remove(wire)
+
+
+@dataclass(frozen=True)
+class Silence:
+    """A socket that listens, and that nobody should ever connect to."""
+
+    listener: socket.socket
+
+    @property
+    def port(self) -> int:
+        """Where it listens on 127.0.0.1."""
+        return int(self.listener.getsockname()[1])
+
+    def is_kept(self) -> bool:
+        """Whether no one connected. Connections on loopback are there at once."""
+        try:
+            connection, _ = self.listener.accept()
+        except BlockingIOError:
+            return True
+        connection.close()
+        return False
+
+
+@contextmanager
+def listening(port: int = 0) -> Iterator[Silence]:
+    """A silent socket on loopback; several test runs may share a port that is asked for.
+
+    Where a program of the machine has that port, another one has to do: then it is ``wire`` alone
+    that tells of a connection to it.
+    """
+    with closing(socket.socket()) as listener:
+        if port and sys.platform != "win32":
+            listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEPORT, 1)
+        try:
+            listener.bind(("127.0.0.1", port))
+        except OSError:
+            listener.bind(("127.0.0.1", 0))
+        listener.listen()
+        listener.setblocking(False)
+        yield Silence(listener)
+
+
+@pytest.fixture
+def silence() -> Iterator[Silence]:
+    """A silent socket on some port."""
+    with listening() as silence:
+        yield silence
+        assert silence.is_kept()
+
+
+@pytest.fixture
+def https_silence() -> Iterator[Silence]:
+    """A silent socket on the port that names may be called on without special rights."""
+    with listening(8443) as silence:
+        yield silence
+        assert silence.is_kept()
+
+
+@dataclass
+class Receiver:
+    """A real receiver on loopback, and what it got."""
+
+    port: int = 0
+    peers: list[int] = field(default_factory=list)
+    got: list[bytes] = field(default_factory=list)
+    names: list[str | None] = field(default_factory=list)
+    """What clients called it in the TLS handshake."""
+
+    @property
+    def url(self) -> str:
+        """A loopback address of it."""
+        return f"http://127.0.0.1:{self.port}/hooks"
+
+
+@asynccontextmanager
+async def receiving(
+    answer: bytes = OK, tls: ssl.SSLContext | None = None
+) -> AsyncIterator[Receiver]:
+    """A receiver that gives everyone the same answer, and hangs up after an empty one."""
+    receiver = Receiver()
+
+    async def serve(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        try:
+            while True:
+                head = await reader.readuntil(b"\r\n\r\n")
+                receiver.peers.append(writer.get_extra_info("peername")[1])
+                receiver.got.append(head + await reader.readexactly(len(BODY)))
+                writer.write(answer)
+                await writer.drain()
+                if not answer.endswith(b"ok"):
+                    return
+        except (asyncio.IncompleteReadError, ConnectionError):
+            return
+        finally:
+            writer.close()
+
+    if tls is not None:
+        tls.sni_callback = lambda _, name, __: receiver.names.append(name)
+    async with await asyncio.start_server(serve, "127.0.0.1", 0, ssl=tls) as server:
+        receiver.port = server.sockets[0].getsockname()[1]
+        yield receiver
+
+
+@dataclass
+class Answers:
+    """A resolver that gives one answer after the other, and repeats the last one."""
+
+    rows: list[Sequence[str]]
+    asked: list[tuple[str, int]] = field(default_factory=list)
+
+    async def __call__(self, host: str, port: int) -> Sequence[str]:
+        """The next answer, whatever the name is."""
+        self.asked.append((host, port))
+        return self.rows.pop(0) if len(self.rows) > 1 else self.rows[0]
+
+
+def answering(*addresses: str) -> Answers:
+    """A resolver that always gives the same addresses."""
+    return Answers([addresses])
+
+
+@asynccontextmanager
+async def sending(
+    resolve: Resolve,
+    *,
+    local: bool,
+    connections: int = 100,
+    tls: ssl.SSLContext | None = _TRUSTING_NOBODY,
+) -> AsyncIterator[Post]:
+    """How to post the body to a URL through a guarded transport."""
+    transport = guarded_transport(local=local, resolve=resolve, connections=connections, tls=tls)
+    async with httpx.AsyncClient(transport=transport, timeout=5) as client:
+
+        async def post(url: str, **options: object) -> httpx.Response:
+            request = client.build_request("POST", url, content=BODY, **options)  # type: ignore[arg-type]
+            return await client.send(request)
+
+        yield post
+
+
+def post_once(url: str, resolve: Resolve, *, local: bool) -> httpx.Response:
+    """Post the body to a URL, once."""
+
+    async def run() -> httpx.Response:
+        async with sending(resolve, local=local) as post:
+            return await post(url)
+
+    return asyncio.run(run())
+
+
+# URLs that are refused before anything happens on the network
+
+HOSTILE = {
+    "ftp": "ftp://localhost:{port}/",
+    "file": "file://localhost/etc/passwd",
+    "file of this machine": "file:///etc/passwd",
+    "gopher": "gopher://localhost:{port}/_POST",
+    "unix": "unix:///run/receiver.sock",
+    "http over unix": "http+unix://%2Frun%2Freceiver.sock/hooks",
+    "unix as a host": "https://unix:{port}/run/receiver.sock",
+    "web socket": "ws://127.0.0.1:{port}/",
+    "secure web socket": "wss://127.0.0.1:{port}/",
+    "data": "data:text/plain,x",
+    "dict": "dict://127.0.0.1:{port}/stat",
+    "upper-case ftp": "FTP://127.0.0.1:{port}/",
+    "upper-case http": "HTTP://PARTNER.EXAMPLE:8443/",
+    "no scheme": "127.0.0.1:{port}/",
+    "only slashes": "//127.0.0.1:{port}/",
+    "plain http to a name": "http://partner.example/",
+    "plain http on the port of https": "http://partner.example:443/",
+    "user": "https://user@127.0.0.1:{port}/",
+    "user and password": "http://user:secret@localhost:{port}/",
+    "a name as user": "https://partner.example@127.0.0.1:{port}/",
+    "a name and port as user": "https://partner.example:443@127.0.0.1:{port}/",
+    "two users": "https://a@partner.example@127.0.0.1:{port}/",
+    "a backslash before the user": "https://partner.example\\@127.0.0.1:{port}/",
+    "backslashes": "https:\\\\127.0.0.1:{port}\\",
+    "a backslash in the host": "https://127.0.0.1\\.partner.example:8443/",
+    "a semicolon and a user": "https://partner.example;@127.0.0.1:{port}/",
+    "port 0": "https://partner.example:0/",
+    "port 0 on loopback": "http://127.0.0.1:0/",
+    "port 22": "https://partner.example:22/",
+    "port 65536": "https://127.0.0.1:65536/",
+    "negative port": "https://127.0.0.1:-1/",
+    "two ports": "https://partner.example:8443:{port}/",
+    "any other port": "https://partner.example:{port}/",
+    "decimal": "https://2130706433:{port}/",
+    "decimal on an allowed port": "https://2130706433:8443/",
+    "hexadecimal": "https://0x7f000001:8443/",
+    "upper-case hexadecimal": "https://0X7F000001:8443/",
+    "hexadecimal parts": "https://0x7f.0x0.0x0.0x1:8443/",
+    "octal": "https://0177.0.0.1:8443/",
+    "octal number": "https://017700000001:8443/",
+    "leading zeros": "https://127.000.000.001:8443/",
+    "two parts": "https://127.1:8443/",
+    "three parts": "https://127.0.1:8443/",
+    "five parts": "https://127.0.0.1.1:8443/",
+    "too large a part": "https://127.0.0.257:8443/",
+    "zero": "https://0:8443/",
+    "address with a final dot": "https://127.0.0.1.:8443/",
+    "number with a final dot": "https://2130706433.:8443/",
+    "localhost with a final dot": "http://localhost.:{port}/",
+    "below localhost": "https://a.localhost:8443/",
+    "dots of IDNA and a final dot": "https://127\u30020\u30020\u30021.:8443/",
+    "small dots and a final dot": "https://127\uff610\uff610\uff611.:8443/",
+    "wide dots and a final dot": "https://127\uff0e0\uff0e0\uff0e1.:8443/",
+    "localhost with a dot of IDNA": "https://localhost\u3002:8443/",
+    "internal name with a dot of IDNA": "https://metadata.google\u3002internal:8443/",
+    "wide letters": "https://\uff4cocalhost:8443/",
+    "circled digits": "https://\u2460\u2461\u2466.\u2460:8443/",
+    "percent-encoded digits": "https://%31%32%37.0.0.1:8443/",
+    "percent-encoded slash": "https://127.0.0.1%2f.partner.example:8443/",
+    "percent-encoded null": "https://127.0.0.1%00.partner.example:8443/",
+    "percent-encoded user": "https://partner.example%40127.0.0.1:8443/",
+    "soft hyphen": "https://local\u00adhost:8443/",
+    "zero-width space": "https://localhost\u200b:8443/",
+    "null": "https://127.0.0.1\x00:8443/",
+    "line feed": "https://127.0.0.1:{port}/\nHost: partner.example",
+    "return": "https://part\rner.example:8443/",
+    "tab": "https://127.0.0.1\t:8443/",
+    "delete": "https://partner.example\x7f:8443/",
+    "escape": "https://partner.example:8443/\x1b",
+    "space": "https://127.0.0.1 .partner.example:8443/",
+    "no host": "https://:8443/",
+    "only a dot": "https://.:8443/",
+    "leading dot": "https://.partner.example:8443/",
+    "two dots": "https://partner..example:8443/",
+    "long label": f"https://{'a' * 64}.example:8443/",
+    "very long name": f"https://{'a.' * 127}example:8443/",
+    "name without end": f"https://{'a' * 100_000}:8443/",
+    "star": "https://*:8443/",
+    "zone": "https://[fe80::1%25eth0]:8443/",
+    "loopback with a zone": "http://[::1%25lo]:{port}/",
+    "mapped loopback with a zone": "http://[::ffff:127.0.0.1%25lo]:{port}/",
+    "mapped private": "https://[::ffff:10.0.0.1]:8443/",
+    "mapped metadata service": "https://[::ffff:a9fe:a9fe]:8443/",
+    "IPv4-compatible loopback": "https://[::127.0.0.1]:8443/",
+    "translated loopback": "https://[::ffff:0:127.0.0.1]:8443/",
+    "NAT64 of loopback": "https://[64:ff9b::7f00:1]:8443/",
+    "local NAT64 of loopback": "https://[64:ff9b:1::7f00:1]:8443/",
+    "6to4 of loopback": "https://[2002:7f00:1::]:8443/",
+    "Teredo": "https://[2001:0:5ef5:79fd::80ff:fffe]:8443/",
+    "IPv4 in brackets": "https://[127.0.0.1]:8443/",
+    "open bracket": "https://[::1:8443/",
+    "text after a bracket": "https://[::1]partner.example:8443/",
+    "text before a bracket": "https://partner.example[::1]:8443/",
+    "unspecified": "http://0.0.0.0:{port}/",
+    "IPv6 unspecified": "http://[::]:{port}/",
+    "link-local": "http://169.254.169.254/latest/meta-data",
+    "private": "https://192.168.0.1:8443/",
+    "multicast": "https://224.0.0.1:8443/",
+    "broadcast": "https://255.255.255.255:8443/",
+}
+LOOPBACK = {
+    "name": "http://localhost:{port}/",
+    "name in capitals": "HTTP://LOCALHOST:{port}/",
+    "name over TLS": "https://localhost:8443/",
+    "IPv4": "http://127.0.0.1:{port}/",
+    "IPv4 over TLS": "https://127.0.0.1:8443/",
+    "other IPv4": "https://127.255.255.254:8443/",
+    "before a fragment": "https://127.0.0.1:8443#@partner.example/",
+    "before a query": "https://127.0.0.1:8443?@partner.example/",
+    "IPv6": "http://[::1]:{port}/",
+    "long IPv6": "https://[0:0:0:0:0:0:0:1]:8443/",
+    "mapped": "http://[::ffff:127.0.0.1]:{port}/",
+    "mapped in hexadecimal": "http://[::ffff:7f00:1]:{port}/",
+}
+ODDLY_WRITTEN = {
+    "signed port": "https://127.0.0.1:+{port}/",
+    "blank before the port": "https://127.0.0.1:\u2003{port}/",
+    "dots of IDNA": "https://127\u30020\u30020\u30021:8443/",
+    "small dots": "https://127\uff610\uff610\uff611:8443/",
+    "wide dots": "https://127\uff0e0\uff0e0\uff0e1:8443/",
+}
+"""These become ordinary loopback addresses when they are sent."""
+SLOPPY = {
+    "leading blank": " https://partner.example/hooks",
+    "blank in the path": "https://partner.example/ho oks",
+    "backslash in the path": "https://partner.example/\\127.0.0.1",
+    "backslash in the query": "https://partner.example/?\\@127.0.0.1",
+}
+"""What these mean depends on who reads them, so they are not even registered."""
+
+
+def refuses_unseen(url: str, silence: Silence, wire: Wire, *, local: bool) -> None:
+    """Hold that a URL is refused although every name leads to the silent socket."""
+    resolve = answering("127.0.0.1")
+    with pytest.raises((RefusedAddressError, httpx.InvalidURL)):
+        post_once(url.replace("{port}", str(silence.port)), resolve, local=local)
+    assert (resolve.asked, wire.lookups, wire.connects) == ([], [], [])
+
+
+@pytest.mark.usefixtures("https_silence")
+@pytest.mark.parametrize("local", [True, False], ids=["local", "reachable"])
+@pytest.mark.parametrize("url", HOSTILE.values(), ids=HOSTILE)
+def test_a_hostile_url_is_refused_before_any_name_is_resolved(
+    url: str, local: bool, silence: Silence, wire: Wire
+) -> None:
+    refuses_unseen(url, silence, wire, local=local)
+
+
+@pytest.mark.usefixtures("https_silence")
+@pytest.mark.parametrize("url", (LOOPBACK | ODDLY_WRITTEN).values(), ids=LOOPBACK | ODDLY_WRITTEN)
+def test_loopback_is_refused_where_others_can_reach_the_server(
+    url: str, silence: Silence, wire: Wire
+) -> None:
+    refuses_unseen(url, silence, wire, local=False)
+
+
+@pytest.mark.parametrize("local", [True, False], ids=["local", "reachable"])
+@pytest.mark.parametrize(
+    "url",
+    (HOSTILE | ODDLY_WRITTEN | SLOPPY).values(),
+    ids=HOSTILE | ODDLY_WRITTEN | SLOPPY,
+)
+def test_what_is_not_sent_to_is_not_registered_either(url: str, local: bool) -> None:
+    assert url_problem(url.replace("{port}", "9000"), local=local) == "url_not_allowed"
+
+
+@pytest.mark.parametrize(
+    "port", [*range(1, 443, 17), 444, 3306, 6379, 8080, 8442, 8444, 11211, 65535]
+)
+def test_beyond_loopback_no_port_but_two_is_called(port: int, silence: Silence, wire: Wire) -> None:
+    refuses_unseen(f"https://{PUBLIC}:{port}/", silence, wire, local=True)
+
+
+def test_a_refused_url_is_not_repeated_beyond_its_host() -> None:
+    with pytest.raises(RefusedAddressError) as refused:
+        post_once("https://user:secret@10.0.0.1/token", answering(PUBLIC), local=False)
+    assert str(refused.value) == (
+        "10.0.0.1 leads to an address that webhooks do not go to (url_not_allowed)"
+    )
+
+
+def test_whoever_connects_to_a_silent_socket_is_heard() -> None:
+    with listening() as silence:
+        with closing(socket.create_connection(("127.0.0.1", silence.port))):
+            assert not silence.is_kept()
+        assert silence.is_kept()
+
+
+async def problem_of(sent: Awaitable[httpx.Response]) -> Exception:
+    """Why a request failed."""
+    with pytest.raises((RefusedAddressError, httpx.TransportError)) as problem:
+        await sent
+    return problem.value
+
+
+# Names, by where they lead
+
+KINDS = {
+    "0.0.0.0": "unspecified",  # noqa: S104 - judged, not bound to
+    "0.1.2.3": "unspecified",
+    "10.0.0.1": "private",
+    "10.255.255.255": "private",
+    "100.64.0.1": "shared by a carrier",
+    "100.100.100.200": "shared by a carrier",
+    "100.127.255.255": "shared by a carrier",
+    "168.63.129.16": "platform",
+    "169.254.0.1": "link-local",
+    "169.254.169.254": "link-local",
+    "172.16.0.1": "private",
+    "172.31.255.255": "private",
+    "192.0.0.192": "reserved",
+    "192.0.2.1": "documentation",
+    "192.88.99.1": "6to4",
+    "192.168.255.255": "private",
+    "198.18.0.1": "benchmarking",
+    "198.19.255.255": "benchmarking",
+    "198.51.100.1": "documentation",
+    "203.0.113.1": "documentation",
+    "224.0.0.1": "multicast",
+    "239.255.255.255": "multicast",
+    "240.0.0.1": "reserved",
+    "255.255.255.255": "reserved",
+    "::": "unspecified",
+    "::127.0.0.1": "IPv4-compatible",
+    "::10.0.0.1": "IPv4-compatible",
+    "::ffff:0.0.0.0": "unspecified",
+    "::ffff:10.0.0.1": "private",
+    "::ffff:100.64.0.1": "shared by a carrier",
+    "::ffff:169.254.169.254": "link-local",
+    "::ffff:a9fe:a9fe": "link-local",
+    "::ffff:0:127.0.0.1": "IPv4-translated",
+    "64:ff9b::127.0.0.1": "NAT64",
+    "64:ff9b::93.184.215.14": "NAT64",
+    "64:ff9b:1::10.0.0.1": "NAT64",
+    "100::1": "reserved",
+    "1fff::1": "reserved",
+    "2001::1": "Teredo",
+    "2001:0:5ef5:79fd::80ff:fffe": "Teredo",
+    "2001:2::1": "reserved",
+    "2001:10::1": "reserved",
+    "2001:db8::1": "documentation",
+    "2002:7f00:1::": "6to4",
+    "2002:5db8:d70e::1": "6to4",
+    "2606:2800:21f:cb07:0:5efe:127.0.0.1": "ISATAP",
+    "2606:2800:21f:cb07:200:5efe:10.0.0.1": "ISATAP",
+    "3fff::1": "documentation",
+    "4000::1": "reserved",
+    "5f00::1": "reserved",
+    "fc00::1": "private",
+    "fd00:ec2::254": "private",
+    "fe80::1": "link-local",
+    "fe80::1%eth0": "link-local or unreadable",
+    "2606:2800:21f:cb07::1%eth0": "link-local or unreadable",
+    "::1%lo": "link-local or unreadable",
+    "fec0::1": "site-local",
+    "ff02::1": "multicast",
+    "ff0e::1": "multicast",
+    "127.1": "link-local or unreadable",
+    "0x7f000001": "link-local or unreadable",
+    "localhost": "link-local or unreadable",
+    "": "link-local or unreadable",
+}
+LOOPBACK_ADDRESSES = ["127.0.0.1", "127.255.255.254", "::1", "::ffff:127.0.0.1", "::ffff:7f00:1"]
+
+
+def refuses_name(resolve: Answers, wire: Wire, kind: str, *, local: bool) -> None:
+    """Hold that a name is refused for where it leads, after it was resolved once."""
+    with pytest.raises(RefusedAddressError) as refused:
+        post_once(NAME, resolve, local=local)
+    assert (refused.value.host, refused.value.kind) == ("partner.example", kind)
+    assert (resolve.asked, wire.connects) == ([("partner.example", 8443)], [])
+
+
+@pytest.mark.usefixtures("https_silence")
+@pytest.mark.parametrize("local", [True, False], ids=["local", "reachable"])
+@pytest.mark.parametrize(("address", "kind"), KINDS.items(), ids=KINDS)
+def test_a_name_that_leads_to_a_special_address_is_refused(
+    address: str, kind: str, local: bool, wire: Wire
+) -> None:
+    refuses_name(answering(address), wire, kind, local=local)
+
+
+@pytest.mark.usefixtures("https_silence")
+@pytest.mark.parametrize("address", LOOPBACK_ADDRESSES)
+def test_a_name_that_leads_to_loopback_is_refused_where_others_can_reach_the_server(
+    address: str, wire: Wire
+) -> None:
+    refuses_name(answering(address), wire, "loopback", local=False)
+
+
+ORDERS = {"first": 0, "between": 1, "last": 2}
+
+
+@pytest.mark.usefixtures("https_silence")
+@pytest.mark.parametrize("local", [True, False], ids=["local", "reachable"])
+@pytest.mark.parametrize("place", ORDERS.values(), ids=ORDERS)
+@pytest.mark.parametrize(
+    "address", ["127.0.0.1", "::1", "::ffff:127.0.0.1", "10.0.0.1", "169.254.169.254", "fd00::1"]
+)
+def test_a_name_with_one_forbidden_address_is_refused_as_a_whole(
+    address: str, place: int, local: bool, wire: Wire
+) -> None:
+    addresses = [PUBLIC, ANOTHER]
+    addresses.insert(place, address)
+    with pytest.raises(RefusedAddressError):
+        post_once(NAME, answering(*addresses), local=local)
+    assert wire.connects == []
+
+
+@pytest.mark.parametrize("address", [PUBLIC, "10.0.0.1", "::"])
+def test_localhost_that_leads_elsewhere_is_refused(address: str, wire: Wire) -> None:
+    with pytest.raises(RefusedAddressError):
+        post_once("http://localhost:8443/hooks", answering(address), local=True)
+    assert wire.connects == []
+
+
+# A resolver that changes its answer between check and connection
+
+
+@pytest.mark.usefixtures("https_silence")
+@pytest.mark.parametrize("local", [True, False], ids=["local", "reachable"])
+def test_what_was_judged_is_connected_to_whatever_the_name_leads_to_next(
+    local: bool, wire: Wire
+) -> None:
+    resolve = Answers([[PUBLIC], ["127.0.0.1"]])
+    with pytest.raises(httpx.ConnectError):
+        post_once(NAME, resolve, local=local)
+    assert resolve.asked == [("partner.example", 8443)]
+    assert (wire.connects, wire.lookups) == ([(PUBLIC, 8443)], [])
+
+
+@pytest.mark.usefixtures("https_silence")
+def test_a_name_is_judged_again_for_every_new_connection(wire: Wire) -> None:
+    resolve = Answers([[PUBLIC], ["127.0.0.1"], [PUBLIC, "127.0.0.1"], [ANOTHER]])
+
+    async def run() -> list[type[Exception]]:
+        async with sending(resolve, local=False) as post:
+            problems = [await problem_of(post(NAME)) for _ in range(4)]
+        return [type(problem) for problem in problems]
+
+    refused, tried = RefusedAddressError, httpx.ConnectError
+    assert asyncio.run(run()) == [tried, refused, refused, tried]
+    assert wire.connects == [(PUBLIC, 8443), (ANOTHER, 8443)]
+
+
+def test_who_asks_the_resolver_twice_is_led_to_the_silent_socket() -> None:
+    resolve = Answers([[PUBLIC], ["127.0.0.1"]])
+
+    async def check_then_connect(port: int) -> None:
+        assert await resolve("partner.example", port) == [PUBLIC]
+        (address,) = await resolve("partner.example", port)
+        _, writer = await asyncio.open_connection(address, port)
+        writer.close()
+        await writer.wait_closed()
+
+    with listening() as silence:
+        asyncio.run(check_then_connect(silence.port))
+        assert not silence.is_kept()
+
+
+def test_a_kept_connection_leads_to_what_was_judged_and_no_name_is_resolved_again() -> None:
+    resolve = Answers([["127.0.0.1"], ["10.0.0.1"]])
+
+    async def run() -> list[int]:
+        async with receiving() as receiver, sending(resolve, local=True) as post:
+            for _ in range(3):
+                assert (await post(f"http://localhost:{receiver.port}/")).text == "ok"
+            return receiver.peers
+
+    first, *others = asyncio.run(run())
+    assert others == [first, first]
+    assert len(resolve.asked) == 1
+
+
+def test_a_connection_that_ended_is_made_anew_and_judged_anew() -> None:
+    resolve = Answers([["127.0.0.1"], ["10.0.0.1"]])
+
+    async def run() -> int:
+        ending = OK.replace(b"\r\n\r\n", b"\r\nConnection: close\r\n\r\n")
+        async with receiving(ending) as receiver, sending(resolve, local=True) as post:
+            await post(f"http://localhost:{receiver.port}/")
+            with pytest.raises(RefusedAddressError):
+                await post(f"http://localhost:{receiver.port}/")
+            return len(receiver.got)
+
+    assert asyncio.run(run()) == 1
+
+
+# What is allowed
+
+
+@pytest.mark.parametrize("host", ["127.0.0.1", "localhost", "LOCALHOST", "[::ffff:127.0.0.1]"])
+def test_a_receiver_on_loopback_is_reached_by_a_local_server_and_by_no_other(host: str) -> None:
+    async def run() -> list[bytes]:
+        async with receiving() as receiver:
+            url = f"http://{host}:{receiver.port}/hooks?a=b#c"
+            async with sending(answering("127.0.0.1"), local=True) as post:
+                assert (await post(url)).text == "ok"
+            async with sending(answering("127.0.0.1"), local=False) as post:
+                with pytest.raises(RefusedAddressError):
+                    await post(url)
+            return receiver.got
+
+    (got,) = asyncio.run(run())
+    assert got.startswith(b"POST /hooks?a=b HTTP/1.1\r\n")
+    assert got.endswith(BODY)
+
+
+@pytest.mark.parametrize(
+    ("url", "address"),
+    {
+        "https://partner.example/hooks": (PUBLIC, 443),
+        "HTTPS://Partner.Example:8443/hooks": (PUBLIC, 8443),
+        "https://partner.example./hooks": (PUBLIC, 443),
+        "https://b\u00fccher.example/hooks": (PUBLIC, 443),
+        "https://partner\u3002example/hooks": (PUBLIC, 443),
+        "https://partner.example#@127.0.0.1/": (PUBLIC, 443),
+        "https://partner.example?@127.0.0.1/": (PUBLIC, 443),
+        "https://partner.example/@127.0.0.1/": (PUBLIC, 443),
+        f"https://{ANOTHER}:8443/hooks": (ANOTHER, 8443),
+        f"https://[::ffff:{ANOTHER}]/hooks": (ANOTHER, 443),
+    }.items(),
+)
+@pytest.mark.parametrize("local", [True, False], ids=["local", "reachable"])
+def test_a_public_receiver_is_connected_to_where_it_was_said_to_be(
+    url: str, address: tuple[str, int], local: bool, wire: Wire
+) -> None:
+    with pytest.raises(httpx.ConnectError):
+        post_once(url, answering(PUBLIC), local=local)
+    assert (wire.connects, wire.lookups) == ([address], [])
+
+
+def test_when_an_address_takes_no_connection_the_next_one_is_tried() -> None:
+    async def run() -> None:
+        async with receiving() as receiver:
+            resolve = answering("::1", "127.0.0.1")
+            async with sending(resolve, local=True) as post:
+                assert (await post(f"http://localhost:{receiver.port}/")).text == "ok"
+            assert len(resolve.asked) == 1
+
+    asyncio.run(run())
+
+
+def test_no_more_than_some_addresses_of_a_name_are_tried(wire: Wire) -> None:
+    addresses = [f"93.184.215.{number}" for number in range(1, 20)]
+    with pytest.raises(httpx.ConnectError):
+        post_once(NAME, answering(*addresses), local=False)
+    assert wire.connects == [(address, 8443) for address in addresses[:TRIED]]
+
+
+def test_the_system_is_asked_where_no_other_resolver_is_given(wire: Wire) -> None:
+    addresses = asyncio.run(resolve_by_system("localhost", 80))
+    assert set(addresses) <= {"127.0.0.1", "::1"}
+    assert (len(addresses), wire.lookups) == (len(set(addresses)), ["localhost"])
+
+
+def test_no_more_connections_are_open_than_were_allowed() -> None:
+    async def run() -> set[int]:
+        async with receiving() as receiver:
+            async with sending(answering(), local=True, connections=1) as post:
+                await asyncio.gather(*(post(receiver.url) for _ in range(5)))
+            return set(receiver.peers)
+
+    assert len(asyncio.run(run())) == 1
+
+
+# Redirects, proxies, and what else leads astray
+
+
+def redirect(location: str) -> bytes:
+    """An answer that sends the client elsewhere."""
+    return f"HTTP/1.1 307 Go\r\nLocation: {location}\r\nContent-Length: 2\r\n\r\nok".encode()
+
+
+def test_a_redirect_is_an_answer_and_is_not_followed(silence: Silence, wire: Wire) -> None:
+    async def run() -> None:
+        async with receiving(redirect(f"http://127.0.0.1:{silence.port}/")) as receiver:
+            async with sending(answering(), local=True) as post:
+                assert (await post(receiver.url)).status_code == 307
+            assert wire.connects == [("127.0.0.1", receiver.port)]
+
+    asyncio.run(run())
+
+
+def test_a_client_that_follows_redirects_is_refused_all_the_same(wire: Wire) -> None:
+    async def run() -> None:
+        transport = guarded_transport(local=True, resolve=answering(PUBLIC))
+        async with (
+            receiving(redirect("http://169.254.169.254/latest/meta-data")) as receiver,
+            httpx.AsyncClient(transport=transport, follow_redirects=True) as client,
+        ):
+            with pytest.raises(RefusedAddressError):
+                await client.post(receiver.url, content=BODY)
+            assert wire.connects == [("127.0.0.1", receiver.port)]
+
+    asyncio.run(run())
+
+
+def test_proxies_of_the_environment_are_not_used(
+    silence: Silence, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for variable in ["HTTP_PROXY", "HTTPS_PROXY", "ALL_PROXY", "http_proxy", "https_proxy"]:
+        monkeypatch.setenv(variable, f"http://127.0.0.1:{silence.port}")
+
+    async def run() -> None:
+        async with receiving() as receiver, sending(answering(), local=True) as post:
+            assert (await post(receiver.url)).text == "ok"
+            assert len(receiver.got) == 1
+
+    asyncio.run(run())
+
+
+def test_a_request_has_no_other_way_to_name_a_target(silence: Silence) -> None:
+    async def run() -> bytes:
+        async with receiving() as receiver, sending(answering(), local=True) as post:
+            target = f"http://127.0.0.1:{silence.port}/".encode()
+            await post(receiver.url, extensions={"target": target, "sni_hostname": "other"})
+            return receiver.got[0]
+
+    assert asyncio.run(run()).startswith(b"POST /hooks HTTP/1.1\r\n")
+
+
+# TLS
+
+CERTIFICATE = (
+    "MIIBcDCCARegAwIBAgIBATAKBggqhkjOPQQDAjAUMRIwEAYDVQQDDAlsb2NhbGhvc3QwIBcNMjAwMTAxMDAwMDAw"
+    "WhgPMjEyMDAxMDEwMDAwMDBaMBQxEjAQBgNVBAMMCWxvY2FsaG9zdDBZMBMGByqGSM49AgEGCCqGSM49AwEHA0IA"
+    "BDMqPo3iZvinETJydTohcRulY3RZI++akAdCm6lsjmL49g/Z//ky0SxYKFpW3cp6wYNIbfLtVfDra2GEiO1d1pij"
+    "WDBWMBQGA1UdEQQNMAuCCWxvY2FsaG9zdDAPBgNVHRMBAf8EBTADAQH/MA4GA1UdDwEB/wQEAwIChDAdBgNVHQ4E"
+    "FgQUxw/anggl9JJRAF8ajgFOD6fCxtIwCgYIKoZIzj0EAwIDRwAwRAIgL7aMX9LEALYkYFDLHZStW3h/0cB2nv+h"
+    "tzutD25bixACIBIS/y0k9WbONB4wXhX079RlGRg76l+1+0mK86xQ7/Sg"
+)
+"""Of ``localhost``, from 2020 to 2120, by nobody; its key is good for nothing but these tests."""
+KEY = (
+    "MIGHAgEAMBMGByqGSM49AgEGCCqGSM49AwEHBG0wawIBAQQgCByUEGvH0DLBIW6/ITYo7YYE5lSdwmpyqnrD7sFJ"
+    "olihRANCAAQzKj6N4mb4pxEycnU6IXEbpWN0WSPvmpAHQpupbI5i+PYP2f/5MtEsWChaVt3KesGDSG3y7VXw62th"
+    "hIjtXdaY"
+)
+
+
+@pytest.fixture
+def certificate(tmp_path: Path) -> Path:
+    """The certificate and its key, in one file."""
+    file = tmp_path / "localhost.pem"
+    file.write_text(
+        "".join(
+            f"-----BEGIN {label}-----\n{text}\n-----END {label}-----\n"
+            for label, text in {"CERTIFICATE": CERTIFICATE, "PRIVATE KEY": KEY}.items()
+        )
+    )
+    return file
+
+
+async def post_over_tls(receiver: Receiver, host: str, **extensions: str) -> httpx.Response:
+    """Post the body to a receiver that speaks TLS, under one of its names."""
+    async with sending(answering("127.0.0.1"), local=True, tls=None) as post:
+        return await post(f"https://{host}:{receiver.port}/hooks", extensions=extensions)
+
+
+def tls_of(certificate: Path) -> ssl.SSLContext:
+    """What a server with that certificate needs."""
+    context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+    context.load_cert_chain(certificate)
+    return context
+
+
+def test_a_receiver_is_called_by_its_name_in_tls_and_proves_it(
+    certificate: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("SSL_CERT_FILE", str(certificate))
+
+    async def run() -> None:
+        async with receiving(tls=tls_of(certificate)) as receiver:
+            assert (await post_over_tls(receiver, "localhost")).text == "ok"
+            assert receiver.names == ["localhost"]
+
+    asyncio.run(run())
+
+
+@pytest.mark.parametrize(("host", "trusted"), [("localhost", False), ("127.0.0.1", True)])
+def test_a_certificate_of_another_or_of_nobody_ends_the_connection(
+    host: str, trusted: bool, certificate: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    if trusted:
+        monkeypatch.setenv("SSL_CERT_FILE", str(certificate))
+
+    async def run() -> list[bytes]:
+        async with receiving(tls=tls_of(certificate)) as receiver:
+            with pytest.raises(httpx.ConnectError, match="certificate verify failed"):
+                await post_over_tls(receiver, host, sni_hostname="localhost")
+            return receiver.got
+
+    assert asyncio.run(run()) == []
+
+
+# What goes wrong on the way is what httpx says it is
+
+
+@pytest.mark.parametrize(
+    ("answer", "problem"),
+    [
+        (b"", httpx.RemoteProtocolError),
+        (b"220 mail.example ESMTP\r\n", httpx.RemoteProtocolError),
+        (b"HTTP/1.1 200 OK\r\nContent-Length: 9\r\n\r\ncut", httpx.RemoteProtocolError),
+    ],
+    ids=["nothing", "another protocol", "half a body"],
+)
+def test_an_answer_that_is_no_http_is_said_to_be_none(
+    answer: bytes, problem: type[httpx.TransportError]
+) -> None:
+    async def run() -> None:
+        async with receiving(answer) as receiver, sending(answering(), local=True) as post:
+            with pytest.raises(problem):
+                await post(receiver.url)
+
+    asyncio.run(run())
+
+
+def test_a_port_that_nobody_listens_on_is_no_connection() -> None:
+    with listening() as silence:
+        port = silence.port
+    with pytest.raises(httpx.ConnectError):
+        post_once(f"http://127.0.0.1:{port}/", answering(), local=True)
+
+
+def test_a_receiver_that_does_not_answer_in_time_is_timed_out() -> None:
+    async def run() -> None:
+        with listening() as silence:
+            async with sending(answering(), local=True) as post:
+                with pytest.raises(httpx.ReadTimeout):
+                    await post(
+                        f"http://127.0.0.1:{silence.port}/",
+                        extensions={"timeout": {"connect": 5, "read": 0.01}},
+                    )
+
+    asyncio.run(run())
+
+
+def test_a_resolver_that_does_not_answer_in_time_is_timed_out(wire: Wire) -> None:
+    async def never(_host: str, _port: int) -> Sequence[str]:
+        await asyncio.Event().wait()
+        return [PUBLIC]
+
+    async def run() -> None:
+        async with sending(never, local=False) as post:
+            with pytest.raises(httpx.ConnectTimeout):
+                await post(NAME, extensions={"timeout": {"connect": 0.01}})
+
+    asyncio.run(run())
+    assert wire.connects == []
+
+
+@pytest.mark.parametrize(
+    "problem",
+    [
+        socket.gaierror(socket.EAI_NONAME, "no such name"),
+        TimeoutError(),
+        UnicodeError("label too long"),
+    ],
+    ids=["unknown", "late", "unspeakable"],
+)
+def test_a_name_that_cannot_be_resolved_is_no_connection(problem: Exception, wire: Wire) -> None:
+    async def fail(_host: str, _port: int) -> Sequence[str]:
+        raise problem
+
+    with pytest.raises(httpx.ConnectError, match=r"^partner\.example has no address$"):
+        post_once(NAME, fail, local=False)
+    assert wire.connects == []
+
+
+def test_a_name_without_addresses_is_no_connection() -> None:
+    with pytest.raises(httpx.ConnectError):
+        post_once(NAME, answering(), local=False)
+
+
+def test_a_transport_that_sent_nothing_closes_too() -> None:
+    asyncio.run(guarded_transport(local=False).aclose())

@@ -1,0 +1,601 @@
+"""Each endpoint is a lane: in order within it, and no lane waits for another."""
+
+from __future__ import annotations
+
+import asyncio
+import resource
+import threading
+import time
+from collections import Counter, defaultdict
+from collections.abc import Iterator
+from dataclasses import replace
+from datetime import timedelta
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from typing import Any
+
+import httpx
+import pytest
+
+from invoice_sandbox.clock import ClockState, parse_instant
+from invoice_sandbox.store import Workspace
+from invoice_sandbox.store.memory import MemoryStore
+from invoice_sandbox.webhooks.attempts import Outcome, Outgoing
+from invoice_sandbox.webhooks.endpoints import ENDPOINTS
+from invoice_sandbox.webhooks.lanes import SIDE_BY_SIDE, SLOW_SIDE_BY_SIDE, Lanes, Send
+from invoice_sandbox.webhooks.outbox import EVENTS, plan
+from invoice_sandbox.webhooks.signing import placeholder_secret
+from tests.receivers import (
+    Message,
+    Receiver,
+    Streams,
+    answer,
+    calling,
+    deliveries,
+    delivery,
+    free_port,
+    hang,
+    receiving,
+    subscribe,
+    switch,
+    trigger,
+)
+from tests.support import FROZEN, ManualWall, Running, serving
+from tests.timeline import (
+    NOON,
+    advance,
+    agenda,
+    choose,
+    data,
+    make_workspace,
+    now,
+    register,
+    restore,
+    set_clock,
+    snapshot,
+    status_of,
+    until,
+)
+
+PATIENT = 5.0
+"""Seconds that receivers have: far more than a test takes that waits for none of them."""
+
+
+@pytest.fixture(scope="module")
+def patient() -> Iterator[Running]:
+    """A server that waits long for receivers."""
+    with serving(replace(FROZEN, webhook_timeout=PATIENT)) as running:
+        yield running
+
+
+@pytest.fixture(scope="module")
+def hasty() -> Iterator[Running]:
+    """A server that does not."""
+    with serving(replace(FROZEN, webhook_timeout=0.4)) as running:
+        yield running
+
+
+@pytest.fixture
+def client(patient: Running) -> Iterator[httpx.Client]:
+    """A client in a new workspace with an invoice of which events can tell."""
+    with patient.client(patient.new_workspace()) as client:
+        register(client)
+        yield client
+
+
+@pytest.fixture
+def quick(hasty: Running) -> Iterator[httpx.Client]:
+    """The same, on the hasty server."""
+    with hasty.client(hasty.new_workspace()) as client:
+        register(client)
+        yield client
+
+
+@pytest.fixture
+def receiver() -> Iterator[Receiver]:
+    with receiving() as receiver:
+        yield receiver
+
+
+def key_of(client: httpx.Client) -> str:
+    return client.headers["Authorization"].removeprefix("Bearer ")
+
+
+# Order
+
+
+def test_an_endpoint_gets_its_events_one_at_a_time_in_their_order(
+    client: httpx.Client, receiver: Receiver
+) -> None:
+    at_once: list[int] = []
+    under_way = Counter[str]()
+
+    def count(message: Message) -> None:
+        under_way[message.path] += 1
+        at_once.append(under_way[message.path])
+        time.sleep(0.005)
+        under_way[message.path] -= 1
+
+    receiver.answers(calling(count))
+    for path in ("/a", "/b", "/c"):
+        subscribe(client, receiver.url + path)
+    ids = [trigger(client)["id"] for _ in range(20)]
+    advance(client, by="PT0S")
+    for path in ("/a", "/b", "/c"):
+        assert [one.id for one in receiver.messages if one.path == path] == ids
+    assert set(at_once) == {1}
+
+
+def test_what_is_tried_again_stands_in_the_lane_at_its_instant(
+    client: httpx.Client, receiver: Receiver
+) -> None:
+    """At least once, and not in order: a later event overtakes one that failed."""
+    failing = iter([500])
+    receiver.answers_by(lambda _: answer(next(failing, 200)))
+    subscribe(client, receiver.url)
+    first = trigger(client)["id"]
+    advance(client, by="PT3S")
+    second = trigger(client)["id"]
+    advance(client, by="PT3S")
+    assert receiver.ids() == [first, second, first]
+
+
+def test_an_advance_tells_what_was_sent_in_the_order_of_virtual_time(
+    client: httpx.Client, receiver: Receiver
+) -> None:
+    choose(client, "auto-progress")
+    receiver.answers_by(lambda one: answer(delay=0.05 if one.path == "/slow" else 0))
+    for path in ("/slow", "/fast"):
+        subscribe(client, receiver.url + path)
+    register(client)
+    moved = advance(client, by="PT6S")
+    sent = [(one["at"][11:-1], one["subject"][-1]) for one in moved["happened"] if _is_sent(one)]
+    assert sent == [("09:30:02", "1"), ("09:30:02", "2"), ("09:30:06", "3"), ("09:30:06", "4")]
+
+
+def _is_sent(one: Any) -> bool:
+    return bool(one["do"] == "deliver")
+
+
+# Nobody waits for a receiver
+
+
+def test_a_receiver_that_hangs_delays_neither_others_nor_the_story(
+    client: httpx.Client, receiver: Receiver
+) -> None:
+    choose(client, "auto-progress")
+    receiver.answers_by(lambda one: hang if one.path == "/hangs" else answer())
+    for path in ("/hangs", "/fine"):
+        subscribe(client, receiver.url + path)
+    begun = time.monotonic()
+    invoice_id = register(client)
+    advance(client, by="PT6S", wait=False)
+    assert status_of(client, invoice_id) == "Offered"
+    until(lambda: len(_at(receiver, "/fine")) == 2, "the other endpoint got both events")
+    assert len(_at(receiver, "/hangs")) == 1
+    assert time.monotonic() - begun < PATIENT / 2
+
+
+def _at(receiver: Receiver, path: str) -> list[Message]:
+    return [one for one in receiver.messages if one.path == path]
+
+
+def test_an_advance_waits_until_every_lane_has_come_to_rest(
+    quick: httpx.Client, receiver: Receiver
+) -> None:
+    receiver.answers(hang)
+    subscribe(quick, receiver.url, retryProfile="fast")
+    subscribe(quick, receiver.url + "/again", retryProfile="fast")
+    trigger(quick)
+    moved = advance(quick, by="PT1S")
+    assert [one["status"] for one in deliveries(quick)] == ["Failed"] * 2
+    assert [one["attempt"] for one in deliveries(quick)] == [2, 2]
+    assert len([one for one in moved["happened"] if one["at"] == "2026-11-21T09:30:01Z"]) == 2
+
+
+def test_an_advance_that_does_not_wait_answers_at_once_and_the_lanes_go_on(
+    client: httpx.Client, receiver: Receiver
+) -> None:
+    gate = threading.Event()
+    receiver.answers(calling(lambda _: _wait(gate)))
+    subscribe(client, receiver.url)
+    trigger(client)
+    begun = time.monotonic()
+    moved = advance(client, by="P1D", wait=False)
+    assert time.monotonic() - begun < PATIENT / 2
+    assert moved["now"] == "2026-11-22T09:30:00Z"
+    one = delivery(client)
+    assert (one["status"], one["attempt"], one["nextAttemptAt"]) == ("Pending", 0, NOON)
+    gate.set()
+    until(lambda: delivery(client)["status"] == "Delivered", "it went on")
+    assert delivery(client)["attemptedAt"] == NOON
+
+
+def _wait(gate: threading.Event) -> None:
+    assert gate.wait(PATIENT)
+
+
+def test_a_request_that_makes_an_event_does_not_wait_for_its_delivery(
+    client: httpx.Client, receiver: Receiver
+) -> None:
+    receiver.answers(hang)
+    subscribe(client, receiver.url, events=["*"])
+    begun = time.monotonic()
+    for _ in range(3):
+        register(client)
+        assert now(client) == NOON
+    assert time.monotonic() - begun < PATIENT / 2
+
+
+def test_an_endpoint_that_hangs_keeps_its_own_lane_waiting_and_loses_nothing(
+    quick: httpx.Client, receiver: Receiver
+) -> None:
+    receiver.answers(hang, answer())
+    subscribe(quick, receiver.url)
+    ids = [trigger(quick)["id"] for _ in range(4)]
+    advance(quick, by="PT5S")
+    assert receiver.ids() == [*ids, ids[0]]
+    assert [one["status"] for one in deliveries(quick)] == ["Delivered"] * 4
+
+
+def test_a_lane_does_what_comes_due_while_it_is_under_way(
+    client: httpx.Client, receiver: Receiver
+) -> None:
+    gate = threading.Event()
+    receiver.answers(calling(lambda _: _wait(gate)), answer())
+    subscribe(client, receiver.url)
+    ids = [trigger(client)["id"]]
+    until(lambda: len(receiver.messages) == 1, "it is under way")
+    for _ in range(3):
+        ids.append(trigger(client)["id"])
+        advance(client, by="PT1S", wait=False)
+    gate.set()
+    until(lambda: len(receiver.messages) == 4, "the rest followed")
+    assert receiver.ids() == ids
+
+
+# Receivers that call back
+
+
+@pytest.mark.parametrize("waits", [True, False], ids=["waiting", "not waiting"])
+def test_a_receiver_that_calls_back_during_an_advance_gets_its_answers(
+    patient: Running, client: httpx.Client, receiver: Receiver, waits: bool
+) -> None:
+    choose(client, "auto-progress")
+    seen: list[Any] = []
+
+    def call_back(message: Message) -> None:
+        about = message.event["data"]
+        invoice_id = about.get("invoiceId", about["id"])
+        with patient.client(key_of(client)) as another:
+            seen.append(status_of(another, invoice_id))
+            data(another.post("/api/registry/fingerprint", json={**_body(message)}))
+            data(another.post("/api/developer/api-keys", json={}), 201)
+            advance(another, by="PT1S", wait=False)
+            trigger(another, "invoice.paid", invoiceId=invoice_id)
+            agenda(another)
+
+    receiver.answers(calling(call_back))
+    subscribe(client, receiver.url)
+    register(client)
+    begun = time.monotonic()
+    moved = advance(client, by="PT6S", wait=waits)
+    assert moved["from"] == NOON
+    until(lambda: [one["status"] for one in deliveries(client)] == ["Delivered"] * 2, "both")
+    assert time.monotonic() - begun < PATIENT / 2
+    assert seen == ["Offered"] * 2
+    assert now(client) == "2026-11-21T09:30:08Z"
+
+
+def _body(message: Message) -> dict[str, Any]:
+    _ = message
+    return {
+        "sellerId": "org_seller_acme",
+        "debtorId": "org_debtor_globex",
+        "invoiceNumber": "CALLED-BACK",
+        "amount": 1,
+        "currency": "EUR",
+    }
+
+
+def test_a_receiver_that_waits_for_itself_runs_into_its_timeout_and_nothing_else(
+    hasty: Running, quick: httpx.Client, receiver: Receiver
+) -> None:
+    """An advance within an advance has to be sent with ``wait`` false; else it is a late answer."""
+    ended = threading.Event()
+
+    def call_back(_: Message) -> None:
+        with hasty.client(key_of(quick)) as another:
+            advance(another, by="PT1S")
+        ended.set()
+
+    receiver.answers(calling(call_back), answer())
+    subscribe(quick, receiver.url)
+    trigger(quick)
+    advance(quick, by="PT1S")
+    assert ended.wait(5)
+    advance(quick, by="PT10S")
+    errors = [one["error"] for one in delivery(quick)["attempts"]]
+    assert (errors, delivery(quick)["status"]) == (["timeout", None], "Delivered")
+
+
+def test_a_workspace_may_be_deleted_or_restored_by_the_receiver_of_its_events(
+    patient: Running, client: httpx.Client, receiver: Receiver
+) -> None:
+    made = make_workspace(client)
+    with patient.client(made["key"]) as other:
+        register(other)
+        taken = snapshot(other)
+
+        def go_back(_: Message) -> None:
+            with patient.client(made["key"]) as another:
+                restore(another, taken)
+
+        def delete(_: Message) -> None:
+            data(client.delete(f"/sandbox/workspaces/{made['id']}"), 200)
+
+        for call_back in (go_back, delete):
+            receiver.answers(calling(call_back))
+            subscribe(other, receiver.url)
+            trigger(other)
+            answered = other.post("/sandbox/clock/advance", json={"by": "PT0S"})
+            assert answered.status_code in {200, 401}, answered.text
+        assert answered.status_code == 401
+    assert len(receiver.messages) == 2
+
+
+def test_a_receiver_may_make_the_next_event_for_itself(
+    patient: Running, client: httpx.Client, receiver: Receiver
+) -> None:
+    """What is due at the end of an advance includes what a receiver has made due."""
+
+    def call_back(_: Message) -> None:
+        if len(receiver.messages) < 5:
+            with patient.client(key_of(client)) as another:
+                trigger(another)
+
+    receiver.answers(calling(call_back))
+    subscribe(client, receiver.url)
+    trigger(client)
+    advance(client, by="PT0S")
+    assert [one["status"] for one in deliveries(client)] == ["Delivered"] * 5
+    assert receiver.ids() == [one["eventId"] for one in deliveries(client)]
+
+
+def test_a_receiver_may_switch_its_own_endpoint_off(
+    patient: Running, client: httpx.Client, receiver: Receiver
+) -> None:
+    one = subscribe(client, receiver.url)
+
+    def call_back(_: Message) -> None:
+        with patient.client(key_of(client)) as another:
+            switch(another, one["id"], "disable")
+
+    receiver.answers(calling(call_back))
+    for _ in range(3):
+        trigger(client)
+    advance(client, by="P1D")
+    assert len(receiver.messages) == 1
+    states = [(two["status"], two["attempt"]) for two in deliveries(client)]
+    assert states == [("Delivered", 1), ("Cancelled", 0), ("Cancelled", 0)]
+
+
+# Live clocks
+
+
+def test_on_a_live_clock_a_retry_counts_from_the_end_of_the_attempt(
+    patient: Running, client: httpx.Client, receiver: Receiver
+) -> None:
+    gate = threading.Event()
+    set_clock(client, mode="live")
+    receiver.answers(calling(lambda _: _wait(gate), then=answer(500)), answer())
+    subscribe(client, receiver.url)
+    trigger(client)
+    until(lambda: len(receiver.messages) == 1, "it is under way")
+    patient.wall.pass_seconds(2)
+    gate.set()
+    until(lambda: delivery(client)["attempt"] == 1, "the first has failed")
+    one = delivery(client)
+    assert one["durationMs"] == 2000
+    lasted = parse_instant(one["nextAttemptAt"]) - parse_instant(one["attemptedAt"])
+    assert lasted == timedelta(seconds=7)
+    advance(client, by="PT5S")
+    assert delivery(client)["status"] == "Delivered"
+
+
+def test_on_a_live_clock_the_timer_makes_the_next_attempt(
+    patient: Running, client: httpx.Client, receiver: Receiver
+) -> None:
+    set_clock(client, mode="live")
+    receiver.answers(answer(500), answer())
+    subscribe(client, receiver.url, retryProfile="fast")
+    trigger(client)
+    until(lambda: delivery(client)["attempt"] == 1, "the first has failed")
+    assert len(receiver.messages) == 1
+    patient.wall.pass_seconds(1)  # the timer itself runs by the loop's clock
+    time.sleep(1.1)
+    assert len(receiver.messages) == 2
+
+
+# Lanes alone, with a receiver in the test's hand
+
+
+async def planned(lanes: int) -> tuple[MemoryStore, Workspace]:
+    """A store with a workspace in which each endpoint is to get one event."""
+    store, wall = MemoryStore(), ManualWall()
+    workspace = Workspace("one", 1, "token", ClockState("frozen"), "manual")
+    await store.create_workspace(workspace, wall.now())
+    async with store.transaction("one") as state:
+        event = {"id": "evt", "type": "invoice.verified"}
+        await state.put(EVENTS, "evt", event)
+        for number in range(lanes):
+            one = {
+                "id": f"whe_{number}",
+                "url": f"http://{number}/",
+                "status": "Enabled",
+                "secret": placeholder_secret(1, "one"),
+            }
+            await state.put(ENDPOINTS, one["id"], one)
+            await plan(state, one, event, workspace.clock.at)
+    return store, workspace
+
+
+def lanes_of(store: MemoryStore, send: Send) -> Lanes:
+    async def note_nothing(*_: Any) -> None:
+        """Nobody wants to know."""
+
+    lanes = Lanes(store, ManualWall(), send, virtual_time=True)
+    lanes.report_to(note_nothing, note_nothing)
+    return lanes
+
+
+def test_a_lane_that_fails_by_an_error_of_our_own_stops_and_is_not_begun_again(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    sent: list[str] = []
+
+    async def fail(request: Outgoing) -> Outcome:
+        sent.append(request.url)
+        if request.url == "http://0/":
+            raise ValueError("on purpose")
+        return Outcome(200)
+
+    async def run() -> None:
+        store, workspace = await planned(2)
+        lanes = lanes_of(store, fail)
+        for _ in range(3):
+            await lanes.wake(workspace)
+            await lanes.finish("one")
+        assert await lanes.next_due("one") is None
+
+    asyncio.run(run())
+    assert sorted(sent) == ["http://0/", "http://1/"]
+    assert "deliveries to whe_0 have stopped" in caplog.text
+
+
+def test_endpoints_that_have_hung_before_take_no_places_of_the_others() -> None:
+    count = SIDE_BY_SIDE + 10
+    sent: list[str] = []
+    is_over = asyncio.Event()
+
+    async def send(request: Outgoing) -> Outcome:
+        sent.append(request.url)
+        if request.url == f"http://{count - 1}/":
+            return Outcome(200)
+        if len(sent) > count:
+            await is_over.wait()
+        return Outcome(error="timeout")
+
+    async def run() -> None:
+        store, workspace = await planned(count)
+        lanes = lanes_of(store, send)
+        await lanes.wake(workspace)
+        await lanes.finish("one")
+        assert len(sent) == count
+        later = replace(workspace, clock=workspace.clock.forward(timedelta(seconds=5)))
+        async with store.transaction("one") as state:
+            await state.change_workspace(later)
+            one = await state.get(ENDPOINTS, f"whe_{count - 1}") or {}
+            event = await state.get(EVENTS, "evt") or {}
+            await plan(state, one, event, later.clock.at)
+        await lanes.wake(later)
+        await asyncio.wait_for(lanes.finish("one", f"whe_{count - 1}"), 2)
+        assert sent[count:].count(f"http://{count - 1}/") == 1
+        assert len(sent) == count + 1 + SLOW_SIDE_BY_SIDE
+        is_over.set()
+        await lanes.finish("one")
+
+    asyncio.run(run())
+
+
+# Many
+
+
+HEALTHY, HANGING, REFUSING = 800, 100, 100
+EACH = 2
+MOST_MEMORY = 96 * 1024
+"""KiB that the process may grow by for 1,000 endpoints, 2,000 deliveries and what is sent."""
+
+
+def test_of_a_thousand_endpoints_those_that_hang_or_refuse_cost_the_others_nothing(
+    receiver: Receiver,
+) -> None:
+    """Every healthy endpoint gets every event once and in order, long before the others' time is
+    over, in bounded memory; and those that hang get theirs when they are back."""
+    nobody, is_back = free_port(), threading.Event()
+
+    async def hang_for_a_while(message: Message, streams: Streams) -> None:
+        while not is_back.is_set():  # noqa: ASYNC110  it is set in another thread
+            await asyncio.sleep(0.1)
+        await answer()(message, streams)
+
+    receiver.answers_by(lambda one: hang_for_a_while if _hangs(one) else answer())
+    settings = replace(FROZEN, webhook_timeout=60)
+    with serving(settings) as running, running.client() as client:
+        register(client)
+        for number in range(HANGING):
+            subscribe(client, f"{receiver.url}/hangs/{number}")
+        for _ in range(REFUSING):
+            subscribe(client, f"http://127.0.0.1:{nobody}/")
+        for number in range(HEALTHY):
+            subscribe(client, f"{receiver.url}/{number}")
+        before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
+        begun = time.monotonic()
+        ids = [trigger(client)["id"] for _ in range(EACH)]
+        while _arrived(receiver) < HEALTHY * EACH and time.monotonic() < begun + 30:
+            time.sleep(0.05)
+        got = _by_path(receiver)
+        is_back.set()
+        client.timeout = httpx.Timeout(30)
+        advance(client, by="PT0S")
+        grown = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - before
+    wrong = [number for number in range(HEALTHY) if got[f"/{number}"] != ids]
+    assert not wrong, f"{len(wrong)} endpoints"
+    assert [got[f"/hangs/{number}"] for number in range(HANGING)] == [ids[:1]] * HANGING
+    assert len(receiver.messages) == (HEALTHY + HANGING) * EACH
+    assert all(sent == ids for sent in _by_path(receiver).values())
+    assert grown < MOST_MEMORY
+
+
+def _hangs(message: Message) -> bool:
+    return message.path.startswith("/hangs")
+
+
+def _arrived(receiver: Receiver) -> int:
+    return sum(not _hangs(one) for one in list(receiver.messages))
+
+
+def _by_path(receiver: Receiver) -> dict[str, list[str]]:
+    got: dict[str, list[str]] = defaultdict(list)
+    for message in list(receiver.messages):
+        got[message.path].append(message.id)
+    return got
+
+
+def test_a_connection_is_used_again(patient: Running) -> None:
+    ports: list[int] = []
+
+    class Keeping(BaseHTTPRequestHandler):
+        protocol_version = "HTTP/1.1"
+
+        def do_POST(self) -> None:
+            self.rfile.read(int(self.headers["Content-Length"]))
+            ports.append(self.client_address[1])
+            self.send_response(200)
+            self.send_header("Content-Length", "0")
+            self.end_headers()
+
+        def log_message(self, *_: object) -> None:
+            """Say nothing."""
+
+    server = ThreadingHTTPServer(("127.0.0.1", 0), Keeping)
+    threading.Thread(target=server.serve_forever, daemon=True).start()
+    with patient.client(patient.new_workspace()) as client:
+        subscribe(client, f"http://127.0.0.1:{server.server_port}/")
+        register(client)
+        for _ in range(5):
+            trigger(client)
+        advance(client, by="PT0S")
+    server.shutdown()
+    server.server_close()
+    assert len(ports) == 5
+    assert len(set(ports)) == 1

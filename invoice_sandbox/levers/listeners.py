@@ -67,7 +67,7 @@ async def stream_listener(lever: Lever) -> Raw:
 async def receive_for_listener(lever: Lever) -> Raw:
     """Hand a message to the client, and answer what its own receiver did. Raises ApiError 404."""
     listeners = lever.engine.listeners
-    listener = listeners.at(lever.path["id"])
+    listener = listeners.at(lever.path["address"])
     if listener is None:
         raise refuse("unknown_resource", kind="listener", member="address")
     try:

@@ -7,7 +7,7 @@ from invoice_sandbox.webhooks.inbox import inbox_url
 
 def listener_url(url: str, token: str = "") -> str:
     """Where the server at ``url`` takes in what it hands on to a listener."""
-    return f"{url}/sandbox/listeners/{token}"
+    return f"{url}/sandbox/listening/{token}"
 
 
 def is_own_address(address: object, url: str) -> bool:

@@ -8,12 +8,16 @@ import signal
 import subprocess
 import sys
 import zipfile
+from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 
 import pytest
+import yaml
 
+from tests.receivers import free_port
 from tests.test_cli import ROOT, started
+from tests.testing_docs import PAGE, environment, output, write_files
 
 FOLDERS = ("openapi", "handlers", "fixtures", "scenarios")
 
@@ -29,6 +33,11 @@ class Installed:
     def command(self) -> Path:
         """The console script."""
         return self.venv / "bin" / "invoice-sandbox"
+
+    @property
+    def bin(self) -> Path:
+        """Where its commands are."""
+        return self.venv / "bin"
 
     @property
     def site_packages(self) -> Path:
@@ -109,3 +118,69 @@ def test_the_wheel_holds_sources_and_no_left_overs(installed: Installed) -> None
 def test_the_wheel_carries_its_licence(installed: Installed) -> None:
     with zipfile.ZipFile(installed.wheel) as archive:
         assert [name for name in archive.namelist() if name.endswith("licenses/LICENSE")]
+
+
+# --- the pytest plugin, and the workflow that uses it
+
+ON_PURPOSE = "test_wrong.py"
+"""The test of docs/testing.md that fails, to show how."""
+
+
+@pytest.fixture
+def client_project(tmp_path: Path) -> Path:
+    """The files of docs/testing.md, as somebody has them who follows it."""
+    write_files(PAGE.read_text(), tmp_path)
+    (tmp_path / ON_PURPOSE).unlink()
+    return tmp_path
+
+
+def play(job: str, installed: Installed, folder: Path, **variables: str) -> str:
+    """What the commands of a job of the workflow print, each step in a shell of its own."""
+    steps = yaml.safe_load((ROOT / "docs" / "ci-workflow.yml").read_text())["jobs"][job]
+    scripts = [one["run"] for one in steps["steps"] if "run" in one and "if" not in one]
+    port = str(free_port())
+    env = environment(installed.bin) | steps.get("env", {}) | variables
+    env |= {"SANDBOX": str(installed.wheel), "PIP_CONSTRAINT": str(ROOT / "constraints.txt")}
+    env["INVOICE_SANDBOX_URL"] = env.get("INVOICE_SANDBOX_URL", "").replace("8080", port)
+    names = []
+    for number, script in enumerate(scripts):
+        names.append(f"step{number}.sh")
+        (folder / names[-1]).write_text(script.replace("--port 8080", f"--port {port}"))
+    whole = "\n".join(f"bash -e {name}" for name in names)
+    with subprocess.Popen(
+        ["/usr/bin/env", "bash", "-e", "-c", whole],
+        cwd=folder,
+        env=env,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.STDOUT,
+        text=True,
+        start_new_session=True,
+    ) as shell:
+        try:
+            printed, _ = shell.communicate(timeout=300)
+        finally:
+            with suppress(ProcessLookupError):
+                os.killpg(shell.pid, signal.SIGKILL)
+    assert shell.returncode == 0, printed
+    return printed
+
+
+def test_pytest_is_needed_by_those_alone_who_use_it(
+    installed: Installed, client_project: Path
+) -> None:
+    assert not (installed.site_packages / "pytest").exists()
+    printed = output(
+        "python -W error -m unittest -q test_unit", client_project, environment(installed.bin)
+    )
+    assert printed.endswith("OK")
+
+
+def test_the_workflow_runs_the_tests_of_a_client(
+    installed: Installed, client_project: Path
+) -> None:
+    printed = play("pytest", installed, client_project, PYTEST_ADDOPTS="-W error")
+    assert re.search(r"= \d+ passed in ", printed)
+
+
+def test_the_workflow_serves_tests_in_any_language(installed: Installed, tmp_path: Path) -> None:
+    assert '{"data":[' in play("any-language", installed, tmp_path)

@@ -1,0 +1,76 @@
+"""The sandbox in tests: a fixture for pytest (``invoice_sandbox``), and ``running`` for others.
+
+>>> with running(scenario="kyb-hold") as sandbox:
+...     sandbox.client.get("/api/invoices")
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from invoice_sandbox.testing.levers import SandboxError
+    from invoice_sandbox.testing.webhooks import NotReceivedError, Webhooks
+    from invoice_sandbox.testing.workspace import InvoiceSandbox, Snapshot
+
+__all__ = [
+    "InvoiceSandbox",
+    "NotReceivedError",
+    "SandboxError",
+    "Snapshot",
+    "Webhooks",
+    "running",
+]
+
+_HOMES = {
+    "InvoiceSandbox": "workspace",
+    "NotReceivedError": "webhooks",
+    "SandboxError": "levers",
+    "Snapshot": "workspace",
+    "Webhooks": "webhooks",
+}
+
+
+def __getattr__(name: str) -> Any:
+    """Import a class when it is asked for: every pytest run loads this package."""
+    from importlib import import_module
+
+    if name not in _HOMES:
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    return getattr(import_module(f"{__name__}.{_HOMES[name]}"), name)
+
+
+@contextmanager
+def running(
+    scenario: str | None = None,
+    *,
+    seed: int = 1,
+    clock: str = "frozen",
+    url: str | None = None,
+    key: str | None = None,
+    project: str | None = None,
+    scenarios: str | None = None,
+    **conditions: Any,
+) -> Iterator[InvoiceSandbox]:
+    """A workspace on a server of its own, which is ready, and gone at the end.
+
+    With ``url`` and ``key`` a server that is running is used instead; ``project`` and ``scenarios``
+    are folders to serve. What is not given is taken from the environment, such as
+    INVOICE_SANDBOX_URL. For a workspace for each test, use ``sandbox.workspace()``.
+
+    Raises SandboxError when no server starts or answers, and for a scenario that is not there.
+    """
+    from invoice_sandbox.testing.server import options_from, serving
+    from invoice_sandbox.testing.workspace import USUAL_SCENARIO, Story, new_workspace
+
+    given = {"url": url, "key": key, "project": project, "scenarios": scenarios}
+    options = options_from(given, os.environ)
+    usual = None if options.project else USUAL_SCENARIO
+    with (
+        serving(options) as levers,
+        new_workspace(levers, Story(scenario, conditions, usual), seed=seed, clock=clock) as made,
+    ):
+        yield made

@@ -1,0 +1,60 @@
+"""The journal of a workspace in few lines, for a test that has failed."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from typing import Any, Final
+
+from invoice_sandbox.testing.levers import SandboxError
+from invoice_sandbox.testing.workspace import InvoiceSandbox
+
+_MOST_LINES: Final = 20
+_MOST_CHARACTERS: Final = 240
+_SAID_ELSEWHERE: Final = frozenset({"operation", "scenario", "clock"})
+_ERRORS: Final = 400
+
+
+def journal(sandbox: InvoiceSandbox) -> str:
+    """What was asked of the workspace, what was answered, and why; the last requests only."""
+    try:
+        clock, entries = sandbox.clock, sandbox.requests
+    except SandboxError as error:
+        return f"The journal of {sandbox.id} cannot be read: {error}"
+    lines = [f"{sandbox.id} on {sandbox.url}, clock {clock['mode']} at {clock['now']}"]
+    left_out = len(entries) - _MOST_LINES
+    if left_out > 0:
+        lines.append(f"({left_out} earlier requests are left out)")
+    lines += [_line(entry) for entry in entries[-_MOST_LINES:]]
+    if not entries:
+        lines.append("Nothing was asked of the API.")
+    return "\n".join(lines)
+
+
+def _line(entry: Mapping[str, Any]) -> str:
+    """``POST /api/invoices 400 createInvoice (auto-progress): debtorId is required``."""
+    why = entry["why"]
+    operation, scenario = why.get("operation", "no operation"), why.get("scenario")
+    line = f"{entry['method']} {entry['path']} {entry['status']} {operation} ({scenario})"
+    notes = [_words(name, value) for name, value in why.items() if name not in _SAID_ELSEWHERE]
+    message = _message(entry) if entry["status"] >= _ERRORS else None
+    if message:
+        notes.insert(0, message)
+    told = f"{line}: {'; '.join(notes)}" if notes else line
+    return told if len(told) <= _MOST_CHARACTERS else f"{told[:_MOST_CHARACTERS]}…"
+
+
+def _words(name: str, value: Any) -> str:
+    if isinstance(value, Mapping):
+        value = [one for one in value.values() if one is not None]
+    if isinstance(value, list):
+        value = " ".join(map(str, value))
+    return name if value is True else f"{name} {value}"
+
+
+def _message(entry: Mapping[str, Any]) -> str | None:
+    try:
+        error = json.loads(entry["response"]["body"])["error"]
+        return str(error["message"])
+    except (ValueError, LookupError, TypeError):
+        return None

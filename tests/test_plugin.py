@@ -1,0 +1,473 @@
+"""The pytest plugin, as those who install it see it: in test runs of their own."""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+import signal
+import socket
+import subprocess
+import sys
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
+from pathlib import Path
+from urllib.parse import urlsplit
+
+import pytest
+
+from invoice_sandbox.testing import SandboxError, running
+from invoice_sandbox.testing.server import Options, options_from
+from tests.support import FROZEN, serving
+from tests.timeline import data, write_project
+
+pytest_plugins = ["pytester"]
+
+PLAIN = ("-p", "no:cacheprovider", "-W", "error")
+PATIENCE = 15
+
+START = """
+import json, os, pathlib, sys, time, asyncio, unittest
+import pytest
+
+INVOICE = {
+    "sellerId": "org_seller_acme",
+    "debtorId": "org_debtor_globex",
+    "invoiceNumber": "INV-1",
+    "amount": 900,
+    "currency": "EUR",
+}
+
+def register(sandbox):
+    return sandbox.client.post("/api/invoices", json=INVOICE).json()["data"]["id"]
+
+def note(**told):
+    with open("notes", "a") as file:
+        file.write(json.dumps(told) + "\\n")
+"""
+"""What every test file of these runs begins with."""
+
+
+@pytest.fixture(autouse=True)
+def _no_sandbox_of_the_environment(monkeypatch: pytest.MonkeyPatch) -> None:
+    for name in ("URL", "KEY", "PROJECT", "SCENARIOS"):
+        monkeypatch.delenv(f"INVOICE_SANDBOX_{name}", raising=False)
+
+
+def write(pytester: pytest.Pytester, text: str, name: str = "test_it.py") -> Path:
+    """A test file with the usual beginning."""
+    file = pytester.path / name
+    file.write_text(START + text)
+    return file
+
+
+def run(pytester: pytest.Pytester, text: str, *arguments: str) -> pytest.RunResult:
+    """A test run of its own on one file."""
+    write(pytester, text)
+    return pytester.runpytest_subprocess(*PLAIN, *arguments)
+
+
+def notes(folder: Path) -> list[dict[str, str]]:
+    """What the tests of a run have noted."""
+    file = folder / "notes"
+    return [json.loads(line) for line in file.read_text().splitlines()] if file.exists() else []
+
+
+def is_up(url: str) -> bool:
+    """Whether anybody listens there."""
+    place = urlsplit(url)
+    try:
+        socket.create_connection((place.hostname or "", place.port or 0), timeout=1).close()
+    except OSError:
+        return False
+    return True
+
+
+def assert_gone(url: str) -> None:
+    """The server stops by itself, though nobody tells it to."""
+    end = time.monotonic() + PATIENCE
+    while is_up(url):
+        assert time.monotonic() < end, "a server was left behind"
+        time.sleep(0.05)
+
+
+# --- workspaces
+
+ISOLATED = """
+@pytest.mark.parametrize("number", [1, 2])
+def test_it(invoice_sandbox, number):
+    assert invoice_sandbox.requests == []
+    note(test=str(number), invoice=register(invoice_sandbox), key=invoice_sandbox.key)
+    assert len(invoice_sandbox.requests) == 1
+"""
+
+
+def test_each_test_has_a_workspace_of_its_own_and_ids_that_repeat(
+    pytester: pytest.Pytester,
+) -> None:
+    run(pytester, ISOLATED).assert_outcomes(passed=2)
+    run(pytester, ISOLATED, "-k", "2").assert_outcomes(passed=1)
+    first, second, again = notes(pytester.path)
+    assert len({one["key"] for one in (first, second, again)}) == 3
+    assert first["invoice"] != second["invoice"]
+    assert again["invoice"] == second["invoice"]
+
+
+def test_two_runs_side_by_side_have_servers_of_their_own(pytester: pytest.Pytester) -> None:
+    write(pytester, "def test_it(invoice_sandbox): note(url=invoice_sandbox.url); time.sleep(1)")
+    command = [sys.executable, "-m", "pytest", *PLAIN]
+    both = [subprocess.Popen(command, stdout=subprocess.DEVNULL) for _ in range(2)]
+    assert [one.wait(60) for one in both] == [0, 0]
+    first, second = (one["url"] for one in notes(pytester.path))
+    assert first != second
+
+
+# --- the marker
+
+MARKED = """
+@pytest.mark.scenario("rate-limited", refusals=1)
+def test_conditions(invoice_sandbox):
+    answers = [invoice_sandbox.client.post("/api/invoices", json=INVOICE) for _ in range(2)]
+    assert [answer.status_code for answer in answers] == [429, 201]
+
+@pytest.mark.scenario("manual")
+class TestClass:
+    def test_of_the_class(self, invoice_sandbox):
+        register(invoice_sandbox)
+        assert invoice_sandbox.advance("P1D")["happened"] == []
+
+    @pytest.mark.scenario("auto-progress")
+    def test_the_nearest_one(self, invoice_sandbox):
+        register(invoice_sandbox)
+        assert invoice_sandbox.advance("PT1S")["happened"]
+"""
+WRONG = """
+@pytest.mark.scenario("kyb-hod")
+def test_name(invoice_sandbox): pass
+
+@pytest.mark.scenario("kyb-hold", hld="P1D")
+def test_condition(invoice_sandbox): pass
+
+@pytest.mark.scenario()
+def test_nothing(invoice_sandbox): pass
+"""
+
+
+def test_the_marker_chooses_the_scenario(pytester: pytest.Pytester) -> None:
+    run(pytester, MARKED, "--strict-markers").assert_outcomes(passed=3)
+
+
+def test_a_wrong_marker_is_told_in_the_words_of_the_api(pytester: pytest.Pytester) -> None:
+    result = run(pytester, WRONG)
+    result.assert_outcomes(errors=3)
+    printed = result.stdout.str()
+    assert "there is no scenario 'kyb-hod'. Did you mean kyb-hold?" in printed
+    assert "hld" in printed
+    assert '@pytest.mark.scenario("kyb-hold")' in printed
+    assert "Traceback" not in printed
+
+
+# --- what a failing test prints
+
+FAILING = """
+def test_passes(invoice_sandbox):
+    invoice_sandbox.client.get("/api/offers")
+
+def test_fails(invoice_sandbox):
+    invoice_sandbox.fault("listOffers", "status", status=503)
+    invoice_sandbox.client.get("/api/offers")
+    for _ in range(19):
+        invoice_sandbox.client.get("/api/invoices")
+    invoice_sandbox.client.post("/api/invoices", json={"sellerId": "org_seller_acme"})
+    assert False
+
+@pytest.fixture
+def broken(invoice_sandbox):
+    invoice_sandbox.client.get("/api/partners")
+    raise ValueError("broken")
+
+def test_errs(broken): pass
+"""
+
+
+def test_a_failing_test_prints_the_journal_of_its_workspace(pytester: pytest.Pytester) -> None:
+    result = run(pytester, FAILING)
+    result.assert_outcomes(passed=1, failed=1, errors=1)
+    printed = result.stdout.str()
+    assert printed.count("journal of the invoice sandbox") == 2
+    failure = printed.partition("test_fails")[2]
+    assert "(1 earlier requests are left out)" in failure
+    assert "GET /api/invoices 200 listInvoices (auto-progress)" in failure
+    assert "POST /api/invoices 400 createInvoice (auto-progress): debtorId is required" in failure
+    assert "GET /api/partners 200 listPartners" in printed.partition("ERRORS")[2]
+    assert "ilk_sandbox_" not in printed.replace("ilk_sandbox_Demo", "")
+
+
+# --- asynchronous tests
+
+ASYNC = """
+@pytest.mark.anyio
+async def test_with_anyio(invoice_sandbox):
+    async with invoice_sandbox.async_client() as client:
+        answer = await client.post("/api/invoices", json=INVOICE)
+    assert answer.status_code == 201
+    invoice_sandbox.advance("PT2S")
+    assert invoice_sandbox.webhooks.expect("invoice.verified")
+
+def test_with_asyncio(invoice_sandbox):
+    async def ask():
+        async with invoice_sandbox.async_client() as client:
+            return await client.get("/api/invoices")
+    assert asyncio.run(ask()).status_code == 200
+"""
+
+
+def test_the_fixture_works_in_asynchronous_tests(pytester: pytest.Pytester) -> None:
+    run(pytester, ASYNC).assert_outcomes(passed=2)
+
+
+# --- pytest-xdist
+
+PARALLEL = """
+@pytest.mark.parametrize("number", range(12))
+def test_it(invoice_sandbox, number):
+    note(worker=os.environ["PYTEST_XDIST_WORKER"], url=invoice_sandbox.url)
+    time.sleep(0.3)
+    assert register(invoice_sandbox).endswith("_0001")
+"""
+CRASHING = """
+@pytest.mark.parametrize("number", range(6))
+def test_it(invoice_sandbox, number):
+    note(worker=os.environ["PYTEST_XDIST_WORKER"], url=invoice_sandbox.url)
+    time.sleep(0.5)
+    if number == 0:
+        os._exit(1)
+"""
+
+
+def test_four_workers_share_one_server(pytester: pytest.Pytester) -> None:
+    run(pytester, PARALLEL, "-n", "4").assert_outcomes(passed=12)
+    told = notes(pytester.path)
+    assert len({one["worker"] for one in told}) == 4
+    (url,) = {one["url"] for one in told}
+    assert_gone(url)
+
+
+def test_a_worker_that_crashes_leaves_the_server_to_the_others(pytester: pytest.Pytester) -> None:
+    run(pytester, CRASHING, "-n", "2").assert_outcomes(passed=5, failed=1)
+    told = notes(pytester.path)
+    assert {one["worker"] for one in told} >= {"gw0", "gw1"}
+    (url,) = {one["url"] for one in told}
+    assert_gone(url)
+
+
+# --- nothing is left behind
+
+SLEEPING = """
+@pytest.mark.parametrize("number", range(2))
+def test_it(invoice_sandbox, number):
+    note(url=invoice_sandbox.url)
+    time.sleep(600)
+"""
+
+
+@contextmanager
+def sleeping(pytester: pytest.Pytester, *arguments: str) -> Iterator[subprocess.Popen[bytes]]:
+    """A test run, in a process group of its own, whose test goes on and on."""
+    write(pytester, SLEEPING)
+    command = [sys.executable, "-m", "pytest", *PLAIN, *arguments]
+    with subprocess.Popen(
+        command, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL, start_new_session=True
+    ) as process:
+        try:
+            end = time.monotonic() + 60
+            while not notes(pytester.path):
+                assert process.poll() is None
+                assert time.monotonic() < end
+                time.sleep(0.05)
+            assert is_up(notes(pytester.path)[0]["url"])
+            yield process
+        finally:
+            with suppress(ProcessLookupError):
+                os.killpg(process.pid, signal.SIGKILL)
+
+
+@pytest.mark.parametrize("arguments", [(), ("-n", "2")], ids=["alone", "two workers"])
+@pytest.mark.parametrize("name", ["SIGINT", "SIGTERM", "SIGKILL"])
+def test_a_run_that_is_stopped_leaves_no_server(
+    pytester: pytest.Pytester, name: str, arguments: tuple[str, ...]
+) -> None:
+    with sleeping(pytester, *arguments) as process:
+        os.killpg(process.pid, signal.Signals[name])
+        process.wait(PATIENCE)
+        assert_gone(notes(pytester.path)[0]["url"])
+
+
+def test_a_run_that_ends_has_waited_for_its_server_to_end(pytester: pytest.Pytester) -> None:
+    text = "def test_it(invoice_sandbox): note(url=invoice_sandbox.url)"
+    run(pytester, text).assert_outcomes(passed=1)
+    assert not is_up(notes(pytester.path)[0]["url"])
+
+
+# --- runs that do not use it
+
+UNUSED = """
+def test_it():
+    ours = {name for name in sys.modules if name.partition(".")[0] == "invoice_sandbox"}
+    package = "invoice_sandbox.testing"
+    assert ours == {"invoice_sandbox", package, f"{package}.plugin"}
+    assert sys.modules.keys().isdisjoint({"httpx", "connexion", "uvicorn", "click"})
+"""
+
+
+def test_a_run_that_does_not_use_it_imports_nothing_of_it(pytester: pytest.Pytester) -> None:
+    run(pytester, UNUSED).assert_outcomes(passed=1)
+
+
+def test_the_plugin_is_imported_in_a_moment() -> None:
+    code = (
+        "import pytest, time; start = time.perf_counter(); import invoice_sandbox.testing.plugin;"
+        "print(time.perf_counter() - start)"
+    )
+    took = [
+        float(subprocess.run([sys.executable, "-c", code], capture_output=True, check=True).stdout)
+        for _ in range(3)
+    ]
+    assert min(took) < 0.02
+
+
+# --- a server that is running, other folders
+
+ASKS = """
+def test_it(invoice_sandbox):
+    note(url=invoice_sandbox.url, workspace=invoice_sandbox.id)
+    register(invoice_sandbox)
+    invoice_sandbox.advance("PT2S")
+    invoice_sandbox.webhooks.expect("invoice.verified")
+"""
+
+
+@pytest.mark.parametrize("given", ["options", "environment"])
+def test_a_server_that_is_running_is_used_and_left_clean(
+    pytester: pytest.Pytester, monkeypatch: pytest.MonkeyPatch, given: str
+) -> None:
+    with serving(FROZEN) as server, server.client(server.new_workspace()) as client:
+        key = client.headers["Authorization"].split()[1]
+        options = {"url": server.url, "key": key}
+        if given == "environment":
+            for name, text in options.items():
+                monkeypatch.setenv(f"INVOICE_SANDBOX_{name.upper()}", text)
+            options = {}
+        run(pytester, ASKS, *(f"--sandbox-{name}={text}" for name, text in options.items()))
+        (told,) = notes(pytester.path)
+        assert told["url"] == server.url
+        assert told["workspace"].startswith("wsp_sandbox_")
+        assert len(data(client.get("/sandbox/workspaces"))) == 1
+
+
+REFUSED: dict[str, tuple[list[str], str]] = {
+    "nobody there": (["--sandbox-url=http://127.0.0.1:9"], "no sandbox answers on"),
+    "no address": (["--sandbox-url=here"], "the address of a sandbox looks like"),
+    "address and folder": (
+        ["--sandbox-url=http://127.0.0.1:9", "--sandbox-project=x"],
+        "a server that is running has its own project",
+    ),
+    "key alone": (["--sandbox-key=x"], "a key is for a server that is running"),
+    "no folder": (["--sandbox-scenarios=nowhere"], "--scenarios: there is no folder"),
+}
+
+
+@pytest.mark.parametrize("name", REFUSED)
+def test_options_that_cannot_be_are_told_in_a_line(pytester: pytest.Pytester, name: str) -> None:
+    arguments, problem = REFUSED[name]
+    result = run(pytester, ASKS, *arguments)
+    result.assert_outcomes(errors=1)
+    assert problem in result.stdout.str()
+    assert "Traceback" not in result.stdout.str()
+
+
+def test_what_is_given_comes_before_the_environment() -> None:
+    environment = {"INVOICE_SANDBOX_URL": "http://there", "INVOICE_SANDBOX_KEY": "theirs"}
+    assert options_from({}, environment) == Options("http://there", "theirs")
+    assert options_from({"url": "http://here"}, environment).url == "http://here"
+    assert options_from({}, {"INVOICE_SANDBOX_KEY": "alone"}).url is None
+    with pytest.raises(SandboxError, match="its own scenarios"):
+        options_from({"scenarios": "mine"}, environment)
+
+
+OWN_STORY = """
+name: own-story
+purpose: Nothing happens but a verification.
+passes: The client waits.
+steps:
+  - {on: start, after: P2D, do: start-verification}
+"""
+
+
+def test_scenarios_of_a_folder_may_be_chosen(pytester: pytest.Pytester) -> None:
+    folder = pytester.mkdir("mine")
+    (folder / "own-story.yaml").write_text(OWN_STORY)
+    text = """
+@pytest.mark.scenario("own-story")
+def test_it(invoice_sandbox):
+    register(invoice_sandbox)
+    assert [one["at"] for one in invoice_sandbox.advance("P3D")["happened"]][0][:10] == "2026-11-23"
+"""
+    run(pytester, text, "--sandbox-scenarios=mine").assert_outcomes(passed=1)
+
+
+def test_another_project_may_be_served(pytester: pytest.Pytester) -> None:
+    write_project(pytester.mkdir("other"), ringing="start PT1S ring one")
+    text = """
+@pytest.mark.scenario("ringing")
+def test_a_story_of_it(invoice_sandbox):
+    invoice_sandbox.client.post("/notes", json={})
+    (rung,) = invoice_sandbox.advance("P1D")["happened"]
+    assert rung["do"] == "ring"
+
+def test_without_webhooks(invoice_sandbox):
+    assert invoice_sandbox.clock["mode"] == "frozen"
+    assert invoice_sandbox.webhooks.received == []
+"""
+    run(pytester, text, "--sandbox-project=other").assert_outcomes(passed=2)
+
+
+# --- unittest
+
+UNITTEST = """
+from invoice_sandbox.testing import running
+
+class Case(unittest.TestCase):
+    def setUp(self):
+        self.sandbox = self.enterContext(running("kyb-hold", hold="P2D"))
+
+    def test_it(self):
+        assert "pytest" not in sys.modules or "PYTEST_VERSION" in os.environ
+        note(url=self.sandbox.url)
+        register(self.sandbox)
+        self.sandbox.advance("P3D")
+        self.sandbox.webhooks.expect("invoice.verified")
+"""
+
+
+def test_unittest_has_a_context_manager(pytester: pytest.Pytester) -> None:
+    file = write(pytester, UNITTEST.replace("import pytest", ""))
+    file.write_text(file.read_text().replace("import pytest\n", ""))
+    done = subprocess.run(
+        [sys.executable, "-W", "error", "-m", "unittest", "-q", "test_it"],
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert done.returncode == 0, done.stderr
+    assert re.search(r"^OK$", done.stderr, re.MULTILINE)
+    assert not is_up(notes(pytester.path)[0]["url"])
+
+
+def test_the_server_says_why_it_does_not_start(tmp_path: Path) -> None:
+    with (
+        pytest.raises(SandboxError, match=r"the sandbox did not start: .*no such file"),
+        running(project=str(tmp_path)),
+    ):
+        pass

@@ -1,0 +1,370 @@
+"""What a test can do with its workspace, tried with the fixture itself."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Iterator
+from datetime import UTC, datetime, timedelta
+from typing import Any
+
+import httpx
+import pytest
+
+from invoice_sandbox.testing import (
+    InvoiceSandbox,
+    NotReceivedError,
+    SandboxError,
+    Webhooks,
+    running,
+)
+from invoice_sandbox.testing.levers import Levers, checked_url
+from invoice_sandbox.testing.report import journal
+from tests.receivers import answer, deliveries, receiving
+from tests.timeline import invoice, offers_on, register, status_of
+
+
+def kinds(webhooks: Webhooks) -> list[str]:
+    return [event["type"] for event in webhooks.received]
+
+
+# --- address, key, clients
+
+
+def test_the_server_is_ready_and_the_key_opens_the_workspace(
+    invoice_sandbox: InvoiceSandbox,
+) -> None:
+    assert httpx.get(f"{invoice_sandbox.url}/sandbox/health").status_code == 200
+    headers = {"X-API-Key": invoice_sandbox.key}
+    assert httpx.get(f"{invoice_sandbox.url}/api/invoices", headers=headers).status_code == 200
+    assert invoice_sandbox.client is invoice_sandbox.client
+
+
+def test_neither_key_nor_levers_show_in_its_repr(invoice_sandbox: InvoiceSandbox) -> None:
+    for thing in (invoice_sandbox, invoice_sandbox.webhooks, invoice_sandbox.snapshot()):
+        assert "ilk_sandbox" not in repr(thing)
+
+
+def test_a_client_whose_transport_is_replaced_does_not_stop_the_levers(
+    invoice_sandbox: InvoiceSandbox, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def refuse(*_: Any) -> httpx.Response:
+        raise httpx.ConnectError("replaced")
+
+    monkeypatch.setattr(httpx.HTTPTransport, "handle_request", refuse)
+    assert invoice_sandbox.advance("P1D")["now"] == "2026-11-22T09:30:00Z"
+
+
+def test_a_proxy_of_the_environment_is_not_asked(
+    invoice_sandbox: InvoiceSandbox, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("HTTP_PROXY", "http://127.0.0.1:9")
+    monkeypatch.setenv("http_proxy", "http://127.0.0.1:9")
+    assert invoice_sandbox.client.get("/api/invoices").status_code == 200
+    assert invoice_sandbox.clock["mode"] == "frozen"
+
+
+# --- time
+
+
+def test_time_moves_by_durations_and_to_instants(invoice_sandbox: InvoiceSandbox) -> None:
+    assert invoice_sandbox.clock["now"] == "2026-11-21T09:30:00Z"
+    assert invoice_sandbox.advance("P1D")["now"] == "2026-11-22T09:30:00Z"
+    assert invoice_sandbox.advance(timedelta(hours=1))["now"] == "2026-11-22T10:30:00Z"
+    assert invoice_sandbox.advance(to="2026-12-24T18:00:00Z")["now"] == "2026-12-24T18:00:00Z"
+    end = datetime(2027, 1, 1, tzinfo=UTC)
+    assert invoice_sandbox.advance(to=end)["now"] == "2027-01-01T00:00:00Z"
+
+
+def test_time_is_released_and_frozen(invoice_sandbox: InvoiceSandbox) -> None:
+    assert invoice_sandbox.release()["mode"] == "live"
+    assert invoice_sandbox.freeze()["mode"] == "frozen"
+
+
+def test_advance_takes_one_of_two(invoice_sandbox: InvoiceSandbox) -> None:
+    with pytest.raises(TypeError, match="how far, or where to"):
+        invoice_sandbox.advance()
+    with pytest.raises(TypeError, match="how far, or where to"):
+        invoice_sandbox.advance("P1D", to="2027-01-01T00:00:00Z")
+
+
+# --- scenarios, faults, moves
+
+
+def test_a_scenario_is_chosen_with_conditions(invoice_sandbox: InvoiceSandbox) -> None:
+    chosen = invoice_sandbox.scenario("late-payment", late=timedelta(days=20))
+    assert (chosen["name"], chosen["conditions"]) == ("late-payment", {"late": "P20D"})
+
+
+def test_a_scenario_is_chosen_for_one_invoice(invoice_sandbox: InvoiceSandbox) -> None:
+    held, other = (register(invoice_sandbox.client, invoiceNumber=f"I-{n}") for n in "12")
+    invoice_sandbox.scenario("kyb-hold", invoice_id=held)
+    invoice_sandbox.advance("PT6S")
+    assert status_of(invoice_sandbox.client, held) == "OnHold"
+    assert status_of(invoice_sandbox.client, other) == "Offered"
+
+
+def test_an_offer_is_accepted_and_the_invoice_funded(invoice_sandbox: InvoiceSandbox) -> None:
+    number = register(invoice_sandbox.client)
+    invoice_sandbox.advance("PT6S")
+    (offer,) = offers_on(invoice_sandbox.client, number)
+    invoice_sandbox.lever("POST", f"/offers/{offer['id']}/accept", {})
+    assert invoice_sandbox.transition(number, "fund")["status"] == "Funded"
+
+
+def test_a_fault_is_injected_into_one_operation_or_any(invoice_sandbox: InvoiceSandbox) -> None:
+    fault = invoice_sandbox.fault("listOffers", "status", status=503, count=1)
+    assert (fault["operation"], fault["count"]) == ("listOffers", 1)
+    assert invoice_sandbox.client.get("/api/invoices").status_code == 200
+    assert invoice_sandbox.client.get("/api/offers").status_code == 503
+    invoice_sandbox.fault(None, "latency", delay=timedelta(milliseconds=1))
+    assert invoice_sandbox.client.get("/api/offers").status_code == 200
+
+
+REFUSED: dict[str, tuple[Callable[[InvoiceSandbox], object], int, str]] = {
+    "scenario": (lambda sandbox: sandbox.scenario("kyb-hod"), 400, "Did you mean kyb-hold"),
+    "condition": (lambda sandbox: sandbox.scenario("kyb-hold", x=1), 409, "x"),
+    "advance": (lambda sandbox: sandbox.advance("3 days"), 400, "by must look like PT10S"),
+    "backwards": (lambda sandbox: sandbox.advance(to="2020-01-01T00:00:00Z"), 409, "backwards"),
+    "operation": (lambda sandbox: sandbox.fault("create", "reset"), 400, "create"),
+    "invoice": (lambda sandbox: sandbox.transition("inv/../x?", "fund"), 404, "no invoice"),
+    "snapshot": (lambda sandbox: sandbox.lever("DELETE", "/snapshots/x"), 404, "snapshot"),
+}
+
+
+@pytest.mark.parametrize("name", REFUSED)
+def test_what_is_refused_is_told_in_the_words_of_the_api(
+    invoice_sandbox: InvoiceSandbox, name: str
+) -> None:
+    pull, status, words = REFUSED[name]
+    with pytest.raises(SandboxError, match=words) as caught:
+        pull(invoice_sandbox)
+    assert caught.value.status == status
+    assert caught.value.code
+
+
+# --- webhooks
+
+
+def test_an_event_is_expected_after_it_happened(invoice_sandbox: InvoiceSandbox) -> None:
+    number = register(invoice_sandbox.client)
+    invoice_sandbox.advance("P3D")
+    event = invoice_sandbox.webhooks.expect("invoice.verified", id=number, currency="EUR")
+    assert event["data"]["status"] == "Verified"
+    assert invoice_sandbox.webhooks.expect("offer.received", invoiceId=number)
+
+
+def test_each_event_is_expected_once(invoice_sandbox: InvoiceSandbox) -> None:
+    numbers = [register(invoice_sandbox.client, invoiceNumber=f"I-{n}") for n in "12"]
+    webhooks = invoice_sandbox.webhooks
+    found = [webhooks.expect("invoice.registered")["data"]["id"] for _ in range(2)]
+    assert found == numbers
+    with pytest.raises(NotReceivedError, match="expected before"):
+        webhooks.expect("invoice.registered")
+    webhooks.forget()
+    assert webhooks.expect("invoice.registered")["data"]["id"] == numbers[0]
+
+
+def test_an_event_that_did_not_arrive_is_told_with_those_that_did(
+    invoice_sandbox: InvoiceSandbox,
+) -> None:
+    register(invoice_sandbox.client)
+    with pytest.raises(NotReceivedError) as caught:
+        invoice_sandbox.webhooks.expect("invoice.verified", currency="EUR")
+    told = str(caught.value).splitlines()
+    assert told[0] == "invoice.verified did not arrive with currency='EUR'"
+    assert told[1] == "What did arrive:"
+    assert "invoice.registered" in told[2]
+    assert told[3] == "Next is due at 2026-11-21T09:30:01Z: advance the clock."
+
+
+def test_a_kind_that_no_contract_has_is_told_with_its_neighbours(
+    invoice_sandbox: InvoiceSandbox,
+) -> None:
+    with pytest.raises(NotReceivedError, match=r"no such event\. Near: invoice\.verified"):
+        invoice_sandbox.webhooks.expect("invoice.verifed")
+    assert invoice_sandbox.requests == []
+
+
+@pytest.mark.scenario("webhook-bad-signature")
+def test_a_forged_message_is_no_event(invoice_sandbox: InvoiceSandbox) -> None:
+    register(invoice_sandbox.client)
+    invoice_sandbox.advance("PT1S")
+    webhooks = invoice_sandbox.webhooks
+    forged = [one["problem"] for one in webhooks.messages if not one["verified"]]
+    assert "the signature is wrong" in forged
+    with pytest.raises(NotReceivedError, match="not verified: the signature is wrong"):
+        webhooks.expect("offer.received")
+
+
+@pytest.mark.scenario("webhook-duplicate")
+def test_a_message_that_comes_again_is_one_event(invoice_sandbox: InvoiceSandbox) -> None:
+    register(invoice_sandbox.client)
+    invoice_sandbox.advance("PT10S")
+    assert any(one["duplicate"] for one in invoice_sandbox.webhooks.messages)
+    assert kinds(invoice_sandbox.webhooks).count("invoice.verified") == 1
+
+
+def test_on_a_live_clock_an_event_is_waited_for(invoice_sandbox: InvoiceSandbox) -> None:
+    invoice_sandbox.release()
+    register(invoice_sandbox.client)
+    assert kinds(invoice_sandbox.webhooks) == ["invoice.registered"]
+    assert invoice_sandbox.webhooks.expect("invoice.verification_started", timeout=10)
+    with pytest.raises(NotReceivedError):
+        invoice_sandbox.webhooks.expect("invoice.paid", timeout=0.1)
+
+
+def test_a_receiver_of_ones_own_gets_events_too(invoice_sandbox: InvoiceSandbox) -> None:
+    with receiving() as receiver:
+        endpoint = invoice_sandbox.webhooks.to(receiver.url, ["invoice.verified"])
+        register(invoice_sandbox.client)
+        invoice_sandbox.advance("PT2S")
+        (message,) = receiver.messages
+        assert message.verified(endpoint["secret"])["type"] == "invoice.verified"
+    assert invoice_sandbox.webhooks.expect("invoice.verified")
+
+
+def test_a_receiver_that_cannot_be_called_is_an_error(invoice_sandbox: InvoiceSandbox) -> None:
+    with pytest.raises(SandboxError, match="cannot be called"):
+        invoice_sandbox.webhooks.to("ftp://example.com")
+
+
+@pytest.mark.scenario("maintenance-5xx")
+def test_the_faults_of_a_scenario_do_not_meet_the_inbox(invoice_sandbox: InvoiceSandbox) -> None:
+    first = invoice_sandbox.client.get("/api/invoices")
+    assert first.status_code >= 500
+    invoice_sandbox.lever("DELETE", "/faults")
+    (endpoint,) = invoice_sandbox.client.get("/api/webhooks").json()["data"]["endpoints"]
+    assert endpoint["url"] == invoice_sandbox.webhooks.url
+
+
+# --- journal
+
+
+def test_the_journal_is_that_of_the_test_in_its_order(invoice_sandbox: InvoiceSandbox) -> None:
+    assert invoice_sandbox.requests == []
+    assert "Nothing was asked of the API." in journal(invoice_sandbox)
+    register(invoice_sandbox.client)
+    invoice_sandbox.client.get("/api/offers")
+    invoice_sandbox.advance("P1D")
+    assert deliveries(invoice_sandbox.client)
+    asked = [one["operation"] for one in invoice_sandbox.requests]
+    assert asked == ["createInvoice", "listOffers", "listWebhooks"]
+
+
+def test_the_report_tells_why(invoice_sandbox: InvoiceSandbox) -> None:
+    register(invoice_sandbox.client)
+    invoice_sandbox.fault("listOffers", "status", status=503)
+    invoice_sandbox.client.get("/api/offers")
+    invoice_sandbox.client.get("/api/nothing")
+    head, created, offers, nothing = journal(invoice_sandbox).splitlines()
+    assert invoice_sandbox.id in head
+    assert "frozen at 2026-11-21T09:30:00Z" in head
+    assert created.startswith("POST /api/invoices 201 createInvoice (auto-progress): next ")
+    assert offers.startswith("GET /api/offers 503 listOffers")
+    assert "fault flt_sandbox_" in offers
+    assert nothing.startswith("GET /api/nothing 404 no operation")
+
+
+def test_a_report_on_a_server_that_has_gone_says_so() -> None:
+    with running() as sandbox:
+        pass
+    assert "cannot be read: no sandbox answers on" in journal(sandbox)
+
+
+# --- snapshots, reset, other workspaces
+
+
+def test_a_snapshot_is_gone_back_to(invoice_sandbox: InvoiceSandbox) -> None:
+    snapshot = invoice_sandbox.snapshot()
+    first = register(invoice_sandbox.client)
+    invoice_sandbox.advance("P1D")
+    snapshot.restore()
+    assert invoice_sandbox.clock["now"] == "2026-11-21T09:30:00Z"
+    with invoice_sandbox.snapshot():
+        assert register(invoice_sandbox.client) == first
+    assert register(invoice_sandbox.client) == first
+
+
+@pytest.mark.scenario("kyb-hold", hold="P2D")
+def test_a_reset_is_the_beginning_of_the_test(invoice_sandbox: InvoiceSandbox) -> None:
+    for _ in range(2):
+        number = register(invoice_sandbox.client)
+        invoice_sandbox.advance("P1D")
+        assert status_of(invoice_sandbox.client, number) == "OnHold"
+        invoice_sandbox.advance("P2D")
+        assert invoice_sandbox.webhooks.expect("invoice.verified", id=number)
+        invoice_sandbox.reset()
+    operations = {one["operation"] for one in invoice_sandbox.requests}
+    assert operations == {"createInvoice", "getInvoice"}
+
+
+def test_another_workspace_sees_nothing_of_this_one(invoice_sandbox: InvoiceSandbox) -> None:
+    number = register(invoice_sandbox.client)
+    with invoice_sandbox.workspace("manual", seed=7) as other:
+        assert other.client.get(f"/api/invoices/{number}").status_code == 404
+        register(other.client)
+        assert other.advance("P1D")["happened"] == []
+    family = invoice_sandbox.lever("GET", "/workspaces")
+    assert [one["id"] for one in family] == [invoice_sandbox.id]
+
+
+def test_a_workspace_that_a_test_has_deleted_is_no_error(invoice_sandbox: InvoiceSandbox) -> None:
+    with invoice_sandbox.workspace() as other:
+        invoice_sandbox.lever("DELETE", f"/workspaces/{other.id}")
+
+
+# --- without pytest
+
+
+@pytest.fixture(scope="module")
+def sandbox() -> Iterator[InvoiceSandbox]:
+    with running("late-payment", late="P20D", seed=3) as sandbox:
+        yield sandbox
+
+
+def test_running_takes_what_the_marker_takes(sandbox: InvoiceSandbox) -> None:
+    (current,) = [one for one in sandbox.lever("GET", "/scenarios") if one["current"]]
+    assert current["name"] == "late-payment"
+    assert sandbox.clock["mode"] == "frozen"
+
+
+def test_the_same_seed_gives_the_same_ids(sandbox: InvoiceSandbox) -> None:
+    ids = []
+    for _ in range(2):
+        with sandbox.workspace(seed=7) as one:
+            ids.append(register(one.client))
+    assert ids[0] == ids[1]
+
+
+async def _ask(sandbox: InvoiceSandbox) -> int:
+    async with sandbox.async_client() as client:
+        return (await client.post("/api/invoices", json=invoice())).status_code
+
+
+@pytest.mark.anyio
+async def test_an_asynchronous_client_sends_the_key(sandbox: InvoiceSandbox) -> None:
+    assert await _ask(sandbox) == 201
+
+
+# --- what answers is no sandbox
+
+
+@pytest.mark.parametrize(
+    "url", ["", "here", "ftp://x", "http://", "http://x/y", "http://a@x", "http://x:0", "http://["]
+)
+def test_an_address_that_is_none_is_refused(url: str) -> None:
+    with pytest.raises(SandboxError, match="looks like"):
+        checked_url(url)
+
+
+def test_an_address_loses_its_final_slash() -> None:
+    assert checked_url("http://localhost:1/") == "http://localhost:1"
+
+
+@pytest.mark.parametrize("status", [200, 404])
+def test_a_server_that_is_no_sandbox_is_told(status: int) -> None:
+    with (
+        receiving(answer(status, json.dumps([1]).encode())) as receiver,
+        pytest.raises(SandboxError, match="is no sandbox"),
+    ):
+        Levers(receiver.url.removesuffix("/hooks"), "x").ask("POST", "/reset", {})

@@ -122,7 +122,7 @@ async def rotate_secrets(step: Step) -> None:
 
 @story("accept-offer")
 async def accept_best_offer(step: Step) -> None:
-    """The seller accepts the live offer with the highest net proceeds. Raises ApiError."""
+    """The seller accepts the undecided offer with the highest net proceeds. Raises ApiError."""
     await _invoice(step, "Offered")
     offers = await unfinished_offers(step, step.subject)
     await pull_offer(step, max(offers, key=lambda one: one["netProceeds"]), "accept")

@@ -164,7 +164,7 @@ def data_of(connection: Connection, success: bool, content: bytes) -> Data:
 
 
 def nobody(connection: Connection, detail: str = "") -> click.ClickException:
-    advice = "start one with 'invoice-sandbox serve'"
+    advice = "start one with 'invoice-sandbox serve', or name its address with --url"
     return click.ClickException(f"no sandbox answers on {connection.url}{detail}; {advice}")
 
 

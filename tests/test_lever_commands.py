@@ -633,7 +633,8 @@ def test_wrong_usage_asks_no_server(line: str) -> None:
 
 def nobody(url: str, detail: str = "") -> str:
     """The line that says so."""
-    return f"no sandbox answers on {url}{detail}; start one with 'invoice-sandbox serve'"
+    advice = "start one with 'invoice-sandbox serve', or name its address with --url"
+    return f"no sandbox answers on {url}{detail}; {advice}"
 
 
 def test_a_server_that_is_not_there_is_one_helpful_line() -> None:

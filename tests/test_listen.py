@@ -633,7 +633,8 @@ def test_a_limit_is_told_as_such() -> None:
 def test_a_server_that_is_not_there_is_one_line() -> None:
     ran = run("listen --forward-to 3000 --url http://127.0.0.1:1")
     assert (ran.exit_code, ran.stdout) == (1, "")
-    expected = "no sandbox answers on http://127.0.0.1:1; start one with 'invoice-sandbox serve'"
+    advice = "start one with 'invoice-sandbox serve', or name its address with --url"
+    expected = f"no sandbox answers on http://127.0.0.1:1; {advice}"
     assert ran.stderr == f"Error: {expected}\n"
 
 

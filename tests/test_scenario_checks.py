@@ -462,7 +462,7 @@ WRONG: dict[str, tuple[str, str, str]] = {
         "decline-offer",
         "become-overdue",
         (
-            "17:5: 'transition' is not possible then: the invoice is Offered (possible: "
+            "17:5: 'become-overdue' is not possible then: the invoice is Offered (possible: "
             "receive-offer, accept-offer, expire-offers, withdraw-offer, decline-offer, dispute, "
             "withdraw, expire)"
         ),

@@ -275,7 +275,7 @@ def _vain_steps(rehearsal: _Rehearsal) -> Iterator[ShapeProblem]:
         elif index not in rehearsal.done:
             status = rehearsal.blocked[index]
             possible = ", ".join(machine.legal(status)) or "nothing"
-            text = f"'{step.do}' is not possible then: the {machine.name} is {status}"
+            text = f"'{rehearsal.named(step)}' is not possible then: the {machine.name} is {status}"
             yield ShapeProblem((*place, "do"), text, f"possible: {possible}")
 
 

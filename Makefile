@@ -5,7 +5,7 @@ READY := .venv/.ready
 NODE := .venv/.node
 EXAMPLES ?= 30
 
-.PHONY: gate install run test check format fuzz interop build constraints clean
+.PHONY: gate install run test check format fuzz keywords interop build constraints clean
 
 gate: check test  ## what CI runs
 
@@ -36,6 +36,9 @@ format: $(READY)  ## let the formatter and the lint fixes write
 fuzz: $(READY)  ## schemathesis, all phases and checks, EXAMPLES an operation
 	$(BIN)/python -m tests.fuzz --examples $(EXAMPLES)
 	$(BIN)/python -m tests.fuzz --examples $(EXAMPLES) --contract /sandbox/openapi.json
+
+keywords: $(READY)  ## the official JSON Schema suite in both directions, and docs/keywords.md
+	$(BIN)/python -m tests.keywords
 
 interop: $(NODE)  ## real deliveries to real receivers in JavaScript, with what npm has
 	$(BIN)/python -m tests.interop

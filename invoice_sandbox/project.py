@@ -292,7 +292,8 @@ def _load_actions(folder: Path) -> dict[str, Action]:
 def world_of(contract: Contract, lifecycle: Lifecycle, actions: Mapping[str, Action]) -> World:
     """What scenarios may speak of; the members are all those of the contract's components."""
     schemas = contract.document.get("components", {}).get("schemas", {}).values()
-    members = [one for schema in schemas for one in schema.get("properties", {}).items()]
+    objects = [one for one in schemas if isinstance(one, Mapping)]  # true and false are schemas too
+    members = [member for one in objects for member in one.get("properties", {}).items()]
     dates = {name for name, schema in members if _is_date(schema)}
     return World(contract.operations, lifecycle, actions, {name for name, _ in members}, dates)
 

@@ -6,16 +6,14 @@ import re
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Final
-from urllib.parse import urlsplit
+from urllib.parse import urldefrag, urlsplit
 
+from invoice_sandbox.contract.identifiers import Place, address, at_pointer, named
 from invoice_sandbox.contract.parameters import Parameter, compile_parameter
-from invoice_sandbox.contract.schemas import Checker, SchemaError, Schemas
+from invoice_sandbox.contract.schemas import COMPONENTS, Checker, SchemaError, Schemas
 from invoice_sandbox.contract.webhooks import PUBLISHED, WebhookEvent
 
 BODY_LIMIT: Final = 256 * 1024
-_DATA: Final = frozenset({"example", "examples", "default", "const", "enum"})
-"""Keywords below which there are values, and no schemas."""
-
 _JSON: Final = "application/json"
 
 METHODS: Final = ("get", "put", "post", "delete", "options", "head", "patch", "trace")
@@ -189,12 +187,9 @@ def dereference(document: Mapping[str, Any], value: Any) -> Any:
         if not reference.startswith("#/") or reference in seen:
             raise ContractError(f"{reference}: only references within the document are followed")
         seen.add(reference)
-        value = document
-        for escaped in reference[2:].split("/"):
-            step = escaped.replace("~1", "/").replace("~0", "~")
-            if not isinstance(value, Mapping) or step not in value:
-                raise ContractError(f"{reference} names nothing in the document")
-            value = value[step]
+        value = at_pointer(document, reference[1:])
+        if value is None:
+            raise ContractError(f"{reference} names nothing in the document")
     return value
 
 
@@ -230,30 +225,48 @@ def _operation(
         body=_body(document, schemas, name, raw),
         responses=responses,
         success=success,
-        secrets=frozenset(_secrets(document, [raw.get("requestBody"), raw.get("responses")])),
+        secrets=frozenset(_secrets(schemas, raw)),
         lifecycle=raw.get("x-lifecycle"),
     )
 
 
-def _secrets(document: Mapping[str, Any], values: Sequence[Any]) -> Iterator[str]:
-    """Names of members, below ``values``, whose schema has ``format: password``."""
-    waiting, seen = [*values], set[int]()
+def _secrets(schemas: Schemas, raw: Mapping[str, Any]) -> Iterator[str]:
+    """Names of members, of bodies and answers, whose schema has ``format: password``."""
+    waiting: list[tuple[Any, Place]] = [
+        (raw[key], Place().below(key, raw[key]))
+        for key in ("requestBody", "responses")
+        if key in raw
+    ]
+    seen = set[tuple[int, Place]]()
     while waiting:
-        value = waiting.pop()
-        if id(value) in seen:
+        value, place = waiting.pop()
+        if (id(value), place) in seen:
             continue
-        seen.add(id(value))
+        seen.add((id(value), place))
         if isinstance(value, list):
-            waiting += value
+            waiting += [(item, place.below("", item)) for item in value]
         if not isinstance(value, Mapping):
             continue
-        if isinstance(value.get("$ref"), str) and value["$ref"].startswith("#/"):
-            waiting.append(dereference(document, value))
+        if isinstance(value.get("$ref"), str) and not place.names:
+            waiting.append(_referred(schemas, value["$ref"], place))
         properties = value.get("properties")
         for name, schema in properties.items() if isinstance(properties, Mapping) else ():
             if isinstance(schema, Mapping) and schema.get("format") == "password":
                 yield name
-        waiting += [child for key, child in value.items() if key not in _DATA]
+        waiting += [
+            (child, place.below(key, child))
+            for key, child in value.items()
+            if not place.is_data(key)
+        ]
+
+
+def _referred(schemas: Schemas, reference: str, place: Place) -> tuple[Any, Place]:
+    """What a reference names, and its place; None if that is in no document."""
+    base = "" if reference.startswith(COMPONENTS) else place.base
+    found = named(reference, base, schemas.identified)
+    if found is None and reference.startswith("#/"):
+        raise ContractError(f"{reference} names nothing in the document")
+    return found, Place(urldefrag(address(reference, base)).url, in_schema=True).below("", found)
 
 
 def _security(name: str, requirements: Sequence[Mapping[str, Sequence[str]]]) -> Security:

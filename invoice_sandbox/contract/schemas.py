@@ -1,7 +1,8 @@
 """The schemas of a contract, compiled once: is a value allowed, and if not, what is wrong with it.
 
 Validation is jsonschema-rs, with formats asserted, under the dialect that the document names in
-``jsonSchemaDialect`` (JSON Schema 2020-12 unless it says otherwise). Problems are worded here and
+``jsonSchemaDialect`` (JSON Schema 2020-12 unless it says otherwise). A schema may name another in
+``$schema``, or a meta-schema that is a component with that ``$id``. Problems are worded here and
 never repeat the value that was sent: a value may be a secret.
 """
 
@@ -14,6 +15,7 @@ from typing import Any, Final
 import jsonschema_rs
 
 from invoice_sandbox.contract.documents import pointer_text
+from invoice_sandbox.contract.identifiers import identified
 
 Schema = Mapping[str, Any] | bool
 
@@ -38,7 +40,7 @@ _DIALECTS: Final[Mapping[str, tuple[type[Any], int]]] = {
         jsonschema_rs.Draft4,
     ),
 }
-_COMPONENTS: Final = "#/components/schemas/"
+COMPONENTS: Final = "#/components/schemas/"
 _BASE: Final = "https://contract.invalid/schemas"
 _DATA_KEYWORDS: Final = frozenset({"const", "enum", "default", "example", "examples"})
 _SCHEMA_MAPS: Final = frozenset(
@@ -94,6 +96,7 @@ class Schemas:
 
     def __init__(self, document: Mapping[str, Any]) -> None:
         """Raises SchemaError when the dialect is unknown or a component is not a schema."""
+        self.identified = identified(document)
         self._dialect = _dialect(document.get("jsonSchemaDialect", _DRAFT_2020_12))
         self._validator, draft = _DIALECTS[self._dialect]
         self._checkers: dict[str, Checker] = {}
@@ -109,7 +112,7 @@ class Schemas:
     def compile(self, schema: Schema, place: str) -> Checker:
         """The checker for ``schema``; ``place`` says where it stands, for messages."""
         if isinstance(schema, Mapping) and "$schema" in schema:
-            validator, _ = _DIALECTS[_dialect(schema["$schema"])]
+            validator, _ = _DIALECTS[self._official(schema["$schema"])]
         else:
             validator = self._validator
         try:
@@ -126,15 +129,20 @@ class Schemas:
     def component(self, name: str) -> Checker:
         """The checker of a component schema, compiled when first asked for."""
         if name not in self._checkers:
-            self._checkers[name] = self.compile({"$ref": _COMPONENTS + name}, name)
+            self._checkers[name] = self.compile({"$ref": COMPONENTS + name}, name)
         return self._checkers[name]
 
     def resolve(self, reference: str) -> Schema:
         """The component schema that ``reference`` names. Raises SchemaError if there is none."""
-        name = reference.removeprefix(_COMPONENTS)
-        if not reference.startswith(_COMPONENTS) or name not in self._components:
+        name = reference.removeprefix(COMPONENTS)
+        if not reference.startswith(COMPONENTS) or name not in self._components:
             raise SchemaError(f"{reference} names no component schema")
         return self._components[name]
+
+    def _official(self, uri: Any) -> str:
+        """The dialect of ``uri``, or of the meta-schema that the document itself has there."""
+        own = self.identified.get(str(uri))
+        return _dialect(own.get("$schema", self._dialect) if own else uri)
 
     def _portable(self, schema: Any) -> Any:
         """``schema`` with component references made absolute and dialect names made official."""
@@ -148,7 +156,7 @@ class Schemas:
         if key in {"$ref", "$dynamicRef"} and isinstance(value, str):
             return _absolute(value)
         if key == "$schema" and isinstance(value, str):
-            return _dialect(value)
+            return value if value in self.identified else _dialect(value)
         if key in _DATA_KEYWORDS:
             return value
         if key in _SCHEMA_MAPS and isinstance(value, Mapping):
@@ -173,8 +181,8 @@ def _in_contract(steps: Sequence[str | int]) -> str:
 
 
 def _absolute(reference: str) -> str:
-    if reference.startswith(_COMPONENTS):
-        return f"{_BASE}#/$defs/{reference.removeprefix(_COMPONENTS)}"
+    if reference.startswith(COMPONENTS):
+        return f"{_BASE}#/$defs/{reference.removeprefix(COMPONENTS)}"
     return reference
 
 

@@ -1,0 +1,130 @@
+"""A contract may name its schemas as JSON Schema does: ``$id``, ``$anchor``, ``$schema``."""
+
+from __future__ import annotations
+
+import asyncio
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import orjson
+import pytest
+
+from invoice_sandbox.app import create_app
+from invoice_sandbox.contract.operations import compile_contract
+from invoice_sandbox.project import ProjectError
+from tests.support import FROZEN
+from tests.toy import contract, serving_contract
+
+CORE = "https://json-schema.org/draft/2020-12/vocab/core"
+VALIDATION = "https://json-schema.org/draft/2020-12/vocab/validation"
+BUYER = {
+    "$id": "https://toy.example/buyer",
+    "$ref": "#/$defs/named",
+    "$defs": {"named": {"$anchor": "named", "properties": {"pin": {"format": "password"}}}},
+    "required": ["pin"],
+}
+
+
+def toy(schema: Any, **schemas: Any) -> dict[str, Any]:
+    return contract(schema, components={"schemas": schemas})
+
+
+def meta_schema(**vocabularies: bool) -> dict[str, Any]:
+    return {
+        "$id": "https://toy.example/meta",
+        "$schema": "https://json-schema.org/draft/2020-12/schema",
+        "$vocabulary": {CORE: True, **vocabularies},
+    }
+
+
+OWN = {"$schema": "https://toy.example/meta", "type": "object"}
+ACCEPTED = {
+    "a component by its $id": toy({"$ref": "https://toy.example/buyer"}, Buyer=BUYER),
+    "a place in it": toy({"$ref": "https://toy.example/buyer#/$defs/named"}, Buyer=BUYER),
+    "an anchor in it": toy({"$ref": "https://toy.example/buyer#named"}, Buyer=BUYER),
+    "a place within an inline schema that has an $id": toy(BUYER),
+    "an anchor of the document": toy(
+        {"$ref": "#/components/schemas/B"},
+        A={"$anchor": "text", "type": "object"},
+        B={"$ref": "#text"},
+    ),
+    "the meta-schema": toy({"$ref": "https://json-schema.org/draft/2020-12/schema"}),
+    "a place whose name is escaped": toy(
+        {"$ref": "#/components/schemas/A/$defs/a%25b"}, A={"$defs": {"a%b": {"type": "object"}}}
+    ),
+    "an item of a list": toy(
+        {"$ref": "#/components/schemas/A/allOf/0"}, A={"allOf": [{"type": "object"}]}
+    ),
+    "an own meta-schema": toy(OWN, Meta=meta_schema(**{VALIDATION: True})),
+    "an optional vocabulary that nobody knows": toy(
+        OWN, Meta=meta_schema(**{VALIDATION: True, "https://toy.example/vocab": False})
+    ),
+    "a default that is not valid": toy(
+        {"$ref": "#/components/schemas/A"}, A={"type": "object", "default": 1}
+    ),
+}
+REFUSED = {
+    "a required vocabulary that nobody knows": (
+        toy(OWN, Meta=meta_schema(**{"https://toy.example/vocab": True})),
+        "Unknown vocabulary: 'https://toy.example/vocab'",
+    ),
+    "a meta-schema in no known dialect": (
+        toy(OWN, Meta=meta_schema() | {"$schema": "https://toy.example/other"}),
+        "dialect: 'https://toy.example/other'",
+    ),
+    "an address that nothing has": (toy({"$ref": "https://toy.example/none"}), "toy.example/none"),
+    "such an address in a component": (
+        toy(True, A={"$ref": "https://toy.example/none"}),
+        "'https://toy.example/none' names nothing here",
+    ),
+    "a place that is not there": (
+        toy(BUYER | {"$defs": {}}),
+        "Pointer '/\\$defs/named' does not exist",
+    ),
+}
+
+
+@pytest.mark.parametrize("name", ACCEPTED)
+def test_a_contract_may_refer_to(tmp_path: Path, name: str) -> None:
+    with serving_contract(tmp_path, ACCEPTED[name]) as client:
+        assert client.post("/check", json={"pin": "1"}).status_code == 204
+
+
+def test_what_is_referred_to_by_its_id_is_checked(tmp_path: Path) -> None:
+    with serving_contract(tmp_path, ACCEPTED["a component by its $id"]) as client:
+        assert client.post("/check", json={}).status_code == 400
+
+
+@pytest.mark.parametrize("name", REFUSED)
+def test_a_contract_is_not_served_that_refers_to(tmp_path: Path, name: str) -> None:
+    document, reason = REFUSED[name]
+    file = tmp_path / "contract.json"
+    file.write_bytes(orjson.dumps(document))
+    with pytest.raises(ProjectError, match=reason):
+        asyncio.run(create_app(replace(FROZEN, contract=file), url="http://127.0.0.1"))
+
+
+SECRETS = {
+    "by its $id": toy({"$ref": "https://toy.example/buyer"}, Buyer=BUYER),
+    "by its anchor": toy({"$ref": "https://toy.example/buyer#named"}, Buyer=BUYER),
+    "within itself": toy(BUYER),
+    "from within another resource": toy(
+        {"$id": "https://toy.example/own", "$ref": "#/components/schemas/Buyer"}, Buyer=BUYER
+    ),
+}
+
+
+@pytest.mark.parametrize("name", SECRETS)
+def test_a_secret_is_found_in_a_schema_that_is_referred_to(name: str) -> None:
+    assert compile_contract(SECRETS[name]).operations["check"].secrets == {"pin"}
+
+
+def test_a_secret_is_found_in_the_default_answer() -> None:
+    document = toy(True)
+    content = {"application/json": {"schema": BUYER}}
+    document["paths"]["/check"]["post"]["responses"]["default"] = {
+        "description": "anything else",
+        "content": content,
+    }
+    assert compile_contract(document).operations["check"].secrets == {"pin"}

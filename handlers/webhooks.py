@@ -132,4 +132,5 @@ def _text(value: Any) -> str | None:
 
 
 def _texts(value: Any) -> list[str]:
-    return [one for one in value if isinstance(one, str)] if isinstance(value, list) else []
+    texts = [one for one in value if isinstance(one, str)] if isinstance(value, list) else []
+    return list(dict.fromkeys(texts))

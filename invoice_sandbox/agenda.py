@@ -36,6 +36,7 @@ MOST_STEPS: Final = 10_000
 
 _STEPS_AT_A_TIME: Final = 50
 _LONGEST_WAIT: Final = 24 * 60 * 60
+_PATIENCE: Final = 30.0
 
 log = logging.getLogger("invoice_sandbox")
 
@@ -93,7 +94,8 @@ class Agenda:
     async def advance(self, workspace_id: str, target: Target, *, wait: bool = True) -> Advance:
         """Move the workspace's clock and do all that falls due on the way, one instant at a time.
 
-        With ``wait`` all lanes have come to rest, too; no lock is held while they are waited for.
+        With ``wait`` all lanes have come to rest, too; no lock is held while they are waited for,
+        and on a clock that flows they are waited for half a minute at most.
         Raises what ``target`` raises, and EndlessError, with the clock where it stopped.
         """
         async with self._lanes.collect(workspace_id) as attempted:
@@ -102,10 +104,8 @@ class Agenda:
                 end = target(start)
                 happened = await self._do_until(workspace_id, end)
                 await self._move_clock(workspace_id, end)
-            is_resting = False
-            while wait and not is_resting:
-                happened += await self.settle(await self._workspace(workspace_id))
-                is_resting = not await self._lanes.finish(workspace_id)
+            if wait:
+                happened += await self._rest(workspace_id)
         everything = [*happened, *in_order(attempted)]
         return Advance(start, end, tuple(sorted(everything, key=_instant)))
 
@@ -181,6 +181,18 @@ class Agenda:
                     break
                 await _give_way(len(happened))
         return happened
+
+    async def _rest(self, workspace_id: str) -> list[Record]:
+        """Let the lanes come to rest. Where time flows, what is new may keep them busy for ever:
+        then they are waited for once, and not for long."""
+        happened: list[Record] = []
+        while True:
+            workspace = await self._workspace(workspace_id)
+            happened += await self.settle(workspace)
+            flows = workspace.clock.mode == "live"
+            patience = _PATIENCE if flows else None
+            if not await self._lanes.finish(workspace_id, patience=patience) or flows:
+                return happened
 
     async def _do_until(self, workspace_id: str, end: datetime) -> list[Record]:
         happened: list[Record] = []

@@ -157,9 +157,13 @@ class Receiver:
         ready()
         await stop.wait()
         server.close()
-        for task in self._tasks:
-            task.cancel()
-        await asyncio.gather(*self._tasks, return_exceptions=True)
+        quiet = 0
+        while quiet < 5:  # what was accepted just before begins only now
+            quiet = 0 if self._tasks else quiet + 1
+            for task in self._tasks:
+                task.cancel()
+            await asyncio.gather(*self._tasks, return_exceptions=True)
+            await asyncio.sleep(0.01)
 
     async def _meet(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         task = asyncio.current_task()

@@ -21,7 +21,7 @@ from invoice_sandbox.store import Workspace
 from invoice_sandbox.store.memory import MemoryStore
 from invoice_sandbox.webhooks.attempts import Outcome, Outgoing
 from invoice_sandbox.webhooks.endpoints import ENDPOINTS
-from invoice_sandbox.webhooks.lanes import SIDE_BY_SIDE, SLOW_SIDE_BY_SIDE, Lanes, Send
+from invoice_sandbox.webhooks.lanes import SHARE, SIDE_BY_SIDE, SLOW_SIDE_BY_SIDE, Lanes, Send
 from invoice_sandbox.webhooks.outbox import EVENTS, plan
 from invoice_sandbox.webhooks.signing import placeholder_secret
 from tests.receivers import (
@@ -599,3 +599,34 @@ def test_a_connection_is_used_again(patient: Running) -> None:
     server.server_close()
     assert len(ports) == 5
     assert len(set(ports)) == 1
+
+
+def test_a_workspace_whose_receivers_all_hang_does_not_keep_the_others_waiting(
+    patient: Running,
+) -> None:
+    with (
+        receiving(hang) as hanging,
+        receiving() as fine,
+        patient.client(patient.new_workspace()) as one,
+        patient.client(patient.new_workspace()) as other,
+    ):
+        for number in range(300):
+            subscribe(one, f"{hanging.url}/{number}")
+        subscribe(other, fine.url)
+        register(one)
+        trigger(one)
+        until(lambda: len(hanging.messages) >= SHARE, "they are not under way")
+        begun = time.monotonic()
+        assert data(other.post("/api/webhooks/test", json={}))["delivery"]["status"] == "Delivered"
+        assert time.monotonic() - begun < PATIENT / 2
+        assert len(hanging.messages) == SHARE
+
+
+def test_a_change_of_mode_waits_for_no_receiver(patient: Running) -> None:
+    with receiving(hang) as hanging, patient.client(patient.new_workspace()) as client:
+        subscribe(client, hanging.url)
+        register(client)
+        trigger(client)
+        begun = time.monotonic()
+        set_clock(client, mode="live")
+        assert time.monotonic() - begun < PATIENT / 2

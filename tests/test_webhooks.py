@@ -13,6 +13,7 @@ import httpx
 import pytest
 from standardwebhooks import Webhook, WebhookVerificationError
 
+from invoice_sandbox.webhooks.addresses import is_own_address
 from invoice_sandbox.webhooks.guard import url_problem
 from invoice_sandbox.webhooks.signing import placeholder_secret, sign
 from tests.support import Running, serving
@@ -488,3 +489,18 @@ def test_the_second_of_the_signature_is_real_even_when_the_clock_stands_still() 
         answer = sample(client)
     assert answer["request"]["headers"]["webhook-timestamp"] == str(1795253400 + 86_400)
     assert event(answer)["timestamp"] == "2026-11-21T09:30:00Z"
+
+
+def test_a_kind_that_is_named_twice_is_kept_once(client: httpx.Client) -> None:
+    endpoint = create(client, url=URL, events=["a.b", "invoice.paid"] * 1000)
+    assert (endpoint["events"], endpoint["unknownEvents"]) == (["a.b", "invoice.paid"], ["a.b"])
+
+
+@pytest.mark.parametrize(
+    "rest", ["../../api/auth/login", "x/../../workspaces", "%2e%2e", "x?y", "x#y", ""]
+)
+@pytest.mark.parametrize("place", ["inbox", "listening"])
+def test_the_server_s_own_addresses_lead_nowhere_else(rest: str, place: str) -> None:
+    base = "http://0.0.0.0:8080"
+    assert is_own_address(f"{base}/sandbox/{place}/a1_b-2", base)
+    assert not is_own_address(f"{base}/sandbox/{place}/{rest}", base)

@@ -33,7 +33,7 @@ async def set_clock(lever: Lever) -> Record:
             await state.change_workspace(replace(workspace, clock=clock))
     if "now" in lever.body:
         return await _advance(lever, to=parse_instant(lever.body["now"]))
-    return await _advance(lever, by=timedelta())
+    return await _advance(lever, by=timedelta(), wait=False)
 
 
 async def advance_clock(lever: Lever) -> Record:

@@ -2,7 +2,13 @@
 
 from __future__ import annotations
 
+import re
+from typing import Final
+
 from invoice_sandbox.webhooks.inbox import inbox_url
+
+_TOKEN: Final = re.compile(r"[0-9A-Za-z_-]+")
+"""Nothing that would lead elsewhere on the way, such as ``..``."""
 
 
 def listener_url(url: str, token: str = "") -> str:
@@ -13,4 +19,6 @@ def listener_url(url: str, token: str = "") -> str:
 def is_own_address(address: object, url: str) -> bool:
     """Whether ``address`` is one at which the server at ``url`` receives webhooks."""
     own = (inbox_url(url), listener_url(url))
-    return isinstance(address, str) and address.startswith(own)
+    return isinstance(address, str) and any(
+        address.startswith(one) and _TOKEN.fullmatch(address[len(one) :]) for one in own
+    )

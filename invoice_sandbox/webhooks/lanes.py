@@ -15,16 +15,20 @@ from contextlib import asynccontextmanager
 from datetime import datetime
 from math import inf
 from typing import Final
+from weakref import WeakValueDictionary
 
 from invoice_sandbox.clock import Wall, instant_text, parse_instant
 from invoice_sandbox.store import NoWorkspaceError, Record, Store, Workspace
 from invoice_sandbox.webhooks.attempts import Attempt, Outcome, Outgoing, note, prepare
 
-SIDE_BY_SIDE: Final = 256
+SIDE_BY_SIDE: Final = 384
 """Requests that are under way at once."""
 
 SLOW_SIDE_BY_SIDE: Final = 64
 """Besides, requests that are under way to receivers that did not answer in time before."""
+
+SHARE: Final = 160
+"""Of these, so many at most are one workspace's, whatever its receivers do."""
 
 log = logging.getLogger("invoice_sandbox")
 
@@ -54,6 +58,7 @@ class Lanes:
         self._hung: set[tuple[str, str]] = set()
         self._quick = asyncio.Semaphore(SIDE_BY_SIDE)
         self._slow = asyncio.Semaphore(SLOW_SIDE_BY_SIDE)
+        self._shares: WeakValueDictionary[str, asyncio.Semaphore] = WeakValueDictionary()
         self._collecting: dict[str, list[list[Record]]] = {}
         self._is_closing = False
 
@@ -83,8 +88,13 @@ class Lanes:
         idle = (due for lane, due in lanes.items() if self._is_idle((workspace_id, lane)))
         return min(idle, default=None)
 
-    async def finish(self, workspace_id: str, lane: str | None = None) -> bool:
-        """Wait for the lanes that are under way, or for one; False: there was none."""
+    async def finish(
+        self, workspace_id: str, lane: str | None = None, patience: float | None = None
+    ) -> bool:
+        """Wait for the lanes that are under way, or for one; False: there was none.
+
+        With ``patience``, for no more than so many real seconds.
+        """
         under_way = [
             task
             for key, task in self._tasks.items()
@@ -92,7 +102,7 @@ class Lanes:
         ]
         if lane is None:  # what a lane has made due at its end is to be done as well
             under_way += [task for task, owner in self._ending.items() if owner == workspace_id]
-        await _wait(under_way)
+        await _wait(under_way, patience)
         return bool(under_way)
 
     @asynccontextmanager
@@ -176,8 +186,13 @@ class Lanes:
     async def _sent(self, workspace_id: str, attempt: Attempt) -> Outcome:
         assert attempt.request is not None  # noqa: S101  without one, its outcome is known
         endpoint = (workspace_id, attempt.delivery["endpointId"])
-        async with self._slow if endpoint in self._hung else self._quick:
-            outcome = await self._send(attempt.request)
+        if endpoint in self._hung:
+            async with self._slow:
+                outcome = await self._send(attempt.request)
+        else:
+            share = self._shares.setdefault(workspace_id, asyncio.Semaphore(SHARE))
+            async with share, self._quick:
+                outcome = await self._send(attempt.request)
         if outcome.error == "timeout":
             self._hung.add(endpoint)
         else:
@@ -216,6 +231,6 @@ def _entry(attempt: Attempt, outcome: Outcome) -> Record:
     }
 
 
-async def _wait(tasks: list[asyncio.Task[None]]) -> None:
+async def _wait(tasks: list[asyncio.Task[None]], patience: float | None = None) -> None:
     if tasks:
-        await asyncio.wait(tasks)
+        await asyncio.wait(tasks, timeout=patience)

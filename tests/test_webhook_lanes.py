@@ -364,15 +364,17 @@ def test_a_receiver_may_make_the_next_event_for_itself(
 def test_a_receiver_may_switch_its_own_endpoint_off(
     patient: Running, client: httpx.Client, receiver: Receiver
 ) -> None:
-    one = subscribe(client, receiver.url)
+    one, gate = subscribe(client, receiver.url), threading.Event()
 
     def call_back(_: Message) -> None:
+        assert gate.wait(10)
         with patient.client(key_of(client)) as another:
             switch(another, one["id"], "disable")
 
     receiver.answers(calling(call_back))
     for _ in range(3):
         trigger(client)
+    gate.set()
     advance(client, by="P1D")
     assert len(receiver.messages) == 1
     states = [(two["status"], two["attempt"]) for two in deliveries(client)]

@@ -149,7 +149,7 @@ ILLEGAL: dict[str, tuple[tuple[str, ...], int, str]] = {
     "a trigger too early": (
         ("start PT1S verify", "start PT2S start-verification"),
         1,
-        NOT_YET.format("transition", "Registered", REGISTERED),
+        NOT_YET.format("verify", "Registered", REGISTERED),
     ),
     "a step is left out": (
         (*TO_OFFER[:2], "invoice.verified PT1S make-offer"),

@@ -206,5 +206,6 @@ def test_a_command_of_a_page_sees_nothing_of_this_environment(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("INVOICE_SANDBOX_URL", "http://127.0.0.1:9")
+    monkeypatch.setenv("CI", "true")
     env = environment(Path(sys.executable).parent)
-    assert output("echo $INVOICE_SANDBOX_URL$PYTEST_CURRENT_TEST", tmp_path, env) == ""
+    assert output("echo $INVOICE_SANDBOX_URL$PYTEST_CURRENT_TEST$CI", tmp_path, env) == ""

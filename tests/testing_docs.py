@@ -23,6 +23,9 @@ _CHANCE: Final = (
     (re.compile(r"\bin \d+\.\d+s"), "in 1.30s"),
     (re.compile(r"http://127\.0\.0\.1:\d+"), "http://127.0.0.1:41234"),
 )
+_OF_A_USER: Final = re.compile(r"HOME|TMPDIR|LANG|LC_\w+|SSL_\w+|\w+_proxy|\w+_PROXY")
+"""Variables that a command of the page sees. With CI=true, for one, pytest would print more."""
+
 _PLACE: Final = re.compile(r"^\S*/(?=testing/)", re.MULTILINE)
 
 
@@ -39,11 +42,7 @@ def write_files(page: str, folder: Path) -> None:
 
 def environment(bin_folder: Path) -> dict[str, str]:
     """That of a user in whose environment ``bin_folder`` comes first: nothing of ours is in it."""
-    kept = {
-        name: text
-        for name, text in os.environ.items()
-        if not name.startswith(("PYTEST_", "PYTHON", "INVOICE_SANDBOX_", "COLUMNS"))
-    }
+    kept = {name: text for name, text in os.environ.items() if _OF_A_USER.fullmatch(name)}
     path = os.pathsep.join([str(bin_folder), os.environ["PATH"]])
     return kept | {"PATH": path, "PYTHONDONTWRITEBYTECODE": "1"}
 

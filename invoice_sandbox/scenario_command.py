@@ -47,7 +47,7 @@ class Place:
 def list_scenarios(place: Place, *, as_json: bool) -> None:
     """Print every story: its name, what chooses it, what happens, when the client passes."""
     scenarios = place.load().scenarios
-    rows = [scenarios[name] for name in sorted(scenarios)]
+    rows = sorted(scenarios.values(), key=lambda one: one.name)
     if as_json:
         _print_json([_summary(one) for one in rows])
         return

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import logging
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -342,3 +343,15 @@ def test_a_library_does_not_begin_with_a_broken_file(folder: Path) -> None:
     write(folder / "mine.yaml", BROKEN)
     with pytest.raises(DocumentError, match="there is no action"):
         Watch().library(folder)
+
+
+def test_a_file_that_goes_while_the_stories_are_walked_through_disturbs_nobody(
+    tmp_path: Path,
+) -> None:
+    write(tmp_path / "mine.yaml", FIRST)
+    eager = itertools.count(step=10 * LOOK_AFTER)  # every question makes it look
+    library = Library([tmp_path], project().world, {}, lambda: next(eager))
+    walk = library.values()
+    (tmp_path / "mine.yaml").unlink()
+    assert list(library) == []
+    assert [one.name for one in walk] == ["mine"]

@@ -25,8 +25,8 @@ from invoice_sandbox.store import Record, Transaction
 async def list_scenarios(lever: Lever) -> list[Record]:
     """Every scenario of the project, by name."""
     current = (await lever.fresh()).scenario
-    scenarios = lever.engine.project.scenarios
-    return [_shown(scenarios[name], current) for name in sorted(scenarios)]
+    told = sorted(lever.engine.project.scenarios.values(), key=lambda one: one.name)
+    return [_shown(one, current) for one in told]
 
 
 async def set_scenario(lever: Lever) -> Answer:

@@ -7,7 +7,7 @@ that cannot be used leaves the scenario in force that it told before, and is sai
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence, ValuesView
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Final
@@ -68,6 +68,11 @@ class Library(Mapping[str, Scenario]):
         """How many there are."""
         self._look()
         return len(self._by_name)
+
+    def values(self) -> ValuesView[Scenario]:
+        """All of them, as they are told at this moment."""
+        self._look()
+        return self._by_name.values()
 
     def _look(self) -> None:
         now = self.monotonic()

@@ -4,6 +4,7 @@ BIN := .venv/bin
 READY := .venv/.ready
 NODE := .venv/.node
 EXAMPLES ?= 30
+WORKERS ?= auto
 
 .PHONY: gate install run test check format fuzz keywords interop build constraints clean
 
@@ -22,7 +23,7 @@ run: $(READY)  ## serve on http://127.0.0.1:8080
 	$(BIN)/invoice-sandbox serve
 
 test: $(READY)  ## the whole test suite
-	$(BIN)/python -m pytest
+	$(BIN)/python -m pytest --numprocesses $(WORKERS) --maxprocesses 4 --dist loadfile
 
 check: $(READY)  ## lint and types
 	$(BIN)/ruff check .

@@ -58,8 +58,8 @@ def _json_body(
     schema = response.media[media_type].get("schema", True)
     try:
         return generate(
-            schema,
-            resolve=contract.schemas.resolve,
+            contract.schemas.opened.read(schema),
+            resolve=contract.schemas.opened.at,
             is_valid=checker.is_valid if checker else lambda _: True,
             seed=f"{seed}/{operation.id}",
         )

@@ -10,7 +10,14 @@ from urllib.parse import urldefrag, urlsplit
 
 from invoice_sandbox.contract.identifiers import Place, address, at_pointer, named
 from invoice_sandbox.contract.parameters import Parameter, compile_parameter
-from invoice_sandbox.contract.schemas import COMPONENTS, Checker, SchemaError, Schemas
+from invoice_sandbox.contract.schemas import (
+    COMPONENTS,
+    BothWays,
+    Checker,
+    SchemaError,
+    Schemas,
+    both_ways,
+)
 from invoice_sandbox.contract.webhooks import PUBLISHED, WebhookEvent
 
 BODY_LIMIT: Final = 256 * 1024
@@ -137,7 +144,7 @@ def compile_contract(document: dict[str, Any]) -> Contract:
     An operation without operationId gets one made of its method and path. Raises ContractError.
     """
     try:
-        schemas = Schemas(document)
+        schemas = both_ways(document)
         schemes = {name: _scheme(raw) for name, raw in _component(document, "securitySchemes")}
         operations = {
             operation.id: operation
@@ -147,12 +154,12 @@ def compile_contract(document: dict[str, Any]) -> Contract:
             )
         }
         webhooks = {
-            kind: _webhook(document, schemas, kind, dereference(document, item))
+            kind: _webhook(document, schemas.answered, kind, dereference(document, item))
             for kind, item in document.get("webhooks", {}).items()
         }
     except SchemaError as error:
         raise ContractError(str(error)) from None
-    return Contract(document, base_path(document), operations, schemes, schemas, webhooks)
+    return Contract(document, base_path(document), operations, schemes, schemas.answered, webhooks)
 
 
 def raw_operations(document: Mapping[str, Any]) -> Iterator[tuple[str, str, dict[str, Any]]]:
@@ -205,11 +212,11 @@ def _scheme(raw: Mapping[str, Any]) -> Scheme:
 
 
 def _operation(
-    document: Mapping[str, Any], schemas: Schemas, path: str, method: str, raw: Mapping[str, Any]
+    document: Mapping[str, Any], schemas: BothWays, path: str, method: str, raw: Mapping[str, Any]
 ) -> Operation:
     name = operation_id(path, method, raw)
     responses = {
-        status: _response(document, schemas, response, f"{name} {status}")
+        status: _response(document, schemas.answered, response, f"{name} {status}")
         for status, response in raw.get("responses", {}).items()
     }
     success = next((status for status in responses if status.startswith("2")), None)
@@ -221,11 +228,11 @@ def _operation(
         path=path,
         tag=next(iter(raw.get("tags", [])), ""),
         security=_security(name, raw.get("security", document.get("security", []))),
-        parameters=_parameters(document, schemas, path, name, raw),
-        body=_body(document, schemas, name, raw),
+        parameters=_parameters(document, schemas.sent, path, name, raw),
+        body=_body(document, schemas.sent, name, raw),
         responses=responses,
         success=success,
-        secrets=frozenset(_secrets(schemas, raw)),
+        secrets=frozenset(_secrets(schemas.answered, raw)),
         lifecycle=raw.get("x-lifecycle"),
     )
 

@@ -14,10 +14,28 @@ from typing import Any, Final
 
 import jsonschema_rs
 
+from invoice_sandbox.contract.directions import (
+    OF_THE_CLIENT,
+    OF_THE_SERVER,
+    Mark,
+    is_marked_anywhere,
+    marked_members,
+    without,
+)
 from invoice_sandbox.contract.documents import pointer_text
 from invoice_sandbox.contract.identifiers import identified
+from invoice_sandbox.contract.opening import COMPONENTS, Opened, Schema
 
-Schema = Mapping[str, Any] | bool
+__all__ = [
+    "COMPONENTS",
+    "BothWays",
+    "Checker",
+    "Problem",
+    "Schema",
+    "SchemaError",
+    "Schemas",
+    "both_ways",
+]
 
 _DRAFT_2020_12: Final = "https://json-schema.org/draft/2020-12/schema"
 _OAS_DIALECT: Final = "https://spec.openapis.org/oas/3.1/dialect/"
@@ -40,7 +58,6 @@ _DIALECTS: Final[Mapping[str, tuple[type[Any], int]]] = {
         jsonschema_rs.Draft4,
     ),
 }
-COMPONENTS: Final = "#/components/schemas/"
 _BASE: Final = "https://contract.invalid/schemas"
 _DATA_KEYWORDS: Final = frozenset({"const", "enum", "default", "example", "examples"})
 _SCHEMA_MAPS: Final = frozenset(
@@ -92,11 +109,19 @@ class Checker:
 
 
 class Schemas:
-    """Compiles the schemas of one OpenAPI document; components are shared by all of them."""
+    """Compiles the schemas of one OpenAPI document; components are shared by all of them.
 
-    def __init__(self, document: Mapping[str, Any]) -> None:
-        """Raises SchemaError when the dialect is unknown or a component is not a schema."""
+    ``identified`` are those with an identifier, ``opened`` is how the generator reads all of them.
+    """
+
+    def __init__(self, document: Mapping[str, Any], not_asked: Mark | None = None) -> None:
+        """Members marked as ``not_asked`` are not required of a value.
+
+        Raises SchemaError when the dialect is unknown or a component is not a schema.
+        """
         self.identified = identified(document)
+        self.opened = Opened(document, self.identified)
+        self._not_asked = not_asked
         self._dialect = _dialect(document.get("jsonSchemaDialect", _DRAFT_2020_12))
         self._validator, draft = _DIALECTS[self._dialect]
         self._checkers: dict[str, Checker] = {}
@@ -144,15 +169,22 @@ class Schemas:
         own = self.identified.get(str(uri))
         return _dialect(own.get("$schema", self._dialect) if own else uri)
 
-    def _portable(self, schema: Any) -> Any:
-        """``schema`` with component references made absolute and dialect names made official."""
+    def _portable(self, schema: Any, not_asked: frozenset[str] = frozenset()) -> Any:
+        """``schema`` with component references made absolute and dialect names made official.
+
+        It requires no member that is ``not_asked``, be it by what stands around it.
+        """
         if not isinstance(schema, Mapping):
             return schema
+        if self._not_asked is not None:
+            not_asked |= marked_members(schema, self._not_asked, self.resolve)
         if "pattern" in schema and isinstance(schema.get("examples"), list):
             self._looks[str(schema["pattern"])] = " or ".join(map(str, schema["examples"]))
-        return {key: self._portable_member(key, value) for key, value in schema.items()}
+        return {key: self._portable_member(key, value, not_asked) for key, value in schema.items()}
 
-    def _portable_member(self, key: str, value: Any) -> Any:
+    def _portable_member(self, key: str, value: Any, not_asked: frozenset[str]) -> Any:
+        if key == "required":
+            return without(value, not_asked)
         if key in {"$ref", "$dynamicRef"} and isinstance(value, str):
             return _absolute(value)
         if key == "$schema" and isinstance(value, str):
@@ -162,15 +194,71 @@ class Schemas:
         if key in _SCHEMA_MAPS and isinstance(value, Mapping):
             return {name: self._portable(schema) for name, schema in value.items()}
         if isinstance(value, list):
-            return [self._portable(item) for item in value]
+            return [
+                self._portable(item, not_asked if key == "allOf" else frozenset()) for item in value
+            ]
         return self._portable(value)
 
 
+@dataclass(frozen=True)
+class BothWays:
+    """The schemas of what clients send, and those of what the server sends."""
+
+    sent: Schemas
+    answered: Schemas
+
+
+def both_ways(document: Mapping[str, Any]) -> BothWays:
+    """One for both, unless a member is ``readOnly`` or ``writeOnly``. Raises SchemaError."""
+    read_only, write_only = (
+        mark if is_marked_anywhere(document, mark) else None
+        for mark in (OF_THE_SERVER, OF_THE_CLIENT)
+    )
+    sent = Schemas(document, read_only)
+    is_one = read_only is None and write_only is None
+    return BothWays(sent, sent if is_one else Schemas(document, write_only))
+
+
 def _problem(error: jsonschema_rs.ValidationError, looks: Mapping[str, str]) -> Problem:
+    nearest = _nearest(error)
+    if nearest is not None:
+        return _problem(nearest, looks)
     return Problem(
         member=_member([*error.instance_path, *_missing(error)]),
         text=_wording(error, looks),
         schema_path=_in_contract(error.schema_path),
+    )
+
+
+def _nearest(error: jsonschema_rs.ValidationError) -> jsonschema_rs.ValidationError | None:
+    """What is wrong by that alternative of ``oneOf`` or ``anyOf`` that the value comes closest to.
+
+    That is one whose constants it has, such as the member that tells alternatives apart, and of
+    whose members it lacks the fewest. None where all of them are far.
+    """
+    kinds = jsonschema_rs.ValidationErrorKind
+    if not isinstance(error.kind, kinds.OneOfNotValid | kinds.AnyOf):
+        return None
+    depth = len(error.instance_path)
+    branches = [branch for branch in error.kind.context if branch]
+    close = [one for one in branches if not any(_is_at_odds(each, depth) for each in one)]
+    if not close and len({branch[0].message for branch in branches}) == 1:
+        return branches[0][0]
+    return min(close, key=_distance)[0] if close else None
+
+
+def _distance(branch: Sequence[jsonschema_rs.ValidationError]) -> tuple[int, int]:
+    return sum(len(_missing(error)) for error in branch), len(branch)
+
+
+def _is_at_odds(error: jsonschema_rs.ValidationError, depth: int) -> bool:
+    """Whether it is another kind of value, or one of its members has another constant."""
+    kinds = jsonschema_rs.ValidationErrorKind
+    below = len(error.instance_path) - depth
+    kind = error.kind
+    is_constant = isinstance(kind, kinds.Constant | kinds.Enum)
+    return (below == 0 and isinstance(kind, kinds.Type | kinds.FalseSchema)) or (
+        below <= 1 and is_constant
     )
 
 

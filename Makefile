@@ -4,9 +4,10 @@ BIN := .venv/bin
 READY := .venv/.ready
 NODE := .venv/.node
 EXAMPLES ?= 30
+SECONDS ?= 5
 WORKERS ?= auto
 
-.PHONY: gate install run test check format fuzz keywords interop build constraints clean
+.PHONY: gate install run test check format fuzz fuzz-seeds bench keywords foreign interop build constraints clean
 
 gate: check test  ## what CI runs
 
@@ -23,7 +24,7 @@ run: $(READY)  ## serve on http://127.0.0.1:8080
 	$(BIN)/invoice-sandbox serve
 
 test: $(READY)  ## the whole test suite
-	$(BIN)/python -m pytest --numprocesses $(WORKERS) --maxprocesses 4 --dist loadfile
+	$(BIN)/python -m pytest --numprocesses $(WORKERS) --maxprocesses 4 --dist loadfile --contract-coverage
 
 check: $(READY)  ## lint and types
 	$(BIN)/ruff check .
@@ -35,14 +36,26 @@ format: $(READY)  ## let the formatter and the lint fixes write
 	$(BIN)/ruff format .
 
 fuzz: $(READY)  ## schemathesis, all phases and checks, EXAMPLES an operation
-	$(BIN)/python -m tests.fuzz --examples $(EXAMPLES)
-	$(BIN)/python -m tests.fuzz --examples $(EXAMPLES) --contract /sandbox/openapi.json
+	$(BIN)/invoice-sandbox fuzz --max-examples $(EXAMPLES) --table
+
+fuzz-seeds: $(READY)  ## the same with 20 seeds, to its end even if one fails
+	@failed=; for seed in $$(seq 0 19); do \
+		echo "seed $$seed"; \
+		$(BIN)/invoice-sandbox fuzz --max-examples $(EXAMPLES) --seed $$seed || failed="$$failed $$seed"; \
+	done; test -z "$$failed" || { echo "something was found with seeds:$$failed"; exit 1; }
+
+bench: $(READY)  ## speed beside a server that does nothing, as ratios; SECONDS a row
+	$(BIN)/python -m tests.bench --seconds $(SECONDS)
 
 keywords: $(READY)  ## the official JSON Schema suite in both directions, and docs/keywords.md
 	$(BIN)/python -m tests.keywords
 
-interop: $(NODE)  ## real deliveries to real receivers in JavaScript, with what npm has
+foreign: $(NODE)  ## OpenAPI documents of many makers, served as they are, and docs/any-document.md
+	$(BIN)/python -m tests.foreign $(DOCUMENTS)
+
+interop: $(NODE)  ## receivers, typed clients and a validating proxy from npm
 	$(BIN)/python -m tests.interop
+	$(BIN)/python -m tests.foreign --bounded
 
 $(NODE): $(READY)
 	$(BIN)/pip install --quiet --disable-pip-version-check -c constraints.txt -e '.[interop]'

@@ -23,12 +23,13 @@ def items(body: Mapping[str, Any]) -> list[Any]:
     """The pushed invoices: the batch, else the body itself when it looks like one invoice."""
     if "invoices" in body:
         return list(body["invoices"])
-    return [{name: body[name] for name in _ITEM & body.keys()}] if _ITEM & body.keys() else []
+    item = {name: value for name, value in body.items() if name in _ITEM}
+    return [item] if item else []
 
 
 def invoice_input(item: Mapping[str, Any]) -> dict[str, Any]:
     """The members of an item that belong to the invoice."""
-    return {name: item[name] for name in _INPUT & item.keys()}
+    return {name: value for name, value in item.items() if name in _INPUT}
 
 
 def item_key(system: str | None, external_id: str) -> str:

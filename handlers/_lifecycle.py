@@ -39,6 +39,7 @@ async def shift(
     step = _step(context, machine, record, trigger)
     moved = {**record, "status": step.to, "previousStatus": record["status"]}
     await context.state.put(kind, record["id"], moved)
+    context.moved(machine, step)
     action = step.event or f"{machine.replace('-', '_')}.{trigger.replace('-', '_')}"
     target = (machine.replace("-", "_"), record["id"])
     await audit(context, action, target, **{"from": record["status"], "to": step.to, **metadata})

@@ -320,10 +320,15 @@ def _entry(
 
 
 def step_summary(step: ScheduledStep) -> Record:
-    """A step as the levers show it; ``subject`` is the id of what it is about."""
+    """A step as the levers show it; ``subject`` is the id of what it is about.
+
+    Of what the action is given, only words and whole numbers are shown: the rest may be large.
+    """
+    told = {name: value for name, value in step.arguments.items() if name != "subject"}
     return {
         "at": instant_text(step.due),
         "do": step.action,
+        "with": {name: value for name, value in told.items() if isinstance(value, str | int)},
         "scenario": step.scenario,
         "subject": step.arguments.get("subject"),
     }

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, Final
@@ -13,15 +14,20 @@ from invoice_sandbox.agenda import Agenda, RunStep, SkippedStep, step_summary
 from invoice_sandbox.clock import SystemWall, Wall
 from invoice_sandbox.connexion_31 import Router
 from invoice_sandbox.contract.answers import NoAnswerError, contract_answer
+from invoice_sandbox.contract.fetching import Fetcher, never
 from invoice_sandbox.contract.operations import Contract, Operation
+from invoice_sandbox.coverage import touches
+from invoice_sandbox.coverage.recording import mark_of
+from invoice_sandbox.coverage.touches import Coverage, Touch
 from invoice_sandbox.credentials import DEMO_KEY
 from invoice_sandbox.engine import Engine
 from invoice_sandbox.errors import ApiError
 from invoice_sandbox.handling import Origin, Step
 from invoice_sandbox.pages import DOCS, docs_app
 from invoice_sandbox.pipeline import Exchange, Proceed, Receive, Scope, Send, compose
-from invoice_sandbox.pipeline.access import authenticate, check_scope, guard_sessions
+from invoice_sandbox.pipeline.access import Door, authenticate, check_scope, guard_sessions
 from invoice_sandbox.pipeline.answering import LAST_STEPS, answer, note_refusals, pull_levers
+from invoice_sandbox.pipeline.covering import cover
 from invoice_sandbox.pipeline.delivery import deliver
 from invoice_sandbox.pipeline.documents import Words, serve_documents
 from invoice_sandbox.pipeline.envelope import envelope
@@ -29,6 +35,7 @@ from invoice_sandbox.pipeline.faults import inject_faults
 from invoice_sandbox.pipeline.journal import journal
 from invoice_sandbox.pipeline.origin import LOOPBACK_NAMES, guard_origin
 from invoice_sandbox.pipeline.pages import ASGIApplication, serve_pages
+from invoice_sandbox.pipeline.preferring import prefer
 from invoice_sandbox.pipeline.reading import ClientGoneError, read_body
 from invoice_sandbox.pipeline.routing import route
 from invoice_sandbox.pipeline.scenario import choose_scenario
@@ -53,6 +60,8 @@ from invoice_sandbox.webhooks.lanes import SIDE_BY_SIDE, SLOW_SIDE_BY_SIDE, Lane
 from invoice_sandbox.webhooks.listeners import Listeners
 from invoice_sandbox.webhooks.sender import Sender
 from invoice_sandbox.workspaces import Wish, Workspaces
+
+log = logging.getLogger("invoice_sandbox")
 
 _SECONDS_TO_FINISH: Final = 5
 """For what is being sent when the server is stopped."""
@@ -102,23 +111,26 @@ async def create_app(settings: Settings, *, url: str, wall: Wall | None = None) 
     inside = _Inside()
     engine = await _engine(settings, url, wall or SystemWall(), inside)
     project, wall = engine.project, engine.wall
+    router = Router([project.contract, project.levers], _resolver(project))
     limiter = RateLimiter(settings.rate_limit, wall) if settings.rate_limit else None
     proceed = compose(
         [
             journal(engine),
+            cover(engine, router),
             envelope(wall, project.contract.version, url),
             guard_origin(_hosts(settings, url)),
             serve_documents(_documents(project), url, _words(project)),
             serve_pages(DOCS, lambda: _docs(project, settings, url)),
-            route(Router([project.contract, project.levers], _resolver(project))),
+            route(router),
             read_body,
-            authenticate(engine, limiter),
+            authenticate(engine, limiter, _door(settings)),
             note_refusals(engine),
             guard_sessions(url),
             check_scope,
             choose_scenario(engine),
             inject_faults(engine),
             check_request,
+            prefer(engine),
             pull_levers(engine),
             answer(engine),
         ]
@@ -160,14 +172,16 @@ async def _engine(settings: Settings, url: str, wall: Wall, inside: _Inside) -> 
     )
     lanes = Lanes(store, wall, sender.send, virtual_time=settings.webhook_time == "virtual")
     first = await workspaces.create(settings.key, Wish(settings.seed))
+    coverage = Coverage(settings.coverage, mark_of(project) if settings.coverage else "")
     return Engine(
         project=project,
         store=store,
         wall=wall,
-        agenda=Agenda(store, wall, _step_runner(project), lanes),
+        agenda=Agenda(store, wall, _step_runner(project, coverage), lanes),
         sender=sender,
         listeners=Listeners(wall, settings.webhook_timeout),
         workspaces=workspaces,
+        coverage=coverage,
         first_workspace=first.id,
         url=url,
         local=settings.on_loopback,
@@ -194,7 +208,7 @@ def _docs(project: Project, settings: Settings, url: str) -> ASGIApplication:
     return docs_app(contracts, DEMO_KEY if is_demo else None, url)
 
 
-def _step_runner(project: Project) -> RunStep:
+def _step_runner(project: Project, coverage: Coverage) -> RunStep:
     """How a scheduled step is done: by the project's action of its name."""
 
     async def run(state: Transaction, workspace: Workspace, scheduled: ScheduledStep) -> list[str]:
@@ -216,9 +230,16 @@ def _step_runner(project: Project) -> RunStep:
         except ApiError as refusal:
             raise SkippedStep(refusal.message()) from None
         await _remember(state, scheduled)
+        coverage.note(workspace, [*_step_of_story(scheduled), *step.touched])
         return step.emitted
 
     return run
+
+
+def _step_of_story(scheduled: ScheduledStep) -> list[Touch]:
+    if scheduled.scenario is None or scheduled.place is None:
+        return []
+    return [touches.step(scheduled.scenario, scheduled.place)]
 
 
 async def _tell_of_endpoint(project: Project, step: Step) -> None:
@@ -238,12 +259,22 @@ async def _remember(state: Transaction, scheduled: ScheduledStep) -> None:
 
 def _load(settings: Settings) -> Project:
     if settings.contract:
-        project = load_contract_alone(settings.contract, settings.scenarios)
-    else:
-        project = load_project(settings.project or default_project(), settings.scenarios)
+        fetch = Fetcher() if settings.allow_remote_refs else never
+        project = load_contract_alone(settings.contract, settings.scenarios, fetch=fetch)
+        return _with_warnings(project)
+    project = load_project(settings.project or default_project(), settings.scenarios)
+    if settings.project is not None:
+        return _with_warnings(project)
     for operation in project.contract.operations.values():
         if operation.id not in project.handlers:
             _check_answer(project.contract, operation)
+    return project
+
+
+def _with_warnings(project: Project) -> Project:
+    """Say what its contract says and is not done; whoever wrote it may not know."""
+    for line in project.warnings:
+        log.warning(line)
     return project
 
 
@@ -259,6 +290,12 @@ def _resolver(project: Project) -> Any:
     """What Connexion resolves an operationId to: its handler, or the answer from the contract."""
     handlers: Mapping[str, Any] = project.handlers
     return lambda operation_id: handlers.get(operation_id, contract_answer)
+
+
+def _door(settings: Settings) -> Door:
+    """A document that is served alone knows no keys, unless one was given to the server."""
+    alone = settings.contract is not None
+    return Door(alone=alone, anyone=alone and not settings.key_given)
 
 
 def _hosts(settings: Settings, url: str) -> frozenset[str] | None:

@@ -12,9 +12,11 @@ routing is used and its other layers are not. Delete this module the day that up
 
 from __future__ import annotations
 
+import re
 import warnings
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
+from itertools import count
 from typing import Any, Final
 from urllib.parse import unquote
 
@@ -25,7 +27,7 @@ with warnings.catch_warnings():
     from connexion.resolver import Resolver
     from connexion.spec import OpenAPISpecification
 
-from invoice_sandbox.contract.operations import METHODS, Contract, Operation
+from invoice_sandbox.contract.operations import METHODS, Contract, Operation, path_names
 from invoice_sandbox.pipeline import Receive, Scope, Send
 
 _FOUND: Final = "invoice_sandbox.found"
@@ -53,36 +55,19 @@ class Router:
 
     def __init__(self, contracts: Sequence[Contract], resolve: Callable[[str], Any]) -> None:
         """``resolve`` gives the function of an operationId, as Connexion's resolver expects."""
-        self._operations = {
-            (contract.base_path, operation.id): (contract, operation)
-            for contract in contracts
-            for operation in contract.operations.values()
-        }
-        self._routing = RoutingMiddleware(_note_match)
-        for contract in sorted(contracts, key=lambda one: len(one.base_path), reverse=True):
-            self._routing.add_api(
-                _Specification(_routes(contract)),
-                base_path=contract.base_path,
-                resolver=Resolver(resolve),
-            )
-        for mount in self._routing.router.routes:
-            mount.app.redirect_slashes = False
-        self._routing.router.redirect_slashes = False
+        inner = sorted(contracts, key=lambda one: len(one.base_path), reverse=True)
+        self._routings = [(contract, _routing(contract, resolve)) for contract in inner]
 
     async def match(self, scope: Scope) -> Match | None:
-        """The operation for the path and method of ``scope``, or None."""
-        found: list[Scope] = []
-        # A fresh scope: Connexion writes into it. `%2F` inside a segment must stay one segment.
-        await self._routing({**scope, "path": _path(scope), _FOUND: found}, _no_receive, _no_send)
-        if not found or found[0]["extensions"]["connexion_routing"]["operation_id"] is None:
-            return None
-        routing = found[0]["extensions"]["connexion_routing"]
-        key = (routing["api_base_path"], routing["operation_id"])
-        contract, operation = self._operations[key]
-        if operation.method != scope["method"]:
-            return None
-        texts = found[0].get("path_params", {})
-        return Match(contract, operation, {name: _decoded(text) for name, text in texts.items()})
+        """The operation for the path and method of ``scope``, or None.
+
+        What the contract of the longest base path does not know may be another's.
+        """
+        for contract, routing in self._routings:
+            found = await _match(contract, routing, scope)
+            if found is not None:
+                return found
+        return None
 
     async def allowed(self, scope: Scope) -> tuple[str, ...]:
         """The methods that the contract declares for the path of ``scope``; empty: no such path."""
@@ -90,17 +75,63 @@ class Router:
         return tuple([name for name in methods if await self.match({**scope, "method": name})])
 
 
+def _routing(contract: Contract, resolve: Callable[[str], Any]) -> Any:
+    routing = RoutingMiddleware(_note_match)
+    routing.add_api(
+        _Specification(_routes(contract)),
+        base_path=contract.base_path,
+        resolver=Resolver(resolve),
+    )
+    for mount in routing.router.routes:
+        mount.app.redirect_slashes = False
+    routing.router.redirect_slashes = False
+    return routing
+
+
+async def _match(contract: Contract, routing: Any, scope: Scope) -> Match | None:
+    found: list[Scope] = []
+    # A fresh scope: Connexion writes into it. `%2F` inside a segment must stay one segment.
+    await routing({**scope, "path": _path(scope), _FOUND: found}, _no_receive, _no_send)
+    told = found[0]["extensions"]["connexion_routing"] if found else {}
+    if told.get("operation_id") is None:
+        return None
+    operation = contract.operations[told["operation_id"]]
+    if operation.method != scope["method"]:
+        return None
+    texts = found[0].get("path_params", {}).values()
+    names = path_names(operation.path)
+    return Match(contract, operation, dict(zip(names, map(_decoded, texts), strict=True)))
+
+
 def _routes(contract: Contract) -> dict[str, Any]:
-    """The part of the document that routing needs: paths, methods and operationIds."""
+    """The part of the document that routing needs: paths, methods and operationIds.
+
+    Parameters are named by their order: Connexion knows no names such as ``{user.id}``. The first
+    path that fits is taken, so those with fewer parameters come first (OpenAPI 3.1.0, Path
+    Templating Matching), and HEAD before GET, which stands for it too.
+    """
     paths: dict[str, Any] = {}
-    for operation in contract.operations.values():
-        item = paths.setdefault(operation.path, {})
-        item[operation.method.lower()] = {"operationId": operation.id, "responses": {}}
+    for operation in sorted(contract.operations.values(), key=_rank):
+        item = paths.setdefault(_numbered(operation.path), {})
+        told = {"operationId": operation.id, "responses": {}}
+        item.setdefault(operation.method.lower(), told)
     return {
         "openapi": contract.document["openapi"],
         "info": contract.document["info"],
         "paths": paths,
     }
+
+
+def _rank(operation: Operation) -> tuple[list[int], bool]:
+    """For each segment: 0 for a word, 1 for a word with a parameter in it, 2 for a parameter."""
+    segments = operation.path.split("/")
+    openness = [("{" in one) + (one[:1] == "{" and one[-1:] == "}") for one in segments]
+    return openness, operation.method != "HEAD"
+
+
+def _numbered(template: str) -> str:
+    numbers = count(1)
+    return re.sub(r"\{[^}]*\}", lambda _: f"{{p{next(numbers)}}}", template)
 
 
 def _path(scope: Scope) -> str:

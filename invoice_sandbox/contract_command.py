@@ -15,16 +15,17 @@ from rich.table import Table
 
 from invoice_sandbox import jsonio
 from invoice_sandbox.contract.compare import differences
-from invoice_sandbox.contract.documents import DocumentError, load_document, place_of
+from invoice_sandbox.contract.documents import DocumentError, place_of
 from invoice_sandbox.contract.examples import bad_examples
 from invoice_sandbox.contract.operations import Contract, ContractError, compile_contract
 from invoice_sandbox.contract.overlay import assumptions, overlay_problems
-from invoice_sandbox.contract.published import check_openapi
+from invoice_sandbox.contract.reading import read_contract
 from invoice_sandbox.fixtures import fixture_problems
 from invoice_sandbox.pipeline.documents import yaml_text
 from invoice_sandbox.project import (
     ProjectError,
     base_document,
+    contract_warnings,
     default_project,
     handler_functions,
     lever_names,
@@ -71,6 +72,16 @@ def print_assumptions(project: Path | None) -> None:
     Console(width=width, markup=False, highlight=False).print(table)
 
 
+def print_limitations(file: Path) -> None:
+    """Write a line for every place of ``file`` that has no effect when it is served alone."""
+    read = read_contract(file)
+    count = 0
+    for line in contract_warnings(read, compile_contract(read.document), every=True):
+        count += 1
+        click.echo(line)
+    click.echo(f"{count} places have no effect, or not all of it." if count else "fine")
+
+
 def check(project: Path | None, file: Path) -> bool:
     """Print what ``file`` changes; True when anything would break."""
     findings = list(compare(project or default_project(), file))
@@ -86,8 +97,7 @@ def check(project: Path | None, file: Path) -> bool:
 
 def compare(folder: Path, file: Path) -> Iterator[Finding]:
     """Everything that differs or no longer fits when ``file`` is the published contract."""
-    theirs = load_document(file)
-    check_openapi(theirs, file)
+    theirs = read_contract(file).document
     own_file = folder / "openapi" / "openapi.yaml"
     for one in differences(base_document(folder), theirs):
         place = place_of(own_file if one.in_ours else file, one.pointer)

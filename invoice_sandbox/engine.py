@@ -6,6 +6,7 @@ from dataclasses import dataclass
 
 from invoice_sandbox.agenda import Agenda
 from invoice_sandbox.clock import Wall
+from invoice_sandbox.coverage.touches import Coverage
 from invoice_sandbox.project import Project
 from invoice_sandbox.store import Store
 from invoice_sandbox.webhooks.listeners import Listeners
@@ -29,6 +30,7 @@ class Engine:
     sender: Sender
     listeners: Listeners
     workspaces: Workspaces
+    coverage: Coverage
     first_workspace: str
     url: str
     local: bool

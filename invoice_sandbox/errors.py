@@ -57,6 +57,7 @@ REFUSALS: Final[Mapping[str, Refusal]] = {
         "{place}: there is no scenario '{name}'",
         "{near}; all are listed by GET /sandbox/scenarios.",
     ),
+    "bad_preference": Refusal(400, INVALID_REQUEST, "Prefer: {problem}", "{known}"),
     "bad_upload": Refusal(
         400, INVALID_REQUEST, "{problem}", "Send the file that the address was made for."
     ),
@@ -65,6 +66,9 @@ REFUSALS: Final[Mapping[str, Refusal]] = {
         AUTHENTICATION_REQUIRED,
         "No credential was sent",
         "Send 'Authorization: Bearer <API_KEY>' or 'X-API-Key: <API_KEY>'.",
+    ),
+    "credential_wanted": Refusal(
+        401, AUTHENTICATION_REQUIRED, "A credential is missing", "Send {ways}."
     ),
     "bad_credential": Refusal(
         401,
@@ -113,6 +117,12 @@ REFUSALS: Final[Mapping[str, Refusal]] = {
     ),
     "method_not_allowed": Refusal(
         405, INVALID_REQUEST, "{method} is not allowed on this path", "Allowed: {allowed}."
+    ),
+    "not_acceptable": Refusal(
+        406,
+        INVALID_REQUEST,
+        "The answer has no media type that the client accepts",
+        "Accept one of {declared}.",
     ),
     "bad_idempotency_key": Refusal(
         400,
@@ -166,6 +176,18 @@ REFUSALS: Final[Mapping[str, Refusal]] = {
         "More than {limit} requests in {window} seconds",
         "Wait {retry_after} seconds, then back off exponentially.",
     ),
+    "too_slow": Refusal(
+        408,
+        INVALID_REQUEST,
+        "The request did not come within {seconds} seconds",
+        "Send it whole, at once.",
+    ),
+    "target_too_long": Refusal(
+        414,
+        INVALID_REQUEST,
+        "The address takes most of the {limit} bytes that a head may have",
+        "Send a shorter one.",
+    ),
     "headers_too_large": Refusal(
         431,
         INVALID_REQUEST,
@@ -177,6 +199,12 @@ REFUSALS: Final[Mapping[str, Refusal]] = {
         INTERNAL_ERROR,
         "The sandbox failed to answer as its contract says",
         "This is a defect of the sandbox; its log names the reason under this requestId.",
+    ),
+    "no_answer": Refusal(
+        501,
+        INTERNAL_ERROR,
+        "The contract gives no answer to this operation: {problem}",
+        "The rest of the contract is served.",
     ),
 }
 

@@ -16,6 +16,8 @@ from urllib.parse import urlencode
 from invoice_sandbox.actions import Trigger, story
 from invoice_sandbox.clock import instant_text, parse_instant
 from invoice_sandbox.contract.operations import Contract
+from invoice_sandbox.coverage import touches
+from invoice_sandbox.coverage.touches import Touch
 from invoice_sandbox.credentials import (
     KEYS,
     allows,
@@ -30,7 +32,7 @@ from invoice_sandbox.credentials import (
 from invoice_sandbox.errors import MODE, ApiError, refuse
 from invoice_sandbox.ids import new_key, new_secret, resource_id
 from invoice_sandbox.jsonio import dumps as dump_json
-from invoice_sandbox.scenarios.lifecycle import IllegalMove, Lifecycle
+from invoice_sandbox.scenarios.lifecycle import IllegalMove, Lifecycle, Move
 from invoice_sandbox.scenarios.script import START, Scenario
 from invoice_sandbox.scenarios.stories import Stories
 from invoice_sandbox.store import Condition, Credential, Page, Record, Transaction, Workspace
@@ -77,11 +79,15 @@ PAGE_CAP: Final = 1000
 
 @dataclass(frozen=True)
 class Answer:
-    """``data`` goes into the success envelope; ``status`` is the contract's own unless given."""
+    """``data`` goes into the success envelope, unless it is ``bare``: then it is the whole body.
+
+    ``status`` is the contract's own unless given.
+    """
 
     data: Any
     headers: tuple[tuple[str, str], ...] = ()
     status: int | None = None
+    bare: bool = False
 
 
 @dataclass(frozen=True)
@@ -112,7 +118,8 @@ class Origin:
 class Context:
     """A workspace, opened for one request or one step: all of its changes are kept, or none.
 
-    ``stories`` are those in force, ``emitted`` the kinds of the events recorded so far.
+    ``stories`` are those in force, ``emitted`` the kinds of the events recorded so far, ``touched``
+    what the coverage is told of once the changes are kept.
     """
 
     state: Transaction
@@ -123,6 +130,7 @@ class Context:
     lifecycle: Lifecycle
     stories: Stories
     emitted: list[str] = field(default_factory=list)
+    touched: list[Touch] = field(default_factory=list)
 
     @property
     def timestamp(self) -> str:
@@ -139,8 +147,7 @@ class Context:
         ``subject`` is the id of the thing whose story it belongs to; that of ``data`` unless given.
         """
         event = await self.event(kind, data)
-        await self.state.put(EVENTS, event["id"], event)
-        self.emitted.append(kind)
+        await self._record(event)
         about = subject or str(data.get("id"))
         if kind in self.lifecycle.beginnings:
             story = self.stories.of_new(data)
@@ -156,9 +163,8 @@ class Context:
     async def announce(self, kind: str, data: Mapping[str, Any]) -> Record:
         """Record that something happened that belongs to no story, and have it delivered."""
         event = await self.event(kind, data)
-        await self.state.put(EVENTS, event["id"], event)
+        await self._record(event)
         await enqueue(self.state, event, (), self.now)
-        self.emitted.append(kind)
         return event
 
     async def event(self, kind: str, data: Mapping[str, Any]) -> Record:
@@ -179,9 +185,18 @@ class Context:
             raise PayloadError(f"{kind}: {problem.sentence('the payload')}")
         return event
 
+    def moved(self, machine: str, move: Move) -> None:
+        """Note for the coverage that a thing went along its lifecycle."""
+        self.touched.append(touches.transition(machine, move.from_, move.trigger))
+
     async def begin(self, story: Scenario, subject: str, thing: Mapping[str, Any]) -> None:
         """Have done what a story begins with, about ``thing``."""
         await self._follow(story, START, subject, thing)
+
+    async def _record(self, event: Record) -> None:
+        await self.state.put(EVENTS, event["id"], event)
+        self.emitted.append(event["type"])
+        self.touched.append(touches.event(event["type"]))
 
     async def _follow(
         self, story: Scenario, kind: str, subject: str, thing: Mapping[str, Any]
@@ -189,7 +204,7 @@ class Context:
         for step in story.reactions(kind):
             due = step.due(self.now, thing)
             arguments = {**step.arguments, "subject": subject}
-            await self.state.schedule(due, step.do, arguments, story.name)
+            await self.state.schedule(due, step.do, arguments, story.name, place=step.index)
 
     async def schedule(self, action: str, after: timedelta = timedelta(), **arguments: Any) -> None:
         """Have the project's ``action`` done, virtual time ``after`` from now."""

@@ -239,6 +239,17 @@ def _columns(*names: str, **others: Callable[[Row], Any]) -> Cells:
     return {name: _member(name) for name in names} | others
 
 
+def _doing(step: Row) -> str:
+    """The action of a step, and what it was given: ``transition trigger=dispute``."""
+    return " ".join([step["do"], *(f"{name}={value}" for name, value in step["with"].items())])
+
+
+_DONE: Final = {
+    **_columns("at", do=_doing),
+    **_columns("outcome", "subject", "reason", "events"),
+}
+
+
 # --- one function per kind of data
 
 
@@ -249,18 +260,16 @@ def show_clock(clock: Row) -> None:
 
 def show_advance(advance: Row) -> None:
     """What happened on the way, a line for each step, then where the clock stands."""
-    names = ("at", "do", "outcome", "subject", "reason", "events")
-    print_lines(*([step[name] for name in names] for step in advance["happened"]))
+    print_lines(*([cell(step) for cell in _DONE.values()] for step in advance["happened"]))
     show_clock(advance)
 
 
 def show_agenda(agenda: Row) -> None:
     """What is due, and what was done."""
-    due = _columns("at", "do", "subject", "scenario")
-    done = _columns("at", "do", "outcome", "subject", "reason", "events")
+    due = {**_columns("at", do=_doing), **_columns("subject", "scenario")}
     print_table(agenda["due"], due, empty="Nothing is due.")
     click.echo()
-    print_table(agenda["done"], done, empty="Nothing was done by itself.")
+    print_table(agenda["done"], _DONE, empty="Nothing was done by itself.")
 
 
 def show_workspaces(workspaces: Sequence[Row]) -> None:

@@ -7,26 +7,33 @@ import importlib.util
 import inspect
 import re
 import sys
-from collections.abc import Awaitable, Callable, Mapping, Sequence
-from dataclasses import dataclass, field, fields
+from collections.abc import Awaitable, Callable, Collection, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, fields, replace
 from difflib import get_close_matches
 from pathlib import Path
 from types import ModuleType
 from typing import Any, Final
 
 from invoice_sandbox.actions import Action, ActionError, action_of
-from invoice_sandbox.contract.documents import DocumentError, load_document, place_of
+from invoice_sandbox.contract.answers import NoAnswerError, contract_answer
+from invoice_sandbox.contract.bundling import bundle
+from invoice_sandbox.contract.documents import DocumentError, Places, load_document, place_of
+from invoice_sandbox.contract.fetching import Fetch, never
+from invoice_sandbox.contract.limitations import limitations, told
+from invoice_sandbox.contract.openapi_30 import as_31
 from invoice_sandbox.contract.operations import (
     Contract,
     ContractError,
-    base_path,
+    Note,
     compile_contract,
     operation_id,
     raw_operations,
 )
 from invoice_sandbox.contract.overlay import OverlayError, apply_overlay
 from invoice_sandbox.contract.parts import merged_parts, with_vocabularies
-from invoice_sandbox.contract.published import check_openapi
+from invoice_sandbox.contract.published import check_openapi, check_version
+from invoice_sandbox.contract.reading import ReadContract, read_contract
+from invoice_sandbox.contract.servers import base_path
 from invoice_sandbox.contract.shapes import near
 from invoice_sandbox.errors import ApiError, refuse
 from invoice_sandbox.fixtures import load_fixtures
@@ -66,6 +73,7 @@ _SUBJECT: Final = "x-subject"
 SCENARIOS: Final = "scenarios"
 """The vocabulary of the names of scenarios."""
 
+_TEMPLATE: Final = re.compile(r"\{[^}]*\}")
 _MANUAL: Final = Scenario("manual")
 _BY_ITSELF: Final = "auto-progress"
 
@@ -76,7 +84,10 @@ class ProjectError(ValueError):
 
 @dataclass(frozen=True)
 class Project:
-    """Everything a server needs to know about what it serves."""
+    """Everything a server needs to know about what it serves.
+
+    ``warnings`` are lines for people: what the contract says and the sandbox does not do.
+    """
 
     contract: Contract
     levers: Contract
@@ -86,6 +97,7 @@ class Project:
     actions: Mapping[str, Action] = field(default_factory=dict)
     lifecycle: Lifecycle = field(default_factory=lambda: Lifecycle({}, {}))
     scenarios: Mapping[str, Scenario] = field(default_factory=lambda: {_MANUAL.name: _MANUAL})
+    warnings: tuple[str, ...] = ()
 
     @property
     def default_scenario(self) -> str:
@@ -144,15 +156,17 @@ def load_project(folder: Path, own_scenarios: Path | None = None) -> Project:
         subject = None if machine is None else _subject_member(machine.name)
         words = {"operations": list(contract.operations), "events": list(lifecycle.events)}
         levers = _levers(contract, subject, words, folder / "openapi" / "sandbox.yaml")
+        handlers = _load_handlers(folder / "handlers", [contract, levers])
         return Project(
             contract,
             levers,
-            _load_handlers(folder / "handlers", [contract, levers]),
+            handlers,
             fixtures=load_fixtures(folder / "fixtures", contract.schemas),
             hooks=_load_hooks(folder / "handlers"),
             actions=actions,
             lifecycle=lifecycle,
             scenarios=scenarios,
+            warnings=tuple(_project_warnings(folder, contract, handlers)),
         )
     except (ContractError, DocumentError) as error:
         raise ProjectError(str(error)) from None
@@ -168,25 +182,72 @@ def load_world(folder: Path) -> World:
         raise ProjectError(str(error)) from None
 
 
-def load_contract_alone(file: Path, own_scenarios: Path | None = None) -> Project:
-    """A project of one contract file: every operation is answered from the contract."""
+def load_contract_alone(
+    file: Path, own_scenarios: Path | None = None, *, fetch: Fetch = never
+) -> Project:
+    """A project of one contract file: every operation is answered from the contract.
+
+    ``fetch`` gets what the contract refers to beyond this machine. Raises ProjectError.
+    """
     try:
-        document = load_document(file)
-        check_openapi(document, file)
-        contract = compile_contract(document)
+        read = read_contract(file, fetch)
+        contract = compile_contract(read.document)
         scenarios = _scenarios([], own_scenarios, world_of(contract, Lifecycle({}, {}), {}))
         words = {"operations": list(contract.operations)}
-        return Project(contract, _levers(contract, None, words), scenarios=scenarios)
+        levers = _levers(contract, None, words)
+        read = replace(read, limits=(*read.limits, *_behind_levers(contract, levers)))
+        warnings = contract_warnings(read, contract)
+        return Project(contract, levers, scenarios=scenarios, warnings=tuple(warnings))
     except (ContractError, DocumentError) as error:
         raise ProjectError(str(error)) from None
 
 
+def _behind_levers(contract: Contract, levers: Contract) -> Iterator[Note]:
+    """Operations whose place a lever has."""
+    pulled = {
+        (one.method, _TEMPLATE.sub("{}", levers.base_path + one.path))
+        for one in levers.operations.values()
+    }
+    for one in contract.operations.values():
+        if (one.method, _TEMPLATE.sub("{}", contract.base_path + one.path)) in pulled:
+            place = ("paths", one.path, one.method.lower())
+            yield Note(place, "a lever of the sandbox is at this path")
+
+
+def _project_warnings(folder: Path, contract: Contract, handlers: Collection[str]) -> Iterator[str]:
+    file, places = folder / "openapi" / "openapi.yaml", Places()
+    document = dict(contract.document)
+    read = ReadContract(document, lambda one: places.of(file, one), limitations(document))
+    return contract_warnings(read, contract, handlers)
+
+
+def contract_warnings(
+    read: ReadContract, contract: Contract, handlers: Collection[str] = (), *, every: bool = False
+) -> Iterator[str]:
+    """``file:line:column: what has no effect``, for each place, or the first few of each kind.
+
+    ``handlers`` are the operations that the contract need not answer.
+    """
+    notes = [*read.limits, *contract.notes, *_unanswerable(contract, handlers)]
+    shown = [(one.pointer, one.text) for one in notes] if every else told(notes)
+    return (f"{read.place(pointer)}: {text}" for pointer, text in shown)
+
+
+def _unanswerable(contract: Contract, handlers: Collection[str]) -> Iterator[Note]:
+    """The operations that neither a handler nor the contract gives a valid answer for."""
+    for operation in contract.operations.values():
+        if operation.id in handlers:
+            continue
+        try:
+            contract_answer(contract, operation, "start-up")
+        except NoAnswerError as error:
+            place = ("paths", operation.path, operation.method.lower())
+            yield Note(place, f"this operation is answered with 501: {error}")
+
+
 def base_document(folder: Path) -> dict[str, Any]:
-    """The published contract of a project, checked as OpenAPI 3.1."""
-    file = folder / "openapi" / "openapi.yaml"
-    document = load_document(file)
-    check_openapi(document, file)
-    return dict(document)
+    """The published contract of a project, as one document, checked as OpenAPI and made 3.1."""
+    return read_contract(folder / "openapi" / "openapi.yaml").document
 
 
 def overlay_document(folder: Path) -> dict[str, Any] | None:
@@ -206,9 +267,12 @@ def merged_document(folder: Path) -> dict[str, Any]:
     overlay = overlay_document(folder)
     if overlay is None:
         return base_document(folder)
-    document = load_document(folder / "openapi" / "openapi.yaml")
+    published = folder / "openapi" / "openapi.yaml"
+    document = load_document(published)
+    check_version(document, published)
+    whole = bundle(document, published)
     try:
-        merged = apply_overlay(document, overlay)
+        merged = apply_overlay(whole.document, overlay)
     except OverlayError as error:
         pointer = () if error.action is None else ("actions", error.action)
         raise DocumentError(place_of(file, pointer), str(error)) from None
@@ -217,7 +281,7 @@ def merged_document(folder: Path) -> dict[str, Any]:
     except DocumentError:
         base_document(folder)  # an error of the published contract is reported there
         raise
-    return merged
+    return as_31(merged)
 
 
 def snake_case(name: str) -> str:

@@ -17,7 +17,7 @@ from invoice_sandbox.clock import duration_text
 from invoice_sandbox.contract.documents import DocumentError, place_of
 from invoice_sandbox.contract.shapes import near
 from invoice_sandbox.project import Project, ProjectError, default_project, load_project, load_world
-from invoice_sandbox.scenarios.checks import file_problems
+from invoice_sandbox.scenarios.checks import SCHEMA, file_problems
 from invoice_sandbox.scenarios.drawing import mermaid, notes, scenes, svg, trigger_in_words
 from invoice_sandbox.scenarios.library import scenario_files
 from invoice_sandbox.scenarios.rehearsal import Way, main_way
@@ -42,6 +42,11 @@ class Place:
     def load(self) -> Project:
         """The project with all its stories. Raises ProjectError."""
         return load_project(self.folder, self.own)
+
+
+def print_schema() -> None:
+    """Print the JSON Schema of scenario files."""
+    click.echo(SCHEMA.read_text(encoding="utf-8"), nl=False)
 
 
 def list_scenarios(place: Place, *, as_json: bool) -> None:

@@ -26,9 +26,19 @@ class SettingError(ValueError):
     """A setting that cannot be used; the message names it and says what it takes."""
 
 
+FLAG: Final = "[on|off]"
+"""The metavar of what is on when it is named without a value."""
+
+_ON: Final = frozenset({"on", "true", "yes", "1"})
+_OFF: Final = frozenset({"off", "false", "no", "0"})
+
+
 @dataclass(frozen=True)
 class Setting:
-    """One row: the option's name, its default as text (None: none), and its help."""
+    """One row: the option's name, its default as text (None: none), and its help.
+
+    What has the metavar FLAG is on when it is named without a value.
+    """
 
     name: str
     default: str | None
@@ -51,6 +61,7 @@ SETTINGS: Final = (
     Setting("project", None, "Folder to serve: openapi/, handlers/, fixtures/, scenarios/.", "DIR"),
     Setting("scenarios", None, "Folder with scenarios of your own, besides the project's.", "DIR"),
     Setting("contract", None, "Serve this OpenAPI 3.1 file alone, from its examples.", "FILE"),
+    Setting("allow-remote-refs", "off", "Fetch what a contract refers to over http(s).", FLAG),
     Setting("max-workspaces", "1000", "Workspaces that the server may hold.", "N"),
     Setting(
         "workspace-idle",
@@ -65,6 +76,7 @@ SETTINGS: Final = (
         "Time that signatures tell: 'wall' is real, 'virtual' the workspace's own.",
         "wall|virtual",
     ),
+    Setting("coverage", None, "File to record in what clients touch of the contract.", "FILE"),
     Setting("store", "memory", "Where state lives: memory.", "URL"),
     Setting("workers", "1", "Server processes.", "N"),
 )
@@ -73,7 +85,7 @@ SETTINGS: Final = (
 @dataclass(frozen=True)
 class Settings:
     """Settings of a server, checked. ``rate_limit`` and ``workspace_idle`` None mean off; ``seed``
-    None: random; ``scenario`` None: the project's default."""
+    None: random; ``scenario`` None: the project's default. ``key_given``: the key was chosen."""
 
     host: str = "127.0.0.1"
     port: int = 8080
@@ -82,14 +94,17 @@ class Settings:
     clock: ClockState = field(default_factory=ClockState)
     public_url: str | None = None
     key: str = field(default=DEMO_KEY, repr=False)
+    key_given: bool = False
     rate_limit: int | None = 120
     project: Path | None = None
     scenarios: Path | None = None
     contract: Path | None = None
+    allow_remote_refs: bool = False
     max_workspaces: int = 1000
     workspace_idle: timedelta | None = timedelta(hours=24)
     webhook_timeout: float = 15
     webhook_time: Literal["wall", "virtual"] = "wall"
+    coverage: Path | None = None
 
     @property
     def on_loopback(self) -> bool:
@@ -128,18 +143,21 @@ def read_settings(texts: Mapping[str, str | None]) -> Settings:
         clock=_clock(_text(given, "clock"), given["now"]),
         public_url=_url(given["public-url"]),
         key=key,
+        key_given=given["key"] is not None,
         rate_limit=None
         if given["rate-limit"] == "off"
         else _integer(given, "rate-limit", 1, 10**9, " or 'off'"),
         project=_existing(given["project"], "project", folder=True),
         scenarios=_existing(given["scenarios"], "scenarios", folder=True),
         contract=_existing(given["contract"], "contract", folder=False),
+        allow_remote_refs=_flag(_text(given, "allow-remote-refs"), "allow-remote-refs"),
         max_workspaces=_integer(given, "max-workspaces", 1, 10**6),
         workspace_idle=None
         if given["workspace-idle"] == "off"
         else timedelta(hours=_integer(given, "workspace-idle", 1, 10**5, " or 'off'")),
         webhook_timeout=_integer(given, "webhook-timeout", 1, 600),
         webhook_time=_webhook_time(_text(given, "webhook-time")),
+        coverage=_writable(given["coverage"], "coverage"),
     )
 
 
@@ -164,6 +182,12 @@ def _integer(given: Mapping[str, Any], name: str, low: int, high: int, other: st
         shown = text if len(text) <= _MOST_DIGITS else text[:_MOST_DIGITS] + "..."
         raise SettingError(f"--{name} is a whole number from {low} to {high}{other}, not '{shown}'")
     return int(text)
+
+
+def _flag(text: str, name: str) -> bool:
+    if text.lower() not in _ON | _OFF:
+        raise SettingError(f"--{name} is 'on' or 'off', not '{text}'")
+    return text.lower() in _ON
 
 
 def _clock(mode: str, now: str | None) -> ClockState:
@@ -223,6 +247,18 @@ def _existing(text: str | None, name: str, *, folder: bool) -> Path | None:
     if not (path.is_dir() if folder else path.is_file()):
         raise SettingError(f"--{name}: there is no {'folder' if folder else 'file'} '{text}'")
     return path
+
+
+def _writable(text: str | None, name: str) -> Path | None:
+    """A file that lines can be added to; it is made if it is not there."""
+    if text is None:
+        return None
+    try:
+        with Path(text).open("ab"):
+            return Path(text).absolute()
+    except OSError as error:
+        problem = f"cannot write '{text}' ({error.strerror})"
+        raise SettingError(f"--{name}: {problem}") from None
 
 
 def _check_store(store: str, workers: int) -> None:

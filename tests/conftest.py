@@ -1,13 +1,25 @@
-"""Fixtures that several test modules share."""
+"""Fixtures that several test modules share, and the contract coverage of a whole run."""
 
 from __future__ import annotations
 
+import os
+import tempfile
 from collections.abc import Iterator
+from pathlib import Path
+from typing import Final
 
 import httpx
 import pytest
 
-from tests.support import Running, serving
+from invoice_sandbox.coverage.recording import read_recordings
+from invoice_sandbox.coverage.report import Report, report_of
+from invoice_sandbox.coverage.text import lines
+from invoice_sandbox.project import default_project, load_project
+from tests.support import RECORDING, Running, serving
+
+_OPTION: Final = "--contract-coverage"
+_REPORT: Final = pytest.StashKey[Report]()
+_FILE: Final = pytest.StashKey[Path]()
 
 
 @pytest.fixture(scope="session")
@@ -22,3 +34,51 @@ def client(server: Running) -> Iterator[httpx.Client]:
     """A client in a new workspace of its own, holding every scope."""
     with server.client(server.new_workspace()) as client:
         yield client
+
+
+# The coverage of a whole run. Every server of it, of whatever process, adds to one file.
+
+
+def pytest_addoption(parser: pytest.Parser) -> None:
+    """``--contract-coverage`` is for runs of everything."""
+    told = "Fail unless the run touches all that contract, lifecycle and scenarios declare."
+    parser.addoption(_OPTION, action="store_true", help=told)
+
+
+def pytest_configure(config: pytest.Config) -> None:
+    """Name the file before any server is started; processes of this one inherit the name."""
+    if config.getoption(_OPTION) and not hasattr(config, "workerinput"):
+        folder = tempfile.TemporaryDirectory()
+        config.add_cleanup(folder.cleanup)
+        config.add_cleanup(_stop_recording)
+        config.stash[_FILE] = Path(folder.name, "touched")
+        config.stash[_FILE].touch()
+        os.environ[RECORDING] = str(config.stash[_FILE])
+
+
+def _stop_recording() -> None:
+    os.environ.pop(RECORDING, None)
+
+
+@pytest.hookimpl(trylast=True)
+def pytest_sessionfinish(session: pytest.Session) -> None:
+    """A run in which all tests passed fails if something was not touched."""
+    file = session.config.stash.get(_FILE, None)
+    if file is None:
+        return
+    project = load_project(default_project())
+    report = report_of(project, read_recordings([file], project))
+    session.config.stash[_REPORT] = report
+    if report.missing and session.exitstatus == pytest.ExitCode.OK:
+        session.exitstatus = pytest.ExitCode.TESTS_FAILED
+
+
+def pytest_terminal_summary(
+    terminalreporter: pytest.TerminalReporter, config: pytest.Config
+) -> None:
+    """Say it before pytest's own last line."""
+    report = config.stash.get(_REPORT, None)
+    if report is not None:
+        terminalreporter.section("contract coverage")
+        for line in lines(report):
+            terminalreporter.write_line(line)

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import asyncio
+import os
 import ssl
 import threading
 from collections.abc import Iterator
 from contextlib import closing, contextmanager
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime, timedelta
+from pathlib import Path
 from typing import Any
 
 import httpx
@@ -23,6 +25,9 @@ from invoice_sandbox.workspaces import Wish
 
 _NO_TLS = ssl.create_default_context()
 """Made once: a client of its own for every test would spend most of its time on certificates."""
+
+RECORDING = "INVOICE_SANDBOX_COVERAGE"
+"""The variable that names the file to which all servers of a whole run add what is touched."""
 
 FROZEN = Settings(
     port=0,
@@ -89,6 +94,8 @@ class Running:
 def serving(settings: Settings = FROZEN) -> Iterator[Running]:
     """Serve ``settings`` in a thread of its own, from ready to stopped."""
     wall = ManualWall()
+    if settings.coverage is None and RECORDING in os.environ:
+        settings = replace(settings, coverage=Path(os.environ[RECORDING]))
     with closing(asyncio.new_event_loop()) as loop, listen(settings) as listener:
         url = settings.url(listener.getsockname()[1])
         sandbox = loop.run_until_complete(create_app(settings, url=url, wall=wall))

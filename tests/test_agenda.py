@@ -208,7 +208,13 @@ def test_the_agenda_lists_what_is_due_in_order_and_what_was_done_latest_first(
         advance(client, by="PT5S")
         told = agenda(client)
         assert told["due"] == [
-            {"at": "2026-11-21T09:30:06Z", "do": "ring", "scenario": "chain", "subject": note["id"]}
+            {
+                "at": "2026-11-21T09:30:06Z",
+                "do": "ring",
+                "with": {"word": "last"},
+                "scenario": "chain",
+                "subject": note["id"],
+            }
         ]
         assert [(one["at"], one["do"]) for one in told["done"]] == [
             ("2026-11-21T09:30:05Z", "ring"),
@@ -218,6 +224,7 @@ def test_the_agenda_lists_what_is_due_in_order_and_what_was_done_latest_first(
         assert told["done"][2] == {
             "at": "2026-11-21T09:30:02Z",
             "do": "echo",
+            "with": {"word": "first"},
             "scenario": "chain",
             "subject": note["id"],
             "outcome": "done",

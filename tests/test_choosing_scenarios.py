@@ -166,10 +166,10 @@ def test_the_answer_tells_the_conditions_that_hold(client: httpx.Client) -> None
         ("partial-funding", {"percent": True}, "condition 'percent' must be like 40"),
         ("partial-funding", {"percent": 0.5}, "condition 'percent' must be like 40"),
         ("partial-funding", {"rest": 1}, "condition 'rest' must be like 'P1D'"),
-        ("partial-funding", {"rest": "soon"}, "steps/6/after: "),
-        ("rate-limited", {"refusals": 0}, "faults/0/count: "),
-        ("slow-api", {"delay": "P1D"}, "faults/0/delay: "),
-        ("key-revoked-midflow", {"reads": 0}, "steps/0/on/nth: "),
+        ("partial-funding", {"rest": "soon"}, "condition 'rest': 'soon' must be a duration"),
+        ("rate-limited", {"refusals": 0}, "condition 'refusals': "),
+        ("slow-api", {"delay": "P1D"}, "condition 'delay': "),
+        ("key-revoked-midflow", {"reads": 0}, "condition 'reads': "),
     ],
 )
 def test_conditions_that_a_scenario_cannot_have_are_refused(

@@ -106,7 +106,7 @@ MISUSED: dict[str, tuple[list[str], str]] = {
     ),
     "a contract that is none": (
         ["--port", "0", "--contract", str(OVERLAY)],
-        "overlay.yaml: not an OpenAPI 3.1 document",
+        "overlay.yaml:6:1: not an OpenAPI document",
     ),
     "a contract that is no YAML": (
         ["--port", "0", "--contract", str(ROOT / "Makefile")],
@@ -553,7 +553,7 @@ def test_differences_come_in_the_same_order_every_time(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("text", "reason"),
     [
-        pytest.param("openapi: 3.0.3\n", "not an OpenAPI 3.1 document", id="OpenAPI 3.0"),
+        pytest.param("swagger: '2.0'\n", "Swagger 2.0 is not served", id="Swagger"),
         pytest.param("a: [\n", "next.yaml:2:1", id="not YAML"),
         pytest.param("openapi: 3.1.0\n", "next.yaml:1:1", id="not valid"),
     ],

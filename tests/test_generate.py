@@ -334,3 +334,11 @@ def test_a_value_shares_nothing_with_the_schema() -> None:
     schema: Schema = {"type": "array", "default": [[1]]}
     example_of(schema)[0].append(2)
     assert schema == {"type": "array", "default": [[1]]}
+
+
+def test_what_a_schema_shows_is_left_out_when_told_to_invent() -> None:
+    shown = obj({"a": {**INT, "example": 7_000}, "b": {**TEXT, "default": "shown"}}, "a", "b")
+    invented = generate(shown, resolve=resolver(shown), is_valid=bool, seed=1, invent=True)
+    assert example_of(shown) == {"a": 7_000, "b": "shown"}
+    assert invented.keys() == {"a", "b"}
+    assert not {7_000, "shown"} & {*invented.values()}

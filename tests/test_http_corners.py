@@ -208,7 +208,7 @@ ON_THE_WIRE: dict[str, tuple[bytes, int]] = {
     "bytes beyond ASCII in the target": (b"GET /\xff HTTP/1.1\r\nHost: 127.0.0.1\r\n\r\n", 400),
     "a proxy's CONNECT": (request("CONNECT", "127.0.0.1:80"), 400),
     "OPTIONS of the whole server": (request("OPTIONS", "*"), 404),
-    "a target beyond 64 KiB": (request("GET", f"/api/{'x' * 100_000}"), 400),
+    "a target beyond 64 KiB": (request("GET", f"/api/{'x' * 100_000}"), 414),
     "an upgrade that is not on offer": (request("GET", "/api/health", *UPGRADE), 200),
     "a NUL in a header": (request("GET", "/api/health", "X-Odd: a\0b"), 400),
     "dots are not resolved": (request("GET", "/api/x/../health"), 404),

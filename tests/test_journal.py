@@ -630,6 +630,7 @@ class TestWhy:
             assert last(client)["why"]["step"] == {
                 "at": "2026-11-21T09:30:02Z",
                 "do": "finish-verification",
+                "with": {},
                 "scenario": "auto-progress",
             }
 

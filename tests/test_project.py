@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 import logging
 import sys
 from dataclasses import replace
@@ -12,7 +11,6 @@ from typing import Any
 import orjson
 import pytest
 
-from invoice_sandbox.app import create_app
 from invoice_sandbox.project import ProjectError, load_project, snake_case
 from tests.support import FROZEN, serving
 from tests.toy import serving_contract
@@ -77,11 +75,17 @@ def test_the_same_seed_generates_the_same_answer(tmp_path: Path) -> None:
     assert found[0] == found[1]
 
 
-def test_an_answer_that_cannot_be_given_is_a_start_up_error(tmp_path: Path) -> None:
-    file = tmp_path / "contract.json"
-    file.write_bytes(orjson.dumps(answers({"allOf": [{"type": "string"}, {"type": "integer"}]})))
-    with pytest.raises(ProjectError, match=r"readThing: .*add an example"):
-        asyncio.run(create_app(replace(FROZEN, contract=file), url="http://127.0.0.1"))
+def test_an_answer_that_cannot_be_given_is_told_at_start_and_when_it_is_asked_for(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    schema = {"allOf": [{"type": "string"}, {"type": "integer"}]}
+    with serving_contract(tmp_path, answers(schema)) as client:
+        reply = client.get("/thing")
+    (line,) = caplog.messages
+    assert line.startswith(f"{tmp_path / 'contract.json'}:1:")
+    assert "this operation is answered with 501: readThing: " in line
+    assert reply.status_code == 501
+    assert "readThing: " in reply.json()["error"]["message"]
 
 
 def test_a_folder_with_nothing_but_a_contract_is_a_working_mock(tmp_path: Path) -> None:
@@ -283,17 +287,6 @@ def test_a_handler_module_that_cannot_serve_is_an_error(
 ) -> None:
     with pytest.raises(ProjectError, match=problem):
         load_project(write_project(tmp_path, text + "\n"))
-
-
-def test_two_schemes_at_once_are_an_error(tmp_path: Path) -> None:
-    document = answers(NUMBER, example=42)
-    keys = {name: {"type": "apiKey", "in": "header", "name": name} for name in ("a", "b")}
-    document["components"] = {"securitySchemes": keys}
-    document["security"] = [{"a": [], "b": []}]
-    (tmp_path / "openapi").mkdir()
-    (tmp_path / "openapi" / "openapi.yaml").write_bytes(orjson.dumps(document))
-    with pytest.raises(ProjectError, match=r"readThing: .*two schemes at once"):
-        load_project(tmp_path)
 
 
 def test_null_is_an_answer_too(tmp_path: Path) -> None:

@@ -15,9 +15,10 @@ from xml.etree import ElementTree
 import click
 import pytest
 from click.testing import CliRunner, Result
+from jsonschema import Draft202012Validator
 
 from invoice_sandbox.cli import main
-from invoice_sandbox.cli import scenarios as group
+from invoice_sandbox.cli.stories import scenarios as group
 from invoice_sandbox.contract.documents import load_document
 from invoice_sandbox.project import Project
 from invoice_sandbox.scenario_command import Place, draw_scenario, list_scenarios, show_scenario
@@ -36,6 +37,13 @@ steps:
   - {on: start, after: PT6S, do: make-offer}
   - {on: offer.received, after: P1D, do: transition, with: {trigger: decline-offer}}
 """
+
+
+def test_the_schema_of_a_file_is_printed_and_holds_for_those_that_are_shipped() -> None:
+    schema = json.loads(fine("schema"))
+    checker = Draft202012Validator(schema)
+    assert all(checker.is_valid(document) for document in SHIPPED.values())
+    assert not checker.is_valid({"name": "mine"})
 
 
 class Loaded(Place):
@@ -89,8 +97,8 @@ def test_help_explains_every_option_and_has_an_example(name: str) -> None:
             assert one.help
 
 
-def test_there_are_four_commands() -> None:
-    assert set(group.commands) == {"list", "show", "validate", "diagram"}
+def test_there_are_five_commands() -> None:
+    assert set(group.commands) == {"list", "show", "validate", "schema", "diagram"}
 
 
 # list

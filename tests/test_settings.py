@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from invoice_sandbox.cli import serve
+from invoice_sandbox.cli.serving import serve
 from invoice_sandbox.clock import FROZEN_START, ClockState
 from invoice_sandbox.credentials import DEMO_KEY
 from invoice_sandbox.ids import key_problem, new_key

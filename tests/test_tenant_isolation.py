@@ -211,6 +211,7 @@ WITHOUT_IDS = {
     "receiveWebhook": "takes a token, which is a credential",
     "receiveForListener": "takes a token, which is a credential",
     "createListener": "takes nothing",
+    "getCoverage": "takes nothing, and shows what is declared for all",
 }
 
 

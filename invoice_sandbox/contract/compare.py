@@ -10,7 +10,8 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any, Final
 
-from invoice_sandbox.contract.operations import base_path, dereference, operation_id, raw_operations
+from invoice_sandbox.contract.operations import dereference, operation_id, raw_operations
+from invoice_sandbox.contract.servers import base_path
 
 Pointer = tuple[str | int, ...]
 Document = Mapping[str, Any]

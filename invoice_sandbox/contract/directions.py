@@ -65,8 +65,11 @@ def _marked(schema: Any, mark: Mark, resolve: Resolve, steps: int) -> Iterator[s
 def _has(schema: Any, mark: Mark, resolve: Resolve, steps: int) -> bool:
     if not isinstance(schema, Mapping) or steps > _MOST_STEPS:
         return False
+    for own in (mark, OF_THE_SERVER, OF_THE_CLIENT):  # what it says itself goes before its parts
+        if schema.get(own) is True:
+            return own == mark
     if mark in schema:
-        return schema[mark] is True
+        return False
     return any(_has(part, mark, resolve, steps + 1) for part in _parts(schema, resolve))
 
 

@@ -124,18 +124,22 @@ def generate(
     resolve: Callable[[str], Schema],
     is_valid: Callable[[Any], bool],
     seed: int | str,
+    invent: bool = False,
 ) -> Any:
     """A JSON value (dict, list, str, int, float, bool or None) that ``is_valid`` accepts.
 
-    ``resolve`` gives the schema that a ``$ref`` names (LookupError or ValueError if none). The same
-    schema and seed give the same value in every process. Raises CannotGenerate when no valid value
+    ``resolve`` gives the schema that a ``$ref`` names (LookupError or ValueError if none). Examples
+    and defaults of the schema are used unless told to ``invent``. The same schema and seed give the
+    same value in every process. Raises CannotGenerate when no valid value
     is found within a bounded number of attempts.
     """
     failure = "# (the whole schema): no candidate satisfied all its keywords together"
     left = _STEPS
     for attempt in range(_ATTEMPTS):
         rng = _random(seed, attempt)
-        run = _Run(rng, _style(attempt, rng), resolve, min(left, _STEPS_OF_ATTEMPT))
+        style = _style(attempt, rng)
+        style = replace(style, annotated=0) if invent else style
+        run = _Run(rng, style, resolve, min(left, _STEPS_OF_ATTEMPT))
         granted = run.left
         try:
             value = _build(run, schema, _Place(vary=run.style.vary))

@@ -6,22 +6,23 @@ import re
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Final
-from urllib.parse import urldefrag, urlsplit
 
-from invoice_sandbox.contract.identifiers import Place, address, at_pointer, named
-from invoice_sandbox.contract.parameters import Parameter, compile_parameter
+from invoice_sandbox.contract.bodies import RequestBody, compile_body
+from invoice_sandbox.contract.identifiers import at_pointer
+from invoice_sandbox.contract.media_types import JSON, is_json, is_text, parse
+from invoice_sandbox.contract.parameters import IGNORED_HEADERS, Parameter, compile_parameter
+from invoice_sandbox.contract.passwords import Passwords
 from invoice_sandbox.contract.schemas import (
-    COMPONENTS,
     BothWays,
     Checker,
     SchemaError,
     Schemas,
     both_ways,
 )
+from invoice_sandbox.contract.security import Scheme, Security, compile_scheme, compile_security
+from invoice_sandbox.contract.servers import base_path
+from invoice_sandbox.contract.texts import Shape
 from invoice_sandbox.contract.webhooks import PUBLISHED, WebhookEvent
-
-BODY_LIMIT: Final = 256 * 1024
-_JSON: Final = "application/json"
 
 METHODS: Final = ("get", "put", "post", "delete", "options", "head", "patch", "trace")
 
@@ -31,52 +32,26 @@ class ContractError(ValueError):
 
 
 @dataclass(frozen=True)
-class Scheme:
-    """A way of sending a credential: ``location`` is bearer, header, cookie or query."""
+class Note:
+    """Something in a document that is not served as it says, or that OpenAPI does not define.
 
-    location: str
-    name: str
-
-
-@dataclass(frozen=True)
-class Alternative:
-    """One entry of ``security``: the scheme and the scopes that it must bring."""
-
-    scheme: str
-    scopes: tuple[str, ...]
-
-
-@dataclass(frozen=True)
-class Security:
-    """Who may call. ``optional`` when the contract also allows no credential at all."""
-
-    alternatives: tuple[Alternative, ...]
-    optional: bool
-
-    @property
-    def scopes(self) -> tuple[str, ...]:
-        """The scopes of the first alternative; the same for every scheme of an operation."""
-        return self.alternatives[0].scopes if self.alternatives else ()
-
-
-@dataclass(frozen=True)
-class RequestBody:
-    """``checkers`` by media type, ``required`` as declared, ``limit`` in bytes.
-
-    The limit is BODY_LIMIT unless the request body says otherwise in ``x-max-bytes``.
+    ``pointer`` are the steps to its place, ``text`` is a clause for people.
     """
 
-    required: bool
-    checkers: Mapping[str, Checker]
-    limit: int
+    pointer: tuple[str | int, ...]
+    text: str
 
 
 @dataclass(frozen=True)
 class Response:
-    """One declared answer: its media types, each with the checker of its schema, if any."""
+    """One declared answer: its media types, each with the checker of its schema, if any.
+
+    ``headers`` are its Header Objects, by name.
+    """
 
     content: Mapping[str, Checker | None]
     media: Mapping[str, Mapping[str, Any]]
+    headers: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)
 
 
 @dataclass(frozen=True)
@@ -84,7 +59,8 @@ class Operation:
     """One operation of the contract, ready to serve.
 
     ``secrets`` are the names of members that its schemas declare as ``format: password``;
-    ``lifecycle`` is the machine that what it answers goes through (``x-lifecycle``).
+    ``lifecycle`` is the machine that what it answers goes through (``x-lifecycle``). ``raw_path``
+    finds the texts of its path parameters in a path as it was sent, where that is needed.
     """
 
     id: str
@@ -98,6 +74,7 @@ class Operation:
     success: str
     secrets: frozenset[str] = frozenset()
     lifecycle: str | None = None
+    raw_path: re.Pattern[str] | None = None
 
     def response_for(self, status: int) -> Response | None:
         """The declaration that covers ``status``: exact, else its range (``4XX``), else default."""
@@ -111,7 +88,8 @@ class Operation:
 class Contract:
     """A served OpenAPI document and its compiled operations, by operationId.
 
-    ``webhooks`` are the events that it declares, by their kind.
+    ``webhooks`` are the events that it declares, by their kind; ``notes`` are about what is read
+    in a way that OpenAPI does not define, or not checked.
     """
 
     document: Mapping[str, Any]
@@ -120,6 +98,7 @@ class Contract:
     schemes: Mapping[str, Scheme]
     schemas: Schemas
     webhooks: Mapping[str, WebhookEvent] = field(default_factory=dict)
+    notes: tuple[Note, ...] = ()
 
     @property
     def secret_parameters(self) -> frozenset[str]:
@@ -145,13 +124,14 @@ def compile_contract(document: dict[str, Any]) -> Contract:
     """
     try:
         schemas = both_ways(document)
-        schemes = {name: _scheme(raw) for name, raw in _component(document, "securitySchemes")}
+        named = named_operations(document)
+        passwords = Passwords(schemas.answered.identified)
+        schemes = {
+            name: compile_scheme(raw) for name, raw in _component(document, "securitySchemes")
+        }
         operations = {
-            operation.id: operation
-            for operation in (
-                _operation(document, schemas, path, method, raw)
-                for path, method, raw in raw_operations(document)
-            )
+            name: _operation(document, schemas, passwords, name, *declared)
+            for name, declared in named.items()
         }
         webhooks = {
             kind: _webhook(document, schemas.answered, kind, dereference(document, item))
@@ -159,7 +139,13 @@ def compile_contract(document: dict[str, Any]) -> Contract:
         }
     except SchemaError as error:
         raise ContractError(str(error)) from None
-    return Contract(document, base_path(document), operations, schemes, schemas.answered, webhooks)
+    notes = tuple(
+        note
+        for name, declared in named.items()
+        for note in _notes(document, schemas.answered, operations[name], *declared)
+    )
+    at = base_path(document)
+    return Contract(document, at, operations, schemes, schemas.answered, webhooks, notes)
 
 
 def raw_operations(document: Mapping[str, Any]) -> Iterator[tuple[str, str, dict[str, Any]]]:
@@ -177,13 +163,25 @@ def operation_id(path: str, method: str, raw: Mapping[str, Any]) -> str:
     return str(raw.get("operationId", words))
 
 
-def base_path(document: Mapping[str, Any]) -> str:
-    """The path of the first server, its variables at their defaults, without a final slash."""
-    servers = document.get("servers") or [{"url": "/"}]
-    url = servers[0]["url"]
-    for name, variable in servers[0].get("variables", {}).items():
-        url = url.replace("{" + name + "}", str(variable["default"]))
-    return str(urlsplit(url).path).rstrip("/")
+def named_operations(
+    document: Mapping[str, Any],
+) -> dict[str, tuple[str, str, dict[str, Any]]]:
+    """Path, method and object of every operation by its name, in document order.
+
+    A made name that is taken gets a number: ``/a/b`` and ``/a_b`` make the same.
+    """
+    operations = list(raw_operations(document))
+    taken = {raw["operationId"] for _, _, raw in operations if "operationId" in raw}
+    found: dict[str, tuple[str, str, dict[str, Any]]] = {}
+    for path, method, raw in operations:
+        made, number = operation_id(path, method, raw), 1
+        name = made
+        while "operationId" not in raw and name in taken:
+            number += 1
+            name = f"{made}_{number}"
+        taken.add(name)
+        found[name] = (path, method, raw)
+    return found
 
 
 def dereference(document: Mapping[str, Any], value: Any) -> Any:
@@ -205,16 +203,15 @@ def _component(document: Mapping[str, Any], kind: str) -> list[tuple[str, Any]]:
     return [(name, dereference(document, raw)) for name, raw in components.items()]
 
 
-def _scheme(raw: Mapping[str, Any]) -> Scheme:
-    if raw["type"] == "apiKey":
-        return Scheme(raw["in"], raw["name"].lower() if raw["in"] == "header" else raw["name"])
-    return Scheme("bearer", "authorization")
-
-
 def _operation(
-    document: Mapping[str, Any], schemas: BothWays, path: str, method: str, raw: Mapping[str, Any]
+    document: Mapping[str, Any],
+    schemas: BothWays,
+    passwords: Passwords,
+    name: str,
+    path: str,
+    method: str,
+    raw: Mapping[str, Any],
 ) -> Operation:
-    name = operation_id(path, method, raw)
     responses = {
         status: _response(document, schemas.answered, response, f"{name} {status}")
         for status, response in raw.get("responses", {}).items()
@@ -222,71 +219,36 @@ def _operation(
     success = next((status for status in responses if status.startswith("2")), None)
     if success is None:
         success = next(iter(responses), "default")
+    parameters = _parameters(document, schemas.sent, path, name, raw)
     return Operation(
         id=name,
         method=method.upper(),
         path=path,
         tag=next(iter(raw.get("tags", [])), ""),
-        security=_security(name, raw.get("security", document.get("security", []))),
-        parameters=_parameters(document, schemas.sent, path, name, raw),
+        security=compile_security(raw.get("security", document.get("security", []))),
+        parameters=parameters,
         body=_body(document, schemas.sent, name, raw),
         responses=responses,
         success=success,
-        secrets=frozenset(_secrets(schemas.answered, raw)),
+        secrets=passwords.of(raw),
         lifecycle=raw.get("x-lifecycle"),
+        raw_path=_raw_path(base_path(document) + path, parameters),
     )
 
 
-def _secrets(schemas: Schemas, raw: Mapping[str, Any]) -> Iterator[str]:
-    """Names of members, of bodies and answers, whose schema has ``format: password``."""
-    waiting: list[tuple[Any, Place]] = [
-        (raw[key], Place().below(key, raw[key]))
-        for key in ("requestBody", "responses")
-        if key in raw
-    ]
-    seen = set[tuple[int, Place]]()
-    while waiting:
-        value, place = waiting.pop()
-        if (id(value), place) in seen:
-            continue
-        seen.add((id(value), place))
-        if isinstance(value, list):
-            waiting += [(item, place.below("", item)) for item in value]
-        if not isinstance(value, Mapping):
-            continue
-        if isinstance(value.get("$ref"), str) and not place.names:
-            waiting.append(_referred(schemas, value["$ref"], place))
-        properties = value.get("properties")
-        for name, schema in properties.items() if isinstance(properties, Mapping) else ():
-            if isinstance(schema, Mapping) and schema.get("format") == "password":
-                yield name
-        waiting += [
-            (child, place.below(key, child))
-            for key, child in value.items()
-            if not place.is_data(key)
-        ]
+def _raw_path(template: str, parameters: Sequence[Parameter]) -> re.Pattern[str] | None:
+    """What finds the texts of the path parameters in a path, if the routing does not give them:
+    it decodes them, and knows only names that are words."""
+    wanted = [one for one in parameters if one.location == "path"]
+    if all(one.name.isidentifier() and not one.in_raw_path for one in wanted):
+        return None
+    literals = re.split(r"\{[^}]*\}", template)
+    return re.compile("([^/]+)".join(map(re.escape, literals)))
 
 
-def _referred(schemas: Schemas, reference: str, place: Place) -> tuple[Any, Place]:
-    """What a reference names, and its place; None if that is in no document."""
-    base = "" if reference.startswith(COMPONENTS) else place.base
-    found = named(reference, base, schemas.identified)
-    if found is None and reference.startswith("#/"):
-        raise ContractError(f"{reference} names nothing in the document")
-    return found, Place(urldefrag(address(reference, base)).url, in_schema=True).below("", found)
-
-
-def _security(name: str, requirements: Sequence[Mapping[str, Sequence[str]]]) -> Security:
-    if any(len(requirement) > 1 for requirement in requirements):
-        raise ContractError(f"{name}: security that asks for two schemes at once is not supported")
-    return Security(
-        alternatives=tuple(
-            Alternative(scheme, tuple(scopes))
-            for requirement in requirements
-            for scheme, scopes in requirement.items()
-        ),
-        optional=not requirements or {} in requirements,
-    )
+def path_names(template: str) -> list[str]:
+    """The names of the parameters in a path template, in order."""
+    return re.findall(r"\{([^}]*)\}", template)
 
 
 def _parameters(
@@ -296,15 +258,24 @@ def _parameters(
     name: str,
     raw: Mapping[str, Any],
 ) -> tuple[Parameter, ...]:
-    shared = dereference(document, document["paths"][path]).get("parameters", [])
-    merged: dict[tuple[str, str], Mapping[str, Any]] = {}
-    for declared in [*shared, *raw.get("parameters", [])]:
-        parameter = dereference(document, declared)
-        merged[parameter["in"], parameter["name"]] = parameter
+    merged = {(one["in"], one["name"]): one for _, one in _raw_parameters(document, path, "", raw)}
+    queries = {given for location, given in merged if location == "query"}
     return tuple(
-        compile_parameter(parameter, schemas, f"{name}, parameter {parameter['name']}")
-        for parameter in merged.values()
+        compile_parameter(one, schemas, f"{name}, parameter {given}", queries - {given})
+        for (location, given), one in merged.items()
+        if location != "header" or given.lower() not in IGNORED_HEADERS
     )
+
+
+def _raw_parameters(
+    document: Mapping[str, Any], path: str, method: str, raw: Mapping[str, Any]
+) -> Iterator[tuple[tuple[str | int, ...], Mapping[str, Any]]]:
+    """The declared parameters with the steps to them: those of the path, then the operation's."""
+    shared = dereference(document, document["paths"][path]).get("parameters", [])
+    for index, declared in enumerate(shared):
+        yield ("paths", path, "parameters", index), dereference(document, declared)
+    for index, declared in enumerate(raw.get("parameters", [])):
+        yield ("paths", path, method, "parameters", index), dereference(document, declared)
 
 
 def _body(
@@ -313,12 +284,41 @@ def _body(
     if "requestBody" not in raw:
         return None
     body = dereference(document, raw["requestBody"])
-    checkers = {
-        media_type.lower(): schemas.compile(media.get("schema", True), f"{name}, request body")
-        for media_type, media in body["content"].items()
+    return compile_body(body, schemas, f"{name}, request body")
+
+
+def _notes(
+    document: Mapping[str, Any],
+    schemas: Schemas,
+    operation: Operation,
+    path: str,
+    method: str,
+    raw: Mapping[str, Any],
+) -> Iterator[Note]:
+    """What is to be told about one operation at start-up."""
+    pointers = {
+        (one["in"], one["name"]): pointer
+        for pointer, one in _raw_parameters(document, path, method, raw)
     }
-    limit = int(body.get("x-max-bytes", BODY_LIMIT))
-    return RequestBody(bool(body.get("required", False)), checkers, limit)
+    for parameter in operation.parameters:
+        for text in parameter.notes:
+            yield Note(pointers[parameter.location, parameter.name], f"{parameter.name}: {text}")
+    here = ("paths", path, method)
+    for text in operation.body.notes if operation.body is not None else ():
+        yield Note((*here, "requestBody"), text)
+    for status, response in operation.responses.items():
+        for declared, media in response.media.items():
+            if not _can_be_written(declared, media, schemas):
+                text = f"answers of {declared} are empty, as it has no example"
+                yield Note((*here, "responses", status), text)
+
+
+def _can_be_written(declared: str, media: Mapping[str, Any], schemas: Schemas) -> bool:
+    """Whether there is an answer of a media type: its example, or what is made for its schema."""
+    if is_json(declared) or is_text(declared) or "*" in parse(declared).name:
+        return True
+    is_bytes = Shape(media.get("schema", True), schemas).is_plain
+    return is_bytes or "example" in media or bool(media.get("examples"))
 
 
 def _webhook(
@@ -326,16 +326,17 @@ def _webhook(
 ) -> WebhookEvent:
     raw, published = item.get("post", {}), bool(item.get(PUBLISHED, True))
     body = _body(document, schemas, f"webhook {kind}", raw)
-    if body is None or _JSON not in body.checkers:
+    if body is None or JSON not in body.checkers:
         return WebhookEvent(kind, published)
-    media = dereference(document, raw["requestBody"])["content"].get(_JSON, {})
-    return WebhookEvent(kind, published, body.checkers[_JSON], media.get("example"))
+    media = dereference(document, raw["requestBody"])["content"].get(JSON, {})
+    return WebhookEvent(kind, published, body.checkers[JSON], media.get("example"))
 
 
 def _response(
     document: Mapping[str, Any], schemas: Schemas, raw: Mapping[str, Any], place: str
 ) -> Response:
-    content = dereference(document, raw).get("content", {})
+    response = dereference(document, raw)
+    content = response.get("content", {})
     return Response(
         content={
             media_type.lower(): schemas.compile(media["schema"], f"{place}, {media_type}")
@@ -344,4 +345,8 @@ def _response(
             for media_type, media in content.items()
         },
         media={media_type.lower(): media for media_type, media in content.items()},
+        headers={
+            header: dereference(document, one)
+            for header, one in response.get("headers", {}).items()
+        },
     )

@@ -9,7 +9,8 @@ from pathlib import Path
 from typing import Any, Final
 
 from invoice_sandbox.contract.documents import DocumentError, place_of
-from invoice_sandbox.contract.operations import ContractError, base_path
+from invoice_sandbox.contract.operations import ContractError
+from invoice_sandbox.contract.servers import base_path
 
 _FORMS: Final[Mapping[str, type]] = {
     "openapi": str,

@@ -132,7 +132,7 @@ def _wording(error: jsonschema_rs.ValidationError, looks: Mapping[str, str]) -> 
             | kinds.UnevaluatedProperties(unexpected=names)
         ):
             return "has a member that is not allowed: " + _short(str(names[0]))
-        case kinds.FalseSchema():
+        case kinds.FalseSchema() | kinds.Not(schema={}):
             return "is not allowed"
         case kinds.Pattern(pattern=pattern) if pattern in looks:
             return f"must look like {looks[pattern]}"

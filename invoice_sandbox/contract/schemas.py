@@ -106,6 +106,7 @@ class Schemas:
         self._dialect = _dialect(document.get("jsonSchemaDialect", _DRAFT_2020_12))
         self._validator, draft = _DIALECTS[self._dialect]
         self._checkers: dict[str, Checker] = {}
+        self._compiled: dict[str, Checker] = {}
         self._looks: dict[str, str] = {}
         self._components: Mapping[str, Schema] = document.get("components", {}).get("schemas", {})
         defs = {name: self._portable(schema) for name, schema in self._components.items()}
@@ -121,16 +122,22 @@ class Schemas:
             validator, _ = _DIALECTS[self._official(schema["$schema"])]
         else:
             validator = self._validator
+        portable = self._portable(schema)
+        key = f"{validator.__name__} {portable!r}"
+        if key in self._compiled:
+            return self._compiled[key]
         try:
             compiled = validator(
-                self._portable(schema),
+                portable,
                 registry=self._registry,
                 validate_formats=True,
                 offline=True,
             )
         except (ValueError, jsonschema_rs.ReferencingError) as error:
             raise SchemaError(f"{place}: {str(error).splitlines()[0]}") from None
-        return Checker(compiled.is_valid, compiled.iter_errors, self._looks)
+        checker = Checker(compiled.is_valid, compiled.iter_errors, self._looks)
+        self._compiled[key] = checker  # documents repeat themselves: one error body everywhere
+        return checker
 
     def component(self, name: str) -> Checker:
         """The checker of a component schema, compiled when first asked for."""

@@ -12,6 +12,7 @@ from typing import Any, Final
 
 from invoice_sandbox.levers import (
     clock,
+    coverage,
     faults,
     health,
     journal,
@@ -46,6 +47,7 @@ LEVERS: Final[Mapping[str, Callable[[Lever], Awaitable[Any]]]] = {
     "clearFaults": faults.clear_faults,
     "removeFault": faults.remove_fault,
     "listRequests": journal.list_requests,
+    "getCoverage": coverage.get_coverage,
     "getInbox": webhooks.get_inbox,
     "receiveWebhook": webhooks.receive_webhook,
     "replayDelivery": webhooks.replay_delivery,

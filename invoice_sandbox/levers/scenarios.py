@@ -7,6 +7,9 @@ from dataclasses import replace
 from typing import Any
 
 from invoice_sandbox.clock import duration_text
+from invoice_sandbox.contract.documents import pointer_text
+from invoice_sandbox.contract.identifiers import at_pointer
+from invoice_sandbox.contract.shapes import Pointer
 from invoice_sandbox.errors import refuse
 from invoice_sandbox.handling import Answer
 from invoice_sandbox.levers.lever import Lever
@@ -56,10 +59,18 @@ def _told(lever: Lever, name: str, conditions: Mapping[str, Any]) -> Scenario:
     except ConditionError as error:
         raise refuse("conflict", problem=str(error), advice="See GET /sandbox/scenarios.") from None
     for problem in scenario_problems(document, name, lever.engine.project.world):
-        place = "/".join(map(str, problem.pointer))
+        place = _place(scenario, problem.pointer)
         advice = problem.advice or "Choose another value."
         raise refuse("conflict", problem=f"{place}: {problem.text}", advice=advice)
     return scenario_of(document)
+
+
+def _place(scenario: Scenario, pointer: Pointer) -> str:
+    """The condition that stands at a place in a scenario, or the place: ``steps, entry 2``."""
+    found = at_pointer(scenario.document, pointer_text(pointer))
+    if isinstance(found, str) and found.startswith("$"):
+        return f"condition '{found[1:]}'"
+    return ", ".join(f"entry {step + 1}" if isinstance(step, int) else step for step in pointer)
 
 
 async def _for_workspace(lever: Lever, scenario: Scenario) -> None:
@@ -104,7 +115,7 @@ async def _for_thing(lever: Lever, scenario: Scenario, subject: str) -> None:
         for reaction in scenario.reactions(START):
             arguments = {**reaction.arguments, "subject": subject}
             due = reaction.due(now, record)
-            await state.schedule(due, reaction.do, arguments, scenario.name)
+            await state.schedule(due, reaction.do, arguments, scenario.name, place=reaction.index)
 
 
 async def _thing(lever: Lever, state: Transaction, subject: str) -> Record:

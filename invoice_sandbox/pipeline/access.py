@@ -2,23 +2,33 @@
 
 from __future__ import annotations
 
-from http.cookies import CookieError, SimpleCookie
-from typing import Final
-from urllib.parse import parse_qsl
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Literal
 
 from invoice_sandbox.contract.operations import Contract, Operation
+from invoice_sandbox.contract.security import MUTUAL_TLS, Scheme, advice, challenges
 from invoice_sandbox.credentials import Presented, identify, missing_scope
 from invoice_sandbox.engine import Engine
 from invoice_sandbox.errors import ApiError, refuse
 from invoice_sandbox.ids import seeded_request_id
 from invoice_sandbox.pipeline import JSON, Exchange, Layer, Proceed, Reply
+from invoice_sandbox.pipeline.guests import guest
+from invoice_sandbox.pipeline.secrets import secrets_of
 from invoice_sandbox.rate_limit import RateLimiter
 from invoice_sandbox.store import Credential, Workspace
 
-_CHALLENGE: Final = ("WWW-Authenticate", 'Bearer realm="sandbox"')
+
+@dataclass(frozen=True)
+class Door:
+    """Whom the server lets in. ``alone``: it serves a document without a project, whose security
+    it asks for without knowing any key; ``anyone``: then whatever is brought will do."""
+
+    alone: bool = False
+    anyone: bool = False
 
 
-def authenticate(engine: Engine, limiter: RateLimiter | None) -> Layer:
+def authenticate(engine: Engine, limiter: RateLimiter | None, door: Door) -> Layer:
     """Find out whose request this is; refuse it with 401 unless the operation is open to all.
 
     Requests are counted here, because it is the credential that has the window: its own, or that
@@ -27,18 +37,24 @@ def authenticate(engine: Engine, limiter: RateLimiter | None) -> Layer:
 
     async def layer(exchange: Exchange, proceed: Proceed) -> Reply:
         contract, operation = exchange.routed
-        if not operation.security.alternatives:
+        is_guest = door.alone and contract is engine.project.contract
+        if not operation.security.requirements and not is_guest:
             return await proceed(exchange)
         counted = None if contract is engine.project.levers else limiter
-        secrets = _secrets(exchange, contract, operation)
         try:
-            credential = await _credential(engine, secrets, operation)
+            if is_guest:
+                credential = await _guest(engine, exchange, contract, operation, door)
+            else:
+                credential = await _credential(engine, exchange, contract, operation)
+            if credential is not None:
+                await _adopt(exchange, credential, engine)
         except ApiError as refusal:
             _count(counted, exchange, None)
-            raise ApiError(refusal.row, refusal.values, (_CHALLENGE,)) from None
-        if credential is not None:
-            await _adopt(exchange, credential, engine)
-        _count(counted, exchange, credential)
+            values = {**refusal.values, "ways": advice(operation.security, contract.schemes)}
+            headers = challenges(operation.security, contract.schemes)
+            raise ApiError(refusal.row, values, headers) from None
+        if operation.security.requirements:
+            _count(counted, exchange, credential)
         return await proceed(exchange)
 
     return layer
@@ -80,8 +96,8 @@ async def owner(engine: Engine, exchange: Exchange) -> Workspace | None:
     presented = [
         Presented("api_key", secret)
         for scheme in contract.schemes.values()
-        if scheme.location in {"bearer", "header"}
-        for secret in _EXTRACTORS[scheme.location](exchange, scheme.name)
+        if scheme.location in {"bearer", "basic", "header"}
+        for secret in secrets_of(exchange, scheme)
     ]
     try:
         credential = await identify(engine.store, presented)
@@ -91,18 +107,42 @@ async def owner(engine: Engine, exchange: Exchange) -> Workspace | None:
 
 
 async def _credential(
-    engine: Engine, secrets: list[Presented], operation: Operation
+    engine: Engine, exchange: Exchange, contract: Contract, operation: Operation
 ) -> Credential | None:
+    security = operation.security
+    carried = {
+        name: [] if scheme.location == MUTUAL_TLS else _presented(exchange, scheme)
+        for name, scheme in _schemes(contract, operation)
+    }
     try:
-        credential = await identify(engine.store, secrets)
+        credential = await identify(engine.store, _counting(carried))
         if credential is not None and await _open_workspace(engine, credential) is None:
             raise refuse("bad_credential")
     except ApiError:
-        if operation.security.optional:  # an old cookie must not keep anybody from logging in
+        if security.optional:  # an old cookie must not keep anybody from logging in
             return None
         raise
-    if credential is None and not operation.security.optional:
-        raise refuse("no_credential")
+    if security.optional or any(
+        all(
+            carried[one.scheme] or contract.schemes[one.scheme].location == MUTUAL_TLS
+            for one in all_of
+        )
+        for all_of in security.requirements
+    ):
+        return credential
+    raise refuse("no_credential" if credential is None else "credential_wanted")
+
+
+async def _guest(
+    engine: Engine, exchange: Exchange, contract: Contract, operation: Operation, door: Door
+) -> Credential | None:
+    """Like ``_credential``; and who brings nothing where nothing is asked for is in the first
+    workspace, so that its journal and its faults hold for a document without any security."""
+    credential = await guest(engine, exchange, contract, operation, anyone=door.anyone)
+    if credential is not None and await _open_workspace(engine, credential) is None:
+        raise refuse("bad_credential")
+    if credential is None:
+        exchange.workspace = await engine.store.workspace(engine.first_workspace)
     return credential
 
 
@@ -118,7 +158,7 @@ async def _open_workspace(engine: Engine, credential: Credential) -> Workspace |
 async def _adopt(exchange: Exchange, credential: Credential, engine: Engine) -> None:
     workspace = await engine.store.workspace(credential.workspace_id)
     if workspace is None:
-        raise refuse("bad_credential", _CHALLENGE)
+        raise refuse("bad_credential")
     exchange.credential = credential
     exchange.workspace = workspace
     number = await engine.store.note_request(workspace.id, engine.wall.now())
@@ -136,48 +176,23 @@ def _count(limiter: RateLimiter | None, exchange: Exchange, credential: Credenti
     exchange.reply_headers += limiter.count(name, caller)
 
 
-def _secrets(exchange: Exchange, contract: Contract, operation: Operation) -> list[Presented]:
-    """Every credential that the request carries in a way that the operation declares.
+def _schemes(contract: Contract, operation: Operation) -> list[tuple[str, Scheme]]:
+    """The schemes that the operation declares, by name, always in the same order."""
+    names = {one.scheme for one in operation.security.alternatives}
+    found = [(name, contract.schemes[name]) for name in names]
+    return sorted(found, key=lambda one: (one[1].location, one[1].name))
+
+
+def _presented(exchange: Exchange, scheme: Scheme) -> list[Presented]:
+    kind: Literal["api_key", "session"] = "session" if scheme.location == "cookie" else "api_key"
+    return [Presented(kind, secret) for secret in secrets_of(exchange, scheme)]
+
+
+def _counting(carried: Mapping[str, list[Presented]]) -> list[Presented]:
+    """The credentials that count, of those that the request carries in a declared way.
 
     A browser sends its cookie with everything, so a cookie counts only when nothing else is sent.
     """
-    schemes = {contract.schemes[one.scheme] for one in operation.security.alternatives}
-    presented = [
-        Presented("session" if scheme.location == "cookie" else "api_key", secret)
-        for scheme in sorted(schemes, key=lambda one: (one.location, one.name))
-        for secret in _EXTRACTORS[scheme.location](exchange, scheme.name)
-    ]
+    presented = [one for some in carried.values() for one in some]
     keys = [one for one in presented if one.kind == "api_key"]
     return keys or presented
-
-
-def _bearer(exchange: Exchange, name: str) -> list[str]:
-    found = []
-    for value in exchange.header_values(name):
-        scheme, _, secret = value.partition(" ")
-        found.append(secret.strip() if scheme.lower() == "bearer" else "")
-    return found
-
-
-def _header(exchange: Exchange, name: str) -> list[str]:
-    return [value.strip() for value in exchange.header_values(name)]
-
-
-def _cookie(exchange: Exchange, name: str) -> list[str]:
-    found = []
-    for header in exchange.header_values("cookie"):
-        try:
-            cookies = SimpleCookie(header)
-        except CookieError:
-            continue
-        if name in cookies:
-            found.append(cookies[name].value)
-    return found
-
-
-def _query(exchange: Exchange, name: str) -> list[str]:
-    text = exchange.scope["query_string"].decode("latin-1")
-    return [value for key, value in parse_qsl(text, keep_blank_values=True) if key == name]
-
-
-_EXTRACTORS: Final = {"bearer": _bearer, "header": _header, "cookie": _cookie, "query": _query}

@@ -6,8 +6,9 @@ from collections.abc import Mapping
 from typing import Any, Final
 
 from invoice_sandbox import jsonio
-from invoice_sandbox.contract.answers import contract_answer, is_json
-from invoice_sandbox.contract.operations import Contract, Operation
+from invoice_sandbox.contract.answers import USUAL
+from invoice_sandbox.contract.operations import Operation
+from invoice_sandbox.coverage import touches
 from invoice_sandbox.credentials import note_use
 from invoice_sandbox.engine import Engine
 from invoice_sandbox.errors import MODE, ApiError
@@ -16,6 +17,7 @@ from invoice_sandbox.ids import key_digest
 from invoice_sandbox.levers import LEVERS, Lever, Raw
 from invoice_sandbox.pipeline import JSON, Exchange, Layer, Proceed, Reply
 from invoice_sandbox.pipeline.idempotency import Repeatable, alone, repeatable
+from invoice_sandbox.pipeline.preferring import from_contract
 from invoice_sandbox.scenarios.script import Scenario
 from invoice_sandbox.scenarios.stories import stories_of
 from invoice_sandbox.store import Transaction, Workspace
@@ -54,11 +56,11 @@ def answer(engine: Engine) -> Layer:
     """
 
     async def layer(exchange: Exchange, _: Proceed) -> Reply:
-        contract, operation = exchange.routed
+        operation = exchange.routed[1]
         workspace = exchange.workspace or await _public_workspace(engine, exchange)
         handler = engine.project.handlers.get(operation.id)
         if handler is None:
-            return _from_contract(contract, operation, workspace)
+            return from_contract(exchange, workspace, USUAL)
         request = repeatable(exchange)
         async with alone(engine.store, workspace.id, request):
             await engine.agenda.settle(workspace)
@@ -113,6 +115,7 @@ async def _carry_out(
             outcome = await _by_handler(_as_told(engine, exchange, handler), call, exchange)
             if request is not None and not isinstance(outcome, Sending):
                 await request.keep(state, outcome, call.now)
+            engine.coverage.note(workspace, call.touched)
             return outcome
     except _Undone as undone:
         if request is not None:
@@ -137,6 +140,7 @@ async def _complete(
             raise TypeError("what is answered after sending cannot send once more")
         if request is not None:
             await request.keep(state, outcome, call.now)
+        engine.coverage.note(call.workspace, call.touched)
         return outcome
 
 
@@ -247,6 +251,7 @@ async def _do_steps_of_call(engine: Engine, exchange: Exchange, call: Call) -> N
         for step in story.on_call(operation.id, number):
             told = {"subject": next(iter(call.path.values()), None), "body": call.body}
             arguments = {**step.arguments, **told}
+            engine.coverage.note(call.workspace, [touches.step(story.name, step.index)])
             await engine.project.actions[step.do].do(_step(call, arguments), step.arguments)
 
 
@@ -271,6 +276,7 @@ def _step(call: Call, arguments: Mapping[str, Any]) -> Step:
         lifecycle=call.lifecycle,
         stories=call.stories,
         emitted=call.emitted,
+        touched=call.touched,
         arguments=arguments,
     )
 
@@ -293,10 +299,10 @@ def _explain_refusal(exchange: Exchange, refusal: ApiError) -> None:
 
 
 def _reply(operation: Operation, result: Any) -> Reply:
-    """An answer in the success envelope. Raises ContractViolationError."""
+    """An answer, in the success envelope unless it is bare. Raises ContractViolationError."""
     given = result if isinstance(result, Answer) else Answer(result)
     status = given.status or int(operation.success)
-    body = {"data": given.data, "mode": MODE}
+    body = given.data if given.bare else {"data": given.data, "mode": MODE}
     _check(operation, status, body)
     return Reply(status, jsonio.dumps(body), headers=given.headers)
 
@@ -332,11 +338,3 @@ def _check(operation: Operation, status: int, body: Any) -> None:
 
 def _undeclared(operation: Operation, status: int) -> ContractViolationError:
     return ContractViolationError(f"{operation.id}: status {status} is not declared")
-
-
-def _from_contract(contract: Contract, operation: Operation, workspace: Workspace) -> Reply:
-    given = contract_answer(contract, operation, workspace.seed)
-    if not given.media_type:
-        return Reply(given.status)
-    body = jsonio.dumps(given.body) if is_json(given.media_type) else given.body.encode()
-    return Reply(given.status, body, given.media_type)

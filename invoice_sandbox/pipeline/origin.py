@@ -21,8 +21,8 @@ _ALLOWED_HEADERS: Final = (
 )
 _EXPOSED_HEADERS: Final = (
     "X-Request-Id, X-Contract-Version, X-Total-Count, Link, RateLimit, RateLimit-Policy, "
-    "Retry-After, WWW-Authenticate, Allow, Location, Idempotent-Replayed, X-Sandbox-Explain, "
-    "X-Journal-Dropped"
+    "Retry-After, WWW-Authenticate, Allow, Location, Idempotent-Replayed, Preference-Applied, "
+    "X-Sandbox-Explain, X-Journal-Dropped"
 )
 
 

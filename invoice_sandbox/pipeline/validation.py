@@ -2,20 +2,26 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator
 from http.cookies import CookieError, SimpleCookie
-from typing import Final
-from urllib.parse import parse_qsl
+from typing import Any, Final
+from urllib.parse import quote, unquote, unquote_plus, unquote_to_bytes
 
 from invoice_sandbox import jsonio
-from invoice_sandbox.contract.answers import is_json
+from invoice_sandbox.contract.bodies import RequestBody
 from invoice_sandbox.contract.documents import pointer_text
-from invoice_sandbox.contract.operations import Operation, RequestBody
+from invoice_sandbox.contract.forms import FormError
+from invoice_sandbox.contract.media_types import MediaType, is_json, is_text, parse
+from invoice_sandbox.contract.operations import Operation, path_names
 from invoice_sandbox.contract.parameters import Parameter
+from invoice_sandbox.contract.schemas import Checker
+from invoice_sandbox.contract.styles import Given, Pair
+from invoice_sandbox.contract.texts import read_text
 from invoice_sandbox.errors import ApiError, refuse
 from invoice_sandbox.pipeline import Exchange, Proceed, Reply
 
 _BODY: Final = "the body"
+_UTF_8: Final = frozenset({"", "utf-8", "utf8"})
 
 
 async def check_request(exchange: Exchange, proceed: Proceed) -> Reply:
@@ -28,94 +34,148 @@ async def check_request(exchange: Exchange, proceed: Proceed) -> Reply:
 
 
 def _check_parameters(exchange: Exchange, operation: Operation) -> None:
-    texts = _texts(exchange, operation)
+    given = {
+        location: Given(list(_SOURCES[location](exchange, operation)))
+        for location in {parameter.location for parameter in operation.parameters}
+    }
     problems = []
     for parameter in operation.parameters:
-        given = texts.get((parameter.location, _key(parameter)))
-        if given is None:
+        found = parameter.find(given[parameter.location])
+        if found is None:
             if parameter.required:
                 problems.append(f"{parameter.name} is required")
-            continue
-        problem = parameter.problem(given)
-        if problem:
-            problems.append(problem)
-        elif parameter.location in {"path", "query"}:
-            values = exchange.path if parameter.location == "path" else exchange.query
-            values[parameter.name] = parameter.value(given)
+        elif found.problem is not None:
+            problems.append(found.problem)
+        else:
+            _keep(exchange, parameter, found.value)
     if problems:
         raise refuse("bad_parameter", problems=_first_and_count(problems[0], len(problems)))
 
 
-def _key(parameter: Parameter) -> str:
-    return parameter.name.lower() if parameter.location == "header" else parameter.name
+def _keep(exchange: Exchange, parameter: Parameter, value: Any) -> None:
+    if parameter.location == "path":
+        exchange.path[parameter.name] = value
+    elif parameter.location == "query":
+        exchange.query[parameter.name] = value
 
 
-def _texts(exchange: Exchange, operation: Operation) -> Mapping[tuple[str, str], Sequence[str]]:
-    """What the request gives for each declared place: (location, name) to texts."""
-    wanted = {parameter.location for parameter in operation.parameters}
-    texts: dict[tuple[str, str], list[str]] = {}
-    if "path" in wanted:
-        for name, text in exchange.path_texts.items():
-            texts["path", name] = [text]
-    if "query" in wanted:
-        for name, text in _query(exchange):
-            texts.setdefault(("query", name), []).append(text)
-    if "header" in wanted:
-        for name, text in exchange.headers:
-            texts.setdefault(("header", name), []).append(text)
-    if "cookie" in wanted:
-        for name, text in _cookies(exchange):
-            texts.setdefault(("cookie", name), []).append(text)
-    return texts
+def _path(exchange: Exchange, operation: Operation) -> Iterator[Pair]:
+    """The texts in the path: decoded, but for those in which delimiters are looked for first."""
+    if operation.raw_path is None:
+        yield from exchange.path_texts.items()
+        return
+    raw = exchange.scope.get("raw_path") or quote(exchange.scope["path"]).encode()
+    match = operation.raw_path.fullmatch(raw.decode("latin-1"))
+    texts = match.groups() if match else map(quote, exchange.path_texts.values())
+    as_sent = {parameter.name for parameter in operation.parameters if parameter.in_raw_path}
+    for name, text in zip(path_names(operation.path), texts, strict=False):
+        yield name, text if name in as_sent else unquote(text)
 
 
-def _query(exchange: Exchange) -> list[tuple[str, str]]:
+def _query(exchange: Exchange, _: Operation) -> Iterator[Pair]:
+    """The pairs in the query: names decoded, values as they were sent."""
     try:
         text = exchange.scope["query_string"].decode("ascii")
-        return parse_qsl(text, keep_blank_values=True, errors="strict")
+        if "%" in text:
+            unquote_to_bytes(text).decode()
     except ValueError:
         raise refuse("bad_parameter", problems="the query string is not valid UTF-8") from None
+    for pair in text.split("&"):
+        if pair:
+            name, _, value = pair.partition("=")
+            yield unquote_plus(name), value
 
 
-def _cookies(exchange: Exchange) -> list[tuple[str, str]]:
+def _headers(exchange: Exchange, operation: Operation) -> Iterator[Pair]:
+    """The headers, under the names that the operation gives them."""
+    names = {one.name.lower(): one.name for one in operation.parameters if one.location == "header"}
+    for name, text in exchange.headers:
+        if name in names:
+            yield names[name], text
+
+
+def _cookies(exchange: Exchange, operation: Operation) -> Iterator[Pair]:
+    """The cookies; those that an exploded list or object consists of each for itself."""
+    header = "; ".join(exchange.header_values("cookie"))
+    if any(one.location == "cookie" and one.in_many for one in operation.parameters):
+        for pair in header.replace("&", ";").split(";"):
+            name, _, text = pair.strip().partition("=")
+            yield name, text
+        return
     try:
-        cookies = SimpleCookie("; ".join(exchange.header_values("cookie")))
+        cookies = SimpleCookie(header)
     except CookieError:
-        return []
-    return [(name, morsel.value) for name, morsel in cookies.items()]
+        return
+    for name, morsel in cookies.items():
+        yield name, morsel.value
+
+
+_SOURCES: Final = {"path": _path, "query": _query, "header": _headers, "cookie": _cookies}
 
 
 def _check_body(exchange: Exchange, body: RequestBody) -> None:
-    exchange.media_type = _media_type(exchange)
-    is_empty_file = exchange.media_type in body.checkers and not is_json(exchange.media_type)
+    content_type = exchange.header("content-type") or ""
+    given = parse(content_type)
+    if given.charset not in _UTF_8:
+        given = MediaType("")
+    exchange.media_type = given.name
+    declared = body.declared_for(given)
+    is_empty_file = declared is not None and not is_json(given.name)
     if not exchange.raw_body and not is_empty_file:
         if body.required:
             raise refuse("missing_body", declared=" or ".join(body.checkers))
         return
-    checker = body.checkers.get(exchange.media_type)
-    if checker is None:
+    if declared is None:
         raise _unsupported(body)
-    if not is_json(exchange.media_type):
+    checker = body.checkers[declared]
+    if is_json(given.name):
+        exchange.body = _json(exchange.raw_body)
+    elif (declared, given.name) in body.forms:
+        exchange.body = _form(exchange, body, declared, content_type)
+    elif is_text(given.name) and declared in body.texts:
+        exchange.body = read_text(_text(exchange.raw_body), body.texts[declared].types)
+    else:
         exchange.body = exchange.raw_body
         return
+    _check_value(exchange, checker, declared)
+
+
+def _json(raw: bytes) -> Any:
     try:
-        exchange.body = jsonio.loads(exchange.raw_body)
+        return jsonio.loads(raw)
     except jsonio.JsonError as error:
         raise refuse("malformed_json", reason=str(error)) from None
+
+
+def _form(exchange: Exchange, body: RequestBody, declared: str, content_type: str) -> Any:
+    form = body.forms[declared, exchange.media_type]
+    try:
+        return form.read(exchange.raw_body, content_type)
+    except FormError as error:
+        raise refuse("schema_violated", problems=str(error)) from None
+
+
+def _text(raw: bytes) -> str:
+    try:
+        return raw.decode()
+    except UnicodeDecodeError:
+        raise refuse("schema_violated", problems=f"{_BODY} is not valid UTF-8") from None
+
+
+def _check_value(exchange: Exchange, checker: Checker, declared: str) -> None:
     if not checker.is_valid(exchange.body):
         problem, count = checker.first_problem(exchange.body)
-        exchange.why["schemaPath"] = _in_contract(exchange, problem.schema_path)
+        exchange.why["schemaPath"] = _in_contract(exchange, problem.schema_path, declared)
         raise refuse("schema_violated", problems=_first_and_count(problem.sentence(_BODY), count))
 
 
-def _in_contract(exchange: Exchange, schema_path: str) -> str:
+def _in_contract(exchange: Exchange, schema_path: str, declared: str) -> str:
     """A pointer into the contract: what is no component stands in the operation itself."""
     if schema_path.startswith("/components/"):
         return schema_path
     _, operation = exchange.routed
     place = ["paths", operation.path, operation.method.lower()]
-    place += ["requestBody", "content", exchange.media_type, "schema"]
-    return pointer_text(place) + schema_path
+    return pointer_text([*place, "requestBody", "content", declared, "schema"]) + schema_path
 
 
 def _unsupported(body: RequestBody) -> ApiError:
@@ -129,13 +189,3 @@ def _first_and_count(first: str, count: int) -> str:
     if not others:
         return first
     return f"{first} (and {others} more {'problem' if others == 1 else 'problems'})"
-
-
-def _media_type(exchange: Exchange) -> str:
-    """The media type of the body; empty when it is not UTF-8 by its own account."""
-    kind, *parameters = (exchange.header("content-type") or "").lower().split(";")
-    for parameter in parameters:
-        name, _, value = parameter.strip().partition("=")
-        if name == "charset" and value.strip('" ') not in {"utf-8", "utf8"}:
-            return ""
-    return kind.strip()

@@ -23,7 +23,8 @@ from invoice_sandbox.scenarios.script import START, Scenario, resolved, scenario
 LIFECYCLE: Final = "lifecycle"
 """The one file among the scenarios that is none."""
 
-_SCHEMA: Final = Path(__file__).with_name("scenario.schema.json")
+SCHEMA: Final = Path(__file__).with_name("scenario.schema.json")
+"""The JSON Schema of a scenario file."""
 
 _LONGEST: Final = timedelta(days=3650)
 """The longest time that a step may wait: many steps must fit into the years that a clock has."""
@@ -123,7 +124,7 @@ def scenario_problems(document: Any, name: str, world: World) -> Iterator[ShapeP
     conditions = document.get("conditions", {}) if isinstance(document, dict) else {}
     usable = conditions if isinstance(conditions, dict) else {}
     told = resolved(document, usable)
-    misshapen = list(dict.fromkeys(shape_problems(told, _SCHEMA)))
+    misshapen = list(dict.fromkeys(shape_problems(told, SCHEMA)))
     yield from misshapen
     if misshapen:
         return

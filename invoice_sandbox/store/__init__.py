@@ -79,8 +79,9 @@ class Credential:
 class ScheduledStep:
     """Something that a workspace does at ``due``, by the name of one of its project's actions.
 
-    ``scenario`` is the name of the scenario that has it done, if one does. Steps of one ``lane``
-    are done one after the other, and independently of all others.
+    ``scenario`` is the name of the scenario that has it done, if one does, and ``place`` where the
+    step stands in it, from 0. Steps of one ``lane`` are done one after the other, and independently
+    of all others.
     """
 
     number: int
@@ -89,6 +90,7 @@ class ScheduledStep:
     arguments: Record
     scenario: str | None = None
     lane: str | None = None
+    place: int | None = None
 
 
 @dataclass(frozen=True)
@@ -177,6 +179,7 @@ class Transaction(Protocol):
         arguments: Mapping[str, Any],
         scenario: str | None = None,
         lane: str | None = None,
+        place: int | None = None,
     ) -> None:
         """Have ``action`` done at the workspace's instant ``due``."""
         ...

@@ -337,11 +337,12 @@ class MemoryTransaction:
         arguments: Mapping[str, Any],
         scenario: str | None = None,
         lane: str | None = None,
+        place: int | None = None,
     ) -> None:
         """Have ``action`` done at the workspace's instant ``due``."""
         self._state.steps_made += 1
         number = self._state.steps_made
-        step = ScheduledStep(number, due, action, _copy(arguments), scenario, lane)
+        step = ScheduledStep(number, due, action, _copy(arguments), scenario, lane, place)
         entry = (due, number, step)
         self._put_step(entry)
         self._undo.append(lambda: self._take_step(entry))

@@ -9,12 +9,14 @@ from __future__ import annotations
 import hashlib
 import os
 from collections.abc import Generator, Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
 import pytest
 
 if TYPE_CHECKING:
+    from invoice_sandbox.testing.coverage import RunCoverage
     from invoice_sandbox.testing.levers import Levers
     from invoice_sandbox.testing.workspace import InvoiceSandbox, Story
 
@@ -28,7 +30,10 @@ _MARKER: Final = (
     "scenario(name, **conditions): the scenario of the test's invoice_sandbox workspace; "
     "'auto-progress' without it."
 )
+_FILES: Final = {"json": "as data", "html": "as a page"}
 _USED: Final = pytest.StashKey["InvoiceSandbox"]()
+_COVERAGE: Final = pytest.StashKey["RunCoverage"]()
+_OUTPUT: Final = "invoice_sandbox_coverage"
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
@@ -37,11 +42,21 @@ def pytest_addoption(parser: pytest.Parser) -> None:
     for name, (metavar, text) in _OPTIONS.items():
         told = f"{text} Environment: INVOICE_SANDBOX_{name.upper()}."
         group.addoption(f"--sandbox-{name}", metavar=metavar, default=None, help=told)
+    told = "Show at the end what the run touched of all that the contract declares."
+    group.addoption("--sandbox-coverage", action="store_true", help=told)
+    for name, form in _FILES.items():
+        told = f"The same, written into a file {form}."
+        group.addoption(f"--sandbox-coverage-{name}", metavar="FILE", default=None, help=told)
 
 
 def pytest_configure(config: pytest.Config) -> None:
-    """Make the marker known."""
+    """Make the marker known, and count what is touched if that was asked for."""
     config.addinivalue_line("markers", _MARKER)
+    wishes = ["--sandbox-coverage", *(f"--sandbox-coverage-{name}" for name in _FILES)]
+    if any(config.getoption(one) for one in wishes):
+        from invoice_sandbox.testing.coverage import RunCoverage
+
+        config.stash[_COVERAGE] = RunCoverage()
 
 
 @pytest.fixture(scope="session")
@@ -53,8 +68,11 @@ def _invoice_sandbox_server(request: pytest.FixtureRequest) -> Iterator[Levers]:
     given = {name: request.config.getoption(f"--sandbox-{name}") for name in _OPTIONS}
     try:
         options = options_from(given, os.environ)
-        with serving(options, _shared_folder(request)) as levers:
-            yield levers
+        with (
+            serving(options, _shared_folder(request)) as levers,
+            _counted(request.config, levers, is_shared=options.url is not None) as counted,
+        ):
+            yield counted
     except SandboxError as error:
         raise pytest.fail.Exception(str(error), pytrace=False) from None
 
@@ -94,6 +112,68 @@ def pytest_runtest_makereport(
 
         report.sections.append(("journal of the invoice sandbox", journal(sandbox)))
     return report
+
+
+def _coverage(config: pytest.Config) -> RunCoverage | None:
+    """What is counted; None when nobody asked for it."""
+    return config.stash.get(_COVERAGE, None)
+
+
+@contextmanager
+def _counted(config: pytest.Config, levers: Levers, *, is_shared: bool) -> Iterator[Levers]:
+    """The levers from which the workspaces of the tests are made; at the end, what they touched.
+
+    A server that others use too is told apart from them by a workspace of the run's own.
+    """
+    coverage = _coverage(config)
+    if coverage is None:
+        yield levers
+    elif is_shared:
+        from invoice_sandbox.testing.coverage import run_of_its_own
+
+        with run_of_its_own(levers) as own:
+            yield own
+            coverage.ask(own)
+    else:
+        yield levers
+        coverage.ask(levers)
+
+
+@pytest.hookimpl(optionalhook=True)
+def pytest_testnodedown(node: Any) -> None:
+    """Add what a worker of pytest-xdist has put out."""
+    coverage = _coverage(node.config)
+    output = getattr(node, "workeroutput", {}).get(_OUTPUT)
+    if coverage is not None and output is not None:
+        coverage.add(output)
+
+
+def pytest_sessionfinish(session: pytest.Session) -> None:
+    """Write the files of the coverage; a worker hands over what it knows instead."""
+    coverage = _coverage(session.config)
+    if coverage is None:
+        return
+    if hasattr(session.config, "workeroutput"):
+        session.config.workeroutput[_OUTPUT] = coverage.output()
+        return
+    for name, write in (("json", coverage.write_json), ("html", coverage.write_html)):
+        file = session.config.getoption(f"--sandbox-coverage-{name}")
+        if file is not None:
+            try:
+                write(session.config.invocation_params.dir / file)
+            except OSError as error:
+                coverage.problems.append(f"{file} cannot be written: {error.strerror}")
+
+
+def pytest_terminal_summary(
+    terminalreporter: pytest.TerminalReporter, config: pytest.Config
+) -> None:
+    """Show the coverage."""
+    coverage = _coverage(config)
+    if coverage is not None:
+        terminalreporter.section("coverage of the invoice sandbox")
+        for line in coverage.lines():
+            terminalreporter.write_line(line)
 
 
 def _shared_folder(request: pytest.FixtureRequest) -> Path | None:

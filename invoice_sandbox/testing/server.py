@@ -136,6 +136,7 @@ def _start(options: Options) -> Address:
         "max-workspaces": "10000",
         "key": new_key(),
         **{name: text and str(Path(text).absolute()) for name, text in folders.items()},
+        "coverage": os.environ.get("INVOICE_SANDBOX_COVERAGE"),
     }
     with tempfile.TemporaryFile() as complaints:
         try:

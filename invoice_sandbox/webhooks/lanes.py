@@ -30,6 +30,9 @@ SLOW_SIDE_BY_SIDE: Final = 64
 SHARE: Final = 160
 """Of these, so many at most are one workspace's, whatever its receivers do."""
 
+_REMEMBERED: Final = 4096
+"""Receivers that did not answer in time, of which the earliest is forgotten first."""
+
 log = logging.getLogger("invoice_sandbox")
 
 Send = Callable[[Outgoing], Awaitable[Outcome]]
@@ -55,7 +58,7 @@ class Lanes:
         self._tasks: dict[_Lane, asyncio.Task[None]] = {}
         self._ending: dict[asyncio.Task[None], str] = {}
         self._stopped: set[_Lane] = set()
-        self._hung: set[tuple[str, str]] = set()
+        self._hung: dict[tuple[str, str], None] = {}
         self._quick = asyncio.Semaphore(SIDE_BY_SIDE)
         self._slow = asyncio.Semaphore(SLOW_SIDE_BY_SIDE)
         self._shares: WeakValueDictionary[str, asyncio.Semaphore] = WeakValueDictionary()
@@ -193,10 +196,11 @@ class Lanes:
             share = self._shares.setdefault(workspace_id, asyncio.Semaphore(SHARE))
             async with share, self._quick:
                 outcome = await self._send(attempt.request)
+        self._hung.pop(endpoint, None)
         if outcome.error == "timeout":
-            self._hung.add(endpoint)
-        else:
-            self._hung.discard(endpoint)
+            self._hung[endpoint] = None
+        if len(self._hung) > _REMEMBERED:
+            del self._hung[next(iter(self._hung))]
         return outcome
 
     async def _note(self, workspace_id: str, attempt: Attempt, outcome: Outcome) -> datetime | None:
@@ -223,6 +227,7 @@ def _entry(attempt: Attempt, outcome: Outcome) -> Record:
     return {
         "at": instant_text(attempt.at),
         "do": attempt.step.action,
+        "with": {},
         "scenario": attempt.step.scenario,
         "subject": attempt.delivery["id"],
         "outcome": "done" if outcome.is_success else "failed",

@@ -14,7 +14,7 @@ HERE: Final = Path(__file__).parent
 MODULES: Final = HERE / "node_modules"
 _LOCK: Final = HERE / "package-lock.json"
 _STAMP: Final = MODULES / ".installed"
-_PATIENCE: Final = 60
+_PATIENCE: Final = 120
 
 
 class UnavailableError(Exception):
@@ -41,15 +41,37 @@ def needed_node() -> Path:
     return program
 
 
+def program(name: str) -> list[str | Path]:
+    """The beginning of a command: what a package calls ``name``, run by Node.js."""
+    return [needed_node(), MODULES / ".bin" / name]
+
+
+def run(command: list[str | Path], folder: Path, *, seconds: float) -> str:
+    """What a command prints in ``folder``. It must succeed, and in that time: AssertionError."""
+    done = subprocess.run(
+        command,
+        cwd=folder,
+        check=False,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.STDOUT,
+        text=True,
+        timeout=seconds,
+    )
+    assert done.returncode == 0, (
+        f"{Path(command[1]).name} ends with {done.returncode}:\n{done.stdout}"
+    )
+    return done.stdout
+
+
 def install() -> bool:
     """Install what the lock file names, by its hashes; False: it was there. UnavailableError."""
     wanted = sha256(_LOCK.read_bytes()).hexdigest()
     if _STAMP.is_file() and _STAMP.read_text() == wanted:
         return False
-    program = needed_node()
-    npm = program.parent.parent / "lib" / "node_modules" / "npm" / "bin" / "npm-cli.js"
-    command: list[str | Path] = [program, npm, "ci", "--ignore-scripts", "--no-audit", "--no-fund"]
-    path = os.pathsep.join([str(program.parent), os.environ["PATH"]])
+    found = needed_node()
+    npm = found.parent.parent / "lib" / "node_modules" / "npm" / "bin" / "npm-cli.js"
+    command: list[str | Path] = [found, npm, "ci", "--ignore-scripts", "--no-audit", "--no-fund"]
+    path = os.pathsep.join([str(found.parent), os.environ["PATH"]])
     try:
         subprocess.run(
             command,

@@ -1,0 +1,113 @@
+"""Media types: which of those that are declared a message has, or a client accepts (RFC 9110)."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass, field
+from typing import Final
+
+JSON: Final = "application/json"
+URLENCODED: Final = "application/x-www-form-urlencoded"
+MULTIPART: Final = "multipart/form-data"
+
+_PART: Final = re.compile(r';\s*([^=;\s]+)\s*=\s*(?:"((?:[^"\\]|\\.)*)"|([^;"\s]*))')
+_CONCRETE: Final = {
+    "text": "text/plain",
+    "image": "image/png",
+    "audio": "audio/mpeg",
+    "video": "video/mp4",
+    "font": "font/woff2",
+    "multipart": "multipart/mixed",
+}
+_ABOUT_TEXT: Final = frozenset({"charset", "boundary"})
+
+
+@dataclass(frozen=True)
+class MediaType:
+    """``name`` is ``type/subtype`` in lower case; a range has ``*`` in it. ``parameters`` are
+    those that make it another type: neither its charset nor its boundary. ``charset`` is empty
+    when it is not told."""
+
+    name: str
+    parameters: Mapping[str, str] = field(default_factory=dict)
+    charset: str = ""
+
+    def covers(self, other: MediaType) -> bool:
+        """Whether ``other`` is this type, or one within this range."""
+        kind, _, subtype = self.name.partition("/")
+        of_kind = kind in {"*", other.name.partition("/")[0]}
+        is_named = self.name == other.name or (subtype == "*" and of_kind)
+        return is_named and self.parameters.items() <= other.parameters.items()
+
+    @property
+    def rank(self) -> tuple[int, int]:
+        """How exactly it says what it means: the larger, the more."""
+        return (2 - self.name.count("*"), len(self.parameters))
+
+
+def parse(text: str) -> MediaType:
+    """``Application/JSON; charset=utf-8`` is ``application/json`` in the charset ``utf-8``."""
+    name, _, rest = text.partition(";")
+    parameters = {key.lower(): quoted or plain for key, quoted, plain in _PART.findall(f";{rest}")}
+    telling = {key: value for key, value in parameters.items() if key not in _ABOUT_TEXT}
+    return MediaType(name.strip().lower(), telling, parameters.get("charset", "").lower())
+
+
+def is_json(media_type: str) -> bool:
+    """Whether the media type is JSON: ``application/json``, or one with the suffix ``+json``."""
+    name = media_type.partition(";")[0].strip()
+    return re.fullmatch(r"application/(?:[^;]+\+)?json", name) is not None
+
+
+def is_text(media_type: str) -> bool:
+    """Whether its bytes are the characters of a text, and nothing else: ``text/plain``."""
+    return media_type.partition(";")[0].strip() == "text/plain"
+
+
+def declared_for(declared: Iterable[str], given: MediaType) -> str | None:
+    """The most exact of the ``declared`` types and ranges that covers ``given``, or None."""
+    fitting = [one for one in declared if parse(one).covers(given)]
+    return max(fitting, key=lambda one: parse(one).rank, default=None)
+
+
+def concrete(declared: str) -> str:
+    """The type to answer with under a declared type or range: JSON if the range has it."""
+    kind, _, subtype = parse(declared).name.partition("/")
+    if subtype != "*":
+        return declared
+    return JSON if kind in {"*", "application"} else _CONCRETE.get(kind, f"{kind}/plain")
+
+
+def preferred(declared: Iterable[str], accept: str) -> str | None:
+    """The ``declared`` type that an ``Accept`` header likes best; None if it wants none of them.
+
+    Of several that it likes equally, the first.
+    """
+    ranges = list(_ranges(accept))
+    best, liked = None, 0.0
+    for one in declared:
+        quality = _quality(ranges, parse(concrete(one)))
+        if quality > liked:
+            best, liked = one, quality
+    return best
+
+
+def _ranges(accept: str) -> Iterator[tuple[MediaType, float]]:
+    for text in accept.split(","):
+        wanted = parse(text)
+        if not wanted.name:
+            continue
+        weight = wanted.parameters.get("q", "1")
+        telling = {key: value for key, value in wanted.parameters.items() if key != "q"}
+        yield MediaType(wanted.name, telling), _weight(weight)
+
+
+def _weight(text: str) -> float:
+    return float(text) if re.fullmatch(r"[01](?:\.[0-9]{0,3})?", text, re.ASCII) else 0.0
+
+
+def _quality(ranges: Iterable[tuple[MediaType, float]], given: MediaType) -> float:
+    """The weight of the most exact range that covers the type; 0 if there is none."""
+    fitting = [(one.rank, weight) for one, weight in ranges if one.covers(given)]
+    return max(fitting, default=((0, 0), 0.0))[1]

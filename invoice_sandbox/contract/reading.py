@@ -1,0 +1,44 @@
+"""From the file of a contract to the one document that is served, which is OpenAPI 3.1."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from invoice_sandbox.contract.bundling import bundle
+from invoice_sandbox.contract.documents import load_document
+from invoice_sandbox.contract.fetching import Fetch, never
+from invoice_sandbox.contract.limitations import limitations
+from invoice_sandbox.contract.mending import mend
+from invoice_sandbox.contract.model import Pointer
+from invoice_sandbox.contract.openapi_30 import as_31
+from invoice_sandbox.contract.operations import Note
+from invoice_sandbox.contract.published import check_openapi, check_version
+
+
+@dataclass(frozen=True)
+class ReadContract:
+    """``document`` is valid OpenAPI 3.1 and refers to nothing outside itself.
+
+    ``place`` gives file, line and column of a place in it; ``limits`` is what has no effect here.
+    """
+
+    document: dict[str, Any]
+    place: Callable[[Pointer], str]
+    limits: tuple[Note, ...]
+
+
+def read_contract(file: Path, fetch: Fetch = never) -> ReadContract:
+    """The document of ``file``, OpenAPI 3.0 or 3.1, with everything that it refers to.
+
+    ``fetch`` gets what lies beyond this machine. Raises DocumentError, with a place.
+    """
+    document = load_document(file)
+    check_version(document, file)
+    whole = bundle(document, file, fetch)
+    mended = mend(whole.document)
+    check_openapi(whole.document, file, whole.place)
+    notes = (*mended, *limitations(whole.document))
+    return ReadContract(as_31(whole.document), whole.place, notes)

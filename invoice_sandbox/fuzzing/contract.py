@@ -1,0 +1,142 @@
+"""What a fuzzing run has to know of an OpenAPI document."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from typing import Any, Final
+
+METHODS: Final = ("get", "put", "post", "delete", "options", "head", "patch", "trace")
+
+SETUP: Final = "x-fuzz-setup"
+"""On an operation: what is sent before the fuzzing, and which of the answer is kept for it."""
+
+UNREACHABLE: Final = "x-fuzz-unreachable"
+"""On an operation: why no generated request can bring it to succeed."""
+
+
+FORGETS: Final = "x-fuzz-forgets"
+"""On an operation: why what was made before it may be gone after it, or back again."""
+
+_CARRIERS: Final = frozenset({"header", "cookie"})
+
+
+class DocumentError(Exception):
+    """An extension that cannot be used; the message names the operation."""
+
+
+@dataclass(frozen=True)
+class Operation:
+    """An operation as a verdict sees it.
+
+    ``successes`` are the success statuses that it declares (``200``, ``2XX``). ``is_public`` is
+    whether it needs no credential. ``linked_from`` are the operations whose answers link to it.
+    """
+
+    successes: frozenset[str]
+    is_public: bool = False
+    unreachable: str | None = None
+    linked_from: frozenset[str] = frozenset()
+
+    def declares(self, status: int) -> bool:
+        """Whether ``status`` is a success of the operation."""
+        known = {word.upper() for word in self.successes}
+        return bool(known & {str(status), f"{status // 100}XX"})
+
+
+Contract = Mapping[str, Operation]
+"""By operationId, in the order of the document."""
+
+
+@dataclass(frozen=True)
+class Step:
+    """A request that prepares a workspace, and the JSON pointers of what is kept of its answer, by
+    the names of the parameters that it is for."""
+
+    method: str
+    path: str
+    body: Any
+    keep: Mapping[str, str]
+
+
+def operations(document: Mapping[str, Any]) -> Iterator[tuple[str, str, str, dict[str, Any]]]:
+    """Path, method, name and raw form of every operation. Without an operationId the name is, as
+    Schemathesis has it, method and path."""
+    for path, item in document.get("paths", {}).items():
+        for method, raw in item.items():
+            if method in METHODS:
+                yield path, method, raw.get("operationId", f"{method.upper()} {path}"), raw
+
+
+def contract_of(document: Mapping[str, Any]) -> Contract:
+    """The operations of an OpenAPI document."""
+    sources: dict[str, set[str]] = {}
+    for _, _, name, raw in operations(document):
+        for target in _linked(document, raw):
+            sources.setdefault(target, set()).add(name)
+    return {
+        name: Operation(
+            successes=frozenset(
+                text for text in map(str, raw.get("responses", {})) if _is_2xx(text)
+            ),
+            is_public=_is_public(raw.get("security", document.get("security"))),
+            unreachable=raw.get(UNREACHABLE),
+            linked_from=frozenset(sources.get(name, ())),
+        )
+        for _, _, name, raw in operations(document)
+    }
+
+
+def credential_headers(document: Mapping[str, Any], key: str) -> dict[str, str]:
+    """The header that carries a key to the operations of a document: a bearer credential, unless
+    the document knows only API keys in a header or cookie of its own."""
+    schemes = document.get("components", {}).get("securitySchemes", {}).values()
+    own = [one for one in schemes if one.get("type") == "apiKey" and one.get("in") in _CARRIERS]
+    if not own or len(own) < len(schemes):
+        return {"Authorization": f"Bearer {key}"}
+    name = own[0]["name"]
+    return {name: key} if own[0]["in"] == "header" else {"Cookie": f"{name}={key}"}
+
+
+def setup_of(name: str, raw: Mapping[str, Any]) -> list[Step]:
+    """The steps of an operation's ``x-fuzz-setup``. Raises DocumentError."""
+    wrong = DocumentError(
+        f"{name}: {SETUP} is a list of objects with send ('POST /things'), body and keep "
+        "(parameter to JSON pointer)"
+    )
+    steps = []
+    for one in raw.get(SETUP, ()):
+        if not isinstance(one, dict) or not {"send"} <= one.keys() <= {"send", "body", "keep"}:
+            raise wrong
+        method, _, path = str(one["send"]).partition(" ")
+        if method.lower() not in METHODS or not path.startswith("/"):
+            raise wrong
+        steps.append(Step(method, path, one.get("body"), one.get("keep", {})))
+    return steps
+
+
+def _is_2xx(status: str) -> bool:
+    return status[0] == "2"
+
+
+def _is_public(security: Any) -> bool:
+    return not security or {} in security
+
+
+def _linked(document: Mapping[str, Any], raw: Mapping[str, Any]) -> Iterator[str]:
+    for response in raw.get("responses", {}).values():
+        for link in _resolved(document, response).get("links", {}).values():
+            target = _resolved(document, link).get("operationId")
+            if target is not None:
+                yield target
+
+
+def _resolved(document: Mapping[str, Any], value: Mapping[str, Any]) -> Mapping[str, Any]:
+    """The value itself, or the component of the same document that it refers to."""
+    reference = value.get("$ref", "")
+    if not reference.startswith("#/components/"):
+        return value
+    found: Any = document
+    for part in reference.removeprefix("#/").split("/"):
+        found = found.get(part, {})
+    return dict(found)

@@ -1,0 +1,123 @@
+"""The result of a run for people and for machines: text, JSON and JUnit XML."""
+
+from __future__ import annotations
+
+import json
+import re
+import shlex
+from collections.abc import Sequence
+from dataclasses import asdict, dataclass
+from typing import Any, Final
+from xml.etree import ElementTree
+
+from invoice_sandbox.fuzzing.contract import Contract
+from invoice_sandbox.fuzzing.record import Call, Finding
+from invoice_sandbox.fuzzing.verdict import counts
+
+WHOLE_RUN: Final = "the run"
+"""What stands in the place of an operation where the whole run is meant."""
+
+_SHOWN: Final = 1_500
+_STATEFUL: Final = "stateful"
+_NOT_IN_XML: Final = re.compile("[\x00-\x08\x0b\x0c\x0e-\x1f\ud800-\udfff\ufffe\uffff]")
+
+
+@dataclass(frozen=True)
+class Result:
+    """What came of the fuzzing of one contract. ``again`` is the command that repeats it, if
+    ``chosen`` operations are added; none means all."""
+
+    contract: str
+    operations: Contract
+    calls: Sequence[Call]
+    findings: Sequence[Finding]
+    again: Sequence[str]
+    chosen: Sequence[str] = ()
+
+    def again_for(self, finding: Finding) -> str:
+        """The command that finds it again: with the operation alone, unless it needs others."""
+        alone = finding.operation in self.operations and finding.phase not in ("", _STATEFUL)
+        names = [finding.operation] if alone else self.chosen
+        return shlex.join([*self.again, *(f"--operation={name}" for name in names)])
+
+
+def as_text(result: Result) -> str:
+    """The verdict, and every finding with its requests and the command that repeats it."""
+    sent = f"{len(result.calls)} requests to {len(result.operations)} operations"
+    if not result.findings:
+        return f"PASSED  {result.contract}: {sent}"
+    blocks = [f"FAILED  {result.contract}: {len(result.findings)} found with {sent}"]
+    blocks += [_block(result, finding) for finding in result.findings]
+    return "\n\n".join(blocks)
+
+
+def as_json(results: Sequence[Result], *, seed: int, max_examples: int) -> str:
+    """All results as a JSON document, with a final line end."""
+    return (
+        json.dumps(
+            {
+                "passed": not any(result.findings for result in results),
+                "seed": seed,
+                "maxExamples": max_examples,
+                "contracts": [_object(result) for result in results],
+            },
+            indent=2,
+        )
+        + "\n"
+    )
+
+
+def as_junit(results: Sequence[Result]) -> str:
+    """All results as JUnit XML: a suite for each contract, a case for each operation."""
+    suites = ElementTree.Element("testsuites", name="invoice-sandbox fuzz")
+    for result in results:
+        wrong: dict[str, list[Finding]] = {}
+        for finding in result.findings:
+            wrong.setdefault(finding.operation or WHOLE_RUN, []).append(finding)
+        names = list(dict.fromkeys([*result.operations, WHOLE_RUN, *wrong]))
+        suite = ElementTree.SubElement(
+            suites,
+            "testsuite",
+            {"name": result.contract, "tests": str(len(names)), "failures": str(len(wrong))},
+        )
+        for name in names:
+            case = ElementTree.SubElement(
+                suite, "testcase", {"classname": result.contract, "name": name}
+            )
+            if name in wrong:
+                titles = "; ".join(one.title for one in wrong[name])
+                failure = ElementTree.SubElement(case, "failure", {"message": _for_xml(titles)})
+                failure.text = _for_xml("\n\n".join(_block(result, one) for one in wrong[name]))
+    ElementTree.indent(suites)
+    body = ElementTree.tostring(suites, encoding="unicode")
+    return f'<?xml version="1.0" encoding="utf-8"?>\n{body}\n'
+
+
+def _block(result: Result, finding: Finding) -> str:
+    phase = f" ({finding.phase})" if finding.phase else ""
+    lines = [f"{finding.operation or WHOLE_RUN}{phase}: {finding.title}"]
+    text = "\n".join(line for line in finding.text.splitlines() if line.strip())
+    # Of a log the end tells most.
+    lines += (text if len(text) <= _SHOWN else f"…{text[-_SHOWN:]}").splitlines()
+    lines += finding.requests
+    lines.append(f"again: {result.again_for(finding)}")
+    return "\n    ".join(lines)
+
+
+def _object(result: Result) -> dict[str, Any]:
+    numbers = counts(result.calls)
+    return {
+        "contract": result.contract,
+        "passed": not result.findings,
+        "requests": len(result.calls),
+        "operations": {
+            name: numbers.get(name, {}) for name in dict.fromkeys([*result.operations, *numbers])
+        },
+        "findings": [
+            {**asdict(finding), "again": result.again_for(finding)} for finding in result.findings
+        ],
+    }
+
+
+def _for_xml(text: str) -> str:
+    return _NOT_IN_XML.sub(lambda match: ascii(match.group())[1:-1], text)

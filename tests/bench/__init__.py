@@ -1,0 +1,1 @@
+"""Speed as ratios: what a request costs here, beside what it costs a server that does nothing."""

@@ -1,0 +1,107 @@
+"""Runs the sessions of docs/clients.md, each in a folder of its own and with a sandbox of its own.
+
+``python -m tests.clients.page`` brings the outputs of the page up to date.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import re
+import shutil
+import signal
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+from tempfile import TemporaryDirectory
+from typing import Final
+
+from tests.interop.node import MODULES
+from tests.readme import commands, with_outputs
+from tests.receivers import free_port
+from tests.testing_docs import environment
+from tests.webhook_docs import serving
+
+PAGE: Final = Path(__file__).parents[2] / "docs" / "clients.md"
+PYTHON: Final = "In Python"
+TYPESCRIPT: Final = "In TypeScript"
+PROXY: Final = "Behind a validating proxy"
+SESSIONS: Final = (PYTHON, TYPESCRIPT, PROXY)
+"""The headings of the sections that have one."""
+
+_SERVED: Final = ("--clock", "frozen", "--rate-limit", "off", "--seed", "7")
+_URL: Final = "http://127.0.0.1:8080"
+_PROXY_PORT: Final = "4010"
+_FILE: Final = re.compile(r"^<!-- file: (\S+) -->\n```\w+\n(.*?)^```$", re.MULTILINE | re.DOTALL)
+_MARK: Final = "--- end of output ---"
+_PATIENCE: Final = 60
+_CHANCE: Final = (
+    (re.compile(r"\[\d+(\.\d+)?m?s\]"), "[300ms]"),
+    (re.compile(r"req_sandbox_[0-9A-Z]{26}"), "req_sandbox_01M7YQ1WE0TE08S8FPFBZ7VH0G"),
+)
+
+
+def section(page: str, heading: str) -> str:
+    """The part of the page under a heading, up to the next one."""
+    found = re.search(rf"^## {heading}$.*?(?=^## )", page, re.MULTILINE | re.DOTALL)
+    assert found is not None, heading
+    return found.group()
+
+
+def played(part: str) -> str:
+    """A section with what its commands print now."""
+    with _folder(part) as folder, serving(*_SERVED) as url:
+        for name, text in _FILE.findall(part):
+            (folder / name).write_text(text.replace(_URL, url))
+        return with_outputs(part, _outputs(part, folder, url))
+
+
+@contextlib.contextmanager
+def _folder(part: str) -> Iterator[Path]:
+    with TemporaryDirectory() as name:
+        folder = Path(name).resolve()
+        if "npx" in part:
+            (folder / "node_modules").symlink_to(MODULES)
+        yield folder
+
+
+def _outputs(part: str, folder: Path, url: str) -> list[str]:
+    """What each command prints. Nothing that the commands have started is left behind."""
+    bash, port = shutil.which("bash"), str(free_port())
+    assert bash, "the sessions of the documentation are written for bash"
+    script = "".join(f"{command}\necho\necho '{_MARK}'\n" for command in commands(part))
+    script = script.replace(_URL, url).replace(_PROXY_PORT, port)
+    with subprocess.Popen(
+        [bash, "-eu"],
+        cwd=folder,
+        env=environment(Path(sys.executable).parent) | {"NPM_CONFIG_LOGLEVEL": "error"},
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.STDOUT,
+        text=True,
+        start_new_session=True,
+    ) as shell:
+        try:
+            printed, _ = shell.communicate(script, timeout=_PATIENCE)
+        finally:
+            with contextlib.suppress(ProcessLookupError):
+                os.killpg(shell.pid, signal.SIGKILL)
+    assert shell.returncode == 0, f"the session broke off after:\n{printed}"
+    printed = printed.replace(url, _URL).replace(port, _PROXY_PORT).replace(f"{folder}/", "")
+    for pattern, usual in _CHANCE:
+        printed = pattern.sub(usual, printed)
+    return [output.strip("\n") for output in printed.split(f"{_MARK}\n")[:-1]]
+
+
+def main() -> None:
+    """Write the page as it should be now."""
+    page = PAGE.read_text()
+    for heading in SESSIONS:
+        part = section(page, heading)
+        page = page.replace(part, played(part))
+    PAGE.write_text(page)
+
+
+if __name__ == "__main__":
+    main()

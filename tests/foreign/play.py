@@ -1,0 +1,212 @@
+"""Serve a document, ask for every operation, and hold each answer against the document itself.
+
+Answers are judged by Python's jsonschema and openapi-schema-validator, with the document as its
+makers wrote it: nothing of the sandbox's own reading of schemas is trusted.
+"""
+
+from __future__ import annotations
+
+import json
+import logging
+import re
+import time
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+from typing import Any, Final
+
+import httpx
+from jsonschema.exceptions import ValidationError
+from openapi_schema_validator import (
+    OAS30Validator,
+    OAS31Validator,
+    oas30_format_checker,
+    oas31_format_checker,
+)
+from referencing import Registry
+from referencing.jsonschema import DRAFT4, DRAFT202012
+
+from invoice_sandbox.contract.documents import load_document
+from invoice_sandbox.contract.identifiers import at_pointer
+from invoice_sandbox.contract.operations import raw_operations
+from invoice_sandbox.contract.schemas import both_ways
+from invoice_sandbox.contract.servers import base_path
+from invoice_sandbox.project import ProjectError
+from tests.foreign.requests import Maker, NoRequestError
+from tests.support import FROZEN, serving
+
+_ADDRESS: Final = "urn:document"
+
+
+@dataclass
+class Played:
+    """What came of one document. ``refused`` is why it was not served; ``wrong`` are answers that
+    the document does not allow, ``unanswered`` those with status 501, ``unasked`` operations that
+    no valid request could be made for; each a line."""
+
+    name: str
+    version: str = ""
+    refused: str = ""
+    operations: int = 0
+    right: int = 0
+    seconds: float = 0
+    warnings: int = 0
+    unanswered: list[str] = field(default_factory=list)
+    unasked: list[str] = field(default_factory=list)
+    wrong: list[str] = field(default_factory=list)
+
+
+def play(file: Path, name: str) -> Played:
+    """Serve the document of ``file`` and ask for everything in it."""
+    played = Played(name)
+    logging.getLogger("invoice_sandbox").setLevel(logging.ERROR)
+    start = time.perf_counter()
+    try:
+        with serving(replace(FROZEN, contract=file)) as running, running.client(None) as client:
+            played.seconds = time.perf_counter() - start
+            played.warnings = len(running.sandbox.engine.project.warnings)
+            _play(played, load_document(file), client)
+    except ProjectError as error:
+        played.refused = str(error)
+    return played
+
+
+def _play(played: Played, document: Mapping[str, Any], client: httpx.Client) -> None:
+    played.version = document["openapi"]
+    served = client.get("/openapi.json").json()
+    served["servers"] = served["servers"][1:]
+    maker = Maker(served, base_path(served), both_ways(served))
+    hook = _meant_in_30 if played.version.startswith("3.0") else _without_discriminator
+    judge = Judge(json.loads(json.dumps(document), object_hook=hook))
+    seen = set[str]()
+    for path, method, raw in raw_operations(served):
+        played.operations += 1
+        where = f"{method.upper()} {path}"
+        plain = re.sub(r"\{[^}]*\}", "{}", where)
+        if plain in seen:
+            played.unasked.append(f"{where}: another path is the same")
+            continue
+        seen.add(plain)
+        try:
+            made = maker.request(path, method, raw)
+        except NoRequestError as error:
+            played.unasked.append(f"{where}: {error}")
+            continue
+        given: dict[str, Any] = {"headers": made.headers, "cookies": made.cookies}
+        given |= {"content": made.content} if made.files is None else {"files": made.files}
+        client.cookies.clear()
+        try:
+            reply = client.request(made.method, made.target, **given)
+        except httpx.HTTPError as error:
+            played.wrong.append(f"{where}: {type(error).__name__}: {error}")
+            continue
+        problem = judge.problem(path, method, reply)
+        if problem is None:
+            played.right += 1
+        elif reply.status_code == httpx.codes.NOT_IMPLEMENTED:
+            played.unanswered.append(f"{where}: {reply.json()['error']['message']}")
+        else:
+            played.wrong.append(f"{where} {reply.status_code}: {problem}")
+
+
+@dataclass(frozen=True)
+class Judge:
+    """Whether answers are what a document, as it was written, says.
+
+    All but what one of the validators reads otherwise than OpenAPI says: discriminators, which
+    "cannot change the validation result" (3.1.1), and in 3.0 what stands beside a reference.
+    """
+
+    document: Mapping[str, Any]
+
+    def problem(self, path: str, method: str, reply: httpx.Response) -> str | None:
+        """What is wrong with an answer; None: nothing."""
+        at = ("paths", path, method, "responses")
+        if "responses" not in self._at(at[:3]):
+            return None if reply.is_success else reply.text[:200]
+        responses = self._at(at)
+        status = str(reply.status_code)
+        declared = next((one for one in _keys(status) if one in responses), None)
+        if declared is None or _is_a_refusal(reply):
+            return reply.text[:200]
+        content = self._at((*at, declared)).get("content") or {}
+        if not content:
+            return None if not reply.content else "a body that is not declared"
+        own = reply.headers.get("content-type", "").partition(";")[0].strip().lower()
+        names = {one.partition(";")[0].strip().lower(): one for one in content}
+        found = next(
+            (names[one] for one in (own, own.split("/")[0] + "/*", "*/*") if one in names), None
+        )
+        if found is None:
+            return f"the content type {own!r} is not declared" if reply.content else None
+        if method == "head" or "json" not in own or "schema" not in content[found]:
+            return None
+        return next(
+            self._problems(reply.json(), self._where((*at, declared, "content", found))), None
+        )
+
+    def _at(self, pointer: tuple[str, ...]) -> Any:
+        value: Any = self.document
+        for step in pointer:
+            value = self._behind(value)[step]
+        return self._behind(value)
+
+    def _behind(self, value: Any) -> Any:
+        while isinstance(value, Mapping) and isinstance(value.get("$ref"), str):
+            value = at_pointer(self.document, value["$ref"][1:])
+        return value
+
+    def _where(self, pointer: tuple[str, ...]) -> Any:
+        """The schema of a media type."""
+        return self._at(pointer)["schema"]
+
+    def _problems(self, value: Any, schema: Any) -> Iterator[str]:
+        is_30 = self.document["openapi"].startswith("3.0")
+        of = DRAFT4 if is_30 else DRAFT202012
+        resource = of.create_resource({**self.document})
+        registry: Registry[Any] = Registry().with_resource(_ADDRESS, resource)
+        validator = OAS30Validator if is_30 else OAS31Validator
+        formats = oas30_format_checker if is_30 else oas31_format_checker
+        judge = validator(_absolute(schema), registry=registry, format_checker=formats)
+        for error in judge.iter_errors(value):
+            if not _is_of_the_client(error):
+                yield f"{error.json_path}: {error.message[:160]}"
+
+
+def _without_discriminator(value: dict[str, Any]) -> dict[str, Any]:
+    told = value.get("discriminator")
+    is_one = isinstance(told, dict) and "propertyName" in told
+    return {key: one for key, one in value.items() if key != "discriminator" or not is_one}
+
+
+def _meant_in_30(value: dict[str, Any]) -> dict[str, Any]:
+    if isinstance(value.get("$ref"), str):
+        return {"$ref": value["$ref"]}
+    return _without_discriminator(value)
+
+
+def _keys(status: str) -> tuple[str, ...]:
+    return status, f"{status[0]}XX", f"{status[0]}xx", "default"
+
+
+def _is_a_refusal(reply: httpx.Response) -> bool:
+    """Whether the sandbox itself refuses, be it that the document declares such a status too."""
+    if reply.is_success or "json" not in reply.headers.get("content-type", ""):
+        return False
+    body = reply.json()
+    return isinstance(body, dict) and body.get("mode") == "sandbox_mock"
+
+
+def _is_of_the_client(error: ValidationError) -> bool:
+    """A member that only requests have is not required of an answer (OpenAPI 3.1, writeOnly)."""
+    if error.validator != "required" or not isinstance(error.schema, Mapping):
+        return False
+    properties = error.schema.get("properties", {})
+    instance: Any = error.instance
+    missing = [one for one in error.schema["required"] if one not in instance]
+    return all(properties.get(one, {}).get("writeOnly") for one in missing)
+
+
+def _absolute(schema: Any) -> Any:
+    """References of a schema, seen from outside of its document."""
+    return json.loads(json.dumps(schema).replace('"#/', f'"{_ADDRESS}#/'))

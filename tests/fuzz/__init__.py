@@ -1,1 +1,0 @@
-"""Fuzzing of the running sandbox with Schemathesis, and a verdict on what was answered."""

@@ -1,0 +1,54 @@
+"""Runs what docs/fuzzing.md shows: its files are written into a folder, its commands run there.
+
+``python -m tests.fuzz_docs`` brings the outputs of the page up to date.
+"""
+
+from __future__ import annotations
+
+import re
+import sys
+from pathlib import Path
+from tempfile import TemporaryDirectory
+from typing import Final
+
+from tests.readme import commands, with_outputs
+from tests.testing_docs import environment, output
+
+PAGE: Final = Path(__file__).parents[1] / "docs" / "fuzzing.md"
+_FILE: Final = re.compile(r"<!-- file: (\S+) -->\n```\w+\n(.*?)^```$", re.MULTILINE | re.DOTALL)
+_CHANCE: Final = (
+    (re.compile(r"ilk_sandbox_\w+"), "ilk_sandbox_..."),
+    (re.compile(r"http://127\.0\.0\.1:\d+"), "http://127.0.0.1:41234"),
+)
+
+
+def write_files(page: str, folder: Path) -> None:
+    """Write the files of the page into a folder."""
+    for name, text in _FILE.findall(page):
+        (folder / name).parent.mkdir(parents=True, exist_ok=True)
+        (folder / name).write_text(text)
+
+
+def without_chance(printed: str) -> str:
+    """What a command prints, without keys and ports."""
+    for pattern, usual in _CHANCE:
+        printed = pattern.sub(usual, printed)
+    return printed
+
+
+def played(page: str, bin_folder: Path) -> str:
+    """The page with what its commands print when the tools are those of ``bin_folder``."""
+    with TemporaryDirectory() as name:
+        write_files(page, Path(name))
+        env = environment(bin_folder)
+        printed = [output(command, Path(name), env) for command in commands(page)]
+    return with_outputs(page, [without_chance(one) for one in printed])
+
+
+def main() -> None:
+    """Write the page as it should be now."""
+    PAGE.write_text(played(PAGE.read_text(), Path(sys.executable).parent))
+
+
+if __name__ == "__main__":
+    main()

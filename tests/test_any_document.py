@@ -1,0 +1,425 @@
+"""``serve --contract`` serves what others have written, and says what it does nothing about."""
+
+from __future__ import annotations
+
+import json
+import logging
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import httpx
+import pytest
+from click.testing import CliRunner
+
+from invoice_sandbox.cli import main
+from invoice_sandbox.contract.documents import DocumentError
+from invoice_sandbox.contract.limitations import told
+from invoice_sandbox.contract.operations import Note
+from invoice_sandbox.contract.reading import read_contract
+from invoice_sandbox.contract.servers import base_path
+from invoice_sandbox.project import ProjectError, load_contract_alone
+from tests.support import FROZEN, serving
+from tests.toy import serving_contract
+
+OK: dict[str, Any] = {"responses": {"200": {"description": "ok"}}}
+
+
+def document(paths: dict[str, Any], **members: Any) -> dict[str, Any]:
+    """A document with these paths."""
+    info = {"title": "Toy", "version": "1.0.0"}
+    return {"openapi": "3.1.0", "info": info, "paths": paths, **members}
+
+
+def written(folder: Path, content: Any) -> Path:
+    """The document as a file of many lines."""
+    file = folder / "api.json"
+    file.write_text(json.dumps(content, indent=1))
+    return file
+
+
+def warnings(folder: Path, content: dict[str, Any]) -> list[str]:
+    """What is told at the start, each line from the number of the line in the file."""
+    project = load_contract_alone(written(folder, content))
+    return [one.removeprefix(f"{folder / 'api.json'}:") for one in project.warnings]
+
+
+# What is no OpenAPI
+
+
+NO_OPENAPI: dict[str, tuple[str, str]] = {
+    "Swagger": (
+        "info: {}\nswagger: '2.0'",
+        "api.yaml:1:1: Swagger 2.0 is not served (convert it to OpenAPI 3, as",
+    ),
+    "OpenAPI 3.2": ("openapi: 3.2.0", "api.yaml:1:1: OpenAPI 3.2.0 is not served (3.0 and 3.1 are"),
+    "OpenAPI 4": ("x: 1\nopenapi: 4.0.0", "api.yaml:2:1: OpenAPI 4.0.0 is not served"),
+    "a number for a version": (
+        "openapi: 3.1",
+        "api.yaml:1:1: the version in 'openapi' must be text (write openapi: '3.1.0')",
+    ),
+    "AsyncAPI": ("asyncapi: 3.0.0", "api.yaml:1:1: AsyncAPI describes messages, not HTTP"),
+    "something else": ("a: 1", "api.yaml:1:1: not an OpenAPI document (it must say 'openapi"),
+    "a list": ("[1]", "api.yaml: not an OpenAPI document"),
+    "nothing": ("", "api.yaml: not an OpenAPI document"),
+}
+
+
+@pytest.mark.parametrize(("text", "message"), NO_OPENAPI.values(), ids=NO_OPENAPI)
+def test_what_is_no_openapi_is_told_with_what_to_do(
+    tmp_path: Path, text: str, message: str
+) -> None:
+    file = tmp_path / "api.yaml"
+    file.write_text(text)
+    with pytest.raises(DocumentError) as caught:
+        read_contract(file)
+    assert str(caught.value).startswith(f"{tmp_path}/{message}")
+
+
+INVALID: dict[str, tuple[str, str]] = {
+    "a schema deep in it": (
+        (
+            "/a: {get: {responses: {'200': {description: a, content: {application/json: {schema:\n"
+            "      {properties: {n: {minLength: -1}}}}}}}}}"
+        ),
+        (
+            ":5:25: /paths/~1a/get/responses/200/content/application~1json/schema/properties/n/"
+            "minLength: -1 is less than the minimum of 0"
+        ),
+    ),
+    "an unknown member": (
+        "/a: {get: {responses: {'200': {description: a}},\n      wrong: 1}}",
+        ":4:8: /paths/~1a/get: ",
+    ),
+    "a path parameter that is not declared": (
+        "/b: {}\n  /a/{id}:\n    get: {responses: {'200': {description: a}}}",
+        ":6:5: /paths/~1a~1{id}/get: Path parameter 'id'",
+    ),
+    "an operationId twice": (
+        (
+            "/a: {get: {operationId: x, responses: {'200': {description: a}}},\n"
+            "      put: {operationId: x, responses: {'200': {description: a}}}}"
+        ),
+        ":5:7: /paths/~1a/put: Operation ID 'x'",
+    ),
+}
+
+
+@pytest.mark.parametrize("version", ["3.0.3", "3.1.0"])
+@pytest.mark.parametrize(("paths", "message"), INVALID.values(), ids=INVALID)
+def test_what_is_not_valid_is_told_with_its_place(
+    tmp_path: Path, version: str, paths: str, message: str
+) -> None:
+    file = tmp_path / "api.yaml"
+    head = f"openapi: {version}\ninfo: {{title: a, version: '1'}}\npaths:\n  "
+    file.write_text(head + paths)
+    with pytest.raises(DocumentError) as caught:
+        read_contract(file)
+    assert str(caught.value).startswith(f"{file}{message}")
+
+
+def test_a_document_may_require_what_it_does_not_declare(tmp_path: Path) -> None:
+    schema = {"allOf": [{"type": "object"}], "required": ["a"]}
+    read_contract(written(tmp_path, document({}, components={"schemas": {"A": schema}})))
+
+
+def test_a_pattern_is_read_as_javascript_does(tmp_path: Path) -> None:
+    schema = {"type": "string", "pattern": r"^[\p{L}]+$"}
+    assert warnings(tmp_path, document({}, components={"schemas": {"A": schema}})) == []
+
+
+# Small faults
+
+
+FAULTS: dict[str, tuple[Any, str]] = {
+    "a name twice in required": (
+        {"required": ["a", "a"]},
+        "a name that stands twice in 'required' is read once",
+    ),
+    "a pattern that is none": (
+        {"pattern": "["},
+        "this pattern is no regular expression, and not checked",
+    ),
+    "such a pattern of properties": (
+        {"patternProperties": {"[": True, "a": True}},
+        "this pattern is no regular expression, and not checked",
+    ),
+}
+
+
+@pytest.mark.parametrize(("schema", "message"), FAULTS.values(), ids=FAULTS)
+def test_a_small_fault_of_a_schema_is_mended_and_told(
+    tmp_path: Path, schema: Any, message: str
+) -> None:
+    (line,) = warnings(tmp_path, document({}, components={"schemas": {"A": schema}}))
+    assert line.endswith(f": {message}")
+
+
+def test_a_security_scheme_that_is_not_declared_is_not_asked_for(tmp_path: Path) -> None:
+    content = document({"/a": {"get": {**OK, "security": [{"nobody": []}]}}})
+    (line,) = warnings(tmp_path, content)
+    assert "nobody: this security scheme is not declared" in line
+    with serving_contract(tmp_path, content) as client:
+        assert client.get("/a", headers={"Authorization": ""}).status_code == 200
+
+
+def test_operations_without_operation_id_are_told_apart(tmp_path: Path) -> None:
+    content = document({"/a-b": {"get": OK}, "/a/b": {"get": OK}, "/a_b": {"get": OK}})
+    lines = warnings(tmp_path, content)
+    assert [line.partition("called ")[2] for line in lines] == ["get_a_b_2 here", "get_a_b_3 here"]
+    with serving_contract(tmp_path, content) as client:
+        assert [client.get(path).status_code for path in content["paths"]] == [200, 200, 200]
+
+
+# What has no effect is told
+
+
+REFERENCE = {"$ref": "#/components/schemas/A"}
+TOLD: dict[str, tuple[dict[str, Any], str, str]] = {
+    "callbacks": (
+        document({"/a": {"get": {**OK, "callbacks": {"c": {}}}}}),
+        '"callbacks"',
+        "callbacks are not called",
+    ),
+    "servers of a path": (
+        document({"/a": {"get": OK, "servers": [{"url": "/x"}]}}),
+        '"servers"',
+        "every operation is served below the first server of the document, not here",
+    ),
+    "servers of an operation": (
+        document({"/a": {"get": {**OK, "servers": [{"url": "/x"}]}}}),
+        '"servers"',
+        "every operation is served below the first server of the document, not here",
+    ),
+    "examples elsewhere": (
+        document({}, components={"examples": {"A": {"externalValue": "a.json"}}}),
+        '"externalValue"',
+        "'externalValue' is not read: this example is not answered",
+    ),
+    "a reference in an example": (
+        document({}, components={"examples": {"A": {"value": {"$ref": "a.json"}}}}),
+        '"value"',
+        "a '$ref' in an example is data, and is not followed",
+    ),
+    "client certificates": (
+        document({}, components={"securitySchemes": {"Tls": {"type": "mutualTLS"}}}),
+        '"Tls"',
+        "client certificates are not asked for: this scheme always holds",
+    ),
+    "nullable in OpenAPI 3.1": (
+        document({}, components={"schemas": {"A": {"type": "string", "nullable": True}}}),
+        '"nullable"',
+        "'nullable' has no effect in OpenAPI 3.1, which has the type 'null'",
+    ),
+    "nullable without type in OpenAPI 3.0": (
+        document({}, components={"schemas": {"A": {"nullable": True}}}) | {"openapi": "3.0.3"},
+        '"nullable"',
+        "'nullable' has an effect beside 'type' only",
+    ),
+    "nullable with an enum in OpenAPI 3.0": (
+        document(
+            {}, components={"schemas": {"A": {"type": "string", "nullable": True, "enum": ["a"]}}}
+        )
+        | {"openapi": "3.0.3"},
+        '"nullable"',
+        "'nullable' has no effect: 'enum' does not list null",
+    ),
+    "a path of the sandbox's own": (
+        document({"/docs": {"get": OK}}),
+        '"/docs"',
+        "the sandbox has pages of its own at this path",
+    ),
+    "a path of a lever": (
+        document({"/sandbox/clock": {"get": OK}}),
+        '"get"',
+        "a lever of the sandbox is at this path",
+    ),
+    "a path that no request has": (
+        document({"/a#b": {"get": OK}}),
+        '"/a#b"',
+        "no request has this path: '#' and '?' end it",
+    ),
+    "a path that is another": (
+        document(
+            {
+                f"/a/{{{name}}}": {
+                    "get": OK,
+                    "parameters": [{"name": name, "in": "path", "required": True, "schema": True}],
+                }
+                for name in "bc"
+            }
+        ),
+        '"/a/{c}"',
+        "another path is the same but for the names in it",
+    ),
+}
+
+
+@pytest.mark.parametrize(("content", "key", "message"), TOLD.values(), ids=TOLD)
+def test_what_has_no_effect_is_told_with_its_place(
+    tmp_path: Path, content: dict[str, Any], key: str, message: str
+) -> None:
+    (line,) = warnings(tmp_path, content)
+    number, column, text = line.split(":", 2)
+    lines = (tmp_path / "api.json").read_text().splitlines()
+    assert lines[int(number) - 1][int(column) - 1 :].startswith(key)
+    assert text == f" {message}"
+
+
+def test_a_document_that_is_served_as_it_says_has_no_warnings(tmp_path: Path) -> None:
+    assert warnings(tmp_path, document({"/a": {"get": OK}})) == []
+
+
+def test_after_three_places_of_a_kind_their_number_is_told() -> None:
+    notes = [Note((number,), f"n{number}: wrong") for number in range(5)]
+    assert list(told([*notes, Note((9,), "other")])) == [
+        ((9,), "other"),
+        ((0,), "n0: wrong"),
+        ((1,), "n1: wrong"),
+        ((2,), "n2: wrong (and 2 more places like this)"),
+    ]
+
+
+def test_the_lines_are_warnings_of_the_log(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    content = document({"/a": {"get": {**OK, "callbacks": {"c": {}}}}})
+    with serving_contract(tmp_path, content):
+        (record,) = caplog.records
+    assert (record.levelno, record.name) == (logging.WARNING, "invoice_sandbox")
+    assert record.message.endswith("callbacks are not called")
+
+
+def test_a_command_lists_every_place(tmp_path: Path) -> None:
+    callbacks = {**OK, "callbacks": {"c": {}}}
+    file = written(tmp_path, document({f"/{name}": {"get": callbacks} for name in "abcde"}))
+    shown = CliRunner().invoke(main, ["contract", "--limitations", str(file)])
+    assert shown.exit_code == 0
+    assert shown.stdout.count("callbacks are not called\n") == 5
+    assert shown.stdout.endswith("5 places have no effect, or not all of it.\n")
+
+
+def test_the_command_says_that_there_is_nothing(tmp_path: Path) -> None:
+    file = written(tmp_path, document({"/a": {"get": OK}}))
+    shown = CliRunner().invoke(main, ["contract", "--limitations", str(file)])
+    assert (shown.exit_code, shown.stdout) == (0, "fine\n")
+
+
+# Where operations are
+
+
+SERVERS: dict[str, tuple[Any, str]] = {
+    "none": (None, ""),
+    "an empty list": ([], ""),
+    "the root": ([{"url": "/"}], ""),
+    "a path": ([{"url": "/v1"}], "/v1"),
+    "a path with a final slash": ([{"url": "/v1/"}], "/v1"),
+    "a word": ([{"url": "v1"}], "/v1"),
+    "a relative path": ([{"url": "./v1"}], "/v1"),
+    "a path above": ([{"url": "../v1"}], "/v1"),
+    "a host": ([{"url": "https://api.example.com"}], ""),
+    "a host and a path": ([{"url": "https://api.example.com/a/b/"}], "/a/b"),
+    "the first of two": ([{"url": "/a"}, {"url": "/b"}], "/a"),
+    "variables": (
+        [
+            {
+                "url": "{scheme}://api.example.com/{version}",
+                "variables": {"scheme": {"default": "https"}, "version": {"default": "v2"}},
+            }
+        ],
+        "/v2",
+    ),
+}
+
+
+@pytest.mark.parametrize(("servers", "path"), SERVERS.values(), ids=SERVERS)
+def test_operations_are_below_the_path_of_the_first_server(
+    tmp_path: Path, servers: Any, path: str
+) -> None:
+    content = document({"/thing": {"get": OK}})
+    content |= {} if servers is None else {"servers": servers}
+    assert base_path(content) == path
+    with serving_contract(tmp_path, content) as client:
+        assert client.get(f"{path}/thing").status_code == 200
+
+
+def test_the_levers_keep_their_place(tmp_path: Path) -> None:
+    content = document({"/thing": {"get": OK}}, servers=[{"url": "/sandbox"}])
+    with pytest.raises(ProjectError, match="/sandbox is where the levers are"):
+        load_contract_alone(written(tmp_path, content))
+
+
+def test_other_operations_may_be_below_the_place_of_the_levers(tmp_path: Path) -> None:
+    content = document({"/sandbox/transfer": {"get": OK, "post": OK}})
+    with serving_contract(tmp_path, content) as client:
+        assert client.get("/sandbox/transfer").status_code == 200
+        assert client.get("/sandbox/clock").status_code == 200
+        assert client.delete("/sandbox/transfer").headers["allow"] == "GET, POST"
+
+
+# Which operation is meant
+
+
+def path_parameters(*names: str) -> list[dict[str, Any]]:
+    return [{"name": name, "in": "path", "required": True, "schema": True} for name in names]
+
+
+def answering(word: str, *names: str) -> dict[str, Any]:
+    content = {"application/json": {"example": word}}
+    responses = {"200": {"description": "ok", "content": content}}
+    return {"get": {"responses": responses, "parameters": path_parameters(*names)}}
+
+
+ROUTES: dict[str, str] = {
+    "/a/1": "any",
+    "/a/me": "me",
+    "/a/me/x": "me and any",
+    "/a/1/x": "any and x",
+    "/a/1.json": "any in JSON",
+}
+
+
+@pytest.mark.parametrize(("path", "word"), ROUTES.items(), ids=ROUTES)
+def test_a_path_without_parameters_comes_before_one_with(
+    tmp_path: Path, path: str, word: str
+) -> None:
+    content = document(
+        {
+            "/a/{id}": answering("any", "id"),
+            "/a/{id}/x": answering("any and x", "id"),
+            "/a/{id}.json": answering("any in JSON", "id"),
+            "/a/me/{x}": answering("me and any", "x"),
+            "/a/me": answering("me"),
+        }
+    )
+    with serving_contract(tmp_path, content) as client:
+        assert client.get(path).json() == word
+
+
+def test_head_is_its_own_operation_beside_get(tmp_path: Path) -> None:
+    head = {"responses": {"204": {"description": "no body"}}}
+    with serving_contract(tmp_path, document({"/a": {"get": OK, "head": head}})) as client:
+        assert client.get("/a").status_code == 200
+        assert client.head("/a").status_code == 204
+
+
+def test_yaml_is_served_like_json(tmp_path: Path) -> None:
+    file = tmp_path / "api.yml"
+    file.write_text(
+        """\
+openapi: 3.0.1
+info: {title: Norway, version: 1.0.0}
+paths:
+  /numbers:
+    get:
+      responses:
+        200:
+          description: numbers
+          content:
+            application/json:
+              example: [0o17, 0x1F, 012, 1_000, 1e3, no, 2026-11-21]
+"""
+    )
+    with serving(replace(FROZEN, contract=file)) as running, running.client() as client:
+        reply: httpx.Response = client.get("/numbers")
+    assert reply.json() == [15, 31, 12, "1_000", 1000.0, "no", "2026-11-21"]

@@ -1,0 +1,65 @@
+"""docs/any-document.md tells the truth: options, limits, and what came of each document."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+
+import pytest
+
+from invoice_sandbox.contract import fetching
+from tests.foreign import packages
+from tests.foreign.page import PAGE, with_table
+from tests.foreign.play import Played
+
+TEXT = PAGE.read_text()
+ROOT = Path(__file__).parents[1]
+
+
+@pytest.mark.parametrize(
+    "word",
+    [
+        *("serve --contract", "--allow-remote-refs", "INVOICE_SANDBOX_ALLOW_REMOTE_REFS"),
+        *("invoice-sandbox init", "contract --limitations", "make foreign", "make interop"),
+        *("callbacks", "externalValue", "mutualTLS", "nullable", "servers", "#"),
+        f"{fetching.MOST_SECONDS} seconds",
+        f"{fetching.MOST_BYTES // 1024 // 1024} MiB",
+        f"no more than {fetching.MOST_FILES}",
+    ],
+)
+def test_the_page_tells_of(word: str) -> None:
+    assert word in " ".join(TEXT.split())
+
+
+def test_the_table_has_every_document_that_is_played() -> None:
+    for name in packages.MAKERS:
+        assert f"| {packages.DIRECTORY.name} {name} |" in TEXT or f"`{name}:" in TEXT
+
+
+def test_no_answer_in_the_table_is_wrong() -> None:
+    rows = re.findall(r"^\| \S+ \S+ \| 3\S+ \| (\d+) \| (\d+) \| (\d+) \| ", TEXT, re.MULTILINE)
+    assert len(rows) > len(packages.MAKERS) / 2
+    assert {wrong for _, _, wrong in rows} == {"0"}
+
+
+def test_documents_of_more_than_three_makers_are_played_every_time() -> None:
+    makers = {name.partition("/")[0] for name in packages.BOUNDED[packages.DIRECTORY]}
+    assert len(makers) > 3
+
+
+def test_the_make_targets_are_there() -> None:
+    targets = (ROOT / "Makefile").read_text()
+    assert "\nforeign: " in targets
+    assert "-m tests.foreign --bounded\n" in targets
+
+
+def test_a_table_replaces_the_one_before() -> None:
+    played = [
+        Played("maker a.json", "3.0.3", operations=2, right=1, unanswered=["GET /a: no"]),
+        Played("maker b.json", refused="/x/node_modules/maker-1/b.json:1:1: not OpenAPI"),
+    ]
+    once = with_table(TEXT, played)
+    assert with_table(once, played) == once
+    assert "| maker a.json | 3.0.3 | 2 | 1 | 0 | 1 | 0 | 0.0 s |\n" in once
+    assert "- maker a.json, GET /a: no\n" in once
+    assert "- `b.json:1:1: not OpenAPI`\n" in once

@@ -1,0 +1,43 @@
+"""docs/clients.md tells the truth. Its sessions that need Node.js are run by ``make interop``."""
+
+from __future__ import annotations
+
+import json
+import re
+from importlib.metadata import version
+
+import pytest
+
+from tests.clients.page import PAGE, PYTHON, SESSIONS, played, section
+from tests.interop.node import HERE
+from tests.readme import commands
+
+NPM = {"openapi-typescript": "openapi-typescript", "Prism": "@stoplight/prism-cli"}
+"""Tools by the names that the page has for them."""
+
+
+def test_the_session_in_python_prints_what_the_page_shows() -> None:
+    part = section(PAGE.read_text(), PYTHON)
+    assert played(part) == part
+
+
+@pytest.mark.parametrize("heading", SESSIONS)
+def test_every_session_has_commands_and_no_other_section_has(heading: str) -> None:
+    page = PAGE.read_text()
+    assert commands(section(page, heading))
+    assert len(commands(page)) == sum(len(commands(section(page, one))) for one in SESSIONS)
+
+
+def test_the_page_names_the_versions_that_were_tried() -> None:
+    page = PAGE.read_text()
+    pinned = json.loads((HERE / "package.json").read_text())["dependencies"]
+    versions = {name: pinned[package] for name, package in NPM.items()}
+    versions["openapi-python-client"] = version("openapi-python-client")
+    for name, number in versions.items():
+        minor = number.rpartition(".")[0]
+        assert f"| {name} {minor} |" in page
+
+
+def test_every_link_of_the_page_leads_somewhere() -> None:
+    for link in re.findall(r"\]\((?!https:)([^)#]+)", PAGE.read_text()):
+        assert (PAGE.parent / link).exists(), link

@@ -1,0 +1,248 @@
+"""``invoice-sandbox coverage`` tells what servers recorded, or what one knows."""
+
+from __future__ import annotations
+
+import json
+import re
+import subprocess
+import sys
+from dataclasses import replace
+from html.parser import HTMLParser
+from pathlib import Path
+
+import orjson
+import pytest
+from click.testing import Result
+
+from invoice_sandbox.coverage.page import page
+from invoice_sandbox.coverage.report import Report, Row, report_of
+from invoice_sandbox.coverage.touches import KINDS
+from invoice_sandbox.project import default_project, load_project
+from tests.support import FROZEN, Running, serving
+from tests.test_lever_commands import run
+from tests.toy import contract, serving_contract
+
+ROOT = Path(__file__).parents[1]
+
+
+@pytest.fixture(scope="module")
+def recording(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """What a server has recorded that was asked for one list."""
+    file = tmp_path_factory.mktemp("coverage") / "run.txt"
+    with serving(replace(FROZEN, coverage=file)) as server, server.client() as client:
+        client.get("/api/offers")
+        client.get("/sandbox/clock")
+    return file
+
+
+@pytest.fixture
+def asked(server: Running) -> str:
+    """The key of a workspace in which one list was asked for."""
+    key = server.new_workspace()
+    with server.client(key) as client:
+        client.get("/api/offers")
+    return key
+
+
+def counted(ran: Result) -> list[str]:
+    """The lines that say how much of each kind was touched."""
+    return [
+        " ".join(line.split())
+        for line in re.findall(r"^\w+ +\d+ of +\d+", ran.stdout, re.MULTILINE)
+    ]
+
+
+def test_a_recording_is_told_as_text(recording: Path) -> None:
+    ran = run(f"coverage {recording}")
+    assert ran.exit_code == 0
+    declared = ["operations 1 of 25", "statuses 1 of 174", "events 0 of 35"]
+    assert counted(ran) == [*declared, "transitions 0 of 93", "steps 0 of 170"]
+    assert "api listOffers: 400, 401, 403, 405, 429" in ran.stdout
+
+
+def test_a_server_tells_the_same_of_a_workspace(
+    server: Running, asked: str, recording: Path
+) -> None:
+    ran = run("coverage", INVOICE_SANDBOX_URL=server.url, INVOICE_SANDBOX_KEY=asked)
+    assert ran.stdout == run(f"coverage {recording}").stdout
+    assert run(f"coverage --url {server.url} --key {asked}").stdout == ran.stdout
+
+
+def test_levers_count_when_they_are_asked_for(recording: Path) -> None:
+    assert "sandbox" not in run(f"coverage {recording}").stdout
+    ran = run(f"coverage {recording} --levers --only operations")
+    assert counted(ran) == ["operations 2 of 63"]
+    assert "getCoverage" in ran.stdout
+
+
+def test_one_kind_can_be_told_alone(recording: Path) -> None:
+    ran = run(f"coverage {recording} --only steps --only events --json")
+    told = json.loads(ran.stdout)
+    assert set(told) == {"percent", "summary", "events", "steps"}
+
+
+def test_json_is_what_the_lever_answers(server: Running, asked: str) -> None:
+    ran = run(f"coverage --levers --json --url {server.url} --key {asked}")
+    with server.client(asked) as client:
+        answer = client.get("/sandbox/coverage").json()["data"]
+    told = json.loads(ran.stdout)
+    for kind in KINDS:
+        rows = [row for row in answer[kind] if row.get("operation") != "getCoverage"]
+        assert [row for row in told[kind] if row.get("operation") != "getCoverage"] == rows
+
+
+LEAST = {
+    "nothing asked": ("", 0),
+    "enough": ("--fail-under 4", 0),
+    "too little": ("--fail-under 4.1", 1),
+    "strict": ("--strict", 1),
+}
+
+
+@pytest.mark.parametrize(("options", "status"), LEAST.values(), ids=LEAST)
+def test_the_status_says_whether_it_is_enough(recording: Path, options: str, status: int) -> None:
+    ran = run(f"coverage {recording} --only operations {options}")
+    assert ran.exit_code == status
+    assert counted(ran) == ["operations 1 of 25"]
+    assert ("4 % is less than" in ran.stderr) is (status == 1)
+
+
+def test_several_recordings_count_together(recording: Path, tmp_path: Path) -> None:
+    other = tmp_path / "other.txt"
+    with serving(replace(FROZEN, coverage=other)) as server, server.client() as client:
+        client.get("/api/partners")
+    ran = run(f"coverage {recording} {other} --only operations")
+    assert counted(ran) == ["operations 2 of 25"]
+
+
+def test_the_recording_of_another_contract_is_told_with_that_contract(tmp_path: Path) -> None:
+    recording = tmp_path / "run.txt"
+    file = tmp_path / "contract.json"
+    file.write_bytes(orjson.dumps(contract({})))
+    with (
+        serving(replace(FROZEN, contract=file, coverage=recording)) as server,
+        server.client() as client,
+    ):
+        client.post("/check", json={})
+    refused = run(f"coverage {recording}")
+    assert (refused.exit_code, refused.stdout) == (2, "")
+    assert "another project; name it with --project or --contract" in refused.stderr
+    ran = run(f"coverage {recording} --contract {file} --strict")
+    assert (ran.exit_code, ran.stdout.splitlines()[-1]) == (0, "Everything was touched.")
+
+
+def test_a_server_that_serves_another_contract_needs_no_word_of_it(tmp_path: Path) -> None:
+    with serving_contract(tmp_path, contract({})) as client:
+        client.post("/check", json={})
+        ran = run(f"coverage --url {client.base_url}".rstrip("/"))
+    assert counted(ran) == ["operations 1 of 1", "statuses 1 of 1"]
+
+
+MISUSED = {
+    "a file that is not there": ("coverage nothing.txt", 2, "does not exist"),
+    "a server beside a recording": ("coverage {file} --url http://127.0.0.1:9", 2, "--url is for"),
+    "a project beside a server": ("coverage --project .", 2, "--project is for a recording"),
+    "no recording": (
+        f"coverage {Path(__file__)}",
+        2,
+        "test_coverage_command.py:1: this is no line",
+    ),
+    "a kind that is none": ("coverage {file} --only lines", 2, "operations"),
+    "more than all": ("coverage {file} --fail-under 101", 2, "0<=x<=100"),
+    "a page that cannot be written": ("coverage {file} --html /no/where.html", 1, "No such file"),
+    "nobody answers": ("coverage --url http://127.0.0.1:9", 1, "no sandbox answers"),
+}
+
+
+@pytest.mark.parametrize(("line", "status", "told"), MISUSED.values(), ids=MISUSED)
+def test_what_cannot_be_told_is_said_in_one_line(
+    recording: Path, line: str, status: int, told: str
+) -> None:
+    ran: Result = run(line.format(file=recording))
+    assert (ran.exit_code, ran.stdout) == (status, "")
+    (said,) = [one for one in ran.stderr.splitlines() if one.startswith("Error: ")]
+    assert told in said
+
+
+# --- the page
+
+
+class Read(HTMLParser):
+    """What a page consists of."""
+
+    def __init__(self, text: str) -> None:
+        super().__init__()
+        self.tags: list[str] = []
+        self.open: list[str] = []
+        self.addresses: list[str] = []
+        self.chips: dict[str, int] = {}
+        self.texts: list[str] = []
+        self.feed(text)
+        self.close()
+
+    def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
+        given = dict(attrs)
+        self.tags.append(tag)
+        if tag not in {"meta", "input", "link", "img"}:
+            self.open.append(tag)
+        self.addresses += [str(given[name]) for name in ("src", "href") if name in given]
+        if tag == "li":
+            self.chips[str(given["class"])] = self.chips.get(str(given["class"]), 0) + 1
+
+    def handle_endtag(self, tag: str) -> None:
+        assert self.open.pop() == tag
+
+    def handle_data(self, data: str) -> None:
+        self.texts.append(data.strip())
+
+
+def test_the_page_needs_nothing_else_and_tells_all(recording: Path, tmp_path: Path) -> None:
+    file = tmp_path / "coverage.html"
+    ran = run(f"coverage {recording} --html {file}")
+    assert ran.exit_code == 0
+    text = file.read_text()
+    read = Read(text)
+    assert (read.open, read.addresses) == ([], [])
+    assert re.findall(r"(?:\w+:)?//\w|url\(|@import", text) == []
+    assert "script" not in read.tags
+    assert {"1 of 25", "listOffers", "GET /api/offers", "invoice.paid"} <= set(read.texts)
+    report = report_of(load_project(default_project()), ()).without_levers()
+    chips = sum(len(rows) for kind, rows in report if kind != "operations")
+    assert read.chips == {"touched": 1, "missing": chips - 1}
+
+
+def test_what_stands_in_a_contract_cannot_write_the_page() -> None:
+    wild = Row(("api", "<script>alert(1)</script>"), about='"><img src=x>')
+    text = page(Report({"operations": (wild,)}), "<b>title</b>")
+    assert {"script", "img", "b"}.isdisjoint(Read(text).tags)
+
+
+def test_the_page_of_a_foreign_contract_has_its_operations_only() -> None:
+    rows = {"operations": (Row(("api", "check")),), "statuses": (Row(("api", "check", "204")),)}
+    assert [one for one in Read(page(Report(rows), "Toy")).texts if one in KINDS] == [
+        "operations",
+        "statuses",
+    ]
+
+
+# --- the gate of our own tests
+
+
+def gate(*arguments: str) -> subprocess.CompletedProcess[str]:
+    """A run of our own tests in which nothing is touched."""
+    command = [sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider", *arguments]
+    return subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=False)
+
+
+def test_a_run_of_ours_that_leaves_something_out_fails_and_says_what() -> None:
+    done = gate("--contract-coverage", "tests/test_money.py")
+    assert done.returncode == 1, done.stdout
+    assert "= contract coverage =" in done.stdout
+    assert "What is missing:" in done.stdout
+    assert re.fullmatch(r"\d+ passed in .*s", done.stdout.splitlines()[-1])
+
+
+def test_a_run_of_ours_that_was_not_asked_says_nothing() -> None:
+    done = gate("tests/test_money.py")
+    assert done.returncode == 0
+    assert "coverage" not in done.stdout

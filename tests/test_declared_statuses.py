@@ -1,0 +1,235 @@
+"""What the contract and the levers' contract declare of every operation is really answered.
+
+Success, 401 and 403 are tested with the operations themselves; here is what each of them refuses
+in the same way, and what no other test happens to meet.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import replace
+from typing import Any, Final
+
+import httpx
+import pytest
+
+from invoice_sandbox.contract.operations import METHODS, Contract, Operation
+from invoice_sandbox.ids import key_digest
+from invoice_sandbox.levers.snapshots import MOST as MOST_SNAPSHOTS
+from invoice_sandbox.project import default_project, load_project
+from tests.support import FROZEN, Running, serving
+from tests.test_listen import next_message, opened, report, streaming
+from tests.test_sessions import logged_in
+from tests.timeline import data, pull, register, snapshot
+
+PROJECT: Final = load_project(default_project())
+CONTRACTS: Final = (PROJECT.contract, PROJECT.levers)
+METHODS_OF: Final[dict[tuple[str, str], set[str]]] = {}
+for _contract in CONTRACTS:
+    for _one in _contract.operations.values():
+        METHODS_OF.setdefault((_contract.base_path, _one.path), set()).add(_one.method)
+
+REQUESTS: Final = "financing_requests"
+
+Declared = tuple[Contract, Operation]
+
+
+def declaring(
+    status: str, fits: Callable[[Operation], bool] = lambda _: True
+) -> pytest.MarkDecorator:
+    """Parametrises a test with every operation that declares a status."""
+    found = [
+        pytest.param((contract, one), id=one.id)
+        for contract in CONTRACTS
+        for one in contract.operations.values()
+        if status in one.responses and fits(one)
+    ]
+    return pytest.mark.parametrize("declared", found)
+
+
+def has_body(operation: Operation) -> bool:
+    return operation.body is not None
+
+
+def takes_json(operation: Operation) -> bool:
+    return operation.body is not None and "application/json" in operation.body.checkers
+
+
+def has_query(operation: Operation) -> bool:
+    return any(one.location == "query" for one in operation.parameters)
+
+
+def url_of(declared: Declared) -> str:
+    """An address of the operation, about something that is not there."""
+    contract, operation = declared
+    return contract.base_path + re.sub(r"\{[^}]*\}", "nothing", operation.path)
+
+
+def send(client: httpx.Client, declared: Declared, **options: Any) -> httpx.Response:
+    method = options.pop("method", declared[1].method)
+    return client.request(method, url_of(declared), **options)
+
+
+def is_refused(answer: httpx.Response, status: int, code: str) -> None:
+    assert (answer.status_code, answer.json()["error"]["code"]) == (status, code), answer.text
+
+
+@pytest.fixture(scope="module")
+def limited() -> Iterator[Running]:
+    """A server that lets a key ask once a minute."""
+    with serving(replace(FROZEN, rate_limit=1)) as running:
+        yield running
+
+
+@declaring("405")
+def test_another_method_is_405_and_names_those_that_there_are(
+    client: httpx.Client, declared: Declared
+) -> None:
+    contract, operation = declared
+    methods = METHODS_OF[contract.base_path, operation.path]
+    strange = next(one.upper() for one in METHODS if one.upper() not in {*methods, "OPTIONS"})
+    answer = send(client, declared, method=strange)
+    is_refused(answer, 405, "invalid_request")
+    assert set(answer.headers["Allow"].split(", ")) >= methods
+
+
+@declaring("400", takes_json)
+def test_a_body_that_is_no_json_is_400(client: httpx.Client, declared: Declared) -> None:
+    answer = send(client, declared, content=b"{", headers={"Content-Type": "application/json"})
+    is_refused(answer, 400, "invalid_request")
+
+
+@declaring("400", lambda one: not takes_json(one) and has_query(one))
+def test_a_query_that_is_no_text_is_400(client: httpx.Client, declared: Declared) -> None:
+    answer = client.request(declared[1].method, f"{url_of(declared)}?cursor=%ff")
+    is_refused(answer, 400, "invalid_request")
+
+
+@declaring("400", lambda one: not takes_json(one) and not has_query(one))
+def test_an_idempotency_key_that_is_too_long_is_400(
+    client: httpx.Client, declared: Declared
+) -> None:
+    answer = send(client, declared, headers={"Idempotency-Key": "x" * 256})
+    is_refused(answer, 400, "invalid_request")
+
+
+@declaring("413", has_body)
+def test_a_body_that_is_too_large_is_413(client: httpx.Client, declared: Declared) -> None:
+    body = declared[1].body
+    assert body is not None
+    content = b" " * (body.limit + 1)
+    headers = {"Content-Type": next(iter(body.checkers))}
+    is_refused(send(client, declared, content=content, headers=headers), 413, "invalid_request")
+
+
+@declaring("415", has_body)
+def test_a_body_of_another_type_is_415(client: httpx.Client, declared: Declared) -> None:
+    answer = send(client, declared, content=b"a,b", headers={"Content-Type": "text/csv"})
+    is_refused(answer, 415, "invalid_request")
+
+
+@declaring("429")
+def test_who_asks_too_often_is_told_to_wait(limited: Running, declared: Declared) -> None:
+    with limited.client(limited.new_workspace()) as client:
+        client.get("/api/invoices")
+        answer = send(client, declared)
+    is_refused(answer, 429, "rate_limit_exceeded")
+    assert int(answer.headers["Retry-After"]) > 0
+
+
+# What a page does with the cookie of its visitor
+
+CHANGES: Final = ("logout", "revokeApiKey")
+"""Changes without a body."""
+
+
+@contextmanager
+def visiting(server: Running, origin: str, media_type: str) -> Iterator[httpx.Client]:
+    with logged_in(server) as client:
+        client.headers.update({"Origin": origin, "Content-Type": media_type})
+        yield client
+
+
+@pytest.mark.parametrize("name", CHANGES)
+def test_a_change_with_a_cookie_is_415_unless_it_is_json(server: Running, name: str) -> None:
+    declared = (PROJECT.contract, PROJECT.contract.operations[name])
+    with visiting(server, server.url, "text/plain") as client:
+        is_refused(send(client, declared), 415, "invalid_request")
+
+
+@pytest.mark.parametrize("name", CHANGES)
+def test_a_change_with_a_cookie_is_403_from_another_site(server: Running, name: str) -> None:
+    declared = (PROJECT.contract, PROJECT.contract.operations[name])
+    with visiting(server, "https://evil.example", "application/json") as client:
+        is_refused(send(client, declared), 403, "insufficient_scope")
+
+
+# What only some operations refuse, or answer
+
+
+def test_one_snapshot_more_than_there_may_be_is_409(client: httpx.Client) -> None:
+    for _ in range(MOST_SNAPSHOTS):
+        snapshot(client)
+    is_refused(client.post("/sandbox/snapshots"), 409, "invalid_request")
+
+
+def test_who_would_be_gone_afterwards_cannot_go_back(client: httpx.Client) -> None:
+    taken = snapshot(client)
+    made = data(client.post("/api/developer/api-keys", json={"scopes": ["sandbox:control"]}), 201)
+    younger = {"Authorization": f"Bearer {made['secret']}"}
+    answer = client.post(f"/sandbox/snapshots/{taken}/restore", headers=younger)
+    is_refused(answer, 409, "invalid_request")
+
+
+def test_an_endpoint_that_must_not_be_called_cannot_be_enabled(client: httpx.Client) -> None:
+    data(client.post("/api/webhooks", json={"url": "https://10.0.0.1/hook"}), 201)
+    (endpoint,) = data(client.get("/api/webhooks"))["endpoints"]
+    answer = client.post(f"/sandbox/webhooks/{endpoint['id']}/enable")
+    is_refused(answer, 409, "invalid_request")
+
+
+@pytest.mark.parametrize("status", [204, 302])
+def test_a_listener_answers_what_its_client_reports(client: httpx.Client, status: int) -> None:
+    made = opened(client)
+    data(client.post("/api/webhooks", json={"url": made["url"], "events": ["*"]}), 201)
+    with streaming(client, made) as lines:
+        register(client)
+        data(client.post("/sandbox/clock/advance", json={"by": "PT0S", "wait": False}))
+        message = next_message(lines)
+        assert report(client, made, message["message"], status=status).is_success
+    data(client.post("/sandbox/clock/advance", json={"by": "PT0S"}))
+    (delivery,) = data(client.get("/api/webhooks"))["deliveries"]
+    assert delivery["responseStatus"] == status
+
+
+# A state that a thing is in only for a moment
+
+
+def test_a_request_that_went_to_nobody_yet_can_be_taken_back(
+    server: Running, client: httpx.Client
+) -> None:
+    """Requests are routed at once, so that only starting data can hold one that is not."""
+    invoice_id = register(client)
+    pull(client, invoice_id, "start-verification", "verify", "request-financing")
+    (request,) = requests_for(client, invoice_id)
+    server.run(put_back(server, client, request))
+    pull(client, invoice_id, "cancel-financing")
+    assert [one["status"] for one in requests_for(client, invoice_id)] == ["Cancelled"]
+
+
+def requests_for(client: httpx.Client, invoice_id: str) -> list[Any]:
+    found = data(client.get("/api/financing-requests"))
+    return [one for one in found if invoice_id in one["invoiceIds"]]
+
+
+async def put_back(server: Running, client: httpx.Client, request: dict[str, Any]) -> None:
+    """Have a financing request stand where it began."""
+    store = server.sandbox.engine.store
+    credential = await store.credential(key_digest(client.headers["Authorization"][7:]))
+    assert credential is not None
+    async with store.transaction(credential.workspace_id) as state:
+        kept = await state.get(REQUESTS, request["id"])
+        assert kept is not None
+        await state.put(REQUESTS, request["id"], {**kept, "status": "Submitted"})

@@ -1,0 +1,258 @@
+"""``invoice-sandbox fuzz`` with real servers: what it finds, leaves behind, and how it ends."""
+
+from __future__ import annotations
+
+import json
+import os
+import pty
+import signal
+import subprocess
+import sys
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+from xml.etree import ElementTree
+
+import pytest
+
+from invoice_sandbox.cli import main
+from invoice_sandbox.fuzzing.reports import WHOLE_RUN
+from tests.fuzz_docs import PAGE, played, write_files
+from tests.support import Running
+
+BIN = Path(sys.executable).parent
+COMMAND = BIN / "invoice-sandbox"
+QUICK = ("--max-examples", "3")
+
+
+@dataclass(frozen=True)
+class Ended:
+    """A command that has ended."""
+
+    status: int
+    out: str
+    err: str
+
+
+def fuzz(*options: object, **environment: str) -> Ended:
+    """Run the command as a user does."""
+    env = {k: v for k, v in os.environ.items() if not k.startswith("INVOICE_SANDBOX_")}
+    done = subprocess.run(
+        [COMMAND, "fuzz", *map(str, options)],
+        env=env | environment,
+        capture_output=True,
+        text=True,
+        check=False,
+        timeout=120,
+    )
+    return Ended(done.returncode, done.stdout, done.stderr)
+
+
+def workspaces(server: Running, key: str) -> list[str]:
+    """The ids of the workspace of the key and of those made from it."""
+    with server.client(key) as client:
+        return [one["id"] for one in client.get("/sandbox/workspaces").json()["data"]]
+
+
+@pytest.fixture
+def key(server: Running) -> str:
+    """The key of a workspace of the test's own."""
+    return server.new_workspace(seed=11)
+
+
+@pytest.fixture(scope="module")
+def shop(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The project of the page, which forgets what was made."""
+    folder = tmp_path_factory.mktemp("fuzz")
+    write_files(PAGE.read_text(), folder)
+    return folder / "shop"
+
+
+def test_the_session_of_the_page_prints_what_the_page_shows() -> None:
+    page = PAGE.read_text()
+    assert played(page, BIN) == page
+
+
+def test_what_is_found_is_in_both_reports_and_is_found_again(shop: Path, tmp_path: Path) -> None:
+    reports = [tmp_path / "first.json", tmp_path / "again.json"]
+    junit = tmp_path / "first.xml"
+    common = ("--project", shop, "--contract", "api", "--seed", 5, *QUICK)
+    assert fuzz(*common, "--json", reports[0], "--junit", junit).status == 1
+    assert fuzz(*common, "--json", reports[1]).status == 1
+    first, again = (_without_chance(report) for report in reports)
+    assert first == again
+    titles = {one["title"] for one in first["contracts"][0]["findings"]}
+    assert "Created resource not found" in titles
+    (suite,) = ElementTree.parse(junit).getroot()  # noqa: S314 - our own
+    failed = [one.get("name") for one in suite if one.find("failure") is not None]
+    assert failed == ["getThing"]
+    assert WHOLE_RUN in [one.get("name") for one in suite]
+
+
+def _without_chance(report: Path) -> dict[str, Any]:
+    read: dict[str, Any] = json.loads(report.read_text())
+    for contract in read["contracts"]:
+        for finding in contract["findings"]:
+            finding["requests"] = len(finding["requests"])
+    return read
+
+
+def test_a_server_that_is_running_is_left_as_it_was(server: Running, key: str) -> None:
+    before = workspaces(server, key)
+    ended = fuzz("--url", server.url, "--key", key, "--operation", "getClock", *QUICK)
+    assert (ended.status, ended.out.split(":")[0]) == (0, "PASSED  sandbox"), ended
+    assert "sandbox  coverage" in ended.err
+    assert workspaces(server, key) == before
+
+
+def test_a_kept_workspace_is_as_every_request_met_it(server: Running, key: str) -> None:
+    options = ("--operation", "createInvoice", "--operation", "listInvoices", "--seed", 21)
+    ended = fuzz(
+        *options, "--keep", *QUICK, INVOICE_SANDBOX_URL=server.url, INVOICE_SANDBOX_KEY=key
+    )
+    assert ended.status == 0, ended
+    kept = [line.split()[-1] for line in ended.out.splitlines() if line.startswith("Kept:")]
+    assert len(kept) == 2
+    with server.client(kept[0]) as fuzzed, server.client(server.new_workspace(seed=21)) as fresh:
+        paths = ("/api/invoices", "/api/audit-log", "/sandbox/clock")
+        assert [fuzzed.get(one).content for one in paths] == [
+            fresh.get(one).content for one in paths
+        ]
+
+
+def test_an_operation_that_must_be_prepared_is_reached(server: Running, key: str) -> None:
+    options = ("--operation", "rotateEndpointSecret", "--operation", "removeFault")
+    ended = fuzz("--url", server.url, "--key", key, *options, *QUICK, "--table")
+    assert ended.status == 0, ended
+    assert "rotateEndpointSecret  200x" in ended.out
+
+
+def test_a_document_of_somebody_else_is_fuzzed_with_its_own_credential(tmp_path: Path) -> None:
+    answers = {"200": {"description": "Fine."}, "401": {"description": "Who are you?"}}
+    scheme = {"type": "apiKey", "in": "header", "name": "X-Pet-Key"}
+    document = {
+        "openapi": "3.1.0",
+        "info": {"title": "Pets", "version": "1"},
+        "components": {"securitySchemes": {"pet": scheme}},
+        "security": [{"pet": []}],
+        "paths": {"/pets": {"get": {"operationId": "listPets", "responses": answers}}},
+    }
+    file = tmp_path / "pets.json"
+    file.write_text(json.dumps(document))
+    ended = fuzz("--document", file, "--contract", "api", *QUICK)
+    assert ended.status == 0, ended
+
+
+def test_ctrl_c_stops_it_and_deletes_its_workspaces(server: Running, key: str) -> None:
+    before = workspaces(server, key)
+    ours, theirs = pty.openpty()
+    with subprocess.Popen(
+        [COMMAND, "fuzz", "--url", server.url, "--key", key, "--max-examples", "1000"],
+        stdout=subprocess.PIPE,
+        stderr=theirs,
+        env={**os.environ, "TERM": "xterm"},
+    ) as process:
+        os.close(theirs)
+        shown = b""
+        while b"requests" not in shown:
+            shown += os.read(ours, 1024)
+        assert len(workspaces(server, key)) == len(before) + 2
+        process.send_signal(signal.SIGINT)
+        shown += _rest(ours)
+        assert process.wait(60) == 130
+    os.close(ours)
+    assert b"Stopped; nothing was judged." in shown
+    assert workspaces(server, key) == before
+
+
+def _rest(terminal: int) -> bytes:
+    """What is still written to a terminal until the last who can has gone."""
+    read = b""
+    try:
+        while more := os.read(terminal, 1024):
+            read += more
+    except OSError:
+        pass  # how Linux tells that nobody writes any more
+    return read
+
+
+def test_the_hooks_serve_a_run_of_schemathesis_too(server: Running, tmp_path: Path) -> None:
+    key = server.new_workspace(seed=12)
+    with server.client(key) as client:
+        before = client.get("/api/invoices").content
+        done = subprocess.run(
+            [
+                *(BIN / "schemathesis", "run", f"{server.url}/openapi.json"),
+                *("--origin", server.url, "-H", f"Authorization: Bearer {key}"),
+                *("--generation-with-security-parameters=false", "--max-examples=3"),
+                *("--include-operation-id=createInvoice", "--phases=examples,coverage"),
+            ],
+            cwd=tmp_path,
+            env={
+                **os.environ,
+                "SCHEMATHESIS_HOOKS": "invoice_sandbox.fuzzing.hooks",
+                "INVOICE_SANDBOX_URL": server.url,
+                "INVOICE_SANDBOX_KEY": key,
+            },
+            capture_output=True,
+            text=True,
+            check=False,
+            timeout=120,
+        )
+        assert done.returncode == 0, done.stdout + done.stderr
+        (snapshot,) = client.get("/sandbox/snapshots").json()["data"]
+        client.post(f"/sandbox/snapshots/{snapshot['id']}/restore").raise_for_status()
+        assert client.get("/api/invoices").content == before
+
+
+# --- misuse
+
+NOBODY = "http://127.0.0.1:1"
+MISUSED = {
+    "nobody answers": (["--url", NOBODY], "no sandbox answers on http://127.0.0.1:1"),
+    "an address that is none": (["--url", "here"], "an address looks like"),
+    "nothing to keep": (["--keep"], "--keep needs --url"),
+    "a project of a running server": (
+        ["--url", NOBODY, "--project", "."],
+        "--project is for a server of its own",
+    ),
+    "a time that is none": (["--time", "soon"], "five minutes are PT5M"),
+    "hardly any time": (["--time", "PT0.5S"], "a second at least"),
+    "a folder without a project": (["--project", "tests"], "openapi"),
+}
+
+
+@pytest.mark.parametrize(("options", "said"), MISUSED.values(), ids=MISUSED)
+def test_misuse_ends_with_2_and_says_what_to_do(options: list[str], said: str) -> None:
+    ended = fuzz(*options)
+    assert ended.status == 2
+    assert said in ended.err
+    assert "Traceback" not in ended.err
+
+
+def test_an_operation_that_is_none_is_misuse(server: Running, key: str) -> None:
+    ended = fuzz("--url", server.url, "--key", key, "--operation", "nope")
+    assert ended.status == 2
+    assert "no operation nope; there are: listInvoices" in ended.err
+
+
+def test_a_key_that_opens_nothing_is_misuse(server: Running) -> None:
+    ended = fuzz("--url", server.url, "--key", "ilk_sandbox_wrong")
+    assert ended.status == 2
+    assert ended.err.startswith("Error: ")
+
+
+def test_without_schemathesis_it_says_how_to_install_it() -> None:
+    code = "import sys; sys.modules['schemathesis'] = None; from invoice_sandbox import cli"
+    code += "; cli.main(['fuzz'])"
+    done = subprocess.run(
+        [sys.executable, "-c", code], capture_output=True, text=True, check=False, timeout=60
+    )
+    assert done.returncode == 2
+    assert "pip install 'invoice-liquidity-sandbox[fuzz]'" in done.stderr
+
+
+def test_the_page_names_every_option() -> None:
+    page = PAGE.read_text()
+    options = [option.opts[0] for option in main.commands["fuzz"].params]
+    assert [option for option in options if option not in page] == []

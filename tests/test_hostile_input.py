@@ -1,0 +1,498 @@
+"""Whatever is sent: a clear answer, soon, never a 5xx; and then the server is as well as before.
+
+Every server here is a process of its own, so that its memory and its log are its own too. The
+limits are those of docs/limits.md.
+"""
+
+from __future__ import annotations
+
+import json
+import socket
+import time
+from collections.abc import Callable, Iterator
+from contextlib import ExitStack
+from pathlib import Path
+from typing import Any, Final
+
+import pytest
+
+from invoice_sandbox.contract.operations import Contract, Operation
+from tests.hostile.cases import GROUPS, HEALTH, Case
+from tests.hostile.impatient import PATIENCE
+from tests.hostile.json_texts import MAY, MUST_ACCEPT, MUST_REFUSE
+from tests.hostile.wire import Answer, Process, Wire, process, request
+from tests.support import Running
+
+MEBIBYTE: Final = 1024 * 1024
+MOST_GROWTH: Final = 192 * MEBIBYTE
+"""What a server may need more after everything in this module than before. The most is needed for
+a push of 100,000 ERP items in one body: each is a step, then an entry of the audit log."""
+
+MOST_LEFT: Final = 16 * MEBIBYTE
+"""What it may need more when everything was taken back and comes again."""
+
+MOST_SECONDS: Final = 20.0
+"""For the answers to any one case, on a machine that does much other work: what explodes takes
+years."""
+
+SIDE_BY_SIDE: Final = 50
+NO_JSON: Final = "The body cannot be read as JSON"
+
+
+@pytest.fixture(scope="module")
+def hostile(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Process]:
+    """The sandbox as its users start it. In the end it is healthy, quiet, and no larger."""
+    log = tmp_path_factory.mktemp("hostile") / "log"
+    command = ("invoice_sandbox", "serve", "--port", "0", "--rate-limit", "off")
+    with process(log, *command, "--scenario", "manual") as server:
+        for path in ("/docs", "/openapi.json", "/api/invoices"):
+            server.ask("GET", path)
+        before = server.resident()
+        yield server
+        check_health(server, before)
+
+
+@pytest.fixture(scope="module")
+def impatient(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Process]:
+    """The same, with the seconds of patience made short."""
+    log = tmp_path_factory.mktemp("impatient") / "log"
+    with process(log, "tests.hostile.impatient") as server:
+        server.ask("GET", "/openapi.json")
+        before = server.resident()
+        yield server
+        check_health(server, before)
+
+
+def check_health(server: Process, before: int) -> None:
+    assert server.ask("GET", "/api/health").status == 200
+    assert "Traceback" not in server.log.read_text()
+    assert server.resident() - before < MOST_GROWTH
+
+
+def talk(wire: Wire, case: Case) -> Iterator[Answer]:
+    """Send what the case sends, and read one answer after the other."""
+    wire.send(case.sent)
+    if case.half:
+        wire.socket.shutdown(socket.SHUT_WR)
+    for _ in case.statuses:
+        yield wire.answer()
+
+
+CASES: Final = [
+    pytest.param(case, id=f"{group}: {name[:60]}")
+    for group, cases in GROUPS.items()
+    for name, case in cases.items()
+]
+
+
+@pytest.mark.parametrize("case", CASES)
+def test_every_request_is_answered_as_far_as_an_answer_is_possible(
+    hostile: Process, case: Case
+) -> None:
+    with hostile.wire() as wire:
+        started = time.monotonic()
+        answers = talk(wire, case)
+        for allowed, answer in zip(case.statuses, answers, strict=True):
+            assert answer.status in (allowed if isinstance(allowed, frozenset) else {allowed})
+            assert answer.envelope_problem() is None
+        if case.then == "closed":
+            assert wire.is_closed()
+        else:
+            wire.send(HEALTH)
+            assert wire.answer().status == 200
+        assert time.monotonic() - started < MOST_SECONDS
+
+
+def operations_with_a_body(contract: Contract) -> list[Operation]:
+    return [
+        one
+        for one in contract.operations.values()
+        if one.body is not None and "application/json" in one.body.checkers
+    ]
+
+
+@pytest.fixture(scope="module")
+def targets(server: Running, hostile: Process) -> dict[str, str]:
+    """The method and path of each operation with a JSON body, with what stands in its path."""
+    project = server.sandbox.engine.project
+    inbox = json.loads(hostile.ask("GET", "/sandbox/inbox").body)["data"]["url"]
+    token = inbox.rpartition("/")[2]
+    found = {}
+    for contract in (project.contract, project.levers):
+        for one in operations_with_a_body(contract):
+            path = contract.base_path + one.path
+            path = path.replace("{token}", token).replace("{id}", "x").replace("{address}", "x")
+            found[one.id] = f"{one.method} {path}"
+    return found
+
+
+def test_every_operation_with_a_body_is_in_the_corpus(
+    server: Running, targets: dict[str, str]
+) -> None:
+    project = server.sandbox.engine.project
+    both = (project.contract, project.levers)
+    ours = {one.id for contract in both for one in operations_with_a_body(contract)}
+    assert ours == set(targets)
+    assert len(ours) >= 20
+    assert not any("{" in target for target in targets.values())
+
+
+def classes(texts: dict[str, bytes], wire: Wire, target: str) -> Iterator[tuple[str, Answer]]:
+    """Send every text as the body of one operation, over one connection."""
+    method, path = target.split()
+    for name, text in texts.items():
+        wire.send(request(method, path, body=text))
+        yield name, wire.answer()
+
+
+def is_no_json(answer: Answer) -> bool:
+    return answer.status == 400 and NO_JSON in json.loads(answer.body)["error"]["message"]
+
+
+def test_what_is_no_json_is_refused_by_every_operation(
+    hostile: Process, targets: dict[str, str]
+) -> None:
+    wrong: dict[str, Any] = {}
+    with hostile.wire() as wire:
+        for operation, target in targets.items():
+            for name, answer in classes(MUST_REFUSE, wire, target):
+                if not is_no_json(answer) or answer.envelope_problem():
+                    wrong[f"{operation} {name}"] = (answer.status, answer.body[:200])
+    assert not wrong
+
+
+def test_what_is_json_is_read_as_json_by_every_operation(
+    hostile: Process, targets: dict[str, str]
+) -> None:
+    wrong: dict[str, Any] = {}
+    with hostile.wire() as wire:
+        for operation, target in targets.items():
+            for name, answer in classes(MUST_ACCEPT, wire, target):
+                fine = answer.status < 500 and not is_no_json(answer)
+                if not fine or answer.envelope_problem():
+                    wrong[f"{operation} {name}"] = (answer.status, answer.body[:200])
+    assert not wrong
+
+
+def test_what_json_leaves_open_is_read_as_documented(
+    hostile: Process, targets: dict[str, str]
+) -> None:
+    texts = {name: text for name, (text, _) in MAY.items()}
+    wrong: dict[str, Any] = {}
+    with hostile.wire() as wire:
+        for operation, target in targets.items():
+            for name, answer in classes(texts, wire, target):
+                if answer.status >= 500 or is_no_json(answer) == MAY[name][1]:
+                    wrong[f"{operation} {name}"] = (answer.status, answer.body[:200])
+    assert not wrong
+
+
+AMOUNTS: Final = {
+    "a hundred million digits below one": "1e-100000000",
+    "close to the smallest decimal": "1e-999999999999999999",
+    "a nothing of any size": "0e999999999999",
+    "a nothing below zero": "-0e99999999999",
+    "200,000 digits": "0." + "1" * 200_000,
+    "200,000 digits that an exponent takes back": "1" + "0" * 200_000 + "e-200000",
+    "200,000 digits below nothing": "-0." + "1" * 200_000,
+    "200,000 digits below nothing, taken back": "-1" + "0" * 200_000 + "e-200000",
+    "308 digits below nothing": "-" + "9" * 308,
+    "the largest double": "1.7976931348623157e308",
+}
+
+
+@pytest.mark.parametrize("path", ["/api/invoices", "/api/registry/fingerprint", "/api/offers"])
+@pytest.mark.parametrize("amount", AMOUNTS.values(), ids=AMOUNTS)
+def test_no_number_makes_the_server_count_for_long(
+    hostile: Process, path: str, amount: str
+) -> None:
+    body = (
+        f'{{"sellerId":"s","debtorId":"d","invoiceNumber":"n","currency":"EUR","amount":{amount}}}'
+    )
+    started = time.monotonic()
+    answer = hostile.ask("POST", path, body=body.encode())
+    assert answer.status < 500
+    assert time.monotonic() - started < MOST_SECONDS
+
+
+WIDE: Final = {
+    "25,000 members": b"{" + b",".join(b'"%d":0' % n for n in range(25_000)) + b"}",
+    "80,000 items": b"[" + b",".join([b"{}"] * 80_000) + b"]",
+    "one key, 20,000 times": b"{" + b",".join([b'"sellerId":1'] * 20_000) + b"}",
+    "a long key": b'{"' + b"k" * 250_000 + b'":1}',
+    "invoices that are wrong in many ways": b'{"invoices":[' + b",".join([b"1"] * 100_000) + b"]}",
+    "255 levels, many times": b"[" + b",".join([b"[" * 254 + b"]" * 254] * 100) + b"]",
+    "only escapes": b'{"sellerId":"' + rb"\u0000" * 40_000 + b'"}',
+}
+
+
+@pytest.mark.parametrize("text", WIDE.values(), ids=WIDE)
+def test_a_large_body_is_judged_soon_by_every_operation(
+    hostile: Process, targets: dict[str, str], text: bytes
+) -> None:
+    with hostile.wire() as wire:
+        for operation, target in targets.items():
+            started = time.monotonic()
+            ((_, answer),) = classes({"": text}, wire, target)
+            assert answer.status < 500, operation
+            assert answer.envelope_problem() is None
+            assert time.monotonic() - started < MOST_SECONDS
+
+
+BODY: Final = ("Content-Type: application/json", "Content-Length: 1000")
+
+
+def drip(wire: Wire, data: bytes, pause: float) -> Answer:
+    """Send a byte now and then until there is an answer. Time is what is tested here."""
+    wire.socket.settimeout(pause)
+    for position in range(len(data)):
+        wire.send(data[position : position + 1])
+        try:
+            return wire.answer()
+        except TimeoutError:
+            continue
+    pytest.fail("there was no answer")
+
+
+def test_a_head_must_come_whole_in_its_time(impatient: Process) -> None:
+    with impatient.wire() as wire:
+        answer = drip(wire, HEALTH, PATIENCE.head / 4)
+        assert (answer.status, answer.envelope_problem()) == (408, None)
+        assert wire.is_closed()
+
+
+def test_a_body_must_not_stop(impatient: Process) -> None:
+    with impatient.wire() as wire:
+        wire.send(request("POST", "/api/invoices", *BODY) + b"{")
+        answer = wire.answer()
+        assert (answer.status, answer.envelope_problem()) == (408, None)
+        assert "0.8 seconds" in json.loads(answer.body)["error"]["message"]
+        assert wire.is_closed()
+
+
+def test_a_body_must_come_whole_in_its_time(impatient: Process) -> None:
+    with impatient.wire() as wire:
+        wire.send(request("POST", "/api/invoices", *BODY))
+        answer = drip(wire, b" " * 100, PATIENCE.silence / 4)
+        assert (answer.status, answer.envelope_problem()) == (408, None)
+        assert "1.6 seconds" in json.loads(answer.body)["error"]["message"]
+
+
+SILENT: Final = {
+    "nothing at all": (b"", 0),
+    "line ends only": (b"\r\n\r\n", 0),
+    "a body that nobody reads": (
+        request("GET", "/api/health", "Content-Length: 100") + b"some",
+        1,
+    ),
+    "line ends after a request": (HEALTH + b"\r\n", 1),
+}
+
+
+@pytest.mark.parametrize(("sent", "answers"), SILENT.values(), ids=SILENT)
+def test_a_client_that_is_silent_is_not_waited_for(
+    impatient: Process, sent: bytes, answers: int
+) -> None:
+    with impatient.wire() as wire:
+        wire.send(sent)
+        assert [wire.answer().status for _ in range(answers)] == [200] * answers
+        assert wire.is_closed()
+
+
+def flood(wire: Wire, sent: bytes) -> None:
+    """Send the same again and again until no more is taken."""
+    for _ in range(100_000):
+        wire.socket.sendall(sent * 100)
+
+
+def test_an_answer_that_nobody_takes_is_given_up(impatient: Process) -> None:
+    """The other side of a flood: requests without end from a client that never reads."""
+    with impatient.wire(PATIENCE.answer * 6) as wire, pytest.raises(ConnectionError):
+        flood(wire, request("GET", "/openapi.json"))
+    assert impatient.ask("GET", "/api/health").status == 200
+
+
+@pytest.mark.parametrize("count", [1, 2, 3, 5, 20])
+def test_the_last_bytes_of_an_answer_are_given_up_too(impatient: Process, count: int) -> None:
+    """However little is left when the server has said all that it has to say."""
+    before = impatient.sockets()
+    closing = request("GET", "/openapi.json", "Connection: close")
+    with socket.socket() as silent:
+        silent.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 4096)
+        silent.connect(("127.0.0.1", impatient.port))
+        silent.sendall(request("GET", "/openapi.json") * (count - 1) + closing)
+        assert silent.recv(1)
+        wait_until(lambda: impatient.sockets() <= before)
+
+
+def wait_until(is_so: Callable[[], bool]) -> None:
+    """Look again and again, for as long as a server may take to give up."""
+    deadline = time.monotonic() + MOST_SECONDS
+    while not is_so():
+        assert time.monotonic() < deadline
+        time.sleep(0.01)
+
+
+def test_a_client_that_reads_slowly_gets_all_of_it(impatient: Process) -> None:
+    with impatient.wire() as wire:
+        wire.send(request("GET", "/openapi.json") * 50)
+        for _ in range(50):
+            time.sleep(PATIENCE.answer / 10)
+            assert wire.answer().status == 200
+
+
+def read_slowly(connection: socket.socket, pause: float) -> None:
+    """Take a few bytes now and then, as long as there are any. Time is what is tested here."""
+    while connection.recv(1024):
+        time.sleep(pause)
+
+
+def test_a_client_that_reads_without_end_is_given_up(impatient: Process) -> None:
+    """A few bytes now and then keep no answer going."""
+    with socket.socket() as trickle:
+        trickle.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 4096)
+        trickle.settimeout(PATIENCE.answer * 4)
+        trickle.connect(("127.0.0.1", impatient.port))
+        trickle.sendall(request("GET", "/openapi.json") * 200)
+        started = time.monotonic()
+        with pytest.raises(ConnectionResetError):
+            read_slowly(trickle, PATIENCE.answer / 50)
+        assert time.monotonic() - started < PATIENCE.whole_answer * 4
+
+
+def test_slow_clients_side_by_side_hinder_nobody(impatient: Process) -> None:
+    """Slow heads, slow bodies and silence, fifty of each: others are served at once meanwhile."""
+    before = impatient.resident()
+    kinds = [
+        (HEALTH[:-2] + b"X: " + b"y" * 15_000, 408),
+        (request("POST", "/api/invoices", *BODY) + b"{", 408),
+        (request("POST", "/sandbox/faults", *BODY) + b"{", 408),
+    ]
+    with ExitStack() as stack:
+        wires = []
+        for sent, status in kinds * SIDE_BY_SIDE:
+            wire = stack.enter_context(impatient.wire())
+            wire.send(sent)
+            wires.append((wire, status))
+        started = time.monotonic()
+        assert impatient.ask("GET", "/api/invoices").status == 200
+        assert time.monotonic() - started < PATIENCE.silence
+        assert impatient.resident() - before < 32 * MEBIBYTE
+        for wire, status in wires:
+            answer = wire.answer()
+            assert (answer.status, answer.envelope_problem()) == (status, None)
+            assert wire.is_closed()
+
+
+def test_a_flood_of_requests_waits_outside(hostile: Process) -> None:
+    """A client that sends without reading fills the pipes, not the server's memory."""
+    before = hostile.resident()
+    with hostile.wire(1) as wire:
+        with pytest.raises(TimeoutError):
+            flood(wire, HEALTH)
+        assert hostile.resident() - before < 16 * MEBIBYTE
+        assert hostile.ask("GET", "/api/health").status == 200
+
+
+def test_what_comes_again_takes_no_more_memory(hostile: Process) -> None:
+    """What a request leaves is bounded, or given back by a reset."""
+    left = []
+    for _ in range(2):
+        for case in (case for cases in GROUPS.values() for case in cases.values()):
+            with hostile.wire() as wire:
+                assert all(answer.status < 500 for answer in talk(wire, case))
+        with hostile.wire() as wire:
+            for target in ("POST /api/connectors/erp/invoices", "POST /api/invoices"):
+                assert all(answer.status < 500 for _, answer in classes(WIDE, wire, target))
+        assert hostile.ask("POST", "/sandbox/reset", body=b"{}").status == 200
+        left.append(hostile.resident())
+    assert left[-1] - left[0] < MOST_LEFT
+
+
+CATASTROPHIC: Final = {
+    "nested repeats": r"^(a+)+$",
+    "nested repeats, nothing anchored": r"(a+)+b",
+    "the same twice": r"(a|a)*b",
+    "twice or once": r"^(a|aa)+$",
+    "many wild cards": r"^(.*a){12}c$",
+    "wild cards in classes": r"^(([a-z])+.)+[A-Z]([a-z])+$",
+    "nested repeats ahead": r"^(?=(a+)+$)a*$",
+    "nested repeats, not behind": r"(a*)*(?<!c)b",
+    "the same again": r"^(a+)+\1$",
+}
+
+
+def pattern_document() -> dict[str, Any]:
+    """For each pattern a body, an answer, and a parameter of every kind that must match it."""
+    paths: dict[str, Any] = {}
+    for number, pattern in enumerate(CATASTROPHIC.values()):
+        schema = {"type": "string", "pattern": pattern}
+        media = {"content": {"application/json": {"schema": schema}}}
+        answers = {"responses": {"200": {"description": "Fine.", **media}}}
+        post = {"requestBody": {"required": True, **media}, **answers}
+        anywhere = [{"name": "text", "in": place, "schema": schema} for place in PLACES]
+        in_path = {"name": "text", "in": "path", "required": True, "schema": schema}
+        paths[f"/{number}"] = {
+            "post": {"operationId": f"post{number}", **post},
+            "get": {"operationId": f"get{number}", "parameters": anywhere, **answers},
+        }
+        one = {"operationId": f"one{number}", "parameters": [in_path], **answers}
+        paths[f"/{number}/{{text}}"] = {"get": one}
+    return {"openapi": "3.1.0", "info": {"title": "Patterns", "version": "1"}, "paths": paths}
+
+
+PLACES: Final = ("query", "header", "cookie")
+
+
+@pytest.fixture(scope="module")
+def patterned(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Process]:
+    """A server of a contract whose patterns make engines that backtrack explode."""
+    folder = tmp_path_factory.mktemp("patterns")
+    contract, log = folder / "openapi.json", folder / "log"
+    contract.write_text(json.dumps(pattern_document()))
+    command = ("invoice_sandbox", "serve", "--port", "0", "--contract", str(contract))
+    with process(log, *command, "--rate-limit", "off") as server:
+        yield server
+        assert "Traceback" not in log.read_text()
+
+
+@pytest.mark.parametrize("number", range(len(CATASTROPHIC)), ids=CATASTROPHIC)
+def test_no_pattern_of_a_contract_takes_long(patterned: Process, number: int) -> None:
+    path, long = f"/{number}", "a" * 15_000 + "!"
+    requests = {
+        "a body": request("POST", path, body=b'"' + b"a" * 50_000 + b'!"'),
+        "a body of spaces": request("POST", path, body=b'"' + b" " * 50_000 + b'"'),
+        "a path": request("GET", f"{path}/{long}"),
+        "a query": request("GET", f"{path}?text={long}"),
+        "a header": request("GET", path, f"text: {long}"),
+        "a cookie": request("GET", path, f"Cookie: text={long}"),
+    }
+    with patterned.wire() as wire:
+        for place, sent in requests.items():
+            started = time.monotonic()
+            wire.send(sent)
+            answer = wire.answer()
+            assert (answer.status, answer.envelope_problem()) == (400, None), place
+            assert time.monotonic() - started < MOST_SECONDS, place
+        wire.send(request("GET", path))  # generated, and checked by the pattern
+        assert wire.answer().status == 200
+
+
+def test_a_pattern_that_cannot_be_read_is_named_at_the_start(tmp_path: Path) -> None:
+    schema = {"type": "string", "pattern": "((a{1,100}){1,100}){1,100}"}
+    parameter = {"name": "greedy", "in": "query", "schema": schema}
+    answers = {"200": {"description": "Fine."}}
+    search = {"operationId": "search", "parameters": [parameter], "responses": answers}
+    document = {
+        "openapi": "3.1.0",
+        "info": {"title": "Patterns", "version": "1"},
+        "paths": {"/": {"get": search}},
+    }
+    contract, log = tmp_path / "openapi.json", tmp_path / "log"
+    contract.write_text(json.dumps(document))
+    command = ("invoice_sandbox", "serve", "--port", "0", "--contract", str(contract))
+    with process(log, *command) as server:
+        assert server.ask("GET", "/?greedy=a").status == 200
+    assert f"{contract}:1:" in log.read_text()
+    assert "pattern" in log.read_text()
+    assert "Traceback" not in log.read_text()

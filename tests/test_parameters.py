@@ -1,0 +1,407 @@
+"""Parameters of any document: every location, style and shape, as OpenAPI 3.1 tells them apart.
+
+Each row is an operation of its own, whose parameter allows one value only: a request is answered
+when its text was read as that value, and refused otherwise.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any, NamedTuple
+
+import httpx
+import pytest
+
+from invoice_sandbox.contract.operations import ContractError, compile_contract
+from tests.toy import serving_contract
+
+COLORS = ["blue", "black", "brown"]
+RGB = {"R": 100, "G": 200, "B": 150}
+TEXT = {"type": "string"}
+LIST = {"type": "array", "items": TEXT}
+OBJECT = {"type": "object", "properties": {name: {"type": "integer"} for name in "RGB"}}
+SHAPES: dict[type, dict[str, Any]] = {str: TEXT, list: LIST, dict: OBJECT}
+
+
+class Row(NamedTuple):
+    """What is sent, where, in which style, and the value that it stands for."""
+
+    location: str
+    style: str | None
+    explode: bool | None
+    sent: str
+    value: Any
+    schema: dict[str, Any] | None = None
+    more: dict[str, Any] = {}  # noqa: RUF012 - a tuple's default is never changed
+
+    def parameter(self) -> dict[str, Any]:
+        told = {"style": self.style, "explode": self.explode}
+        schema = SHAPES.get(type(self.value), {}) if self.schema is None else self.schema
+        return {
+            "name": "color",
+            "in": self.location,
+            "required": True,
+            "schema": {**schema, "const": self.value},
+            **{name: one for name, one in told.items() if one is not None},
+        } | self.more
+
+
+EXAMPLES = [
+    Row("path", "matrix", False, ";color", ""),
+    Row("path", "matrix", False, ";color=blue", "blue"),
+    Row("path", "matrix", False, ";color=blue,black,brown", COLORS),
+    Row("path", "matrix", False, ";color=R,100,G,200,B,150", RGB),
+    Row("path", "matrix", True, ";color", ""),
+    Row("path", "matrix", True, ";color=blue", "blue"),
+    Row("path", "matrix", True, ";color=blue;color=black;color=brown", COLORS),
+    Row("path", "matrix", True, ";R=100;G=200;B=150", RGB),
+    Row("path", "label", False, ".", ""),
+    Row("path", "label", False, ".blue", "blue"),
+    Row("path", "label", False, ".blue,black,brown", COLORS),
+    Row("path", "label", False, ".R,100,G,200,B,150", RGB),
+    Row("path", "label", True, ".", ""),
+    Row("path", "label", True, ".blue", "blue"),
+    Row("path", "label", True, ".blue.black.brown", COLORS),
+    Row("path", "label", True, ".R=100.G=200.B=150", RGB),
+    Row("path", "simple", False, "blue", "blue"),
+    Row("path", "simple", False, "blue,black,brown", COLORS),
+    Row("path", "simple", False, "R,100,G,200,B,150", RGB),
+    Row("path", "simple", True, "blue", "blue"),
+    Row("path", "simple", True, "blue,black,brown", COLORS),
+    Row("path", "simple", True, "R=100,G=200,B=150", RGB),
+    Row("header", "simple", False, "", ""),
+    Row("header", "simple", False, "blue", "blue"),
+    Row("header", "simple", False, "blue,black,brown", COLORS),
+    Row("header", "simple", False, "R,100,G,200,B,150", RGB),
+    Row("header", "simple", True, "blue,black,brown", COLORS),
+    Row("header", "simple", True, "R=100,G=200,B=150", RGB),
+    *(
+        Row(location, "form", explode, sent, value)
+        for location in ("query", "cookie")
+        for explode, sent, value in (
+            (False, "color=", ""),
+            (False, "color=blue", "blue"),
+            (False, "color=blue,black,brown", COLORS),
+            (False, "color=R,100,G,200,B,150", RGB),
+            (True, "color=", ""),
+            (True, "color=blue", "blue"),
+            (True, "color=blue&color=black&color=brown", COLORS),
+            (True, "R=100&G=200&B=150", RGB),
+        )
+    ),
+    Row("query", "spaceDelimited", False, "color=blue%20black%20brown", COLORS),
+    Row("query", "spaceDelimited", False, "color=R%20100%20G%20200%20B%20150", RGB),
+    Row("query", "pipeDelimited", False, "color=blue%7Cblack%7Cbrown", COLORS),
+    Row("query", "pipeDelimited", False, "color=R%7C100%7CG%7C200%7CB%7C150", RGB),
+    Row("query", "deepObject", True, "color%5BR%5D=100&color%5BG%5D=200&color%5BB%5D=150", RGB),
+]
+"""The table "Style Examples" of OpenAPI 3.1.1, cell by cell; a cell that it leaves out is none."""
+
+NUMBERS = {"type": "array", "items": {"type": "integer"}}
+ANY_OF = {"anyOf": [{"type": "integer"}, {"type": "string"}]}
+SORTS = {
+    "anyOf": [{"type": "string"}, {"type": "array", "items": {"type": "string"}}],
+}
+RANGE = {"type": "object", "properties": {"gte": {"type": "integer"}, "lt": {"type": "integer"}}}
+NESTED = {
+    "type": "object",
+    "properties": {
+        "tags": {"type": "array", "items": TEXT},
+        "owner": {"type": "object", "properties": {"age": {"type": "integer"}}},
+    },
+}
+JSON = {"application/json": {"schema": {"const": {"a": [1]}}}}
+
+CORNERS = {
+    # Spellings of other versions of the specification, and of real clients.
+    "a label of OpenAPI 3.0": Row("path", "label", False, ".blue.black.brown", COLORS),
+    "pipes as they are": Row("query", "pipeDelimited", False, "color=blue|black|brown", COLORS),
+    "plus signs for spaces": Row("query", "spaceDelimited", False, "color=blue+black", COLORS[:2]),
+    "plain brackets": Row("query", "deepObject", True, "color[R]=1&color[G]=2", {"R": 1, "G": 2}),
+    "two headers are one list": Row("header", None, None, "blue, black\nbrown", COLORS),
+    "a list of one cookie": Row("cookie", "form", True, "color=blue", ["blue"]),
+    "a list of many cookies": Row("cookie", "form", True, "color=blue; color=red", ["blue", "red"]),
+    # Delimiters within a value.
+    "a comma in a path": Row("path", None, None, "a%2Cb,c", ["a,b", "c"]),
+    "a slash in a path": Row("path", None, None, "a%2Fb,c", ["a/b", "c"]),
+    "a point in a label": Row("path", "label", True, ".a%2Eb.c", ["a.b", "c"]),
+    "a semicolon in a matrix": Row("path", "matrix", True, ";color=a%3Bb;color=c", ["a;b", "c"]),
+    "a comma in a query": Row("query", None, False, "color=a%2Cb,c", ["a,b", "c"]),
+    "an ampersand in a query": Row("query", None, True, "color=a%26b&color=c", ["a&b", "c"]),
+    "a pipe in a value": Row("query", "pipeDelimited", False, "color=a%7Cb|c", ["a|b", "c"]),
+    "an equals sign": Row("query", None, None, "color=a=b", "a=b"),
+    "an encoded name": Row("query", None, None, "%63olor=x", "x"),
+    "letters beyond ASCII": Row("path", None, None, "caf%C3%A9", "café"),
+    "letters beyond ASCII in a list": Row("path", None, None, "caf%C3%A9,x", ["café", "x"]),
+    "what is encoded twice is decoded once": Row("path", None, None, "a%252Cb", "a%2Cb"),
+    "a list that is encoded twice": Row("path", None, None, "a%252Cb,c", ["a%2Cb", "c"]),
+    "headers are not encoded": Row("header", None, None, "a%2Cb", "a%2Cb"),
+    "a plus is a space": Row("query", None, None, "color=a+b", "a b"),
+    "reserved characters": Row(
+        "query",
+        None,
+        None,
+        "color=/?:@!$'()*,;=[]+",
+        "/?:@!$'()*,;=[]+",
+        None,
+        {"allowReserved": True},
+    ),
+    "commas that a client encoded": Row("query", None, False, "color=1%2C2", [1, 2], NUMBERS),
+    "commas of a path, encoded": Row("path", None, None, "1%2C2", [1, 2], NUMBERS),
+    # Types.
+    "numbers in a list": Row("query", None, None, "color=1&color=2", [1, 2], NUMBERS),
+    "numbers behind commas": Row("query", None, False, "color=1,2", [1, 2], NUMBERS),
+    "no numbers": Row("query", None, False, "color=", [], NUMBERS),
+    "true": Row("query", None, None, "color=true", True, {"type": "boolean"}),
+    "a number": Row("query", None, None, "color=1.50", 1.5, {"type": "number"}),
+    "an integer or null": Row("query", None, None, "color=7", 7, {"type": ["integer", "null"]}),
+    "null": Row("query", None, None, "color=null", None, {"type": ["integer", "null"]}),
+    "nothing for null": Row("query", None, None, "color=", None, {"type": ["integer", "null"]}),
+    "text stays null": Row("query", None, None, "color=null", "null", {"type": ["string", "null"]}),
+    "the number of two": Row("query", None, None, "color=7", 7, ANY_OF),
+    "the text of two": Row("query", None, None, "color=7", "7", ANY_OF),
+    "one text of a list or a text": Row("query", None, None, "color=a", "a", SORTS),
+    "a list of a list or a text": Row("query", None, None, "color=a&color=b", ["a", "b"], SORTS),
+    "types by reference": Row(
+        "query", None, None, "color=7", 7, {"$ref": "#/components/schemas/N"}
+    ),
+    "types of all parts": Row(
+        "query", None, None, "color=7", 7, {"allOf": [{"type": "integer"}, {}]}
+    ),
+    "types of a constant": Row("query", None, None, "color=7", 7, {}),
+    "types of items by reference": Row(
+        "path",
+        None,
+        None,
+        "1,2",
+        [1, 2],
+        {"type": "array", "items": {"$ref": "#/components/schemas/N"}},
+    ),
+    "types of first items": Row(
+        "path", None, None, "1,x", [1, "x"], {"type": "array", "prefixItems": [{"type": "integer"}]}
+    ),
+    "types of other members": Row(
+        "query",
+        "deepObject",
+        True,
+        "color[a]=1",
+        {"a": 1},
+        {"type": "object", "additionalProperties": {"type": "integer"}},
+    ),
+    "members by reference": Row(
+        "query", None, True, "n=1&other=2", {"n": 1}, {"$ref": "#/components/schemas/O"}
+    ),
+    "any member": Row("query", None, True, "a=1&b=2", {"a": "1", "b": "2"}, {"type": "object"}),
+    "a range or a number, as a range": Row(
+        "query",
+        "deepObject",
+        True,
+        "color[gte]=1",
+        {"gte": 1},
+        {"anyOf": [RANGE, {"type": "integer"}]},
+    ),
+    "a range or a number, as a number": Row(
+        "query", "deepObject", True, "color=1", 1, {"anyOf": [RANGE, {"type": "integer"}]}
+    ),
+    # What OpenAPI leaves open.
+    "brackets in brackets": Row(
+        "query",
+        "deepObject",
+        True,
+        "color[owner][age]=3&color[tags][]=a&color[tags][]=b",
+        {"owner": {"age": 3}, "tags": ["a", "b"]},
+        NESTED,
+    ),
+    "numbered brackets": Row(
+        "query", "deepObject", True, "color[1]=b&color[0]=a", ["a", "b"], LIST
+    ),
+    "a list in brackets or without": Row(
+        "query", "deepObject", True, "color=a&color=b", ["a", "b"], LIST
+    ),
+    # Names, content, empty values.
+    "JSON in a query": Row(
+        "query", None, None, "color=%7B%22a%22:%5B1%5D%7D", None, None, {"content": JSON}
+    ),
+    "JSON in a header": Row("header", None, None, '{"a":[1]}', None, None, {"content": JSON}),
+    "JSON in a path": Row(
+        "path", None, None, "%7B%22a%22:%5B1%5D%7D", None, None, {"content": JSON}
+    ),
+    "an empty value that is allowed": Row(
+        "query", None, None, "color", 7, {"type": "integer"}, {"allowEmptyValue": True}
+    ),
+}
+REFUSED = {
+    "no sign of the style": (Row("path", "label", None, "blue", "blue"), "must begin with '.'"),
+    "another name": (Row("path", "matrix", None, ";colour=a", "a"), "must be written as ;color="),
+    "a member without a value": (Row("path", None, False, "R,100,G", RGB), "name,value"),
+    "no equals sign": (Row("path", None, True, "R,100", RGB), "name=value"),
+    "a list as two texts": (Row("query", None, False, "color=a&color=b", ["a"]), "more than once"),
+    "a member twice": (Row("query", None, True, "R=1&R=2", RGB), "R more than once"),
+    "a member in two ways": (
+        Row("query", "deepObject", True, "color[R]=1&color[R][x]=1", RGB), "in two ways"
+    ),
+    "no JSON": (Row("query", None, None, "color={", None, None, {"content": JSON}), "as JSON"),
+    "no number in a list": (
+        Row("query", None, False, "color=1,x", [1], None, {"schema": NUMBERS}),
+        "color[1] must be a whole number",
+    ),
+    "no number in an object": (
+        Row("query", "deepObject", True, "color[R]=x", RGB, None, {"schema": OBJECT}),
+        "color.R must be a whole number",
+    ),
+    "an empty value": (Row("query", None, None, "color", 7, {"type": "integer"}), "a whole number"),
+    "nothing at all": (Row("query", "deepObject", True, "colour[R]=1", RGB), "color is required"),
+    "invalid UTF-8": (Row("query", None, None, "color=%ff", "x"), "not valid UTF-8"),
+}  # fmt: skip
+ROWS = {
+    **{f"{one.location} {one.style} {one.explode} {one.sent}": one for one in EXAMPLES},
+    **CORNERS,
+    **{name: row for name, (row, _) in REFUSED.items()},
+}
+PATHS = {name: f"/row{number}" for number, name in enumerate(ROWS)}
+
+
+def operation(*parameters: dict[str, Any]) -> dict[str, Any]:
+    return {
+        "parameters": list(parameters),
+        "responses": {"204": {"description": "as it was meant"}},
+    }
+
+
+def document(paths: dict[str, Any]) -> dict[str, Any]:
+    numbers = {"type": "object", "properties": {"n": {"$ref": "#/components/schemas/N"}}}
+    return {
+        "openapi": "3.1.0",
+        "info": {"title": "Parameters", "version": "1"},
+        "paths": paths,
+        "components": {"schemas": {"N": {"type": "integer"}, "O": numbers}},
+    }
+
+
+def served(name: str, row: Row) -> tuple[str, dict[str, Any]]:
+    parameter = row.parameter()
+    if "content" in parameter:
+        del parameter["schema"]
+    suffix = "/{color}" if row.location == "path" else ""
+    return PATHS[name] + suffix, {"get": operation(parameter)}
+
+
+NAMES = ("user-id", "user.id", "1", "café")
+"""Names of path parameters that are no identifiers."""
+
+
+@pytest.fixture(scope="module")
+def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[httpx.Client]:
+    paths = dict(served(name, row) for name, row in ROWS.items())
+    paths["/mixed/{first}-{second}.txt"] = {
+        "get": operation(
+            {
+                "name": "first",
+                "in": "path",
+                "required": True,
+                "schema": {**LIST, "const": ["a", "b"]},
+            },
+            {"name": "second", "in": "path", "required": True, "schema": {**TEXT, "const": "c d"}},
+        )
+    }
+    for number, name in enumerate(NAMES):
+        declared = {"name": name, "in": "path", "required": True, "schema": {"const": 7}}
+        paths[f"/named/{number}/{{{name}}}"] = {"get": operation(declared)}
+    paths["/ignored"] = {
+        "get": operation(
+            *(
+                {"name": name, "in": "header", "required": True, "schema": {"const": "never"}}
+                for name in ("Accept", "content-type", "Authorization")
+            )
+        )
+    }
+    with serving_contract(tmp_path_factory.mktemp("contract"), document(paths)) as client:
+        yield client
+
+
+def send(client: httpx.Client, target: str, *headers: tuple[str, str]) -> httpx.Response:
+    """A GET for exactly this target."""
+    return client.get("/", headers=list(headers), extensions={"target": target.encode()})
+
+
+def ask(client: httpx.Client, name: str) -> httpx.Response:
+    row, path = ROWS[name], PATHS[name]
+    if row.location == "path":
+        return send(client, f"{path}/{row.sent}")
+    if row.location == "query":
+        return send(client, f"{path}?{row.sent}")
+    header = "Cookie" if row.location == "cookie" else "Color"
+    return send(client, path, *((header, line) for line in row.sent.split("\n")))
+
+
+@pytest.mark.parametrize("name", [one for one in ROWS if one not in REFUSED])
+def test_a_text_is_read_as_the_value_that_it_stands_for(server: httpx.Client, name: str) -> None:
+    answer = ask(server, name)
+    assert answer.status_code == 204, answer.text
+
+
+@pytest.mark.parametrize("name", REFUSED)
+def test_a_text_that_stands_for_no_value_is_refused_and_told_why(
+    server: httpx.Client, name: str
+) -> None:
+    answer = ask(server, name)
+    assert answer.status_code == 400
+    assert REFUSED[name][1] in answer.json()["error"]["message"]
+
+
+def test_several_parameters_may_stand_in_one_segment(server: httpx.Client) -> None:
+    assert send(server, "/mixed/a,b-c%20d.txt").status_code == 204
+    assert send(server, "/mixed/a,b-cd.txt").status_code == 400
+
+
+def test_the_name_of_a_path_parameter_need_not_be_a_word(server: httpx.Client) -> None:
+    for number in range(len(NAMES)):
+        assert send(server, f"/named/{number}/7").status_code == 204
+        assert send(server, f"/named/{number}/8").status_code == 400
+
+
+def test_header_parameters_that_say_what_http_says_are_ignored(server: httpx.Client) -> None:
+    assert send(server, "/ignored").status_code == 204
+
+
+def test_what_is_not_declared_is_not_looked_at(server: httpx.Client) -> None:
+    assert send(server, f"{PATHS['true']}?color=true&other=%5B").status_code == 204
+
+
+def test_a_thousand_brackets_are_read_like_one(server: httpx.Client) -> None:
+    query = "&".join(f"color[{number}]=1" for number in range(1000))
+    assert send(server, f"{PATHS['numbered brackets']}?{query}").status_code == 400
+
+
+AMBIGUOUS: dict[str, tuple[dict[str, Any], str]] = {
+    "a list in a deepObject": ({"style": "deepObject", "schema": NESTED}, "inside a deepObject"),
+    "a text as deepObject": ({"style": "deepObject", "schema": TEXT}, "inside a deepObject"),
+    "lists in a list": ({"schema": {"type": "array", "items": LIST}}, "are read as text"),
+    "pipes that are exploded": (
+        {"style": "pipeDelimited", "explode": True, "schema": LIST},
+        "read as style 'form'",
+    ),
+    "a member that is a parameter too": (
+        {"schema": {"type": "object", "properties": {"other": TEXT}}},
+        "the members other",
+    ),
+    "another media type": ({"content": {"application/xml": {"schema": TEXT}}}, "is not read"),
+}
+
+
+@pytest.mark.parametrize("name", AMBIGUOUS)
+def test_what_openapi_leaves_open_is_told_with_its_place(name: str) -> None:
+    members, text = AMBIGUOUS[name]
+    other = {"name": "other", "in": "query", "schema": TEXT}
+    asked = {"name": "color", "in": "query", **members}
+    contract = compile_contract(document({"/p": {"get": operation(other, asked)}}))
+    (note,) = contract.notes
+    assert note.pointer == ("paths", "/p", "get", "parameters", 1)
+    assert note.text.startswith("color: ")
+    assert text in note.text
+
+
+def test_a_style_that_its_location_does_not_have_is_refused_at_start_up() -> None:
+    asked = {"name": "color", "in": "query", "style": "matrix", "schema": TEXT}
+    with pytest.raises(ContractError, match="parameter color: the style 'matrix'"):
+        compile_contract(document({"/p": {"get": operation(asked)}}))

@@ -1,0 +1,415 @@
+"""A contract in many files is served as one document; every reference that fails has a place."""
+
+from __future__ import annotations
+
+import os
+import threading
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from pathlib import Path
+from typing import Any
+
+import pytest
+from openapi_spec_validator import OpenAPIV31SpecValidator
+
+from invoice_sandbox.contract.documents import DocumentError
+from invoice_sandbox.contract.fetching import MOST_FILES, Fetcher, FetchError
+from invoice_sandbox.contract.reading import read_contract
+from invoice_sandbox.project import load_contract_alone
+from tests.support import ManualWall
+
+HEAD = 'openapi: 3.1.0\ninfo: {title: Toy, version: "1"}\n'
+POST = """\
+paths:
+  /check:
+    post:
+      operationId: check
+      requestBody: {content: {application/json: {schema: SCHEMA}}}
+      responses: {"204": {description: allowed}}
+"""
+
+
+def written(folder: Path, files: Mapping[str, str]) -> Path:
+    """The files in ``folder``; the first is the contract, which is named as seen from there."""
+    for name, text in files.items():
+        (folder / name).parent.mkdir(parents=True, exist_ok=True)
+        (folder / name).write_text(text)
+    return folder / next(iter(files))
+
+
+def read(folder: Path, files: Mapping[str, str]) -> dict[str, Any]:
+    """The one document that is made of them, which is valid OpenAPI by itself."""
+    document = read_contract(written(folder, files)).document
+    if "$id" in repr(document):
+        return document  # of which openapi-spec-validator knows nothing
+    assert list(OpenAPIV31SpecValidator(document).iter_errors()) == []
+    return document
+
+
+def of(schema: str, **files: str) -> dict[str, str]:
+    """A contract whose body has ``schema``, and other files: ``a_yaml`` stands for ``a.yaml``."""
+    return {"api.yaml": HEAD + POST.replace("SCHEMA", schema)} | {
+        name.replace("_", "."): text for name, text in files.items()
+    }
+
+
+ACCEPTS: dict[str, tuple[dict[str, str], Any, Any]] = {
+    "a whole file": (of("{$ref: a.yaml}", a_yaml="type: string"), "x", 1),
+    "a file of JSON": (of("{$ref: ./a.json}", a_json='{"type": "string"}'), "x", 1),
+    "a place in a file": (of("{$ref: 'a.yaml#/x/0'}", a_yaml="x: [{type: string}]"), "x", 1),
+    "a place with an escaped name": (
+        of("{$ref: 'a.yaml#/a~1b/c%20d%25'}", a_yaml='a/b: {"c d%": {type: string}}'),
+        "x",
+        1,
+    ),
+    "a file with a space": (of("{$ref: 'a%20b.yaml'}") | {"a b.yaml": "type: string"}, "x", 1),
+    "a file beside another": (
+        of("{$ref: sub/a.yaml}") | {"sub/a.yaml": "{$ref: b.yaml}", "sub/b.yaml": "type: string"},
+        "x",
+        1,
+    ),
+    "a file above": (
+        {"api/api.yaml": of("{$ref: ../common.yaml}")["api.yaml"], "common.yaml": "type: string"},
+        "x",
+        1,
+    ),
+    "a file within itself": (
+        of("{$ref: a.yaml}", a_yaml="{properties: {a: {$ref: '#'}}, additionalProperties: false}"),
+        {"a": {"a": {}}},
+        {"a": {"b": 1}},
+    ),
+    "two files in a circle": (
+        of(
+            "{$ref: a.yaml}",
+            a_yaml="{type: object, properties: {b: {$ref: b.yaml}}}",
+            b_yaml="{type: object, properties: {a: {$ref: a.yaml}}}",
+        ),
+        {"b": {"a": {"b": {}}}},
+        {"b": {"a": {"b": 1}}},
+    ),
+    "back into the contract": (
+        of("{$ref: a.yaml}", a_yaml="{$ref: 'api.yaml#/components/schemas/Text'}")
+        | {
+            "api.yaml": HEAD
+            + POST.replace("SCHEMA", "{$ref: a.yaml}")
+            + "components: {schemas: {Text: {type: string}}}"
+        },
+        "x",
+        1,
+    ),
+    "equal names in two files": (
+        of(
+            "{properties: {a: {$ref: 'a.yaml#/T'}, b: {$ref: 'b.yaml#/T'}}}",
+            a_yaml="T: {type: string}",
+            b_yaml="T: {type: integer}",
+        ),
+        {"a": "x", "b": 1},
+        {"a": "x", "b": "x"},
+    ),
+    "an anchor in a file": (
+        of("{$ref: 'a.yaml#text'}", a_yaml="$defs: {T: {$anchor: text, type: string}}"),
+        "x",
+        1,
+    ),
+    "an $id in a file": (
+        of(
+            "{$ref: a.yaml}",
+            a_yaml="$id: 'https://toy.example/a'\n$ref: '#/$defs/T'\n$defs: {T: {type: string}}",
+        ),
+        "x",
+        1,
+    ),
+    "a list within a schema": (
+        of("{allOf: [{$ref: a.yaml}]}", a_yaml="type: string"),
+        "x",
+        1,
+    ),
+    "the properties of a schema": (
+        of("{properties: {$ref: a.yaml}}", a_yaml="n: {type: integer}"),
+        {"n": 1},
+        {"n": "x"},
+    ),
+    "a schema that is no component": (
+        of("{properties: {n: {$ref: '#/x-own/n'}}}")
+        | {
+            "api.yaml": HEAD
+            + POST.replace("SCHEMA", "{properties: {n: {$ref: '#/x-own/n'}}}")
+            + "x-own: {n: {type: integer}}"
+        },
+        {"n": 1},
+        {"n": "x"},
+    ),
+}
+
+
+@pytest.mark.parametrize(("files", "right", "wrong"), ACCEPTS.values(), ids=ACCEPTS)
+def test_a_schema_may_be(tmp_path: Path, files: dict[str, str], right: Any, wrong: Any) -> None:
+    read(tmp_path, files)
+    contract = load_contract_alone(tmp_path / next(iter(files))).contract
+    body = contract.operations["check"].body
+    assert body is not None
+    (checker,) = body.checkers.values()
+    assert checker.is_valid(right)
+    assert not checker.is_valid(wrong)
+
+
+EVERY_KIND = {
+    "api.yaml": HEAD
+    + """\
+paths:
+  /users/{id}: {$ref: paths/user.yaml}
+components:
+  schemas:
+    User: {$ref: schemas/User.yaml}
+""",
+    "paths/user.yaml": """\
+parameters: [{$ref: '../parts.yaml#/Id'}]
+get:
+  operationId: getUser
+  responses:
+    "200": {$ref: '../parts.yaml#/Ok'}
+""",
+    "parts.yaml": """\
+Id: {name: id, in: path, required: true, schema: {$ref: '#/Text'}}
+Text: {type: string}
+Ok:
+  description: ok
+  headers: {X-Next: {$ref: '#/Next'}}
+  content:
+    application/json:
+      schema: {$ref: schemas/User.yaml}
+      examples: {ann: {$ref: examples/ann.json}}
+Next: {schema: {type: integer}}
+""",
+    "schemas/User.yaml": "type: object\nproperties: {name: {type: string}}\n",
+    "examples/ann.json": '{"value": {"name": "Ann"}}',
+}
+
+
+def test_references_may_stand_for_everything_that_openapi_has_components_of(tmp_path: Path) -> None:
+    document = read(tmp_path, EVERY_KIND)
+    components = document["components"]
+    assert list(document["paths"]["/users/{id}"]) == ["parameters", "get"]
+    assert components["parameters"]["Id"]["schema"] == {"$ref": "#/components/schemas/Text"}
+    assert components["responses"]["Ok"]["headers"] == {
+        "X-Next": {"$ref": "#/components/headers/Next"}
+    }
+    assert components["examples"]["ann"] == {"value": {"name": "Ann"}}
+
+
+def test_a_component_that_is_a_file_keeps_its_name(tmp_path: Path) -> None:
+    document = read(tmp_path, EVERY_KIND)
+    assert list(document["components"]["schemas"]) == ["User", "Text"]
+    assert document["components"]["schemas"]["User"]["type"] == "object"
+
+
+def test_a_name_that_is_taken_gets_a_number(tmp_path: Path) -> None:
+    files = ACCEPTS["equal names in two files"][0]
+    assert list(read(tmp_path, files)["components"]["schemas"]) == ["T", "T_2"]
+
+
+def test_a_mapping_of_a_discriminator_names_components(tmp_path: Path) -> None:
+    files = of(
+        "{$ref: pets.yaml}",
+        pets_yaml="""\
+oneOf: [{$ref: cat.yaml}, {$ref: 'dog.yaml#/Dog'}]
+discriminator: {propertyName: kind, mapping: {cat: cat.yaml, dog: 'dog.yaml#/Dog'}}
+""",
+        cat_yaml="{type: object, properties: {kind: {const: cat}}}",
+        dog_yaml="Dog: {type: object, properties: {kind: {const: dog}}}",
+    )
+    pets = read(tmp_path, files)["components"]["schemas"]["pets"]
+    named = {"cat": "#/components/schemas/cat", "dog": "#/components/schemas/Dog"}
+    assert pets["discriminator"]["mapping"] == named
+
+
+def test_a_document_that_refers_to_nothing_else_is_served_as_it_is(tmp_path: Path) -> None:
+    text = HEAD + POST.replace("SCHEMA", "{$ref: '#/components/schemas/A'}")
+    text += "components: {schemas: {A: {$ref: '#/components/schemas/B'}, B: {type: string}}}"
+    document = read(tmp_path, {"api.yaml": text})
+    assert document["components"]["schemas"]["A"] == {"$ref": "#/components/schemas/B"}
+
+
+def test_a_path_item_of_30_may_be_a_file(tmp_path: Path) -> None:
+    files = dict(EVERY_KIND)
+    files["api.yaml"] = files["api.yaml"].replace("3.1.0", "3.0.3")
+    files["schemas/User.yaml"] = "type: object\nproperties: {name: {type: string, nullable: true}}"
+    document = read(tmp_path, files)
+    user = document["components"]["schemas"]["User"]
+    assert user["properties"]["name"] == {"type": ["string", "null"]}
+
+
+# What cannot be followed
+
+
+REFUSED: dict[str, tuple[dict[str, str], str]] = {
+    "no such file": (
+        of("{$ref: none.yaml}"),
+        "api.yaml:7:59: the reference 'none.yaml' names nothing here: there is no file none.yaml",
+    ),
+    "no such place in the file": (
+        of("{$ref: 'a.yaml#/b'}", a_yaml="a: 1"),
+        "api.yaml:7:59: the reference 'a.yaml#/b' names nothing here",
+    ),
+    "no such place in the contract": (
+        of("{$ref: '#/components/schemas/A'}"),
+        "api.yaml:7:59: the reference '#/components/schemas/A' names nothing here",
+    ),
+    "no such anchor": (
+        of("{$ref: 'a.yaml#b'}", a_yaml="{$anchor: a}"),
+        "api.yaml:7:59: the reference 'a.yaml#b' names nothing here",
+    ),
+    "a file of a file": (
+        of("{$ref: a.yaml}", a_yaml="type: object\nproperties:\n  n:\n    $ref: no.yaml"),
+        "a.yaml:4:5: the reference 'no.yaml' names nothing here: there is no file no.yaml",
+    ),
+    "a file that is no YAML": (of("{$ref: a.yaml}", a_yaml="a: [1\n"), "a.yaml:2:1: "),
+    "a file over the network": (
+        of("{$ref: 'https://toy.example/a.yaml'}"),
+        "api.yaml:7:59: the reference 'https://toy.example/a.yaml' names nothing here: references",
+    ),
+    "another kind of address": (
+        of("{$ref: 'ftp://toy.example/a.yaml'}"),
+        "api.yaml:7:59: the reference 'ftp://toy.example/a.yaml' names nothing here",
+    ),
+    "a component that is itself": (
+        {
+            "api.yaml": HEAD
+            + "paths: {}\ncomponents:\n  schemas:\n    A: {$ref: '#/components/schemas/B'}\n"
+            + "    B: {$ref: '#/components/schemas/A'}\n"
+        },
+        "api.yaml:6:5: the reference '#/components/schemas/B' leads back to itself",
+    ),
+    "two files that are each other": (
+        of("{$ref: a.yaml}", a_yaml="{$ref: b.yaml}", b_yaml="{$ref: a.yaml}"),
+        "a.yaml:1:1: the reference '#/components/schemas/b' leads back to itself",
+    ),
+    "a path item that is itself": (
+        {
+            "api.yaml": HEAD + "paths: {/a: {$ref: a.yaml}}",
+            "a.yaml": "get:\n  responses: {}\n  callbacks: {c: {x: {$ref: a.yaml}}}\n",
+        },
+        "a.yaml:1:1: what stands here refers to itself (make it a component)",
+    ),
+    "a schema that is none, in another file": (
+        of("{$ref: a.yaml}", a_yaml="type: object\nproperties:\n  n: {type: 5}\n"),
+        "a.yaml:3:7: /components/schemas/a/properties/n/type: ",
+    ),
+}
+
+
+@pytest.mark.parametrize(("files", "message"), REFUSED.values(), ids=REFUSED)
+def test_what_names_nothing_is_told_with_its_place(
+    tmp_path: Path, files: dict[str, str], message: str
+) -> None:
+    written(tmp_path, files)
+    with contextmanager(_inside)(tmp_path), pytest.raises(DocumentError) as caught:
+        read_contract(Path("api.yaml"))
+    assert str(caught.value).startswith(message)
+
+
+def _inside(folder: Path) -> Iterator[None]:
+    before = Path.cwd()
+    os.chdir(folder)
+    try:
+        yield
+    finally:
+        os.chdir(before)
+
+
+# Over the network, where that is asked for
+
+
+class _Files(BaseHTTPRequestHandler):
+    """Answers with the files of the server, by their paths."""
+
+    def do_GET(self) -> None:
+        """A text; a redirect for what starts with an arrow; 404 for what is not there."""
+        files: dict[str, bytes] = self.server.files  # type: ignore[attr-defined]
+        content = files.get(self.path, b"")
+        moved = content.removeprefix(b"-> ") if content.startswith(b"-> ") else None
+        self.send_response(302 if moved else 200 if content else 404)
+        if moved:
+            self.send_header("Location", moved.decode())
+        self.send_header("Content-Length", str(len(content)))
+        self.end_headers()
+        self.wfile.write(content)
+
+    def log_message(self, *_: Any) -> None:
+        """Nothing on the terminal."""
+
+
+@contextmanager
+def offering(files: Mapping[str, bytes]) -> Iterator[str]:
+    """The address of a server that has these files."""
+    with ThreadingHTTPServer(("127.0.0.1", 0), _Files) as server:
+        server.files = files  # type: ignore[attr-defined]
+        thread = threading.Thread(target=server.serve_forever, args=(0.01,))
+        thread.start()
+        try:
+            yield f"http://127.0.0.1:{server.server_port}"
+        finally:
+            server.shutdown()
+            thread.join(10)
+
+
+def fetched(folder: Path, files: Mapping[str, bytes], fetch: Fetcher | None = None) -> Any:
+    """The contract that refers to ``/a.yaml`` of a server with these files."""
+    with offering(files) as url:
+        file = written(folder, of(f"{{$ref: '{url}/a.yaml'}}"))
+        return read_contract(file, fetch or Fetcher()).document
+
+
+def test_a_reference_over_the_network_is_fetched_when_that_is_allowed(tmp_path: Path) -> None:
+    files = {"/a.yaml": b"{$ref: sub/b.json}", "/sub/b.json": b'{"type": "string"}'}
+    schemas = fetched(tmp_path, files)["components"]["schemas"]
+    assert schemas == {"a": {"$ref": "#/components/schemas/b"}, "b": {"type": "string"}}
+
+
+def test_a_file_that_has_moved_is_followed(tmp_path: Path) -> None:
+    files = {"/a.yaml": b"-> /b.yaml", "/b.yaml": b"type: string"}
+    assert fetched(tmp_path, files)["components"]["schemas"] == {"a": {"type": "string"}}
+
+
+UNAVAILABLE: dict[str, tuple[dict[str, bytes], str]] = {
+    "is not there": ({}, "it answered 404"),
+    "is not UTF-8": ({"/a.yaml": b"a: \xff"}, "it is not UTF-8"),
+    "is too large": ({"/a.yaml": b"#" * (17 * 1024 * 1024)}, "it is larger than 16777216 bytes"),
+    "moves in circles": ({"/a.yaml": b"-> /a.yaml"}, "it cannot be fetched: Exceeded maximum"),
+    "is a file of this machine": (
+        {"/a.yaml": b"{$ref: 'file:///etc/hostname'}"},
+        "the reference 'file:///etc/hostname' names nothing here",
+    ),
+    "is no YAML": ({"/a.yaml": b"a: [1\n"}, "/a.yaml:2:1: "),
+}
+
+
+@pytest.mark.parametrize(("files", "problem"), UNAVAILABLE.values(), ids=UNAVAILABLE)
+def test_a_contract_is_not_served_when_a_file_over_the_network(
+    tmp_path: Path, files: dict[str, bytes], problem: str
+) -> None:
+    with pytest.raises(DocumentError) as caught:
+        fetched(tmp_path, files)
+    assert problem in str(caught.value)
+
+
+def test_a_file_that_takes_too_long_is_given_up(tmp_path: Path) -> None:
+    class Passing(ManualWall):
+        def monotonic(self) -> float:
+            self.pass_seconds(15)
+            return super().monotonic()
+
+    with pytest.raises(DocumentError, match="it took more than 20 seconds"):
+        fetched(tmp_path, {"/a.yaml": b"a" * 200_000}, Fetcher(Passing()))
+
+
+def test_no_more_than_so_many_files_are_fetched() -> None:
+    fetch = Fetcher(fetched=MOST_FILES)
+    with pytest.raises(FetchError, match=f"no more than {MOST_FILES} files"):
+        fetch("http://127.0.0.1:9/")
+
+
+def test_a_server_that_is_not_there_is_told() -> None:
+    with pytest.raises(FetchError, match="it cannot be fetched"):
+        Fetcher()("http://127.0.0.1:9/a.yaml")

@@ -72,4 +72,4 @@ constraints: $(READY)  ## pin what a fresh resolution of pyproject.toml gives
 
 clean:
 	rm -rf .venv .venv-fresh dist build *.egg-info .pytest_cache .mypy_cache .ruff_cache \
-		tests/interop/node_modules
+		tests/interop/node_modules tests/foreign/node_modules

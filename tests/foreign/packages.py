@@ -109,7 +109,7 @@ BOUNDED: Final = {
 MAKERS: Final = [
     *("adyen.com/BalancePlatformService.json", "adyen.com/CheckoutService-v71.json"),
     *(
-        "amazonaws.com/sqs.json",
+        "amazonaws.com/eks.json",
         "asana.com.json",
         "atlassian.com/jira.json",
         "azure.com/storage.json",

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable, Iterator
+from itertools import groupby
 from pathlib import Path
 from typing import Final
 
@@ -12,6 +14,7 @@ PAGE: Final = Path(__file__).parents[2] / "docs" / "any-document.md"
 _START: Final = "<!-- played: make foreign -->\n"
 _END: Final = "<!-- end -->\n"
 _LONGEST: Final = 160
+_FOLDER_OF_PACKAGE: Final = re.compile(r"\S*/node_modules/[^/\s]+/")
 
 
 def with_table(page: str, played: Iterable[Played]) -> str:
@@ -24,6 +27,18 @@ def with_table(page: str, played: Iterable[Played]) -> str:
 def _listed(title: str, found: list[tuple[Played, list[str]]]) -> Iterator[str]:
     lines = [f"- {one.name}, {line[:_LONGEST]}\n" for one, some in found for line in some]
     yield from [f"\n{title}\n\n", *(lines or ["- none\n"])]
+
+
+def _counted(lines: list[str]) -> Iterator[str]:
+    """The first line of each reason, and how many more have the same."""
+    for reason, same in groupby(sorted(lines, key=_reason), key=_reason):
+        first, *others = same
+        place = first.removesuffix(reason).rstrip(": ")
+        yield f"{place}{f' and {len(others)} more' if others else ''}: {reason}"
+
+
+def _reason(line: str) -> str:
+    return line.rpartition(": ")[2]
 
 
 def _lines(played: list[Played]) -> Iterator[str]:
@@ -40,11 +55,10 @@ def _lines(played: list[Played]) -> Iterator[str]:
     )
     yield from _listed(
         "Not asked, because the check could not make a valid request:",
-        [(one, one.unasked) for one in played],
+        [(one, list(_counted(one.unasked))) for one in played],
     )
     yield "\nRefused at the start, by place:\n\n"
     for one in played:
         if one.refused:
-            _, _, place = one.refused.partition("node_modules/")
-            yield f"- `{place.partition('/')[2]}`\n"
+            yield f"- `{_FOLDER_OF_PACKAGE.sub('', one.refused)}`\n"
     yield "\n"

@@ -34,6 +34,7 @@ from invoice_sandbox.pipeline.envelope import envelope
 from invoice_sandbox.pipeline.faults import inject_faults
 from invoice_sandbox.pipeline.journal import journal
 from invoice_sandbox.pipeline.origin import LOOPBACK_NAMES, guard_origin
+from invoice_sandbox.pipeline.own_words import refuse_in_own_words
 from invoice_sandbox.pipeline.pages import ASGIApplication, serve_pages
 from invoice_sandbox.pipeline.preferring import prefer
 from invoice_sandbox.pipeline.reading import ClientGoneError, read_body
@@ -118,6 +119,7 @@ async def create_app(settings: Settings, *, url: str, wall: Wall | None = None) 
             journal(engine),
             cover(engine, router),
             envelope(wall, project.contract.version, url),
+            refuse_in_own_words(engine, alone=settings.contract is not None),
             guard_origin(_hosts(settings, url)),
             serve_documents(_documents(project), url, _words(project)),
             serve_pages(DOCS, lambda: _docs(project, settings, url)),
@@ -200,7 +202,7 @@ def _words(project: Project) -> Words:
 
 
 def _docs(project: Project, settings: Settings, url: str) -> ASGIApplication:
-    is_demo = settings.on_loopback and settings.key == DEMO_KEY
+    is_demo = settings.on_loopback and settings.key == DEMO_KEY and settings.contract is None
     contracts = [
         (str(contract.document["info"]["title"]), f"{prefix}/openapi.json")
         for prefix, contract in _documents(project).items()

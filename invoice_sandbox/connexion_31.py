@@ -96,11 +96,17 @@ async def _match(contract: Contract, routing: Any, scope: Scope) -> Match | None
     if told.get("operation_id") is None:
         return None
     operation = contract.operations[told["operation_id"]]
-    if operation.method != scope["method"]:
+    if operation.method != scope["method"] or _is_another(contract, operation, scope):
         return None
     texts = found[0].get("path_params", {}).values()
     names = path_names(operation.path)
     return Match(contract, operation, dict(zip(names, map(_decoded, texts), strict=True)))
+
+
+def _is_another(contract: Contract, operation: Operation, scope: Scope) -> bool:
+    """Whether the path is one without parameters, which has not that method."""
+    path = _path(scope).removeprefix(contract.base_path)
+    return operation.path != path and path in contract.document["paths"]
 
 
 def _routes(contract: Contract) -> dict[str, Any]:

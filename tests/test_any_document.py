@@ -364,6 +364,9 @@ def path_parameters(*names: str) -> list[dict[str, Any]]:
     return [{"name": name, "in": "path", "required": True, "schema": True} for name in names]
 
 
+LIMIT: dict[str, Any] = {"name": "limit", "in": "query", "schema": {"type": "integer"}}
+
+
 def answering(word: str, *names: str) -> dict[str, Any]:
     content = {"application/json": {"example": word}}
     responses = {"200": {"description": "ok", "content": content}}
@@ -394,6 +397,59 @@ def test_a_path_without_parameters_comes_before_one_with(
     )
     with serving_contract(tmp_path, content) as client:
         assert client.get(path).json() == word
+
+
+def test_a_path_without_parameters_has_its_own_methods_only(tmp_path: Path) -> None:
+    deleting = {**answering("any", "id")}
+    deleting["delete"] = {**deleting["get"], "operationId": "deleteAny"}
+    content = document({"/a/{id}": deleting, "/a/me": answering("me")})
+    with serving_contract(tmp_path, content) as client:
+        assert client.delete("/a/1").json() == "any"
+        refused = client.delete("/a/me")
+        assert (refused.status_code, refused.headers["allow"]) == (405, "GET")
+
+
+PROBLEM: dict[str, Any] = {
+    "description": "what is wrong",
+    "content": {
+        "application/problem+json": {
+            "schema": {
+                "type": "object",
+                "required": ["title"],
+                "properties": {"title": {"type": "string"}, "detail": {"const": "see title"}},
+            }
+        }
+    },
+}
+REFUSED: dict[str, tuple[dict[str, Any], int]] = {
+    "400": ({"400": PROBLEM}, 400),
+    "a range": ({"4XX": PROBLEM}, 400),
+    "default": ({"default": PROBLEM}, 400),
+    "422 in the place of 400": ({"422": PROBLEM, "default": PROBLEM}, 422),
+    "400 beside 422": ({"400": PROBLEM, "422": {"description": "another"}}, 400),
+}
+
+
+@pytest.mark.parametrize(("responses", "status"), REFUSED.values(), ids=REFUSED)
+def test_a_refusal_is_what_the_document_declares(
+    tmp_path: Path, responses: dict[str, Any], status: int
+) -> None:
+    get = {"responses": {**OK["responses"], **responses}, "parameters": [LIMIT]}
+    with serving_contract(tmp_path, document({"/a": {"get": get}})) as client:
+        assert client.get("/a", params={"limit": 1}).status_code == 200
+        refused = client.get("/a", params={"limit": "many"})
+        assert refused.status_code == status
+        assert refused.headers["content-type"] == "application/problem+json"
+        assert isinstance(refused.json()["title"], str)
+        assert refused.headers["x-sandbox-refusal"].startswith("limit must be a whole number")
+
+
+def test_a_refusal_that_is_not_declared_is_in_the_usual_envelope(tmp_path: Path) -> None:
+    get = {"responses": OK["responses"], "parameters": [LIMIT]}
+    with serving_contract(tmp_path, document({"/a": {"get": get}})) as client:
+        refused = client.get("/a", params={"limit": "many"})
+        assert (refused.status_code, refused.json()["error"]["code"]) == (400, "invalid_request")
+        assert "x-sandbox-refusal" not in refused.headers
 
 
 def test_head_is_its_own_operation_beside_get(tmp_path: Path) -> None:

@@ -203,7 +203,7 @@ def fuzz(
     in two new workspaces, deleted afterwards, of which none may read what is the other's. Each
     request meets the same state, so what was found is found again. Status 1 when anything is wrong,
     and when nothing was proved: an operation that never succeeded, a valid key that was refused.
-    Needs: pip install 'invoice-liquidity-sandbox[fuzz]'
+    Needs: pip install './invoice-liquidity-sandbox[fuzz]'
 
     \b
     invoice-sandbox fuzz

@@ -276,7 +276,7 @@ class Bundler:
         try:
             text = self._fetch(address)
         except FetchError as error:
-            advice = "--allow-remote-refs has them fetched" if self._fetch is never else ""
+            advice = "serve --allow-remote-refs has them fetched" if self._fetch is never else ""
             raise self._nothing(reference, here, str(error), advice) from None
         self._places.know(address, text)
         self._files[address] = parse_text(text, address)

@@ -35,9 +35,7 @@ PROBLEMS: Final = (SandboxError, DocumentError, NotReadyError)
 
 INTERRUPTED: Final = 130
 _TERMINATED: Final = 143
-_MISSING: Final = (
-    "fuzzing needs Schemathesis; install it with: pip install 'invoice-liquidity-sandbox[fuzz]'"
-)
+_MISSING: Final = "fuzzing needs Schemathesis; install it with: pip install 'schemathesis>=4.32,<5'"
 
 _SENDING: Final = """
 The workspaces of these requests are gone. To send one yourself, start

@@ -35,8 +35,10 @@ class Result:
     chosen: Sequence[str] = ()
 
     def again_for(self, finding: Finding) -> str:
-        """The command that finds it again: with the operation alone, unless it needs others."""
-        alone = finding.operation in self.operations and finding.phase not in ("", _STATEFUL)
+        """The command that finds it again: with the operation alone, unless it needs others, or has
+        no operationId to be chosen by."""
+        is_named = finding.operation in self.operations and " " not in str(finding.operation)
+        alone = is_named and finding.phase not in ("", _STATEFUL)
         names = [finding.operation] if alone else self.chosen
         return shlex.join([*self.again, *(f"--operation={name}" for name in names)])
 

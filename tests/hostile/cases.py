@@ -301,6 +301,7 @@ PATHS: Final = {
     "10,000 parameters of 6 bytes": Case(
         _get("/api/invoices?" + "&".join(f"p{n}=12" for n in range(10_000))), (414,), "closed"
     ),
+    "an address as long as a head": Case(_get("/" + "x" * 66_000), (414,), "closed"),
     "a path without end": Case(_get("/" + "x" * 300_000), (414,), "closed"),
     "a star": Case(request("OPTIONS", "*"), (404,)),
 }

@@ -6,6 +6,7 @@ import json
 import shlex
 from collections.abc import Iterator
 from dataclasses import dataclass
+from keyword import iskeyword
 from pathlib import Path
 from pprint import pformat
 from typing import Any, Final
@@ -39,7 +40,11 @@ def write_project(folder: Path, file: Path, *, allow_remote_refs: bool) -> None:
     Raises ProjectError when something is in the folder already, and one of PROBLEMS for a contract
     that cannot be served.
     """
-    if folder.exists() and (not folder.is_dir() or any(folder.iterdir())):
+    try:
+        is_taken = folder.exists() and (not folder.is_dir() or any(folder.iterdir()))
+    except OSError as error:
+        raise ProjectError(f"{folder}: {error.strerror}") from None
+    if is_taken:
         raise ProjectError(f"{folder}: there is something already; a project needs an empty folder")
     read = read_contract(file, Fetcher() if allow_remote_refs else never)
     contract = compile_contract(read.document)
@@ -51,9 +56,12 @@ def write_project(folder: Path, file: Path, *, allow_remote_refs: bool) -> None:
     }
     if example is not None:
         files["handlers/example.py"] = _handler(example)
-    for name, text in files.items():
-        (folder / name).parent.mkdir(parents=True, exist_ok=True)
-        (folder / name).write_text(text, encoding="utf-8")
+    try:
+        for name, text in files.items():
+            (folder / name).parent.mkdir(parents=True, exist_ok=True)
+            (folder / name).write_text(text, encoding="utf-8")
+    except OSError as error:
+        raise ProjectError(f"{folder}: cannot be written: {error.strerror}") from None
     for line in contract_warnings(read, contract):
         click.echo(f"WARNING {line}", err=True)
     click.echo(f"{folder}: {len(contract.operations)} operations, {len(files)} files.")
@@ -68,14 +76,20 @@ def _examples(contract: Contract) -> Iterator[_Example]:
             given = contract_answer(contract, operation, "handler")
         except NoAnswerError:
             continue
-        if function.isidentifier() and is_json(given.media_type) and operation.method == "GET":
-            yield _Example(function, f"{operation.method} {operation.path}", given.body)
+        is_name = function.isascii() and function.isidentifier() and not iskeyword(function)
+        if is_name and is_json(given.media_type) and operation.method == "GET":
+            title = _quotable(f"{operation.method} {operation.path}")
+            yield _Example(function, title, given.body)
 
 
 def _title(contract: Contract) -> str:
-    """The title of the contract, as it may stand in a text between quotes."""
-    title = " ".join(str(contract.document["info"]["title"]).split())
-    return title.replace("\\", "").replace('"', "'")
+    """The title of the contract."""
+    return _quotable(str(contract.document["info"]["title"]))
+
+
+def _quotable(text: str) -> str:
+    """``text`` as it may stand between quotes, in code: no contract writes code of its own."""
+    return " ".join(text.split()).replace("\\", "").replace('"', "'")
 
 
 def _handler(example: _Example) -> str:

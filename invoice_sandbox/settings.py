@@ -254,6 +254,8 @@ def _writable(text: str | None, name: str) -> Path | None:
     if text is None:
         return None
     try:
+        if Path(text).exists() and not Path(text).is_file():
+            raise SettingError(f"--{name}: '{text}' is no file")
         with Path(text).open("ab"):
             return Path(text).absolute()
     except OSError as error:

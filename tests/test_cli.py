@@ -112,6 +112,10 @@ MISUSED: dict[str, tuple[list[str], str]] = {
         ["--port", "0", "--contract", str(ROOT / "Makefile")],
         "Makefile:",
     ),
+    "a recording that is no file": (
+        ["--port", "0", "--coverage", "/dev/null"],
+        "--coverage: '/dev/null' is no file",
+    ),
     "a host that is not of this machine": (
         ["--port", "0", "--host", "192.0.2.1"],
         "--host: cannot listen on ",

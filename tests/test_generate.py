@@ -342,3 +342,8 @@ def test_what_a_schema_shows_is_left_out_when_told_to_invent() -> None:
     assert example_of(shown) == {"a": 7_000, "b": "shown"}
     assert invented.keys() == {"a", "b"}
     assert not {7_000, "shown"} & {*invented.values()}
+
+
+def test_a_text_without_end_is_refused_quickly() -> None:
+    with pytest.raises(CannotGenerate, match="more than 1000000 characters"):
+        example_of({"type": "string", "minLength": 10**18})

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ast
 import re
 import signal
 import subprocess
@@ -189,3 +190,39 @@ def test_the_command_that_is_printed_serves_it(tmp_path: Path) -> None:
         reply = httpx.get(f"{told[1]}/v1/animals", headers={"X-API-Key": told[2]})
         assert reply.json()[0]["name"] == "Ada"
         assert httpx.get(f"{told[1]}/v1/animals").status_code == 401
+
+
+QUOTES = '"' * 3
+HOSTILE = f"""\
+openapi: 3.1.0
+info: {{title: 'a{QUOTES} + b', version: "1"}}
+paths:
+  '/a{QUOTES}; raise SystemExit; {QUOTES}':
+    get:
+      operationId: NAME
+      responses:
+        "200": {{description: ok, content: {{application/json: {{example: [1]}}}}}}
+"""
+
+
+@pytest.mark.parametrize("name", ["readIt", "async", "größe"])
+def test_no_contract_writes_code_of_its_own(tmp_path: Path, name: str) -> None:
+    file = tmp_path / "hostile.yaml"
+    file.write_text(HOSTILE.replace("NAME", name))
+    folder = tmp_path / "made"
+    made = CliRunner().invoke(main, ["init", str(folder), "--contract", str(file)])
+    assert made.exit_code == 0, made.output
+    for written in folder.glob("handlers/*.py"):
+        (first, *_) = ast.parse(written.read_text()).body
+        assert isinstance(first, ast.Expr)
+        for one in ast.walk(ast.parse(written.read_text())):
+            assert not isinstance(one, ast.Raise)
+
+
+def test_a_folder_that_cannot_be_is_one_clear_line(tmp_path: Path) -> None:
+    (tmp_path / "file").write_text("")
+    (tmp_path / "nowhere").symlink_to(tmp_path / "gone" / "further")
+    for name in ("file/sub", "nowhere", "n" * 300):
+        words = ["init", str(tmp_path / name), "--contract", str(contract_in(tmp_path))]
+        made = CliRunner().invoke(main, words)
+        assert (made.exit_code, made.stderr.count("\n")) == (2, 1), made.output

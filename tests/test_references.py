@@ -15,6 +15,7 @@ from openapi_spec_validator import OpenAPIV31SpecValidator
 
 from invoice_sandbox.contract.documents import DocumentError
 from invoice_sandbox.contract.fetching import MOST_FILES, Fetcher, FetchError
+from invoice_sandbox.contract.operations import ContractError, compile_contract
 from invoice_sandbox.contract.reading import read_contract
 from invoice_sandbox.project import load_contract_alone
 from tests.support import ManualWall
@@ -413,3 +414,25 @@ def test_no_more_than_so_many_files_are_fetched() -> None:
 def test_a_server_that_is_not_there_is_told() -> None:
     with pytest.raises(FetchError, match="it cannot be fetched"):
         Fetcher()("http://127.0.0.1:9/a.yaml")
+
+
+UNREADABLE: dict[str, dict[str, str]] = {
+    "a reference into itself": of(
+        "{$ref: '#/components/schemas/A'}\n"
+        "components: {schemas: {A: {$ref: '#/components/schemas/A/properties/x'}}}"
+    ),
+    "a name that no file has": of("{$ref: " + "a" * 5000 + ".yaml}"),
+    "an address that is none": of("{$ref: 'http://[::1'}"),
+    "a server that is none": {
+        "api.yaml": HEAD + "servers: [{url: 'http://[bad/'}]\n" + POST.replace("SCHEMA", "{}")
+    },
+    "a number without end": of("{$ref: '#/x-list/" + "9" * 5000 + "'}\nx-list: [1]"),
+}
+
+
+@pytest.mark.parametrize("files", UNREADABLE.values(), ids=UNREADABLE)
+def test_what_nobody_can_read_is_one_clear_line(tmp_path: Path, files: dict[str, str]) -> None:
+    with pytest.raises((DocumentError, ContractError)) as refused:
+        compile_contract(read_contract(written(tmp_path, files)).document)
+    assert "\n" not in str(refused.value)
+    assert len(str(refused.value)) < 6000

@@ -31,6 +31,7 @@ from invoice_sandbox.contract.model import (
 
 _META: Final = "https://json-schema.org/draft/"
 _FILE: Final = re.compile(r"[^#]*\.(?:ya?ml|json)(?:#.*)?|[^#]+#/.*")
+_USER: Final = re.compile(r"://[^/@]*@")
 _UNNAMEABLE: Final = re.compile(r"[^A-Za-z0-9._-]+")
 
 Origins = dict[tuple[str, ...], tuple[str, Pointer]]
@@ -285,7 +286,8 @@ class Bundler:
         self, reference: str, here: _Here, why: str = "", advice: str = ""
     ) -> DocumentError:
         place = self._places.of(self._shown(here.address), (*here.pointer, "$ref"))
-        problem = f"the reference '{reference}' names nothing here"
+        shown = _USER.sub("://", reference)
+        problem = f"the reference '{shown}' names nothing here"
         return DocumentError(place, problem + (f": {why}" if why else ""), advice)
 
     def _shown(self, address: str) -> str:

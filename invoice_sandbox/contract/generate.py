@@ -50,6 +50,7 @@ _RICH_DEPTH: Final = 5
 _DEEPEST: Final = 40
 _RETRIES: Final = 30
 _MOST_ITEMS: Final = 1_000
+_LONGEST: Final = 1_000_000
 _MOST_SPARE: Final = 60
 _FEW: Final = 3
 
@@ -288,6 +289,8 @@ def _accepted(value: _T, flat: Flat, place: _Place) -> _T:
 
 
 def _string(run: _Run, flat: Flat, place: _Place) -> str:
+    if flat.get("minLength", 0) > _LONGEST:
+        raise place.fail(f"it needs a text of more than {_LONGEST} characters")
     wanted = _strings.Wanted(
         words=flat.get("title") or _words(place.name) or "text",
         min_length=int(flat.get("minLength", 0)),

@@ -104,12 +104,20 @@ class Contract:
     def secret_parameters(self) -> frozenset[str]:
         """Names of query parameters that carry a secret: credentials and signatures."""
         schemes = {one.name for one in self.schemes.values() if one.location == "query"}
-        return frozenset(schemes) | {
+        return frozenset(schemes) | self._secret("query")
+
+    @property
+    def secret_headers(self) -> frozenset[str]:
+        """Names of header parameters that carry a secret, in lower case."""
+        return frozenset(name.lower() for name in self._secret("header"))
+
+    def _secret(self, location: str) -> frozenset[str]:
+        return frozenset(
             parameter.name
             for operation in self.operations.values()
             for parameter in operation.parameters
-            if parameter.secret and parameter.location == "query"
-        }
+            if parameter.secret and parameter.location == location
+        )
 
     @property
     def version(self) -> str:

@@ -134,6 +134,8 @@ def _wording(error: jsonschema_rs.ValidationError, looks: Mapping[str, str]) -> 
             return "has a member that is not allowed: " + _short(str(names[0]))
         case kinds.FalseSchema() | kinds.Not(schema={}):
             return "is not allowed"
+        case kinds.BacktrackLimitExceeded():
+            return "is a text for which its pattern cannot be decided"
         case kinds.Pattern(pattern=pattern) if pattern in looks:
             return f"must look like {looks[pattern]}"
     limit = _LIMITS.get(error.kind.name)

@@ -5,17 +5,19 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, Final
 
 from invoice_sandbox.contract.bundling import bundle
-from invoice_sandbox.contract.documents import load_document
+from invoice_sandbox.contract.documents import DocumentError, load_document
 from invoice_sandbox.contract.fetching import Fetch, never
 from invoice_sandbox.contract.limitations import limitations
 from invoice_sandbox.contract.mending import mend
 from invoice_sandbox.contract.model import Pointer
 from invoice_sandbox.contract.openapi_30 import as_31
-from invoice_sandbox.contract.operations import Note
+from invoice_sandbox.contract.operations import ContractError, Note
 from invoice_sandbox.contract.published import check_openapi, check_version
+
+_LONGEST: Final = 200
 
 
 @dataclass(frozen=True)
@@ -35,6 +37,20 @@ def read_contract(file: Path, fetch: Fetch = never) -> ReadContract:
 
     ``fetch`` gets what lies beyond this machine. Raises DocumentError, with a place.
     """
+    try:
+        return _read(file, fetch)
+    except RecursionError:
+        raise DocumentError(
+            str(file), "nested too deeply, or a reference leads into itself"
+        ) from None
+    except (ValueError, OSError) as error:  # an address or a text that nobody can read
+        if isinstance(error, ContractError):
+            raise
+        problem = str(error).splitlines()[0][:_LONGEST]
+        raise DocumentError(str(file), f"cannot be read: {problem}") from None
+
+
+def _read(file: Path, fetch: Fetch) -> ReadContract:
     document = load_document(file)
     check_version(document, file)
     whole = bundle(document, file, fetch)

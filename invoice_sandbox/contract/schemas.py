@@ -13,6 +13,7 @@ from typing import Any, Final
 
 import jsonschema_rs
 
+from invoice_sandbox.contract.branching import MOST_EXPLAINED, MOST_LEVELS, Branching, levels
 from invoice_sandbox.contract.directions import (
     OF_THE_CLIENT,
     OF_THE_SERVER,
@@ -75,6 +76,11 @@ class Checker:
     is_valid: Callable[[Any], bool]
     _iterate: Callable[[Any], Iterable[jsonschema_rs.ValidationError]]
     _looks: Mapping[str, str]
+    is_branching: bool = False
+
+    def is_too_deep(self, value: Any) -> bool:
+        """Whether to check ``value`` would take for ever: the schema branches into itself."""
+        return self.is_branching and levels(value, MOST_LEVELS) > MOST_LEVELS
 
     def problems(self, value: Any) -> tuple[Problem, ...]:
         """Everything wrong with ``value``, in the order of the schema; empty when it is valid."""
@@ -85,6 +91,8 @@ class Checker:
 
         Only the first is put into words: a hostile value can be wrong in 100,000 places.
         """
+        if self.is_branching and levels(value, MOST_EXPLAINED) > MOST_EXPLAINED:
+            return Problem("", "does not satisfy its schema", ""), 1
         errors = list(self._iterate(value))
         return problem_of(errors[0], self._looks), len(errors)
 
@@ -109,6 +117,7 @@ class Schemas:
         self._compiled: dict[str, Checker] = {}
         self._looks: dict[str, str] = {}
         self._components: Mapping[str, Schema] = document.get("components", {}).get("schemas", {})
+        self._branching = Branching(self._components)
         defs = {name: self._portable(schema) for name, schema in self._components.items()}
         resource = {"$schema": self._dialect, "$defs": defs}
         try:
@@ -135,7 +144,8 @@ class Schemas:
             )
         except (ValueError, jsonschema_rs.ReferencingError) as error:
             raise SchemaError(f"{place}: {str(error).splitlines()[0]}") from None
-        checker = Checker(compiled.is_valid, compiled.iter_errors, self._looks)
+        is_branching = self._branching.is_in(schema)
+        checker = Checker(compiled.is_valid, compiled.iter_errors, self._looks, is_branching)
         self._compiled[key] = checker  # documents repeat themselves: one error body everywhere
         return checker
 

@@ -97,7 +97,9 @@ def fuzz(plan: Plan, *, junit: Path | None, json: Path | None, with_table: bool)
     says so.
     """
     check_installed()
-    signal.signal(signal.SIGTERM, _end)
+    for name in ("SIGTERM", "SIGHUP"):
+        if hasattr(signal, name):
+            signal.signal(getattr(signal, name), _end)
     results = []
     with ExitStack() as stack:
         server = stack.enter_context(_server(plan))

@@ -53,7 +53,7 @@ _USER: Final = re.compile(r"://[^/?#\s\"\\]*@")
 _MARGIN: Final = 1024
 """Read beyond what is shown, so that no secret is cut in two and shown in part."""
 
-_MEMBER: Final = re.compile(r'"([^"]{3,100})"\s*:')
+_MEMBER: Final = re.compile(r'"([^"]*)"\s*:')
 _SHORTEST_SECRET: Final = 16
 _MOST_BODY: Final = 8 * 1024
 
@@ -69,6 +69,7 @@ class Redactor:
         self._names = _SECRET_NAMES | {_plain(name) for name in declared}
         self._names |= {_plain(scheme.name) for scheme in schemes}
         self._headers = {scheme.name for scheme in schemes if scheme.location == "header"}
+        self._headers |= frozenset().union(*(one.secret_headers for one in contracts))
         names = "|".join(sorted(map(_spelled, self._names)))
         self._anywhere = re.compile(f"(?i){names}")
         self._in_address = re.compile(rf"(?i)([?&;](?:{names})=)[^&;\"\s\\]*")
@@ -110,14 +111,16 @@ class Redactor:
     def _sent(self, exchange: Exchange) -> _Sent:
         values = [value for name, value in exchange.headers if self._is_secret(name)]
         words = [word for value in values for word in re.split(r"[\s;,=]+", value)]
-        return frozenset(word for word in words if len(word) >= _SHORTEST_SECRET)
+        sent = frozenset(word for word in words if len(word) >= _SHORTEST_SECRET)
+        return sent | _in_path(exchange)
 
     def _query(self, query: str, sent: _Sent) -> str:
         return "&".join(self._pair(pair, sent) for pair in query.split("&"))
 
     def _pair(self, pair: str, sent: _Sent) -> str:
         name, is_pair, _ = pair.partition("=")
-        if is_pair and _plain(unquote_plus(name)) in self._names:
+        steps = re.split(r"[\[\].]+", unquote_plus(name))
+        if is_pair and any(_plain(step) in self._names for step in steps):
             return f"{self._text(name, sent)}={REDACTED}"
         shown = self._text(pair, sent)
         plain = unquote_plus(shown)
@@ -184,6 +187,13 @@ class Redactor:
 
 _Sent = frozenset[str]
 """The secrets that a request carries, to be recognised wherever else they stand."""
+
+
+def _in_path(exchange: Exchange) -> _Sent:
+    """Secrets that are parameters of the path."""
+    parameters = exchange.operation.parameters if exchange.operation else ()
+    named = {one.name for one in parameters if one.secret and one.location == "path"}
+    return frozenset(text for name, text in exchange.path_texts.items() if name in named and text)
 
 
 def _redacted_value(match: re.Match[str]) -> str:

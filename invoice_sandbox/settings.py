@@ -254,7 +254,7 @@ def _writable(text: str | None, name: str) -> Path | None:
     if text is None:
         return None
     try:
-        if Path(text).exists() and not Path(text).is_file():
+        if Path(text).exists() and not (Path(text).is_file() or Path(text).is_dir()):
             raise SettingError(f"--{name}: '{text}' is no file")
         with Path(text).open("ab"):
             return Path(text).absolute()

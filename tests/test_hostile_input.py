@@ -28,7 +28,7 @@ MOST_GROWTH: Final = 192 * MEBIBYTE
 """What a server may need more after everything in this module than before. The most is needed for
 a push of 100,000 ERP items in one body: each is a step, then an entry of the audit log."""
 
-MOST_LEFT: Final = 16 * MEBIBYTE
+MOST_LEFT: Final = 40 * MEBIBYTE
 """What it may need more when everything was taken back and comes again."""
 
 MOST_SECONDS: Final = 20.0

@@ -63,7 +63,13 @@ class Process:
     _coming: queue.Queue[str] = field(default_factory=queue.Queue)
 
     def __post_init__(self) -> None:
-        threading.Thread(target=self._read, daemon=True).start()
+        self._reader = threading.Thread(target=self._read, daemon=True)
+        self._reader.start()
+
+    def kill(self) -> None:
+        """End it, and read what it has said, whatever state it is in."""
+        self.popen.kill()
+        self._reader.join(PATIENCE)
 
     def expect(self, pattern: str | re.Pattern[str]) -> re.Match[str]:
         """The next line that matches."""
@@ -99,10 +105,11 @@ def process(*words: str) -> Iterator[Process]:
         text=True,
         env=env,
     ) as popen:
+        running = Process(popen)
         try:
-            yield Process(popen)
+            yield running
         finally:
-            popen.kill()
+            running.kill()
 
 
 @contextmanager

@@ -27,7 +27,8 @@ with warnings.catch_warnings():
     from connexion.resolver import Resolver
     from connexion.spec import OpenAPISpecification
 
-from invoice_sandbox.contract.operations import METHODS, Contract, Operation, path_names
+from invoice_sandbox.contract.model import METHODS
+from invoice_sandbox.contract.operations import Contract, Operation, path_names
 from invoice_sandbox.pipeline import Receive, Scope, Send
 
 _FOUND: Final = "invoice_sandbox.found"

@@ -8,7 +8,7 @@ from invoice_sandbox.agenda import Agenda
 from invoice_sandbox.clock import Wall
 from invoice_sandbox.coverage.touches import Coverage
 from invoice_sandbox.project import Project
-from invoice_sandbox.store import Store
+from invoice_sandbox.store import Store, Workspace
 from invoice_sandbox.webhooks.listeners import Listeners
 from invoice_sandbox.webhooks.sender import Sender
 from invoice_sandbox.workspaces import Workspaces
@@ -35,3 +35,10 @@ class Engine:
     url: str
     local: bool
     virtual_webhook_time: bool
+
+    async def usual_workspace(self) -> Workspace:
+        """The workspace of requests that bring no credential; it is never deleted."""
+        workspace = await self.store.workspace(self.first_workspace)
+        if workspace is None:
+            raise RuntimeError("the first workspace is always there")
+        return workspace

@@ -26,8 +26,7 @@ from invoice_sandbox.contract.operations import (
     ContractError,
     Note,
     compile_contract,
-    operation_id,
-    raw_operations,
+    named_operations,
 )
 from invoice_sandbox.contract.overlay import OverlayError, apply_overlay
 from invoice_sandbox.contract.parts import merged_parts, with_vocabularies
@@ -292,8 +291,7 @@ def snake_case(name: str) -> str:
 
 def operation_names(document: Mapping[str, Any]) -> dict[str, str]:
     """Handler function name to operationId, for every operation of a document."""
-    ids = [operation_id(path, method, raw) for path, method, raw in raw_operations(document)]
-    return {snake_case(one): one for one in ids}
+    return {snake_case(one): one for one in named_operations(document)}
 
 
 def lever_names(folder: Path) -> dict[str, str]:

@@ -138,11 +138,11 @@ FAULTS: dict[str, tuple[Any, str]] = {
     ),
     "a pattern that is none": (
         {"pattern": "["},
-        "this pattern is no regular expression, and not checked",
+        "this pattern cannot be compiled, and is not checked",
     ),
     "such a pattern of properties": (
         {"patternProperties": {"[": True, "a": True}},
-        "this pattern is no regular expression, and not checked",
+        "this pattern cannot be compiled, and is not checked",
     ),
 }
 

@@ -15,7 +15,8 @@ from typing import Any, Final
 import httpx
 import pytest
 
-from invoice_sandbox.contract.operations import METHODS, Contract, Operation
+from invoice_sandbox.contract.model import METHODS
+from invoice_sandbox.contract.operations import Contract, Operation
 from invoice_sandbox.ids import key_digest
 from invoice_sandbox.levers.snapshots import MOST as MOST_SNAPSHOTS
 from invoice_sandbox.project import default_project, load_project

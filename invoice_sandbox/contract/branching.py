@@ -6,7 +6,7 @@ doubles with each, for every validator. So values for such schemas are looked at
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any, Final
 
 from invoice_sandbox.contract.opening import COMPONENTS
@@ -68,6 +68,11 @@ def levels(value: Any, most: int) -> int:
         ]
         found += 1
     return found
+
+
+def shallow(is_valid: Callable[[Any], bool]) -> Callable[[Any], bool]:
+    """``is_valid`` for values of no more than MOST_LEVELS; deeper ones are not."""
+    return lambda value: levels(value, MOST_LEVELS) <= MOST_LEVELS and is_valid(value)
 
 
 def _alternatives(value: Any) -> Iterator[Sequence[Any]]:

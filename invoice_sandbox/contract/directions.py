@@ -11,7 +11,7 @@ from collections.abc import Callable, Iterator, Mapping
 from contextlib import suppress
 from typing import Any, Final, Literal
 
-from invoice_sandbox.contract.identifiers import Place
+from invoice_sandbox.contract.model import SCHEMA, walk
 
 Mark = Literal["readOnly", "writeOnly"]
 OF_THE_SERVER: Final[Mark] = "readOnly"
@@ -23,19 +23,11 @@ Resolve = Callable[[str], Any]
 """The schema that a ``$ref`` names; ValueError or LookupError if there is none."""
 
 
-def is_marked_anywhere(value: Any, mark: Mark, place: Place | None = None) -> bool:
+def is_marked_anywhere(document: Mapping[str, Any], mark: Mark) -> bool:
     """Whether any schema of a document has ``mark``."""
-    place = place or Place()
-    if isinstance(value, list):
-        return any(is_marked_anywhere(item, mark, place.below("", item)) for item in value)
-    if not isinstance(value, Mapping):
-        return False
-    if value.get(mark) is True and not place.names:
-        return True
     return any(
-        is_marked_anywhere(child, mark, place.below(key, child))
-        for key, child in value.items()
-        if not place.is_data(key)
+        kind == SCHEMA and isinstance(value, Mapping) and value.get(mark) is True
+        for _, kind, value in walk(document)
     )
 
 

@@ -9,16 +9,16 @@ from typing import Any
 import jsonschema_rs
 
 from invoice_sandbox.contract.model import SCHEMA, walk
-from invoice_sandbox.contract.operations import Note, operation_id, raw_operations
+from invoice_sandbox.contract.operations import Note, named_operations, operation_id
 
 
 def mend(document: dict[str, Any]) -> tuple[Note, ...]:
     """Change ``document`` where it would keep everything else from being served; what, and where.
 
     A name that stands twice in ``required`` is there once. A pattern that is no regular expression
-    as ECMA-262 and Rust have them is left out. Operations without an operationId get one if the one
-    that is made of their method and path would be another's too. A
-    security scheme that is declared nowhere is not asked for.
+    as ECMA-262 and Rust have them is left out. A security scheme that is declared nowhere is not
+    asked for. Told as well, though nothing is changed: the names of operations without an
+    operationId that are numbered.
     """
     notes = [
         Note((*pointer, *place), text)
@@ -26,7 +26,7 @@ def mend(document: dict[str, Any]) -> tuple[Note, ...]:
         if kind == SCHEMA and isinstance(value, dict)
         for place, text in _mend_schema(value)
     ]
-    return (*notes, *_mend_security(document), *_mend_names(document))
+    return (*notes, *_mend_security(document), *_numbered_names(document))
 
 
 def _mend_schema(schema: dict[str, Any]) -> Iterator[tuple[tuple[str, ...], str]]:
@@ -39,13 +39,13 @@ def _mend_schema(schema: dict[str, Any]) -> Iterator[tuple[tuple[str, ...], str]
     pattern = schema.get("pattern")
     if isinstance(pattern, str) and not _is_pattern(pattern):
         del schema["pattern"]
-        yield ("pattern",), "this pattern is no regular expression, and not checked"
+        yield ("pattern",), "this pattern cannot be compiled, and is not checked"
     patterns = schema.get("patternProperties")
     for wrong in [one for one in patterns or () if not _is_pattern(one)]:
         del schema["patternProperties"][wrong]
         yield (
             ("patternProperties", wrong),
-            "this pattern is no regular expression, and not checked",
+            "this pattern cannot be compiled, and is not checked",
         )
 
 
@@ -72,29 +72,9 @@ def _mend_security(document: dict[str, Any]) -> Iterator[Note]:
                 )
 
 
-def _mend_names(document: dict[str, Any]) -> Iterator[Note]:
+def _numbered_names(document: dict[str, Any]) -> Iterator[Note]:
     if not isinstance(document.get("paths"), dict):
         return
-    every = list(_operations(document))
-    taken = {raw["operationId"] for _, _, raw in every if "operationId" in raw}
-    for path, method, raw in every:
-        if "operationId" in raw:
-            continue
-        plain = name = operation_id(path, method, raw)
-        number = 1
-        while name in taken:
-            number += 1
-            name = f"{plain}_{number}"
-        taken.add(name)
-        if name != plain:
-            raw["operationId"] = name
+    for name, (path, method, raw) in named_operations(document).items():
+        if name != operation_id(path, method, raw):
             yield Note(("paths", path, method), f"without operationId: it is called {name} here")
-
-
-def _operations(document: dict[str, Any]) -> Iterator[tuple[str, str, dict[str, Any]]]:
-    """Those that can be changed: every one that is an object of its own."""
-    seen = set[int]()
-    for path, method, raw in raw_operations(document):
-        if isinstance(raw, dict) and id(raw) not in seen:
-            seen.add(id(raw))
-            yield path, method, raw

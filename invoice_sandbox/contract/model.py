@@ -33,7 +33,7 @@ _ONE: Final = ("not", "if", "then", "else", "items", "contains", "contentSchema"
 _REST: Final = ("additionalItems", "additionalProperties", "unevaluatedItems")
 _LISTS: Final = ("allOf", "anyOf", "oneOf", "prefixItems")
 _MAPS: Final = ("properties", "patternProperties", "$defs", "definitions", "dependentSchemas")
-_METHODS: Final = ("get", "put", "post", "delete", "options", "head", "patch", "trace")
+METHODS: Final = ("get", "put", "post", "delete", "options", "head", "patch", "trace")
 _EXAMPLES: Final = {"example": DATA, "examples": "{example}"}
 _PARAMETER: Final = {"schema": SCHEMA, "content": "{mediaType}", **_EXAMPLES}
 
@@ -46,7 +46,7 @@ _MEMBERS: Final[Mapping[str, Mapping[str, str]]] = {
     },
     "components": {section: f"{{{kind}}}" for kind, section in SECTIONS.items()}
     | {"pathItems": "{pathItem}"},
-    "pathItem": dict.fromkeys(_METHODS, "operation") | {"parameters": "[parameter]"},
+    "pathItem": dict.fromkeys(METHODS, "operation") | {"parameters": "[parameter]"},
     "operation": {
         "parameters": "[parameter]",
         "requestBody": "requestBody",

@@ -5,11 +5,12 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any, Final
+from typing import Any
 
 from invoice_sandbox.contract.bodies import RequestBody, compile_body
 from invoice_sandbox.contract.identifiers import at_pointer
 from invoice_sandbox.contract.media_types import JSON, is_json, is_text, parse
+from invoice_sandbox.contract.model import METHODS
 from invoice_sandbox.contract.parameters import IGNORED_HEADERS, Parameter, compile_parameter
 from invoice_sandbox.contract.passwords import Passwords
 from invoice_sandbox.contract.schemas import (
@@ -23,8 +24,6 @@ from invoice_sandbox.contract.security import Scheme, Security, compile_scheme, 
 from invoice_sandbox.contract.servers import base_path
 from invoice_sandbox.contract.texts import Shape
 from invoice_sandbox.contract.webhooks import PUBLISHED, WebhookEvent
-
-METHODS: Final = ("get", "put", "post", "delete", "options", "head", "patch", "trace")
 
 
 class ContractError(ValueError):
@@ -245,10 +244,8 @@ def _operation(
 
 
 def _raw_path(template: str, parameters: Sequence[Parameter]) -> re.Pattern[str] | None:
-    """What finds the texts of the path parameters in a path, if the routing does not give them:
-    it decodes them, and knows only names that are words."""
-    wanted = [one for one in parameters if one.location == "path"]
-    if all(one.name.isidentifier() and not one.in_raw_path for one in wanted):
+    """What finds the texts of the path parameters in a path as it was sent, if one is wanted so."""
+    if not any(one.in_raw_path for one in parameters):
         return None
     literals = re.split(r"\{[^}]*\}", template)
     return re.compile("([^/]+)".join(map(re.escape, literals)))

@@ -13,7 +13,13 @@ from typing import Any, Final
 
 import jsonschema_rs
 
-from invoice_sandbox.contract.branching import MOST_EXPLAINED, MOST_LEVELS, Branching, levels
+from invoice_sandbox.contract.branching import (
+    MOST_EXPLAINED,
+    MOST_LEVELS,
+    Branching,
+    levels,
+    shallow,
+)
 from invoice_sandbox.contract.directions import (
     OF_THE_CLIENT,
     OF_THE_SERVER,
@@ -76,14 +82,12 @@ class Checker:
     is_valid: Callable[[Any], bool]
     _iterate: Callable[[Any], Iterable[jsonschema_rs.ValidationError]]
     _looks: Mapping[str, str]
-    is_branching: bool = False
-
-    def is_too_deep(self, value: Any) -> bool:
-        """Whether to check ``value`` would take for ever: the schema branches into itself."""
-        return self.is_branching and levels(value, MOST_LEVELS) > MOST_LEVELS
+    _is_branching: bool = False
 
     def problems(self, value: Any) -> tuple[Problem, ...]:
         """Everything wrong with ``value``, in the order of the schema; empty when it is valid."""
+        if self._is_branching:
+            return () if self.is_valid(value) else (self.first_problem(value)[0],)
         return tuple(problem_of(error, self._looks) for error in self._iterate(value))
 
     def first_problem(self, value: Any) -> tuple[Problem, int]:
@@ -91,10 +95,13 @@ class Checker:
 
         Only the first is put into words: a hostile value can be wrong in 100,000 places.
         """
-        if self.is_branching and levels(value, MOST_EXPLAINED) > MOST_EXPLAINED:
-            return Problem("", "does not satisfy its schema", ""), 1
+        if self._is_branching and levels(value, MOST_EXPLAINED) > MOST_EXPLAINED:
+            return Problem("", _UNEXPLAINED, ""), 1
         errors = list(self._iterate(value))
         return problem_of(errors[0], self._looks), len(errors)
+
+
+_UNEXPLAINED: Final = f"does not satisfy its schema, or has more than {MOST_LEVELS} levels"
 
 
 class Schemas:
@@ -145,7 +152,8 @@ class Schemas:
         except (ValueError, jsonschema_rs.ReferencingError) as error:
             raise SchemaError(f"{place}: {str(error).splitlines()[0]}") from None
         is_branching = self._branching.is_in(schema)
-        checker = Checker(compiled.is_valid, compiled.iter_errors, self._looks, is_branching)
+        is_valid = shallow(compiled.is_valid) if is_branching else compiled.is_valid
+        checker = Checker(is_valid, compiled.iter_errors, self._looks, is_branching)
         self._compiled[key] = checker  # documents repeat themselves: one error body everywhere
         return checker
 

@@ -6,6 +6,7 @@ itself, refuse by raising ApiError, or proceed and look at the reply on its way 
 
 from __future__ import annotations
 
+import re
 from collections.abc import (
     AsyncGenerator,
     Awaitable,
@@ -17,6 +18,7 @@ from collections.abc import (
 from dataclasses import dataclass, field
 from typing import Any
 
+from invoice_sandbox.contract.media_types import JSON as JSON
 from invoice_sandbox.contract.operations import Contract, Operation
 from invoice_sandbox.scenarios.script import Scenario
 from invoice_sandbox.store import Credential, Fault, Workspace
@@ -26,7 +28,10 @@ Scope = MutableMapping[str, Any]
 Receive = Callable[[], Awaitable[Message]]
 Send = Callable[[Message], Awaitable[None]]
 
-JSON: str = "application/json"
+
+def printable(text: str) -> str:
+    """``text`` as a header can carry it: what is no printable ASCII is a question mark."""
+    return re.sub(r"[^\x20-\x7e]", "?", text)
 
 
 @dataclass(frozen=True)

@@ -142,7 +142,7 @@ async def _guest(
     if credential is not None and await _open_workspace(engine, credential) is None:
         raise refuse("bad_credential")
     if credential is None:
-        exchange.workspace = await engine.store.workspace(engine.first_workspace)
+        exchange.workspace = await engine.usual_workspace()
     return credential
 
 

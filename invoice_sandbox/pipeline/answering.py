@@ -155,15 +155,13 @@ class _Undone(Exception):  # noqa: N818  the handler refused; nothing went wrong
 async def _public_workspace(engine: Engine, exchange: Exchange) -> Workspace:
     """The workspace of a request without a credential: that of a capability in its address, such
     as a signature, else the first."""
-    workspace_id = engine.first_workspace
     for text in (*exchange.path.values(), *exchange.query.values()):
         found = await engine.store.credential(key_digest(str(text)))
         if found is not None and found.kind == "capability":
-            workspace_id = found.workspace_id
-    workspace = await engine.store.workspace(workspace_id)
-    if workspace is None:
-        raise RuntimeError(f"there is no workspace {workspace_id}")
-    return workspace
+            workspace = await engine.store.workspace(found.workspace_id)
+            if workspace is not None:
+                return workspace
+    return await engine.usual_workspace()
 
 
 def _lever(engine: Engine, exchange: Exchange) -> Lever:

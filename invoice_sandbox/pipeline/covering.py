@@ -92,7 +92,4 @@ def _is_lost(exchange: Exchange) -> bool:
 
 async def _workspace(engine: Engine, exchange: Exchange) -> Workspace:
     found = exchange.workspace or await owner(engine, exchange)
-    found = found or await engine.store.workspace(engine.first_workspace)
-    if found is None:
-        raise RuntimeError("the first workspace is always there")
-    return found
+    return found or await engine.usual_workspace()

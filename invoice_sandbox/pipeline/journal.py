@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Mapping
 from dataclasses import replace
 from typing import Any, Final
 
 from invoice_sandbox.clock import instant_text
 from invoice_sandbox.engine import Engine
-from invoice_sandbox.pipeline import Exchange, Layer, Proceed, Reply
+from invoice_sandbox.pipeline import Exchange, Layer, Proceed, Reply, printable
 from invoice_sandbox.pipeline.access import owner
 from invoice_sandbox.pipeline.redaction import Redactor
 from invoice_sandbox.store import Record, Workspace
@@ -63,7 +62,7 @@ def _explanation(exchange: Exchange, workspace: Workspace | None, engine: Engine
 def _short(why: Mapping[str, Any]) -> str:
     """The explanation on one line of printable ASCII, as ``name=value`` pairs."""
     text = ", ".join(f"{name}={_quoted(value)}" for name, value in why.items())
-    return re.sub(r"[^\x20-\x7e]", "?", text)[:_MOST_EXPLAINED]
+    return printable(text)[:_MOST_EXPLAINED]
 
 
 def _quoted(value: Any) -> str:

@@ -7,7 +7,6 @@ the document shows for it, and what is wrong stands in the header ``X-Sandbox-Re
 
 from __future__ import annotations
 
-import re
 from dataclasses import replace
 from typing import Final
 
@@ -15,7 +14,7 @@ from invoice_sandbox.contract.answers import Choice
 from invoice_sandbox.contract.operations import Operation
 from invoice_sandbox.engine import Engine
 from invoice_sandbox.errors import ApiError
-from invoice_sandbox.pipeline import JSON, Exchange, Layer, Proceed, Reply
+from invoice_sandbox.pipeline import JSON, Exchange, Layer, Proceed, Reply, printable
 from invoice_sandbox.pipeline.preferring import from_contract
 from invoice_sandbox.store import Record
 
@@ -45,15 +44,14 @@ def refuse_in_own_words(engine: Engine, *, alone: bool) -> Layer:
 async def _declared(engine: Engine, exchange: Exchange, error: ApiError) -> Reply | None:
     _, operation = exchange.routed
     status = _status(operation, error.status)
-    workspace = exchange.workspace or await engine.store.workspace(engine.first_workspace)
-    envelope = error.envelope(exchange.request_id)
-    if status is None or workspace is None or _is_fine(operation, status, envelope):
+    if status is None or _is_fine(operation, status, error.envelope(exchange.request_id)):
         return None
+    workspace = exchange.workspace or await engine.usual_workspace()
     try:
         reply = from_contract(exchange, workspace, Choice(status))
     except ApiError:  # the document declares the status, and shows no answer
         return None
-    told = re.sub(r"[^\x20-\x7e]", "?", error.message())[:_LONGEST]
+    told = printable(error.message(engine.url))[:_LONGEST]
     return replace(reply, headers=(*reply.headers, *error.headers, (REFUSAL, told)))
 
 

@@ -23,7 +23,7 @@ from invoice_sandbox.contract.answers import (
 from invoice_sandbox.contract.media_types import is_json
 from invoice_sandbox.engine import Engine
 from invoice_sandbox.errors import ApiError, refuse
-from invoice_sandbox.pipeline import Exchange, Layer, Proceed, Reply
+from invoice_sandbox.pipeline import Exchange, Layer, Proceed, Reply, printable
 from invoice_sandbox.store import Workspace
 
 _HEADER: Final = "prefer"
@@ -47,9 +47,7 @@ def prefer(engine: Engine) -> Layer:
         if not wanted:
             return await proceed(exchange)
         exchange.why["preferred"] = applied = ", ".join(f"{name}={wanted[name]}" for name in wanted)
-        workspace = exchange.workspace or await engine.store.workspace(engine.first_workspace)
-        if workspace is None:
-            raise RuntimeError("the first workspace is always there")
+        workspace = exchange.workspace or await engine.usual_workspace()
         choice = Choice(
             status=_status(wanted["code"], tuple(operation.responses))
             if "code" in wanted
@@ -58,7 +56,7 @@ def prefer(engine: Engine) -> Layer:
             dynamic="dynamic" in wanted,
         )
         reply = from_contract(exchange, workspace, choice)
-        header = ("Preference-Applied", _in_header(applied))
+        header = ("Preference-Applied", printable(applied))
         return replace(reply, headers=(*reply.headers, header))
 
     return layer
@@ -129,7 +127,3 @@ def _status(text: str, declared: tuple[str, ...]) -> int:
 def _not_offered(problem: str, known: tuple[str, ...]) -> ApiError:
     listed = f"Declared: {', '.join(known)}." if known else "None is declared."
     return refuse("bad_preference", problem=problem, known=listed)
-
-
-def _in_header(text: str) -> str:
-    return re.sub(r"[^\x20-\x7e]", "?", text)

@@ -9,7 +9,6 @@ from urllib.parse import quote, unquote, unquote_plus, unquote_to_bytes
 
 from invoice_sandbox import jsonio
 from invoice_sandbox.contract.bodies import RequestBody
-from invoice_sandbox.contract.branching import MOST_LEVELS
 from invoice_sandbox.contract.documents import pointer_text
 from invoice_sandbox.contract.forms import FormError
 from invoice_sandbox.contract.media_types import MediaType, is_json, is_text, parse
@@ -164,13 +163,10 @@ def _text(raw: bytes) -> str:
 
 
 def _check_value(exchange: Exchange, checker: Checker, declared: str) -> None:
-    if checker.is_too_deep(exchange.body):
-        problem = f"{_BODY} is nested more than {MOST_LEVELS} levels, which is not checked here"
-        raise refuse("schema_violated", problems=problem)
     if not checker.is_valid(exchange.body):
-        found, count = checker.first_problem(exchange.body)
-        exchange.why["schemaPath"] = _in_contract(exchange, found.schema_path, declared)
-        raise refuse("schema_violated", problems=_first_and_count(found.sentence(_BODY), count))
+        problem, count = checker.first_problem(exchange.body)
+        exchange.why["schemaPath"] = _in_contract(exchange, problem.schema_path, declared)
+        raise refuse("schema_violated", problems=_first_and_count(problem.sentence(_BODY), count))
 
 
 def _in_contract(exchange: Exchange, schema_path: str, declared: str) -> str:

@@ -26,10 +26,11 @@ run: $(READY)  ## serve on http://127.0.0.1:8080
 test: $(READY)  ## the whole test suite
 	$(BIN)/python -m pytest --numprocesses $(WORKERS) --maxprocesses 4 --dist loadfile --contract-coverage
 
-check: $(READY)  ## lint and types
+check: $(READY)  ## lint, types and the direction of imports
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
 	$(BIN)/mypy
+	$(BIN)/lint-imports
 
 format: $(READY)  ## let the formatter and the lint fixes write
 	$(BIN)/ruff check --fix .

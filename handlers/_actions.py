@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any, Final
 
-from invoice_sandbox.handling import KEYS, Record, Step, Trigger, refuse, revoke_key, story
+from invoice_sandbox.project.api import KEYS, Record, Step, Trigger, reject, revoke_key, story
 
 from . import _financing, _ledger
 from ._audit import audit
@@ -174,14 +174,14 @@ async def check_bounds(step: Step) -> None:
     body = step.arguments.get("body")
     problems = list(bound_problems(body)) if isinstance(body, dict) else []
     if problems:
-        raise refuse("out_of_bounds", problems="; ".join(problems))
+        raise reject("out_of_bounds", problems="; ".join(problems))
 
 
 async def _invoice(step: Step, *statuses: str) -> Record:
     """The invoice that the story is about. Raises ApiError 404, 409 in another status."""
     invoice = await named_invoice(step, step.subject)
     if invoice["status"] not in statuses:
-        raise refuse(
+        raise reject(
             "conflict",
             problem=f"The invoice is {invoice['status']}, not {' or '.join(statuses)}",
             advice="The step is left out.",

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any, Final, Literal
 
-from invoice_sandbox.handling import Context, Record
+from invoice_sandbox.project.api import Context, Record
 
 AUDIT_EVENTS: Final = "audit_events"
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any, Final, NamedTuple
 
-from invoice_sandbox.handling import Context, Record
+from invoice_sandbox.project.api import Context, Record
 
 from ._financing import offer_on, request_financing
 from ._findings import clear_reviews

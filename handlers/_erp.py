@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any, Final
 
-from invoice_sandbox.handling import dump_json
+from invoice_sandbox.project.api import dump_json
 
 ERP_ITEMS: Final = "erp_items"
 """What was pushed before, by system and external id."""

@@ -7,7 +7,7 @@ from datetime import timedelta
 from decimal import Decimal
 from typing import Any, Final
 
-from invoice_sandbox.handling import Context, Record, instant_text, refuse
+from invoice_sandbox.project.api import Context, Record, instant_text, reject
 
 from ._audit import audit
 from ._invoices import CLIENT, SYNTHETIC, shift_invoice
@@ -31,13 +31,13 @@ _VALIDITY: Final = timedelta(hours=72)
 def check_financeable(context: Context, invoice: Record) -> None:
     """Nothing, if financing can be asked for. Raises ApiError 409."""
     if invoice["status"] != "Verified":
-        raise refuse(
+        raise reject(
             "conflict",
             problem=f"The invoice is {invoice['status']} and cannot be financed",
             advice="Only an invoice that is Verified can be.",
         )
     if tenor_days(invoice, context.now.date()) < 0:
-        raise refuse(
+        raise reject(
             "conflict",
             problem=f"The invoice was due on {invoice['dueDate']} and cannot be financed",
             advice="Finance an invoice before it is due.",

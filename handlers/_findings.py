@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Final
 
-from invoice_sandbox.handling import Context
+from invoice_sandbox.project.api import Context
 
 Finding = tuple[str, str | None]
 """State and detail of an item: ``("Failed", "PastDue")``."""

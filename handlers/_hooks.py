@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from invoice_sandbox.handling import ApiError, Context, Record, Transaction
+from invoice_sandbox.project.api import ApiError, Context, Record, Transaction
 from invoice_sandbox.webhooks.endpoints import published_endpoint
 
 from ._audit import audit
@@ -24,17 +24,17 @@ async def record_fixture(state: Transaction, kind: str, record: Mapping[str, Any
 
 
 async def find_subject(state: Transaction, subject: str) -> Record | None:
-    """Stories are about invoices."""
+    """ScenarioResolver are about invoices."""
     return await state.get(INVOICES, subject)
 
 
-async def note_refusal(context: Context, error: ApiError) -> None:
+async def on_forbidden(context: Context, error: ApiError) -> None:
     """A known caller was refused for lack of authorisation: that is one audit event."""
     values = {name: str(value) for name, value in error.values.items()}
     await audit(context, "authorization.refused", outcome="Failure", code=error.code, **values)
 
 
-async def note_disabled_endpoint(context: Context, endpoint: Record) -> None:
+async def on_endpoint_disabled(context: Context, endpoint: Record) -> None:
     """A webhook endpoint gets nothing more: that is told to the others, and audited."""
     await audit_endpoint(context, "disabled", endpoint, reason=endpoint["disabledReason"])
     await context.announce("webhook_endpoint.disabled", published_endpoint(endpoint))

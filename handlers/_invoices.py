@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, Final, Literal
 
-from invoice_sandbox.handling import Condition, Context, Record, Transaction, refuse
+from invoice_sandbox.project.api import Condition, Context, Record, Transaction, reject
 
 from ._audit import audit
 from ._findings import note_finding
@@ -147,7 +147,7 @@ async def named_invoice(context: Context, invoice_id: str) -> Record:
     """The invoice of that id. Raises ApiError 404."""
     invoice = await context.state.get(INVOICES, invoice_id)
     if invoice is None:
-        raise refuse("unknown_resource", kind="invoice", member="id")
+        raise reject("unknown_resource", kind="invoice", member="id")
     return invoice
 
 

@@ -8,7 +8,7 @@ from __future__ import annotations
 from decimal import Decimal
 from typing import Any, Final
 
-from invoice_sandbox.handling import Condition, Context, Record, refuse
+from invoice_sandbox.project.api import Condition, Context, Record, reject
 
 from ._audit import audit
 from ._consequences import pull
@@ -93,7 +93,7 @@ async def accepted_offer(context: Context, invoice: Record) -> Record:
     where = (Condition("status", "=", "Accepted"), Condition("invoiceId", "=", invoice["id"]))
     page = await context.state.page(OFFERS, limit=1, where=where)
     if not page.records:
-        raise refuse(
+        raise reject(
             "conflict",
             problem="No offer on the invoice is accepted",
             advice="Accept one first.",

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
-from invoice_sandbox.handling import Context, IllegalMove, Record, refuse
+from invoice_sandbox.project.api import Context, IllegalMove, Record, reject
 
 from ._audit import audit
 
@@ -58,7 +58,7 @@ def _step(context: Context, machine: str, record: Record, trigger: str) -> Any:
         )
     except IllegalMove as error:
         legal = ", ".join(error.legal) or "none, this is an end state"
-        raise refuse(
+        raise reject(
             "conflict",
             legal=error.legal,
             problem=f"{record['id']} is {record['status']}, so '{trigger}' is not possible",

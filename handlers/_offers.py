@@ -8,7 +8,7 @@ from decimal import ROUND_HALF_UP, Decimal
 from decimal import Context as Arithmetic
 from typing import Any, Final
 
-from invoice_sandbox.handling import Condition, Context, Record, refuse
+from invoice_sandbox.project.api import Condition, Context, Record, reject
 
 from ._lifecycle import move
 from ._money import round_to_minor_units
@@ -58,7 +58,7 @@ async def named_offer(context: Context, offer_id: str) -> Record:
     """The offer of that id. Raises ApiError 404."""
     offer = await context.state.get(OFFERS, offer_id)
     if offer is None:
-        raise refuse("unknown_resource", kind="offer", member="id")
+        raise reject("unknown_resource", kind="offer", member="id")
     return offer
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any, Final
 
-from invoice_sandbox.handling import Condition, Context, Record
+from invoice_sandbox.project.api import Condition, Context, Record
 
 from ._invoices import CLIENT, INVOICES
 from ._invoices import MACHINE as INVOICE

@@ -8,7 +8,7 @@ from datetime import date
 from decimal import Decimal
 from typing import Any, Final
 
-from invoice_sandbox.handling import Context, Record, refuse
+from invoice_sandbox.project.api import Context, Record, reject
 
 PARTNERS: Final = "partners"
 _ORGANISATIONS: Final = "organisations"
@@ -74,7 +74,7 @@ async def named_partner(context: Context, partner_id: str) -> Record:
     """The partner of that id. Raises ApiError 404."""
     partner = await context.state.get(PARTNERS, partner_id)
     if partner is None:
-        raise refuse("unknown_resource", kind="partner", member="id")
+        raise reject("unknown_resource", kind="partner", member="id")
     return partner
 
 

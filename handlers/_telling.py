@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from invoice_sandbox.handling import Context, Record
+from invoice_sandbox.project.api import Context, Record
 
 from ._invoices import published as published_invoice
 from ._offers import published as published_offer

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from decimal import Decimal
 from typing import Any, Final, Literal
 
-from invoice_sandbox.handling import Context, Record
+from invoice_sandbox.project.api import Context, Record
 
 from ._audit import audit
 from ._findings import Finding, findings_of

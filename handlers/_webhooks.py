@@ -5,14 +5,14 @@ from __future__ import annotations
 from collections.abc import Collection
 from typing import Any, Final
 
-from invoice_sandbox.handling import (
+from invoice_sandbox.project.api import (
     Call,
     Condition,
     Context,
     Record,
     Transaction,
     missing_scope,
-    refuse,
+    reject,
 )
 from invoice_sandbox.webhooks.endpoints import (
     ENDPOINTS,
@@ -80,7 +80,7 @@ async def named_endpoint(state: Transaction, endpoint_id: str) -> Record:
     """The endpoint of that id. Raises ApiError 404."""
     endpoint = await state.get(ENDPOINTS, endpoint_id)
     if endpoint is None:
-        raise refuse("unknown_resource", kind="webhook endpoint", member="id")
+        raise reject("unknown_resource", kind="webhook endpoint", member="id")
     return endpoint
 
 
@@ -97,7 +97,7 @@ async def rotate_all(context: Context) -> None:
 async def rotate(context: Context, endpoint: Record) -> Record:
     """The endpoint with a new secret. Raises ApiError 409 while its last one still signs."""
     if is_rotating(endpoint, context.now):
-        raise refuse(
+        raise reject(
             "conflict",
             problem=f"Two secrets sign until {endpoint['previousSecretUntil']}",
             advice="Rotate again after that.",
@@ -124,7 +124,7 @@ async def subject_data(call: Call, kind: str, invoice_id: str | None) -> Record:
     source, present = _SOURCES[_family(kind)]
     page = await call.state.page(source, limit=1, where=_of_invoice(source, invoice_id))
     if not page.records:
-        raise refuse("unknown_resource", kind=_family(kind).replace("_", " "), member="invoiceId")
+        raise reject("unknown_resource", kind=_family(kind).replace("_", " "), member="invoiceId")
     return present(page.records[0])
 
 
@@ -161,7 +161,7 @@ async def _invoice_data(call: Call, invoice_id: str | None) -> Record:
         return published_invoice(await named_invoice(call, invoice_id))
     invoice = await newest_invoice(call, *call.lifecycle.machines["invoice"].states)
     if invoice is None:
-        raise refuse("unknown_resource", kind="invoice", member="invoiceId")
+        raise reject("unknown_resource", kind="invoice", member="invoiceId")
     return published_invoice(invoice)
 
 

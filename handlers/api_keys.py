@@ -4,16 +4,16 @@ from __future__ import annotations
 
 from typing import Final
 
-from invoice_sandbox.handling import (
+from invoice_sandbox.project.api import (
     KEYS,
-    Answer,
     Call,
     Record,
+    Response,
     allows,
     issue_key,
     missing_scope,
     new_key,
-    refuse,
+    reject,
     revoke_key,
 )
 
@@ -37,7 +37,7 @@ _DEFAULT_SCOPES: Final = (
 """Everything but managing keys and the sandbox itself: for a client that cannot name scopes."""
 
 
-async def list_api_keys(call: Call) -> Answer:
+async def list_api_keys(call: Call) -> Response:
     """Key metadata, newest first; never a secret or its digest."""
     return await call.page(KEYS)
 
@@ -50,7 +50,7 @@ async def create_api_key(call: Call) -> Record:
         scopes = [scope for scope in _DEFAULT_SCOPES if allows(held, scope)]
     lacking = missing_scope(held, scopes)
     if lacking is not None:
-        raise refuse("scope_not_grantable", scope=lacking)
+        raise reject("scope_not_grantable", scope=lacking)
     secret = new_key()
     metadata = await issue_key(
         call.state,
@@ -70,9 +70,9 @@ async def revoke_api_key(call: Call) -> Record:
     """Revoke a key from the next request on; revoking it again changes nothing."""
     metadata = await call.state.get(KEYS, call.query["id"])
     if metadata is None:
-        raise refuse("unknown_resource", kind="API key", member="id")
+        raise reject("unknown_resource", kind="API key", member="id")
     if call.caller is not None and metadata["id"] == call.caller.subject:
-        raise refuse(
+        raise reject(
             "conflict",
             problem="A key cannot revoke itself",
             advice="Use another key of the same workspace.",

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Final
 
-from invoice_sandbox.handling import Call, Record
+from invoice_sandbox.project.api import Call, Record
 
 from ._countries import country_code
 

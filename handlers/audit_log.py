@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from invoice_sandbox.handling import Answer, Call, Condition, instant_filter
+from invoice_sandbox.project.api import Call, Condition, Response, instant_filter
 
 from ._audit import AUDIT_EVENTS, published
 
 
-async def list_audit_events(call: Call) -> Answer:
+async def list_audit_events(call: Call) -> Response:
     """What happened in the workspace, newest first."""
     query = call.query
     where = (

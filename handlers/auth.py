@@ -6,17 +6,17 @@ import hmac
 from datetime import timedelta
 from typing import Any, Final
 
-from invoice_sandbox.handling import (
-    Answer,
+from invoice_sandbox.project.api import (
     ApiError,
     Call,
     Condition,
     Record,
+    Response,
     instant_text,
     open_session,
-    refuse,
+    reject,
 )
-from invoice_sandbox.handling import close_session as close
+from invoice_sandbox.project.api import close_session as close
 
 from ._audit import audit
 
@@ -27,7 +27,7 @@ _ROLE_OF_KEYS: Final = "demo_seller"
 _NOBODY: Final[Record] = {"role": _ROLE_OF_KEYS, "scopes": []}
 
 
-async def login(call: Call) -> Answer | ApiError:
+async def login(call: Call) -> Response | ApiError:
     """Open a session for a demo user; its id is in the cookie only, and new every time.
 
     Every failed login is the same 401. The demo password is public, so it opens nothing on a
@@ -36,7 +36,7 @@ async def login(call: Call) -> Answer | ApiError:
     user = await _user(call)
     if user is None:
         await audit(call, "session.login", outcome="Failure")
-        return refuse("login_failed", ("WWW-Authenticate", 'Bearer realm="sandbox"'))
+        return reject("login_failed", ("WWW-Authenticate", 'Bearer realm="sandbox"'))
     expires = call.now + _LIFETIME
     secret = await open_session(
         call.state,
@@ -47,7 +47,7 @@ async def login(call: Call) -> Answer | ApiError:
     )
     await audit(call, "session.login", ("user", user["id"]))
     cookie = _cookie(call, secret, int(_LIFETIME.total_seconds()))
-    return Answer(_session(call, user, instant_text(expires)), (("Set-Cookie", cookie),))
+    return Response(_session(call, user, instant_text(expires)), (("Set-Cookie", cookie),))
 
 
 async def get_session(call: Call) -> Record:
@@ -62,12 +62,12 @@ async def get_session(call: Call) -> Record:
     return {**_session(call, user, None), "scopes": sorted(caller.scopes) if caller else []}
 
 
-async def logout(call: Call) -> Answer:
+async def logout(call: Call) -> Response:
     """Clear the session and its cookie. An API key has no session; it stays as it is."""
     if call.caller is not None and call.caller.kind == "session":
         await close(call.state, call.caller)
         await audit(call, "session.logout", ("user", call.caller.subject))
-    return Answer({"authenticated": False}, (("Set-Cookie", _cookie(call, "", 0)),))
+    return Response({"authenticated": False}, (("Set-Cookie", _cookie(call, "", 0)),))
 
 
 async def _user(call: Call) -> Record | None:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from invoice_sandbox.handling import Call, Record
+from invoice_sandbox.project.api import Call, Record
 
 from ._audit import audit
 from ._erp import items

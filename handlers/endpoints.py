@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from invoice_sandbox.handling import Call, Record, refuse
+from invoice_sandbox.project.api import Call, Record, reject
 from invoice_sandbox.webhooks.addresses import is_own_address
 from invoice_sandbox.webhooks.endpoints import DISABLED, ENABLED, published_endpoint
-from invoice_sandbox.webhooks.guard import url_problem
+from invoice_sandbox.webhooks.network import url_problem
 from invoice_sandbox.webhooks.outbox import disable, enable
 
 from ._webhooks import audit_endpoint, named_endpoint, rotate, subject_data
@@ -23,7 +23,7 @@ async def enable_endpoint(call: Call) -> Record:
     is_own = is_own_address(endpoint["url"], call.base_url)
     problem = None if is_own else url_problem(endpoint["url"], local=call.local)
     if problem is not None:
-        raise refuse(
+        raise reject(
             "conflict",
             problem=f"The endpoint cannot be called: {problem}",
             advice="Register another one.",

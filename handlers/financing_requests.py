@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from invoice_sandbox.handling import Answer, Call, Record
+from invoice_sandbox.project.api import Call, Record, Response
 
 from ._financing import check_financeable, request_financing
 from ._invoices import named_invoice, newest_invoices
@@ -10,7 +10,7 @@ from ._requests import REQUESTS, published
 from ._routing import named_partner, tenor_days
 
 
-async def list_financing_requests(call: Call) -> Answer:
+async def list_financing_requests(call: Call) -> Response:
     """The caller's financing requests, newest first."""
     return await call.page(REQUESTS, present=published)
 

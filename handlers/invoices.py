@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from invoice_sandbox.handling import Answer, Call, Condition, Record, instant_filter
+from invoice_sandbox.project.api import Call, Condition, Record, Response, instant_filter
 
 from ._invoices import INVOICES, named_invoice, published, register
 
 _EQUAL = ("status", "sellerId", "debtorId", "currency")
 
 
-async def list_invoices(call: Call) -> Answer:
+async def list_invoices(call: Call) -> Response:
     """The caller's invoices, newest first."""
     where = (
         *(Condition(name, "=", call.query[name]) for name in _EQUAL if name in call.query),

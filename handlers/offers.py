@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Final
 
-from invoice_sandbox.handling import Answer, Call, Condition, Record, refuse
+from invoice_sandbox.project.api import Call, Condition, Record, Response, reject
 
 from ._financing import make_offer
 from ._invoices import named_invoice
@@ -21,7 +21,7 @@ from ._routing import named_partner, partners
 _FILTERS: Final = ("status", "invoiceId", "financingRequestId")
 
 
-async def list_offers(call: Call) -> Answer:
+async def list_offers(call: Call) -> Response:
     """The offers that the caller may see, newest first."""
     where = tuple(Condition(name, "=", call.query[name]) for name in _FILTERS if name in call.query)
     return await call.page(OFFERS, where=where, present=published)
@@ -49,7 +49,7 @@ async def _chosen_request(call: Call) -> Record | None:
         return await newest_request_for_offers(call)
     request = await newest_open_request(call, invoice_id)
     if request is None:
-        raise refuse(
+        raise reject(
             "conflict",
             problem="No financing request is open for this invoice",
             advice="Create one with POST /api/financing-requests.",
@@ -60,15 +60,15 @@ async def _chosen_request(call: Call) -> Record | None:
 async def _named_request(call: Call, request_id: str, invoice_id: str | None) -> Record:
     request = await call.state.get(REQUESTS, request_id)
     if request is None:
-        raise refuse("unknown_resource", kind="financing request", member="id")
+        raise reject("unknown_resource", kind="financing request", member="id")
     if request["status"] not in OPEN:
-        raise refuse(
+        raise reject(
             "conflict",
             problem=f"The financing request is {request['status']} and takes no offers",
             advice=f"Only one that is {' or '.join(OPEN)} does.",
         )
     if invoice_id is not None and invoice_id not in request["invoiceIds"]:
-        raise refuse(
+        raise reject(
             "conflict",
             problem="The financing request is for another invoice",
             advice="Name one of the two only.",
@@ -81,7 +81,7 @@ async def _chosen_partner(call: Call) -> Record:
         return await named_partner(call, call.body["partnerId"])
     configured = await partners(call)
     if not configured:
-        raise refuse(
+        raise reject(
             "conflict",
             problem="No partner is configured, so nobody can make an offer",
             advice="Add one to fixtures/partners.yaml.",

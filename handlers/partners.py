@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from invoice_sandbox.handling import Answer, Call, Record
+from invoice_sandbox.project.api import Call, Record, Response
 
 from ._audit import audit
 from ._countries import country_code
@@ -13,7 +13,7 @@ from ._requests import REQUESTS
 from ._routing import PARTNERS, Verdict, deal_for, route
 
 
-async def list_partners(call: Call) -> Answer:
+async def list_partners(call: Call) -> Response:
     """The configured partners with their demo mandates."""
     return await call.page(PARTNERS)
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from typing import Any
 
-from invoice_sandbox.handling import Call, Record, instant_text, new_secret, open_capability
+from invoice_sandbox.project.api import Call, Record, instant_text, new_secret, open_capability
 
 from ._audit import audit
 from ._invoices import INVOICES

@@ -5,7 +5,7 @@ from __future__ import annotations
 import hashlib
 import hmac
 
-from invoice_sandbox.handling import Call, Record, close_capability, refuse
+from invoice_sandbox.project.api import Call, Record, close_capability, reject
 
 from ._audit import audit
 from ._findings import receive_document
@@ -20,11 +20,11 @@ async def put_upload(call: Call) -> Record:
     """
     upload = await call.state.get(UPLOADS, call.path["id"])
     if upload is None or not _is_open(call, upload):
-        raise refuse("unknown_resource", kind="open upload", member="address")
+        raise reject("unknown_resource", kind="open upload", member="address")
     digest = hashlib.sha256(call.body or b"").hexdigest()
     problem = _problem(call, upload, digest)
     if problem is not None:
-        raise refuse("bad_upload", problem=problem)
+        raise reject("bad_upload", problem=problem)
     stored = {**upload, "status": "Stored", "bytes": len(call.body or b""), "sha256": digest}
     await call.state.put(UPLOADS, upload["id"], stored)
     await close_capability(call.state, call.query["signature"])

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from invoice_sandbox.handling import Call, Record, refuse
+from invoice_sandbox.project.api import Call, Record, reject
 
 from ._invoices import MACHINE, SYNTHETIC, named_invoice, newest_invoice
 from ._verification import result_for, verify
@@ -18,7 +18,7 @@ async def run_verification(call: Call) -> Record:
     if invoice is None:
         return await result_for(call, SYNTHETIC)
     if invoice["status"] in call.lifecycle.machines[MACHINE].terminal:
-        raise refuse(
+        raise reject(
             "conflict",
             problem=f"The invoice is {invoice['status']}, which is an end state",
             advice="Verify another invoice.",

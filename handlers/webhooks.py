@@ -5,7 +5,7 @@ from __future__ import annotations
 from functools import partial
 from typing import Any
 
-from invoice_sandbox.handling import Call, Record, Sending
+from invoice_sandbox.project.api import Call, DeliverThenRespond, Record
 from invoice_sandbox.webhooks.addresses import is_own_address
 from invoice_sandbox.webhooks.attempts import signed_request
 from invoice_sandbox.webhooks.endpoints import (
@@ -15,7 +15,7 @@ from invoice_sandbox.webhooks.endpoints import (
     published_endpoint,
     signing_secrets,
 )
-from invoice_sandbox.webhooks.guard import url_problem
+from invoice_sandbox.webhooks.network import url_problem
 from invoice_sandbox.webhooks.outbox import DELIVERIES, EVENTS, plan, published_delivery
 from invoice_sandbox.webhooks.signing import placeholder_secret
 
@@ -65,7 +65,7 @@ async def create_webhook(call: Call) -> Record:
     return {**endpoint, "secretIsPlaceholder": True}
 
 
-async def test_webhook(call: Call) -> Record | Sending:
+async def test_webhook(call: Call) -> Record | DeliverThenRespond:
     """Send a signed sample to the endpoint named, or to the newest, and tell what came back.
 
     Without an endpoint that can be called nothing is sent, but what would be sent is shown.
@@ -77,7 +77,9 @@ async def test_webhook(call: Call) -> Record | Sending:
         return _sample(call, event, endpoint)
     await call.state.put(EVENTS, event["id"], event)
     delivery = await plan(call.state, endpoint, event, call.now, alone=True)
-    return Sending(delivery["lane"], partial(_sent, event=event, delivery_id=delivery["id"]))
+    return DeliverThenRespond(
+        delivery["lane"], partial(_sent, event=event, delivery_id=delivery["id"])
+    )
 
 
 async def _sent(call: Call, event: Record, delivery_id: str) -> Record:
@@ -105,7 +107,7 @@ def _sample(call: Call, event: Record, endpoint: Record | None) -> Record:
         "simulated": True,
         "endpointId": endpoint["id"] if endpoint else None,
         "delivery": None,
-        "request": signed_request(event, secrets, int(call.wall_now.timestamp())),
+        "request": signed_request(event, secrets, int(call.system_now.timestamp())),
     }
 
 

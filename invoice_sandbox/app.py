@@ -10,38 +10,36 @@ from urllib.parse import urlsplit
 
 import httpx
 
-from invoice_sandbox.agenda import Agenda, RunStep, SkippedStep, step_summary
-from invoice_sandbox.clock import SystemWall, Wall
-from invoice_sandbox.connexion_31 import Router
-from invoice_sandbox.contract.answers import NoAnswerError, contract_answer
-from invoice_sandbox.contract.fetching import Fetcher, never
-from invoice_sandbox.contract.operations import Contract, Operation
-from invoice_sandbox.coverage import touches
+from invoice_sandbox.base.clock import OperatingSystemClock, SystemClock
+from invoice_sandbox.base.errors import ApiError
+from invoice_sandbox.control import CONTROL_FUNCTIONS
+from invoice_sandbox.coverage.control import COVERAGE_FUNCTIONS
 from invoice_sandbox.coverage.recording import mark_of
-from invoice_sandbox.coverage.touches import Coverage, Touch
-from invoice_sandbox.credentials import DEMO_KEY
-from invoice_sandbox.engine import Engine
-from invoice_sandbox.errors import ApiError
-from invoice_sandbox.handling import Origin, Step
-from invoice_sandbox.pages import DOCS, docs_app
-from invoice_sandbox.pipeline import Exchange, Proceed, Receive, Scope, Send, compose
-from invoice_sandbox.pipeline.access import Door, authenticate, check_scope, guard_sessions
-from invoice_sandbox.pipeline.answering import LAST_STEPS, answer, note_refusals, pull_levers
-from invoice_sandbox.pipeline.covering import cover
-from invoice_sandbox.pipeline.delivery import deliver
-from invoice_sandbox.pipeline.documents import Words, serve_documents
-from invoice_sandbox.pipeline.envelope import envelope
-from invoice_sandbox.pipeline.faults import inject_faults
-from invoice_sandbox.pipeline.journal import journal
-from invoice_sandbox.pipeline.origin import LOOPBACK_NAMES, guard_origin
-from invoice_sandbox.pipeline.own_words import refuse_in_own_words
-from invoice_sandbox.pipeline.pages import ASGIApplication, serve_pages
-from invoice_sandbox.pipeline.preferring import prefer
-from invoice_sandbox.pipeline.reading import ClientGoneError, read_body
-from invoice_sandbox.pipeline.routing import route
-from invoice_sandbox.pipeline.scenario import choose_scenario
-from invoice_sandbox.pipeline.validation import check_request
-from invoice_sandbox.project import (
+from invoice_sandbox.http import Exchange, Proceed, Receive, Scope, Send, compose
+from invoice_sandbox.http.access import Door, authenticate, check_scope, guard_sessions
+from invoice_sandbox.http.connexion_31 import Router
+from invoice_sandbox.http.coverage import cover
+from invoice_sandbox.http.declared_errors import refuse_in_own_words
+from invoice_sandbox.http.delivery import deliver
+from invoice_sandbox.http.docs import DOCS, docs_app
+from invoice_sandbox.http.documents import Words, serve_documents
+from invoice_sandbox.http.envelope import envelope
+from invoice_sandbox.http.faults import inject_faults
+from invoice_sandbox.http.journal import journal
+from invoice_sandbox.http.origin import LOOPBACK_NAMES, guard_origin
+from invoice_sandbox.http.pages import ASGIApplication, serve_pages
+from invoice_sandbox.http.preferring import prefer
+from invoice_sandbox.http.rate_limit import RateLimiter
+from invoice_sandbox.http.reading import ClientGoneError, read_body
+from invoice_sandbox.http.respond import LAST_STEPS, answer, call_control_function, report_forbidden
+from invoice_sandbox.http.routing import route
+from invoice_sandbox.http.scenario import choose_scenario
+from invoice_sandbox.http.validation import check_request
+from invoice_sandbox.openapi.load.fetching import Fetcher, never
+from invoice_sandbox.openapi.operation import Contract, Operation
+from invoice_sandbox.openapi.responses import NoResponseError, contract_response
+from invoice_sandbox.project.api import Origin, Step
+from invoice_sandbox.project.loader import (
     SCENARIOS,
     Project,
     ProjectError,
@@ -49,18 +47,21 @@ from invoice_sandbox.project import (
     load_contract_alone,
     load_project,
 )
-from invoice_sandbox.rate_limit import RateLimiter
-from invoice_sandbox.scenarios.stories import stories_of
+from invoice_sandbox.runtime.agenda import Agenda, RunStep, SkippedStep, step_summary
+from invoice_sandbox.runtime.engine import Engine
+from invoice_sandbox.runtime.workspaces import WorkspaceOptions, Workspaces
+from invoice_sandbox.scenarios.resolver import resolver_of
 from invoice_sandbox.settings import Settings, check_scenario
-from invoice_sandbox.store import ScheduledStep, Transaction, Workspace
-from invoice_sandbox.store.memory import MemoryStore
+from invoice_sandbox.state import ScheduledStep, Transaction, Workspace, hits
+from invoice_sandbox.state.credentials import DEMO_KEY
+from invoice_sandbox.state.hits import Coverage, Hit
+from invoice_sandbox.state.memory import MemoryStore
 from invoice_sandbox.webhooks.attempts import CLOSE_ENDPOINT
 from invoice_sandbox.webhooks.connecting import guarded_transport
 from invoice_sandbox.webhooks.endpoints import ENDPOINTS
 from invoice_sandbox.webhooks.lanes import SIDE_BY_SIDE, SLOW_SIDE_BY_SIDE, Lanes
 from invoice_sandbox.webhooks.listeners import Listeners
 from invoice_sandbox.webhooks.sender import Sender
-from invoice_sandbox.workspaces import Wish, Workspaces
 
 log = logging.getLogger("invoice_sandbox")
 
@@ -91,7 +92,7 @@ class Sandbox:
             reply = await self.proceed(exchange)
         except ClientGoneError:
             return
-        await deliver(exchange, reply, send, self.engine.wall)
+        await deliver(exchange, reply, send, self.engine.system_clock)
 
     async def _live(self, receive: Receive, send: Send) -> None:
         while True:
@@ -104,21 +105,23 @@ class Sandbox:
                 return
 
 
-async def create_app(settings: Settings, *, url: str, wall: Wall | None = None) -> Sandbox:
+async def create_app(
+    settings: Settings, *, url: str, system_clock: SystemClock | None = None
+) -> Sandbox:
     """Compile the contract, fill the first workspace, and lay out the way of a request.
 
     ``url`` is the address that clients reach the sandbox by. Raises ProjectError, SettingError.
     """
     inside = _Inside()
-    engine = await _engine(settings, url, wall or SystemWall(), inside)
-    project, wall = engine.project, engine.wall
+    engine = await _engine(settings, url, system_clock or OperatingSystemClock(), inside)
+    project, system_clock = engine.project, engine.system_clock
     router = Router([project.contract, project.levers], _resolver(project))
-    limiter = RateLimiter(settings.rate_limit, wall) if settings.rate_limit else None
+    limiter = RateLimiter(settings.rate_limit, system_clock) if settings.rate_limit else None
     proceed = compose(
         [
             journal(engine),
             cover(engine, router),
-            envelope(wall, project.contract.version, url),
+            envelope(system_clock, project.contract.version, url),
             refuse_in_own_words(engine, alone=settings.contract is not None),
             guard_origin(_hosts(settings, url)),
             serve_documents(_documents(project), url, _words(project)),
@@ -126,14 +129,14 @@ async def create_app(settings: Settings, *, url: str, wall: Wall | None = None) 
             route(router),
             read_body,
             authenticate(engine, limiter, _door(settings)),
-            note_refusals(engine),
+            report_forbidden(engine),
             guard_sessions(url),
             check_scope,
             choose_scenario(engine),
             inject_faults(engine),
             check_request,
             prefer(engine),
-            pull_levers(engine),
+            call_control_function(engine, {**CONTROL_FUNCTIONS, **COVERAGE_FUNCTIONS}),
             answer(engine),
         ]
     )
@@ -150,7 +153,9 @@ class _Inside:
         await self.app(scope, receive, send)
 
 
-async def _engine(settings: Settings, url: str, wall: Wall, inside: _Inside) -> Engine:
+async def _engine(
+    settings: Settings, url: str, system_clock: SystemClock, inside: _Inside
+) -> Engine:
     """Everything that lasts longer than a request, with the first workspace in it."""
     project = _load(settings)
     scenario = settings.scenario or project.default_scenario
@@ -159,29 +164,29 @@ async def _engine(settings: Settings, url: str, wall: Wall, inside: _Inside) -> 
     workspaces = Workspaces(
         store,
         project,
-        wall,
+        system_clock,
         most=settings.max_workspaces,
         idle=settings.workspace_idle,
         clock=settings.clock,
         scenario=scenario,
     )
     sender = Sender(
-        wall,
+        system_clock,
         guarded_transport(local=settings.on_loopback, connections=SIDE_BY_SIDE + SLOW_SIDE_BY_SIDE),
         httpx.ASGITransport(inside, raise_app_exceptions=False),
         url,
         settings.webhook_timeout,
     )
-    lanes = Lanes(store, wall, sender.send, virtual_time=settings.webhook_time == "virtual")
-    first = await workspaces.create(settings.key, Wish(settings.seed))
+    lanes = Lanes(store, system_clock, sender.send, virtual_time=settings.webhook_time == "virtual")
+    first = await workspaces.create(settings.key, WorkspaceOptions(settings.seed))
     coverage = Coverage(settings.coverage, mark_of(project) if settings.coverage else "")
     return Engine(
         project=project,
         store=store,
-        wall=wall,
-        agenda=Agenda(store, wall, _step_runner(project, coverage), lanes),
+        system_clock=system_clock,
+        agenda=Agenda(store, system_clock, _step_runner(project, coverage), lanes),
         sender=sender,
-        listeners=Listeners(wall, settings.webhook_timeout),
+        listeners=Listeners(system_clock, settings.webhook_timeout),
         workspaces=workspaces,
         coverage=coverage,
         first_workspace=first.id,
@@ -221,7 +226,7 @@ def _step_runner(project: Project, coverage: Coverage) -> RunStep:
             origin=Origin("system", None),
             contract=project.contract,
             lifecycle=project.lifecycle,
-            stories=stories_of(project.scenarios, workspace),
+            stories=resolver_of(project.scenarios, workspace),
             arguments=scheduled.arguments,
         )
         try:
@@ -238,17 +243,17 @@ def _step_runner(project: Project, coverage: Coverage) -> RunStep:
     return run
 
 
-def _step_of_story(scheduled: ScheduledStep) -> list[Touch]:
+def _step_of_story(scheduled: ScheduledStep) -> list[Hit]:
     if scheduled.scenario is None or scheduled.place is None:
         return []
-    return [touches.step(scheduled.scenario, scheduled.place)]
+    return [hits.step(scheduled.scenario, scheduled.place)]
 
 
 async def _tell_of_endpoint(project: Project, step: Step) -> None:
     """The project hears of an endpoint that was disabled."""
     endpoint = await step.state.get(ENDPOINTS, step.subject)
-    if endpoint is not None and project.hooks.note_disabled_endpoint is not None:
-        await project.hooks.note_disabled_endpoint(step, endpoint)
+    if endpoint is not None and project.hooks.on_endpoint_disabled is not None:
+        await project.hooks.on_endpoint_disabled(step, endpoint)
 
 
 async def _remember(state: Transaction, scheduled: ScheduledStep) -> None:
@@ -283,15 +288,15 @@ def _with_warnings(project: Project) -> Project:
 def _check_answer(contract: Contract, operation: Operation) -> None:
     """Say at start-up, not at the first request, that the contract gives no answer."""
     try:
-        contract_answer(contract, operation, "start-up")
-    except NoAnswerError as error:
+        contract_response(contract, operation, "start-up")
+    except NoResponseError as error:
         raise ProjectError(str(error)) from None
 
 
 def _resolver(project: Project) -> Any:
     """What Connexion resolves an operationId to: its handler, or the answer from the contract."""
     handlers: Mapping[str, Any] = project.handlers
-    return lambda operation_id: handlers.get(operation_id, contract_answer)
+    return lambda operation_id: handlers.get(operation_id, contract_response)
 
 
 def _door(settings: Settings) -> Door:

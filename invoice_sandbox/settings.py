@@ -14,9 +14,9 @@ from pathlib import Path
 from typing import Any, Final, Literal
 from urllib.parse import urlsplit
 
-from invoice_sandbox.clock import FROZEN_START, ClockState, instant_text, parse_instant
-from invoice_sandbox.credentials import DEMO_KEY
-from invoice_sandbox.ids import KEY_BODY_LENGTH, KEY_PREFIX, key_checksum, key_problem, new_key
+from invoice_sandbox.base.clock import FROZEN_START, ClockState, instant_text, parse_instant
+from invoice_sandbox.base.ids import KEY_BODY_LENGTH, KEY_PREFIX, key_checksum, key_problem, new_key
+from invoice_sandbox.state.credentials import DEMO_KEY
 
 _MOST_DIGITS: Final = 19
 ENVIRONMENT_PREFIX: Final = "INVOICE_SANDBOX"
@@ -72,9 +72,9 @@ SETTINGS: Final = (
     Setting("webhook-timeout", "15", "Seconds that a webhook receiver has to answer.", "SECONDS"),
     Setting(
         "webhook-time",
-        "wall",
-        "Time that signatures tell: 'wall' is real, 'virtual' the workspace's own.",
-        "wall|virtual",
+        "system_clock",
+        "Time that signatures tell: 'system_clock' is real, 'virtual' the workspace's own.",
+        "system_clock|virtual",
     ),
     Setting("coverage", None, "File to record in what clients touch of the contract.", "FILE"),
     Setting("store", "memory", "Where state lives: memory.", "URL"),
@@ -103,7 +103,7 @@ class Settings:
     max_workspaces: int = 1000
     workspace_idle: timedelta | None = timedelta(hours=24)
     webhook_timeout: float = 15
-    webhook_time: Literal["wall", "virtual"] = "wall"
+    webhook_time: Literal["system_clock", "virtual"] = "system_clock"
     coverage: Path | None = None
 
     @property
@@ -204,12 +204,12 @@ def _clock(mode: str, now: str | None) -> ClockState:
     return ClockState("live")
 
 
-def _webhook_time(text: str) -> Literal["wall", "virtual"]:
-    if text == "wall":
-        return "wall"
+def _webhook_time(text: str) -> Literal["system_clock", "virtual"]:
+    if text == "system_clock":
+        return "system_clock"
     if text == "virtual":
         return "virtual"
-    raise SettingError(f"--webhook-time is 'wall' or 'virtual', not '{text}'")
+    raise SettingError(f"--webhook-time is 'system_clock' or 'virtual', not '{text}'")
 
 
 def _key(key: str | None, on_loopback: bool) -> str:

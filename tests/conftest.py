@@ -14,7 +14,7 @@ import pytest
 from invoice_sandbox.coverage.recording import read_recordings
 from invoice_sandbox.coverage.report import Report, report_of
 from invoice_sandbox.coverage.text import lines
-from invoice_sandbox.project import default_project, load_project
+from invoice_sandbox.project.loader import default_project, load_project
 from tests.support import RECORDING, Running, serving
 
 _OPTION: Final = "--contract-coverage"

@@ -21,12 +21,12 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any, Final
 
-from invoice_sandbox.actions import Action, Parameter
-from invoice_sandbox.project import Project, default_project, load_project
-from invoice_sandbox.scenarios.checks import file_problems
+from invoice_sandbox.project.loader import Project, default_project, load_project
+from invoice_sandbox.scenarios.actions import Action, Parameter
+from invoice_sandbox.scenarios.checks import scenario_file_problems
 from invoice_sandbox.scenarios.drawing import svg, trigger_in_words
 from invoice_sandbox.scenarios.lifecycle import PREVIOUS
-from invoice_sandbox.scenarios.rehearsal import main_way
+from invoice_sandbox.scenarios.simulation import main_way
 from tests.readme import commands, outputs, with_outputs
 
 PAGE: Final = Path(__file__).parent.parent / "docs" / "scenarios.md"
@@ -78,7 +78,7 @@ def with_generated(page: str) -> str:
 
 def pictures() -> dict[str, str]:
     """The picture of every scenario, by the name of its file."""
-    world = project().world
+    world = project().vocabulary
     return {
         f"{name}.svg": svg(one, main_way(one, world.machine, world.actions))
         for name, one in project().scenarios.items()
@@ -100,7 +100,7 @@ def _scenario_rows() -> Iterator[Sequence[str]]:
 
 def _action_rows() -> Iterator[Sequence[str]]:
     for name, action in sorted(project().actions.items()):
-        if action.in_stories:
+        if action.in_scenarios:
             summary = action.summary.removesuffix(" Raises ApiError.")
             summary = summary.removesuffix(" Raises ApiError for no such item.")
             yield f"`{name}`", summary.removesuffix(" Raises ApiError 400."), _told(action)
@@ -144,7 +144,7 @@ def _listed(words: Iterable[str]) -> str:
 
 
 def _move_rows() -> Iterator[Sequence[str]]:
-    machine = project().world.machine
+    machine = project().vocabulary.machine
     assert machine is not None
     for status in machine.states:
         for move in machine.transitions:
@@ -231,7 +231,7 @@ def broken_by(mistake: Mistake) -> list[str]:
     with TemporaryDirectory() as folder:
         file = Path(folder) / "my-story.yaml"
         file.write_text(STORY.replace(mistake.fine, mistake.wrong, 1))
-        found = list(file_problems(file, project().world))
+        found = list(scenario_file_problems(file, project().vocabulary))
     return [f"{place.replace(str(file), file.name)}: {text}" for place, text in found]
 
 

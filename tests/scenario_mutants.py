@@ -11,9 +11,9 @@ from typing import Any, Final
 
 import yaml
 
-from invoice_sandbox.contract.documents import load_document
-from invoice_sandbox.project import default_project
-from invoice_sandbox.scenarios.checks import World
+from invoice_sandbox.openapi.load.documents import load_document
+from invoice_sandbox.project.loader import default_project
+from invoice_sandbox.scenarios.checks import Vocabulary
 from invoice_sandbox.scenarios.library import scenario_files
 
 SHIPPED: Final = scenario_files(default_project() / "scenarios")
@@ -33,10 +33,10 @@ class Mutant:
         return f"{self.name} after {self.change}:\n{self.content[:3000].decode(errors='replace')}"
 
 
-def mutants(number: int, seed: int, world: World) -> Iterator[Mutant]:
+def mutants(number: int, seed: int, vocabulary: Vocabulary) -> Iterator[Mutant]:
     """So many mutants, of each shipped file in turn, the same ones for the same seed."""
     chance = random.Random(seed)  # noqa: S311  what is wanted is that it can be repeated
-    words = _words(world)
+    words = _words(vocabulary)
     for index in range(number):
         file = SHIPPED[index % len(SHIPPED)]
         if chance.random() < _STRUCTURAL:
@@ -203,12 +203,17 @@ def _any_value(chance: random.Random, words: list[str]) -> Any:
     return copy.deepcopy(chance.choice((*_VALUES, chance.choice(words), chance.choice(words))))
 
 
-def _words(world: World) -> list[str]:
+def _words(vocabulary: Vocabulary) -> list[str]:
     """Everything that has a name, and names that nothing has."""
-    machine = world.machine
+    machine = vocabulary.machine
     assert machine is not None
-    known = {*world.operations, *world.lifecycle.events, *world.actions, *machine.states}
-    known |= {one.trigger for one in machine.transitions} | set(world.members)
+    known = {
+        *vocabulary.operations,
+        *vocabulary.lifecycle.events,
+        *vocabulary.actions,
+        *machine.states,
+    }
+    known |= {one.trigger for one in machine.transitions} | set(vocabulary.members)
     return [*sorted(known), "start", "nobody", "$nothing", "$"]
 
 

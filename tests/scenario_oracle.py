@@ -15,10 +15,10 @@ from typing import Any, Final
 
 from jsonschema import Draft202012Validator
 
-from invoice_sandbox.actions import Trigger
-from invoice_sandbox.clock import parse_duration
+from invoice_sandbox.base.clock import parse_duration
 from invoice_sandbox.scenarios import checks
-from invoice_sandbox.scenarios.checks import World
+from invoice_sandbox.scenarios.actions import Trigger
+from invoice_sandbox.scenarios.checks import Vocabulary
 from invoice_sandbox.scenarios.lifecycle import Machine
 
 _SCHEMA: Final = Draft202012Validator(
@@ -28,19 +28,19 @@ _MOST: Final = 1_500
 """Situations that are looked at before a walk is given up, as one that proves nothing."""
 
 
-def nonsense(document: Any, name: str, world: World) -> list[str]:
+def nonsense(document: Any, name: str, vocabulary: Vocabulary) -> list[str]:
     """What is wrong with a story; nothing if it can be told to its end."""
     told = _told(document, document.get("conditions", {}))
     wrong = [one.message for one in _SCHEMA.iter_errors(told)]
     wrong += [
-        f"no {what}: {word}" for what, word, known in _names(told, world) if word not in known
+        f"no {what}: {word}" for what, word, known in _names(told, vocabulary) if word not in known
     ]
     if told.get("name") != name:
         wrong.append(f"the name is {told.get('name')}")
     texts = set(_texts({**document, "conditions": {}}))
     wrong += [f"unused: {one}" for one in document.get("conditions", {}) if f"${one}" not in texts]
     wrong += [f"unknown: {one}" for one in _texts(told) if one.startswith("$")]
-    return wrong or [f"step {index} has no moment" for index in _never(told, world)]
+    return wrong or [f"step {index} has no moment" for index in _never(told, vocabulary)]
 
 
 def _told(value: Any, conditions: Mapping[str, Any]) -> Any:
@@ -66,36 +66,36 @@ Name = tuple[str, Any, Any]
 """What it names, the name, and those that there are."""
 
 
-def _names(told: Any, world: World) -> Iterator[Name]:
-    machine = _machine(world)
+def _names(told: Any, vocabulary: Vocabulary) -> Iterator[Name]:
+    machine = _machine(vocabulary)
     for part in ("begins", "needs"):
         for member in told.get(part, {}):
-            yield "member", member, world.members
+            yield "member", member, vocabulary.members
     for status in told.get("needs", {}).get("status", []):
         yield "status", status, machine.states
     for one in told.get("faults", []) + told.get("expects", []):
         if "operation" in one:
-            yield "operation", one["operation"], world.operations
+            yield "operation", one["operation"], vocabulary.operations
         if one.get("kind") == "error":
-            asked = [one["operation"]] if "operation" in one else list(world.operations)
-            declared = {key for name in asked for key in world.operations[name].responses}
+            asked = [one["operation"]] if "operation" in one else list(vocabulary.operations)
+            declared = {key for name in asked for key in vocabulary.operations[name].responses}
             yield "declared answer", str(int(one.get("status", 429))), declared
     for one in told.get("deliveries", []):
         if "event" in one:
-            yield "event", one["event"], world.lifecycle.events
+            yield "event", one["event"], vocabulary.lifecycle.events
     for step in told.get("steps", []):
-        yield from _names_of_step(step, world)
+        yield from _names_of_step(step, vocabulary)
 
 
-def _names_of_step(step: Any, world: World) -> Iterator[Name]:
+def _names_of_step(step: Any, vocabulary: Vocabulary) -> Iterator[Name]:
     on = step["on"]
     if isinstance(on, str):
-        yield "event", on, {"start", *world.lifecycle.events}
+        yield "event", on, {"start", *vocabulary.lifecycle.events}
     elif "call" in on:
-        yield "operation", on["call"], world.operations
+        yield "operation", on["call"], vocabulary.operations
     else:
-        yield "member", on["date"], world.members
-    actions = {name: one for name, one in world.actions.items() if one.in_stories}
+        yield "member", on["date"], vocabulary.members
+    actions = {name: one for name, one in vocabulary.actions.items() if one.in_scenarios}
     yield "action", step["do"], actions
     action = actions[step["do"]]
     arguments = step.get("with", {})
@@ -105,12 +105,12 @@ def _names_of_step(step: Any, world: World) -> Iterator[Name]:
         if parameter.required:
             yield "argument", name, arguments
         if name in arguments and parameter.type is Trigger:
-            triggers = {one.trigger for one in _machine(world).transitions}
+            triggers = {one.trigger for one in _machine(vocabulary).transitions}
             yield "trigger", arguments[name], triggers
 
 
-def _machine(world: World) -> Machine:
-    machine = world.machine
+def _machine(vocabulary: Vocabulary) -> Machine:
+    machine = vocabulary.machine
     assert machine is not None
     return machine
 
@@ -132,7 +132,7 @@ class _Walk:
     """Everything that can come about in a story, one situation after the other."""
 
     steps: Mapping[int, Any]
-    world: World
+    vocabulary: Vocabulary
     done: set[int] = field(default_factory=set)
 
     def begin(self, status: str, *, clients: bool) -> bool:
@@ -156,7 +156,7 @@ class _Walk:
         left = _Situation(
             here.status, here.before, tuple((time - wait, one) for time, one in others)
         )
-        action = self.world.actions[self.steps[index]["do"]]
+        action = self.vocabulary.actions[self.steps[index]["do"]]
         pulled = [*action.triggers]
         for name, value in self.steps[index].get("with", {}).items():
             if action.parameters[name].type is Trigger:
@@ -171,10 +171,10 @@ class _Walk:
             yield reached
 
     def by_clients(self, here: _Situation) -> Iterator[_Situation]:
-        yield from self.moved(here, _machine(self.world).by_clients)
+        yield from self.moved(here, _machine(self.vocabulary).by_clients)
 
     def moved(self, here: _Situation, triggers: Any) -> Iterator[_Situation]:
-        for one in _machine(self.world).transitions:
+        for one in _machine(self.vocabulary).transitions:
             if one.from_ == here.status and one.trigger in triggers:
                 to = here.before if one.to == "previous" else one.to
                 if to is not None:
@@ -195,16 +195,16 @@ def _wait(step: Any) -> timedelta:
     return since + parse_duration(step["after"])
 
 
-def _never(told: Any, world: World) -> list[int]:
+def _never(told: Any, vocabulary: Vocabulary) -> list[int]:
     """The steps that are never done, if the story is begun where it is meant to be."""
     steps = {
         index: one
         for index, one in enumerate(told.get("steps", []))
         if isinstance(one["on"], str) or "date" in one["on"]
     }
-    machine = _machine(world)
+    machine = _machine(vocabulary)
     needed = told.get("needs", {}).get("status", [])
     status = machine.initial if machine.initial in needed or not needed else needed[0]
-    walk = _Walk(steps, world)
+    walk = _Walk(steps, vocabulary)
     proven = walk.begin(status, clients=False) and walk.begin(status, clients=True)
     return sorted(steps.keys() - walk.done) if proven else []

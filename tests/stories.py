@@ -1,4 +1,4 @@
-"""Stories told to their end: what tests do with a scenario, and how they write down what came."""
+"""Scenarios run to their end: what tests do with a scenario, and how they write down what came."""
 
 from __future__ import annotations
 
@@ -6,9 +6,9 @@ from typing import Any, NamedTuple
 
 import httpx
 
-from invoice_sandbox.clock import instant_text, parse_duration, parse_instant
-from invoice_sandbox.handling import EVENTS
-from invoice_sandbox.ids import key_digest
+from invoice_sandbox.base.clock import instant_text, parse_duration, parse_instant
+from invoice_sandbox.base.ids import key_digest
+from invoice_sandbox.project.api import EVENTS
 from tests.support import FROZEN, Running
 
 START = parse_instant("2026-11-21T09:30:00Z")

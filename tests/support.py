@@ -16,12 +16,12 @@ from typing import Any
 import httpx
 
 from invoice_sandbox.app import Sandbox, create_app
-from invoice_sandbox.clock import ClockState
-from invoice_sandbox.credentials import DEMO_KEY
-from invoice_sandbox.ids import new_key
-from invoice_sandbox.server import listen, make_server
+from invoice_sandbox.base.clock import ClockState
+from invoice_sandbox.base.ids import new_key
+from invoice_sandbox.runtime.workspaces import WorkspaceOptions
+from invoice_sandbox.server.serving import listen, make_server
 from invoice_sandbox.settings import Settings
-from invoice_sandbox.workspaces import Wish
+from invoice_sandbox.state.credentials import DEMO_KEY
 
 _NO_TLS = ssl.create_default_context()
 """Made once: a client of its own for every test would spend most of its time on certificates."""
@@ -41,7 +41,7 @@ FROZEN = Settings(
 
 
 @dataclass
-class ManualWall:
+class ManualSystemClock:
     """Real time that only moves when a test says so."""
 
     instant: datetime = field(default=datetime(2026, 11, 21, 9, 30, tzinfo=UTC))
@@ -71,7 +71,7 @@ class Running:
 
     url: str
     sandbox: Sandbox
-    wall: ManualWall
+    system_clock: ManualSystemClock
     loop: asyncio.AbstractEventLoop
 
     def client(self, key: str | None = DEMO_KEY) -> httpx.Client:
@@ -82,7 +82,9 @@ class Running:
     def new_workspace(self, seed: int | None = None) -> str:
         """The key of another workspace."""
         key, engine = new_key(), self.sandbox.engine
-        self.run(engine.workspaces.create(key, Wish(seed, made_by=engine.first_workspace)))
+        self.run(
+            engine.workspaces.create(key, WorkspaceOptions(seed, made_by=engine.first_workspace))
+        )
         return key
 
     def run(self, coroutine: Any) -> Any:
@@ -93,12 +95,12 @@ class Running:
 @contextmanager
 def serving(settings: Settings = FROZEN) -> Iterator[Running]:
     """Serve ``settings`` in a thread of its own, from ready to stopped."""
-    wall = ManualWall()
+    system_clock = ManualSystemClock()
     if settings.coverage is None and RECORDING in os.environ:
         settings = replace(settings, coverage=Path(os.environ[RECORDING]))
     with closing(asyncio.new_event_loop()) as loop, listen(settings) as listener:
         url = settings.url(listener.getsockname()[1])
-        sandbox = loop.run_until_complete(create_app(settings, url=url, wall=wall))
+        sandbox = loop.run_until_complete(create_app(settings, url=url, system_clock=system_clock))
         ready = threading.Event()
         server = make_server(sandbox, ready.set)
         serve = server.serve(sockets=[listener])
@@ -106,7 +108,7 @@ def serving(settings: Settings = FROZEN) -> Iterator[Running]:
         thread.start()
         try:
             assert ready.wait(10), "the server did not become ready"
-            yield Running(url, sandbox, wall, loop)
+            yield Running(url, sandbox, system_clock, loop)
         finally:
             server.should_exit = True
             thread.join(10)

@@ -7,7 +7,7 @@ from typing import Any
 import httpx
 import pytest
 
-from invoice_sandbox.ids import key_digest
+from invoice_sandbox.base.ids import key_digest
 from tests.support import Running
 
 ALDER, EVEREST = "ptn_sandbox_alder", "ptn_sandbox_everest"
@@ -40,7 +40,7 @@ def act(server: Running, client: httpx.Client, action: str, invoice: Any, **told
         credential = await store.credential(key_digest(key))
         workspace = await store.workspace(credential.workspace_id) if credential else None
         assert workspace is not None
-        now = workspace.clock.now(server.sandbox.engine.wall)
+        now = workspace.clock.now(server.sandbox.engine.system_clock)
         async with store.transaction(workspace.id) as state:
             await state.schedule(now, action, {**told, "subject": invoice["id"]})
 

@@ -12,8 +12,8 @@ from typing import Any
 import httpx
 import pytest
 
-from invoice_sandbox.agenda import STEPS_LOG
 from invoice_sandbox.app import create_app
+from invoice_sandbox.runtime.agenda import STEPS_LOG
 from tests.support import FROZEN, Running, serving
 from tests.timeline import (
     LIVE,
@@ -413,10 +413,10 @@ def test_what_is_restored_during_an_advance_does_not_move_on_by_itself(notes: Ru
 
 def test_the_timer_does_what_is_due_without_any_request(flowing: Running) -> None:
     with telling(flowing, "soon") as client:
-        beginning = flowing.wall.now()
+        beginning = flowing.system_clock.now()
         write(client)
         assert bells(client) == []
-        flowing.wall.pass_seconds(60)
+        flowing.system_clock.pass_seconds(60)
         until(lambda: due(client) == [], "the timer did not do the step")
         (step,) = agenda(client)["done"]
         assert step["at"] == beginning.isoformat(timespec="seconds")[:-6] + ".020Z"
@@ -427,9 +427,9 @@ def test_a_request_does_first_what_is_due(flowing: Running) -> None:
     """Each at its own instant, however late it is looked at."""
     with telling(flowing, "in-turn", now="2027-01-01T00:00:00Z") as client:
         write(client)
-        flowing.wall.pass_seconds(2)
+        flowing.system_clock.pass_seconds(2)
         assert bells(client) == [("00:00:01", "one"), ("00:00:02", "two"), ("00:00:02", "two too")]
-        flowing.wall.pass_seconds(100)
+        flowing.system_clock.pass_seconds(100)
         assert bells(client)[3:] == [("00:00:03", "three")]
 
 
@@ -437,10 +437,10 @@ def test_the_timer_looks_at_the_workspace_that_is_due_first(flowing: Running) ->
     with telling(flowing, "long") as late, telling(flowing, "soon") as early:
         write(late)
         write(early)
-        flowing.wall.pass_seconds(1)
+        flowing.system_clock.pass_seconds(1)
         until(lambda: due(early) == [], "the timer did not do the step")
         assert len(due(late)) == 1
-        flowing.wall.pass_seconds(20 * 3600)
+        flowing.system_clock.pass_seconds(20 * 3600)
         with telling(flowing, "soon") as another:  # its timer finds the other due as well
             write(another)
         until(lambda: due(late) == [], "the timer did not do the step")
@@ -456,7 +456,7 @@ def test_a_live_clock_is_advanced_too(flowing: Running) -> None:
             ("00:00:02", "ring", "done"),
         ]
         assert (moved["from"], moved["now"]) == ("2027-01-01T00:00:00Z", "2027-01-01T00:00:02Z")
-        flowing.wall.pass_seconds(10)
+        flowing.system_clock.pass_seconds(10)
         assert now(client) == "2027-01-01T00:00:12Z"
         assert [word for _, word in bells(client)] == ["one", "two", "two too", "three"]
 
@@ -466,7 +466,7 @@ def test_what_is_due_when_a_clock_is_released_is_done_as_time_flows(notes: Runni
         write(client)
         set_clock(client, mode="live")
         assert len(due(client)) == 1
-        notes.wall.pass_seconds(1)
+        notes.system_clock.pass_seconds(1)
         until(lambda: due(client) == [], "the timer did not do the step")
         assert bells(client) == [("09:30:00.020", "soon")]
 
@@ -475,10 +475,10 @@ def test_nothing_is_done_while_a_clock_is_frozen(flowing: Running) -> None:
     with telling(flowing, "soon") as client:
         write(client)
         frozen = set_clock(client, mode="frozen")
-        flowing.wall.pass_seconds(3600)
+        flowing.system_clock.pass_seconds(3600)
         with telling(flowing, "soon") as other:  # whose timer passes by
             write(other)
-            flowing.wall.pass_seconds(3600)
+            flowing.system_clock.pass_seconds(3600)
             until(lambda: due(other) == [], "the timer did not do the step")
         assert (bells(client), now(client)) == ([], frozen["now"])
         assert len(due(client)) == 1
@@ -490,11 +490,11 @@ def test_what_is_in_store_after_restoring_a_live_workspace_is_done_in_its_time(
     with telling(flowing, "soon", now="2027-01-01T00:00:00Z") as client:
         write(client)
         taken = snapshot(client)
-        flowing.wall.pass_seconds(60)
+        flowing.system_clock.pass_seconds(60)
         until(lambda: due(client) == [], "the timer did not do the step")
         restore(client, taken)
         assert due(client) == [("00:00:00.020", "ring")]
-        flowing.wall.pass_seconds(60)
+        flowing.system_clock.pass_seconds(60)
         until(lambda: due(client) == [], "the timer did not do the step again")
         assert bells(client) == [("00:00:00.020", "soon")]
 

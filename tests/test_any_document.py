@@ -13,12 +13,12 @@ import pytest
 from click.testing import CliRunner
 
 from invoice_sandbox.cli import main
-from invoice_sandbox.contract.documents import DocumentError
-from invoice_sandbox.contract.limitations import told
-from invoice_sandbox.contract.operations import Note
-from invoice_sandbox.contract.reading import read_contract
-from invoice_sandbox.contract.servers import base_path
-from invoice_sandbox.project import ProjectError, load_contract_alone
+from invoice_sandbox.openapi.load.documents import DocumentError
+from invoice_sandbox.openapi.load.limitations import told
+from invoice_sandbox.openapi.load.reading import read_contract
+from invoice_sandbox.openapi.load.servers import base_path
+from invoice_sandbox.openapi.operation import Note
+from invoice_sandbox.project.loader import ProjectError, load_contract_alone
 from tests.support import FROZEN, serving
 from tests.toy import serving_contract
 

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from invoice_sandbox.contract import fetching
+from invoice_sandbox.openapi.load import fetching
 from tests.foreign import packages
 from tests.foreign.page import PAGE, with_table
 from tests.foreign.play import Played

@@ -9,7 +9,7 @@ from typing import Any
 import httpx
 import pytest
 
-from invoice_sandbox.contract.branching import MOST_EXPLAINED, MOST_LEVELS, Branching, levels
+from invoice_sandbox.openapi.schema.branching import MOST_EXPLAINED, MOST_LEVELS, Branching, levels
 from tests.scenario_docs import project
 from tests.toy import serving_contract
 

@@ -23,11 +23,11 @@ import pytest
 from click.testing import CliRunner, Result
 
 from invoice_sandbox import __version__
+from invoice_sandbox.base.ids import key_problem
 from invoice_sandbox.cli import main
-from invoice_sandbox.contract.documents import load_document, parse_document, place_of
-from invoice_sandbox.credentials import DEMO_KEY
-from invoice_sandbox.ids import key_problem
-from invoice_sandbox.project import default_project, merged_document
+from invoice_sandbox.openapi.load.documents import load_document, parse_document, place_of
+from invoice_sandbox.project.loader import default_project, merged_document
+from invoice_sandbox.state.credentials import DEMO_KEY
 
 ROOT = Path(__file__).parents[1]
 PUBLISHED = default_project() / "openapi" / "openapi.yaml"

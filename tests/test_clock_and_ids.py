@@ -9,16 +9,16 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from invoice_sandbox import ids
-from invoice_sandbox.clock import (
+from invoice_sandbox.base import ids
+from invoice_sandbox.base.clock import (
     FROZEN_START,
     ClockState,
-    SystemWall,
+    OperatingSystemClock,
     instant_text,
     parse_instant,
 )
-from invoice_sandbox.credentials import DEMO_KEY
-from tests.support import ManualWall
+from invoice_sandbox.state.credentials import DEMO_KEY
+from tests.support import ManualSystemClock
 
 PARSED = {
     "2026-11-21T09:30:00Z": "2026-11-21T09:30:00Z",
@@ -85,25 +85,25 @@ def test_an_instant_of_another_zone_is_written_in_utc() -> None:
 
 
 def test_a_frozen_clock_stands_at_its_documented_start() -> None:
-    wall = ManualWall()
-    wall.pass_seconds(3600)
-    assert ClockState("frozen").now(wall) == FROZEN_START
+    system_clock = ManualSystemClock()
+    system_clock.pass_seconds(3600)
+    assert ClockState("frozen").now(system_clock) == FROZEN_START
     assert instant_text(FROZEN_START) == "2026-11-21T09:30:00Z"
 
 
 def test_a_live_clock_flows_with_real_time_and_its_shift() -> None:
-    wall, clock = ManualWall(), ClockState("live", shift=timedelta(days=-1))
-    before = clock.now(wall)
-    wall.pass_seconds(90)
-    assert before == wall.instant - timedelta(days=1, seconds=90)
-    assert clock.now(wall) - before == timedelta(seconds=90)
+    system_clock, clock = ManualSystemClock(), ClockState("live", shift=timedelta(days=-1))
+    before = clock.now(system_clock)
+    system_clock.pass_seconds(90)
+    assert before == system_clock.instant - timedelta(days=1, seconds=90)
+    assert clock.now(system_clock) - before == timedelta(seconds=90)
 
 
 @pytest.mark.parametrize("mode", ["live", "frozen"])
 def test_a_clock_shows_milliseconds_and_no_more(mode: str) -> None:
     precise = datetime(2026, 1, 1, 0, 0, 0, 123_999, tzinfo=UTC)
     clock = ClockState("frozen", precise) if mode == "frozen" else ClockState("live")
-    assert clock.now(ManualWall(precise)).microsecond == 123_000
+    assert clock.now(ManualSystemClock(precise)).microsecond == 123_000
 
 
 def test_a_clock_is_a_value() -> None:
@@ -112,9 +112,9 @@ def test_a_clock_is_a_value() -> None:
 
 
 def test_the_machine_tells_utc_and_seconds_that_grow() -> None:
-    wall = SystemWall()
-    assert wall.now().tzinfo is UTC
-    assert wall.monotonic() <= wall.monotonic()
+    system_clock = OperatingSystemClock()
+    assert system_clock.now().tzinfo is UTC
+    assert system_clock.monotonic() <= system_clock.monotonic()
 
 
 # --- keys

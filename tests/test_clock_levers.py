@@ -9,7 +9,7 @@ from typing import Any
 import httpx
 import pytest
 
-from invoice_sandbox.clock import ClockState
+from invoice_sandbox.base.clock import ClockState
 from tests.support import FROZEN, Running, serving
 from tests.timeline import (
     LIVE,
@@ -58,19 +58,19 @@ def live(flowing: Running) -> Iterator[httpx.Client]:
 
 def test_a_frozen_clock_stands_where_it_began() -> None:
     with serving() as running, running.client() as client:
-        running.wall.pass_seconds(3600)
+        running.system_clock.pass_seconds(3600)
         assert clock(client) == {"mode": "frozen", "now": NOON, "nextDue": None}
 
 
 def test_a_live_clock_flows(flowing: Running, live: httpx.Client) -> None:
     assert clock(live) == {"mode": "live", "now": "2027-01-01T00:00:00Z", "nextDue": None}
-    flowing.wall.pass_seconds(1.5)
+    flowing.system_clock.pass_seconds(1.5)
     assert now(live) == "2027-01-01T00:00:01.500Z"
 
 
 def test_a_live_clock_shows_real_time_unless_it_is_told_otherwise(flowing: Running) -> None:
     with flowing.client() as client:
-        shown = flowing.wall.now().isoformat(timespec="milliseconds").replace("+00:00", "Z")
+        shown = flowing.system_clock.now().isoformat(timespec="milliseconds").replace("+00:00", "Z")
         assert now(client) == shown.replace(".000Z", "Z")
 
 
@@ -81,13 +81,13 @@ def test_a_server_begins_where_it_is_told_to() -> None:
 
 
 def test_freezing_and_releasing_keep_the_instant(flowing: Running, live: httpx.Client) -> None:
-    flowing.wall.pass_seconds(0.25)
+    flowing.system_clock.pass_seconds(0.25)
     frozen = set_clock(live, mode="frozen")
     assert (frozen["mode"], frozen["now"]) == ("frozen", "2027-01-01T00:00:00.250Z")
-    flowing.wall.pass_seconds(1000)
+    flowing.system_clock.pass_seconds(1000)
     assert now(live) == frozen["now"]
     assert set_clock(live, mode="live")["now"] == frozen["now"]
-    flowing.wall.pass_seconds(1)
+    flowing.system_clock.pass_seconds(1)
     assert now(live) == "2027-01-01T00:00:01.250Z"
 
 
@@ -124,10 +124,10 @@ def test_mode_and_instant_are_set_alone_or_together(
 
 def test_a_shifted_live_clock_flows_on(flowing: Running, live: httpx.Client) -> None:
     set_clock(live, now="2030-06-01T00:00:00Z")
-    flowing.wall.pass_seconds(60)
+    flowing.system_clock.pass_seconds(60)
     assert now(live) == "2030-06-01T00:01:00Z"
     advance(live, by="P1D")
-    flowing.wall.pass_seconds(60)
+    flowing.system_clock.pass_seconds(60)
     assert now(live) == "2030-06-02T00:02:00Z"
 
 

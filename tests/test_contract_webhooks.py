@@ -11,11 +11,11 @@ import httpx
 import pytest
 from openapi_spec_validator import OpenAPIV31SpecValidator
 
-from invoice_sandbox import jsonio
-from invoice_sandbox.contract.documents import load_document
-from invoice_sandbox.contract.operations import ContractError, compile_contract
-from invoice_sandbox.ids import key_digest
-from invoice_sandbox.project import (
+from invoice_sandbox.base import jsonio
+from invoice_sandbox.base.ids import key_digest
+from invoice_sandbox.openapi.load.documents import load_document
+from invoice_sandbox.openapi.operation import ContractError, compile_contract
+from invoice_sandbox.project.loader import (
     ProjectError,
     default_project,
     load_project,

@@ -21,10 +21,15 @@ import pytest
 from invoice_sandbox.coverage.recording import RecordingError, mark_of, read_recordings
 from invoice_sandbox.coverage.report import Report, Row, report_from, report_of, rounded
 from invoice_sandbox.coverage.text import lines
-from invoice_sandbox.coverage.touches import KINDS, Coverage, Touch, event, operation, status, step
-from invoice_sandbox.project import Project, default_project, load_contract_alone, load_project
+from invoice_sandbox.project.loader import (
+    Project,
+    default_project,
+    load_contract_alone,
+    load_project,
+)
 from invoice_sandbox.settings import SettingError, read_settings
-from invoice_sandbox.store import Workspace
+from invoice_sandbox.state import Workspace
+from invoice_sandbox.state.hits import KINDS, Coverage, Hit, event, operation, status, step
 from tests.support import FROZEN, Running, serving
 from tests.test_cli import SERVE, started
 from tests.timeline import advance, choose, data, make_workspace, pull, register, restore, snapshot
@@ -377,7 +382,8 @@ def test_a_file_that_is_not_there_is_named(file: Path, project: Project) -> None
 
 def test_the_mark_of_a_project_is_the_same_in_every_process(project: Project) -> None:
     code = (
-        "from invoice_sandbox.project import *; from invoice_sandbox.coverage.recording import *; "
+        "from invoice_sandbox.coverage.recording import mark_of; "
+        "from invoice_sandbox.project.loader import *; "
         "print(mark_of(load_project(default_project())))"
     )
     for seed in ("1", "2"):
@@ -394,7 +400,7 @@ def test_the_mark_of_a_project_is_the_same_in_every_process(project: Project) ->
 # --- the report
 
 
-def everything(project: Project) -> set[Touch]:
+def everything(project: Project) -> set[Hit]:
     """Every touch that there can be."""
     return {(kind, *row.names) for kind, rows in report_of(project, ()) for row in rows}
 

@@ -16,8 +16,8 @@ from click.testing import Result
 
 from invoice_sandbox.coverage.page import page
 from invoice_sandbox.coverage.report import Report, Row, report_of
-from invoice_sandbox.coverage.touches import KINDS
-from invoice_sandbox.project import default_project, load_project
+from invoice_sandbox.project.loader import default_project, load_project
+from invoice_sandbox.state.hits import KINDS
 from tests.support import FROZEN, Running, serving
 from tests.test_lever_commands import run
 from tests.toy import contract, serving_contract

@@ -14,7 +14,7 @@ from typing import Final
 import click
 
 from invoice_sandbox.cli import main as command_line
-from invoice_sandbox.coverage.touches import KINDS
+from invoice_sandbox.state.hits import KINDS
 from tests.readme import commands, with_outputs
 from tests.test_cli import SERVE, started
 from tests.testing_docs import environment, output

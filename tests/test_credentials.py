@@ -8,8 +8,8 @@ from typing import Any
 import httpx
 import pytest
 
-from invoice_sandbox.credentials import DEMO_KEY
-from invoice_sandbox.ids import key_digest, key_problem, new_key
+from invoice_sandbox.base.ids import key_digest, key_problem, new_key
+from invoice_sandbox.state.credentials import DEMO_KEY
 from tests.support import Running
 
 KEYS = "/api/developer/api-keys"

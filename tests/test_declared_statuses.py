@@ -15,11 +15,11 @@ from typing import Any, Final
 import httpx
 import pytest
 
-from invoice_sandbox.contract.model import METHODS
-from invoice_sandbox.contract.operations import Contract, Operation
-from invoice_sandbox.ids import key_digest
-from invoice_sandbox.levers.snapshots import MOST as MOST_SNAPSHOTS
-from invoice_sandbox.project import default_project, load_project
+from invoice_sandbox.base.ids import key_digest
+from invoice_sandbox.control.snapshots import MOST as MOST_SNAPSHOTS
+from invoice_sandbox.openapi.load.model import METHODS
+from invoice_sandbox.openapi.operation import Contract, Operation
+from invoice_sandbox.project.loader import default_project, load_project
 from tests.support import FROZEN, Running, serving
 from tests.test_listen import next_message, opened, report, streaming
 from tests.test_sessions import logged_in
@@ -167,7 +167,7 @@ def test_a_change_with_a_cookie_is_403_from_another_site(server: Running, name: 
         is_refused(send(client, declared), 403, "insufficient_scope")
 
 
-# What only some operations refuse, or answer
+# What only some operations reject, or answer
 
 
 def test_one_snapshot_more_than_there_may_be_is_409(client: httpx.Client) -> None:

@@ -12,8 +12,8 @@ import httpx
 import pytest
 from playwright.sync_api import Browser, Locator, Page, sync_playwright
 
-from invoice_sandbox.credentials import DEMO_KEY
-from invoice_sandbox.ids import new_key
+from invoice_sandbox.base.ids import new_key
+from invoice_sandbox.state.credentials import DEMO_KEY
 from tests.support import FROZEN, Running, serving
 
 BROWSER = shutil.which("chromium") or shutil.which("google-chrome")

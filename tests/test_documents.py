@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from invoice_sandbox.contract.documents import (
+from invoice_sandbox.openapi.load.documents import (
     DocumentError,
     load_document,
     parse_document,

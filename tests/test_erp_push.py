@@ -12,13 +12,13 @@ from typing import Any
 import httpx
 import pytest
 
-from invoice_sandbox.agenda import Agenda
-from invoice_sandbox.clock import FROZEN_START, ClockState
-from invoice_sandbox.store import ScheduledStep, Transaction, Workspace
-from invoice_sandbox.store.memory import MemoryStore
+from invoice_sandbox.base.clock import FROZEN_START, ClockState
+from invoice_sandbox.runtime.agenda import Agenda
+from invoice_sandbox.state import ScheduledStep, Transaction, Workspace
+from invoice_sandbox.state.memory import MemoryStore
 from invoice_sandbox.webhooks.attempts import Outcome, Outgoing
 from invoice_sandbox.webhooks.lanes import Lanes
-from tests.support import FROZEN, ManualWall, Running, serving
+from tests.support import FROZEN, ManualSystemClock, Running, serving
 
 PUSH = "/api/connectors/erp/invoices"
 ITEM = {
@@ -249,10 +249,12 @@ def test_an_action_that_fails_is_given_up_logged_and_not_repeated(
         async with store.transaction("w") as state:
             await state.schedule(FROZEN_START, "fail", {})
             await state.schedule(FROZEN_START, "succeed", {})
-        wall = ManualWall()
-        agenda = Agenda(store, wall, run, Lanes(store, wall, no_sending, virtual_time=False))
-        await agenda.settle(workspace)
-        await agenda.settle(workspace)
+        system_clock = ManualSystemClock()
+        agenda = Agenda(
+            store, system_clock, run, Lanes(store, system_clock, no_sending, virtual_time=False)
+        )
+        await agenda.run_due(workspace)
+        await agenda.run_due(workspace)
 
     with caplog.at_level(logging.ERROR, "invoice_sandbox"):
         asyncio.run(two_steps())

@@ -20,7 +20,7 @@ from typing import Any
 import httpx
 import pytest
 
-from invoice_sandbox.credentials import DEMO_KEY
+from invoice_sandbox.state.credentials import DEMO_KEY
 from tests.support import FROZEN, Running, serving
 
 INVOICE = {
@@ -110,22 +110,22 @@ def read_all(raw: socket.socket) -> bytes:
 class TestLatency:
     def test_it_waits_and_then_answers(self, server: Running, client: httpx.Client) -> None:
         inject(client, "latency", delay="PT1.5S")
-        before = server.wall.seconds
+        before = server.system_clock.seconds
         assert create(client).status_code == 201
-        assert server.wall.seconds - before == 1.5
+        assert server.system_clock.seconds - before == 1.5
 
     def test_two_seconds_unless_given(self, server: Running, client: httpx.Client) -> None:
         assert inject(client, "latency")["delay"] == "PT2S"
-        before = server.wall.seconds
+        before = server.system_clock.seconds
         client.get("/api/invoices")
-        assert server.wall.seconds - before == 2
+        assert server.system_clock.seconds - before == 2
 
     def test_after_the_request_it_waits_too(self, server: Running, client: httpx.Client) -> None:
         inject(client, "latency", delay="PT3S", when="after", count=2)
-        before = server.wall.seconds
+        before = server.system_clock.seconds
         assert create(client).status_code == 201
         assert client.get("/api/invoices/nothing").status_code == 404
-        assert server.wall.seconds - before == 6
+        assert server.system_clock.seconds - before == 6
 
     def test_a_range_is_drawn_by_the_seed(self, server: Running) -> None:
         def waits(seed: int) -> list[float]:
@@ -133,9 +133,9 @@ class TestLatency:
                 inject(client, "latency", delay="PT1S", upTo="PT5S", count=None)
                 found = []
                 for _ in range(8):
-                    before = server.wall.seconds
+                    before = server.system_clock.seconds
                     client.get("/api/invoices")
-                    found.append(round(server.wall.seconds - before, 6))
+                    found.append(round(server.system_clock.seconds - before, 6))
                 return found
 
         first = waits(42)
@@ -370,9 +370,9 @@ class TestSpoiltAnswers:
 
     def test_drip_takes_its_time(self, server: Running, client: httpx.Client) -> None:
         inject(client, "drip", delay="PT10S")
-        before = server.wall.seconds
+        before = server.system_clock.seconds
         client.get("/api/invoices")
-        assert server.wall.seconds - before == pytest.approx(10)
+        assert server.system_clock.seconds - before == pytest.approx(10)
 
     def test_drip_takes_its_time_for_a_few_bytes_too(self, tmp_path: Path) -> None:
         with serving_answers(tmp_path, 12) as client:

@@ -9,7 +9,7 @@ import httpx
 import orjson
 import pytest
 
-from invoice_sandbox.clock import ClockState
+from invoice_sandbox.base.clock import ClockState
 from tests.support import FROZEN, serving
 
 REQUESTS = "/api/financing-requests"
@@ -222,7 +222,7 @@ def test_an_invoice_cannot_be_financed_twice(client: httpx.Client) -> None:
 def test_an_invoice_that_is_past_due_is_409() -> None:
     with serving(replace(FROZEN, clock=ClockState("live"))) as live, live.client() as client:
         invoice = verified(client, dueDate="2026-11-21")
-        live.wall.pass_seconds(86_400)
+        live.system_clock.pass_seconds(86_400)
         answer = client.post(REQUESTS, json={"invoiceId": invoice["id"]})
         assert refusal(answer) == (409, "invalid_request")
         assert "2026-11-21" in answer.json()["error"]["message"]

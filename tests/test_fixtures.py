@@ -14,10 +14,10 @@ import pytest
 from handlers._fingerprint import fingerprint, similarity_keys
 from handlers._offers import price, terms_of
 from handlers._routing import Deal, judge
-from invoice_sandbox.contract.documents import DocumentError, load_document
-from invoice_sandbox.contract.schemas import Schemas
-from invoice_sandbox.fixtures import fixture_problems, load_fixtures
-from invoice_sandbox.project import default_project, merged_document
+from invoice_sandbox.openapi.load.documents import DocumentError, load_document
+from invoice_sandbox.openapi.schema.compile import Schemas
+from invoice_sandbox.project.fixtures import fixture_problems, load_fixtures
+from invoice_sandbox.project.loader import default_project, merged_document
 
 PROJECT = default_project()
 SHIPPED = PROJECT / "fixtures"

@@ -11,9 +11,9 @@ from typing import Any
 import orjson
 import pytest
 
-from invoice_sandbox.credentials import DEMO_KEY
-from invoice_sandbox.ids import new_key
+from invoice_sandbox.base.ids import new_key
 from invoice_sandbox.settings import read_settings
+from invoice_sandbox.state.credentials import DEMO_KEY
 from tests.support import FROZEN, Running, serving
 
 OAUTH = {"authorizationUrl": "https://x.example", "scopes": {"a": "first", "b": "second"}}

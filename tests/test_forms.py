@@ -10,8 +10,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from invoice_sandbox.contract.forms import MOST_FIELDS
-from invoice_sandbox.contract.operations import compile_contract
+from invoice_sandbox.openapi.message.forms import MOST_FIELDS
+from invoice_sandbox.openapi.operation import compile_contract
 from tests.toy import serving_contract
 
 URLENCODED = "application/x-www-form-urlencoded"

@@ -8,9 +8,9 @@ from typing import Any
 import httpx
 import pytest
 
+from invoice_sandbox.control.client import ControlClient, SandboxError
 from invoice_sandbox.fuzzing.contract import DocumentError
-from invoice_sandbox.fuzzing.ground import Ground
-from invoice_sandbox.testing.levers import Levers, SandboxError
+from invoice_sandbox.fuzzing.state import Ground
 from tests.support import Running
 
 URL = "http://127.0.0.1:9000/hooks"
@@ -35,7 +35,7 @@ def mine(server: Running) -> Iterator[httpx.Client]:
 def ground(server: Running, mine: httpx.Client) -> Ground:
     """The workspace of ``mine``, and one of somebody else."""
     keys = (mine.headers["Authorization"].split()[1], server.new_workspace())
-    return Ground([Levers(server.url, key) for key in keys])
+    return Ground([ControlClient(server.url, key) for key in keys])
 
 
 def endpoints(client: httpx.Client) -> list[str]:

@@ -22,7 +22,7 @@ from invoice_sandbox.fuzzing.contract import (
 from invoice_sandbox.fuzzing.record import Call, Finding, Reader, Writer
 from invoice_sandbox.fuzzing.reports import Result, as_json, as_junit, as_text
 from invoice_sandbox.fuzzing.verdict import TRACEBACK, Outcome, findings, table
-from invoice_sandbox.project import default_project, load_project
+from invoice_sandbox.project.loader import default_project, load_project
 
 OK = frozenset({"200"})
 CONTRACT = {"listItems": Operation(OK), "login": Operation(OK, is_public=True)}

@@ -11,7 +11,7 @@ from typing import Any
 import jsonschema_rs
 import pytest
 
-from invoice_sandbox.contract.generate import CannotGenerate, generate
+from invoice_sandbox.openapi.schema.sample import CannotGenerate, generate
 
 Schema = dict[str, Any] | bool
 

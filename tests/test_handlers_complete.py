@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from invoice_sandbox.levers import LEVERS
-from invoice_sandbox.project import (
+from invoice_sandbox.control import CONTROL_FUNCTIONS
+from invoice_sandbox.coverage.control import COVERAGE_FUNCTIONS
+from invoice_sandbox.project.loader import (
     default_project,
     handler_functions,
     load_project,
@@ -38,8 +39,8 @@ def test_every_handler_is_an_operation_of_the_contract_or_of_the_levers() -> Non
 
 def test_every_lever_of_the_project_has_a_handler(server: Running) -> None:
     project = server.sandbox.engine.project
-    assert LEVERS.keys().isdisjoint(project.handlers)
-    assert set(project.levers.operations) == LEVERS.keys() | (
+    assert {**CONTROL_FUNCTIONS, **COVERAGE_FUNCTIONS}.keys().isdisjoint(project.handlers)
+    assert set(project.levers.operations) == {**CONTROL_FUNCTIONS, **COVERAGE_FUNCTIONS}.keys() | (
         project.handlers.keys() - project.contract.operations.keys()
     )
 

@@ -16,7 +16,7 @@ from typing import Any, Final
 
 import pytest
 
-from invoice_sandbox.contract.operations import Contract, Operation
+from invoice_sandbox.openapi.operation import Contract, Operation
 from tests.hostile.cases import GROUPS, HEALTH, Case
 from tests.hostile.impatient import PATIENCE
 from tests.hostile.json_texts import MAY, MUST_ACCEPT, MUST_REFUSE

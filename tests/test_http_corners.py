@@ -14,7 +14,7 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from invoice_sandbox.credentials import DEMO_KEY
+from invoice_sandbox.state.credentials import DEMO_KEY
 from tests.support import Running
 
 REQUIRED = '"sellerId":"s","debtorId":"d","invoiceNumber":"n","currency":"EUR"'

@@ -13,7 +13,7 @@ from typing import Any
 import httpx
 import pytest
 
-from invoice_sandbox.clock import SystemWall
+from invoice_sandbox.base.clock import OperatingSystemClock
 from tests.support import FROZEN, Running, serving
 
 INVOICE = {
@@ -276,7 +276,7 @@ class TestNotKept:
         with serving(replace(FROZEN, rate_limit=1)) as running, running.client() as client:
             client.get("/api/invoices")
             assert post(client, "k").status_code == 429
-            running.wall.pass_seconds(61)
+            running.system_clock.pass_seconds(61)
             assert (answer := post(client, "k")).status_code == 201
             assert not is_replayed(answer)
 
@@ -340,7 +340,7 @@ class TestLostAnswers:
     def test_a_client_that_did_not_wait(self) -> None:
         """The first request is still on its way when the second one comes."""
         with serving() as running, running.client() as client:
-            object.__setattr__(running.sandbox.engine, "wall", SystemWall())
+            object.__setattr__(running.sandbox.engine, "system_clock", OperatingSystemClock())
             client.post("/sandbox/faults", json={"kind": "latency", "delay": "PT0.4S"})
             with pytest.raises(httpx.ReadTimeout):
                 client.post(
@@ -421,7 +421,7 @@ def toy(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Running]:
     }
     lever = {
         "openapi": "3.1.0",
-        "info": {"title": "Levers", "version": "1"},
+        "info": {"title": "ControlClient", "version": "1"},
         "servers": [{"url": "/sandbox"}],
         "paths": {"/lever": {"post": _operation("useLever")}},
     }

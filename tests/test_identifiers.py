@@ -11,8 +11,8 @@ import orjson
 import pytest
 
 from invoice_sandbox.app import create_app
-from invoice_sandbox.contract.operations import compile_contract
-from invoice_sandbox.project import ProjectError
+from invoice_sandbox.openapi.operation import compile_contract
+from invoice_sandbox.project.loader import ProjectError
 from tests.support import FROZEN
 from tests.toy import contract, serving_contract
 

@@ -62,7 +62,7 @@ def send(client: httpx.Client, secret: str, second: int, **changes: str) -> http
 
 
 def now(server: Running) -> int:
-    return int(server.wall.now().timestamp())
+    return int(server.system_clock.now().timestamp())
 
 
 def test_at_first_it_is_empty_and_has_an_address(server: Running, client: httpx.Client) -> None:

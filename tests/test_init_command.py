@@ -17,7 +17,7 @@ import pytest
 from click.testing import CliRunner, Result
 
 from invoice_sandbox.cli import main
-from invoice_sandbox.contract.documents import load_document
+from invoice_sandbox.openapi.load.documents import load_document
 from tests.support import FROZEN, serving
 
 CONTRACT = """\

@@ -17,7 +17,7 @@ from urllib.parse import quote
 import httpx
 import pytest
 
-from invoice_sandbox.ids import new_key
+from invoice_sandbox.base.ids import new_key
 from tests.support import FROZEN, Running, serving
 
 INVOICE = {
@@ -592,7 +592,7 @@ class TestWhy:
         resolve(client.get("/openapi.json").json(), pointer)
 
     def test_the_place_in_the_levers_contract(self, client: httpx.Client) -> None:
-        """Levers are in no journal, but they explain themselves."""
+        """ControlClient are in no journal, but they explain themselves."""
         answer = client.post("/sandbox/faults", json={"kind": "explode"}, headers=EXPLAIN)
         found = re.search(r'schemaPath="([^"]*)"', answer.headers["x-sandbox-explain"])
         assert found

@@ -11,7 +11,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from invoice_sandbox.jsonio import MAX_DEPTH, JsonError, dumps, dumps_pretty, loads
+from invoice_sandbox.base.jsonio import MAX_DEPTH, JsonError, dumps, dumps_pretty, loads
 
 NUMBERS = st.from_regex(
     r"-?(0|[1-9][0-9]{0,250})(\.[0-9]{1,60})?([eE][+-]?[0-9]{1,2})?", fullmatch=True

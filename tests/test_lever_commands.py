@@ -22,11 +22,11 @@ import click
 import pytest
 from click.testing import CliRunner, Result
 
+from invoice_sandbox.base.ids import key_problem
 from invoice_sandbox.cli import main
-from invoice_sandbox.contract.documents import load_document
-from invoice_sandbox.credentials import DEMO_KEY
-from invoice_sandbox.ids import key_problem
-from invoice_sandbox.lever_command import Connection, ask, checked_url, path, plain
+from invoice_sandbox.cli.control_output import Connection, ask, checked_url, path, plain
+from invoice_sandbox.openapi.load.documents import load_document
+from invoice_sandbox.state.credentials import DEMO_KEY
 from tests.support import Running, serving
 
 COMMAND = Path(sys.executable).with_name("invoice-sandbox")

@@ -14,9 +14,15 @@ import pytest
 import yaml
 from openapi_spec_validator import OpenAPIV31SpecValidator
 
-from invoice_sandbox.contract.operations import raw_operations
-from invoice_sandbox.levers import LEVERS
-from invoice_sandbox.project import ProjectError, default_project, load_contract_alone, load_project
+from invoice_sandbox.control import CONTROL_FUNCTIONS
+from invoice_sandbox.coverage.control import COVERAGE_FUNCTIONS
+from invoice_sandbox.openapi.operation import raw_operations
+from invoice_sandbox.project.loader import (
+    ProjectError,
+    default_project,
+    load_contract_alone,
+    load_project,
+)
 from tests.support import FROZEN, Running, serving
 
 OPEN = {"getSandboxHealth", "putUpload", "receiveForListener", "receiveWebhook"}
@@ -70,10 +76,10 @@ class TestServed:
 
     def test_every_operation_has_a_function(self, document: dict[str, Any]) -> None:
         project = load_project(default_project())
-        assert set(operations(document)) == set(LEVERS) | (
+        assert set(operations(document)) == set({**CONTROL_FUNCTIONS, **COVERAGE_FUNCTIONS}) | (
             set(operations(document)) & set(project.handlers)
         )
-        assert not set(LEVERS) & set(project.handlers)
+        assert not set({**CONTROL_FUNCTIONS, **COVERAGE_FUNCTIONS}) & set(project.handlers)
 
     def test_no_two_operations_have_one_id(self, server: Running, document: dict[str, Any]) -> None:
         own = httpx.get(f"{server.url}/openapi.json").json()
@@ -285,7 +291,7 @@ def foreign(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Running]:
 class TestForeignContracts:
     def test_it_has_the_engine_s_levers(self, foreign: Running) -> None:
         served = httpx.get(f"{foreign.url}/sandbox/openapi.json").json()
-        assert set(operations(served)) == set(LEVERS)
+        assert set(operations(served)) == set({**CONTROL_FUNCTIONS, **COVERAGE_FUNCTIONS})
         words = served["components"]["schemas"]
         assert words["ScenarioName"]["enum"] == ["manual"]
         assert words["NewFault"]["properties"]["operation"]["enum"] == ["getClock"]

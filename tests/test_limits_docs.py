@@ -9,7 +9,7 @@ from typing import Any, Final
 
 import pytest
 
-from invoice_sandbox.pipeline.reading import Patience
+from invoice_sandbox.http.reading import Patience
 from invoice_sandbox.settings import SETTINGS
 from tests.support import Running
 
@@ -44,40 +44,40 @@ def hours(span: timedelta) -> str:
 
 
 CONSTANTS: Final[dict[str, tuple[Any, str]]] = {
-    "Head of a request: its line and headers": (size, "invoice_sandbox.protocol:HEAD_LIMIT"),
-    "Headers": (size, "invoice_sandbox.pipeline.origin:_HEADER_LIMIT"),
+    "Head of a request: its line and headers": (size, "invoice_sandbox.server.protocol:HEAD_LIMIT"),
+    "Headers": (size, "invoice_sandbox.http.origin:_HEADER_LIMIT"),
     "Body of an upload": (size, "handlers._uploads:MOST_BYTES"),
     "Body that is too large, read on before the answer": (
         size,
-        "invoice_sandbox.pipeline.reading:MOST_IGNORED",
+        "invoice_sandbox.http.reading:MOST_IGNORED",
     ),
     "What chunks add to a body, trailers included": (
         size,
-        "invoice_sandbox.protocol:FRAMING_LIMIT",
+        "invoice_sandbox.server.protocol:FRAMING_LIMIT",
     ),
-    "Levels of JSON": (count, "invoice_sandbox.jsonio:MAX_DEPTH"),
-    "Items of a page": (count, "invoice_sandbox.handling:PAGE_CAP"),
-    "A listener's stream without a message": (seconds, "invoice_sandbox.levers.listeners:_IDLE"),
-    "Silence between two requests": (seconds, "invoice_sandbox.server:_SECONDS_BETWEEN"),
+    "Levels of JSON": (count, "invoice_sandbox.base.jsonio:MAX_DEPTH"),
+    "Items of a page": (count, "invoice_sandbox.project.api:PAGE_CAP"),
+    "A listener's stream without a message": (seconds, "invoice_sandbox.control.listeners:_IDLE"),
+    "Silence between two requests": (seconds, "invoice_sandbox.server.serving:_SECONDS_BETWEEN"),
     "Requests under way when the server is told to stop": (
         seconds,
-        "invoice_sandbox.server:_SECONDS_TO_FINISH",
+        "invoice_sandbox.server.serving:_SECONDS_TO_FINISH",
     ),
-    "Answers kept for an `Idempotency-Key`": (hours, "invoice_sandbox.pipeline.idempotency:_KEPT"),
-    "Levels of a YAML or JSON file": (count, "invoice_sandbox.contract.documents:_MOST_LEVELS"),
+    "Answers kept for an `Idempotency-Key`": (hours, "invoice_sandbox.http.idempotency:_KEPT"),
+    "Levels of a YAML or JSON file": (count, "invoice_sandbox.openapi.load.documents:_MOST_LEVELS"),
     "Values of a YAML file, aliases unfolded": (
         count,
-        "invoice_sandbox.contract.documents:_MOST_NODES",
+        "invoice_sandbox.openapi.load.documents:_MOST_NODES",
     ),
-    "Requests in a workspace's journal": (count, "invoice_sandbox.store.memory:_LOG_ENTRIES"),
-    "Texts in a workspace's journal": (size, "invoice_sandbox.store.memory:_LOG_BYTES"),
-    "A body in the journal": (size, "invoice_sandbox.pipeline.redaction:_MOST_BODY"),
+    "Requests in a workspace's journal": (count, "invoice_sandbox.state.memory:_LOG_ENTRIES"),
+    "Texts in a workspace's journal": (size, "invoice_sandbox.state.memory:_LOG_BYTES"),
+    "A body in the journal": (size, "invoice_sandbox.http.redaction:_MOST_BODY"),
     "Steps that fall due in one advance of the clock": (
         count,
-        "invoice_sandbox.agenda:MOST_STEPS",
+        "invoice_sandbox.runtime.agenda:MOST_STEPS",
     ),
-    "Faults of a workspace": (count, "invoice_sandbox.levers.faults:MOST"),
-    "Snapshots of a workspace": (count, "invoice_sandbox.levers.snapshots:MOST"),
+    "Faults of a workspace": (count, "invoice_sandbox.control.faults:MOST"),
+    "Snapshots of a workspace": (count, "invoice_sandbox.control.snapshots:MOST"),
     "Listeners of a workspace": (count, "invoice_sandbox.webhooks.listeners:MOST"),
     "Messages that wait for a listener's answer": (
         count,

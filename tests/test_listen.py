@@ -24,9 +24,9 @@ import click
 import httpx
 import pytest
 
-from invoice_sandbox.credentials import DEMO_KEY
-from invoice_sandbox.ids import key_digest
-from invoice_sandbox.listen_command import checked_target
+from invoice_sandbox.base.ids import key_digest
+from invoice_sandbox.cli.listen_command import checked_target
+from invoice_sandbox.state.credentials import DEMO_KEY
 from tests.receivers import (
     Receiver,
     answer,
@@ -809,10 +809,10 @@ def test_a_new_listener_takes_the_place_of_the_one_unused_for_longest() -> None:
     with serving() as running, running.client() as client:
         made = []
         for _ in range(16):
-            running.wall.pass_seconds(1)
+            running.system_clock.pass_seconds(1)
             made.append(opened(client))
         with streaming(client, made[0]):
-            running.wall.pass_seconds(1)
+            running.system_clock.pass_seconds(1)
             opened(client)
             gone = [client.post(one["url"], json={}).status_code == 404 for one in made[1:]]
             assert gone == [True] + [False] * 14

@@ -13,8 +13,8 @@ from jsonschema import Draft202012Validator
 from referencing import Registry
 from referencing.jsonschema import DRAFT202012
 
-from invoice_sandbox.contract.answers import contract_answer
-from invoice_sandbox.contract.operations import Contract, compile_contract
+from invoice_sandbox.openapi.operation import Contract, compile_contract
+from invoice_sandbox.openapi.responses import contract_response
 from tests.support import FROZEN, serving
 
 TEXT = {"type": "string"}
@@ -50,7 +50,7 @@ def answers(whole: dict[str, Any]) -> Iterator[Any]:
     """What the operation answers, for several seeds."""
     contract: Contract = compile_contract(whole)
     for seed in SEEDS:
-        yield contract_answer(contract, contract.operations["makeThing"], seed).body
+        yield contract_response(contract, contract.operations["makeThing"], seed).body
 
 
 def is_valid(whole: dict[str, Any], value: Any) -> bool:

@@ -172,7 +172,7 @@ def test_on_a_live_clock_it_happens_without_any_request() -> None:
     live = replace(BY_DEFAULT, clock=replace(BY_DEFAULT.clock, mode="live"))
     with serving(live) as running, running.client() as client:
         invoice = register(client)
-        running.wall.pass_seconds(6)
+        running.system_clock.pass_seconds(6)
         deadline = time.monotonic() + 10
         done: list[Any] = []
         while len(done) < 4 and time.monotonic() < deadline:

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from invoice_sandbox.contract.openapi_30 import as_31
+from invoice_sandbox.openapi.load.openapi_30 import as_31
 from tests.toy import contract, serving_contract
 
 

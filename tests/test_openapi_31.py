@@ -12,7 +12,7 @@ import orjson
 import pytest
 
 from invoice_sandbox.app import create_app
-from invoice_sandbox.project import ProjectError
+from invoice_sandbox.project.loader import ProjectError
 from tests.support import FROZEN
 from tests.toy import contract, serving_contract
 
@@ -116,7 +116,7 @@ def test_the_dialect_of_the_document_is_honoured(tmp_path: Path) -> None:
         components={"schemas": {"Text": {"type": "string"}}},
     )
     with serving_contract(tmp_path, draft_7) as client:
-        # Draft 7 ignores what stands beside $ref; 2020-12 would refuse the second character.
+        # Draft 7 ignores what stands beside $ref; 2020-12 would reject the second character.
         assert client.post("/check", json="ab").status_code == 204
 
 

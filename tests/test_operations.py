@@ -9,8 +9,8 @@ from typing import Any, NamedTuple
 import httpx
 import pytest
 
-from invoice_sandbox.contract.operations import Operation
-from invoice_sandbox.project import default_project, load_project
+from invoice_sandbox.openapi.operation import Operation
+from invoice_sandbox.project.loader import default_project, load_project
 from tests.support import FROZEN, Running, serving
 
 CONTRACT = load_project(default_project()).contract

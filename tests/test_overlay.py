@@ -8,14 +8,14 @@ from typing import Any
 
 import pytest
 
-from invoice_sandbox.contract.documents import DocumentError
-from invoice_sandbox.contract.overlay import (
+from invoice_sandbox.openapi.load.documents import DocumentError
+from invoice_sandbox.openapi.load.overlay import (
     OverlayError,
     apply_overlay,
     assumptions,
     overlay_problems,
 )
-from invoice_sandbox.project import merged_document
+from invoice_sandbox.project.loader import merged_document
 
 Action = dict[str, Any]
 

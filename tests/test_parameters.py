@@ -12,7 +12,7 @@ from typing import Any, NamedTuple
 import httpx
 import pytest
 
-from invoice_sandbox.contract.operations import ContractError, compile_contract
+from invoice_sandbox.openapi.operation import ContractError, compile_contract
 from tests.toy import serving_contract
 
 COLORS = ["blue", "black", "brown"]

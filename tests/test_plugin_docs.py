@@ -15,8 +15,8 @@ from typing import Any
 import pytest
 import yaml
 
-from invoice_sandbox.credentials import DEMO_KEY
 from invoice_sandbox.settings import SETTINGS
+from invoice_sandbox.state.credentials import DEMO_KEY
 from invoice_sandbox.testing import InvoiceSandbox, Webhooks
 from tests.testing_docs import PAGE, environment, files, output, played, without_chance
 

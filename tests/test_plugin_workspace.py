@@ -10,6 +10,7 @@ from typing import Any
 import httpx
 import pytest
 
+from invoice_sandbox.control.client import ControlClient, checked_url
 from invoice_sandbox.testing import (
     InvoiceSandbox,
     NotReceivedError,
@@ -17,7 +18,6 @@ from invoice_sandbox.testing import (
     Webhooks,
     running,
 )
-from invoice_sandbox.testing.levers import Levers, checked_url
 from invoice_sandbox.testing.report import journal
 from tests.receivers import answer, deliveries, receiving
 from tests.timeline import invoice, offers_on, register, status_of
@@ -47,10 +47,10 @@ def test_neither_key_nor_levers_show_in_its_repr(invoice_sandbox: InvoiceSandbox
 def test_a_client_whose_transport_is_replaced_does_not_stop_the_levers(
     invoice_sandbox: InvoiceSandbox, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    def refuse(*_: Any) -> httpx.Response:
+    def reject(*_: Any) -> httpx.Response:
         raise httpx.ConnectError("replaced")
 
-    monkeypatch.setattr(httpx.HTTPTransport, "handle_request", refuse)
+    monkeypatch.setattr(httpx.HTTPTransport, "handle_request", reject)
     assert invoice_sandbox.advance("P1D")["now"] == "2026-11-22T09:30:00Z"
 
 
@@ -367,4 +367,4 @@ def test_a_server_that_is_no_sandbox_is_told(status: int) -> None:
         receiving(answer(status, json.dumps([1]).encode())) as receiver,
         pytest.raises(SandboxError, match="is no sandbox"),
     ):
-        Levers(receiver.url.removesuffix("/hooks"), "x").ask("POST", "/reset", {})
+        ControlClient(receiver.url.removesuffix("/hooks"), "x").ask("POST", "/reset", {})

@@ -11,9 +11,9 @@ import httpx
 import orjson
 import pytest
 
-from invoice_sandbox.contract.operations import compile_contract
-from invoice_sandbox.credentials import DEMO_KEY
-from invoice_sandbox.project import default_project, load_project
+from invoice_sandbox.openapi.operation import compile_contract
+from invoice_sandbox.project.loader import default_project, load_project
+from invoice_sandbox.state.credentials import DEMO_KEY
 from tests.support import FROZEN, Running, serving
 from tests.toy import serving_contract
 

@@ -11,7 +11,7 @@ from typing import Any
 import orjson
 import pytest
 
-from invoice_sandbox.project import ProjectError, load_project, snake_case
+from invoice_sandbox.project.loader import ProjectError, load_project, snake_case
 from tests.support import FROZEN, serving
 from tests.toy import serving_contract
 
@@ -130,12 +130,12 @@ def test_a_handler_answers_in_the_envelope(
 FORBIDDEN = {
     "a wrong type": ("return {'n': 'x'}", "readThing 200: data.n must be a whole number"),
     "a status that is not declared": (
-        "from invoice_sandbox.handling import Answer\n    return Answer({}, status=201)",
+        "from invoice_sandbox.project.api import Response\n    return Response({}, status=201)",
         "readThing: status 201 is not declared",
     ),
     "a refusal that is not declared": (
-        """from invoice_sandbox.handling import refuse
-    raise refuse('unknown_resource', kind='thing', member='id')""",
+        """from invoice_sandbox.project.api import reject
+    raise reject('unknown_resource', kind='thing', member='id')""",
         "readThing: status 404 is not declared",
     ),
     "an exception": ("raise KeyError('oops')", "KeyError: 'oops'"),

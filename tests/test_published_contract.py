@@ -10,8 +10,8 @@ import jsonschema_rs
 import pytest
 from openapi_spec_validator import OpenAPIV31SpecValidator
 
-from invoice_sandbox.contract.documents import load_document
-from invoice_sandbox.contract.overlay import apply_overlay
+from invoice_sandbox.openapi.load.documents import load_document
+from invoice_sandbox.openapi.load.overlay import apply_overlay
 
 OPENAPI: Final = Path(__file__).parents[1] / "openapi"
 BASE: Final[dict[str, Any]] = load_document(OPENAPI / "openapi.yaml")
@@ -165,7 +165,7 @@ def type_name(schema: Mapping[str, Any]) -> str:
 
 
 def keywords(schema: Mapping[str, Any]) -> Iterator[str]:
-    """Every keyword of a schema and of its members that could refuse a value."""
+    """Every keyword of a schema and of its members that could reject a value."""
     for key, value in schema.items():
         if key == "properties":
             for member in value.values():

@@ -6,10 +6,10 @@ from dataclasses import replace
 
 import pytest
 
-from invoice_sandbox.credentials import DEMO_KEY
-from invoice_sandbox.errors import ApiError
-from invoice_sandbox.rate_limit import RateLimiter
-from tests.support import FROZEN, ManualWall, serving
+from invoice_sandbox.base.errors import ApiError
+from invoice_sandbox.http.rate_limit import RateLimiter
+from invoice_sandbox.state.credentials import DEMO_KEY
+from tests.support import FROZEN, ManualSystemClock, serving
 
 OTHER_HEADER = {"X-API-Key": DEMO_KEY}
 
@@ -22,10 +22,10 @@ def used_up(limiter: RateLimiter, caller: str, times: int) -> list[tuple[str, st
 
 
 def test_every_answer_says_what_is_left_and_for_how_long() -> None:
-    wall = ManualWall()
-    limiter = RateLimiter(120, wall)
+    system_clock = ManualSystemClock()
+    limiter = RateLimiter(120, system_clock)
     limiter.count("default", "a")
-    wall.pass_seconds(17.2)
+    system_clock.pass_seconds(17.2)
     assert used_up(limiter, "a", 2) == [
         ("RateLimit-Policy", '"default";q=120;w=60'),
         ("RateLimit", '"default";r=117;t=43'),
@@ -33,32 +33,32 @@ def test_every_answer_says_what_is_left_and_for_how_long() -> None:
 
 
 def test_one_request_too_many_is_429_until_the_window_ends() -> None:
-    wall = ManualWall()
-    limiter = RateLimiter(3, wall)
+    system_clock = ManualSystemClock()
+    limiter = RateLimiter(3, system_clock)
     used_up(limiter, "a", 3)
-    wall.pass_seconds(18)
+    system_clock.pass_seconds(18)
     with pytest.raises(ApiError) as caught:
         limiter.count("default", "a")
     assert caught.value.status == 429
     assert dict(caught.value.headers)["Retry-After"] == "42"
     assert dict(caught.value.headers)["RateLimit"] == '"default";r=0;t=42'
-    wall.pass_seconds(42)
+    system_clock.pass_seconds(42)
     assert dict(limiter.count("default", "a"))["RateLimit"] == '"default";r=2;t=60'
 
 
 def test_every_caller_has_a_window_of_its_own() -> None:
-    limiter = RateLimiter(1, ManualWall())
+    limiter = RateLimiter(1, ManualSystemClock())
     limiter.count("default", "a")
     limiter.count("default", "b")
     limiter.count("anonymous", "a")
 
 
 def test_windows_that_have_ended_are_forgotten() -> None:
-    wall = ManualWall()
-    limiter = RateLimiter(1, wall)
+    system_clock = ManualSystemClock()
+    limiter = RateLimiter(1, system_clock)
     for number in range(30_000):
         limiter.count("anonymous", str(number))
-        wall.pass_seconds(0.01)
+        system_clock.pass_seconds(0.01)
     assert len(vars(limiter)["_windows"]) < 20_000
 
 
@@ -73,7 +73,7 @@ def test_a_server_refuses_the_121st_request_of_a_key_and_no_other() -> None:
         assert client.get("/api/health").status_code == 200
         with running.client(running.new_workspace()) as other:
             assert other.get("/api/partners").status_code == 200
-        running.wall.pass_seconds(60)
+        running.system_clock.pass_seconds(60)
         assert client.get("/api/partners").status_code == 200
 
 

@@ -13,12 +13,12 @@ from typing import Any
 import pytest
 from openapi_spec_validator import OpenAPIV31SpecValidator
 
-from invoice_sandbox.contract.documents import DocumentError
-from invoice_sandbox.contract.fetching import MOST_FILES, Fetcher, FetchError
-from invoice_sandbox.contract.operations import ContractError, compile_contract
-from invoice_sandbox.contract.reading import read_contract
-from invoice_sandbox.project import load_contract_alone
-from tests.support import ManualWall
+from invoice_sandbox.openapi.load.documents import DocumentError
+from invoice_sandbox.openapi.load.fetching import MOST_FILES, Fetcher, FetchError
+from invoice_sandbox.openapi.load.reading import read_contract
+from invoice_sandbox.openapi.operation import ContractError, compile_contract
+from invoice_sandbox.project.loader import load_contract_alone
+from tests.support import ManualSystemClock
 
 HEAD = 'openapi: 3.1.0\ninfo: {title: Toy, version: "1"}\n'
 POST = """\
@@ -396,7 +396,7 @@ def test_a_contract_is_not_served_when_a_file_over_the_network(
 
 
 def test_a_file_that_takes_too_long_is_given_up(tmp_path: Path) -> None:
-    class Passing(ManualWall):
+    class Passing(ManualSystemClock):
         def monotonic(self) -> float:
             self.pass_seconds(15)
             return super().monotonic()

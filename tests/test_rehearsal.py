@@ -1,4 +1,4 @@
-"""Stories rehearsed on the lifecycle: right orders are accepted, wrong ones told with a place."""
+"""Scenarios simulated on the lifecycle: right orders are accepted, wrong ones told with a place."""
 
 from __future__ import annotations
 
@@ -7,11 +7,11 @@ from pathlib import Path
 
 import pytest
 
-from invoice_sandbox.project import default_project, load_world
-from invoice_sandbox.scenarios.checks import World, file_problems, load_scenario
+from invoice_sandbox.project.loader import default_project, load_vocabulary
+from invoice_sandbox.scenarios.checks import Vocabulary, load_scenario, scenario_file_problems
 from invoice_sandbox.scenarios.library import scenario_files
-from invoice_sandbox.scenarios.rehearsal import Way, main_way
 from invoice_sandbox.scenarios.script import Scenario
+from invoice_sandbox.scenarios.simulation import Way, main_way
 
 HEAD = "name: story\npurpose: For a test.\n"
 LINES = 3
@@ -28,9 +28,9 @@ EXPIRES = f"{{on: {DUE}, after: PT0S, do: transition, with: {{trigger: expire}}}
 
 
 @pytest.fixture(scope="module")
-def world() -> World:
+def vocabulary() -> Vocabulary:
     """What the shipped stories may speak of, read once."""
-    return load_world(default_project())
+    return load_vocabulary(default_project())
 
 
 def written(folder: Path, *steps: str, needs: str = "") -> Path:
@@ -53,14 +53,15 @@ def _step(line: str) -> str:
     return f"{{on: {on}, after: {after}, do: transition, with: {{trigger: {do}}}}}"
 
 
-_ACTIONS = load_world(default_project()).actions
+_ACTIONS = load_vocabulary(default_project()).actions
 
 
-def told(folder: Path, world: World, *steps: str, needs: str = "") -> list[str]:
+def told(folder: Path, vocabulary: Vocabulary, *steps: str, needs: str = "") -> list[str]:
     """Everything that the rehearsal says of these steps: ``line:column: text``."""
     file = written(folder, *steps, needs=needs)
     return [
-        f"{place}: {text}".removeprefix(f"{file}:") for place, text in file_problems(file, world)
+        f"{place}: {text}".removeprefix(f"{file}:")
+        for place, text in scenario_file_problems(file, vocabulary)
     ]
 
 
@@ -113,13 +114,15 @@ RIGHT: dict[str, tuple[str, ...]] = {
 
 
 @pytest.mark.parametrize("steps", RIGHT.values(), ids=RIGHT)
-def test_a_right_order_is_accepted(tmp_path: Path, world: World, steps: tuple[str, ...]) -> None:
-    assert told(tmp_path, world, *steps) == []
+def test_a_right_order_is_accepted(
+    tmp_path: Path, vocabulary: Vocabulary, steps: tuple[str, ...]
+) -> None:
+    assert told(tmp_path, vocabulary, *steps) == []
 
 
-def test_every_shipped_story_is_told_to_its_end(world: World) -> None:
+def test_every_shipped_story_is_told_to_its_end(vocabulary: Vocabulary) -> None:
     for file in scenario_files(default_project() / "scenarios"):
-        assert list(file_problems(file, world)) == []
+        assert list(scenario_file_problems(file, vocabulary)) == []
 
 
 # Illegal orders
@@ -176,9 +179,9 @@ ILLEGAL: dict[str, tuple[tuple[str, ...], int, str]] = {
 
 @pytest.mark.parametrize(("steps", "number", "said"), ILLEGAL.values(), ids=ILLEGAL)
 def test_an_illegal_order_is_told_with_what_is_possible(
-    tmp_path: Path, world: World, steps: tuple[str, ...], number: int, said: str
+    tmp_path: Path, vocabulary: Vocabulary, steps: tuple[str, ...], number: int, said: str
 ) -> None:
-    (found,) = told(tmp_path, world, *steps)
+    (found,) = told(tmp_path, vocabulary, *steps)
     column = _step(steps[number - 1]).index("do: ") + len("  - ") + 1
     assert found.startswith(f"{LINES + number}:{column}: {said}")
 
@@ -209,18 +212,22 @@ UNREACHED: dict[str, tuple[tuple[str, ...], int, str]] = {
 
 @pytest.mark.parametrize(("steps", "number", "kind"), UNREACHED.values(), ids=UNREACHED)
 def test_a_step_that_never_comes_is_told_with_what_is_recorded(
-    tmp_path: Path, world: World, steps: tuple[str, ...], number: int, kind: str
+    tmp_path: Path, vocabulary: Vocabulary, steps: tuple[str, ...], number: int, kind: str
 ) -> None:
-    found = told(tmp_path, world, *steps)[0]
+    found = told(tmp_path, vocabulary, *steps)[0]
     assert found.startswith(f"{LINES + number}:6: {NEVER.format(kind)}")
     known = found.partition(" (known: ")[2].removesuffix(")").split(", ")
     assert kind not in known
-    assert set(known) <= world.lifecycle.events.keys()
+    assert set(known) <= vocabulary.lifecycle.events.keys()
 
 
-def test_each_step_that_never_comes_is_told(tmp_path: Path, world: World) -> None:
+def test_each_step_that_never_comes_is_told(tmp_path: Path, vocabulary: Vocabulary) -> None:
     steps = ("invoice.funded P1D pay", "invoice.paid PT1S settle", "invoice.settled P1D withdraw")
-    assert [one.split(": ")[0] for one in told(tmp_path, world, *steps)] == ["4:6", "5:6", "6:6"]
+    assert [one.split(": ")[0] for one in told(tmp_path, vocabulary, *steps)] == [
+        "4:6",
+        "5:6",
+        "6:6",
+    ]
 
 
 # Circles
@@ -228,12 +235,14 @@ def test_each_step_that_never_comes_is_told(tmp_path: Path, world: World) -> Non
 CIRCLE = "the story goes in circles without any time passing (let some pass, such as PT1S)"
 
 
-def test_a_circle_in_which_no_time_passes_is_refused(tmp_path: Path, world: World) -> None:
+def test_a_circle_in_which_no_time_passes_is_refused(
+    tmp_path: Path, vocabulary: Vocabulary
+) -> None:
     steps = (*TO_OFFER, "offer.received PT0S decline-offer", "offer.declined PT0S make-offer")
-    assert told(tmp_path, world, *steps) == [f"3:1: {CIRCLE}"]
+    assert told(tmp_path, vocabulary, *steps) == [f"3:1: {CIRCLE}"]
 
 
-def test_a_circle_that_grows_is_refused_soon(tmp_path: Path, world: World) -> None:
+def test_a_circle_that_grows_is_refused_soon(tmp_path: Path, vocabulary: Vocabulary) -> None:
     more = ("offer.received P1D find-resemblance", "offer.declined P2D find-resemblance")
     steps = (
         *TO_OFFER,
@@ -241,10 +250,10 @@ def test_a_circle_that_grows_is_refused_soon(tmp_path: Path, world: World) -> No
         "offer.declined PT0S make-offer",
         *more,
     )
-    assert told(tmp_path, world, *steps) == [f"3:1: {CIRCLE}"]
+    assert told(tmp_path, vocabulary, *steps) == [f"3:1: {CIRCLE}"]
 
 
-def test_an_action_that_sets_itself_off_is_a_circle(tmp_path: Path, world: World) -> None:
+def test_an_action_that_sets_itself_off_is_a_circle(tmp_path: Path, vocabulary: Vocabulary) -> None:
     credit = "do: apply-credit-note, with: {percent: 1}}"
     steps = (
         *TO_OFFER,
@@ -252,29 +261,31 @@ def test_an_action_that_sets_itself_off_is_a_circle(tmp_path: Path, world: World
         f"{{on: offer.accepted, after: PT0S, {credit}",
         f"{{on: invoice.credit_note_applied, after: PT0S, {credit}",
     )
-    assert told(tmp_path, world, *steps) == [f"3:1: {CIRCLE}"]
+    assert told(tmp_path, vocabulary, *steps) == [f"3:1: {CIRCLE}"]
 
 
 # Where it begins
 
 
-def test_a_story_may_begin_late_only(tmp_path: Path, world: World) -> None:
+def test_a_story_may_begin_late_only(tmp_path: Path, vocabulary: Vocabulary) -> None:
     steps = ("start PT1S request-financing", "start PT2S make-offer")
-    assert told(tmp_path, world, *steps, needs="[Verified]") == []
-    assert len(told(tmp_path, world, *steps)) == 2
+    assert told(tmp_path, vocabulary, *steps, needs="[Verified]") == []
+    assert len(told(tmp_path, vocabulary, *steps)) == 2
 
 
-def test_what_is_possible_only_if_it_begins_later_is_refused(tmp_path: Path, world: World) -> None:
+def test_what_is_possible_only_if_it_begins_later_is_refused(
+    tmp_path: Path, vocabulary: Vocabulary
+) -> None:
     steps = (*TO_OFFER[:2], "start PT0S request-financing")
-    (said,) = told(tmp_path, world, *steps, needs="[Registered, Verified]")
+    (said,) = told(tmp_path, vocabulary, *steps, needs="[Registered, Verified]")
     assert "'request-financing' is not possible then: the invoice is Registered" in said
 
 
 @pytest.mark.parametrize("status", ["Settled", "DuplicateSuspected", "OnHold"])
 def test_a_later_beginning_from_which_nothing_moves_is_refused(
-    tmp_path: Path, world: World, status: str
+    tmp_path: Path, vocabulary: Vocabulary, status: str
 ) -> None:
-    (said,) = told(tmp_path, world, *TO_OFFER, needs=f"[Registered, {status}]")
+    (said,) = told(tmp_path, vocabulary, *TO_OFFER, needs=f"[Registered, {status}]")
     assert said == (
         f"3:30: nothing of the story is possible for a thing that is {status} (take it away)"
     )
@@ -283,10 +294,10 @@ def test_a_later_beginning_from_which_nothing_moves_is_refused(
 # The main way
 
 
-def way(folder: Path, world: World, *steps: str, needs: str = "") -> Way:
+def way(folder: Path, vocabulary: Vocabulary, *steps: str, needs: str = "") -> Way:
     """How a story of these steps goes."""
-    story = load_scenario(written(folder, *steps, needs=needs), world)
-    return main_way(story, world.machine, world.actions)
+    story = load_scenario(written(folder, *steps, needs=needs), vocabulary)
+    return main_way(story, vocabulary.machine, vocabulary.actions)
 
 
 def brief(moments: Way) -> list[tuple[float, str, str]]:
@@ -294,8 +305,10 @@ def brief(moments: Way) -> list[tuple[float, str, str]]:
     return [(one.at.total_seconds(), one.do, one.status) for one in moments]
 
 
-def test_the_main_way_tells_every_step_with_its_time(tmp_path: Path, world: World) -> None:
-    assert brief(way(tmp_path, world, *TO_OFFER)) == [
+def test_the_main_way_tells_every_step_with_its_time(
+    tmp_path: Path, vocabulary: Vocabulary
+) -> None:
+    assert brief(way(tmp_path, vocabulary, *TO_OFFER)) == [
         (1, "start-verification", "VerificationPending"),
         (2, "finish-verification", "Verified"),
         (4, "request-financing", "FinancingRequested"),
@@ -303,25 +316,31 @@ def test_the_main_way_tells_every_step_with_its_time(tmp_path: Path, world: Worl
     ]
 
 
-def test_a_step_that_may_end_otherwise_says_how(tmp_path: Path, world: World) -> None:
-    _, finish = way(tmp_path, world, *TO_OFFER[:2])
+def test_a_step_that_may_end_otherwise_says_how(tmp_path: Path, vocabulary: Vocabulary) -> None:
+    _, finish = way(tmp_path, vocabulary, *TO_OFFER[:2])
     assert (finish.status, finish.usual) == ("Verified", True)
     assert set(finish.others) == {"VerificationFailed", "OnHold", "DuplicateSuspected"}
 
 
-def test_the_way_takes_the_branch_on_which_most_happens(tmp_path: Path, world: World) -> None:
+def test_the_way_takes_the_branch_on_which_most_happens(
+    tmp_path: Path, vocabulary: Vocabulary
+) -> None:
     steps = (*TO_OFFER[:2], "invoice.held P1D release-hold")
-    assert [one.do for one in way(tmp_path, world, *steps)][-1] == "release-hold"
+    assert [one.do for one in way(tmp_path, vocabulary, *steps)][-1] == "release-hold"
 
 
-def test_a_date_counts_from_its_stead_where_it_is_missing(tmp_path: Path, world: World) -> None:
+def test_a_date_counts_from_its_stead_where_it_is_missing(
+    tmp_path: Path, vocabulary: Vocabulary
+) -> None:
     late = f"{{on: {DUE}, after: P1D, do: transition, with: {{trigger: expire}}}}"
-    (moment,) = way(tmp_path, world, late)
+    (moment,) = way(tmp_path, vocabulary, late)
     assert (moment.at, moment.do, moment.status) == (timedelta(days=61), "expire", "Expired")
 
 
-def test_what_a_client_does_stands_between_the_steps(tmp_path: Path, world: World) -> None:
-    moments = way(tmp_path, world, "invoice.verified PT1S request-financing")
+def test_what_a_client_does_stands_between_the_steps(
+    tmp_path: Path, vocabulary: Vocabulary
+) -> None:
+    moments = way(tmp_path, vocabulary, "invoice.verified PT1S request-financing")
     assert [(one.do, one.step is None) for one in moments] == [
         ("start-verification", True),
         ("verify", True),
@@ -329,13 +348,13 @@ def test_what_a_client_does_stands_between_the_steps(tmp_path: Path, world: Worl
     ]
 
 
-def test_a_step_whose_time_has_gone_by_is_left_out(tmp_path: Path, world: World) -> None:
+def test_a_step_whose_time_has_gone_by_is_left_out(tmp_path: Path, vocabulary: Vocabulary) -> None:
     steps = ("start PT1S withdraw", "start PT2S find-resemblance", "start PT0S start-verification")
-    assert all(one.possible for one in way(tmp_path, world, *steps))
+    assert all(one.possible for one in way(tmp_path, vocabulary, *steps))
     story = (*TO_OFFER[:2], "invoice.held PT1S reject", "start PT1M request-financing")
-    moments = way(tmp_path, world, *story)
+    moments = way(tmp_path, vocabulary, *story)
     assert [one.do for one in moments if not one.possible] == ["request-financing"]
 
 
-def test_without_a_machine_there_is_no_way(world: World) -> None:
-    assert main_way(Scenario("story"), None, world.actions) == ()
+def test_without_a_machine_there_is_no_way(vocabulary: Vocabulary) -> None:
+    assert main_way(Scenario("story"), None, vocabulary.actions) == ()

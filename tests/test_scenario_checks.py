@@ -9,13 +9,18 @@ from pathlib import Path
 
 import pytest
 
-from invoice_sandbox.contract.documents import DocumentError
-from invoice_sandbox.project import default_project, load_contract_alone, load_world, world_of
+from invoice_sandbox.openapi.load.documents import DocumentError
+from invoice_sandbox.project.loader import (
+    default_project,
+    load_contract_alone,
+    load_vocabulary,
+    vocabulary_of,
+)
 from invoice_sandbox.scenarios.checks import (
-    World,
-    file_problems,
+    Vocabulary,
     load_scenario,
     load_scenarios,
+    scenario_file_problems,
     scenario_problems,
 )
 from invoice_sandbox.scenarios.library import scenario_files
@@ -55,9 +60,9 @@ expects:
 
 
 @pytest.fixture(scope="module")
-def world() -> World:
+def vocabulary() -> Vocabulary:
     """What the shipped stories may speak of, read once."""
-    return load_world(default_project())
+    return load_vocabulary(default_project())
 
 
 def written(folder: Path, text: str | bytes, name: str = "story") -> Path:
@@ -66,19 +71,21 @@ def written(folder: Path, text: str | bytes, name: str = "story") -> Path:
     return file
 
 
-def problems(folder: Path, text: str | bytes, world: World, name: str = "story") -> list[str]:
+def problems(
+    folder: Path, text: str | bytes, vocabulary: Vocabulary, name: str = "story"
+) -> list[str]:
     """Everything that is said of a file with this text, with the file's name for its path.
 
     Loading it must say the first of it.
     """
     file = written(folder, text, name)
-    found = [f"{place}: {problem}" for place, problem in file_problems(file, world)]
+    found = [f"{place}: {problem}" for place, problem in scenario_file_problems(file, vocabulary)]
     if found:
         with pytest.raises(DocumentError) as refused:
-            load_scenario(file, world)
+            load_scenario(file, vocabulary)
         assert str(refused.value) == found[0]
     else:
-        load_scenario(file, world)
+        load_scenario(file, vocabulary)
     assert all(one.isprintable() for one in found)
     return [one.replace(str(file), file.name) for one in found]
 
@@ -86,8 +93,8 @@ def problems(folder: Path, text: str | bytes, world: World, name: str = "story")
 # A file that is fine
 
 
-def test_a_file_is_read_as_it_stands(tmp_path: Path, world: World) -> None:
-    read = load_scenario(written(tmp_path, GOOD), world)
+def test_a_file_is_read_as_it_stands(tmp_path: Path, vocabulary: Vocabulary) -> None:
+    read = load_scenario(written(tmp_path, GOOD), vocabulary)
     assert (read.name, read.purpose) == ("story", "The seller declines the offer.")
     assert read.begins == {"sellerId": "sim_seller_of_mine"}
     assert read.needs == {"status": ["Registered", "Verified"]}
@@ -111,18 +118,20 @@ def test_a_file_is_read_as_it_stands(tmp_path: Path, world: World) -> None:
     assert read.deliveries == ({"event": "offer.received", "kind": "duplicate"},)
 
 
-def test_a_story_needs_no_more_than_name_and_purpose(tmp_path: Path, world: World) -> None:
-    read = load_scenario(written(tmp_path, "name: story\npurpose: Nothing happens.\n"), world)
+def test_a_story_needs_no_more_than_name_and_purpose(
+    tmp_path: Path, vocabulary: Vocabulary
+) -> None:
+    read = load_scenario(written(tmp_path, "name: story\npurpose: Nothing happens.\n"), vocabulary)
     assert (read.steps, read.calls, read.faults) == ((), (), ())
 
 
-def test_every_shipped_file_is_fine(world: World) -> None:
+def test_every_shipped_file_is_fine(vocabulary: Vocabulary) -> None:
     for file in scenario_files(default_project() / "scenarios"):
-        assert list(file_problems(file, world)) == []
+        assert list(scenario_file_problems(file, vocabulary)) == []
 
 
-def test_there_are_36_stories_and_three_more(world: World) -> None:
-    told = load_scenarios(default_project() / "scenarios", world)
+def test_there_are_36_stories_and_three_more(vocabulary: Vocabulary) -> None:
+    told = load_scenarios(default_project() / "scenarios", vocabulary)
     assert len(told) == 36 + 3
     assert {"auto-progress", "manual", "strict-validation"} < told.keys()
     assert all(one.passes for name, one in told.items() if name not in {"auto-progress", "manual"})
@@ -486,42 +495,46 @@ WRONG: dict[str, tuple[str, str, str]] = {
 
 @pytest.mark.parametrize(("fine", "wrong", "said"), WRONG.values(), ids=WRONG)
 def test_what_is_wrong_is_one_line_with_its_place(
-    tmp_path: Path, world: World, fine: str, wrong: str, said: str
+    tmp_path: Path, vocabulary: Vocabulary, fine: str, wrong: str, said: str
 ) -> None:
     assert fine in GOOD
-    found = problems(tmp_path, GOOD.replace(fine, wrong, 1), world)
+    found = problems(tmp_path, GOOD.replace(fine, wrong, 1), vocabulary)
     assert found[0].startswith(f"story.yaml:{said}")
     assert len(found) == 1
 
 
-def test_good_is_good(tmp_path: Path, world: World) -> None:
-    assert problems(tmp_path, GOOD, world) == []
+def test_good_is_good(tmp_path: Path, vocabulary: Vocabulary) -> None:
+    assert problems(tmp_path, GOOD, vocabulary) == []
 
 
 def test_all_problems_of_a_round_are_told_in_the_order_of_the_file(
-    tmp_path: Path, world: World
+    tmp_path: Path, vocabulary: Vocabulary
 ) -> None:
     text = GOOD.replace("make-offer", "make-ofer").replace("call: getInvoice", "call: getInvoces")
-    assert [one.split(": ")[0] for one in problems(tmp_path, text, world)] == [
+    assert [one.split(": ")[0] for one in problems(tmp_path, text, vocabulary)] == [
         "story.yaml:14:30",
         "story.yaml:20:11",
     ]
 
 
-def test_words_are_looked_at_once_the_shape_is_right(tmp_path: Path, world: World) -> None:
+def test_words_are_looked_at_once_the_shape_is_right(
+    tmp_path: Path, vocabulary: Vocabulary
+) -> None:
     text = GOOD.replace("make-offer", "make-ofer").replace("purpose:", "porpose:")
-    assert [one.split(": ", 1)[1] for one in problems(tmp_path, text, world)] == [
+    assert [one.split(": ", 1)[1] for one in problems(tmp_path, text, vocabulary)] == [
         "unknown key 'porpose' (did you mean purpose?)",
         "the file has no 'purpose'",
     ]
 
 
-def test_the_story_is_rehearsed_once_its_words_are_right(tmp_path: Path, world: World) -> None:
+def test_the_story_is_rehearsed_once_its_words_are_right(
+    tmp_path: Path, vocabulary: Vocabulary
+) -> None:
     early = GOOD.replace("after: PT6S", "after: PT3S")
-    assert "not possible" in problems(tmp_path, early, world)[0]
+    assert "not possible" in problems(tmp_path, early, vocabulary)[0]
     misspelt = early.replace("kind: duplicate", "kind: duplicate, event: x", 1)
     text = misspelt.replace("{event: offer.received, ", "{")
-    assert ["x" in one for one in problems(tmp_path, text, world)] == [True]
+    assert ["x" in one for one in problems(tmp_path, text, vocabulary)] == [True]
 
 
 DURATIONS = [
@@ -541,17 +554,17 @@ DURATIONS = [
 
 @pytest.mark.parametrize("text", DURATIONS, ids=repr)
 def test_a_time_that_is_none_is_refused_with_what_it_looks_like(
-    tmp_path: Path, world: World, text: str
+    tmp_path: Path, vocabulary: Vocabulary, text: str
 ) -> None:
-    (said,) = problems(tmp_path, GOOD.replace("after: PT1S", f"after: '{text}'", 1), world)
+    (said,) = problems(tmp_path, GOOD.replace("after: PT1S", f"after: '{text}'", 1), vocabulary)
     assert said == f"story.yaml:11:17: '{text}' must be a duration such as PT10S or P3D"
 
 
 @pytest.mark.parametrize("name", ["Story", "a_story", "-story", "2nd", "a--b"])
 def test_a_name_is_written_in_small_letters_and_hyphens(
-    tmp_path: Path, world: World, name: str
+    tmp_path: Path, vocabulary: Vocabulary, name: str
 ) -> None:
-    (said,) = problems(tmp_path, GOOD.replace("name: story", f"name: {name}"), world, name)
+    (said,) = problems(tmp_path, GOOD.replace("name: story", f"name: {name}"), vocabulary, name)
     assert said == f"{name}.yaml:1:1: '{name}' must be a kebab-case word such as offer-expires"
 
 
@@ -566,8 +579,10 @@ NO_OBJECTS = {
 
 
 @pytest.mark.parametrize("text", NO_OBJECTS.values(), ids=NO_OBJECTS)
-def test_a_file_that_is_no_object_is_refused(tmp_path: Path, world: World, text: str) -> None:
-    assert problems(tmp_path, text, world) == ["story.yaml:1:1: the file must be an object"]
+def test_a_file_that_is_no_object_is_refused(
+    tmp_path: Path, vocabulary: Vocabulary, text: str
+) -> None:
+    assert problems(tmp_path, text, vocabulary) == ["story.yaml:1:1: the file must be an object"]
 
 
 UNREADABLE = {
@@ -582,47 +597,55 @@ UNREADABLE = {
 
 @pytest.mark.parametrize(("content", "said"), UNREADABLE.values(), ids=UNREADABLE)
 def test_a_file_that_cannot_be_read_is_refused_at_its_place(
-    tmp_path: Path, world: World, content: bytes, said: str
+    tmp_path: Path, vocabulary: Vocabulary, content: bytes, said: str
 ) -> None:
-    (found,) = problems(tmp_path, content, world)
+    (found,) = problems(tmp_path, content, vocabulary)
     assert found.startswith(f"story.yaml:{said}")
 
 
-def test_a_byte_order_mark_does_no_harm(tmp_path: Path, world: World) -> None:
-    assert problems(tmp_path, b"\xef\xbb\xbf" + GOOD.encode(), world) == []
-    (said,) = problems(tmp_path, b"\xef\xbb\xbf" + GOOD.replace("steps", "stps").encode(), world)
+def test_a_byte_order_mark_does_no_harm(tmp_path: Path, vocabulary: Vocabulary) -> None:
+    assert problems(tmp_path, b"\xef\xbb\xbf" + GOOD.encode(), vocabulary) == []
+    (said,) = problems(
+        tmp_path, b"\xef\xbb\xbf" + GOOD.replace("steps", "stps").encode(), vocabulary
+    )
     assert said.startswith("story.yaml:6:1: unknown key 'stps'")
 
 
-def test_a_file_that_is_not_there_has_no_line(tmp_path: Path, world: World) -> None:
+def test_a_file_that_is_not_there_has_no_line(tmp_path: Path, vocabulary: Vocabulary) -> None:
     file = tmp_path / "story.yaml"
-    assert list(file_problems(file, world)) == [(str(file), "no such file")]
+    assert list(scenario_file_problems(file, vocabulary)) == [(str(file), "no such file")]
 
 
-def test_a_word_without_end_is_cut_off_in_the_message(tmp_path: Path, world: World) -> None:
-    (said,) = problems(tmp_path, GOOD.replace("make-offer", "x" * 5000), world)
+def test_a_word_without_end_is_cut_off_in_the_message(
+    tmp_path: Path, vocabulary: Vocabulary
+) -> None:
+    (said,) = problems(tmp_path, GOOD.replace("make-offer", "x" * 5000), vocabulary)
     assert said.startswith("story.yaml:14:30: there is no action 'xxx")
     assert len(said) < 1000
 
 
-def test_anchors_and_merges_are_read_as_yaml_does(tmp_path: Path, world: World) -> None:
+def test_anchors_and_merges_are_read_as_yaml_does(tmp_path: Path, vocabulary: Vocabulary) -> None:
     text = GOOD.replace("{on: start, after: PT1S,", "{<<: &first {on: start}, after: PT1S,")
     text = text.replace("{on: start, after: PT2S,", "{<<: *first, after: PT2S,")
-    assert problems(tmp_path, text, world) == []
+    assert problems(tmp_path, text, vocabulary) == []
 
 
-def test_in_a_merged_object_the_nearest_place_is_named(tmp_path: Path, world: World) -> None:
+def test_in_a_merged_object_the_nearest_place_is_named(
+    tmp_path: Path, vocabulary: Vocabulary
+) -> None:
     text = GOOD.replace("{on: start, after: PT1S,", "{<<: {on: begin}, after: PT1S,")
-    (said,) = problems(tmp_path, text, world)
+    (said,) = problems(tmp_path, text, vocabulary)
     assert said.startswith("story.yaml:11:5: there is no kind of event 'begin'")
 
 
 # Begun later
 
 
-def test_from_a_later_beginning_something_must_be_possible(tmp_path: Path, world: World) -> None:
+def test_from_a_later_beginning_something_must_be_possible(
+    tmp_path: Path, vocabulary: Vocabulary
+) -> None:
     text = GOOD.replace("Verified]", "Settled]")
-    assert problems(tmp_path, text, world) == [
+    assert problems(tmp_path, text, vocabulary) == [
         (
             "story.yaml:4:30: nothing of the story is possible for a thing that is Settled "
             "(take it away)"
@@ -631,10 +654,10 @@ def test_from_a_later_beginning_something_must_be_possible(tmp_path: Path, world
 
 
 def test_that_a_later_beginning_skips_steps_does_not_make_a_wrong_order_right(
-    tmp_path: Path, world: World
+    tmp_path: Path, vocabulary: Vocabulary
 ) -> None:
     text = GOOD.replace("after: PT4S", "after: PT0.5S")
-    found = problems(tmp_path, text, world)
+    found = problems(tmp_path, text, vocabulary)
     assert found[0].startswith("story.yaml:13:32: 'request-financing' is not possible then: ")
 
 
@@ -651,36 +674,38 @@ def test_that_a_later_beginning_skips_steps_does_not_make_a_wrong_order_right(
     ],
 )
 def test_a_document_under_other_conditions_is_checked_alike(
-    tmp_path: Path, world: World, value: str, said: list[str]
+    tmp_path: Path, vocabulary: Vocabulary, value: str, said: list[str]
 ) -> None:
-    read = load_scenario(written(tmp_path, GOOD), world)
+    read = load_scenario(written(tmp_path, GOOD), vocabulary)
     document = {**read.document, "conditions": {"patience": value}}
-    assert [one.text for one in scenario_problems(document, "story", world)] == said
+    assert [one.text for one in scenario_problems(document, "story", vocabulary)] == said
 
 
 # Folders and projects
 
 
-def test_the_lifecycle_beside_them_is_no_scenario(tmp_path: Path, world: World) -> None:
+def test_the_lifecycle_beside_them_is_no_scenario(tmp_path: Path, vocabulary: Vocabulary) -> None:
     written(tmp_path, "machines: {}\nevents: {}\n", "lifecycle")
     written(tmp_path, GOOD)
-    assert list(load_scenarios(tmp_path, world)) == ["story"]
+    assert list(load_scenarios(tmp_path, vocabulary)) == ["story"]
 
 
-def test_there_need_not_be_any(tmp_path: Path, world: World) -> None:
-    assert load_scenarios(tmp_path / "nowhere", world) == {}
+def test_there_need_not_be_any(tmp_path: Path, vocabulary: Vocabulary) -> None:
+    assert load_scenarios(tmp_path / "nowhere", vocabulary) == {}
 
 
-def test_the_first_file_that_is_wrong_stops_a_folder(tmp_path: Path, world: World) -> None:
+def test_the_first_file_that_is_wrong_stops_a_folder(
+    tmp_path: Path, vocabulary: Vocabulary
+) -> None:
     written(tmp_path, GOOD)
     written(tmp_path, "name: b\n", "b")
     with pytest.raises(DocumentError, match=r"b\.yaml:1:1: the file has no 'purpose'"):
-        load_scenarios(tmp_path, world)
+        load_scenarios(tmp_path, vocabulary)
 
 
 def test_without_a_lifecycle_a_story_may_still_spoil_answers(tmp_path: Path) -> None:
     contract = load_contract_alone(default_project() / "openapi" / "openapi.yaml").contract
-    alone = world_of(contract, Lifecycle({}, {}), {})
+    alone = vocabulary_of(contract, Lifecycle({}, {}), {})
     text = "name: story\npurpose: x\nfaults: [{kind: status, status: 503}]\n"
     assert load_scenario(written(tmp_path, text), alone).faults
 

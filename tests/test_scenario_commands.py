@@ -18,10 +18,10 @@ from click.testing import CliRunner, Result
 from jsonschema import Draft202012Validator
 
 from invoice_sandbox.cli import main
-from invoice_sandbox.cli.stories import scenarios as group
-from invoice_sandbox.contract.documents import load_document
-from invoice_sandbox.project import Project
-from invoice_sandbox.scenario_command import Place, draw_scenario, list_scenarios, show_scenario
+from invoice_sandbox.cli.scenario_command import Place, draw_scenario, list_scenarios, show_scenario
+from invoice_sandbox.cli.scenarios import scenarios as group
+from invoice_sandbox.openapi.load.documents import load_document
+from invoice_sandbox.project.loader import Project
 from invoice_sandbox.scenarios.library import scenario_files
 from tests.scenario_docs import project
 

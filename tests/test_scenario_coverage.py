@@ -15,8 +15,8 @@ from typing import Any, Final
 import httpx
 import pytest
 
-from invoice_sandbox.contract.operations import raw_operations
-from invoice_sandbox.project import Project, default_project, load_project
+from invoice_sandbox.openapi.operation import raw_operations
+from invoice_sandbox.project.loader import Project, default_project, load_project
 from invoice_sandbox.scenarios.library import scenario_files
 from tests.stories import INVOICE, advance, choose, lines, play, register, skipped, story
 from tests.stories import _events as recorded
@@ -281,7 +281,7 @@ def test_every_kind_of_event_is_reached_by_a_story(played: Played, project: Proj
 
 
 def test_every_status_of_an_invoice_is_reached_by_a_story(played: Played, project: Project) -> None:
-    machine = project.world.machine
+    machine = project.vocabulary.machine
     assert machine is not None
     assert set(machine.states) - played.reached("statuses").keys() == set()
 

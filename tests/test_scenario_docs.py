@@ -15,9 +15,9 @@ from xml.etree import ElementTree
 import pytest
 from jsonschema import Draft202012Validator
 
-from invoice_sandbox.clock import parse_instant
-from invoice_sandbox.contract.documents import load_document
-from invoice_sandbox.scenarios.checks import file_problems
+from invoice_sandbox.base.clock import parse_instant
+from invoice_sandbox.openapi.load.documents import load_document
+from invoice_sandbox.scenarios.checks import scenario_file_problems
 from invoice_sandbox.scenarios.library import scenario_files
 from tests.readme import README
 from tests.scenario_docs import (
@@ -85,13 +85,13 @@ def test_the_row_tells_what_happens_and_when_a_client_passes(page: str, file: Pa
 
 
 def test_every_action_of_stories_has_a_row(page: str) -> None:
-    actions = [name for name, one in project().actions.items() if one.in_stories]
+    actions = [name for name, one in project().actions.items() if one.in_scenarios]
     assert actions
     assert [name for name in actions if f"\n| `{name}` | " not in page] == []
 
 
 def test_actions_that_stories_cannot_do_are_not_on_the_page(page: str) -> None:
-    others = [name for name, one in project().actions.items() if not one.in_stories]
+    others = [name for name, one in project().actions.items() if not one.in_scenarios]
     assert [name for name in others if name in page] == []
 
 
@@ -105,7 +105,7 @@ def test_every_key_and_kind_of_the_schema_is_on_the_page(page: str) -> None:
 def test_every_trigger_and_every_kind_of_event_that_a_move_records_is_on_the_page(
     page: str,
 ) -> None:
-    machine = project().world.machine
+    machine = project().vocabulary.machine
     assert machine is not None
     words = {word for one in machine.transitions for word in (one.trigger, one.event) if word}
     assert [word for word in words if f" `{word}` |" not in page] == []
@@ -142,7 +142,7 @@ def _choices(schema: Any) -> Iterator[str]:
 def test_the_story_that_the_mistakes_are_made_in_is_fine(tmp_path: Path) -> None:
     file = tmp_path / "my-story.yaml"
     file.write_text(STORY)
-    assert list(file_problems(file, project().world)) == []
+    assert list(scenario_file_problems(file, project().vocabulary)) == []
 
 
 @pytest.mark.parametrize("mistake", MISTAKES, ids=lambda one: one.rule)
@@ -234,7 +234,7 @@ def test_the_story_of_an_offer_that_expires_in_a_dispute_says_nothing_that_the_p
 def test_it_is_fine(tmp_path: Path) -> None:
     file = tmp_path / "offer-expires-in-dispute.yaml"
     file.write_text(EXPIRES_IN_DISPUTE)
-    assert list(file_problems(file, project().world)) == []
+    assert list(scenario_file_problems(file, project().vocabulary)) == []
 
 
 def test_who_lets_the_offer_expire_during_the_dispute_is_told_what_is_possible(
@@ -244,7 +244,7 @@ def test_who_lets_the_offer_expire_during_the_dispute_is_told_what_is_possible(
     file.write_text(
         EXPIRES_IN_DISPUTE.replace("on: invoice.dispute_resolved", "on: invoice.disputed")
     )
-    ((place, problem),) = file_problems(file, project().world)
+    ((place, problem),) = scenario_file_problems(file, project().vocabulary)
     assert place.endswith(":14:41")
     assert "the invoice is Disputed (possible: resolve-dispute, " in problem
 

@@ -15,7 +15,7 @@ import pytest
 from click.testing import CliRunner
 
 from invoice_sandbox.cli import main
-from invoice_sandbox.contract.documents import DocumentError
+from invoice_sandbox.openapi.load.documents import DocumentError
 from invoice_sandbox.scenarios.library import LOOK_AFTER, Library
 from invoice_sandbox.scenarios.script import Scenario
 from tests.scenario_docs import project
@@ -298,7 +298,7 @@ class Watch:
 
     def library(self, *folders: Path) -> Library:
         """A library that has this watch."""
-        return Library(folders, project().world, {}, self.monotonic, self.said.append)
+        return Library(folders, project().vocabulary, {}, self.monotonic, self.said.append)
 
 
 def test_folders_are_looked_at_twice_a_second_at_most(folder: Path) -> None:
@@ -335,7 +335,7 @@ def test_whoever_walks_through_the_stories_is_not_disturbed_by_a_change(folder: 
 
 
 def test_stories_that_need_no_file_are_always_there(tmp_path: Path) -> None:
-    library = Library([tmp_path], project().world, {"manual": Scenario("manual")})
+    library = Library([tmp_path], project().vocabulary, {"manual": Scenario("manual")})
     assert list(library) == ["manual"]
 
 
@@ -350,7 +350,7 @@ def test_a_file_that_goes_while_the_stories_are_walked_through_disturbs_nobody(
 ) -> None:
     write(tmp_path / "mine.yaml", FIRST)
     eager = itertools.count(step=10 * LOOK_AFTER)  # every question makes it look
-    library = Library([tmp_path], project().world, {}, lambda: next(eager))
+    library = Library([tmp_path], project().vocabulary, {}, lambda: next(eager))
     walk = library.values()
     (tmp_path / "mine.yaml").unlink()
     assert list(library) == []

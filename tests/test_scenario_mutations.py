@@ -18,9 +18,9 @@ import httpx
 import pytest
 import yaml
 
-from invoice_sandbox.contract.documents import DocumentError, load_document
-from invoice_sandbox.project import default_project, load_world
-from invoice_sandbox.scenarios.checks import World, file_problems, load_scenario
+from invoice_sandbox.openapi.load.documents import DocumentError, load_document
+from invoice_sandbox.project.loader import default_project, load_vocabulary
+from invoice_sandbox.scenarios.checks import Vocabulary, load_scenario, scenario_file_problems
 from tests.scenario_mutants import SHIPPED, Mutant, mutants
 from tests.scenario_oracle import nonsense
 from tests.stories import choose, register
@@ -41,7 +41,7 @@ _LONGEST: Final = 2000
 
 @dataclass(frozen=True)
 class Verdict:
-    """What became of a mutant: the messages that refuse it, or the document that was accepted."""
+    """What became of a mutant: the messages that reject it, or the document that was accepted."""
 
     mutant: Mutant
     messages: tuple[str, ...]
@@ -49,16 +49,18 @@ class Verdict:
 
 
 @pytest.fixture(scope="module")
-def world() -> World:
+def vocabulary() -> Vocabulary:
     """What the shipped stories may speak of, read once."""
-    return load_world(default_project())
+    return load_vocabulary(default_project())
 
 
 @pytest.fixture(scope="module")
-def verdicts(world: World, tmp_path_factory: pytest.TempPathFactory) -> list[Verdict]:
+def verdicts(vocabulary: Vocabulary, tmp_path_factory: pytest.TempPathFactory) -> list[Verdict]:
     """Every mutant judged; one that ends in another exception than a refusal fails here."""
     folder = tmp_path_factory.mktemp("mutants")
-    return [_judged(one, folder, world) for one in _different(mutants(MUTANTS, SEED, world))]
+    return [
+        _judged(one, folder, vocabulary) for one in _different(mutants(MUTANTS, SEED, vocabulary))
+    ]
 
 
 def _different(many: Iterator[Mutant]) -> Iterator[Mutant]:
@@ -69,11 +71,11 @@ def _different(many: Iterator[Mutant]) -> Iterator[Mutant]:
             yield one
 
 
-def _judged(mutant: Mutant, folder: Path, world: World) -> Verdict:
+def _judged(mutant: Mutant, folder: Path, vocabulary: Vocabulary) -> Verdict:
     file = folder / f"{mutant.name}.yaml"
     file.write_bytes(mutant.content)
     try:
-        load_scenario(file, world)
+        load_scenario(file, vocabulary)
     except DocumentError as error:
         return Verdict(mutant, (str(error),))
     except Exception as error:
@@ -97,10 +99,10 @@ def test_there_are_mutants_enough_of_every_file_and_of_both_fates(verdicts: list
     assert len(_refused(verdicts)) > len(_accepted(verdicts)) > PLAYED
 
 
-def test_the_same_seed_gives_the_same_mutants(world: World) -> None:
-    first, second = ([*mutants(60, SEED, world)] for _ in range(2))
+def test_the_same_seed_gives_the_same_mutants(vocabulary: Vocabulary) -> None:
+    first, second = ([*mutants(60, SEED, vocabulary)] for _ in range(2))
     assert first == second
-    assert first != [*mutants(60, SEED + 1, world)]
+    assert first != [*mutants(60, SEED + 1, vocabulary)]
 
 
 def test_a_refusal_is_one_line_with_file_line_and_column(verdicts: list[Verdict]) -> None:
@@ -122,12 +124,12 @@ def test_a_refusal_names_a_place_that_the_file_has(verdicts: list[Verdict]) -> N
 
 
 def test_all_problems_are_told_as_cleanly_and_the_first_one_first(
-    verdicts: list[Verdict], world: World, tmp_path: Path
+    verdicts: list[Verdict], vocabulary: Vocabulary, tmp_path: Path
 ) -> None:
     for one in verdicts[::5]:
         file = tmp_path / f"{one.mutant.name}.yaml"
         file.write_bytes(one.mutant.content)
-        told = [f"{place}: {text}" for place, text in file_problems(file, world)]
+        told = [f"{place}: {text}" for place, text in scenario_file_problems(file, vocabulary)]
         assert bool(told) == bool(one.messages), one.mutant
         for message in told:
             said = message.removeprefix(f"{file}:")
@@ -137,19 +139,21 @@ def test_all_problems_are_told_as_cleanly_and_the_first_one_first(
             assert one.messages[0].endswith(told[0].removeprefix(str(tmp_path)))
 
 
-def test_nothing_is_accepted_that_is_nonsense(verdicts: list[Verdict], world: World) -> None:
+def test_nothing_is_accepted_that_is_nonsense(
+    verdicts: list[Verdict], vocabulary: Vocabulary
+) -> None:
     for one in _accepted(verdicts):
-        assert nonsense(one.document, one.mutant.name, world) == [], one.mutant
+        assert nonsense(one.document, one.mutant.name, vocabulary) == [], one.mutant
 
 
-def test_the_opinion_that_accepted_files_are_held_against_has_teeth(world: World) -> None:
+def test_the_opinion_that_accepted_files_are_held_against_has_teeth(vocabulary: Vocabulary) -> None:
     for file in SHIPPED:
         document = load_document(file)
-        assert nonsense(document, file.stem, world) == []
+        assert nonsense(document, file.stem, vocabulary) == []
         for index, step in enumerate(document.get("steps", [])):
             wrong = [*document["steps"]]
             wrong[index] = {**step, "do": "transition", "with": {"trigger": "settel"}}
-            assert nonsense({**document, "steps": wrong}, file.stem, world)
+            assert nonsense({**document, "steps": wrong}, file.stem, vocabulary)
 
 
 def test_a_sample_of_what_is_accepted_is_played_and_no_step_fails(

@@ -13,10 +13,10 @@ import httpx
 import pytest
 
 from invoice_sandbox.app import create_app
-from invoice_sandbox.clock import ClockState
-from invoice_sandbox.credentials import DEMO_KEY
-from invoice_sandbox.ids import new_key
+from invoice_sandbox.base.clock import ClockState
+from invoice_sandbox.base.ids import new_key
 from invoice_sandbox.settings import Settings
+from invoice_sandbox.state.credentials import DEMO_KEY
 from tests.support import FROZEN, Running, serving
 
 LOGIN, LOGOUT, SESSION = "/api/auth/login", "/api/auth/logout", "/api/auth/session"
@@ -339,9 +339,9 @@ def test_a_session_ends_after_eight_hours() -> None:
         serving(replace(FROZEN, clock=ClockState("live"))) as running,
         logged_in(running) as seller,
     ):
-        running.wall.pass_seconds(EIGHT_HOURS - 1)
+        running.system_clock.pass_seconds(EIGHT_HOURS - 1)
         assert seller.get(SESSION).status_code == 200
-        running.wall.pass_seconds(1)
+        running.system_clock.pass_seconds(1)
         assert refusal(seller.get(SESSION)) == (401, "authentication_required")
 
 

@@ -9,11 +9,10 @@ from typing import Any
 
 import pytest
 
+from invoice_sandbox.base.clock import FROZEN_START, ClockState
+from invoice_sandbox.base.ids import key_problem, new_key
 from invoice_sandbox.cli.serving import serve
-from invoice_sandbox.clock import FROZEN_START, ClockState
-from invoice_sandbox.credentials import DEMO_KEY
-from invoice_sandbox.ids import key_problem, new_key
-from invoice_sandbox.server import listen
+from invoice_sandbox.server.serving import listen
 from invoice_sandbox.settings import (
     SETTINGS,
     SettingError,
@@ -22,6 +21,7 @@ from invoice_sandbox.settings import (
     is_loopback,
     read_settings,
 )
+from invoice_sandbox.state.credentials import DEMO_KEY
 
 KEY = "ilk_sandbox_CECB5EE8zUJG0vI1PtzJtiV8pgvVjP2NKDq6"
 NAMES = [setting.name for setting in SETTINGS]

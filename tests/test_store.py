@@ -12,9 +12,9 @@ from typing import Any, ParamSpec
 
 import pytest
 
-from invoice_sandbox.clock import FROZEN_START, ClockState
-from invoice_sandbox.store import Condition, Credential, Page, Transaction, Workspace, memory
-from invoice_sandbox.store.memory import MemoryStore
+from invoice_sandbox.base.clock import FROZEN_START, ClockState
+from invoice_sandbox.state import Condition, Credential, Page, Transaction, Workspace, memory
+from invoice_sandbox.state.memory import MemoryStore
 
 P = ParamSpec("P")
 

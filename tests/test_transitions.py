@@ -11,9 +11,9 @@ import httpx
 import pytest
 
 from handlers._consequences import FOLLOWING
-from invoice_sandbox.contract.documents import load_document
-from invoice_sandbox.handling import EVENTS
-from invoice_sandbox.ids import key_digest
+from invoice_sandbox.base.ids import key_digest
+from invoice_sandbox.openapi.load.documents import load_document
+from invoice_sandbox.project.api import EVENTS
 from invoice_sandbox.scenarios.lifecycle import Transition, load_lifecycle
 from tests.support import Running
 

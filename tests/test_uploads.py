@@ -13,7 +13,7 @@ from urllib.parse import parse_qs, urlsplit
 import httpx
 import pytest
 
-from invoice_sandbox.clock import ClockState
+from invoice_sandbox.base.clock import ClockState
 from tests.support import FROZEN, Running, serving
 
 ASK = "/api/storage/invoices/upload-url"
@@ -185,7 +185,7 @@ def test_an_address_is_good_for_a_quarter_of_an_hour(
 ) -> None:
     with live.client() as client:
         made = address(client)
-    live.wall.pass_seconds(seconds)
+    live.system_clock.pass_seconds(seconds)
     assert put(made["url"]).status_code == status
 
 

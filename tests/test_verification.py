@@ -7,7 +7,7 @@ from typing import Any
 import httpx
 import pytest
 
-from invoice_sandbox.ids import key_digest
+from invoice_sandbox.base.ids import key_digest
 from tests.support import Running
 
 RUN = "/api/verification/run"

@@ -18,7 +18,7 @@ import httpx
 import pytest
 from standardwebhooks import Webhook, WebhookVerificationError
 
-from invoice_sandbox.clock import parse_instant
+from invoice_sandbox.base.clock import parse_instant
 from tests.receivers import (
     Message,
     Receiver,
@@ -60,7 +60,7 @@ SERVE = [sys.executable, "-m", "invoice_sandbox", "serve", "--port", "0"]
 def today() -> Iterator[Running]:
     """A server whose wall clock shows the real time, with which receivers compare."""
     with serving(replace(FROZEN, webhook_timeout=0.5)) as running:
-        running.wall.instant = datetime.now(UTC)
+        running.system_clock.instant = datetime.now(UTC)
         yield running
 
 
@@ -581,7 +581,7 @@ def test_equal_seed_requests_and_clock_give_equal_bytes(receiver: Receiver) -> N
             serving(replace(FROZEN, webhook_time="virtual")) as running,
             running.client() as client,
         ):
-            running.wall.pass_seconds(len(texts) * 100)
+            running.system_clock.pass_seconds(len(texts) * 100)
             choose(client, "auto-progress")
             subscribe(client, receiver.url, events=["*"])
             for number in range(3):
@@ -601,7 +601,7 @@ def test_with_virtual_time_the_second_of_a_signature_is_that_of_the_attempt(
     receiver.answers(answer(500), answer())
     settings = replace(FROZEN, webhook_time="virtual")
     with serving(settings) as running, running.client() as client:
-        running.wall.pass_seconds(1000)
+        running.system_clock.pass_seconds(1000)
         subscribe(client, receiver.url)
         register(client)
         trigger(client)

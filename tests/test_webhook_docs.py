@@ -8,7 +8,7 @@ from collections.abc import Iterator
 import httpx
 import pytest
 
-from invoice_sandbox.credentials import DEMO_KEY
+from invoice_sandbox.state.credentials import DEMO_KEY
 from tests.receivers import deliveries, free_port, replay, subscribe, switch
 from tests.webhook_docs import (
     BODY,

@@ -34,7 +34,7 @@ from tests.receivers import (
     subscribe,
     trigger,
 )
-from tests.support import FROZEN, ManualWall, Running, serving
+from tests.support import FROZEN, ManualSystemClock, Running, serving
 from tests.timeline import advance, register, until
 
 TIMEOUT = 0.4
@@ -181,7 +181,7 @@ def test_an_error_of_our_own_is_a_failed_attempt_and_stops_no_lane(
         raise ValueError("on purpose")
 
     transport = httpx.MockTransport(fail)
-    sender = Sender(ManualWall(), transport, transport, "http://127.0.0.1:1", 1)
+    sender = Sender(ManualSystemClock(), transport, transport, "http://127.0.0.1:1", 1)
     outcome = asyncio.run(sender.send(Outgoing("https://partner.example/", {}, b"{}")))
     assert (outcome.status, outcome.error, outcome.is_success) == (None, "no_connection", False)
     assert "an error of our own" in caplog.text
@@ -253,9 +253,9 @@ def test_the_time_that_an_attempt_took_is_told(server: Running, client: httpx.Cl
         subscribe(client, receiver.url)
         trigger(client)
         until(lambda: len(receiver.messages) == 1, "it is under way")
-        server.wall.pass_seconds(0.125)
+        server.system_clock.pass_seconds(0.125)
         advance(client, by="PT0S")
-    server.wall.pass_seconds(-0.125)
+    server.system_clock.pass_seconds(-0.125)
     assert attempt(client)["durationMs"] == delivery(client)["durationMs"] == 125
 
 

@@ -24,7 +24,7 @@ from invoice_sandbox.webhooks.connecting import (
     guarded_transport,
     resolve_by_system,
 )
-from invoice_sandbox.webhooks.guard import url_problem
+from invoice_sandbox.webhooks.network import url_problem
 
 OK = b"HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\nok"
 BODY = b'{"type":"invoice.verified"}'

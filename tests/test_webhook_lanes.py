@@ -16,9 +16,9 @@ from typing import Any
 import httpx
 import pytest
 
-from invoice_sandbox.clock import ClockState, parse_instant
-from invoice_sandbox.store import Workspace
-from invoice_sandbox.store.memory import MemoryStore
+from invoice_sandbox.base.clock import ClockState, parse_instant
+from invoice_sandbox.state import Workspace
+from invoice_sandbox.state.memory import MemoryStore
 from invoice_sandbox.webhooks.attempts import Outcome, Outgoing
 from invoice_sandbox.webhooks.endpoints import ENDPOINTS
 from invoice_sandbox.webhooks.lanes import SHARE, SIDE_BY_SIDE, SLOW_SIDE_BY_SIDE, Lanes, Send
@@ -39,7 +39,7 @@ from tests.receivers import (
     switch,
     trigger,
 )
-from tests.support import FROZEN, ManualWall, Running, serving
+from tests.support import FROZEN, ManualSystemClock, Running, serving
 from tests.timeline import (
     NOON,
     advance,
@@ -393,7 +393,7 @@ def test_on_a_live_clock_a_retry_counts_from_the_end_of_the_attempt(
     subscribe(client, receiver.url)
     trigger(client)
     until(lambda: len(receiver.messages) == 1, "it is under way")
-    patient.wall.pass_seconds(2)
+    patient.system_clock.pass_seconds(2)
     gate.set()
     until(lambda: delivery(client)["attempt"] == 1, "the first has failed")
     one = delivery(client)
@@ -413,7 +413,7 @@ def test_on_a_live_clock_the_timer_makes_the_next_attempt(
     trigger(client)
     until(lambda: delivery(client)["attempt"] == 1, "the first has failed")
     assert len(receiver.messages) == 1
-    patient.wall.pass_seconds(1)  # the timer itself runs by the loop's clock
+    patient.system_clock.pass_seconds(1)  # the timer itself runs by the loop's clock
     time.sleep(1.1)
     assert len(receiver.messages) == 2
 
@@ -423,9 +423,9 @@ def test_on_a_live_clock_the_timer_makes_the_next_attempt(
 
 async def planned(lanes: int) -> tuple[MemoryStore, Workspace]:
     """A store with a workspace in which each endpoint is to get one event."""
-    store, wall = MemoryStore(), ManualWall()
+    store, system_clock = MemoryStore(), ManualSystemClock()
     workspace = Workspace("one", 1, "token", ClockState("frozen"), "manual")
-    await store.create_workspace(workspace, wall.now())
+    await store.create_workspace(workspace, system_clock.now())
     async with store.transaction("one") as state:
         event = {"id": "evt", "type": "invoice.verified"}
         await state.put(EVENTS, "evt", event)
@@ -445,7 +445,7 @@ def lanes_of(store: MemoryStore, send: Send) -> Lanes:
     async def note_nothing(*_: Any) -> None:
         """Nobody wants to know."""
 
-    lanes = Lanes(store, ManualWall(), send, virtual_time=True)
+    lanes = Lanes(store, ManualSystemClock(), send, virtual_time=True)
     lanes.report_to(note_nothing, note_nothing)
     return lanes
 

@@ -10,7 +10,7 @@ from typing import Any
 import httpx
 import pytest
 
-from invoice_sandbox.clock import instant_text, parse_duration, parse_instant
+from invoice_sandbox.base.clock import instant_text, parse_duration, parse_instant
 from tests.receivers import (
     Manner,
     Receiver,
@@ -500,7 +500,7 @@ def test_what_is_unknown_or_of_another_workspace_is_404(
 def test_every_attempt_has_the_same_id_and_bytes_and_a_signature_of_its_own_second(
     server: Running, client: httpx.Client, receiver: Receiver
 ) -> None:
-    server.wall.instant = datetime.now(UTC)
+    server.system_clock.instant = datetime.now(UTC)
     try:
         receiver.answers(answer(500), answer(500), answer())
         secret = subscribe(client, receiver.url)["secret"]
@@ -508,13 +508,13 @@ def test_every_attempt_has_the_same_id_and_bytes_and_a_signature_of_its_own_seco
         seconds = []
         for by in ("PT0S", "PT5S", "PT5M"):
             advance(client, by=by)
-            seconds.append(int(server.wall.instant.timestamp()))
-            server.wall.instant += timedelta(seconds=7)
+            seconds.append(int(server.system_clock.instant.timestamp()))
+            server.system_clock.instant += timedelta(seconds=7)
         assert [message.second for message in receiver.messages] == seconds
         for message in receiver.messages:
             assert message.verified(secret)["id"] == message.id
     finally:
-        server.wall.instant = REAL
+        server.system_clock.instant = REAL
     assert len(set(receiver.ids())) == 1
     assert len({message.body for message in receiver.messages}) == 1
     assert len({message.headers["webhook-signature"] for message in receiver.messages}) == 3

@@ -14,7 +14,7 @@ import pytest
 from standardwebhooks import Webhook, WebhookVerificationError
 
 from invoice_sandbox.webhooks.addresses import is_own_address
-from invoice_sandbox.webhooks.guard import url_problem
+from invoice_sandbox.webhooks.network import url_problem
 from invoice_sandbox.webhooks.signing import placeholder_secret, sign
 from tests.support import Running, serving
 
@@ -51,7 +51,7 @@ def event(answer: Any) -> Any:
 def today() -> Iterator[Running]:
     """A server whose wall clock shows the real time, with which receivers compare."""
     with serving() as running:
-        running.wall.instant = datetime.now(UTC)
+        running.system_clock.instant = datetime.now(UTC)
         yield running
 
 
@@ -485,7 +485,7 @@ def test_a_strange_value_of_a_test_is_never_an_error(
 
 def test_the_second_of_the_signature_is_real_even_when_the_clock_stands_still() -> None:
     with serving() as running, closing(running.client()) as client:
-        running.wall.instant += timedelta(days=1)
+        running.system_clock.instant += timedelta(days=1)
         answer = sample(client)
     assert answer["request"]["headers"]["webhook-timestamp"] == str(1795253400 + 86_400)
     assert event(answer)["timestamp"] == "2026-11-21T09:30:00Z"

@@ -307,9 +307,9 @@ def idle() -> Iterator[Running]:
 
 def test_a_workspace_that_nobody_uses_for_a_day_is_gone(idle: Running) -> None:
     with idle.client() as first, inside(idle, first) as client:
-        idle.wall.pass_seconds(DAY - 1)
+        idle.system_clock.pass_seconds(DAY - 1)
         assert client.get("/api/invoices").status_code == 200
-        idle.wall.pass_seconds(DAY)
+        idle.system_clock.pass_seconds(DAY)
         assert refusal(client.get("/api/invoices")) == UNAUTHENTICATED
 
 
@@ -318,7 +318,7 @@ def test_use_keeps_a_workspace(idle: Running, path: str) -> None:
     with idle.client() as first, inside(idle, first) as client:
         invoice_id = register(client)
         for _ in range(5):
-            idle.wall.pass_seconds(DAY - 1)
+            idle.system_clock.pass_seconds(DAY - 1)
             client.get(path)
         assert status_of(client, invoice_id) == "Registered"
 
@@ -326,7 +326,7 @@ def test_use_keeps_a_workspace(idle: Running, path: str) -> None:
 def test_the_first_workspace_is_never_gone(idle: Running) -> None:
     with idle.client() as first:
         invoice_id = register(first)
-        idle.wall.pass_seconds(1000 * DAY)
+        idle.system_clock.pass_seconds(1000 * DAY)
         assert status_of(first, invoice_id) == "Registered"
         assert current(first)["keptIdleFor"] is None
 
@@ -336,7 +336,7 @@ def test_idleness_is_real_time(idle: Running) -> None:
     with idle.client() as first, inside(idle, first) as client:
         advance(client, by="P400D")
         assert client.get("/api/invoices").status_code == 200
-        idle.wall.pass_seconds(DAY)
+        idle.system_clock.pass_seconds(DAY)
         assert refusal(client.get("/api/invoices")) == UNAUTHENTICATED
 
 
@@ -344,7 +344,7 @@ def test_an_idle_workspace_makes_room_for_a_new_one(idle: Running) -> None:
     with idle.client() as first:
         old = [make_workspace(first)["id"] for _ in range(2)]
         assert first.post("/sandbox/workspaces").status_code == 409
-        idle.wall.pass_seconds(DAY)
+        idle.system_clock.pass_seconds(DAY)
         new = make_workspace(first)["id"]
         assert listed(first)[0] == new
         assert not set(old) & set(listed(first))
@@ -357,7 +357,7 @@ def test_workspaces_may_be_kept_for_ever() -> None:
         running.client() as first,
         inside(running, first) as client,
     ):
-        running.wall.pass_seconds(1000 * DAY)
+        running.system_clock.pass_seconds(1000 * DAY)
         assert client.get("/api/invoices").status_code == 200
         assert current(client)["keptIdleFor"] is None
 
@@ -469,7 +469,7 @@ def test_a_reset_leaves_those_made_from_it(server: Running, client: httpx.Client
 def test_a_live_clock_shows_real_time_after_a_reset() -> None:
     with serving(LIVE) as running, running.client() as client:
         advance(client, by="P30D")
-        running.wall.pass_seconds(60)
+        running.system_clock.pass_seconds(60)
         reset(client)
         assert now(client) == "2026-11-21T09:31:00Z"
 
@@ -602,7 +602,7 @@ def test_two_hundred_live_workspaces_progress_by_themselves() -> None:
                 data(client.post("/api/invoices", json=invoice(), headers=one))["id"]
                 for one in headers
             ]
-            running.wall.pass_seconds(10)
+            running.system_clock.pass_seconds(10)
             for one, invoice_id in zip(headers, ids, strict=True):
                 client.headers.update(one)
                 (offer,) = offers_on(client, invoice_id)

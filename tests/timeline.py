@@ -12,7 +12,7 @@ from typing import Any
 
 import httpx
 
-from invoice_sandbox.clock import ClockState
+from invoice_sandbox.base.clock import ClockState
 from tests.support import FROZEN, Running
 
 NOON = "2026-11-21T09:30:00Z"
@@ -211,7 +211,7 @@ _ACTIONS = '''
 import asyncio
 
 from invoice_sandbox.actions import story
-from invoice_sandbox.handling import refuse
+from invoice_sandbox.handling import reject
 
 
 @story()
@@ -247,7 +247,7 @@ async def fail(step, *, word: str = ""):
 @story()
 async def leave_out(step, *, word: str = ""):
     await _ring(step, word)
-    raise refuse("conflict", problem="The note has moved on", advice="Leave it.")
+    raise reject("conflict", problem="The note has moved on", advice="Leave it.")
 
 
 async def _ring(step, word):

@@ -26,10 +26,10 @@ from typing import Final
 import httpx
 from standardwebhooks import Webhook
 
-from invoice_sandbox.project import default_project, load_project
+from invoice_sandbox.project.loader import default_project, load_project
 from invoice_sandbox.webhooks import outbox
-from invoice_sandbox.webhooks.guard import url_problem
-from invoice_sandbox.webhooks.retrying import DISABLED_AFTER, GAPS, STANDARD
+from invoice_sandbox.webhooks.network import url_problem
+from invoice_sandbox.webhooks.retry import DISABLED_AFTER, GAPS, STANDARD
 from tests.interop.node import MODULES, node
 from tests.readme import commands, with_outputs
 from tests.receivers import free_port
@@ -363,7 +363,7 @@ def _forgeries() -> dict[str, tuple[bytes, Mapping[str, str]]]:
 
 
 FORGED: Final = tuple(_forgeries())
-"""The names of the forgeries that a receiver must refuse."""
+"""The names of the forgeries that a receiver must reject."""
 
 
 def answers_to_forgeries(receiver: Receiver) -> dict[str, int]:

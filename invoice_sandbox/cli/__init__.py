@@ -5,7 +5,10 @@ from __future__ import annotations
 import click
 
 from invoice_sandbox import __version__
-from invoice_sandbox.cli import levers, proof, serving, stories, webhooks
+from invoice_sandbox.cli import control as levers
+from invoice_sandbox.cli import quality as proof
+from invoice_sandbox.cli import scenarios as stories
+from invoice_sandbox.cli import serving, webhooks
 
 
 @click.group(context_settings={"help_option_names": ["-h", "--help"]})

@@ -9,10 +9,11 @@ from typing import Any, Final
 import click
 from click.core import ParameterSource
 
-from invoice_sandbox import lever_command
-from invoice_sandbox.credentials import DEMO_KEY
-from invoice_sandbox.lever_command import Connection, Data
+from invoice_sandbox.cli import control_output as lever_command
+from invoice_sandbox.cli.control_output import Connection, Data
+from invoice_sandbox.control.client import DEFAULT_URL
 from invoice_sandbox.settings import ENVIRONMENT_PREFIX
+from invoice_sandbox.state.credentials import DEMO_KEY
 
 FAILED: Final = 1
 """Exit status: what was looked at is not as it should be."""
@@ -72,7 +73,7 @@ CONNECTION: Final[dict[str, dict[str, Any]]] = {
     "--url": {
         "metavar": "URL",
         "envvar": f"{ENVIRONMENT_PREFIX}_URL",
-        "default": lever_command.DEFAULT_URL,
+        "default": DEFAULT_URL,
         "show_default": True,
         "show_envvar": True,
         "callback": _remember_checked(lever_command.checked_url),

@@ -11,13 +11,7 @@ from typing import Any
 import click
 
 from invoice_sandbox.cli.options import FAILED, UsableError
-from invoice_sandbox.settings import (
-    ENVIRONMENT_PREFIX,
-    FLAG,
-    SETTINGS,
-    SettingError,
-    read_settings,
-)
+from invoice_sandbox.settings import ENVIRONMENT_PREFIX, FLAG, SETTINGS, SettingError, read_settings
 
 
 def _setting_options(command: Callable[..., None]) -> Callable[..., None]:
@@ -46,8 +40,8 @@ def serve(**texts: str | None) -> None:
     Prints one line, with the address and the key, when it is ready to answer. Every option is an
     environment variable too: --rate-limit is INVOICE_SANDBOX_RATE_LIMIT.
     """
-    from invoice_sandbox.project import ProjectError
-    from invoice_sandbox.server import serve as serve_forever
+    from invoice_sandbox.project.loader import ProjectError
+    from invoice_sandbox.server.serving import serve as serve_forever
 
     logging.basicConfig(
         stream=sys.stderr, level=logging.WARNING, format="%(levelname)s %(message)s"
@@ -110,7 +104,7 @@ def contract(
     invoice-sandbox contract --check next-version.yaml
     invoice-sandbox contract --limitations petstore.yaml
     """
-    from invoice_sandbox import contract_command
+    from invoice_sandbox.cli import contract_command
 
     try:
         if check is not None:
@@ -148,7 +142,7 @@ def init(folder: Path, file: Path, allow_remote_refs: bool) -> None:
     invoice-sandbox init petstore --contract petstore.yaml
     invoice-sandbox serve --project petstore
     """
-    from invoice_sandbox import init_command
+    from invoice_sandbox.cli import init_command
 
     try:
         init_command.write_project(folder, file, allow_remote_refs=allow_remote_refs)

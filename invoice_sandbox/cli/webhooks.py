@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import click
 
-from invoice_sandbox import lever_command
+from invoice_sandbox.cli import control_output as lever_command
 from invoice_sandbox.cli.options import connection, lever, options
 
 
 def _target(_context: click.Context, _parameter: click.Parameter, text: str) -> str:
-    from invoice_sandbox.listen_command import checked_target
+    from invoice_sandbox.cli.listen_command import checked_target
 
     return checked_target(text)
 
@@ -51,7 +51,7 @@ def listen(forward_to: str, events: tuple[str, ...]) -> None:
     invoice-sandbox listen --forward-to 3000
     invoice-sandbox listen --forward-to http://localhost:3000/hooks --events invoice.paid,offer.*
     """
-    from invoice_sandbox import listen_command
+    from invoice_sandbox.cli import listen_command
 
     listen_command.listen(connection(), forward_to, events)
 

@@ -9,7 +9,7 @@ from typing import Final
 
 from invoice_sandbox.coverage.report import Report, Row, rounded
 
-_TEMPLATES: Final = Path(__file__).parents[1] / "templates"
+_TEMPLATES: Final = Path(__file__).parent
 _TEMPLATE: Final = "coverage.template.html"
 
 

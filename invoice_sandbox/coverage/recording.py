@@ -10,9 +10,9 @@ from typing import Any, Final
 
 import orjson
 
-from invoice_sandbox import jsonio
-from invoice_sandbox.coverage.touches import Touch
-from invoice_sandbox.project import Project
+from invoice_sandbox.base import jsonio
+from invoice_sandbox.project.loader import Project
+from invoice_sandbox.state.hits import Hit
 
 _DIGITS: Final = 12
 
@@ -31,7 +31,7 @@ def mark_of(project: Project) -> str:
     return hashlib.sha256(jsonio.dumps(told)).hexdigest()[:_DIGITS]
 
 
-def read_recordings(files: Iterable[Path], project: Project) -> frozenset[Touch]:
+def read_recordings(files: Iterable[Path], project: Project) -> frozenset[Hit]:
     """What the files hold of ``project``. Raises RecordingError.
 
     A last line that was not written to its end is left out.

@@ -6,11 +6,11 @@ from collections.abc import Collection, Iterable, Iterator, Mapping
 from dataclasses import dataclass, replace
 from typing import Any
 
-from invoice_sandbox.contract.operations import Contract
-from invoice_sandbox.coverage import touches
-from invoice_sandbox.coverage.touches import API, INJECTED, KINDS, LEVERS, Touch
-from invoice_sandbox.project import Project
+from invoice_sandbox.openapi.operation import Contract
+from invoice_sandbox.project.loader import Project
 from invoice_sandbox.scenarios.script import Scenario
+from invoice_sandbox.state import hits
+from invoice_sandbox.state.hits import API, INJECTED, KINDS, LEVERS, Hit
 
 
 @dataclass(frozen=True)
@@ -94,7 +94,7 @@ def rounded(percent: float) -> float:
     return int(percent * 10) / 10
 
 
-def report_of(project: Project, touched: Iterable[Touch]) -> Report:
+def report_of(project: Project, touched: Iterable[Hit]) -> Report:
     """What a project declares, held against what was touched."""
     done = frozenset(touched)
     return Report({kind: tuple(_judged(done, rows)) for kind, rows in _declared(project).items()})
@@ -108,16 +108,16 @@ def report_from(data: Mapping[str, Any]) -> Report:
 # What is declared -------------------------------------------------------------------------------
 
 
-def _declared(project: Project) -> dict[str, list[tuple[Touch, str]]]:
+def _declared(project: Project) -> dict[str, list[tuple[Hit, str]]]:
     parts = {API: project.contract, LEVERS: project.levers}
     return {
         "operations": [
             one for part, contract in parts.items() for one in _operations(part, contract)
         ],
         "statuses": [one for part, contract in parts.items() for one in _statuses(part, contract)],
-        "events": [(touches.event(kind), about) for kind, about in _events(project).items()],
+        "events": [(hits.event(kind), about) for kind, about in _events(project).items()],
         "transitions": [
-            (touches.transition(machine.name, one.from_, one.trigger), one.description)
+            (hits.transition(machine.name, one.from_, one.trigger), one.description)
             for machine in project.lifecycle.machines.values()
             for one in machine.transitions
         ],
@@ -127,15 +127,15 @@ def _declared(project: Project) -> dict[str, list[tuple[Touch, str]]]:
     }
 
 
-def _operations(part: str, contract: Contract) -> Iterator[tuple[Touch, str]]:
+def _operations(part: str, contract: Contract) -> Iterator[tuple[Hit, str]]:
     for one in contract.operations.values():
-        yield touches.operation(part, one.id), f"{one.method} {contract.base_path}{one.path}"
+        yield hits.operation(part, one.id), f"{one.method} {contract.base_path}{one.path}"
 
 
-def _statuses(part: str, contract: Contract) -> Iterator[tuple[Touch, str]]:
+def _statuses(part: str, contract: Contract) -> Iterator[tuple[Hit, str]]:
     for one in contract.operations.values():
         for key in sorted(one.responses):
-            yield touches.status(part, one.id, key), ""
+            yield hits.status(part, one.id, key), ""
 
 
 def _events(project: Project) -> dict[str, str]:
@@ -143,17 +143,17 @@ def _events(project: Project) -> dict[str, str]:
     return dict(project.lifecycle.events)
 
 
-def _steps(scenario: Scenario) -> Iterator[tuple[Touch, str]]:
+def _steps(scenario: Scenario) -> Iterator[tuple[Hit, str]]:
     told = {one.index: one.do for one in scenario.steps}
     told |= {one.index: one.do for one in scenario.calls}
     for index in sorted(told):
-        yield touches.step(scenario.name, index), told[index]
+        yield hits.step(scenario.name, index), told[index]
 
 
 # Rows ------------------------------------------------------------------------------------------
 
 
-def _judged(done: frozenset[Touch], declared: list[tuple[Touch, str]]) -> Iterator[Row]:
+def _judged(done: frozenset[Hit], declared: list[tuple[Hit, str]]) -> Iterator[Row]:
     for touch, about in declared:
         _, *names = touch
         served, injected = touch in done, (INJECTED, *names) in done

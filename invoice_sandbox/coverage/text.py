@@ -7,7 +7,7 @@ from textwrap import wrap
 from typing import Final
 
 from invoice_sandbox.coverage.report import Count, Report, Row, rounded
-from invoice_sandbox.coverage.touches import KINDS
+from invoice_sandbox.state.hits import KINDS
 
 _WIDTH: Final = 100
 _INDENT: Final = "  "

@@ -14,6 +14,7 @@ from typing import Any, Final
 
 import click
 
+from invoice_sandbox.control.client import ControlClient, SandboxError, path
 from invoice_sandbox.fuzzing.contract import (
     Contract,
     DocumentError,
@@ -25,7 +26,6 @@ from invoice_sandbox.fuzzing.reports import Result, as_json, as_junit, as_text
 from invoice_sandbox.fuzzing.runs import Run, run
 from invoice_sandbox.fuzzing.server import NotReadyError, Server, serving
 from invoice_sandbox.fuzzing.verdict import Outcome, findings, table
-from invoice_sandbox.testing.levers import Levers, SandboxError, path
 
 CONTRACTS: Final = {"api": "/openapi.json", "sandbox": "/sandbox/openapi.json"}
 """The contracts of every server, with the paths that they are served on."""
@@ -103,7 +103,7 @@ def fuzz(plan: Plan, *, junit: Path | None, json: Path | None, with_table: bool)
     results = []
     with ExitStack() as stack:
         server = stack.enter_context(_server(plan))
-        levers = Levers(server.url, server.key)
+        levers = ControlClient(server.url, server.key)
         documents = {name: levers.answer("GET", CONTRACTS[name]) for name in plan.contracts}
         chosen = _chosen(plan, documents)
         for name, contract in chosen.items():
@@ -175,7 +175,7 @@ def _fuzz(plan: Plan, server: Server, part: Part) -> Result:
 @contextmanager
 def _workspaces(plan: Plan, server: Server) -> Iterator[Sequence[str]]:
     """The keys of two new workspaces, so that one can try to read what is the other's."""
-    levers = Levers(server.url, server.key)
+    levers = ControlClient(server.url, server.key)
     keys = []
     with ExitStack() as stack:
         for seed in (plan.seed, plan.seed + 1):
@@ -188,7 +188,7 @@ def _workspaces(plan: Plan, server: Server) -> Iterator[Sequence[str]]:
         yield keys
 
 
-def _delete(levers: Levers, workspace: str) -> None:
+def _delete(levers: ControlClient, workspace: str) -> None:
     try:
         levers.ask("DELETE", path("/workspaces/{id}", id=workspace))
     except SandboxError as error:

@@ -6,7 +6,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any, Final
 
-from invoice_sandbox.contract.model import METHODS
+from invoice_sandbox.openapi.load.model import METHODS
 
 SETUP: Final = "x-fuzz-setup"
 """On an operation: what is sent before the fuzzing, and which of the answer is kept for it."""

@@ -18,12 +18,11 @@ import schemathesis
 from hypothesis.control import current_build_context
 from hypothesis.errors import InvalidArgument
 
-from invoice_sandbox.credentials import DEMO_KEY
+from invoice_sandbox.control.client import DEFAULT_URL, ControlClient
 from invoice_sandbox.fuzzing.contract import FORGETS, UNREACHABLE
-from invoice_sandbox.fuzzing.ground import Ground
 from invoice_sandbox.fuzzing.record import KEYS_VARIABLE, RECORD_VARIABLE, Call, Mode, Writer
-from invoice_sandbox.lever_command import DEFAULT_URL
-from invoice_sandbox.testing.levers import Levers
+from invoice_sandbox.fuzzing.state import Ground
+from invoice_sandbox.state.credentials import DEMO_KEY
 
 _PROBES: Final = frozenset(
     {"unspecified_http_method", "malformed_content_type", "unsupported_content_type"}
@@ -48,7 +47,7 @@ class _Run:
         url = os.environ.get("INVOICE_SANDBOX_URL") or DEFAULT_URL
         record = os.environ.get(RECORD_VARIABLE)
         self.keys = _keys()
-        self.ground = Ground([Levers(url, key) for key in self.keys])
+        self.ground = Ground([ControlClient(url, key) for key in self.keys])
         self.writer = Writer(Path(record)) if record else None
         self.sequence: Any = None
         self.has_forgotten = False

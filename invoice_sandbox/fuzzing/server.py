@@ -13,7 +13,7 @@ from pathlib import Path
 from threading import Timer
 from typing import Final
 
-from invoice_sandbox.credentials import DEMO_KEY
+from invoice_sandbox.state.credentials import DEMO_KEY
 
 _SECONDS_TO_START: Final = 60.0
 _SECONDS_TO_STOP: Final = 10.0

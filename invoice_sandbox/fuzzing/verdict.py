@@ -10,7 +10,7 @@ from typing import Final
 from invoice_sandbox.fuzzing.contract import Contract, Operation
 from invoice_sandbox.fuzzing.record import Call, Finding
 
-REFUSALS: Final = frozenset({401, 403, 429})
+ERRORS: Final = frozenset({401, 403, 429})
 """What a schema-valid request with a valid key must not be answered."""
 
 TRACEBACK: Final = "Traceback (most recent call last)"
@@ -116,7 +116,7 @@ def _refused(contract: Contract, calls: Sequence[Call]) -> Iterator[Finding]:
 def _is_refused(operation: Operation | None, call: Call) -> bool:
     # What needs no key, and is a login for example, refuses by what the request says.
     is_fair = call.status == _UNAUTHORIZED and operation is not None and operation.is_public
-    return call.mode == "positive" and call.own_key and call.status in REFUSALS and not is_fair
+    return call.mode == "positive" and call.own_key and call.status in ERRORS and not is_fair
 
 
 def _unreached(contract: Contract, calls: Sequence[Call]) -> Iterator[Finding]:

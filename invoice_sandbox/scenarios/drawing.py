@@ -10,9 +10,9 @@ from datetime import timedelta
 from html import escape
 from typing import Any, Final
 
-from invoice_sandbox.clock import parse_duration
-from invoice_sandbox.scenarios.rehearsal import Moment, Way
+from invoice_sandbox.base.clock import parse_duration
 from invoice_sandbox.scenarios.script import NOW, Scenario
+from invoice_sandbox.scenarios.simulation import Moment, Way
 
 _UNITS: Final = (("day", 86_400), ("hour", 3_600), ("minute", 60))
 

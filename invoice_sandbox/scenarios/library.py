@@ -12,9 +12,9 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Final
 
-from invoice_sandbox.clock import SystemWall
-from invoice_sandbox.contract.documents import DocumentError, place_of
-from invoice_sandbox.scenarios.checks import LIFECYCLE, World, load_scenario
+from invoice_sandbox.base.clock import OperatingSystemClock
+from invoice_sandbox.openapi.load.documents import DocumentError, place_of
+from invoice_sandbox.scenarios.checks import LIFECYCLE, Vocabulary, load_scenario
 from invoice_sandbox.scenarios.script import Scenario
 
 LOOK_AFTER: Final = 0.5
@@ -38,9 +38,9 @@ class Library(Mapping[str, Scenario]):
     """
 
     folders: Sequence[Path]
-    world: World
+    vocabulary: Vocabulary
     always: Mapping[str, Scenario] = field(default_factory=dict)
-    monotonic: Callable[[], float] = SystemWall().monotonic
+    monotonic: Callable[[], float] = OperatingSystemClock().monotonic
     say: Callable[[str], None] = _LOG.warning
     _told: dict[Path, Scenario] = field(default_factory=dict)
     _stamps: dict[Path, _Stamp] = field(default_factory=dict)
@@ -105,7 +105,7 @@ class Library(Mapping[str, Scenario]):
                 f"there is a scenario '{file.stem}' already",
                 f"choose another name than that of {others[file.stem]}",
             )
-        return load_scenario(file, self.world)
+        return load_scenario(file, self.vocabulary)
 
     def _order(self) -> None:
         """A new mapping each time: whoever walks through the old one is not disturbed."""

@@ -11,8 +11,13 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Final
 
-from invoice_sandbox.contract.documents import DocumentError, load_document, place_of
-from invoice_sandbox.contract.shapes import Pointer, ShapeProblem, near, shape_problems
+from invoice_sandbox.openapi.load.documents import DocumentError, load_document, place_of
+from invoice_sandbox.openapi.schema.file_schema import (
+    FileProblem,
+    Pointer,
+    schema_problems,
+    suggestion,
+)
 
 PREVIOUS: Final = "previous"
 """As the target of a transition: the status held immediately before."""
@@ -123,9 +128,9 @@ def lifecycle_problems(file: Path) -> Iterator[tuple[str, str]]:
         yield place_of(file, problem.pointer), problem.text + advice
 
 
-def _problems(document: Any) -> Iterator[ShapeProblem]:
+def _problems(document: Any) -> Iterator[FileProblem]:
     # Each missing key is an error of jsonschema that does not say which key is meant.
-    misshapen = dict.fromkeys(shape_problems(document, _schema_file()))
+    misshapen = dict.fromkeys(schema_problems(document, _schema_file()))
     yield from misshapen
     if not misshapen:
         for name, raw in document["machines"].items():
@@ -136,7 +141,7 @@ def _problems(document: Any) -> Iterator[ShapeProblem]:
 def _schema_file() -> Path:
     """Inside the wheel, or in the checkout that this package stands in."""
     package = Path(__file__).parents[1]
-    shipped = package / "project"
+    shipped = package / "shipped_project"
     root = shipped if shipped.is_dir() else package.parent
     return root / "scenarios" / "lifecycle.schema.json"
 
@@ -169,7 +174,7 @@ def _transitions(name: str, raw: Mapping[str, Any]) -> Iterator[tuple[Pointer, T
             )
 
 
-def _machine_problems(machine: Machine, raw: Mapping[str, Any]) -> Iterator[ShapeProblem]:
+def _machine_problems(machine: Machine, raw: Mapping[str, Any]) -> Iterator[FileProblem]:
     written = list(_transitions(machine.name, raw))
     entrances: dict[str, Pointer] = {machine.initial: ("machines", machine.name, "initial")}
     for pointer, one in written:
@@ -181,7 +186,7 @@ def _machine_problems(machine: Machine, raw: Mapping[str, Any]) -> Iterator[Shap
     for index, trigger in enumerate(machine.by_clients):
         if trigger not in known:
             place = ("machines", machine.name, "byClients", index)
-            yield ShapeProblem(place, f"there is no trigger '{trigger}'", near(trigger, known))
+            yield FileProblem(place, f"there is no trigger '{trigger}'", suggestion(trigger, known))
     yield from _lost_states(machine, entrances)
 
 
@@ -190,7 +195,7 @@ def _strangers(
     raw: Mapping[str, Any],
     written: Iterable[tuple[Pointer, Transition]],
     entrances: Mapping[str, Pointer],
-) -> Iterator[ShapeProblem]:
+) -> Iterator[FileProblem]:
     """States that are left or called terminal, but that nothing leads to; each is told once."""
     mentions: dict[str, Pointer] = {}
     for pointer, one in written:
@@ -199,35 +204,33 @@ def _strangers(
         mentions.setdefault(state, ("machines", machine.name, "terminal", index))
     for state, pointer in mentions.items():
         if state not in entrances:
-            yield ShapeProblem(pointer, f"nothing leads to '{state}'", near(state, entrances))
+            yield FileProblem(pointer, f"nothing leads to '{state}'", suggestion(state, entrances))
 
 
 def _impossible_moves(
     machine: Machine, written: Iterable[tuple[Pointer, Transition]]
-) -> Iterator[ShapeProblem]:
+) -> Iterator[FileProblem]:
     seen = set()
     for pointer, one in written:
         if (one.from_, one.trigger) in seen:
-            yield ShapeProblem(pointer, f"'{one.trigger}' from '{one.from_}' stands twice")
+            yield FileProblem(pointer, f"'{one.trigger}' from '{one.from_}' stands twice")
         seen.add((one.from_, one.trigger))
         if one.from_ in machine.terminal:
-            yield ShapeProblem(pointer, f"'{one.from_}' is terminal, so nothing leads out of it")
+            yield FileProblem(pointer, f"'{one.from_}' is terminal, so nothing leads out of it")
         if one.from_ == machine.initial and one.to == PREVIOUS:
-            yield ShapeProblem(
-                pointer, f"'{one.from_}' is initial, so there is no status before it"
-            )
+            yield FileProblem(pointer, f"'{one.from_}' is initial, so there is no status before it")
 
 
-def _lost_states(machine: Machine, entrances: Mapping[str, Pointer]) -> Iterator[ShapeProblem]:
+def _lost_states(machine: Machine, entrances: Mapping[str, Pointer]) -> Iterator[FileProblem]:
     ahead = _situations(machine)
     ending = _ending(machine, ahead)
     reached = {state for state, _ in ahead}
     stuck = {state for state, previous in ahead if (state, previous) not in ending}
     for state, pointer in entrances.items():
         if state not in reached:
-            yield ShapeProblem(pointer, f"'{state}' cannot be reached from '{machine.initial}'")
+            yield FileProblem(pointer, f"'{state}' cannot be reached from '{machine.initial}'")
         if state in stuck:
-            yield ShapeProblem(
+            yield FileProblem(
                 pointer,
                 f"no terminal state can be reached from '{state}'",
                 f"terminal: {', '.join(sorted(machine.terminal))}",
@@ -276,24 +279,24 @@ def _ending(machine: Machine, ahead: Mapping[_Situation, list[_Situation]]) -> s
 # The kinds of events ---------------------------------------------------------------------------
 
 
-def _event_problems(document: Mapping[str, Any]) -> Iterator[ShapeProblem]:
+def _event_problems(document: Mapping[str, Any]) -> Iterator[FileProblem]:
     """Every kind that is used is declared; every one declared is recorded, or listed as other."""
     declared, others = document["events"], document.get("otherEvents", [])
     recorded = list(_recorded(document["machines"]))
     listed = [(("otherEvents", index), kind) for index, kind in enumerate(others)]
     for pointer, kind in recorded + listed:
         if kind not in declared:
-            advice = near(kind, declared, "declare it there, with a sentence")
-            yield ShapeProblem(pointer, f"'{kind}' is not among the events", advice)
+            advice = suggestion(kind, declared, "declare it there, with a sentence")
+            yield FileProblem(pointer, f"'{kind}' is not among the events", advice)
     used = {kind for _, kind in recorded}
     for pointer, kind in listed:
         if kind in used:
-            yield ShapeProblem(
+            yield FileProblem(
                 pointer, f"'{kind}' is recorded by a machine", "take it off this list"
             )
     for kind in declared:
         if kind not in used and kind not in others:
-            yield ShapeProblem(
+            yield FileProblem(
                 ("events", kind), f"no machine records '{kind}'", "else list it in otherEvents"
             )
 

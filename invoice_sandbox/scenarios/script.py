@@ -11,8 +11,8 @@ from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
 from typing import Any, Final
 
-from invoice_sandbox.clock import parse_duration
-from invoice_sandbox.contract.shapes import near
+from invoice_sandbox.base.clock import parse_duration
+from invoice_sandbox.openapi.schema.file_schema import suggestion
 
 START: Final = "start"
 """What sets off the first steps: the story begins, for a thing that is new or named."""
@@ -121,7 +121,7 @@ def changed_document(scenario: Scenario, conditions: Mapping[str, Any]) -> dict[
     own = scenario.document.get("conditions", {})
     for name, value in conditions.items():
         if name not in own:
-            known = near(name, own) if own else "it has none"
+            known = suggestion(name, own) if own else "it has none"
             raise ConditionError(f"{scenario.name} has no condition '{name}' ({known})")
         if type(value) is not type(own[name]):
             raise ConditionError(f"condition '{name}' must be like {own[name]!r}")

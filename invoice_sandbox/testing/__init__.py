@@ -12,7 +12,7 @@ from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from invoice_sandbox.testing.levers import SandboxError
+    from invoice_sandbox.control.client import SandboxError
     from invoice_sandbox.testing.webhooks import NotReceivedError, Webhooks
     from invoice_sandbox.testing.workspace import InvoiceSandbox, Snapshot
 

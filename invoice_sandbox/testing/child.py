@@ -73,7 +73,7 @@ async def _ended(reader: asyncio.StreamReader) -> None:
 
 async def _serve(texts: dict[str, str | None], on_ready: Callable[[dict[str, Any]], None]) -> None:
     from invoice_sandbox.app import create_app
-    from invoice_sandbox.server import listen, make_server
+    from invoice_sandbox.server.serving import listen, make_server
     from invoice_sandbox.settings import read_settings
 
     settings = read_settings(texts)
@@ -113,7 +113,7 @@ def main() -> None:
     if os.fork():
         os._exit(0)
     signal.alarm(_SECONDS_TO_START)
-    from invoice_sandbox.project import ProjectError
+    from invoice_sandbox.project.loader import ProjectError
     from invoice_sandbox.settings import SettingError
 
     try:

@@ -7,26 +7,26 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, Final
 
-from invoice_sandbox.testing.levers import Levers, SandboxError, path
+from invoice_sandbox.control.client import ControlClient, SandboxError, path
 
 MOST_LINES: Final = 12
 """What the terminal shows of each kind that is missing."""
 
 
 @contextmanager
-def run_of_its_own(levers: Levers) -> Iterator[Levers]:
+def run_of_its_own(levers: ControlClient) -> Iterator[ControlClient]:
     """A workspace on a server of somebody else, from which those of the tests are made.
 
     What others do on that server does not count. It is deleted at the end.
     """
     made = levers.ask("POST", "/workspaces", {"clock": "frozen"})
     try:
-        yield Levers(levers.url, made["key"])
+        yield ControlClient(levers.url, made["key"])
     finally:
         levers.ask("DELETE", path("/workspaces/{id}", id=made["id"]))
 
 
-def touched(levers: Levers) -> dict[str, Any]:
+def touched(levers: ControlClient) -> dict[str, Any]:
     """What the workspace of ``levers``, and those made from it, touched. Raises SandboxError."""
     return dict(levers.ask("GET", "/coverage"))
 
@@ -38,7 +38,7 @@ class RunCoverage:
         self._told: list[dict[str, Any]] = []
         self.problems: list[str] = []
 
-    def ask(self, levers: Levers) -> None:
+    def ask(self, levers: ControlClient) -> None:
         """Ask now, before the workspaces are gone. What goes wrong is a problem to be told."""
         try:
             self._told.append(touched(levers))
@@ -66,7 +66,7 @@ class RunCoverage:
 
     def write_json(self, file: Path) -> None:
         """Write the report as data. Raises OSError."""
-        from invoice_sandbox import jsonio
+        from invoice_sandbox.base import jsonio
 
         file.write_bytes(jsonio.dumps_pretty(self._report().data()))
 

@@ -16,8 +16,8 @@ from typing import TYPE_CHECKING, Any, Final
 import pytest
 
 if TYPE_CHECKING:
+    from invoice_sandbox.control.client import ControlClient
     from invoice_sandbox.testing.coverage import RunCoverage
-    from invoice_sandbox.testing.levers import Levers
     from invoice_sandbox.testing.workspace import InvoiceSandbox, Story
 
 _OPTIONS: Final = {
@@ -60,9 +60,9 @@ def pytest_configure(config: pytest.Config) -> None:
 
 
 @pytest.fixture(scope="session")
-def _invoice_sandbox_server(request: pytest.FixtureRequest) -> Iterator[Levers]:
+def _invoice_sandbox_server(request: pytest.FixtureRequest) -> Iterator[ControlClient]:
     """The server of the test run. The workers of pytest-xdist share one."""
-    from invoice_sandbox.testing.levers import SandboxError
+    from invoice_sandbox.control.client import SandboxError
     from invoice_sandbox.testing.server import options_from, serving
 
     given = {name: request.config.getoption(f"--sandbox-{name}") for name in _OPTIONS}
@@ -79,13 +79,13 @@ def _invoice_sandbox_server(request: pytest.FixtureRequest) -> Iterator[Levers]:
 
 @pytest.fixture
 def invoice_sandbox(
-    request: pytest.FixtureRequest, _invoice_sandbox_server: Levers
+    request: pytest.FixtureRequest, _invoice_sandbox_server: ControlClient
 ) -> Iterator[InvoiceSandbox]:
     """A workspace of the Invoice Liquidity Sandbox for this test alone, with a frozen clock.
 
     Its ids are the same in every run. See invoice_sandbox.testing.InvoiceSandbox.
     """
-    from invoice_sandbox.testing.levers import SandboxError
+    from invoice_sandbox.control.client import SandboxError
     from invoice_sandbox.testing.workspace import new_workspace
 
     seed = _seed(request.node.nodeid)
@@ -120,7 +120,9 @@ def _coverage(config: pytest.Config) -> RunCoverage | None:
 
 
 @contextmanager
-def _counted(config: pytest.Config, levers: Levers, *, is_shared: bool) -> Iterator[Levers]:
+def _counted(
+    config: pytest.Config, levers: ControlClient, *, is_shared: bool
+) -> Iterator[ControlClient]:
     """The levers from which the workspaces of the tests are made; at the end, what they touched.
 
     A server that others use too is told apart from them by a workspace of the run's own.

@@ -6,7 +6,7 @@ import json
 from collections.abc import Mapping
 from typing import Any, Final
 
-from invoice_sandbox.testing.levers import SandboxError
+from invoice_sandbox.control.client import SandboxError
 from invoice_sandbox.testing.workspace import InvoiceSandbox
 
 _MOST_LINES: Final = 20

@@ -14,8 +14,8 @@ from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Final
 
+from invoice_sandbox.control.client import ControlClient, SandboxError, checked_url
 from invoice_sandbox.testing.child import HELD
-from invoice_sandbox.testing.levers import Levers, SandboxError, checked_url
 
 _SECONDS_TO_START: Final = 60
 _SECONDS_TO_STOP: Final = 15
@@ -65,19 +65,19 @@ class Lease:
 
 
 @contextmanager
-def serving(options: Options, shared: Path | None = None) -> Iterator[Levers]:
+def serving(options: Options, shared: Path | None = None) -> Iterator[ControlClient]:
     """A server that is ready, for as long as the block runs.
 
     Several processes that name the same folder as ``shared`` have one server. Raises SandboxError.
     """
     if options.url is not None:
-        from invoice_sandbox.credentials import DEMO_KEY
+        from invoice_sandbox.state.credentials import DEMO_KEY
 
-        yield Levers(checked_url(options.url), options.key or DEMO_KEY)
+        yield ControlClient(checked_url(options.url), options.key or DEMO_KEY)
         return
     lease = Lease(_start(options)) if shared is None else _join(options, shared)
     try:
-        yield Levers(lease.address.url, lease.address.key)
+        yield ControlClient(lease.address.url, lease.address.key)
     finally:
         lease.end()
 
@@ -124,7 +124,7 @@ def _alone(folder: Path) -> Iterator[None]:
 
 def _start(options: Options) -> Address:
     """Start a server; return when it is ready. Raises SandboxError with its reason."""
-    from invoice_sandbox.ids import new_key
+    from invoice_sandbox.base.ids import new_key
 
     if not hasattr(os, "fork"):
         raise SandboxError("starting a sandbox needs Linux or macOS; name one that is running")

@@ -8,7 +8,7 @@ from collections.abc import Mapping
 from difflib import get_close_matches
 from typing import Any, Final
 
-from invoice_sandbox.testing.levers import Levers, SandboxError
+from invoice_sandbox.control.client import ControlClient, SandboxError
 
 Event = dict[str, Any]
 
@@ -23,7 +23,7 @@ class NotReceivedError(AssertionError):
 class Webhooks:
     """What was delivered to the inbox of a workspace. The inbox is an endpoint for all events."""
 
-    def __init__(self, levers: Levers) -> None:
+    def __init__(self, levers: ControlClient) -> None:
         self._levers = levers
         self._expected: set[str] = set()
 
@@ -100,7 +100,7 @@ class Webhooks:
         return "\n".join(line for line in lines if line)
 
     def _near(self, kind: str) -> str:
-        nobody = Levers(self._levers.url, None)  # whose requests are in no journal
+        nobody = ControlClient(self._levers.url, None)  # whose requests are in no journal
         known = nobody.answer("GET", "/openapi.json").get("webhooks", {})
         if kind in known:
             return ""

@@ -11,7 +11,7 @@ from http import HTTPStatus
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, Final
 
-from invoice_sandbox.testing.levers import Levers, SandboxError, needs_no_proxy, path
+from invoice_sandbox.control.client import ControlClient, SandboxError, needs_no_proxy, path
 from invoice_sandbox.testing.webhooks import Webhooks
 
 if TYPE_CHECKING:
@@ -38,7 +38,7 @@ class Story:
 class Snapshot:
     """A workspace as it was. As a context manager it goes back at the end."""
 
-    def __init__(self, levers: Levers, snapshot_id: str) -> None:
+    def __init__(self, levers: ControlClient, snapshot_id: str) -> None:
         self._levers = levers
         self.id = snapshot_id
 
@@ -68,7 +68,7 @@ class InvoiceSandbox:
     """
 
     def __init__(self, url: str, key: str, workspace_id: str, story: Story) -> None:
-        levers = Levers(url, key)
+        levers = ControlClient(url, key)
         self._levers = levers
         self._key = key
         self._story = story
@@ -229,7 +229,7 @@ class InvoiceSandbox:
 
 @contextmanager
 def new_workspace(
-    levers: Levers, story: Story, *, seed: int | None = None, clock: str = "frozen"
+    levers: ControlClient, story: Story, *, seed: int | None = None, clock: str = "frozen"
 ) -> Iterator[InvoiceSandbox]:
     """A workspace made from that of ``levers``; it is deleted at the end."""
     wish = {"clock": clock, "seed": seed, "scenario": story.usual}
@@ -244,7 +244,7 @@ def new_workspace(
         _delete(levers, made["id"])
 
 
-def _delete(levers: Levers, workspace_id: str) -> None:
+def _delete(levers: ControlClient, workspace_id: str) -> None:
     try:
         levers.ask("DELETE", path("/workspaces/{id}", id=workspace_id))
     except SandboxError as error:
@@ -254,7 +254,7 @@ def _delete(levers: Levers, workspace_id: str) -> None:
 
 def _plain(value: Any) -> Any:
     """A duration or an instant as the API spells it; anything else as it is."""
-    from invoice_sandbox.clock import duration_text, instant_text
+    from invoice_sandbox.base.clock import duration_text, instant_text
 
     if isinstance(value, timedelta):
         return duration_text(value)

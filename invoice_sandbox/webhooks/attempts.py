@@ -9,9 +9,9 @@ from dataclasses import dataclass
 from datetime import datetime, timedelta
 from typing import Any, Final
 
-from invoice_sandbox import jsonio
-from invoice_sandbox.clock import instant_text
-from invoice_sandbox.store import Record, ScheduledStep, Transaction
+from invoice_sandbox.base import jsonio
+from invoice_sandbox.base.clock import instant_text
+from invoice_sandbox.state import Record, ScheduledStep, Transaction
 from invoice_sandbox.webhooks.endpoints import ENABLED, ENDPOINTS, signing_secrets
 from invoice_sandbox.webhooks.outbox import (
     CANCELLED,
@@ -24,7 +24,7 @@ from invoice_sandbox.webhooks.outbox import (
     UNFINISHED,
     disable,
 )
-from invoice_sandbox.webhooks.retrying import DISABLED_AFTER, STANDARD, next_gap
+from invoice_sandbox.webhooks.retry import DISABLED_AFTER, STANDARD, next_gap
 from invoice_sandbox.webhooks.signing import SECRET_PREFIX, headers
 
 CLOSE_ENDPOINT: Final = "close-endpoint"

@@ -18,7 +18,7 @@ from typing import Final
 import httpcore
 import httpx
 
-from invoice_sandbox.webhooks.guard import (
+from invoice_sandbox.webhooks.network import (
     HTTPS_PORTS,
     LOOPBACK,
     PUBLIC,

@@ -6,8 +6,8 @@ from collections.abc import Mapping
 from datetime import datetime, timedelta
 from typing import Final
 
-from invoice_sandbox.clock import instant_text, parse_instant
-from invoice_sandbox.store import Condition, Record, Transaction
+from invoice_sandbox.base.clock import instant_text, parse_instant
+from invoice_sandbox.state import Condition, Record, Transaction
 from invoice_sandbox.webhooks.signing import placeholder_secret
 
 ENDPOINTS: Final = "webhook_endpoints"

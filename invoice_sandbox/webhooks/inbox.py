@@ -7,9 +7,9 @@ from collections.abc import Iterable, Mapping
 from datetime import datetime
 from typing import Any, Final
 
-from invoice_sandbox.clock import instant_text
-from invoice_sandbox.ids import key_digest
-from invoice_sandbox.store import Credential, Record, Transaction
+from invoice_sandbox.base.clock import instant_text
+from invoice_sandbox.base.ids import key_digest
+from invoice_sandbox.state import Credential, Record, Transaction
 from invoice_sandbox.webhooks.endpoints import all_endpoints, signing_secrets
 from invoice_sandbox.webhooks.signing import sign
 

@@ -17,8 +17,8 @@ from math import inf
 from typing import Final
 from weakref import WeakValueDictionary
 
-from invoice_sandbox.clock import Wall, instant_text, parse_instant
-from invoice_sandbox.store import NoWorkspaceError, Record, Store, Workspace
+from invoice_sandbox.base.clock import SystemClock, instant_text, parse_instant
+from invoice_sandbox.state import NoWorkspaceError, Record, Store, Workspace
 from invoice_sandbox.webhooks.attempts import Attempt, Outcome, Outgoing, note, prepare
 
 SIDE_BY_SIDE: Final = 384
@@ -45,14 +45,14 @@ class Lanes:
     def __init__(
         self,
         store: Store,
-        wall: Wall,
+        system_clock: SystemClock,
         send: Send,
         *,
         virtual_time: bool,
     ) -> None:
         """With ``virtual_time``, timestamps are those of the workspace, else of real time."""
         self._store = store
-        self._wall = wall
+        self._wall = system_clock
         self._send = send
         self._virtual_time = virtual_time
         self._tasks: dict[_Lane, asyncio.Task[None]] = {}

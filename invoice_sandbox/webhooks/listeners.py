@@ -14,9 +14,9 @@ from dataclasses import dataclass, field
 from datetime import timedelta
 from typing import Final
 
-from invoice_sandbox import jsonio
-from invoice_sandbox.clock import Wall
-from invoice_sandbox.ids import key_digest, new_secret
+from invoice_sandbox.base import jsonio
+from invoice_sandbox.base.clock import SystemClock
+from invoice_sandbox.base.ids import key_digest, new_secret
 
 MOST: Final = 16
 """Listeners of a workspace. One more takes the place of the one that was silent for longest."""
@@ -160,9 +160,9 @@ class Listener:
 class Listeners:
     """The listeners of all workspaces; none sees those of another."""
 
-    def __init__(self, wall: Wall, patience: float) -> None:
+    def __init__(self, system_clock: SystemClock, patience: float) -> None:
         """``patience``: real seconds within which a message must be answered."""
-        self._wall = wall
+        self._wall = system_clock
         self.patience = patience
         self._by_token: dict[str, Listener] = {}
 

@@ -9,9 +9,9 @@ from collections.abc import Mapping, Sequence
 from datetime import datetime, timedelta
 from typing import Any, Final
 
-from invoice_sandbox.clock import instant_text
-from invoice_sandbox.ids import resource_id
-from invoice_sandbox.store import Condition, Record, Transaction
+from invoice_sandbox.base.clock import instant_text
+from invoice_sandbox.base.ids import resource_id
+from invoice_sandbox.state import Condition, Record, Transaction
 from invoice_sandbox.webhooks.endpoints import (
     DISABLED,
     ENABLED,

@@ -9,11 +9,11 @@ from typing import Final
 
 import httpx
 
-from invoice_sandbox.clock import Wall
+from invoice_sandbox.base.clock import SystemClock
 from invoice_sandbox.webhooks.addresses import is_own_address
 from invoice_sandbox.webhooks.attempts import Outcome, Outgoing
 from invoice_sandbox.webhooks.connecting import RefusedAddressError
-from invoice_sandbox.webhooks.retrying import parse_retry_after
+from invoice_sandbox.webhooks.retry import parse_retry_after
 
 READ_LIMIT: Final = 64 * 1024
 """Bytes of an answer that are read; the rest is not waited for."""
@@ -30,14 +30,14 @@ class Sender:
 
     def __init__(
         self,
-        wall: Wall,
+        system_clock: SystemClock,
         network: httpx.AsyncBaseTransport,
         inside: httpx.AsyncBaseTransport,
         own_url: str,
         timeout: float,
     ) -> None:
         """``timeout`` is in real seconds; ``own_url`` the server's, which is reached ``inside``."""
-        self._wall = wall
+        self._wall = system_clock
         self._own_url = own_url
         self._timeout = timeout
         self._network = _client(network, timeout)

@@ -18,7 +18,7 @@ import click
 import httpx
 import orjson
 
-from invoice_sandbox.credentials import DEMO_KEY
+from invoice_sandbox.state.credentials import DEMO_KEY
 from tests.bench.load import CONNECTIONS, Request, requests_a_second
 from tests.stories import INVOICE
 

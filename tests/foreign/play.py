@@ -26,12 +26,12 @@ from openapi_schema_validator import (
 from referencing import Registry
 from referencing.jsonschema import DRAFT4, DRAFT202012
 
-from invoice_sandbox.contract.documents import load_document
-from invoice_sandbox.contract.identifiers import at_pointer
-from invoice_sandbox.contract.operations import raw_operations
-from invoice_sandbox.contract.schemas import both_ways
-from invoice_sandbox.contract.servers import base_path
-from invoice_sandbox.project import ProjectError
+from invoice_sandbox.openapi.load.documents import load_document
+from invoice_sandbox.openapi.load.identifiers import at_pointer
+from invoice_sandbox.openapi.load.servers import base_path
+from invoice_sandbox.openapi.operation import raw_operations
+from invoice_sandbox.openapi.schema.compile import request_response_schemas
+from invoice_sandbox.project.loader import ProjectError
 from tests.foreign.requests import Maker, NoRequestError
 from tests.support import FROZEN, serving
 
@@ -75,7 +75,7 @@ def _play(played: Played, document: Mapping[str, Any], client: httpx.Client) -> 
     played.version = document["openapi"]
     served = client.get("/openapi.json").json()
     served["servers"] = served["servers"][1:]
-    maker = Maker(served, base_path(served), both_ways(served))
+    maker = Maker(served, base_path(served), request_response_schemas(served))
     hook = _meant_in_30 if played.version.startswith("3.0") else _without_discriminator
     judge = Judge(json.loads(json.dumps(document), object_hook=hook))
     seen = set[str]()

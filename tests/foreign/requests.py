@@ -8,9 +8,9 @@ from dataclasses import dataclass, field
 from typing import Any, Final
 from urllib.parse import quote, urlencode
 
-from invoice_sandbox.contract.generate import CannotGenerate, generate
-from invoice_sandbox.contract.identifiers import at_pointer
-from invoice_sandbox.contract.schemas import BothWays
+from invoice_sandbox.openapi.load.identifiers import at_pointer
+from invoice_sandbox.openapi.schema.compile import RequestResponseSchemas
+from invoice_sandbox.openapi.schema.sample import CannotGenerate, generate
 
 CREDENTIAL: Final = "a-credential"
 _UNRESERVED: Final = "-._~"
@@ -45,7 +45,7 @@ class Maker:
 
     document: Mapping[str, Any]
     base_path: str
-    schemas: BothWays
+    schemas: RequestResponseSchemas
 
     def request(self, path: str, method: str, raw: Mapping[str, Any]) -> Request:
         """A valid request. Raises NoRequestError."""

@@ -1,6 +1,6 @@
 r"""Texts that are JSON, that are not, and that RFC 8259 leaves open: one for every class.
 
-The names follow the habit of JSON test suites: a parser must accept `y_`, refuse `n_`, and may do
+The names follow the habit of JSON test suites: a parser must accept `y_`, reject `n_`, and may do
 either with `i_`. What this service does with each `i_` is written beside it.
 """
 

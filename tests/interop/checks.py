@@ -13,7 +13,7 @@ from typing import Any, Final
 import click
 import httpx
 
-from invoice_sandbox.credentials import DEMO_KEY
+from invoice_sandbox.state.credentials import DEMO_KEY
 
 PATIENCE: Final = 20
 """Seconds within which one answer must be there."""

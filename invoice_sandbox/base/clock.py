@@ -1,0 +1,140 @@
+"""Time, handed to whoever needs it. No other module of the product reads the machine's clock.
+
+A workspace's clock either flows with real time or stands still. Everything a client can observe
+in a body is this virtual time; only rate windows run on real, monotonic seconds, because a frozen
+workspace would otherwise be usable for one window and never again.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import re
+import time
+from dataclasses import dataclass, replace
+from datetime import UTC, datetime, timedelta
+from typing import Final, Literal, Protocol
+
+FROZEN_START: Final = datetime(2026, 11, 21, 9, 30, tzinfo=UTC)
+"""Where a frozen clock stands unless it is told otherwise."""
+
+_FIRST: Final = datetime(1, 1, 1, tzinfo=UTC)
+_LAST: Final = datetime(9999, 12, 31, 23, 59, 59, tzinfo=UTC)
+_INSTANT: Final = re.compile(
+    r"\d{4}-\d\d-\d\d[Tt]\d\d:\d\d:\d\d(\.\d+)?([Zz]|[+-]\d\d:[0-5]\d)", re.ASCII
+)
+
+
+_DURATION: Final = re.compile(
+    r"P(?:(?P<days>\d{1,6})D)?"
+    r"(?:T(?:(?P<hours>\d{1,6})H)?(?:(?P<minutes>\d{1,6})M)?(?:(?P<seconds>\d{1,6}(?:\.\d{1,3})?)S)?)?",
+    re.ASCII,
+)
+
+ClockMode = Literal["live", "frozen"]
+
+
+class SystemClock(Protocol):
+    """Real time, so that a test can hand in its own."""
+
+    def now(self) -> datetime:
+        """The instant, in UTC."""
+        ...
+
+    def monotonic(self) -> float:
+        """Seconds that only ever grow."""
+        ...
+
+    async def sleep(self, seconds: float) -> None:
+        """Let so much real time pass."""
+        ...
+
+
+class OperatingSystemClock:
+    """The machine's clocks."""
+
+    def now(self) -> datetime:
+        """The machine's instant, in UTC."""
+        return datetime.now(UTC)
+
+    def monotonic(self) -> float:
+        """The machine's monotonic seconds."""
+        return time.monotonic()
+
+    async def sleep(self, seconds: float) -> None:
+        """Let so much real time pass."""
+        await asyncio.sleep(seconds)
+
+
+@dataclass(frozen=True)
+class ClockState:
+    """A workspace's clock as a value: ``live`` is real time and ``shift``, ``frozen`` is ``at``."""
+
+    mode: ClockMode = "live"
+    at: datetime = FROZEN_START
+    shift: timedelta = timedelta()
+
+    def now(self, system_clock: SystemClock) -> datetime:
+        """The workspace's instant, to the millisecond, in UTC."""
+        instant = self.at if self.mode == "frozen" else system_clock.now() + self.shift
+        return instant.replace(microsecond=instant.microsecond // 1000 * 1000)
+
+    def forward(self, span: timedelta) -> ClockState:
+        """The same clock, ``span`` ahead."""
+        if self.mode == "frozen":
+            return replace(self, at=self.at + span)
+        return replace(self, shift=self.shift + span)
+
+
+def clock_at(mode: ClockMode, instant: datetime, system_clock: SystemClock) -> ClockState:
+    """A clock of that mode which shows ``instant`` now."""
+    if mode == "frozen":
+        return ClockState("frozen", instant)
+    return ClockState("live", shift=instant - system_clock.now())
+
+
+def parse_duration(text: str) -> timedelta:
+    """The time that an ISO 8601 ``text`` of days to seconds names: ``P3D``, ``PT1.5S``.
+
+    Raises ValueError for anything else, months and years included, and beyond a million days.
+    """
+    match = _DURATION.fullmatch(text)
+    if match is None or text.endswith(("P", "T")):
+        raise ValueError("a duration looks like PT10S or P3D")
+    return timedelta(**{name: float(value) for name, value in match.groupdict("0").items()})
+
+
+def duration_text(span: timedelta) -> str:
+    """ISO 8601 in days, hours, minutes and seconds: ``PT1.5S``; nothing is ``PT0S``."""
+    minutes, milliseconds = divmod(span // timedelta(milliseconds=1), 60_000)
+    hours, minutes = divmod(minutes, 60)
+    days, hours = divmod(hours, 24)
+    seconds = f"{milliseconds / 1000:g}"
+    parts = [f"{hours}H" if hours else "", f"{minutes}M" if minutes else ""]
+    parts += [f"{seconds}S" if milliseconds or not (days or hours or minutes) else ""]
+    time_part = "".join(parts)
+    return "P" + (f"{days}D" if days else "") + (f"T{time_part}" if time_part else "")
+
+
+def instant_text(instant: datetime) -> str:
+    """RFC 3339 in UTC with ``Z``; milliseconds only when there are any."""
+    precision = "milliseconds" if instant.microsecond >= 1000 else "seconds"
+    return instant.astimezone(UTC).isoformat(timespec=precision).replace("+00:00", "Z")
+
+
+def parse_instant(text: str) -> datetime:
+    """The instant that an RFC 3339 ``text`` names, in UTC, to the millisecond. Raises ValueError.
+
+    A leap second is taken for the second before it, and an instant outside the years 1 to 9999,
+    which RFC 3339 can write, for the nearest one inside.
+    """
+    if not _INSTANT.fullmatch(text):
+        raise ValueError("an instant looks like 2026-11-21T09:30:00Z")
+    if text[17:19] == "60":
+        text = text[:17] + "59" + text[19:]
+    year_zero = text.startswith("0000")
+    instant = datetime.fromisoformat("0004" + text[4:].upper() if year_zero else text.upper())
+    instant = instant.replace(microsecond=instant.microsecond // 1000 * 1000)  # as clocks show it
+    try:
+        return _FIRST if year_zero else instant.astimezone(UTC)
+    except OverflowError:
+        return _FIRST if instant.year == 1 else _LAST

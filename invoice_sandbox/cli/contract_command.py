@@ -1,0 +1,148 @@
+"""What ``invoice-sandbox contract`` does: print, list the assumptions, check another version."""
+
+from __future__ import annotations
+
+import inspect
+import sys
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Final
+
+import click
+from rich.console import Console
+from rich.table import Table
+
+from invoice_sandbox.base import jsonio
+from invoice_sandbox.http.documents import yaml_text
+from invoice_sandbox.openapi.diff import differences
+from invoice_sandbox.openapi.examples import bad_examples
+from invoice_sandbox.openapi.load.documents import DocumentError, place_of
+from invoice_sandbox.openapi.load.overlay import assumptions, overlay_problems
+from invoice_sandbox.openapi.load.reading import read_contract
+from invoice_sandbox.openapi.operation import Contract, ContractError, compile_contract
+from invoice_sandbox.project.fixtures import fixture_problems
+from invoice_sandbox.project.loader import (
+    ProjectError,
+    base_document,
+    contract_warnings,
+    control_names,
+    default_project,
+    handler_functions,
+    merged_document,
+    operation_names,
+    overlay_document,
+)
+
+PROBLEMS: Final = (ContractError, DocumentError, ProjectError)
+
+
+@dataclass(frozen=True)
+class Finding:
+    """One thing that another version of the contract changes, and where."""
+
+    breaking: bool
+    place: str
+    text: str
+
+
+def print_contract(project: Path | None, *, base: bool, form: str) -> None:
+    """Write the merged document (or the published one alone) to stdout."""
+    folder = project or default_project()
+    document = base_document(folder) if base else merged_document(folder)
+    text = jsonio.dumps_pretty(document).decode() if form == "json" else yaml_text(document)
+    sys.stdout.write(text)
+
+
+def print_assumptions(project: Path | None) -> None:
+    """Write every assumption of the overlay as a table: the gap, what is assumed and why."""
+    folder = project or default_project()
+    merged_document(folder)  # what cannot be applied is no assumption
+    overlay = overlay_document(folder)
+    if overlay is None:
+        click.echo("This project makes no assumptions: it has no openapi/overlay.yaml.")
+        return
+    table = Table("#")
+    for title in ("Gap in the specification", "Assumption and reason", "Place in the contract"):
+        table.add_column(title, overflow="fold")
+    for number, one in enumerate(assumptions(overlay), 1):
+        table.add_row(str(number), one.gap, one.reason, one.target)
+    # Beyond a terminal nothing tells the width; a table in a file should not be cut to 80 columns.
+    width = None if sys.stdout.isatty() else 160
+    Console(width=width, markup=False, highlight=False).print(table)
+
+
+def print_limitations(file: Path) -> None:
+    """Write a line for every place of ``file`` that has no effect when it is served alone."""
+    read = read_contract(file)
+    count = 0
+    for line in contract_warnings(read, compile_contract(read.document), every=True):
+        count += 1
+        click.echo(line)
+    click.echo(f"{count} places have no effect, or not all of it." if count else "fine")
+
+
+def check(project: Path | None, file: Path) -> bool:
+    """Print what ``file`` changes; True when anything would break."""
+    findings = list(compare(project or default_project(), file))
+    for finding in sorted(findings, key=lambda one: not one.breaking):
+        mark = "BREAKS " if finding.breaking else "changes"
+        click.echo(f"{mark}  {finding.place}  {finding.text}")
+    breaking = sum(finding.breaking for finding in findings)
+    if findings:
+        click.echo()
+    click.echo(f"{len(findings)} differences, {breaking} of them would break something.")
+    return breaking > 0
+
+
+def compare(folder: Path, file: Path) -> Iterator[Finding]:
+    """Everything that differs or no longer fits when ``file`` is the published contract."""
+    theirs = read_contract(file).document
+    own_file = folder / "openapi" / "openapi.yaml"
+    for one in differences(base_document(folder), theirs):
+        place = place_of(own_file if one.in_ours else file, one.pointer)
+        yield Finding(one.breaking, place, one.text)
+    yield from _overlay_findings(folder, theirs)
+    try:
+        contract = compile_contract({**theirs, "webhooks": {}})
+    except ContractError as error:
+        yield Finding(True, str(file), str(error))
+        return
+    yield from _event_findings(file, theirs)
+    yield from _handler_findings(folder, theirs)
+    yield from _fixture_findings(folder, contract)
+    for bad in bad_examples(theirs, contract.schemas):
+        yield Finding(True, place_of(file, bad.pointer), f"{bad.subject}: {bad.problem}")
+
+
+def _overlay_findings(folder: Path, theirs: dict[str, Any]) -> Iterator[Finding]:
+    """Targets that match nothing; what fits is applied to ``theirs`` for the next questions."""
+    overlay = overlay_document(folder)
+    if overlay is None:
+        return
+    overlay_file = folder / "openapi" / "overlay.yaml"
+    for problem in overlay_problems(theirs, overlay, apply=True):
+        pointer = () if problem.action is None else ("actions", problem.action)
+        yield Finding(True, place_of(overlay_file, pointer), f"overlay {problem}")
+
+
+def _event_findings(file: Path, theirs: dict[str, Any]) -> Iterator[Finding]:
+    """An event that no longer fits. It keeps nothing else from being looked at."""
+    try:
+        compile_contract(theirs)
+    except ContractError as error:
+        yield Finding(True, str(file), str(error))
+
+
+def _handler_findings(folder: Path, document: dict[str, Any]) -> Iterator[Finding]:
+    functions = handler_functions(folder / "handlers")
+    names = operation_names(document) | control_names(folder)
+    for name, (function, file) in functions.items():
+        if name not in names:
+            line = inspect.getsourcelines(function)[1]
+            yield Finding(True, f"{file}:{line}", f"handler {name} has no operation any more")
+
+
+def _fixture_findings(folder: Path, contract: Contract) -> Iterator[Finding]:
+    for place, problem in fixture_problems(folder / "fixtures", contract.schemas):
+        yield Finding(True, place, f"fixture: {problem}")

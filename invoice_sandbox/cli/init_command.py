@@ -1,0 +1,143 @@
+"""What ``invoice-sandbox init`` does: write a project around a contract, ready to be served."""
+
+from __future__ import annotations
+
+import json
+import shlex
+from collections.abc import Iterator
+from dataclasses import dataclass
+from keyword import iskeyword
+from pathlib import Path
+from pprint import pformat
+from typing import Any, Final
+
+import click
+
+from invoice_sandbox.base import jsonio
+from invoice_sandbox.http.documents import yaml_text
+from invoice_sandbox.openapi.load.documents import DocumentError
+from invoice_sandbox.openapi.load.fetching import Fetcher, never
+from invoice_sandbox.openapi.load.reading import read_contract
+from invoice_sandbox.openapi.operation import Contract, ContractError, compile_contract
+from invoice_sandbox.openapi.responses import NoResponseError, contract_response, is_json
+from invoice_sandbox.project.loader import ProjectError, contract_warnings, snake_case
+
+PROBLEMS: Final = (ContractError, DocumentError, ProjectError)
+
+
+@dataclass(frozen=True)
+class _Example:
+    """An operation that a handler is shown for: the function's name, and what it answers."""
+
+    function: str
+    title: str
+    body: Any
+
+
+def write_project(folder: Path, file: Path, *, allow_remote_refs: bool) -> None:
+    """Write a project that serves the contract of ``file`` into ``folder``, and say what next.
+
+    Raises ProjectError when something is in the folder already, and one of PROBLEMS for a contract
+    that cannot be served.
+    """
+    try:
+        is_taken = folder.exists() and (not folder.is_dir() or any(folder.iterdir()))
+    except OSError as error:
+        raise ProjectError(f"{folder}: {error.strerror}") from None
+    if is_taken:
+        raise ProjectError(f"{folder}: there is something already; a project needs an empty folder")
+    read = read_contract(file, Fetcher() if allow_remote_refs else never)
+    contract = compile_contract(read.document)
+    example = min(_examples(contract), key=lambda one: len(repr(one.body)), default=None)
+    files = {
+        "openapi/openapi.yaml": yaml_text(read.document),
+        "handlers/__init__.py": f'"""Handlers of {_title(contract)}."""\n',
+        "README.md": _readme(contract, folder),
+    }
+    if example is not None:
+        files["handlers/example.py"] = _handler(example)
+    try:
+        for name, text in files.items():
+            (folder / name).parent.mkdir(parents=True, exist_ok=True)
+            (folder / name).write_text(text, encoding="utf-8")
+    except OSError as error:
+        raise ProjectError(f"{folder}: cannot be written: {error.strerror}") from None
+    for line in contract_warnings(read, contract):
+        click.echo(f"WARNING {line}", err=True)
+    click.echo(f"{folder}: {len(contract.operations)} operations, {len(files)} files.")
+    click.echo(f"Serve it: invoice-sandbox serve --project {shlex.quote(str(folder))}")
+
+
+def _examples(contract: Contract) -> Iterator[_Example]:
+    """Operations with an answer in JSON whose names can be those of functions."""
+    for operation in contract.operations.values():
+        function = snake_case(operation.id)
+        try:
+            given = contract_response(contract, operation, "handler")
+        except NoResponseError:
+            continue
+        is_name = function.isascii() and function.isidentifier() and not iskeyword(function)
+        if is_name and is_json(given.media_type) and operation.method == "GET":
+            title = _quotable(f"{operation.method} {operation.path}")
+            yield _Example(function, title, given.body)
+
+
+def _title(contract: Contract) -> str:
+    """The title of the contract."""
+    return _quotable(str(contract.document["info"]["title"]))
+
+
+def _quotable(text: str) -> str:
+    """``text`` as it may stand between quotes, in code: no contract writes code of its own."""
+    return " ".join(text.split()).replace("\\", "").replace('"', "'")
+
+
+def _handler(example: _Example) -> str:
+    # Through JSON, so that every number is one that Python can write.
+    body = pformat(json.loads(jsonio.dumps(example.body)), sort_dicts=False, width=90)
+    lines = [f"        {line}" for line in body.splitlines()]
+    return _HANDLER.format(name=example.function, title=example.title, body="\n".join(lines))
+
+
+def _readme(contract: Contract, folder: Path) -> str:
+    return _README.format(
+        title=_title(contract),
+        folder=shlex.quote(str(folder)),
+        url="http://127.0.0.1:8080",
+        base=contract.base_path,
+    )
+
+
+_HANDLER: Final = '''"""Answers of your own; what has no function is answered from the contract."""
+
+from __future__ import annotations
+
+from invoice_sandbox.handling import Answer, Call
+
+
+# The name is the operationId in snake_case; what is returned must be what the contract declares.
+# A call has the request (path, query, body), the workspace's state (await call.state.get(kind, id))
+# and its clock (call.timestamp). Without this function the contract answers again.
+async def {name}(call: Call) -> Answer:
+    """{title}"""
+    return Answer(
+{body},
+        bare=True,
+    )
+'''
+
+_README: Final = """# {title}, as a sandbox
+
+Served by the Invoice Liquidity Sandbox, from its contract:
+
+    invoice-sandbox serve --project {folder}
+
+Operations are below {url}{base}, the contract is at /openapi.json, and a
+page to try it out at /docs. The key that the server prints when it is ready is the credential, in
+whichever way the contract asks for one.
+
+- `openapi/openapi.yaml` is the contract, in one file and as OpenAPI 3.1.
+- `handlers/` has answers of your own: a function for each operation that needs more than what the
+  contract shows. `handlers/example.py` is one.
+- `fixtures/` and `scenarios/` may be added: starting data, and what happens over time.
+"""

@@ -1,0 +1,120 @@
+"""The time of the workspace, and what it has in store."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from datetime import UTC, datetime, timedelta
+from typing import Final
+
+from invoice_sandbox.base.clock import clock_at, instant_text, parse_duration, parse_instant
+from invoice_sandbox.base.errors import reject
+from invoice_sandbox.runtime.agenda import (
+    MOST_STEPS,
+    STEPS_LOG,
+    Advance,
+    EndlessError,
+    step_summary,
+)
+from invoice_sandbox.runtime.control_call import ControlCall
+from invoice_sandbox.state import Record
+
+LATEST: Final = datetime(9000, 1, 1, tzinfo=UTC)
+"""As far as a clock goes, so that there is room for terms and deadlines behind it."""
+
+
+async def get_clock(call: ControlCall) -> Record:
+    """The clock as it stands."""
+    return await call.clock_of(await call.fresh())
+
+
+async def set_clock(call: ControlCall) -> Record:
+    """Change the mode where the clock stands, then go on to ``now``. Raises ApiError 409."""
+    if "now" in call.body:
+        _check(await _now(call), parse_instant(call.body["now"]))
+    if "mode" in call.body:
+        async with call.engine.store.transaction(call.workspace.id) as state:
+            workspace = await state.workspace()
+            now = workspace.clock.now(call.engine.system_clock)
+            clock = clock_at(call.body["mode"], now, call.engine.system_clock)
+            await state.change_workspace(replace(workspace, clock=clock))
+    if "now" in call.body:
+        return await _advance(call, to=parse_instant(call.body["now"]))
+    return await _advance(call, by=timedelta(), wait=False)
+
+
+async def advance_clock(call: ControlCall) -> Record:
+    """Move the clock by a time or to an instant. Raises ApiError 409."""
+    wait = call.body.get("wait", True)
+    if "by" in call.body:
+        return await _advance(call, by=parse_duration(call.body["by"]), wait=wait)
+    return await _advance(call, to=parse_instant(call.body["to"]), wait=wait)
+
+
+async def get_agenda(call: ControlCall) -> Record:
+    """What is still to be done, and what became of the rest, the latest first."""
+    async with call.engine.store.transaction(call.workspace.id) as state:
+        lanes = await call.engine.store.lanes(call.workspace.id)
+        steps = [step for lane in (None, *lanes) for step in await state.steps(lane)]
+    due = sorted(steps, key=lambda step: (step.due, step.number))
+    done = await call.engine.store.log(call.workspace.id, STEPS_LOG)
+    return {
+        "due": [step_summary(step) for step in due],
+        "done": list(reversed(done.entries)),
+    }
+
+
+async def _now(call: ControlCall) -> datetime:
+    return (await call.fresh()).clock.now(call.engine.system_clock)
+
+
+async def _advance(
+    call: ControlCall, *, by: timedelta | None = None, to: datetime | None = None, wait: bool = True
+) -> Record:
+    def target(start: datetime) -> datetime:
+        if to is not None:
+            return _check(start, to)
+        try:
+            return _check(start, start + (by or timedelta()))
+        except OverflowError:
+            raise _too_far() from None
+
+    try:
+        advance = await call.engine.agenda.advance(call.workspace.id, target, wait=wait)
+    except EndlessError:
+        stopped = instant_text(await _now(call))
+        raise reject(
+            "conflict",
+            problem=f"More than {MOST_STEPS} steps fell due; the clock has stopped at {stopped}",
+            advice="Advance again to go on, or look in the agenda for a circle.",
+        ) from None
+    finally:
+        await call.engine.agenda.schedule_wakeup(call.workspace.id)
+    return await _shown(call, advance)
+
+
+async def _shown(call: ControlCall, advance: Advance) -> Record:
+    return {
+        **await get_clock(call),
+        "from": instant_text(advance.start),
+        "happened": list(advance.happened),
+    }
+
+
+def _check(start: datetime, end: datetime) -> datetime:
+    if end < start:
+        raise reject(
+            "conflict",
+            problem=f"The clock stands at {instant_text(start)} and never goes backwards",
+            advice="Go back to a snapshot, reset the workspace, or make a new one.",
+        )
+    if end > LATEST:
+        raise _too_far()
+    return end
+
+
+def _too_far() -> Exception:
+    return reject(
+        "conflict",
+        problem=f"A clock goes no further than {instant_text(LATEST)}",
+        advice="Advance by less.",
+    )

@@ -1,0 +1,77 @@
+"""Answers that go wrong on purpose."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import Final
+
+from invoice_sandbox.base.errors import reject
+from invoice_sandbox.base.ids import resource_id
+from invoice_sandbox.project.api import Response
+from invoice_sandbox.runtime.control_call import ControlCall
+from invoice_sandbox.scenarios.faults import PREFIX, fault_of, fault_problem
+from invoice_sandbox.state import Fault, Record
+
+MOST: Final = 100
+"""Faults that a workspace may hold."""
+
+
+async def list_faults(call: ControlCall) -> list[Record]:
+    """The faults in force, in the order in which they are tried."""
+    return [_shown(fault) for fault in (await call.fresh()).faults]
+
+
+async def add_fault(call: ControlCall) -> Record:
+    """Inject a fault from the next request on. Raises ApiError 409 for one that makes no sense."""
+    problem = fault_problem(call.engine.project.contract.operations, call.body)
+    if problem is not None:
+        raise reject("conflict", problem=problem, advice="See the levers' contract.")
+    async with call.engine.store.transaction(call.workspace.id) as state:
+        workspace = await state.workspace()
+        if len(workspace.faults) >= MOST:
+            raise reject(
+                "conflict",
+                problem=f"The workspace holds {MOST} faults, which is the most it may",
+                advice="Remove one.",
+            )
+        number = await state.next_number(PREFIX)
+        fault = fault_of(resource_id(PREFIX, workspace.token, number), call.body)
+        await state.change_workspace(replace(workspace, faults=(*workspace.faults, fault)))
+    return _shown(fault)
+
+
+async def clear_faults(call: ControlCall) -> Response:
+    """Answers are as the contract says again."""
+    async with call.engine.store.transaction(call.workspace.id) as state:
+        await state.change_workspace(replace(await state.workspace(), faults=()))
+    return Response([])
+
+
+async def remove_fault(call: ControlCall) -> Record:
+    """Remove one fault. Raises ApiError 404."""
+    wanted = call.path["id"]
+    async with call.engine.store.transaction(call.workspace.id) as state:
+        workspace = await state.workspace()
+        left = tuple(fault for fault in workspace.faults if fault.id != wanted)
+        if len(left) == len(workspace.faults):
+            raise reject("unknown_resource", kind="fault", member="id")
+        await state.change_workspace(replace(workspace, faults=left))
+    return {"id": wanted, "deleted": True}
+
+
+def _shown(fault: Fault) -> Record:
+    shown: Record = {
+        "id": fault.id,
+        "operation": fault.operation,
+        "kind": fault.kind,
+        "when": fault.when,
+        "count": fault.left,
+        "probability": fault.probability,
+        "fired": fault.fired,
+    }
+    if fault.status is not None:
+        shown["status"] = fault.status
+    for name, seconds in (("delay", fault.delay), ("upTo", fault.up_to)):
+        if seconds is not None:
+            shown[name] = f"PT{seconds:g}S"
+    return shown

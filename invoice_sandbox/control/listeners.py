@@ -1,0 +1,115 @@
+"""Receivers that hand on what is delivered to a client which is connected."""
+
+from __future__ import annotations
+
+import asyncio
+from datetime import timedelta
+from typing import Final
+
+from invoice_sandbox.base.errors import reject
+from invoice_sandbox.runtime.control_call import ControlCall, Raw
+from invoice_sandbox.state import Record
+from invoice_sandbox.webhooks.addresses import listener_url
+from invoice_sandbox.webhooks.listeners import (
+    MOST,
+    InUseError,
+    Listener,
+    NobodyListensError,
+    Reported,
+)
+
+_STREAM: Final = "text/event-stream"
+_IDLE: Final = 3600
+_MOST_DIGITS: Final = 18
+
+
+async def create_listener(call: ControlCall) -> Record:
+    """A listener, or the one whose token is sent. Raises ApiError 409."""
+    engine = call.engine
+    for workspace_id in engine.listeners.workspaces():
+        if await engine.store.workspace(workspace_id) is None:
+            engine.listeners.remove_all(workspace_id)
+    try:
+        listener = engine.listeners.open(call.workspace.id, call.body.get("token"))
+    except InUseError:
+        raise reject(
+            "conflict",
+            problem=f"The token is taken, or all {MOST} listeners of the workspace are connected",
+            advice="Leave the token out, or delete a listener.",
+        ) from None
+    return {
+        "id": listener.id,
+        "url": listener_url(engine.url, listener.token),
+        "token": listener.token,
+        "secondsToAnswer": engine.listeners.patience,
+    }
+
+
+async def delete_listener(call: ControlCall) -> Record:
+    """Close a listener. Raises ApiError 404."""
+    listener = _named(call)
+    call.engine.listeners.remove(listener)
+    return {"id": listener.id, "deleted": True}
+
+
+async def stream_listener(call: ControlCall) -> Raw:
+    """What is delivered to a listener, as it comes. Raises ApiError 404.
+
+    A client that does not ask for a stream gets what is waiting, and no more.
+    """
+    listener = _named(call)
+    asks = _STREAM in call.headers.get("accept", "")
+    idle = timedelta(seconds=call.query.get("idle", _IDLE)) if asks else timedelta()
+    parts = listener.stream(_number(call.headers.get("last-event-id", "")), idle, call.is_there)
+    return Raw(200, _STREAM, headers=(("Cache-Control", "no-store"),), stream=parts)
+
+
+async def receive_for_listener(call: ControlCall) -> Raw:
+    """Hand a message to the client, and answer what its own receiver did. Raises ApiError 404."""
+    listeners = call.engine.listeners
+    listener = listeners.at(call.path["address"])
+    if listener is None:
+        raise reject("unknown_resource", kind="listener", member="address")
+    try:
+        async with asyncio.timeout(listeners.patience):
+            reported = await listener.hand_over(call.headers, call.raw_body)
+    except NobodyListensError:
+        return _words(503, "nobody is listening")
+    except TimeoutError:
+        return _words(504, "the listener did not answer in time")
+    if reported.status is None:
+        return _words(502, reported.error or "no answer")
+    asked = reported.retry_after
+    headers = () if asked is None else (("Retry-After", asked),)
+    return _words(reported.status, reported.body, headers)
+
+
+async def answer_message(call: ControlCall) -> Record:
+    """Take in what a client's receiver answered. Raises ApiError 404 when nobody waits for it."""
+    body = call.body
+    reported = Reported(
+        status=body.get("status"),
+        error=body.get("error"),
+        body=body.get("body", ""),
+        retry_after=body.get("retryAfter"),
+    )
+    if not _named(call).report(body["message"], reported):
+        raise reject("unknown_resource", kind="message that waits for an answer", member="number")
+    return {"accepted": True}
+
+
+def _named(call: ControlCall) -> Listener:
+    found = call.engine.listeners.named(call.workspace.id, call.path["id"])
+    if found is None:
+        raise reject("unknown_resource", kind="listener", member="id")
+    return found
+
+
+def _words(status: int, text: str, headers: tuple[tuple[str, str], ...] = ()) -> Raw:
+    return Raw(status, "text/plain", text.encode(errors="replace"), headers)
+
+
+def _number(text: str) -> int:
+    """The number of a message, as the client has it from the stream; 0 for anything else."""
+    is_number = text.isascii() and text.isdigit() and len(text) <= _MOST_DIGITS
+    return int(text) if is_number else 0

@@ -1,0 +1,147 @@
+"""What happens by itself."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import replace
+from typing import Any
+
+from invoice_sandbox.base.clock import duration_text
+from invoice_sandbox.base.errors import reject
+from invoice_sandbox.openapi.load.documents import pointer_text
+from invoice_sandbox.openapi.load.identifiers import at_pointer
+from invoice_sandbox.openapi.schema.file_schema import Pointer
+from invoice_sandbox.project.api import Response
+from invoice_sandbox.runtime.control_call import ControlCall
+from invoice_sandbox.scenarios.checks import scenario_problems
+from invoice_sandbox.scenarios.resolver import STORIES, faults_of, unmet_needs
+from invoice_sandbox.scenarios.script import (
+    START,
+    ConditionError,
+    Scenario,
+    changed_document,
+    scenario_of,
+)
+from invoice_sandbox.state import Record, Transaction
+
+
+async def list_scenarios(call: ControlCall) -> list[Record]:
+    """Every scenario of the project, by name."""
+    current = (await call.fresh()).scenario
+    told = sorted(call.engine.project.scenarios.values(), key=lambda one: one.name)
+    return [_shown(one, current) for one in told]
+
+
+async def set_scenario(call: ControlCall) -> Response:
+    """Put a scenario in force from now on, for the workspace or for one thing.
+
+    What another one had in store is dropped. Raises ApiError 404 for a thing that is not there,
+    409 for conditions that the scenario does not have and for needs that are not met.
+    """
+    scenario = _told(call, call.body["name"], call.body.get("with", {}))
+    member = call.engine.project.subject_member
+    subject = call.body.get(member) if member else None
+    if subject is None:
+        await _for_workspace(call, scenario)
+    else:
+        await _for_thing(call, scenario, subject)
+    await call.engine.agenda.schedule_wakeup(call.workspace.id)
+    await call.engine.agenda.run_due(await call.fresh())
+    return Response(_shown(scenario, scenario.name))
+
+
+def _told(call: ControlCall, name: str, conditions: Mapping[str, Any]) -> Scenario:
+    scenario = call.engine.project.scenario(name, "name")
+    if not conditions:
+        return scenario
+    try:
+        document = changed_document(scenario, conditions)
+    except ConditionError as error:
+        raise reject("conflict", problem=str(error), advice="See GET /sandbox/scenarios.") from None
+    for problem in scenario_problems(document, name, call.engine.project.vocabulary):
+        place = _place(scenario, problem.pointer)
+        advice = problem.advice or "Choose another value."
+        raise reject("conflict", problem=f"{place}: {problem.text}", advice=advice)
+    return scenario_of(document)
+
+
+def _place(scenario: Scenario, pointer: Pointer) -> str:
+    """The condition that stands at a place in a scenario, or the place: ``steps, entry 2``."""
+    found = at_pointer(scenario.document, pointer_text(pointer))
+    if isinstance(found, str) and found.startswith("$"):
+        return f"condition '{found[1:]}'"
+    return ", ".join(f"entry {step + 1}" if isinstance(step, int) else step for step in pointer)
+
+
+async def _for_workspace(call: ControlCall, scenario: Scenario) -> None:
+    conditions = scenario.conditions
+    async with call.engine.store.transaction(call.workspace.id) as state:
+        workspace = await state.workspace()
+        if (workspace.scenario, workspace.conditions) == (scenario.name, conditions):
+            return
+        for step in await state.steps():
+            subject = str(step.arguments.get("subject"))
+            if step.scenario is not None and await state.get(STORIES, subject) is None:
+                await state.discard_step(step.number)
+        injected = tuple(fault for fault in workspace.faults if fault.scenario is None)
+        chosen = replace(
+            workspace,
+            scenario=scenario.name,
+            conditions=conditions,
+            faults=(*injected, *faults_of(scenario)),
+            named=(),
+        )
+        await state.change_workspace(chosen)
+
+
+async def _for_thing(call: ControlCall, scenario: Scenario, subject: str) -> None:
+    if scenario.faults:
+        raise reject(
+            "conflict",
+            problem=f"{scenario.name} spoils answers, which belong to no single thing",
+            advice="Choose it for the workspace, or for a request with X-Sandbox-Scenario.",
+        )
+    async with call.engine.store.transaction(call.workspace.id) as state:
+        record = await _thing(call, state, subject)
+        problem = unmet_needs(scenario, record)
+        if problem is not None:
+            raise reject("conflict", problem=problem, advice="Choose another thing, or wait.")
+        for step in await state.steps():
+            if step.scenario is not None and step.arguments.get("subject") == subject:
+                await state.discard_step(step.number)
+        kept = {"scenario": scenario.name, "with": dict(scenario.conditions)}
+        await state.put(STORIES, subject, kept)
+        now = (await state.workspace()).clock.now(call.engine.system_clock)
+        for reaction in scenario.reactions(START):
+            arguments = {**reaction.arguments, "subject": subject}
+            due = reaction.due(now, record)
+            await state.schedule(due, reaction.do, arguments, scenario.name, place=reaction.index)
+
+
+async def _thing(call: ControlCall, state: Transaction, subject: str) -> Record:
+    find = call.engine.project.hooks.find_subject
+    record = None if find is None else await find(state, subject)
+    if record is None:
+        raise reject("unknown_resource", kind="thing that a story could be about", member="id")
+    return record
+
+
+def _shown(scenario: Scenario, current: str) -> Record:
+    return {
+        "name": scenario.name,
+        "purpose": scenario.purpose,
+        "passes": scenario.passes or None,
+        "current": scenario.name == current,
+        "begins": dict(scenario.begins),
+        "needs": {name: list(values) for name, values in scenario.needs.items()},
+        "conditions": dict(scenario.conditions),
+        "steps": [
+            *(
+                {"on": step.on, "after": duration_text(step.after), "do": step.do}
+                for step in scenario.steps
+            ),
+            *({"on": step.call, "nth": step.nth, "do": step.do} for step in scenario.calls),
+        ],
+        "faults": [dict(fault) for fault in scenario.faults],
+        "deliveries": [dict(one) for one in scenario.deliveries],
+    }

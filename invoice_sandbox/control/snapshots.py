@@ -1,0 +1,65 @@
+"""Remember a workspace as it is, and go back to it."""
+
+from __future__ import annotations
+
+from typing import Final
+
+from invoice_sandbox.base.clock import instant_text
+from invoice_sandbox.base.errors import reject
+from invoice_sandbox.base.ids import resource_id
+from invoice_sandbox.runtime.control_call import ControlCall
+from invoice_sandbox.state import Record, Snapshot
+
+MOST: Final = 50
+"""Snapshots that a workspace may hold."""
+
+_PREFIX: Final = "snp_sandbox"
+
+
+async def list_snapshots(call: ControlCall) -> list[Record]:
+    """Snapshots, newest first."""
+    taken = await call.engine.workspaces.snapshots(call.workspace)
+    return [_shown(snapshot) for snapshot in reversed(taken)]
+
+
+async def create_snapshot(call: ControlCall) -> Record:
+    """Keep the workspace as it is. Raises ApiError 409 when it holds as many as it may."""
+    workspace = await call.fresh()
+    taken = await call.engine.workspaces.snapshots(workspace)
+    if len(taken) >= MOST:
+        raise reject(
+            "conflict",
+            problem=f"The workspace holds {MOST} snapshots, which is the most it may",
+            advice="Delete one.",
+        )
+    number = await call.engine.store.next_snapshot_number(workspace.id)
+    snapshot = Snapshot(
+        resource_id(_PREFIX, workspace.token, number),
+        workspace.clock.now(call.engine.system_clock),
+        workspace.clock,
+    )
+    await call.engine.store.take_snapshot(workspace.id, snapshot)
+    return _shown(snapshot)
+
+
+async def delete_snapshot(call: ControlCall) -> Record:
+    """Forget a snapshot. Raises ApiError 404."""
+    wanted = call.path["id"]
+    if wanted not in {one.id for one in await call.engine.workspaces.snapshots(call.workspace)}:
+        raise reject("unknown_resource", kind="snapshot", member="id")
+    await call.engine.store.drop_snapshot(call.workspace.id, wanted)
+    return {"id": wanted, "deleted": True}
+
+
+async def restore_snapshot(call: ControlCall) -> Record:
+    """Go back to a snapshot. Raises ApiError 404, and 409 for a key that is younger than it."""
+    async with call.engine.agenda.alone(call.workspace.id):
+        snapshot = call.path["id"]
+        await call.engine.workspaces.restore(call.workspace, snapshot, call.credential)
+    call.engine.listeners.disconnect(call.workspace.id)
+    await call.engine.agenda.schedule_wakeup(call.workspace.id)
+    return await call.describe(await call.fresh())
+
+
+def _shown(snapshot: Snapshot) -> Record:
+    return {"id": snapshot.id, "takenAt": instant_text(snapshot.taken_at)}

@@ -1,0 +1,84 @@
+"""The built-in receiver of webhooks, and deliveries that are made again."""
+
+from __future__ import annotations
+
+from invoice_sandbox.base.errors import reject
+from invoice_sandbox.base.ids import key_digest
+from invoice_sandbox.project.api import Response
+from invoice_sandbox.runtime.control_call import ControlCall
+from invoice_sandbox.state import NoWorkspaceError, Record
+from invoice_sandbox.webhooks.endpoints import ENABLED, ENDPOINTS
+from invoice_sandbox.webhooks.inbox import (
+    INBOX_LOG,
+    inbox_token,
+    inbox_url,
+    is_inbox,
+    received,
+    shown,
+)
+from invoice_sandbox.webhooks.outbox import DELIVERIES, published_delivery, replay
+
+
+async def get_inbox(call: ControlCall) -> Record:
+    """The address of the inbox, and what it received, newest first."""
+    async with call.engine.store.transaction(call.workspace.id) as state:
+        token = await inbox_token(state)
+    log = await call.engine.store.log(call.workspace.id, INBOX_LOG)
+    return {
+        "url": inbox_url(call.engine.url, token),
+        "messages": shown(log.entries),
+        "dropped": log.dropped,
+    }
+
+
+async def receive_webhook(call: ControlCall) -> Record:
+    """Take in a message. Raises ApiError 404, and 401 for one that is not genuine."""
+    engine, token = call.engine, call.path["token"]
+    credential = await engine.store.credential(key_digest(token))
+    if credential is None or not is_inbox(credential):
+        raise reject("unknown_resource", kind="inbox", member="address")
+    try:
+        async with engine.store.transaction(credential.workspace_id) as state:
+            now = (await state.workspace()).clock.now(engine.system_clock)
+            instant = now if engine.virtual_webhook_time else engine.system_clock.now()
+            message = await received(
+                state,
+                inbox_url(engine.url, token),
+                call.headers,
+                call.raw_body,
+                now=now,
+                second=int(instant.timestamp()),
+            )
+    except NoWorkspaceError:
+        raise reject("unknown_resource", kind="inbox", member="address") from None
+    size = len(call.raw_body)
+    await engine.store.append(credential.workspace_id, INBOX_LOG, message, size)
+    if message["problem"] is not None:
+        raise reject("not_genuine", problem=message["problem"].capitalize())
+    return {"accepted": True}
+
+
+async def replay_delivery(call: ControlCall) -> Response:
+    """Attempt a delivery again and answer it as it is then.
+
+    Raises ApiError 404, and 409 for an endpoint that is disabled.
+    """
+    engine, workspace_id = call.engine, call.workspace.id
+    async with engine.store.transaction(workspace_id) as state:
+        delivery = await state.get(DELIVERIES, call.path["id"])
+        if delivery is None:
+            raise reject("unknown_resource", kind="delivery", member="id")
+        endpoint = await state.get(ENDPOINTS, delivery["endpointId"])
+        if endpoint is None or endpoint["status"] != ENABLED:
+            raise reject(
+                "conflict",
+                problem="The endpoint of the delivery is disabled",
+                advice=f"POST /sandbox/webhooks/{delivery['endpointId']}/enable first.",
+            )
+        now = (await state.workspace()).clock.now(engine.system_clock)
+        delivery = await replay(state, delivery, now)
+    await engine.agenda.finish(workspace_id, delivery["lane"])
+    await engine.agenda.schedule_wakeup(workspace_id)
+    async with engine.store.transaction(workspace_id) as state:
+        now_known = await state.get(DELIVERIES, delivery["id"])
+    return Response(published_delivery(now_known or delivery))

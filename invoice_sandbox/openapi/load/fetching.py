@@ -1,0 +1,69 @@
+"""Files that a contract refers to over the network: fetched only where that was asked for."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from typing import Final
+
+import httpx
+
+from invoice_sandbox.base.clock import OperatingSystemClock, SystemClock
+
+MOST_BYTES: Final = 16 * 1024 * 1024
+MOST_FILES: Final = 200
+MOST_SECONDS: Final = 20
+_MOST_REDIRECTS: Final = 5
+
+Fetch = Callable[[str], str]
+"""From the address of a file to its text. Raises FetchError."""
+
+
+class FetchError(Exception):
+    """A file that could not be had; the message is a clause such as 'it answered 404'."""
+
+
+def never(_: str) -> str:
+    """Fetch nothing: what holds unless something else was asked for."""
+    raise FetchError("references are not fetched over the network")
+
+
+@dataclass
+class Fetcher:
+    """Fetches files by http and https, each in MOST_SECONDS and up to MOST_BYTES, no more than
+    MOST_FILES in all."""
+
+    system_clock: SystemClock = field(default_factory=OperatingSystemClock)
+    seconds: float = MOST_SECONDS
+    fetched: int = 0
+
+    def __call__(self, url: str) -> str:
+        """The text at ``url``. Raises FetchError."""
+        self.fetched += 1
+        if self.fetched > MOST_FILES:
+            raise FetchError(f"no more than {MOST_FILES} files are fetched")
+        try:
+            return self._content(url).decode("utf-8-sig")
+        except (httpx.HTTPError, httpx.InvalidURL) as error:
+            raise FetchError(f"it cannot be fetched: {error or type(error).__name__}") from None
+        except UnicodeDecodeError:
+            raise FetchError("it is not UTF-8") from None
+
+    def _content(self, url: str) -> bytes:
+        deadline = self.system_clock.monotonic() + self.seconds
+        with (
+            httpx.Client(
+                follow_redirects=True, max_redirects=_MOST_REDIRECTS, timeout=self.seconds
+            ) as client,
+            client.stream("GET", url) as reply,
+        ):
+            if reply.status_code != httpx.codes.OK:
+                raise FetchError(f"it answered {reply.status_code}")
+            content = bytearray()
+            for part in reply.iter_bytes():
+                content += part
+                if len(content) > MOST_BYTES:
+                    raise FetchError(f"it is larger than {MOST_BYTES} bytes")
+                if self.system_clock.monotonic() > deadline:
+                    raise FetchError(f"it took more than {self.seconds} seconds")
+            return bytes(content)

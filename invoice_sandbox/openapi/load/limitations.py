@@ -1,0 +1,96 @@
+"""What a document says and the sandbox does not do: each with the place that says it."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Iterator, Mapping
+from itertools import groupby
+from typing import Any, Final
+
+from invoice_sandbox.openapi.load.model import SCHEMA, Pointer, walk
+from invoice_sandbox.openapi.load.servers import base_path
+from invoice_sandbox.openapi.operation import Note
+
+_SHOWN: Final = 3
+_TEMPLATE: Final = re.compile(r"\{[^}]*\}")
+_OWN_PAGES: Final = re.compile(r"/(?:openapi\.(?:json|yaml)|docs(?:/.*)?|sandbox/openapi\..*)")
+
+
+def limitations(document: Mapping[str, Any]) -> tuple[Note, ...]:
+    """Everything in ``document`` that has no effect here, in order of its text."""
+    found = [one for place in walk(document) for one in _limitations(document, *place)]
+    return tuple(sorted(found, key=lambda one: one.text))
+
+
+def told(found: Iterable[Note]) -> Iterator[tuple[Pointer, str]]:
+    """Places and lines for a person: after the first few of a kind, how many more there are.
+
+    Of one kind are texts that differ only in the name that they start with, and a colon.
+    """
+    for _, group in groupby(sorted(found, key=_kind), key=_kind):
+        same = list(group)
+        more = len(same) - _SHOWN
+        last = f" (and {more} more places like this)" if more > 0 else ""
+        for index, one in enumerate(same[:_SHOWN], 1):
+            yield one.pointer, one.text + (last if index == _SHOWN else "")
+
+
+def _kind(note: Note) -> str:
+    return note.text.rpartition(": ")[2]
+
+
+def _limitations(
+    document: Mapping[str, Any], pointer: Pointer, kind: str, value: Any
+) -> Iterator[Note]:
+    if not isinstance(value, Mapping):
+        return
+    for member, text in _WITHOUT_EFFECT.get(kind, {}).items():
+        if value.get(member):
+            yield Note((*pointer, member), text)
+    if kind == "securityScheme" and value.get("type") == "mutualTLS":
+        yield Note(pointer, "client certificates are not asked for: this scheme always holds")
+    if kind == SCHEMA and value.get("nullable") is True:
+        yield from _without_null(str(document["openapi"]), pointer, value)
+    if kind == "example" and _is_reference(value.get("value")):
+        yield Note((*pointer, "value"), _DATA)
+    if _is_reference(value.get("example")) and kind != "{schema}":
+        yield Note((*pointer, "example"), _DATA)
+    if kind == "<pathItem>" and pointer == ("paths",):
+        yield from _hidden(document, value)
+
+
+def _without_null(version: str, pointer: Pointer, schema: Mapping[str, Any]) -> Iterator[Note]:
+    """Where ``nullable`` allows nothing (OpenAPI 3.0.3, Schema Object)."""
+    place = (*pointer, "nullable")
+    if version.startswith("3.1."):
+        yield Note(place, "'nullable' has no effect in OpenAPI 3.1, which has the type 'null'")
+    elif "type" not in schema or "$ref" in schema:
+        yield Note(place, "'nullable' has an effect beside 'type' only")
+    elif None not in schema.get("enum", [None]):
+        yield Note(place, "'nullable' has no effect: 'enum' does not list null")
+
+
+def _hidden(document: Mapping[str, Any], paths: Mapping[str, Any]) -> Iterator[Note]:
+    seen = set[str]()
+    for path in paths:
+        plain = _TEMPLATE.sub("{}", path)
+        if _OWN_PAGES.fullmatch(base_path(document) + path):
+            yield Note(("paths", path), "the sandbox has pages of its own at this path")
+        elif "#" in path or "?" in path:
+            yield Note(("paths", path), "no request has this path: '#' and '?' end it")
+        elif plain in seen:
+            yield Note(("paths", path), "another path is the same but for the names in it")
+        seen.add(plain)
+
+
+def _is_reference(value: Any) -> bool:
+    return isinstance(value, Mapping) and list(value) == ["$ref"]
+
+
+_SERVERS: Final = "every operation is served below the first server of the document, not here"
+_DATA: Final = "a '$ref' in an example is data, and is not followed"
+_WITHOUT_EFFECT: Final[Mapping[str, Mapping[str, str]]] = {
+    "pathItem": {"servers": _SERVERS},
+    "operation": {"servers": _SERVERS, "callbacks": "callbacks are not called"},
+    "example": {"externalValue": "'externalValue' is not read: this example is not answered"},
+}

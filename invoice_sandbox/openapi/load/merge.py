@@ -1,0 +1,122 @@
+"""One document made of two parts, and closed vocabularies filled in."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Collection, Mapping, Sequence
+from copy import deepcopy
+from pathlib import Path
+from typing import Any, Final
+
+from invoice_sandbox.openapi.load.documents import DocumentError, place_of
+from invoice_sandbox.openapi.load.servers import base_path
+from invoice_sandbox.openapi.operation import ContractError
+
+_FORMS: Final[Mapping[str, type]] = {
+    "openapi": str,
+    "info": dict,
+    "servers": list,
+    "tags": list,
+    "paths": dict,
+    "components": dict,
+}
+"""What a part may say. Only tags, paths and components are merged."""
+
+_NAMES: Final[Mapping[type, str]] = {dict: "an object", list: "a list", str: "a string"}
+
+VOCABULARY: Final = "x-vocabulary"
+"""On a schema of a string: the name of the list of words that become its ``enum``."""
+
+
+def merged_parts(whole: Mapping[str, Any], part: Mapping[str, Any], file: Path) -> dict[str, Any]:
+    """``whole`` with the paths, tags and components that ``part``, read from ``file``, adds to it.
+
+    Raises DocumentError when the part names another base path, something that is there already, or
+    something that is not merged.
+    """
+    _check_form(part, file)
+    if base_path(part) != base_path(whole):
+        problem = f"the server must be {base_path(whole) or '/'}, where the other levers are"
+        raise DocumentError(place_of(file, ("servers",)), problem)
+    merged = deepcopy(dict(whole))
+    merged["tags"] = [*whole.get("tags", []), *_new_tags(whole, part, file)]
+    _check_paths(whole, part, file)
+    _add(merged["paths"], part.get("paths", {}), ("paths",), file)
+    for kind, components in part.get("components", {}).items():
+        _add(merged["components"].setdefault(kind, {}), components, ("components", kind), file)
+    return merged
+
+
+def with_vocabularies(
+    value: Any, words: Mapping[str, Sequence[str]], later: Collection[str] = ()
+) -> Any:
+    """A copy of a document in which every named vocabulary is an ``enum`` of its words.
+
+    Those named in ``later`` stay as they are. Raises ContractError for a vocabulary that does not
+    exist.
+    """
+    if isinstance(value, Mapping):
+        copy = {name: with_vocabularies(one, words, later) for name, one in value.items()}
+        name = copy.get(VOCABULARY)
+        if name is None or name in later:
+            return copy
+        del copy[VOCABULARY]
+        if name not in words:
+            known = ", ".join([*words, *later])
+            raise ContractError(f"{VOCABULARY}: there is no '{name}', only {known}")
+        return {**copy, "enum": list(words[name])}
+    if isinstance(value, list):
+        return [with_vocabularies(one, words, later) for one in value]
+    return value
+
+
+def _check_form(part: Any, file: Path) -> None:
+    """Raise DocumentError for what has not the form of an OpenAPI document, or has no effect."""
+    _expect(part, dict, (), file)
+    for name, value in part.items():
+        if name not in _FORMS and not str(name).startswith("x-"):
+            problem = f"'{name}' has no effect here; a part has {', '.join(_FORMS)}"
+            raise DocumentError(place_of(file, (name,)), problem)
+        _expect(value, _FORMS.get(name, object), (name,), file)
+    for kind, components in part.get("components", {}).items():
+        _expect(components, dict, ("components", kind), file)
+    for name, key in (("servers", "url"), ("tags", "name")):
+        for index, one in enumerate(part.get(name, [])):
+            _expect(one, dict, (name, index), file)
+            _expect(one.get(key), str, (name, index, key), file)
+
+
+def _expect(value: Any, form: type, place: tuple[str | int, ...], file: Path) -> None:
+    if not isinstance(value, form):
+        what = f"'{place[-1]}'" if place else "the document"
+        raise DocumentError(place_of(file, place), f"{what} must be {_NAMES[form]}")
+
+
+def _new_tags(whole: Mapping[str, Any], part: Mapping[str, Any], file: Path) -> list[Any]:
+    names = {tag["name"] for tag in whole.get("tags", [])}
+    for index, tag in enumerate(part.get("tags", [])):
+        if tag["name"] in names:
+            place = place_of(file, ("tags", index))
+            raise DocumentError(place, f"the tag '{tag['name']}' is there already")
+    return list(part.get("tags", []))
+
+
+def _check_paths(whole: Mapping[str, Any], part: Mapping[str, Any], file: Path) -> None:
+    """Raise DocumentError for a path that differs from another in its parameters' names only."""
+    there = {_TEMPLATE.sub("{}", path): path for path in whole["paths"]}
+    for path in part.get("paths", {}):
+        same = there.get(_TEMPLATE.sub("{}", path), path)
+        if same != path:
+            raise DocumentError(place_of(file, ("paths", path)), f"'{path}' is '{same}' again")
+
+
+_TEMPLATE: Final = re.compile(r"\{[^}]*\}")
+
+
+def _add(
+    target: dict[str, Any], addition: Mapping[str, Any], place: tuple[str, ...], file: Path
+) -> None:
+    for name, value in addition.items():
+        if name in target:
+            raise DocumentError(place_of(file, (*place, name)), f"'{name}' is there already")
+        target[name] = value

@@ -1,0 +1,66 @@
+"""An OpenAPI 3.0 document as the 3.1 document that means the same.
+
+OpenAPI 3.0 has schemas of its own; 3.1 has JSON Schema 2020-12. Where they differ:
+
+- ``nullable`` becomes the type ``null`` beside ``type``. Elsewhere, and where ``enum`` does not
+  list null, it has no effect (OpenAPI 3.0.3, Schema Object, and its clarification of nullable);
+- ``exclusiveMinimum: true`` becomes the bound itself, and so does ``exclusiveMaximum``;
+- ``example`` becomes ``examples``;
+- ``format: byte`` is ``contentEncoding: base64``, ``format: binary`` is bytes;
+- what stands beside ``$ref`` has no effect, and is left out.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from typing import Any, Final
+
+from invoice_sandbox.openapi.load.model import DATA, SCHEMA, is_reference, kind_below
+
+_VERSION: Final = "3.1.0"
+
+
+def as_31(document: Mapping[str, Any]) -> dict[str, Any]:
+    """The 3.1 form of a valid ``document``; one that is OpenAPI 3.1 stays as it is."""
+    if document["openapi"].startswith("3.1."):
+        return dict(document)
+    return {**_converted(document, "document"), "openapi": _VERSION}
+
+
+def _converted(value: Any, kind: str) -> Any:
+    if kind == DATA:
+        return value
+    if isinstance(value, list):
+        return [_converted(item, kind_below(kind, "", item)) for item in value]
+    if not isinstance(value, Mapping):
+        return value
+    if is_reference(value, kind):
+        return {"$ref": value["$ref"]}
+    copy = {key: _converted(child, kind_below(kind, key, child)) for key, child in value.items()}
+    return _schema(copy) if kind == SCHEMA else copy
+
+
+def _schema(raw: dict[str, Any]) -> dict[str, Any]:
+    nullable = raw.pop("nullable", False) is True
+    schema = dict(_members(raw))
+    if nullable and isinstance(schema.get("type"), str):
+        schema["type"] = [schema["type"], "null"]
+    return schema
+
+
+def _members(raw: Mapping[str, Any]) -> Iterator[tuple[str, Any]]:
+    """The members of a schema, each as 3.1 has it."""
+    for key, value in raw.items():
+        exclusive = f"exclusive{key[:1].upper()}{key[1:]}"
+        if key in {"minimum", "maximum"} and raw.get(exclusive) is True:
+            yield exclusive, value
+        elif key in {"exclusiveMinimum", "exclusiveMaximum"} and isinstance(value, bool):
+            continue
+        elif key == "example":
+            yield "examples", [value]
+        else:
+            yield key, value
+    if raw.get("type") == "string" and raw.get("format") == "byte":
+        yield "contentEncoding", "base64"
+    if raw.get("type") == "string" and raw.get("format") == "binary":
+        yield "contentMediaType", "application/octet-stream"

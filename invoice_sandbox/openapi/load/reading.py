@@ -1,0 +1,60 @@
+"""From the file of a contract to the one document that is served, which is OpenAPI 3.1."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Final
+
+from invoice_sandbox.openapi.load.bundling import bundle
+from invoice_sandbox.openapi.load.documents import DocumentError, load_document
+from invoice_sandbox.openapi.load.fetching import Fetch, never
+from invoice_sandbox.openapi.load.limitations import limitations
+from invoice_sandbox.openapi.load.model import Pointer
+from invoice_sandbox.openapi.load.openapi_30 import as_31
+from invoice_sandbox.openapi.load.repair import repair
+from invoice_sandbox.openapi.load.validate import check_openapi, check_version
+from invoice_sandbox.openapi.operation import ContractError, Note
+
+_LONGEST: Final = 200
+
+
+@dataclass(frozen=True)
+class ReadContract:
+    """``document`` is valid OpenAPI 3.1 and refers to nothing outside itself.
+
+    ``place`` gives file, line and column of a place in it; ``limits`` is what has no effect here.
+    """
+
+    document: dict[str, Any]
+    place: Callable[[Pointer], str]
+    limits: tuple[Note, ...]
+
+
+def read_contract(file: Path, fetch: Fetch = never) -> ReadContract:
+    """The document of ``file``, OpenAPI 3.0 or 3.1, with everything that it refers to.
+
+    ``fetch`` gets what lies beyond this machine. Raises DocumentError, with a place.
+    """
+    try:
+        return _read(file, fetch)
+    except RecursionError:
+        raise DocumentError(
+            str(file), "nested too deeply, or a reference leads into itself"
+        ) from None
+    except (ValueError, OSError) as error:  # an address or a text that nobody can read
+        if isinstance(error, ContractError):
+            raise
+        problem = str(error).splitlines()[0][:_LONGEST]
+        raise DocumentError(str(file), f"cannot be read: {problem}") from None
+
+
+def _read(file: Path, fetch: Fetch) -> ReadContract:
+    document = load_document(file)
+    check_version(document, file)
+    whole = bundle(document, file, fetch)
+    repaired = repair(whole.document)
+    check_openapi(whole.document, file, whole.place)
+    notes = (*repaired, *limitations(whole.document))
+    return ReadContract(as_31(whole.document), whole.place, notes)

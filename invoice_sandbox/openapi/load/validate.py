@@ -1,0 +1,219 @@
+"""Is a document an OpenAPI description at all, 3.0 or 3.1?"""
+
+from __future__ import annotations
+
+import hashlib
+import os
+import re
+from collections.abc import Callable, Container, Mapping
+from pathlib import Path
+from typing import Any, Final
+
+import jsonschema_rs
+
+from invoice_sandbox.base import jsonio
+from invoice_sandbox.openapi.load.documents import DocumentError, Places, pointer_text
+from invoice_sandbox.openapi.load.identifiers import Place, identified
+from invoice_sandbox.openapi.load.model import SCHEMA, Pointer, walk
+
+_OFFICIAL: Final = "https://json-schema.org/draft/"
+_META: Final = _OFFICIAL + "2020-12/schema"
+_NOT: Final = "not an OpenAPI document"
+_RULES: Final = 1
+"""Raise it whenever this module accepts less: documents that passed are validated again."""
+
+_LONGEST: Final = 240
+"""Letters of a message: the validator puts whole objects into some."""
+
+
+def check_version(document: Any, file: Path) -> None:
+    """Raise DocumentError, with what to do, unless ``document`` says it is OpenAPI 3.0 or 3.1."""
+    problem, advice = _NOT, "it must say 'openapi: 3.1.0' or 'openapi: 3.0.3'"
+    members = document if isinstance(document, Mapping) else {}
+    version = members.get("openapi")
+    if isinstance(version, str) and version.startswith(("3.0.", "3.1.")):
+        return
+    if isinstance(version, int | float):
+        problem, advice = "the version in 'openapi' must be text", "write openapi: '3.1.0'"
+    elif version is not None:
+        problem = f"OpenAPI {version} is not served"
+        advice = "3.0 and 3.1 are: a document that uses nothing newer may say 'openapi: 3.1.0'"
+    elif "swagger" in members:
+        problem = f"Swagger {members['swagger']} is not served"
+        advice = "convert it to OpenAPI 3, as 'npx swagger2openapi FILE' or editor.swagger.io do"
+    elif "asyncapi" in members:
+        problem, advice = "AsyncAPI describes messages, not HTTP", "serve an OpenAPI document"
+    place = Places().of(file, ("openapi",)) if members else str(file)
+    raise DocumentError(place, problem, advice)
+
+
+def check_openapi(document: Any, file: Path, place: Callable[[Pointer], str] | None = None) -> None:
+    """Raise DocumentError, with line and column, unless ``document`` is valid OpenAPI 3.0 or 3.1.
+
+    ``place`` says where a pointer is, if not in ``file``. Nothing is fetched: a reference to
+    another document is an error. A schema whose ``default`` is not valid is none: it is an
+    annotation (JSON Schema Validation 9.2). Nor is one that requires what it does not declare.
+    """
+    from referencing.exceptions import Unresolvable
+
+    check_version(document, file)
+    passed = _passed(document)
+    if passed is not None and passed.exists():
+        return
+    try:
+        readable = _pointers_only(document, {_META, *identified(document)}, Place())
+        found = _first_problem(readable)
+    except Unresolvable as error:
+        raise DocumentError(str(file), f"the reference '{error.ref}' names nothing here") from None
+    except RecursionError:
+        raise DocumentError(str(file), "nested too deeply") from None
+    if found is not None:
+        pointer, text = found
+        where = Places().of(file, pointer) if place is None else place(pointer)
+        raise DocumentError(where, f"{pointer_text(pointer)}: {text}".removeprefix(": "))
+    if passed is not None:
+        _keep(passed)
+
+
+def _passed(document: Any) -> Path | None:
+    """The file that exists once this very document has passed, by this very validator.
+
+    It is empty and in the user's cache folder, so that every start after the first is fast.
+    """
+    from importlib.metadata import version
+
+    try:
+        content = jsonio.dumps([version("openapi-spec-validator"), _RULES, document])
+    except (TypeError, ValueError):
+        return None
+    folder = os.environ.get("XDG_CACHE_HOME") or "~/.cache"
+    try:
+        home = Path(folder).expanduser()
+    except RuntimeError:  # the user has no home
+        return None
+    return home / "invoice-liquidity-sandbox" / "valid" / hashlib.sha256(content).hexdigest()
+
+
+def _keep(passed: Path) -> None:
+    """A cache that cannot be written only costs time."""
+    try:
+        passed.parent.mkdir(parents=True, exist_ok=True)
+        passed.touch()
+    except OSError:
+        pass
+
+
+def _first_problem(document: dict[str, Any]) -> tuple[Pointer, str] | None:
+    from jsonschema_path import SchemaPath
+    from openapi_spec_validator import OpenAPIV30SpecValidator, OpenAPIV31SpecValidator
+
+    is_30 = document["openapi"].startswith("3.0.")
+    validator = OpenAPIV30SpecValidator if is_30 else OpenAPIV31SpecValidator
+    offline = SchemaPath.from_dict(document, handlers={"<all_urls>": _refuse_to_fetch})
+    for error in validator(offline).iter_errors():
+        if not _is_opinion(error):
+            found = _in_form(document, error) or _in_operation(document, error.message)
+            found = found or _in_schema(document, error)
+            pointer, text = found or (tuple(error.absolute_path), error.message)
+            return pointer, text.splitlines()[0][:_LONGEST]
+    return None
+
+
+def _in_form(document: dict[str, Any], error: Any) -> tuple[Pointer, str] | None:
+    """Where exactly the document has not the form of OpenAPI.
+
+    Its schema says "this or a reference" in many places, and the validator says no more than that.
+    """
+    from openapi_spec_validator.schemas import schema_v30, schema_v31
+
+    if error.instance is not document:
+        return None
+    form = schema_v30 if document["openapi"].startswith("3.0.") else schema_v31
+    found: Any = next(jsonschema_rs.validator_for({**form}).iter_errors(document), None)
+    while found is not None:
+        branches = [one for one in getattr(found.kind, "context", []) if one]
+        likely = [one[0] for one in branches if not _wants_reference(one[0])]
+        if len(likely) != 1:
+            return tuple(found.instance_path), found.message
+        found = likely[0]
+    return None
+
+
+def _wants_reference(error: jsonschema_rs.ValidationError) -> bool:
+    kind = error.kind
+    return isinstance(kind, jsonschema_rs.ValidationErrorKind.Required) and kind.property == "$ref"
+
+
+def _is_opinion(error: Any) -> bool:
+    """Whether the document is right and the validator is not: it reads patterns as Python does."""
+    from openapi_spec_validator.validation.exceptions import ExtraParametersError
+
+    is_pattern = error.validator == "format" and error.validator_value == "regex"
+    return is_pattern or isinstance(error, ExtraParametersError)
+
+
+def _in_operation(document: Mapping[str, Any], message: str) -> tuple[Pointer, str] | None:
+    """Where an operation is that the validator tells about in words alone."""
+    told = _OPERATION.search(message)
+    if told is None or told["method"] not in document["paths"].get(told["path"], {}):
+        return None
+    return ("paths", told["path"], told["method"]), message
+
+
+def _in_schema(document: Mapping[str, Any], error: Any) -> tuple[Pointer, str] | None:
+    """Where a schema is that the validator refuses: its path starts from the schema alone."""
+    at = list(error.absolute_path)
+    for pointer, kind, value in walk(document):
+        if kind == SCHEMA and isinstance(value, Mapping):
+            inner = value
+            try:
+                for step in at:
+                    inner = inner[step]
+            except (LookupError, TypeError):
+                continue
+            if inner is error.instance:
+                return (*pointer, *at), error.message
+    return None
+
+
+_OPERATION: Final = re.compile(r"for '(?P<method>\w+)'(?: operation)? in '(?P<path>/.*?)'")
+
+
+def _refuse_to_fetch(uri: str) -> Any:
+    raise LookupError(uri)
+
+
+def _pointers_only(value: Any, known: Container[str], place: Place) -> Any:
+    """``value`` as openapi-spec-validator can read it, which knows neither ``$id`` nor anchors.
+
+    References that need them are left out: whether they name anything is seen when the schemas
+    are compiled. So are defaults.
+    """
+    if isinstance(value, list):
+        return [_pointers_only(item, known, place.below("", item)) for item in value]
+    if not isinstance(value, Mapping):
+        return value
+    return {
+        key: child if place.is_data(key) else _pointers_only(child, known, place.below(key, child))
+        for key, child in value.items()
+        if place.names or not _is_beyond(key, child, known, place)
+    }
+
+
+def _is_beyond(key: str, child: Any, known: Container[str], place: Place) -> bool:
+    """Whether openapi-spec-validator would misjudge this keyword."""
+    if key == "default":
+        return place.in_schema
+    if not isinstance(child, str):
+        return False
+    if key == "$schema":
+        return child in known
+    return key in {"$ref", "$dynamicRef"} and (
+        bool(place.base) or child in known or _resource(child) in known
+    )
+
+
+def _resource(reference: str) -> str:
+    """The address without its fragment. The meta-schemas of JSON Schema are known everywhere."""
+    address, _, _ = reference.partition("#")
+    return _META if address.startswith(_OFFICIAL) else address or "#"

@@ -1,0 +1,84 @@
+"""Request bodies: which media types an operation takes, and how each is read and checked."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any, Final
+
+from invoice_sandbox.openapi.message.forms import Form, compile_form
+from invoice_sandbox.openapi.message.media_types import (
+    MULTIPART,
+    URLENCODED,
+    MediaType,
+    declared_for,
+    is_json,
+    is_text,
+    parse,
+)
+from invoice_sandbox.openapi.message.texts import Shape
+from invoice_sandbox.openapi.schema.compile import Checker, Schemas
+
+BODY_LIMIT: Final = 256 * 1024
+
+
+@dataclass(frozen=True)
+class RequestBody:
+    """``checkers`` by media type or range, ``required`` as declared, ``limit`` in bytes.
+
+    ``forms`` and ``texts`` are those of the media types that are read as such. The limit is
+    BODY_LIMIT unless the request body says otherwise in ``x-max-bytes``. ``notes`` tell what is not
+    checked, or read in a way that OpenAPI does not define.
+    """
+
+    required: bool
+    checkers: Mapping[str, Checker]
+    limit: int
+    forms: Mapping[tuple[str, str], Form] = field(default_factory=dict)
+    texts: Mapping[str, Shape] = field(default_factory=dict)
+    notes: tuple[str, ...] = ()
+
+    def declared_for(self, given: MediaType) -> str | None:
+        """The declared media type, or range, that a body of this type has, or None."""
+        if not given.parameters and given.name in self.checkers:
+            return given.name
+        return declared_for(self.checkers, given)
+
+
+def compile_body(raw: Mapping[str, Any], schemas: Schemas, place: str) -> RequestBody:
+    """The compiled form of one Request Body Object. Raises SchemaError."""
+    content = {media_type.lower(): media for media_type, media in raw.get("content", {}).items()}
+    checkers = {
+        declared: schemas.compile(media.get("schema", True), place)
+        for declared, media in content.items()
+    }
+    forms = {
+        (declared, kind): compile_form(kind, content[declared], checkers[declared], schemas, place)
+        for declared in content
+        for kind in (URLENCODED, MULTIPART)
+        if parse(declared).covers(MediaType(kind, parse(declared).parameters))
+    }
+    shapes = {
+        declared: Shape(media["schema"], schemas)
+        for declared, media in content.items()
+        if "schema" in media
+    }
+    notes = [note for (one, kind), form in forms.items() if one == kind for note in form.notes]
+    notes += [
+        f"bodies of {declared} are taken as bytes and not checked"
+        for declared, shape in shapes.items()
+        if not _is_read(declared) and not shape.is_plain
+    ]
+    return RequestBody(
+        required=bool(raw.get("required", False)),
+        checkers=checkers,
+        limit=int(raw.get("x-max-bytes", BODY_LIMIT)),
+        forms=forms,
+        texts=shapes,
+        notes=tuple(notes),
+    )
+
+
+def _is_read(declared: str) -> bool:
+    name = parse(declared).name
+    return "*" in name or is_json(name) or is_text(name) or name in {URLENCODED, MULTIPART}

@@ -1,0 +1,243 @@
+"""Bodies of forms: from their fields to the JSON value that their schema describes.
+
+Read are ``application/x-www-form-urlencoded`` and ``multipart/form-data`` (RFC 7578), the latter by
+Werkzeug's decoder. A file is a string in which each character stands for one byte.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any, Final
+from urllib.parse import unquote_plus, unquote_to_bytes
+
+from werkzeug.exceptions import RequestEntityTooLarge
+from werkzeug.http import parse_options_header
+from werkzeug.sansio.multipart import Data, Epilogue, Field, File, MultipartDecoder
+
+from invoice_sandbox.base import jsonio
+from invoice_sandbox.openapi.message.media_types import MULTIPART, URLENCODED, is_json, parse
+from invoice_sandbox.openapi.message.parameters import Candidates, notes_of, reader
+from invoice_sandbox.openapi.message.styles import DEEP, FORM, Given, Style
+from invoice_sandbox.openapi.message.texts import Shape, TextError, read_text
+from invoice_sandbox.openapi.schema.compile import Checker, Schemas
+
+MOST_FIELDS: Final = 1000
+"""Fields, or parts, of one form."""
+
+_MOST_BOUNDARY: Final = 200
+_STYLED: Final = ("style", "explode", "allowReserved")
+
+
+class FormError(ValueError):
+    """A body that is not the form that it says it is; the message is a clause."""
+
+
+@dataclass(frozen=True)
+class Part:
+    """One field as it was sent. ``text`` is decoded, ``raw`` is not; ``media_type`` is
+    that of a part of a multipart body, if it tells one."""
+
+    name: str
+    text: str
+    raw: str
+    media_type: str = ""
+
+
+@dataclass(frozen=True)
+class _Styled:
+    """A field that is written in a style of parameters."""
+
+    name: str
+    style: Style
+    candidates: Candidates
+    checker: Checker
+
+    def owns(self, name: str, shape: Shape) -> bool:
+        """Whether the field ``name`` is part of this one."""
+        if self.style.style == DEEP:
+            return name == self.name or name.startswith(f"{self.name}[")
+        if self.style.is_spread and "object" in shape.types:
+            return name in shape.members
+        return name == self.name
+
+    def value(self, given: Given) -> list[Any]:
+        """The value, in a list; the list is empty when nothing was sent. Raises FormError."""
+        try:
+            candidates = self.candidates(given)
+        except TextError as error:
+            raise FormError(f"{self.name} {error}") from None
+        valid = [one for one in candidates if self.checker.is_valid(one)]
+        return (valid or candidates)[:1]
+
+
+@dataclass(frozen=True)
+class Form:
+    """The fields that a schema describes. ``content_types`` are those that a field may have, where
+    the contract says it; ``notes`` tell what is read in a way of our own, or not at all."""
+
+    shape: Shape
+    checker: Checker
+    styled: tuple[_Styled, ...] = ()
+    content_types: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
+    notes: tuple[str, ...] = ()
+
+    def read(self, raw: bytes, content_type: str) -> Any:
+        """The object that a body stands for; of two readings the valid one. Raises FormError."""
+        parts = _READERS[parse(content_type).name](raw, content_type)
+        first = self._object(parts, literally=False)
+        if self.checker.is_valid(first):
+            return first
+        second = self._object(parts, literally=True)
+        return second if self.checker.is_valid(second) else first
+
+    def _object(self, parts: Sequence[Part], *, literally: bool) -> dict[str, Any]:
+        value: dict[str, Any] = {}
+        for styled in self.styled:
+            shape = self.shape.member(styled.name)
+            own = [part for part in parts if styled.owns(part.name, shape)]
+            parts = [part for part in parts if not styled.owns(part.name, shape)]
+            for found in styled.value(Given([(part.name, part.raw) for part in own])):
+                value[styled.name] = found
+        groups: dict[str, list[Part]] = {}
+        for part in parts:
+            groups.setdefault(part.name, []).append(part)
+        for name, some in groups.items():
+            value[name] = self._field(name, some, literally=literally)
+        return value
+
+    def _field(self, name: str, parts: Sequence[Part], *, literally: bool) -> Any:
+        for part in parts:
+            self._check_content_type(name, part)
+        shape = self.shape.member(name)
+        if "array" not in shape.types:
+            if len(parts) > 1:
+                raise FormError(f"{name[:60]} is given more than once")
+            return self._value(name, parts[0], shape, literally=literally)
+        if len(parts) == 1 and self._is_json(name, parts[0], shape):
+            whole = _json(parts[0])
+            return whole if isinstance(whole, list) else [whole]
+        return [
+            self._value(name, part, shape.item_at(index), literally=literally)
+            for index, part in enumerate(parts)
+        ]
+
+    def _value(self, name: str, part: Part, shape: Shape, *, literally: bool) -> Any:
+        if self._is_json(name, part, shape):
+            return _json(part)
+        return read_text(part.text, shape.types, literally=literally)
+
+    def _is_json(self, name: str, part: Part, shape: Shape) -> bool:
+        """Whether the field is JSON: by its own account, else by the contract's, else because an
+        object is wanted."""
+        if part.media_type:
+            return is_json(part.media_type)
+        declared = self.content_types.get(name)
+        if declared is not None:
+            return all(is_json(one) for one in declared)
+        return "object" in shape.types and part.text.lstrip()[:1] in {"{", "["}
+
+    def _check_content_type(self, name: str, part: Part) -> None:
+        declared = self.content_types.get(name)
+        if declared is None or not part.media_type:
+            return
+        if not any(parse(one).covers(parse(part.media_type)) for one in declared):
+            raise FormError(f"{name[:60]} must be sent as {' or '.join(declared)}")
+
+
+def compile_form(
+    media_type: str, media: Mapping[str, Any], checker: Checker, schemas: Schemas, place: str
+) -> Form:
+    """The form that a Media Type Object describes. Raises SchemaError."""
+    shape = Shape(media.get("schema", True), schemas)
+    encodings: Mapping[str, Mapping[str, Any]] = media.get("encoding", {})
+    styled, notes = [], []
+    for name, encoding in encodings.items():
+        if "headers" in encoding:
+            notes.append(f"{name}: headers of a part are not checked")
+        if not any(word in encoding for word in _STYLED):
+            continue
+        style_name = encoding.get("style", FORM)
+        explode = bool(encoding.get("explode", style_name == FORM))
+        decode = unquote_plus if media_type == URLENCODED else str
+        style, member = Style(name, style_name, explode, decode), shape.member(name)
+        others = shape.members.keys() - {name}
+        member_checker = schemas.compile(member.schema, f"{place}, {name}")
+        styled.append(_Styled(name, style, reader(style, member, others), member_checker))
+        notes += [f"{name}: {note}" for note in notes_of(style, member, "form", others)]
+    content_types = {
+        name: tuple(one.strip().lower() for one in encoding["contentType"].split(","))
+        for name, encoding in encodings.items()
+        if "contentType" in encoding
+    }
+    return Form(shape, checker, tuple(styled), content_types, tuple(notes))
+
+
+def _urlencoded(raw: bytes, _content_type: str) -> list[Part]:
+    pairs = [pair for pair in raw.split(b"&") if pair]
+    if len(pairs) > MOST_FIELDS:
+        raise FormError(f"the body has more than {MOST_FIELDS} fields")
+    return [_pair(pair) for pair in pairs]
+
+
+def _pair(pair: bytes) -> Part:
+    name, _, raw = pair.partition(b"=")
+    try:
+        texts = [unquote_to_bytes(one.replace(b"+", b" ")).decode() for one in (name, raw)]
+        return Part(texts[0], texts[1], raw.decode())
+    except UnicodeDecodeError:
+        raise FormError("the body is not valid UTF-8") from None
+
+
+def _multipart(raw: bytes, content_type: str) -> list[Part]:
+    boundary = parse_options_header(content_type)[1].get("boundary", "")
+    if not boundary or not boundary.isascii() or len(boundary) > _MOST_BOUNDARY:
+        raise FormError("the body needs a boundary, which its content type must tell")
+    decoder = MultipartDecoder(boundary.encode(), max_parts=MOST_FIELDS)
+    decoder.receive_data(raw)
+    decoder.receive_data(None)
+    try:
+        return list(_parts(decoder))
+    except RequestEntityTooLarge:
+        raise FormError(f"the body has more than {MOST_FIELDS} fields") from None
+    except FormError:
+        raise
+    except UnicodeError:
+        raise FormError("the body is not valid UTF-8") from None
+    except ValueError:
+        raise FormError("the body does not consist of parts between its boundaries") from None
+
+
+def _parts(decoder: MultipartDecoder) -> Iterator[Part]:
+    """The parts, of which each is followed by its bytes. Raises ValueError, UnicodeError."""
+    head: Field | File | None = None
+    data = bytearray()
+    while not isinstance(event := decoder.next_event(), Epilogue):
+        if isinstance(event, Field | File):
+            head, data = event, bytearray()
+        elif isinstance(event, Data) and head is not None:
+            data += event.data
+            if not event.more_data:
+                yield _part(head, bytes(data))
+
+
+def _part(head: Field | File, data: bytes) -> Part:
+    if not head.name:
+        raise FormError("the body has a part without a name")
+    told = parse(head.headers.get("content-type", ""))
+    has_text = is_json(told.name) or (isinstance(head, Field) and told.name[:5] in {"", "text/"})
+    text = data.decode() if has_text else data.decode("latin-1")
+    return Part(head.name, text, text, told.name)
+
+
+def _json(part: Part) -> Any:
+    try:
+        return jsonio.loads(part.text.encode())
+    except jsonio.JsonError as error:
+        raise FormError(f"{part.name[:60]} cannot be read as JSON: {error}") from None
+
+
+_READERS: Final[Mapping[str, Callable[[bytes, str], list[Part]]]] = {
+    URLENCODED: _urlencoded,
+    MULTIPART: _multipart,
+}

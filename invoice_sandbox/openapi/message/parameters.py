@@ -1,0 +1,306 @@
+"""Path, query, header and cookie parameters: from the text of a request to checked values."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, Final
+from urllib.parse import unquote, unquote_plus
+
+from invoice_sandbox.base import jsonio
+from invoice_sandbox.openapi.message.media_types import is_json
+from invoice_sandbox.openapi.message.styles import DEEP, FORM, Decode, Given, Pair, Style, bracketed
+from invoice_sandbox.openapi.message.texts import Shape, TextError, read_text
+from invoice_sandbox.openapi.schema.compile import Checker, Problem, Schema, SchemaError, Schemas
+
+IGNORED_HEADERS: Final = frozenset({"accept", "content-type", "authorization"})
+"""A header parameter of such a name has no effect (OpenAPI 3.1, Parameter Object, ``name``)."""
+
+_STYLES: Final = {"path": "simple", "query": FORM, "header": "simple", "cookie": FORM}
+_ALLOWED: Final = {
+    "path": ("simple", "label", "matrix"),
+    "query": (FORM, "spaceDelimited", "pipeDelimited", DEEP),
+    "header": ("simple",),
+    "cookie": (FORM,),
+}
+_LISTS_ONLY: Final = frozenset({"spaceDelimited", "pipeDelimited"})
+
+_Entry = tuple[tuple[str, ...], str]
+
+Candidates = Callable[[Given], list[Any]]
+"""The values that the texts may stand for, the likeliest first; none when nothing was sent. Raises
+TextError."""
+
+
+@dataclass(frozen=True)
+class Found:
+    """What a request gives for a parameter: its value, or a problem as a clause."""
+
+    value: Any
+    problem: str | None = None
+
+
+@dataclass(frozen=True)
+class Parameter:
+    """One declared parameter.
+
+    A ``secret`` one is declared as ``format: password``. ``in_raw_path`` says that its text must be
+    taken from the path as it was sent, ``in_many`` that its parts are texts of their own, maybe
+    under ``other_names``. ``notes`` tell what OpenAPI does not define about it, and how it is read
+    here.
+    """
+
+    name: str
+    location: str
+    required: bool
+    checker: Checker
+    candidates: Candidates
+    may_be_empty: bool = False
+    secret: bool = False
+    in_raw_path: bool = False
+    in_many: bool = False
+    other_names: bool = False
+    notes: tuple[str, ...] = ()
+
+    def find(self, given: Given) -> Found | None:
+        """The parameter in what its location gives; None when it was not sent."""
+        if not self.other_names and self.name not in given.texts:
+            return None
+        if self.may_be_empty and given.texts.get(self.name) == [""]:
+            return Found("")
+        try:
+            candidates = self.candidates(given)
+        except TextError as error:
+            return Found(None, f"{self.name} {error}")
+        for value in candidates:
+            if self.checker.is_valid(value):
+                return Found(value)
+        if not candidates:
+            return None
+        problem, _ = self.checker.first_problem(candidates[0])
+        return Found(None, _clause(self.name, problem))
+
+
+def compile_parameter(
+    raw: Mapping[str, Any], schemas: Schemas, place: str, others: Collection[str] = ()
+) -> Parameter:
+    """The compiled form of one Parameter Object, beside the query parameters named ``others``.
+
+    Raises SchemaError for a style that its location does not have.
+    """
+    location, name = raw["in"], raw["name"]
+    if "content" in raw:
+        return _with_content(raw, schemas, place)
+    style = raw.get("style", _STYLES[location])
+    if style not in _ALLOWED[location] or "schema" not in raw:
+        raise SchemaError(f"{place}: the style '{style}' is not one of a parameter in {location}")
+    schema = raw["schema"]
+    shape = Shape(schema, schemas)
+    explode = bool(raw.get("explode", style == FORM))
+    in_raw_path = location == "path" and not (style == "simple" and shape.is_plain)
+    decode = unquote if in_raw_path else _decode(location, bool(raw.get("allowReserved")))
+    spelled = Style(name, style, explode, decode)
+    return Parameter(
+        name=name,
+        location=location,
+        required=bool(raw.get("required", False)),
+        checker=schemas.compile(schema, place),
+        candidates=reader(spelled, shape, others),
+        may_be_empty=bool(raw.get("allowEmptyValue")) and location == "query",
+        secret=isinstance(schema, Mapping) and schema.get("format") == "password",
+        in_raw_path=in_raw_path,
+        in_many=explode and not shape.is_plain,
+        other_names=spelled.is_spread and not shape.is_plain,
+        notes=tuple(notes_of(spelled, shape, location, others)),
+    )
+
+
+def reader(style: Style, shape: Shape, others: Collection[str] = ()) -> Candidates:
+    """How a value of this ``shape``, written in this ``style``, is read.
+
+    ``others`` are the names beside it that are no members of an exploded object.
+    """
+    types = shape.types
+    if shape.is_plain and ("string" not in types or types <= {"string", "null"}):
+        return lambda given: _scalars(style, shape, given, literally=False)
+    ways: list[Callable[[Given], list[Any]]] = []
+    if "object" in types:
+        ways.append(lambda given: _objects(style, shape, given, others))
+    if "array" in types:
+        ways.append(lambda given: _lists(style, shape, given))
+    if types - {"array", "object"}:
+        ways.append(lambda given: _scalars(style, shape, given, literally=False))
+        ways.append(lambda given: _scalars(style, shape, given, literally=True))
+    return lambda given: _first_that_can(ways, given)
+
+
+def _first_that_can(ways: Sequence[Candidates], given: Given) -> list[Any]:
+    """What all the ways find. Raises the first TextError when none finds anything."""
+    found: list[Any] = []
+    problems: list[TextError] = []
+    for way in ways:
+        try:
+            found += way(given)
+        except TextError as problem:
+            problems.append(problem)
+    if problems and not found:
+        raise problems[0]
+    return found
+
+
+def _scalars(style: Style, shape: Shape, given: Given, *, literally: bool) -> list[Any]:
+    texts = given.texts.get(style.name)
+    if not texts:
+        return []
+    return [read_text(style.scalar(texts), shape.types, literally=literally)]
+
+
+def _lists(style: Style, shape: Shape, given: Given) -> list[Any]:
+    entries = list(bracketed(style.name, given)) if style.style == DEEP else []
+    if entries:
+        return [_from_brackets(entries, shape, style.decode)]
+    texts = given.texts.get(style.name)
+    if not texts:
+        return []
+    parts = style.items(texts)
+    encoded = style.items_of_encoded(texts)
+    values = [_list(parts, shape, literally=literally) for literally in (False, True)]
+    values += [_list(encoded, shape, literally=False)] if encoded else []
+    return [*values, []] if parts == [""] else values
+
+
+def _list(parts: Sequence[str], shape: Shape, *, literally: bool) -> list[Any]:
+    return [
+        read_text(part, shape.item_at(index).types, literally=literally)
+        for index, part in enumerate(parts)
+    ]
+
+
+def _objects(style: Style, shape: Shape, given: Given, others: Collection[str]) -> list[Any]:
+    if style.style == DEEP:
+        entries = list(bracketed(style.name, given))
+        return [_from_brackets(entries, shape, style.decode)] if entries else []
+    if style.is_spread:
+        pairs = [
+            (name, style.decode(text))
+            for name, text in given.pairs
+            if name in shape.members or (shape.takes_any_member and name not in others)
+        ]
+    else:
+        texts = given.texts.get(style.name)
+        pairs = style.members(texts) if texts else []
+    return [_object(pairs, shape)] if pairs else []
+
+
+def _object(pairs: Sequence[Pair], shape: Shape) -> dict[str, Any]:
+    texts: dict[str, list[str]] = {}
+    for name, text in pairs:
+        texts.setdefault(name, []).append(text)
+    return {name: _member(name, some, shape.member(name)) for name, some in texts.items()}
+
+
+def _member(name: str, texts: Sequence[str], shape: Shape) -> Any:
+    if "array" in shape.types:
+        return _list(texts, shape, literally=False)
+    if len(texts) > 1:
+        raise TextError(f"gives its member {name[:60]} more than once")
+    return read_text(texts[0], shape.types)
+
+
+def _from_brackets(entries: Sequence[_Entry], shape: Shape, decode: Decode) -> Any:
+    """The value of ``[a]=1``, ``[b][c]=2``, ``[d][]=3``: the last two as most clients mean them."""
+    is_list = "array" in shape.types
+    if not any(path for path, _ in entries) and (is_list or len(entries) == 1):
+        texts = [decode(text) for _, text in entries]
+        return _member("", texts, shape)
+    if not all(path for path, _ in entries):
+        raise TextError("gives one of its members in two ways")
+    steps = {path[0] for path, _ in entries}
+    if is_list and steps == {""}:
+        groups = [[(path[1:], text)] for path, text in entries]
+        return [_from_brackets(one, shape.item_at(i), decode) for i, one in enumerate(groups)]
+    if is_list and all(step.isascii() and step.isdigit() for step in steps):
+        ordered = sorted(_grouped(entries).items(), key=lambda one: (len(one[0]), one[0]))
+        return [_from_brackets(one, shape.item_at(i), decode) for i, (_, one) in enumerate(ordered)]
+    return {
+        name: _from_brackets(some, shape.member(name), decode)
+        for name, some in _grouped(entries).items()
+    }
+
+
+def _grouped(entries: Sequence[_Entry]) -> dict[str, list[_Entry]]:
+    """Entries by their first step, without it."""
+    groups: dict[str, list[_Entry]] = {}
+    for path, text in entries:
+        groups.setdefault(path[0], []).append((path[1:], text))
+    return groups
+
+
+def notes_of(
+    style: Style, shape: Shape, location: str, others: Collection[str] = ()
+) -> Iterator[str]:
+    """What OpenAPI leaves open about a value of this shape in this style, and how it is read."""
+    types = shape.types
+    inner = [*shape.members.values(), *([shape.item] if "array" in types else [])]
+    is_nested = any(not one.is_plain for one in inner)
+    if style.style == DEEP and (is_nested or "object" not in types):
+        yield "lists and objects inside a deepObject are read as a[b][c]=1 and a[b][]=1"
+    elif is_nested and not shape.is_plain:
+        yield f"lists and objects inside a value of style '{style.style}' are read as text"
+    if style.style in _LISTS_ONLY and style.explode:
+        yield f"style '{style.style}' with 'explode' is read as style 'form'"
+    if "object" in types and style.is_spread and style.style != DEEP:
+        shared = sorted(shape.members.keys() & set(others))
+        if shared:
+            yield f"the members {', '.join(shared)} of the exploded object are parameters too"
+    if location == "cookie" and style.explode and not shape.is_plain:
+        yield "its values are looked for in cookies of their own, and with '&' between them in one"
+
+
+def _with_content(raw: Mapping[str, Any], schemas: Schemas, place: str) -> Parameter:
+    """A parameter whose text is of a media type; JSON is read, anything else is a text."""
+    location, name = raw["in"], raw["name"]
+    media_type, media = next(iter(raw["content"].items()))
+    schema: Schema = media.get("schema", True)
+    decode = _decode(location, reserved=False)
+    style = Style(name, FORM if location in {"query", "cookie"} else "simple", False, decode)
+
+    def candidates(given: Given) -> list[Any]:
+        texts = given.texts.get(name)
+        if not texts:
+            return []
+        text = style.scalar(texts)
+        return [_json(text) if is_json(media_type.lower()) else text]
+
+    note = f"'{media_type}' is not read; the parameter is checked as a text"
+    return Parameter(
+        name=name,
+        location=location,
+        required=bool(raw.get("required", False)),
+        checker=schemas.compile(schema, place),
+        candidates=candidates,
+        notes=()
+        if media_type.lower().startswith("text/") or is_json(media_type.lower())
+        else (note,),
+    )
+
+
+def _json(text: str) -> Any:
+    try:
+        return jsonio.loads(text.encode("utf-8", "surrogatepass"))
+    except jsonio.JsonError as error:
+        raise TextError(f"cannot be read as JSON: {error}") from None
+
+
+def _decode(location: str, reserved: bool) -> Decode:
+    """What undoes the encoding of a value: a header has none, and a path was decoded as a whole.
+    With ``allowReserved`` a plus sign stands for itself."""
+    if location in {"header", "path"}:
+        return str
+    return unquote_plus if location == "query" and not reserved else unquote
+
+
+def _clause(name: str, problem: Problem) -> str:
+    if not problem.member or problem.member.startswith("["):
+        return f"{name}{problem.member} {problem.text}"
+    return f"{name}.{problem.member} {problem.text}"

@@ -1,0 +1,138 @@
+"""How lists and objects are written in a parameter (OpenAPI 3.1, Style Values; RFC 6570).
+
+Delimiters are looked for in the text as it was sent. What they separate is decoded afterwards, so
+that an encoded delimiter is part of a value.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+from typing import Final
+from urllib.parse import unquote
+
+from invoice_sandbox.openapi.message.texts import TextError
+
+Pair = tuple[str, str]
+Decode = Callable[[str], str]
+
+FORM: Final = "form"
+DEEP: Final = "deepObject"
+MOST_LEVELS: Final = 8
+"""Brackets behind the name of a ``deepObject``."""
+
+
+class Given:
+    """What a request gives at one place, such as its query: names with texts as they were sent.
+
+    ``pairs`` are in order, ``texts`` by name.
+    """
+
+    def __init__(self, pairs: Sequence[Pair]) -> None:
+        self.pairs = pairs
+        self.texts: dict[str, list[str]] = {}
+        for name, text in pairs:
+            self.texts.setdefault(name, []).append(text)
+
+
+@dataclass(frozen=True)
+class Style:
+    """How the parameter ``name`` is written. ``decode`` undoes the encoding of one value."""
+
+    name: str
+    style: str
+    explode: bool
+    decode: Decode
+
+    @property
+    def is_spread(self) -> bool:
+        """Whether the members of an object are parameters of their own names."""
+        return self.style == DEEP or (self.explode and self.style in _NAMED_BY_MEMBER)
+
+    def scalar(self, texts: Sequence[str]) -> str:
+        """The one value. Raises TextError when there are several, or the style is another."""
+        if len(texts) > 1:
+            raise TextError("is given more than once")
+        if self.style == "matrix":
+            return self.decode(self._after_name(texts[0]))
+        return self.decode(self._bare(texts[0]))
+
+    def items(self, texts: Sequence[str]) -> list[str]:
+        """The values of a list. Raises TextError."""
+        return [self.decode(part) for part in self._parts(texts)]
+
+    def items_of_encoded(self, texts: Sequence[str]) -> list[str]:
+        """The values of a list whose commas were encoded too, as many clients do; else none."""
+        is_plain = self.style == "simple" or (self.style == FORM and not self.explode)
+        if not is_plain or len(texts) != 1 or "%2c" not in texts[0].lower() or "," in texts[0]:
+            return []
+        return self.decode(texts[0]).split(",")
+
+    def members(self, texts: Sequence[str]) -> list[Pair]:
+        """The members of an object that stands in one text. Raises TextError."""
+        if self.explode and self.style in _EXPLODED_BY:
+            delimiter = _EXPLODED_BY[self.style]
+            parts = [part.partition("=") for part in self._bare(texts[0]).split(delimiter)]
+            if not all(equals for _, equals, _ in parts):
+                raise TextError(f"must be written as name=value{delimiter}name=value")
+            return [(self.decode(name), self.decode(text)) for name, _, text in parts]
+        words = self.items(texts)
+        if len(words) % 2:
+            raise TextError("must be written as name,value,name,value")
+        return list(zip(words[::2], words[1::2], strict=True))
+
+    def _parts(self, texts: Sequence[str]) -> list[str]:
+        if self.style == DEEP or (self.style in _REPEATED and self.explode):
+            return list(texts)
+        if self.style == "simple":
+            return [part.strip(" \t") for text in texts for part in text.split(",")]
+        if len(texts) > 1:
+            raise TextError("is given more than once")
+        if self.style == "matrix" and self.explode:
+            return [self._after_name(f";{part}") for part in self._bare(texts[0]).split(";")]
+        text = self._after_name(texts[0]) if self.style == "matrix" else self._bare(texts[0])
+        return text.split(self._delimiter(text))
+
+    def _delimiter(self, text: str) -> str:
+        """What separates the values in this text: of two spellings, the one that it uses."""
+        spellings = _DELIMITERS[self.style]
+        if self.style == "label" and self.explode:
+            return "."
+        return next((one for one in spellings if one in text), spellings[0])
+
+    def _bare(self, text: str) -> str:
+        """The text behind the sign that the style begins with."""
+        sign = _SIGNS.get(self.style, "")
+        if not text.startswith(sign):
+            raise TextError(f"must begin with '{sign}'")
+        return text[len(sign) :]
+
+    def _after_name(self, text: str) -> str:
+        name, _, value = self._bare(text).partition("=")
+        if unquote(name) != self.name:
+            raise TextError(f"must be written as ;{self.name}=value")
+        return value
+
+
+_SIGNS: Final = {"label": ".", "matrix": ";"}
+_REPEATED: Final = frozenset({FORM, "spaceDelimited", "pipeDelimited"})
+_NAMED_BY_MEMBER: Final = _REPEATED
+_EXPLODED_BY: Final = {"simple": ",", "label": ".", "matrix": ";"}
+_DELIMITERS: Final = {
+    FORM: (",",),
+    "simple": (",",),
+    "matrix": (",",),
+    "label": (",", "."),
+    "spaceDelimited": ("%20", "+", " "),
+    "pipeDelimited": ("|", "%7C", "%7c"),
+}
+"""By style, the delimiters of what is not exploded, in every spelling that the specification has
+had: OpenAPI 3.0 separates the values of a label by points."""
+
+
+def bracketed(name: str, given: Given) -> Iterator[tuple[tuple[str, ...], str]]:
+    """What ``color[R]=100`` gives the parameter ``color``: its path ``("R",)`` and its text."""
+    start = f"{name}["
+    for full, text in given.pairs:
+        if full.startswith(start) and full.endswith("]"):
+            yield tuple(full[len(start) : -1].split("][", MOST_LEVELS)), text

@@ -1,0 +1,187 @@
+"""Which JSON value a text stands for. Parameters and fields of forms are texts; what their schema
+allows, through references and combinations, says which of them are numbers, lists or objects."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field
+from decimal import Decimal
+from functools import cached_property
+from typing import Any, Final
+
+from invoice_sandbox.openapi.load.identifiers import named
+from invoice_sandbox.openapi.schema.compile import Schema, Schemas
+
+_INTEGER: Final = re.compile(r"-?(?:0|[1-9][0-9]*)", re.ASCII)
+_NUMBER: Final = re.compile(r"-?(?:0|[1-9][0-9]*)(?:\.[0-9]+)?(?:[eE][+-]?[0-9]{1,3})?", re.ASCII)
+
+Types = frozenset[str]
+_ANY: Final[Types] = frozenset(
+    {"null", "boolean", "integer", "number", "string", "array", "object"}
+)
+_TEXT: Final[Types] = frozenset({"string"})
+_HINTS: Final[tuple[tuple[frozenset[str], Types], ...]] = (
+    (frozenset({"properties", "additionalProperties", "required"}), frozenset({"object"})),
+    (frozenset({"items", "prefixItems"}), frozenset({"array"})),
+    (
+        frozenset({"minimum", "maximum", "exclusiveMinimum", "exclusiveMaximum", "multipleOf"}),
+        frozenset({"number", "integer", "string"}),
+    ),
+)
+"""What a schema without a type is about, by the keywords that it uses."""
+
+
+class TextError(ValueError):
+    """A text that no value can be read from; the message is a clause such as ``must be JSON``."""
+
+
+@dataclass(frozen=True)
+class Shape:
+    """What a schema says of its values before one is seen: ``types`` are the JSON types it allows.
+
+    Members and items are looked up when asked for, so that a schema may contain itself.
+    """
+
+    schema: Schema
+    _schemas: Schemas = field(repr=False)
+
+    @cached_property
+    def types(self) -> Types:
+        """The JSON types that the schema allows, or is about; text when it says nothing."""
+        found = _types(self.schema, self._schemas, frozenset())
+        if found != _ANY:
+            return found or _TEXT
+        keywords = {key for face in self._applicable_schemas for key in face}
+        return next((types for hints, types in _HINTS if hints & keywords), _TEXT)
+
+    @cached_property
+    def members(self) -> Mapping[str, Shape]:
+        """The declared members of an object."""
+        return {
+            name: Shape(schema, self._schemas)
+            for face in reversed(self._applicable_schemas)
+            for name, schema in face.get("properties", {}).items()
+        }
+
+    @cached_property
+    def takes_any_member(self) -> bool:
+        """Whether the schema says that an object has members that it does not name."""
+        return any(
+            face.get("additionalProperties", False) is not False
+            for face in self._applicable_schemas
+        ) or (not self.members)
+
+    @cached_property
+    def _others(self) -> Shape:
+        found = [
+            face["additionalProperties"] for face in self._applicable_schemas if _OTHERS in face
+        ]
+        return Shape(next(iter(found), True), self._schemas)
+
+    def member(self, name: str) -> Shape:
+        """The shape of a member, declared or not."""
+        return self.members.get(name, self._others)
+
+    @cached_property
+    def item(self) -> Shape:
+        """The shape of the items of a list."""
+        found = [face["items"] for face in self._applicable_schemas if "items" in face]
+        return Shape(next(iter(found), True), self._schemas)
+
+    def item_at(self, index: int) -> Shape:
+        """The shape of one item, by its place."""
+        return self._first_items[index] if index < len(self._first_items) else self.item
+
+    @cached_property
+    def _first_items(self) -> tuple[Shape, ...]:
+        found = [face["prefixItems"] for face in self._applicable_schemas if "prefixItems" in face]
+        return tuple(Shape(one, self._schemas) for one in next(iter(found), []))
+
+    @property
+    def is_plain(self) -> bool:
+        """Whether no value is a list or an object."""
+        return not self.types & {"array", "object"}
+
+    @cached_property
+    def _applicable_schemas(self) -> tuple[Mapping[str, Any], ...]:
+        return tuple(_applicable_schemas(self.schema, self._schemas, set()))
+
+
+_OTHERS: Final = "additionalProperties"
+
+
+def read_text(text: str, types: Types, *, literally: bool = False) -> Any:
+    """The value of the first of these types that ``text`` can be read as: null, a number, true or
+    false; else the text itself. ``literally``: a text wherever a text is allowed."""
+    if literally and "string" in types:
+        return text
+    if "number" in types and _NUMBER.fullmatch(text):
+        return Decimal(text)
+    if "integer" in types and _INTEGER.fullmatch(text):
+        return int(text) if len(text) <= 18 else Decimal(text)
+    if "boolean" in types and text in {"true", "false"}:
+        return text == "true"
+    if "null" in types and "string" not in types and text in {"", "null"}:
+        return None
+    return text
+
+
+def _types(schema: Schema, schemas: Schemas, inside: frozenset[int]) -> Types:
+    if not isinstance(schema, Mapping) or id(schema) in inside:
+        return _ANY
+    inside |= {id(schema)}
+    found = _own_types(schema)
+    for part in _parts(schema, schemas):
+        found &= _types(part, schemas, inside)
+    for choices in _choices(schema):
+        found &= frozenset().union(*(_types(one, schemas, inside) for one in choices))
+    return found
+
+
+def _own_types(schema: Mapping[str, Any]) -> Types:
+    found = _ANY
+    if "type" in schema:
+        told = schema["type"]
+        found = frozenset(told if isinstance(told, list) else [told])
+        found |= {"integer"} if "number" in found else frozenset()
+    if isinstance(schema.get("enum"), list):
+        found &= frozenset().union(*map(_types_of, schema["enum"]))
+    return found & _types_of(schema["const"]) if "const" in schema else found
+
+
+def _types_of(value: Any) -> Types:
+    if isinstance(value, bool):
+        return frozenset({"boolean"})
+    if isinstance(value, int | float | Decimal):
+        return frozenset({"number", "integer"})
+    names = {str: "string", list: "array", dict: "object", type(None): "null"}
+    return frozenset({names[type(value)]}) if type(value) in names else _ANY
+
+
+def _parts(schema: Mapping[str, Any], schemas: Schemas) -> Iterator[Schema]:
+    """What a value must satisfy besides: a referred schema, and those of ``allOf``."""
+    if isinstance(schema.get("$ref"), str):
+        yield _referred(schema["$ref"], schemas)
+    yield from schema.get("allOf", [])
+
+
+def _choices(schema: Mapping[str, Any]) -> Iterator[list[Schema]]:
+    yield from (schema[key] for key in ("anyOf", "oneOf") if schema.get(key))
+
+
+def _applicable_schemas(
+    schema: Schema, schemas: Schemas, seen: set[int]
+) -> Iterator[Mapping[str, Any]]:
+    """Every schema that a value is held against at its own place."""
+    if not isinstance(schema, Mapping) or id(schema) in seen:
+        return
+    seen.add(id(schema))
+    yield schema
+    for part in (*_parts(schema, schemas), *(one for some in _choices(schema) for one in some)):
+        yield from _applicable_schemas(part, schemas, seen)
+
+
+def _referred(reference: str, schemas: Schemas) -> Schema:
+    found = named(reference, "", schemas.identified)
+    return found if isinstance(found, Mapping) else True

@@ -1,0 +1,357 @@
+"""One compiled record per operation: everything a request needs, worked out at start-up."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+from invoice_sandbox.openapi.load.identifiers import at_pointer
+from invoice_sandbox.openapi.load.model import METHODS
+from invoice_sandbox.openapi.load.servers import base_path
+from invoice_sandbox.openapi.message.bodies import RequestBody, compile_body
+from invoice_sandbox.openapi.message.media_types import JSON, is_json, is_text, parse
+from invoice_sandbox.openapi.message.parameters import IGNORED_HEADERS, Parameter, compile_parameter
+from invoice_sandbox.openapi.message.texts import Shape
+from invoice_sandbox.openapi.schema.compile import (
+    Checker,
+    RequestResponseSchemas,
+    SchemaError,
+    Schemas,
+    request_response_schemas,
+)
+from invoice_sandbox.openapi.schema.secrets import Passwords
+from invoice_sandbox.openapi.security import Scheme, Security, compile_scheme, compile_security
+from invoice_sandbox.openapi.webhooks import PUBLISHED, WebhookEvent
+
+
+class ContractError(ValueError):
+    """A contract that cannot be served; the message says which place and why."""
+
+
+@dataclass(frozen=True)
+class Note:
+    """Something in a document that is not served as it says, or that OpenAPI does not define.
+
+    ``pointer`` are the steps to its place, ``text`` is a clause for people.
+    """
+
+    pointer: tuple[str | int, ...]
+    text: str
+
+
+@dataclass(frozen=True)
+class DeclaredResponse:
+    """One declared answer: its media types, each with the checker of its schema, if any.
+
+    ``headers`` are its Header Objects, by name.
+    """
+
+    content: Mapping[str, Checker | None]
+    media: Mapping[str, Mapping[str, Any]]
+    headers: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)
+
+
+@dataclass(frozen=True)
+class Operation:
+    """One operation of the contract, ready to serve.
+
+    ``secrets`` are the names of members that its schemas declare as ``format: password``;
+    ``lifecycle`` is the machine that what it answers goes through (``x-lifecycle``). ``raw_path``
+    finds the texts of its path parameters in a path as it was sent, where that is needed.
+    """
+
+    id: str
+    method: str
+    path: str
+    tag: str
+    security: Security
+    parameters: tuple[Parameter, ...]
+    body: RequestBody | None
+    responses: Mapping[str, DeclaredResponse]
+    success: str
+    secrets: frozenset[str] = frozenset()
+    lifecycle: str | None = None
+    raw_path: re.Pattern[str] | None = None
+
+    def response_for(self, status: int) -> DeclaredResponse | None:
+        """The declaration that covers ``status``: exact, else its range (``4XX``), else default."""
+        for key in (str(status), f"{status // 100}XX", "default"):
+            if key in self.responses:
+                return self.responses[key]
+        return None
+
+
+@dataclass(frozen=True)
+class Contract:
+    """A served OpenAPI document and its compiled operations, by operationId.
+
+    ``webhooks`` are the events that it declares, by their kind; ``notes`` are about what is read
+    in a way that OpenAPI does not define, or not checked.
+    """
+
+    document: Mapping[str, Any]
+    base_path: str
+    operations: Mapping[str, Operation]
+    schemes: Mapping[str, Scheme]
+    schemas: Schemas
+    webhooks: Mapping[str, WebhookEvent] = field(default_factory=dict)
+    notes: tuple[Note, ...] = ()
+
+    @property
+    def secret_parameters(self) -> frozenset[str]:
+        """Names of query parameters that carry a secret: credentials and signatures."""
+        schemes = {one.name for one in self.schemes.values() if one.location == "query"}
+        return frozenset(schemes) | self._secret("query")
+
+    @property
+    def secret_headers(self) -> frozenset[str]:
+        """Names of header parameters that carry a secret, in lower case."""
+        return frozenset(name.lower() for name in self._secret("header"))
+
+    def _secret(self, location: str) -> frozenset[str]:
+        return frozenset(
+            parameter.name
+            for operation in self.operations.values()
+            for parameter in operation.parameters
+            if parameter.secret and parameter.location == location
+        )
+
+    @property
+    def version(self) -> str:
+        """``info.version``."""
+        return str(self.document["info"]["version"])
+
+
+def compile_contract(document: dict[str, Any]) -> Contract:
+    """The compiled form of a valid OpenAPI 3.1 ``document``.
+
+    An operation without operationId gets one made of its method and path. Raises ContractError.
+    """
+    try:
+        schemas = request_response_schemas(document)
+        named = named_operations(document)
+        passwords = Passwords(schemas.answered.identified)
+        schemes = {
+            name: compile_scheme(raw) for name, raw in _component(document, "securitySchemes")
+        }
+        operations = {
+            name: _operation(document, schemas, passwords, name, *declared)
+            for name, declared in named.items()
+        }
+        webhooks = {
+            kind: _webhook(document, schemas.answered, kind, dereference(document, item))
+            for kind, item in document.get("webhooks", {}).items()
+        }
+    except SchemaError as error:
+        raise ContractError(str(error)) from None
+    notes = tuple(
+        note
+        for name, declared in named.items()
+        for note in _notes(document, schemas.answered, operations[name], *declared)
+    )
+    at = base_path(document)
+    return Contract(document, at, operations, schemes, schemas.answered, webhooks, notes)
+
+
+def raw_operations(document: Mapping[str, Any]) -> Iterator[tuple[str, str, dict[str, Any]]]:
+    """``path, method, operation object`` for every operation, in document order."""
+    for path, item in document.get("paths", {}).items():
+        resolved = dereference(document, item)
+        for method in METHODS:
+            if method in resolved:
+                yield path, method, resolved[method]
+
+
+def operation_id(path: str, method: str, raw: Mapping[str, Any]) -> str:
+    """The operationId as declared, else made of method and path: ``get_invoices_id``."""
+    words = re.sub(r"[^A-Za-z0-9]+", "_", f"{method}{path}").strip("_")
+    return str(raw.get("operationId", words))
+
+
+def named_operations(
+    document: Mapping[str, Any],
+) -> dict[str, tuple[str, str, dict[str, Any]]]:
+    """Path, method and object of every operation by its name, in document order.
+
+    A made name that is taken gets a number: ``/a/b`` and ``/a_b`` make the same.
+    """
+    operations = list(raw_operations(document))
+    taken = {raw["operationId"] for _, _, raw in operations if "operationId" in raw}
+    found: dict[str, tuple[str, str, dict[str, Any]]] = {}
+    for path, method, raw in operations:
+        made, number = operation_id(path, method, raw), 1
+        name = made
+        while "operationId" not in raw and name in taken:
+            number += 1
+            name = f"{made}_{number}"
+        taken.add(name)
+        found[name] = (path, method, raw)
+    return found
+
+
+def dereference(document: Mapping[str, Any], value: Any) -> Any:
+    """``value``, or what its local ``$ref`` names. Raises ContractError for any other reference."""
+    seen: set[str] = set()
+    while isinstance(value, Mapping) and isinstance(value.get("$ref"), str):
+        reference = value["$ref"]
+        if not reference.startswith("#/") or reference in seen:
+            raise ContractError(f"{reference}: only references within the document are followed")
+        seen.add(reference)
+        value = at_pointer(document, reference[1:])
+        if value is None:
+            raise ContractError(f"{reference} names nothing in the document")
+    return value
+
+
+def _component(document: Mapping[str, Any], kind: str) -> list[tuple[str, Any]]:
+    components = document.get("components", {}).get(kind, {})
+    return [(name, dereference(document, raw)) for name, raw in components.items()]
+
+
+def _operation(
+    document: Mapping[str, Any],
+    schemas: RequestResponseSchemas,
+    passwords: Passwords,
+    name: str,
+    path: str,
+    method: str,
+    raw: Mapping[str, Any],
+) -> Operation:
+    responses = {
+        status: _response(document, schemas.answered, response, f"{name} {status}")
+        for status, response in raw.get("responses", {}).items()
+    }
+    success = next((status for status in responses if status.startswith("2")), None)
+    if success is None:
+        success = next(iter(responses), "default")
+    parameters = _parameters(document, schemas.sent, path, name, raw)
+    return Operation(
+        id=name,
+        method=method.upper(),
+        path=path,
+        tag=next(iter(raw.get("tags", [])), ""),
+        security=compile_security(raw.get("security", document.get("security", []))),
+        parameters=parameters,
+        body=_body(document, schemas.sent, name, raw),
+        responses=responses,
+        success=success,
+        secrets=passwords.of(raw),
+        lifecycle=raw.get("x-lifecycle"),
+        raw_path=_raw_path(base_path(document) + path, parameters),
+    )
+
+
+def _raw_path(template: str, parameters: Sequence[Parameter]) -> re.Pattern[str] | None:
+    """What finds the texts of the path parameters in a path as it was sent, if one is wanted so."""
+    if not any(one.in_raw_path for one in parameters):
+        return None
+    literals = re.split(r"\{[^}]*\}", template)
+    return re.compile("([^/]+)".join(map(re.escape, literals)))
+
+
+def path_names(template: str) -> list[str]:
+    """The names of the parameters in a path template, in order."""
+    return re.findall(r"\{([^}]*)\}", template)
+
+
+def _parameters(
+    document: Mapping[str, Any],
+    schemas: Schemas,
+    path: str,
+    name: str,
+    raw: Mapping[str, Any],
+) -> tuple[Parameter, ...]:
+    merged = {(one["in"], one["name"]): one for _, one in _raw_parameters(document, path, "", raw)}
+    queries = {given for location, given in merged if location == "query"}
+    return tuple(
+        compile_parameter(one, schemas, f"{name}, parameter {given}", queries - {given})
+        for (location, given), one in merged.items()
+        if location != "header" or given.lower() not in IGNORED_HEADERS
+    )
+
+
+def _raw_parameters(
+    document: Mapping[str, Any], path: str, method: str, raw: Mapping[str, Any]
+) -> Iterator[tuple[tuple[str | int, ...], Mapping[str, Any]]]:
+    """The declared parameters with the steps to them: those of the path, then the operation's."""
+    shared = dereference(document, document["paths"][path]).get("parameters", [])
+    for index, declared in enumerate(shared):
+        yield ("paths", path, "parameters", index), dereference(document, declared)
+    for index, declared in enumerate(raw.get("parameters", [])):
+        yield ("paths", path, method, "parameters", index), dereference(document, declared)
+
+
+def _body(
+    document: Mapping[str, Any], schemas: Schemas, name: str, raw: Mapping[str, Any]
+) -> RequestBody | None:
+    if "requestBody" not in raw:
+        return None
+    body = dereference(document, raw["requestBody"])
+    return compile_body(body, schemas, f"{name}, request body")
+
+
+def _notes(
+    document: Mapping[str, Any],
+    schemas: Schemas,
+    operation: Operation,
+    path: str,
+    method: str,
+    raw: Mapping[str, Any],
+) -> Iterator[Note]:
+    """What is to be told about one operation at start-up."""
+    pointers = {
+        (one["in"], one["name"]): pointer
+        for pointer, one in _raw_parameters(document, path, method, raw)
+    }
+    for parameter in operation.parameters:
+        for text in parameter.notes:
+            yield Note(pointers[parameter.location, parameter.name], f"{parameter.name}: {text}")
+    here = ("paths", path, method)
+    for text in operation.body.notes if operation.body is not None else ():
+        yield Note((*here, "requestBody"), text)
+    for status, response in operation.responses.items():
+        for declared, media in response.media.items():
+            if not _can_be_written(declared, media, schemas):
+                text = f"answers of {declared} are empty, as it has no example"
+                yield Note((*here, "responses", status), text)
+
+
+def _can_be_written(declared: str, media: Mapping[str, Any], schemas: Schemas) -> bool:
+    """Whether there is an answer of a media type: its example, or what is made for its schema."""
+    if is_json(declared) or is_text(declared) or "*" in parse(declared).name:
+        return True
+    is_bytes = Shape(media.get("schema", True), schemas).is_plain
+    return is_bytes or "example" in media or bool(media.get("examples"))
+
+
+def _webhook(
+    document: Mapping[str, Any], schemas: Schemas, kind: str, item: Mapping[str, Any]
+) -> WebhookEvent:
+    raw, published = item.get("post", {}), bool(item.get(PUBLISHED, True))
+    body = _body(document, schemas, f"webhook {kind}", raw)
+    if body is None or JSON not in body.checkers:
+        return WebhookEvent(kind, published)
+    media = dereference(document, raw["requestBody"])["content"].get(JSON, {})
+    return WebhookEvent(kind, published, body.checkers[JSON], media.get("example"))
+
+
+def _response(
+    document: Mapping[str, Any], schemas: Schemas, raw: Mapping[str, Any], place: str
+) -> DeclaredResponse:
+    response = dereference(document, raw)
+    content = response.get("content", {})
+    return DeclaredResponse(
+        content={
+            media_type.lower(): schemas.compile(media["schema"], f"{place}, {media_type}")
+            if "schema" in media
+            else None
+            for media_type, media in content.items()
+        },
+        media={media_type.lower(): media for media_type, media in content.items()},
+        headers={
+            header: dereference(document, one)
+            for header, one in response.get("headers", {}).items()
+        },
+    )

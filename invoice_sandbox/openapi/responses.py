@@ -1,0 +1,272 @@
+"""An answer taken from the contract itself: its named example, else its example, else generated."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass
+from typing import Any, Final
+
+from invoice_sandbox.base import jsonio
+from invoice_sandbox.openapi.message.media_types import concrete, is_json, is_text, preferred
+from invoice_sandbox.openapi.message.texts import Shape
+from invoice_sandbox.openapi.operation import Contract, DeclaredResponse, Operation, dereference
+from invoice_sandbox.openapi.schema.compile import Checker, Schema, SchemaError
+from invoice_sandbox.openapi.schema.sample import CannotGenerate, generate
+
+__all__ = [
+    "USUAL",
+    "Choice",
+    "ContractAnswer",
+    "NoResponseError",
+    "NotAcceptableError",
+    "NotOfferedError",
+    "contract_response",
+    "is_json",
+]
+
+_FIRST_FINAL: Final = 200
+_FRAMING: Final = frozenset(
+    {
+        *("connection", "content-encoding", "content-length", "content-type", "date"),
+        *("keep-alive", "trailer", "transfer-encoding", "upgrade"),
+    }
+)
+"""Headers that belong to how an answer is sent; what a contract says of them has no effect."""
+
+
+class NoResponseError(ValueError):
+    """The contract gives no valid answer; the message says for which operation and what to add."""
+
+
+@dataclass
+class NotOfferedError(ValueError):
+    """The contract has not what a client prefers: ``problem`` says what, ``known`` what it has."""
+
+    problem: str
+    known: tuple[str, ...]
+
+    __hash__ = ValueError.__hash__
+
+
+@dataclass
+class NotAcceptableError(ValueError):
+    """None of the ``declared`` media types is one that the client accepts."""
+
+    declared: tuple[str, ...]
+
+    __hash__ = ValueError.__hash__
+
+
+@dataclass(frozen=True)
+class Choice:
+    """What a client wants: the answer of a ``status``, the ``example`` of a name, one that is made
+    for the schema and no example (``dynamic``), a media type that its header ``accept`` allows."""
+
+    status: int | None = None
+    example: str | None = None
+    dynamic: bool = False
+    accept: str | None = None
+
+
+USUAL: Final = Choice()
+"""The success answer, from an example if there is one."""
+
+
+@dataclass(frozen=True)
+class ContractAnswer:
+    """``body`` is a JSON value when the media type is JSON, else text; None: no body.
+
+    ``headers`` are those that the contract requires, or shows by an example.
+    """
+
+    status: int
+    media_type: str = ""
+    body: Any = None
+    headers: tuple[tuple[str, str], ...] = ()
+
+
+def contract_response(
+    contract: Contract, operation: Operation, seed: int | str, choice: Choice = USUAL
+) -> ContractAnswer:
+    """The answer of the operation as its contract shows it; its success unless ``choice`` differs.
+
+    A JSON body is always valid; a generated one is the same for the same ``seed``. Raises
+    NoResponseError when there is no example and none can be generated, NotOfferedError for a status
+    or an example that is not declared, and NotAcceptableError.
+    """
+    status, response = _chosen(operation, choice)
+    if status < _FIRST_FINAL:
+        raise NoResponseError(
+            f"{operation.id}: {status} is no final answer, and no other is declared"
+        )
+    source = _Source(contract, operation, f"{seed}/{operation.id}", choice)
+    if choice.status is not None:
+        source = _Source(contract, operation, f"{seed}/{operation.id}/{status}", choice)
+    if response is None:
+        return ContractAnswer(status)
+    headers = tuple(source.headers(response))
+    declared = _media_type(contract, operation, response, status, choice)
+    if declared is None:
+        return ContractAnswer(status, headers=headers)
+    return ContractAnswer(status, concrete(declared), source.body(response, declared), headers)
+
+
+def _chosen(operation: Operation, choice: Choice) -> tuple[int, DeclaredResponse | None]:
+    if choice.status is None:
+        key = operation.success
+        status = int(key) if key.isdigit() else 200 if key == "default" else int(f"{key[0]}00")
+        return status, operation.responses.get(key)
+    response = operation.response_for(choice.status)
+    if response is None:
+        problem = f"{operation.id} declares no answer {choice.status}"
+        raise NotOfferedError(problem, tuple(operation.responses))
+    return choice.status, response
+
+
+def _media_type(
+    contract: Contract,
+    operation: Operation,
+    response: DeclaredResponse,
+    status: int,
+    choice: Choice,
+) -> str | None:
+    """The declared media type to answer in: JSON before others, unless the client has a wish.
+
+    A refusal is given whatever the client accepts (RFC 9110, section 15.5.7, allows it).
+    """
+    declared = sorted(response.content, key=lambda one: (not is_json(concrete(one)), "*" in one))
+    if choice.example is not None:
+        names = {one: dict(_named(contract.document, response.media[one])) for one in declared}
+        declared = [one for one in declared if choice.example in names[one]]
+        if not declared:
+            problem = f"{operation.id} {status} has no example '{choice.example[:60]}'"
+            known = dict.fromkeys(name for some in names.values() for name in some)
+            raise NotOfferedError(problem, tuple(known))
+    if not declared or choice.accept is None:
+        return declared[0] if declared else None
+    liked = preferred(declared, choice.accept)
+    if liked is None and status < 400:
+        raise NotAcceptableError(tuple(map(concrete, declared)))
+    return liked or declared[0]
+
+
+@dataclass(frozen=True)
+class _Source:
+    """Where the values of one answer come from."""
+
+    contract: Contract
+    operation: Operation
+    seed: str
+    choice: Choice
+
+    def body(self, response: DeclaredResponse, declared: str) -> Any:
+        """A JSON value for JSON, else a text. Raises NoResponseError, NotOfferedError."""
+        media, checker = response.media[declared], response.content[declared]
+        media_type = concrete(declared)
+        if is_json(media_type):
+            return self._value(media, checker)
+        schema = media.get("schema")
+        is_one_text = schema is not None and Shape(schema, self.contract.schemas).is_plain
+        if is_one_text or (schema is not None and is_text(media_type)):
+            return _as_text(self._value(media, checker))
+        examples = self._examples(media)
+        return "" if self.choice.dynamic else _as_text(next(examples, ""))
+
+    def _value(self, media: Mapping[str, Any], checker: Checker | None) -> Any:
+        is_valid = checker.is_valid if checker else _anything
+        if not self.choice.dynamic or self.choice.example is not None:
+            for example in self._examples(media):
+                if is_valid(example):
+                    return example
+        if self.choice.example is not None:
+            problem = f"the example '{self.choice.example[:60]}' does not satisfy its own schema"
+            raise NotOfferedError(f"{self.operation.id}: {problem}", ())
+        return self._made(media.get("schema", True), is_valid, self.seed)
+
+    def _examples(self, media: Mapping[str, Any]) -> Iterator[Any]:
+        for name, value in _named(self.contract.document, media):
+            if self.choice.example in {None, name}:
+                yield value
+        if "example" in media and self.choice.example is None:
+            yield media["example"]
+
+    def _made(self, schema: Schema, is_valid: Callable[[Any], bool], seed: str) -> Any:
+        opened = self.contract.schemas.opened
+        try:
+            return generate(
+                opened.read(schema),
+                resolve=opened.at,
+                is_valid=is_valid,
+                seed=seed,
+                invent=self.choice.dynamic,
+            )
+        except CannotGenerate as error:
+            raise NoResponseError(f"{self.operation.id}: {error}") from None
+
+    def headers(self, response: DeclaredResponse) -> Iterator[tuple[str, str]]:
+        """The headers that are required, or shown by an example. Raises NoResponseError."""
+        for name, raw in response.headers.items():
+            is_shown = any(key in raw or key in _schema_of(raw) for key in ("example", "examples"))
+            if name.lower() not in _FRAMING and (raw.get("required", False) or is_shown):
+                yield name, self._header(name, raw)
+
+    def _header(self, name: str, raw: Mapping[str, Any]) -> str:
+        schema = raw.get("schema", True)
+        has_content = "content" in raw
+        if has_content:
+            raw = next(iter(raw["content"].values()))
+            schema = raw.get("schema", True)
+        place = f"{self.operation.id}, header {name}"
+        try:
+            checker = self.contract.schemas.compile(schema, place)
+        except SchemaError as error:
+            raise NoResponseError(str(error)) from None
+
+        def written(value: Any) -> str:
+            return jsonio.dumps(value).decode() if has_content else _in_simple_style(value, raw)
+
+        def is_fine(value: Any) -> bool:
+            return checker.is_valid(value) and _can_be_sent(written(value))
+
+        shown = [*(value for _, value in _named(self.contract.document, raw))]
+        shown += [raw["example"]] if "example" in raw else []
+        for value in () if self.choice.dynamic else shown:
+            if is_fine(value):
+                return written(value)
+        return written(self._made(schema, is_fine, f"{self.seed}/{name}"))
+
+
+def _named(document: Mapping[str, Any], media: Mapping[str, Any]) -> Iterator[tuple[str, Any]]:
+    """The named examples of a Media Type or Header Object that the document itself holds."""
+    for name, raw in media.get("examples", {}).items():
+        example = dereference(document, raw)
+        if "value" in example:
+            yield name, example["value"]
+
+
+def _schema_of(raw: Mapping[str, Any]) -> Mapping[str, Any]:
+    schema = raw.get("schema")
+    return schema if isinstance(schema, Mapping) else {}
+
+
+def _anything(_: Any) -> bool:
+    return True
+
+
+def _as_text(value: Any) -> str:
+    return value if isinstance(value, str) else jsonio.dumps(value).decode()
+
+
+def _in_simple_style(value: Any, raw: Mapping[str, Any]) -> str:
+    """A header's value as the style ``simple`` writes it, the only one that headers have."""
+    if isinstance(value, list):
+        return ",".join(map(_as_text, value))
+    if isinstance(value, Mapping):
+        equals = "=" if raw.get("explode", False) else ","
+        return ",".join(f"{name}{equals}{_as_text(one)}" for name, one in value.items())
+    return _as_text(value)
+
+
+def _can_be_sent(text: str) -> bool:
+    """Whether a header can carry the text as it is."""
+    return text == text.strip() and all(" " <= letter <= "~" for letter in text)

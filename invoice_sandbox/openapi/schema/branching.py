@@ -1,0 +1,98 @@
+"""Schemas that lead back into themselves in several ways at once.
+
+A tree whose children are ``oneOf`` two kinds of trees is checked twice at every level: the effort
+doubles with each, for every validator. So values for such schemas are looked at to a depth only.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from typing import Any, Final
+
+from invoice_sandbox.openapi.schema.generation_view import COMPONENTS
+
+MOST_LEVELS: Final = 16
+"""Levels of a value that is checked against such a schema."""
+
+MOST_EXPLAINED: Final = 8
+"""Levels of a value of which it is told what is wrong: that takes more, for each alternative."""
+
+_SEVERAL: Final = ("oneOf", "anyOf", "allOf")
+
+
+class Branching:
+    """Which schemas of a document lead to one that branches into itself."""
+
+    def __init__(self, components: Mapping[str, Any]) -> None:
+        """``components`` are the schemas that others refer to."""
+        self._near = {name: frozenset(_names(schema)) for name, schema in components.items()}
+        self._far: dict[str, frozenset[str]] = {}
+        self._branching = frozenset(
+            name for name, schema in components.items() if self._comes_back(name, schema)
+        )
+
+    def is_in(self, schema: Any) -> bool:
+        """Whether a value for ``schema`` may be one for a schema that branches into itself."""
+        return bool(self._branching) and not self._branching.isdisjoint(self._reach(schema))
+
+    def _comes_back(self, name: str, schema: Any) -> bool:
+        return any(
+            sum(name in self._reach(branch) for branch in branches) > 1
+            for branches in _alternatives(schema)
+        )
+
+    def _reach(self, schema: Any) -> set[str]:
+        """The components that ``schema`` refers to, in however many steps."""
+        return {far for near in set(_names(schema)) for far in self._from(near)}
+
+    def _from(self, name: str) -> frozenset[str]:
+        if name not in self._far:
+            seen, waiting = {name}, [name]
+            while waiting:
+                more = self._near.get(waiting.pop(), frozenset()) - seen
+                seen |= more
+                waiting += more
+            self._far[name] = frozenset(seen)
+        return self._far[name]
+
+
+def levels(value: Any, most: int) -> int:
+    """How deep lists and objects are nested in ``value``, counted up to one beyond ``most``."""
+    found, layer = 0, [value]
+    while layer and found <= most:
+        layer = [
+            child
+            for one in layer
+            if isinstance(one, Mapping | list)
+            for child in (one.values() if isinstance(one, Mapping) else one)
+        ]
+        found += 1
+    return found
+
+
+def shallow(is_valid: Callable[[Any], bool]) -> Callable[[Any], bool]:
+    """``is_valid`` for values of no more than MOST_LEVELS; deeper ones are not."""
+    return lambda value: levels(value, MOST_LEVELS) <= MOST_LEVELS and is_valid(value)
+
+
+def _alternatives(value: Any) -> Iterator[Sequence[Any]]:
+    for one in _objects(value):
+        yield from (one[key] for key in _SEVERAL if isinstance(one.get(key), list))
+
+
+def _names(value: Any) -> Iterator[str]:
+    for one in _objects(value):
+        reference = one.get("$ref")
+        if isinstance(reference, str) and reference.startswith(COMPONENTS):
+            yield reference.removeprefix(COMPONENTS).partition("/")[0]
+
+
+def _objects(value: Any) -> Iterator[Mapping[str, Any]]:
+    waiting = [value]
+    while waiting:
+        one = waiting.pop()
+        if isinstance(one, Mapping):
+            yield one
+            waiting += one.values()
+        elif isinstance(one, list):
+            waiting += one

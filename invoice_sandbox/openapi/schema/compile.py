@@ -1,0 +1,242 @@
+"""The schemas of a contract, compiled once: is a value allowed, and if not, what is wrong with it.
+
+Validation is jsonschema-rs, with formats asserted, under the dialect that the document names in
+``jsonSchemaDialect`` (JSON Schema 2020-12 unless it says otherwise). A schema may name another in
+``$schema``, or a meta-schema that is a component with that ``$id``.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass
+from typing import Any, Final
+
+import jsonschema_rs
+
+from invoice_sandbox.openapi.load.identifiers import identified
+from invoice_sandbox.openapi.schema.branching import (
+    MOST_EXPLAINED,
+    MOST_LEVELS,
+    Branching,
+    levels,
+    shallow,
+)
+from invoice_sandbox.openapi.schema.generation_view import COMPONENTS, GenerationView, Schema
+from invoice_sandbox.openapi.schema.problems import Problem, problem_of
+from invoice_sandbox.openapi.schema.read_write_only import (
+    OF_THE_CLIENT,
+    OF_THE_SERVER,
+    Mark,
+    is_marked_anywhere,
+    marked_members,
+    without,
+)
+
+__all__ = [
+    "COMPONENTS",
+    "Checker",
+    "Problem",
+    "RequestResponseSchemas",
+    "Schema",
+    "SchemaError",
+    "Schemas",
+    "request_response_schemas",
+]
+
+_DRAFT_2020_12: Final = "https://json-schema.org/draft/2020-12/schema"
+_OAS_DIALECT: Final = "https://spec.openapis.org/oas/3.1/dialect/"
+_DIALECTS: Final[Mapping[str, tuple[type[Any], int]]] = {
+    _DRAFT_2020_12: (jsonschema_rs.Draft202012Validator, jsonschema_rs.Draft202012),
+    "https://json-schema.org/draft/2019-09/schema": (
+        jsonschema_rs.Draft201909Validator,
+        jsonschema_rs.Draft201909,
+    ),
+    "http://json-schema.org/draft-07/schema": (
+        jsonschema_rs.Draft7Validator,
+        jsonschema_rs.Draft7,
+    ),
+    "http://json-schema.org/draft-06/schema": (
+        jsonschema_rs.Draft6Validator,
+        jsonschema_rs.Draft6,
+    ),
+    "http://json-schema.org/draft-04/schema": (
+        jsonschema_rs.Draft4Validator,
+        jsonschema_rs.Draft4,
+    ),
+}
+_BASE: Final = "https://contract.invalid/schemas"
+_DATA_KEYWORDS: Final = frozenset({"const", "enum", "default", "example", "examples"})
+_SCHEMA_MAPS: Final = frozenset(
+    {"properties", "patternProperties", "$defs", "definitions", "dependentSchemas"}
+)
+
+
+class SchemaError(ValueError):
+    """A schema that cannot be compiled; the message says where and why."""
+
+
+@dataclass(frozen=True)
+class Checker:
+    """One compiled schema. What a pattern asks for is told by the examples beside it."""
+
+    is_valid: Callable[[Any], bool]
+    _iterate: Callable[[Any], Iterable[jsonschema_rs.ValidationError]]
+    _looks: Mapping[str, str]
+    _is_branching: bool = False
+
+    def problems(self, value: Any) -> tuple[Problem, ...]:
+        """Everything wrong with ``value``, in the order of the schema; empty when it is valid."""
+        if self._is_branching:
+            return () if self.is_valid(value) else (self.first_problem(value)[0],)
+        return tuple(problem_of(error, self._looks) for error in self._iterate(value))
+
+    def first_problem(self, value: Any) -> tuple[Problem, int]:
+        """The first thing wrong with an invalid ``value``, and how many there are in all.
+
+        Only the first is put into words: a hostile value can be wrong in 100,000 places.
+        """
+        if self._is_branching and levels(value, MOST_EXPLAINED) > MOST_EXPLAINED:
+            return Problem("", _UNEXPLAINED, ""), 1
+        errors = list(self._iterate(value))
+        return problem_of(errors[0], self._looks), len(errors)
+
+
+_UNEXPLAINED: Final = f"does not satisfy its schema, or has more than {MOST_LEVELS} levels"
+
+
+class Schemas:
+    """Compiles the schemas of one OpenAPI document; components are shared by all of them.
+
+    ``identified`` are those with an identifier, ``opened`` is how the generator reads all of them.
+    """
+
+    def __init__(self, document: Mapping[str, Any], not_asked: Mark | None = None) -> None:
+        """Members marked as ``not_asked`` are not required of a value.
+
+        Raises SchemaError when the dialect is unknown or a component is not a schema.
+        """
+        self.identified = identified(document)
+        self.opened = GenerationView(document, self.identified)
+        self._not_asked = not_asked
+        self._dialect = _dialect(document.get("jsonSchemaDialect", _DRAFT_2020_12))
+        self._validator, draft = _DIALECTS[self._dialect]
+        self._checkers: dict[str, Checker] = {}
+        self._compiled: dict[str, Checker] = {}
+        self._looks: dict[str, str] = {}
+        self._components: Mapping[str, Schema] = document.get("components", {}).get("schemas", {})
+        self._branching = Branching(self._components)
+        defs = {name: self._portable(schema) for name, schema in self._components.items()}
+        resource = {"$schema": self._dialect, "$defs": defs}
+        try:
+            self._registry = jsonschema_rs.Registry([(_BASE, resource)], draft=draft)
+        except (ValueError, jsonschema_rs.ReferencingError) as error:
+            raise SchemaError(f"components.schemas: {error}") from None
+
+    def compile(self, schema: Schema, place: str) -> Checker:
+        """The checker for ``schema``; ``place`` says where it stands, for messages."""
+        if isinstance(schema, Mapping) and "$schema" in schema:
+            validator, _ = _DIALECTS[self._official(schema["$schema"])]
+        else:
+            validator = self._validator
+        portable = self._portable(schema)
+        key = f"{validator.__name__} {portable!r}"
+        if key in self._compiled:
+            return self._compiled[key]
+        try:
+            compiled = validator(
+                portable,
+                registry=self._registry,
+                validate_formats=True,
+                offline=True,
+            )
+        except (ValueError, jsonschema_rs.ReferencingError) as error:
+            raise SchemaError(f"{place}: {str(error).splitlines()[0]}") from None
+        is_branching = self._branching.is_in(schema)
+        is_valid = shallow(compiled.is_valid) if is_branching else compiled.is_valid
+        checker = Checker(is_valid, compiled.iter_errors, self._looks, is_branching)
+        self._compiled[key] = checker  # documents repeat themselves: one error body everywhere
+        return checker
+
+    def component(self, name: str) -> Checker:
+        """The checker of a component schema, compiled when first asked for."""
+        if name not in self._checkers:
+            self._checkers[name] = self.compile({"$ref": COMPONENTS + name}, name)
+        return self._checkers[name]
+
+    def resolve(self, reference: str) -> Schema:
+        """The component schema that ``reference`` names. Raises SchemaError if there is none."""
+        name = reference.removeprefix(COMPONENTS)
+        if not reference.startswith(COMPONENTS) or name not in self._components:
+            raise SchemaError(f"{reference} names no component schema")
+        return self._components[name]
+
+    def _official(self, uri: Any) -> str:
+        """The dialect of ``uri``, or of the meta-schema that the document itself has there."""
+        own = self.identified.get(str(uri))
+        return _dialect(own.get("$schema", self._dialect) if own else uri)
+
+    def _portable(self, schema: Any, not_asked: frozenset[str] = frozenset()) -> Any:
+        """``schema`` with component references made absolute and dialect names made official.
+
+        It requires no member that is ``not_asked``, be it by what stands around it.
+        """
+        if not isinstance(schema, Mapping):
+            return schema
+        if self._not_asked is not None:
+            not_asked |= marked_members(schema, self._not_asked, self.resolve)
+        if "pattern" in schema and isinstance(schema.get("examples"), list):
+            self._looks[str(schema["pattern"])] = " or ".join(map(str, schema["examples"]))
+        return {key: self._portable_member(key, value, not_asked) for key, value in schema.items()}
+
+    def _portable_member(self, key: str, value: Any, not_asked: frozenset[str]) -> Any:
+        if key == "required":
+            return without(value, not_asked)
+        if key in {"$ref", "$dynamicRef"} and isinstance(value, str):
+            return _absolute(value)
+        if key == "$schema" and isinstance(value, str):
+            return value if value in self.identified else _dialect(value)
+        if key in _DATA_KEYWORDS:
+            return value
+        if key in _SCHEMA_MAPS and isinstance(value, Mapping):
+            return {name: self._portable(schema) for name, schema in value.items()}
+        if isinstance(value, list):
+            return [
+                self._portable(item, not_asked if key == "allOf" else frozenset()) for item in value
+            ]
+        return self._portable(value)
+
+
+@dataclass(frozen=True)
+class RequestResponseSchemas:
+    """The schemas of what clients send, and those of what the server sends."""
+
+    sent: Schemas
+    answered: Schemas
+
+
+def request_response_schemas(document: Mapping[str, Any]) -> RequestResponseSchemas:
+    """One for both, unless a member is ``readOnly`` or ``writeOnly``. Raises SchemaError."""
+    read_only, write_only = (
+        mark if is_marked_anywhere(document, mark) else None
+        for mark in (OF_THE_SERVER, OF_THE_CLIENT)
+    )
+    sent = Schemas(document, read_only)
+    is_one = read_only is None and write_only is None
+    return RequestResponseSchemas(sent, sent if is_one else Schemas(document, write_only))
+
+
+def _absolute(reference: str) -> str:
+    if reference.startswith(COMPONENTS):
+        return f"{_BASE}#/$defs/{reference.removeprefix(COMPONENTS)}"
+    return reference
+
+
+def _dialect(uri: Any) -> str:
+    """The official URI of a supported dialect. The OpenAPI dialect only adds annotations."""
+    known = str(uri).removesuffix("#")
+    if known.startswith(_OAS_DIALECT):
+        return _DRAFT_2020_12
+    if known not in _DIALECTS:
+        supported = ", ".join([*_DIALECTS, _OAS_DIALECT + "base"])
+        raise SchemaError(f"the JSON Schema dialect {uri!r} is not known; known are {supported}")
+    return known

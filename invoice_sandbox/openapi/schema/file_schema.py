@@ -1,0 +1,159 @@
+"""Is a YAML file what its JSON Schema says? For the files that people write: one line a problem."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from dataclasses import dataclass
+from difflib import get_close_matches
+from functools import lru_cache
+from pathlib import Path
+from typing import Any, Final
+
+from jsonschema_rs import Draft202012Validator as Draft202012
+
+from invoice_sandbox.openapi.load.documents import DocumentError
+
+Pointer = tuple[str | int, ...]
+
+
+# Errors are jsonschema's ValidationError, whose members have no useful types.
+
+
+@dataclass(frozen=True)
+class FileProblem:
+    """Where a file is not what its schema says, what is wrong there, and perhaps what was meant."""
+
+    pointer: Pointer
+    text: str
+    advice: str = ""
+
+
+def schema_problems(document: Any, schema_file: Path) -> Iterator[FileProblem]:
+    """Everything in ``document`` that the schema refuses, in the order of the document.
+
+    Raises DocumentError when the schema itself cannot be read.
+    """
+    if _is_fine(document, schema_file):
+        return
+    from jsonschema import Draft202012Validator  # 60 ms, which a file that is fine need not cost
+
+    schema = json.loads(schema_file.read_text(encoding="utf-8"))
+    checker = Draft202012Validator(schema, format_checker=Draft202012Validator.FORMAT_CHECKER)
+    for error in sorted(checker.iter_errors(document), key=lambda one: _order(one.absolute_path)):
+        yield from _WORDING.get(str(error.validator), _other)(error)
+
+
+def _is_fine(document: Any, schema_file: Path) -> bool:
+    try:
+        is_valid = _quick_checker(schema_file.read_text(encoding="utf-8"))
+    except (OSError, ValueError) as problem:
+        reason = str(problem).splitlines()[0]
+        raise DocumentError(str(schema_file), f"not a JSON Schema: {reason}") from None
+    try:
+        return is_valid(document)
+    except ValueError:  # keys that are no texts: for the other validator to tell
+        return False
+
+
+@lru_cache(maxsize=32)
+def _quick_checker(schema: str) -> Callable[[Any], bool]:
+    checker: Callable[[Any], bool] = Draft202012(json.loads(schema), validate_formats=True).is_valid
+    return checker
+
+
+def suggestion(word: str, known: Iterable[Any], otherwise: str = "") -> str:
+    """Advice for a word that is unknown: the nearest that is known, else all of them."""
+    words = [str(one) for one in known]
+    close = get_close_matches(word, words, n=1)
+    return f"did you mean {close[0]}?" if close else otherwise or f"known: {', '.join(words)}"
+
+
+def _order(path: Iterable[str | int]) -> list[tuple[int, str]]:
+    return [(step, "") if isinstance(step, int) else (-1, step) for step in path]
+
+
+def _pointer(error: Any) -> Pointer:
+    return tuple(error.absolute_path)
+
+
+def _subject(error: Any) -> str:
+    if not error.absolute_path:
+        return "the file"
+    *parents, last = error.absolute_path
+    if isinstance(last, str):
+        return f"'{last}'"
+    named = next((one for one in reversed(parents) if isinstance(one, str)), None)
+    return "an item" if named is None else f"an item of '{named}'"
+
+
+def _unknown(error: Any) -> Iterator[FileProblem]:
+    known = error.schema.get("properties", {})
+    for key in error.instance:
+        if key not in known:
+            yield FileProblem(
+                (*_pointer(error), key), f"unknown key '{key}'", suggestion(key, known)
+            )
+
+
+def _missing(error: Any) -> Iterator[FileProblem]:
+    missing = next(key for key in error.validator_value if f"'{key}'" in error.message)
+    yield FileProblem(_pointer(error), f"{_subject(error)} has no '{missing}'")
+
+
+def _not_among(error: Any) -> Iterator[FileProblem]:
+    text = f"{_subject(error)} cannot be '{error.instance}'"
+    yield FileProblem(_pointer(error), text, suggestion(str(error.instance), error.validator_value))
+
+
+def _wrong_type(error: Any) -> Iterator[FileProblem]:
+    wanted = error.validator_value
+    kinds = " or ".join(_KINDS[kind] for kind in ([wanted] if isinstance(wanted, str) else wanted))
+    yield FileProblem(_pointer(error), f"{_subject(error)} must be {kinds}")
+
+
+def _wrong_word(error: Any) -> Iterator[FileProblem]:
+    if "title" not in error.schema:
+        yield from _other(error)
+        return
+    is_key = "propertyNames" in error.absolute_schema_path
+    pointer = (*_pointer(error), error.instance) if is_key else _pointer(error)
+    yield FileProblem(pointer, f"'{error.instance}' must be {error.schema['title']}")
+
+
+def _empty(error: Any) -> Iterator[FileProblem]:
+    yield FileProblem(_pointer(error), f"{_subject(error)} must not be empty")
+
+
+def _repeated(error: Any) -> Iterator[FileProblem]:
+    for index, item in enumerate(error.instance):
+        if item in error.instance[:index]:
+            text = f"'{item}' stands twice in {_subject(error)}"
+            yield FileProblem((*_pointer(error), index), text)
+
+
+def _other(error: Any) -> Iterator[FileProblem]:
+    wanted = json.dumps(error.validator_value)
+    text = f"{_subject(error)} does not satisfy {error.validator}: {wanted[:60]}"
+    yield FileProblem(_pointer(error), text)
+
+
+_KINDS: Final[Mapping[str, str]] = {
+    "object": "an object",
+    "array": "a list",
+    "string": "a string",
+    "number": "a number",
+    "integer": "a whole number",
+    "boolean": "true or false",
+    "null": "null",
+}
+
+_WORDING: Final[Mapping[str, Callable[[Any], Iterator[FileProblem]]]] = {
+    "additionalProperties": _unknown,
+    "required": _missing,
+    "enum": _not_among,
+    "type": _wrong_type,
+    "pattern": _wrong_word,
+    "minItems": _empty,
+    "uniqueItems": _repeated,
+}

@@ -1,0 +1,207 @@
+"""Schemas as the generator reads them: whatever has to be looked up elsewhere is at hand.
+
+Every reference is in full. What the address of a ``$dynamicRef`` may be, and which schema a
+``discriminator`` chooses, become alternatives. Members that only clients send are shut out. These
+are copies to make values from: whether a value is valid is not for them to say.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any, Final
+from urllib.parse import urldefrag
+
+from invoice_sandbox.openapi.load.identifiers import address, named
+from invoice_sandbox.openapi.schema.read_write_only import OF_THE_CLIENT, marked_members, without
+
+Schema = Mapping[str, Any] | bool
+
+COMPONENTS: Final = "#/components/schemas/"
+
+_MAPS: Final = frozenset(
+    {"properties", "patternProperties", "$defs", "definitions", "dependentSchemas"}
+)
+_LISTS: Final = frozenset({"allOf", "anyOf", "oneOf", "prefixItems"})
+_SINGLE: Final = frozenset(
+    {
+        *("additionalProperties", "propertyNames", "unevaluatedProperties"),
+        *("items", "contains", "unevaluatedItems"),
+        *("not", "if", "then", "else"),
+    }
+)
+_CHOICES: Final = ("oneOf", "anyOf")
+_ITSELF: Final = "itself:"
+"""Before an address: that schema alone, not one of those that its discriminator leads to."""
+
+
+class GenerationView:
+    """The schemas of one document, read when they are asked for."""
+
+    def __init__(self, document: Mapping[str, Any], known: Mapping[str, Any]) -> None:
+        """``known`` are the schemas of ``document`` by their identifiers."""
+        self._known = known
+        self._components: Mapping[str, Any] = document.get("components", {}).get("schemas", {})
+        self._anchored = _anchored(known)
+        self._subtypes = _subtypes(self._components)
+        self._read: dict[str, Schema] = {}
+
+    def read(self, schema: Schema) -> Schema:
+        """``schema``, which stands in the document outside of any that has an ``$id``."""
+        opened: Schema = self._opened(schema, "")
+        return opened
+
+    def at(self, reference: str) -> Schema:
+        """The schema at a full address, as the schemas read here refer to it.
+
+        Raises LookupError when there is none.
+        """
+        if reference not in self._read:
+            plain = reference.removeprefix(_ITSELF)
+            found = self._find(plain)
+            opened = self._opened(found, urldefrag(plain).url)
+            if isinstance(opened, dict) and plain == reference:
+                opened = self._with_heirs(opened, found, plain)
+            self._read[reference] = opened
+        return self._read[reference]
+
+    def _find(self, whole: str) -> Any:
+        found = named(whole, "", self._known)
+        if found is None:
+            raise LookupError(whole)
+        return found
+
+    def _opened(
+        self, schema: Any, base: str, not_asked: frozenset[str] = frozenset(), *, part: bool = False
+    ) -> Any:
+        """A copy of ``schema``; a ``part`` of an ``allOf`` is about the same value as the whole."""
+        if not isinstance(schema, Mapping):
+            return schema
+        if isinstance(schema.get("$id"), str):
+            base = urldefrag(address(schema["$id"], base)).url
+        hidden = not_asked | marked_members(
+            schema, OF_THE_CLIENT, lambda ref: self._near(ref, base)
+        )
+        opened: dict[str, Any] = {}
+        for key, value in schema.items():
+            opened[key] = self._member(key, value, base, hidden)
+        if "required" in opened:
+            opened["required"] = without(opened["required"], hidden)
+        self._shut_out(opened, hidden)
+        if isinstance(schema.get("$ref"), str):
+            opened["$ref"] = (_ITSELF if part else "") + _whole(schema["$ref"], base)
+        if isinstance(schema.get("$dynamicRef"), str):
+            self._open_dynamic(opened, schema["$dynamicRef"], base)
+        if isinstance(schema.get("discriminator"), Mapping):
+            self._tell_apart(opened, schema, base)
+        return opened
+
+    def _member(self, key: str, value: Any, base: str, hidden: frozenset[str]) -> Any:
+        if key in _MAPS and isinstance(value, Mapping):
+            return {name: self._opened(one, base) for name, one in value.items()}
+        if key == "allOf" and isinstance(value, list):
+            return [self._opened(one, base, hidden, part=True) for one in value]
+        if key in _LISTS and isinstance(value, list):
+            return [self._opened(one, base) for one in value]
+        return self._opened(value, base) if key in _SINGLE else value
+
+    def _near(self, reference: str, base: str) -> Any:
+        return self._find(_whole(reference, base))
+
+    def _shut_out(self, opened: dict[str, Any], hidden: frozenset[str]) -> None:
+        own = hidden & set(opened.get("properties", ()))
+        if own:
+            opened["properties"] = {**opened["properties"], **dict.fromkeys(own, False)}
+
+    def _open_dynamic(self, opened: dict[str, Any], reference: str, base: str) -> None:
+        """Whichever schema has that anchor may be meant; the outermost one is found by trying."""
+        whole = _whole(reference, base)
+        anchored = self._anchored.get(urldefrag(whole).fragment, ())
+        meant = [whole, *(one for one in anchored if one != whole)]
+        del opened["$dynamicRef"]
+        choice = {"anyOf": [{"$ref": one} for one in reversed(meant)]}
+        opened["allOf"] = [*opened.get("allOf", ()), choice]
+
+    def _tell_apart(self, opened: dict[str, Any], schema: Mapping[str, Any], base: str) -> None:
+        """Each alternative with the name that the discriminator has for it, if it may have one."""
+        for key in _CHOICES:
+            branches = schema.get(key)
+            if not isinstance(branches, list):
+                continue
+            opened[key] = [
+                _named_first(one, schema["discriminator"], self._names(raw, schema, base))
+                for raw, one in zip(branches, opened[key], strict=True)
+            ]
+
+    def _names(self, branch: Any, schema: Mapping[str, Any], base: str) -> Sequence[str]:
+        """What the discriminator of ``schema`` calls ``branch``."""
+        reference = branch.get("$ref") if isinstance(branch, Mapping) else None
+        if not isinstance(reference, str):
+            return ()
+        whole = _whole(reference, base)
+        mapping = _mapping(schema["discriminator"])
+        given = [name for name, target in mapping.items() if self._meant(target, base) == whole]
+        return given or [whole.rpartition("/")[2]]
+
+    def _meant(self, target: str, base: str) -> str:
+        """The address that a mapping names: by the name of a component, or by a reference."""
+        return COMPONENTS + target if target in self._components else _whole(target, base)
+
+    def _with_heirs(self, opened: dict[str, Any], schema: Any, whole: str) -> Schema:
+        """A schema whose discriminator chooses among those that build upon it, as one of them."""
+        discriminator = schema.get("discriminator")
+        if not isinstance(discriminator, Mapping) or not opened.keys().isdisjoint(_CHOICES):
+            return opened
+        heirs = [{"$ref": COMPONENTS + name} for name in self._subtypes.get(whole, ())]
+        choices = [
+            _named_first(heir, discriminator, self._names(heir, schema, "")) for heir in heirs
+        ]
+        return {"anyOf": choices} if choices else opened
+
+
+def _whole(reference: str, base: str) -> str:
+    """The full address; components are those of the document, wherever they are referred to."""
+    return address(reference, "" if reference.startswith(COMPONENTS) else base)
+
+
+def _named_first(
+    schema: Schema, discriminator: Mapping[str, Any], names: Sequence[str]
+) -> Mapping[str, Any] | bool:
+    """``schema`` with its name in the member that tells; as it is, if it does not allow that."""
+    member = discriminator.get("propertyName")
+    if not names or not isinstance(member, str):
+        return schema
+    told = {"required": [member], "properties": {member: {"enum": list(names)}}}
+    return {"anyOf": [{"allOf": [schema, told]}, schema]}
+
+
+def _mapping(discriminator: Mapping[str, Any]) -> Mapping[str, str]:
+    mapping = discriminator.get("mapping")
+    if not isinstance(mapping, Mapping):
+        return {}
+    return {name: target for name, target in mapping.items() if isinstance(target, str)}
+
+
+def _anchored(known: Mapping[str, Any]) -> dict[str, list[str]]:
+    """The addresses of the schemas with a ``$dynamicAnchor``, by its name, in document order."""
+    found: dict[str, list[str]] = {}
+    for whole, schema in known.items():
+        fragment = urldefrag(whole).fragment
+        if fragment and schema.get("$dynamicAnchor") == fragment:
+            found.setdefault(fragment, []).append(whole)
+    return found
+
+
+def _subtypes(components: Mapping[str, Any]) -> dict[str, list[str]]:
+    """The names of the components that have another in their ``allOf``, by its address."""
+    found: dict[str, list[str]] = {}
+    for name, schema in components.items():
+        for reference in _built_upon(schema):
+            found.setdefault(reference, []).append(name)
+    return found
+
+
+def _built_upon(schema: Any) -> Iterator[str]:
+    parts = schema.get("allOf") if isinstance(schema, Mapping) else None
+    for part in parts if isinstance(parts, list) else ():
+        if isinstance(part, Mapping) and isinstance(part.get("$ref"), str):
+            yield part["$ref"]

@@ -1,0 +1,158 @@
+"""What is wrong with a value, in words that never repeat it: a value may be a secret."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Final
+
+import jsonschema_rs
+
+from invoice_sandbox.openapi.load.documents import pointer_text
+
+
+@dataclass(frozen=True)
+class Problem:
+    """One thing that is wrong with a value.
+
+    ``member`` names the place in the value as people write it (``invoices[0].amount``; empty for
+    the value itself), ``text`` is a clause such as ``must be a number``, and ``schema_path`` is the
+    JSON Pointer of the keyword that was violated.
+    """
+
+    member: str
+    text: str
+    schema_path: str
+
+    def sentence(self, whole: str) -> str:
+        """``amount must be a number``; ``whole`` stands for the value itself."""
+        return f"{self.member or whole} {self.text}"
+
+
+def problem_of(error: jsonschema_rs.ValidationError, looks: Mapping[str, str]) -> Problem:
+    """The problem of a failed validation; ``looks`` shows what a pattern asks for, by pattern."""
+    nearest = _nearest(error)
+    if nearest is not None:
+        return problem_of(nearest, looks)
+    return Problem(
+        member=_member([*error.instance_path, *_missing(error)]),
+        text=_wording(error, looks),
+        schema_path=_in_contract(error.schema_path),
+    )
+
+
+def _nearest(error: jsonschema_rs.ValidationError) -> jsonschema_rs.ValidationError | None:
+    """What is wrong by that alternative of ``oneOf`` or ``anyOf`` that the value comes closest to.
+
+    That is one whose constants it has, such as the member that tells alternatives apart, and of
+    whose members it lacks the fewest. None where all of them are far.
+    """
+    kinds = jsonschema_rs.ValidationErrorKind
+    if not isinstance(error.kind, kinds.OneOfNotValid | kinds.AnyOf):
+        return None
+    depth = len(error.instance_path)
+    branches = [branch for branch in error.kind.context if branch]
+    close = [one for one in branches if not any(_is_at_odds(each, depth) for each in one)]
+    if not close and len({branch[0].message for branch in branches}) == 1:
+        return branches[0][0]
+    return min(close, key=_distance)[0] if close else None
+
+
+def _distance(branch: Sequence[jsonschema_rs.ValidationError]) -> tuple[int, int]:
+    return sum(len(_missing(error)) for error in branch), len(branch)
+
+
+def _is_at_odds(error: jsonschema_rs.ValidationError, depth: int) -> bool:
+    """Whether it is another kind of value, or one of its members has another constant."""
+    kinds = jsonschema_rs.ValidationErrorKind
+    below = len(error.instance_path) - depth
+    kind = error.kind
+    is_constant = isinstance(kind, kinds.Constant | kinds.Enum)
+    return (below == 0 and isinstance(kind, kinds.Type | kinds.FalseSchema)) or (
+        below <= 1 and is_constant
+    )
+
+
+def _in_contract(steps: Sequence[str | int]) -> str:
+    """The pointer within the contract; relative to the schema itself if it is no component."""
+    names = ["components", "schemas", *steps[1:]] if steps and steps[0] == "$defs" else steps
+    return pointer_text(list(names))
+
+
+def _member(path: Iterable[str | int]) -> str:
+    text = ""
+    for step in path:
+        if isinstance(step, int):
+            text += f"[{step}]"
+        else:
+            text += f".{_short(step)}" if text else _short(step)
+    return text
+
+
+def _short(name: str) -> str:
+    return name if len(name) <= 60 else name[:57] + "..."
+
+
+def _missing(error: jsonschema_rs.ValidationError) -> list[str]:
+    kind = error.kind
+    return [kind.property] if isinstance(kind, jsonschema_rs.ValidationErrorKind.Required) else []
+
+
+_TYPE_NAMES: Final = {
+    "string": "a string",
+    "number": "a number",
+    "integer": "a whole number",
+    "boolean": "true or false",
+    "object": "an object",
+    "array": "an array",
+    "null": "null",
+}
+_FORMAT_NAMES: Final = {
+    "date": "a date such as 2026-11-21",
+    "date-time": "a date and time such as 2026-11-21T09:30:00Z",
+}
+
+
+def _wording(error: jsonschema_rs.ValidationError, looks: Mapping[str, str]) -> str:
+    """What the keyword demands, without the value that failed it."""
+    kinds = jsonschema_rs.ValidationErrorKind
+    match error.kind:
+        case kinds.Required():
+            return "is required"
+        case kinds.Type(types=types):
+            return "must be " + " or ".join(_TYPE_NAMES.get(name, name) for name in types)
+        case kinds.Format(format=name):
+            return "must be " + _FORMAT_NAMES.get(name, f"a valid {name}")
+        case kinds.Enum(options=options):
+            return "must be one of " + ", ".join(str(option) for option in options)
+        case kinds.Constant(expected_value=expected):
+            return f"must be {expected}"
+        case (
+            kinds.AdditionalProperties(unexpected=names)
+            | kinds.UnevaluatedProperties(unexpected=names)
+        ):
+            return "has a member that is not allowed: " + _short(str(names[0]))
+        case kinds.FalseSchema() | kinds.Not(schema={}):
+            return "is not allowed"
+        case kinds.BacktrackLimitExceeded():
+            return "is a text for which its pattern cannot be decided"
+        case kinds.Pattern(pattern=pattern) if pattern in looks:
+            return f"must look like {looks[pattern]}"
+    limit = _LIMITS.get(error.kind.name)
+    return f"{limit} {error.kind.value}" if limit else f"does not satisfy '{error.kind.name}'"
+
+
+_LIMITS: Final = {
+    "minimum": "must be at least",
+    "maximum": "must be at most",
+    "exclusiveMinimum": "must be greater than",
+    "exclusiveMaximum": "must be less than",
+    "multipleOf": "must be a multiple of",
+    "minLength": "must have at least this many characters:",
+    "maxLength": "must have at most this many characters:",
+    "minItems": "must have at least this many items:",
+    "maxItems": "must have at most this many items:",
+    "minProperties": "must have at least this many members:",
+    "maxProperties": "must have at most this many members:",
+    "pattern": "must match the pattern",
+}

@@ -1,0 +1,318 @@
+"""What a handler is given and what it gives back.
+
+Of the engine, handlers import this and ``webhooks``, and nothing else.
+"""
+
+from __future__ import annotations
+
+import base64
+import binascii
+from collections.abc import Awaitable, Callable, Mapping
+from dataclasses import dataclass, field
+from datetime import datetime, timedelta
+from typing import Any, Final
+from urllib.parse import urlencode
+
+from invoice_sandbox.base.clock import instant_text, parse_instant
+from invoice_sandbox.base.errors import MODE, ApiError, reject
+from invoice_sandbox.base.ids import new_key, new_secret, resource_id
+from invoice_sandbox.base.jsonio import dumps as dump_json
+from invoice_sandbox.openapi.operation import Contract
+from invoice_sandbox.scenarios.actions import Trigger, story
+from invoice_sandbox.scenarios.lifecycle import IllegalMove, Lifecycle, Move
+from invoice_sandbox.scenarios.resolver import ScenarioResolver
+from invoice_sandbox.scenarios.script import START, Scenario
+from invoice_sandbox.state import Condition, Credential, Page, Record, Transaction, Workspace, hits
+from invoice_sandbox.state.credentials import (
+    KEYS,
+    allows,
+    close_capability,
+    close_session,
+    issue_key,
+    missing_scope,
+    open_capability,
+    open_session,
+    revoke_key,
+)
+from invoice_sandbox.state.hits import Hit
+from invoice_sandbox.webhooks.outbox import EVENTS, PayloadError, enqueue
+
+__all__ = [
+    "EVENTS",
+    "KEYS",
+    "ApiError",
+    "Call",
+    "Condition",
+    "Context",
+    "Credential",
+    "DeliverThenRespond",
+    "Handler",
+    "IllegalMove",
+    "Origin",
+    "Record",
+    "Response",
+    "Step",
+    "Transaction",
+    "Trigger",
+    "allows",
+    "close_capability",
+    "close_session",
+    "dump_json",
+    "instant_filter",
+    "instant_text",
+    "issue_key",
+    "missing_scope",
+    "new_key",
+    "new_secret",
+    "open_capability",
+    "open_session",
+    "parse_instant",
+    "reject",
+    "revoke_key",
+    "story",
+]
+
+PAGE_CAP: Final = 1000
+"""Records in a list for which no ``limit`` was asked."""
+
+
+@dataclass(frozen=True)
+class Response:
+    """``data`` goes into the success envelope, unless it is ``bare``: then it is the whole body.
+
+    ``status`` is the contract's own unless given.
+    """
+
+    data: Any
+    headers: tuple[tuple[str, str], ...] = ()
+    status: int | None = None
+    bare: bool = False
+
+
+@dataclass(frozen=True)
+class DeliverThenRespond:
+    """What the handler has done so far is kept, then what it has put into ``lane`` is sent.
+
+    Nothing is locked meanwhile. Afterwards ``then`` answers the request, as a handler would, with
+    a call of its own.
+    """
+
+    lane: str
+    then: Handler
+
+
+@dataclass(frozen=True)
+class Origin:
+    """Where an action comes from, as an audit event tells it. ``actor_type`` is ``api_key``,
+    ``session``, ``anonymous`` or ``system``."""
+
+    actor_type: str
+    actor_id: str | None
+    request_id: str | None = None
+    ip: str | None = None
+    user_agent: str | None = None
+
+
+@dataclass(frozen=True, kw_only=True)
+class Context:
+    """A workspace, opened for one request or one step: all of its changes are kept, or none.
+
+    ``stories`` are those in force, ``emitted`` the kinds of the events recorded so far, ``touched``
+    what the coverage is told of once the changes are kept.
+    """
+
+    state: Transaction
+    workspace: Workspace
+    now: datetime
+    origin: Origin
+    contract: Contract
+    lifecycle: Lifecycle
+    stories: ScenarioResolver
+    emitted: list[str] = field(default_factory=list)
+    touched: list[Hit] = field(default_factory=list)
+
+    @property
+    def timestamp(self) -> str:
+        """``now`` as RFC 3339 text."""
+        return instant_text(self.now)
+
+    async def new_id(self, prefix: str) -> str:
+        """The workspace's next id with this prefix, such as ``inv_sandbox_k2v5q7xa_0001``."""
+        return resource_id(prefix, self.workspace.token, await self.state.next_number(prefix))
+
+    async def emit(self, kind: str, data: Mapping[str, Any], subject: str | None = None) -> Record:
+        """Record that something happened, and have done what the story lets follow it.
+
+        ``subject`` is the id of the thing whose story it belongs to; that of ``data`` unless given.
+        """
+        event = await self.event(kind, data)
+        await self._record(event)
+        about = subject or str(data.get("id"))
+        if kind in self.lifecycle.beginnings:
+            story = self.stories.of_new(data)
+            await self.stories.keep(self.state, about, story)
+            await self.begin(story, about, data)
+        else:
+            story = await self.stories.of(self.state, about)
+        troubles = [one for one in story.deliveries if one.get("event", kind) == kind]
+        await enqueue(self.state, event, troubles, self.now)
+        await self._follow(story, kind, about, data)
+        return event
+
+    async def announce(self, kind: str, data: Mapping[str, Any]) -> Record:
+        """Record that something happened that belongs to no story, and have it delivered."""
+        event = await self.event(kind, data)
+        await self._record(event)
+        await enqueue(self.state, event, (), self.now)
+        return event
+
+    async def event(self, kind: str, data: Mapping[str, Any]) -> Record:
+        """An event as it is delivered; it is not recorded.
+
+        Raises PayloadError for one that the contract's webhook of its kind does not allow.
+        """
+        event: Record = {
+            "id": await self.new_id("evt_sandbox"),
+            "type": kind,
+            "timestamp": self.timestamp,
+            "mode": MODE,
+            "data": dict(data),
+        }
+        declared = self.contract.webhooks.get(kind)
+        problem = next(iter(declared.problems(event)), None) if declared else None
+        if problem is not None:
+            raise PayloadError(f"{kind}: {problem.sentence('the payload')}")
+        return event
+
+    def moved(self, machine: str, move: Move) -> None:
+        """Note for the coverage that a thing went along its lifecycle."""
+        self.touched.append(hits.transition(machine, move.from_, move.trigger))
+
+    async def begin(self, story: Scenario, subject: str, thing: Mapping[str, Any]) -> None:
+        """Have done what a story begins with, about ``thing``."""
+        await self._follow(story, START, subject, thing)
+
+    async def _record(self, event: Record) -> None:
+        await self.state.put(EVENTS, event["id"], event)
+        self.emitted.append(event["type"])
+        self.touched.append(hits.event(event["type"]))
+
+    async def _follow(
+        self, story: Scenario, kind: str, subject: str, thing: Mapping[str, Any]
+    ) -> None:
+        for step in story.reactions(kind):
+            due = step.due(self.now, thing)
+            arguments = {**step.arguments, "subject": subject}
+            await self.state.schedule(due, step.do, arguments, story.name, place=step.index)
+
+    async def schedule(self, action: str, after: timedelta = timedelta(), **arguments: Any) -> None:
+        """Have the project's ``action`` done, virtual time ``after`` from now."""
+        await self.state.schedule(self.now + after, action, arguments)
+
+    def problems(self, schema: str, value: Any) -> tuple[str, ...]:
+        """What the contract's component ``schema`` finds wrong with ``value``, as sentences."""
+        checker = self.contract.schemas.component(schema)
+        return tuple(problem.sentence("the value") for problem in checker.problems(value))
+
+
+@dataclass(frozen=True, kw_only=True)
+class Step(Context):
+    """One step of the agenda, or one that goes with a request: what it was scheduled with."""
+
+    arguments: Mapping[str, Any]
+
+    @property
+    def subject(self) -> str:
+        """The id of the thing that the step's story is about."""
+        return str(self.arguments["subject"])
+
+
+@dataclass(frozen=True, kw_only=True)
+class Call(Context):
+    """One request to one operation, already checked against the contract.
+
+    ``body`` is the JSON body (numbers beyond 64-bit integers are Decimal) or, for another media
+    type, its bytes; ``path`` and ``query`` are the declared parameters that were sent. ``url`` is
+    the path that was asked for, ``base_url`` the address of the server. ``local`` says that only
+    this machine can reach the server; ``system_now`` is real time, for what others compare with
+    their own clocks.
+    """
+
+    url: str
+    base_url: str
+    local: bool
+    system_now: datetime
+    path: Mapping[str, Any]
+    query: Mapping[str, Any]
+    body: Any
+    media_type: str
+    caller: Credential | None
+
+    async def page(
+        self,
+        kind: str,
+        *,
+        where: tuple[Condition, ...] = (),
+        present: Callable[[Record], Any] = lambda record: record,
+    ) -> Response:
+        """One page of ``kind``, newest first, as ``limit`` and ``cursor`` of the request ask.
+
+        Headers say how many records match (``X-Total-Count``) and where the next page is
+        (``Link``, RFC 8288). A cursor that this service never gave out names an empty page.
+        """
+        limit = int(self.query.get("limit", PAGE_CAP))
+        before = _position(self.query["cursor"]) if "cursor" in self.query else None
+        page = await self.state.page(kind, limit=limit, before=before, where=where)
+        total = await self.state.count(kind, where)
+        headers = (("X-Total-Count", str(total)), *self._link(page, limit))
+        return Response([present(record) for record in page.records], headers)
+
+    def _link(self, page: Page, limit: int) -> tuple[tuple[str, str], ...]:
+        if page.next_position is None:
+            return ()
+        query = {**self.query, "limit": limit, "cursor": _cursor(page.next_position)}
+        return (("Link", f'<{self.url}?{urlencode(query)}>; rel="next"'),)
+
+
+Handler = Callable[[Call], Awaitable[Any]]
+"""``async def create_invoice(call: Call)``: returns data, a Response, or a
+DeliverThenRespond.
+
+It refuses by raising ApiError, which undoes its changes, or by returning one, which keeps them.
+"""
+
+
+def instant_filter(field: str, start: str | None, end: str | None) -> tuple[Condition, ...]:
+    """Conditions for ``start <= field <= end``, each bound optional and in any offset.
+
+    A date means its first or last moment; a bound that is no instant matches nothing.
+    """
+    bounds: list[Condition] = []
+    if start is not None:
+        bounds.append(Condition(field, ">=", _bound(start, "T00:00:00Z") or "9999-12-31"))
+    if end is not None:
+        bounds.append(Condition(field, "<=", _bound(end, "T23:59:59.999Z") or "0000-01-01"))
+    return tuple(bounds)
+
+
+def _bound(text: str, rest_of_day: str) -> str | None:
+    try:
+        return instant_text(parse_instant(text if "T" in text.upper() else text + rest_of_day))
+    except ValueError:
+        return None
+
+
+def _cursor(position: int) -> str:
+    return base64.urlsafe_b64encode(f"before:{position}".encode()).decode().rstrip("=")
+
+
+def _position(cursor: str) -> int:
+    """The position a cursor stands for; 0, before which there is nothing, if it is unknown."""
+    try:
+        text = base64.b64decode(cursor.encode() + b"==", altchars=b"-_").decode()
+    except (binascii.Error, UnicodeError):
+        return 0
+    word, _, digits = text.partition(":")
+    if word != "before" or not digits.isascii() or not digits.isdigit() or len(digits) > 15:
+        return 0
+    return int(digits)

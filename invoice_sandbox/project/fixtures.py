@@ -1,0 +1,111 @@
+"""Starting data: one YAML file per kind of record, checked when it is read.
+
+``<kind>.yaml`` holds ``records``, each with an ``id``. The JSON Schema ``<kind>.schema.json``
+beside it says what a record may be; ``schema`` names a component schema of the contract that every
+record must satisfy as well.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any, Final
+
+from invoice_sandbox.base import jsonio
+from invoice_sandbox.openapi.load.documents import DocumentError, load_document, place_of
+from invoice_sandbox.openapi.schema.compile import SchemaError, Schemas
+from invoice_sandbox.openapi.schema.file_schema import FileProblem, Pointer, schema_problems
+
+_KEYS: Final = ("schema", "records")
+
+
+def fixture_problems(folder: Path, schemas: Schemas) -> Iterator[tuple[str, str]]:
+    """``place, problem`` for everything in the fixtures of ``folder`` that does not fit."""
+    for file in _files(folder):
+        try:
+            document = load_document(file)
+        except DocumentError as error:
+            yield error.place, _line(error.problem, error.advice)
+        else:
+            yield from _problems(document, file, schemas)
+
+
+def load_fixtures(folder: Path, schemas: Schemas) -> dict[str, list[dict[str, Any]]]:
+    """Records by kind (the file's name). Raises DocumentError for the first that does not fit."""
+    for place, problem in fixture_problems(folder, schemas):
+        raise DocumentError(place, problem)
+    # Through JSON, so that an amount is a Decimal here as it is in a request.
+    return {
+        file.stem: jsonio.loads(jsonio.dumps(load_document(file)["records"]))
+        for file in _files(folder)
+    }
+
+
+def _files(folder: Path) -> list[Path]:
+    return sorted(folder.glob("*.yaml")) if folder.is_dir() else []
+
+
+def _problems(document: Any, file: Path, schemas: Schemas) -> Iterator[tuple[str, str]]:
+    """What is wrong with one file: by its schema, by itself, and by the contract, in this order."""
+    found: list[FileProblem] = []
+    schema_file = file.with_name(f"{file.stem}.schema.json")
+    if schema_file.exists():
+        try:
+            found.extend(schema_problems(document, schema_file))
+        except DocumentError as error:
+            yield error.place, _line(error.problem, error.advice)
+    said = {one.pointer for one in found}
+    found.extend(one for one in _form_problems(document) if one.pointer not in said)
+    # A record that is wrong by itself says so once, not a second time in the contract's words.
+    wrong = {one.pointer[:2] for one in found}
+    found.extend(one for one in _contract_problems(document, schemas) if one.pointer not in wrong)
+    for one in found:
+        yield place_of(file, one.pointer), _line(one.text, one.advice)
+
+
+def _form_problems(document: Any) -> Iterator[FileProblem]:
+    """What every fixture file must be, whatever its records are."""
+    known = document if isinstance(document, dict) else {}
+    for key in known:
+        if key not in _KEYS:
+            yield FileProblem((key,), f"unknown key '{key}'", f"known are {', '.join(_KEYS)}")
+    records = _records(document)
+    if records is None:
+        pointer: Pointer = ("records",) if "records" in known else ()
+        yield FileProblem(pointer, "a fixture file is an object with 'records', a list")
+    seen: set[str] = set()
+    for index, record in enumerate(records or ()):
+        place: Pointer = ("records", index)
+        if not isinstance(record, dict) or "id" not in record:
+            yield FileProblem(place, "a record needs an 'id'")
+        elif not isinstance(record["id"], str):
+            yield FileProblem((*place, "id"), "an 'id' must be a text")
+        elif record["id"] in seen:
+            yield FileProblem((*place, "id"), f"the id '{record['id']}' stands twice")
+        else:
+            seen.add(record["id"])
+
+
+def _contract_problems(document: Any, schemas: Schemas) -> Iterator[FileProblem]:
+    """What the component schema that the file names refuses."""
+    if not isinstance(document, dict) or "schema" not in document:
+        return
+    name = document["schema"]
+    try:
+        checker = schemas.compile({"$ref": f"#/components/schemas/{name}"}, str(name))
+    except SchemaError:
+        yield FileProblem(("schema",), f"the contract has no schema {name}")
+        return
+    for index, record in enumerate(_records(document) or ()):
+        for problem in checker.problems(record):
+            yield FileProblem(("records", index), problem.sentence("the record"))
+
+
+def _records(document: Any) -> list[Any] | None:
+    records = document.get("records") if isinstance(document, dict) else None
+    return records if isinstance(records, list) else None
+
+
+def _line(problem: str, advice: str) -> str:
+    """One line, whatever line breaks a quoted value has."""
+    return " ".join((problem + (f" ({advice})" if advice else "")).split())

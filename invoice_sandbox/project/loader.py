@@ -1,0 +1,505 @@
+"""A project: the folder that says what is served. Contract, handlers, fixtures, scenarios."""
+
+from __future__ import annotations
+
+import hashlib
+import importlib.util
+import inspect
+import re
+import sys
+from collections.abc import Awaitable, Callable, Collection, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, fields, replace
+from difflib import get_close_matches
+from functools import lru_cache
+from pathlib import Path
+from types import ModuleType
+from typing import Any, Final
+
+from invoice_sandbox.base.errors import ApiError, reject
+from invoice_sandbox.openapi.load.bundling import bundle
+from invoice_sandbox.openapi.load.documents import DocumentError, Places, load_document, place_of
+from invoice_sandbox.openapi.load.fetching import Fetch, never
+from invoice_sandbox.openapi.load.limitations import limitations, told
+from invoice_sandbox.openapi.load.merge import merged_parts, with_vocabularies
+from invoice_sandbox.openapi.load.openapi_30 import as_31
+from invoice_sandbox.openapi.load.overlay import OverlayError, apply_overlay
+from invoice_sandbox.openapi.load.reading import ReadContract, read_contract
+from invoice_sandbox.openapi.load.servers import base_path
+from invoice_sandbox.openapi.load.validate import check_openapi, check_version
+from invoice_sandbox.openapi.operation import (
+    Contract,
+    ContractError,
+    Note,
+    compile_contract,
+    named_operations,
+)
+from invoice_sandbox.openapi.responses import NoResponseError, contract_response
+from invoice_sandbox.openapi.schema.file_schema import suggestion
+from invoice_sandbox.project.api import Context, Handler
+from invoice_sandbox.project.fixtures import load_fixtures
+from invoice_sandbox.scenarios.actions import Action, ActionError, action_of
+from invoice_sandbox.scenarios.checks import Vocabulary
+from invoice_sandbox.scenarios.library import Library
+from invoice_sandbox.scenarios.lifecycle import Lifecycle, load_lifecycle
+from invoice_sandbox.scenarios.script import Scenario
+from invoice_sandbox.state import Record, Transaction
+
+RecordFixture = Callable[[Transaction, str, Mapping[str, Any]], Awaitable[None]]
+NoteRefusal = Callable[[Context, ApiError], Awaitable[None]]
+NoteEndpoint = Callable[[Context, Record], Awaitable[None]]
+FindSubject = Callable[[Transaction, str], Awaitable[Record | None]]
+
+
+@dataclass(frozen=True)
+class Hooks:
+    """What a project may want to do itself, by functions of these names in ``handlers/_hooks.py``.
+
+    ``record_fixture(state, kind, record)`` puts a fixture record into a workspace;
+    ``on_forbidden(context, error)`` hears of a known caller that was not authorised;
+    ``find_subject(state, id)`` gives the thing of that id that a story can be about, or None;
+    ``on_endpoint_disabled(context, endpoint)`` hears of a webhook endpoint that gets nothing
+    more, because it is gone or goes on failing.
+    """
+
+    record_fixture: RecordFixture | None = None
+    on_forbidden: NoteRefusal | None = None
+    find_subject: FindSubject | None = None
+    on_endpoint_disabled: NoteEndpoint | None = None
+
+
+_PACKAGE: Final = "_invoice_sandbox_project"
+_LEVERS: Final = Path(__file__).parents[1] / "control" / "openapi.yaml"
+_SUBJECT: Final = "x-subject"
+SCENARIOS: Final = "scenarios"
+"""The vocabulary of the names of scenarios."""
+
+_PARTS: Final = ("openapi", "handlers", "domain", "fixtures", "scenarios")
+_READ: Final = frozenset({".yaml", ".yml", ".json", ".py"})
+_TEMPLATE: Final = re.compile(r"\{[^}]*\}")
+_MANUAL: Final = Scenario("manual")
+_BY_ITSELF: Final = "auto-progress"
+
+
+class ProjectError(ValueError):
+    """A project that cannot be served; the message says which file and what to do."""
+
+
+@dataclass(frozen=True)
+class Project:
+    """Everything a server needs to know about what it serves.
+
+    ``warnings`` are lines for people: what the contract says and the sandbox does not do.
+    """
+
+    contract: Contract
+    levers: Contract
+    handlers: Mapping[str, Handler] = field(default_factory=dict)
+    fixtures: Mapping[str, Sequence[Mapping[str, Any]]] = field(default_factory=dict)
+    hooks: Hooks = Hooks()
+    actions: Mapping[str, Action] = field(default_factory=dict)
+    lifecycle: Lifecycle = field(default_factory=lambda: Lifecycle({}, {}))
+    scenarios: Mapping[str, Scenario] = field(default_factory=lambda: {_MANUAL.name: _MANUAL})
+    warnings: tuple[str, ...] = ()
+
+    @property
+    def default_scenario(self) -> str:
+        """The scenario of a workspace that asks for none: ``auto-progress``, if there is one."""
+        return _BY_ITSELF if _BY_ITSELF in self.scenarios else _MANUAL.name
+
+    def scenario(self, name: str, place: str) -> Scenario:
+        """The scenario that a request names at ``place``. Raises ApiError 400, with near names."""
+        found = self.scenarios.get(name)
+        if found is None:
+            advice = suggestion(name, sorted(self.scenarios))
+            advice = advice[:1].upper() + advice[1:]
+            raise reject("unknown_scenario", place=place, name=name[:80], near=advice)
+        return found
+
+    @property
+    def subject_member(self) -> str | None:
+        """What the id of a thing that stories are about is called: ``invoiceId``."""
+        machine = self.vocabulary.machine
+        return None if machine is None else _subject_member(machine.name)
+
+    @property
+    def vocabulary(self) -> Vocabulary:
+        """What its scenarios may speak of."""
+        return vocabulary_of(self.contract, self.lifecycle, self.actions)
+
+    async def record(self, state: Transaction, kind: str, record: Mapping[str, Any]) -> None:
+        """Put one fixture record into a workspace, as the project itself records its kind."""
+        if self.hooks.record_fixture is None:
+            await state.put(kind, record["id"], record)
+        else:
+            await self.hooks.record_fixture(state, kind, record)
+
+
+def default_project() -> Path:
+    """The project that comes with this package: inside the wheel, or the checkout's root."""
+    package = Path(__file__).parents[1]
+    shipped = package / "shipped_project"
+    return shipped if shipped.is_dir() else package.parent
+
+
+def load_project(folder: Path, own_scenarios: Path | None = None) -> Project:
+    """Read and check a project folder. Only ``openapi/openapi.yaml`` must be there.
+
+    ``own_scenarios`` is a folder of scenarios besides those of the project. A folder whose files
+    have not changed is loaded once per process. Raises ProjectError (with file, line and column
+    where there is one).
+    """
+    contents = (_content(folder, _PARTS), _content(own_scenarios, (".",)))
+    return _load_project(folder, own_scenarios, *contents)
+
+
+def _content(folder: Path | None, parts: Sequence[str]) -> str:
+    """A digest of every file of a project that is read."""
+    if folder is None:
+        return ""
+    digest = hashlib.sha256()
+    for file in sorted(file for part in parts for file in (folder / part).rglob("*.*")):
+        if file.suffix in _READ and file.is_file():
+            digest.update(f"{file}\0{file.stat().st_size}\0".encode())
+            digest.update(file.read_bytes())
+    return digest.hexdigest()
+
+
+@lru_cache(maxsize=16)
+def _load_project(folder: Path, own_scenarios: Path | None, *_: str) -> Project:
+    try:
+        contract = compile_contract(merged_document(folder))
+        lifecycle = _load_lifecycle(folder / "scenarios" / "lifecycle.yaml")
+        _check_kinds(folder, contract, lifecycle)
+        actions = _load_actions(folder / "handlers")
+        vocabulary = vocabulary_of(contract, lifecycle, actions)
+        scenarios = _scenarios([folder / "scenarios"], own_scenarios, vocabulary)
+        machine = vocabulary.machine
+        subject = None if machine is None else _subject_member(machine.name)
+        words = {"operations": list(contract.operations), "events": list(lifecycle.events)}
+        levers = _levers(contract, subject, words, folder / "openapi" / "sandbox.yaml")
+        handlers = _load_handlers(folder / "handlers", [contract, levers])
+        return Project(
+            contract,
+            levers,
+            handlers,
+            fixtures=load_fixtures(folder / "fixtures", contract.schemas),
+            hooks=_load_hooks(folder / "handlers"),
+            actions=actions,
+            lifecycle=lifecycle,
+            scenarios=scenarios,
+            warnings=tuple(_project_warnings(folder, contract, handlers)),
+        )
+    except (ContractError, DocumentError) as error:
+        raise ProjectError(str(error)) from None
+
+
+def load_vocabulary(folder: Path) -> Vocabulary:
+    """What the scenarios of a project may speak of, whatever they say. Raises ProjectError."""
+    try:
+        contract = compile_contract(merged_document(folder))
+        lifecycle = _load_lifecycle(folder / "scenarios" / "lifecycle.yaml")
+        return vocabulary_of(contract, lifecycle, _load_actions(folder / "handlers"))
+    except (ContractError, DocumentError) as error:
+        raise ProjectError(str(error)) from None
+
+
+def load_contract_alone(
+    file: Path, own_scenarios: Path | None = None, *, fetch: Fetch = never
+) -> Project:
+    """A project of one contract file: every operation is answered from the contract.
+
+    ``fetch`` gets what the contract refers to beyond this machine. Raises ProjectError.
+    """
+    try:
+        read = read_contract(file, fetch)
+        contract = compile_contract(read.document)
+        scenarios = _scenarios([], own_scenarios, vocabulary_of(contract, Lifecycle({}, {}), {}))
+        words = {"operations": list(contract.operations)}
+        levers = _levers(contract, None, words)
+        read = replace(read, limits=(*read.limits, *_behind_levers(contract, levers)))
+        warnings = contract_warnings(read, contract)
+        return Project(contract, levers, scenarios=scenarios, warnings=tuple(warnings))
+    except (ContractError, DocumentError) as error:
+        raise ProjectError(str(error)) from None
+
+
+def _behind_levers(contract: Contract, levers: Contract) -> Iterator[Note]:
+    """Operations whose place a lever has."""
+    pulled = {
+        (one.method, _TEMPLATE.sub("{}", levers.base_path + one.path))
+        for one in levers.operations.values()
+    }
+    for one in contract.operations.values():
+        if (one.method, _TEMPLATE.sub("{}", contract.base_path + one.path)) in pulled:
+            place = ("paths", one.path, one.method.lower())
+            yield Note(place, "a lever of the sandbox is at this path")
+
+
+def _project_warnings(folder: Path, contract: Contract, handlers: Collection[str]) -> Iterator[str]:
+    file, places = folder / "openapi" / "openapi.yaml", Places()
+    document = dict(contract.document)
+    read = ReadContract(document, lambda one: places.of(file, one), limitations(document))
+    return contract_warnings(read, contract, handlers)
+
+
+def contract_warnings(
+    read: ReadContract, contract: Contract, handlers: Collection[str] = (), *, every: bool = False
+) -> Iterator[str]:
+    """``file:line:column: what has no effect``, for each place, or the first few of each kind.
+
+    ``handlers`` are the operations that the contract need not answer.
+    """
+    notes = [*read.limits, *contract.notes, *_unanswerable(contract, handlers)]
+    shown = [(one.pointer, one.text) for one in notes] if every else told(notes)
+    return (f"{read.place(pointer)}: {text}" for pointer, text in shown)
+
+
+def _unanswerable(contract: Contract, handlers: Collection[str]) -> Iterator[Note]:
+    """The operations that neither a handler nor the contract gives a valid answer for."""
+    for operation in contract.operations.values():
+        if operation.id in handlers:
+            continue
+        try:
+            contract_response(contract, operation, "start-up")
+        except NoResponseError as error:
+            place = ("paths", operation.path, operation.method.lower())
+            yield Note(place, f"this operation is answered with 501: {error}")
+
+
+def base_document(folder: Path) -> dict[str, Any]:
+    """The published contract of a project, as one document, checked as OpenAPI and made 3.1."""
+    return read_contract(folder / "openapi" / "openapi.yaml").document
+
+
+def overlay_document(folder: Path) -> dict[str, Any] | None:
+    """The overlay of a project, or None when it makes no assumptions."""
+    file = folder / "openapi" / "overlay.yaml"
+    if not file.exists():
+        return None
+    document = load_document(file)
+    if not isinstance(document, dict):
+        raise DocumentError(str(file), "an overlay is an object with 'overlay' and 'actions'")
+    return document
+
+
+def merged_document(folder: Path) -> dict[str, Any]:
+    """The served contract: published document plus overlay, checked again as a whole."""
+    file = folder / "openapi" / "overlay.yaml"
+    overlay = overlay_document(folder)
+    if overlay is None:
+        return base_document(folder)
+    published = folder / "openapi" / "openapi.yaml"
+    document = load_document(published)
+    check_version(document, published)
+    whole = bundle(document, published)
+    try:
+        merged = apply_overlay(whole.document, overlay)
+    except OverlayError as error:
+        pointer = () if error.action is None else ("actions", error.action)
+        raise DocumentError(place_of(file, pointer), str(error)) from None
+    try:
+        check_openapi(merged, file)
+    except DocumentError:
+        base_document(folder)  # an error of the published contract is reported there
+        raise
+    return as_31(merged)
+
+
+def snake_case(name: str) -> str:
+    """``listAPIKeys`` and ``listApiKeys`` give ``list_api_keys``."""
+    words = re.sub(r"(?<=[a-z0-9])(?=[A-Z])|(?<=[A-Z])(?=[A-Z][a-z])", "_", name)
+    return re.sub(r"\W+", "_", words).lower()
+
+
+def operation_names(document: Mapping[str, Any]) -> dict[str, str]:
+    """Handler function name to operationId, for every operation of a document."""
+    return {snake_case(one): one for one in named_operations(document)}
+
+
+def control_names(folder: Path) -> dict[str, str]:
+    """Handler function name to operationId, for the project's own test levers."""
+    file = folder / "openapi" / "sandbox.yaml"
+    return operation_names(load_document(file)) if file.exists() else {}
+
+
+def handler_functions(folder: Path) -> dict[str, tuple[Handler, Path]]:
+    """Every public async function of the public modules in ``folder``, with its file."""
+    if not folder.is_dir():
+        return {}
+    package = _load_package(folder)
+    found: dict[str, tuple[Handler, Path]] = {}
+    for file in sorted(folder.glob("[!_]*.py")):
+        module = _import(f"{package.__name__}.{file.stem}", file)
+        for name, function in inspect.getmembers(module, inspect.isfunction):
+            if name.startswith("_") or function.__module__ != module.__name__:
+                continue
+            if not inspect.iscoroutinefunction(function):
+                raise ProjectError(f"{file}: {name} is no handler; write 'async def {name}'")
+            if name in found:
+                raise ProjectError(f"{file}: {name} is defined in {found[name][1].name} too")
+            found[name] = (function, file)
+    return found
+
+
+def _load_handlers(folder: Path, contracts: Sequence[Contract]) -> dict[str, Handler]:
+    names: dict[str, str] = {}
+    for contract in contracts:
+        names |= operation_names(contract.document)
+    handlers: dict[str, Handler] = {}
+    for name, (function, file) in handler_functions(folder).items():
+        if name not in names:
+            close = get_close_matches(name, names, n=1)
+            hint = f"; did you mean {close[0]}?" if close else ""
+            raise ProjectError(f"{file}: {name} is no operation of the contract{hint}")
+        handlers[names[name]] = function
+    return handlers
+
+
+def _load_hooks(folder: Path) -> Hooks:
+    functions = _functions(folder, "_hooks")
+    known = {one.name for one in fields(Hooks)}
+    if functions.keys() - known:
+        name = min(functions.keys() - known)
+        raise ProjectError(f"{folder / '_hooks.py'}: {name} is no hook; hooks: {sorted(known)}")
+    return Hooks(**functions)
+
+
+def _load_actions(folder: Path) -> dict[str, Action]:
+    """Functions of ``handlers/_actions.py``: ``process_erp_item`` is ``process-erp-item``."""
+    try:
+        actions = [action_of(function) for function in _functions(folder, "_actions").values()]
+    except ActionError as error:
+        raise ProjectError(f"{folder / '_actions.py'}: {error}") from None
+    return {action.name: action for action in actions}
+
+
+def vocabulary_of(
+    contract: Contract, lifecycle: Lifecycle, actions: Mapping[str, Action]
+) -> Vocabulary:
+    """What scenarios may speak of; the members are all those of the contract's components."""
+    schemas = contract.document.get("components", {}).get("schemas", {}).values()
+    objects = [one for one in schemas if isinstance(one, Mapping)]  # true and false are schemas too
+    members = [member for one in objects for member in one.get("properties", {}).items()]
+    dates = {name for name, schema in members if _is_date(schema)}
+    return Vocabulary(contract.operations, lifecycle, actions, {name for name, _ in members}, dates)
+
+
+def _is_date(schema: Any) -> bool:
+    return isinstance(schema, Mapping) and schema.get("format") in {"date", "date-time"}
+
+
+def _functions(folder: Path, module_name: str) -> dict[str, Any]:
+    """The public async functions that a private module of the handlers defines, if it exists."""
+    if not (folder / f"{module_name}.py").exists():
+        return {}
+    name = f"{_load_package(folder).__name__}.{module_name}"
+    module = _import(name, folder / f"{module_name}.py")
+    return {
+        name: function
+        for name, function in inspect.getmembers(module, inspect.iscoroutinefunction)
+        if not name.startswith("_") and function.__module__ == module.__name__
+    }
+
+
+def _load_lifecycle(file: Path) -> Lifecycle:
+    return load_lifecycle(file) if file.exists() else Lifecycle({}, {})
+
+
+def _check_kinds(folder: Path, contract: Contract, lifecycle: Lifecycle) -> None:
+    """Raise DocumentError unless contract and lifecycle declare the same kinds of events.
+
+    A contract without webhooks promises none, and a lifecycle without events records none.
+    """
+    if not contract.webhooks or not lifecycle.events:
+        return
+    for kind in contract.webhooks:
+        if kind not in lifecycle.events:
+            advice = suggestion(kind, lifecycle.events, "declare it in scenarios/lifecycle.yaml")
+            problem = f"the webhook '{kind}' is no event of the lifecycle"
+            raise DocumentError(_webhook_place(folder / "openapi", kind), problem, advice)
+    for kind in lifecycle.events:
+        if kind not in contract.webhooks:
+            place = place_of(folder / "scenarios" / "lifecycle.yaml", ("events", kind))
+            advice = suggestion(kind, contract.webhooks, "add it there")
+            raise DocumentError(place, f"'{kind}' is no webhook of the contract", advice)
+
+
+def _webhook_place(folder: Path, kind: str) -> str:
+    """Where a webhook is declared: by an action of the overlay, else in the published contract."""
+    overlay = overlay_document(folder.parent) or {"actions": []}
+    for index, action in enumerate(overlay["actions"]):
+        update = action.get("update")
+        if isinstance(update, dict) and kind in update.get("webhooks", {}):
+            pointer = ("actions", index, "update", "webhooks", kind)
+            return place_of(folder / "overlay.yaml", pointer)
+    return place_of(folder / "openapi.yaml", ("webhooks", kind))
+
+
+def _scenarios(folders: Sequence[Path], own: Path | None, vocabulary: Vocabulary) -> Library:
+    """The scenarios of these folders, as their files tell them at any time."""
+    every = list(folders)
+    if own is not None and own.resolve() not in {folder.resolve() for folder in folders}:
+        every.append(own)
+    return Library(every, vocabulary, {_MANUAL.name: _MANUAL})
+
+
+def _levers(
+    contract: Contract,
+    subject: str | None,
+    words: Mapping[str, Sequence[str]],
+    part: Path | None = None,
+) -> Contract:
+    """The levers that every project has, with the project's own and the words of its vocabularies.
+
+    The names of its scenarios are filled in when the document is served, for they may change.
+    Raises DocumentError, and ContractError when the levers' place is taken.
+    """
+    document = load_document(_LEVERS)
+    if contract.base_path == base_path(document):
+        raise ContractError(f"{contract.base_path} is where the levers are; serve it elsewhere")
+    if part is not None and part.exists():
+        document = merged_parts(document, load_document(part), part)
+    document = with_vocabularies(document, words, {SCENARIOS})
+    choice = document["components"]["schemas"]["ScenarioChoice"]["properties"]
+    described = choice.pop(_SUBJECT)
+    choice |= {} if subject is None else {subject: described}
+    if part is not None and part.exists():
+        check_openapi(document, part)  # the engine's own contract is validated by a test
+    return compile_contract(document)
+
+
+def _subject_member(machine: str) -> str:
+    first, *others = machine.split("-")
+    return first + "".join(word.capitalize() for word in others) + "Id"
+
+
+def _import(name: str, file: Path) -> ModuleType:
+    try:
+        return importlib.import_module(name)
+    except Exception as error:
+        problem = f"{type(error).__name__}: {error}"
+        raise ProjectError(f"{file}: cannot be imported: {problem}") from error
+
+
+def _package_name(folder: Path) -> str:
+    digest = hashlib.sha256(str(folder.resolve()).encode()).hexdigest()
+    return f"{_PACKAGE}_{digest[:12]}"
+
+
+def _load_package(folder: Path) -> ModuleType:
+    """The handlers as a package under a private name, so that nothing lands on ``sys.path``."""
+    name = _package_name(folder)
+    if name in sys.modules:
+        return sys.modules[name]
+    init = folder / "__init__.py"
+    if not init.exists():
+        raise ProjectError(f"{folder}: there is no __init__.py, so the handlers are no package")
+    spec = importlib.util.spec_from_file_location(
+        name, init, submodule_search_locations=[str(folder)]
+    )
+    if spec is None or spec.loader is None:
+        raise ProjectError(f"{folder}: the handlers cannot be loaded")
+    module = importlib.util.module_from_spec(spec)
+    sys.modules[name] = module
+    spec.loader.exec_module(module)
+    return module

@@ -1,0 +1,142 @@
+"""Which injected fault a request meets, by the order of their making, their count and the seed."""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+from typing import Any, Final
+
+from invoice_sandbox.base.clock import parse_duration
+from invoice_sandbox.openapi.operation import Operation
+from invoice_sandbox.state import Fault, Workspace
+
+NEEDS_ANSWER: Final = frozenset({"truncate", "malformed", "drip", "content-type"})
+"""Kinds that spoil an answer, so that the request must have been carried out."""
+
+ANSWERS: Final = frozenset({"error", "status"})
+"""Kinds that put another answer in the place of the real one."""
+
+WAITS: Final = frozenset({"latency", "drip"})
+"""Kinds that take time."""
+
+PREFIX: Final = "flt_sandbox"
+_DELAY: Final = 2.0
+_STATUS: Final = {"error": 429, "status": 503}
+
+
+@dataclass(frozen=True)
+class Drawn:
+    """The fault that a request meets, if any, and the faults in force afterwards."""
+
+    fault: Fault | None
+    faults: tuple[Fault, ...]
+
+
+def draw(workspace: Workspace, operation: Operation, named: str | None = None) -> Drawn:
+    """The first fault for the operation that the seed lets take effect on this request.
+
+    Those of the story that the request has ``named`` come first.
+    """
+    faults = list(workspace.faults)
+    order = sorted(enumerate(faults), key=lambda one: not one[1].only_named)
+    for index, fault in order:
+        if not _fits(fault, operation):
+            continue
+        if fault.only_named and fault.scenario != named:
+            continue
+        seen = replace(fault, seen=fault.seen + 1)
+        faults[index] = seen
+        if chance(workspace.seed, fault.id, seen.seen) < fault.probability:
+            left = None if fault.left is None else fault.left - 1
+            spent = replace(seen, left=left, fired=fault.fired + 1)
+            faults[index : index + 1] = [] if left == 0 else [spent]
+            return Drawn(seen, tuple(faults))
+    return Drawn(None, tuple(faults))
+
+
+def _fits(fault: Fault, operation: Operation) -> bool:
+    if fault.operation is not None:
+        return fault.operation == operation.id
+    # An 'error' is one that the operation declares, also when it is meant for all of them.
+    return fault.kind != "error" or operation.response_for(fault.status or 0) is not None
+
+
+def wait(workspace: Workspace, fault: Fault) -> float:
+    """Seconds that the fault lets pass this time."""
+    low = fault.delay or 0.0
+    if fault.up_to is None:
+        return low
+    share = chance(workspace.seed, f"{fault.id}/wait", fault.seen)
+    return low + share * (fault.up_to - low)
+
+
+def chance(seed: int, name: str, number: int) -> float:
+    """A number from 0 up to 1, the same for the same seed, name and number."""
+    digest = hashlib.sha256(f"faults/{seed}/{name}/{number}".encode()).digest()
+    return int.from_bytes(digest[:7]) / 2**56
+
+
+def fault_problem(operations: Mapping[str, Operation], body: Mapping[str, Any]) -> str | None:
+    """Why the members of a fault's body, each right by itself, do not go together; or None."""
+    kind = body["kind"]
+    if "status" in body and kind not in ANSWERS:
+        return f"A fault of kind '{kind}' has no status; 'error' and 'status' have one"
+    if "delay" in body and kind not in WAITS:
+        return f"A fault of kind '{kind}' does not wait; 'latency' and 'drip' do"
+    if "upTo" in body and kind != "latency":
+        return "Only a fault of kind 'latency' waits for a time between two bounds"
+    if body.get("when") == "before" and kind in NEEDS_ANSWER:
+        return f"A fault of kind '{kind}' spoils an answer, so it is always 'after'"
+    if "upTo" in body and parse_duration(body["upTo"]) < parse_duration(body.get("delay", "PT2S")):
+        return "'upTo' is shorter than 'delay'"
+    name = body.get("operation")
+    if name is not None and not operations[name].security.alternatives:
+        return f"{name} is asked without a key, so no workspace's faults can touch it"
+    if kind == "error":
+        return _undeclared(operations, body)
+    return None
+
+
+def _undeclared(operations: Mapping[str, Operation], body: Mapping[str, Any]) -> str | None:
+    status = int(body.get("status", _STATUS["error"]))
+    name = body.get("operation")
+    asked = [operations[name]] if name else operations.values()
+    if status >= 400 and any(one.response_for(status) is not None for one in asked):
+        return None
+    lack = f"{name} declares no error" if name else "No operation declares an error"
+    return f"{lack} {status}; kind 'status' answers any"
+
+
+def fault_of(
+    fault_id: str,
+    body: Mapping[str, Any],
+    scenario: str | None = None,
+    *,
+    only_named: bool = False,
+) -> Fault:
+    """The fault that a body asks for, with the usual values for what it leaves out."""
+    kind = body["kind"]
+    default_delay = _DELAY if kind in WAITS else None
+    return Fault(
+        id=fault_id,
+        kind=kind,
+        operation=body.get("operation"),
+        status=_whole(body.get("status", _STATUS.get(kind))),
+        delay=_seconds(body, "delay", default_delay),
+        up_to=_seconds(body, "upTo", None),
+        when=body.get("when", "after" if kind in NEEDS_ANSWER else "before"),
+        left=_whole(body.get("count", 1)),
+        probability=float(body.get("probability", 1)),
+        scenario=scenario,
+        only_named=only_named,
+    )
+
+
+def _whole(value: Any) -> int | None:
+    """Of JSON, 503.0 is an integer as well."""
+    return None if value is None else int(value)
+
+
+def _seconds(body: Mapping[str, Any], name: str, default: float | None) -> float | None:
+    return parse_duration(body[name]).total_seconds() if name in body else default

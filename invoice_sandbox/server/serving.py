@@ -1,0 +1,128 @@
+"""Serve a sandbox with uvicorn: a real port, a ready line, a graceful stop."""
+
+from __future__ import annotations
+
+import asyncio
+import errno
+import logging
+import signal
+import socket
+import threading
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from typing import Any, Final
+
+import uvicorn
+
+from invoice_sandbox.app import Sandbox, create_app
+from invoice_sandbox.http.reading import Patience
+from invoice_sandbox.server.protocol import protocol_with
+from invoice_sandbox.settings import SettingError, Settings
+
+_STOP_SIGNALS: Final = (signal.SIGINT, signal.SIGTERM)
+_BACKLOG: Final = 2048
+_SECONDS_BETWEEN: Final = 5
+_SECONDS_TO_FINISH: Final = 5
+
+
+class _Server(uvicorn.Server):
+    """uvicorn's server: says when it is ready, and ends with success when asked to stop."""
+
+    def __init__(
+        self, config: uvicorn.Config, on_ready: Callable[[], None], on_stop: Callable[[], None]
+    ) -> None:
+        super().__init__(config)
+        self._on_ready = on_ready
+        self._on_stop = on_stop
+
+    async def startup(self, sockets: list[socket.socket] | None = None) -> None:
+        """Start to answer, then say so."""
+        await super().startup(sockets)
+        if self.started:
+            self._on_ready()
+
+    async def shutdown(self, sockets: list[socket.socket] | None = None) -> None:
+        """End what would go on for ever, let the rest come to its end, drop who still hangs on."""
+        self._on_stop()
+        await super().shutdown(sockets)
+        for connection in list(self.server_state.connections):
+            connection.transport.abort()
+        await asyncio.sleep(0)
+
+    @contextmanager
+    def capture_signals(self) -> Iterator[None]:
+        """Stop gracefully on SIGINT and SIGTERM, without raising them again afterwards."""
+        if threading.current_thread() is not threading.main_thread():
+            yield  # only the main thread is told of signals
+            return
+        loop = asyncio.get_running_loop()
+        for name in _STOP_SIGNALS:
+            loop.add_signal_handler(name, self.handle_exit, name, None)
+        try:
+            yield
+        finally:
+            for name in _STOP_SIGNALS:
+                loop.remove_signal_handler(name)
+
+
+def serve(settings: Settings, on_ready: Callable[[str], None]) -> None:
+    """Serve until SIGINT or SIGTERM. ``on_ready`` is told the URL once requests are answered.
+
+    Raises SettingError when the address cannot be listened on, and ProjectError.
+    """
+    _runner()(_serve(settings, on_ready))
+
+
+async def _serve(settings: Settings, on_ready: Callable[[str], None]) -> None:
+    with listen(settings) as listener:
+        url = settings.url(listener.getsockname()[1])
+        server = make_server(await create_app(settings, url=url), lambda: on_ready(url))
+        await server.serve(sockets=[listener])
+
+
+def make_server(
+    sandbox: Sandbox, on_ready: Callable[[], None], patience: Patience | None = None
+) -> uvicorn.Server:
+    """A uvicorn server for ``sandbox``; ``on_ready`` is called once requests are answered."""
+    config = uvicorn.Config(
+        sandbox,
+        http=protocol_with(patience or Patience()),
+        ws="none",
+        lifespan="on",
+        log_config=None,
+        access_log=False,
+        server_header=False,
+        proxy_headers=False,
+        timeout_keep_alive=_SECONDS_BETWEEN,
+        timeout_graceful_shutdown=_SECONDS_TO_FINISH,
+    )
+    logging.getLogger("uvicorn").setLevel(logging.WARNING)
+    return _Server(config, on_ready, sandbox.engine.listeners.remove_all)
+
+
+def listen(settings: Settings) -> socket.socket:
+    """A socket bound to the host and port of ``settings``. Raises SettingError."""
+    family = socket.AF_INET6 if ":" in settings.host else socket.AF_INET
+    # Named in full: asyncio sends small answers without delay only where it sees TCP.
+    listener = socket.socket(family, socket.SOCK_STREAM, socket.IPPROTO_TCP)
+    listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+    try:
+        listener.bind((settings.host, settings.port))
+        listener.listen(_BACKLOG)
+    except (OSError, TypeError, ValueError) as error:
+        listener.close()
+        taken = isinstance(error, OSError) and error.errno in {errno.EADDRINUSE, errno.EACCES}
+        address = f"{settings.host}:{settings.port}"
+        reason = f"cannot listen on {address}: {getattr(error, 'strerror', None) or error}"
+        if taken:
+            raise SettingError(f"--port: {reason} (--port 0 picks a free one)") from None
+        raise SettingError(f"--host: {reason}") from None
+    return listener
+
+
+def _runner() -> Callable[[Any], None]:
+    try:
+        import uvloop
+    except ImportError:
+        return asyncio.run
+    return uvloop.run

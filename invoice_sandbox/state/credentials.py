@@ -1,0 +1,157 @@
+"""API keys: how they are issued and revoked, whose a credential is, and what its scopes allow.
+
+Only the SHA-256 digest of a key is kept (specification, Authentication rule 4).
+"""
+
+from __future__ import annotations
+
+import hmac
+from collections.abc import Collection, Iterable, Sequence
+from dataclasses import dataclass, field
+from datetime import datetime
+from typing import Final, Literal
+
+from invoice_sandbox.base.clock import instant_text, parse_instant
+from invoice_sandbox.base.errors import reject
+from invoice_sandbox.base.ids import KEY_PREFIX, key_digest, new_secret
+from invoice_sandbox.state import Credential, Record, Store, Transaction
+
+DEMO_KEY: Final = "ilk_sandbox_DemoKeyForLocalIntegrationTest3H6UmJ"
+"""Works out of the box on a loopback address, and is refused on any other."""
+
+EVERYTHING: Final = "*"
+KEYS: Final = "api_keys"
+"""The kind under which key metadata is stored."""
+
+
+def allows(held: Collection[str], wanted: str) -> bool:
+    """Whether ``held`` scopes cover ``wanted``: ``x:write`` covers ``x:read``, ``*`` everything."""
+    resource, _, level = wanted.partition(":")
+    return wanted in held or EVERYTHING in held or (level == "read" and f"{resource}:write" in held)
+
+
+def missing_scope(held: Collection[str], wanted: Iterable[str]) -> str | None:
+    """The first of ``wanted`` that ``held`` does not cover, or None."""
+    return next((scope for scope in wanted if not allows(held, scope)), None)
+
+
+@dataclass(frozen=True)
+class Presented:
+    """A secret as a request carries it: a key in a header, or a session in a cookie."""
+
+    kind: Literal["api_key", "session"]
+    secret: str = field(repr=False)
+
+
+async def identify(store: Store, presented: Sequence[Presented]) -> Credential | None:
+    """The one credential that all secrets of a request stand for; None when none was sent.
+
+    Raises ApiError 401 when one is unknown, or when two stand for different credentials.
+    """
+    found = [await _look_up(store, one) for one in presented]
+    if len({credential.digest for credential in found}) > 1:
+        raise reject("credentials_disagree")
+    return found[0] if found else None
+
+
+async def _look_up(store: Store, presented: Presented) -> Credential:
+    digest = key_digest(presented.secret)
+    credential = await store.credential(digest)
+    if (
+        credential is None
+        or credential.kind != presented.kind
+        or not hmac.compare_digest(credential.digest, digest)
+    ):
+        raise reject("bad_credential")
+    return credential
+
+
+async def issue_key(
+    state: Transaction,
+    *,
+    workspace_id: str,
+    key_id: str,
+    key: str,
+    name: str,
+    scopes: Sequence[str],
+    created_at: str,
+    expires_at: str | None = None,
+) -> Record:
+    """Store the metadata of ``key``, let it in from the commit on, and answer the metadata.
+
+    The metadata never holds the key or its digest, only its last four characters.
+    """
+    metadata: Record = {
+        "id": key_id,
+        "name": name,
+        "scopes": list(scopes),
+        "prefix": KEY_PREFIX,
+        "last4": key[-4:],
+        "status": "Active",
+        "createdAt": created_at,
+        "expiresAt": expires_at,
+        "lastUsedAt": None,
+    }
+    await state.put(KEYS, key_id, metadata)
+    await state.put(_DIGESTS, key_id, {"digest": key_digest(key)})
+    expires = parse_instant(expires_at) if expires_at else None
+    await state.grant(Credential(key_digest(key), workspace_id, key_id, frozenset(scopes), expires))
+    return metadata
+
+
+async def open_session(
+    state: Transaction,
+    *,
+    workspace_id: str,
+    subject: str,
+    scopes: Sequence[str],
+    expires_at: datetime,
+) -> str:
+    """Let a user in until ``expires_at``; the answer is the session's id, a secret."""
+    secret = new_secret()
+    await state.grant(
+        Credential(
+            key_digest(secret), workspace_id, subject, frozenset(scopes), expires_at, "session"
+        )
+    )
+    return secret
+
+
+async def close_session(state: Transaction, session: Credential) -> None:
+    """Let the session in no longer."""
+    await state.revoke(session.digest)
+
+
+async def open_capability(
+    state: Transaction, *, workspace_id: str, subject: str, secret: str, expires_at: datetime
+) -> None:
+    """Let an address that holds ``secret`` lead into the workspace without a key."""
+    await state.grant(
+        Credential(key_digest(secret), workspace_id, subject, frozenset(), expires_at, "capability")
+    )
+
+
+async def close_capability(state: Transaction, secret: str) -> None:
+    """Let the address lead nowhere any more."""
+    await state.revoke(key_digest(secret))
+
+
+async def note_use(state: Transaction, credential: Credential, now: datetime) -> None:
+    """Remember when a key was used last."""
+    metadata = await state.get(KEYS, credential.subject)
+    used = instant_text(now)
+    if metadata is not None and metadata["lastUsedAt"] != used:
+        await state.put(KEYS, credential.subject, {**metadata, "lastUsedAt": used})
+
+
+async def revoke_key(state: Transaction, metadata: Record, revoked_at: str) -> Record:
+    """Mark a key as revoked; it opens nothing from the next request on."""
+    revoked = {**metadata, "status": "Revoked", "revokedAt": revoked_at}
+    await state.put(KEYS, metadata["id"], revoked)
+    digest = await state.get(_DIGESTS, metadata["id"])
+    if digest is not None:
+        await state.revoke(digest["digest"])
+    return revoked
+
+
+_DIGESTS: Final = "api_key_digests"

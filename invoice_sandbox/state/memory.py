@@ -1,0 +1,438 @@
+"""The store in memory: one lock per workspace, and an undo log per transaction."""
+
+from __future__ import annotations
+
+import asyncio
+import bisect
+from collections import Counter, deque
+from collections.abc import AsyncIterator, Callable, Mapping
+from contextlib import asynccontextmanager
+from dataclasses import dataclass, field, replace
+from datetime import datetime
+from decimal import Decimal
+from typing import Any, Final
+
+from invoice_sandbox.base.clock import ClockState
+from invoice_sandbox.state import (
+    Condition,
+    Credential,
+    Log,
+    NoWorkspaceError,
+    Page,
+    Record,
+    ScheduledStep,
+    Snapshot,
+    Workspace,
+)
+
+_OrderedStep = tuple[datetime, int, ScheduledStep]
+
+_LOG_ENTRIES: Final = 1000
+_LOG_BYTES: Final = 4 * 1024 * 1024
+
+
+class _Collection:
+    """Records of one kind. A record's position never changes, so a cursor stays good."""
+
+    def __init__(self) -> None:
+        self.records: dict[str, Record] = {}
+        self.keys: list[str] = []
+
+    def copy(self) -> _Collection:
+        """Another collection of the same records, which are replaced and never changed."""
+        twin = _Collection()
+        twin.records, twin.keys = self.records.copy(), self.keys.copy()
+        return twin
+
+
+@dataclass
+class _State:
+    """What a transaction changes and a snapshot keeps."""
+
+    workspace: Workspace
+    collections: dict[str, _Collection] = field(default_factory=dict)
+    numbers: Counter[str] = field(default_factory=Counter)
+    requests: int = 0
+    steps: dict[str | None, list[_OrderedStep]] = field(default_factory=dict)
+    steps_made: int = 0
+    credentials: dict[str, Credential] = field(default_factory=dict)
+
+    def copy(self) -> _State:
+        """The same state; neither sees what becomes of the other."""
+        return _State(
+            self.workspace,
+            {kind: collection.copy() for kind, collection in self.collections.items()},
+            self.numbers.copy(),
+            self.requests,
+            {lane: steps.copy() for lane, steps in self.steps.items()},
+            self.steps_made,
+            self.credentials.copy(),
+        )
+
+
+class _BoundedLog:
+    """The latest entries; older ones make room, and are counted."""
+
+    def __init__(self) -> None:
+        self._entries: deque[tuple[Any, int]] = deque()
+        self._bytes = 0
+        self._dropped = 0
+
+    def append(self, entry: Any, size: int) -> None:
+        """Add an entry of about ``size`` bytes."""
+        self._entries.append((entry, size))
+        self._bytes += size
+        while len(self._entries) > _LOG_ENTRIES or self._bytes > _LOG_BYTES:
+            self._bytes -= self._entries.popleft()[1]
+            self._dropped += 1
+
+    def read(self) -> Log:
+        """What is still there."""
+        return Log(tuple(entry for entry, _ in self._entries), self._dropped)
+
+
+class _Space:
+    """Everything of one workspace."""
+
+    def __init__(self, workspace: Workspace, now: datetime) -> None:
+        self.state = _State(workspace)
+        self.lock = asyncio.Lock()
+        self.last_used = now
+        self.snapshots: dict[str, tuple[Snapshot, _State]] = {}
+        self.logs: dict[str, _BoundedLog] = {}
+        self.claims: set[str] = set()
+        self.snapshots_numbered = 0
+
+
+class MemoryStore:
+    """All workspaces in this process; gone when it ends."""
+
+    def __init__(self) -> None:
+        self._spaces: dict[str, _Space] = {}
+        self._owners: dict[str, str] = {}
+
+    async def create_workspace(self, workspace: Workspace, now: datetime) -> None:
+        """Add an empty workspace, last used ``now``. Raises KeyError when its id is taken."""
+        if workspace.id in self._spaces:
+            raise KeyError(workspace.id)
+        self._spaces[workspace.id] = _Space(workspace, now)
+
+    async def delete_workspace(self, workspace_id: str) -> None:
+        """Forget the workspace and everything in it."""
+        space = self._spaces.pop(workspace_id, None)
+        if space is not None:
+            async with space.lock:
+                self._disown(space)
+
+    async def workspace(self, workspace_id: str) -> Workspace | None:
+        """The workspace, or None."""
+        space = self._spaces.get(workspace_id)
+        return space.state.workspace if space else None
+
+    async def workspaces(self) -> tuple[tuple[Workspace, datetime], ...]:
+        """Every workspace and when it was last used, in the order of their making."""
+        return tuple((space.state.workspace, space.last_used) for space in self._spaces.values())
+
+    async def credential(self, digest: str) -> Credential | None:
+        """The credential that is in force for a digest."""
+        space = self._spaces.get(self._owners.get(digest, ""))
+        return space.state.credentials.get(digest) if space else None
+
+    async def note_request(self, workspace_id: str, now: datetime) -> int:
+        """1, 2, 3, … for each request of the workspace."""
+        space = self._space(workspace_id)
+        space.last_used = now
+        space.state.requests += 1
+        return space.state.requests
+
+    async def last_used(self, workspace_id: str) -> datetime:
+        """When the workspace's last request came, in real time."""
+        return self._space(workspace_id).last_used
+
+    async def next_due(self, workspace_id: str) -> datetime | None:
+        """When the workspace's next step outside of lanes is due, or None."""
+        steps = self._space(workspace_id).state.steps.get(None)
+        return steps[0][0] if steps else None
+
+    async def lanes(self, workspace_id: str) -> Mapping[str, datetime]:
+        """When the first step of each lane is due."""
+        steps = self._space(workspace_id).state.steps
+        return {lane: first[0][0] for lane, first in steps.items() if lane is not None}
+
+    @asynccontextmanager
+    async def transaction(self, workspace_id: str) -> AsyncIterator[MemoryTransaction]:
+        """A transaction, alone on its workspace."""
+        async with self._alone(workspace_id) as space:
+            transaction = MemoryTransaction(space.state)
+            try:
+                yield transaction
+            except BaseException:
+                transaction.undo()
+                raise
+            for digest, credential in transaction.changed_credentials.items():
+                if credential is None:
+                    space.state.credentials.pop(digest, None)
+                    self._owners.pop(digest, None)
+                else:
+                    space.state.credentials[digest] = credential
+                    self._owners[digest] = workspace_id
+
+    async def next_snapshot_number(self, workspace_id: str) -> int:
+        """1, 2, 3, … for each snapshot of the workspace."""
+        space = self._space(workspace_id)
+        space.snapshots_numbered += 1
+        return space.snapshots_numbered
+
+    async def take_snapshot(self, workspace_id: str, snapshot: Snapshot) -> None:
+        """Keep the workspace as it is."""
+        async with self._alone(workspace_id) as space:
+            space.snapshots[snapshot.id] = (snapshot, space.state.copy())
+
+    async def restore_snapshot(
+        self, workspace_id: str, snapshot_id: str, clock: ClockState
+    ) -> None:
+        """Make the workspace what it was, with ``clock``."""
+        async with self._alone(workspace_id) as space:
+            state = space.snapshots[snapshot_id][1].copy()
+            state.workspace = replace(state.workspace, clock=clock)
+            self._disown(space)
+            space.state = state
+            self._owners.update(dict.fromkeys(state.credentials, workspace_id))
+
+    async def drop_snapshot(self, workspace_id: str, snapshot_id: str) -> None:
+        """Forget a snapshot."""
+        del self._space(workspace_id).snapshots[snapshot_id]
+
+    async def snapshots(self, workspace_id: str) -> tuple[Snapshot, ...]:
+        """Every snapshot, in the order of their taking."""
+        return tuple(snapshot for snapshot, _ in self._space(workspace_id).snapshots.values())
+
+    async def snapshot_credentials(
+        self, workspace_id: str, snapshot_id: str
+    ) -> tuple[Credential, ...]:
+        """The credentials that restoring would leave in force."""
+        return tuple(self._space(workspace_id).snapshots[snapshot_id][1].credentials.values())
+
+    async def append(self, workspace_id: str, log: str, entry: Any, size: int = 0) -> None:
+        """Add an entry of about ``size`` bytes to a bounded log."""
+        space = self._spaces.get(workspace_id)
+        if space is not None:
+            space.logs.setdefault(log, _BoundedLog()).append(entry, size)
+
+    async def log(self, workspace_id: str, log: str) -> Log:
+        """What a log holds."""
+        found = self._space(workspace_id).logs.get(log)
+        return found.read() if found else Log()
+
+    async def claim(self, workspace_id: str, name: str) -> bool:
+        """Whether the name was free and is now taken by the caller."""
+        claims = self._space(workspace_id).claims
+        if name in claims:
+            return False
+        claims.add(name)
+        return True
+
+    async def release(self, workspace_id: str, name: str) -> None:
+        """Make a claimed name free again."""
+        space = self._spaces.get(workspace_id)
+        if space is not None:
+            space.claims.discard(name)
+
+    def _space(self, workspace_id: str) -> _Space:
+        try:
+            return self._spaces[workspace_id]
+        except KeyError:
+            raise NoWorkspaceError(workspace_id) from None
+
+    @asynccontextmanager
+    async def _alone(self, workspace_id: str) -> AsyncIterator[_Space]:
+        space = self._space(workspace_id)
+        async with space.lock:
+            if self._spaces.get(workspace_id) is not space:  # deleted while this one waited
+                raise NoWorkspaceError(workspace_id)
+            yield space
+
+    def _disown(self, space: _Space) -> None:
+        for digest in space.state.credentials:
+            self._owners.pop(digest, None)
+
+
+class MemoryTransaction:
+    """Changes are made in place and undone backwards; the lock keeps others from seeing them."""
+
+    def __init__(self, state: _State) -> None:
+        self._state = state
+        self._undo: list[Callable[[], Any]] = []
+        self.changed_credentials: dict[str, Credential | None] = {}
+
+    async def workspace(self) -> Workspace:
+        """The workspace as it is now."""
+        return self._state.workspace
+
+    async def change_workspace(self, workspace: Workspace) -> None:
+        """Give the workspace another clock, scenario or faults."""
+        previous = self._state.workspace
+        self._state.workspace = workspace
+        self._undo.append(lambda: setattr(self._state, "workspace", previous))
+
+    async def get(self, kind: str, key: str) -> Record | None:
+        """The record, or None."""
+        collection = self._state.collections.get(kind)
+        record = collection.records.get(key) if collection else None
+        return None if record is None else _copy(record)
+
+    async def put(self, kind: str, key: str, record: Mapping[str, Any]) -> None:
+        """Insert the record, or replace it where it stands in the order."""
+        collection = self._state.collections.setdefault(kind, _Collection())
+        previous = collection.records.get(key)
+        collection.records[key] = _copy(record)
+        if previous is None:
+            collection.keys.append(key)
+            self._undo += [collection.keys.pop, lambda: collection.records.pop(key)]
+        else:
+            self._undo.append(lambda: collection.records.update({key: previous}))
+
+    async def page(
+        self,
+        kind: str,
+        *,
+        limit: int,
+        before: int | None = None,
+        where: tuple[Condition, ...] = (),
+    ) -> Page:
+        """At most ``limit`` records, newest first, older than position ``before``."""
+        collection = self._state.collections.get(kind) or _Collection()
+        records, keys = collection.records, collection.keys
+        start = len(keys) if before is None else min(before, len(keys))
+        found: list[Record] = []
+        next_position: int | None = None
+        for position in range(start - 1, -1, -1):
+            record = records[keys[position]]
+            if not _matches(record, where):
+                continue
+            if len(found) == limit:
+                next_position = position + 1
+                break
+            found.append(_copy(record))
+        return Page(tuple(found), next_position)
+
+    async def count(self, kind: str, where: tuple[Condition, ...] = ()) -> int:
+        """How many records match."""
+        collection = self._state.collections.get(kind) or _Collection()
+        if not where:
+            return len(collection.keys)
+        return sum(_matches(record, where) for record in collection.records.values())
+
+    async def next_number(self, name: str) -> int:
+        """1, 2, 3, … for each ``name``."""
+        previous = self._state.numbers[name]
+        self._state.numbers[name] = previous + 1
+        self._undo.append(lambda: self._state.numbers.subtract({name: 1}))
+        return previous + 1
+
+    async def schedule(
+        self,
+        due: datetime,
+        action: str,
+        arguments: Mapping[str, Any],
+        scenario: str | None = None,
+        lane: str | None = None,
+        place: int | None = None,
+    ) -> None:
+        """Have ``action`` done at the workspace's instant ``due``."""
+        self._state.steps_made += 1
+        number = self._state.steps_made
+        step = ScheduledStep(number, due, action, _copy(arguments), scenario, lane, place)
+        entry = (due, number, step)
+        self._put_step(entry)
+        self._undo.append(lambda: self._take_step(entry))
+
+    async def steps(self, lane: str | None = None) -> tuple[ScheduledStep, ...]:
+        """The steps of a lane that are still to be done, by time, then by creation."""
+        return tuple(step for _, _, step in self._state.steps.get(lane, ()))
+
+    async def take_due(self, now: datetime) -> ScheduledStep | None:
+        """Take the step outside of lanes that is due first, if ``now`` has come to it."""
+        steps = self._state.steps.get(None)
+        if not steps or steps[0][0] > now:
+            return None
+        first = steps[0]
+        self._drop(first)
+        return first[2]
+
+    async def first_in_lane(self, lane: str, now: datetime) -> ScheduledStep | None:
+        """The first step of a lane, if ``now`` has come to it."""
+        steps = self._state.steps.get(lane)
+        return steps[0][2] if steps and steps[0][0] <= now else None
+
+    async def discard_step(self, number: int, lane: str | None = None) -> bool:
+        """Forget a step; False: there is none of that number."""
+        steps = self._state.steps.get(lane, ())
+        entry = next((one for one in steps if one[1] == number), None)
+        if entry is not None:
+            self._drop(entry)
+        return entry is not None
+
+    def _drop(self, entry: _OrderedStep) -> None:
+        self._take_step(entry)
+        self._undo.append(lambda: self._put_step(entry))
+
+    def _put_step(self, entry: _OrderedStep) -> None:
+        bisect.insort(self._state.steps.setdefault(entry[2].lane, []), entry)
+
+    def _take_step(self, entry: _OrderedStep) -> None:
+        steps = self._state.steps[entry[2].lane]
+        steps.remove(entry)
+        if not steps:
+            del self._state.steps[entry[2].lane]
+
+    async def credentials(self) -> tuple[Credential, ...]:
+        """Every credential that was in force when the transaction began."""
+        return tuple(self._state.credentials.values())
+
+    async def grant(self, credential: Credential) -> None:
+        """Let the credential in, from the commit on."""
+        self.changed_credentials[credential.digest] = credential
+
+    async def revoke(self, digest: str) -> None:
+        """Let the credential in no longer, from the commit on."""
+        self.changed_credentials[digest] = None
+
+    def undo(self) -> None:
+        """Take every change back, the last one first."""
+        while self._undo:
+            self._undo.pop()()
+
+
+def _matches(record: Mapping[str, Any], where: tuple[Condition, ...]) -> bool:
+    return all(
+        condition.field in record
+        and _OPERATORS[condition.operator](record[condition.field], condition.value)
+        for condition in where
+    )
+
+
+def _compare(compare: Callable[[str, str], bool], value: Any, wanted: str) -> bool:
+    # Without its Z, an instant with milliseconds sorts after the same second without them.
+    return isinstance(value, str) and compare(value.removesuffix("Z"), wanted.removesuffix("Z"))
+
+
+_OPERATORS: Mapping[str, Callable[[Any, Any], bool]] = {
+    "=": lambda value, wanted: value == wanted,
+    ">=": lambda value, wanted: _compare(str.__ge__, value, wanted),
+    "<=": lambda value, wanted: _compare(str.__le__, value, wanted),
+    "in": lambda value, wanted: value in wanted,
+    "has": lambda value, wanted: isinstance(value, list) and wanted in value,
+}
+
+
+def _copy(value: Any) -> Any:
+    """A deep copy of a JSON value; far cheaper than copy.deepcopy."""
+    kind = type(value)
+    if kind is str or kind is int or kind is Decimal:  # what most values are
+        return value
+    if isinstance(value, Mapping):
+        return {key: _copy(child) for key, child in value.items()}
+    if isinstance(value, (list, tuple)):
+        return [_copy(child) for child in value]
+    return value

@@ -12,7 +12,7 @@ import httpx
 
 from invoice_sandbox.base.clock import OperatingSystemClock, SystemClock
 from invoice_sandbox.base.errors import ApiError
-from invoice_sandbox.control import CONTROL_FUNCTIONS
+from invoice_sandbox.control.functions import CONTROL_FUNCTIONS
 from invoice_sandbox.coverage.control import COVERAGE_FUNCTIONS
 from invoice_sandbox.coverage.recording import mark_of
 from invoice_sandbox.http import Exchange, Proceed, Receive, Scope, Send, compose

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from invoice_sandbox.control import CONTROL_FUNCTIONS
+from invoice_sandbox.control.functions import CONTROL_FUNCTIONS
 from invoice_sandbox.coverage.control import COVERAGE_FUNCTIONS
 from invoice_sandbox.project.loader import (
     default_project,

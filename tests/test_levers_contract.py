@@ -14,7 +14,7 @@ import pytest
 import yaml
 from openapi_spec_validator import OpenAPIV31SpecValidator
 
-from invoice_sandbox.control import CONTROL_FUNCTIONS
+from invoice_sandbox.control.functions import CONTROL_FUNCTIONS
 from invoice_sandbox.coverage.control import COVERAGE_FUNCTIONS
 from invoice_sandbox.openapi.operation import raw_operations
 from invoice_sandbox.project.loader import (

@@ -1,58 +1,8 @@
-"""The levers that every project has, described in ``openapi.yaml`` beside this.
+"""The control API under ``/sandbox``, described in ``openapi.yaml`` beside this, and its client.
 
-One module per kind of thing, one function per operation. A lever works on whole workspaces, so it
-is given the engine instead of a transaction; like a handler it answers data, or an Answer, or else
-Raw, and refuses by raising ApiError.
+Each module holds the functions of one resource, one function per operation; ``functions`` is the
+table of all of them. A control function works on whole workspaces, so it is given the engine
+instead of a transaction. Like a handler it returns data or a response, and raises ApiError.
+
+Nothing is imported here: the command line and the pytest plugin need only ``client``.
 """
-
-from __future__ import annotations
-
-from collections.abc import Mapping
-from typing import Final
-
-from invoice_sandbox.control import (
-    clock,
-    faults,
-    health,
-    journal,
-    listeners,
-    scenarios,
-    snapshots,
-    webhooks,
-    workspaces,
-)
-from invoice_sandbox.runtime.control_call import ControlFunction
-
-__all__ = ["LEVERS", "ControlCall", "Raw"]
-
-CONTROL_FUNCTIONS: Final[Mapping[str, ControlFunction]] = {
-    "getSandboxHealth": health.get_sandbox_health,
-    "getClock": clock.get_clock,
-    "setClock": clock.set_clock,
-    "advanceClock": clock.advance_clock,
-    "getAgenda": clock.get_agenda,
-    "listWorkspaces": workspaces.list_workspaces,
-    "createWorkspace": workspaces.create_workspace,
-    "deleteWorkspace": workspaces.delete_workspace,
-    "resetWorkspace": workspaces.reset_workspace,
-    "listSnapshots": snapshots.list_snapshots,
-    "createSnapshot": snapshots.create_snapshot,
-    "deleteSnapshot": snapshots.delete_snapshot,
-    "restoreSnapshot": snapshots.restore_snapshot,
-    "listScenarios": scenarios.list_scenarios,
-    "setScenario": scenarios.set_scenario,
-    "listFaults": faults.list_faults,
-    "addFault": faults.add_fault,
-    "clearFaults": faults.clear_faults,
-    "removeFault": faults.remove_fault,
-    "listRequests": journal.list_requests,
-    "getInbox": webhooks.get_inbox,
-    "receiveWebhook": webhooks.receive_webhook,
-    "replayDelivery": webhooks.replay_delivery,
-    "createListener": listeners.create_listener,
-    "deleteListener": listeners.delete_listener,
-    "streamListener": listeners.stream_listener,
-    "receiveForListener": listeners.receive_for_listener,
-    "answerMessage": listeners.answer_message,
-}
-"""What is done for each operation of the levers' contract."""

@@ -115,7 +115,7 @@ async def create_app(
     inside = _Inside()
     engine = await _engine(settings, url, system_clock or OperatingSystemClock(), inside)
     project, system_clock = engine.project, engine.system_clock
-    router = Router([project.contract, project.levers], _resolver(project))
+    router = Router([project.contract, project.control], _resolver(project))
     limiter = RateLimiter(settings.rate_limit, system_clock) if settings.rate_limit else None
     proceed = compose(
         [
@@ -198,7 +198,7 @@ async def _engine(
 
 def _documents(project: Project) -> dict[str, Contract]:
     """Where which contract is served: ours at the root, the levers where they live."""
-    return {"": project.contract, project.levers.base_path: project.levers}
+    return {"": project.contract, project.control.base_path: project.control}
 
 
 def _words(project: Project) -> Words:

@@ -41,7 +41,7 @@ def test_what_branches_into_itself_is_known(schemas: dict[str, Any], expected: b
 
 
 def test_no_schema_of_ours_does() -> None:
-    for contract in (project().contract, project().levers):
+    for contract in (project().contract, project().control):
         components = contract.document["components"]["schemas"]
         branching = Branching(components)
         assert components

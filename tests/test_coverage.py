@@ -407,7 +407,7 @@ def everything(project: Project) -> set[Hit]:
 
 def test_what_can_be_touched_is_what_is_declared(project: Project) -> None:
     counts = report_of(project, ()).counts
-    contracts = (project.contract, project.levers)
+    contracts = (project.contract, project.control)
     operations = [one for part in contracts for one in part.operations.values()]
     assert counts["operations"].declared == len(operations)
     assert counts["statuses"].declared == sum(len(one.responses) for one in operations)

@@ -26,7 +26,7 @@ from tests.test_sessions import logged_in
 from tests.timeline import data, pull, register, snapshot
 
 PROJECT: Final = load_project(default_project())
-CONTRACTS: Final = (PROJECT.contract, PROJECT.levers)
+CONTRACTS: Final = (PROJECT.contract, PROJECT.control)
 METHODS_OF: Final[dict[tuple[str, str], set[str]]] = {}
 for _contract in CONTRACTS:
     for _one in _contract.operations.values():

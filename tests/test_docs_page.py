@@ -192,7 +192,7 @@ def test_an_operation_can_be_tried_out_at_once(
 
 def test_every_operation_of_every_contract_is_shown(browser: Browser, server: Running) -> None:
     project = server.sandbox.engine.project
-    contracts = [project.contract, *([project.levers] if project.levers else [])]
+    contracts = [project.contract, *([project.control] if project.control else [])]
     with visiting(browser, f"{server.url}/docs") as page:
         choice = page.locator(".topbar select")
         choice.wait_for()

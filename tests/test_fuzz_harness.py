@@ -208,7 +208,7 @@ def test_a_setup_that_cannot_be_understood_is_refused_by_name(step: object) -> N
 
 def test_what_the_shipped_contracts_tell_the_fuzzer_can_be_understood() -> None:
     project = load_project(default_project())
-    for document in (project.contract.document, project.levers.document):
+    for document in (project.contract.document, project.control.document):
         for _, _, name, raw in operations(document):
             told = {word for word in raw if word.startswith("x-fuzz-")}
             assert told <= {"x-fuzz-setup", "x-fuzz-unreachable", "x-fuzz-forgets"}

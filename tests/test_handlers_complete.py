@@ -33,14 +33,17 @@ def test_the_well_known_operations_are_all_there(server: Running) -> None:
 def test_every_handler_is_an_operation_of_the_contract_or_of_the_levers() -> None:
     folder = default_project()
     project = load_project(folder)
-    names = {*operation_names(project.contract.document), *operation_names(project.levers.document)}
+    names = {
+        *operation_names(project.contract.document),
+        *operation_names(project.control.document),
+    }
     assert set(handler_functions(folder / "handlers")) <= names
 
 
 def test_every_lever_of_the_project_has_a_handler(server: Running) -> None:
     project = server.sandbox.engine.project
     assert {**CONTROL_FUNCTIONS, **COVERAGE_FUNCTIONS}.keys().isdisjoint(project.handlers)
-    assert set(project.levers.operations) == {**CONTROL_FUNCTIONS, **COVERAGE_FUNCTIONS}.keys() | (
+    assert set(project.control.operations) == {**CONTROL_FUNCTIONS, **COVERAGE_FUNCTIONS}.keys() | (
         project.handlers.keys() - project.contract.operations.keys()
     )
 

@@ -118,7 +118,7 @@ def targets(server: Running, hostile: Process) -> dict[str, str]:
     inbox = json.loads(hostile.ask("GET", "/sandbox/inbox").body)["data"]["url"]
     token = inbox.rpartition("/")[2]
     found = {}
-    for contract in (project.contract, project.levers):
+    for contract in (project.contract, project.control):
         for one in operations_with_a_body(contract):
             path = contract.base_path + one.path
             path = path.replace("{token}", token).replace("{id}", "x").replace("{address}", "x")
@@ -130,7 +130,7 @@ def test_every_operation_with_a_body_is_in_the_corpus(
     server: Running, targets: dict[str, str]
 ) -> None:
     project = server.sandbox.engine.project
-    both = (project.contract, project.levers)
+    both = (project.contract, project.control)
     ours = {one.id for contract in both for one in operations_with_a_body(contract)}
     assert ours == set(targets)
     assert len(ours) >= 20

@@ -140,7 +140,7 @@ def test_what_an_option_changes_has_its_default(row: str) -> None:
 
 def test_the_limit_of_a_body_is_what_the_contract_makes_of_it(server: Running) -> None:
     project = server.sandbox.engine.project
-    operations = [*project.contract.operations.values(), *project.levers.operations.values()]
+    operations = [*project.contract.operations.values(), *project.control.operations.values()]
     limits = {one.body.limit for one in operations if one.body is not None}
     assert {size(limit) for limit in limits} == {ROWS["Body"][0], ROWS["Body of an upload"][0]}
 

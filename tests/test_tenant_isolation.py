@@ -322,7 +322,7 @@ def test_equal_seeds_do_not_let_anybody_in(server: Running) -> None:
 
 def test_every_operation_of_the_served_contract_has_a_row(server: Running) -> None:
     project = server.sandbox.engine.project
-    operations = {**project.contract.operations, **project.levers.operations}
+    operations = {**project.contract.operations, **project.control.operations}
     covered = {row.operation for row in TAKING} | LISTING.keys() | WITHOUT_IDS.keys()
     assert set(operations) == covered
 

@@ -203,7 +203,7 @@ def test_a_resolved_dispute_leaves_everything_as_it_was(client: httpx.Client, st
 
 
 def test_the_words_of_the_lever_are_the_triggers_of_an_invoice(server: Running) -> None:
-    document = server.sandbox.engine.project.levers.document
+    document = server.sandbox.engine.project.control.document
     words = document["components"]["schemas"]["Transition"]["properties"]["trigger"]["enum"]
     assert words == list(TRIGGERS)
 

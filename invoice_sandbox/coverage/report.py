@@ -109,7 +109,7 @@ def report_from(data: Mapping[str, Any]) -> Report:
 
 
 def _declared(project: Project) -> dict[str, list[tuple[Hit, str]]]:
-    parts = {API: project.contract, LEVERS: project.levers}
+    parts = {API: project.contract, LEVERS: project.control}
     return {
         "operations": [
             one for part, contract in parts.items() for one in _operations(part, contract)

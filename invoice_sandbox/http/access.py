@@ -40,7 +40,7 @@ def authenticate(engine: Engine, limiter: RateLimiter | None, door: Door) -> Lay
         is_guest = door.alone and contract is engine.project.contract
         if not operation.security.requirements and not is_guest:
             return await proceed(exchange)
-        counted = None if contract is engine.project.levers else limiter
+        counted = None if contract is engine.project.control else limiter
         try:
             if is_guest:
                 credential = await _guest(engine, exchange, contract, operation, door)

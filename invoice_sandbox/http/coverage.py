@@ -67,7 +67,7 @@ async def _by_method(engine: Engine, router: Router, exchange: Exchange, reply: 
 
 
 def _part(engine: Engine, contract: Contract) -> str:
-    return LEVERS if contract is engine.project.levers else API
+    return LEVERS if contract is engine.project.control else API
 
 
 def _declared(operation: Operation, status: int) -> str | None:

@@ -29,7 +29,7 @@ def journal(engine: Engine) -> Layer:
         reply = await proceed(exchange)
         workspace = exchange.workspace or await owner(engine, exchange)
         why = _explanation(exchange, workspace, engine)
-        is_lever = exchange.scope["path"].startswith(f"{engine.project.levers.base_path}/")
+        is_lever = exchange.scope["path"].startswith(f"{engine.project.control.base_path}/")
         if workspace is not None and not is_lever:
             milliseconds = round((engine.system_clock.monotonic() - started) * 1000, 3)
             entry = {

@@ -41,7 +41,7 @@ def prefer(engine: Engine) -> Layer:
 
     async def layer(exchange: Exchange, proceed: Proceed) -> Reply:
         contract, operation = exchange.routed
-        if contract is engine.project.levers or exchange.header(_HEADER) is None:
+        if contract is engine.project.control or exchange.header(_HEADER) is None:
             return await proceed(exchange)
         wanted = _understood(_preferences(exchange.header_values(_HEADER)))
         if not wanted:

@@ -62,7 +62,7 @@ class Redactor:
     """Turns exchanges into entries without secrets."""
 
     def __init__(self, engine: Engine) -> None:
-        contracts = (engine.project.contract, engine.project.levers)
+        contracts = (engine.project.contract, engine.project.control)
         schemes = [scheme for contract in contracts for scheme in contract.schemes.values()]
         members = [one.secrets for contract in contracts for one in contract.operations.values()]
         declared = frozenset().union(*members, *(one.secret_parameters for one in contracts))

@@ -34,7 +34,7 @@ def call_control_function(engine: Engine, functions: Mapping[str, ControlFunctio
 
     async def layer(exchange: Exchange, proceed: Proceed) -> Reply:
         contract, operation = exchange.routed
-        pull = functions.get(operation.id) if contract is engine.project.levers else None
+        pull = functions.get(operation.id) if contract is engine.project.control else None
         if pull is None:
             return await proceed(exchange)
         try:

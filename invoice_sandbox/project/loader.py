@@ -68,7 +68,7 @@ class Hooks:
 
 
 _PACKAGE: Final = "_invoice_sandbox_project"
-_LEVERS: Final = Path(__file__).parents[1] / "control" / "openapi.yaml"
+_CONTROL: Final = Path(__file__).parents[1] / "control" / "openapi.yaml"
 _SUBJECT: Final = "x-subject"
 SCENARIOS: Final = "scenarios"
 """The vocabulary of the names of scenarios."""
@@ -92,7 +92,7 @@ class Project:
     """
 
     contract: Contract
-    levers: Contract
+    control: Contract
     handlers: Mapping[str, Handler] = field(default_factory=dict)
     fixtures: Mapping[str, Sequence[Mapping[str, Any]]] = field(default_factory=dict)
     hooks: Hooks = Hooks()
@@ -176,11 +176,11 @@ def _load_project(folder: Path, own_scenarios: Path | None, *_: str) -> Project:
         machine = vocabulary.machine
         subject = None if machine is None else _subject_member(machine.name)
         words = {"operations": list(contract.operations), "events": list(lifecycle.events)}
-        levers = _levers(contract, subject, words, folder / "openapi" / "sandbox.yaml")
-        handlers = _load_handlers(folder / "handlers", [contract, levers])
+        control = _control_contract(contract, subject, words, folder / "openapi" / "sandbox.yaml")
+        handlers = _load_handlers(folder / "handlers", [contract, control])
         return Project(
             contract,
-            levers,
+            control,
             handlers,
             fixtures=load_fixtures(folder / "fixtures", contract.schemas),
             hooks=_load_hooks(folder / "handlers"),
@@ -215,19 +215,19 @@ def load_contract_alone(
         contract = compile_contract(read.document)
         scenarios = _scenarios([], own_scenarios, vocabulary_of(contract, Lifecycle({}, {}), {}))
         words = {"operations": list(contract.operations)}
-        levers = _levers(contract, None, words)
-        read = replace(read, limits=(*read.limits, *_behind_levers(contract, levers)))
+        control = _control_contract(contract, None, words)
+        read = replace(read, limits=(*read.limits, *_behind_control(contract, control)))
         warnings = contract_warnings(read, contract)
-        return Project(contract, levers, scenarios=scenarios, warnings=tuple(warnings))
+        return Project(contract, control, scenarios=scenarios, warnings=tuple(warnings))
     except (ContractError, DocumentError) as error:
         raise ProjectError(str(error)) from None
 
 
-def _behind_levers(contract: Contract, levers: Contract) -> Iterator[Note]:
+def _behind_control(contract: Contract, control: Contract) -> Iterator[Note]:
     """Operations whose place a lever has."""
     pulled = {
-        (one.method, _TEMPLATE.sub("{}", levers.base_path + one.path))
-        for one in levers.operations.values()
+        (one.method, _TEMPLATE.sub("{}", control.base_path + one.path))
+        for one in control.operations.values()
     }
     for one in contract.operations.values():
         if (one.method, _TEMPLATE.sub("{}", contract.base_path + one.path)) in pulled:
@@ -443,7 +443,7 @@ def _scenarios(folders: Sequence[Path], own: Path | None, vocabulary: Vocabulary
     return Library(every, vocabulary, {_MANUAL.name: _MANUAL})
 
 
-def _levers(
+def _control_contract(
     contract: Contract,
     subject: str | None,
     words: Mapping[str, Sequence[str]],
@@ -454,7 +454,7 @@ def _levers(
     The names of its scenarios are filled in when the document is served, for they may change.
     Raises DocumentError, and ContractError when the levers' place is taken.
     """
-    document = load_document(_LEVERS)
+    document = load_document(_CONTROL)
     if contract.base_path == base_path(document):
         raise ContractError(f"{contract.base_path} is where the levers are; serve it elsewhere")
     if part is not None and part.exists():

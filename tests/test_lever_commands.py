@@ -19,6 +19,7 @@ from threading import Thread
 from typing import Any
 
 import click
+import httpx
 import pytest
 from click.testing import CliRunner, Result
 
@@ -30,7 +31,7 @@ from invoice_sandbox.state.credentials import DEMO_KEY
 from tests.support import Running, serving
 
 COMMAND = Path(sys.executable).with_name("invoice-sandbox")
-LEVERS = load_document(Path(__file__).parents[1] / "invoice_sandbox" / "levers" / "openapi.yaml")
+LEVERS = load_document(Path(__file__).parents[1] / "invoice_sandbox" / "control" / "openapi.yaml")
 INVOICE = {
     "sellerId": "org_seller_acme",
     "debtorId": "org_debtor_globex",
@@ -199,6 +200,7 @@ READING = {
     "scenario": "/scenarios",
     "fault list": "/faults",
     "requests": "/requests",
+    "inbox": "/inbox",
 }
 CHANGING: dict[str, dict[str, Any]] = {
     "clock advance PT1S": {"from": NOW, "now": "2026-11-21T09:30:01Z", "happened": []},
@@ -314,6 +316,16 @@ def test_the_agenda_shows_what_is_due_and_then_what_was_done(
     at(f"clock set {step['at']}")
     done = at("agenda").stdout.partition("\n\n")[2]
     assert re.search(rf"{step['at']} +{step['do']} +done +{step['subject']} ", done)
+
+
+def test_the_inbox_is_its_address_and_then_what_it_received(at: Run) -> None:
+    address, empty = at("inbox").stdout.splitlines()
+    assert empty == "No webhooks yet."
+    assert httpx.post(address, json={"type": "invoice.paid"}).status_code == 401
+    first, titles, row = at("inbox").stdout.splitlines()
+    assert first == address
+    assert titles.split() == ["received", "at", "type", "verified", "duplicate", "problem"]
+    assert row.split()[:4] == [NOW, "invoice.paid", "no", "no"]
 
 
 # --- for people: workspaces, snapshots, scenarios

@@ -39,6 +39,7 @@ for _command in (
     levers.scenario,
     levers.fault,
     levers.requests,
+    levers.inbox,
     webhooks.listen,
     webhooks.trigger,
     proof.coverage,

@@ -410,3 +410,19 @@ def requests(show: str | None, **filters: Any) -> None:
         raise click.UsageError("--show takes one request by its id; leave out the filters")
     else:
         lever_command.show_request(connection(), show)
+
+
+# the inbox
+
+
+@click.command()
+@lever
+def inbox() -> None:
+    """Show the webhooks that the built-in receiver got, newest first.
+
+    The first line is its address, to be registered as a webhook endpoint.
+
+    \b
+    invoice-sandbox inbox
+    """
+    pull("GET", "/inbox", show=lever_command.show_inbox)

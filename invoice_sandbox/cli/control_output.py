@@ -384,6 +384,26 @@ def _show_triggered(triggered: Row) -> None:
     print_table(triggered["deliveries"], columns, empty="No endpoint subscribes to it.")
 
 
+def show_inbox(inbox: Row) -> None:
+    """The address of the built-in receiver, then what it received."""
+    click.echo(plain(inbox["url"]))
+    columns = {
+        "received at": _member("receivedAt"),
+        "type": _event_type,
+        "webhook-id": lambda row: row["headers"].get("webhook-id"),
+        **_columns("verified", "duplicate", "problem"),
+    }
+    print_table(inbox["messages"], columns, empty="No webhooks yet.")
+
+
+def _event_type(message: Row) -> Any:
+    try:
+        event = jsonio.loads(message["body"].encode(errors="replace"))
+    except jsonio.JsonError:
+        return None
+    return event.get("type") if isinstance(event, dict) else None
+
+
 def _last_answer(delivery: Row) -> Any:
     if not delivery["attempts"]:
         return None

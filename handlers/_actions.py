@@ -4,7 +4,15 @@ from __future__ import annotations
 
 from typing import Any, Final
 
-from invoice_sandbox.project.api import KEYS, Record, Step, Trigger, reject, revoke_key, story
+from invoice_sandbox.project.api import (
+    KEYS,
+    Record,
+    Step,
+    Trigger,
+    reject,
+    revoke_key,
+    scenario_action,
+)
 
 from . import _financing, _ledger
 from ._audit import audit
@@ -45,7 +53,7 @@ async def process_erp_item(step: Step) -> None:
         await step.state.put(ERP_ITEMS, key, {"invoiceId": invoice["id"]})
 
 
-@story("start-verification")
+@scenario_action("start-verification")
 async def start_verification(step: Step, *, again: bool = False) -> None:
     """Begin to verify the invoice, if it is still Registered; or again, if that failed before.
 
@@ -55,13 +63,15 @@ async def start_verification(step: Step, *, again: bool = False) -> None:
     await move_invoice(step, invoice, "start-verification")
 
 
-@story("verify", "fail-verification", "hold", "suspect-duplicate", events=(ACTION_REQUIRED,))
+@scenario_action(
+    "verify", "fail-verification", "hold", "suspect-duplicate", events=(ACTION_REQUIRED,)
+)
 async def finish_verification(step: Step) -> None:
     """Judge the invoice by the checklist, if it is VerificationPending. Raises ApiError."""
     await verify(step, await _invoice(step, "VerificationPending"))
 
 
-@story("request-financing")
+@scenario_action("request-financing")
 async def request_financing(
     step: Step, *, without_recourse: bool = False, partner_id: str = ""
 ) -> None:
@@ -76,7 +86,7 @@ async def request_financing(
     await _financing.request_financing(step, invoice, wishes)
 
 
-@story("receive-offer")
+@scenario_action("receive-offer")
 async def make_offer(
     step: Step, *, partner_id: str = _financing.DEMO_PARTNER, competing: bool = False
 ) -> None:
@@ -89,14 +99,14 @@ async def make_offer(
     await _financing.offer_on(step, invoice, partner_id)
 
 
-@story()
+@scenario_action()
 async def find(step: Step, *, item: Code, state: State, detail: str = "") -> None:
     """A verification of the invoice finds this from now on. Raises ApiError."""
     invoice = await named_invoice(step, step.subject)
     await note_finding(step, invoice["id"], item, state, detail or None)
 
 
-@story()
+@scenario_action()
 async def find_resemblance(step: Step) -> None:
     """A verification suspects the invoice, if it resembles an earlier one. Raises ApiError.
 
@@ -108,19 +118,19 @@ async def find_resemblance(step: Step) -> None:
         await note_match(step, invoice["id"], match)
 
 
-@story()
+@scenario_action()
 async def transition(step: Step, *, trigger: Trigger) -> None:
     """The invoice moves by a trigger, and its request and offers with it. Raises ApiError."""
     await pull(step, await named_invoice(step, step.subject), trigger)
 
 
-@story()
+@scenario_action()
 async def rotate_secrets(step: Step) -> None:
     """Every webhook endpoint gets a new secret, unless its last one is still in use."""
     await rotate_all(step)
 
 
-@story("accept-offer")
+@scenario_action("accept-offer")
 async def accept_best_offer(step: Step) -> None:
     """The seller accepts the undecided offer with the highest net proceeds. Raises ApiError."""
     await _invoice(step, "Offered")
@@ -128,38 +138,38 @@ async def accept_best_offer(step: Step) -> None:
     await pull_offer(step, max(offers, key=lambda one: one["netProceeds"]), "accept")
 
 
-@story("fund-partially", "fund")
+@scenario_action("fund-partially", "fund")
 async def pay_out(step: Step, *, percent: int = _ledger.WHOLE) -> None:
     """The partner pays out a part of the advance, by default all that is left. Raises ApiError."""
     await _ledger.pay_out(step, await named_invoice(step, step.subject), percent)
 
 
-@story(events=(_ledger.CREDIT_NOTE,))
+@scenario_action(events=(_ledger.CREDIT_NOTE,))
 async def apply_credit_note(step: Step, *, percent: int) -> None:
     """A credit note takes a part of the invoice's amount off the debt. Raises ApiError."""
     invoice = await _invoice(step, "OfferAccepted", "PartiallyFunded", "Funded", "Overdue")
     await _ledger.apply_credit_note(step, invoice, percent)
 
 
-@story("pay-partially", "pay")
+@scenario_action("pay-partially", "pay")
 async def receive_payment(step: Step, *, percent: int = _ledger.WHOLE) -> None:
     """The debtor pays a part of what is owed, by default all of it. Raises ApiError."""
     await _ledger.receive_payment(step, await named_invoice(step, step.subject), percent)
 
 
-@story("settle")
+@scenario_action("settle")
 async def release_reserve(step: Step) -> None:
     """The seller gets the reserve, less what credit notes took off the debt. Raises ApiError."""
     await _ledger.release_reserve(step, await named_invoice(step, step.subject))
 
 
-@story("invoke-recourse", "write-off")
+@scenario_action("invoke-recourse", "write-off")
 async def answer_for_default(step: Step) -> None:
     """The seller, or without recourse the partner, answers for the debt. Raises ApiError."""
     await _ledger.answer_for_default(step, await named_invoice(step, step.subject))
 
 
-@story()
+@scenario_action()
 async def revoke_calling_key(step: Step) -> None:
     """The key that the request was sent with is revoked, unless it is the workspace's own."""
     metadata = await step.state.get(KEYS, step.origin.actor_id or "")
@@ -168,7 +178,7 @@ async def revoke_calling_key(step: Step) -> None:
         await audit(step, "api_key.revoked", ("api_key", metadata["id"]))
 
 
-@story()
+@scenario_action()
 async def check_bounds(step: Step) -> None:
     """Refuse an invoice beyond the bounds of a strict platform. Raises ApiError 400."""
     body = step.arguments.get("body")
@@ -178,7 +188,7 @@ async def check_bounds(step: Step) -> None:
 
 
 async def _invoice(step: Step, *statuses: str) -> Record:
-    """The invoice that the story is about. Raises ApiError 404, 409 in another status."""
+    """The invoice that the scenario is about. Raises ApiError 404, 409 in another status."""
     invoice = await named_invoice(step, step.subject)
     if invoice["status"] not in statuses:
         raise reject(

@@ -3,9 +3,8 @@
 from __future__ import annotations
 
 from invoice_sandbox.project.api import Call, Record, reject
-from invoice_sandbox.webhooks.addresses import is_own_address
 from invoice_sandbox.webhooks.endpoints import DISABLED, ENABLED, published_endpoint
-from invoice_sandbox.webhooks.network import url_problem
+from invoice_sandbox.webhooks.network import is_own_address, url_problem
 from invoice_sandbox.webhooks.outbox import disable, enable
 
 from ._webhooks import audit_endpoint, named_endpoint, rotate, subject_data

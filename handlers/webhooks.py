@@ -6,7 +6,6 @@ from functools import partial
 from typing import Any
 
 from invoice_sandbox.project.api import Call, DeliverThenRespond, Record
-from invoice_sandbox.webhooks.addresses import is_own_address
 from invoice_sandbox.webhooks.attempts import signed_request
 from invoice_sandbox.webhooks.endpoints import (
     DISABLED,
@@ -15,7 +14,7 @@ from invoice_sandbox.webhooks.endpoints import (
     published_endpoint,
     signing_secrets,
 )
-from invoice_sandbox.webhooks.network import url_problem
+from invoice_sandbox.webhooks.network import is_own_address, url_problem
 from invoice_sandbox.webhooks.outbox import DELIVERIES, EVENTS, plan, published_delivery
 from invoice_sandbox.webhooks.signing import placeholder_secret
 

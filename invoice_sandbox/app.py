@@ -50,18 +50,18 @@ from invoice_sandbox.project.loader import (
 from invoice_sandbox.runtime.agenda import Agenda, RunStep, SkippedStep, step_summary
 from invoice_sandbox.runtime.engine import Engine
 from invoice_sandbox.runtime.workspaces import WorkspaceOptions, Workspaces
-from invoice_sandbox.scenarios.resolver import resolver_of
+from invoice_sandbox.scenarios.library import resolver_of
 from invoice_sandbox.settings import Settings, check_scenario
 from invoice_sandbox.state import ScheduledStep, Transaction, Workspace, hits
 from invoice_sandbox.state.credentials import DEMO_KEY
 from invoice_sandbox.state.hits import Coverage, Hit
 from invoice_sandbox.state.memory import MemoryStore
 from invoice_sandbox.webhooks.attempts import CLOSE_ENDPOINT
-from invoice_sandbox.webhooks.connecting import guarded_transport
 from invoice_sandbox.webhooks.endpoints import ENDPOINTS
 from invoice_sandbox.webhooks.lanes import SIDE_BY_SIDE, SLOW_SIDE_BY_SIDE, Lanes
 from invoice_sandbox.webhooks.listeners import Listeners
 from invoice_sandbox.webhooks.sender import Sender
+from invoice_sandbox.webhooks.transport import guarded_transport
 
 log = logging.getLogger("invoice_sandbox")
 
@@ -226,7 +226,7 @@ def _step_runner(project: Project, coverage: Coverage) -> RunStep:
             origin=Origin("system", None),
             contract=project.contract,
             lifecycle=project.lifecycle,
-            stories=resolver_of(project.scenarios, workspace),
+            scenarios=resolver_of(project.scenarios, workspace),
             arguments=scheduled.arguments,
         )
         try:

@@ -26,7 +26,7 @@ from invoice_sandbox.scenarios.actions import Action, Parameter
 from invoice_sandbox.scenarios.checks import scenario_file_problems
 from invoice_sandbox.scenarios.drawing import svg, trigger_in_words
 from invoice_sandbox.scenarios.lifecycle import PREVIOUS
-from invoice_sandbox.scenarios.simulation import main_way
+from invoice_sandbox.scenarios.simulation import main_run
 from tests.readme import commands, outputs, with_outputs
 
 PAGE: Final = Path(__file__).parent.parent / "docs" / "scenarios.md"
@@ -80,7 +80,7 @@ def pictures() -> dict[str, str]:
     """The picture of every scenario, by the name of its file."""
     world = project().vocabulary
     return {
-        f"{name}.svg": svg(one, main_way(one, world.machine, world.actions))
+        f"{name}.svg": svg(one, main_run(one, world.machine, world.actions))
         for name, one in project().scenarios.items()
     }
 

@@ -212,7 +212,7 @@ def test_an_invoice_that_does_not_meet_the_needs_is_refused_saying_which(
     said = message(put(client, "offer-expires", invoiceId=invoice["id"]), 409)
     assert said.startswith(
         "offer-expires needs status Registered or VerificationPending or Verified or "
-        "FinancingRequested, and it is Withdrawn"
+        "FinancingRequested, but it is Withdrawn"
     )
 
 

@@ -14,6 +14,7 @@ from jsonschema import Draft202012Validator
 
 from invoice_sandbox.openapi.load.documents import DocumentError, load_document
 from invoice_sandbox.scenarios.lifecycle import (
+    SCHEMA,
     IllegalMove,
     Lifecycle,
     Machine,
@@ -399,7 +400,7 @@ def objects(schema: Any) -> Iterator[dict[str, Any]]:
 
 
 def test_the_schema_is_one_and_leaves_no_object_open() -> None:
-    schema = json.loads((SCENARIOS / "lifecycle.schema.json").read_text())
+    schema = json.loads(SCHEMA.read_text())
     Draft202012Validator.check_schema(schema)
     assert schema["$schema"] == Draft202012Validator.META_SCHEMA["$id"]
     assert all(one["additionalProperties"] is not True for one in objects(schema))
@@ -407,8 +408,9 @@ def test_the_schema_is_one_and_leaves_no_object_open() -> None:
 
 def test_an_editor_finds_the_schema() -> None:
     first = (SCENARIOS / "lifecycle.yaml").read_text().partition("\n")[0]
-    assert first == "# yaml-language-server: $schema=lifecycle.schema.json"
-    assert load_document(SCENARIOS / "lifecycle.schema.json")["title"] == "Lifecycle"
+    written = first.removeprefix("# yaml-language-server: $schema=")
+    assert (SCENARIOS / written).resolve() == SCHEMA
+    assert load_document(SCHEMA)["title"] == "Lifecycle"
 
 
 # Steps -----------------------------------------------------------------------------------------

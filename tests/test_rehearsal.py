@@ -11,7 +11,7 @@ from invoice_sandbox.project.loader import default_project, load_vocabulary
 from invoice_sandbox.scenarios.checks import Vocabulary, load_scenario, scenario_file_problems
 from invoice_sandbox.scenarios.library import scenario_files
 from invoice_sandbox.scenarios.script import Scenario
-from invoice_sandbox.scenarios.simulation import Way, main_way
+from invoice_sandbox.scenarios.simulation import Run, main_run
 
 HEAD = "name: story\npurpose: For a test.\n"
 LINES = 3
@@ -294,13 +294,13 @@ def test_a_later_beginning_from_which_nothing_moves_is_refused(
 # The main way
 
 
-def way(folder: Path, vocabulary: Vocabulary, *steps: str, needs: str = "") -> Way:
+def way(folder: Path, vocabulary: Vocabulary, *steps: str, needs: str = "") -> Run:
     """How a story of these steps goes."""
     story = load_scenario(written(folder, *steps, needs=needs), vocabulary)
-    return main_way(story, vocabulary.machine, vocabulary.actions)
+    return main_run(story, vocabulary.machine, vocabulary.actions)
 
 
-def brief(moments: Way) -> list[tuple[float, str, str]]:
+def brief(moments: Run) -> list[tuple[float, str, str]]:
     """Seconds, deed and status of each moment."""
     return [(one.at.total_seconds(), one.do, one.status) for one in moments]
 
@@ -357,4 +357,4 @@ def test_a_step_whose_time_has_gone_by_is_left_out(tmp_path: Path, vocabulary: V
 
 
 def test_without_a_machine_there_is_no_way(vocabulary: Vocabulary) -> None:
-    assert main_way(Scenario("story"), None, vocabulary.actions) == ()
+    assert main_run(Scenario("story"), None, vocabulary.actions) == ()

@@ -17,14 +17,14 @@ from pathlib import Path
 import httpx
 import pytest
 
-from invoice_sandbox.webhooks.connecting import (
+from invoice_sandbox.webhooks.network import url_problem
+from invoice_sandbox.webhooks.transport import (
     TRIED,
     RefusedAddressError,
     Resolve,
     guarded_transport,
     resolve_by_system,
 )
-from invoice_sandbox.webhooks.network import url_problem
 
 OK = b"HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\nok"
 BODY = b'{"type":"invoice.verified"}'

@@ -13,8 +13,7 @@ import httpx
 import pytest
 from standardwebhooks import Webhook, WebhookVerificationError
 
-from invoice_sandbox.webhooks.addresses import is_own_address
-from invoice_sandbox.webhooks.network import url_problem
+from invoice_sandbox.webhooks.network import is_own_address, url_problem
 from invoice_sandbox.webhooks.signing import placeholder_secret, sign
 from tests.support import Running, serving
 

@@ -210,41 +210,41 @@ _ACTIONS = '''
 
 import asyncio
 
-from invoice_sandbox.actions import story
+from invoice_sandbox.project.api import scenario_action
 from invoice_sandbox.handling import reject
 
 
-@story()
+@scenario_action()
 async def ring(step, *, word: str = ""):
     await _ring(step, word or step.arguments.get("word"))
 
 
-@story()
+@scenario_action()
 async def linger(step, *, word: str = ""):
     await asyncio.sleep(0.002)
     await _ring(step, word)
 
 
-@story(events=("bell.rung",))
+@scenario_action(events=("bell.rung",))
 async def echo(step, *, word: str = ""):
     await _ring(step, word)
     await step.emit("bell.rung", {"id": step.subject})
 
 
-@story()
+@scenario_action()
 async def mutter(step, *, word: str = ""):
     # As echo, without saying what it records.
     await _ring(step, word)
     await step.emit("bell.rung", {"id": step.subject})
 
 
-@story()
+@scenario_action()
 async def fail(step, *, word: str = ""):
     await _ring(step, word)
     raise ValueError("on purpose")
 
 
-@story()
+@scenario_action()
 async def leave_out(step, *, word: str = ""):
     await _ring(step, word)
     raise reject("conflict", problem="The note has moved on", advice="Leave it.")

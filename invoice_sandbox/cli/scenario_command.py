@@ -24,10 +24,10 @@ from invoice_sandbox.project.loader import (
     load_vocabulary,
 )
 from invoice_sandbox.scenarios.checks import SCHEMA, scenario_file_problems
-from invoice_sandbox.scenarios.drawing import mermaid, notes, scenes, svg, trigger_in_words
+from invoice_sandbox.scenarios.drawing import mermaid, notes, step_views, svg, trigger_in_words
 from invoice_sandbox.scenarios.library import scenario_files
 from invoice_sandbox.scenarios.script import Scenario
-from invoice_sandbox.scenarios.simulation import Way, main_way
+from invoice_sandbox.scenarios.simulation import Run, main_run
 
 PROBLEMS: Final = (DocumentError, ProjectError)
 _WIDE: Final = 160
@@ -124,15 +124,15 @@ def _taken(file: Path, place: Place) -> Iterator[tuple[str, str]]:
         )
 
 
-def _found(project: Project, name: str) -> tuple[Scenario, Way]:
+def _found(project: Project, name: str) -> tuple[Scenario, Run]:
     scenario = project.scenarios.get(name)
     if scenario is None:
         advice = suggestion(name, sorted(project.scenarios))
         raise click.BadParameter(f"there is no scenario '{name}' ({advice})", param_hint="NAME")
-    return scenario, main_way(scenario, project.vocabulary.machine, project.actions)
+    return scenario, main_run(scenario, project.vocabulary.machine, project.actions)
 
 
-def _story(scenario: Scenario, way: Way) -> Iterator[str]:
+def _story(scenario: Scenario, way: Run) -> Iterator[str]:
     yield scenario.name
     yield scenario.purpose
     if scenario.passes:
@@ -157,8 +157,8 @@ def _story(scenario: Scenario, way: Way) -> Iterator[str]:
         yield from (f"  {line}" for line in expected)
 
 
-def _table(way: Way) -> Iterator[str]:
-    told = scenes(way)
+def _table(way: Run) -> Iterator[str]:
+    told = step_views(way)
     first = max(len(one.when) for one in told)
     second = max(len(one.what) for one in told)
     for one in told:
@@ -179,7 +179,7 @@ def _summary(scenario: Scenario) -> dict[str, Any]:
     }
 
 
-def _whole(scenario: Scenario, way: Way) -> dict[str, Any]:
+def _whole(scenario: Scenario, way: Run) -> dict[str, Any]:
     told = [
         {
             "at": duration_text(one.moment.at),
@@ -191,7 +191,7 @@ def _whole(scenario: Scenario, way: Way) -> dict[str, Any]:
             "others": list(one.moment.others),
             "events": list(one.events),
         }
-        for one in scenes(way)
+        for one in step_views(way)
     ]
     document: Mapping[str, Any] = scenario.document
     return {**_summary(scenario), "document": dict(document), "way": told}

@@ -9,7 +9,6 @@ from typing import Final
 from invoice_sandbox.base.errors import reject
 from invoice_sandbox.runtime.control_call import ControlCall, Raw
 from invoice_sandbox.state import Record
-from invoice_sandbox.webhooks.addresses import listener_url
 from invoice_sandbox.webhooks.listeners import (
     MOST,
     InUseError,
@@ -17,6 +16,7 @@ from invoice_sandbox.webhooks.listeners import (
     NobodyListensError,
     Reported,
 )
+from invoice_sandbox.webhooks.network import listener_url
 
 _STREAM: Final = "text/event-stream"
 _IDLE: Final = 3600

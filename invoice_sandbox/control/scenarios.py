@@ -14,7 +14,7 @@ from invoice_sandbox.openapi.schema.file_schema import Pointer
 from invoice_sandbox.project.api import Response
 from invoice_sandbox.runtime.control_call import ControlCall
 from invoice_sandbox.scenarios.checks import scenario_problems
-from invoice_sandbox.scenarios.resolver import STORIES, faults_of, unmet_needs
+from invoice_sandbox.scenarios.library import SCENARIO_RUNS, faults_of, unmet_needs
 from invoice_sandbox.scenarios.script import (
     START,
     ConditionError,
@@ -81,7 +81,7 @@ async def _for_workspace(call: ControlCall, scenario: Scenario) -> None:
             return
         for step in await state.steps():
             subject = str(step.arguments.get("subject"))
-            if step.scenario is not None and await state.get(STORIES, subject) is None:
+            if step.scenario is not None and await state.get(SCENARIO_RUNS, subject) is None:
                 await state.discard_step(step.number)
         injected = tuple(fault for fault in workspace.faults if fault.scenario is None)
         chosen = replace(
@@ -110,7 +110,7 @@ async def _for_thing(call: ControlCall, scenario: Scenario, subject: str) -> Non
             if step.scenario is not None and step.arguments.get("subject") == subject:
                 await state.discard_step(step.number)
         kept = {"scenario": scenario.name, "with": dict(scenario.conditions)}
-        await state.put(STORIES, subject, kept)
+        await state.put(SCENARIO_RUNS, subject, kept)
         now = (await state.workspace()).clock.now(call.engine.system_clock)
         for reaction in scenario.reactions(START):
             arguments = {**reaction.arguments, "subject": subject}

@@ -11,7 +11,7 @@ from invoice_sandbox.http.access import owner
 from invoice_sandbox.http.connexion_31 import Router
 from invoice_sandbox.openapi.operation import Contract, Operation
 from invoice_sandbox.runtime.engine import Engine
-from invoice_sandbox.scenarios.faults import ANSWERS
+from invoice_sandbox.scenarios.faults import REPLACE_RESPONSE
 from invoice_sandbox.state import Workspace, hits
 from invoice_sandbox.state.hits import API, LEVERS, Hit
 
@@ -79,7 +79,7 @@ def _declared(operation: Operation, status: int) -> str | None:
 def _is_injected(exchange: Exchange, reply: Reply) -> bool:
     """Whether the answer was ordered: by a fault, or by what the client prefers."""
     fault = str(exchange.why.get("fault", "")).rpartition(" ")[2]
-    return fault in ANSWERS or _PREFERRED in dict(reply.headers)
+    return fault in REPLACE_RESPONSE or _PREFERRED in dict(reply.headers)
 
 
 def _is_lost(exchange: Exchange) -> bool:

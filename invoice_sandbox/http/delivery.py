@@ -13,7 +13,7 @@ from typing import Any, Final, Protocol
 
 from invoice_sandbox.base.clock import SystemClock
 from invoice_sandbox.http import Exchange, Reply, Send
-from invoice_sandbox.scenarios.faults import wait
+from invoice_sandbox.scenarios.faults import delay_seconds
 
 CONNECTION: Final = "invoice_sandbox.connection"
 _PIECES: Final = 20
@@ -119,7 +119,9 @@ async def _drip(exchange: Exchange, reply: Reply, send: Send, system_clock: Syst
     gone = asyncio.ensure_future(_wait_for_end(exchange))
     try:
         for piece in pieces:
-            pause = asyncio.ensure_future(system_clock.sleep(wait(workspace, fault) / len(pieces)))
+            pause = asyncio.ensure_future(
+                system_clock.sleep(delay_seconds(workspace, fault) / len(pieces))
+            )
             await asyncio.wait({gone, pause}, return_when=asyncio.FIRST_COMPLETED)
             if gone.done():
                 pause.cancel()

@@ -13,8 +13,8 @@ from invoice_sandbox.base.errors import MODE, ApiError, code_for
 from invoice_sandbox.http import Exchange, Layer, Proceed, Reply
 from invoice_sandbox.openapi.operation import Operation
 from invoice_sandbox.runtime.engine import Engine
-from invoice_sandbox.scenarios.faults import ANSWERS, draw, wait
-from invoice_sandbox.scenarios.resolver import faults_of
+from invoice_sandbox.scenarios.faults import REPLACE_RESPONSE, delay_seconds, select_fault
+from invoice_sandbox.scenarios.library import faults_of
 from invoice_sandbox.scenarios.script import Scenario
 from invoice_sandbox.state import Fault, Workspace
 
@@ -59,7 +59,7 @@ async def _draw(
             lent = (*current.faults, *faults_of(named, only_named=True))
             current = replace(current, faults=lent, named=(*current.named, named.name))
             await state.change_workspace(current)
-        drawn = draw(current, operation, named.name if named else None)
+        drawn = select_fault(current, operation, named.name if named else None)
         if drawn.faults != current.faults:
             await state.change_workspace(replace(current, faults=drawn.faults))
     return drawn.fault
@@ -69,9 +69,9 @@ async def _before(
     engine: Engine, exchange: Exchange, workspace: Workspace, fault: Fault, proceed: Proceed
 ) -> Reply:
     if fault.kind == "latency":
-        await engine.system_clock.sleep(wait(workspace, fault))
+        await engine.system_clock.sleep(delay_seconds(workspace, fault))
         return await proceed(exchange)
-    if fault.kind in ANSWERS:
+    if fault.kind in REPLACE_RESPONSE:
         return _injected(exchange, fault)
     exchange.spoilt_by = fault
     return Reply(503)  # a reset: nothing of it goes out
@@ -80,19 +80,19 @@ async def _before(
 async def _after(
     engine: Engine, exchange: Exchange, workspace: Workspace, fault: Fault, proceed: Proceed
 ) -> Reply:
-    if fault.kind not in ANSWERS and fault.kind != "latency":
+    if fault.kind not in REPLACE_RESPONSE and fault.kind != "latency":
         exchange.spoilt_by = fault
         return await proceed(exchange)
     try:
         reply = await proceed(exchange)
     except ApiError:
         if fault.kind == "latency":
-            await engine.system_clock.sleep(wait(workspace, fault))
+            await engine.system_clock.sleep(delay_seconds(workspace, fault))
             raise
         return _injected(exchange, fault)
-    if fault.kind in ANSWERS:
+    if fault.kind in REPLACE_RESPONSE:
         return _injected(exchange, fault)
-    await engine.system_clock.sleep(wait(workspace, fault))
+    await engine.system_clock.sleep(delay_seconds(workspace, fault))
     return reply
 
 

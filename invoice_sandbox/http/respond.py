@@ -16,7 +16,7 @@ from invoice_sandbox.openapi.responses import USUAL
 from invoice_sandbox.project.api import Call, DeliverThenRespond, Handler, Origin, Response, Step
 from invoice_sandbox.runtime.control_call import ControlCall, ControlFunction, Raw
 from invoice_sandbox.runtime.engine import Engine
-from invoice_sandbox.scenarios.resolver import resolver_of
+from invoice_sandbox.scenarios.library import resolver_of
 from invoice_sandbox.scenarios.script import Scenario
 from invoice_sandbox.state import Transaction, Workspace, hits
 from invoice_sandbox.state.credentials import note_use
@@ -192,7 +192,7 @@ def _call(engine: Engine, exchange: Exchange, workspace: Workspace, state: Trans
         ),
         contract=engine.project.contract,
         lifecycle=engine.project.lifecycle,
-        stories=resolver_of(engine.project.scenarios, workspace, exchange.named),
+        scenarios=resolver_of(engine.project.scenarios, workspace, exchange.named),
         url=exchange.scope["path"],
         base_url=engine.url,
         local=engine.local,
@@ -255,12 +255,12 @@ async def _do_steps_of_call(engine: Engine, exchange: Exchange, call: Call) -> N
 async def _stories_of_call(call: Call) -> list[tuple[Scenario, str]]:
     """The request's own story, else those of the things that it is about, else the workspace's;
     with the id of the thing, within whose story requests are counted."""
-    stories = call.stories
-    if stories.named is not None:
-        return [(stories.named, "")]
+    resolver = call.scenarios
+    if resolver.named is not None:
+        return [(resolver.named, "")]
     subjects = [str(one) for one in call.path.values()]
-    found = [(await stories.of(call.state, subject), subject) for subject in subjects]
-    return [one for one in found if one[0] is not stories.usual] or [(stories.usual, "")]
+    found = [(await resolver.for_record(call.state, subject), subject) for subject in subjects]
+    return [one for one in found if one[0] is not resolver.default] or [(resolver.default, "")]
 
 
 def _step(call: Call, arguments: Mapping[str, Any]) -> Step:
@@ -271,7 +271,7 @@ def _step(call: Call, arguments: Mapping[str, Any]) -> Step:
         origin=call.origin,
         contract=call.contract,
         lifecycle=call.lifecycle,
-        stories=call.stories,
+        scenarios=call.scenarios,
         emitted=call.emitted,
         touched=call.touched,
         arguments=arguments,

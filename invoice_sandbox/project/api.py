@@ -18,9 +18,9 @@ from invoice_sandbox.base.errors import MODE, ApiError, reject
 from invoice_sandbox.base.ids import new_key, new_secret, resource_id
 from invoice_sandbox.base.jsonio import dumps as dump_json
 from invoice_sandbox.openapi.operation import Contract
-from invoice_sandbox.scenarios.actions import Trigger, story
+from invoice_sandbox.scenarios.actions import Trigger, scenario_action
+from invoice_sandbox.scenarios.library import ScenarioResolver
 from invoice_sandbox.scenarios.lifecycle import IllegalMove, Lifecycle, Move
-from invoice_sandbox.scenarios.resolver import ScenarioResolver
 from invoice_sandbox.scenarios.script import START, Scenario
 from invoice_sandbox.state import Condition, Credential, Page, Record, Transaction, Workspace, hits
 from invoice_sandbox.state.credentials import (
@@ -69,7 +69,7 @@ __all__ = [
     "parse_instant",
     "reject",
     "revoke_key",
-    "story",
+    "scenario_action",
 ]
 
 PAGE_CAP: Final = 1000
@@ -117,8 +117,8 @@ class Origin:
 class Context:
     """A workspace, opened for one request or one step: all of its changes are kept, or none.
 
-    ``stories`` are those in force, ``emitted`` the kinds of the events recorded so far, ``touched``
-    what the coverage is told of once the changes are kept.
+    ``scenarios`` selects the scenario of a record, ``emitted`` lists the types of the events
+    recorded so far, ``touched`` the coverage hits that are reported once the changes are kept.
     """
 
     state: Transaction
@@ -127,7 +127,7 @@ class Context:
     origin: Origin
     contract: Contract
     lifecycle: Lifecycle
-    stories: ScenarioResolver
+    scenarios: ScenarioResolver
     emitted: list[str] = field(default_factory=list)
     touched: list[Hit] = field(default_factory=list)
 
@@ -149,11 +149,11 @@ class Context:
         await self._record(event)
         about = subject or str(data.get("id"))
         if kind in self.lifecycle.beginnings:
-            story = self.stories.of_new(data)
-            await self.stories.keep(self.state, about, story)
+            story = self.scenarios.for_new(data)
+            await self.scenarios.assign(self.state, about, story)
             await self.begin(story, about, data)
         else:
-            story = await self.stories.of(self.state, about)
+            story = await self.scenarios.for_record(self.state, about)
         troubles = [one for one in story.deliveries if one.get("event", kind) == kind]
         await enqueue(self.state, event, troubles, self.now)
         await self._follow(story, kind, about, data)

@@ -11,7 +11,7 @@ from invoice_sandbox.base.clock import ClockState, SystemClock, instant_text
 from invoice_sandbox.base.errors import reject
 from invoice_sandbox.base.ids import key_digest, new_secret, random_seed, resource_id, seed_token
 from invoice_sandbox.project.loader import Project
-from invoice_sandbox.scenarios.resolver import faults_of, with_conditions
+from invoice_sandbox.scenarios.library import faults_of, with_conditions
 from invoice_sandbox.state import Credential, Snapshot, Store, Workspace
 from invoice_sandbox.state.credentials import EVERYTHING, issue_key
 from invoice_sandbox.webhooks.inbox import open_inbox

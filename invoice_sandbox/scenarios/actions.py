@@ -2,7 +2,7 @@
 
 An action is ``async def pay(step: Step, *, amount: Decimal) -> None``; its name is the function's,
 with hyphens, and its keyword-only parameters, in camel case, are what a scenario may tell it. Only
-an action that is marked with ``story`` may stand in a scenario; the others are scheduled by
+an action marked with ``scenario_action`` may be used in a scenario; others are scheduled by
 handlers, and read ``step.arguments``.
 """
 
@@ -77,7 +77,9 @@ class Action:
         await self.function(step, **told)
 
 
-def story(*triggers: str, events: tuple[str, ...] = ()) -> Callable[[_Function], _Function]:
+def scenario_action(
+    *triggers: str, events: tuple[str, ...] = ()
+) -> Callable[[_Function], _Function]:
     """Let scenarios do this action, which pulls one of ``triggers`` and may record ``events``."""
 
     def mark(function: _Function) -> _Function:

@@ -23,7 +23,7 @@ from invoice_sandbox.scenarios.actions import Action, Trigger
 from invoice_sandbox.scenarios.faults import fault_problem
 from invoice_sandbox.scenarios.lifecycle import Lifecycle, Machine
 from invoice_sandbox.scenarios.script import START, Scenario, resolved, scenario_of
-from invoice_sandbox.scenarios.simulation import rehearse
+from invoice_sandbox.scenarios.simulation import simulate
 
 LIFECYCLE: Final = "lifecycle"
 """The one file among the scenarios that is none."""
@@ -136,7 +136,7 @@ def scenario_problems(document: Any, name: str, vocabulary: Vocabulary) -> Itera
     misworded = [*_wrong_conditions(document, usable), *_wrong_words(told, name, vocabulary)]
     yield from misworded
     if not misworded and vocabulary.machine is not None:
-        yield from rehearse(scenario_of(document), vocabulary.machine, vocabulary.actions)
+        yield from simulate(scenario_of(document), vocabulary.machine, vocabulary.actions)
 
 
 def _wrong_conditions(document: Any, known: Mapping[str, Any]) -> Iterator[FileProblem]:

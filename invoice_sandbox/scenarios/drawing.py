@@ -12,7 +12,7 @@ from typing import Any, Final
 
 from invoice_sandbox.base.clock import parse_duration
 from invoice_sandbox.scenarios.script import NOW, Scenario
-from invoice_sandbox.scenarios.simulation import Moment, Way
+from invoice_sandbox.scenarios.simulation import Run, SimulatedStep
 
 _UNITS: Final = (("day", 86_400), ("hour", 3_600), ("minute", 60))
 
@@ -34,7 +34,7 @@ def _counted(count: int, unit: str) -> str:
 
 
 @dataclass(frozen=True)
-class Scene:
+class StepView:
     """A moment in words: ``when`` on the clock of the story, ``what`` is done, ``why`` then, and
     the status it ``leads`` to; ``events`` are the kinds recorded."""
 
@@ -43,10 +43,10 @@ class Scene:
     why: str
     leads: str
     events: tuple[str, ...]
-    moment: Moment
+    moment: SimulatedStep
 
 
-def scenes(way: Way) -> list[Scene]:
+def step_views(way: Run) -> list[StepView]:
     """The moments of a way in words. After what a client does, time counts from there."""
     told = []
     start, sign = NOW, ""
@@ -57,12 +57,12 @@ def scenes(way: Way) -> list[Scene]:
             when = span_in_words(moment.at - start)
             when = when if when == "at once" else sign + when
         told.append(
-            Scene(when, _what(moment), _why(moment), _leads(moment), _events(moment), moment)
+            StepView(when, _what(moment), _why(moment), _leads(moment), _events(moment), moment)
         )
     return told
 
 
-def _what(moment: Moment) -> str:
+def _what(moment: SimulatedStep) -> str:
     if moment.step is None:
         return f"a client causes {moment.do}"
     told = {name: value for name, value in moment.step.arguments.items() if str(value) != moment.do}
@@ -74,7 +74,7 @@ def _plain(value: Any) -> str:
     return str(value).lower() if isinstance(value, bool) else str(value)
 
 
-def _why(moment: Moment) -> str:
+def _why(moment: SimulatedStep) -> str:
     step = moment.step
     if step is None:
         return ""
@@ -90,7 +90,7 @@ def _why(moment: Moment) -> str:
     return f"{after} {step.on}"
 
 
-def _leads(moment: Moment) -> str:
+def _leads(moment: SimulatedStep) -> str:
     if not moment.possible:
         return f"left out, for it is {moment.status} by then"
     if moment.others:
@@ -98,7 +98,7 @@ def _leads(moment: Moment) -> str:
     return moment.status
 
 
-def _events(moment: Moment) -> tuple[str, ...]:
+def _events(moment: SimulatedStep) -> tuple[str, ...]:
     return moment.events if moment.possible else ()
 
 
@@ -175,11 +175,11 @@ def trigger_in_words(scenario: Scenario) -> str:
 # Mermaid --------------------------------------------------------------------------------------
 
 
-def mermaid(scenario: Scenario, way: Way) -> str:
+def mermaid(scenario: Scenario, way: Run) -> str:
     """The story as a ``stateDiagram-v2``: the states of the thing, with time and action between."""
     names: dict[str, str] = {}
     arrows: list[str] = []
-    told = scenes(way)
+    told = step_views(way)
     start = way[0].before if way else "Nothing moves by itself"
     _state(names, start)
     for one in told:
@@ -254,7 +254,7 @@ text { font: 13px ui-sans-serif, system-ui, sans-serif; fill: #1f2328 }
 _Row = tuple[str, str]
 
 
-def svg(scenario: Scenario, way: Way) -> str:
+def svg(scenario: Scenario, way: Run) -> str:
     """The story as a time line that reads from top to bottom, with a box for each moment."""
     parts: list[str] = []
     y = 30
@@ -265,7 +265,7 @@ def svg(scenario: Scenario, way: Way) -> str:
     y += 20
     first = y + 22
     last = first
-    for scene in scenes(way):
+    for scene in step_views(way):
         drawn, height = _box(y, "box", list(_scene_rows(scene)), out=not scene.moment.possible)
         last = y + 22
         parts += [*drawn, f'<circle class="dot" cx="{_LINE}" cy="{last}" r="5"/>']
@@ -317,7 +317,7 @@ def _page(scenario: Scenario, parts: Sequence[str], height: int) -> str:
     return "\n".join(lines) + "\n"
 
 
-def _scene_rows(scene: Scene) -> Iterator[_Row]:
+def _scene_rows(scene: StepView) -> Iterator[_Row]:
     for line in _wrapped(scene.what, _FITS):
         yield "what", line
     arrow = "" if not scene.moment.possible else "\N{RIGHTWARDS ARROW} "

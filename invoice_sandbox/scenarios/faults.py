@@ -11,13 +11,13 @@ from invoice_sandbox.base.clock import parse_duration
 from invoice_sandbox.openapi.operation import Operation
 from invoice_sandbox.state import Fault, Workspace
 
-NEEDS_ANSWER: Final = frozenset({"truncate", "malformed", "drip", "content-type"})
+ALTER_RESPONSE: Final = frozenset({"truncate", "malformed", "drip", "content-type"})
 """Kinds that spoil an answer, so that the request must have been carried out."""
 
-ANSWERS: Final = frozenset({"error", "status"})
+REPLACE_RESPONSE: Final = frozenset({"error", "status"})
 """Kinds that put another answer in the place of the real one."""
 
-WAITS: Final = frozenset({"latency", "drip"})
+TAKE_TIME: Final = frozenset({"latency", "drip"})
 """Kinds that take time."""
 
 PREFIX: Final = "flt_sandbox"
@@ -26,14 +26,14 @@ _STATUS: Final = {"error": 429, "status": 503}
 
 
 @dataclass(frozen=True)
-class Drawn:
+class Selection:
     """The fault that a request meets, if any, and the faults in force afterwards."""
 
     fault: Fault | None
     faults: tuple[Fault, ...]
 
 
-def draw(workspace: Workspace, operation: Operation, named: str | None = None) -> Drawn:
+def select_fault(workspace: Workspace, operation: Operation, named: str | None = None) -> Selection:
     """The first fault for the operation that the seed lets take effect on this request.
 
     Those of the story that the request has ``named`` come first.
@@ -47,12 +47,12 @@ def draw(workspace: Workspace, operation: Operation, named: str | None = None) -
             continue
         seen = replace(fault, seen=fault.seen + 1)
         faults[index] = seen
-        if chance(workspace.seed, fault.id, seen.seen) < fault.probability:
+        if fraction(workspace.seed, fault.id, seen.seen) < fault.probability:
             left = None if fault.left is None else fault.left - 1
             spent = replace(seen, left=left, fired=fault.fired + 1)
             faults[index : index + 1] = [] if left == 0 else [spent]
-            return Drawn(seen, tuple(faults))
-    return Drawn(None, tuple(faults))
+            return Selection(seen, tuple(faults))
+    return Selection(None, tuple(faults))
 
 
 def _fits(fault: Fault, operation: Operation) -> bool:
@@ -62,16 +62,16 @@ def _fits(fault: Fault, operation: Operation) -> bool:
     return fault.kind != "error" or operation.response_for(fault.status or 0) is not None
 
 
-def wait(workspace: Workspace, fault: Fault) -> float:
+def delay_seconds(workspace: Workspace, fault: Fault) -> float:
     """Seconds that the fault lets pass this time."""
     low = fault.delay or 0.0
     if fault.up_to is None:
         return low
-    share = chance(workspace.seed, f"{fault.id}/wait", fault.seen)
+    share = fraction(workspace.seed, f"{fault.id}/wait", fault.seen)
     return low + share * (fault.up_to - low)
 
 
-def chance(seed: int, name: str, number: int) -> float:
+def fraction(seed: int, name: str, number: int) -> float:
     """A number from 0 up to 1, the same for the same seed, name and number."""
     digest = hashlib.sha256(f"faults/{seed}/{name}/{number}".encode()).digest()
     return int.from_bytes(digest[:7]) / 2**56
@@ -80,13 +80,13 @@ def chance(seed: int, name: str, number: int) -> float:
 def fault_problem(operations: Mapping[str, Operation], body: Mapping[str, Any]) -> str | None:
     """Why the members of a fault's body, each right by itself, do not go together; or None."""
     kind = body["kind"]
-    if "status" in body and kind not in ANSWERS:
+    if "status" in body and kind not in REPLACE_RESPONSE:
         return f"A fault of kind '{kind}' has no status; 'error' and 'status' have one"
-    if "delay" in body and kind not in WAITS:
+    if "delay" in body and kind not in TAKE_TIME:
         return f"A fault of kind '{kind}' does not wait; 'latency' and 'drip' do"
     if "upTo" in body and kind != "latency":
         return "Only a fault of kind 'latency' waits for a time between two bounds"
-    if body.get("when") == "before" and kind in NEEDS_ANSWER:
+    if body.get("when") == "before" and kind in ALTER_RESPONSE:
         return f"A fault of kind '{kind}' spoils an answer, so it is always 'after'"
     if "upTo" in body and parse_duration(body["upTo"]) < parse_duration(body.get("delay", "PT2S")):
         return "'upTo' is shorter than 'delay'"
@@ -117,7 +117,7 @@ def fault_of(
 ) -> Fault:
     """The fault that a body asks for, with the usual values for what it leaves out."""
     kind = body["kind"]
-    default_delay = _DELAY if kind in WAITS else None
+    default_delay = _DELAY if kind in TAKE_TIME else None
     return Fault(
         id=fault_id,
         kind=kind,
@@ -125,7 +125,7 @@ def fault_of(
         status=_whole(body.get("status", _STATUS.get(kind))),
         delay=_seconds(body, "delay", default_delay),
         up_to=_seconds(body, "upTo", None),
-        when=body.get("when", "after" if kind in NEEDS_ANSWER else "before"),
+        when=body.get("when", "after" if kind in ALTER_RESPONSE else "before"),
         left=_whole(body.get("count", 1)),
         probability=float(body.get("probability", 1)),
         scenario=scenario,

@@ -10,15 +10,20 @@ import logging
 from collections.abc import Callable, Iterator, Mapping, Sequence, ValuesView
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Final
+from typing import Any, Final
 
 from invoice_sandbox.base.clock import OperatingSystemClock
 from invoice_sandbox.openapi.load.documents import DocumentError, place_of
 from invoice_sandbox.scenarios.checks import LIFECYCLE, Vocabulary, load_scenario
-from invoice_sandbox.scenarios.script import Scenario
+from invoice_sandbox.scenarios.faults import fault_of
+from invoice_sandbox.scenarios.script import Scenario, changed_document, scenario_of
+from invoice_sandbox.state import Fault, Record, Transaction, Workspace
 
 LOOK_AFTER: Final = 0.5
 """Real seconds for which the folders are not looked at again."""
+
+SCENARIO_RUNS: Final = "scenario_runs"
+"""The collection of records that have a scenario of their own, by the record's id."""
 
 _LOG: Final = logging.getLogger(__name__)
 _Stamp = tuple[int, int, int]
@@ -129,3 +134,74 @@ class Library(Mapping[str, Scenario]):
 
 def _in(file: Path, folder: Path) -> bool:
     return file.parent == folder
+
+
+@dataclass(frozen=True)
+class ScenarioResolver:
+    """Selects the scenario of a record: the one that the request names, else the record's own,
+    else the ``default``, which is the workspace's."""
+
+    scenarios: Mapping[str, Scenario]
+    default: Scenario
+    named: Scenario | None = None
+
+    def for_new(self, data: Mapping[str, Any]) -> Scenario:
+        """The scenario of a record that was just created with ``data``."""
+        if self.named is not None:
+            return self.named
+        own = (one for one in self.scenarios.values() if one.begins and one.begins_with(data))
+        return next(own, self.default)
+
+    async def for_record(self, state: Transaction, record_id: str) -> Scenario:
+        """The scenario of an existing record."""
+        run = await state.get(SCENARIO_RUNS, record_id)
+        if run is None:
+            return self.default
+        return with_conditions(self.scenarios, run["scenario"], run["with"])
+
+    async def assign(self, state: Transaction, record_id: str, scenario: Scenario) -> None:
+        """Store the scenario of a record, unless it is the workspace's."""
+        if scenario is not self.default:
+            run = {"scenario": scenario.name, "with": dict(scenario.conditions)}
+            await state.put(SCENARIO_RUNS, record_id, run)
+
+
+def with_conditions(
+    scenarios: Mapping[str, Scenario], name: str, conditions: Mapping[str, Any]
+) -> Scenario:
+    """The scenario of that name under other conditions; one without steps if it was deleted."""
+    scenario = scenarios.get(name) or Scenario(name)
+    if not conditions:
+        return scenario
+    known = {key: value for key, value in conditions.items() if key in scenario.conditions}
+    if known in ({}, scenario.conditions):
+        return scenario
+    try:
+        return scenario_of(changed_document(scenario, known))
+    except ValueError:  # the file has changed since; the condition has another meaning now
+        return scenario
+
+
+def resolver_of(
+    scenarios: Mapping[str, Scenario], workspace: Workspace, named: Scenario | None = None
+) -> ScenarioResolver:
+    """The resolver for a workspace, and for a request that may name a scenario."""
+    default = with_conditions(scenarios, workspace.scenario, workspace.conditions)
+    return ScenarioResolver(scenarios, default, named)
+
+
+def faults_of(scenario: Scenario, *, only_named: bool = False) -> tuple[Fault, ...]:
+    """The faults of a scenario; ``only_named``: they affect only requests that name it."""
+    return tuple(
+        fault_of(f"flt_{scenario.name}_{number}", body, scenario.name, only_named=only_named)
+        for number, body in enumerate(scenario.faults, 1)
+    )
+
+
+def unmet_needs(scenario: Scenario, record: Record) -> str | None:
+    """Which need of a scenario the record does not meet, as a clause; None: it meets all."""
+    for member, allowed in scenario.needs.items():
+        if record.get(member) not in allowed:
+            wanted = " or ".join(map(str, allowed))
+            return f"{scenario.name} needs {member} {wanted}, but it is {record.get(member)}"
+    return None

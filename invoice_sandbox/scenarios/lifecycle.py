@@ -19,6 +19,9 @@ from invoice_sandbox.openapi.schema.file_schema import (
     suggestion,
 )
 
+SCHEMA: Final = Path(__file__).with_name("lifecycle.schema.json")
+"""The JSON Schema of a lifecycle file."""
+
 PREVIOUS: Final = "previous"
 """As the target of a transition: the status held immediately before."""
 
@@ -130,20 +133,12 @@ def lifecycle_problems(file: Path) -> Iterator[tuple[str, str]]:
 
 def _problems(document: Any) -> Iterator[FileProblem]:
     # Each missing key is an error of jsonschema that does not say which key is meant.
-    misshapen = dict.fromkeys(schema_problems(document, _schema_file()))
+    misshapen = dict.fromkeys(schema_problems(document, SCHEMA))
     yield from misshapen
     if not misshapen:
         for name, raw in document["machines"].items():
             yield from _machine_problems(_machine(name, raw), raw)
         yield from _event_problems(document)
-
-
-def _schema_file() -> Path:
-    """Inside the wheel, or in the checkout that this package stands in."""
-    package = Path(__file__).parents[1]
-    shipped = package / "shipped_project"
-    root = shipped if shipped.is_dir() else package.parent
-    return root / "scenarios" / "lifecycle.schema.json"
 
 
 # What the machines say -------------------------------------------------------------------------

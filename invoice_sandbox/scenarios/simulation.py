@@ -17,8 +17,8 @@ from invoice_sandbox.scenarios.actions import Action, Trigger
 from invoice_sandbox.scenarios.lifecycle import IllegalMove, Machine
 from invoice_sandbox.scenarios.script import NOW, START, Reaction, Scenario
 
-_MOST_SCENES: Final = 20_000
-_MOST_WAYS: Final = 5_000
+_MOST_POSITIONS: Final = 20_000
+_MOST_RUNS: Final = 5_000
 _MOST_PENDING: Final = 6
 """How often one step is held to be set off before it comes: once more would tell nothing new."""
 
@@ -27,7 +27,7 @@ _MOST_TIMES: Final = 2
 
 
 @dataclass(frozen=True)
-class Moment:
+class SimulatedStep:
     """Something that happens on the way of a story: ``at`` so long after its beginning, ``do``.
 
     ``step`` is the step of the story; None where a client pulls the trigger ``do``, whenever it
@@ -48,11 +48,11 @@ class Moment:
     others: tuple[str, ...] = ()
 
 
-Way = tuple[Moment, ...]
+Run = tuple[SimulatedStep, ...]
 
 
 @dataclass(frozen=True)
-class _Scene:
+class _Position:
     """Where the thing stands, and what is still to come: time from now, and which step."""
 
     status: str
@@ -60,7 +60,7 @@ class _Scene:
     pending: tuple[tuple[timedelta, int], ...] = ()
 
 
-class _Rehearsal:
+class _Simulation:
     """All ways that a story can go."""
 
     def __init__(self, scenario: Scenario, machine: Machine, actions: Mapping[str, Action]) -> None:
@@ -72,30 +72,30 @@ class _Rehearsal:
         self.done: set[int] = set()
         self.blocked: dict[int, str] = {}
         self.recorded: set[str] = set()
-        self.scenes: set[_Scene] = set()
-        self.at_once: dict[_Scene, set[_Scene]] = {}
+        self.step_views: set[_Position] = set()
+        self.at_once: dict[_Position, set[_Position]] = {}
 
     def play(self, status: str) -> None:
         """Follow the story that begins in a status, then what clients cause on the way."""
-        self._follow(self._after(_Scene(status, None), START))
-        followed: set[_Scene] = set()
-        while waiting := {replace(scene, pending=()) for scene in self.scenes} - followed:
+        self._follow(self._after(_Position(status, None), START))
+        followed: set[_Position] = set()
+        while waiting := {replace(scene, pending=()) for scene in self.step_views} - followed:
             for scene in sorted(waiting, key=lambda one: (one.status, str(one.previous))):
                 followed.add(scene)
                 for there, kind in self._by_clients(scene):
                     self._follow(self._after(there, kind))
 
     @property
-    def goes_too_many_ways(self) -> bool:
-        """Whether there are more scenes than were followed."""
-        return len(self.scenes) >= _MOST_SCENES
+    def is_too_large(self) -> bool:
+        """Whether there are more step_views than were followed."""
+        return len(self.step_views) >= _MOST_POSITIONS
 
-    def main_way(self) -> Way:
+    def main_run(self) -> Run:
         """The way on which most of the story comes about, the first one of several."""
-        begin = self._after(_Scene(_beginnings(self.scenario, self.machine)[0], None), START)
-        ways: list[Way] = []
-        waiting: list[tuple[_Scene, Way]] = [(begin, ())]
-        for _ in range(_MOST_WAYS):
+        begin = self._after(_Position(_beginnings(self.scenario, self.machine)[0], None), START)
+        ways: list[Run] = []
+        waiting: list[tuple[_Position, Run]] = [(begin, ())]
+        for _ in range(_MOST_RUNS):
             if not waiting:
                 break
             scene, told = waiting.pop()
@@ -106,7 +106,7 @@ class _Rehearsal:
         as_good = [way for way in ways if _merits(way) == _merits(best)]
         return tuple(_with_others(best, index, as_good) for index in range(len(best)))
 
-    def _further(self, scene: _Scene, told: Way) -> Iterator[tuple[_Scene, Way]]:
+    def _further(self, scene: _Position, told: Run) -> Iterator[tuple[_Position, Run]]:
         """How a way can go on: by its next step, else by what a client may do to reach one."""
         if not scene.pending:
             yield from self._through_clients(scene, told)
@@ -118,7 +118,7 @@ class _Rehearsal:
         now = _elapsed(told) + wait
         for number, (_, there) in enumerate(self._next(scene)):
             moved, kind = self._what_moved(scene, there, step)
-            moment = Moment(
+            moment = SimulatedStep(
                 at=now,
                 step=step,
                 do=self.named(step),
@@ -131,24 +131,26 @@ class _Rehearsal:
             )
             yield there, (*told, moment)
 
-    def _what_moved(self, here: _Scene, there: _Scene, step: Reaction) -> tuple[bool, str | None]:
+    def _what_moved(
+        self, here: _Position, there: _Position, step: Reaction
+    ) -> tuple[bool, str | None]:
         for one, kind in self._moves(replace(here, pending=()), self.pulled(step)):
             if (one.status, one.previous) == (there.status, there.previous):
                 return True, kind
         return False, None
 
-    def _through_clients(self, scene: _Scene, told: Way) -> Iterator[tuple[_Scene, Way]]:
+    def _through_clients(self, scene: _Position, told: Run) -> Iterator[tuple[_Position, Run]]:
         """The shortest way of clients' moves to an event that a step still waits for."""
         seen = {one.step.index for one in told if one.step is not None}
         wanted = {step.on for step in self.steps.values() if step.index not in seen}
-        ways: list[tuple[_Scene, Way]] = [(scene, told)]
+        ways: list[tuple[_Position, Run]] = [(scene, told)]
         been = {scene.status}
         for here, so_far in ways:  # grows while it is walked through
             for trigger in self.machine.by_clients:
                 for there, kind in self._moves(here, (trigger,)):
                     now = _elapsed(told)
                     events = () if kind is None else (kind,)
-                    moment = Moment(now, None, trigger, here.status, there.status, events)
+                    moment = SimulatedStep(now, None, trigger, here.status, there.status, events)
                     if kind in wanted:
                         yield self._after(there, kind), (*so_far, moment)
                         return
@@ -163,19 +165,19 @@ class _Rehearsal:
                 return str(step.arguments[name])
         return step.do
 
-    def _follow(self, scene: _Scene) -> None:
+    def _follow(self, scene: _Position) -> None:
         waiting = [scene]
-        while waiting and len(self.scenes) < _MOST_SCENES:
+        while waiting and len(self.step_views) < _MOST_POSITIONS:
             here = waiting.pop()
-            if here in self.scenes:
+            if here in self.step_views:
                 continue
-            self.scenes.add(here)
+            self.step_views.add(here)
             for wait, there in self._next(here):
                 if wait == NOW:
                     self.at_once.setdefault(here, set()).add(there)
                 waiting.append(there)
 
-    def _next(self, scene: _Scene) -> Iterator[tuple[timedelta, _Scene]]:
+    def _next(self, scene: _Position) -> Iterator[tuple[timedelta, _Position]]:
         if not scene.pending:
             return
         (wait, index), *rest = scene.pending
@@ -205,8 +207,8 @@ class _Rehearsal:
         return (*action.triggers, *named)
 
     def _moves(
-        self, scene: _Scene, triggers: tuple[str, ...]
-    ) -> Iterator[tuple[_Scene, str | None]]:
+        self, scene: _Position, triggers: tuple[str, ...]
+    ) -> Iterator[tuple[_Position, str | None]]:
         for trigger in triggers:
             try:
                 move = self.machine.step(scene.status, trigger, scene.previous)
@@ -214,10 +216,10 @@ class _Rehearsal:
                 continue
             yield replace(scene, status=move.to, previous=scene.status), move.event
 
-    def _by_clients(self, scene: _Scene) -> Iterator[tuple[_Scene, str | None]]:
+    def _by_clients(self, scene: _Position) -> Iterator[tuple[_Position, str | None]]:
         return self._moves(scene, self.machine.by_clients)
 
-    def _after(self, scene: _Scene, kind: str | None) -> _Scene:
+    def _after(self, scene: _Position, kind: str | None) -> _Position:
         """The scene once an event has set off what follows it."""
         if kind is None:
             return scene
@@ -231,19 +233,19 @@ class _Rehearsal:
         return replace(scene, pending=tuple(sorted([*scene.pending, *added])))
 
 
-def rehearse(
+def simulate(
     scenario: Scenario, machine: Machine, actions: Mapping[str, Action]
 ) -> Iterator[FileProblem]:
     """Endless circles, else every step that never comes, or never can be done when it comes.
 
     Where a story may also be begun later, some of it must be possible from there.
     """
-    begun: dict[str, _Rehearsal] = {}
+    begun: dict[str, _Simulation] = {}
     for status in _beginnings(scenario, machine):
-        begun[status] = _Rehearsal(scenario, machine, actions)
+        begun[status] = _Simulation(scenario, machine, actions)
         begun[status].play(status)
     rehearsals = list(begun.values())
-    if any(one.goes_too_many_ways for one in rehearsals):
+    if any(one.is_too_large for one in rehearsals):
         text = "the story can go too many ways to be checked"
         yield FileProblem(("steps",), text, "tell it with fewer steps")
     elif any(_goes_in_circles(one.at_once) for one in rehearsals):
@@ -254,7 +256,7 @@ def rehearse(
         yield from _vain_steps(rehearsals[0])
 
 
-def _vain_needs(scenario: Scenario, begun: Mapping[str, _Rehearsal]) -> Iterator[FileProblem]:
+def _vain_needs(scenario: Scenario, begun: Mapping[str, _Simulation]) -> Iterator[FileProblem]:
     for status, rehearsal in list(begun.items())[1:]:
         moving = {index for index, step in rehearsal.steps.items() if rehearsal.pulled(step)}
         if moving and not moving & rehearsal.done:
@@ -263,7 +265,7 @@ def _vain_needs(scenario: Scenario, begun: Mapping[str, _Rehearsal]) -> Iterator
             yield FileProblem(place, text, "take it away")
 
 
-def _vain_steps(rehearsal: _Rehearsal) -> Iterator[FileProblem]:
+def _vain_steps(rehearsal: _Simulation) -> Iterator[FileProblem]:
     machine = rehearsal.machine
     for index, step in rehearsal.steps.items():
         place: Pointer = ("steps", index)
@@ -287,36 +289,36 @@ def _beginnings(scenario: Scenario, machine: Machine) -> list[str]:
     return list(dict.fromkeys(needed))
 
 
-def main_way(scenario: Scenario, machine: Machine | None, actions: Mapping[str, Action]) -> Way:
+def main_run(scenario: Scenario, machine: Machine | None, actions: Mapping[str, Action]) -> Run:
     """How the story goes if everything in it comes about as far as it can, moment by moment."""
-    return () if machine is None else _Rehearsal(scenario, machine, actions).main_way()
+    return () if machine is None else _Simulation(scenario, machine, actions).main_run()
 
 
-def _elapsed(told: Way) -> timedelta:
+def _elapsed(told: Run) -> timedelta:
     return told[-1].at if told else NOW
 
 
-def _due(told: Way) -> int:
+def _due(told: Run) -> int:
     return len({one.step.index for one in told if one.step is not None})
 
 
-def _left_out(told: Way) -> int:
+def _left_out(told: Run) -> int:
     return sum(not one.possible for one in told)
 
 
-def _unusual(told: Way) -> int:
+def _unusual(told: Run) -> int:
     return sum(not one.usual for one in told) + _by_clients(told)
 
 
-def _by_clients(told: Way) -> int:
+def _by_clients(told: Run) -> int:
     return sum(one.step is None for one in told)
 
 
-def _merits(told: Way) -> tuple[int, int, int]:
+def _merits(told: Run) -> tuple[int, int, int]:
     return _due(told), _left_out(told), _by_clients(told)
 
 
-def _with_others(best: Way, index: int, ways: Iterable[Way]) -> Moment:
+def _with_others(best: Run, index: int, ways: Iterable[Run]) -> SimulatedStep:
     """A moment with the statuses that its step leads to on ways that are the same up to it."""
     before = [one.status for one in best[:index]]
     others = {
@@ -330,7 +332,7 @@ def _with_others(best: Way, index: int, ways: Iterable[Way]) -> Moment:
     return replace(best[index], others=tuple(others))
 
 
-def _goes_in_circles(at_once: Mapping[_Scene, set[_Scene]]) -> bool:
+def _goes_in_circles(at_once: Mapping[_Position, set[_Position]]) -> bool:
     try:
         TopologicalSorter(at_once).prepare()
     except CycleError:

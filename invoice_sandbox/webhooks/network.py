@@ -14,6 +14,8 @@ from urllib.parse import SplitResult, urlsplit
 
 import httpx
 
+from invoice_sandbox.webhooks.inbox import inbox_url
+
 Address = IPv4Address | IPv6Address
 
 PUBLIC: Final = "public"
@@ -68,6 +70,22 @@ _ISATAP: Final = frozenset({0x00005EFE, 0x02005EFE})
 _LOCAL_NAMES: Final = frozenset({"localhost", "internal", "local"})
 _NAME: Final = re.compile(r"[a-z0-9_-]{1,63}(\.[a-z0-9_-]{1,63})*\.?", re.ASCII)
 _LONGEST_NAME: Final = 253
+
+_TOKEN: Final = re.compile(r"[0-9A-Za-z_-]+")
+"""The token of an inbox or a listener; no dots or slashes, which could change the path."""
+
+
+def listener_url(url: str, token: str = "") -> str:
+    """The address of a listener of the server at ``url``."""
+    return f"{url}/sandbox/listening/{token}"
+
+
+def is_own_address(address: object, url: str) -> bool:
+    """Whether ``address`` is an inbox or a listener of the server at ``url``."""
+    own = (inbox_url(url), listener_url(url))
+    return isinstance(address, str) and any(
+        address.startswith(one) and _TOKEN.fullmatch(address[len(one) :]) for one in own
+    )
 
 
 def url_problem(url: object, *, local: bool) -> str | None:

@@ -10,10 +10,10 @@ from typing import Final
 import httpx
 
 from invoice_sandbox.base.clock import SystemClock
-from invoice_sandbox.webhooks.addresses import is_own_address
 from invoice_sandbox.webhooks.attempts import Outcome, Outgoing
-from invoice_sandbox.webhooks.connecting import RefusedAddressError
+from invoice_sandbox.webhooks.network import is_own_address
 from invoice_sandbox.webhooks.retry import parse_retry_after
+from invoice_sandbox.webhooks.transport import RefusedAddressError
 
 READ_LIMIT: Final = 64 * 1024
 """Bytes of an answer that are read; the rest is not waited for."""

@@ -5,6 +5,7 @@ COPY pyproject.toml constraints.txt README.md LICENSE ./
 COPY invoice_sandbox ./invoice_sandbox
 COPY openapi ./openapi
 COPY handlers ./handlers
+COPY domain ./domain
 COPY fixtures ./fixtures
 COPY scenarios ./scenarios
 RUN python -m venv /opt/sandbox \

@@ -17,7 +17,7 @@ from invoice_sandbox.project.api import (
     revoke_key,
 )
 
-from ._audit import audit
+from ..domain.audit import audit
 
 _DEFAULT_SCOPES: Final = (
     "invoices:write",

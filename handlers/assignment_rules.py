@@ -6,7 +6,7 @@ from typing import Final
 
 from invoice_sandbox.project.api import Call, Record
 
-from ._countries import country_code
+from ..domain.countries import country_code
 
 _RULES: Final = "assignment_rules"
 _DISCLAIMER: Final = "Sandbox placeholder, not legal advice"

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from invoice_sandbox.project.api import Call, Condition, Response, instant_filter
 
-from ._audit import AUDIT_EVENTS, published
+from ..domain.audit import AUDIT_EVENTS, published
 
 
 async def list_audit_events(call: Call) -> Response:

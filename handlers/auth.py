@@ -18,7 +18,7 @@ from invoice_sandbox.project.api import (
 )
 from invoice_sandbox.project.api import close_session as close
 
-from ._audit import audit
+from ..domain.audit import audit
 
 _USERS: Final = "users"
 _COOKIE: Final = "ils_session"

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from invoice_sandbox.project.api import Call, Record
 
-from ._audit import audit
-from ._erp import items
+from ..domain.audit import audit
+from ..domain.erp import items
 
 
 async def push_erp_invoices(call: Call) -> Record:

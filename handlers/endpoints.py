@@ -7,7 +7,7 @@ from invoice_sandbox.webhooks.endpoints import DISABLED, ENABLED, published_endp
 from invoice_sandbox.webhooks.network import is_own_address, url_problem
 from invoice_sandbox.webhooks.outbox import disable, enable
 
-from ._webhooks import audit_endpoint, named_endpoint, rotate, subject_data
+from ..domain.webhooks import audit_endpoint, named_endpoint, rotate, subject_data
 
 
 async def trigger_event(call: Call) -> Record:

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from invoice_sandbox.project.api import Call, Record, Response
 
-from ._financing import check_financeable, request_financing
-from ._invoices import named_invoice, newest_invoices
-from ._requests import REQUESTS, published
-from ._routing import named_partner, tenor_days
+from ..domain.financing import check_financeable, request_financing
+from ..domain.invoices import named_invoice, newest_invoices
+from ..domain.requests import REQUESTS, published
+from ..domain.routing import named_partner, tenor_days
 
 
 async def list_financing_requests(call: Call) -> Response:

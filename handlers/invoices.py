@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from invoice_sandbox.project.api import Call, Condition, Record, Response, instant_filter
 
-from ._invoices import INVOICES, named_invoice, published, register
+from ..domain.invoices import INVOICES, named_invoice, published, register
 
 _EQUAL = ("status", "sellerId", "debtorId", "currency")
 

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from invoice_sandbox.project.api import Call, Record
 
-from ._consequences import pull, pull_offer
-from ._invoices import named_invoice
-from ._invoices import published as published_invoice
-from ._offers import named_offer, published
+from ..domain.consequences import pull, pull_offer
+from ..domain.invoices import named_invoice
+from ..domain.invoices import published as published_invoice
+from ..domain.offers import named_offer, published
 
 
 async def transition_invoice(call: Call) -> Record:

@@ -6,17 +6,17 @@ from typing import Final
 
 from invoice_sandbox.project.api import Call, Condition, Record, Response, reject
 
-from ._financing import make_offer
-from ._invoices import named_invoice
-from ._offers import OFFERS, published
-from ._requests import (
+from ..domain.financing import make_offer
+from ..domain.invoices import named_invoice
+from ..domain.offers import OFFERS, published
+from ..domain.requests import (
     OPEN,
     REQUESTS,
     invoice_of,
     newest_open_request,
     newest_request_for_offers,
 )
-from ._routing import named_partner, partners
+from ..domain.routing import named_partner, partners
 
 _FILTERS: Final = ("status", "invoiceId", "financingRequestId")
 

@@ -6,11 +6,11 @@ from typing import Any
 
 from invoice_sandbox.project.api import Call, Record, Response
 
-from ._audit import audit
-from ._countries import country_code
-from ._invoices import INVOICES, SYNTHETIC, newest_invoice
-from ._requests import REQUESTS
-from ._routing import PARTNERS, Verdict, deal_for, route
+from ..domain.audit import audit
+from ..domain.countries import country_code
+from ..domain.invoices import INVOICES, SYNTHETIC, newest_invoice
+from ..domain.requests import REQUESTS
+from ..domain.routing import PARTNERS, Verdict, deal_for, route
 
 
 async def list_partners(call: Call) -> Response:

@@ -6,8 +6,8 @@ from typing import Final
 
 from invoice_sandbox.project.api import Call, Record
 
-from ._fingerprint import fingerprint
-from ._invoices import FINANCED, Match, find_match, registry_state
+from ..domain.fingerprint import fingerprint
+from ..domain.invoices import FINANCED, Match, find_match, registry_state
 
 _CANCELLED: Final = frozenset({"Withdrawn", "Rejected", "Expired"})
 

@@ -7,9 +7,9 @@ from typing import Any
 
 from invoice_sandbox.project.api import Call, Record, instant_text, new_secret, open_capability
 
-from ._audit import audit
-from ._invoices import INVOICES
-from ._uploads import DEFAULT_TYPE, EXTENSIONS, LIFETIME, MOST_BYTES, UPLOADS, signature
+from ..domain.audit import audit
+from ..domain.invoices import INVOICES
+from ..domain.uploads import DEFAULT_TYPE, EXTENSIONS, LIFETIME, MOST_BYTES, UPLOADS, signature
 
 
 async def create_upload_url(call: Call) -> Record:

@@ -7,9 +7,9 @@ import hmac
 
 from invoice_sandbox.project.api import Call, Record, close_capability, reject
 
-from ._audit import audit
-from ._findings import receive_document
-from ._uploads import UPLOADS, signature
+from ..domain.audit import audit
+from ..domain.findings import receive_document
+from ..domain.uploads import UPLOADS, signature
 
 
 async def put_upload(call: Call) -> Record:

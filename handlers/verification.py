@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from invoice_sandbox.project.api import Call, Record, reject
 
-from ._invoices import MACHINE, SYNTHETIC, named_invoice, newest_invoice
-from ._verification import result_for, verify
+from ..domain.invoices import MACHINE, SYNTHETIC, named_invoice, newest_invoice
+from ..domain.verification import result_for, verify
 
 
 async def run_verification(call: Call) -> Record:

@@ -18,7 +18,7 @@ from invoice_sandbox.webhooks.network import is_own_address, url_problem
 from invoice_sandbox.webhooks.outbox import DELIVERIES, EVENTS, plan, published_delivery
 from invoice_sandbox.webhooks.signing import placeholder_secret
 
-from ._webhooks import (
+from ..domain.webhooks import (
     DEFAULT_KINDS,
     SAMPLE_SECRET,
     audit_endpoint,

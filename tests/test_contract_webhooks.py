@@ -310,7 +310,7 @@ def test_an_event_that_is_no_webhook_is_an_error_with_its_place(tmp_path: Path) 
 def test_webhooks_of_a_contract_without_a_lifecycle_are_fine(tmp_path: Path) -> None:
     project = project_with(tmp_path, "moon.risen")
     (project / "scenarios" / "lifecycle.yaml").unlink()
-    (project / "handlers" / "_actions.py").unlink()
+    (project / "domain" / "actions.py").unlink()
     assert list(load_project(project).contract.webhooks) == ["moon.risen"]
 
 

@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from handlers._fingerprint import canonical_text, fingerprint, similarity_keys
+from domain.fingerprint import canonical_text, fingerprint, similarity_keys
 
 INVOICE: dict[str, Any] = {
     "sellerId": "org_seller_acme",

@@ -11,9 +11,9 @@ from typing import Any
 
 import pytest
 
-from handlers._fingerprint import fingerprint, similarity_keys
-from handlers._offers import price, terms_of
-from handlers._routing import Deal, judge
+from domain.fingerprint import fingerprint, similarity_keys
+from domain.offers import price, terms_of
+from domain.routing import Deal, judge
 from invoice_sandbox.openapi.load.documents import DocumentError, load_document
 from invoice_sandbox.openapi.schema.compile import Schemas
 from invoice_sandbox.project.fixtures import fixture_problems, load_fixtures

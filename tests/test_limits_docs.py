@@ -46,7 +46,7 @@ def hours(span: timedelta) -> str:
 CONSTANTS: Final[dict[str, tuple[Any, str]]] = {
     "Head of a request: its line and headers": (size, "invoice_sandbox.server.protocol:HEAD_LIMIT"),
     "Headers": (size, "invoice_sandbox.http.origin:_HEADER_LIMIT"),
-    "Body of an upload": (size, "handlers._uploads:MOST_BYTES"),
+    "Body of an upload": (size, "domain.uploads:MOST_BYTES"),
     "Body that is too large, read on before the answer": (
         size,
         "invoice_sandbox.http.reading:MOST_IGNORED",

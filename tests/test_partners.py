@@ -9,7 +9,7 @@ from typing import Any
 import httpx
 import pytest
 
-from handlers._routing import Deal, judge
+from domain.routing import Deal, judge
 
 ROUTE = "/api/partners/route"
 ALDER, BIRCH, CEDAR = "ptn_sandbox_alder", "ptn_sandbox_birch", "ptn_sandbox_cedar"

@@ -200,9 +200,31 @@ def test_a_handler_without_an_operation_is_an_error(
 
 def test_a_hook_that_nobody_calls_is_an_error(tmp_path: Path) -> None:
     project = write_project(tmp_path, "async def read_thing(call): ...\n")
-    (project / "handlers" / "_hooks.py").write_text("async def on_monday(call): ...\n")
+    (project / "domain").mkdir()
+    (project / "domain" / "__init__.py").touch()
+    (project / "domain" / "hooks.py").write_text("async def on_monday(call): ...\n")
     with pytest.raises(ProjectError, match="on_monday is no hook"):
         load_project(project)
+
+
+@pytest.mark.parametrize("name", ["actions", "hooks"])
+def test_actions_and_hooks_in_handlers_are_an_error_that_names_their_place(
+    tmp_path: Path, name: str
+) -> None:
+    project = write_project(tmp_path, "async def read_thing(call): ...\n")
+    (project / "handlers" / f"_{name}.py").touch()
+    with pytest.raises(ProjectError, match=rf"_{name}\.py: move this file to .*domain/{name}\.py"):
+        load_project(project)
+
+
+def test_a_handler_imports_from_the_domain_package_beside_it(tmp_path: Path) -> None:
+    handler = "from ..domain.colors import RED\n\nasync def read_thing(call):\n    return RED\n"
+    project = write_project(tmp_path, handler)
+    (project / "domain").mkdir()
+    (project / "domain" / "__init__.py").touch()
+    (project / "domain" / "colors.py").write_text("RED = {'color': 'red'}\n")
+    assert list(load_project(project).handlers) == ["readThing"]
+    assert "domain.colors" not in sys.modules
 
 
 def test_handlers_are_loaded_under_a_private_name_and_nothing_lands_on_the_path(

@@ -8,7 +8,7 @@ from typing import Any, get_args
 import httpx
 import pytest
 
-from handlers._verification import ITEMS, Code
+from domain.verification import ITEMS, Code
 from tests.stories import (
     INVOICE,
     advance,

@@ -19,7 +19,7 @@ from tests.receivers import free_port
 from tests.test_cli import ROOT, started
 from tests.testing_docs import PAGE, environment, output, write_files
 
-FOLDERS = ("openapi", "handlers", "fixtures", "scenarios")
+FOLDERS = ("openapi", "handlers", "domain", "fixtures", "scenarios")
 
 
 @dataclass(frozen=True)
@@ -93,7 +93,7 @@ def test_an_installed_sandbox_prints_the_contract(installed: Installed) -> None:
 
 
 def test_the_project_is_inside_the_package(installed: Installed) -> None:
-    project = installed.site_packages / "invoice_sandbox" / "project"
+    project = installed.site_packages / "invoice_sandbox" / "shipped_project"
     assert sorted(folder.name for folder in project.iterdir()) == sorted(FOLDERS)
     for folder in FOLDERS:
         tracked = {
@@ -105,7 +105,7 @@ def test_the_project_is_inside_the_package(installed: Installed) -> None:
 def test_nothing_else_lands_at_the_top_level(installed: Installed) -> None:
     assert {name.split("/")[0] for name in installed.files} == {"invoice_sandbox"}
     present = {entry.name for entry in installed.site_packages.iterdir()}
-    assert present.isdisjoint({*FOLDERS, "tests", "docs", "project"})
+    assert present.isdisjoint({*FOLDERS, "tests", "docs", "shipped_project"})
 
 
 def test_the_wheel_holds_sources_and_no_left_overs(installed: Installed) -> None:

@@ -210,8 +210,7 @@ _ACTIONS = '''
 
 import asyncio
 
-from invoice_sandbox.project.api import scenario_action
-from invoice_sandbox.handling import reject
+from invoice_sandbox.project.api import reject, scenario_action
 
 
 @scenario_action()
@@ -267,7 +266,8 @@ def write_project(folder: Path, **stories: str) -> Path:
         "scenarios/lifecycle.yaml": _LIFECYCLE,
         "handlers/__init__.py": "",
         "handlers/notes.py": _HANDLERS,
-        "handlers/_actions.py": _ACTIONS,
+        "domain/__init__.py": "",
+        "domain/actions.py": _ACTIONS,
         **{f"scenarios/{name}.yaml": _story(name, text) for name, text in stories.items()},
     }
     for name, text in files.items():

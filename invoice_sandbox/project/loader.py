@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import hashlib
-import importlib.util
+import importlib
 import inspect
 import re
 import sys
@@ -52,7 +52,7 @@ FindSubject = Callable[[Transaction, str], Awaitable[Record | None]]
 
 @dataclass(frozen=True)
 class Hooks:
-    """What a project may want to do itself, by functions of these names in ``handlers/_hooks.py``.
+    """What a project may want to do itself, by functions of these names in ``domain/hooks.py``.
 
     ``record_fixture(state, kind, record)`` puts a fixture record into a workspace;
     ``on_forbidden(context, error)`` hears of a known caller that was not authorised;
@@ -170,7 +170,7 @@ def _load_project(folder: Path, own_scenarios: Path | None, *_: str) -> Project:
         contract = compile_contract(merged_document(folder))
         lifecycle = _load_lifecycle(folder / "scenarios" / "lifecycle.yaml")
         _check_kinds(folder, contract, lifecycle)
-        actions = _load_actions(folder / "handlers")
+        actions = _load_actions(folder / "domain")
         vocabulary = vocabulary_of(contract, lifecycle, actions)
         scenarios = _scenarios([folder / "scenarios"], own_scenarios, vocabulary)
         machine = vocabulary.machine
@@ -183,7 +183,7 @@ def _load_project(folder: Path, own_scenarios: Path | None, *_: str) -> Project:
             control,
             handlers,
             fixtures=load_fixtures(folder / "fixtures", contract.schemas),
-            hooks=_load_hooks(folder / "handlers"),
+            hooks=_load_hooks(folder / "domain"),
             actions=actions,
             lifecycle=lifecycle,
             scenarios=scenarios,
@@ -198,7 +198,7 @@ def load_vocabulary(folder: Path) -> Vocabulary:
     try:
         contract = compile_contract(merged_document(folder))
         lifecycle = _load_lifecycle(folder / "scenarios" / "lifecycle.yaml")
-        return vocabulary_of(contract, lifecycle, _load_actions(folder / "handlers"))
+        return vocabulary_of(contract, lifecycle, _load_actions(folder / "domain"))
     except (ContractError, DocumentError) as error:
         raise ProjectError(str(error)) from None
 
@@ -356,20 +356,21 @@ def _load_handlers(folder: Path, contracts: Sequence[Contract]) -> dict[str, Han
 
 
 def _load_hooks(folder: Path) -> Hooks:
-    functions = _functions(folder, "_hooks")
+    functions = _functions(folder / "hooks.py")
     known = {one.name for one in fields(Hooks)}
     if functions.keys() - known:
         name = min(functions.keys() - known)
-        raise ProjectError(f"{folder / '_hooks.py'}: {name} is no hook; hooks: {sorted(known)}")
+        raise ProjectError(f"{folder / 'hooks.py'}: {name} is no hook; hooks: {sorted(known)}")
     return Hooks(**functions)
 
 
 def _load_actions(folder: Path) -> dict[str, Action]:
-    """Functions of ``handlers/_actions.py``: ``process_erp_item`` is ``process-erp-item``."""
+    """Functions of ``domain/actions.py``: ``process_erp_item`` is ``process-erp-item``."""
+    file = folder / "actions.py"
     try:
-        actions = [action_of(function) for function in _functions(folder, "_actions").values()]
+        actions = [action_of(function) for function in _functions(file).values()]
     except ActionError as error:
-        raise ProjectError(f"{folder / '_actions.py'}: {error}") from None
+        raise ProjectError(f"{file}: {error}") from None
     return {action.name: action for action in actions}
 
 
@@ -388,12 +389,17 @@ def _is_date(schema: Any) -> bool:
     return isinstance(schema, Mapping) and schema.get("format") in {"date", "date-time"}
 
 
-def _functions(folder: Path, module_name: str) -> dict[str, Any]:
-    """The public async functions that a private module of the handlers defines, if it exists."""
-    if not (folder / f"{module_name}.py").exists():
+def _functions(file: Path) -> dict[str, Any]:
+    """The public async functions that a module of the project's ``domain/`` defines, if it exists.
+
+    Raises ProjectError when the module is in ``handlers/``, where it was in earlier versions.
+    """
+    former = file.parents[1] / "handlers" / f"_{file.name}"
+    if former.exists():
+        raise ProjectError(f"{former}: move this file to {file}, beside handlers/")
+    if not file.exists():
         return {}
-    name = f"{_load_package(folder).__name__}.{module_name}"
-    module = _import(name, folder / f"{module_name}.py")
+    module = _import(f"{_load_package(file.parent).__name__}.{file.stem}", file)
     return {
         name: function
         for name, function in inspect.getmembers(module, inspect.iscoroutinefunction)
@@ -481,25 +487,23 @@ def _import(name: str, file: Path) -> ModuleType:
         raise ProjectError(f"{file}: cannot be imported: {problem}") from error
 
 
-def _package_name(folder: Path) -> str:
-    digest = hashlib.sha256(str(folder.resolve()).encode()).hexdigest()
-    return f"{_PACKAGE}_{digest[:12]}"
-
-
 def _load_package(folder: Path) -> ModuleType:
-    """The handlers as a package under a private name, so that nothing lands on ``sys.path``."""
-    name = _package_name(folder)
-    if name in sys.modules:
-        return sys.modules[name]
+    """``handlers/`` or ``domain/`` of a project, as a package.
+
+    Both are in one package of a private name, so that ``from ..domain import`` works in a handler
+    and nothing lands on ``sys.path``. Raises ProjectError.
+    """
     init = folder / "__init__.py"
     if not init.exists():
-        raise ProjectError(f"{folder}: there is no __init__.py, so the handlers are no package")
-    spec = importlib.util.spec_from_file_location(
-        name, init, submodule_search_locations=[str(folder)]
-    )
-    if spec is None or spec.loader is None:
-        raise ProjectError(f"{folder}: the handlers cannot be loaded")
-    module = importlib.util.module_from_spec(spec)
-    sys.modules[name] = module
-    spec.loader.exec_module(module)
-    return module
+        raise ProjectError(f"{folder}: there is no __init__.py; add an empty one")
+    return _import(f"{_private_package(folder.parent)}.{folder.name}", init)
+
+
+def _private_package(project: Path) -> str:
+    """The name of the package whose modules are searched in the folder of a project."""
+    digest = hashlib.sha256(str(project.resolve()).encode()).hexdigest()
+    name = f"{_PACKAGE}_{digest[:12]}"
+    if name not in sys.modules:
+        package = sys.modules[name] = ModuleType(name)
+        package.__path__ = [str(project)]
+    return name

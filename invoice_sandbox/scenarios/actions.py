@@ -1,4 +1,4 @@
-"""Actions: what a scheduled step does, by functions of the project's ``handlers/_actions.py``.
+"""Actions: what a scheduled step does, by functions of the project's ``domain/actions.py``.
 
 An action is ``async def pay(step: Step, *, amount: Decimal) -> None``; its name is the function's,
 with hyphens, and its keyword-only parameters, in camel case, are what a scenario may tell it. Only

@@ -7,7 +7,7 @@ from typing import Any
 
 from invoice_sandbox.project.api import Context, IllegalMove, Record, reject
 
-from ._audit import audit
+from .audit import audit
 
 
 async def move(

@@ -10,10 +10,10 @@ from typing import Any, Final
 
 from invoice_sandbox.project.api import Condition, Context, Record, reject
 
-from ._audit import audit
-from ._consequences import pull
-from ._invoices import published
-from ._offers import OFFERS, commercially, multiply
+from .audit import audit
+from .consequences import pull
+from .invoices import published
+from .offers import OFFERS, commercially, multiply
 
 CREDIT_NOTE: Final = "invoice.credit_note_applied"
 """Kind of the event that a credit note lowered what is owed."""

@@ -22,13 +22,13 @@ from invoice_sandbox.webhooks.endpoints import (
     rotated,
 )
 
-from ._audit import audit
-from ._invoices import INVOICES, named_invoice, newest_invoice
-from ._invoices import published as published_invoice
-from ._offers import OFFERS
-from ._offers import published as published_offer
-from ._requests import REQUESTS
-from ._requests import published as published_request
+from .audit import audit
+from .invoices import INVOICES, named_invoice, newest_invoice
+from .invoices import published as published_invoice
+from .offers import OFFERS
+from .offers import published as published_offer
+from .requests import REQUESTS
+from .requests import published as published_request
 
 DEFAULT_KINDS: Final = ("invoice.verified", "offer.received")
 """The two kinds that are published; an endpoint that names none gets these and no others."""

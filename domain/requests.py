@@ -7,9 +7,9 @@ from typing import Any, Final
 
 from invoice_sandbox.project.api import Condition, Context, Record
 
-from ._invoices import CLIENT, INVOICES
-from ._invoices import MACHINE as INVOICE
-from ._lifecycle import move
+from .invoices import CLIENT, INVOICES
+from .invoices import MACHINE as INVOICE
+from .lifecycle import move
 
 REQUESTS: Final = "financing_requests"
 MACHINE: Final = "financing-request"

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from invoice_sandbox.project.api import Context, Record
 
-from ._invoices import published as published_invoice
-from ._offers import published as published_offer
-from ._requests import published as published_request
+from .invoices import published as published_invoice
+from .offers import published as published_offer
+from .requests import published as published_request
 
 
 async def tell(

@@ -8,10 +8,10 @@ from typing import Any, Final, Literal
 
 from invoice_sandbox.project.api import Condition, Context, Record, Transaction, reject
 
-from ._audit import audit
-from ._findings import note_finding
-from ._fingerprint import fingerprint, similarity_keys
-from ._lifecycle import move, shift
+from .audit import audit
+from .findings import note_finding
+from .fingerprint import fingerprint, similarity_keys
+from .lifecycle import move, shift
 
 INVOICES: Final = "invoices"
 MACHINE: Final = "invoice"

@@ -9,10 +9,10 @@ from typing import Any, Final, Literal
 
 from invoice_sandbox.project.api import Context, Record
 
-from ._audit import audit
-from ._findings import Finding, findings_of
-from ._invoices import move_invoice, published
-from ._routing import tenor_days
+from .audit import audit
+from .findings import Finding, findings_of
+from .invoices import move_invoice, published
+from .routing import tenor_days
 
 VERIFICATIONS: Final = "verifications"
 """The latest verification of each invoice, by the invoice's id."""

@@ -11,7 +11,7 @@ from typing import Any, Final
 
 from iso4217 import Currency
 
-from ._money import minor_units
+from .money import minor_units
 
 MOST: Final = Decimal("9999999999999.99")
 """The largest amount."""

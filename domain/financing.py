@@ -9,14 +9,14 @@ from typing import Any, Final
 
 from invoice_sandbox.project.api import Context, Record, instant_text, reject
 
-from ._audit import audit
-from ._invoices import CLIENT, SYNTHETIC, shift_invoice
-from ._offers import DAY_COUNT, OFFERS, Figures, Terms, commercially, multiply, price, terms_of
-from ._offers import MACHINE as OFFER
-from ._requests import MACHINE as REQUEST
-from ._requests import REQUESTS, move_request, newest_open_request
-from ._routing import deal_for, named_partner, route, tenor_days
-from ._telling import tell
+from .audit import audit
+from .invoices import CLIENT, SYNTHETIC, shift_invoice
+from .offers import DAY_COUNT, OFFERS, Figures, Terms, commercially, multiply, price, terms_of
+from .offers import MACHINE as OFFER
+from .requests import MACHINE as REQUEST
+from .requests import REQUESTS, move_request, newest_open_request
+from .routing import deal_for, named_partner, route, tenor_days
+from .telling import tell
 
 DEMO_PARTNER: Final = "ptn_sandbox_everest"
 """Makes an offer where nobody else is named: its mandate takes every invoice."""

@@ -14,16 +14,16 @@ from invoice_sandbox.project.api import (
     scenario_action,
 )
 
-from . import _financing, _ledger
-from ._audit import audit
-from ._bounds import bound_problems
-from ._consequences import pull, pull_offer
-from ._erp import ERP_ITEMS, SKIPPED, invoice_input, item_key
-from ._findings import note_finding
-from ._invoices import find_match, move_invoice, named_invoice, note_match, register
-from ._offers import unfinished_offers
-from ._verification import ACTION_REQUIRED, Code, State, verify
-from ._webhooks import rotate_all
+from . import financing, ledger
+from .audit import audit
+from .bounds import bound_problems
+from .consequences import pull, pull_offer
+from .erp import ERP_ITEMS, SKIPPED, invoice_input, item_key
+from .findings import note_finding
+from .invoices import find_match, move_invoice, named_invoice, note_match, register
+from .offers import unfinished_offers
+from .verification import ACTION_REQUIRED, Code, State, verify
+from .webhooks import rotate_all
 
 _EVERYTHING: Final = "*"
 """The scope of a workspace's own key, which no client can give to another."""
@@ -80,15 +80,15 @@ async def request_financing(
     ``partner_id`` is the one partner that is asked, else all are that quote unasked.
     """
     invoice = await _invoice(step, "Verified")
-    _financing.check_financeable(step, invoice)
+    financing.check_financeable(step, invoice)
     wishes: dict[str, Any] = {"recoursePreference": "NonRecourse"} if without_recourse else {}
     wishes |= {"partnerIds": [partner_id]} if partner_id else {}
-    await _financing.request_financing(step, invoice, wishes)
+    await financing.request_financing(step, invoice, wishes)
 
 
 @scenario_action("receive-offer")
 async def make_offer(
-    step: Step, *, partner_id: str = _financing.DEMO_PARTNER, competing: bool = False
+    step: Step, *, partner_id: str = financing.DEMO_PARTNER, competing: bool = False
 ) -> None:
     """A partner makes an offer, if financing is requested.
 
@@ -96,7 +96,7 @@ async def make_offer(
     """
     further = ("Offered",) if competing else ()
     invoice = await _invoice(step, "FinancingRequested", *further)
-    await _financing.offer_on(step, invoice, partner_id)
+    await financing.offer_on(step, invoice, partner_id)
 
 
 @scenario_action()
@@ -139,34 +139,34 @@ async def accept_best_offer(step: Step) -> None:
 
 
 @scenario_action("fund-partially", "fund")
-async def pay_out(step: Step, *, percent: int = _ledger.WHOLE) -> None:
+async def pay_out(step: Step, *, percent: int = ledger.WHOLE) -> None:
     """The partner pays out a part of the advance, by default all that is left. Raises ApiError."""
-    await _ledger.pay_out(step, await named_invoice(step, step.subject), percent)
+    await ledger.pay_out(step, await named_invoice(step, step.subject), percent)
 
 
-@scenario_action(events=(_ledger.CREDIT_NOTE,))
+@scenario_action(events=(ledger.CREDIT_NOTE,))
 async def apply_credit_note(step: Step, *, percent: int) -> None:
     """A credit note takes a part of the invoice's amount off the debt. Raises ApiError."""
     invoice = await _invoice(step, "OfferAccepted", "PartiallyFunded", "Funded", "Overdue")
-    await _ledger.apply_credit_note(step, invoice, percent)
+    await ledger.apply_credit_note(step, invoice, percent)
 
 
 @scenario_action("pay-partially", "pay")
-async def receive_payment(step: Step, *, percent: int = _ledger.WHOLE) -> None:
+async def receive_payment(step: Step, *, percent: int = ledger.WHOLE) -> None:
     """The debtor pays a part of what is owed, by default all of it. Raises ApiError."""
-    await _ledger.receive_payment(step, await named_invoice(step, step.subject), percent)
+    await ledger.receive_payment(step, await named_invoice(step, step.subject), percent)
 
 
 @scenario_action("settle")
 async def release_reserve(step: Step) -> None:
     """The seller gets the reserve, less what credit notes took off the debt. Raises ApiError."""
-    await _ledger.release_reserve(step, await named_invoice(step, step.subject))
+    await ledger.release_reserve(step, await named_invoice(step, step.subject))
 
 
 @scenario_action("invoke-recourse", "write-off")
 async def answer_for_default(step: Step) -> None:
     """The seller, or without recourse the partner, answers for the debt. Raises ApiError."""
-    await _ledger.answer_for_default(step, await named_invoice(step, step.subject))
+    await ledger.answer_for_default(step, await named_invoice(step, step.subject))
 
 
 @scenario_action()

@@ -7,16 +7,16 @@ from typing import Any, Final, NamedTuple
 
 from invoice_sandbox.project.api import Context, Record
 
-from ._financing import offer_on, request_financing
-from ._findings import clear_reviews
-from ._invoices import INVOICES, named_invoice, shift_invoice
-from ._invoices import MACHINE as INVOICE
-from ._lifecycle import check_move
-from ._offers import MACHINE as OFFER
-from ._offers import move_offer, named_offer, unfinished_offers
-from ._requests import MACHINE as REQUEST
-from ._requests import move_request, unfinished_request
-from ._telling import tell
+from .financing import offer_on, request_financing
+from .findings import clear_reviews
+from .invoices import INVOICES, named_invoice, shift_invoice
+from .invoices import MACHINE as INVOICE
+from .lifecycle import check_move
+from .offers import MACHINE as OFFER
+from .offers import move_offer, named_offer, unfinished_offers
+from .requests import MACHINE as REQUEST
+from .requests import move_request, unfinished_request
+from .telling import tell
 
 
 class Following(NamedTuple):

@@ -10,8 +10,8 @@ from typing import Any, Final
 
 from invoice_sandbox.project.api import Condition, Context, Record, reject
 
-from ._lifecycle import move
-from ._money import round_to_minor_units
+from .lifecycle import move
+from .money import round_to_minor_units
 
 OFFERS: Final = "offers"
 MACHINE: Final = "offer"

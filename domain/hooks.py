@@ -8,9 +8,9 @@ from typing import Any
 from invoice_sandbox.project.api import ApiError, Context, Record, Transaction
 from invoice_sandbox.webhooks.endpoints import published_endpoint
 
-from ._audit import audit
-from ._invoices import FOREIGN, INVOICES, record_foreign, record_invoice
-from ._webhooks import audit_endpoint
+from .audit import audit
+from .invoices import FOREIGN, INVOICES, record_foreign, record_invoice
+from .webhooks import audit_endpoint
 
 
 async def record_fixture(state: Transaction, kind: str, record: Mapping[str, Any]) -> None:

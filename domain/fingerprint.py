@@ -17,7 +17,7 @@ from typing import Any, Final
 
 import rfc8785
 
-from ._money import amount_text
+from .money import amount_text
 
 SCHEME: Final = "ilf1"
 

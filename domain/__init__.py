@@ -1,0 +1,1 @@
+"""The trade that the sandbox simulates: invoices, offers, financing, verification, webhooks."""

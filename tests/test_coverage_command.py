@@ -19,7 +19,7 @@ from invoice_sandbox.coverage.report import Report, Row, report_of
 from invoice_sandbox.project.loader import default_project, load_project
 from invoice_sandbox.state.hits import KINDS
 from tests.support import FROZEN, Running, serving
-from tests.test_lever_commands import run
+from tests.test_control_commands import run
 from tests.toy import contract, serving_contract
 
 ROOT = Path(__file__).parents[1]

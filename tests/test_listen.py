@@ -43,7 +43,7 @@ from tests.receivers import (
     trigger,
 )
 from tests.support import FROZEN, Running, serving
-from tests.test_lever_commands import run
+from tests.test_control_commands import run
 
 COMMAND = Path(sys.executable).with_name("invoice-sandbox")
 INVOICE = "inv_sandbox_0003"

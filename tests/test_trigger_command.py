@@ -11,7 +11,7 @@ from click.testing import Result
 
 from tests.receivers import Receiver, answer, endpoint, receiving, subscribe, switch
 from tests.support import Running
-from tests.test_lever_commands import run
+from tests.test_control_commands import run
 
 Run = Callable[[str], Result]
 INVOICE = "inv_sandbox_0003"

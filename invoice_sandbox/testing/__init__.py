@@ -25,12 +25,12 @@ __all__ = [
     "running",
 ]
 
-_HOMES = {
-    "InvoiceSandbox": "workspace",
-    "NotReceivedError": "webhooks",
-    "SandboxError": "levers",
-    "Snapshot": "workspace",
-    "Webhooks": "webhooks",
+_MODULES = {
+    "InvoiceSandbox": "invoice_sandbox.testing.workspace",
+    "NotReceivedError": "invoice_sandbox.testing.webhooks",
+    "SandboxError": "invoice_sandbox.control.client",
+    "Snapshot": "invoice_sandbox.testing.workspace",
+    "Webhooks": "invoice_sandbox.testing.webhooks",
 }
 
 
@@ -38,9 +38,9 @@ def __getattr__(name: str) -> Any:
     """Import a class when it is asked for: every pytest run loads this package."""
     from importlib import import_module
 
-    if name not in _HOMES:
+    if name not in _MODULES:
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-    return getattr(import_module(f"{__name__}.{_HOMES[name]}"), name)
+    return getattr(import_module(_MODULES[name]), name)
 
 
 @contextmanager

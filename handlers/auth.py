@@ -53,7 +53,7 @@ async def login(call: Call) -> Response | ApiError:
 async def get_session(call: Call) -> Record:
     """The session of the cookie, or the demo role session that stands for an API key."""
     caller = call.caller
-    if caller is not None and caller.kind == "session":
+    if caller is not None and caller.type == "session":
         user = await call.state.get(_USERS, caller.subject)
         if user is not None and caller.expires_at is not None:
             return _session(call, user, instant_text(caller.expires_at))
@@ -64,7 +64,7 @@ async def get_session(call: Call) -> Record:
 
 async def logout(call: Call) -> Response:
     """Clear the session and its cookie. An API key has no session; it stays as it is."""
-    if call.caller is not None and call.caller.kind == "session":
+    if call.caller is not None and call.caller.type == "session":
         await close(call.state, call.caller)
         await audit(call, "session.logout", ("user", call.caller.subject))
     return Response({"authenticated": False}, (("Set-Cookie", _cookie(call, "", 0)),))

@@ -29,7 +29,7 @@ from invoice_sandbox.project.loader import (
 )
 from invoice_sandbox.settings import SettingError, read_settings
 from invoice_sandbox.state import Workspace
-from invoice_sandbox.state.hits import KINDS, Coverage, Hit, event, operation, status, step
+from invoice_sandbox.state.hits import TYPES, Coverage, Hit, event, operation, status, step
 from tests.support import FROZEN, Running, serving
 from tests.test_cli import SERVE, started
 from tests.timeline import advance, choose, data, make_workspace, pull, register, restore, snapshot
@@ -42,7 +42,7 @@ def names(report: Mapping[str, Any], kind: str, **members: Any) -> set[Names]:
     """The names of what was touched of a kind, as the lever tells it."""
     wanted = {"touched": True, **members}
     return {
-        tuple(row[name] for name in KINDS[kind])
+        tuple(row[name] for name in TYPES[kind])
         for row in report[kind]
         if wanted.items() <= row.items()
     }
@@ -63,7 +63,7 @@ def project() -> Project:
 
 
 def test_a_workspace_that_was_just_made_has_touched_nothing(client: httpx.Client) -> None:
-    for kind in KINDS:
+    for kind in TYPES:
         assert touched(client, kind) == set()
 
 
@@ -335,7 +335,7 @@ def test_a_recording_that_cannot_be_written_does_not_keep_anybody_from_answering
     file.unlink(missing_ok=True)
     file.mkdir()
     assert recorded.get("/api/offers").status_code == 200
-    assert "the coverage cannot be written" in caplog.text
+    assert "cannot write the coverage file" in caplog.text
 
 
 def test_a_file_that_cannot_be_written_is_told_at_the_start(tmp_path: Path) -> None:

@@ -17,7 +17,7 @@ from click.testing import Result
 from invoice_sandbox.coverage.page import page
 from invoice_sandbox.coverage.report import Report, Row, report_of
 from invoice_sandbox.project.loader import default_project, load_project
-from invoice_sandbox.state.hits import KINDS
+from invoice_sandbox.state.hits import TYPES
 from tests.support import FROZEN, Running, serving
 from tests.test_control_commands import run
 from tests.toy import contract, serving_contract
@@ -86,7 +86,7 @@ def test_json_is_what_the_lever_answers(server: Running, asked: str) -> None:
     with server.client(asked) as client:
         answer = client.get("/sandbox/coverage").json()["data"]
     told = json.loads(ran.stdout)
-    for kind in KINDS:
+    for kind in TYPES:
         rows = [row for row in answer[kind] if row.get("operation") != "getCoverage"]
         assert [row for row in told[kind] if row.get("operation") != "getCoverage"] == rows
 
@@ -219,7 +219,7 @@ def test_what_stands_in_a_contract_cannot_write_the_page() -> None:
 
 def test_the_page_of_a_foreign_contract_has_its_operations_only() -> None:
     rows = {"operations": (Row(("api", "check")),), "statuses": (Row(("api", "check", "204")),)}
-    assert [one for one in Read(page(Report(rows), "Toy")).texts if one in KINDS] == [
+    assert [one for one in Read(page(Report(rows), "Toy")).texts if one in TYPES] == [
         "operations",
         "statuses",
     ]

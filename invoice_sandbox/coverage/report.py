@@ -10,12 +10,12 @@ from invoice_sandbox.openapi.operation import Contract
 from invoice_sandbox.project.loader import Project
 from invoice_sandbox.scenarios.script import Scenario
 from invoice_sandbox.state import hits
-from invoice_sandbox.state.hits import API, INJECTED, KINDS, LEVERS, Hit
+from invoice_sandbox.state.hits import API, INJECTED, SANDBOX, TYPES, Hit
 
 
 @dataclass(frozen=True)
 class Row:
-    """One thing that is declared: its names as KINDS has them, and ``about`` it for people.
+    """One thing that is declared: its names as TYPES has them, and ``about`` it for people.
 
     ``injected``: it was touched, but every such answer was ordered by a fault or ``Prefer``.
     """
@@ -79,7 +79,7 @@ class Report:
     def merged(self, other: Report) -> Report:
         """Touched is what was touched in either; what only ``other`` declares comes last."""
         return Report(
-            {kind: _merged(self.rows.get(kind, ()), other.rows.get(kind, ())) for kind in KINDS}
+            {kind: _merged(self.rows.get(kind, ()), other.rows.get(kind, ())) for kind in TYPES}
         )
 
     def data(self) -> dict[str, Any]:
@@ -102,14 +102,14 @@ def report_of(project: Project, touched: Iterable[Hit]) -> Report:
 
 def report_from(data: Mapping[str, Any]) -> Report:
     """The report that ``data`` was made of. Raises KeyError or TypeError for other data."""
-    return Report({kind: tuple(_row(kind, one) for one in data[kind]) for kind in KINDS})
+    return Report({kind: tuple(_row(kind, one) for one in data[kind]) for kind in TYPES})
 
 
 # What is declared -------------------------------------------------------------------------------
 
 
 def _declared(project: Project) -> dict[str, list[tuple[Hit, str]]]:
-    parts = {API: project.contract, LEVERS: project.control}
+    parts = {API: project.contract, SANDBOX: project.control}
     return {
         "operations": [
             one for part, contract in parts.items() for one in _operations(part, contract)
@@ -167,7 +167,7 @@ def _count(rows: tuple[Row, ...]) -> Count:
 
 
 def _is_lever(kind: str, row: Row) -> bool:
-    return "part" in KINDS[kind] and row.names[0] == LEVERS
+    return "part" in TYPES[kind] and row.names[0] == SANDBOX
 
 
 def _merged(ours: tuple[Row, ...], theirs: tuple[Row, ...]) -> tuple[Row, ...]:
@@ -187,13 +187,13 @@ def _either(one: Row, other: Row) -> Row:
 
 
 def _data(kind: str, row: Row) -> dict[str, Any]:
-    told: dict[str, Any] = dict(zip(KINDS[kind], row.names, strict=True))
+    told: dict[str, Any] = dict(zip(TYPES[kind], row.names, strict=True))
     if row.about:
         told["about"] = row.about
     return {**told, "touched": row.touched, **({"injected": True} if row.injected else {})}
 
 
 def _row(kind: str, told: Mapping[str, Any]) -> Row:
-    names = tuple(str(told[name]) for name in KINDS[kind])
+    names = tuple(str(told[name]) for name in TYPES[kind])
     about = str(told.get("about", ""))
     return Row(names, about, bool(told["touched"]), bool(told.get("injected", False)))

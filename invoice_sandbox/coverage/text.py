@@ -7,7 +7,7 @@ from textwrap import wrap
 from typing import Final
 
 from invoice_sandbox.coverage.report import Count, Report, Row, rounded
-from invoice_sandbox.state.hits import KINDS
+from invoice_sandbox.state.hits import TYPES
 
 _WIDTH: Final = 100
 _INDENT: Final = "  "
@@ -33,7 +33,7 @@ def lines(report: Report, most: int | None = None) -> Iterator[str]:
 
 
 def _summary(kind: str, count: Count, width: int) -> str:
-    line = f"{kind:<{max(map(len, KINDS))}}  {count.touched:>{width}} of {count.declared:>{width}}"
+    line = f"{kind:<{max(map(len, TYPES))}}  {count.touched:>{width}} of {count.declared:>{width}}"
     return f"{line}  ({count.injected} only ordered)" if count.injected else line
 
 

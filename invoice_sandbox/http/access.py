@@ -68,7 +68,7 @@ def guard_sessions(public_url: str) -> Layer:
         _, operation = exchange.routed
         # What anybody may do without a session is not done in its name.
         guarded = exchange.method not in {"GET", "HEAD"} and not operation.security.optional
-        if credential is not None and credential.kind == "session" and guarded:
+        if credential is not None and credential.type == "session" and guarded:
             own = {public_url, f"{exchange.scope['scheme']}://{exchange.header('host')}"}
             if exchange.header("origin") not in own:
                 raise reject("cross_origin")
@@ -196,5 +196,5 @@ def _counting(carried: Mapping[str, list[Presented]]) -> list[Presented]:
     A browser sends its cookie with everything, so a cookie counts only when nothing else is sent.
     """
     presented = [one for some in carried.values() for one in some]
-    keys = [one for one in presented if one.kind == "api_key"]
+    keys = [one for one in presented if one.type == "api_key"]
     return keys or presented

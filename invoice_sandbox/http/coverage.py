@@ -13,7 +13,7 @@ from invoice_sandbox.openapi.operation import Contract, Operation
 from invoice_sandbox.runtime.engine import Engine
 from invoice_sandbox.scenarios.faults import REPLACE_RESPONSE
 from invoice_sandbox.state import Workspace, hits
-from invoice_sandbox.state.hits import API, LEVERS, Hit
+from invoice_sandbox.state.hits import API, SANDBOX, Hit
 
 _UNCOUNTED: Final = "x-sandbox-coverage"
 """``off`` in this header: the request does not count, as it is none of who tests."""
@@ -67,7 +67,7 @@ async def _by_method(engine: Engine, router: Router, exchange: Exchange, reply: 
 
 
 def _part(engine: Engine, contract: Contract) -> str:
-    return LEVERS if contract is engine.project.control else API
+    return SANDBOX if contract is engine.project.control else API
 
 
 def _declared(operation: Operation, status: int) -> str | None:

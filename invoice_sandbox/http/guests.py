@@ -81,4 +81,4 @@ def _anyway(exchange: Exchange) -> Iterator[str]:
 
 async def _key_of_workspace(engine: Engine, secret: str) -> Credential | None:
     found = await engine.store.credential(key_digest(secret))
-    return found if found is not None and found.kind == "api_key" else None
+    return found if found is not None and found.type == "api_key" else None

@@ -105,7 +105,7 @@ async def _carry_out(
         async with engine.store.transaction(workspace_id) as state:
             workspace = await state.workspace()
             call = _call(engine, exchange, workspace, state)
-            if exchange.credential is not None and exchange.credential.kind == "api_key":
+            if exchange.credential is not None and exchange.credential.type == "api_key":
                 await note_use(state, exchange.credential, call.now)
             earlier = None if request is None else await request.earlier(state, call.now)
             if earlier is not None:
@@ -156,7 +156,7 @@ async def _public_workspace(engine: Engine, exchange: Exchange) -> Workspace:
     as a signature, else the first."""
     for text in (*exchange.path.values(), *exchange.query.values()):
         found = await engine.store.credential(key_digest(str(text)))
-        if found is not None and found.kind == "capability":
+        if found is not None and found.type == "capability":
             workspace = await engine.store.workspace(found.workspace_id)
             if workspace is not None:
                 return workspace
@@ -184,7 +184,7 @@ def _call(engine: Engine, exchange: Exchange, workspace: Workspace, state: Trans
         workspace=workspace,
         now=workspace.clock.now(engine.system_clock),
         origin=Origin(
-            actor_type=credential.kind if credential else "anonymous",
+            actor_type=credential.type if credential else "anonymous",
             actor_id=credential.subject if credential else None,
             request_id=exchange.request_id,
             ip=client[0] if client else None,

@@ -1,7 +1,7 @@
-"""State of workspaces behind one async, transactional protocol.
+"""The store protocol: the state of workspaces behind async transactions.
 
-Values go in and come out as copies: nothing may rely on the identity of stored state, so that a
-database can stand behind the same protocol.
+Records are copied when they are written and when they are read. No code may rely on the identity
+of a stored object, so that a database can implement the same protocol.
 """
 
 from __future__ import annotations
@@ -19,12 +19,12 @@ Record = dict[str, Any]
 
 @dataclass(frozen=True)
 class Fault:
-    """An answer that is to go wrong on purpose; see the levers' contract for the kinds.
+    """An injected fault. The control API's contract describes each ``kind``.
 
-    ``operation`` None means every operation. ``delay`` and ``up_to`` are seconds. ``left`` is how
-    often it will still take effect, None for ever; ``seen`` counts the requests it was drawn for.
-    ``scenario`` is the story that it belongs to; an ``only_named`` one meets only requests that
-    name that story.
+    ``operation`` None means every operation. ``delay`` and ``up_to`` are seconds. ``left`` is the
+    number of times that it will still take effect, None: no limit. ``seen`` counts the requests it
+    was considered for, ``fired`` those it took effect on. ``scenario`` is the scenario that it
+    belongs to; with ``only_named`` it affects only requests that name that scenario.
     """
 
     id: str
@@ -44,9 +44,12 @@ class Fault:
 
 @dataclass(frozen=True)
 class Workspace:
-    """The unit of isolation. ``token`` stands for ``seed`` inside ids, ``made_by`` is the id of
-    the workspace that this one was made from, ``conditions`` are those under which its scenario is
-    told, and ``named`` the scenarios whose faults were set up because a request named them."""
+    """The unit of isolation.
+
+    ``token`` represents ``seed`` inside ids. ``made_by`` is the id of the workspace whose key
+    created this one. ``conditions`` are the conditions of its scenario. ``named`` are the scenarios
+    whose faults were added because a request named them.
+    """
 
     id: str
     seed: int
@@ -61,10 +64,10 @@ class Workspace:
 
 @dataclass(frozen=True)
 class Credential:
-    """What is known of a key or session: only the SHA-256 ``digest`` of its secret.
+    """A key, a session or a capability, identified by the SHA-256 ``digest`` of its secret.
 
-    ``subject`` is the key's or user's id; a ``capability`` is part of an address and opens only
-    what its ``subject`` names.
+    ``subject`` is the id of the key or of the user. A ``capability`` is a secret in a URL; it gives
+    access only to what its ``subject`` names.
     """
 
     digest: str
@@ -72,16 +75,16 @@ class Credential:
     subject: str
     scopes: frozenset[str]
     expires_at: datetime | None = None
-    kind: Literal["api_key", "session", "capability"] = "api_key"
+    type: Literal["api_key", "session", "capability"] = "api_key"
 
 
 @dataclass(frozen=True)
 class ScheduledStep:
-    """Something that a workspace does at ``due``, by the name of one of its project's actions.
+    """A call of one of the project's actions, scheduled for the workspace's instant ``due``.
 
-    ``scenario`` is the name of the scenario that has it done, if one does, and ``place`` where the
-    step stands in it, from 0. Steps of one ``lane`` are done one after the other, and independently
-    of all others.
+    ``scenario`` is the name of the scenario that scheduled it, if any, and ``place`` the index of
+    the step in that scenario's file. Steps of one ``lane`` run one after the other; lanes are
+    independent of each other.
     """
 
     number: int
@@ -95,7 +98,7 @@ class ScheduledStep:
 
 @dataclass(frozen=True)
 class Snapshot:
-    """A workspace as it was: ``taken_at`` is its own instant, ``clock`` its clock at that time."""
+    """A saved workspace: ``taken_at`` is an instant of its clock, ``clock`` the clock itself."""
 
     id: str
     taken_at: datetime
@@ -104,7 +107,7 @@ class Snapshot:
 
 @dataclass(frozen=True)
 class Log:
-    """The entries that a bounded log still holds, oldest first, and how many it has dropped."""
+    """The entries of a bounded log, oldest first, and the number of older ones it has dropped."""
 
     entries: tuple[Any, ...] = ()
     dropped: int = 0
@@ -124,38 +127,38 @@ class Condition:
 
 @dataclass(frozen=True)
 class Page:
-    """Records newest first, and where the next page begins, if there is one."""
+    """Records, newest first, and the position where the next page begins; None: no next page."""
 
     records: tuple[Record, ...]
     next_position: int | None
 
 
 class NoWorkspaceError(KeyError):
-    """The workspace does not exist, or not any more."""
+    """The workspace does not exist, or was deleted."""
 
 
 class Transaction(Protocol):
-    """One workspace, seen and changed by one request or one step; all of it or nothing."""
+    """The state of one workspace for one request or one step. Commits all changes or none."""
 
     async def workspace(self) -> Workspace:
-        """The workspace as it is now."""
+        """The workspace."""
         ...
 
     async def change_workspace(self, workspace: Workspace) -> None:
-        """Give the workspace another clock, scenario or faults."""
+        """Replace the workspace, which may have another clock, scenario or faults."""
         ...
 
-    async def get(self, kind: str, key: str) -> Record | None:
+    async def get(self, collection: str, key: str) -> Record | None:
         """The record, or None."""
         ...
 
-    async def put(self, kind: str, key: str, record: Mapping[str, Any]) -> None:
-        """Insert the record, or replace it where it stands in the order."""
+    async def put(self, collection: str, key: str, record: Mapping[str, Any]) -> None:
+        """Insert the record at the end of the collection, or replace it in its position."""
         ...
 
     async def page(
         self,
-        kind: str,
+        collection: str,
         *,
         limit: int,
         before: int | None = None,
@@ -164,12 +167,12 @@ class Transaction(Protocol):
         """At most ``limit`` records, newest first, older than position ``before``."""
         ...
 
-    async def count(self, kind: str, where: tuple[Condition, ...] = ()) -> int:
+    async def count(self, collection: str, where: tuple[Condition, ...] = ()) -> int:
         """How many records match."""
         ...
 
     async def next_number(self, name: str) -> int:
-        """1, 2, 3, … for each ``name``."""
+        """The next number of the counter ``name``: 1, 2, 3, …"""
         ...
 
     async def schedule(
@@ -181,51 +184,48 @@ class Transaction(Protocol):
         lane: str | None = None,
         place: int | None = None,
     ) -> None:
-        """Have ``action`` done at the workspace's instant ``due``."""
+        """Schedule a call of ``action`` for the workspace's instant ``due``."""
         ...
 
     async def steps(self, lane: str | None = None) -> tuple[ScheduledStep, ...]:
-        """The steps of a lane that are still to be done, by time, then by creation.
-
-        Without ``lane`` those that stand in none.
-        """
+        """The scheduled steps of a lane, by due time, then creation; None: those without lane."""
         ...
 
     async def take_due(self, now: datetime) -> ScheduledStep | None:
-        """Take the step outside of lanes that is due first, if ``now`` has come to it."""
+        """Remove and return the first step without a lane that is due at ``now``, if any."""
         ...
 
     async def first_in_lane(self, lane: str, now: datetime) -> ScheduledStep | None:
-        """The first step of a lane, if ``now`` has come to it; it stays where it is."""
+        """The first step of a lane that is due at ``now``, if any. It stays scheduled."""
         ...
 
     async def discard_step(self, number: int, lane: str | None = None) -> bool:
-        """Forget a step; False: there is none of that number."""
+        """Remove a step. False: there is no step of that number."""
         ...
 
     async def credentials(self) -> tuple[Credential, ...]:
-        """Every credential that was in force when the transaction began."""
+        """Every credential that was valid when the transaction began."""
         ...
 
     async def grant(self, credential: Credential) -> None:
-        """Let the credential in, from the commit on."""
+        """Make the credential valid when the transaction commits."""
         ...
 
     async def revoke(self, digest: str) -> None:
-        """Let the credential in no longer, from the commit on."""
+        """Make the credential invalid when the transaction commits."""
         ...
 
 
 class Store(Protocol):
-    """All workspaces. Whatever names a workspace that is not there raises NoWorkspaceError,
-    unless it says otherwise."""
+    """All workspaces. A method raises NoWorkspaceError for a workspace that does not exist,
+    unless its description says otherwise."""
 
     async def create_workspace(self, workspace: Workspace, now: datetime) -> None:
         """Add an empty workspace, last used ``now``. Raises KeyError when its id is taken."""
         ...
 
     async def delete_workspace(self, workspace_id: str) -> None:
-        """Forget the workspace and everything in it; what is gone already stays gone."""
+        """Delete the workspace with everything in it. No error if it does not exist."""
         ...
 
     async def workspace(self, workspace_id: str) -> Workspace | None:
@@ -233,79 +233,79 @@ class Store(Protocol):
         ...
 
     async def workspaces(self) -> tuple[tuple[Workspace, datetime], ...]:
-        """Every workspace and when it was last used, in the order of their making."""
+        """Every workspace and when it was last used, in the order of creation."""
         ...
 
     async def credential(self, digest: str) -> Credential | None:
-        """The credential that is in force for a digest, whatever its workspace."""
+        """The valid credential with that digest, in any workspace; None: there is none."""
         ...
 
     async def note_request(self, workspace_id: str, now: datetime) -> int:
-        """1, 2, 3, … for each request of the workspace, whether or not it commits anything.
+        """Count a request and return its number: 1, 2, 3, … Not part of any transaction.
 
-        The workspace was last used ``now``, which is real time.
+        Sets the time of last use to ``now``, which is real time.
         """
         ...
 
     async def last_used(self, workspace_id: str) -> datetime:
-        """When the workspace's last request came, in real time."""
+        """When the workspace received its last request, in real time."""
         ...
 
     async def next_due(self, workspace_id: str) -> datetime | None:
-        """When the workspace's next step outside of lanes is due, or None."""
+        """When the next step without a lane is due; None: there is none."""
         ...
 
     async def lanes(self, workspace_id: str) -> Mapping[str, datetime]:
-        """When the first step of each lane is due; lanes without steps are left out."""
+        """When the first step of each lane is due. Lanes without steps are omitted."""
         ...
 
     def transaction(self, workspace_id: str) -> AbstractAsyncContextManager[Transaction]:
-        """A transaction, alone on its workspace: committed on leaving, undone on an exception."""
+        """A transaction, serial per workspace: commits on exit, rolls back on an exception."""
         ...
 
     async def next_snapshot_number(self, workspace_id: str) -> int:
-        """1, 2, 3, … for each snapshot of the workspace; no snapshot takes it back."""
+        """The number of the next snapshot: 1, 2, 3, … Restoring a snapshot does not reset it."""
         ...
 
     async def take_snapshot(self, workspace_id: str, snapshot: Snapshot) -> None:
-        """Keep the workspace as it is: state, agenda, scenario, faults, credentials, counters."""
+        """Save the workspace: state, agenda, scenario, faults, credentials, counters."""
         ...
 
     async def restore_snapshot(
         self, workspace_id: str, snapshot_id: str, clock: ClockState
     ) -> None:
-        """Make the workspace what it was, with ``clock``. Raises KeyError for no such snapshot."""
+        """Restore the workspace, with ``clock``. Raises KeyError for an unknown snapshot."""
         ...
 
     async def drop_snapshot(self, workspace_id: str, snapshot_id: str) -> None:
-        """Forget a snapshot. Raises KeyError when there is none of that id."""
+        """Delete a snapshot. Raises KeyError for an unknown one."""
         ...
 
     async def snapshots(self, workspace_id: str) -> tuple[Snapshot, ...]:
-        """Every snapshot, in the order of their taking."""
+        """Every snapshot, oldest first."""
         ...
 
     async def snapshot_credentials(
         self, workspace_id: str, snapshot_id: str
     ) -> tuple[Credential, ...]:
-        """The credentials that restoring would leave in force. Raises KeyError."""
+        """The credentials that are valid after restoring the snapshot. Raises KeyError."""
         ...
 
     async def append(self, workspace_id: str, log: str, entry: Any, size: int = 0) -> None:
-        """Add an entry of about ``size`` bytes to a bounded log, which no snapshot hits.
+        """Add an entry of about ``size`` bytes to a bounded log. Snapshots do not contain logs.
 
-        Of a workspace that is gone nothing is kept.
+        Does nothing for a workspace that was deleted.
         """
         ...
 
     async def log(self, workspace_id: str, log: str) -> Log:
-        """What a log holds; nothing for one that was never written."""
+        """The entries of a log; empty if it was never written."""
         ...
 
     async def claim(self, workspace_id: str, name: str) -> bool:
-        """Whether the name was free and is now taken by the caller."""
+        """Reserve a name. False: it is reserved already."""
         ...
 
     async def release(self, workspace_id: str, name: str) -> None:
-        """Make a claimed name free again."""
+        """Release a reserved name."""
         ...

@@ -1,6 +1,6 @@
-"""API keys: how they are issued and revoked, whose a credential is, and what its scopes allow.
+"""Credentials: issue and revoke keys, sessions and capabilities; identify a caller; check scopes.
 
-Only the SHA-256 digest of a key is kept (specification, Authentication rule 4).
+The store holds only the SHA-256 digest of a key (specification, Authentication rule 4).
 """
 
 from __future__ import annotations
@@ -17,11 +17,11 @@ from invoice_sandbox.base.ids import KEY_PREFIX, key_digest, new_secret
 from invoice_sandbox.state import Credential, Record, Store, Transaction
 
 DEMO_KEY: Final = "ilk_sandbox_DemoKeyForLocalIntegrationTest3H6UmJ"
-"""Works out of the box on a loopback address, and is refused on any other."""
+"""Valid by default on a loopback address, and rejected on any other."""
 
 EVERYTHING: Final = "*"
 KEYS: Final = "api_keys"
-"""The kind under which key metadata is stored."""
+"""The collection of key metadata."""
 
 
 def allows(held: Collection[str], wanted: str) -> bool:
@@ -37,16 +37,16 @@ def missing_scope(held: Collection[str], wanted: Iterable[str]) -> str | None:
 
 @dataclass(frozen=True)
 class Presented:
-    """A secret as a request carries it: a key in a header, or a session in a cookie."""
+    """A secret of a request: a key from a header, or a session from a cookie."""
 
-    kind: Literal["api_key", "session"]
+    type: Literal["api_key", "session"]
     secret: str = field(repr=False)
 
 
 async def identify(store: Store, presented: Sequence[Presented]) -> Credential | None:
-    """The one credential that all secrets of a request stand for; None when none was sent.
+    """The credential that the secrets of a request belong to; None when it sent none.
 
-    Raises ApiError 401 when one is unknown, or when two stand for different credentials.
+    Raises ApiError 401 when a secret is unknown, or when two belong to different credentials.
     """
     found = [await _look_up(store, one) for one in presented]
     if len({credential.digest for credential in found}) > 1:
@@ -59,7 +59,7 @@ async def _look_up(store: Store, presented: Presented) -> Credential:
     credential = await store.credential(digest)
     if (
         credential is None
-        or credential.kind != presented.kind
+        or credential.type != presented.type
         or not hmac.compare_digest(credential.digest, digest)
     ):
         raise reject("bad_credential")
@@ -77,9 +77,9 @@ async def issue_key(
     created_at: str,
     expires_at: str | None = None,
 ) -> Record:
-    """Store the metadata of ``key``, let it in from the commit on, and answer the metadata.
+    """Store the metadata of ``key``, make it valid from the commit on, and return the metadata.
 
-    The metadata never holds the key or its digest, only its last four characters.
+    The metadata never contains the key or its digest, only its last four characters.
     """
     metadata: Record = {
         "id": key_id,
@@ -107,7 +107,7 @@ async def open_session(
     scopes: Sequence[str],
     expires_at: datetime,
 ) -> str:
-    """Let a user in until ``expires_at``; the answer is the session's id, a secret."""
+    """Open a session until ``expires_at`` and return its id, which is a secret."""
     secret = new_secret()
     await state.grant(
         Credential(
@@ -118,26 +118,26 @@ async def open_session(
 
 
 async def close_session(state: Transaction, session: Credential) -> None:
-    """Let the session in no longer."""
+    """Close a session."""
     await state.revoke(session.digest)
 
 
 async def open_capability(
     state: Transaction, *, workspace_id: str, subject: str, secret: str, expires_at: datetime
 ) -> None:
-    """Let an address that holds ``secret`` lead into the workspace without a key."""
+    """Give access to ``subject`` without a key, by a URL that contains ``secret``."""
     await state.grant(
         Credential(key_digest(secret), workspace_id, subject, frozenset(), expires_at, "capability")
     )
 
 
 async def close_capability(state: Transaction, secret: str) -> None:
-    """Let the address lead nowhere any more."""
+    """Withdraw the access that a URL with ``secret`` gave."""
     await state.revoke(key_digest(secret))
 
 
 async def note_use(state: Transaction, credential: Credential, now: datetime) -> None:
-    """Remember when a key was used last."""
+    """Store when a key was last used."""
     metadata = await state.get(KEYS, credential.subject)
     used = instant_text(now)
     if metadata is not None and metadata["lastUsedAt"] != used:
@@ -145,7 +145,7 @@ async def note_use(state: Transaction, credential: Credential, now: datetime) ->
 
 
 async def revoke_key(state: Transaction, metadata: Record, revoked_at: str) -> Record:
-    """Mark a key as revoked; it opens nothing from the next request on."""
+    """Mark a key as revoked. It is invalid from the next request on."""
     revoked = {**metadata, "status": "Revoked", "revokedAt": revoked_at}
     await state.put(KEYS, metadata["id"], revoked)
     digest = await state.get(_DIGESTS, metadata["id"])

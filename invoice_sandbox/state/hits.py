@@ -1,7 +1,7 @@
-"""What was touched, workspace by workspace, and for a whole run in a file.
+"""Coverage hits: which parts of the contract and the lifecycle were used, per workspace.
 
-A touch is a tuple of texts: the kind, then what is meant. The engine notes them and does not know
-what they are about; ``report`` holds them against what is declared.
+A hit is a tuple of strings: its type, then the names that TYPES lists. The ``coverage`` package
+compares the hits with everything that is declared.
 """
 
 from __future__ import annotations
@@ -18,110 +18,110 @@ import orjson
 from invoice_sandbox.state import Workspace
 
 Hit = tuple[str, ...]
-"""A kind of KINDS, or INJECTED, and names as KINDS tells them."""
+"""A type of TYPES, or INJECTED, then its names."""
 
-KINDS: Final = {
+TYPES: Final = {
     "operations": ("part", "operation"),
     "statuses": ("part", "operation", "status"),
     "events": ("event",),
     "transitions": ("machine", "from", "trigger"),
     "steps": ("scenario", "step"),
 }
-"""Every kind of thing that can be touched, and what names one."""
+"""Every type of hit, with what its names stand for."""
 
 INJECTED: Final = "injected"
-"""The kind of a status that was answered by an injected fault, or because it was preferred."""
+"""The type of a status that an injected fault or a ``Prefer`` header caused."""
 
 API: Final = "api"
-LEVERS: Final = "sandbox"
-"""The two parts that operations belong to: what is imitated, and what only a sandbox has."""
+SANDBOX: Final = "sandbox"
+"""The two parts that operations belong to: the imitated API and the control API."""
 
-_FIRST_ROOM: Final = 100
+_LEAST_CAPACITY: Final = 100
 
 _LOG: Final = logging.getLogger("invoice_sandbox")
 
 
 def operation(part: str, operation_id: str) -> Hit:
-    """An operation was asked for."""
+    """An operation was requested."""
     return ("operations", part, operation_id)
 
 
 def status(part: str, operation_id: str, key: str, *, injected: bool = False) -> Hit:
-    """An operation gave the answer that it declares under ``key``, such as ``404`` or ``4XX``."""
+    """An operation returned the response declared under ``key``, such as ``404`` or ``4XX``."""
     return (INJECTED if injected else "statuses", part, operation_id, key)
 
 
-def event(kind: str) -> Hit:
-    """An event of that kind was recorded."""
-    return ("events", kind)
+def event(type_: str) -> Hit:
+    """An event of that type was recorded."""
+    return ("events", type_)
 
 
 def transition(machine: str, from_: str, trigger: str) -> Hit:
-    """Something moved from a state by a trigger."""
+    """A machine left a state by a trigger."""
     return ("transitions", machine, from_, trigger)
 
 
 def step(scenario: str, index: int) -> Hit:
-    """A step of a story was done; ``index`` counts from 0, as the file lists them."""
+    """A step of a scenario ran; ``index`` is its position in the file, from 0."""
     return ("steps", scenario, str(index + 1))
 
 
 @dataclass
 class Coverage:
-    """What each workspace touched, and the workspaces made from it, also those that are gone.
+    """The hits of each workspace, including those of deleted workspaces that it created.
 
-    With ``file`` everything that is touched for the first time is added to it, marked with
-    ``mark``, which says what project it is about.
+    With ``file`` every new hit is also appended to that file, after ``mark``, which identifies the
+    project.
     """
 
     file: Path | None = None
     mark: str = ""
-    _touched: dict[str, set[Hit]] = field(default_factory=dict)
-    _makers: dict[str, str | None] = field(default_factory=dict)
+    _hits: dict[str, set[Hit]] = field(default_factory=dict)
+    _creators: dict[str, str | None] = field(default_factory=dict)
     _written: set[Hit] = field(default_factory=set)
-    _room: int = _FIRST_ROOM
+    _capacity: int = _LEAST_CAPACITY
 
-    def note(self, workspace: Workspace, touches: Iterable[Hit]) -> None:
-        """These were touched in ``workspace``. Without any, it becomes known who made it."""
-        own = self._touched.setdefault(workspace.id, set())
-        self._makers[workspace.id] = workspace.made_by
-        new = [touch for touch in touches if touch not in own]
+    def note(self, workspace: Workspace, hits: Iterable[Hit]) -> None:
+        """Add hits of ``workspace``, and remember who created it."""
+        own = self._hits.setdefault(workspace.id, set())
+        self._creators[workspace.id] = workspace.made_by
+        new = set(hits) - own
         if not new:
             return
-        for one in self._line(workspace.id):
-            self._touched.setdefault(one, set()).update(new)
+        for workspace_id in self._ancestry(workspace.id):
+            self._hits.setdefault(workspace_id, set()).update(new)
         if self.file is not None:
-            self._write(self.file, [touch for touch in new if touch not in self._written])
+            self._write(self.file, sorted(new - self._written))
 
     def of(self, workspace_id: str) -> frozenset[Hit]:
-        """What was touched in a workspace and in those made from it."""
-        return frozenset(self._touched.get(workspace_id, ()))
+        """The hits of a workspace and of the workspaces created from it."""
+        return frozenset(self._hits.get(workspace_id, ()))
 
     @property
     def is_full(self) -> bool:
-        """Whether it is time to ``keep`` only what can still be asked for."""
-        return len(self._touched) > self._room
+        """Whether it is time to ``keep`` only the workspaces that exist."""
+        return len(self._hits) > self._capacity
 
     def keep(self, workspace_ids: Iterable[str]) -> None:
-        """Forget all workspaces but these; their makers know what they touched."""
+        """Drop the hits of all other workspaces; those that created them have these hits too."""
         living = set(workspace_ids)
-        self._touched = {one: told for one, told in self._touched.items() if one in living}
-        self._makers = {one: maker for one, maker in self._makers.items() if one in living}
-        self._room = max(_FIRST_ROOM, 2 * len(self._touched))
+        self._hits = {one: hits for one, hits in self._hits.items() if one in living}
+        self._creators = {one: by for one, by in self._creators.items() if one in living}
+        self._capacity = max(_LEAST_CAPACITY, 2 * len(self._hits))
 
-    def _line(self, workspace_id: str) -> Iterable[str]:
-        """The workspace, its maker, the maker of that, and so on."""
+    def _ancestry(self, workspace_id: str) -> Iterable[str]:
+        """The workspace, the one that created it, and so on."""
         one: str | None = workspace_id
         while one is not None:
             yield one
-            one = self._makers.get(one)
+            one = self._creators.get(one)
 
-    def _write(self, file: Path, touches: list[Hit]) -> None:
-        """Add lines in one piece: other processes may be adding theirs at the same time."""
-        if not touches:
+    def _write(self, file: Path, hits: list[Hit]) -> None:
+        """Append all lines in one write, because other processes may append at the same time."""
+        if not hits:
             return
-        self._written.update(touches)
-        text = b"".join(orjson.dumps([self.mark, *touch]) + b"\n" for touch in touches)
+        self._written.update(hits)
+        text = b"".join(orjson.dumps([self.mark, *hit]) + b"\n" for hit in hits)
         try:
             descriptor = os.open(file, os.O_WRONLY | os.O_APPEND | os.O_CREAT, 0o666)
             try:
@@ -129,4 +129,4 @@ class Coverage:
             finally:
                 os.close(descriptor)
         except OSError as error:
-            _LOG.warning("%s: the coverage cannot be written: %s", file, error.strerror)
+            _LOG.warning("%s: cannot write the coverage file: %s", file, error.strerror)

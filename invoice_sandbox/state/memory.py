@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import bisect
-from collections import Counter, deque
+from collections import Counter, defaultdict, deque
 from collections.abc import AsyncIterator, Callable, Mapping
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field, replace
@@ -32,14 +32,14 @@ _LOG_BYTES: Final = 4 * 1024 * 1024
 
 
 class _Collection:
-    """Records of one kind. A record's position never changes, so a cursor stays good."""
+    """Records by key. The position of a record never changes, so that cursors stay valid."""
 
     def __init__(self) -> None:
         self.records: dict[str, Record] = {}
         self.keys: list[str] = []
 
     def copy(self) -> _Collection:
-        """Another collection of the same records, which are replaced and never changed."""
+        """A second collection. It shares the records, which are replaced and never modified."""
         twin = _Collection()
         twin.records, twin.keys = self.records.copy(), self.keys.copy()
         return twin
@@ -47,10 +47,10 @@ class _Collection:
 
 @dataclass
 class _State:
-    """What a transaction changes and a snapshot keeps."""
+    """What a transaction changes and a snapshot saves."""
 
     workspace: Workspace
-    collections: dict[str, _Collection] = field(default_factory=dict)
+    collections: dict[str, _Collection] = field(default_factory=lambda: defaultdict(_Collection))
     numbers: Counter[str] = field(default_factory=Counter)
     requests: int = 0
     steps: dict[str | None, list[_OrderedStep]] = field(default_factory=dict)
@@ -58,10 +58,10 @@ class _State:
     credentials: dict[str, Credential] = field(default_factory=dict)
 
     def copy(self) -> _State:
-        """The same state; neither sees what becomes of the other."""
+        """An independent copy."""
         return _State(
             self.workspace,
-            {kind: collection.copy() for kind, collection in self.collections.items()},
+            defaultdict(_Collection, {name: one.copy() for name, one in self.collections.items()}),
             self.numbers.copy(),
             self.requests,
             {lane: steps.copy() for lane, steps in self.steps.items()},
@@ -71,7 +71,7 @@ class _State:
 
 
 class _BoundedLog:
-    """The latest entries; older ones make room, and are counted."""
+    """The latest entries. Older ones are dropped and counted."""
 
     def __init__(self) -> None:
         self._entries: deque[tuple[Any, int]] = deque()
@@ -87,7 +87,7 @@ class _BoundedLog:
             self._dropped += 1
 
     def read(self) -> Log:
-        """What is still there."""
+        """The entries."""
         return Log(tuple(entry for entry, _ in self._entries), self._dropped)
 
 
@@ -105,7 +105,7 @@ class _Space:
 
 
 class MemoryStore:
-    """All workspaces in this process; gone when it ends."""
+    """All workspaces of this process. Nothing outlives the process."""
 
     def __init__(self) -> None:
         self._spaces: dict[str, _Space] = {}
@@ -118,11 +118,11 @@ class MemoryStore:
         self._spaces[workspace.id] = _Space(workspace, now)
 
     async def delete_workspace(self, workspace_id: str) -> None:
-        """Forget the workspace and everything in it."""
+        """Delete the workspace with everything in it."""
         space = self._spaces.pop(workspace_id, None)
         if space is not None:
             async with space.lock:
-                self._disown(space)
+                self._forget_owners(space)
 
     async def workspace(self, workspace_id: str) -> Workspace | None:
         """The workspace, or None."""
@@ -130,27 +130,27 @@ class MemoryStore:
         return space.state.workspace if space else None
 
     async def workspaces(self) -> tuple[tuple[Workspace, datetime], ...]:
-        """Every workspace and when it was last used, in the order of their making."""
+        """Every workspace and when it was last used, in the order of creation."""
         return tuple((space.state.workspace, space.last_used) for space in self._spaces.values())
 
     async def credential(self, digest: str) -> Credential | None:
-        """The credential that is in force for a digest."""
+        """The valid credential with that digest."""
         space = self._spaces.get(self._owners.get(digest, ""))
         return space.state.credentials.get(digest) if space else None
 
     async def note_request(self, workspace_id: str, now: datetime) -> int:
-        """1, 2, 3, … for each request of the workspace."""
+        """Count a request and return its number."""
         space = self._space(workspace_id)
         space.last_used = now
         space.state.requests += 1
         return space.state.requests
 
     async def last_used(self, workspace_id: str) -> datetime:
-        """When the workspace's last request came, in real time."""
+        """When the workspace received its last request, in real time."""
         return self._space(workspace_id).last_used
 
     async def next_due(self, workspace_id: str) -> datetime | None:
-        """When the workspace's next step outside of lanes is due, or None."""
+        """When the next step without a lane is due; None: there is none."""
         steps = self._space(workspace_id).state.steps.get(None)
         return steps[0][0] if steps else None
 
@@ -161,8 +161,8 @@ class MemoryStore:
 
     @asynccontextmanager
     async def transaction(self, workspace_id: str) -> AsyncIterator[MemoryTransaction]:
-        """A transaction, alone on its workspace."""
-        async with self._alone(workspace_id) as space:
+        """A transaction. Those of one workspace are serial."""
+        async with self._locked(workspace_id) as space:
             transaction = MemoryTransaction(space.state)
             try:
                 yield transaction
@@ -178,39 +178,39 @@ class MemoryStore:
                     self._owners[digest] = workspace_id
 
     async def next_snapshot_number(self, workspace_id: str) -> int:
-        """1, 2, 3, … for each snapshot of the workspace."""
+        """The number of the next snapshot."""
         space = self._space(workspace_id)
         space.snapshots_numbered += 1
         return space.snapshots_numbered
 
     async def take_snapshot(self, workspace_id: str, snapshot: Snapshot) -> None:
-        """Keep the workspace as it is."""
-        async with self._alone(workspace_id) as space:
+        """Save the workspace."""
+        async with self._locked(workspace_id) as space:
             space.snapshots[snapshot.id] = (snapshot, space.state.copy())
 
     async def restore_snapshot(
         self, workspace_id: str, snapshot_id: str, clock: ClockState
     ) -> None:
-        """Make the workspace what it was, with ``clock``."""
-        async with self._alone(workspace_id) as space:
+        """Restore the workspace, with ``clock``."""
+        async with self._locked(workspace_id) as space:
             state = space.snapshots[snapshot_id][1].copy()
             state.workspace = replace(state.workspace, clock=clock)
-            self._disown(space)
+            self._forget_owners(space)
             space.state = state
             self._owners.update(dict.fromkeys(state.credentials, workspace_id))
 
     async def drop_snapshot(self, workspace_id: str, snapshot_id: str) -> None:
-        """Forget a snapshot."""
+        """Delete a snapshot."""
         del self._space(workspace_id).snapshots[snapshot_id]
 
     async def snapshots(self, workspace_id: str) -> tuple[Snapshot, ...]:
-        """Every snapshot, in the order of their taking."""
+        """Every snapshot, oldest first."""
         return tuple(snapshot for snapshot, _ in self._space(workspace_id).snapshots.values())
 
     async def snapshot_credentials(
         self, workspace_id: str, snapshot_id: str
     ) -> tuple[Credential, ...]:
-        """The credentials that restoring would leave in force."""
+        """The credentials that are valid after restoring the snapshot."""
         return tuple(self._space(workspace_id).snapshots[snapshot_id][1].credentials.values())
 
     async def append(self, workspace_id: str, log: str, entry: Any, size: int = 0) -> None:
@@ -220,12 +220,12 @@ class MemoryStore:
             space.logs.setdefault(log, _BoundedLog()).append(entry, size)
 
     async def log(self, workspace_id: str, log: str) -> Log:
-        """What a log holds."""
+        """The entries of a log."""
         found = self._space(workspace_id).logs.get(log)
         return found.read() if found else Log()
 
     async def claim(self, workspace_id: str, name: str) -> bool:
-        """Whether the name was free and is now taken by the caller."""
+        """Reserve a name. False: it is reserved already."""
         claims = self._space(workspace_id).claims
         if name in claims:
             return False
@@ -233,7 +233,7 @@ class MemoryStore:
         return True
 
     async def release(self, workspace_id: str, name: str) -> None:
-        """Make a claimed name free again."""
+        """Release a reserved name."""
         space = self._spaces.get(workspace_id)
         if space is not None:
             space.claims.discard(name)
@@ -245,20 +245,20 @@ class MemoryStore:
             raise NoWorkspaceError(workspace_id) from None
 
     @asynccontextmanager
-    async def _alone(self, workspace_id: str) -> AsyncIterator[_Space]:
+    async def _locked(self, workspace_id: str) -> AsyncIterator[_Space]:
         space = self._space(workspace_id)
         async with space.lock:
             if self._spaces.get(workspace_id) is not space:  # deleted while this one waited
                 raise NoWorkspaceError(workspace_id)
             yield space
 
-    def _disown(self, space: _Space) -> None:
+    def _forget_owners(self, space: _Space) -> None:
         for digest in space.state.credentials:
             self._owners.pop(digest, None)
 
 
 class MemoryTransaction:
-    """Changes are made in place and undone backwards; the lock keeps others from seeing them."""
+    """Changes state in place, with an undo log. The workspace's lock hides uncommitted changes."""
 
     def __init__(self, state: _State) -> None:
         self._state = state
@@ -266,43 +266,42 @@ class MemoryTransaction:
         self.changed_credentials: dict[str, Credential | None] = {}
 
     async def workspace(self) -> Workspace:
-        """The workspace as it is now."""
+        """The workspace."""
         return self._state.workspace
 
     async def change_workspace(self, workspace: Workspace) -> None:
-        """Give the workspace another clock, scenario or faults."""
+        """Replace the workspace."""
         previous = self._state.workspace
         self._state.workspace = workspace
         self._undo.append(lambda: setattr(self._state, "workspace", previous))
 
-    async def get(self, kind: str, key: str) -> Record | None:
+    async def get(self, collection: str, key: str) -> Record | None:
         """The record, or None."""
-        collection = self._state.collections.get(kind)
-        record = collection.records.get(key) if collection else None
+        record = self._state.collections[collection].records.get(key)
         return None if record is None else _copy(record)
 
-    async def put(self, kind: str, key: str, record: Mapping[str, Any]) -> None:
-        """Insert the record, or replace it where it stands in the order."""
-        collection = self._state.collections.setdefault(kind, _Collection())
-        previous = collection.records.get(key)
-        collection.records[key] = _copy(record)
+    async def put(self, collection: str, key: str, record: Mapping[str, Any]) -> None:
+        """Insert the record at the end of the collection, or replace it in its position."""
+        stored = self._state.collections[collection]
+        previous = stored.records.get(key)
+        stored.records[key] = _copy(record)
         if previous is None:
-            collection.keys.append(key)
-            self._undo += [collection.keys.pop, lambda: collection.records.pop(key)]
+            stored.keys.append(key)
+            self._undo += [stored.keys.pop, lambda: stored.records.pop(key)]
         else:
-            self._undo.append(lambda: collection.records.update({key: previous}))
+            self._undo.append(lambda: stored.records.update({key: previous}))
 
     async def page(
         self,
-        kind: str,
+        collection: str,
         *,
         limit: int,
         before: int | None = None,
         where: tuple[Condition, ...] = (),
     ) -> Page:
         """At most ``limit`` records, newest first, older than position ``before``."""
-        collection = self._state.collections.get(kind) or _Collection()
-        records, keys = collection.records, collection.keys
+        stored = self._state.collections[collection]
+        records, keys = stored.records, stored.keys
         start = len(keys) if before is None else min(before, len(keys))
         found: list[Record] = []
         next_position: int | None = None
@@ -316,15 +315,13 @@ class MemoryTransaction:
             found.append(_copy(record))
         return Page(tuple(found), next_position)
 
-    async def count(self, kind: str, where: tuple[Condition, ...] = ()) -> int:
+    async def count(self, collection: str, where: tuple[Condition, ...] = ()) -> int:
         """How many records match."""
-        collection = self._state.collections.get(kind) or _Collection()
-        if not where:
-            return len(collection.keys)
-        return sum(_matches(record, where) for record in collection.records.values())
+        records = self._state.collections[collection].records
+        return sum(_matches(one, where) for one in records.values()) if where else len(records)
 
     async def next_number(self, name: str) -> int:
-        """1, 2, 3, … for each ``name``."""
+        """The next number of the counter ``name``."""
         previous = self._state.numbers[name]
         self._state.numbers[name] = previous + 1
         self._undo.append(lambda: self._state.numbers.subtract({name: 1}))
@@ -339,7 +336,7 @@ class MemoryTransaction:
         lane: str | None = None,
         place: int | None = None,
     ) -> None:
-        """Have ``action`` done at the workspace's instant ``due``."""
+        """Schedule a call of ``action`` for the workspace's instant ``due``."""
         self._state.steps_made += 1
         number = self._state.steps_made
         step = ScheduledStep(number, due, action, _copy(arguments), scenario, lane, place)
@@ -348,11 +345,11 @@ class MemoryTransaction:
         self._undo.append(lambda: self._take_step(entry))
 
     async def steps(self, lane: str | None = None) -> tuple[ScheduledStep, ...]:
-        """The steps of a lane that are still to be done, by time, then by creation."""
+        """The scheduled steps of a lane, by due time, then by creation."""
         return tuple(step for _, _, step in self._state.steps.get(lane, ()))
 
     async def take_due(self, now: datetime) -> ScheduledStep | None:
-        """Take the step outside of lanes that is due first, if ``now`` has come to it."""
+        """Remove and return the first step without a lane that is due at ``now``, if any."""
         steps = self._state.steps.get(None)
         if not steps or steps[0][0] > now:
             return None
@@ -361,12 +358,12 @@ class MemoryTransaction:
         return first[2]
 
     async def first_in_lane(self, lane: str, now: datetime) -> ScheduledStep | None:
-        """The first step of a lane, if ``now`` has come to it."""
+        """The first step of a lane that is due at ``now``, if any."""
         steps = self._state.steps.get(lane)
         return steps[0][2] if steps and steps[0][0] <= now else None
 
     async def discard_step(self, number: int, lane: str | None = None) -> bool:
-        """Forget a step; False: there is none of that number."""
+        """Remove a step. False: there is no step of that number."""
         steps = self._state.steps.get(lane, ())
         entry = next((one for one in steps if one[1] == number), None)
         if entry is not None:
@@ -387,19 +384,19 @@ class MemoryTransaction:
             del self._state.steps[entry[2].lane]
 
     async def credentials(self) -> tuple[Credential, ...]:
-        """Every credential that was in force when the transaction began."""
+        """Every credential that was valid when the transaction began."""
         return tuple(self._state.credentials.values())
 
     async def grant(self, credential: Credential) -> None:
-        """Let the credential in, from the commit on."""
+        """Make the credential valid when the transaction commits."""
         self.changed_credentials[credential.digest] = credential
 
     async def revoke(self, digest: str) -> None:
-        """Let the credential in no longer, from the commit on."""
+        """Make the credential invalid when the transaction commits."""
         self.changed_credentials[digest] = None
 
     def undo(self) -> None:
-        """Take every change back, the last one first."""
+        """Undo every change, the last one first."""
         while self._undo:
             self._undo.pop()()
 
@@ -427,12 +424,14 @@ _OPERATORS: Mapping[str, Callable[[Any, Any], bool]] = {
 
 
 def _copy(value: Any) -> Any:
-    """A deep copy of a JSON value; far cheaper than copy.deepcopy."""
-    kind = type(value)
-    if kind is str or kind is int or kind is Decimal:  # what most values are
-        return value
+    """A deep copy of a JSON value. A flat object, as most records are, is copied in one call."""
     if isinstance(value, Mapping):
+        if _SCALARS.issuperset(map(type, value.values())):
+            return dict(value)
         return {key: _copy(child) for key, child in value.items()}
     if isinstance(value, (list, tuple)):
-        return [_copy(child) for child in value]
+        return list(value) if _SCALARS.issuperset(map(type, value)) else [*map(_copy, value)]
     return value
+
+
+_SCALARS: Final = frozenset({str, int, float, Decimal, bool, type(None)})

@@ -46,7 +46,7 @@ async def open_inbox(state: Transaction, workspace_id: str, token: str) -> None:
 
 def is_inbox(credential: Credential | None) -> bool:
     """Whether a credential is the token of an inbox, and no other."""
-    return credential is not None and (credential.kind, credential.subject) == ("capability", _KIND)
+    return credential is not None and (credential.type, credential.subject) == ("capability", _KIND)
 
 
 async def inbox_token(state: Transaction) -> str:

@@ -19,12 +19,15 @@ import pytest
 
 from invoice_sandbox.testing import SandboxError, running
 from invoice_sandbox.testing.server import Options, options_from
-from tests.support import FROZEN, serving
+from tests.support import FROZEN, Running, serving
 from tests.timeline import data, write_project
 
 pytest_plugins = ["pytester"]
 
-PLAIN = ("-p", "no:cacheprovider", "-W", "error")
+PLAIN = (
+    *("-p", "no:cacheprovider", "-W", "error"),
+    *("-p", "no:schemathesis", "-p", "no:hypothesispytest"),  # they take longer than all the rest
+)
 PATIENCE = 15
 
 START = """
@@ -63,9 +66,15 @@ def write(pytester: pytest.Pytester, text: str, name: str = "test_it.py") -> Pat
 
 
 def run(pytester: pytest.Pytester, text: str, *arguments: str) -> pytest.RunResult:
-    """A test run of its own on one file."""
+    """A test run on one file, inside this process. Without an address it starts a server."""
     write(pytester, text)
-    return pytester.runpytest_subprocess(*PLAIN, *arguments)
+    return pytester.runpytest_inprocess(*PLAIN, *arguments)
+
+
+@pytest.fixture
+def there(server: Running) -> str:
+    """The option that names a running server, where starting one is not what is tested."""
+    return f"--sandbox-url={server.url}"
 
 
 def notes(folder: Path) -> list[dict[str, str]]:
@@ -104,16 +113,17 @@ def test_it(invoice_sandbox, number):
 
 
 def test_each_test_has_a_workspace_of_its_own_and_ids_that_repeat(
-    pytester: pytest.Pytester,
+    pytester: pytest.Pytester, there: str
 ) -> None:
-    run(pytester, ISOLATED).assert_outcomes(passed=2)
-    run(pytester, ISOLATED, "-k", "2").assert_outcomes(passed=1)
+    run(pytester, ISOLATED, there).assert_outcomes(passed=2)
+    run(pytester, ISOLATED, there, "-k", "2").assert_outcomes(passed=1)
     first, second, again = notes(pytester.path)
     assert len({one["key"] for one in (first, second, again)}) == 3
     assert first["invoice"] != second["invoice"]
     assert again["invoice"] == second["invoice"]
 
 
+@pytest.mark.process
 def test_two_runs_side_by_side_have_servers_of_their_own(pytester: pytest.Pytester) -> None:
     write(pytester, "def test_it(invoice_sandbox): note(url=invoice_sandbox.url); time.sleep(1)")
     command = [sys.executable, "-m", "pytest", *PLAIN]
@@ -154,12 +164,14 @@ def test_nothing(invoice_sandbox): pass
 """
 
 
-def test_the_marker_chooses_the_scenario(pytester: pytest.Pytester) -> None:
-    run(pytester, MARKED, "--strict-markers").assert_outcomes(passed=3)
+def test_the_marker_chooses_the_scenario(pytester: pytest.Pytester, there: str) -> None:
+    run(pytester, MARKED, there, "--strict-markers").assert_outcomes(passed=3)
 
 
-def test_a_wrong_marker_is_told_in_the_words_of_the_api(pytester: pytest.Pytester) -> None:
-    result = run(pytester, WRONG)
+def test_a_wrong_marker_is_told_in_the_words_of_the_api(
+    pytester: pytest.Pytester, there: str
+) -> None:
+    result = run(pytester, WRONG, there)
     result.assert_outcomes(errors=3)
     printed = result.stdout.str()
     assert "there is no scenario 'kyb-hod'. Did you mean kyb-hold?" in printed
@@ -191,8 +203,10 @@ def test_errs(broken): pass
 """
 
 
-def test_a_failing_test_prints_the_journal_of_its_workspace(pytester: pytest.Pytester) -> None:
-    result = run(pytester, FAILING)
+def test_a_failing_test_prints_the_journal_of_its_workspace(
+    pytester: pytest.Pytester, there: str
+) -> None:
+    result = run(pytester, FAILING, there)
     result.assert_outcomes(passed=1, failed=1, errors=1)
     printed = result.stdout.str()
     assert printed.count("journal of the invoice sandbox") == 2
@@ -223,8 +237,8 @@ def test_with_asyncio(invoice_sandbox):
 """
 
 
-def test_the_fixture_works_in_asynchronous_tests(pytester: pytest.Pytester) -> None:
-    run(pytester, ASYNC).assert_outcomes(passed=2)
+def test_the_fixture_works_in_asynchronous_tests(pytester: pytest.Pytester, there: str) -> None:
+    run(pytester, ASYNC, there).assert_outcomes(passed=2)
 
 
 # --- pytest-xdist
@@ -246,6 +260,7 @@ def test_it(invoice_sandbox, number):
 """
 
 
+@pytest.mark.process
 def test_four_workers_share_one_server(pytester: pytest.Pytester) -> None:
     run(pytester, PARALLEL, "-n", "4").assert_outcomes(passed=12)
     told = notes(pytester.path)
@@ -254,6 +269,7 @@ def test_four_workers_share_one_server(pytester: pytest.Pytester) -> None:
     assert_gone(url)
 
 
+@pytest.mark.process
 def test_a_worker_that_crashes_leaves_the_server_to_the_others(pytester: pytest.Pytester) -> None:
     run(pytester, CRASHING, "-n", "2").assert_outcomes(passed=5, failed=1)
     told = notes(pytester.path)
@@ -293,6 +309,7 @@ def sleeping(pytester: pytest.Pytester, *arguments: str) -> Iterator[subprocess.
                 os.killpg(process.pid, signal.SIGKILL)
 
 
+@pytest.mark.process
 @pytest.mark.parametrize("arguments", [(), ("-n", "2")], ids=["alone", "two workers"])
 @pytest.mark.parametrize("name", ["SIGINT", "SIGTERM", "SIGKILL"])
 def test_a_run_that_is_stopped_leaves_no_server(
@@ -304,6 +321,7 @@ def test_a_run_that_is_stopped_leaves_no_server(
         assert_gone(notes(pytester.path)[0]["url"])
 
 
+@pytest.mark.process
 def test_a_run_that_ends_has_waited_for_its_server_to_end(pytester: pytest.Pytester) -> None:
     text = "def test_it(invoice_sandbox): note(url=invoice_sandbox.url)"
     run(pytester, text).assert_outcomes(passed=1)
@@ -321,10 +339,13 @@ def test_it():
 """
 
 
+@pytest.mark.process
 def test_a_run_that_does_not_use_it_imports_nothing_of_it(pytester: pytest.Pytester) -> None:
-    run(pytester, UNUSED).assert_outcomes(passed=1)
+    write(pytester, UNUSED)
+    pytester.runpytest_subprocess(*PLAIN).assert_outcomes(passed=1)
 
 
+@pytest.mark.process
 def test_the_plugin_is_imported_in_a_moment() -> None:
     code = (
         "import pytest, time; start = time.perf_counter(); import invoice_sandbox.testing.plugin;"
@@ -405,6 +426,7 @@ steps:
 """
 
 
+@pytest.mark.process
 def test_scenarios_of_a_folder_may_be_chosen(pytester: pytest.Pytester) -> None:
     folder = pytester.mkdir("mine")
     (folder / "own-story.yaml").write_text(OWN_STORY)
@@ -417,6 +439,7 @@ def test_it(invoice_sandbox):
     run(pytester, text, "--sandbox-scenarios=mine").assert_outcomes(passed=1)
 
 
+@pytest.mark.process
 def test_another_project_may_be_served(pytester: pytest.Pytester) -> None:
     write_project(pytester.mkdir("other"), ringing="start PT1S ring one")
     text = """
@@ -451,6 +474,7 @@ class Case(unittest.TestCase):
 """
 
 
+@pytest.mark.process
 def test_unittest_has_a_context_manager(pytester: pytest.Pytester) -> None:
     file = write(pytester, UNITTEST.replace("import pytest", ""))
     file.write_text(file.read_text().replace("import pytest\n", ""))
@@ -465,6 +489,7 @@ def test_unittest_has_a_context_manager(pytester: pytest.Pytester) -> None:
     assert not is_up(notes(pytester.path)[0]["url"])
 
 
+@pytest.mark.process
 def test_the_server_says_why_it_does_not_start(tmp_path: Path) -> None:
     with (
         pytest.raises(SandboxError, match=r"the sandbox did not start: .*no such file"),

@@ -230,10 +230,12 @@ def test_the_page_of_a_foreign_contract_has_its_operations_only() -> None:
 
 def gate(*arguments: str) -> subprocess.CompletedProcess[str]:
     """A run of our own tests in which nothing is touched."""
-    command = [sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider", *arguments]
+    slow = ("-p", "no:schemathesis", "-p", "no:hypothesispytest", "-p", "no:cacheprovider")
+    command = [sys.executable, "-m", "pytest", "-q", *slow, *arguments]
     return subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=False)
 
 
+@pytest.mark.process
 def test_a_run_of_ours_that_leaves_something_out_fails_and_says_what() -> None:
     done = gate("--contract-coverage", "tests/test_money.py")
     assert done.returncode == 1, done.stdout
@@ -242,6 +244,7 @@ def test_a_run_of_ours_that_leaves_something_out_fails_and_says_what() -> None:
     assert re.fullmatch(r"\d+ passed in .*s", done.stdout.splitlines()[-1])
 
 
+@pytest.mark.process
 def test_a_run_of_ours_that_was_not_asked_says_nothing() -> None:
     done = gate("tests/test_money.py")
     assert done.returncode == 0

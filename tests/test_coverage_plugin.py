@@ -11,7 +11,7 @@ import pytest
 
 from tests.support import FROZEN, serving
 from tests.test_coverage import names
-from tests.test_plugin import run, write
+from tests.test_plugin import run
 from tests.timeline import data
 
 pytest_plugins = ["pytester"]
@@ -98,13 +98,12 @@ def test_what_all_workers_touched_counts_once(pytester: pytest.Pytester) -> None
 def test_on_a_server_of_others_only_what_this_run_touched_counts(
     pytester: pytest.Pytester,
 ) -> None:
-    write(pytester, SUITE)
     with serving(FROZEN) as server, server.client() as other:
         other.get("/api/health")
         other.get("/api/webhooks")
         before = [one["id"] for one in data(other.get("/sandbox/workspaces"))]
-        at = ("-p", "no:cacheprovider", "--sandbox-url", server.url, JSON, "coverage.json")
-        pytester.runpytest_subprocess(*at).assert_outcomes(passed=5)
+        at = ("--sandbox-url", server.url, JSON, "coverage.json")
+        run(pytester, SUITE, *at).assert_outcomes(passed=5)
         assert [one["id"] for one in data(other.get("/sandbox/workspaces"))] == before
     # Who sends no key is nobody's there.
     assert operations(pytester.path) == OPERATIONS - {"listInvoices"}

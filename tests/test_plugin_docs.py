@@ -35,6 +35,7 @@ def public(thing: type) -> set[str]:
     return {name for name in vars(thing) if not name.startswith("_")}
 
 
+@pytest.mark.process
 def test_the_sessions_of_the_page_print_what_the_page_shows() -> None:
     page = PAGE.read_text()
     assert played(page, Path(sys.executable).parent) == page

@@ -27,6 +27,8 @@ _OF_A_USER: Final = re.compile(r"HOME|TMPDIR|LANG|LC_\w+|SSL_\w+|\w+_proxy|\w+_P
 """Variables that a command of the page sees. With CI=true, for one, pytest would print more."""
 
 _PLACE: Final = re.compile(r"^\S*/(?=testing/)", re.MULTILINE)
+_WITHOUT: Final = "-p no:schemathesis -p no:hypothesispytest"
+"""Plugins of this environment that the page does not use, and that take seconds to import."""
 
 
 def files(page: str) -> dict[str, str]:
@@ -44,7 +46,7 @@ def environment(bin_folder: Path) -> dict[str, str]:
     """That of a user in whose environment ``bin_folder`` comes first: nothing of ours is in it."""
     kept = {name: text for name, text in os.environ.items() if _OF_A_USER.fullmatch(name)}
     path = os.pathsep.join([str(bin_folder), os.environ["PATH"]])
-    return kept | {"PATH": path, "PYTHONDONTWRITEBYTECODE": "1"}
+    return kept | {"PATH": path, "PYTHONDONTWRITEBYTECODE": "1", "PYTEST_ADDOPTS": _WITHOUT}
 
 
 def output(command: str, folder: Path, env: Mapping[str, str]) -> str:

@@ -26,7 +26,7 @@ _HANDLERS: Final = '''"""Each operation answers what it is sent."""
 
 from typing import Any
 
-from invoice_sandbox.handling import Call
+from invoice_sandbox.project.api import Call
 '''
 _HANDLER: Final = '''
 

@@ -14,10 +14,9 @@ from click.testing import CliRunner
 
 from invoice_sandbox.cli import main
 from invoice_sandbox.openapi.load.documents import DocumentError
-from invoice_sandbox.openapi.load.limitations import told
+from invoice_sandbox.openapi.load.limitations import summarized
+from invoice_sandbox.openapi.load.operations import Note, base_path
 from invoice_sandbox.openapi.load.reading import read_contract
-from invoice_sandbox.openapi.load.servers import base_path
-from invoice_sandbox.openapi.operation import Note
 from invoice_sandbox.project.loader import ProjectError, load_contract_alone
 from tests.support import FROZEN, serving
 from tests.toy import serving_contract
@@ -272,7 +271,7 @@ def test_a_document_that_is_served_as_it_says_has_no_warnings(tmp_path: Path) ->
 
 def test_after_three_places_of_a_kind_their_number_is_told() -> None:
     notes = [Note((number,), f"n{number}: wrong") for number in range(5)]
-    assert list(told([*notes, Note((9,), "other")])) == [
+    assert list(summarized([*notes, Note((9,), "other")])) == [
         ((9,), "other"),
         ((0,), "n0: wrong"),
         ((1,), "n1: wrong"),

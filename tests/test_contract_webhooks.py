@@ -14,7 +14,8 @@ from openapi_spec_validator import OpenAPIV31SpecValidator
 from invoice_sandbox.base import jsonio
 from invoice_sandbox.base.ids import key_digest
 from invoice_sandbox.openapi.load.documents import load_document
-from invoice_sandbox.openapi.operation import ContractError, compile_contract
+from invoice_sandbox.openapi.load.references import ContractError
+from invoice_sandbox.openapi.operation import compile_contract
 from invoice_sandbox.project.loader import (
     ProjectError,
     default_project,

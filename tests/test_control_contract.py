@@ -16,7 +16,7 @@ from openapi_spec_validator import OpenAPIV31SpecValidator
 
 from invoice_sandbox.control.functions import CONTROL_FUNCTIONS
 from invoice_sandbox.coverage.control import COVERAGE_FUNCTIONS
-from invoice_sandbox.openapi.operation import raw_operations
+from invoice_sandbox.openapi.load.operations import raw_operations
 from invoice_sandbox.project.loader import (
     ProjectError,
     default_project,

@@ -12,7 +12,8 @@ from typing import Any, NamedTuple
 import httpx
 import pytest
 
-from invoice_sandbox.openapi.operation import ContractError, compile_contract
+from invoice_sandbox.openapi.load.references import ContractError
+from invoice_sandbox.openapi.operation import compile_contract
 from tests.toy import serving_contract
 
 COLORS = ["blue", "black", "brown"]

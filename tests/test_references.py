@@ -16,7 +16,8 @@ from openapi_spec_validator import OpenAPIV31SpecValidator
 from invoice_sandbox.openapi.load.documents import DocumentError
 from invoice_sandbox.openapi.load.fetching import MOST_FILES, Fetcher, FetchError
 from invoice_sandbox.openapi.load.reading import read_contract
-from invoice_sandbox.openapi.operation import ContractError, compile_contract
+from invoice_sandbox.openapi.load.references import ContractError
+from invoice_sandbox.openapi.operation import compile_contract
 from invoice_sandbox.project.loader import load_contract_alone
 from tests.support import ManualSystemClock
 

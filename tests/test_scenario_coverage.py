@@ -15,7 +15,7 @@ from typing import Any, Final
 import httpx
 import pytest
 
-from invoice_sandbox.openapi.operation import raw_operations
+from invoice_sandbox.openapi.load.operations import raw_operations
 from invoice_sandbox.project.loader import Project, default_project, load_project
 from invoice_sandbox.scenarios.library import scenario_files
 from tests.stories import INVOICE, advance, choose, lines, play, register, skipped, story

@@ -20,7 +20,8 @@ from invoice_sandbox.openapi.examples import bad_examples
 from invoice_sandbox.openapi.load.documents import DocumentError, place_of
 from invoice_sandbox.openapi.load.overlay import assumptions, overlay_problems
 from invoice_sandbox.openapi.load.reading import read_contract
-from invoice_sandbox.openapi.operation import Contract, ContractError, compile_contract
+from invoice_sandbox.openapi.load.references import ContractError
+from invoice_sandbox.openapi.operation import Contract, compile_contract
 from invoice_sandbox.project.fixtures import fixture_problems
 from invoice_sandbox.project.loader import (
     ProjectError,

@@ -10,8 +10,8 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any, Final
 
-from invoice_sandbox.openapi.load.servers import base_path
-from invoice_sandbox.openapi.operation import dereference, operation_id, raw_operations
+from invoice_sandbox.openapi.load.operations import base_path, operation_id, raw_operations
+from invoice_sandbox.openapi.load.references import dereference
 
 Pointer = tuple[str | int, ...]
 Document = Mapping[str, Any]

@@ -7,13 +7,13 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-from invoice_sandbox.openapi.load.identifiers import at_pointer
-from invoice_sandbox.openapi.load.model import METHODS
-from invoice_sandbox.openapi.load.servers import base_path
+from invoice_sandbox.openapi.load.operations import Note, base_path, named_operations
+from invoice_sandbox.openapi.load.references import ContractError, dereference
 from invoice_sandbox.openapi.message.bodies import RequestBody, compile_body
 from invoice_sandbox.openapi.message.media_types import JSON, is_json, is_text, parse
 from invoice_sandbox.openapi.message.parameters import IGNORED_HEADERS, Parameter, compile_parameter
 from invoice_sandbox.openapi.message.texts import Shape
+from invoice_sandbox.openapi.schema.annotations import Passwords
 from invoice_sandbox.openapi.schema.compile import (
     Checker,
     RequestResponseSchemas,
@@ -21,24 +21,8 @@ from invoice_sandbox.openapi.schema.compile import (
     Schemas,
     request_response_schemas,
 )
-from invoice_sandbox.openapi.schema.secrets import Passwords
 from invoice_sandbox.openapi.security import Scheme, Security, compile_scheme, compile_security
 from invoice_sandbox.openapi.webhooks import PUBLISHED, WebhookEvent
-
-
-class ContractError(ValueError):
-    """A contract that cannot be served; the message says which place and why."""
-
-
-@dataclass(frozen=True)
-class Note:
-    """Something in a document that is not served as it says, or that OpenAPI does not define.
-
-    ``pointer`` are the steps to its place, ``text`` is a clause for people.
-    """
-
-    pointer: tuple[str | int, ...]
-    text: str
 
 
 @dataclass(frozen=True)
@@ -153,56 +137,6 @@ def compile_contract(document: dict[str, Any]) -> Contract:
     )
     at = base_path(document)
     return Contract(document, at, operations, schemes, schemas.answered, webhooks, notes)
-
-
-def raw_operations(document: Mapping[str, Any]) -> Iterator[tuple[str, str, dict[str, Any]]]:
-    """``path, method, operation object`` for every operation, in document order."""
-    for path, item in document.get("paths", {}).items():
-        resolved = dereference(document, item)
-        for method in METHODS:
-            if method in resolved:
-                yield path, method, resolved[method]
-
-
-def operation_id(path: str, method: str, raw: Mapping[str, Any]) -> str:
-    """The operationId as declared, else made of method and path: ``get_invoices_id``."""
-    words = re.sub(r"[^A-Za-z0-9]+", "_", f"{method}{path}").strip("_")
-    return str(raw.get("operationId", words))
-
-
-def named_operations(
-    document: Mapping[str, Any],
-) -> dict[str, tuple[str, str, dict[str, Any]]]:
-    """Path, method and object of every operation by its name, in document order.
-
-    A made name that is taken gets a number: ``/a/b`` and ``/a_b`` make the same.
-    """
-    operations = list(raw_operations(document))
-    taken = {raw["operationId"] for _, _, raw in operations if "operationId" in raw}
-    found: dict[str, tuple[str, str, dict[str, Any]]] = {}
-    for path, method, raw in operations:
-        made, number = operation_id(path, method, raw), 1
-        name = made
-        while "operationId" not in raw and name in taken:
-            number += 1
-            name = f"{made}_{number}"
-        taken.add(name)
-        found[name] = (path, method, raw)
-    return found
-
-
-def dereference(document: Mapping[str, Any], value: Any) -> Any:
-    """``value``, or what its local ``$ref`` names. Raises ContractError for any other reference."""
-    seen: set[str] = set()
-    while isinstance(value, Mapping) and isinstance(value.get("$ref"), str):
-        reference = value["$ref"]
-        if not reference.startswith("#/") or reference in seen:
-            raise ContractError(f"{reference}: only references within the document are followed")
-        seen.add(reference)
-        value = at_pointer(document, reference[1:])
-        if value is None:
-            raise ContractError(f"{reference} names nothing in the document")
-    return value
 
 
 def _component(document: Mapping[str, Any], kind: str) -> list[tuple[str, Any]]:

@@ -19,20 +19,15 @@ from invoice_sandbox.base.errors import ApiError, reject
 from invoice_sandbox.openapi.load.bundling import bundle
 from invoice_sandbox.openapi.load.documents import DocumentError, Places, load_document, place_of
 from invoice_sandbox.openapi.load.fetching import Fetch, never
-from invoice_sandbox.openapi.load.limitations import limitations, told
+from invoice_sandbox.openapi.load.limitations import limitations, summarized
 from invoice_sandbox.openapi.load.merge import merged_parts, with_vocabularies
 from invoice_sandbox.openapi.load.openapi_30 import as_31
+from invoice_sandbox.openapi.load.operations import Note, base_path, named_operations
 from invoice_sandbox.openapi.load.overlay import OverlayError, apply_overlay
 from invoice_sandbox.openapi.load.reading import ReadContract, read_contract
-from invoice_sandbox.openapi.load.servers import base_path
+from invoice_sandbox.openapi.load.references import ContractError
 from invoice_sandbox.openapi.load.validate import check_openapi, check_version
-from invoice_sandbox.openapi.operation import (
-    Contract,
-    ContractError,
-    Note,
-    compile_contract,
-    named_operations,
-)
+from invoice_sandbox.openapi.operation import Contract, compile_contract
 from invoice_sandbox.openapi.responses import NoResponseError, contract_response
 from invoice_sandbox.openapi.schema.file_schema import suggestion
 from invoice_sandbox.project.api import Context, Handler
@@ -250,7 +245,7 @@ def contract_warnings(
     ``handlers`` are the operations that the contract need not answer.
     """
     notes = [*read.limits, *contract.notes, *_unanswerable(contract, handlers)]
-    shown = [(one.pointer, one.text) for one in notes] if every else told(notes)
+    shown = [(one.pointer, one.text) for one in notes] if every else summarized(notes)
     return (f"{read.place(pointer)}: {text}" for pointer, text in shown)
 
 

@@ -27,9 +27,8 @@ from referencing import Registry
 from referencing.jsonschema import DRAFT4, DRAFT202012
 
 from invoice_sandbox.openapi.load.documents import load_document
-from invoice_sandbox.openapi.load.identifiers import at_pointer
-from invoice_sandbox.openapi.load.servers import base_path
-from invoice_sandbox.openapi.operation import raw_operations
+from invoice_sandbox.openapi.load.operations import base_path, raw_operations
+from invoice_sandbox.openapi.load.references import at_pointer
 from invoice_sandbox.openapi.schema.compile import request_response_schemas
 from invoice_sandbox.project.loader import ProjectError
 from tests.foreign.requests import Maker, NoRequestError

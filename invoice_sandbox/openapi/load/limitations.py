@@ -1,15 +1,25 @@
-"""What a document says and the sandbox does not do: each with the place that says it."""
+"""What a document says and the sandbox does not do, and small faults of it that are repaired.
+
+Each is a Note with the place that says it, so that the rest can be served.
+"""
 
 from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Iterator, Mapping
+from functools import cache
 from itertools import groupby
 from typing import Any, Final
 
-from invoice_sandbox.openapi.load.model import SCHEMA, Pointer, walk
-from invoice_sandbox.openapi.load.servers import base_path
-from invoice_sandbox.openapi.operation import Note
+import jsonschema_rs
+
+from invoice_sandbox.openapi.load.model import DOCUMENT, Node, Pointer, node, walk
+from invoice_sandbox.openapi.load.operations import (
+    Note,
+    base_path,
+    named_operations,
+    operation_id,
+)
 
 _SHOWN: Final = 3
 _TEMPLATE: Final = re.compile(r"\{[^}]*\}")
@@ -18,16 +28,16 @@ _OWN_PAGES: Final = re.compile(r"/(?:openapi\.(?:json|yaml)|docs(?:/.*)?|sandbox
 
 def limitations(document: Mapping[str, Any]) -> tuple[Note, ...]:
     """Everything in ``document`` that has no effect here, in order of its text."""
-    found = [one for place in walk(document) for one in _limitations(document, *place)]
+    found = [one for here in walk(node(document)) for one in _limitations(document, here)]
     return tuple(sorted(found, key=lambda one: one.text))
 
 
-def told(found: Iterable[Note]) -> Iterator[tuple[Pointer, str]]:
-    """Places and lines for a person: after the first few of a kind, how many more there are.
+def summarized(found: Iterable[Note]) -> Iterator[tuple[Pointer, str]]:
+    """Places and lines for a person: of equal notes the first few, and how many more there are.
 
-    Of one kind are texts that differ only in the name that they start with, and a colon.
+    Equal are texts that differ only in the name that they start with, and a colon.
     """
-    for _, group in groupby(sorted(found, key=_kind), key=_kind):
+    for _, group in groupby(sorted(found, key=_without_name), key=_without_name):
         same = list(group)
         more = len(same) - _SHOWN
         last = f" (and {more} more places like this)" if more > 0 else ""
@@ -35,27 +45,26 @@ def told(found: Iterable[Note]) -> Iterator[tuple[Pointer, str]]:
             yield one.pointer, one.text + (last if index == _SHOWN else "")
 
 
-def _kind(note: Note) -> str:
+def _without_name(note: Note) -> str:
     return note.text.rpartition(": ")[2]
 
 
-def _limitations(
-    document: Mapping[str, Any], pointer: Pointer, kind: str, value: Any
-) -> Iterator[Note]:
+def _limitations(document: Mapping[str, Any], here: Node) -> Iterator[Note]:
+    pointer, value = here.pointer, here.value
     if not isinstance(value, Mapping):
         return
-    for member, text in _WITHOUT_EFFECT.get(kind, {}).items():
+    for member, text in _WITHOUT_EFFECT.get(here.type, {}).items():
         if value.get(member):
             yield Note((*pointer, member), text)
-    if kind == "securityScheme" and value.get("type") == "mutualTLS":
+    if here.type == "securityScheme" and value.get("type") == "mutualTLS":
         yield Note(pointer, "client certificates are not asked for: this scheme always holds")
-    if kind == SCHEMA and value.get("nullable") is True:
+    if here.is_schema and value.get("nullable") is True:
         yield from _without_null(str(document["openapi"]), pointer, value)
-    if kind == "example" and _is_reference(value.get("value")):
+    if here.type == "example" and _is_reference(value.get("value")):
         yield Note((*pointer, "value"), _DATA)
-    if _is_reference(value.get("example")) and kind != "{schema}":
+    if _is_reference(value.get("example")) and here.type != "{schema}":
         yield Note((*pointer, "example"), _DATA)
-    if kind == "<pathItem>" and pointer == ("paths",):
+    if here.type == "<pathItem>" and pointer == ("paths",):
         yield from _hidden(document, value)
 
 
@@ -94,3 +103,71 @@ _WITHOUT_EFFECT: Final[Mapping[str, Mapping[str, str]]] = {
     "operation": {"servers": _SERVERS, "callbacks": "callbacks are not called"},
     "example": {"externalValue": "'externalValue' is not read: this example is not answered"},
 }
+
+
+def repair(document: dict[str, Any]) -> tuple[Note, ...]:
+    """Change ``document`` where it would keep everything else from being served; what, and where.
+
+    A name that stands twice in ``required`` is there once. A pattern that is no regular expression
+    as ECMA-262 and Rust have them is left out. A security scheme that is declared nowhere is not
+    required. The names of operations without an operationId that are numbered are noted, too.
+    """
+    notes = [
+        Note((*here.pointer, *place), text)
+        for here in walk(node(document))
+        if here.is_schema
+        for place, text in _repair_schema(here.value)
+    ]
+    return (*notes, *_repair_security(document), *_numbered_names(document))
+
+
+def _repair_schema(schema: dict[str, Any]) -> Iterator[tuple[tuple[str, ...], str]]:
+    required = schema.get("required")
+    if isinstance(required, list) and all(isinstance(name, str) for name in required):
+        once = list(dict.fromkeys(required))
+        if once != required:
+            schema["required"] = once
+            yield ("required",), "a name that stands twice in 'required' is read once"
+    pattern = schema.get("pattern")
+    if isinstance(pattern, str) and not _is_pattern(pattern):
+        del schema["pattern"]
+        yield ("pattern",), "this pattern cannot be compiled, and is not checked"
+    patterns = schema.get("patternProperties")
+    for wrong in [one for one in patterns or () if not _is_pattern(one)]:
+        del schema["patternProperties"][wrong]
+        yield (
+            ("patternProperties", wrong),
+            "this pattern cannot be compiled, and is not checked",
+        )
+
+
+@cache
+def _is_pattern(text: str) -> bool:
+    try:
+        jsonschema_rs.Draft202012Validator({"pattern": text})
+    except ValueError:
+        return False
+    return True
+
+
+def _repair_security(document: dict[str, Any]) -> Iterator[Note]:
+    components = document.get("components")
+    declared = components.get("securitySchemes", {}) if isinstance(components, dict) else {}
+    for here in walk(node(document)):
+        has_security = here.type in {DOCUMENT, "operation"} and isinstance(here.value, dict)
+        wanted = here.value.get("security") if has_security else None
+        for index, requirement in enumerate(wanted if isinstance(wanted, list) else ()):
+            for name in [one for one in requirement if one not in declared]:
+                del requirement[name]
+                place = (*here.pointer, "security", index, name)
+                yield Note(
+                    place, f"{name}: this security scheme is not declared, and not asked for"
+                )
+
+
+def _numbered_names(document: dict[str, Any]) -> Iterator[Note]:
+    if not isinstance(document.get("paths"), dict):
+        return
+    for name, (path, method, raw) in named_operations(document).items():
+        if name != operation_id(path, method, raw):
+            yield Note(("paths", path, method), f"without operationId: it is called {name} here")

@@ -9,8 +9,8 @@ from pathlib import Path
 from typing import Any, Final
 
 from invoice_sandbox.openapi.load.documents import DocumentError, place_of
-from invoice_sandbox.openapi.load.servers import base_path
-from invoice_sandbox.openapi.operation import ContractError
+from invoice_sandbox.openapi.load.operations import base_path
+from invoice_sandbox.openapi.load.references import ContractError
 
 _FORMS: Final[Mapping[str, type]] = {
     "openapi": str,

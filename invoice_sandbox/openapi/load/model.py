@@ -1,19 +1,24 @@
-"""What stands where in an OpenAPI document: the kind of every member of every object.
+"""What stands where in an OpenAPI document: the one table of the objects of OpenAPI, and its walk.
 
-A kind is the name of an OpenAPI object (``operation``, ``schema``), ``{schema}`` for a map of them
-by names of the author's choice, ``<response>`` for such a map that may have extensions (``x-``)
-too, or ``[schema]`` for a list. ``data`` is a value that means nothing to the contract, such as an
-example; ``other`` is everything else, such as ``info``.
+The type of a node is the name of an OpenAPI object (``operation``, ``schema``), ``{schema}`` for a
+map of them by names of the author's choice, ``<response>`` for such a map that may have extensions
+(``x-``) too, or ``[schema]`` for a list. ``data`` is a value that means nothing to the contract,
+such as an example; ``other`` is everything else, such as ``info``.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass
 from typing import Any, Final
+from urllib.parse import urldefrag, urljoin
 
 Pointer = tuple[str | int, ...]
 
 DATA: Final = "data"
+DOCUMENT: Final = "document"
+FILE: Final = "file"
+"""A file of anything that a document refers to: a schema, or schemas by name."""
 SCHEMA: Final = "schema"
 
 SECTIONS: Final[Mapping[str, str]] = {
@@ -27,24 +32,27 @@ SECTIONS: Final[Mapping[str, str]] = {
     "link": "links",
     "callback": "callbacks",
 }
-"""The section of ``components`` for each kind that every version of OpenAPI keeps there."""
+"""The section of ``components`` for each type that every version of OpenAPI keeps there."""
 
+METHODS: Final = ("get", "put", "post", "delete", "options", "head", "patch", "trace")
 _ONE: Final = ("not", "if", "then", "else", "items", "contains", "contentSchema", "propertyNames")
 _REST: Final = ("additionalItems", "additionalProperties", "unevaluatedItems")
 _LISTS: Final = ("allOf", "anyOf", "oneOf", "prefixItems")
-_MAPS: Final = ("properties", "patternProperties", "$defs", "definitions", "dependentSchemas")
-METHODS: Final = ("get", "put", "post", "delete", "options", "head", "patch", "trace")
+_MAPS: Final = (
+    *("properties", "patternProperties", "$defs", "definitions"),
+    *("dependentSchemas", "dependencies"),
+)
 _EXAMPLES: Final = {"example": DATA, "examples": "{example}"}
 _PARAMETER: Final = {"schema": SCHEMA, "content": "{mediaType}", **_EXAMPLES}
 
 _MEMBERS: Final[Mapping[str, Mapping[str, str]]] = {
-    "document": {
+    DOCUMENT: {
         "paths": "<pathItem>",
         "webhooks": "{pathItem}",
         "components": "components",
         "x-webhooks": "{pathItem}",
     },
-    "components": {section: f"{{{kind}}}" for kind, section in SECTIONS.items()}
+    "components": {section: f"{{{one}}}" for one, section in SECTIONS.items()}
     | {"pathItems": "{pathItem}"},
     "pathItem": dict.fromkeys(METHODS, "operation") | {"parameters": "[parameter]"},
     "operation": {
@@ -66,45 +74,85 @@ _MEMBERS: Final[Mapping[str, Mapping[str, str]]] = {
     | dict.fromkeys(_LISTS, "[schema]")
     | dict.fromkeys(_MAPS, "{schema}"),
 }
-_UNKNOWN: Final = {SCHEMA: DATA}
+_VALUES: Final = frozenset({"const", "enum", "default", "example", "examples"})
+_UNKNOWN: Final = {SCHEMA: DATA, "callback": "pathItem", FILE: FILE}
 
 
-def kind_below(kind: str, key: str | int, child: Any) -> str:
-    """The kind of ``child``, which is the member ``key`` of an object of ``kind``."""
-    inner = kind[1:-1]
-    if kind[0] == "{" or kind[0] == "[":
-        return inner
-    if kind[0] == "<":
-        return DATA if str(key).startswith("x-") else inner
-    found = _MEMBERS.get(kind, {}).get(str(key))
-    if found is None:
-        if kind == "callback":
-            return DATA if str(key).startswith("x-") else "pathItem"
-        return DATA if str(key).startswith("x-") else _UNKNOWN.get(kind, "other")
-    return "[schema]" if found == SCHEMA and isinstance(child, list) else found
+@dataclass(frozen=True, slots=True)
+class Node:
+    """A value in a document: its ``type``, the steps to it, and the address (``base``) that
+    references in it start from, which a schema changes by ``$id`` (JSON Schema Core 8.2.1)."""
+
+    value: Any
+    type: str
+    pointer: Pointer
+    base: str
+
+    @property
+    def reference(self) -> str | None:
+        """The text of ``$ref``, if the value is a reference; a property may have that name, too."""
+        found = self.value.get("$ref") if isinstance(self.value, Mapping) else None
+        return found if isinstance(found, str) and self.type != DATA else None
+
+    @property
+    def is_schema(self) -> bool:
+        """Whether it is a Schema Object; ``true`` and ``false`` are none."""
+        return self.type == SCHEMA and isinstance(self.value, Mapping)
+
+    def child(self, key: str | int, value: Any) -> Node:
+        """The member ``key``, which is ``value``."""
+        return node(value, _type_below(self.type, key, value), (*self.pointer, key), self.base)
+
+    def children(self) -> Iterator[tuple[str | int, Node]]:
+        """The members of an object, or the items of a list, in their order."""
+        members: Any = ()
+        if isinstance(self.value, Mapping):
+            members = self.value.items()
+        elif isinstance(self.value, list):
+            members = enumerate(self.value)
+        for key, value in members:
+            yield key, self.child(key, value)
+
+    def copy(self, change: Callable[[Node], Any]) -> Any:
+        """The value with every member and item as ``change`` returns it; data stays as it is."""
+        if self.type == DATA or not isinstance(self.value, Mapping | list):
+            return self.value
+        copies = [(key, change(child)) for key, child in self.children()]
+        return [one for _, one in copies] if isinstance(self.value, list) else dict(copies)
 
 
-def is_reference(value: Any, kind: str) -> bool:
-    """Whether a ``$ref`` stands there: a text, not the schema of a property of that name."""
-    return isinstance(value, Mapping) and kind != DATA and isinstance(value.get("$ref"), str)
+def node(value: Any, type_: str = DOCUMENT, pointer: Pointer = (), base: str = "") -> Node:
+    """The node of a ``value`` inside of a resource whose address is ``base``."""
+    own = value.get("$id") if type_ in {SCHEMA, FILE} and isinstance(value, Mapping) else None
+    if isinstance(own, str):
+        base = urldefrag(address(own, base)).url
+    return Node(value, type_, pointer, base)
 
 
-def walk(document: Any, kind: str = "document") -> Iterator[tuple[Pointer, str, Any]]:
-    """Every place of a document in its order, with its kind, data left out."""
-    waiting: list[tuple[Pointer, str, Any]] = [((), kind, document)]
+def walk(start: Node) -> Iterator[Node]:
+    """Every object and list of a document in its order, ``start`` first, data left out."""
+    waiting = [start]
     while waiting:
-        place = waiting.pop()
-        yield place
-        pointer, here, value = place
-        members = list(_members(value))
-        for key, child in reversed(members):
-            below = kind_below(here, key, child)
-            if below != DATA and isinstance(child, dict | list):
-                waiting.append(((*pointer, key), below, child))
+        here = waiting.pop()
+        yield here
+        below = [child for _, child in here.children() if child.type != DATA]
+        waiting += [one for one in reversed(below) if isinstance(one.value, Mapping | list)]
 
 
-def _members(value: Any) -> Iterator[tuple[str | int, Any]]:
-    if isinstance(value, Mapping):
-        yield from value.items()
-    elif isinstance(value, list):
-        yield from enumerate(value)
+def _type_below(type_: str, key: str | int, child: Any) -> str:
+    if type_[0] in "{[":
+        return type_[1:-1]
+    known = _MEMBERS.get(SCHEMA if type_ == FILE else type_, {})
+    found = known.get(str(key))
+    if found == SCHEMA and isinstance(child, list):
+        return "[schema]"
+    if found is not None:
+        return found
+    if str(key).startswith("x-") or (type_ == FILE and key in _VALUES):
+        return DATA
+    return type_[1:-1] if type_[0] == "<" else _UNKNOWN.get(type_, "other")
+
+
+def address(reference: str, base: str) -> str:
+    """``reference`` in full; a fragment belongs to ``base``, be that a URN."""
+    return base + reference if reference.startswith("#") else urljoin(base, reference)

@@ -15,7 +15,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from typing import Any, Final
 
-from invoice_sandbox.openapi.load.model import DATA, SCHEMA, is_reference, kind_below
+from invoice_sandbox.openapi.load.model import Node, node
 
 _VERSION: Final = "3.1.0"
 
@@ -24,20 +24,14 @@ def as_31(document: Mapping[str, Any]) -> dict[str, Any]:
     """The 3.1 form of a valid ``document``; one that is OpenAPI 3.1 stays as it is."""
     if document["openapi"].startswith("3.1."):
         return dict(document)
-    return {**_converted(document, "document"), "openapi": _VERSION}
+    return {**_converted(node(document)), "openapi": _VERSION}
 
 
-def _converted(value: Any, kind: str) -> Any:
-    if kind == DATA:
-        return value
-    if isinstance(value, list):
-        return [_converted(item, kind_below(kind, "", item)) for item in value]
-    if not isinstance(value, Mapping):
-        return value
-    if is_reference(value, kind):
-        return {"$ref": value["$ref"]}
-    copy = {key: _converted(child, kind_below(kind, key, child)) for key, child in value.items()}
-    return _schema(copy) if kind == SCHEMA else copy
+def _converted(here: Node) -> Any:
+    if here.reference is not None:
+        return {"$ref": here.reference}
+    copy = here.copy(_converted)
+    return _schema(copy) if here.is_schema else copy
 
 
 def _schema(raw: dict[str, Any]) -> dict[str, Any]:

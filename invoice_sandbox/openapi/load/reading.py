@@ -10,12 +10,12 @@ from typing import Any, Final
 from invoice_sandbox.openapi.load.bundling import bundle
 from invoice_sandbox.openapi.load.documents import DocumentError, load_document
 from invoice_sandbox.openapi.load.fetching import Fetch, never
-from invoice_sandbox.openapi.load.limitations import limitations
+from invoice_sandbox.openapi.load.limitations import limitations, repair
 from invoice_sandbox.openapi.load.model import Pointer
 from invoice_sandbox.openapi.load.openapi_30 import as_31
-from invoice_sandbox.openapi.load.repair import repair
+from invoice_sandbox.openapi.load.operations import Note
+from invoice_sandbox.openapi.load.references import ContractError
 from invoice_sandbox.openapi.load.validate import check_openapi, check_version
-from invoice_sandbox.openapi.operation import ContractError, Note
 
 _LONGEST: Final = 200
 

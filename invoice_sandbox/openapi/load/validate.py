@@ -13,8 +13,8 @@ import jsonschema_rs
 
 from invoice_sandbox.base import jsonio
 from invoice_sandbox.openapi.load.documents import DocumentError, Places, pointer_text
-from invoice_sandbox.openapi.load.identifiers import Place, identified
-from invoice_sandbox.openapi.load.model import SCHEMA, Pointer, walk
+from invoice_sandbox.openapi.load.model import Node, Pointer, node, walk
+from invoice_sandbox.openapi.load.references import identified
 
 _OFFICIAL: Final = "https://json-schema.org/draft/"
 _META: Final = _OFFICIAL + "2020-12/schema"
@@ -61,7 +61,7 @@ def check_openapi(document: Any, file: Path, place: Callable[[Pointer], str] | N
     if passed is not None and passed.exists():
         return
     try:
-        readable = _pointers_only(document, {_META, *identified(document)}, Place())
+        readable = _pointers_only(node(document), {_META, *identified(document)})
         found = _first_problem(readable)
     except Unresolvable as error:
         raise DocumentError(str(file), f"the reference '{error.ref}' names nothing here") from None
@@ -163,16 +163,16 @@ def _in_operation(document: Mapping[str, Any], message: str) -> tuple[Pointer, s
 def _in_schema(document: Mapping[str, Any], error: Any) -> tuple[Pointer, str] | None:
     """Where a schema is that the validator refuses: its path starts from the schema alone."""
     at = list(error.absolute_path)
-    for pointer, kind, value in walk(document):
-        if kind == SCHEMA and isinstance(value, Mapping):
-            inner = value
+    for here in walk(node(document)):
+        if here.is_schema:
+            inner = here.value
             try:
                 for step in at:
                     inner = inner[step]
             except (LookupError, TypeError):
                 continue
             if inner is error.instance:
-                return (*pointer, *at), error.message
+                return (*here.pointer, *at), error.message
     return None
 
 
@@ -183,34 +183,30 @@ def _refuse_to_fetch(uri: str) -> Any:
     raise LookupError(uri)
 
 
-def _pointers_only(value: Any, known: Container[str], place: Place) -> Any:
-    """``value`` as openapi-spec-validator can read it, which knows neither ``$id`` nor anchors.
+def _pointers_only(here: Node, known: Container[str]) -> Any:
+    """A copy that openapi-spec-validator can read, which supports neither ``$id`` nor anchors.
 
     References that need them are left out: whether they name anything is seen when the schemas
     are compiled. So are defaults.
     """
-    if isinstance(value, list):
-        return [_pointers_only(item, known, place.below("", item)) for item in value]
-    if not isinstance(value, Mapping):
-        return value
-    return {
-        key: child if place.is_data(key) else _pointers_only(child, known, place.below(key, child))
-        for key, child in value.items()
-        if place.names or not _is_beyond(key, child, known, place)
-    }
+    copy = here.copy(lambda child: _pointers_only(child, known))
+    for key in _MISJUDGED if isinstance(copy, dict) and here.type[0] not in "{<" else ():
+        if key in copy and _is_misjudged(key, copy[key], known, here):
+            del copy[key]
+    return copy
 
 
-def _is_beyond(key: str, child: Any, known: Container[str], place: Place) -> bool:
-    """Whether openapi-spec-validator would misjudge this keyword."""
+_MISJUDGED: Final = ("default", "$schema", "$ref", "$dynamicRef")
+
+
+def _is_misjudged(key: str, child: Any, known: Container[str], here: Node) -> bool:
     if key == "default":
-        return place.in_schema
+        return here.is_schema
     if not isinstance(child, str):
         return False
     if key == "$schema":
         return child in known
-    return key in {"$ref", "$dynamicRef"} and (
-        bool(place.base) or child in known or _resource(child) in known
-    )
+    return bool(here.base) or child in known or _resource(child) in known
 
 
 def _resource(reference: str) -> str:

@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any, Final
 
+from invoice_sandbox.openapi.load.model import SCHEMA, Node, node, walk
 from invoice_sandbox.openapi.schema.generation_view import COMPONENTS
 
 MOST_LEVELS: Final = 16
@@ -76,23 +77,15 @@ def shallow(is_valid: Callable[[Any], bool]) -> Callable[[Any], bool]:
 
 
 def _alternatives(value: Any) -> Iterator[Sequence[Any]]:
-    for one in _objects(value):
-        yield from (one[key] for key in _SEVERAL if isinstance(one.get(key), list))
+    for here in _schemas_in(value):
+        yield from (here.value[key] for key in _SEVERAL if isinstance(here.value.get(key), list))
 
 
 def _names(value: Any) -> Iterator[str]:
-    for one in _objects(value):
-        reference = one.get("$ref")
-        if isinstance(reference, str) and reference.startswith(COMPONENTS):
-            yield reference.removeprefix(COMPONENTS).partition("/")[0]
+    for here in _schemas_in(value):
+        if here.reference is not None and here.reference.startswith(COMPONENTS):
+            yield here.reference.removeprefix(COMPONENTS).partition("/")[0]
 
 
-def _objects(value: Any) -> Iterator[Mapping[str, Any]]:
-    waiting = [value]
-    while waiting:
-        one = waiting.pop()
-        if isinstance(one, Mapping):
-            yield one
-            waiting += one.values()
-        elif isinstance(one, list):
-            waiting += one
+def _schemas_in(schema: Any) -> Iterator[Node]:
+    return (here for here in walk(node(schema, SCHEMA)) if here.is_schema)

@@ -13,7 +13,16 @@ from typing import Any, Final
 
 import jsonschema_rs
 
-from invoice_sandbox.openapi.load.identifiers import identified
+from invoice_sandbox.openapi.load.model import SCHEMA, Node, node
+from invoice_sandbox.openapi.load.references import identified
+from invoice_sandbox.openapi.schema.annotations import (
+    OF_THE_CLIENT,
+    OF_THE_SERVER,
+    Mark,
+    is_marked_anywhere,
+    marked_members,
+    without,
+)
 from invoice_sandbox.openapi.schema.branching import (
     MOST_EXPLAINED,
     MOST_LEVELS,
@@ -23,14 +32,6 @@ from invoice_sandbox.openapi.schema.branching import (
 )
 from invoice_sandbox.openapi.schema.generation_view import COMPONENTS, GenerationView, Schema
 from invoice_sandbox.openapi.schema.problems import Problem, problem_of
-from invoice_sandbox.openapi.schema.read_write_only import (
-    OF_THE_CLIENT,
-    OF_THE_SERVER,
-    Mark,
-    is_marked_anywhere,
-    marked_members,
-    without,
-)
 
 __all__ = [
     "COMPONENTS",
@@ -65,10 +66,6 @@ _DIALECTS: Final[Mapping[str, tuple[type[Any], int]]] = {
     ),
 }
 _BASE: Final = "https://contract.invalid/schemas"
-_DATA_KEYWORDS: Final = frozenset({"const", "enum", "default", "example", "examples"})
-_SCHEMA_MAPS: Final = frozenset(
-    {"properties", "patternProperties", "$defs", "definitions", "dependentSchemas"}
-)
 
 
 class SchemaError(ValueError):
@@ -175,35 +172,35 @@ class Schemas:
         own = self.identified.get(str(uri))
         return _dialect(own.get("$schema", self._dialect) if own else uri)
 
-    def _portable(self, schema: Any, not_asked: frozenset[str] = frozenset()) -> Any:
+    def _portable(self, schema: Any) -> Any:
         """``schema`` with component references made absolute and dialect names made official.
 
-        It requires no member that is ``not_asked``, be it by what stands around it.
+        It requires no member that is ``not_asked``.
         """
-        if not isinstance(schema, Mapping):
-            return schema
+        return self._copy(node(schema, SCHEMA), frozenset())
+
+    def _copy(self, here: Node, not_asked: frozenset[str]) -> Any:
+        """``not_asked`` are members that what stands around ``here`` does not require either."""
+        if not here.is_schema:
+            return here.copy(lambda child: self._copy(child, frozenset()))
+        schema = here.value
         if self._not_asked is not None:
             not_asked |= marked_members(schema, self._not_asked, self.resolve)
         if "pattern" in schema and isinstance(schema.get("examples"), list):
             self._looks[str(schema["pattern"])] = " or ".join(map(str, schema["examples"]))
-        return {key: self._portable_member(key, value, not_asked) for key, value in schema.items()}
+        return {key: self._member(key, child, not_asked) for key, child in here.children()}
 
-    def _portable_member(self, key: str, value: Any, not_asked: frozenset[str]) -> Any:
+    def _member(self, key: str | int, child: Node, not_asked: frozenset[str]) -> Any:
+        value = child.value
         if key == "required":
             return without(value, not_asked)
         if key in {"$ref", "$dynamicRef"} and isinstance(value, str):
             return _absolute(value)
         if key == "$schema" and isinstance(value, str):
             return value if value in self.identified else _dialect(value)
-        if key in _DATA_KEYWORDS:
-            return value
-        if key in _SCHEMA_MAPS and isinstance(value, Mapping):
-            return {name: self._portable(schema) for name, schema in value.items()}
-        if isinstance(value, list):
-            return [
-                self._portable(item, not_asked if key == "allOf" else frozenset()) for item in value
-            ]
-        return self._portable(value)
+        if key == "allOf" and isinstance(value, list):
+            return [self._copy(part, not_asked) for _, part in child.children()]
+        return self._copy(child, frozenset())
 
 
 @dataclass(frozen=True)

@@ -11,24 +11,14 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, Final
 from urllib.parse import urldefrag
 
-from invoice_sandbox.openapi.load.identifiers import address, named
-from invoice_sandbox.openapi.schema.read_write_only import OF_THE_CLIENT, marked_members, without
+from invoice_sandbox.openapi.load.model import SCHEMA, Node, address, node
+from invoice_sandbox.openapi.load.references import named
+from invoice_sandbox.openapi.schema.annotations import OF_THE_CLIENT, marked_members, without
 
 Schema = Mapping[str, Any] | bool
 
 COMPONENTS: Final = "#/components/schemas/"
 
-_MAPS: Final = frozenset(
-    {"properties", "patternProperties", "$defs", "definitions", "dependentSchemas"}
-)
-_LISTS: Final = frozenset({"allOf", "anyOf", "oneOf", "prefixItems"})
-_SINGLE: Final = frozenset(
-    {
-        *("additionalProperties", "propertyNames", "unevaluatedProperties"),
-        *("items", "contains", "unevaluatedItems"),
-        *("not", "if", "then", "else"),
-    }
-)
 _CHOICES: Final = ("oneOf", "anyOf")
 _ITSELF: Final = "itself:"
 """Before an address: that schema alone, not one of those that its discriminator leads to."""
@@ -81,9 +71,11 @@ class GenerationView:
         hidden = not_asked | marked_members(
             schema, OF_THE_CLIENT, lambda ref: self._near(ref, base)
         )
-        opened: dict[str, Any] = {}
-        for key, value in schema.items():
-            opened[key] = self._member(key, value, base, hidden)
+        opened: dict[str, Any] = node(schema, SCHEMA).copy(lambda one: self._below(one, base))
+        if isinstance(schema.get("allOf"), list):
+            opened["allOf"] = [
+                self._opened(one, base, hidden, part=True) for one in schema["allOf"]
+            ]
         if "required" in opened:
             opened["required"] = without(opened["required"], hidden)
         self._shut_out(opened, hidden)
@@ -95,14 +87,10 @@ class GenerationView:
             self._tell_apart(opened, schema, base)
         return opened
 
-    def _member(self, key: str, value: Any, base: str, hidden: frozenset[str]) -> Any:
-        if key in _MAPS and isinstance(value, Mapping):
-            return {name: self._opened(one, base) for name, one in value.items()}
-        if key == "allOf" and isinstance(value, list):
-            return [self._opened(one, base, hidden, part=True) for one in value]
-        if key in _LISTS and isinstance(value, list):
-            return [self._opened(one, base) for one in value]
-        return self._opened(value, base) if key in _SINGLE else value
+    def _below(self, here: Node, base: str) -> Any:
+        if here.type == SCHEMA:
+            return self._opened(here.value, base)
+        return here.copy(lambda child: self._below(child, base))
 
     def _near(self, reference: str, base: str) -> Any:
         return self._find(_whole(reference, base))

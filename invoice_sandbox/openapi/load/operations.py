@@ -1,0 +1,72 @@
+"""The operations of a document: their names, where they are served, and what is noted of them."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from typing import Any
+from urllib.parse import urljoin, urlsplit
+
+from invoice_sandbox.openapi.load.model import METHODS, Pointer
+from invoice_sandbox.openapi.load.references import dereference
+
+
+@dataclass(frozen=True)
+class Note:
+    """Something in a document that is not served as it says, or that OpenAPI does not define.
+
+    ``pointer`` are the steps to its place, ``text`` is a clause for people.
+    """
+
+    pointer: Pointer
+    text: str
+
+
+def base_path(document: Mapping[str, Any]) -> str:
+    """The path of the first server, its variables at their defaults, without a final slash.
+
+    A relative address (``v1``, ``./v1``) starts from where the document is served: the root.
+    """
+    servers = document.get("servers") or [{"url": "/"}]
+    url = servers[0]["url"]
+    for name, variable in servers[0].get("variables", {}).items():
+        url = url.replace("{" + name + "}", str(variable["default"]))
+    path = urlsplit(urljoin("http://sandbox.invalid/", url)).path
+    return "/".join(["", *(step for step in path.split("/") if step)])
+
+
+def raw_operations(document: Mapping[str, Any]) -> Iterator[tuple[str, str, dict[str, Any]]]:
+    """``path, method, operation object`` for every operation, in document order."""
+    for path, item in document.get("paths", {}).items():
+        resolved = dereference(document, item)
+        for method in METHODS:
+            if method in resolved:
+                yield path, method, resolved[method]
+
+
+def operation_id(path: str, method: str, raw: Mapping[str, Any]) -> str:
+    """The operationId as declared, else made of method and path: ``get_invoices_id``."""
+    words = re.sub(r"[^A-Za-z0-9]+", "_", f"{method}{path}").strip("_")
+    return str(raw.get("operationId", words))
+
+
+def named_operations(
+    document: Mapping[str, Any],
+) -> dict[str, tuple[str, str, dict[str, Any]]]:
+    """Path, method and object of every operation by its name, in document order.
+
+    A made name that is taken gets a number: ``/a/b`` and ``/a_b`` make the same.
+    """
+    operations = list(raw_operations(document))
+    taken = {raw["operationId"] for _, _, raw in operations if "operationId" in raw}
+    found: dict[str, tuple[str, str, dict[str, Any]]] = {}
+    for path, method, raw in operations:
+        made, number = operation_id(path, method, raw), 1
+        name = made
+        while "operationId" not in raw and name in taken:
+            number += 1
+            name = f"{made}_{number}"
+        taken.add(name)
+        found[name] = (path, method, raw)
+    return found

@@ -1,0 +1,70 @@
+"""What a reference names: by JSON Pointer, ``$id``, ``$anchor`` or ``$dynamicAnchor``."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from typing import Any, Final
+from urllib.parse import unquote, urldefrag
+
+from invoice_sandbox.openapi.load.model import DOCUMENT, FILE, SCHEMA, address, node, walk
+
+_ANCHORS: Final = ("$anchor", "$dynamicAnchor")
+
+
+class ContractError(ValueError):
+    """A contract that cannot be served; the message says which place and why."""
+
+
+def identified(document: Mapping[str, Any], type_: str = DOCUMENT) -> dict[str, Any]:
+    """What ``document`` gives an identifier: by address, and by address and anchor.
+
+    The document itself is at the empty address.
+    """
+    return {"": document, **dict(_identified(document, type_))}
+
+
+def _identified(document: Any, type_: str) -> Iterator[tuple[str, Any]]:
+    for one in walk(node(document, type_)):
+        if one.type not in {SCHEMA, FILE} or not isinstance(one.value, Mapping):
+            continue
+        if one.base and isinstance(one.value.get("$id"), str):
+            yield one.base, one.value
+        for keyword in _ANCHORS:
+            if isinstance(one.value.get(keyword), str):
+                yield f"{one.base}#{one.value[keyword]}", one.value
+
+
+def named(reference: str, base: str, known: Mapping[str, Any]) -> Any:
+    """What ``reference``, which stands at ``base``, names among the identified, or None."""
+    whole = address(reference, base)
+    resource, fragment = urldefrag(whole)
+    if fragment.startswith("/"):
+        return at_pointer(known.get(resource), fragment)
+    return known.get(whole if fragment else resource)
+
+
+def at_pointer(value: Any, fragment: str) -> Any:
+    """What the JSON Pointer of a URI fragment names in ``value``, or None (RFC 6901, section 6)."""
+    for escaped in fragment[1:].split("/"):
+        step = unquote(escaped).replace("~1", "/").replace("~0", "~")
+        if isinstance(value, Mapping):
+            value = value.get(step)
+        elif isinstance(value, list) and step.isascii() and step.isdigit():
+            value = dict(enumerate(value)).get(int(step))
+        else:
+            return None
+    return value
+
+
+def dereference(document: Mapping[str, Any], value: Any) -> Any:
+    """``value``, or what its local ``$ref`` names. Raises ContractError for any other reference."""
+    seen: set[str] = set()
+    while isinstance(value, Mapping) and isinstance(value.get("$ref"), str):
+        reference = value["$ref"]
+        if not reference.startswith("#/") or reference in seen:
+            raise ContractError(f"{reference}: only references within the document are followed")
+        seen.add(reference)
+        value = at_pointer(document, reference[1:])
+        if value is None:
+            raise ContractError(f"{reference} names nothing in the document")
+    return value

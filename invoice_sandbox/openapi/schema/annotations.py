@@ -1,0 +1,130 @@
+"""Annotations of members that have an effect here: readOnly, writeOnly and ``format: password``.
+
+A member that is ``readOnly`` is the server's, so no request needs it even where it is ``required``;
+one that is ``writeOnly`` is the client's, so no response needs it, and none is generated with it.
+Sent all the same, neither is rejected. A member with the format ``password`` is a secret.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import suppress
+from typing import Any, Final, Literal
+
+from invoice_sandbox.openapi.load.model import Node, address, node, walk
+from invoice_sandbox.openapi.load.references import ContractError, named
+
+Mark = Literal["readOnly", "writeOnly"]
+OF_THE_SERVER: Final[Mark] = "readOnly"
+OF_THE_CLIENT: Final[Mark] = "writeOnly"
+
+_MOST_STEPS: Final = 40
+
+Resolve = Callable[[str], Any]
+"""The schema that a ``$ref`` names; ValueError or LookupError if there is none."""
+
+
+def is_marked_anywhere(document: Mapping[str, Any], mark: Mark) -> bool:
+    """Whether any schema of a document has ``mark``."""
+    return any(here.is_schema and here.value.get(mark) is True for here in walk(node(document)))
+
+
+def marked_members(schema: Any, mark: Mark, resolve: Resolve) -> frozenset[str]:
+    """Names of the members of ``schema``, and of all of its ``allOf``, that have ``mark``."""
+    return frozenset(_marked(schema, mark, resolve, 0))
+
+
+def without(required: Any, names: frozenset[str]) -> Any:
+    """A ``required`` that does not ask for ``names``; what is no list stays as it is."""
+    if not isinstance(required, list):
+        return required
+    return [name for name in required if not isinstance(name, str) or name not in names]
+
+
+def _marked(schema: Any, mark: Mark, resolve: Resolve, steps: int) -> Iterator[str]:
+    if not isinstance(schema, Mapping) or steps > _MOST_STEPS:
+        return
+    properties = schema.get("properties")
+    for name, member in properties.items() if isinstance(properties, Mapping) else ():
+        if _has(member, mark, resolve, steps):
+            yield name
+    for part in _parts(schema, resolve):
+        yield from _marked(part, mark, resolve, steps + 1)
+
+
+def _has(schema: Any, mark: Mark, resolve: Resolve, steps: int) -> bool:
+    if not isinstance(schema, Mapping) or steps > _MOST_STEPS:
+        return False
+    for own in (mark, OF_THE_SERVER, OF_THE_CLIENT):  # its own mark goes before those of its parts
+        if schema.get(own) is True:
+            return own == mark
+    if mark in schema:
+        return False
+    return any(_has(part, mark, resolve, steps + 1) for part in _parts(schema, resolve))
+
+
+def _parts(schema: Mapping[str, Any], resolve: Resolve) -> Iterator[Any]:
+    """What holds for the same value besides: the schema referred to, and those of ``allOf``."""
+    if isinstance(schema.get("$ref"), str):
+        with suppress(LookupError, ValueError):  # the compiler of the schemas says so
+            yield resolve(schema["$ref"])
+    parts = schema.get("allOf")
+    yield from parts if isinstance(parts, list) else ()
+
+
+Reference = tuple[str, str, str]
+"""A reference, the address that it starts from, and the type of what it names."""
+
+
+class Passwords:
+    """Finds the secrets of the operations of one document.
+
+    A schema that many operations refer to is searched once.
+    """
+
+    def __init__(self, identified: Mapping[str, Any]) -> None:
+        """``identified`` are the document and its schemas by their addresses."""
+        self._identified = identified
+        self._seen: dict[Reference, tuple[set[str], set[Reference]]] = {}
+
+    def of(self, operation: Mapping[str, Any]) -> frozenset[str]:
+        """Names of members that are secret. Raises ContractError for a reference to nothing."""
+        whole = node(operation, "operation")
+        names: set[str] = set()
+        waiting: set[Reference] = set()
+        for key in ("requestBody", "responses"):
+            found, further = _searched(whole.child(key, operation.get(key)))
+            names |= found
+            waiting |= further
+        done: set[Reference] = set()
+        while waiting:
+            reference = waiting.pop()
+            done.add(reference)
+            found, further = self._behind(reference)
+            names |= found
+            waiting |= further - done
+        return frozenset(names)
+
+    def _behind(self, reference: Reference) -> tuple[set[str], set[Reference]]:
+        if reference not in self._seen:
+            text, base, type_ = reference
+            found = named(text, base, self._identified)
+            if found is None and text.startswith("#/"):
+                raise ContractError(f"{text} names nothing in the document")
+            whole = address(text, base).partition("#")[0]
+            self._seen[reference] = _searched(node(found, type_, base=whole))
+        return self._seen[reference]
+
+
+def _searched(start: Node) -> tuple[set[str], set[Reference]]:
+    """Secrets in ``start`` itself, and what it refers to."""
+    names, references = set[str](), set[Reference]()
+    for here in walk(start):
+        if here.reference is not None:
+            base = "" if here.reference.startswith("#/components/") else here.base
+            references.add((here.reference, base, here.type))
+        properties = here.value.get("properties") if here.is_schema else None
+        for name, schema in properties.items() if isinstance(properties, Mapping) else ():
+            if isinstance(schema, Mapping) and schema.get("format") == "password":
+                names.add(name)
+    return names, references

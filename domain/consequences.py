@@ -106,4 +106,4 @@ async def _move_together(
 
 
 def _allows(context: Context, machine: str, record: Record, trigger: str) -> bool:
-    return trigger in context.lifecycle.machines[machine].legal(record["status"])
+    return trigger in context.lifecycle.machines[machine].legal[record["status"]]

@@ -42,7 +42,7 @@ async def newest_request_for_offers(context: Context) -> Record | None:
     where = (Condition("source", "=", CLIENT), Condition("status", "in", OPEN))
     for request in (await context.state.page(REQUESTS, limit=100, where=where)).records:
         invoice = await invoice_of(context, request)
-        if invoice is None or "receive-offer" in machine.legal(invoice["status"]):
+        if invoice is None or "receive-offer" in machine.legal[invoice["status"]]:
             return request
     return None
 

@@ -161,7 +161,7 @@ def test_the_answer_tells_the_conditions_that_hold(client: httpx.Client) -> None
     ("name", "conditions", "expected"),
     [
         ("partial-funding", {"procent": 10}, "partial-funding has no condition 'procent'"),
-        ("manual", {"delay": "PT1S"}, "manual has no condition 'delay' (it has none)"),
+        ("manual", {"delay": "PT1S"}, "manual has no condition 'delay' (it has no conditions)"),
         ("partial-funding", {"percent": "10"}, "condition 'percent' must be like 40"),
         ("partial-funding", {"percent": True}, "condition 'percent' must be like 40"),
         ("partial-funding", {"percent": 0.5}, "condition 'percent' must be like 40"),

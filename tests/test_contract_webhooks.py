@@ -400,7 +400,7 @@ def pull_everything(server: Running) -> list[Told]:
     with server.client(server.new_workspace()) as client:
         watch = Watch(server, client)
         for state in waiting:
-            for number, trigger in enumerate(MACHINE.legal(state)):
+            for number, trigger in enumerate(MACHINE.legal[state]):
                 invoice = register(client, invoiceNumber=f"{state}-{number}")
                 watch.look()
                 for word in (*ways[state], trigger):

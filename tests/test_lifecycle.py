@@ -129,7 +129,7 @@ def test_requests_and_offers_have_exactly_their_states(name: str) -> None:
 def test_every_machine_has_exactly_its_end_states(name: str) -> None:
     machine = SHIPPED.machines[name]
     assert machine.terminal == set(TERMINAL[name].split())
-    assert {state for state in machine.states if not machine.legal(state)} == machine.terminal
+    assert {state for state in machine.states if not machine.legal[state]} == machine.terminal
 
 
 def test_there_are_31_kinds_of_an_invoice_and_four_others() -> None:
@@ -280,12 +280,12 @@ BROKEN: dict[str, tuple[str, str, list[str]]] = {
     "a misspelt state that is left": (
         "from: [Open, Shut]",
         "from: [Open, Shot]",
-        ["13:22: nothing leads to 'Shot' (did you mean Shut?)"],
+        ["13:22: no transition leads to 'Shot' (did you mean Shut?)"],
     ),
     "an unknown terminal state": (
         "terminal: [Gone]",
         "terminal: [Gone, Stolen]",
-        ["5:22: nothing leads to 'Stolen' (known: Open, Shut, Blocked, Gone)"],
+        ["5:22: no transition leads to 'Stolen' (known: Open, Shut, Blocked, Gone)"],
     ),
     "an island": (
         "events:\n  door.made",
@@ -309,53 +309,53 @@ BROKEN: dict[str, tuple[str, str, list[str]]] = {
     "an exit of a terminal state": (
         "from: [Blocked]",
         "from: [Blocked, Gone]",
-        ["17:25: 'Gone' is terminal, so nothing leads out of it"],
+        ["17:25: 'Gone' is terminal, so it can have no transition"],
     ),
     "nothing before the initial state": (
         "from: [Blocked]",
         "from: [Blocked, Open]",
-        ["17:25: 'Open' is initial, so there is no status before it"],
+        ["17:25: 'Open' is initial, so it has no previous status"],
     ),
     "the same move twice": (
         "      - trigger: unblock",
         f"{move('block', 'Shut', 'Open')}      - trigger: unblock",
-        ["16:33: 'block' from 'Shut' stands twice"],
+        ["16:33: 'block' from 'Shut' is listed twice"],
     ),
     "a state twice in one move": (
         "from: [Open, Shut]",
         "from: [Open, Shut, Open]",
-        ["13:28: 'block' from 'Open' stands twice"],
+        ["13:28: 'block' from 'Open' is listed twice"],
     ),
     "an undeclared kind": (
         "event: door.removed",
         "event: door.remove",
         [
-            "23:9: 'door.remove' is not among the events (did you mean door.removed?)",
-            "28:3: no machine records 'door.removed' (else list it in otherEvents)",
+            "23:9: 'door.remove' is not in 'events' (did you mean door.removed?)",
+            "28:3: no machine records 'door.removed' (add it to otherEvents)",
         ],
     ),
     "an undeclared kind for something new": (
         "created: door.made",
         "created: window.cut",
         [
-            "4:5: 'window.cut' is not among the events (declare it there, with a sentence)",
-            "26:3: no machine records 'door.made' (else list it in otherEvents)",
+            "4:5: 'window.cut' is not in 'events' (add it to 'events', with a description)",
+            "26:3: no machine records 'door.made' (add it to otherEvents)",
         ],
     ),
     "a kind that nothing records": (
         "otherEvents: [door.knocked_at]\n",
         "",
-        ["29:3: no machine records 'door.knocked_at' (else list it in otherEvents)"],
+        ["29:3: no machine records 'door.knocked_at' (add it to otherEvents)"],
     ),
     "another kind that is undeclared": (
         "[door.knocked_at]",
         "[door.knocked_at, bell.rung]",
-        ["30:32: 'bell.rung' is not among the events (declare it there, with a sentence)"],
+        ["30:32: 'bell.rung' is not in 'events' (add it to 'events', with a description)"],
     ),
     "another kind that is recorded": (
         "[door.knocked_at]",
         "[door.knocked_at, door.shut]",
-        ["30:32: 'door.shut' is recorded by a machine (take it off this list)"],
+        ["30:32: 'door.shut' is recorded by a machine (remove it from otherEvents)"],
     ),
 }
 
@@ -417,7 +417,7 @@ def test_an_editor_finds_the_schema() -> None:
 
 
 def test_legal_triggers_stand_in_the_order_of_the_file(door: Machine) -> None:
-    assert {state: door.legal(state) for state in door.states} == {
+    assert {state: door.legal[state] for state in door.states} == {
         "Open": ("shut", "block"),
         "Shut": ("block", "remove"),
         "Blocked": ("unblock",),
@@ -456,7 +456,7 @@ def test_an_illegal_move_names_the_legal_ones(
 
 def test_an_illegal_move_reads_as_one_line() -> None:
     error = IllegalMove("door", "Open", "paint", ("shut", "block"))
-    assert str(error) == "door: no 'paint' from Open (possible: shut, block)"
+    assert str(error) == "door: 'paint' is not possible in Open (possible: shut, block)"
     assert str(IllegalMove("door", "Gone", "shut", ())).endswith("(possible: nothing)")
     assert len({error, error}) == 1
 
@@ -467,7 +467,7 @@ def test_no_walk_ever_leaves_the_declared_states(name: str, data: st.DataObject)
     machine = SHIPPED.machines[name]
     status, previous = machine.initial, None
     for _ in range(30):
-        legal = machine.legal(status)
+        legal = machine.legal[status]
         assert bool(legal) == (status not in machine.terminal)
         if not legal:
             break
@@ -480,7 +480,7 @@ def test_no_walk_ever_leaves_the_declared_states(name: str, data: st.DataObject)
 @given(st.sampled_from(INVOICE.states), st.text() | st.sampled_from(INVOICE.transitions))
 def test_a_trigger_is_either_legal_or_refused(status: str, asked: Any) -> None:
     trigger = asked if isinstance(asked, str) else asked.trigger
-    if trigger in INVOICE.legal(status):
+    if trigger in INVOICE.legal[status]:
         assert INVOICE.step(status, trigger, "Verified").trigger == trigger
     else:
         with pytest.raises(IllegalMove):

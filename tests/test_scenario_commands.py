@@ -413,7 +413,7 @@ def test_a_broken_file_among_the_own_ones_is_one_line_and_status_2(own: Path, li
 def test_a_name_that_is_taken_is_one_line_and_status_2(own: Path) -> None:
     (own / "manual.yaml").write_text(STORY.replace("name: mine", "name: manual"))
     said = misused(f"list --scenarios {own}")
-    assert f"{own}/manual.yaml:1:1: there is a scenario 'manual' already" in said
+    assert f"{own}/manual.yaml:1:1: the name 'manual' is used twice" in said
 
 
 @pytest.mark.parametrize("option", ["--scenarios", "--project"])

@@ -16,7 +16,7 @@ from click.testing import CliRunner
 
 from invoice_sandbox.cli import main
 from invoice_sandbox.openapi.load.documents import DocumentError
-from invoice_sandbox.scenarios.library import LOOK_AFTER, Library
+from invoice_sandbox.scenarios.library import CHECK_INTERVAL, Library
 from invoice_sandbox.scenarios.script import Scenario
 from tests.scenario_docs import project
 from tests.stories import advance, choose, play, register, status
@@ -170,7 +170,7 @@ def test_a_broken_file_leaves_the_old_story_in_force_and_is_said_once(
     folder: Path, client: httpx.Client, caplog: pytest.LogCaptureFixture, text: str, said: str
 ) -> None:
     choose(client, "mine")
-    with heard(client, caplog, "what it told before holds"):
+    with heard(client, caplog, "the previous version stays"):
         write(folder / "mine.yaml", text)
     assert said in caplog.text
     assert purpose(client) == "The first version."
@@ -181,7 +181,7 @@ def test_a_broken_file_leaves_the_old_story_in_force_and_is_said_once(
 def test_a_file_that_is_not_text_leaves_the_old_story_in_force(
     folder: Path, client: httpx.Client, caplog: pytest.LogCaptureFixture
 ) -> None:
-    with heard(client, caplog, "what it told before holds"):
+    with heard(client, caplog, "the previous version stays"):
         (folder / "mine.yaml").write_bytes(b"name: \xff\xfe")
     assert purpose(client) == "The first version."
 
@@ -229,7 +229,7 @@ def test_a_new_file_can_be_chosen_in_every_way(folder: Path, client: httpx.Clien
 def test_a_new_file_that_is_broken_is_left_out_and_said(
     folder: Path, client: httpx.Client, caplog: pytest.LogCaptureFixture
 ) -> None:
-    with heard(client, caplog, "another.yaml:1:1: the file has no 'purpose'; it is left out"):
+    with heard(client, caplog, "another.yaml:1:1: the file has no 'purpose'; the file is ignored"):
         write(folder / "another.yaml", "name: another\n")
     assert client.put("/sandbox/scenario", json={"name": "another"}).status_code == 400
 
@@ -266,7 +266,7 @@ def test_a_new_file_with_a_name_of_the_project_is_left_out_and_said(
     folder: Path, client: httpx.Client, caplog: pytest.LogCaptureFixture
 ) -> None:
     shipped = purpose(client, "late-payment")
-    with heard(client, caplog, "there is a scenario 'late-payment' already"):
+    with heard(client, caplog, "the name 'late-payment' is used twice"):
         text = FIRST.replace("name: mine", "name: late-payment")
         write(folder / "late-payment.yaml", text)
     assert f"{folder}/late-payment.yaml:1:1: " in caplog.text
@@ -277,9 +277,8 @@ def test_a_server_does_not_start_with_two_scenarios_of_one_name(folder: Path) ->
     write(folder / "manual.yaml", FIRST.replace("name: mine", "name: manual"))
     refused = CliRunner().invoke(main, ["serve", "--port", "0", "--scenarios", str(folder)])
     assert refused.exit_code == 2
-    assert (
-        "there is a scenario 'manual' already (choose another name than that of" in refused.stderr
-    )
+    assert "manual.yaml:1:1: the name 'manual' is used twice, also in" in refused.stderr
+    assert "(choose another name)" in refused.stderr
 
 
 # How often it looks
@@ -306,9 +305,9 @@ def test_folders_are_looked_at_twice_a_second_at_most(folder: Path) -> None:
     library = watch.library(folder)
     assert library["mine"].purpose == "The first version."
     write(folder / "mine.yaml", SECOND)
-    watch.seconds += LOOK_AFTER / 2
+    watch.seconds += CHECK_INTERVAL / 2
     assert library["mine"].purpose == "The first version."
-    watch.seconds += LOOK_AFTER / 2
+    watch.seconds += CHECK_INTERVAL / 2
     assert library["mine"].purpose == "The second version."
 
 
@@ -318,7 +317,7 @@ def test_a_broken_file_is_said_once_for_each_change(folder: Path) -> None:
     for text in (BROKEN, BROKEN, f"# again\n{BROKEN}"):
         write(folder / "mine.yaml", text)
         for _ in range(3):
-            watch.seconds += LOOK_AFTER
+            watch.seconds += CHECK_INTERVAL
             assert library["mine"].purpose == "The first version."
     assert len({*watch.said}) == 2
     assert all(ADVICE.split(" (", maxsplit=1)[0] in one for one in watch.said)
@@ -329,7 +328,7 @@ def test_whoever_walks_through_the_stories_is_not_disturbed_by_a_change(folder: 
     library = watch.library(folder)
     walk = iter(library)
     write(folder / "another.yaml", FIRST.replace("mine", "another"))
-    watch.seconds += LOOK_AFTER
+    watch.seconds += CHECK_INTERVAL
     assert len(library) == 2
     assert list(walk) == ["mine"]
 
@@ -349,7 +348,7 @@ def test_a_file_that_goes_while_the_stories_are_walked_through_disturbs_nobody(
     tmp_path: Path,
 ) -> None:
     write(tmp_path / "mine.yaml", FIRST)
-    eager = itertools.count(step=10 * LOOK_AFTER)  # every question makes it look
+    eager = itertools.count(step=10 * CHECK_INTERVAL)  # every question makes it look
     library = Library([tmp_path], project().vocabulary, {}, lambda: next(eager))
     walk = library.values()
     (tmp_path / "mine.yaml").unlink()

@@ -65,7 +65,7 @@ def ways() -> dict[str, tuple[str, ...]]:
     found: dict[str, tuple[str, ...]] = {MACHINE.initial: ()}
     waiting = [MACHINE.initial]
     for state in waiting:
-        for trigger in MACHINE.legal(state):
+        for trigger in MACHINE.legal[state]:
             to = MACHINE.step(state, trigger, MACHINE.initial).to
             if to not in found:
                 found[to] = (*found[state], trigger)
@@ -177,8 +177,8 @@ def test_a_trigger_that_the_status_does_not_allow_is_409_and_changes_nothing(
 ) -> None:
     invoice_id = driven(client, *WAYS[state])
     before = everything(server, client, invoice_id)
-    legal = ", ".join(MACHINE.legal(state)) or "none, this is an end state"
-    for trigger in set(TRIGGERS) - set(MACHINE.legal(state)):
+    legal = ", ".join(MACHINE.legal[state]) or "none, this is an end state"
+    for trigger in set(TRIGGERS) - set(MACHINE.legal[state]):
         answer = pull(client, invoice_id, trigger)
         assert (answer.status_code, answer.json()["error"]["code"]) == (409, "invalid_request")
         message = answer.json()["error"]["message"]

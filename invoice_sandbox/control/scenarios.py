@@ -112,7 +112,7 @@ async def _for_thing(call: ControlCall, scenario: Scenario, subject: str) -> Non
         kept = {"scenario": scenario.name, "with": dict(scenario.conditions)}
         await state.put(SCENARIO_RUNS, subject, kept)
         now = (await state.workspace()).clock.now(call.engine.system_clock)
-        for reaction in scenario.reactions(START):
+        for reaction in scenario.by_event.get(START, ()):
             arguments = {**reaction.arguments, "subject": subject}
             due = reaction.due(now, record)
             await state.schedule(due, reaction.do, arguments, scenario.name, place=reaction.index)

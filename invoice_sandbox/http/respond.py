@@ -284,7 +284,7 @@ async def _explain(
     """What moved the thing in the answer last, and where it can go from here."""
     machine = call.lifecycle.machines.get(machine_name)
     if machine is not None and isinstance(data.get("status"), str):
-        exchange.why["next"] = list(machine.legal(data["status"]))
+        exchange.why["next"] = list(machine.legal.get(data["status"], ()))
     step = await call.state.get(LAST_STEPS, str(data.get("id")))
     if step is not None:
         exchange.why["step"] = step

@@ -148,7 +148,7 @@ class Context:
         event = await self.event(kind, data)
         await self._record(event)
         about = subject or str(data.get("id"))
-        if kind in self.lifecycle.beginnings:
+        if kind in self.lifecycle.creation_events:
             story = self.scenarios.for_new(data)
             await self.scenarios.assign(self.state, about, story)
             await self.begin(story, about, data)
@@ -200,7 +200,7 @@ class Context:
     async def _follow(
         self, story: Scenario, kind: str, subject: str, thing: Mapping[str, Any]
     ) -> None:
-        for step in story.reactions(kind):
+        for step in story.by_event.get(kind, ()):
             due = step.due(self.now, thing)
             arguments = {**step.arguments, "subject": subject}
             await self.state.schedule(due, step.do, arguments, story.name, place=step.index)

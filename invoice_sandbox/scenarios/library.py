@@ -1,7 +1,7 @@
-"""The scenarios of a project while it is served: files that change are taken over as they are.
+"""The scenarios of a project, reloaded when their files change, and the scenario of each record.
 
-Whoever asks for a scenario makes the library look at its folders, at most twice a second. A file
-that cannot be used leaves the scenario in force that it told before, and is said once.
+The library checks its folders when a scenario is requested, at most twice a second. When a changed
+file has an error, the library logs it once and keeps the previous version of the scenario.
 """
 
 from __future__ import annotations
@@ -19,8 +19,8 @@ from invoice_sandbox.scenarios.faults import fault_of
 from invoice_sandbox.scenarios.script import Scenario, changed_document, scenario_of
 from invoice_sandbox.state import Fault, Record, Transaction, Workspace
 
-LOOK_AFTER: Final = 0.5
-"""Real seconds for which the folders are not looked at again."""
+CHECK_INTERVAL: Final = 0.5
+"""Real seconds between two checks of the folders."""
 
 SCENARIO_RUNS: Final = "scenario_runs"
 """The collection of records that have a scenario of their own, by the record's id."""
@@ -30,7 +30,7 @@ _Stamp = tuple[int, int, int]
 
 
 def scenario_files(folder: Path) -> list[Path]:
-    """The files of a folder that tell scenarios, by name."""
+    """The scenario files of a folder, by name."""
     return [file for file in sorted(folder.glob("*.yaml")) if file.stem != LIFECYCLE]
 
 
@@ -38,89 +38,87 @@ def scenario_files(folder: Path) -> list[Path]:
 class Library(Mapping[str, Scenario]):
     """Every scenario by name: those of ``always``, then those of the files in ``folders``.
 
-    A name may stand in one folder only. ``monotonic`` gives real seconds, and ``say`` hears of each
-    file that cannot be used. Raises DocumentError when one cannot be used at the beginning.
+    A name may occur in one folder only. ``monotonic`` returns real seconds; ``log`` receives a
+    message for each file with an error. Raises DocumentError for an error at the first load.
     """
 
     folders: Sequence[Path]
     vocabulary: Vocabulary
     always: Mapping[str, Scenario] = field(default_factory=dict)
     monotonic: Callable[[], float] = OperatingSystemClock().monotonic
-    say: Callable[[str], None] = _LOG.warning
-    _told: dict[Path, Scenario] = field(default_factory=dict)
+    log: Callable[[str], None] = _LOG.warning
+    _loaded: dict[Path, Scenario] = field(default_factory=dict)
     _stamps: dict[Path, _Stamp] = field(default_factory=dict)
     _by_name: dict[str, Scenario] = field(default_factory=dict)
-    _looked: float = 0.0
+    _checked_at: float = 0.0
 
     def __post_init__(self) -> None:
-        """Read all of them."""
-        self._stamps = self._seen()
+        """Load all files."""
+        self._stamps = self._stamps_now()
         for file in self._stamps:
-            self._told[file] = self._read(file)
-        self._order()
+            self._loaded[file] = self._read(file)
+        self._index()
 
     def __getitem__(self, name: str) -> Scenario:
-        """The scenario of that name, as its file tells it now."""
-        self._look()
+        """The scenario of that name, from its present file."""
+        self._refresh()
         return self._by_name[name]
 
     def __iter__(self) -> Iterator[str]:
         """The names."""
-        self._look()
+        self._refresh()
         return iter(self._by_name)
 
     def __len__(self) -> int:
         """How many there are."""
-        self._look()
+        self._refresh()
         return len(self._by_name)
 
     def values(self) -> ValuesView[Scenario]:
-        """All of them, as they are told at this moment."""
-        self._look()
+        """All scenarios."""
+        self._refresh()
         return self._by_name.values()
 
-    def _look(self) -> None:
+    def _refresh(self) -> None:
         now = self.monotonic()
-        if now - self._looked < LOOK_AFTER:
+        if now - self._checked_at < CHECK_INTERVAL:
             return
-        self._looked = now
-        seen = self._seen()
+        self._checked_at = now
+        seen = self._stamps_now()
         if seen == self._stamps:
             return
         before, self._stamps = self._stamps, seen
         for file in before.keys() - seen.keys():
-            self._told.pop(file, None)
+            self._loaded.pop(file, None)
         for file, stamp in seen.items():
-            if before.get(file) != stamp or file not in self._told:
-                self._take_over(file)
-        self._order()
+            if before.get(file) != stamp or file not in self._loaded:
+                self._reload(file)
+        self._index()
 
-    def _take_over(self, file: Path) -> None:
+    def _reload(self, file: Path) -> None:
         try:
-            self._told[file] = self._read(file)
+            self._loaded[file] = self._read(file)
         except (DocumentError, OSError) as error:
-            then = "what it told before holds" if file in self._told else "it is left out"
-            self.say(f"{error}; {then}")
+            then = "the previous version stays" if file in self._loaded else "the file is ignored"
+            self.log(f"{error}; {then}")
 
     def _read(self, file: Path) -> Scenario:
-        others = {other.stem: other for other in self._told if other != file}
+        others = {other.stem: other for other in self._loaded if other != file}
         if file.stem in others:
             raise DocumentError(
                 place_of(file, ("name",)),
-                f"there is a scenario '{file.stem}' already",
-                f"choose another name than that of {others[file.stem]}",
+                f"the name '{file.stem}' is used twice, also in {others[file.stem]}",
+                "choose another name",
             )
         return load_scenario(file, self.vocabulary)
 
-    def _order(self) -> None:
-        """A new mapping each time: whoever walks through the old one is not disturbed."""
-        files = [
-            file for folder in self.folders for file in sorted(self._told) if _in(file, folder)
-        ]
-        told = {self._told[file].name: self._told[file] for file in files}
-        self._by_name = {**self.always, **told}
+    def _index(self) -> None:
+        """Build a new mapping, so that an iteration over the old one is not affected."""
+        files = sorted(self._loaded, key=lambda file: (self.folders.index(file.parent), file))
+        loaded = {self._loaded[file].name: self._loaded[file] for file in files}
+        self._by_name = {**self.always, **loaded}
 
-    def _seen(self) -> dict[Path, _Stamp]:
+    def _stamps_now(self) -> dict[Path, _Stamp]:
         found = {}
         for folder in self.folders:
             for file in scenario_files(folder):
@@ -130,10 +128,6 @@ class Library(Mapping[str, Scenario]):
                     continue
                 found[file] = (status.st_mtime_ns, status.st_size, status.st_ino)
         return found
-
-
-def _in(file: Path, folder: Path) -> bool:
-    return file.parent == folder
 
 
 @dataclass(frozen=True)
@@ -149,8 +143,10 @@ class ScenarioResolver:
         """The scenario of a record that was just created with ``data``."""
         if self.named is not None:
             return self.named
-        own = (one for one in self.scenarios.values() if one.begins and one.begins_with(data))
-        return next(own, self.default)
+        for scenario in self.scenarios.values():
+            if scenario.begins and scenario.begins.items() <= data.items():
+                return scenario
+        return self.default
 
     async def for_record(self, state: Transaction, record_id: str) -> Scenario:
         """The scenario of an existing record."""

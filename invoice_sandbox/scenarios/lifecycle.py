@@ -1,13 +1,14 @@
-"""Lifecycles as data: machines with their states, the triggers that move them, kinds of events.
+"""Lifecycles as data: state machines, the triggers of their transitions, and the types of events.
 
-A file is checked when it is read, so that whoever takes a step may rely on it: every state can be
-reached, every thing can come to an end, and every kind of event is declared.
+A file is checked when it is loaded: every state can be reached, every record can reach a terminal
+state, and every type of event is declared.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
+from functools import cached_property
 from pathlib import Path
 from typing import Any, Final
 
@@ -23,12 +24,12 @@ SCHEMA: Final = Path(__file__).with_name("lifecycle.schema.json")
 """The JSON Schema of a lifecycle file."""
 
 PREVIOUS: Final = "previous"
-"""As the target of a transition: the status held immediately before."""
+"""As the target of a transition: the status immediately before the present one."""
 
 
 @dataclass(frozen=True)
 class Transition:
-    """A move that a machine allows. ``to`` may be ``previous``, ``event`` is the kind recorded."""
+    """A transition that a machine allows. ``to`` may be ``previous``; ``event`` is a type."""
 
     trigger: str
     from_: str
@@ -39,7 +40,7 @@ class Transition:
 
 @dataclass(frozen=True)
 class Move:
-    """A step that was taken, with the status it led to."""
+    """A transition that was made, with the status it led to."""
 
     trigger: str
     from_: str
@@ -48,8 +49,8 @@ class Move:
 
 
 @dataclass
-class IllegalMove(Exception):  # noqa: N818  the name says what happened; nothing went wrong in us
-    """A trigger that the status does not allow; ``legal`` are those that it does."""
+class IllegalMove(Exception):  # noqa: N818  a client's mistake, not an error of the engine
+    """A trigger that the status does not allow; ``legal`` are the ones that it allows."""
 
     machine: str
     status: str
@@ -59,18 +60,20 @@ class IllegalMove(Exception):  # noqa: N818  the name says what happened; nothin
     __hash__ = Exception.__hash__
 
     def __str__(self) -> str:
-        """One line: what was asked, and what is possible."""
+        """One line: the rejected trigger and the possible ones."""
         legal = ", ".join(self.legal) or "nothing"
-        return f"{self.machine}: no '{self.trigger}' from {self.status} (possible: {legal})"
+        return (
+            f"{self.machine}: '{self.trigger}' is not possible in {self.status} (possible: {legal})"
+        )
 
 
 @dataclass(frozen=True)
 class Machine:
-    """The lifecycle of one kind of thing.
+    """The state machine of one type of record.
 
-    ``created`` is the kind of event that making one records, or empty. ``states`` and
-    ``transitions`` (one per state and trigger) stand in the order of the file. ``by_clients`` are
-    the triggers that requests pull.
+    ``created`` is the type of the event that creation records, or empty. ``states`` and
+    ``transitions`` (one per state and trigger) are in the order of the file. ``by_clients`` are the
+    triggers that requests cause.
     """
 
     name: str
@@ -81,39 +84,43 @@ class Machine:
     transitions: tuple[Transition, ...]
     by_clients: tuple[str, ...] = ()
 
-    def legal(self, status: str) -> tuple[str, ...]:
-        """The triggers that ``status`` allows, in the order of the file."""
-        return tuple(one.trigger for one in self.transitions if one.from_ == status)
+    @cached_property
+    def legal(self) -> Mapping[str, tuple[str, ...]]:
+        """For each state the triggers that it allows, in the order of the file."""
+        return {
+            state: tuple(one.trigger for one in self.transitions if one.from_ == state)
+            for state in self.states
+        }
 
     def step(self, status: str, trigger: str, previous: str | None = None) -> Move:
         """The move that ``trigger`` makes from ``status``; ``previous`` is the status before that.
 
-        Raises IllegalMove when there is no such move, be it for want of a ``previous`` status.
+        Raises IllegalMove when there is no such move, or none without a ``previous`` status.
         """
         for one in self.transitions:
             if (one.from_, one.trigger) == (status, trigger):
                 to = previous if one.to == PREVIOUS else one.to
                 if to in self.states:
                     return Move(trigger, status, to, one.event)
-        legal = tuple(word for word in self.legal(status) if word != trigger)
+        legal = tuple(one for one in self.legal.get(status, ()) if one != trigger)
         raise IllegalMove(self.name, status, trigger, legal)
 
 
 @dataclass(frozen=True)
 class Lifecycle:
-    """All machines by name, and every kind of event with a sentence about it."""
+    """All machines by name, and every type of event with its description."""
 
     machines: Mapping[str, Machine]
     events: Mapping[str, str]
 
-    @property
-    def beginnings(self) -> frozenset[str]:
-        """The kinds of events that tell of something new."""
+    @cached_property
+    def creation_events(self) -> frozenset[str]:
+        """The types of the events that record a creation."""
         return frozenset(one.created for one in self.machines.values() if one.created)
 
 
 def load_lifecycle(file: Path) -> Lifecycle:
-    """The lifecycle that a file describes. Raises DocumentError for the first problem in it."""
+    """The lifecycle in a file. Raises DocumentError for the first problem."""
     document = load_document(file)
     for problem in _problems(document):
         raise DocumentError(place_of(file, problem.pointer), problem.text, problem.advice)
@@ -122,9 +129,9 @@ def load_lifecycle(file: Path) -> Lifecycle:
 
 
 def lifecycle_problems(file: Path) -> Iterator[tuple[str, str]]:
-    """``place, problem`` for everything wrong with a file that can be read as YAML.
+    """``place, problem`` for every problem of a YAML file.
 
-    What the machines say is looked at once the shape of the file is right.
+    The machines are checked only in a file that matches the schema.
     """
     for problem in _problems(load_document(file)):
         advice = f" ({problem.advice})" if problem.advice else ""
@@ -132,16 +139,16 @@ def lifecycle_problems(file: Path) -> Iterator[tuple[str, str]]:
 
 
 def _problems(document: Any) -> Iterator[FileProblem]:
-    # Each missing key is an error of jsonschema that does not say which key is meant.
-    misshapen = dict.fromkeys(schema_problems(document, SCHEMA))
-    yield from misshapen
-    if not misshapen:
+    # jsonschema reports each missing key as an error of the object, so equal errors are merged.
+    found = dict.fromkeys(schema_problems(document, SCHEMA))
+    yield from found
+    if not found:
         for name, raw in document["machines"].items():
             yield from _machine_problems(_machine(name, raw), raw)
         yield from _event_problems(document)
 
 
-# What the machines say -------------------------------------------------------------------------
+# Machines --------------------------------------------------------------------------------------
 
 
 def _machine(name: str, raw: Mapping[str, Any]) -> Machine:
@@ -159,7 +166,7 @@ def _machine(name: str, raw: Mapping[str, Any]) -> Machine:
 
 
 def _transitions(name: str, raw: Mapping[str, Any]) -> Iterator[tuple[Pointer, Transition]]:
-    """One for each state in a ``from`` list, and where that state is written."""
+    """One transition for each state in a ``from`` list, with the place of that state."""
     for index, row in enumerate(raw["transitions"]):
         for position, state in enumerate(row["from"]):
             pointer = ("machines", name, "transitions", index, "from", position)
@@ -175,7 +182,7 @@ def _machine_problems(machine: Machine, raw: Mapping[str, Any]) -> Iterator[File
     for pointer, one in written:
         if one.to != PREVIOUS:
             entrances.setdefault(one.to, (*pointer[:-2], "to"))
-    yield from _strangers(machine, raw, written, entrances)
+    yield from _unreached_mentions(machine, raw, written, entrances)
     yield from _impossible_moves(machine, written)
     known = {one.trigger for one in machine.transitions}
     for index, trigger in enumerate(machine.by_clients):
@@ -185,13 +192,13 @@ def _machine_problems(machine: Machine, raw: Mapping[str, Any]) -> Iterator[File
     yield from _lost_states(machine, entrances)
 
 
-def _strangers(
+def _unreached_mentions(
     machine: Machine,
     raw: Mapping[str, Any],
     written: Iterable[tuple[Pointer, Transition]],
     entrances: Mapping[str, Pointer],
 ) -> Iterator[FileProblem]:
-    """States that are left or called terminal, but that nothing leads to; each is told once."""
+    """States in ``from`` or ``terminal`` that no transition leads to; each is reported once."""
     mentions: dict[str, Pointer] = {}
     for pointer, one in written:
         mentions.setdefault(one.from_, pointer)
@@ -199,7 +206,9 @@ def _strangers(
         mentions.setdefault(state, ("machines", machine.name, "terminal", index))
     for state, pointer in mentions.items():
         if state not in entrances:
-            yield FileProblem(pointer, f"nothing leads to '{state}'", suggestion(state, entrances))
+            yield FileProblem(
+                pointer, f"no transition leads to '{state}'", suggestion(state, entrances)
+            )
 
 
 def _impossible_moves(
@@ -208,12 +217,12 @@ def _impossible_moves(
     seen = set()
     for pointer, one in written:
         if (one.from_, one.trigger) in seen:
-            yield FileProblem(pointer, f"'{one.trigger}' from '{one.from_}' stands twice")
+            yield FileProblem(pointer, f"'{one.trigger}' from '{one.from_}' is listed twice")
         seen.add((one.from_, one.trigger))
         if one.from_ in machine.terminal:
-            yield FileProblem(pointer, f"'{one.from_}' is terminal, so nothing leads out of it")
+            yield FileProblem(pointer, f"'{one.from_}' is terminal, so it can have no transition")
         if one.from_ == machine.initial and one.to == PREVIOUS:
-            yield FileProblem(pointer, f"'{one.from_}' is initial, so there is no status before it")
+            yield FileProblem(pointer, f"'{one.from_}' is initial, so it has no previous status")
 
 
 def _lost_states(machine: Machine, entrances: Mapping[str, Pointer]) -> Iterator[FileProblem]:
@@ -233,11 +242,11 @@ def _lost_states(machine: Machine, entrances: Mapping[str, Pointer]) -> Iterator
 
 
 _Situation = tuple[str, str | None]
-"""A status and the one before it, because ``previous`` leads somewhere else for each."""
+"""A status and the one before it, which is the target of ``previous``."""
 
 
 def _situations(machine: Machine) -> dict[_Situation, list[_Situation]]:
-    """Everything that can be reached from the initial state, with what follows it."""
+    """Every situation that can be reached from the initial state, with its successors."""
     ahead: dict[_Situation, list[_Situation]] = {}
     waiting: list[_Situation] = [(machine.initial, None)]
     while waiting:
@@ -271,28 +280,28 @@ def _ending(machine: Machine, ahead: Mapping[_Situation, list[_Situation]]) -> s
     return ending
 
 
-# The kinds of events ---------------------------------------------------------------------------
+# Events ----------------------------------------------------------------------------------------
 
 
 def _event_problems(document: Mapping[str, Any]) -> Iterator[FileProblem]:
-    """Every kind that is used is declared; every one declared is recorded, or listed as other."""
+    """Every type in use is declared; every declared type is recorded, or in otherEvents."""
     declared, others = document["events"], document.get("otherEvents", [])
     recorded = list(_recorded(document["machines"]))
-    listed = [(("otherEvents", index), kind) for index, kind in enumerate(others)]
-    for pointer, kind in recorded + listed:
-        if kind not in declared:
-            advice = suggestion(kind, declared, "declare it there, with a sentence")
-            yield FileProblem(pointer, f"'{kind}' is not among the events", advice)
-    used = {kind for _, kind in recorded}
-    for pointer, kind in listed:
-        if kind in used:
+    listed = [(("otherEvents", index), type_) for index, type_ in enumerate(others)]
+    for pointer, type_ in recorded + listed:
+        if type_ not in declared:
+            advice = suggestion(type_, declared, "add it to 'events', with a description")
+            yield FileProblem(pointer, f"'{type_}' is not in 'events'", advice)
+    used = {type_ for _, type_ in recorded}
+    for pointer, type_ in listed:
+        if type_ in used:
             yield FileProblem(
-                pointer, f"'{kind}' is recorded by a machine", "take it off this list"
+                pointer, f"'{type_}' is recorded by a machine", "remove it from otherEvents"
             )
-    for kind in declared:
-        if kind not in used and kind not in others:
+    for type_ in declared:
+        if type_ not in used and type_ not in others:
             yield FileProblem(
-                ("events", kind), f"no machine records '{kind}'", "else list it in otherEvents"
+                ("events", type_), f"no machine records '{type_}'", "add it to otherEvents"
             )
 
 

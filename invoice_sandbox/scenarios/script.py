@@ -1,7 +1,7 @@
-"""Scenarios: stories in YAML of what happens by itself, and after how long.
+"""Scenarios as values: the steps that a YAML file schedules, and what triggers each of them.
 
-A file is checked when it is read (``checks``), so that a story which is served can be told to its
-end. Texts such as ``$delay`` stand for a condition of the story, which a run may change.
+``checks`` validates a file when it is loaded. A text such as ``$delay`` in a file is replaced by
+the condition of that name, which a run may change.
 """
 
 from __future__ import annotations
@@ -9,23 +9,24 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
+from functools import cached_property
 from typing import Any, Final
 
 from invoice_sandbox.base.clock import parse_duration
 from invoice_sandbox.openapi.schema.file_schema import suggestion
 
 START: Final = "start"
-"""What sets off the first steps: the story begins, for a thing that is new or named."""
+"""The trigger of the first steps: the scenario starts for a record."""
 
 NOW: Final = timedelta()
 
 
 @dataclass(frozen=True)
 class Reaction:
-    """A step that follows an event: ``after`` one of kind ``on`` (or START), do ``do``.
+    """A step that follows an event: ``after`` an event of type ``on`` (or START), run ``do``.
 
-    With ``date`` the time counts from the date in that member of the thing, or, if it has none,
-    from ``otherwise`` after the beginning. ``index`` is where the step stands in the file.
+    With ``date`` the time counts from the date in that member of the record or, without one, from
+    ``otherwise`` after the start. ``index`` is the position of the step in the file.
     """
 
     index: int
@@ -36,17 +37,17 @@ class Reaction:
     date: str | None = None
     otherwise: timedelta = NOW
 
-    def due(self, now: datetime, thing: Mapping[str, Any]) -> datetime:
-        """When the step is due for ``thing``, if what sets it off happens ``now``."""
+    def due(self, now: datetime, record: Mapping[str, Any]) -> datetime:
+        """When the step is due for ``record``, if it is triggered ``now``."""
         start = now
         if self.date is not None:
-            start = _date(thing.get(self.date)) or now + self.otherwise
+            start = _date(record.get(self.date)) or now + self.otherwise
         return max(now, start + self.after)
 
 
 @dataclass(frozen=True)
 class OnCall:
-    """A step that goes with a request: the ``nth`` one to ``call``, or every one."""
+    """A step that runs with a request: the ``nth`` one to ``call``; None: with every one."""
 
     index: int
     call: str
@@ -57,15 +58,16 @@ class OnCall:
 
 @dataclass(frozen=True)
 class Scenario:
-    """A story.
+    """One scenario.
 
-    ``begins`` are members by which a new thing gets this story without being asked for, ``needs``
-    what must hold of a thing that it is begun on later, ``conditions`` what a run may change.
-    ``faults`` are bodies as for ``POST /sandbox/faults``, ``deliveries`` what befalls webhooks.
+    A new record with the members ``begins`` gets the scenario automatically. ``needs`` are the
+    values that an existing record must have before the scenario can start on it. ``conditions`` are
+    the values that a run may change. ``faults`` are bodies of ``POST /sandbox/faults``,
+    ``deliveries`` the faults of webhook deliveries.
     """
 
     name: str
-    purpose: str = "Nothing happens by itself."
+    purpose: str = "Nothing happens automatically."
     passes: str = ""
     begins: Mapping[str, str] = field(default_factory=dict)
     needs: Mapping[str, Sequence[Any]] = field(default_factory=dict)
@@ -76,52 +78,50 @@ class Scenario:
     deliveries: tuple[Mapping[str, Any], ...] = ()
     document: Mapping[str, Any] = field(default_factory=dict, repr=False)
 
-    def reactions(self, kind: str) -> tuple[Reaction, ...]:
-        """What follows an event of that kind, or START, in the order of the file."""
-        return tuple(step for step in self.steps if step.on == kind)
+    @cached_property
+    def by_event(self) -> Mapping[str, tuple[Reaction, ...]]:
+        """The steps that follow each type of event, and START, in the order of the file."""
+        steps: dict[str, tuple[Reaction, ...]] = {}
+        for step in self.steps:
+            steps[step.on] = (*steps.get(step.on, ()), step)
+        return steps
 
     def on_call(self, operation_id: str, number: int) -> tuple[OnCall, ...]:
-        """What goes with the request to an operation that is its ``number``-th."""
+        """The steps that run with the ``number``-th request to an operation."""
         return tuple(
             step for step in self.calls if step.call == operation_id and step.nth in {None, number}
         )
 
-    def begins_with(self, data: Mapping[str, Any]) -> bool:
-        """Whether a new thing with these members gets this story by itself."""
-        return bool(self.begins) and all(
-            data.get(name) == value for name, value in self.begins.items()
-        )
-
 
 class ConditionError(ValueError):
-    """A condition that the story does not have, or a value that it cannot take."""
+    """A condition that the scenario does not have, or a value of the wrong type."""
 
 
 def scenario_of(document: Mapping[str, Any]) -> Scenario:
-    """The scenario that a checked document tells, under its own conditions."""
-    told = resolved(document, document.get("conditions", {}))
-    steps = list(enumerate(told.get("steps", [])))
+    """The scenario of a checked document, under the conditions in that document."""
+    body = resolved(document, document.get("conditions", {}))
+    steps = list(enumerate(body.get("steps", [])))
     return Scenario(
-        name=told["name"],
-        purpose=told["purpose"],
-        passes=told.get("passes", ""),
-        begins=told.get("begins", {}),
-        needs=told.get("needs", {}),
-        conditions=told.get("conditions", {}),
+        name=body["name"],
+        purpose=body["purpose"],
+        passes=body.get("passes", ""),
+        begins=body.get("begins", {}),
+        needs=body.get("needs", {}),
+        conditions=body.get("conditions", {}),
         steps=tuple(_reaction(index, one) for index, one in steps if not _is_call(one)),
         calls=tuple(_on_call(index, one) for index, one in steps if _is_call(one)),
-        faults=tuple(told.get("faults", [])),
-        deliveries=tuple(told.get("deliveries", [])),
+        faults=tuple(body.get("faults", [])),
+        deliveries=tuple(body.get("deliveries", [])),
         document=document,
     )
 
 
 def changed_document(scenario: Scenario, conditions: Mapping[str, Any]) -> dict[str, Any]:
-    """The scenario's document under other conditions. Raises ConditionError for unknown ones."""
+    """The scenario's document with other conditions. Raises ConditionError for unknown ones."""
     own = scenario.document.get("conditions", {})
     for name, value in conditions.items():
         if name not in own:
-            known = suggestion(name, own) if own else "it has none"
+            known = suggestion(name, own) if own else "it has no conditions"
             raise ConditionError(f"{scenario.name} has no condition '{name}' ({known})")
         if type(value) is not type(own[name]):
             raise ConditionError(f"condition '{name}' must be like {own[name]!r}")
@@ -131,7 +131,7 @@ def changed_document(scenario: Scenario, conditions: Mapping[str, Any]) -> dict[
 def resolved(value: Any, conditions: Mapping[str, Any]) -> Any:
     """``value`` with every text such as ``$delay`` replaced by the condition of that name.
 
-    What names no condition stays as it is.
+    A text that names no condition is kept.
     """
     if isinstance(value, Mapping):
         return {name: resolved(one, conditions) for name, one in value.items()}
@@ -147,11 +147,11 @@ def _is_call(raw: Mapping[str, Any]) -> bool:
 
 
 def _reaction(index: int, raw: Mapping[str, Any]) -> Reaction:
-    on, after, told = raw["on"], parse_duration(raw["after"]), raw.get("with", {})
+    on, after, arguments = raw["on"], parse_duration(raw["after"]), raw.get("with", {})
     if isinstance(on, str):
-        return Reaction(index, on, after, raw["do"], told)
+        return Reaction(index, on, after, raw["do"], arguments)
     otherwise = parse_duration(on["else"])
-    return Reaction(index, START, after, raw["do"], told, on["date"], otherwise)
+    return Reaction(index, START, after, raw["do"], arguments, on["date"], otherwise)
 
 
 def _date(value: Any) -> datetime | None:

@@ -227,7 +227,7 @@ class _Simulation:
             self.recorded.add(kind)
         added = [
             (step.otherwise + step.after, step.index)
-            for step in self.scenario.reactions(kind)
+            for step in self.scenario.by_event.get(kind, ())
             if sum(index == step.index for _, index in scene.pending) < _MOST_PENDING
         ]
         return replace(scene, pending=tuple(sorted([*scene.pending, *added])))
@@ -276,7 +276,7 @@ def _vain_steps(rehearsal: _Simulation) -> Iterator[FileProblem]:
             yield FileProblem((*place, "on"), text, advice)
         elif index not in rehearsal.done:
             status = rehearsal.blocked[index]
-            possible = ", ".join(machine.legal(status)) or "nothing"
+            possible = ", ".join(machine.legal[status]) or "nothing"
             text = f"'{rehearsal.named(step)}' is not possible then: the {machine.name} is {status}"
             yield FileProblem((*place, "do"), text, f"possible: {possible}")
 

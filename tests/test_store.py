@@ -295,8 +295,8 @@ async def test_steps_are_taken_when_they_are_due_by_time_then_by_creation() -> N
         await schedule(state, 5, 1, 3)
         await state.schedule(NOW + timedelta(minutes=3), "later made", {})
         assert await taken(state, minutes=3) == ["1", "3", "later made"]
-    assert await store.next_due("one") == NOW + timedelta(minutes=5)
-    assert await store.next_due("two") is None
+    assert await store.due_times("one") == {None: NOW + timedelta(minutes=5)}
+    assert await store.due_times("two") == {}
 
 
 @on_a_loop
@@ -339,7 +339,7 @@ async def test_a_discarded_step_is_never_taken() -> None:
         assert step is not None
         await state.discard_step(step.number + 1)
         assert await taken(state) == []
-    assert await store.next_due("one") is None
+    assert await store.due_times("one") == {}
 
 
 # --- one after the other

@@ -288,7 +288,7 @@ def test_a_server_holds_as_many_workspaces_as_it_may() -> None:
         made = [make_workspace(first) for _ in range(2)]
         answer = first.post("/sandbox/workspaces", json={})
         assert refusal(answer) == CONFLICT
-        assert "holds 3 workspaces" in answer.json()["error"]["message"]
+        assert "has 3 workspaces, which is its limit" in answer.json()["error"]["message"]
         assert "--max-workspaces" in answer.json()["error"]["message"]
         data(first.delete(f"/sandbox/workspaces/{made[0]['id']}"), 200)
         make_workspace(first)
@@ -454,7 +454,7 @@ def test_a_key_that_would_be_gone_cannot_reset(server: Running, client: httpx.Cl
     with server.client(secret) as other:
         answer = other.post("/sandbox/reset")
         assert refusal(answer) == CONFLICT
-        assert "the key that the workspace was made with" in answer.json()["error"]["message"]
+        assert "the key that the workspace was created with" in answer.json()["error"]["message"]
         assert status_of(other, invoice_id) == "Registered"
 
 

@@ -53,8 +53,8 @@ async def advance_clock(call: ControlCall) -> Record:
 async def get_agenda(call: ControlCall) -> Record:
     """What is still to be done, and what became of the rest, the latest first."""
     async with call.engine.store.transaction(call.workspace.id) as state:
-        lanes = await call.engine.store.lanes(call.workspace.id)
-        steps = [step for lane in (None, *lanes) for step in await state.steps(lane)]
+        lanes = await call.engine.store.due_times(call.workspace.id)
+        steps = [step for lane in lanes for step in await state.steps(lane)]
     due = sorted(steps, key=lambda step: (step.due, step.number))
     done = await call.engine.store.log(call.workspace.id, STEPS_LOG)
     return {

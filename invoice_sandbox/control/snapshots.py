@@ -53,7 +53,7 @@ async def delete_snapshot(call: ControlCall) -> Record:
 
 async def restore_snapshot(call: ControlCall) -> Record:
     """Go back to a snapshot. Raises ApiError 404, and 409 for a key that is younger than it."""
-    async with call.engine.agenda.alone(call.workspace.id):
+    async with call.engine.agenda.lock(call.workspace.id):
         snapshot = call.path["id"]
         await call.engine.workspaces.restore(call.workspace, snapshot, call.credential)
     call.engine.listeners.disconnect(call.workspace.id)

@@ -60,7 +60,7 @@ async def delete_workspace(call: ControlCall) -> Record:
 
 async def reset_workspace(call: ControlCall) -> Record:
     """The workspace as it was made. Raises ApiError 409 for a key that it was not made with."""
-    async with call.engine.agenda.alone(call.workspace.id):
+    async with call.engine.agenda.lock(call.workspace.id):
         await call.engine.workspaces.reset(call.workspace, call.credential)
     call.engine.listeners.disconnect(call.workspace.id)
     return await call.describe(await call.fresh())

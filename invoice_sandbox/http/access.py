@@ -149,7 +149,7 @@ async def _guest(
 async def _open_workspace(engine: Engine, credential: Credential) -> Workspace | None:
     """The workspace that the credential opens, unless one of the two has come to its end."""
     workspace = await engine.store.workspace(credential.workspace_id)
-    if workspace is None or await engine.workspaces.is_over(workspace):
+    if workspace is None or (workspace.made_by and await engine.workspaces.is_expired(workspace)):
         return None
     over = credential.expires_at
     return (

@@ -1,9 +1,8 @@
-"""What is due, when: one heap and one timer for all workspaces of a process; nothing is polled.
+"""Runs scheduled steps when they are due: one heap and one timer for all workspaces of a process.
 
-What stands in a lane is due here, and done by ``webhooks.lanes``. Steps belong to their workspace
-and live in its state; here is only the order in which the
-workspaces of live clocks have to be looked at. A step runs in a transaction of its own, at the
-instant it was due, one after the other within a workspace.
+The steps are stored in the state of their workspace; the heap holds only when each workspace has to
+be checked next. A step runs in a transaction of its own, at the instant it was due, one after the
+other within a workspace. ``webhooks.lanes`` runs the steps of lanes.
 """
 
 from __future__ import annotations
@@ -29,10 +28,10 @@ from invoice_sandbox.state import (
 from invoice_sandbox.webhooks.lanes import Lanes, in_order
 
 STEPS_LOG: Final = "steps"
-"""The log of a workspace that holds what became of its steps."""
+"""The log of the steps that ran in a workspace."""
 
 MOST_STEPS: Final = 10_000
-"""Steps that are done in one go before the agenda stops where it is: a story may go in circles."""
+"""Steps that run without a pause before the agenda stops: a scenario may be an endless loop."""
 
 _STEPS_AT_A_TIME: Final = 50
 _LONGEST_WAIT: Final = 24 * 60 * 60
@@ -41,14 +40,14 @@ _PATIENCE: Final = 30.0
 log = logging.getLogger("invoice_sandbox")
 
 RunStep = Callable[[Transaction, Workspace, ScheduledStep], Awaitable[list[str]]]
-"""Does one step within a transaction and answers the kinds of the events that it recorded."""
+"""Runs one step within a transaction and returns the types of the events that it recorded."""
 
 Target = Callable[[datetime], datetime]
-"""From where a clock stands to where it is to go."""
+"""Calculates the instant to advance to from the present instant."""
 
 
-class SkippedStep(Exception):  # noqa: N818  what it is about has moved on; nothing went wrong
-    """A step that cannot be done any more; the message says why."""
+class SkippedStep(Exception):  # noqa: N818  expected when a client has moved the record elsewhere
+    """A step that is no longer possible; the message gives the reason."""
 
 
 class EndlessError(Exception):
@@ -57,7 +56,7 @@ class EndlessError(Exception):
 
 @dataclass(frozen=True)
 class Advance:
-    """From where to where a clock was moved, and what was done on the way, in order."""
+    """The clock before and after, and the log entries of the steps that ran, in order."""
 
     start: datetime
     end: datetime
@@ -65,73 +64,73 @@ class Advance:
 
 
 class Agenda:
-    """Does what falls due in live workspaces, and what is due already in any of them."""
+    """Runs due steps: of live workspaces as time passes, of frozen ones after each request."""
 
     def __init__(self, store: Store, system_clock: SystemClock, run: RunStep, lanes: Lanes) -> None:
-        """``run`` raises SkippedStep for a step whose time has gone by."""
+        """``run`` raises SkippedStep for a step that is no longer possible."""
         self._store = store
-        self._wall = system_clock
+        self._system_clock = system_clock
         self._run = run
         self._lanes = lanes
-        lanes.report_to(self._note_attempt, self._look_after)
+        lanes.report_to(self._log_attempt, self._on_lane_end)
         self._heap: list[tuple[datetime, str]] = []
         self._planned: dict[str, datetime] = {}
         self._timer: asyncio.TimerHandle | None = None
         self._tasks: set[asyncio.Task[None]] = set()
         self._locks: WeakValueDictionary[str, asyncio.Lock] = WeakValueDictionary()
-        self._circling: dict[str, datetime] = {}
+        self._looping: dict[str, datetime] = {}
 
     async def run_due(self, workspace: Workspace) -> list[Record]:
-        """Do everything that is due at the workspace's present, and what that makes due.
+        """Run all steps that are due now, and those that they make due. Starts lanes, without
+        waiting for them.
 
-        Lanes are set off, and not waited for. A story that went in circles is left alone until the
-        clock is moved or it is given up.
+        An endless loop is not continued until the clock is moved or its scenario is replaced.
         """
-        done = await self._settle_steps(workspace)
+        if not await self._store.due_times(workspace.id):
+            return []
+        done = await self._run_due_steps(workspace)
         await self._lanes.wake(workspace)
         return done
 
     async def advance(self, workspace_id: str, target: Target, *, wait: bool = True) -> Advance:
-        """Move the workspace's clock and do all that falls due on the way, one instant at a time.
+        """Move the workspace's clock and run all steps that become due, in order of time.
 
-        With ``wait`` all lanes have come to rest, too; no lock is held while they are waited for,
-        and on a clock that flows they are waited for half a minute at most.
-        Raises what ``target`` raises, and EndlessError, with the clock where it stopped.
+        With ``wait`` this also waits for the lanes, without holding a lock; on a live clock for at
+        most half a minute. Raises what ``target`` raises, and EndlessError, which leaves the clock
+        where the loop began.
         """
         async with self._lanes.collect(workspace_id) as attempted:
-            async with self.alone(workspace_id):
+            async with self.lock(workspace_id):
                 start = await self._now(workspace_id)
                 end = target(start)
-                happened = await self._do_until(workspace_id, end)
+                done = await self._run_until(workspace_id, end)
                 await self._move_clock(workspace_id, end)
             if wait:
-                happened += await self._rest(workspace_id)
-        everything = [*happened, *in_order(attempted)]
-        return Advance(start, end, tuple(sorted(everything, key=_instant)))
+                done += await self._finish_lanes(workspace_id)
+        entries = [*done, *in_order(attempted)]
+        return Advance(start, end, tuple(sorted(entries, key=_instant)))
 
     async def finish(self, workspace_id: str, lane: str) -> None:
-        """Wait until a lane has come to rest."""
+        """Run what is due in a lane, and wait for it."""
         await self._lanes.wake(await self._workspace(workspace_id))
         await self._lanes.finish(workspace_id, lane)
 
     async def schedule_wakeup(self, workspace_id: str) -> None:
-        """Look at the workspace again when its next step is due, if its clock gets there."""
+        """Set the timer for the next due step of the workspace, if its clock is live."""
         workspace = await self._store.workspace(workspace_id)
-        if workspace is None:
+        due_times = {} if workspace is None else await self._store.due_times(workspace_id)
+        if workspace is None or not due_times:
             return
-        steps, lanes = (
-            await self._store.next_due(workspace_id),
-            await self._lanes.next_due(workspace_id),
-        )
-        if steps is not None and self._is_circling(workspace, steps):
-            steps = None
-        due = min((one for one in (steps, lanes) if one is not None), default=None)
+        step, lane = due_times.get(None), self._lanes.next_due(workspace_id, due_times)
+        if step is not None and self._is_looping(workspace, step):
+            step = None
+        due = min((one for one in (step, lane) if one is not None), default=None)
         if due is None:
             return
         if workspace.clock.mode == "live":
             due -= workspace.clock.shift
         elif due <= workspace.clock.at:
-            due = self._wall.now()
+            due = self._system_clock.now()
         else:
             return
         planned = self._planned.get(workspace_id)
@@ -141,77 +140,75 @@ class Agenda:
             self._set_timer()
 
     async def close(self, patience: float) -> None:
-        """Do nothing more; what lanes have under way may come back for so many real seconds."""
+        """Start nothing more, and wait up to ``patience`` real seconds for requests in flight."""
         if self._timer is not None:
             self._timer.cancel()
         for task in self._tasks:
             task.cancel()
         await self._lanes.close(patience)
 
-    def alone(self, workspace_id: str) -> asyncio.Lock:
-        """Held by whoever takes the steps of a workspace, or puts others in their place."""
+    def lock(self, workspace_id: str) -> asyncio.Lock:
+        """The lock that running, or replacing, the steps of a workspace requires."""
         return self._locks.setdefault(workspace_id, asyncio.Lock())
 
-    def _is_circling(self, workspace: Workspace, due: datetime) -> bool:
-        return self._circling.get(workspace.id) == due
+    def _is_looping(self, workspace: Workspace, due: datetime) -> bool:
+        return self._looping.get(workspace.id) == due
 
-    async def _note_circle(self, workspace_id: str) -> None:
-        due = await self._store.next_due(workspace_id)
+    async def _note_loop(self, workspace_id: str) -> None:
+        due = await self._next_step_due(workspace_id)
         if due is not None and due <= await self._now(workspace_id):
-            self._circling[workspace_id] = due
+            self._looping[workspace_id] = due
 
-    async def _is_due(self, workspace_id: str, until: datetime) -> bool:
-        due = await self._store.next_due(workspace_id)
-        return due is not None and due <= until
+    async def _next_step_due(self, workspace_id: str) -> datetime | None:
+        return (await self._store.due_times(workspace_id)).get(None)
 
-    async def _settle_steps(self, workspace: Workspace) -> list[Record]:
-        due = await self._store.next_due(workspace.id)
-        if (
-            due is None
-            or due > workspace.clock.now(self._wall)
-            or self._is_circling(workspace, due)
-        ):
+    async def _run_due_steps(self, workspace: Workspace) -> list[Record]:
+        due = await self._next_step_due(workspace.id)
+        now = workspace.clock.now(self._system_clock)
+        if due is None or due > now or self._is_looping(workspace, due):
             return []
-        happened: list[Record] = []
-        async with self.alone(workspace.id):
-            while (done := await self._do_next(workspace.id)) is not None:
-                happened.append(done)
-                if len(happened) == MOST_STEPS:
-                    await self._note_circle(workspace.id)
+        entries: list[Record] = []
+        async with self.lock(workspace.id):
+            while (done := await self._run_next(workspace.id)) is not None:
+                entries.append(done)
+                if len(entries) == MOST_STEPS:
+                    await self._note_loop(workspace.id)
                     break
-                await _give_way(len(happened))
-        return happened
+                await _yield_sometimes(len(entries))
+        return entries
 
-    async def _rest(self, workspace_id: str) -> list[Record]:
-        """Let the lanes come to rest. Where time flows, what is new may keep them busy for ever:
-        then they are waited for once, and not for long."""
-        happened: list[Record] = []
+    async def _finish_lanes(self, workspace_id: str) -> list[Record]:
+        """Wait until nothing is due in any lane. On a live clock new deliveries may become due for
+        ever, so there the lanes are waited for once, and not for long."""
+        entries: list[Record] = []
         while True:
             workspace = await self._workspace(workspace_id)
-            happened += await self.run_due(workspace)
+            entries += await self.run_due(workspace)
             flows = workspace.clock.mode == "live"
             patience = _PATIENCE if flows else None
             if not await self._lanes.finish(workspace_id, patience=patience) or flows:
-                return happened
+                return entries
 
-    async def _do_until(self, workspace_id: str, end: datetime) -> list[Record]:
-        happened: list[Record] = []
-        while (done := await self._do_next(workspace_id, end)) is not None:
-            happened.append(done)
-            if len(happened) == MOST_STEPS and await self._is_due(workspace_id, end):
-                await self._note_circle(workspace_id)
-                raise EndlessError
-            await _give_way(len(happened))
-        return happened
+    async def _run_until(self, workspace_id: str, end: datetime) -> list[Record]:
+        entries: list[Record] = []
+        while (done := await self._run_next(workspace_id, end)) is not None:
+            entries.append(done)
+            if len(entries) == MOST_STEPS:
+                due = await self._next_step_due(workspace_id)
+                if due is not None and due <= end:
+                    await self._note_loop(workspace_id)
+                    raise EndlessError
+            await _yield_sometimes(len(entries))
+        return entries
 
-    async def _note_attempt(self, workspace_id: str, entry: Record) -> None:
+    async def _log_attempt(self, workspace_id: str, entry: Record) -> None:
         await self._store.append(workspace_id, STEPS_LOG, entry)
 
-    async def _look_after(self, workspace_id: str) -> None:
-        """A lane has come to its end: it may have made something due, and may have missed more."""
+    async def _on_lane_end(self, workspace_id: str) -> None:
+        """A lane has ended: it may have made steps due, and may have missed new ones."""
         workspace = await self._store.workspace(workspace_id)
         if workspace is not None:
-            await self._settle_quietly(workspace)
+            await self._run_workspace(workspace)
 
     async def _workspace(self, workspace_id: str) -> Workspace:
         workspace = await self._store.workspace(workspace_id)
@@ -220,33 +217,33 @@ class Agenda:
         return workspace
 
     async def _now(self, workspace_id: str) -> datetime:
-        return (await self._workspace(workspace_id)).clock.now(self._wall)
+        return (await self._workspace(workspace_id)).clock.now(self._system_clock)
 
-    async def _do_next(self, workspace_id: str, until: datetime | None = None) -> Record | None:
-        """Do the step that is due first, and answer what became of it; None: nothing is due.
+    async def _run_next(self, workspace_id: str, until: datetime | None = None) -> Record | None:
+        """Run the step that is due first and return its log entry; None: nothing is due.
 
-        With ``until`` the clock goes along, at most as far as that; else it is the present.
+        With ``until`` the clock moves to the step, at most as far as ``until``.
         """
         step: ScheduledStep | None = None
         try:
             async with self._store.transaction(workspace_id) as state:
                 workspace = await state.workspace()
-                step = await state.take_due(until or workspace.clock.now(self._wall))
+                step = await state.take_due(until or workspace.clock.now(self._system_clock))
                 if step is None:
                     return None
                 workspace = await self._forward(state, workspace, step.due)
                 done = _entry(step, "done", events=await self._run(state, workspace, step))
         except SkippedStep as skipped:
-            done = await self._give_up(workspace_id, step, "skipped", str(skipped))
+            done = await self._drop_step(workspace_id, step, "skipped", str(skipped))
         except Exception as error:
             if step is None:
                 raise
-            log.exception("%s: step '%s' failed and is given up", workspace_id, step.action)
-            done = await self._give_up(workspace_id, step, "failed", type(error).__name__)
+            log.exception("%s: the step '%s' failed and is not repeated", workspace_id, step.action)
+            done = await self._drop_step(workspace_id, step, "failed", type(error).__name__)
         await self._store.append(workspace_id, STEPS_LOG, done)
         return done
 
-    async def _give_up(
+    async def _drop_step(
         self, workspace_id: str, step: ScheduledStep | None, outcome: str, reason: str
     ) -> Record:
         assert step is not None  # noqa: S101  only a step that was taken can fail
@@ -262,7 +259,7 @@ class Agenda:
     async def _forward(
         self, state: Transaction, workspace: Workspace, instant: datetime
     ) -> Workspace:
-        span = instant - workspace.clock.now(self._wall)
+        span = instant - workspace.clock.now(self._system_clock)
         if span.total_seconds() <= 0:
             return workspace
         moved = replace(workspace, clock=workspace.clock.forward(span))
@@ -272,45 +269,45 @@ class Agenda:
     def _set_timer(self) -> None:
         if self._timer is not None:
             self._timer.cancel()
-        delay = (self._heap[0][0] - self._wall.now()).total_seconds()
+        delay = (self._heap[0][0] - self._system_clock.now()).total_seconds()
         self._timer = asyncio.get_running_loop().call_later(
             min(max(0, delay), _LONGEST_WAIT), self._wake
         )
 
     def _wake(self) -> None:
-        task = asyncio.get_running_loop().create_task(self._do_due())
+        task = asyncio.get_running_loop().create_task(self._run_planned())
         self._tasks.add(task)
         task.add_done_callback(self._tasks.discard)
 
-    async def _do_due(self) -> None:
-        now = self._wall.now()
+    async def _run_planned(self) -> None:
+        now = self._system_clock.now()
         while self._heap and self._heap[0][0] <= now:
             planned, workspace_id = heapq.heappop(self._heap)
             if self._planned.get(workspace_id) != planned:
-                continue  # it was planned anew, for an earlier time
+                continue  # an earlier time was planned since
             del self._planned[workspace_id]
             workspace = await self._store.workspace(workspace_id)
             if workspace is not None:
-                await self._settle_quietly(workspace)
+                await self._run_workspace(workspace)
         if self._heap:
             self._set_timer()
 
-    async def _settle_quietly(self, workspace: Workspace) -> None:
+    async def _run_workspace(self, workspace: Workspace) -> None:
         try:
             done = await self.run_due(workspace)
             self._lanes.collected(workspace.id, done)
             await self.schedule_wakeup(workspace.id)
         except NoWorkspaceError:
-            pass  # deleted meanwhile
+            pass  # it was deleted in the meantime
 
 
 def _instant(entry: Record) -> datetime:
     return parse_instant(str(entry["at"]))
 
 
-async def _give_way(done: int) -> None:
+async def _yield_sometimes(done: int) -> None:
     if done % _STEPS_AT_A_TIME == 0:
-        await asyncio.sleep(0)  # others get their turn in between
+        await asyncio.sleep(0)  # lets other tasks run
 
 
 def _entry(
@@ -320,15 +317,19 @@ def _entry(
 
 
 def step_summary(step: ScheduledStep) -> Record:
-    """A step as the levers show it; ``subject`` is the id of what it is about.
+    """A step as the control API shows it; ``subject`` is the id of the record that it is about.
 
-    Of what the action is given, only words and whole numbers are shown: the rest may be large.
+    Arguments other than strings and integers are omitted, because they may be large.
     """
-    told = {name: value for name, value in step.arguments.items() if name != "subject"}
+    shown = {
+        name: value
+        for name, value in step.arguments.items()
+        if name != "subject" and isinstance(value, str | int)
+    }
     return {
         "at": instant_text(step.due),
         "do": step.action,
-        "with": {name: value for name, value in told.items() if isinstance(value, str | int)},
+        "with": shown,
         "scenario": step.scenario,
         "subject": step.arguments.get("subject"),
     }

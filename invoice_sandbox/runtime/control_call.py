@@ -66,7 +66,7 @@ class ControlCall:
 
     async def clock_of(self, workspace: Workspace) -> Record:
         """A workspace's clock as the levers show it."""
-        due = await self.engine.store.next_due(workspace.id)
+        due = (await self.engine.store.due_times(workspace.id)).get(None)
         return {
             "mode": workspace.clock.mode,
             "now": instant_text(workspace.clock.now(self.engine.system_clock)),

@@ -1,4 +1,4 @@
-"""The collaborators of a running sandbox, made in ``app`` and handed to who needs them."""
+"""The collaborators of a running server. ``app`` creates them."""
 
 from __future__ import annotations
 
@@ -16,11 +16,11 @@ from invoice_sandbox.webhooks.sender import Sender
 
 @dataclass(frozen=True)
 class Engine:
-    """What stands behind the pipeline.
+    """What the request pipeline works with.
 
-    ``first_workspace`` is the one of requests that bring no credential, ``url`` the address that
-    clients use, and ``local`` says whether only this machine can reach the server. Webhooks are
-    signed with real time, unless ``virtual_webhook_time``.
+    ``first_workspace`` is the workspace of requests without a credential, ``url`` the server's
+    address for clients. ``local``: only this machine can reach the server. Webhook signatures use
+    real time, unless ``virtual_webhook_time``.
     """
 
     project: Project
@@ -37,8 +37,8 @@ class Engine:
     virtual_webhook_time: bool
 
     async def default_workspace(self) -> Workspace:
-        """The workspace of requests that bring no credential; it is never deleted."""
+        """The workspace of requests without a credential. It is never deleted."""
         workspace = await self.store.workspace(self.first_workspace)
         if workspace is None:
-            raise RuntimeError("the first workspace is always there")
+            raise RuntimeError("the first workspace was deleted")
         return workspace

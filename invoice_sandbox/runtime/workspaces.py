@@ -1,4 +1,4 @@
-"""Workspaces: made with starting data and a key, reset to it, deleted when nobody uses them."""
+"""The lifetime of workspaces: create with fixtures and a key, snapshot, reset, delete when idle."""
 
 from __future__ import annotations
 
@@ -17,14 +17,16 @@ from invoice_sandbox.state.credentials import EVERYTHING, issue_key
 from invoice_sandbox.webhooks.inbox import open_inbox
 
 BEGINNING: Final = "beginning"
-"""The snapshot that every workspace has of itself as it was made; it is in no list."""
+"""The snapshot that every workspace has from its creation. Lists do not contain it."""
 
 
 @dataclass(frozen=True)
 class WorkspaceOptions:
-    """What a new workspace is to be like. Without ``seed`` its ids never repeat those of another,
-    without ``clock`` and ``scenario`` it has the server's; ``made_by`` is the workspace that asks
-    for it."""
+    """Options of a new workspace.
+
+    ``seed`` None: a random one, so that its ids differ from those of all others. ``clock`` and
+    ``scenario`` None: the server's. ``made_by``: the workspace whose key creates it.
+    """
 
     seed: int | None = None
     clock: ClockState | None = None
@@ -34,9 +36,8 @@ class WorkspaceOptions:
 
 @dataclass(frozen=True)
 class Workspaces:
-    """All workspaces of a server: at most ``most``, each kept until it is idle for ``idle``
-    (None: for ever). One that no other made stays in any case. ``clock`` and ``scenario`` are
-    those of a workspace that asks for no others."""
+    """All workspaces of a server: at most ``most``, each deleted after ``idle`` without a request
+    (None: never). The first workspace is never deleted. ``clock`` and ``scenario`` are defaults."""
 
     store: Store
     project: Project
@@ -47,16 +48,16 @@ class Workspaces:
     scenario: str
 
     async def create(self, key: str, options: WorkspaceOptions = WorkspaceOptions()) -> Workspace:
-        """A workspace with the project's fixtures that ``key`` opens, with every scope.
+        """Create a workspace with the project's fixtures, to which ``key`` has every scope.
 
-        Raises ApiError 409 when there are as many as may be.
+        Raises ApiError 409 when the server has ``most`` workspaces already.
         """
         await self._delete_idle()
         if len(await self.store.workspaces()) >= self.most:
             raise reject(
                 "conflict",
-                problem=f"This server holds {self.most} workspaces, which is the most it may",
-                advice="Delete one, or start the server with a larger --max-workspaces.",
+                problem=f"The server has {self.most} workspaces, which is its limit",
+                advice="Delete a workspace, or start the server with a larger --max-workspaces.",
             )
         seed = random_seed() if options.seed is None else options.seed
         token = seed_token(seed)
@@ -75,53 +76,53 @@ class Workspaces:
         return workspace
 
     async def reset(self, workspace: Workspace, caller: Credential) -> None:
-        """Make the workspace what it was at the beginning. Raises ApiError 409 like ``restore``."""
+        """Restore the workspace as it was created. Raises ApiError 409 like ``restore``."""
         clock = (await self._snapshot(workspace, BEGINNING)).clock
-        await self._go_back(workspace, BEGINNING, clock, caller)
+        await self._restore(workspace, BEGINNING, clock, caller)
 
     async def restore(self, workspace: Workspace, snapshot_id: str, caller: Credential) -> None:
-        """Make the workspace what it was when the snapshot was taken, its clock included.
+        """Restore the workspace and its clock from a snapshot.
 
-        Raises ApiError 404, and 409 when the caller's own credential would be gone afterwards.
+        Raises ApiError 404, and 409 when the snapshot does not contain the caller's credential.
         """
         snapshot = await self._snapshot(workspace, snapshot_id)
         clock = snapshot.clock
         if clock.mode == "live":
             clock = ClockState("live", shift=snapshot.taken_at - self.system_clock.now())
-        await self._go_back(workspace, snapshot_id, clock, caller)
+        await self._restore(workspace, snapshot_id, clock, caller)
 
     async def snapshots(self, workspace: Workspace) -> tuple[Snapshot, ...]:
-        """The snapshots that were asked for, oldest first."""
+        """The snapshots that clients took, oldest first."""
         taken = await self.store.snapshots(workspace.id)
         return tuple(one for one in taken if one.id != BEGINNING)
 
     async def family(self, workspace: Workspace) -> tuple[Workspace, ...]:
-        """The workspace, and those made from it, directly or not; oldest first."""
+        """The workspace and those created from it, directly or indirectly; oldest first."""
         members = [workspace]
-        for one, _ in await self.store.workspaces():  # what was made stands behind its maker
+        for one, _ in await self.store.workspaces():  # in the order of creation
             if one.made_by in {member.id for member in members}:
                 members.append(one)
         return tuple(members)
 
     async def delete(self, workspaces: Sequence[Workspace]) -> None:
-        """Delete them, with everything in them."""
+        """Delete workspaces with everything in them."""
         for workspace in workspaces:
             await self.store.delete_workspace(workspace.id)
 
-    async def is_over(self, workspace: Workspace) -> bool:
-        """Whether the workspace was idle for so long that it is to be deleted."""
+    async def is_expired(self, workspace: Workspace) -> bool:
+        """Whether the workspace was idle for too long and must be deleted."""
         if self.idle is None or workspace.made_by is None:
             return False
         return await self.store.last_used(workspace.id) + self.idle <= self.system_clock.now()
 
     async def _fill(self, workspace: Workspace, key: str) -> None:
         if await self.store.credential(key_digest(key)) is not None:
-            raise ValueError("this key opens another workspace already")
+            raise ValueError("the key is in use by another workspace; choose a different one")
         now = workspace.clock.now(self.system_clock)
         async with self.store.transaction(workspace.id) as state:
-            for kind, records in self.project.fixtures.items():
+            for collection, records in self.project.fixtures.items():
                 for record in records:
-                    await self.project.record(state, kind, record)
+                    await self.project.record(state, collection, record)
             number = await state.next_number("key_sandbox")
             await issue_key(
                 state,
@@ -141,25 +142,25 @@ class Workspaces:
                 return snapshot
         raise reject("unknown_resource", kind="snapshot", member="id")
 
-    async def _go_back(
+    async def _restore(
         self, workspace: Workspace, snapshot_id: str, clock: ClockState, caller: Credential
     ) -> None:
         left = await self.store.snapshot_credentials(workspace.id, snapshot_id)
         if caller.digest not in {credential.digest for credential in left}:
             raise reject(
                 "conflict",
-                problem="The key that was sent did not exist then, so it would be gone",
-                advice="Use the key that the workspace was made with.",
+                problem="The snapshot does not contain the key of this request",
+                advice="Use the key that the workspace was created with.",
             )
         await self.store.restore_snapshot(workspace.id, snapshot_id, clock)
 
     async def _delete_idle(self) -> None:
         for workspace, _ in await self.store.workspaces():
-            if await self.is_over(workspace):
+            if await self.is_expired(workspace):
                 await self.store.delete_workspace(workspace.id)
 
     async def _free_id(self, wanted: str) -> str:
-        """``wanted``, or with a number behind it: two workspaces may ask for the same seed."""
+        """``wanted``, with a number if it is in use: two workspaces may have the same seed."""
         number, free = 1, wanted
         while await self.store.workspace(free) is not None:
             number += 1

@@ -160,11 +160,11 @@ class Transaction(Protocol):
         self,
         collection: str,
         *,
-        limit: int,
+        limit: int | None = None,
         before: int | None = None,
         where: tuple[Condition, ...] = (),
     ) -> Page:
-        """At most ``limit`` records, newest first, older than position ``before``."""
+        """At most ``limit`` records (None: all), newest first, older than position ``before``."""
         ...
 
     async def count(self, collection: str, where: tuple[Condition, ...] = ()) -> int:
@@ -251,12 +251,11 @@ class Store(Protocol):
         """When the workspace received its last request, in real time."""
         ...
 
-    async def next_due(self, workspace_id: str) -> datetime | None:
-        """When the next step without a lane is due; None: there is none."""
-        ...
+    async def due_times(self, workspace_id: str) -> Mapping[str | None, datetime]:
+        """When the first step of each lane is due, and under None the first step without a lane.
 
-    async def lanes(self, workspace_id: str) -> Mapping[str, datetime]:
-        """When the first step of each lane is due. Lanes without steps are omitted."""
+        Lanes without steps are omitted.
+        """
         ...
 
     def transaction(self, workspace_id: str) -> AbstractAsyncContextManager[Transaction]:

@@ -149,15 +149,10 @@ class MemoryStore:
         """When the workspace received its last request, in real time."""
         return self._space(workspace_id).last_used
 
-    async def next_due(self, workspace_id: str) -> datetime | None:
-        """When the next step without a lane is due; None: there is none."""
-        steps = self._space(workspace_id).state.steps.get(None)
-        return steps[0][0] if steps else None
-
-    async def lanes(self, workspace_id: str) -> Mapping[str, datetime]:
-        """When the first step of each lane is due."""
+    async def due_times(self, workspace_id: str) -> Mapping[str | None, datetime]:
+        """When the first step of each lane is due, and under None the first without a lane."""
         steps = self._space(workspace_id).state.steps
-        return {lane: first[0][0] for lane, first in steps.items() if lane is not None}
+        return {lane: first[0][0] for lane, first in steps.items()}
 
     @asynccontextmanager
     async def transaction(self, workspace_id: str) -> AsyncIterator[MemoryTransaction]:
@@ -295,11 +290,11 @@ class MemoryTransaction:
         self,
         collection: str,
         *,
-        limit: int,
+        limit: int | None = None,
         before: int | None = None,
         where: tuple[Condition, ...] = (),
     ) -> Page:
-        """At most ``limit`` records, newest first, older than position ``before``."""
+        """At most ``limit`` records (None: all), newest first, older than position ``before``."""
         stored = self._state.collections[collection]
         records, keys = stored.records, stored.keys
         start = len(keys) if before is None else min(before, len(keys))

@@ -64,9 +64,7 @@ def rotated(endpoint: Mapping[str, object], seed: int, now: datetime) -> Record:
 
 async def all_endpoints(state: Transaction, *conditions: Condition) -> list[Record]:
     """Every endpoint that meets the conditions, the oldest first."""
-    most = await state.count(ENDPOINTS, conditions)
-    page = await state.page(ENDPOINTS, limit=most, where=conditions)
-    return list(page.records[::-1])
+    return list(reversed((await state.page(ENDPOINTS, where=conditions)).records))
 
 
 def _texts(value: object) -> list[str]:

@@ -1,16 +1,16 @@
-"""Each endpoint is a lane: its deliveries are attempted one after the other, by virtual time.
+"""Lanes: the deliveries of an endpoint are attempted one after the other, in virtual time.
 
-Lanes run side by side, and nothing in the workspace waits for them. A lane holds no more than the
-delivery that it is about to send; what waits, waits in the store. A receiver that hangs keeps only
-its own lane, and lanes that have hung once share places of their own, so that they do not take
-those of the others.
+Lanes run concurrently, and nothing in the workspace waits for them. A lane holds in memory only the
+delivery that it is sending; the others wait in the store. A receiver that hangs delays only its own
+lane. Lanes whose receiver timed out before have a limit of their own, so that they cannot use up
+the requests of the others.
 """
 
 from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, Sequence
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, Mapping, Sequence
 from contextlib import asynccontextmanager
 from datetime import datetime
 from math import inf
@@ -22,16 +22,16 @@ from invoice_sandbox.state import NoWorkspaceError, Record, Store, Workspace
 from invoice_sandbox.webhooks.attempts import Attempt, Outcome, Outgoing, note, prepare
 
 SIDE_BY_SIDE: Final = 384
-"""Requests that are under way at once."""
+"""Requests in flight at the same time."""
 
 SLOW_SIDE_BY_SIDE: Final = 64
-"""Besides, requests that are under way to receivers that did not answer in time before."""
+"""Requests in flight to receivers that timed out before; in addition to SIDE_BY_SIDE."""
 
 SHARE: Final = 160
-"""Of these, so many at most are one workspace's, whatever its receivers do."""
+"""Of SIDE_BY_SIDE, the most that one workspace can use."""
 
 _REMEMBERED: Final = 4096
-"""Receivers that did not answer in time, of which the earliest is forgotten first."""
+"""Receivers that timed out and are remembered as slow; the oldest is dropped first."""
 
 log = logging.getLogger("invoice_sandbox")
 
@@ -40,7 +40,7 @@ _Lane = tuple[str, str]
 
 
 class Lanes:
-    """The lanes of all workspaces. A lane that has nothing due costs nothing."""
+    """The lanes of all workspaces. A lane without due deliveries has no task."""
 
     def __init__(
         self,
@@ -50,15 +50,15 @@ class Lanes:
         *,
         virtual_time: bool,
     ) -> None:
-        """With ``virtual_time``, timestamps are those of the workspace, else of real time."""
+        """``virtual_time``: signatures use the time of the workspace, not real time."""
         self._store = store
-        self._wall = system_clock
+        self._system_clock = system_clock
         self._send = send
         self._virtual_time = virtual_time
         self._tasks: dict[_Lane, asyncio.Task[None]] = {}
         self._ending: dict[asyncio.Task[None], str] = {}
         self._stopped: set[_Lane] = set()
-        self._hung: dict[tuple[str, str], None] = {}
+        self._slow_endpoints: dict[tuple[str, str], None] = {}
         self._quick = asyncio.Semaphore(SIDE_BY_SIDE)
         self._slow = asyncio.Semaphore(SLOW_SIDE_BY_SIDE)
         self._shares: WeakValueDictionary[str, asyncio.Semaphore] = WeakValueDictionary()
@@ -70,48 +70,55 @@ class Lanes:
         on_attempt: Callable[[str, Record], Awaitable[None]],
         on_end: Callable[[str], Awaitable[None]],
     ) -> None:
-        """Tell ``on_attempt`` the workspace and the entry of each attempt, and ``on_end`` the
-        workspace of each lane that has come to its end for now. Must be called once, at first."""
+        """Call ``on_attempt`` with the workspace and the log entry of each attempt, ``on_end`` with
+        the workspace of each lane that has ended. Must be called once, before anything else."""
         self._on_attempt = on_attempt
         self._on_end = on_end
 
     async def wake(self, workspace: Workspace) -> None:
-        """Set off every lane of the workspace in which something is due. Waits for none."""
+        """Start every lane of the workspace in which a delivery is due, without waiting."""
         if self._is_closing:
             return
-        now = workspace.clock.now(self._wall)
-        for lane, due in (await self._store.lanes(workspace.id)).items():
+        now = workspace.clock.now(self._system_clock)
+        for lane, due in (await self._store.due_times(workspace.id)).items():
+            if lane is None:
+                continue
             key = (workspace.id, lane)
             if due <= now and self._is_idle(key):
                 self._tasks[key] = asyncio.get_running_loop().create_task(self._run(key))
 
-    async def next_due(self, workspace_id: str) -> datetime | None:
-        """When something is due next in a lane that is not under way."""
-        lanes = await self._store.lanes(workspace_id)
-        idle = (due for lane, due in lanes.items() if self._is_idle((workspace_id, lane)))
+    def next_due(
+        self, workspace_id: str, due_times: Mapping[str | None, datetime]
+    ) -> datetime | None:
+        """The earliest of ``due_times`` of lanes that are not running; None: there is none."""
+        idle = (
+            due
+            for lane, due in due_times.items()
+            if lane is not None and self._is_idle((workspace_id, lane))
+        )
         return min(idle, default=None)
 
     async def finish(
         self, workspace_id: str, lane: str | None = None, patience: float | None = None
     ) -> bool:
-        """Wait for the lanes that are under way, or for one; False: there was none.
+        """Wait for the running lanes of a workspace, or for one of them. False: none was running.
 
-        With ``patience``, for no more than so many real seconds.
+        ``patience``: the most real seconds to wait.
         """
-        under_way = [
+        running = [
             task
             for key, task in self._tasks.items()
             if key[0] == workspace_id and lane in {None, key[1]}
         ]
-        if lane is None:  # what a lane has made due at its end is to be done as well
-            under_way += [task for task, owner in self._ending.items() if owner == workspace_id]
-        await _wait(under_way, patience)
-        return bool(under_way)
+        if lane is None:  # a lane that has ended may still run the steps that it made due
+            running += [task for task, owner in self._ending.items() if owner == workspace_id]
+        await _wait(running, patience)
+        return bool(running)
 
     @asynccontextmanager
     async def collect(self, workspace_id: str) -> AsyncIterator[list[Record]]:
-        """What is done in the workspace's lanes meanwhile, and because of them, as entries of its
-        agenda; those of attempts have the ``number`` of their delivery."""
+        """Collect the log entries of attempts in the workspace's lanes, and of the steps that these
+        cause. Entries of attempts have the ``number`` of their delivery."""
         entries: list[Record] = []
         collectors = self._collecting.setdefault(workspace_id, [])
         collectors.append(entries)
@@ -123,22 +130,21 @@ class Lanes:
                 self._collecting.pop(workspace_id, None)
 
     def collected(self, workspace_id: str, entries: Sequence[Record]) -> None:
-        """Hand entries to all who collect them."""
+        """Add entries to all open collections of the workspace."""
         for collector in self._collecting.get(workspace_id, ()):
             collector.extend(entries)
 
     async def close(self, patience: float) -> None:
-        """Begin nothing more, let what is under way come back for so many real seconds.
+        """Start nothing more, and wait up to ``patience`` real seconds for requests in flight.
 
-        What does not come back in time is still in the store, to be sent again.
+        A delivery without a response by then stays in the store, to be sent again.
         """
         self._is_closing = True
-        under_way = [*self._tasks.values(), *self._ending]
-        if under_way:
-            await asyncio.wait(under_way, timeout=patience)
-        for task in under_way:
+        running = [*self._tasks.values(), *self._ending]
+        await _wait(running, patience)
+        for task in running:
             task.cancel()
-        await _wait(under_way)
+        await _wait(running)
 
     def _is_idle(self, key: _Lane) -> bool:
         return key not in self._tasks and key not in self._stopped
@@ -147,10 +153,10 @@ class Lanes:
         try:
             await self._work(key)
         except NoWorkspaceError:
-            pass  # deleted meanwhile
+            pass  # it was deleted in the meantime
         except Exception:
             log.exception("%s: deliveries to %s have stopped", *key)
-            self._stopped.add(key)  # begun again, it would send the same for ever
+            self._stopped.add(key)  # restarted, it would fail the same way for ever
             self._tasks.pop(key, None)
             return
         task = self._tasks.pop(key, None)
@@ -167,44 +173,46 @@ class Lanes:
             if attempt is None:
                 return
             if isinstance(attempt, Attempt):
-                outcome = attempt.outcome or await self._sent(workspace_id, attempt)
-                reached = await self._note(workspace_id, attempt, outcome)
+                outcome = attempt.outcome or await self._send_attempt(workspace_id, attempt)
+                reached = await self._finish_attempt(workspace_id, attempt, outcome)
 
     async def _next(
         self, workspace_id: str, lane: str, reached: datetime | None
     ) -> Attempt | bool | None:
-        """The attempt that is due; True: one that was due has lapsed; None: nothing is due."""
+        """The attempt that is due; True: the due one is obsolete; None: nothing is due."""
         async with self._store.transaction(workspace_id) as state:
             clock = (await state.workspace()).clock
-            step = await state.first_in_lane(lane, clock.now(self._wall))
+            step = await state.first_in_lane(lane, clock.now(self._system_clock))
             if step is None:
                 return None
             at = max(step.due, reached or step.due)
-            instant = at if self._virtual_time else self._wall.now()
+            instant = at if self._virtual_time else self._system_clock.now()
             attempt = await prepare(state, step, lane, at, int(instant.timestamp()))
             if attempt is None:
                 await state.discard_step(step.number, lane)
             return attempt or True
 
-    async def _sent(self, workspace_id: str, attempt: Attempt) -> Outcome:
-        assert attempt.request is not None  # noqa: S101  without one, its outcome is known
+    async def _send_attempt(self, workspace_id: str, attempt: Attempt) -> Outcome:
+        assert attempt.request is not None  # noqa: S101  only a simulated failure has no request
         endpoint = (workspace_id, attempt.delivery["endpointId"])
-        if endpoint in self._hung:
+        if endpoint in self._slow_endpoints:
             async with self._slow:
                 outcome = await self._send(attempt.request)
         else:
             share = self._shares.setdefault(workspace_id, asyncio.Semaphore(SHARE))
             async with share, self._quick:
                 outcome = await self._send(attempt.request)
-        self._hung.pop(endpoint, None)
+        self._slow_endpoints.pop(endpoint, None)
         if outcome.error == "timeout":
-            self._hung[endpoint] = None
-        if len(self._hung) > _REMEMBERED:
-            del self._hung[next(iter(self._hung))]
+            self._slow_endpoints[endpoint] = None
+        if len(self._slow_endpoints) > _REMEMBERED:
+            del self._slow_endpoints[next(iter(self._slow_endpoints))]
         return outcome
 
-    async def _note(self, workspace_id: str, attempt: Attempt, outcome: Outcome) -> datetime | None:
-        """Write down what came of an attempt; the lane's own time has come so far."""
+    async def _finish_attempt(
+        self, workspace_id: str, attempt: Attempt, outcome: Outcome
+    ) -> datetime | None:
+        """Store the outcome of an attempt and return the instant that the lane has reached."""
         async with self._store.transaction(workspace_id) as state:
             flows = (await state.workspace()).clock.mode == "live"
             delivery = await note(state, attempt, outcome, time_flows=flows)
@@ -217,7 +225,7 @@ class Lanes:
 
 
 def in_order(entries: Iterable[Record]) -> list[Record]:
-    """What was collected, by instant, then by the making of its delivery; last what followed."""
+    """Collected entries by instant, then by the number of the delivery; others come last."""
     ordered = sorted(entries, key=lambda one: (parse_instant(one["at"]), one.get("number", inf)))
     return [{name: one[name] for name in one if name != "number"} for one in ordered]
 

@@ -16,7 +16,6 @@ from invoice_sandbox.webhooks.endpoints import (
     DISABLED,
     ENABLED,
     ENDPOINTS,
-    all_endpoints,
     subscribes,
 )
 
@@ -60,7 +59,8 @@ async def enqueue(
 
     ``troubles`` are what a story lets befall the deliveries.
     """
-    for endpoint in await all_endpoints(state, Condition("status", "=", ENABLED)):
+    enabled = await state.page(ENDPOINTS, where=(Condition("status", "=", ENABLED),))
+    for endpoint in reversed(enabled.records):
         if subscribes(endpoint, event["type"]):
             await plan(state, endpoint, event, now, troubles=troubles)
 
@@ -143,8 +143,7 @@ async def disable(state: Transaction, endpoint: Record, reason: str, now: dateti
         if (repeated := await state.get(DELIVERIES, str(step.arguments["subject"]))) is not None:
             await state.put(DELIVERIES, repeated["id"], {**repeated, "nextAttemptAt": None})
     theirs = (Condition("endpointId", "=", endpoint["id"]), Condition("status", "in", UNFINISHED))
-    most = await state.count(DELIVERIES, theirs)
-    for delivery in (await state.page(DELIVERIES, limit=most, where=theirs)).records:
+    for delivery in (await state.page(DELIVERIES, where=theirs)).records:
         await _unschedule(state, delivery)
         over = {**delivery, "status": CANCELLED, "nextAttemptAt": None}
         await state.put(DELIVERIES, delivery["id"], over)

@@ -1,8 +1,8 @@
-"""Writes what of docs/scenarios.md comes from files and from runs, and a picture per scenario.
+"""Generates the tables of docs/scenarios.md, the sessions of docs/scenario-tutorial.md, pictures.
 
-``python -m tests.scenario_docs`` brings the page and docs/pictures up to date. A block after
+``python -m tests.scenario_docs`` updates both pages and docs/pictures. A block after
 ``<!-- file: NAME -->`` is written to that file, a line ``invoice-sandbox serve ...`` starts a
-server, and the console blocks after it talk to that one, all in one empty folder.
+server, and the console blocks after it use that server, all in one empty folder.
 """
 
 from __future__ import annotations
@@ -27,14 +27,14 @@ from invoice_sandbox.scenarios.checks import scenario_file_problems
 from invoice_sandbox.scenarios.drawing import svg, trigger_in_words
 from invoice_sandbox.scenarios.lifecycle import PREVIOUS
 from invoice_sandbox.scenarios.simulation import main_run
-from tests.readme import commands, outputs, with_outputs
+from tests.readme import PICTURE, commands, outputs, with_outputs
 
 PAGE: Final = Path(__file__).parent.parent / "docs" / "scenarios.md"
+TUTORIAL: Final = PAGE.parent / "scenario-tutorial.md"
 PICTURES: Final = PAGE.parent / "pictures"
 
 _FILE: Final = re.compile(r"<!-- file: (\S+) -->\n```yaml\n(.*?)^```$", re.MULTILINE | re.DOTALL)
 _SERVE: Final = re.compile(r"^```sh\n(invoice-sandbox serve .*)\n```$", re.MULTILINE)
-_LONG_LIST: Final = re.compile(r"(?<=[a-z]), [^,()]+(?:, [^,()]+){3,}\)$")
 _SAID: Final = re.compile(
     r"(?<=<!-- said by the server -->\n```text\n).*?(?=^```$)", re.MULTILINE | re.DOTALL
 )
@@ -58,10 +58,9 @@ def generated() -> dict[str, str]:
         "scenarios": _table(
             ("Scenario", "Trigger", "What happens", "The client passes when"), _scenario_rows()
         ),
-        "actions": _table(("Action", "What it does", "What it is told by `with`"), _action_rows()),
-        "words": _words(),
-        "moves": _table(("Status", "Trigger", "Leads to", "Records"), _move_rows()),
-        "checks": _table(("What is checked", "For example"), _check_rows()),
+        "actions": _table(("Action", "What it does", "Arguments in `with`"), _action_rows()),
+        "arguments": _arguments(),
+        "transitions": _table(("Trigger", "From", "To", "Event"), _transition_rows()),
     }
 
 
@@ -103,31 +102,31 @@ def _action_rows() -> Iterator[Sequence[str]]:
         if action.in_scenarios:
             summary = action.summary.removesuffix(" Raises ApiError.")
             summary = summary.removesuffix(" Raises ApiError for no such item.")
-            yield f"`{name}`", summary.removesuffix(" Raises ApiError 400."), _told(action)
+            yield f"`{name}`", summary.removesuffix(" Raises ApiError 400."), _accepted(action)
 
 
-def _told(action: Action) -> str:
+def _accepted(action: Action) -> str:
     usual = inspect.signature(action.function).parameters
-    told = [
-        f"`{one.name}`: {_kind(one)}, {_unless_told(one, usual[one.python_name].default)}"
+    arguments = [
+        f"`{one.name}`: {_type(one)}, {_default(one, usual[one.python_name].default)}"
         for one in action.parameters.values()
     ]
-    return "; ".join(told) or "-"
+    return "; ".join(arguments) or "-"
 
 
-def _kind(parameter: Parameter) -> str:
+def _type(parameter: Parameter) -> str:
     return "see below" if parameter.words else parameter.kind
 
 
-def _unless_told(parameter: Parameter, usual: Any) -> str:
+def _default(parameter: Parameter, usual: Any) -> str:
     if parameter.required:
-        return "must be told"
+        return "required"
     if usual == "":
-        return "may be left out"
-    return f"else `{str(usual).lower() if isinstance(usual, bool) else usual}`"
+        return "optional"
+    return f"default `{str(usual).lower() if isinstance(usual, bool) else usual}`"
 
 
-def _words() -> str:
+def _arguments() -> str:
     """What else the steps of the shipped project may name: items, states, partners."""
     find = project().actions["find"].parameters
     partners = [one["id"] for one in project().fixtures["partners"]]
@@ -143,15 +142,17 @@ def _listed(words: Iterable[str]) -> str:
     return ", ".join(f"`{word}`" for word in words)
 
 
-def _move_rows() -> Iterator[Sequence[str]]:
+def _transition_rows() -> Iterator[Sequence[str]]:
+    """A row for each trigger and target, with all statuses that it leads from."""
     machine = project().vocabulary.machine
     assert machine is not None
-    for status in machine.states:
-        for move in machine.transitions:
-            if move.from_ == status:
-                to = "the status held before" if move.to == PREVIOUS else f"`{move.to}`"
-                event = "-" if move.event is None else f"`{move.event}`"
-                yield f"`{status}`", f"`{move.trigger}`", to, event
+    rows: dict[tuple[str, str, str], list[str]] = {}
+    for one in machine.transitions:
+        to = "the status before" if one.to == PREVIOUS else f"`{one.to}`"
+        event = "-" if one.event is None else f"`{one.event}`"
+        rows.setdefault((f"`{one.trigger}`", to, event), []).append(one.from_)
+    for (trigger, to, event), statuses in rows.items():
+        yield trigger, _listed(statuses), to, event
 
 
 @dataclass(frozen=True)
@@ -163,8 +164,8 @@ class Mistake:
     wrong: str
 
 
-STORY: Final = """\
-name: my-story
+SCENARIO: Final = """\
+name: my-scenario
 purpose: The seller declines the offer.
 begins: {sellerId: sim_seller_of_mine}
 needs: {status: [Registered]}
@@ -185,12 +186,12 @@ expects:
 """
 
 MISTAKES: Final = (
-    Mistake("It is YAML.", "name: my-story", "name: [my-story"),
+    Mistake("It is YAML.", "name: my-scenario", "name: [my-scenario"),
     Mistake("No key stands twice.", "needs:", "purpose: Once more.\nneeds:"),
     Mistake("Every key is known.", "conditions:", "condition:"),
     Mistake("What must be there is there.", "purpose: The seller declines the offer.\n", ""),
     Mistake("Values have the right form.", "PT1S", "1 second"),
-    Mistake("The name is that of the file.", "name: my-story", "name: your-story"),
+    Mistake("The name is that of the file.", "name: my-scenario", "name: other-scenario"),
     Mistake("Kinds of event are known.", "on: offer.received", "on: offer.recieved"),
     Mistake("Actions are known.", "make-offer", "make-ofer"),
     Mistake("An action is told only what it knows.", "partnerId", "partner"),
@@ -229,15 +230,10 @@ MISTAKES: Final = (
 def broken_by(mistake: Mistake) -> list[str]:
     """What ``invoice-sandbox scenarios validate`` says of the story with this mistake in it."""
     with TemporaryDirectory() as folder:
-        file = Path(folder) / "my-story.yaml"
-        file.write_text(STORY.replace(mistake.fine, mistake.wrong, 1))
+        file = Path(folder) / "my-scenario.yaml"
+        file.write_text(SCENARIO.replace(mistake.fine, mistake.wrong, 1))
         found = list(scenario_file_problems(file, project().vocabulary))
     return [f"{place.replace(str(file), file.name)}: {text}" for place, text in found]
-
-
-def _check_rows() -> Iterator[Sequence[str]]:
-    for one in MISTAKES:
-        yield one.rule, f"`{_LONG_LIST.sub(', ...)', broken_by(one)[0])}`"
 
 
 # What is generated by running it
@@ -318,11 +314,12 @@ def _environment(**variables: str) -> Iterator[None]:
 
 def main() -> None:
     """Write the page and the pictures as they should be now."""
-    PAGE.write_text(played(with_generated(PAGE.read_text())))
+    PAGE.write_text(with_generated(PAGE.read_text()))
+    TUTORIAL.write_text(played(TUTORIAL.read_text()))
     PICTURES.mkdir(exist_ok=True)
     drawn = pictures()
     for file in PICTURES.glob("*.svg"):
-        if file.name not in drawn:
+        if file.name not in {*drawn, PICTURE.name}:
             file.unlink()
     for name, text in drawn.items():
         (PICTURES / name).write_text(text)

@@ -37,7 +37,7 @@ def test_the_table_has_every_document_that_is_played() -> None:
 
 
 def test_no_answer_in_the_table_is_wrong() -> None:
-    rows = re.findall(r"^\| \S+ \S+ \| 3\S+ \| (\d+) \| (\d+) \| (\d+) \| ", TEXT, re.MULTILINE)
+    rows = re.findall(r"^\| [^|]+ \| 3[^|]* \| (\d+) \| (\d+) \| (\d+) \| ", TEXT, re.MULTILINE)
     assert len(rows) > len(packages.MAKERS) / 2
     assert {wrong for _, _, wrong in rows} == {"0"}
 
@@ -60,6 +60,6 @@ def test_a_table_replaces_the_one_before() -> None:
     ]
     once = with_table(TEXT, played)
     assert with_table(once, played) == once
-    assert "| maker a.json | 3.0.3 | 2 | 1 | 0 | 1 | 0 | 0.0 s |\n" in once
+    assert "| maker a.json | 3.0 | 2 | 1 | 0 | 1 | 0 | 0.0 s |\n" in once
     assert "- maker a.json, GET /a: no\n" in once
     assert "- `b.json:1:1: not OpenAPI`\n" in once

@@ -1,33 +1,51 @@
-"""The README tells the truth: its terminal session is run, and its tables are complete."""
+"""README and tutorial are executed: their sessions print what the pages show."""
 
 from __future__ import annotations
 
+import re
 import shutil
+from pathlib import Path
 
 import pytest
 
-from invoice_sandbox.settings import SETTINGS
-from tests.readme import README, SERVED, commands, outputs, with_outputs, without_chance
-from tests.support import serving
+from tests.readme import PAGES, PICTURE, README, commands, picture, played, without_chance
 
 
 @pytest.mark.skipif(
     not (shutil.which("curl") and shutil.which("bash")), reason="the session needs curl and bash"
 )
-def test_the_session_of_the_readme_prints_what_the_readme_shows() -> None:
-    page = README.read_text()
-    with serving(SERVED) as running:
-        actual = with_outputs(page, outputs(page, running.url))
-    assert without_chance(actual) == without_chance(page)
+@pytest.mark.parametrize("file", PAGES, ids=lambda one: one.stem)
+def test_the_session_of_a_page_prints_what_the_page_shows(file: Path) -> None:
+    page = file.read_text()
+    assert without_chance(played(page)) == without_chance(page)
 
 
-def test_the_session_goes_from_a_key_to_an_offer_and_the_audit_log() -> None:
-    walked = "\n".join(commands(README.read_text()))
-    for path in ("api-keys", "fingerprint", "clock/advance", "offers", "transition", "faults"):
+def test_the_sessions_cover_the_main_operations() -> None:
+    walked = "\n".join(line for file in PAGES for line in commands(file.read_text()))
+    for path in ("api-keys", "fingerprint", "clock advance", "offers", "transition", "fault add"):
         assert path in walked
     assert "audit-log" in walked
 
 
-def test_every_setting_is_in_the_readme() -> None:
+def test_no_session_cuts_json_with_text_tools() -> None:
+    asked = [line for file in PAGES for line in commands(file.read_text())]
+    assert [line for line in asked if "sed " in line or "grep -o" in line] == []
+
+
+def test_the_readme_is_short_and_begins_with_its_picture() -> None:
     page = README.read_text()
-    assert [one.name for one in SETTINGS if f"--{one.name}" not in page] == []
+    assert len(page.splitlines()) <= 150
+    before, _, _ = page.partition(f"]({PICTURE.relative_to(README.parent)})")
+    assert before != page
+    assert len(before.splitlines()) < 10
+
+
+def test_the_picture_shows_the_session_and_loads_nothing() -> None:
+    drawn = PICTURE.read_text()
+    assert drawn == picture(README.read_text()), "run python -m tests.readme"
+    assert re.findall(r"@import|<script|<image|url\((?!#)", drawn) == []
+
+
+@pytest.mark.parametrize("how", ["pip install .", "make run", "make test"])
+def test_the_readme_shows_every_way_to_start(how: str) -> None:
+    assert how in README.read_text()

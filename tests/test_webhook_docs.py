@@ -1,4 +1,4 @@
-"""docs/webhooks.md tells the truth: its sessions are run, and its receivers are tried."""
+"""The pages about webhooks are executed: their sessions, and their receivers."""
 
 from __future__ import annotations
 
@@ -16,6 +16,7 @@ from tests.webhook_docs import (
     JAVASCRIPT,
     PAGE,
     PYTHON,
+    REFERENCE,
     answers_to_forgeries,
     genuine,
     has_javascript,
@@ -89,7 +90,7 @@ def test_the_session_in_javascript_prints_what_the_page_shows() -> None:
 
 
 def test_what_is_generated_from_the_code_is_up_to_date() -> None:
-    page = PAGE.read_text()
+    page = REFERENCE.read_text()
     assert with_generated(page) == page
 
 
@@ -149,13 +150,15 @@ def test_what_is_exhausted_can_be_replayed_after_enabling(sandbox: httpx.Client)
 
 
 def test_the_one_line_for_each_failure_is_accepted(sandbox: httpx.Client) -> None:
-    lines = re.findall(r"^put \$LEVERS/scenario '(.*)'$", PAGE.read_text(), re.MULTILINE)
+    lines = re.findall(
+        r"^api /sandbox/scenario -X PUT -d '(.*)'$", REFERENCE.read_text(), re.MULTILINE
+    )
     assert len(lines) == 2
     for body in lines:
         assert sandbox.put("/sandbox/scenario", content=body, headers=JSON).status_code == 200
 
 
 def test_every_scenario_of_deliveries_is_on_the_page() -> None:
-    page = PAGE.read_text()
+    page = REFERENCE.read_text()
     for scenario in (*FAILURES, "webhook-exhausted", "secret-rotation"):
         assert f"| `{scenario}` |" in page

@@ -1,9 +1,9 @@
-"""Writes what of docs/webhooks.md comes from the code and from runs.
+"""Generates the tables of docs/webhooks.md and the sessions of docs/webhook-receivers.md.
 
-``python -m tests.webhook_docs`` brings the page up to date. Its console blocks are one session
-against one server. Those after ``<!-- session: javascript -->`` are another, which begins like the
-first; it needs Node.js and the package, and is left as it is where ``make interop`` has not put
-them. A block after ``<!-- file: NAME -->`` is that file, in the folder where a session runs.
+``python -m tests.webhook_docs`` updates both. The console blocks are one session against one
+server. Those after ``<!-- session: javascript -->`` are another, which begins like the first; it
+needs Node.js and the package, and is left as it is where ``make interop`` has not put them. A block
+after ``<!-- file: NAME -->`` is that file, in the folder where a session runs.
 """
 
 from __future__ import annotations
@@ -34,7 +34,8 @@ from tests.interop.node import MODULES, node
 from tests.readme import commands, with_outputs
 from tests.receivers import free_port
 
-PAGE: Final = Path(__file__).parent.parent / "docs" / "webhooks.md"
+REFERENCE: Final = Path(__file__).parent.parent / "docs" / "webhooks.md"
+PAGE: Final = REFERENCE.with_name("webhook-receivers.md")
 BIN: Final = Path(sys.executable).parent
 SERVED: Final = ("--seed", "7", "--clock", "frozen", "--rate-limit", "off")
 """What the page says it runs with; nobody types as fast as to meet the limit."""
@@ -237,7 +238,7 @@ def _outputs(asked: Sequence[str], folder: Path, url: str) -> list[str]:
     with subprocess.Popen(
         [bash, "-eu"],
         cwd=folder,
-        env=os.environ | {"PATH": os.pathsep.join(_path())},
+        env=os.environ | {"PATH": os.pathsep.join(_path()), "INVOICE_SANDBOX_URL": url},
         stdin=subprocess.PIPE,
         stdout=subprocess.PIPE,
         text=True,
@@ -373,8 +374,8 @@ def answers_to_forgeries(receiver: Receiver) -> dict[str, int]:
 
 def main() -> None:
     """Write the page as it should be now."""
-    page = with_generated(PAGE.read_text())
-    PAGE.write_text(played(page, javascript=has_javascript()))
+    REFERENCE.write_text(with_generated(REFERENCE.read_text()))
+    PAGE.write_text(played(PAGE.read_text(), javascript=has_javascript()))
 
 
 if __name__ == "__main__":

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from itertools import groupby
 from pathlib import Path
 from typing import Final
@@ -13,7 +13,20 @@ from tests.foreign.play import Played
 PAGE: Final = Path(__file__).parents[2] / "docs" / "any-document.md"
 _START: Final = "<!-- played: make foreign -->\n"
 _END: Final = "<!-- end -->\n"
-_LONGEST: Final = 160
+_LONGEST: Final = 200
+_COLLECTIONS: Final = {"@readme/oas-examples"}
+_TITLES: Final = (
+    "Wrong:",
+    "501, reported at the start:",
+    "Not asked, because the check could not generate a valid request:",
+)
+_LISTS: Final[tuple[Callable[[Played], list[str]], ...]] = (
+    lambda one: one.wrong,
+    lambda one: one.unanswered,
+    lambda one: one.unasked,
+)
+"""Per title, the operations of a document that it lists."""
+
 _FOLDER_OF_PACKAGE: Final = re.compile(r"\S*/node_modules/[^/\s]+/")
 
 
@@ -24,17 +37,16 @@ def with_table(page: str, played: Iterable[Played]) -> str:
     return before + _START + "".join(_lines(list(played))) + _END + after
 
 
-def _listed(title: str, found: list[tuple[Played, list[str]]]) -> Iterator[str]:
-    lines = [f"- {one.name}, {line[:_LONGEST]}\n" for one, some in found for line in some]
-    yield from [f"\n{title}\n\n", *(lines or ["- none\n"])]
-
-
-def _counted(lines: list[str]) -> Iterator[str]:
-    """The first line of each reason, and how many more have the same."""
+def _listed(title: str, found: Iterable[tuple[str, str]]) -> Iterator[str]:
+    """The first place of each reason, and how many more places have the same."""
+    yield f"\n{title}\n\n"
+    lines = [f"{name}, {line}" for name, line in found]
     for reason, same in groupby(sorted(lines, key=_reason), key=_reason):
         first, *others = same
         place = first.removesuffix(reason).rstrip(": ")
-        yield f"{place}{f' and {len(others)} more' if others else ''}: {reason}"
+        yield f"- {place}{f' and {len(others)} more' if others else ''}: {reason}"[:_LONGEST] + "\n"
+    if not lines:
+        yield "- none\n"
 
 
 def _reason(line: str) -> str:
@@ -42,23 +54,29 @@ def _reason(line: str) -> str:
 
 
 def _lines(played: list[Played]) -> Iterator[str]:
-    yield "\n| document | OpenAPI | operations | right | wrong | 501 | not asked | ready after |\n"
+    yield "\n| Documents | OpenAPI | Operations | Right | Wrong | 501 | Not asked | Start |\n"
     yield "|---|---|---|---|---|---|---|---|\n"
-    for one in played:
-        if not one.refused:
-            lists = (one.wrong, one.unanswered, one.unasked)
-            numbers = " | ".join(map(str, (one.operations, one.right, *map(len, lists))))
-            yield f"| {one.name} | {one.version} | {numbers} | {one.seconds:.1f} s |\n"
-    yield from _listed("Wrong:", [(one, one.wrong) for one in played])
-    yield from _listed(
-        "Answered with 501, and told so at the start:", [(one, one.unanswered) for one in played]
-    )
-    yield from _listed(
-        "Not asked, because the check could not make a valid request:",
-        [(one, list(_counted(one.unasked))) for one in played],
-    )
-    yield "\nRefused at the start, by place:\n\n"
+    for title, some in _rows(played):
+        versions = ", ".join(sorted({one.version[:3] for one in some}))
+        lists = [[line for one in some for line in lines(one)] for lines in _LISTS]
+        counts = (sum(one.operations for one in some), sum(one.right for one in some))
+        numbers = " | ".join(map(str, (*counts, *map(len, lists))))
+        yield f"| {title} | {versions} | {numbers} | {max(one.seconds for one in some):.1f} s |\n"
+    for title, lines in zip(_TITLES, _LISTS, strict=True):
+        yield from _listed(title, ((one.name, line) for one in played for line in lines(one)))
+    yield "\nRejected at the start, by place:\n\n"
     for one in played:
         if one.refused:
             yield f"- `{_FOLDER_OF_PACKAGE.sub('', one.refused)}`\n"
     yield "\n"
+
+
+def _rows(played: Iterable[Played]) -> Iterator[tuple[str, list[Played]]]:
+    """Documents by the titles of their rows: the examples of a package have one in common."""
+    rows: dict[str, list[Played]] = {}
+    for one in played:
+        if not one.refused:
+            package = one.name.partition(" ")[0]
+            rows.setdefault(package if package in _COLLECTIONS else one.name, []).append(one)
+    for title, some in rows.items():
+        yield (f"{title} ({len(some)} documents)" if title in _COLLECTIONS else title), some

@@ -1,0 +1,57 @@
+"""The documentation as a whole: every link leads somewhere, and nothing is left out."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+
+import pytest
+
+from invoice_sandbox.openapi.load.documents import load_document
+from invoice_sandbox.settings import SETTINGS
+from tests.readme import README
+
+ROOT = README.parent
+DOCS = ROOT / "docs"
+PAGES = [README, ROOT / "CHANGELOG.md", *sorted(DOCS.glob("*.md"))]
+CONTROL_CONTRACTS = [
+    ROOT / "invoice_sandbox" / "control" / "openapi.yaml",
+    ROOT / "openapi" / "sandbox.yaml",
+]
+OF_THE_LISTEN_COMMAND = re.compile(r"/listeners/")
+"""Endpoints that the page sums up as "and below"."""
+
+
+def anchors(page: Path) -> set[str]:
+    """The anchors of the page's headings, as GitHub makes them."""
+    titles = re.findall(r"^#+ (.*)$", page.read_text(), re.MULTILINE)
+    return {re.sub(r"[^\w -]", "", one).strip().lower().replace(" ", "-") for one in titles}
+
+
+@pytest.mark.parametrize("page", PAGES, ids=lambda one: one.name)
+def test_every_link_leads_to_a_file_and_a_heading(page: Path) -> None:
+    for link in re.findall(r"\]\((?!https?:)([^)\s]+)\)", page.read_text()):
+        path, _, anchor = link.partition("#")
+        target = page.parent / path if path else page
+        assert target.exists(), link
+        assert not anchor or anchor in anchors(target), link
+
+
+def test_the_index_lists_every_page() -> None:
+    index = (DOCS / "README.md").read_text()
+    assert [one.name for one in DOCS.glob("*.md") if f"]({one.name})" not in index] == ["README.md"]
+
+
+def test_every_setting_is_on_the_page_with_its_default() -> None:
+    page = (DOCS / "configuration.md").read_text()
+    for one in SETTINGS:
+        row = next(line for line in page.splitlines() if re.match(rf"\| .*`--{one.name}\b", line))
+        assert one.default is None or f"`{one.default}`" in row
+
+
+@pytest.mark.parametrize("file", CONTROL_CONTRACTS, ids=lambda one: one.parent.name)
+def test_every_control_endpoint_is_on_the_page(file: Path) -> None:
+    page = (DOCS / "control-api.md").read_text()
+    paths = [one for one in load_document(file)["paths"] if not OF_THE_LISTEN_COMMAND.match(one)]
+    assert paths
+    assert [one for one in paths if f"`/sandbox{one}`" not in page] == []

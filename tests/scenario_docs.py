@@ -249,7 +249,8 @@ def played(page: str) -> str:
             with serving_as_told(line) as (url, log):
                 told += [f"```sh\n{line}\n```", _with_outputs(part, url)]
             said += log.read_text()
-    warnings = "".join(f"{one}\n" for one in said.splitlines() if one.startswith("WARNING"))
+    warned = dict.fromkeys(one for one in said.splitlines() if one.startswith("WARNING"))
+    warnings = "".join(f"{one}\n" for one in warned)
     return _SAID.sub(lambda _: warnings, "".join(told))
 
 

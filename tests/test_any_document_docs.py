@@ -61,5 +61,5 @@ def test_a_table_replaces_the_one_before() -> None:
     once = with_table(TEXT, played)
     assert with_table(once, played) == once
     assert "| maker a.json | 3.0 | 2 | 1 | 0 | 1 | 0 | 0.0 s |\n" in once
-    assert "- maker a.json, GET /a: no\n" in once
+    assert "- maker a.json, GET /a: `no`\n" in once
     assert "- `b.json:1:1: not OpenAPI`\n" in once

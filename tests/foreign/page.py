@@ -13,7 +13,7 @@ from tests.foreign.play import Played
 PAGE: Final = Path(__file__).parents[2] / "docs" / "any-document.md"
 _START: Final = "<!-- played: make foreign -->\n"
 _END: Final = "<!-- end -->\n"
-_LONGEST: Final = 200
+_LONGEST: Final = 120
 _COLLECTIONS: Final = {"@readme/oas-examples"}
 _TITLES: Final = (
     "Wrong:",
@@ -44,7 +44,7 @@ def _listed(title: str, found: Iterable[tuple[str, str]]) -> Iterator[str]:
     for reason, same in groupby(sorted(lines, key=_reason), key=_reason):
         first, *others = same
         place = first.removesuffix(reason).rstrip(": ")
-        yield f"- {place}{f' and {len(others)} more' if others else ''}: {reason}"[:_LONGEST] + "\n"
+        yield f"- {place}{f' and {len(others)} more' if others else ''}: `{reason[:_LONGEST]}`\n"
     if not lines:
         yield "- none\n"
 

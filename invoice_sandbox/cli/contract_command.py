@@ -5,7 +5,7 @@ from __future__ import annotations
 import inspect
 import sys
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any, Final
 
@@ -83,48 +83,49 @@ def print_limitations(file: Path) -> None:
     click.echo(f"{count} places have no effect, or not all of it." if count else "fine")
 
 
-def check(project: Path | None, file: Path) -> bool:
+def check(project: Path | None, file: Path, *, as_json: bool) -> bool:
     """Print what ``file`` changes; True when anything would break."""
-    findings = list(compare(project or default_project(), file))
-    for finding in sorted(findings, key=lambda one: not one.breaking):
+    found = sorted(compare(project or default_project(), file), key=lambda one: not one.breaking)
+    breaking = sum(finding.breaking for finding in found)
+    if as_json:
+        report = {"breaking": breaking, "differences": [asdict(one) for one in found]}
+        sys.stdout.write(jsonio.dumps_pretty(report).decode())
+        return breaking > 0
+    for finding in found:
         mark = "BREAKS " if finding.breaking else "changes"
         click.echo(f"{mark}  {finding.place}  {finding.text}")
-    breaking = sum(finding.breaking for finding in findings)
-    if findings:
+    if found:
         click.echo()
-    click.echo(f"{len(findings)} differences, {breaking} of them would break something.")
+    click.echo(f"{len(found)} differences, {breaking} of them would break something.")
     return breaking > 0
 
 
 def compare(folder: Path, file: Path) -> Iterator[Finding]:
     """Everything that differs or no longer fits when ``file`` is the published contract."""
-    theirs = read_contract(file).document
+    read = read_contract(file)
+    theirs = read.document
     own_file = folder / "openapi" / "openapi.yaml"
     for one in differences(base_document(folder), theirs):
-        place = place_of(own_file if one.in_ours else file, one.pointer)
+        place = place_of(own_file, one.pointer) if one.in_ours else read.place(one.pointer)
         yield Finding(one.breaking, place, one.text)
-    yield from _overlay_findings(folder, theirs)
+    fits = _apply_overlay(folder, theirs)
     try:
         contract = compile_contract({**theirs, "webhooks": {}})
     except ContractError as error:
-        yield Finding(True, str(file), str(error))
+        if fits:
+            yield Finding(True, str(file), str(error))
         return
-    yield from _event_findings(file, theirs)
+    yield from _event_findings(file, theirs) if fits else ()
     yield from _handler_findings(folder, theirs)
     yield from _fixture_findings(folder, contract)
     for bad in bad_examples(theirs, contract.schemas):
-        yield Finding(True, place_of(file, bad.pointer), f"{bad.subject}: {bad.problem}")
+        yield Finding(True, read.place(bad.pointer), f"{bad.subject}: {bad.problem}")
 
 
-def _overlay_findings(folder: Path, theirs: dict[str, Any]) -> Iterator[Finding]:
-    """Targets that match nothing; what fits is applied to ``theirs`` for the next questions."""
+def _apply_overlay(folder: Path, theirs: dict[str, Any]) -> bool:
+    """Whether every action fits. What does not is the overlay's own, and no change for a client."""
     overlay = overlay_document(folder)
-    if overlay is None:
-        return
-    overlay_file = folder / "openapi" / "overlay.yaml"
-    for problem in overlay_problems(theirs, overlay, apply=True):
-        pointer = () if problem.action is None else ("actions", problem.action)
-        yield Finding(True, place_of(overlay_file, pointer), f"overlay {problem}")
+    return overlay is None or not list(overlay_problems(theirs, overlay, apply=True))
 
 
 def _event_findings(file: Path, theirs: dict[str, Any]) -> Iterator[Finding]:

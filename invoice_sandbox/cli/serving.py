@@ -80,6 +80,7 @@ def serve(**texts: str | None) -> None:
     type=click.Path(exists=True, dir_okay=False, path_type=Path),
     help="Compare another version of the published contract with this one; 1 if anything breaks.",
 )
+@click.option("--json", "as_json", is_flag=True, help="With --check: print JSON.")
 @click.option(
     "--limitations",
     metavar="FILE",
@@ -92,6 +93,7 @@ def contract(
     form: str,
     assumptions: bool,
     check: Path | None,
+    as_json: bool,
     limitations: Path | None,
 ) -> None:
     """Print the served contract, or compare the next version.
@@ -108,7 +110,7 @@ def contract(
 
     try:
         if check is not None:
-            sys.exit(FAILED if contract_command.check(project, check) else 0)
+            sys.exit(FAILED if contract_command.check(project, check, as_json=as_json) else 0)
         if limitations is not None:
             contract_command.print_limitations(limitations)
             return

@@ -1,19 +1,25 @@
-"""What another version of a published contract changes, and whether that would break anybody.
+"""What another version of a published contract changes, and whether that would break a client.
 
-Only published documents are compared here; whether overlay, handlers, fixtures and examples still
-fit is asked by the command that knows them.
+A request may allow more than before, a response may allow less. Whether a schema does is decided by
+the canonical form of jsonschema-rs. The side that sends a value sends declared members only: a new
+optional member of a request breaks nobody. Whether overlay, handlers, fixtures and examples still
+fit is checked by the command that has them.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+import json
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Final
 
-from invoice_sandbox.openapi.load.operations import base_path, operation_id, raw_operations
-from invoice_sandbox.openapi.load.references import dereference
+import jsonschema_rs
+from jsonschema_rs.canonical import Containment
 
-Pointer = tuple[str | int, ...]
+from invoice_sandbox.openapi.load.model import SCHEMA, Node, Pointer, node
+from invoice_sandbox.openapi.load.operations import base_path, named_operations
+from invoice_sandbox.openapi.load.references import at_pointer, dereference, steps_of
+
 Document = Mapping[str, Any]
 
 
@@ -28,29 +34,42 @@ class Difference:
 
 
 @dataclass(frozen=True)
-class _Place:
-    """An operation as it stands in one document."""
+class _Part:
+    """A value in a document and the pointer to it, behind any reference."""
 
-    path: str
-    method: str
-    raw: Document
+    document: Document
+    value: Any
+    pointer: Pointer
 
-    @property
-    def pointer(self) -> Pointer:
-        return ("paths", self.path, self.method)
+    def get(self, key: str | int) -> _Part:
+        """The member of that name, or the item of that index; an empty object if there is none."""
+        missing = isinstance(self.value, Mapping) and key not in self.value
+        value = {} if missing else self.value[key]
+        return _Part(self.document, value, (*self.pointer, key)).resolved()
+
+    def resolved(self) -> _Part:
+        """What the references that stand here lead to."""
+        value, pointer, seen = self.value, self.pointer, set[str]()
+        while isinstance(value, Mapping) and isinstance(value.get("$ref"), str):
+            reference = value["$ref"]
+            if not reference.startswith("#/") or reference in seen:
+                return _Part(self.document, {}, pointer)
+            seen.add(reference)
+            value, pointer = at_pointer(self.document, reference[1:]), (*steps_of(reference[1:]),)
+        return _Part(self.document, value, pointer)
 
 
 def differences(ours: Document, theirs: Document) -> Iterator[Difference]:
-    """Every operation, parameter, member, answer and security that ``theirs`` changes."""
+    """Every operation, parameter, member, response and security that ``theirs`` changes."""
     old, new = _operations(ours), _operations(theirs)
     yield from _everywhere(ours, theirs)
     for name in [one for one in old if one not in new]:
         yield Difference(True, f"operation {name} is gone", old[name].pointer, in_ours=True)
     for name in [one for one in new if one not in old]:
-        where = f"{new[name].method.upper()} {new[name].path}"
+        where = _where(new[name])
         yield Difference(False, f"operation {name} is new: {where}", new[name].pointer)
     for name in [one for one in old if one in new]:
-        yield from _operation(name, ours, old[name], theirs, new[name])
+        yield from _operation(name, old[name], new[name])
 
 
 def _everywhere(ours: Document, theirs: Document) -> Iterator[Difference]:
@@ -61,7 +80,7 @@ def _everywhere(ours: Document, theirs: Document) -> Iterator[Difference]:
     old, new = _schemes(ours), _schemes(theirs)
     pointer = ("components", "securitySchemes")
     for name in [one for one in old if one not in new]:
-        yield Difference(True, f"security scheme {name} is gone", pointer)
+        yield Difference(True, f"security scheme {name} is gone", (*pointer, name), in_ours=True)
     for name in new:
         if name not in old:
             yield Difference(False, f"security scheme {name} is new", (*pointer, name))
@@ -78,206 +97,303 @@ def _without_prose(scheme: Document) -> Document:
     return {key: value for key, value in scheme.items() if key != "description"}
 
 
-def _operations(document: Document) -> dict[str, _Place]:
+def _operations(document: Document) -> dict[str, _Part]:
     return {
-        operation_id(path, method, raw): _Place(path, method, raw)
-        for path, method, raw in raw_operations(document)
+        name: _Part(document, raw, ("paths", path, method))
+        for name, (path, method, raw) in named_operations(document).items()
     }
 
 
-def _operation(
-    name: str, ours: Document, old: _Place, theirs: Document, new: _Place
-) -> Iterator[Difference]:
-    if (old.path, old.method) != (new.path, new.method):
-        text = (
-            f"{name} moved from {old.method.upper()} {old.path} to {new.method.upper()} {new.path}"
-        )
+def _where(operation: _Part) -> str:
+    _, path, method = operation.pointer
+    return f"{str(method).upper()} {path}"
+
+
+def _operation(name: str, old: _Part, new: _Part) -> Iterator[Difference]:
+    if old.pointer != new.pointer:
+        text = f"{name} moved from {_where(old)} to {_where(new)}"
         yield Difference(True, text, new.pointer)
-    if _security(ours, old.raw) != _security(theirs, new.raw):
-        yield Difference(True, f"{name}: who may call it changed (security)", new.pointer)
-    yield from _parameters(name, ours, old, theirs, new)
-    yield from _bodies(name, ours, old, theirs, new)
-    yield from _responses(name, ours, old, theirs, new)
+    before, after = _security(old), _security(new)
+    if before != after:
+        breaking = not before <= after
+        yield Difference(breaking, f"{name}: who may call it changed (security)", new.pointer)
+    yield from _parameters(name, old, new)
+    yield from _bodies(name, old, new)
+    yield from _responses(name, old, new)
 
 
-def _security(document: Document, raw: Document) -> Any:
-    return raw.get("security", document.get("security", []))
+def _security(operation: _Part) -> frozenset[str]:
+    """The alternatives, of which a caller needs one."""
+    wanted = operation.value.get("security", operation.document.get("security", []))
+    return frozenset(json.dumps(one, sort_keys=True) for one in wanted)
 
 
-def _parameters(
-    name: str, ours: Document, old: _Place, theirs: Document, new: _Place
-) -> Iterator[Difference]:
-    before, after = _declared(ours, old), _declared(theirs, new)
-    pointer = (*new.pointer, "parameters")
+def _parameters(name: str, old: _Part, new: _Part) -> Iterator[Difference]:
+    before, after = _declared(old), _declared(new)
     for key in [one for one in before if one not in after]:
-        yield Difference(True, f"{name}: {key[0]} parameter '{key[1]}' is gone", new.pointer)
+        text = f"{name}: {key[0]} parameter '{key[1]}' is gone"
+        yield Difference(True, text, before[key].pointer, in_ours=True)
     for key, parameter in after.items():
-        required = bool(parameter.get("required", False))
+        required = bool(parameter.value.get("required", False))
         if key not in before:
             text = f"{name}: {'required ' * required}{key[0]} parameter '{key[1]}' is new"
-            yield Difference(required, text, pointer)
+            yield Difference(required, text, parameter.pointer)
             continue
-        if required and not before[key].get("required", False):
+        if required and not before[key].value.get("required", False):
             text = f"{name}: {key[0]} parameter '{key[1]}' is now required"
-            yield Difference(True, text, pointer)
-        yield from _schemas(
-            f"{name}, parameter {key[1]}",
-            _members(ours, before[key].get("schema", {})),
-            _members(theirs, parameter.get("schema", {})),
-            pointer,
-            sent_by_client=True,
-        )
+            yield Difference(True, text, parameter.pointer)
+        subject = f"{name}, parameter {key[1]}"
+        yield from _schemas(subject, before[key], parameter, is_request=True)
+        yield from _contents(subject, before[key], parameter, is_request=True)
 
 
-def _declared(document: Document, place: _Place) -> dict[tuple[str, str], Document]:
-    item = dereference(document, document["paths"][place.path])
-    raw = [*item.get("parameters", []), *place.raw.get("parameters", [])]
-    parameters = [dereference(document, one) for one in raw]
-    return {(one["in"], one["name"]): one for one in parameters}
+def _declared(operation: _Part) -> dict[tuple[str, str], _Part]:
+    _, path, _ = operation.pointer
+    item = _Part(operation.document, operation.document, ()).get("paths").get(path)
+    found = [
+        owner.get("parameters").get(index)
+        for owner in (item, operation)
+        for index in range(len(owner.value.get("parameters", [])))
+    ]
+    return {(one.value["in"], one.value["name"]): one for one in found}
 
 
-def _bodies(
-    name: str, ours: Document, old: _Place, theirs: Document, new: _Place
-) -> Iterator[Difference]:
-    before = dereference(ours, old.raw.get("requestBody", {}))
-    after = dereference(theirs, new.raw.get("requestBody", {}))
-    pointer = (*new.pointer, "requestBody") if after else new.pointer
-    if after.get("required", False) and not before.get("required", False):
-        yield Difference(True, f"{name}: a request body is now required", pointer)
-    if before and not after:
-        yield Difference(True, f"{name}: the request body is gone", pointer)
-    yield from _contents(f"{name}, request body", ours, before, theirs, after, pointer, True)
+def _bodies(name: str, old: _Part, new: _Part) -> Iterator[Difference]:
+    before, after = old.get("requestBody"), new.get("requestBody")
+    if after.value.get("required", False) and not before.value.get("required", False):
+        yield Difference(True, f"{name}: a request body is now required", after.pointer)
+    if before.value and not after.value:
+        yield Difference(True, f"{name}: the request body is gone", before.pointer, in_ours=True)
+    else:
+        yield from _contents(f"{name}, request body", before, after, is_request=True)
 
 
-def _responses(
-    name: str, ours: Document, old: _Place, theirs: Document, new: _Place
-) -> Iterator[Difference]:
-    before, after = old.raw.get("responses", {}), new.raw.get("responses", {})
-    pointer = (*new.pointer, "responses")
-    for status in [one for one in before if one not in after]:
-        yield Difference(True, f"{name}: response {status} is gone", pointer)
-    for status in after:
-        if status not in before:
-            yield Difference(False, f"{name}: response {status} is new", (*pointer, status))
+def _responses(name: str, old: _Part, new: _Part) -> Iterator[Difference]:
+    before, after = old.get("responses"), new.get("responses")
+    for status in [one for one in before.value if one not in after.value]:
+        pointer = (*before.pointer, status)
+        yield Difference(True, f"{name}: response {status} is gone", pointer, in_ours=True)
+    for status in after.value:
+        declared = after.get(status)
+        if status not in before.value:
+            pointer = (*after.pointer, status)
+            yield Difference(False, f"{name}: response {status} is new", pointer)
             continue
-        yield from _contents(
-            f"{name}, response {status}",
-            ours,
-            dereference(ours, before[status]),
-            theirs,
-            dereference(theirs, after[status]),
-            (*pointer, status),
-            False,
-        )
+        subject = f"{name}, response {status}"
+        yield from _contents(subject, before.get(status), declared, is_request=False)
 
 
 def _contents(
-    subject: str,
-    ours: Document,
-    before: Document,
-    theirs: Document,
-    after: Document,
-    pointer: Pointer,
-    sent_by_client: bool,
+    subject: str, before: _Part, after: _Part, *, is_request: bool
 ) -> Iterator[Difference]:
-    old, new = before.get("content", {}), after.get("content", {})
-    for media_type in [one for one in old if one not in new]:
-        yield Difference(True, f"{subject}: media type {media_type} is gone", pointer)
-    for media_type in new:
-        if media_type not in old:
-            yield Difference(False, f"{subject}: media type {media_type} is new", pointer)
-            continue
-        yield from _schemas(
-            subject,
-            _members(ours, old[media_type].get("schema", {})),
-            _members(theirs, new[media_type].get("schema", {})),
-            pointer,
-            sent_by_client=sent_by_client,
-        )
+    old, new = before.get("content"), after.get("content")
+    for media_type in [one for one in old.value if one not in new.value]:
+        text = f"{subject}: media type {media_type} is gone"
+        yield Difference(True, text, old.get(media_type).pointer, in_ours=True)
+    for media_type in new.value:
+        media = new.get(media_type)
+        if media_type not in old.value:
+            yield Difference(False, f"{subject}: media type {media_type} is new", media.pointer)
+        else:
+            yield from _schemas(subject, old.get(media_type), media, is_request=is_request)
 
 
 @dataclass(frozen=True)
 class _Member:
+    """A member at any depth, with every schema that applies to it; ``parent`` is a name as well."""
+
     required: bool
-    facets: tuple[tuple[str, str], ...]
+    schemas: tuple[_Part, ...]
+    pointer: Pointer
+    parent: str = ""
+
+    @property
+    def is_closed(self) -> bool:
+        """Whether it takes no members but those declared."""
+        keys = ("additionalProperties", "unevaluatedProperties")
+        return any(one.value.get(key) is False for one in self.schemas for key in keys)
+
+    @property
+    def facets(self) -> dict[str, Any]:
+        """Its keywords but for those about members, which are compared one by one."""
+        return {
+            key: value
+            for one in self.schemas
+            for key, value in one.value.items()
+            if key not in _NO_FACETS and not key.startswith("x-")
+        }
+
+    def canonical(self, *, closed: bool) -> jsonschema_rs.CanonicalSchema:
+        """The canonical form of the facets; ``closed``: with declared members only."""
+        schemas = [_Expansion(one.document, closed).of_facets(one.value) for one in self.schemas]
+        return jsonschema_rs.canonicalize(
+            {"allOf": schemas}, draft=jsonschema_rs.Draft202012, validate_formats=True
+        )
 
 
 _NO_FACETS: Final = frozenset(
     {"properties", "items", "required", "$ref", "allOf", "title", "description", "$comment"}
     | {"default", "example", "examples", "deprecated", "readOnly", "writeOnly", "externalDocs"}
+    | {"$defs", "definitions", "discriminator", "xml"}
 )
 """Keywords that are compared elsewhere, or that allow and forbid nothing."""
 
+_MOST_NODES: Final = 2_000
+
+
+@dataclass
+class _Expansion:
+    """Writes a schema out without references; one that contains itself ends in its own name."""
+
+    document: Document
+    closed: bool
+    left: int = _MOST_NODES
+
+    def of_facets(self, schema: Document) -> Any:
+        """The facets of ``schema`` with everything that they refer to."""
+        own = {key: value for key, value in schema.items() if key not in _NO_FACETS}
+        return self._written(node(own, SCHEMA, ("allOf", 0)), frozenset())
+
+    def _written(self, here: Node, above: frozenset[str]) -> Any:
+        self.left -= 1
+        if here.reference is not None:
+            return self._behind(here, here.reference, above)
+        copy = here.copy(lambda child: self._written(child, above))
+        is_part = here.pointer[-2:-1] == ("allOf",) and isinstance(here.pointer[-1], int)
+        if self.closed and here.is_schema and not is_part and "properties" in copy:
+            copy.setdefault("additionalProperties", False)
+        return copy
+
+    def _behind(self, here: Node, reference: str, above: frozenset[str]) -> Any:
+        found = at_pointer(self.document, reference[1:]) if reference[:2] == "#/" else None
+        if reference in above or self.left < 0 or found is None:
+            return {"const": reference}
+        return self._written(node(found, SCHEMA, here.pointer), above | {reference})
+
 
 def _schemas(
-    subject: str,
-    old: Mapping[str, _Member],
-    new: Mapping[str, _Member],
-    pointer: Pointer,
-    *,
-    sent_by_client: bool,
+    subject: str, before: _Part, after: _Part, *, is_request: bool
 ) -> Iterator[Difference]:
+    """What changes in the schemas of two parameters or media types."""
+    if "schema" not in before.value and "schema" not in after.value:
+        return
+    old, new = (_members(_with_schema(one)) for one in (before, after))
     for name in [one for one in old if one not in new]:
-        yield Difference(not sent_by_client, f"{subject}: member {name} is gone", pointer)
+        parent = new.get(old[name].parent)
+        breaking = not is_request or (parent is not None and parent.is_closed)
+        text = f"{subject}: member {name} is gone"
+        yield Difference(breaking, text, old[name].pointer, in_ours=True)
     for name, member in new.items():
-        previous = old.get(name)
-        label = f"member {name}" if name else "the value"
-        if previous is None:
-            text = f"{subject}: {'required ' * member.required}{label} is new"
-            yield Difference(member.required, text, pointer)
+        if name in old:
+            yield from _changed(subject, name, old[name], member, is_request=is_request)
             continue
-        if member.required and not previous.required:
-            yield Difference(True, f"{subject}: {label} is now required", pointer)
-        if previous.required and not member.required:
-            text = f"{subject}: {label} is no longer required"
-            yield Difference(not sent_by_client, text, pointer)
-        if previous.facets != member.facets:
-            changed = {key for key, _ in set(previous.facets) ^ set(member.facets)}
-            text = f"{subject}: {label} changed ({', '.join(sorted(changed))})"
-            yield Difference(True, text, pointer)
+        parent = old.get(member.parent)
+        was_closed = parent is not None and parent.is_closed
+        text = f"{subject}: {'required ' * member.required}member {name} is new"
+        yield Difference(member.required if is_request else was_closed, text, member.pointer)
+
+
+def _with_schema(holder: _Part) -> _Part:
+    schema = holder.value.get("schema", {})
+    pointer = (*holder.pointer, "schema") if "schema" in holder.value else holder.pointer
+    return _Part(holder.document, schema, pointer)
+
+
+def _changed(
+    subject: str, name: str, old: _Member, new: _Member, *, is_request: bool
+) -> Iterator[Difference]:
+    label = f"member {name}" if name else "the value"
+    if new.required and not old.required:
+        text = f"{subject}: {label} is now required"
+        yield Difference(is_request, text, new.pointer)
+    if old.required and not new.required:
+        text = f"{subject}: {label} is no longer required"
+        yield Difference(not is_request, text, new.pointer)
+    if old.facets == new.facets and not _refers(old) and not _refers(new):
+        return
+    taker, giver = (new, old) if is_request else (old, new)
+    try:
+        if old.canonical(closed=False) == new.canonical(closed=False):
+            return
+        covered = taker.canonical(closed=False).covers(giver.canonical(closed=True))
+    except ValueError:  # the canonical form does not support it
+        covered = Containment.UNKNOWN
+    text = f"{subject}: {label} changed: {', '.join(_changes(old.facets, new.facets))}"
+    yield Difference(covered != Containment.YES, text, new.pointer)
+
+
+def _refers(member: _Member) -> bool:
+    return '"$ref"' in json.dumps(member.facets)
+
+
+def _changes(old: Mapping[str, Any], new: Mapping[str, Any]) -> Iterator[str]:
+    """``type number → string``: each keyword that differs, with its values if they are short."""
+    keys = [key for key in sorted({*old, *new}) if old.get(key) != new.get(key)]
+    for key in keys or sorted(key for key in new if isinstance(new[key], Mapping | list)):
+        if key == "enum" and key in old and key in new:
+            gone = [f"without {_shown(one)}" for one in old[key] if one not in new[key]]
+            added = [f"with {_shown(one)}" for one in new[key] if one not in old[key]]
+            yield f"enum {' and '.join([*gone, *added])}"
+        elif isinstance(old.get(key, new.get(key)), Mapping) or _holds_schemas(old, new, key):
+            yield key
+        else:
+            yield f"{key} {_shown(old.get(key))} → {_shown(new.get(key))}"
+
+
+def _holds_schemas(old: Mapping[str, Any], new: Mapping[str, Any], key: str) -> bool:
+    values = old.get(key, new.get(key))
+    return isinstance(values, list) and any(isinstance(one, Mapping) for one in values)
+
+
+def _shown(value: Any) -> str:
+    if value is None:
+        return "none"
+    if isinstance(value, list):
+        return " or ".join(map(_shown, value))
+    text = value if isinstance(value, str) else json.dumps(value)
+    return text if len(text) <= 40 else text[:37] + "..."
 
 
 def _members(
-    document: Document,
-    schema: Any,
+    schema: _Part,
     name: str = "",
     required: bool = True,
-    above: frozenset[str] = frozenset(),
+    parent: str = "",
+    above: frozenset[Pointer] = frozenset(),
 ) -> dict[str, _Member]:
-    """Every member that ``schema`` speaks of, by the way to it: ``invoices[].amount``.
+    """Every member that ``schema`` describes, by the path to it: ``invoices[].amount``.
 
-    ``above`` are the references that led here: a schema that contains itself is entered once.
+    ``above`` are the schemas that led here: a schema that contains itself is entered once.
     """
-    if not isinstance(schema, Mapping) or schema.get("$ref") in above:
+    target = schema.resolved()
+    if not isinstance(target.value, Mapping) or target.pointer in above:
         return {}
-    inside = above | ({schema["$ref"]} if "$ref" in schema else set())
-    parts = _parts(document, schema, 0)
-    facets = {
-        key: str(value)
-        for part in parts
-        for key, value in part.items()
-        if key not in _NO_FACETS and not key.startswith("x-")
-    }
-    members = {name: _Member(required, tuple(sorted(facets.items())))}
-    demanded = {key for part in parts for key in part.get("required", [])}
+    parts = _parts(schema, 0)
+    inside = above | {one.pointer for one in parts}
+    members = {name: _Member(required, tuple(parts), schema.pointer, parent)}
+    demanded = {key: part for part in parts for key in part.value.get("required", [])}
     for part in parts:
-        for key, child in part.get("properties", {}).items():
+        properties = part.value.get("properties", {})
+        for key, child in properties.items():
             path = f"{name}.{key}" if name else key
-            members.update(_members(document, child, path, key in demanded, inside))
-        members.update(_members(document, part.get("items"), f"{name}[]", True, inside))
-    for key in sorted(demanded):
+            at = _Part(part.document, child, (*part.pointer, "properties", key))
+            members.update(_members(at, path, key in demanded, name, inside))
+        items = _Part(part.document, part.value.get("items"), (*part.pointer, "items"))
+        members.update(_members(items, f"{name}[]", True, name, inside))
+    for key, part in sorted(demanded.items()):
         path = f"{name}.{key}" if name else key
-        members.setdefault(path, _Member(True, ()))
+        members.setdefault(path, _Member(True, (), (*part.pointer, "required"), name))
     return members
 
 
-def _parts(document: Document, schema: Document, depth: int) -> list[Document]:
+def _parts(schema: _Part, depth: int) -> Sequence[_Part]:
     """The schema itself, what it refers to, and what it is composed of by ``allOf``."""
-    if depth > 8:
+    if depth > 8 or not isinstance(schema.value, Mapping):
         return []
     parts = [schema]
-    if "$ref" in schema:
-        parts += _parts(document, dereference(document, {"$ref": schema["$ref"]}), depth + 1)
-    for part in schema.get("allOf", []):
-        parts += _parts(document, part, depth + 1)
+    target = schema.resolved()
+    if target.pointer != schema.pointer:
+        parts += _parts(target, depth + 1)
+    for index, part in enumerate(schema.value.get("allOf", [])):
+        parts += _parts(_Part(schema.document, part, (*schema.pointer, "allOf", index)), depth + 1)
     return parts

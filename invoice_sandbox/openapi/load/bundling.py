@@ -35,7 +35,7 @@ from invoice_sandbox.openapi.load.model import (
     node,
     walk,
 )
-from invoice_sandbox.openapi.load.references import at_pointer, identified
+from invoice_sandbox.openapi.load.references import at_pointer, identified, steps_of
 
 Origins = Mapping[tuple[str, ...], tuple[str, Pointer]]
 """Where a place of the bundle came from: the file, and the pointer within it."""
@@ -275,9 +275,8 @@ class _Bundler:
             if value is None:
                 raise self._nothing(reference, file, here)
             return _Place(start.address, _pointer_of(self._files[start.address], value))
-        steps = [unquote(one).replace("~1", "/").replace("~0", "~") for one in fragment.split("/")]
         found = start
-        for step in steps[1:]:
+        for step in steps_of(fragment) if fragment else ():
             below = self._followed(found, step)
             if below is None:
                 raise self._nothing(reference, file, here)

@@ -45,8 +45,7 @@ def named(reference: str, base: str, known: Mapping[str, Any]) -> Any:
 
 def at_pointer(value: Any, fragment: str) -> Any:
     """What the JSON Pointer of a URI fragment names in ``value``, or None (RFC 6901, section 6)."""
-    for escaped in fragment[1:].split("/"):
-        step = unquote(escaped).replace("~1", "/").replace("~0", "~")
+    for step in steps_of(fragment):
         if isinstance(value, Mapping):
             value = value.get(step)
         elif isinstance(value, list) and step.isascii() and step.isdigit():
@@ -54,6 +53,11 @@ def at_pointer(value: Any, fragment: str) -> Any:
         else:
             return None
     return value
+
+
+def steps_of(fragment: str) -> list[str]:
+    """The steps of the JSON Pointer of a URI fragment."""
+    return [unquote(one).replace("~1", "/").replace("~0", "~") for one in fragment[1:].split("/")]
 
 
 def dereference(document: Mapping[str, Any], value: Any) -> Any:

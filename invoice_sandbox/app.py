@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, Final
 from urllib.parse import urlsplit
@@ -15,26 +14,26 @@ from invoice_sandbox.base.errors import ApiError
 from invoice_sandbox.control.functions import CONTROL_FUNCTIONS
 from invoice_sandbox.coverage.control import COVERAGE_FUNCTIONS
 from invoice_sandbox.coverage.recording import mark_of
-from invoice_sandbox.http import Exchange, Proceed, Receive, Scope, Send, compose
-from invoice_sandbox.http.access import Door, authenticate, check_scope, guard_sessions
-from invoice_sandbox.http.connexion_31 import Router
-from invoice_sandbox.http.coverage import cover
-from invoice_sandbox.http.declared_errors import refuse_in_own_words
+from invoice_sandbox.http.admit import AccessPolicy, Admission
+from invoice_sandbox.http.declared_errors import DeclaredErrors
 from invoice_sandbox.http.delivery import deliver
-from invoice_sandbox.http.docs import DOCS, docs_app
-from invoice_sandbox.http.documents import Words, serve_documents
-from invoice_sandbox.http.envelope import envelope
-from invoice_sandbox.http.faults import inject_faults
-from invoice_sandbox.http.journal import journal
-from invoice_sandbox.http.origin import LOOPBACK_NAMES, guard_origin
-from invoice_sandbox.http.pages import ASGIApplication, serve_pages
-from invoice_sandbox.http.preferring import prefer
+from invoice_sandbox.http.edge import LOOPBACK_NAMES, Edge
+from invoice_sandbox.http.inject import Inject
+from invoice_sandbox.http.pages import pages
+from invoice_sandbox.http.pipeline import (
+    ClientGoneError,
+    Endpoint,
+    Pipeline,
+    Receive,
+    Respond,
+    Scope,
+    Send,
+)
+from invoice_sandbox.http.prefer import Prefer
 from invoice_sandbox.http.rate_limit import RateLimiter
-from invoice_sandbox.http.reading import ClientGoneError, read_body
-from invoice_sandbox.http.respond import LAST_STEPS, answer, call_control_function, report_forbidden
-from invoice_sandbox.http.routing import route
-from invoice_sandbox.http.scenario import choose_scenario
-from invoice_sandbox.http.validation import check_request
+from invoice_sandbox.http.read import compile_reading
+from invoice_sandbox.http.respond import LAST_STEPS, Responses
+from invoice_sandbox.http.route import Router, RouteTable, operation_routes
 from invoice_sandbox.openapi.load.fetching import Fetcher, never
 from invoice_sandbox.openapi.operation import Contract, Operation
 from invoice_sandbox.openapi.responses import NoResponseError, contract_response
@@ -49,6 +48,7 @@ from invoice_sandbox.project.loader import (
 )
 from invoice_sandbox.runtime.agenda import Agenda, RunStep, SkippedStep, step_summary
 from invoice_sandbox.runtime.engine import Engine
+from invoice_sandbox.runtime.journal import Journal
 from invoice_sandbox.runtime.workspaces import WorkspaceOptions, Workspaces
 from invoice_sandbox.scenarios.library import resolver_of
 from invoice_sandbox.settings import Settings, check_scenario
@@ -73,7 +73,7 @@ _SECONDS_TO_FINISH: Final = 5
 class Sandbox:
     """A sandbox ready to be served: an ASGI application and what stands behind it."""
 
-    proceed: Proceed
+    pipeline: Pipeline
     engine: Engine
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
@@ -81,18 +81,14 @@ class Sandbox:
         if scope["type"] == "lifespan":
             await self._live(receive, send)
         elif scope["type"] == "http":
-            await self._answer(scope, receive, send)
+            await self._respond(scope, receive, send)
 
-    async def _answer(self, scope: Scope, receive: Receive, send: Send) -> None:
-        headers = tuple(
-            (name.decode("latin-1"), value.decode("latin-1")) for name, value in scope["headers"]
-        )
-        exchange = Exchange(scope, receive, headers)
+    async def _respond(self, scope: Scope, receive: Receive, send: Send) -> None:
         try:
-            reply = await self.proceed(exchange)
+            request, reply = await self.pipeline(scope, receive)
         except ClientGoneError:
             return
-        await deliver(exchange, reply, send, self.engine.system_clock)
+        await deliver(request, reply, send, self.engine.system_clock)
 
     async def _live(self, receive: Receive, send: Send) -> None:
         while True:
@@ -108,40 +104,46 @@ class Sandbox:
 async def create_app(
     settings: Settings, *, url: str, system_clock: SystemClock | None = None
 ) -> Sandbox:
-    """Compile the contract, fill the first workspace, and lay out the way of a request.
+    """Compile the contracts, fill the first workspace, and put the pipeline together.
 
     ``url`` is the address that clients reach the sandbox by. Raises ProjectError, SettingError.
     """
     inside = _Inside()
     engine = await _engine(settings, url, system_clock or OperatingSystemClock(), inside)
-    project, system_clock = engine.project, engine.system_clock
-    router = Router([project.contract, project.control], _resolver(project))
-    limiter = RateLimiter(settings.rate_limit, system_clock) if settings.rate_limit else None
-    proceed = compose(
-        [
-            journal(engine),
-            cover(engine, router),
-            envelope(system_clock, project.contract.version, url),
-            refuse_in_own_words(engine, alone=settings.contract is not None),
-            guard_origin(_hosts(settings, url)),
-            serve_documents(_documents(project), url, _words(project)),
-            serve_pages(DOCS, lambda: _docs(project, settings, url)),
-            route(router),
-            read_body,
-            authenticate(engine, limiter, _door(settings)),
-            report_forbidden(engine),
-            guard_sessions(url),
-            check_scope,
-            choose_scenario(engine),
-            inject_faults(engine),
-            check_request,
-            prefer(engine),
-            call_control_function(engine, {**CONTROL_FUNCTIONS, **COVERAGE_FUNCTIONS}),
-            answer(engine),
-        ]
-    )
-    inside.app = Sandbox(proceed, engine)
+    inside.app = Sandbox(_pipeline(engine, settings), engine)
     return inside.app
+
+
+def _pipeline(engine: Engine, settings: Settings) -> Pipeline:
+    """The stages of a request: edge, route, admit, inject, read, prefer, respond.
+
+    Admit, read and respond are compiled for every operation of both contracts.
+    """
+    responses = Responses(engine, {**CONTROL_FUNCTIONS, **COVERAGE_FUNCTIONS})
+    limiter = RateLimiter(settings.rate_limit, engine.system_clock) if settings.rate_limit else None
+    admission = Admission(engine, _access_policy(settings), limiter, responses.report_forbidden)
+
+    def endpoint(contract: Contract, operation: Operation, respond: Respond) -> Endpoint:
+        return Endpoint(
+            contract,
+            operation,
+            is_control=contract is engine.project.control,
+            raw_parameters=frozenset(one.name for one in operation.parameters if one.in_raw_path),
+            admit=admission.compile(contract, operation),
+            read=compile_reading(operation, is_idempotent=operation.id in engine.project.handlers),
+            respond=respond,
+        )
+
+    contracts = (engine.project.control, engine.project.contract)
+    operations = [operation_routes(one, responses.compile, endpoint) for one in contracts]
+    router = Router([_pages(engine, settings), *operations])
+    declared = DeclaredErrors(engine) if settings.contract is not None else None
+    return Pipeline(
+        edge=Edge(engine, _hosts(settings, engine.url), declared, router.targets),
+        route=router,
+        inject=Inject(engine),
+        prefer=Prefer(engine),
+    )
 
 
 class _Inside:
@@ -183,6 +185,7 @@ async def _engine(
     return Engine(
         project=project,
         store=store,
+        journal=Journal(store, (project.contract, project.control)),
         system_clock=system_clock,
         agenda=Agenda(store, system_clock, _step_runner(project, coverage), lanes),
         sender=sender,
@@ -196,23 +199,16 @@ async def _engine(
     )
 
 
-def _documents(project: Project) -> dict[str, Contract]:
-    """Where which contract is served: ours at the root, the levers where they live."""
-    return {"": project.contract, project.control.base_path: project.control}
-
-
-def _words(project: Project) -> Words:
-    """What may change in the documents: the names of the scenarios."""
-    return lambda: {SCENARIOS: tuple(project.scenarios)}
-
-
-def _docs(project: Project, settings: Settings, url: str) -> ASGIApplication:
+def _pages(engine: Engine, settings: Settings) -> RouteTable:
+    """The contracts as documents, ours at the root, and the page that shows them."""
+    project = engine.project
     is_demo = settings.on_loopback and settings.key == DEMO_KEY and settings.contract is None
-    contracts = [
-        (str(contract.document["info"]["title"]), f"{prefix}/openapi.json")
-        for prefix, contract in _documents(project).items()
-    ]
-    return docs_app(contracts, DEMO_KEY if is_demo else None, url)
+    return pages(
+        {"": project.contract, project.control.base_path: project.control},
+        engine.url,
+        lambda: {SCENARIOS: tuple(project.scenarios)},
+        DEMO_KEY if is_demo else None,
+    )
 
 
 def _step_runner(project: Project, coverage: Coverage) -> RunStep:
@@ -293,16 +289,10 @@ def _check_answer(contract: Contract, operation: Operation) -> None:
         raise ProjectError(str(error)) from None
 
 
-def _resolver(project: Project) -> Any:
-    """What Connexion resolves an operationId to: its handler, or the answer from the contract."""
-    handlers: Mapping[str, Any] = project.handlers
-    return lambda operation_id: handlers.get(operation_id, contract_response)
-
-
-def _door(settings: Settings) -> Door:
-    """A document that is served alone knows no keys, unless one was given to the server."""
-    alone = settings.contract is not None
-    return Door(alone=alone, anyone=alone and not settings.key_given)
+def _access_policy(settings: Settings) -> AccessPolicy:
+    """A document that is served without a project knows no keys, unless the server got one."""
+    standalone = settings.contract is not None
+    return AccessPolicy(standalone=standalone, any_credential=standalone and not settings.key_given)
 
 
 def _hosts(settings: Settings, url: str) -> frozenset[str] | None:

@@ -307,7 +307,7 @@ def flood(wire: Wire, sent: bytes) -> None:
 
 def test_an_answer_that_nobody_takes_is_given_up(impatient: Process) -> None:
     """The other side of a flood: requests without end from a client that never reads."""
-    with impatient.wire(PATIENCE.answer * 6) as wire, pytest.raises(ConnectionError):
+    with impatient.wire(PATIENCE.response * 6) as wire, pytest.raises(ConnectionError):
         flood(wire, request("GET", "/openapi.json"))
     assert impatient.ask("GET", "/api/health").status == 200
 
@@ -337,7 +337,7 @@ def test_a_client_that_reads_slowly_gets_all_of_it(impatient: Process) -> None:
     with impatient.wire() as wire:
         wire.send(request("GET", "/openapi.json") * 50)
         for _ in range(50):
-            time.sleep(PATIENCE.answer / 10)
+            time.sleep(PATIENCE.response / 10)
             assert wire.answer().status == 200
 
 
@@ -351,13 +351,13 @@ def test_a_client_that_reads_without_end_is_given_up(impatient: Process) -> None
     """A few bytes now and then keep no answer going."""
     with socket.socket() as trickle:
         trickle.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 4096)
-        trickle.settimeout(PATIENCE.answer * 4)
+        trickle.settimeout(PATIENCE.response * 4)
         trickle.connect(("127.0.0.1", impatient.port))
         trickle.sendall(request("GET", "/openapi.json") * 200)
         started = time.monotonic()
         with pytest.raises(ConnectionResetError):
-            read_slowly(trickle, PATIENCE.answer / 50)
-        assert time.monotonic() - started < PATIENCE.whole_answer * 4
+            read_slowly(trickle, PATIENCE.response / 50)
+        assert time.monotonic() - started < PATIENCE.whole_response * 4
 
 
 def test_slow_clients_side_by_side_hinder_nobody(impatient: Process) -> None:

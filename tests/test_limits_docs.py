@@ -9,7 +9,7 @@ from typing import Any, Final
 
 import pytest
 
-from invoice_sandbox.http.reading import Patience
+from invoice_sandbox.http.read import Patience
 from invoice_sandbox.settings import SETTINGS
 from tests.support import Running
 
@@ -45,11 +45,11 @@ def hours(span: timedelta) -> str:
 
 CONSTANTS: Final[dict[str, tuple[Any, str]]] = {
     "Head of a request: its line and headers": (size, "invoice_sandbox.server.protocol:HEAD_LIMIT"),
-    "Headers": (size, "invoice_sandbox.http.origin:_HEADER_LIMIT"),
+    "Headers": (size, "invoice_sandbox.http.edge:_HEADER_LIMIT"),
     "Body of an upload": (size, "domain.uploads:MOST_BYTES"),
     "Body that is too large, read on before the answer": (
         size,
-        "invoice_sandbox.http.reading:MOST_IGNORED",
+        "invoice_sandbox.http.read:MOST_IGNORED",
     ),
     "What chunks add to a body, trailers included": (
         size,
@@ -71,7 +71,7 @@ CONSTANTS: Final[dict[str, tuple[Any, str]]] = {
     ),
     "Requests in a workspace's journal": (count, "invoice_sandbox.state.memory:_LOG_ENTRIES"),
     "Texts in a workspace's journal": (size, "invoice_sandbox.state.memory:_LOG_BYTES"),
-    "A body in the journal": (size, "invoice_sandbox.http.redaction:_MOST_BODY"),
+    "A body in the journal": (size, "invoice_sandbox.runtime.journal:_MOST_BODY"),
     "Steps that fall due in one advance of the clock": (
         count,
         "invoice_sandbox.runtime.agenda:MOST_STEPS",
@@ -98,8 +98,8 @@ TIMES: Final = {
     "A connection without a request; a head, or a body that nobody reads": Patience().head,
     "Silence within a body": Patience().silence,
     "A whole body": Patience().body,
-    "An answer of which the client takes nothing": Patience().answer,
-    "An answer until the client has taken all of it": Patience().whole_answer,
+    "An answer of which the client takes nothing": Patience().response,
+    "An answer until the client has taken all of it": Patience().whole_response,
 }
 
 OPTIONS: Final = {

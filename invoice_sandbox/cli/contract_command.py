@@ -14,7 +14,7 @@ from rich.console import Console
 from rich.table import Table
 
 from invoice_sandbox.base import jsonio
-from invoice_sandbox.http.documents import yaml_text
+from invoice_sandbox.http.pages import yaml_text
 from invoice_sandbox.openapi.diff import differences
 from invoice_sandbox.openapi.examples import bad_examples
 from invoice_sandbox.openapi.load.documents import DocumentError, place_of

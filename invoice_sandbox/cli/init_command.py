@@ -14,7 +14,7 @@ from typing import Any, Final
 import click
 
 from invoice_sandbox.base import jsonio
-from invoice_sandbox.http.documents import yaml_text
+from invoice_sandbox.http.pages import yaml_text
 from invoice_sandbox.openapi.load.documents import DocumentError
 from invoice_sandbox.openapi.load.fetching import Fetcher, never
 from invoice_sandbox.openapi.load.reading import read_contract

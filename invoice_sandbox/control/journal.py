@@ -1,11 +1,10 @@
-"""What was asked, what was answered, and why."""
+"""The journal: requests, responses, and what explains them."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from typing import Any, Final
 
-from invoice_sandbox.http.journal import REQUESTS_LOG
 from invoice_sandbox.project.api import Response
 from invoice_sandbox.runtime.control_call import ControlCall
 from invoice_sandbox.state import Record
@@ -15,7 +14,7 @@ _DEFAULT_LIMIT: Final = 100
 
 async def list_requests(call: ControlCall) -> Response:
     """The entries that match every filter of the query, newest first."""
-    log = await call.engine.store.log(call.workspace.id, REQUESTS_LOG)
+    log = await call.engine.journal.entries(call.workspace.id)
     found = [entry for entry in reversed(log.entries) if _matches(entry, call.query)]
     headers = (("X-Total-Count", str(len(found))), ("X-Journal-Dropped", str(log.dropped)))
     return Response(found[: call.query.get("limit", _DEFAULT_LIMIT)], headers)

@@ -1,29 +1,28 @@
-"""The last step of an answer: its bytes, or what an injected fault makes of them.
+"""Sends a response: its bytes, or what an injected fault makes of them.
 
 What a fault does to a connection goes through ``CONNECTION``, an extension of the ASGI scope that
-our own server provides; this module and that one are all that knows of connections.
+our own server provides. Only this module and that one deal with connections.
 """
 
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncGenerator, Awaitable, Callable
-from dataclasses import replace
+from collections.abc import AsyncGenerator, Awaitable, Callable, Mapping
+from dataclasses import dataclass, replace
 from typing import Any, Final, Protocol
 
 from invoice_sandbox.base.clock import SystemClock
-from invoice_sandbox.http import Exchange, Reply, Send
-from invoice_sandbox.scenarios.faults import delay_seconds
+from invoice_sandbox.http.pipeline import InjectedFault, Reply, Request, Send
 
 CONNECTION: Final = "invoice_sandbox.connection"
 _PIECES: Final = 20
 
 
 class Connection(Protocol):
-    """The client's connection, to be ended in a way that no server would by itself."""
+    """The client's connection, which a fault ends."""
 
     def reset(self) -> None:
-        """Drop it at once, so that the client is told of a reset."""
+        """Drop it at once, so that the client sees a reset."""
         ...
 
     def close(self) -> None:
@@ -31,20 +30,20 @@ class Connection(Protocol):
         ...
 
 
-async def deliver(exchange: Exchange, reply: Reply, send: Send, system_clock: SystemClock) -> None:
-    """Send ``reply``, spoilt if a fault says so."""
-    fault = exchange.spoilt_by
+async def deliver(request: Request, reply: Reply, send: Send, system_clock: SystemClock) -> None:
+    """Send ``reply``, altered if a fault was injected."""
+    fault = request.trace.injected_fault
     if reply.stream is not None:
-        await _send_stream(exchange, reply, reply.stream, send)
+        await _send_stream(request, reply, reply.stream, send)
     elif fault is None:
-        await _send_all(exchange, reply, send)
+        await _send_all(request, reply, send)
     else:
-        await _SPOILERS[fault.kind](exchange, reply, send, system_clock)
+        await _ALTERATIONS[fault.kind](_Delivery(request, reply, send, fault, system_clock))
 
 
-async def _send_all(exchange: Exchange, reply: Reply, send: Send) -> None:
+async def _send_all(request: Request, reply: Reply, send: Send) -> None:
     await _start(reply, send)
-    body = b"" if exchange.method == "HEAD" else reply.body
+    body = b"" if request.method == "HEAD" else reply.body
     await send({"type": "http.response.body", "body": body})
 
 
@@ -58,11 +57,11 @@ async def _start(reply: Reply, send: Send) -> None:
 
 
 async def _send_stream(
-    exchange: Exchange, reply: Reply, parts: AsyncGenerator[bytes, None], send: Send
+    request: Request, reply: Reply, parts: AsyncGenerator[bytes, None], send: Send
 ) -> None:
     """Send each part as it comes, until there are no more or the client is gone."""
     await _start(reply, send)
-    gone = asyncio.ensure_future(_wait_for_end(exchange))
+    gone = asyncio.ensure_future(_wait_for_end(request))
     try:
         while (body := await _next(parts, gone)) is not None:
             await send({"type": "http.response.body", "body": body, "more_body": True})
@@ -84,52 +83,61 @@ async def _next(parts: AsyncGenerator[bytes, None], gone: asyncio.Future[None]) 
             await asyncio.wait({part})
 
 
-async def _reset(exchange: Exchange, _reply: Reply, _send: Send, _wall: SystemClock) -> None:
-    _connection(exchange).reset()
-    await _wait_for_end(exchange)
+@dataclass(frozen=True)
+class _Delivery:
+    """A response that a fault alters on its way out."""
 
+    request: Request
+    reply: Reply
+    send: Send
+    fault: InjectedFault
+    system_clock: SystemClock
 
-async def _truncate(exchange: Exchange, reply: Reply, send: Send, _wall: SystemClock) -> None:
-    if not reply.body:
-        await _send_all(exchange, reply, send)
-        return
-    await _start(reply, send)
-    half = reply.body[: len(reply.body) // 2]
-    await send({"type": "http.response.body", "body": half, "more_body": True})
-    _connection(exchange).close()
-    await _wait_for_end(exchange)
+    async def reset(self) -> None:
+        """Drop the connection instead."""
+        _connection(self.request).reset()
+        await _wait_for_end(self.request)
 
+    async def truncate(self) -> None:
+        """Send half of the body, then close the connection."""
+        body = self.reply.body
+        if not body:
+            await _send_all(self.request, self.reply, self.send)
+            return
+        await _start(self.reply, self.send)
+        await self._send_part(body[: len(body) // 2])
+        _connection(self.request).close()
+        await _wait_for_end(self.request)
 
-async def _malformed(exchange: Exchange, reply: Reply, send: Send, _wall: SystemClock) -> None:
-    # Its length stays right; with a comma at its end no JSON value is complete.
-    broken = reply.body[:-1] + b"," if reply.body else b""
-    await _send_all(exchange, replace(reply, body=broken), send)
+    async def malformed(self) -> None:
+        """Send a body of the same length that is no JSON: none ends with a comma."""
+        broken = self.reply.body[:-1] + b"," if self.reply.body else b""
+        await _send_all(self.request, replace(self.reply, body=broken), self.send)
 
+    async def content_type(self) -> None:
+        """Call the body HTML."""
+        await _send_all(self.request, replace(self.reply, media_type="text/html"), self.send)
 
-async def _content_type(exchange: Exchange, reply: Reply, send: Send, _wall: SystemClock) -> None:
-    await _send_all(exchange, replace(reply, media_type="text/html"), send)
+    async def drip(self) -> None:
+        """Send the body in pieces, until all are sent or the client is gone."""
+        pieces = _pieces(self.reply.body)
+        await _start(self.reply, self.send)
+        gone = asyncio.ensure_future(_wait_for_end(self.request))
+        try:
+            for piece in pieces:
+                sleep = self.system_clock.sleep(self.fault.seconds / len(pieces))
+                pause = asyncio.ensure_future(sleep)
+                await asyncio.wait({gone, pause}, return_when=asyncio.FIRST_COMPLETED)
+                if gone.done():
+                    pause.cancel()
+                    return
+                await self._send_part(piece)
+            await self.send({"type": "http.response.body", "body": b""})
+        finally:
+            gone.cancel()
 
-
-async def _drip(exchange: Exchange, reply: Reply, send: Send, system_clock: SystemClock) -> None:
-    fault, workspace = exchange.spoilt_by, exchange.workspace
-    assert fault is not None  # noqa: S101  who calls this has looked
-    assert workspace is not None  # noqa: S101  faults belong to one
-    pieces = _pieces(reply.body)
-    await _start(reply, send)
-    gone = asyncio.ensure_future(_wait_for_end(exchange))
-    try:
-        for piece in pieces:
-            pause = asyncio.ensure_future(
-                system_clock.sleep(delay_seconds(workspace, fault) / len(pieces))
-            )
-            await asyncio.wait({gone, pause}, return_when=asyncio.FIRST_COMPLETED)
-            if gone.done():
-                pause.cancel()
-                return
-            await send({"type": "http.response.body", "body": piece, "more_body": True})
-        await send({"type": "http.response.body", "body": b""})
-    finally:
-        gone.cancel()
+    async def _send_part(self, body: bytes) -> None:
+        await self.send({"type": "http.response.body", "body": body, "more_body": True})
 
 
 def _pieces(body: bytes) -> list[bytes]:
@@ -137,22 +145,21 @@ def _pieces(body: bytes) -> list[bytes]:
     return [body[start : start + size] for start in range(0, len(body), size)] or [b""]
 
 
-def _connection(exchange: Exchange) -> Connection:
-    connection: Connection = exchange.scope["extensions"][CONNECTION]
+def _connection(request: Request) -> Connection:
+    connection: Connection = request.scope["extensions"][CONNECTION]
     return connection
 
 
-async def _wait_for_end(exchange: Exchange) -> None:
+async def _wait_for_end(request: Request) -> None:
     """Until the server has seen that the connection is gone."""
-    while (await exchange.receive())["type"] != "http.disconnect":
+    while (await request.receive())["type"] != "http.disconnect":
         pass
 
 
-_Spoiler = Callable[[Exchange, Reply, Send, SystemClock], Awaitable[None]]
-_SPOILERS: Final[dict[str, _Spoiler]] = {
-    "reset": _reset,
-    "truncate": _truncate,
-    "malformed": _malformed,
-    "drip": _drip,
-    "content-type": _content_type,
+_ALTERATIONS: Final[Mapping[str, Callable[[_Delivery], Awaitable[None]]]] = {
+    "reset": _Delivery.reset,
+    "truncate": _Delivery.truncate,
+    "malformed": _Delivery.malformed,
+    "drip": _Delivery.drip,
+    "content-type": _Delivery.content_type,
 }

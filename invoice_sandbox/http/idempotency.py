@@ -1,8 +1,8 @@
-"""``Idempotency-Key``: a request that is repeated is carried out once and answered alike.
+"""``Idempotency-Key``: a repeated request is carried out once and gets the same response again.
 
-What was answered is kept in the transaction that carried the request out, for 24 hours of the
-workspace's time, under the caller, the method, the path and the key. Another request under the
-same key is refused. A secret that is shown only once is not shown again.
+The response is kept in the transaction that carried the request out, for 24 hours of the
+workspace's time, under the caller, the method, the path and the key. Another request with the same
+key is rejected. A secret that is shown only once is not shown again.
 """
 
 from __future__ import annotations
@@ -11,16 +11,15 @@ import hashlib
 import re
 from collections.abc import AsyncIterator, Mapping
 from contextlib import asynccontextmanager
-from dataclasses import dataclass
 from datetime import datetime, timedelta
 from typing import Any, Final
 
 from invoice_sandbox.base import jsonio
 from invoice_sandbox.base.clock import instant_text, parse_instant
 from invoice_sandbox.base.errors import ApiError, reject
-from invoice_sandbox.http import Exchange, Reply
-from invoice_sandbox.openapi.responses import is_json
-from invoice_sandbox.state import Record, Store, Transaction
+from invoice_sandbox.http.pipeline import AdmittedRequest, IdempotencyKey, Reply
+from invoice_sandbox.openapi.message.media_types import is_json
+from invoice_sandbox.state import Credential, Record, Store, Transaction
 
 _HEADER: Final = "idempotency-key"
 _KIND: Final = "idempotent_requests"
@@ -31,97 +30,95 @@ _NOT_KEPT: Final = frozenset({400, 401, 403, 429})
 _COOKIE: Final = "set-cookie"
 
 
-@dataclass(frozen=True)
-class IdempotentRequest:
-    """A request that may be repeated: ``name`` stands for caller, method, path and key,
-    ``content`` is a digest of what was asked."""
-
-    name: str
-    content: str
-    secrets: frozenset[str]
-
-    async def earlier(self, state: Transaction, now: datetime) -> Reply | ApiError | None:
-        """What was answered the first time, or None. Raises ApiError 400 for another request."""
-        record = await state.get(_KIND, self.name)
-        if record is None or parse_instant(record["until"]) <= now:
-            return None
-        if record["content"] != self.content:
-            raise reject("idempotency_key_reused")
-        headers = tuple((name, value) for name, value in record["headers"])
-        replayed = (*headers, ("Idempotent-Replayed", "true"))
-        if "row" in record:
-            return ApiError(record["row"], record["values"], replayed)
-        return Reply(record["status"], record["body"].encode(), headers=replayed)
-
-    async def keep(self, state: Transaction, outcome: Reply | ApiError, now: datetime) -> None:
-        """Remember an outcome, unless another request, credential or moment would mend it."""
-        if isinstance(outcome, ApiError) and outcome.status in _NOT_KEPT:
-            return
-        record: Record = {
-            "content": self.content,
-            "until": instant_text(now + _KEPT),
-            "headers": [
-                [name, value] for name, value in outcome.headers if name.lower() != _COOKIE
-            ],
-        }
-        if isinstance(outcome, ApiError):
-            values = {name: str(value) for name, value in outcome.values.items()}
-            record |= {"row": outcome.row, "values": values}
-        else:
-            record |= {"status": outcome.status, "body": self._without_secrets(outcome.body)}
-        await state.put(_KIND, self.name, record)
-
-    def _without_secrets(self, body: bytes) -> str:
-        if not self.secrets or not body:
-            return body.decode()
-        return jsonio.dumps(_without(jsonio.loads(body), self.secrets)).decode()
-
-
-def idempotent_request(exchange: Exchange) -> IdempotentRequest | None:
-    """The request as one that may be repeated, if it is a POST of a known caller with a key.
-
-    What anybody may do, such as to log in, is done anew every time. Raises ApiError 400 for a key
-    that is none.
-    """
-    texts = exchange.header_values(_HEADER)
-    if not texts or exchange.method != "POST" or exchange.credential is None:
+async def kept(state: Transaction, key: IdempotencyKey, now: datetime) -> Reply | ApiError | None:
+    """The response to the first such request, or None. Raises ApiError 400 for another request."""
+    record = await state.get(_KIND, key.name)
+    if record is None or parse_instant(record["until"]) <= now:
         return None
-    if exchange.routed[1].security.optional:
+    if record["content"] != key.content:
+        raise reject("idempotency_key_reused")
+    headers = tuple((name, value) for name, value in record["headers"])
+    replayed = (*headers, ("Idempotent-Replayed", "true"))
+    if "row" in record:
+        return ApiError(record["row"], record["values"], replayed)
+    return Reply(record["status"], record["body"].encode(), headers=replayed)
+
+
+async def keep(
+    state: Transaction,
+    key: IdempotencyKey,
+    outcome: Reply | ApiError,
+    now: datetime,
+    secrets: frozenset[str],
+) -> None:
+    """Remember an outcome without the members named in ``secrets``.
+
+    An error that another body, credential or time would avoid is not remembered.
+    """
+    if isinstance(outcome, ApiError) and outcome.status in _NOT_KEPT:
+        return
+    record: Record = {
+        "content": key.content,
+        "until": instant_text(now + _KEPT),
+        "headers": [[name, value] for name, value in outcome.headers if name.lower() != _COOKIE],
+    }
+    if isinstance(outcome, ApiError):
+        values = {name: str(value) for name, value in outcome.values.items()}
+        record |= {"row": outcome.row, "values": values}
+    else:
+        record |= {"status": outcome.status, "body": _without_secrets(outcome.body, secrets)}
+    await state.put(_KIND, key.name, record)
+
+
+def key_of(
+    admitted: AdmittedRequest, caller: Credential, body: Any, media_type: str
+) -> IdempotencyKey | None:
+    """What identifies the request, if it has a key. Raises ApiError 400 for a malformed one."""
+    request = admitted.request
+    texts = request.header_values(_HEADER)
+    if not texts:
         return None
     quoted = _QUOTED.fullmatch(texts[0].strip())
     key = re.sub(r"\\(.)", r"\1", quoted[1]) if quoted else texts[0].strip()
     if len(texts) > 1 or not _PRINTABLE.fullmatch(key):
         raise reject("bad_idempotency_key")
-    caller, path = exchange.credential.subject, exchange.scope["path"]
-    asked = [exchange.scope["query_string"].decode("latin-1"), _content(exchange)]
-    return IdempotentRequest(
-        name=_digest([caller, exchange.method, path, key]),
-        content=_digest(asked),
-        secrets=exchange.routed[1].secrets,
+    query = request.scope["query_string"].decode("latin-1")
+    content = _content(body) if is_json(media_type) else _bytes_digest(admitted.content)
+    return IdempotencyKey(
+        name=_digest([caller.subject, request.method, request.path, key]),
+        content=_digest([query, content]),
     )
 
 
 @asynccontextmanager
-async def alone(
-    store: Store, workspace_id: str, request: IdempotentRequest | None
+async def single_flight(
+    store: Store, workspace_id: str, key: IdempotencyKey | None
 ) -> AsyncIterator[None]:
     """While the request is in progress, reject the same one. Raises ApiError 409."""
-    if request is None:
+    if key is None:
         yield
         return
-    if not await store.claim(workspace_id, request.name):
+    if not await store.claim(workspace_id, key.name):
         raise reject("in_progress", ("Retry-After", "1"))
     try:
         yield
     finally:
-        await store.release(workspace_id, request.name)
+        await store.release(workspace_id, key.name)
 
 
-def _content(exchange: Exchange) -> str:
-    """The same text for bodies that say the same, whatever their white space and order."""
-    if is_json(exchange.media_type):
-        return jsonio.dumps(_sorted(exchange.body)).decode()
-    return hashlib.sha256(exchange.raw_body).hexdigest()
+def _content(body: Any) -> str:
+    """The same text for JSON bodies of the same value, whatever their white space and order."""
+    return jsonio.dumps(_sorted(body)).decode()
+
+
+def _bytes_digest(content: bytes) -> str:
+    return hashlib.sha256(content).hexdigest()
+
+
+def _without_secrets(body: bytes, secrets: frozenset[str]) -> str:
+    if not secrets or not body:
+        return body.decode()
+    return jsonio.dumps(_without(jsonio.loads(body), secrets)).decode()
 
 
 def _digest(parts: list[str]) -> str:

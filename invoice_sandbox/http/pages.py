@@ -1,60 +1,163 @@
-"""Pages beside the API: whatever is below a path is answered by an ASGI application of its own."""
+"""Routes beside the operations: the documents (``/openapi.json``, ``.yaml``) and pages for people.
+
+Flask renders the pages, with Swagger UI; everything they load comes from this server. What only
+they need is imported and made when the first one is requested.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from functools import cache
-from typing import Final
+from typing import TYPE_CHECKING, Any, Final, cast
 
+import yaml
+
+from invoice_sandbox.base import jsonio
 from invoice_sandbox.base.errors import reject
-from invoice_sandbox.http import Exchange, Layer, Message, Proceed, Receive, Reply, Scope, Send
+from invoice_sandbox.http.pipeline import JSON, Message, Receive, Reply, Request, Scope, Send
+from invoice_sandbox.http.route import Page, RouteTable, page_routes
+from invoice_sandbox.openapi.load.merge import with_vocabularies
+from invoice_sandbox.openapi.operation import Contract
+
+if TYPE_CHECKING:
+    from flask import Flask, Response
 
 ASGIApplication = Callable[[Scope, Receive, Send], Awaitable[None]]
 
-_METHODS: Final = ("GET", "HEAD", "OPTIONS")
+Vocabularies = Callable[[], Mapping[str, tuple[str, ...]]]
+"""The words of vocabularies that may change while the sandbox is served."""
+
+DOCS: Final = "/docs"
+_THREADS: Final = 4
+_A_YEAR: Final = 365 * 24 * 3600
+_POLICY: Final = (
+    "default-src 'none'; script-src 'self'; style-src 'self'; connect-src 'self'; "
+    "img-src 'self' data: blob:; base-uri 'none'; form-action 'none'; frame-ancestors 'none'"
+)
 _NOT_PASSED_ON: Final = frozenset({"content-type", "content-length", "date"})
 
 
-def serve_pages(prefix: str, make_app: Callable[[], ASGIApplication]) -> Layer:
-    """Let an application, made when first asked for, answer ``prefix`` and what is below it."""
+def pages(
+    contracts: Mapping[str, Contract],
+    public_url: str,
+    vocabularies: Vocabularies,
+    demo_key: str | None,
+) -> RouteTable:
+    """The documents of ``contracts`` below their base paths, and the page that shows them.
+
+    The page is authorized with ``demo_key``, if there is one.
+    """
+    titles = [
+        (str(contract.document["info"]["title"]), f"{base}/openapi.json")
+        for base, contract in contracts.items()
+    ]
+    docs = _application_page(lambda: docs_app(titles, demo_key, public_url))
+    return page_routes(_document_pages(contracts, public_url, vocabularies), {DOCS: docs})
+
+
+def _document_pages(
+    contracts: Mapping[str, Contract], public_url: str, vocabularies: Vocabularies
+) -> dict[str, Page]:
+    return {
+        f"{base}/openapi.{extension}": Page(
+            _Document(served_document(contract, public_url), extension, vocabularies).respond
+        )
+        for base, contract in contracts.items()
+        for extension in _WRITERS
+    }
+
+
+class _Document:
+    """One document, written when it is requested first: YAML takes longer than the whole start."""
+
+    def __init__(
+        self, document: dict[str, Any], extension: str, vocabularies: Vocabularies
+    ) -> None:
+        self._document = document
+        self._write = _WRITERS[extension]
+        self._vocabularies = vocabularies
+        self._written: tuple[Mapping[str, tuple[str, ...]], Reply] | None = None
+
+    async def respond(self, _request: Request) -> Reply:
+        """The document with the words that its vocabularies have now."""
+        words = self._vocabularies()
+        if self._written is None or self._written[0] != words:
+            self._written = words, self._write(with_vocabularies(self._document, words))
+        return self._written[1]
+
+
+def _json_reply(document: Any) -> Reply:
+    return Reply(200, jsonio.dumps_pretty(document), JSON)
+
+
+def _yaml_reply(document: Any) -> Reply:
+    return Reply(200, yaml_text(document).encode(), "application/yaml")
+
+
+_WRITERS: Final[Mapping[str, Callable[[Any], Reply]]] = {
+    "json": _json_reply,
+    "yaml": _yaml_reply,
+}
+
+
+def served_document(contract: Contract, public_url: str) -> dict[str, Any]:
+    """The contract with this server first in its list of servers."""
+    here = {"url": public_url + contract.base_path, "description": "This sandbox"}
+    return {**contract.document, "servers": [here, *contract.document.get("servers", [])]}
+
+
+def yaml_text(document: Any) -> str:
+    """``document`` as YAML, in its own order."""
+    return str(yaml.dump(document, Dumper=_Dumper, sort_keys=False, allow_unicode=True, width=100))
+
+
+class _Dumper(yaml.SafeDumper):
+    """SafeDumper that indents lists, keeps long texts readable, and repeats instead of aliasing."""
+
+    def increase_indent(self, flow: bool = False, indentless: bool = False) -> None:
+        """Indent the items of a list below its key."""
+        _ = indentless
+        super().increase_indent(flow, False)
+
+    def ignore_aliases(self, data: Any) -> bool:
+        """No anchors."""
+        _ = data
+        return True
+
+
+def _text(dumper: yaml.SafeDumper, text: str) -> yaml.ScalarNode:
+    style = "|" if "\n" in text else None
+    return dumper.represent_scalar("tag:yaml.org,2002:str", text, style=style)
+
+
+_Dumper.add_representer(str, _text)
+
+
+def _application_page(make_app: Callable[[], ASGIApplication]) -> Page:
+    """A page that an ASGI application renders; the application is made for the first request."""
     app = cache(make_app)
 
-    async def layer(exchange: Exchange, proceed: Proceed) -> Reply:
-        if not f"{exchange.scope['path']}/".startswith(f"{prefix}/"):
-            return await proceed(exchange)
-        options = allowed_methods(exchange)
-        if exchange.method == "OPTIONS":
-            return options
-        reply = await _ask(app(), exchange.scope)
+    async def respond(request: Request) -> Reply:
+        reply = await _ask(app(), request.scope)
         if reply.status == 404:
             raise reject("unknown_path")
         return reply
 
-    return layer
-
-
-def allowed_methods(exchange: Exchange) -> Reply:
-    """The answer to OPTIONS on what can only be read. Raises ApiError 405 for other methods."""
-    allowed = ", ".join(_METHODS)
-    if exchange.method not in _METHODS:
-        raise reject(
-            "method_not_allowed", ("Allow", allowed), method=exchange.method, allowed=allowed
-        )
-    return Reply(204, headers=(("Allow", allowed),))
+    return Page(respond)
 
 
 async def _ask(app: ASGIApplication, scope: Scope) -> Reply:
-    """What ``app`` answers to a GET without a body, as one reply."""
-    answer: list[Message] = []
+    """The response of ``app`` to a GET without a body, as one reply."""
+    messages: list[Message] = []
 
     async def receive() -> Message:
         return {"type": "http.request", "body": b"", "more_body": False}
 
     async def send(message: Message) -> None:
-        answer.append(message)
+        messages.append(message)
 
     await app({**scope, "method": "GET"}, receive, send)
-    start, *parts = answer
+    start, *parts = messages
     headers = [(name.decode("latin-1"), text.decode("latin-1")) for name, text in start["headers"]]
     return Reply(
         start["status"],
@@ -62,3 +165,62 @@ async def _ask(app: ASGIApplication, scope: Scope) -> Reply:
         dict(headers).get("content-type", "application/octet-stream"),
         tuple(header for header in headers if header[0].lower() not in _NOT_PASSED_ON),
     )
+
+
+def docs_app(
+    contracts: Sequence[tuple[str, str]], demo_key: str | None, public_url: str = ""
+) -> ASGIApplication:
+    """Swagger UI below ``/docs`` for ``contracts``: pairs of a name and a path of this server.
+
+    The page shows ``demo_key`` and is authorized with it. Requests to ``public_url`` go to the
+    address that the page was opened at.
+    """
+    from a2wsgi import WSGIMiddleware
+
+    app: Any = _flask_app(contracts, demo_key, public_url)
+    served: Any = WSGIMiddleware(app, workers=_THREADS)  # has types of its own for the same things
+    return cast("ASGIApplication", served)
+
+
+def _flask_app(
+    contracts: Sequence[tuple[str, str]], demo_key: str | None, public_url: str
+) -> Flask:
+    from flask import Flask
+    from flask_swagger_ui import get_swaggerui_blueprint
+
+    app = Flask(__name__, static_url_path=f"{DOCS}/static")
+    app.config["PROPAGATE_EXCEPTIONS"] = True  # the pipeline responds to a failure, not Flask
+    app.url_map.strict_slashes = False
+    app.jinja_env.globals.update(docs=DOCS, demo_key=demo_key, public_url=public_url)
+    config = _swagger_config(contracts)
+    app.register_blueprint(get_swaggerui_blueprint(DOCS, contracts[0][1], config))
+    app.after_request(_add_headers)
+    return app
+
+
+def _swagger_config(contracts: Sequence[tuple[str, str]]) -> dict[str, object]:
+    return {
+        "app_name": contracts[0][0],
+        "urls": [{"name": name, "url": url} for name, url in contracts],
+        "validatorUrl": None,
+        "oauth2RedirectUrl": None,
+        "deepLinking": True,
+        "persistAuthorization": True,
+        "tryItOutEnabled": True,
+        "displayRequestDuration": True,
+        "defaultModelsExpandDepth": 0,
+    }
+
+
+def _add_headers(response: Response) -> Response:
+    """Let the page use this server only, and keep what cannot change: an asset with a version."""
+    from flask import request
+
+    response.headers["Content-Security-Policy"] = _POLICY
+    response.headers["X-Content-Type-Options"] = "nosniff"
+    response.headers["Referrer-Policy"] = "same-origin"
+    if response.mimetype == "text/html":
+        response.headers["Cache-Control"] = "no-store"
+    elif "v" in request.args:
+        response.headers["Cache-Control"] = f"public, max-age={_A_YEAR}, immutable"
+    return response

@@ -1,17 +1,31 @@
-"""Call the handler inside a transaction, hold its answer against the contract, then commit."""
+"""Stage 7, respond: a control function, a handler, or the contract itself, decided at start.
+
+A handler runs in a transaction. Its response is validated against the contract, then the changes
+are committed, then the first byte goes out.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import dataclass
+from datetime import datetime
+from http import HTTPStatus
 from typing import Any, Final
 
 from invoice_sandbox.base import jsonio
 from invoice_sandbox.base.errors import MODE, ApiError
 from invoice_sandbox.base.ids import key_digest
-from invoice_sandbox.http import JSON, Exchange, Layer, Proceed, Reply
-from invoice_sandbox.http.idempotency import IdempotentRequest, alone, idempotent_request
-from invoice_sandbox.http.preferring import from_contract
-from invoice_sandbox.openapi.operation import Operation
+from invoice_sandbox.http import idempotency
+from invoice_sandbox.http.pipeline import (
+    JSON,
+    AdmittedRequest,
+    ParsedRequest,
+    Reply,
+    Respond,
+    Trace,
+)
+from invoice_sandbox.http.prefer import from_contract
+from invoice_sandbox.openapi.operation import Contract, Operation
 from invoice_sandbox.openapi.responses import USUAL
 from invoice_sandbox.project.api import Call, DeliverThenRespond, Handler, Origin, Response, Step
 from invoice_sandbox.runtime.control_call import ControlCall, ControlFunction, Raw
@@ -26,135 +40,222 @@ LAST_STEPS: Final = "last_steps"
 
 
 class ContractViolationError(Exception):
-    """The project answered something that its contract does not allow."""
+    """The project returned a response that its contract does not allow."""
 
 
-def call_control_function(engine: Engine, functions: Mapping[str, ControlFunction]) -> Layer:
-    """Response the engine's own levers, which work on whole workspaces, not in one transaction."""
+class Responses:
+    """Makes the last stage of each operation: a control function, a handler, or the contract.
 
-    async def layer(exchange: Exchange, proceed: Proceed) -> Reply:
-        contract, operation = exchange.routed
-        pull = functions.get(operation.id) if contract is engine.project.control else None
-        if pull is None:
-            return await proceed(exchange)
-        try:
-            result = await pull(_lever(engine, exchange))
-            return _raw(operation, result) if isinstance(result, Raw) else _reply(operation, result)
-        except ApiError as refusal:
-            _check_refusal(operation, refusal)
-            raise
-
-    return layer
-
-
-def answer(engine: Engine) -> Layer:
-    """Response by the operation's handler, or from the contract when it has none.
-
-    What is due is done first, and what the request itself makes due at once. What the handler
-    changes is committed after its answer was found valid and before the first byte goes out.
+    ``functions`` carry out the operations of the control API that every project has. They work on
+    whole workspaces and not in one transaction.
     """
 
-    async def layer(exchange: Exchange, _: Proceed) -> Reply:
-        operation = exchange.routed[1]
-        workspace = exchange.workspace or await _public_workspace(engine, exchange)
+    def __init__(self, engine: Engine, functions: Mapping[str, ControlFunction]) -> None:
+        self._engine = engine
+        self._functions = functions
+
+    def compile(self, contract: Contract, operation: Operation) -> Respond:
+        """What responds to the requests of one operation."""
+        engine = self._engine
+        if contract is engine.project.control and operation.id in self._functions:
+            return _ControlResponse(engine, operation, self._functions[operation.id]).respond
         handler = engine.project.handlers.get(operation.id)
         if handler is None:
-            return from_contract(exchange, workspace, USUAL)
-        request = idempotent_request(exchange)
-        async with alone(engine.store, workspace.id, request):
+            return self._from_contract
+        has_scenarios = contract is engine.project.contract
+        return _HandlerResponse(engine, operation, handler, has_scenarios).respond
+
+    async def _from_contract(self, parsed: ParsedRequest) -> Reply:
+        workspace = parsed.workspace or await _public_workspace(self._engine, parsed)
+        return from_contract(parsed.request, parsed.endpoint, workspace, USUAL)
+
+    async def report_forbidden(self, admitted: AdmittedRequest, error: ApiError) -> None:
+        """Call the project's hook for a known caller that may not do what it asks for (403)."""
+        unread = ParsedRequest(
+            request=admitted.request,
+            endpoint=admitted.endpoint,
+            path_texts=admitted.path_texts,
+            content=admitted.content,
+            credential=admitted.credential,
+            workspace=admitted.workspace,
+            scenario=None,
+            path={},
+            query={},
+            body=None,
+            media_type="",
+            idempotency=None,
+        )
+        await _report_forbidden(self._engine, unread, error)
+
+
+@dataclass(frozen=True)
+class _ControlResponse:
+    """Responds with what a control function returns."""
+
+    engine: Engine
+    operation: Operation
+    function: ControlFunction
+
+    async def respond(self, parsed: ParsedRequest) -> Reply:
+        """The result of the function, validated."""
+        call = ControlCall(
+            engine=self.engine,
+            caller=parsed.credential,
+            found=parsed.workspace,
+            path=parsed.path,
+            query=parsed.query,
+            headers=dict(parsed.request.headers),
+            body=parsed.body or {},
+            raw_body=parsed.content,
+        )
+        try:
+            result = await self.function(call)
+        except ApiError as error:
+            _check_error(self.operation, error)
+            await _report_forbidden(self.engine, parsed, error)
+            raise
+        if isinstance(result, Raw):
+            return _raw(self.operation, result)
+        return _reply(self.operation, result)
+
+
+@dataclass(frozen=True)
+class _HandlerResponse:
+    """Responds with what the project's handler returns.
+
+    ``has_scenarios``: steps of scenarios may come before the handler.
+    """
+
+    engine: Engine
+    operation: Operation
+    handler: Handler
+    has_scenarios: bool
+
+    async def respond(self, parsed: ParsedRequest) -> Reply:
+        """The result of the handler, validated and committed.
+
+        What is due is done first, and what the request itself makes due at once afterwards.
+        """
+        engine = self.engine
+        workspace = parsed.workspace or await _public_workspace(engine, parsed)
+        async with idempotency.single_flight(engine.store, workspace.id, parsed.idempotency):
             await engine.agenda.run_due(workspace)
-            outcome = await _carry_out(engine, exchange, workspace.id, handler, request)
+            outcome = await self._carry_out(parsed, workspace.id)
             if isinstance(outcome, DeliverThenRespond):
                 await engine.agenda.finish(workspace.id, outcome.lane)
-                outcome = await _complete(engine, exchange, workspace.id, outcome.then, request)
+                outcome = await self._complete(parsed, workspace.id, outcome.then)
         await engine.agenda.run_due(workspace)
         await engine.agenda.schedule_wakeup(workspace.id)
         if isinstance(outcome, ApiError):
+            await _report_forbidden(engine, parsed, outcome)
             raise outcome
         return outcome
 
-    return layer
-
-
-def report_forbidden(engine: Engine) -> Layer:
-    """Tell the project of every known caller that is refused for lack of authorisation (403)."""
-
-    async def layer(exchange: Exchange, proceed: Proceed) -> Reply:
+    async def _carry_out(
+        self, parsed: ParsedRequest, workspace_id: str
+    ) -> Reply | ApiError | DeliverThenRespond:
+        """The outcome of the handler, or the kept one of the same request."""
+        key = parsed.idempotency
         try:
-            return await proceed(exchange)
-        except ApiError as error:
-            hook = engine.project.hooks.on_forbidden
-            if hook is None or error.status != 403 or exchange.workspace is None:
-                raise
-            async with engine.store.transaction(exchange.workspace.id) as state:
-                await hook(_call(engine, exchange, await state.workspace(), state), error)
-            raise
+            async with self.engine.store.transaction(workspace_id) as state:
+                workspace = await state.workspace()
+                call = _call(self.engine, parsed, workspace, state)
+                if parsed.credential is not None and parsed.credential.type == "api_key":
+                    await note_use(state, parsed.credential, call.now)
+                earlier = None if key is None else await idempotency.kept(state, key, call.now)
+                if earlier is not None:
+                    parsed.request.trace.why["replayed"] = True
+                    return earlier
+                if self.has_scenarios:
+                    await self._do_steps(call)
+                outcome = await self._handle(self.handler, call, parsed.request.trace)
+                if not isinstance(outcome, DeliverThenRespond):
+                    await self._keep(state, parsed, outcome, call.now)
+                self.engine.coverage.note(workspace, call.touched)
+                return outcome
+        except _RolledBackError as rolled_back:
+            if key is not None:
+                async with self.engine.store.transaction(workspace_id) as state:
+                    now = (await state.workspace()).clock.now(self.engine.system_clock)
+                    await self._keep(state, parsed, rolled_back.error, now)
+            return rolled_back.error
 
-    return layer
-
-
-async def _carry_out(
-    engine: Engine,
-    exchange: Exchange,
-    workspace_id: str,
-    handler: Handler,
-    request: IdempotentRequest | None,
-) -> Reply | ApiError | DeliverThenRespond:
-    """What the handler answers, or what was answered to the same request before."""
-    try:
-        async with engine.store.transaction(workspace_id) as state:
-            workspace = await state.workspace()
-            call = _call(engine, exchange, workspace, state)
-            if exchange.credential is not None and exchange.credential.type == "api_key":
-                await note_use(state, exchange.credential, call.now)
-            earlier = None if request is None else await request.earlier(state, call.now)
-            if earlier is not None:
-                exchange.why["replayed"] = True
-                return earlier
-            outcome = await _by_handler(_as_told(engine, exchange, handler), call, exchange)
-            if request is not None and not isinstance(outcome, DeliverThenRespond):
-                await request.keep(state, outcome, call.now)
-            engine.coverage.note(workspace, call.touched)
+    async def _complete(
+        self, parsed: ParsedRequest, workspace_id: str, then: Handler
+    ) -> Reply | ApiError:
+        """The outcome once the deliveries that the handler asked for are done."""
+        async with self.engine.store.transaction(workspace_id) as state:
+            call = _call(self.engine, parsed, await state.workspace(), state)
+            outcome = await self._handle(then, call, parsed.request.trace)
+            if isinstance(outcome, DeliverThenRespond):
+                raise TypeError("a handler that responds after deliveries cannot ask for more")
+            await self._keep(state, parsed, outcome, call.now)
+            self.engine.coverage.note(call.workspace, call.touched)
             return outcome
-    except _Undone as undone:
-        if request is not None:
-            async with engine.store.transaction(workspace_id) as state:
-                now = (await state.workspace()).clock.now(engine.system_clock)
-                await request.keep(state, undone.refusal, now)
-        return undone.refusal
+
+    async def _keep(
+        self, state: Transaction, parsed: ParsedRequest, outcome: Reply | ApiError, now: datetime
+    ) -> None:
+        if parsed.idempotency is not None:
+            secrets = self.operation.secrets
+            await idempotency.keep(state, parsed.idempotency, outcome, now, secrets)
+
+    async def _handle(
+        self, handler: Handler, call: Call, trace: Trace
+    ) -> Reply | ApiError | DeliverThenRespond:
+        try:
+            result = await handler(call)
+        except ApiError as error:
+            _check_error(self.operation, error)
+            if "legal" in error.values:
+                trace.why["next"] = list(error.values["legal"])
+            raise _RolledBackError(error) from error
+        if isinstance(result, ApiError):
+            _check_error(self.operation, result)
+            return result
+        if isinstance(result, DeliverThenRespond):
+            return result
+        given = result if isinstance(result, Response) else Response(result)
+        if self.operation.lifecycle is not None and isinstance(given.data, Mapping):
+            await _explain(trace, call, self.operation.lifecycle, given.data)
+        return _reply(self.operation, given)
+
+    async def _do_steps(self, call: Call) -> None:
+        """The steps of the scenarios in force that come before this request is carried out."""
+        name = self.operation.id
+        for scenario, subject in await _scenarios_of_call(call):
+            if not any(step.call == name for step in scenario.calls):
+                continue
+            number = await call.state.next_number(f"calls/{scenario.name}/{name}/{subject}")
+            for step in scenario.on_call(name, number):
+                known = {"subject": next(iter(call.path.values()), None), "body": call.body}
+                arguments = {**step.arguments, **known}
+                self.engine.coverage.note(call.workspace, [hits.step(scenario.name, step.index)])
+                await self.engine.project.actions[step.do].do(
+                    _step(call, arguments), step.arguments
+                )
 
 
-async def _complete(
-    engine: Engine,
-    exchange: Exchange,
-    workspace_id: str,
-    then: Handler,
-    request: IdempotentRequest | None,
-) -> Reply | ApiError:
-    """What is answered once that was sent which the handler wanted sent."""
-    async with engine.store.transaction(workspace_id) as state:
-        call = _call(engine, exchange, await state.workspace(), state)
-        outcome = await _by_handler(then, call, exchange)
-        if isinstance(outcome, DeliverThenRespond):
-            raise TypeError("what is answered after sending cannot send once more")
-        if request is not None:
-            await request.keep(state, outcome, call.now)
-        engine.coverage.note(call.workspace, call.touched)
-        return outcome
+class _RolledBackError(Exception):
+    """The handler raised ``error``, so its changes are taken back."""
 
-
-class _Undone(Exception):  # noqa: N818  the handler refused; nothing went wrong in us
-    """The handler raised a refusal, so its changes are taken back."""
-
-    def __init__(self, refusal: ApiError) -> None:
+    def __init__(self, error: ApiError) -> None:
         super().__init__()
-        self.refusal = refusal
+        self.error = error
 
 
-async def _public_workspace(engine: Engine, exchange: Exchange) -> Workspace:
+async def _report_forbidden(engine: Engine, parsed: ParsedRequest, error: ApiError) -> None:
+    hook = engine.project.hooks.on_forbidden
+    if hook is None or error.status != HTTPStatus.FORBIDDEN or parsed.workspace is None:
+        return
+    async with engine.store.transaction(parsed.workspace.id) as state:
+        await hook(_call(engine, parsed, await state.workspace(), state), error)
+
+
+async def _public_workspace(engine: Engine, parsed: ParsedRequest) -> Workspace:
     """The workspace of a request without a credential: that of a capability in its address, such
-    as a signature, else the first."""
-    for text in (*exchange.path.values(), *exchange.query.values()):
+    as a signature, otherwise the first."""
+    for text in (*parsed.path.values(), *parsed.query.values()):
         found = await engine.store.credential(key_digest(str(text)))
         if found is not None and found.type == "capability":
             workspace = await engine.store.workspace(found.workspace_id)
@@ -163,22 +264,9 @@ async def _public_workspace(engine: Engine, exchange: Exchange) -> Workspace:
     return await engine.default_workspace()
 
 
-def _lever(engine: Engine, exchange: Exchange) -> ControlCall:
-    return ControlCall(
-        engine=engine,
-        caller=exchange.credential,
-        found=exchange.workspace,
-        path=exchange.path,
-        query=exchange.query,
-        headers=dict(exchange.headers),
-        body=exchange.body or {},
-        raw_body=exchange.raw_body,
-    )
-
-
-def _call(engine: Engine, exchange: Exchange, workspace: Workspace, state: Transaction) -> Call:
-    credential = exchange.credential
-    client = exchange.scope.get("client")
+def _call(engine: Engine, parsed: ParsedRequest, workspace: Workspace, state: Transaction) -> Call:
+    credential, request = parsed.credential, parsed.request
+    client = request.scope.get("client")
     return Call(
         state=state,
         workspace=workspace,
@@ -186,75 +274,28 @@ def _call(engine: Engine, exchange: Exchange, workspace: Workspace, state: Trans
         origin=Origin(
             actor_type=credential.type if credential else "anonymous",
             actor_id=credential.subject if credential else None,
-            request_id=exchange.request_id,
+            request_id=request.trace.request_id,
             ip=client[0] if client else None,
-            user_agent=exchange.header("user-agent"),
+            user_agent=request.header("user-agent"),
         ),
         contract=engine.project.contract,
         lifecycle=engine.project.lifecycle,
-        scenarios=resolver_of(engine.project.scenarios, workspace, exchange.named),
-        url=exchange.scope["path"],
+        scenarios=resolver_of(engine.project.scenarios, workspace, parsed.scenario),
+        url=request.path,
         base_url=engine.url,
         local=engine.local,
         system_now=engine.system_clock.now(),
-        path=exchange.path,
-        query=exchange.query,
-        body=exchange.body,
-        media_type=exchange.media_type,
+        path=parsed.path,
+        query=parsed.query,
+        body=parsed.body,
+        media_type=parsed.media_type,
         caller=credential,
     )
 
 
-async def _by_handler(
-    handler: Handler, call: Call, exchange: Exchange
-) -> Reply | ApiError | DeliverThenRespond:
-    _, operation = exchange.routed
-    try:
-        result = await handler(call)
-    except ApiError as refusal:
-        _check_refusal(operation, refusal)
-        _explain_refusal(exchange, refusal)
-        raise _Undone(refusal) from refusal
-    if isinstance(result, ApiError):
-        _check_refusal(operation, result)
-        return result
-    if isinstance(result, DeliverThenRespond):
-        return result
-    given = result if isinstance(result, Response) else Response(result)
-    if operation.lifecycle is not None and isinstance(given.data, Mapping):
-        await _explain(exchange, call, operation.lifecycle, given.data)
-    return _reply(operation, given)
-
-
-def _as_told(engine: Engine, exchange: Exchange, handler: Handler) -> Handler:
-    """The handler, after what the stories in force let happen first."""
-
-    async def handle(call: Call) -> Any:
-        await _do_steps_of_call(engine, exchange, call)
-        return await handler(call)
-
-    return handle
-
-
-async def _do_steps_of_call(engine: Engine, exchange: Exchange, call: Call) -> None:
-    """What the stories in force have done with this request, before it is carried out."""
-    contract, operation = exchange.routed
-    if contract is not engine.project.contract:
-        return
-    for story, subject in await _stories_of_call(call):
-        if not any(step.call == operation.id for step in story.calls):
-            continue
-        number = await call.state.next_number(f"calls/{story.name}/{operation.id}/{subject}")
-        for step in story.on_call(operation.id, number):
-            told = {"subject": next(iter(call.path.values()), None), "body": call.body}
-            arguments = {**step.arguments, **told}
-            engine.coverage.note(call.workspace, [hits.step(story.name, step.index)])
-            await engine.project.actions[step.do].do(_step(call, arguments), step.arguments)
-
-
-async def _stories_of_call(call: Call) -> list[tuple[Scenario, str]]:
-    """The request's own story, else those of the things that it is about, else the workspace's;
-    with the id of the thing, within whose story requests are counted."""
+async def _scenarios_of_call(call: Call) -> list[tuple[Scenario, str]]:
+    """The request's own scenario, else those of its subjects, else the workspace's; with the id of
+    the subject, within whose scenario requests are counted."""
     resolver = call.scenarios
     if resolver.named is not None:
         return [(resolver.named, "")]
@@ -278,25 +319,18 @@ def _step(call: Call, arguments: Mapping[str, Any]) -> Step:
     )
 
 
-async def _explain(
-    exchange: Exchange, call: Call, machine_name: str, data: Mapping[str, Any]
-) -> None:
-    """What moved the thing in the answer last, and where it can go from here."""
+async def _explain(trace: Trace, call: Call, machine_name: str, data: Mapping[str, Any]) -> None:
+    """What moved the thing in the response last, and where it can go from here."""
     machine = call.lifecycle.machines.get(machine_name)
     if machine is not None and isinstance(data.get("status"), str):
-        exchange.why["next"] = list(machine.legal.get(data["status"], ()))
+        trace.why["next"] = list(machine.legal.get(data["status"], ()))
     step = await call.state.get(LAST_STEPS, str(data.get("id")))
     if step is not None:
-        exchange.why["step"] = step
-
-
-def _explain_refusal(exchange: Exchange, refusal: ApiError) -> None:
-    if "legal" in refusal.values:
-        exchange.why["next"] = list(refusal.values["legal"])
+        trace.why["step"] = step
 
 
 def _reply(operation: Operation, result: Any) -> Reply:
-    """An answer, in the success envelope unless it is bare. Raises ContractViolationError."""
+    """A response, in the success envelope unless it is bare. Raises ContractViolationError."""
     given = result if isinstance(result, Response) else Response(result)
     status = given.status or int(operation.success)
     body = given.data if given.bare else {"data": given.data, "mode": MODE}
@@ -305,7 +339,7 @@ def _reply(operation: Operation, result: Any) -> Reply:
 
 
 def _raw(operation: Operation, given: Raw) -> Reply:
-    """An answer that is in no envelope. Raises ContractViolationError."""
+    """A response that is in no envelope. Raises ContractViolationError."""
     response = operation.response_for(given.status)
     if response is None or given.media_type not in response.content:
         raise _undeclared(operation, given.status)
@@ -313,13 +347,13 @@ def _raw(operation: Operation, given: Raw) -> Reply:
     return Reply(given.status, body, given.media_type, given.headers, given.stream)
 
 
-def _check_refusal(operation: Operation, refusal: ApiError) -> None:
-    if operation.response_for(refusal.status) is None:
-        raise _undeclared(operation, refusal.status) from refusal
+def _check_error(operation: Operation, error: ApiError) -> None:
+    if operation.response_for(error.status) is None:
+        raise _undeclared(operation, error.status) from error
 
 
 def _check(operation: Operation, status: int, body: Any) -> None:
-    """Raises ContractViolationError unless the contract allows this answer."""
+    """Raises ContractViolationError unless the contract allows this response."""
     response = operation.response_for(status)
     if response is None:
         raise _undeclared(operation, status)

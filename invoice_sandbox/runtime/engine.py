@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from invoice_sandbox.base.clock import SystemClock
 from invoice_sandbox.project.loader import Project
 from invoice_sandbox.runtime.agenda import Agenda
+from invoice_sandbox.runtime.journal import Journal
 from invoice_sandbox.runtime.workspaces import Workspaces
 from invoice_sandbox.state import Store, Workspace
 from invoice_sandbox.state.hits import Coverage
@@ -25,6 +26,7 @@ class Engine:
 
     project: Project
     store: Store
+    journal: Journal
     system_clock: SystemClock
     agenda: Agenda
     sender: Sender

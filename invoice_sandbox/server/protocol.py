@@ -24,7 +24,7 @@ from invoice_sandbox.base.clock import OperatingSystemClock
 from invoice_sandbox.base.errors import ApiError, reject
 from invoice_sandbox.base.ids import random_request_id
 from invoice_sandbox.http.delivery import CONNECTION
-from invoice_sandbox.http.reading import PATIENCE, Patience, too_slow
+from invoice_sandbox.http.read import PATIENCE, Patience, too_slow
 
 HEAD_LIMIT: Final = 64 * 1024
 """Bytes of a head, from the request line to the empty line, before the reading stops."""
@@ -267,12 +267,12 @@ class Protocol(HttpToolsProtocol):
     def _expect_taking(self) -> None:
         """Give the client a while to take what was written."""
         if self._stall is None:
-            self._answer_due = self.loop.time() + self.patience.whole_answer
+            self._answer_due = self.loop.time() + self.patience.whole_response
             self._watch_answer()
 
     def _watch_answer(self) -> None:
         left = self.transport.get_write_buffer_size()
-        self._stall = self.loop.call_later(self.patience.answer, self._drop_if_stuck, left)
+        self._stall = self.loop.call_later(self.patience.response, self._drop_if_stuck, left)
 
     def _drop_if_stuck(self, left: int) -> None:
         is_taken = self.transport.get_write_buffer_size() < left

@@ -15,7 +15,7 @@ from typing import Any, Final
 import uvicorn
 
 from invoice_sandbox.app import Sandbox, create_app
-from invoice_sandbox.http.reading import Patience
+from invoice_sandbox.http.read import Patience
 from invoice_sandbox.server.protocol import protocol_with
 from invoice_sandbox.settings import SettingError, Settings
 

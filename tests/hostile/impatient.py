@@ -6,11 +6,11 @@ import asyncio
 from typing import Final
 
 from invoice_sandbox.app import create_app
-from invoice_sandbox.http.reading import Patience
+from invoice_sandbox.http.read import Patience
 from invoice_sandbox.server.serving import listen, make_server
 from invoice_sandbox.settings import read_settings
 
-PATIENCE: Final = Patience(head=1.0, silence=0.8, body=1.6, answer=0.5, whole_answer=1.5)
+PATIENCE: Final = Patience(head=1.0, silence=0.8, body=1.6, response=0.5, whole_response=1.5)
 
 
 async def main() -> None:

@@ -1,4 +1,4 @@
-"""Where a request carries credentials: by security scheme, whatever they are worth."""
+"""Where a request carries credentials: by security scheme, whether or not they are valid."""
 
 from __future__ import annotations
 
@@ -9,33 +9,33 @@ from http.cookies import CookieError, SimpleCookie
 from typing import Final
 from urllib.parse import parse_qsl
 
-from invoice_sandbox.http import Exchange
+from invoice_sandbox.http.pipeline import Request
 from invoice_sandbox.openapi.security import Scheme
 
 _AUTHORIZATION: Final = "authorization"
 
 
-def secrets_of(exchange: Exchange, scheme: Scheme) -> list[str]:
-    """The secrets that a request carries in the way of ``scheme``; one may be empty.
+def secrets_of(request: Request, scheme: Scheme) -> list[str]:
+    """The secrets that a request carries as ``scheme`` says; one may be empty.
 
-    Of Basic it is the password, or the user's name when there is no password. A client certificate
-    is none: it ends where TLS ends.
+    For Basic it is the password, or the user's name when there is no password. A client
+    certificate is no secret of a request: it ends where TLS ends.
     """
     extract = _EXTRACTORS.get(scheme.location)
-    return [] if extract is None else extract(exchange, scheme.name)
+    return [] if extract is None else extract(request, scheme.name)
 
 
-def _bearer(exchange: Exchange, name: str) -> list[str]:
+def _bearer(request: Request, name: str) -> list[str]:
     found = []
-    for value in exchange.header_values(name):
+    for value in request.header_values(name):
         scheme, _, secret = value.partition(" ")
         found.append(secret.strip() if scheme.lower() == "bearer" else "")
     return found
 
 
-def _basic(exchange: Exchange, name: str) -> list[str]:
+def _basic(request: Request, name: str) -> list[str]:
     found = []
-    for value in exchange.header_values(name):
+    for value in request.header_values(name):
         scheme, _, encoded = value.partition(" ")
         user, _, password = _decoded(encoded.strip()).partition(":")
         found.append((password or user) if scheme.lower() == "basic" else "")
@@ -49,21 +49,21 @@ def _decoded(encoded: str) -> str:
         return ""
 
 
-def _other(exchange: Exchange, name: str) -> list[str]:
+def _other(request: Request, name: str) -> list[str]:
     found = []
-    for value in exchange.header_values(_AUTHORIZATION):
+    for value in request.header_values(_AUTHORIZATION):
         scheme, _, credentials = value.partition(" ")
         found.append(credentials.strip() if scheme.lower() == name else "")
     return found
 
 
-def _header(exchange: Exchange, name: str) -> list[str]:
-    return [value.strip() for value in exchange.header_values(name)]
+def _header(request: Request, name: str) -> list[str]:
+    return [value.strip() for value in request.header_values(name)]
 
 
-def _cookie(exchange: Exchange, name: str) -> list[str]:
+def _cookie(request: Request, name: str) -> list[str]:
     found = []
-    for header in exchange.header_values("cookie"):
+    for header in request.header_values("cookie"):
         try:
             cookies = SimpleCookie(header)
         except CookieError:
@@ -73,12 +73,12 @@ def _cookie(exchange: Exchange, name: str) -> list[str]:
     return found
 
 
-def _query(exchange: Exchange, name: str) -> list[str]:
-    text = exchange.scope["query_string"].decode("latin-1")
+def _query(request: Request, name: str) -> list[str]:
+    text = request.scope["query_string"].decode("latin-1")
     return [value for key, value in parse_qsl(text, keep_blank_values=True) if key == name]
 
 
-_EXTRACTORS: Final[Mapping[str, Callable[[Exchange, str], list[str]]]] = {
+_EXTRACTORS: Final[Mapping[str, Callable[[Request, str], list[str]]]] = {
     "bearer": _bearer,
     "basic": _basic,
     "http": _other,

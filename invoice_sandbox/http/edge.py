@@ -1,0 +1,300 @@
+"""Stage 1, edge: request id, host and origin, error format, coverage and journal.
+
+Everything behind it raises ApiError; the edge turns errors into responses, so that whatever goes
+out has an id, the same headers, and an entry in the journal of its workspace.
+
+On a loopback address the demo key is public knowledge, so any page in any browser on the machine
+could use it. Two rules prevent that: a request must name a host that is really ours (a page that
+re-binds its own name to 127.0.0.1 does not), and only pages served from loopback may read.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Awaitable, Callable, Iterator, Mapping
+from dataclasses import replace
+from datetime import datetime
+from http import HTTPStatus
+from typing import Any, Final
+from urllib.parse import urlsplit
+
+from invoice_sandbox.base import jsonio
+from invoice_sandbox.base.clock import instant_text
+from invoice_sandbox.base.errors import ApiError, reject
+from invoice_sandbox.base.ids import random_request_id
+from invoice_sandbox.http.admit import workspace_of_caller
+from invoice_sandbox.http.pipeline import (
+    ClientGoneError,
+    Endpoint,
+    Proceed,
+    Reply,
+    Request,
+    Trace,
+    printable,
+)
+from invoice_sandbox.http.route import Page, Target
+from invoice_sandbox.openapi.operation import Operation
+from invoice_sandbox.runtime.engine import Engine
+from invoice_sandbox.runtime.journal import Body, JournalEntry
+from invoice_sandbox.scenarios.faults import REPLACE_RESPONSE
+from invoice_sandbox.state import NoWorkspaceError, Record, Workspace, hits
+from invoice_sandbox.state.hits import API, SANDBOX, Hit
+
+EXPLAIN: Final = "x-sandbox-explain"
+_MOST_EXPLAINED: Final = 1024
+
+LOOPBACK_NAMES: Final = frozenset({"localhost", "127.0.0.1", "::1"})
+_HEADER_LIMIT: Final = 16 * 1024
+_ALLOWED_HEADERS: Final = (
+    "Authorization, Content-Type, X-API-Key, Idempotency-Key, Prefer, X-Sandbox-Scenario, "
+    "X-Sandbox-Explain"
+)
+_EXPOSED_HEADERS: Final = (
+    "X-Request-Id, X-Contract-Version, X-Total-Count, Link, RateLimit, RateLimit-Policy, "
+    "Retry-After, WWW-Authenticate, Allow, Location, Idempotent-Replayed, Preference-Applied, "
+    "X-Sandbox-Explain, X-Sandbox-Refusal, X-Journal-Dropped"
+)
+
+_UNCOUNTED: Final = "x-sandbox-coverage"
+"""``off`` in this header: the request does not count, as a tool sent it and not a test."""
+
+_PREFERRED: Final = "Preference-Applied"
+"""The header of a response that the client chose with ``Prefer``."""
+
+log = logging.getLogger("invoice_sandbox")
+
+ErrorFormat = Callable[[Request, ApiError], Awaitable[Reply | None]]
+"""The response to an error as the project's document declares it; None: our envelope."""
+
+
+class Edge:
+    """The outermost stage.
+
+    ``hosts`` are those that requests may name, None: any. ``error_format`` is None where every
+    error is in our envelope; ``targets`` returns what stands at the path of a request, by method.
+    """
+
+    def __init__(
+        self,
+        engine: Engine,
+        hosts: frozenset[str] | None,
+        error_format: ErrorFormat | None,
+        targets: Callable[[Request], Mapping[str, Target]],
+    ) -> None:
+        self._engine = engine
+        self._hosts = hosts
+        self._error_format = error_format
+        self._targets = targets
+        self._control_path = engine.project.control.base_path
+        self._version = ("X-Contract-Version", engine.project.contract.version)
+
+    async def __call__(self, request: Request, proceed: Proceed) -> Reply:
+        """The response, recorded. Raises ClientGoneError.
+
+        The request id is random until the credential is known, then drawn from the workspace's
+        seed.
+        """
+        trace, clock = request.trace, self._engine.system_clock
+        started = clock.monotonic()
+        trace.request_id = random_request_id(clock.now())
+        reply = await self._response(request, proceed)
+        common = (("X-Request-Id", trace.request_id), self._version, *trace.headers)
+        reply = replace(reply, headers=(*common, *reply.headers))
+        workspace = trace.workspace or await workspace_of_caller(self._engine, request)
+        await self._cover(request, reply, workspace)
+        return await self._record(request, reply, workspace, clock.monotonic() - started)
+
+    async def _response(self, request: Request, proceed: Proceed) -> Reply:
+        try:
+            return await self._of_origin(request, proceed)
+        except ClientGoneError:
+            raise
+        except ApiError as error:
+            return self._enveloped(request, error)
+        except NoWorkspaceError:  # it was deleted meanwhile
+            return self._enveloped(request, reject("bad_credential"))
+        except Exception:
+            log.exception("%s: no response could be given", request.trace.request_id)
+            return self._enveloped(request, reject("internal_error"))
+
+    def _enveloped(self, request: Request, error: ApiError) -> Reply:
+        endpoint = request.trace.endpoint
+        is_control = endpoint is not None and endpoint.is_control
+        where = self._engine.url + (self._control_path if is_control else "")
+        body = jsonio.dumps(error.envelope(request.trace.request_id, where))
+        return Reply(error.status, body, headers=error.headers)
+
+    async def _of_origin(self, request: Request, proceed: Proceed) -> Reply:
+        """The response, with the headers that let a page read it. Raises ApiError 400, 421, 431."""
+        _check_head(request, self._hosts)
+        origin = request.header("origin")
+        if origin is None:
+            return await self._in_format(request, proceed)
+        request.trace.headers.append(("Vary", "Origin"))
+        if not _is_loopback(origin):
+            return await self._in_format(request, proceed)
+        request.trace.headers += [
+            ("Access-Control-Allow-Origin", origin),
+            ("Access-Control-Expose-Headers", _EXPOSED_HEADERS),
+        ]
+        reply = await self._in_format(request, proceed)
+        if request.method == "OPTIONS" and request.header("access-control-request-method"):
+            return _preflight(reply)
+        return reply
+
+    async def _in_format(self, request: Request, proceed: Proceed) -> Reply:
+        try:
+            return await proceed(request)
+        except ApiError as error:
+            declared = await self._error_format(request, error) if self._error_format else None
+            if declared is None:
+                raise
+            return declared
+
+    async def _cover(self, request: Request, reply: Reply, workspace: Workspace | None) -> None:
+        """Note what the request covers, in its workspace; without one, in the first."""
+        coverage, endpoint = self._engine.coverage, request.trace.endpoint
+        covered: list[Hit] = []
+        if request.header(_UNCOUNTED) != "off":
+            if endpoint is not None:
+                covered = list(_hits(request.trace, endpoint, reply))
+            elif reply.status == HTTPStatus.METHOD_NOT_ALLOWED:
+                covered = list(_wrong_method_hits(self._targets(request)))
+        if covered or request.trace.workspace is not None:
+            coverage.note(workspace or await self._engine.default_workspace(), covered)
+        if coverage.is_full:
+            living = await self._engine.store.workspaces()
+            coverage.keep(one.id for one, _ in living)
+
+    async def _record(
+        self, request: Request, reply: Reply, workspace: Workspace | None, seconds: float
+    ) -> Reply:
+        """Write the journal of the project's API, and explain the response if asked to."""
+        why = self._explanation(request.trace, workspace)
+        if workspace is not None and not request.path.startswith(f"{self._control_path}/"):
+            at = workspace.clock.now(self._engine.system_clock)
+            entry = _entry(request, reply, at, seconds, why)
+            await self._engine.journal.record(workspace.id, entry)
+        if request.header(EXPLAIN) != "1":
+            return reply
+        return replace(reply, headers=(*reply.headers, ("X-Sandbox-Explain", _short(why))))
+
+    def _explanation(self, trace: Trace, workspace: Workspace | None) -> Record:
+        why: Record = {}
+        if trace.endpoint is not None:
+            why["operation"] = trace.endpoint.operation.id
+        if workspace is not None:
+            now = instant_text(workspace.clock.now(self._engine.system_clock))
+            scenario = trace.scenario.name if trace.scenario else workspace.scenario
+            why |= {"scenario": scenario, "clock": f"{workspace.clock.mode} {now}"}
+        return why | trace.why
+
+
+def _check_head(request: Request, hosts: frozenset[str] | None) -> None:
+    if sum([len(name) + len(value) for name, value in request.headers]) > _HEADER_LIMIT:
+        raise reject("headers_too_large", limit=_HEADER_LIMIT)
+    named = request.header_values("host")
+    if len(named) > 1:
+        raise reject("malformed_http")
+    if hosts is not None and _host_name(named[0] if named else "") not in hosts:
+        raise reject("wrong_host")
+
+
+def _preflight(reply: Reply) -> Reply:
+    allowed = dict(reply.headers).get("Allow", "")
+    preflight = (
+        ("Access-Control-Allow-Methods", allowed),
+        ("Access-Control-Allow-Headers", _ALLOWED_HEADERS),
+        ("Access-Control-Max-Age", "600"),
+    )
+    return Reply(reply.status, reply.body, reply.media_type, (*reply.headers, *preflight))
+
+
+def _host_name(host: str) -> str:
+    try:
+        return (urlsplit(f"//{host}").hostname or "").rstrip(".")
+    except ValueError:
+        return ""
+
+
+def _is_loopback(origin: str) -> bool:
+    try:
+        parts = urlsplit(origin)
+        return parts.scheme in {"http", "https"} and parts.hostname in LOOPBACK_NAMES
+    except ValueError:
+        return False
+
+
+def _hits(trace: Trace, endpoint: Endpoint, reply: Reply) -> Iterator[Hit]:
+    part = SANDBOX if endpoint.is_control else API
+    operation = endpoint.operation
+    yield hits.operation(part, operation.id)
+    key = _declared(operation, reply.status)
+    is_lost = trace.injected_fault is not None and trace.injected_fault.kind == "reset"
+    if key is not None and not is_lost:
+        yield hits.status(part, operation.id, key, injected=_is_injected(trace, reply))
+
+
+def _wrong_method_hits(targets: Mapping[str, Target]) -> Iterator[Hit]:
+    """A method that a path does not have covers the 405 of every operation that it has."""
+    for target in targets.values():
+        if not isinstance(target, Page):
+            part = SANDBOX if target.is_control else API
+            yield hits.status(part, target.operation.id, str(int(HTTPStatus.METHOD_NOT_ALLOWED)))
+
+
+def _declared(operation: Operation, status: int) -> str | None:
+    """The key under which the operation declares a response of that status."""
+    keys = (str(status), f"{status // 100}XX", "default")
+    return next((key for key in keys if key in operation.responses), None)
+
+
+def _is_injected(trace: Trace, reply: Reply) -> bool:
+    """Whether the response was requested: by a fault, or by what the client prefers."""
+    fault = str(trace.why.get("fault", "")).rpartition(" ")[2]
+    return fault in REPLACE_RESPONSE or any(name == _PREFERRED for name, _ in reply.headers)
+
+
+def _entry(
+    request: Request, reply: Reply, at: datetime, seconds: float, why: Record
+) -> JournalEntry:
+    trace = request.trace
+    operation = trace.endpoint.operation if trace.endpoint else None
+    is_reset = trace.injected_fault is not None and trace.injected_fault.kind == "reset"
+    content_type = request.header("content-type") or ""
+    return JournalEntry(
+        request_id=trace.request_id,
+        at=at,
+        seconds=seconds,
+        operation=operation.id if operation else None,
+        method=request.method,
+        path=request.path,
+        query=request.scope["query_string"].decode("latin-1"),
+        path_secrets=_path_secrets(trace, operation) if operation else (),
+        request_headers=request.headers,
+        request_body=Body(trace.content, content_type, is_valid_json=trace.is_json),
+        status=None if is_reset else reply.status,
+        response_headers=() if is_reset else reply.headers,
+        response_body=Body(b"" if is_reset else reply.body, reply.media_type),
+        why=why,
+    )
+
+
+def _path_secrets(trace: Trace, operation: Operation) -> tuple[str, ...]:
+    names = {one.name for one in operation.parameters if one.secret and one.location == "path"}
+    return tuple(text for name, text in trace.path_texts.items() if name in names and text)
+
+
+def _short(why: Mapping[str, Any]) -> str:
+    """The explanation on one line of printable ASCII, as ``name=value`` pairs."""
+    text = ", ".join(f"{name}={_quoted(value)}" for name, value in why.items())
+    return printable(text)[:_MOST_EXPLAINED]
+
+
+def _quoted(value: Any) -> str:
+    if isinstance(value, bool):
+        return str(value).lower()
+    if isinstance(value, Mapping):
+        value = [one for one in value.values() if one is not None]
+    words = value if isinstance(value, str) else " ".join(map(str, value))
+    return f'"{words}"'

@@ -1,0 +1,142 @@
+"""Stage 4, inject: a scenario for one request, and faults before or after it is carried out.
+
+The contract is not consulted for an injected response.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable
+from dataclasses import dataclass, replace
+from typing import Final
+
+from invoice_sandbox.base import jsonio
+from invoice_sandbox.base.errors import MODE, ApiError, code_for
+from invoice_sandbox.http.pipeline import (
+    AdmittedRequest,
+    CarryOut,
+    InjectedFault,
+    Reply,
+    Request,
+)
+from invoice_sandbox.openapi.operation import Operation
+from invoice_sandbox.runtime.engine import Engine
+from invoice_sandbox.scenarios.faults import REPLACE_RESPONSE, delay_seconds, select_fault
+from invoice_sandbox.scenarios.library import faults_of
+from invoice_sandbox.scenarios.script import Scenario
+from invoice_sandbox.state import Fault, Workspace
+
+_HEADER: Final = "x-sandbox-scenario"
+_RETRY: Final = ("Retry-After", "1")
+_FAULT_HEADERS: Final = {
+    401: (("WWW-Authenticate", 'Bearer realm="sandbox"'),),
+    429: (_RETRY,),
+    503: (_RETRY,),
+}
+"""What clients look for in responses of these statuses."""
+
+_WITHOUT_BODY: Final = frozenset({204, 205, 304})
+
+
+class Inject:
+    """Finds the scenario that a request names, and lets the first fault that fits take effect.
+
+    Only the project's operations have scenarios and faults, the control API has none.
+    """
+
+    def __init__(self, engine: Engine) -> None:
+        self._engine = engine
+
+    async def __call__(self, admitted: AdmittedRequest, proceed: CarryOut) -> Reply:
+        """The injected response, or that of the stages behind. Raises ApiError 400."""
+        if admitted.endpoint.is_control:
+            return await proceed(admitted, None)
+        scenario, workspace = self._named(admitted), admitted.workspace
+        if workspace is None or not (workspace.faults or scenario):
+            return await proceed(admitted, scenario)
+        fault = await self._select(workspace, admitted.endpoint.operation, scenario)
+        if fault is None:
+            return await proceed(admitted, scenario)
+        admitted.request.trace.why["fault"] = f"{fault.id} {fault.kind}"
+        injection = _Injection(self._engine, admitted.request, fault, workspace)
+        inject = injection.after if fault.when == "after" else injection.before
+        return await inject(lambda: proceed(admitted, scenario))
+
+    def _named(self, admitted: AdmittedRequest) -> Scenario | None:
+        name = admitted.request.header(_HEADER)
+        if name is None:
+            return None
+        scenario = self._engine.project.scenario(name, "X-Sandbox-Scenario")
+        admitted.request.trace.scenario = scenario
+        return scenario
+
+    async def _select(
+        self, workspace: Workspace, operation: Operation, named: Scenario | None
+    ) -> Fault | None:
+        """The fault that takes effect. A scenario adds its faults when it is named first."""
+        async with self._engine.store.transaction(workspace.id) as state:
+            current = await state.workspace()
+            if named is not None and named.name not in {current.scenario, *current.named}:
+                faults = (*current.faults, *faults_of(named, only_named=True))
+                current = replace(current, faults=faults, named=(*current.named, named.name))
+                await state.change_workspace(current)
+            selected = select_fault(current, operation, named.name if named else None)
+            if selected.faults != current.faults:
+                await state.change_workspace(replace(current, faults=selected.faults))
+        return selected.fault
+
+
+@dataclass(frozen=True)
+class _Injection:
+    """One fault in one request."""
+
+    engine: Engine
+    request: Request
+    fault: Fault
+    workspace: Workspace
+
+    async def before(self, proceed: Callable[[], Awaitable[Reply]]) -> Reply:
+        """Take effect before the request is carried out, or instead."""
+        if self.fault.kind == "latency":
+            await self._delay()
+            return await proceed()
+        if self.fault.kind in REPLACE_RESPONSE:
+            return _injected(self.request, self.fault)
+        self._alter()
+        return Reply(503)  # a reset: nothing of it goes out
+
+    async def after(self, proceed: Callable[[], Awaitable[Reply]]) -> Reply:
+        """Take effect on the response, whether it is a success or an error."""
+        if self.fault.kind not in REPLACE_RESPONSE and self.fault.kind != "latency":
+            self._alter()
+            return await proceed()
+        try:
+            reply = await proceed()
+        except ApiError:
+            if self.fault.kind != "latency":
+                return _injected(self.request, self.fault)
+            await self._delay()
+            raise
+        if self.fault.kind != "latency":
+            return _injected(self.request, self.fault)
+        await self._delay()
+        return reply
+
+    def _alter(self) -> None:
+        seconds = delay_seconds(self.workspace, self.fault)
+        self.request.trace.injected_fault = InjectedFault(self.fault.kind, seconds)
+
+    async def _delay(self) -> None:
+        seconds = delay_seconds(self.workspace, self.fault)
+        await self.engine.system_clock.sleep(seconds)
+
+
+def _injected(request: Request, fault: Fault) -> Reply:
+    status = fault.status or 503
+    headers = _FAULT_HEADERS.get(status, ())
+    if status in _WITHOUT_BODY:
+        return Reply(status)
+    if status < 400:
+        return Reply(status, jsonio.dumps({"data": {}, "mode": MODE}), headers=headers)
+    message = f"The fault {fault.id} injected this response. Remove it, or wait and try again."
+    error = {"code": code_for(status), "message": message, "requestId": request.trace.request_id}
+    return Reply(status, jsonio.dumps({"error": error, "mode": MODE}), headers=headers)

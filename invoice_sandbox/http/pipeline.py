@@ -1,0 +1,195 @@
+"""The request pipeline: seven stages, and what is known of a request after each of them.
+
+Routing makes a RoutedRequest of a Request, admission an AdmittedRequest of that, and reading a
+ParsedRequest. A function that needs the caller takes a type that has one.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import AsyncGenerator, Awaitable, Callable, Mapping, MutableMapping
+from dataclasses import dataclass, field
+from typing import Any
+
+from invoice_sandbox.openapi.message.media_types import JSON as JSON
+from invoice_sandbox.openapi.operation import Contract, Operation
+from invoice_sandbox.scenarios.script import Scenario
+from invoice_sandbox.state import Credential, Workspace
+
+Message = MutableMapping[str, Any]
+Scope = MutableMapping[str, Any]
+Receive = Callable[[], Awaitable[Message]]
+Send = Callable[[Message], Awaitable[None]]
+
+
+class ClientGoneError(Exception):
+    """The client closed the connection before its request was complete."""
+
+
+def printable(text: str) -> str:
+    """``text`` as a header can carry it: a question mark replaces what is no printable ASCII."""
+    return re.sub(r"[^\x20-\x7e]", "?", text)
+
+
+@dataclass(frozen=True)
+class Reply:
+    """What goes out: a status, a body as bytes, and headers besides the common ones.
+
+    With a ``stream`` the body is its parts, as they come, until it ends or the client is gone.
+    """
+
+    status: int
+    body: bytes = b""
+    media_type: str = JSON
+    headers: tuple[tuple[str, str], ...] = ()
+    stream: AsyncGenerator[bytes, None] | None = None
+
+
+@dataclass(frozen=True)
+class InjectedFault:
+    """A fault of the connection or of the bytes; ``seconds`` is the time that it takes."""
+
+    kind: str
+    seconds: float
+
+
+@dataclass(slots=True)
+class Trace:
+    """What the edge reports of a request, however far it came: its journal entry and its coverage.
+
+    ``headers`` go out with the response, whichever it is; ``why`` explains it.
+    """
+
+    request_id: str = ""
+    endpoint: Endpoint | None = None
+    path_texts: Mapping[str, str] = field(default_factory=dict)
+    content: bytes = b""
+    is_json: bool = False
+    workspace: Workspace | None = None
+    scenario: Scenario | None = None
+    injected_fault: InjectedFault | None = None
+    headers: list[tuple[str, str]] = field(default_factory=list)
+    why: dict[str, Any] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, slots=True)
+class Request:
+    """A request as it arrives: its head, and a way to receive its body."""
+
+    scope: Scope
+    receive: Receive
+    method: str
+    path: str
+    headers: tuple[tuple[str, str], ...]
+    trace: Trace
+
+    def header(self, name: str) -> str | None:
+        """The first header of that (lower-case) name."""
+        return next((value for key, value in self.headers if key == name), None)
+
+    def header_values(self, name: str) -> list[str]:
+        """Every header of that (lower-case) name."""
+        return [value for key, value in self.headers if key == name]
+
+
+@dataclass(frozen=True, slots=True)
+class RoutedRequest:
+    """A request whose operation is known, and whose body was received.
+
+    ``path_texts`` are the path parameters as text, ``content`` is the body, empty if the operation
+    declares none.
+    """
+
+    request: Request
+    endpoint: Endpoint
+    path_texts: Mapping[str, str]
+    content: bytes
+
+
+@dataclass(frozen=True, slots=True)
+class AdmittedRequest(RoutedRequest):
+    """A request that may be carried out.
+
+    A public operation has no ``credential``, and no ``workspace`` but that of an address that
+    leads into one; where any caller is admitted, the workspace is known without a credential.
+    """
+
+    credential: Credential | None
+    workspace: Workspace | None
+
+
+@dataclass(frozen=True, slots=True)
+class ParsedRequest(AdmittedRequest):
+    """A request that the contract allows.
+
+    ``scenario`` is the one that it names, ``path`` and ``query`` are its declared parameters;
+    ``idempotency`` identifies it among those that are carried out once.
+    """
+
+    scenario: Scenario | None
+    path: Mapping[str, Any]
+    query: Mapping[str, Any]
+    body: Any
+    media_type: str
+    idempotency: IdempotencyKey | None
+
+
+@dataclass(frozen=True)
+class IdempotencyKey:
+    """``name`` stands for caller, method, path and key, ``content`` is a digest of the request."""
+
+    name: str
+    content: str
+
+
+Proceed = Callable[[Request], Awaitable[Reply]]
+Admit = Callable[[RoutedRequest], Awaitable[AdmittedRequest]]
+Read = Callable[[AdmittedRequest, Scenario | None], ParsedRequest]
+Respond = Callable[[ParsedRequest], Awaitable[Reply]]
+CarryOut = Callable[[AdmittedRequest, Scenario | None], Awaitable[Reply]]
+
+
+@dataclass(frozen=True)
+class Endpoint:
+    """An operation with those of its stages that are compiled at start.
+
+    ``raw_parameters`` are the path parameters that are read from the path as it was sent.
+    """
+
+    contract: Contract
+    operation: Operation
+    is_control: bool
+    raw_parameters: frozenset[str]
+    admit: Admit
+    read: Read
+    respond: Respond
+
+
+@dataclass(frozen=True)
+class Pipeline:
+    """The stages in order. Those of one operation stand in its Endpoint, which routing finds."""
+
+    edge: Callable[[Request, Proceed], Awaitable[Reply]]
+    route: Callable[[Request], Awaitable[RoutedRequest | Reply]]
+    inject: Callable[[AdmittedRequest, CarryOut], Awaitable[Reply]]
+    prefer: Callable[[ParsedRequest], Awaitable[Reply | None]]
+
+    async def __call__(self, scope: Scope, receive: Receive) -> tuple[Request, Reply]:
+        """The response to one ASGI request. Raises ClientGoneError."""
+        headers = tuple(
+            [(name.decode("latin-1"), value.decode("latin-1")) for name, value in scope["headers"]]
+        )
+        request = Request(scope, receive, scope["method"], scope["path"], headers, Trace())
+        return request, await self.edge(request, self._inside)
+
+    async def _inside(self, request: Request) -> Reply:
+        routed = await self.route(request)
+        if isinstance(routed, Reply):  # a document, a page, or the methods of a path
+            return routed
+        admitted = await routed.endpoint.admit(routed)
+        return await self.inject(admitted, self._carry_out)
+
+    async def _carry_out(self, admitted: AdmittedRequest, scenario: Scenario | None) -> Reply:
+        parsed = admitted.endpoint.read(admitted, scenario)
+        preferred = await self.prefer(parsed)
+        return await parsed.endpoint.respond(parsed) if preferred is None else preferred

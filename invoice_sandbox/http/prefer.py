@@ -1,0 +1,137 @@
+"""Stage 6, prefer: ``Prefer`` (RFC 7240), as Prism spells it, and ``Accept``.
+
+``code=404`` asks for the declared response of that status, ``example=NAME`` for the named example,
+and ``dynamic=true`` for a response generated from the schema instead of an example. The operation
+is not carried out then. Other preferences are ignored.
+"""
+
+from __future__ import annotations
+
+import re
+from dataclasses import replace
+from typing import Final
+
+from invoice_sandbox.base import jsonio
+from invoice_sandbox.base.errors import ApiError, reject
+from invoice_sandbox.http.pipeline import Endpoint, ParsedRequest, Reply, Request, printable
+from invoice_sandbox.openapi.message.media_types import is_json
+from invoice_sandbox.openapi.responses import (
+    Choice,
+    ContractAnswer,
+    NoResponseError,
+    NotAcceptableError,
+    NotOfferedError,
+    contract_response,
+)
+from invoice_sandbox.runtime.engine import Engine
+from invoice_sandbox.state import Workspace
+
+_HEADER: Final = "prefer"
+_MEMBER: Final = re.compile(r'(?:[^,"]|"(?:[^"\\]|\\.)*"?)+')
+_QUOTED: Final = re.compile(r'"((?:[^"\\]|\\.)*)"')
+_STATUS: Final = re.compile(r"[1-5][0-9]{2}", re.ASCII)
+_WITHOUT_BODY: Final = frozenset({204, 205, 304})
+
+
+class Prefer:
+    """Responds as the client prefers, from the contract, to a request that is allowed and valid.
+
+    The control API has no preferences.
+    """
+
+    def __init__(self, engine: Engine) -> None:
+        self._engine = engine
+
+    async def __call__(self, parsed: ParsedRequest) -> Reply | None:
+        """The preferred response, or None. Raises ApiError 400, 406 and 501."""
+        texts = parsed.request.header_values(_HEADER)
+        if not texts or parsed.endpoint.is_control:
+            return None
+        preferred = _supported(_preferences(texts))
+        if not preferred:
+            return None
+        applied = ", ".join(f"{name}={value}" for name, value in preferred.items())
+        parsed.request.trace.why["preferred"] = applied
+        workspace = parsed.workspace or await self._engine.default_workspace()
+        choice = _choice(preferred, tuple(parsed.endpoint.operation.responses))
+        reply = from_contract(parsed.request, parsed.endpoint, workspace, choice)
+        header = ("Preference-Applied", printable(applied))
+        return replace(reply, headers=(*reply.headers, header))
+
+
+def _choice(preferred: dict[str, str], declared: tuple[str, ...]) -> Choice:
+    return Choice(
+        status=_status(preferred["code"], declared) if "code" in preferred else None,
+        example=preferred.get("example"),
+        dynamic="dynamic" in preferred,
+    )
+
+
+def from_contract(
+    request: Request, endpoint: Endpoint, workspace: Workspace, choice: Choice
+) -> Reply:
+    """The response that the contract shows for the operation, in a media type that is accepted.
+
+    Raises ApiError 400 for a preference that the contract cannot meet, 406, and 501 when it shows
+    no response.
+    """
+    accept = ", ".join(request.header_values("accept")) or None
+    try:
+        given = contract_response(
+            endpoint.contract, endpoint.operation, workspace.seed, replace(choice, accept=accept)
+        )
+    except NotOfferedError as error:
+        raise _not_offered(error.problem, error.known) from None
+    except NotAcceptableError as error:
+        raise reject("not_acceptable", declared=", ".join(error.declared)) from None
+    except NoResponseError as error:
+        raise reject("no_answer", problem=str(error)) from None
+    return _reply(given, {name.lower() for name, _ in request.trace.headers})
+
+
+def _reply(given: ContractAnswer, taken: set[str]) -> Reply:
+    """The response as it goes out, without headers that the server itself sets."""
+    headers = tuple(one for one in given.headers if one[0].lower() not in taken | _SET_BY_EDGE)
+    if not given.media_type or given.status in _WITHOUT_BODY:
+        return Reply(given.status, headers=headers)
+    body = jsonio.dumps(given.body) if is_json(given.media_type) else given.body.encode()
+    return Reply(given.status, body, given.media_type, headers)
+
+
+_SET_BY_EDGE: Final = frozenset({"x-request-id", "x-contract-version"})
+
+
+def _preferences(values: list[str]) -> dict[str, str]:
+    """Preferences by name, the first of each name; parameters of a preference are left out."""
+    found: dict[str, str] = {}
+    for member in (one for value in values for one in _MEMBER.findall(value)):
+        name, _, rest = member.partition("=")
+        name, parameter, _ = name.partition(";")
+        found.setdefault(name.strip().lower(), "" if parameter else _word(rest.strip()))
+    return found
+
+
+def _word(text: str) -> str:
+    quoted = _QUOTED.match(text)
+    if quoted:
+        return re.sub(r"\\(.)", r"\1", quoted[1])
+    return text.partition(";")[0].strip()
+
+
+def _supported(preferences: dict[str, str]) -> dict[str, str]:
+    """Those that are about the response; ``dynamic=false`` is the default."""
+    supported = {name: preferences[name] for name in ("code", "example") if preferences.get(name)}
+    if preferences.get("dynamic", "false").lower() in {"true", ""}:
+        supported["dynamic"] = "true"
+    return supported
+
+
+def _status(text: str, declared: tuple[str, ...]) -> int:
+    if not _STATUS.fullmatch(text):
+        raise _not_offered("the preferred code is not an HTTP status", declared)
+    return int(text)
+
+
+def _not_offered(problem: str, known: tuple[str, ...]) -> ApiError:
+    listed = f"Declared: {', '.join(known)}." if known else "None is declared."
+    return reject("bad_preference", problem=problem, known=listed)

@@ -1,0 +1,337 @@
+"""Stage 5, read: the body in bytes, then the parameters and the body as the contract declares them.
+
+``receive_body`` belongs to routing, because the order of checks is path, body size, credentials.
+Everything else stands behind admission. A body that the contract does not declare is left unread.
+"""
+
+from __future__ import annotations
+
+from asyncio import timeout, wait_for
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import suppress
+from dataclasses import dataclass
+from functools import lru_cache
+from http.cookies import CookieError, SimpleCookie
+from typing import Any, Final
+from urllib.parse import unquote_plus, unquote_to_bytes
+
+from invoice_sandbox.base import jsonio
+from invoice_sandbox.base.errors import ApiError, reject
+from invoice_sandbox.http import idempotency
+from invoice_sandbox.http.pipeline import (
+    AdmittedRequest,
+    ClientGoneError,
+    Message,
+    ParsedRequest,
+    Read,
+    Request,
+)
+from invoice_sandbox.openapi.load.documents import pointer_text
+from invoice_sandbox.openapi.message.bodies import RequestBody
+from invoice_sandbox.openapi.message.forms import FormError
+from invoice_sandbox.openapi.message.media_types import MediaType, is_json, is_text, parse
+from invoice_sandbox.openapi.message.parameters import Parameter
+from invoice_sandbox.openapi.message.styles import Given, Pair
+from invoice_sandbox.openapi.message.texts import read_text
+from invoice_sandbox.openapi.operation import Operation
+from invoice_sandbox.openapi.schema.compile import Checker
+from invoice_sandbox.scenarios.script import Scenario
+
+PATIENCE: Final = "invoice_sandbox.patience"
+"""The extension of the ASGI scope in which our own server says how patient it is."""
+
+MOST_IGNORED: Final = 1024 * 1024
+_PAUSE: Final = 0.25
+"""Bytes, and seconds between two parts, for which a body that is too large is read on."""
+
+
+@dataclass(frozen=True)
+class Patience:
+    """Seconds that the server waits for a client.
+
+    ``head``: for a whole head, and for the rest of a body that nobody reads. ``silence``: between
+    two parts of a body. ``body``: for a whole body. ``response``: until a client takes more of its
+    response. ``whole_response``: until it has taken all of it.
+    """
+
+    head: float = 30
+    silence: float = 30
+    body: float = 300
+    response: float = 30
+    whole_response: float = 300
+
+
+def too_slow(seconds: float) -> ApiError:
+    """408: the client took more than ``seconds`` for its request. The connection ends with it."""
+    return reject("too_slow", ("Connection", "close"), seconds=f"{seconds:g}")
+
+
+async def receive_body(request: Request, limit: int) -> bytes:
+    """The whole body, whether it comes with a length or in chunks. Raises ApiError 408, 413."""
+    patience = request.scope.get("extensions", {}).get(PATIENCE, Patience())
+    try:
+        async with timeout(patience.body):
+            return await _body(request, limit, patience)
+    except TimeoutError:
+        raise too_slow(patience.body) from None
+
+
+async def _body(request: Request, limit: int, patience: Patience) -> bytes:
+    declared = request.header("content-length")
+    if declared and declared.isdigit() and int(declared) > limit:
+        raise await _too_large(request, limit)
+    body = bytearray()
+    while True:
+        message = await _part(request, patience)
+        if message["type"] == "http.disconnect":
+            raise ClientGoneError
+        body += message.get("body", b"")
+        if len(body) > limit:
+            raise await _too_large(request, limit)
+        if not message.get("more_body", False):
+            return bytes(body)
+
+
+async def _part(request: Request, patience: Patience) -> Message:
+    try:
+        async with timeout(patience.silence):
+            return await request.receive()
+    except TimeoutError:
+        raise too_slow(patience.silence) from None
+
+
+async def _too_large(request: Request, limit: int) -> ApiError:
+    """The error, once what the client is still sending was read, within bounds.
+
+    Otherwise the connection would be reset while it sends, and it would never read why. A client
+    that waits for permission to send (``Expect``) gets the error at once.
+    """
+    ignored = 0
+    with suppress(TimeoutError):
+        while ignored < MOST_IGNORED and not request.header("expect"):
+            message = await wait_for(request.receive(), _PAUSE)
+            ignored += len(message.get("body", b""))
+            if message["type"] == "http.disconnect" or not message.get("more_body", False):
+                break
+    return reject("too_large", limit=limit)
+
+
+_BODY: Final = "the body"
+_UTF_8: Final = frozenset({"", "utf-8", "utf8"})
+
+
+def compile_reading(operation: Operation, *, is_idempotent: bool) -> Read:
+    """What reads the requests of one operation. It raises ApiError 400 and 415.
+
+    ``is_idempotent``: an ``Idempotency-Key`` is honoured, for a POST of a known caller. What
+    anybody may do, such as to log in, is done anew every time.
+    """
+    plan = _Reading(
+        operation=operation,
+        locations=tuple(dict.fromkeys(one.location for one in operation.parameters)),
+        place=["paths", operation.path, operation.method.lower(), "requestBody", "content"],
+        headers={one.name.lower(): one.name for one in operation.parameters if _is_header(one)},
+        has_cookie_lists=any(
+            one.location == "cookie" and one.in_many for one in operation.parameters
+        ),
+        is_idempotent=is_idempotent
+        and operation.method == "POST"
+        and not operation.security.optional,
+    )
+    return plan.read
+
+
+def _is_header(parameter: Parameter) -> bool:
+    return parameter.location == "header"
+
+
+@dataclass(frozen=True)
+class _Body:
+    """The value of a body, as its media type is read."""
+
+    value: Any = None
+    media_type: str = ""
+
+
+@dataclass(frozen=True)
+class _Reading:
+    """How the requests of one operation are read; ``headers`` are those that it declares."""
+
+    operation: Operation
+    locations: tuple[str, ...]
+    place: list[str]
+    headers: Mapping[str, str]
+    has_cookie_lists: bool
+    is_idempotent: bool
+
+    def read(self, admitted: AdmittedRequest, scenario: Scenario | None) -> ParsedRequest:
+        """The request with its parameters and body, if the contract allows them."""
+        found = self._parameters(admitted) if self.locations else _NO_PARAMETERS
+        declared = self.operation.body
+        body = _Body() if declared is None else self._body(admitted, declared)
+        key = None
+        if self.is_idempotent and admitted.credential is not None:
+            key = idempotency.key_of(admitted, admitted.credential, body.value, body.media_type)
+        return ParsedRequest(
+            request=admitted.request,
+            endpoint=admitted.endpoint,
+            path_texts=admitted.path_texts,
+            content=admitted.content,
+            credential=admitted.credential,
+            workspace=admitted.workspace,
+            scenario=scenario,
+            path=found["path"],
+            query=found["query"],
+            body=body.value,
+            media_type=body.media_type,
+            idempotency=key,
+        )
+
+    def _parameters(self, admitted: AdmittedRequest) -> dict[str, dict[str, Any]]:
+        given = {one: Given(list(_SOURCES[one](self, admitted))) for one in self.locations}
+        values: dict[str, dict[str, Any]] = {"path": {}, "query": {}, "header": {}, "cookie": {}}
+        problems = []
+        for parameter in self.operation.parameters:
+            found = parameter.find(given[parameter.location])
+            if found is None:
+                if parameter.required:
+                    problems.append(f"{parameter.name} is required")
+            elif found.problem is not None:
+                problems.append(found.problem)
+            else:
+                values[parameter.location][parameter.name] = found.value
+        if problems:
+            raise reject("bad_parameter", problems=_first_and_count(problems[0], len(problems)))
+        return values
+
+    def _body(self, admitted: AdmittedRequest, body: RequestBody) -> _Body:
+        content, content_type = admitted.content, admitted.request.header("content-type") or ""
+        given = _media_type(content_type)
+        declared = body.declared_for(given)
+        is_empty_file = declared is not None and not is_json(given.name)
+        if not content and not is_empty_file:
+            if body.required:
+                raise reject("missing_body", declared=" or ".join(body.checkers))
+            return _Body(None, given.name)
+        if declared is None:
+            raise _unsupported(body)
+        if is_json(given.name):
+            value = _json(content)
+            admitted.request.trace.is_json = True
+        elif (declared, given.name) in body.forms:
+            value = _form(body, declared, given, content, content_type)
+        elif is_text(given.name) and declared in body.texts:
+            value = read_text(_text(content), body.texts[declared].types)
+        else:
+            return _Body(content, given.name)
+        self._check(admitted.request, value, body.checkers[declared], declared)
+        return _Body(value, given.name)
+
+    def _check(self, request: Request, value: Any, checker: Checker, declared: str) -> None:
+        if checker.is_valid(value):
+            return
+        problem, count = checker.first_problem(value)
+        request.trace.why["schemaPath"] = self._in_contract(problem.schema_path, declared)
+        problems = _first_and_count(problem.sentence(_BODY), count)
+        raise reject("schema_violated", problems=problems)
+
+    def _in_contract(self, schema_path: str, declared: str) -> str:
+        """A pointer into the contract: what is no component stands in the operation itself."""
+        if schema_path.startswith("/components/"):
+            return schema_path
+        return pointer_text([*self.place, declared, "schema"]) + schema_path
+
+
+_NO_PARAMETERS: Final[Mapping[str, dict[str, Any]]] = {"path": {}, "query": {}}
+
+
+@lru_cache(maxsize=256)
+def _media_type(content_type: str) -> MediaType:
+    """The media type of a body; none for one whose text is in another charset than UTF-8."""
+    given = parse(content_type)
+    return given if given.charset in _UTF_8 else MediaType("")
+
+
+def _path(_: _Reading, admitted: AdmittedRequest) -> Iterator[Pair]:
+    yield from admitted.path_texts.items()
+
+
+def _query(_: _Reading, admitted: AdmittedRequest) -> Iterator[Pair]:
+    """The pairs in the query: names decoded, values as they were sent."""
+    try:
+        text = admitted.request.scope["query_string"].decode("ascii")
+        if "%" in text:
+            unquote_to_bytes(text).decode()
+    except ValueError:
+        raise reject("bad_parameter", problems="the query string is not valid UTF-8") from None
+    for pair in text.split("&"):
+        if pair:
+            name, _, value = pair.partition("=")
+            yield unquote_plus(name), value
+
+
+def _headers(plan: _Reading, admitted: AdmittedRequest) -> Iterator[Pair]:
+    """The headers, under the names that the operation gives them."""
+    for name, text in admitted.request.headers:
+        if name in plan.headers:
+            yield plan.headers[name], text
+
+
+def _cookies(plan: _Reading, admitted: AdmittedRequest) -> Iterator[Pair]:
+    """The cookies; an exploded list or object consists of several."""
+    header = "; ".join(admitted.request.header_values("cookie"))
+    if plan.has_cookie_lists:
+        for pair in header.replace("&", ";").split(";"):
+            name, _, text = pair.strip().partition("=")
+            yield name, text
+        return
+    try:
+        cookies = SimpleCookie(header)
+    except CookieError:
+        return
+    for name, morsel in cookies.items():
+        yield name, morsel.value
+
+
+_SOURCES: Final[Mapping[str, Callable[[_Reading, AdmittedRequest], Iterator[Pair]]]] = {
+    "path": _path,
+    "query": _query,
+    "header": _headers,
+    "cookie": _cookies,
+}
+
+
+def _json(raw: bytes) -> Any:
+    try:
+        return jsonio.loads(raw)
+    except jsonio.JsonError as error:
+        raise reject("malformed_json", reason=str(error)) from None
+
+
+def _form(
+    body: RequestBody, declared: str, given: MediaType, content: bytes, content_type: str
+) -> Any:
+    try:
+        return body.forms[declared, given.name].read(content, content_type)
+    except FormError as error:
+        raise reject("schema_violated", problems=str(error)) from None
+
+
+def _text(raw: bytes) -> str:
+    try:
+        return raw.decode()
+    except UnicodeDecodeError:
+        raise reject("schema_violated", problems=f"{_BODY} is not valid UTF-8") from None
+
+
+def _unsupported(body: RequestBody) -> ApiError:
+    if any(is_json(media_type) for media_type in body.checkers):
+        return reject("not_json")
+    return reject("media_type", declared=", ".join(body.checkers))
+
+
+def _first_and_count(first: str, count: int) -> str:
+    others = count - 1
+    if not others:
+        return first
+    return f"{first} (and {others} more {'problem' if others == 1 else 'problems'})"

@@ -1,0 +1,331 @@
+"""Stage 2, route: from a path and a method to an endpoint or a page, or to 404 and 405.
+
+Connexion resolves every operation to the function that carries it out. It cannot read OpenAPI 3.1
+and checks bodies as JSON Schema Draft 4 (spec-first/connexion issue 1396), so it is asked once, at
+start, and what it resolved fills the route table here. ``resolved_operations`` is all that uses it.
+
+A path without parameters goes before those with some, and has its own methods only. HEAD is not
+GET. An encoded slash does not separate segments, and no request is redirected.
+"""
+
+from __future__ import annotations
+
+import re
+import warnings
+from collections.abc import Awaitable, Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any, Final
+from urllib.parse import quote, unquote
+
+with warnings.catch_warnings():
+    # What Connexion imports is deprecated in Starlette and jsonschema, which we cannot fix here.
+    warnings.simplefilter("ignore")
+    from connexion.middleware.abstract import AbstractRoutingAPI
+    from connexion.resolver import Resolver
+    from connexion.spec import OpenAPISpecification
+
+from invoice_sandbox.base.errors import reject
+from invoice_sandbox.http.pipeline import Endpoint, Reply, Request, RoutedRequest
+from invoice_sandbox.http.read import receive_body
+from invoice_sandbox.openapi.operation import Contract, Operation, path_names
+
+_METHODS: Final = ("GET", "PUT", "POST", "DELETE", "HEAD", "OPTIONS", "PATCH", "TRACE")
+"""In the order of ``Allow``."""
+
+
+class _Specification(OpenAPISpecification):  # type: ignore[misc]  # Connexion ships no types
+    """A document that has been validated already."""
+
+    @classmethod
+    def _validate_spec(cls, spec: Any) -> None:
+        """Connexion would ask for 3.0 here."""
+
+
+class _Resolved(AbstractRoutingAPI):  # type: ignore[misc]  # Connexion ships no types
+    """Keeps what Connexion would register on a web framework."""
+
+    def __init__(self, contract: Contract, resolve: Callable[[str], Any]) -> None:
+        self.operations: list[tuple[str, str, str, Any]] = []
+        super().__init__(
+            _Specification(_paths(contract)),
+            base_path=contract.base_path,
+            resolver=Resolver(resolve),
+        )
+
+    def make_operation(self, operation: Any) -> Any:
+        """Connexion's own operation, which knows the function that was resolved."""
+        return operation
+
+    @staticmethod
+    def _framework_path_and_name(operation: Any, path: str) -> tuple[str, str]:
+        return path, operation.operation_id
+
+    def _add_operation_internal(
+        self, method: str, path: str, operation: Any, name: str | None = None
+    ) -> None:
+        self.operations.append((path, method.upper(), str(name), operation.function))
+
+
+def resolved_operations(
+    contract: Contract, resolve: Callable[[str], Any]
+) -> list[tuple[str, str, str, Any]]:
+    """Path, method, operationId and function of every operation, as Connexion resolves them.
+
+    ``resolve`` returns the function of an operationId.
+    """
+    return _Resolved(contract, resolve).operations
+
+
+def _paths(contract: Contract) -> dict[str, Any]:
+    """The part of the document that Connexion needs: paths, methods and operationIds."""
+    paths: dict[str, Any] = {}
+    for operation in contract.operations.values():
+        item = paths.setdefault(operation.path, {})
+        item[operation.method.lower()] = {"operationId": operation.id, "responses": {}}
+    document = contract.document
+    return {"openapi": document["openapi"], "info": document["info"], "paths": paths}
+
+
+@dataclass(frozen=True)
+class PathTemplate:
+    """A path with parameters, cut into segments; each is its literal texts, around parameters."""
+
+    segments: tuple[tuple[str, ...], ...]
+
+    @classmethod
+    def of(cls, path: str) -> PathTemplate:
+        """The template that a path of an OpenAPI document is."""
+        return cls(tuple(tuple(re.split(r"\{[^}]*\}", one)) for one in path.split("/")))
+
+    @property
+    def rank(self) -> list[int]:
+        """For each segment 0 for a word, 1 for a parameter within a word, 2 for a parameter."""
+        return [0 if len(one) == 1 else 1 + (not one[0] and not one[-1]) for one in self.segments]
+
+    def texts(self, segments: Sequence[str]) -> list[str] | None:
+        """The text of each parameter in a path of these ``segments``; None if they do not fit."""
+        if len(segments) != len(self.segments):
+            return None
+        found: list[str] = []
+        for literals, segment in zip(self.segments, segments, strict=True):
+            texts = segment_texts(literals, segment)
+            if texts is None:
+                return None
+            found += texts
+        return found
+
+
+def segment_texts(literals: tuple[str, ...], segment: str) -> list[str] | None:
+    """The text of each parameter between ``literals``, none of them empty; None if it does not fit.
+
+    The first parameter is as long as possible, then the second. Each literal is looked for once,
+    from the end, so the time grows with the length of the segment and not with its square.
+    """
+    if len(literals) == 1:
+        return [] if segment == literals[0] else None
+    first, *inner, last = literals
+    if not segment.startswith(first) or not segment.endswith(last):
+        return None
+    begin, end, found = len(first), len(segment) - len(last), []
+    for literal in reversed(inner):
+        at = segment.rfind(literal, begin + 1, max(0, end - 1))
+        if at < 0:
+            return None
+        found.append(segment[at + len(literal) : end])
+        end = at
+    return [segment[begin:end], *reversed(found)] if end > begin else None
+
+
+@dataclass(frozen=True)
+class Page:
+    """What stands at a path beside the operations, for everybody: a document, a page for people."""
+
+    respond: Callable[[Request], Awaitable[Reply]]
+
+
+Target = Endpoint | Page
+
+
+@dataclass
+class _Node:
+    """What may follow a part of a path."""
+
+    words: dict[str, _Node] = field(default_factory=dict)
+    patterns: dict[tuple[str, ...], _Node] = field(default_factory=dict)
+    leaf: _Leaf | None = None
+    is_open: bool = False
+
+    def child(self, literals: tuple[str, ...]) -> _Node:
+        """The node behind one more segment of a template."""
+        if len(literals) == 1:
+            return self.words.setdefault(literals[0], _Node())
+        return self.patterns.setdefault(literals, _Node())
+
+    def follow(self, segment: str, texts: list[str]) -> Iterator[tuple[_Node, list[str]]]:
+        """Every node that a segment of a path leads to, with the parameters so far."""
+        if self.is_open:
+            yield self, texts
+        if segment in self.words:
+            yield self.words[segment], texts
+        for literals, node in self.patterns.items():
+            found = segment_texts(literals, segment)
+            if found is not None:
+                yield node, texts + found
+
+
+@dataclass
+class _Leaf:
+    """The end of a template: what stands there, by method, with the names of the parameters."""
+
+    template: PathTemplate
+    rank: tuple[list[int], int]
+    methods: dict[str, tuple[Target, list[str]]] = field(default_factory=dict)
+
+
+class RouteTable:
+    """Routes of one document: a tree of segments, and the paths without parameters by themselves.
+
+    Looking up a path visits no node twice.
+    """
+
+    def __init__(self) -> None:
+        self._root: _Node = _Node()
+        self._concrete: dict[str, _Leaf] = {}
+        self._count = 0
+
+    def add(
+        self, base_path: str, path: str, method: str, target: Target, *, below: bool = False
+    ) -> None:
+        """Register a target. With ``below`` it also has every path below this one."""
+        own = PathTemplate.of(path)
+        template = PathTemplate((*((word,) for word in base_path.split("/")), *own.segments[1:]))
+        node = self._root
+        for literals in template.segments:
+            node = node.child(literals)
+        self._count += 1
+        node.leaf = node.leaf or _Leaf(template, (template.rank, self._count))
+        node.leaf.methods.setdefault(method, (target, path_names(path)))
+        node.is_open = node.is_open or below
+        if all(len(one) == 1 for one in template.segments):
+            self._concrete[base_path + path] = node.leaf
+
+    def find(self, segments: Sequence[str]) -> list[tuple[_Leaf, list[str]]]:
+        """The ends that a path leads to, the most exact first, each with its parameters."""
+        path = "/".join(segments)
+        if path in self._concrete and path.count("/") < len(segments):
+            return [(self._concrete[path], [])]
+        reached: list[tuple[_Node, list[str]]] = [(self._root, [])]
+        for segment in segments:
+            reached = [step for node, texts in reached for step in node.follow(segment, texts)]
+        ends = [(node.leaf, texts) for node, texts in reached if node.leaf is not None]
+        return sorted(ends, key=lambda end: end[0].rank)
+
+
+class Router:
+    """Finds what a request is for, in one or more tables; the first that has it counts."""
+
+    def __init__(self, tables: Sequence[RouteTable]) -> None:
+        self._tables = tables
+
+    def targets(self, request: Request) -> dict[str, Target]:
+        """What stands at the path of the request, by method."""
+        found: dict[str, Target] = {}
+        for leaf, _ in self._leaves(request):
+            for method, (target, _) in leaf.methods.items():
+                found.setdefault(method, target)
+        return found
+
+    async def __call__(self, request: Request) -> RoutedRequest | Reply:
+        """The request with its operation and body, or the response of what needs no operation.
+
+        Raises ApiError 404, 405, and 408 and 413 for the body: it is received before anybody looks
+        at credentials.
+        """
+        for leaf, texts in self._leaves(request):
+            if request.method in leaf.methods:
+                target, names = leaf.methods[request.method]
+                if isinstance(target, Page):
+                    return await target.respond(request)
+                request.trace.endpoint = target
+                request.trace.path_texts = dict(zip(names, texts, strict=True))
+                as_sent = _texts_as_sent(request, target, leaf.template, names)
+                return await _routed(request, target, request.trace.path_texts | as_sent)
+        return _without_target(request, self.targets(request))
+
+    def _leaves(self, request: Request) -> Iterator[tuple[_Leaf, list[str]]]:
+        segments = path_segments(request)
+        for table in self._tables:
+            yield from table.find(segments)
+
+
+async def _routed(
+    request: Request, endpoint: Endpoint, path_texts: Mapping[str, str]
+) -> RoutedRequest:
+    body = endpoint.operation.body
+    if body is not None:
+        request.trace.content = await receive_body(request, body.limit)
+    return RoutedRequest(request, endpoint, path_texts, request.trace.content)
+
+
+def _texts_as_sent(
+    request: Request, endpoint: Endpoint, template: PathTemplate, names: Sequence[str]
+) -> dict[str, str]:
+    """The parameters in which delimiters are looked for before they are decoded."""
+    if not endpoint.raw_parameters:
+        return {}
+    raw = (request.scope.get("raw_path") or quote(request.path).encode()).decode("latin-1")
+    texts = template.texts(raw.split("/"))
+    if texts is None:  # what is literal in the template was sent encoded
+        texts = [quote(request.trace.path_texts[name]) for name in names]
+    given = zip(names, texts, strict=True)
+    return {name: text for name, text in given if name in endpoint.raw_parameters}
+
+
+def _without_target(request: Request, targets: Mapping[str, object]) -> Reply:
+    allowed = ", ".join(sorted(targets, key=_METHODS.index))
+    if not allowed:
+        raise reject("unknown_path")
+    if request.method == "OPTIONS":
+        return Reply(204, headers=(("Allow", allowed),))
+    raise reject("method_not_allowed", ("Allow", allowed), method=request.method, allowed=allowed)
+
+
+def path_segments(request: Request) -> list[str]:
+    """The segments of the path, decoded one by one, so that an encoded slash separates none."""
+    raw: bytes = request.scope.get("raw_path") or b""
+    if b"%" not in raw:
+        return request.path.split("/")
+    return [unquote(one) for one in raw.decode("latin-1").split("/")]
+
+
+def operation_routes(
+    contract: Contract,
+    resolve: Callable[[Contract, Operation], Any],
+    endpoint: Callable[[Contract, Operation, Any], Endpoint],
+) -> RouteTable:
+    """The table of a contract: the ``endpoint`` of each operation and its resolved function."""
+    table = RouteTable()
+    operations = contract.operations
+    for path, method, name, function in resolved_operations(
+        contract, lambda name: resolve(contract, operations[name])
+    ):
+        target = endpoint(contract, operations[name], function)
+        table.add(contract.base_path, path, method, target)
+    return table
+
+
+def page_routes(pages: Mapping[str, Page], below: Mapping[str, Page]) -> RouteTable:
+    """The table of what can only be read: ``pages`` by path, ``below`` with all paths below."""
+    table: RouteTable = RouteTable()
+    for path, page in (*pages.items(), *below.items()):
+        for method in ("GET", "HEAD"):
+            table.add("", path, method, page, below=path in below)
+        table.add("", path, "OPTIONS", _PAGE_METHODS, below=path in below)
+    return table
+
+
+async def _allow_reading(_request: Request) -> Reply:
+    return Reply(204, headers=(("Allow", "GET, HEAD, OPTIONS"),))
+
+
+_PAGE_METHODS: Final = Page(_allow_reading)

@@ -1,0 +1,291 @@
+"""The journal of a workspace: its entries as they were recorded, and without secrets when read.
+
+Left out on reading are headers that carry credentials, members and parameters that the contract
+declares as ``format: password`` or that have a name that secrets commonly have, and whatever looks
+like a key of ours, wherever it stands. A body that cannot be read is not shown.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, replace
+from datetime import datetime
+from functools import lru_cache
+from typing import Any, Final
+from urllib.parse import unquote_plus
+
+from invoice_sandbox.base import jsonio
+from invoice_sandbox.base.clock import instant_text
+from invoice_sandbox.base.ids import KEY_PREFIX
+from invoice_sandbox.openapi.message.media_types import is_json
+from invoice_sandbox.openapi.operation import Contract
+from invoice_sandbox.state import Log, Record, Store
+from invoice_sandbox.webhooks.signing import SECRET_PREFIX
+
+REQUESTS_LOG: Final = "requests"
+"""The log of a workspace that holds its journal."""
+
+REDACTED: Final = "[redacted]"
+
+_SECRET_HEADER: Final = re.compile(
+    "authorization|api-?key|cookie|credential|passw|secret|session|signature|token"
+)
+_SECRET_NAMES: Final = frozenset(
+    {
+        "accesstoken",
+        "apikey",
+        "authorization",
+        "clientsecret",
+        "cookie",
+        "credential",
+        "key",
+        "passwd",
+        "password",
+        "pwd",
+        "refreshtoken",
+        "secret",
+        "sig",
+        "signature",
+        "token",
+        "xapikey",
+    }
+)
+"""Names that secrets commonly have, as ``_plain`` writes them."""
+
+_KEY: Final = re.compile(f"(?i:{KEY_PREFIX})[0-9A-Za-z]+|{SECRET_PREFIX}[0-9A-Za-z+/=]+")
+_USER: Final = re.compile(r"://[^/?#\s\"\\]*@")
+_MARGIN: Final = 1024
+"""Characters beyond what is shown, so that no secret is cut in two and shown in part."""
+
+_MEMBER: Final = re.compile(r'"([^"]*)"\s*:')
+_SHORTEST_SECRET: Final = 16
+_MOST_BODY: Final = 8 * 1024
+_LARGE_ENTRY: Final = 4 * _MOST_BODY
+"""Bodies of an entry beyond this are cut, and redacted for that, when it is recorded."""
+
+Headers = tuple[tuple[str, str], ...]
+
+
+@dataclass(frozen=True)
+class Body:
+    """A body as it was sent. ``is_valid_json``: it has been parsed already.
+
+    ``shown`` is what the journal shows of it, if that was found out already.
+    """
+
+    content: bytes
+    media_type: str
+    is_valid_json: bool = True
+    shown: Record | None = None
+
+
+@dataclass(frozen=True)
+class JournalEntry:
+    """One request and its response, with all secrets: only ``Journal.entries`` shows it.
+
+    ``path_secrets`` are secrets that the path carries in declared parameters. A ``status`` of None
+    means that nothing of the response went out.
+    """
+
+    request_id: str
+    at: datetime
+    seconds: float
+    operation: str | None
+    method: str
+    path: str
+    query: str
+    path_secrets: tuple[str, ...]
+    request_headers: Headers
+    request_body: Body
+    status: int | None
+    response_headers: Headers
+    response_body: Body
+    why: Record
+
+
+class Journal:
+    """Keeps the requests of each workspace in its log."""
+
+    def __init__(self, store: Store, contracts: Iterable[Contract]) -> None:
+        self._store = store
+        self._redactor = Redactor(tuple(contracts))
+
+    async def record(self, workspace_id: str, entry: JournalEntry) -> None:
+        """Add an entry."""
+        size = _size(entry)
+        if size > _LARGE_ENTRY:
+            entry = self._redactor.without_large_bodies(entry)
+            size = _size(entry)
+        await self._store.append(workspace_id, REQUESTS_LOG, entry, size)
+
+    async def entries(self, workspace_id: str) -> Log:
+        """The entries, oldest first, without secrets, and how many were dropped."""
+        log = await self._store.log(workspace_id, REQUESTS_LOG)
+        return Log(tuple(map(self._redactor.shown, log.entries)), log.dropped)
+
+
+def _size(entry: JournalEntry) -> int:
+    """About how many bytes the entry takes: only its texts can be long."""
+    size = len(entry.path) + len(entry.query)
+    for body in (entry.request_body, entry.response_body):
+        size += len(body.content) if body.shown is None else len(body.shown["body"] or "")
+    for name, value in (*entry.request_headers, *entry.response_headers):
+        size += len(name) + len(value)
+    return size
+
+
+class Redactor:
+    """Shows entries without secrets."""
+
+    def __init__(self, contracts: tuple[Contract, ...]) -> None:
+        schemes = [scheme for contract in contracts for scheme in contract.schemes.values()]
+        members = [one.secrets for contract in contracts for one in contract.operations.values()]
+        declared = frozenset().union(*members, *(one.secret_parameters for one in contracts))
+        self._names = _SECRET_NAMES | {_plain(name) for name in declared}
+        self._names |= {_plain(scheme.name) for scheme in schemes}
+        self._headers = {scheme.name for scheme in schemes if scheme.location == "header"}
+        self._headers |= frozenset().union(*(one.secret_headers for one in contracts))
+        names = "|".join(sorted(map(_spelled, self._names)))
+        self._anywhere = re.compile(f"(?i){names}")
+        self._in_address = re.compile(rf"(?i)([?&;](?:{names})=)[^&;\"\s\\]*")
+
+    def shown(self, entry: JournalEntry) -> Record:
+        """The entry as the journal shows it."""
+        sent = self._sent(entry)
+        path = self._text(entry.path, sent)
+        return {
+            "requestId": entry.request_id,
+            "at": instant_text(entry.at),
+            "durationMs": round(entry.seconds * 1000, 3),
+            "operation": entry.operation,
+            "method": entry.method,
+            "path": f"{path}?{self._query(entry.query, sent)}" if entry.query else path,
+            "status": entry.status,
+            "request": {
+                "headers": self._shown(entry.request_headers, sent),
+                **self._body(entry.request_body, sent),
+            },
+            "response": {
+                "headers": self._shown(entry.response_headers, sent),
+                **self._body(entry.response_body, sent),
+            },
+            "why": entry.why,
+        }
+
+    def without_large_bodies(self, entry: JournalEntry) -> JournalEntry:
+        """The entry with what is shown of its bodies, instead of their bytes."""
+        sent = self._sent(entry)
+        request, response = (
+            Body(b"", body.media_type, shown=self._body(body, sent))
+            for body in (entry.request_body, entry.response_body)
+        )
+        return replace(entry, request_body=request, response_body=response)
+
+    def _shown(self, headers: Iterable[tuple[str, str]], sent: _Sent) -> list[list[str]]:
+        return [self._header(name.lower(), value, sent) for name, value in headers]
+
+    def _header(self, name: str, value: str, sent: _Sent) -> list[str]:
+        shown = REDACTED if self._is_secret(name) else self._text(value, sent)
+        return [self._text(name, sent), shown]
+
+    def _is_secret(self, header: str) -> bool:
+        return header in self._headers or _SECRET_HEADER.search(header) is not None
+
+    def _sent(self, entry: JournalEntry) -> _Sent:
+        values = [value for name, value in entry.request_headers if self._is_secret(name)]
+        words = [word for value in values for word in re.split(r"[\s;,=]+", value)]
+        sent = frozenset(word for word in words if len(word) >= _SHORTEST_SECRET)
+        return sent | frozenset(entry.path_secrets)
+
+    def _query(self, query: str, sent: _Sent) -> str:
+        return "&".join(self._pair(pair, sent) for pair in query.split("&"))
+
+    def _pair(self, pair: str, sent: _Sent) -> str:
+        name, is_pair, _ = pair.partition("=")
+        steps = re.split(r"[\[\].]+", unquote_plus(name))
+        if is_pair and any(_plain(step) in self._names for step in steps):
+            return f"{self._text(name, sent)}={REDACTED}"
+        shown = self._text(pair, sent)
+        plain = unquote_plus(shown)
+        return shown if self._text(plain, sent) == plain else REDACTED
+
+    def _text(self, text: str, sent: _Sent) -> str:
+        """``text`` without what is a secret by its looks or its place."""
+        for secret in sent:
+            text = text.replace(secret, REDACTED)
+        text = _KEY.sub(REDACTED, text)
+        if "=" in text:
+            text = self._in_address.sub(_redacted_value, text)
+        return _USER.sub(f"://{REDACTED}@", text) if "@" in text else text
+
+    def _body(self, body: Body, sent: _Sent) -> Record:
+        content = body.content
+        if body.shown is not None:
+            return body.shown
+        if not content:
+            return {"body": None}
+        hidden = {"body": None, "bodyBytes": len(content)}
+        if not is_json(body.media_type.partition(";")[0].strip().lower()):
+            return hidden
+        try:
+            text = self._json(content, body.is_valid_json)
+        except ValueError:  # nobody can see what is in it
+            return hidden
+        shown = self._text(text[: _MOST_BODY + _MARGIN], sent)
+        if len(text) > _MOST_BODY + _MARGIN:
+            shown = shown[:-_MARGIN]
+        cut = shown.encode()[:_MOST_BODY].decode(errors="ignore")
+        is_whole = len(text) <= _MOST_BODY and cut == shown
+        return {"body": cut} if is_whole else {"body": cut, "bodyBytes": len(content)}
+
+    def _json(self, body: bytes, is_valid_json: bool) -> str:
+        """The body as it was sent, or written anew if what is shown of it may name a secret.
+
+        Raises ValueError for what is no JSON and may hold a secret.
+        """
+        text = body.decode()
+        if "\0" in text:  # not UTF-8, whatever its bytes look like
+            raise ValueError("not JSON")
+        if is_valid_json and not self._may_name_secrets(text[: _MOST_BODY + _MARGIN]):
+            return text
+        try:
+            return jsonio.dumps(self._redacted(jsonio.loads(body))).decode()
+        except jsonio.JsonError:
+            if "\\" in text or self._anywhere.search(text):
+                raise
+            return text
+
+    def _may_name_secrets(self, text: str) -> bool:
+        if "\\" in text:  # a name, or an address, may be written with escapes
+            return True
+        return any(_plain(name) in self._names for name in set(_MEMBER.findall(text)))
+
+    def _redacted(self, value: Any) -> Any:
+        if isinstance(value, Mapping):
+            return {
+                key: REDACTED if _plain(key) in self._names else self._redacted(one)
+                for key, one in value.items()
+            }
+        if isinstance(value, list):
+            return [self._redacted(one) for one in value]
+        return value
+
+
+_Sent = frozenset[str]
+"""The secrets that a request carries, to be found wherever else they stand."""
+
+
+def _redacted_value(match: re.Match[str]) -> str:
+    return f"{match[1]}{REDACTED}"
+
+
+@lru_cache(maxsize=1000)
+def _plain(name: str) -> str:
+    """``X-API-Key``, ``x_api_key`` and ``xApiKey`` are one name: ``xapikey``."""
+    return re.sub(r"[^a-z0-9]", "", name.lower())
+
+
+def _spelled(name: str) -> str:
+    """A pattern for every spelling of ``name`` as ``_plain`` reads them."""
+    return '[^a-z0-9"]*'.join(name)

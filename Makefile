@@ -9,6 +9,8 @@ WORKERS ?= auto
 
 .PHONY: gate install run test check format fuzz fuzz-seeds bench keywords foreign interop build constraints clean
 
+unexport PYTHONDONTWRITEBYTECODE  # without caches every process of the tests compiles everything
+
 gate: check test  ## what CI runs
 
 install: $(READY)  ## make .venv with exactly the versions of constraints.txt

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 import os
 import tempfile
 from collections.abc import Iterator
@@ -34,6 +35,13 @@ def client(server: Running) -> Iterator[httpx.Client]:
     """A client in a new workspace of its own, holding every scope."""
     with server.client(server.new_workspace()) as client:
         yield client
+
+
+@pytest.hookimpl(trylast=True)
+def pytest_collection_finish() -> None:
+    """What was collected stays until the end; the garbage collector need not look at it again."""
+    gc.collect()
+    gc.freeze()
 
 
 # The coverage of a whole run. Every server of it, of whatever process, adds to one file.

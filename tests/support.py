@@ -16,7 +16,7 @@ from typing import Any
 import httpx
 
 from invoice_sandbox.app import Sandbox, create_app
-from invoice_sandbox.base.clock import ClockState
+from invoice_sandbox.base.clock import ClockState, OperatingSystemClock
 from invoice_sandbox.base.ids import new_key
 from invoice_sandbox.runtime.workspaces import WorkspaceOptions
 from invoice_sandbox.server.serving import listen, make_server
@@ -93,14 +93,18 @@ class Running:
 
 
 @contextmanager
-def serving(settings: Settings = FROZEN) -> Iterator[Running]:
-    """Serve ``settings`` in a thread of its own, from ready to stopped."""
+def serving(settings: Settings = FROZEN, *, real_time: bool = False) -> Iterator[Running]:
+    """Serve ``settings`` in a thread of its own, from ready to stopped.
+
+    With ``real_time`` its clock is the machine's, as in a process of its own.
+    """
     system_clock = ManualSystemClock()
+    clock = OperatingSystemClock() if real_time else system_clock
     if settings.coverage is None and RECORDING in os.environ:
         settings = replace(settings, coverage=Path(os.environ[RECORDING]))
     with closing(asyncio.new_event_loop()) as loop, listen(settings) as listener:
         url = settings.url(listener.getsockname()[1])
-        sandbox = loop.run_until_complete(create_app(settings, url=url, system_clock=system_clock))
+        sandbox = loop.run_until_complete(create_app(settings, url=url, system_clock=clock))
         ready = threading.Event()
         server = make_server(sandbox, ready.set)
         serve = server.serve(sockets=[listener])

@@ -141,9 +141,9 @@ def port() -> int:
 
 @pytest.fixture
 def url(port: int) -> Iterator[str]:
-    """The address of a server of the test's own, in a process of its own."""
-    with sandbox(port):
-        yield f"http://127.0.0.1:{port}"
+    """The address of a server of the test's own."""
+    with serving(replace(FROZEN, port=port), real_time=True) as running:
+        yield running.url
 
 
 @pytest.fixture
@@ -254,13 +254,11 @@ def test_the_log_shows_what_the_receiver_answered(
 @pytest.fixture(scope="module")
 def listened() -> Iterator[tuple[httpx.Client, Receiver]]:
     """A server, a receiver, and a listener between them."""
-    port = free_port()
-    url = f"http://127.0.0.1:{port}"
     with (
         receiving() as receiver,
-        sandbox(port, "--webhook-timeout", "2"),
-        client_of(url) as client,
-        listening(url, receiver.url),
+        serving(replace(FROZEN, webhook_timeout=2), real_time=True) as running,
+        client_of(running.url) as client,
+        listening(running.url, receiver.url),
     ):
         yield client, receiver
 

@@ -64,9 +64,10 @@ def installed(tmp_path_factory: pytest.TempPathFactory) -> Installed:
     folder = tmp_path_factory.mktemp("wheel")
     run(sys.executable, "-m", "build", "--wheel", "--outdir", folder / "dist", ROOT)
     (wheel,) = (folder / "dist").iterdir()
-    run(sys.executable, "-m", "venv", folder / "venv")
-    pip = (folder / "venv" / "bin" / "python", "-m", "pip", "--disable-pip-version-check")
-    run(*pip, "install", "--quiet", "-c", ROOT / "constraints.txt", wheel)
+    run(sys.executable, "-m", "venv", "--without-pip", folder / "venv")
+    pip = (sys.executable, "-m", "pip", "--python", folder / "venv", "--disable-pip-version-check")
+    few = ("--quiet", "--no-compile", "-c", ROOT / "constraints.txt")  # compiled as it is imported
+    run(*pip, "install", *few, "pip", wheel)
     return Installed(wheel, folder / "venv")
 
 

@@ -9,7 +9,7 @@ from invoice_sandbox.project.api import Context, Record
 AUDIT_EVENTS: Final = "audit_events"
 
 Target = tuple[str, str]
-"""Kind and id of what an event is about: ``("invoice", "inv_sandbox_0001")``."""
+"""Type and id of what an event is about: ``("invoice", "inv_sandbox_0001")``."""
 
 
 async def audit(
@@ -19,7 +19,7 @@ async def audit(
     outcome: Literal["Success", "Failure"] = "Success",
     **metadata: Any,
 ) -> None:
-    """Append one event about ``targets``, caused by whoever the context stands for."""
+    """Append one event about ``targets``; its actor is the origin of the context."""
     origin = context.origin
     event_id = await context.new_id("aud_sandbox")
     event: Record = {
@@ -27,7 +27,7 @@ async def audit(
         "action": action,
         "occurredAt": context.timestamp,
         "actor": {"type": origin.actor_type, "id": origin.actor_id},
-        "targets": [{"type": kind, "id": target_id} for kind, target_id in targets],
+        "targets": [{"type": type_, "id": target_id} for type_, target_id in targets],
         "outcome": outcome,
         "context": {
             "requestId": origin.request_id,
@@ -36,15 +36,16 @@ async def audit(
         },
         "metadata": metadata,
     }
-    index = {"actorId": origin.actor_id, "targetIds": [target_id for _, target_id in targets]}
-    await context.state.put(AUDIT_EVENTS, event_id, {**index, "event": event, **_filters(event)})
+    filters = {
+        "actorId": origin.actor_id,
+        "targetIds": [target_id for _, target_id in targets],
+        "action": action,
+        "occurredAt": context.timestamp,
+    }
+    await context.state.put(AUDIT_EVENTS, event_id, {**filters, "event": event})
 
 
-def _filters(event: Record) -> Record:
-    return {"action": event["action"], "occurredAt": event["occurredAt"]}
-
-
-def published(record: Record) -> Record:
+def public_audit_event(record: Record) -> Record:
     """An audit event as the API shows it."""
     event: Record = record["event"]
     return event

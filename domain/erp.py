@@ -1,17 +1,20 @@
-"""Invoices as an ERP system pushes them."""
+"""Invoices that an ERP system pushes."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
 from typing import Any, Final
 
-from invoice_sandbox.project.api import dump_json
+from invoice_sandbox.project.api import Step, dump_json
 
-ERP_ITEMS: Final = "erp_items"
-"""What was pushed before, by system and external id."""
+from .audit import audit
+from .invoices import register_invoice
 
-SKIPPED: Final = frozenset({"PAID", "VOID"})
-"""ERP states in which there is nothing to finance."""
+_KNOWN_ITEMS: Final = "erp_items"
+"""The items that were registered, by system and external id."""
+
+_SETTLED: Final = frozenset({"PAID", "VOID"})
+"""ERP states of an invoice that needs no financing."""
 
 _INPUT: Final = frozenset(
     {"sellerId", "debtorId", "invoiceNumber", "amount", "currency", "issueDate", "dueDate"}
@@ -19,19 +22,57 @@ _INPUT: Final = frozenset(
 _ITEM: Final = _INPUT | {"externalId", "erpStatus"}
 
 
-def items(body: Mapping[str, Any]) -> list[Any]:
-    """The pushed invoices: the batch, else the body itself when it looks like one invoice."""
+def pushed_items(body: Mapping[str, Any]) -> list[Any]:
+    """The batch of a push, else the body itself if it has members of an item."""
     if "invoices" in body:
         return list(body["invoices"])
     item = {name: value for name, value in body.items() if name in _ITEM}
     return [item] if item else []
 
 
-def invoice_input(item: Mapping[str, Any]) -> dict[str, Any]:
-    """The members of an item that belong to the invoice."""
+async def process_item(step: Step) -> None:
+    """Register one pushed item, unless it is invalid, settled, or registered already.
+
+    The arguments of the step are ``item``, ``index``, ``importId`` and ``source``.
+    """
+    item, key = step.arguments["item"], _key(step.arguments["item"], step.arguments["source"])
+    problems = _problems(step, item)
+    if problems:
+        await _audit_item(step, "rejected", outcome="Failure", problems=problems)
+    elif _is_settled(item):
+        await _audit_item(step, "skipped", erpStatus=item["erpStatus"])
+    elif key is not None and await step.state.get(_KNOWN_ITEMS, key) is not None:
+        await _audit_item(step, "unchanged")
+    else:
+        invoice = await register_invoice(step, _invoice_input(item))
+        if key is not None:
+            await step.state.put(_KNOWN_ITEMS, key, {"invoiceId": invoice["id"]})
+
+
+async def _audit_item(step: Step, result: str, **details: Any) -> None:
+    target = ("erp_import", step.arguments["importId"])
+    await audit(step, f"erp_item.{result}", target, index=step.arguments["index"], **details)
+
+
+def _problems(step: Step, item: Any) -> list[str]:
+    if not isinstance(item, dict):
+        return ["the item must be an object"]
+    return list(step.problems("InvoiceInput", _invoice_input(item)))
+
+
+def _invoice_input(item: Mapping[str, Any]) -> dict[str, Any]:
     return {name: value for name, value in item.items() if name in _INPUT}
 
 
-def item_key(system: str | None, external_id: str) -> str:
-    """Where an item is remembered: the same external id of another system is another item."""
-    return dump_json([system, external_id]).decode()
+def _is_settled(item: Mapping[str, Any]) -> bool:
+    erp_status = item.get("erpStatus")
+    return isinstance(erp_status, str) and erp_status in _SETTLED
+
+
+def _key(item: Any, source: Mapping[str, Any]) -> str | None:
+    """The key of an item with an external id, which is unique in its ERP system."""
+    external_id = item.get("externalId") if isinstance(item, dict) else None
+    if not isinstance(external_id, str):
+        return None
+    system = source.get("system")
+    return dump_json([system if isinstance(system, str) else None, external_id]).decode()

@@ -1,119 +1,193 @@
-"""Asking for financing and offering it, whether a client, a lever or a scenario's step does so."""
+"""Financing requests: their record, their creation, and which ones accept offers."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
-from datetime import timedelta
 from decimal import Decimal
 from typing import Any, Final
 
-from invoice_sandbox.project.api import Context, Record, instant_text, reject
+from invoice_sandbox.project.api import Condition, Context, Record, reject
 
 from .audit import audit
-from .invoices import CLIENT, SYNTHETIC, shift_invoice
-from .offers import DAY_COUNT, OFFERS, Figures, Terms, commercially, multiply, price, terms_of
-from .offers import MACHINE as OFFER
-from .requests import MACHINE as REQUEST
-from .requests import REQUESTS, move_request, newest_open_request
-from .routing import deal_for, named_partner, route, tenor_days
-from .telling import tell
+from .fingerprint import multiply_exactly, round_half_up
+from .invoices import (
+    CLIENT,
+    INVOICE,
+    INVOICES,
+    SYNTHETIC_INVOICE,
+    apply_invoice_trigger,
+    emit_move,
+    load_invoice,
+    newest_invoice,
+    newest_invoices,
+)
+from .lifecycle import allows_trigger, move_record, unfinished_statuses
+from .routing import country_code, deal_for, route, tenor_days
 
-DEMO_PARTNER: Final = "ptn_sandbox_everest"
-"""Makes an offer where nobody else is named: its mandate takes every invoice."""
+REQUEST: Final = "financing-request"
+"""The machine of the lifecycle."""
 
-Wishes = Mapping[str, Any]
-"""Members of a financing request's or an offer's body; what is left out has its default."""
+REQUESTS: Final = "financing_requests"
 
+OPEN: Final = ("Routed", "OffersReceived")
+"""The statuses in which a request accepts offers."""
+
+_INTERNAL: Final = frozenset({"source", "previousStatus"})
 _DEFAULT_ADVANCE_RATE: Final = Decimal("0.85")
-_VALIDITY: Final = timedelta(hours=72)
+
+
+def public_request(record: Mapping[str, Any]) -> Record:
+    """A financing request as the API shows it."""
+    return {name: value for name, value in record.items() if name not in _INTERNAL}
+
+
+async def move_request(context: Context, request: Record, trigger: str) -> Record:
+    """Apply ``trigger`` to the request and emit its event. Raises ApiError 409."""
+    invoice_id = next(iter(request["invoiceIds"]), None)
+    return await move_record(
+        context, REQUEST, REQUESTS, request, trigger, view=public_request, subject=invoice_id
+    )
+
+
+async def open_request(context: Context, request_id: str) -> Record:
+    """The request of that id, if it accepts offers. Raises ApiError 404 and 409."""
+    request = await context.state.get(REQUESTS, request_id)
+    if request is None:
+        raise reject("unknown_resource", kind="financing request", member="id")
+    if request["status"] not in OPEN:
+        raise reject(
+            "conflict",
+            problem=f"The financing request is {request['status']} and accepts no offers",
+            advice=f"Use a financing request that is {' or '.join(OPEN)}.",
+        )
+    return request
+
+
+async def newest_open_request(context: Context, invoice_id: str) -> Record | None:
+    """The newest request for an invoice that accepts offers."""
+    return await _newest(context, invoice_id, OPEN)
+
+
+async def newest_request_for_offers(context: Context) -> Record | None:
+    """The newest open request of a client whose invoice, if it has one, can receive an offer."""
+    where = (Condition("source", "=", CLIENT), Condition("status", "in", OPEN))
+    for request in (await context.state.page(REQUESTS, limit=100, where=where)).records:
+        invoice = await invoice_of(context, request)
+        if invoice is None or allows_trigger(context, INVOICE, invoice, "receive-offer"):
+            return request
+    return None
+
+
+async def unfinished_request(context: Context, invoice_id: str) -> Record | None:
+    """The newest request for an invoice that is in no end state."""
+    return await _newest(context, invoice_id, unfinished_statuses(context, REQUEST))
+
+
+async def invoice_of(context: Context, request: Record) -> Record | None:
+    """The invoice of a request, or None for the synthetic invoice."""
+    return await context.state.get(INVOICES, (request["invoiceIds"] or [""])[0])
 
 
 def check_financeable(context: Context, invoice: Record) -> None:
-    """Nothing, if financing can be asked for. Raises ApiError 409."""
+    """Raise ApiError 409 unless financing of the invoice can be requested."""
     if invoice["status"] != "Verified":
         raise reject(
             "conflict",
             problem=f"The invoice is {invoice['status']} and cannot be financed",
-            advice="Only an invoice that is Verified can be.",
+            advice="Use an invoice that is Verified.",
         )
     if tenor_days(invoice, context.now.date()) < 0:
         raise reject(
             "conflict",
             problem=f"The invoice was due on {invoice['dueDate']} and cannot be financed",
-            advice="Finance an invoice before it is due.",
+            advice="Use an invoice that is not past its due date.",
         )
 
 
-async def request_financing(context: Context, invoice: Record | None, wishes: Wishes) -> Record:
-    """A new financing request, routed by demo mandates; without an invoice on a synthetic one.
+async def invoice_to_finance(context: Context, invoice_ids: list[str]) -> Record | None:
+    """The first invoice of ``invoice_ids``, else the newest one that can be financed, if any.
 
-    Raises ApiError 409 when the invoice's status does not allow it.
+    Raises ApiError 404 for an unknown invoice, 409 for one that cannot be financed.
     """
-    request = await _submitted(context, invoice, wishes)
+    if invoice_ids:
+        invoice = await load_invoice(context, invoice_ids[0])
+        check_financeable(context, invoice)
+        return invoice
+    today = context.now.date()
+    verified = await newest_invoices(context, "Verified")
+    return next((one for one in verified if tenor_days(one, today) >= 0), None)
+
+
+async def invoice_to_route(
+    context: Context, body: Mapping[str, Any]
+) -> tuple[Record | None, dict[str, str]]:
+    """The invoice that ``routePartners`` is about, and the facts that its body overrides.
+
+    The invoice is the one of ``invoiceId``, else that of ``financingRequestId``, else the newest,
+    if any. Members that are invalid are ignored.
+    """
+    request = await _find(context, REQUESTS, body.get("financingRequestId"))
+    invoice = await _find(context, INVOICES, body.get("invoiceId"))
+    if invoice is None and request is not None:
+        invoice = await invoice_of(context, request)
+    overrides = {}
+    if request is not None:
+        overrides = {
+            "product": request["product"],
+            "recourse": request["recoursePreference"],
+            "disclosure": request["disclosure"],
+        }
+    for member, name in (("debtorCountry", "debtor_country"), ("sellerCountry", "seller_country")):
+        if isinstance(body.get(member), str):
+            overrides[name] = country_code(body[member])
+    return invoice or await newest_invoice(context), overrides
+
+
+async def request_financing(
+    context: Context, invoice: Record | None, options: Mapping[str, Any]
+) -> Record:
+    """Create a financing request and route it by the mandates of the demo partners.
+
+    ``options`` are members of the body of ``createFinancingRequest``; those left out have
+    defaults. Without an invoice the request is for the synthetic invoice. Raises ApiError 409
+    when the status of the invoice does not allow it.
+    """
+    request = await _submit(context, invoice, options)
     about = {"financingRequestId": request["id"]}
     if invoice is not None:
-        invoice, kind = await shift_invoice(context, invoice, "request-financing", **about)
-        await tell(context, kind, invoice, request=request)
-    matched = await _routed_to(context, invoice or SYNTHETIC, request, wishes)
+        invoice, event = await apply_invoice_trigger(context, invoice, "request-financing", **about)
+        await emit_move(context, event, invoice, financing_request=public_request(request))
+    matched = await _matching_partners(context, invoice or SYNTHETIC_INVOICE, request, options)
     if matched:
         return await move_request(context, {**request, "routedPartnerIds": matched}, "route")
     if invoice is None:
         return await move_request(context, request, "find-no-match")
-    invoice, kind = await shift_invoice(context, invoice, "decline-financing", **about)
+    invoice, event = await apply_invoice_trigger(context, invoice, "decline-financing", **about)
     request = await move_request(context, request, "find-no-match")
-    await tell(context, kind, invoice, request=request)
+    await emit_move(context, event, invoice, financing_request=public_request(request))
     return request
 
 
-async def make_offer(
-    context: Context,
-    request: Record | None,
-    invoice: Record | None,
-    partner: Record,
-    wishes: Wishes,
-) -> Record:
-    """A new indicative offer; request and invoice, where there are any, receive it.
-
-    Raises ApiError 409 when a status does not allow it.
-    """
-    offer = await _recorded(context, request, invoice, partner, wishes)
-    if request is not None:
-        await move_request(context, request, "receive-offer")
-    if invoice is not None:
-        about = {"offerId": offer["id"]}
-        invoice, kind = await shift_invoice(context, invoice, "receive-offer", **about)
-        await tell(context, kind, invoice, offer=offer)
-    return offer
-
-
-async def offer_on(context: Context, invoice: Record, partner_id: str = DEMO_PARTNER) -> Record:
-    """A new offer on the invoice's newest open request, or on the invoice alone if it has none.
-
-    Raises ApiError 404 for an unknown partner, 409 when the invoice's status does not allow it.
-    """
-    partner = await named_partner(context, partner_id)
-    request = await newest_open_request(context, invoice["id"])
-    return await make_offer(context, request, invoice, partner, {})
-
-
-async def _submitted(context: Context, invoice: Record | None, wishes: Wishes) -> Record:
-    financed = invoice or SYNTHETIC
-    rate = wishes.get("requestedAdvanceRate", _DEFAULT_ADVANCE_RATE)
-    usual = commercially(multiply(Decimal(financed["amount"]), Decimal(rate)), financed["currency"])
+async def _submit(context: Context, invoice: Record | None, options: Mapping[str, Any]) -> Record:
+    financed = invoice or SYNTHETIC_INVOICE
+    rate = options.get("requestedAdvanceRate", _DEFAULT_ADVANCE_RATE)
+    advance = multiply_exactly(Decimal(financed["amount"]), Decimal(rate))
     request: Record = {
         "id": await context.new_id("freq_sandbox"),
         "status": context.lifecycle.machines[REQUEST].initial,
         "invoiceIds": [invoice["id"]] if invoice else [],
-        "requestedAmount": wishes.get("requestedAmount", usual),
-        "currency": wishes.get("currency", financed["currency"]),
+        "requestedAmount": options.get(
+            "requestedAmount", round_half_up(advance, financed["currency"])
+        ),
+        "currency": options.get("currency", financed["currency"]),
         "requestedAdvanceRate": rate,
-        "product": wishes.get("product", "Factoring"),
-        "recoursePreference": wishes.get("recoursePreference", "Any"),
-        "disclosure": wishes.get("disclosure", "Disclosed"),
+        "product": options.get("product", "Factoring"),
+        "recoursePreference": options.get("recoursePreference", "Any"),
+        "disclosure": options.get("disclosure", "Disclosed"),
         "routedPartnerIds": [],
         "createdAt": context.timestamp,
         "source": CLIENT,
-        **({"neededBy": wishes["neededBy"]} if "neededBy" in wishes else {}),
+        **({"neededBy": options["neededBy"]} if "neededBy" in options else {}),
         **({} if invoice else {"synthetic": True}),
     }
     await context.state.put(REQUESTS, request["id"], request)
@@ -121,8 +195,8 @@ async def _submitted(context: Context, invoice: Record | None, wishes: Wishes) -
     return request
 
 
-async def _routed_to(
-    context: Context, invoice: Record, request: Record, wishes: Wishes
+async def _matching_partners(
+    context: Context, invoice: Record, request: Record, options: Mapping[str, Any]
 ) -> list[str]:
     deal = await deal_for(
         context,
@@ -131,65 +205,15 @@ async def _routed_to(
         recourse=request["recoursePreference"],
         disclosure=request["disclosure"],
     )
-    verdicts = await route(context, deal, wishes.get("partnerIds"))
+    verdicts = await route(context, deal, options.get("partnerIds", ()))
     return [verdict.partner["id"] for verdict in verdicts if not verdict.failed]
 
 
-async def _recorded(
-    context: Context,
-    request: Record | None,
-    invoice: Record | None,
-    partner: Record,
-    wishes: Wishes,
-) -> Record:
-    financed = invoice or SYNTHETIC
-    terms = terms_of(partner, wishes)
-    tenor = max(0, tenor_days(financed, context.now.date()))
-    face, currency = Decimal(financed["amount"]), financed["currency"]
-    offer: Record = {
-        "id": await context.new_id("off_sandbox"),
-        "financingRequestId": request["id"] if request else None,
-        "invoiceId": invoice["id"] if invoice else None,
-        "partnerId": partner["id"],
-        "offerType": "Indicative",
-        "status": context.lifecycle.machines[OFFER].initial,
-        "currency": currency,
-        "faceValue": financed["amount"],
-        **_figures(price(face, currency, tenor, terms), terms, tenor),
-        **_conditions(context, request or {}, wishes),
-        "createdAt": context.timestamp,
-        "source": CLIENT,
-    }
-    await context.state.put(OFFERS, offer["id"], offer)
-    await audit(context, "offer.recorded", ("offer", offer["id"]), partnerId=partner["id"])
-    return offer
+async def _find(context: Context, collection: str, record_id: Any) -> Record | None:
+    return await context.state.get(collection, record_id) if isinstance(record_id, str) else None
 
 
-def _figures(figures: Figures, terms: Terms, tenor: int) -> Record:
-    return {
-        "advanceRate": terms.advance_rate,
-        "advanceAmount": figures.advance,
-        "reserveAmount": figures.reserve,
-        "discountFee": {
-            "annualRate": terms.annual_rate,
-            "dayCount": DAY_COUNT,
-            "tenorDays": tenor,
-            "amount": figures.discount_fee,
-        },
-        "serviceFee": {"rate": terms.service_rate, "amount": figures.service_fee},
-        "netProceeds": figures.net_proceeds,
-    }
-
-
-def _conditions(context: Context, request: Record, wishes: Wishes) -> Record:
-    preference = request.get("recoursePreference", "Any")
-    disclosure = wishes.get("disclosure", request.get("disclosure", "Disclosed"))
-    return {
-        "recourse": wishes.get("recourse", "Recourse" if preference == "Any" else preference),
-        "recoursePeriodDays": wishes.get("recoursePeriodDays", 90),
-        "product": wishes.get("product", request.get("product", "Factoring")),
-        "disclosure": disclosure,
-        "noticeOfAssignmentRequired": disclosure == "Disclosed",
-        "validUntil": wishes.get("validUntil", instant_text(context.now + _VALIDITY)),
-        "conditions": wishes.get("conditions", []),
-    }
+async def _newest(context: Context, invoice_id: str, statuses: tuple[str, ...]) -> Record | None:
+    where = (Condition("status", "in", statuses), Condition("invoiceIds", "has", invoice_id))
+    page = await context.state.page(REQUESTS, limit=1, where=where)
+    return page.records[0] if page.records else None

@@ -1,4 +1,4 @@
-"""What a verification is going to find, where a story says so: by invoice, item by item."""
+"""Results that a scenario prepares for a verification: by invoice and checklist item."""
 
 from __future__ import annotations
 
@@ -12,35 +12,36 @@ Finding = tuple[str, str | None]
 _FINDINGS: Final = "findings"
 
 
-async def findings_of(context: Context, invoice_id: str) -> dict[str, Finding]:
-    """What is noted for the invoice, by the item's code."""
-    kept = await context.state.get(_FINDINGS, invoice_id)
-    return {} if kept is None else {code: (one[0], one[1]) for code, one in kept["items"].items()}
+async def load_findings(context: Context, invoice_id: str) -> dict[str, Finding]:
+    """The prepared results of an invoice, by the code of the item."""
+    stored = await context.state.get(_FINDINGS, invoice_id)
+    items = {} if stored is None else stored["items"]
+    return {code: (one[0], one[1]) for code, one in items.items()}
 
 
-async def note_finding(
+async def prepare_finding(
     context: Context, invoice_id: str, code: str, state: str, detail: str | None = None
 ) -> None:
-    """From now on a verification of the invoice finds this."""
-    noted = await findings_of(context, invoice_id)
-    await _keep(context, invoice_id, {**noted, code: (state, detail)})
+    """Give an item this result in every later verification of the invoice."""
+    findings = await load_findings(context, invoice_id)
+    await _store(context, invoice_id, {**findings, code: (state, detail)})
 
 
-async def clear_reviews(context: Context, invoice_id: str) -> None:
-    """A person has decided in the invoice's favour, so nothing is left to review."""
-    noted = await findings_of(context, invoice_id)
-    left = {code: one for code, one in noted.items() if one[0] != "ManualReview"}
-    if left != noted:
-        await _keep(context, invoice_id, left)
+async def clear_manual_reviews(context: Context, invoice_id: str) -> None:
+    """Drop the results that need a manual review, because a reviewer approved the invoice."""
+    findings = await load_findings(context, invoice_id)
+    left = {code: one for code, one in findings.items() if one[0] != "ManualReview"}
+    if left != findings:
+        await _store(context, invoice_id, left)
 
 
-async def receive_document(context: Context, invoice_id: str) -> None:
-    """The seller has sent what was required of it for the invoice, if anything was."""
-    for code, (state, _) in (await findings_of(context, invoice_id)).items():
+async def pass_required_documents(context: Context, invoice_id: str) -> None:
+    """Pass every item that requires a document of the seller, because a document arrived."""
+    for code, (state, _) in (await load_findings(context, invoice_id)).items():
         if state == "ActionRequired":
-            await note_finding(context, invoice_id, code, "Passed", "DocumentReceived")
+            await prepare_finding(context, invoice_id, code, "Passed", "DocumentReceived")
 
 
-async def _keep(context: Context, invoice_id: str, noted: dict[str, Finding]) -> None:
-    items = {code: list(one) for code, one in noted.items()}
+async def _store(context: Context, invoice_id: str, findings: dict[str, Finding]) -> None:
+    items = {code: list(one) for code, one in findings.items()}
     await context.state.put(_FINDINGS, invoice_id, {"items": items})

@@ -1,8 +1,9 @@
-"""Fingerprint scheme `ilf1`: which invoices are the same one, and which resemble each other.
+"""Fingerprint scheme `ilf1`: which invoices are the same, and which are similar.
 
 Pure functions of the invoice as sent: a mapping with at least `sellerId`, `debtorId`,
 `invoiceNumber` and `currency` (strings) and `amount` (int, or Decimal holding the number's text).
 Only these required members are hashed, so that leaving out an optional date hides no duplicate.
+Amounts are rounded to the minor unit of their currency; offers use the same rounding.
 
 A fingerprint is an unkeyed hash of guessable members: treat it as confidential.
 
@@ -12,14 +13,25 @@ Source: specification, Registry (SHA-256 of canonical invoice fields); fingerpri
 import hashlib
 import unicodedata
 from collections.abc import Mapping
-from decimal import Decimal
+from decimal import ROUND_HALF_EVEN, ROUND_HALF_UP, Context, Decimal
 from typing import Any, Final
 
 import rfc8785
-
-from .money import amount_text
+from iso4217 import Currency
 
 SCHEME: Final = "ilf1"
+DEFAULT_MINOR_UNITS: Final = 2
+
+
+_MINOR_UNITS: Final = {
+    currency.code: currency.exponent for currency in Currency if currency.exponent is not None
+}
+# Every finite IEEE 754 double lies below 1E+309. A larger amount is no JSON number that all
+# clients can read, and writing it out in full would cost memory in proportion to its exponent.
+_MAX_EXPONENT: Final = 308
+
+EXACT: Final = Context(prec=400)
+"""Arithmetic with enough digits for any amount that a double can hold."""
 
 
 def canonical_text(invoice: Mapping[str, Any]) -> str:
@@ -57,7 +69,7 @@ def fingerprint(invoice: Mapping[str, Any]) -> str:
 def similarity_keys(invoice: Mapping[str, Any]) -> tuple[str, ...]:
     """`("s1:<hex>",)`, or `("s1:<hex>", "s2:<hex>")` for an invoice with a `dueDate`.
 
-    Two invoices resemble each other exactly if they share a key. S1: the same seller, debtor,
+    Two invoices are similar exactly if they share a key. S1: the same seller, debtor,
     currency and loose number, with any amount. S2: the same seller, debtor, currency, amount and
     due date, with any number. Invoices with one fingerprint share S1 as well: compare fingerprints
     first. Raises like `canonical_text`.
@@ -70,6 +82,60 @@ def similarity_keys(invoice: Mapping[str, Any]) -> tuple[str, ...]:
     if due_date is None:
         return (same_number,)
     return (same_number, _key("s2", *parties, _amount(invoice), due_date))
+
+
+def minor_units(currency: str) -> int:
+    """The number of decimal digits of `currency`: JPY 0, EUR 2, BHD 3, CLF 4.
+
+    Case does not matter. The specification accepts any string as a currency, so one that ISO 4217
+    (list one) does not have counts 2, and so does one that it lists without a minor unit, such as
+    gold (XAU) or "no currency" (XXX).
+
+    Source: ISO 4217 list one; fingerprint scheme ilf1.
+    """
+    return _MINOR_UNITS.get(currency.upper(), DEFAULT_MINOR_UNITS)
+
+
+def round_to_minor_units(
+    amount: Decimal, currency: str, rounding: str = ROUND_HALF_EVEN
+) -> Decimal:
+    """`amount` with exactly the digits of `currency`; zero is never negative.
+
+    Half goes to even unless `rounding` (a mode of `decimal`) says otherwise.
+
+    The result is exact whatever the caller's decimal context says: no digit before the decimal
+    point is lost. Raises ValueError for an amount that is not finite or not below 1E+309.
+
+    Source: fingerprint scheme ilf1.
+    """
+    exponent = amount.adjusted() if amount else 0  # 0E+999999 is zero, however it is written
+    if not amount.is_finite() or exponent > _MAX_EXPONENT:
+        raise ValueError("amount must be finite and below 1E+309")
+    digits = minor_units(currency)
+    # One digit more than the amount has before the point: 9.995 rounds up to 10.00.
+    context = Context(prec=max(exponent, 0) + 2 + digits, rounding=rounding)
+    rounded = amount.quantize(Decimal((0, (1,), -digits)), context=context)
+    return rounded.copy_abs() if rounded.is_zero() else rounded
+
+
+def round_half_up(amount: Decimal, currency: str) -> Decimal:
+    """`amount` with the digits of `currency`, half up: the rounding of offers and payments."""
+    return round_to_minor_units(amount, currency, ROUND_HALF_UP)
+
+
+def multiply_exactly(amount: Decimal, share: Decimal) -> Decimal:
+    """The product, exact for any amount that a double can hold."""
+    return EXACT.multiply(amount, share)
+
+
+def amount_text(amount: Decimal, currency: str) -> str:
+    """`amount` as plain decimal text: `"12500.50"`, JPY `"12500"`; no exponent, no `"-0.00"`.
+
+    Raises ValueError like `round_to_minor_units`.
+
+    Source: fingerprint scheme ilf1, step 4.
+    """
+    return f"{round_to_minor_units(amount, currency):f}"
 
 
 def _party(identifier: str) -> str:

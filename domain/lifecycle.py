@@ -1,4 +1,4 @@
-"""Moving a record along its lifecycle: the new status, one audit event, one domain event."""
+"""Moves of a record along its lifecycle: a new status, one audit event, one domain event."""
 
 from __future__ import annotations
 
@@ -10,35 +10,41 @@ from invoice_sandbox.project.api import Context, IllegalMove, Record, reject
 from .audit import audit
 
 
-async def move(
+async def move_record(
     context: Context,
     machine: str,
-    kind: str,
+    collection: str,
     record: Record,
     trigger: str,
     *,
-    present: Callable[[Record], Record] = lambda record: record,
+    view: Callable[[Record], Record] = lambda record: record,
     subject: str | None = None,
     **metadata: Any,
 ) -> Record:
-    """The record after ``trigger``, stored. Raises ApiError 409 naming the legal triggers.
+    """Apply ``trigger`` and emit its event, if it has one. Raises ApiError 409.
 
-    ``machine`` is a machine of the lifecycle, ``kind`` where its records are stored, ``subject``
-    the id of the invoice whose story it belongs to, if that is not the record's own.
+    ``view`` makes the data of the event; ``subject`` is the id of the invoice whose scenario the
+    event belongs to, by default the id of the record.
     """
-    moved, event = await shift(context, machine, kind, record, trigger, **metadata)
-    if event is not None:
-        await context.emit(event, present(moved), subject)
+    moved, event_type = await apply_trigger(
+        context, machine, collection, record, trigger, **metadata
+    )
+    if event_type is not None:
+        await context.emit(event_type, view(moved), subject)
     return moved
 
 
-async def shift(
-    context: Context, machine: str, kind: str, record: Record, trigger: str, **metadata: Any
+async def apply_trigger(
+    context: Context, machine: str, collection: str, record: Record, trigger: str, **metadata: Any
 ) -> tuple[Record, str | None]:
-    """Like ``move``, but the kind of event is answered instead of being told."""
+    """Store the record with its new status, audit the move, and return the type of event to emit.
+
+    ``machine`` is a machine of the lifecycle, ``collection`` where its records are stored. Raises
+    ApiError 409 with the legal triggers.
+    """
     step = _step(context, machine, record, trigger)
     moved = {**record, "status": step.to, "previousStatus": record["status"]}
-    await context.state.put(kind, record["id"], moved)
+    await context.state.put(collection, record["id"], moved)
     context.moved(machine, step)
     action = step.event or f"{machine.replace('-', '_')}.{trigger.replace('-', '_')}"
     target = (machine.replace("-", "_"), record["id"])
@@ -46,9 +52,20 @@ async def shift(
     return moved, step.event
 
 
-def check_move(context: Context, machine: str, record: Record, trigger: str) -> None:
-    """Nothing, if ``trigger`` is possible. Raises ApiError 409 naming the legal triggers."""
+def check_trigger(context: Context, machine: str, record: Record, trigger: str) -> None:
+    """Raise ApiError 409 with the legal triggers unless ``trigger`` is one of them."""
     _step(context, machine, record, trigger)
+
+
+def allows_trigger(context: Context, machine: str, record: Record, trigger: str) -> bool:
+    """Whether the status of a record allows ``trigger``."""
+    return trigger in context.lifecycle.machines[machine].legal[record["status"]]
+
+
+def unfinished_statuses(context: Context, machine: str) -> tuple[str, ...]:
+    """The statuses of a machine that are not end states."""
+    states = context.lifecycle.machines[machine]
+    return tuple(one for one in states.states if one not in states.terminal)
 
 
 def _step(context: Context, machine: str, record: Record, trigger: str) -> Any:

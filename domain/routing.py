@@ -1,4 +1,4 @@
-"""Which demo partners would finance an invoice, and why the others would not."""
+"""Routing: which demo partners would finance an invoice, and why the others would not."""
 
 from __future__ import annotations
 
@@ -13,13 +13,14 @@ from invoice_sandbox.project.api import Context, Record, reject
 PARTNERS: Final = "partners"
 _ORGANISATIONS: Final = "organisations"
 _DEFAULT_COUNTRY: Final = "DE"
+_COUNTRY_ALIASES: Final = {"UK": "GB"}
 _UNKNOWN_SECTOR: Final = "Unknown"
 _DEFAULT_TENOR_DAYS: Final = 60
 
 
 @dataclass(frozen=True)
 class Deal:
-    """What a mandate looks at. ``tenor_days`` counts from today to the due date."""
+    """The facts that a mandate filters by. ``tenor_days`` counts from today to the due date."""
 
     currency: str
     amount: Decimal
@@ -34,7 +35,7 @@ class Deal:
 
 @dataclass(frozen=True)
 class Verdict:
-    """One partner's view of a deal: the filters passed, and those failed with their reasons."""
+    """The filters of one partner that a deal passed, and those that it failed, with reasons."""
 
     partner: Record
     passed: tuple[str, ...]
@@ -42,13 +43,13 @@ class Verdict:
 
 
 def tenor_days(invoice: Mapping[str, Any], today: date) -> int:
-    """Days until the due date; 60 for an invoice without one; negative when it is past due."""
+    """Days until the due date: 60 without a due date, negative for an invoice past due."""
     due = invoice.get("dueDate")
     return (date.fromisoformat(due) - today).days if due else _DEFAULT_TENOR_DAYS
 
 
-async def deal_for(context: Context, invoice: Mapping[str, Any], **wishes: str) -> Deal:
-    """The deal that an invoice makes, with countries from the organisations it names."""
+async def deal_for(context: Context, invoice: Mapping[str, Any], **overrides: str) -> Deal:
+    """The deal for an invoice, with countries and sector from its organisations."""
     seller = await _organisation(context, invoice["sellerId"])
     debtor = await _organisation(context, invoice["debtorId"])
     return Deal(
@@ -59,18 +60,18 @@ async def deal_for(context: Context, invoice: Mapping[str, Any], **wishes: str) 
             "seller_country": seller["country"],
             "debtor_country": debtor["country"],
             "debtor_sector": debtor["sector"],
-            **wishes,
+            **overrides,
         },
     )
 
 
 async def partners(context: Context) -> list[Record]:
-    """All partners, in the order in which they are configured."""
+    """All partners, in the order of the fixture file."""
     page = await context.state.page(PARTNERS, limit=1000)
     return list(reversed(page.records))
 
 
-async def named_partner(context: Context, partner_id: str) -> Record:
+async def load_partner(context: Context, partner_id: str) -> Record:
     """The partner of that id. Raises ApiError 404."""
     partner = await context.state.get(PARTNERS, partner_id)
     if partner is None:
@@ -78,20 +79,36 @@ async def named_partner(context: Context, partner_id: str) -> Record:
     return partner
 
 
-async def route(
-    context: Context, deal: Deal, partner_ids: Sequence[str] | None = None
-) -> list[Verdict]:
-    """The verdict of every partner that is asked: those named, else all that quote unasked."""
-    asked = [
-        partner
-        for partner in await partners(context)
-        if (partner["id"] in partner_ids if partner_ids else not partner.get("onlyWhenNamed"))
-    ]
-    return [judge(partner, deal) for partner in asked]
+async def check_partners(context: Context, partner_ids: Sequence[str]) -> None:
+    """Raise ApiError 404 unless every one of the partners exists."""
+    for partner_id in partner_ids:
+        await load_partner(context, partner_id)
+
+
+async def default_partner(context: Context) -> Record:
+    """The first partner of the fixture file. Raises ApiError 409 when there is none."""
+    configured = await partners(context)
+    if not configured:
+        raise reject(
+            "conflict",
+            problem="The sandbox has no partner that could make an offer",
+            advice="Add a partner to fixtures/partners.yaml.",
+        )
+    return configured[0]
+
+
+async def route(context: Context, deal: Deal, partner_ids: Sequence[str] = ()) -> list[Verdict]:
+    """The verdicts of the named partners, else of all except those that are ``onlyWhenNamed``."""
+    every = await partners(context)
+    if partner_ids:
+        chosen = [partner for partner in every if partner["id"] in partner_ids]
+    else:
+        chosen = [partner for partner in every if not partner.get("onlyWhenNamed")]
+    return [judge(partner, deal) for partner in chosen]
 
 
 def judge(partner: Record, deal: Deal) -> Verdict:
-    """Hold a deal against a partner's mandate; a filter that the mandate lacks is passed."""
+    """Compare a deal with a partner's mandate. A filter that the mandate lacks is passed."""
     mandate = partner["mandate"]
     results = [(name, reason, test(mandate, deal)) for name, reason, test in _FILTERS]
     return Verdict(
@@ -99,6 +116,19 @@ def judge(partner: Record, deal: Deal) -> Verdict:
         passed=tuple(name for name, _, passed in results if passed),
         failed=tuple((name, reason) for name, reason, passed in results if not passed),
     )
+
+
+def country_code(text: str) -> str:
+    """``de`` is DE and UK is GB. Text that is not ASCII is returned unchanged."""
+    code = text.upper() if text.isascii() else text
+    return _COUNTRY_ALIASES.get(code, code)
+
+
+def public_verdict(verdict: Verdict) -> Record:
+    """A verdict as the API shows it."""
+    shown: Record = {"partnerId": verdict.partner["id"], "passedFilters": list(verdict.passed)}
+    failed = [{"filter": name, "reason": reason} for name, reason in verdict.failed]
+    return {**shown, "failedFilters": failed} if failed else shown
 
 
 async def _organisation(context: Context, organisation_id: str) -> Record:

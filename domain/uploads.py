@@ -1,11 +1,26 @@
-"""Signed addresses for one upload each."""
+"""Uploads: a signed address for one file each, and what is stored of the file."""
 
 from __future__ import annotations
 
 import hashlib
 import hmac
+import re
 from datetime import timedelta
-from typing import Final
+from typing import Any, Final
+
+from invoice_sandbox.project.api import (
+    Call,
+    Record,
+    close_capability,
+    instant_text,
+    new_secret,
+    open_capability,
+    reject,
+)
+
+from .audit import audit
+from .findings import pass_required_documents
+from .invoices import INVOICES
 
 UPLOADS: Final = "uploads"
 LIFETIME: Final = timedelta(minutes=15)
@@ -17,10 +32,116 @@ EXTENSIONS: Final = {
     "image/png": "png",
     "image/jpeg": "jpg",
 }
-"""The types that may be uploaded, and how the object's key ends for each."""
+"""The media types that may be uploaded, with the extension of the object key."""
 
 
-def signature(secret: str, upload_id: str, expires: int) -> str:
-    """HMAC-SHA256 in hex over the upload's id and the second at which its address expires."""
-    message = f"{upload_id}.{expires}".encode()
-    return hmac.new(bytes.fromhex(secret), message, hashlib.sha256).hexdigest()
+async def create_upload(call: Call) -> Record:
+    """Store a pending upload and sign its address. Members of the body that are invalid are
+    ignored, because the contract publishes only 200."""
+    media_type, expires_at = _media_type(call.body.get("contentType")), call.now + LIFETIME
+    upload: Record = {
+        "id": await call.new_id("upl_sandbox"),
+        "status": "Pending",
+        "secret": new_secret(),
+        "expires": int(expires_at.timestamp()),
+        "contentType": media_type,
+        "contentLength": _length(call.body.get("contentLength")),
+        "sha256": _digest(call.body.get("sha256")),
+        "invoiceId": await _invoice_id(call),
+    }
+    await call.state.put(UPLOADS, upload["id"], upload)
+    await audit(call, "upload_url.created", ("upload", upload["id"]))
+    await open_capability(
+        call.state,
+        workspace_id=call.workspace.id,
+        subject=upload["id"],
+        secret=_signature(upload),
+        expires_at=expires_at,
+    )
+    query = f"expires={upload['expires']}&signature={_signature(upload)}"
+    return {
+        "uploadId": upload["id"],
+        "method": "PUT",
+        "url": f"{call.base_url}/sandbox/uploads/{upload['id']}?{query}",
+        "headers": {"content-type": media_type},
+        "expiresAt": instant_text(expires_at),
+        "maxBytes": MOST_BYTES,
+        "objectKey": f"{call.workspace.id}/invoices/{upload['id']}.{EXTENSIONS[media_type]}",
+        "private": True,
+    }
+
+
+async def receive_file(call: Call) -> Record:
+    """Store size and SHA-256 of the file, not its content, and close the signed address.
+
+    Raises ApiError 404 for an address that is unknown, expired, used or not signed, 400 for a
+    file without the announced type, length or digest.
+    """
+    upload = await call.state.get(UPLOADS, call.path["id"])
+    if upload is None or not _is_open(call, upload):
+        raise reject("unknown_resource", kind="open upload", member="address")
+    file = call.body or b""
+    digest = hashlib.sha256(file).hexdigest()
+    problem = _problem(upload, call.media_type, file, digest)
+    if problem is not None:
+        raise reject("bad_upload", problem=problem)
+    stored = {**upload, "status": "Stored", "bytes": len(file), "sha256": digest}
+    await call.state.put(UPLOADS, upload["id"], stored)
+    await close_capability(call.state, call.query["signature"])
+    await audit(call, "upload.stored", ("upload", upload["id"]), bytes=stored["bytes"])
+    if upload["invoiceId"] is not None:
+        await pass_required_documents(call, upload["invoiceId"])
+    return {
+        "uploadId": upload["id"],
+        "status": stored["status"],
+        "bytes": stored["bytes"],
+        "sha256": digest,
+    }
+
+
+def _signature(upload: Record) -> str:
+    """HMAC-SHA256 in hex over the id of the upload and the second at which its address expires."""
+    message = f"{upload['id']}.{upload['expires']}".encode()
+    return hmac.new(bytes.fromhex(upload["secret"]), message, hashlib.sha256).hexdigest()
+
+
+def _is_open(call: Call, upload: Record) -> bool:
+    signature = call.query.get("signature", "").encode()
+    return (
+        upload["status"] == "Pending"
+        and call.query.get("expires") == str(upload["expires"])
+        and hmac.compare_digest(signature, _signature(upload).encode())
+        and call.now.timestamp() < upload["expires"]
+    )
+
+
+def _problem(upload: Record, media_type: str, file: bytes, digest: str) -> str | None:
+    if not file:
+        return "The file is empty"
+    if media_type != upload["contentType"]:
+        return f"The file must be {upload['contentType']}"
+    if upload["contentLength"] not in {None, len(file)}:
+        return f"The file must have {upload['contentLength']} bytes"
+    if upload["sha256"] not in {None, digest}:
+        return "The file's SHA-256 differs from the one that was announced"
+    return None
+
+
+async def _invoice_id(call: Call) -> str | None:
+    value = call.body.get("invoiceId")
+    known = isinstance(value, str) and await call.state.get(INVOICES, value) is not None
+    return value if known else None
+
+
+def _media_type(value: Any) -> str:
+    return value if isinstance(value, str) and value in EXTENSIONS else DEFAULT_TYPE
+
+
+def _length(value: Any) -> int | None:
+    usable = isinstance(value, int) and not isinstance(value, bool) and 0 <= value <= MOST_BYTES
+    return value if usable else None
+
+
+def _digest(value: Any) -> str | None:
+    usable = isinstance(value, str) and re.fullmatch("[0-9a-fA-F]{64}", value)
+    return value.lower() if usable else None

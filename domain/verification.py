@@ -1,4 +1,4 @@
-"""The verification checklist: eleven items in a fixed order, and what they say of an invoice."""
+"""Verification: a checklist of eleven items in a fixed order, and its result for an invoice."""
 
 from __future__ import annotations
 
@@ -7,11 +7,12 @@ from dataclasses import dataclass
 from decimal import Decimal
 from typing import Any, Final, Literal
 
-from invoice_sandbox.project.api import Context, Record
+from invoice_sandbox.project.api import Context, Record, reject
 
 from .audit import audit
-from .findings import Finding, findings_of
-from .invoices import move_invoice, published
+from .findings import Finding, load_findings
+from .invoices import INVOICE, load_invoice, move_invoice, newest_invoice, public_invoice
+from .lifecycle import unfinished_statuses
 from .routing import tenor_days
 
 VERIFICATIONS: Final = "verifications"
@@ -65,7 +66,7 @@ State = Literal[
     "ManualReview",
     "NotApplicable",
 ]
-"""What an item can be."""
+"""The state of an item."""
 
 ACTION_REQUIRED: Final = "invoice.action_required"
 
@@ -85,15 +86,32 @@ _OUTCOMES: Final[Mapping[str, str]] = {
 }
 
 
+async def invoice_to_verify(context: Context, invoice_id: str | None) -> Record | None:
+    """The invoice of that id, else the newest one that is in no end state, if any.
+
+    Raises ApiError 404, and 409 for an invoice in an end state.
+    """
+    if invoice_id is None:
+        return await newest_invoice(context, *unfinished_statuses(context, INVOICE))
+    invoice = await load_invoice(context, invoice_id)
+    if invoice["status"] in context.lifecycle.machines[INVOICE].terminal:
+        raise reject(
+            "conflict",
+            problem=f"The invoice is {invoice['status']}, which is an end state",
+            advice="Verify another invoice.",
+        )
+    return invoice
+
+
 async def verify(context: Context, invoice: Record) -> Record:
-    """The invoice's verification, kept if it says what was said before, else run and stored.
+    """Verify the invoice and store the result, or return the stored one if it is the same.
 
     An invoice that is VerificationPending leaves that status, unless an item is still open.
     """
     previous = await context.state.get(VERIFICATIONS, invoice["id"])
-    result = await result_for(context, invoice)
-    settled = invoice["status"] != "VerificationPending" or result["status"] == "InProgress"
-    if previous is not None and _says(previous) == _says(result) and settled:
+    result = await run_checklist(context, invoice)
+    is_final = invoice["status"] != "VerificationPending" or result["status"] == "InProgress"
+    if previous is not None and _summary(previous) == _summary(result) and is_final:
         return previous
     if invoice["status"] in _UNVERIFIED:
         await _conclude(context, invoice, result)
@@ -102,7 +120,7 @@ async def verify(context: Context, invoice: Record) -> Record:
 
 
 async def _conclude(context: Context, invoice: Record, result: Record) -> None:
-    """Move the invoice as its verification says, or ask the seller for what is missing."""
+    """Move the invoice by the result, or emit that the seller must act."""
     about = {"verificationId": result["verificationId"]}
     if invoice["status"] != "VerificationPending":
         invoice = await move_invoice(context, invoice, "start-verification")
@@ -110,13 +128,13 @@ async def _conclude(context: Context, invoice: Record, result: Record) -> None:
         await move_invoice(context, invoice, _OUTCOMES[result["status"]], **about)
     elif any(row["state"] == "ActionRequired" for row in result["checklist"]):
         await audit(context, ACTION_REQUIRED, ("invoice", invoice["id"]), **about)
-        await context.emit(ACTION_REQUIRED, published(invoice))
+        await context.emit(ACTION_REQUIRED, public_invoice(invoice))
 
 
-async def result_for(context: Context, invoice: Record) -> Record:
-    """A verification of the invoice as it stands; nothing is stored."""
-    noted = await findings_of(context, invoice["id"])
-    rows = checklist(context, invoice, noted)
+async def run_checklist(context: Context, invoice: Record) -> Record:
+    """The result for the invoice in its present state; nothing is stored."""
+    prepared = await load_findings(context, invoice["id"])
+    rows = checklist(context, invoice, prepared)
     return {
         "verificationId": await context.new_id("ver_sandbox"),
         "invoiceId": invoice["id"],
@@ -128,18 +146,18 @@ async def result_for(context: Context, invoice: Record) -> Record:
 
 
 def checklist(
-    context: Context, invoice: Mapping[str, Any], noted: Mapping[str, Finding]
+    context: Context, invoice: Mapping[str, Any], prepared: Mapping[str, Finding]
 ) -> list[Record]:
-    """The items with their states for an invoice as it stands now; what is noted comes first.
+    """The items with their states. A prepared result takes precedence over the item's own rule.
 
-    A hold for which nothing is noted is one for the seller's KYB.
+    An invoice on hold without a prepared result waits for the seller's KYB.
     """
     if invoice["status"] == "OnHold":
-        noted = noted or _HELD
+        prepared = prepared or _HELD
     rows = []
     for item in ITEMS:
-        found = noted.get(item.code)
-        state, detail = found or _FINDERS.get(item.code, _passed)(context, invoice)
+        finding = prepared.get(item.code)
+        state, detail = finding or _RULES.get(item.code, _passed)(context, invoice)
         row: Record = {
             "code": item.code,
             "label": item.label,
@@ -152,9 +170,9 @@ def checklist(
 
 
 def run_status(invoice_status: str, rows: list[Record]) -> str:
-    """The status of a run: what holds the invoice, else what its items come to.
+    """The status of a run: that of a blocked invoice, else the one that the items give.
 
-    What is required of the seller keeps the run open, even for an item that is not mandatory.
+    An item that requires action keeps the run open, even if the item is not mandatory.
     """
     if invoice_status in _RUN_STATUS:
         return _RUN_STATUS[invoice_status]
@@ -192,7 +210,7 @@ def _no_evidence(_context: Context, _invoice: Mapping[str, Any]) -> Finding:
 
 
 def _eligibility(context: Context, invoice: Mapping[str, Any]) -> Finding:
-    if invoice["status"] not in _UNVERIFIED:  # judged once, before the invoice was verified
+    if invoice["status"] not in _UNVERIFIED:  # checked once, before the invoice was verified
         return "Passed", None
     if tenor_days(invoice, context.now.date()) < 0:
         return "Failed", "PastDue"
@@ -207,7 +225,7 @@ def _related(_context: Context, invoice: Mapping[str, Any]) -> Finding:
     return "Passed", None
 
 
-_FINDERS: Final[Mapping[str, Callable[[Context, Mapping[str, Any]], Finding]]] = {
+_RULES: Final[Mapping[str, Callable[[Context, Mapping[str, Any]], Finding]]] = {
     "invoice_data_complete": _data,
     "duplicate_check": _duplicate,
     "debtor_confirmation": _confirmation,
@@ -217,5 +235,5 @@ _FINDERS: Final[Mapping[str, Callable[[Context, Mapping[str, Any]], Finding]]] =
 }
 
 
-def _says(verification: Record) -> list[object]:
+def _summary(verification: Record) -> list[object]:
     return [verification["status"], [row["state"] for row in verification["checklist"]]]

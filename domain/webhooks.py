@@ -1,37 +1,44 @@
-"""Webhook endpoints: which events they may have, and what an event of each kind tells."""
+"""Webhook endpoints: the events they may receive, their secrets, and the data of an event."""
 
 from __future__ import annotations
 
-from collections.abc import Collection
+from collections.abc import Callable, Collection, Mapping
+from functools import partial
 from typing import Any, Final
 
 from invoice_sandbox.project.api import (
+    EVENTS,
     Call,
     Condition,
     Context,
+    DeliverThenRespond,
     Record,
     Transaction,
     missing_scope,
     reject,
 )
+from invoice_sandbox.webhooks.attempts import signed_request
 from invoice_sandbox.webhooks.endpoints import (
+    DISABLED,
+    ENABLED,
     ENDPOINTS,
     all_endpoints,
     is_rotating,
     published_endpoint,
     rotated,
+    signing_secrets,
 )
+from invoice_sandbox.webhooks.network import is_own_address, url_problem
+from invoice_sandbox.webhooks.outbox import DELIVERIES, plan, published_delivery
+from invoice_sandbox.webhooks.signing import placeholder_secret
 
 from .audit import audit
-from .invoices import INVOICES, named_invoice, newest_invoice
-from .invoices import published as published_invoice
-from .offers import OFFERS
-from .offers import published as published_offer
-from .requests import REQUESTS
-from .requests import published as published_request
+from .financing import REQUESTS, public_request
+from .invoices import INVOICES, load_invoice, newest_invoice, public_invoice
+from .offers import OFFERS, public_offer
 
-DEFAULT_KINDS: Final = ("invoice.verified", "offer.received")
-"""The two kinds that are published; an endpoint that names none gets these and no others."""
+DEFAULT_EVENTS: Final = ("invoice.verified", "offer.received")
+"""The event types that the specification publishes: the default of an endpoint."""
 
 _SCOPE_OF: Final = {
     "invoice": "invoices:read",
@@ -39,16 +46,17 @@ _SCOPE_OF: Final = {
     "financing_request": "financing:read",
     "webhook_endpoint": "webhooks:read",
 }
-"""An event tells what a read would, so an endpoint gets only what its creator may read."""
+"""An event has the data of a read, so its endpoint needs a creator who may read it."""
 
-_SOURCES: Final = {
-    "offer": (OFFERS, published_offer),
-    "financing_request": (REQUESTS, published_request),
+_SOURCES: Final[Mapping[str, tuple[str, Callable[[Record], Record]]]] = {
+    "offer": (OFFERS, public_offer),
+    "financing_request": (REQUESTS, public_request),
     "webhook_endpoint": (ENDPOINTS, published_endpoint),
 }
+"""Collection and public view of every resource but the invoice, which has synthetic ones too."""
 
-SAMPLE_SECRET: Final = "whsec_c2FuZGJveC1wbGFjZWhvbGRlci1zZWNyZXQtMDAwMSE="  # noqa: S105
-"""Signs the sample of a workspace that has no endpoint; a placeholder, and documented."""
+_SAMPLE_SECRET: Final = "whsec_c2FuZGJveC1wbGFjZWhvbGRlci1zZWNyZXQtMDAwMSE="  # noqa: S105
+"""Signs the sample of a workspace without an endpoint; a documented placeholder."""
 
 _SAMPLE_INVOICE: Final[Record] = {
     "id": "inv_sandbox_0001",
@@ -64,19 +72,10 @@ _SAMPLE_INVOICE: Final[Record] = {
 }
 
 
-def unknown_kinds(context: Context, kinds: list[str]) -> list[str]:
-    """Those of ``kinds`` that no event will ever have; ``*`` and ``invoice.*`` are patterns."""
-    known = context.lifecycle.events
-    families = {f"{_family(kind)}.*" for kind in known}
-    return [kind for kind in kinds if kind != "*" and kind not in known and kind not in families]
+# Endpoints
 
 
-def denied_kinds(kinds: list[str], scopes: Collection[str]) -> list[str]:
-    """Those of ``kinds`` that tell of a resource which ``scopes`` do not allow to read."""
-    return [kind for kind in kinds if missing_scope(scopes, _scopes_of(kind)) is not None]
-
-
-async def named_endpoint(state: Transaction, endpoint_id: str) -> Record:
+async def load_endpoint(state: Transaction, endpoint_id: str) -> Record:
     """The endpoint of that id. Raises ApiError 404."""
     endpoint = await state.get(ENDPOINTS, endpoint_id)
     if endpoint is None:
@@ -84,23 +83,48 @@ async def named_endpoint(state: Transaction, endpoint_id: str) -> Record:
     return endpoint
 
 
-async def rotate_all(context: Context) -> None:
-    """Give every endpoint a new placeholder secret; its old one goes on signing for a day.
+async def register_endpoint(call: Call) -> Record:
+    """Store a new endpoint, with its secret. Members of the body that are invalid are ignored.
 
-    One whose old secret still signs is left as it is: three secrets at a time are never in use.
+    An endpoint whose URL cannot be called is Disabled and has a ``disabledReason``.
     """
-    for endpoint in await all_endpoints(context.state):
-        if not is_rotating(endpoint, context.now):
-            await rotate(context, endpoint)
+    endpoint_id = await call.new_id("whe_sandbox")
+    events = _texts(call.body.get("events")) or list(DEFAULT_EVENTS)
+    reason = address_problem(call, call.body.get("url"))
+    if reason is None and call.body.get("enabled") is False:
+        reason = "not_enabled"
+    endpoint: Record = {
+        "id": endpoint_id,
+        "url": _text(call.body.get("url")),
+        "description": _text(call.body.get("description")),
+        "events": events,
+        "unknownEvents": _unknown_events(call, events),
+        "deniedEvents": _denied_events(events, call.caller.scopes if call.caller else ()),
+        "retryProfile": "fast" if call.body.get("retryProfile") == "fast" else "standard",
+        "status": ENABLED if reason is None else DISABLED,
+        **({} if reason is None else {"disabledReason": reason}),
+        "secret": placeholder_secret(call.workspace.seed, endpoint_id),
+        "createdAt": call.timestamp,
+    }
+    await call.state.put(ENDPOINTS, endpoint_id, endpoint)
+    await audit_endpoint(call, "created", endpoint)
+    return endpoint
 
 
-async def rotate(context: Context, endpoint: Record) -> Record:
-    """The endpoint with a new secret. Raises ApiError 409 while its last one still signs."""
+def address_problem(call: Call, url: Any) -> str | None:
+    """Why the server may not call ``url``, or None. The server's own address is allowed."""
+    if is_own_address(url, call.base_url):
+        return None
+    return url_problem(url, local=call.local)
+
+
+async def rotate_secret(context: Context, endpoint: Record) -> Record:
+    """The endpoint with a new secret. Raises ApiError 409 while the previous one still signs."""
     if is_rotating(endpoint, context.now):
         raise reject(
             "conflict",
-            problem=f"Two secrets sign until {endpoint['previousSecretUntil']}",
-            advice="Rotate again after that.",
+            problem=f"The previous secret signs until {endpoint['previousSecretUntil']}",
+            advice="Rotate the secret after that.",
         )
     endpoint = rotated(endpoint, context.workspace.seed, context.now)
     await context.state.put(ENDPOINTS, endpoint["id"], endpoint)
@@ -108,69 +132,150 @@ async def rotate(context: Context, endpoint: Record) -> Record:
     return endpoint
 
 
+async def rotate_all_secrets(context: Context) -> None:
+    """Rotate the secret of every endpoint whose previous secret no longer signs.
+
+    The other endpoints keep theirs, so that an endpoint never has three secrets in use.
+    """
+    for endpoint in await all_endpoints(context.state):
+        if not is_rotating(endpoint, context.now):
+            await rotate_secret(context, endpoint)
+
+
 async def audit_endpoint(context: Context, what: str, endpoint: Record, **metadata: Any) -> None:
-    """One audit event about an endpoint."""
+    """Append one audit event about an endpoint."""
     target = ("webhook_endpoint", endpoint["id"])
     await audit(context, f"webhook_endpoint.{what}", target, **metadata)
 
 
-async def subject_data(call: Call, kind: str, invoice_id: str | None) -> Record:
-    """What an event of ``kind`` tells: the newest such thing, as the API shows it.
+def _unknown_events(context: Context, events: list[str]) -> list[str]:
+    """The entries that match no event type; ``*`` and ``invoice.*`` are patterns."""
+    known = context.lifecycle.events
+    patterns = {"*", *(f"{_resource(event_type)}.*" for event_type in known)}
+    return [one for one in events if one not in known and one not in patterns]
 
-    ``invoice_id`` says of which invoice. Raises ApiError 404 when there is nothing to tell.
+
+def _denied_events(events: list[str], scopes: Collection[str]) -> list[str]:
+    """The entries for a resource that ``scopes`` do not allow to read."""
+    return [one for one in events if missing_scope(scopes, _scopes_of(one)) is not None]
+
+
+def _scopes_of(event_type: str) -> tuple[str, ...]:
+    if event_type == "*":
+        return tuple(_SCOPE_OF.values())
+    scope = _SCOPE_OF.get(_resource(event_type))
+    return () if scope is None else (scope,)
+
+
+# Events
+
+
+async def event_data(call: Call, event_type: str, invoice_id: str | None) -> Record:
+    """The data of an event of this type: the newest such resource, as the API shows it.
+
+    ``invoice_id`` selects the resource of one invoice. Raises ApiError 404 when there is none.
     """
-    if _family(kind) not in _SOURCES:
-        return await _invoice_data(call, invoice_id)
-    source, present = _SOURCES[_family(kind)]
-    page = await call.state.page(source, limit=1, where=_of_invoice(source, invoice_id))
-    if not page.records:
-        raise reject("unknown_resource", kind=_family(kind).replace("_", " "), member="invoiceId")
-    return present(page.records[0])
+    if invoice_id is not None and _resource(event_type) not in _SOURCES:
+        return public_invoice(await load_invoice(call, invoice_id))
+    data = await _newest_data(call, event_type, invoice_id)
+    if data is None:
+        resource = _resource(event_type) if _resource(event_type) in _SOURCES else "invoice"
+        raise reject("unknown_resource", kind=resource.replace("_", " "), member="invoiceId")
+    return data
 
 
-def _of_invoice(source: str, invoice_id: str | None) -> tuple[Condition, ...]:
-    if invoice_id is None or source == ENDPOINTS:
+async def send_test_event(call: Call) -> Record | DeliverThenRespond:
+    """Send a signed sample to the named endpoint, else the newest, and return its delivery.
+
+    If no endpoint can be called, or ``deliver`` is false, return the request without sending it.
+    """
+    endpoint = await _endpoint_to_test(call)
+    event_type = _text(call.body.get("eventType")) or DEFAULT_EVENTS[0]
+    event = await _sample_event(call, event_type, _text(call.body.get("invoiceId")))
+    if endpoint is None or endpoint["status"] != ENABLED or call.body.get("deliver") is False:
+        return _unsent(call, event, endpoint)
+    await call.state.put(EVENTS, event["id"], event)
+    delivery = await plan(call.state, endpoint, event, call.now, alone=True)
+    report = partial(_report_delivery, event=event, delivery_id=delivery["id"])
+    return DeliverThenRespond(delivery["lane"], report)
+
+
+async def _endpoint_to_test(call: Call) -> Record | None:
+    named = call.body.get("endpointId")
+    found = await call.state.get(ENDPOINTS, named) if isinstance(named, str) else None
+    if found is not None:
+        return found
+    page = await call.state.page(ENDPOINTS, limit=1)
+    return page.records[0] if page.records else None
+
+
+async def _sample_event(call: Call, event_type: str, invoice_id: str | None) -> Record:
+    """An event that nothing caused, with the newest data or else the example of the contract."""
+    data = await _newest_data(call, event_type, invoice_id)
+    if data is None:
+        declared = call.contract.webhooks.get(event_type)
+        example = declared.example if declared else None
+        data = example["data"] if example else _SAMPLE_INVOICE
+    return await call.event(event_type, data)
+
+
+async def _newest_data(call: Call, event_type: str, invoice_id: str | None) -> Record | None:
+    resource = _resource(event_type)
+    if resource in _SOURCES:
+        collection, view = _SOURCES[resource]
+        where = _of_invoice(collection, invoice_id)
+        page = await call.state.page(collection, limit=1, where=where)
+        return view(page.records[0]) if page.records else None
+    invoice = None if invoice_id is None else await call.state.get(INVOICES, invoice_id)
+    invoice = invoice or await newest_invoice(call)
+    return public_invoice(invoice) if invoice else None
+
+
+async def _report_delivery(call: Call, event: Record, delivery_id: str) -> Record:
+    delivery = await call.state.get(DELIVERIES, delivery_id) or {}
+    attempts = delivery.get("attempts")
+    if not attempts:  # the workspace was restored meanwhile, or the endpoint was disabled
+        return _unsent(call, event, await _endpoint_to_test(call))
+    headers = attempts[-1]["request"]["headers"]
+    endpoint = await call.state.get(ENDPOINTS, delivery["endpointId"]) or {"secret": _SAMPLE_SECRET}
+    second = int(headers["webhook-timestamp"])
+    request = signed_request(event, signing_secrets(endpoint, call.now), second)
+    return {
+        "webhookFired": True,
+        "simulated": True,
+        "endpointId": delivery["endpointId"],
+        "delivery": published_delivery(delivery),
+        "request": {**request, "headers": headers},
+    }
+
+
+def _unsent(call: Call, event: Record, endpoint: Record | None) -> Record:
+    secrets = signing_secrets(endpoint, call.now) if endpoint else (_SAMPLE_SECRET,)
+    return {
+        "webhookFired": False,
+        "simulated": True,
+        "endpointId": endpoint["id"] if endpoint else None,
+        "delivery": None,
+        "request": signed_request(event, secrets, int(call.system_now.timestamp())),
+    }
+
+
+def _of_invoice(collection: str, invoice_id: str | None) -> tuple[Condition, ...]:
+    if invoice_id is None or collection == ENDPOINTS:
         return ()
-    if source == REQUESTS:
+    if collection == REQUESTS:
         return (Condition("invoiceIds", "has", invoice_id),)
     return (Condition("invoiceId", "=", invoice_id),)
 
 
-async def sample_event(call: Call, kind: str, invoice_id: str | None) -> Record:
-    """The payload of a delivery that nothing has caused.
-
-    It tells of the newest thing of its family, or of ``invoice_id``; where there is none, of the
-    one that the contract shows.
-    """
-    if _family(kind) in _SOURCES:
-        source, present = _SOURCES[_family(kind)]
-        page = await call.state.page(source, limit=1, where=_of_invoice(source, invoice_id))
-        found = [present(one) for one in page.records]
-    else:
-        invoice = None if invoice_id is None else await call.state.get(INVOICES, invoice_id)
-        invoice = invoice or await newest_invoice(call, *call.lifecycle.machines["invoice"].states)
-        found = [published_invoice(invoice)] if invoice else []
-    declared = call.contract.webhooks.get(kind)
-    shown = declared.example if declared else None
-    data = found[0] if found else shown["data"] if shown else _SAMPLE_INVOICE
-    return await call.event(kind, data)
+def _resource(event_type: str) -> str:
+    return event_type.partition(".")[0]
 
 
-async def _invoice_data(call: Call, invoice_id: str | None) -> Record:
-    if invoice_id is not None:
-        return published_invoice(await named_invoice(call, invoice_id))
-    invoice = await newest_invoice(call, *call.lifecycle.machines["invoice"].states)
-    if invoice is None:
-        raise reject("unknown_resource", kind="invoice", member="invoiceId")
-    return published_invoice(invoice)
+def _text(value: Any) -> str | None:
+    return value if isinstance(value, str) else None
 
 
-def _family(kind: str) -> str:
-    return kind.partition(".")[0]
-
-
-def _scopes_of(kind: str) -> tuple[str, ...]:
-    if kind == "*":
-        return tuple(_SCOPE_OF.values())
-    scope = _SCOPE_OF.get(_family(kind))
-    return () if scope is None else (scope,)
+def _texts(value: Any) -> list[str]:
+    texts = [one for one in value if isinstance(one, str)] if isinstance(value, list) else []
+    return list(dict.fromkeys(texts))

@@ -2,39 +2,10 @@
 
 from __future__ import annotations
 
-from typing import Final
-
-from invoice_sandbox.project.api import (
-    KEYS,
-    Call,
-    Record,
-    Response,
-    allows,
-    issue_key,
-    missing_scope,
-    new_key,
-    reject,
-    revoke_key,
-)
+from invoice_sandbox.project.api import KEYS, Call, Record, Response, issue_key, new_key
 
 from ..domain.audit import audit
-
-_DEFAULT_SCOPES: Final = (
-    "invoices:write",
-    "registry:fingerprint",
-    "verification:run",
-    "financing:write",
-    "offers:write",
-    "partners:read",
-    "partners:route",
-    "audit:read",
-    "webhooks:write",
-    "webhooks:test",
-    "connectors:write",
-    "assignment:read",
-    "keys:read",
-)
-"""Everything but managing keys and the sandbox itself: for a client that cannot name scopes."""
+from ..domain.credentials import granted_scopes, load_key, revoke
 
 
 async def list_api_keys(call: Call) -> Response:
@@ -43,14 +14,9 @@ async def list_api_keys(call: Call) -> Response:
 
 
 async def create_api_key(call: Call) -> Record:
-    """A key with the scopes asked for, of those the caller holds; its secret is shown only here."""
-    held = call.caller.scopes if call.caller else frozenset()
-    scopes = call.body.get("scopes")
-    if scopes is None:
-        scopes = [scope for scope in _DEFAULT_SCOPES if allows(held, scope)]
-    lacking = missing_scope(held, scopes)
-    if lacking is not None:
-        raise reject("scope_not_grantable", scope=lacking)
+    """A key with the requested scopes. Its secret is shown only here. 403 for a scope that the
+    caller does not have."""
+    scopes = granted_scopes(call)
     secret = new_key()
     metadata = await issue_key(
         call.state,
@@ -58,7 +24,7 @@ async def create_api_key(call: Call) -> Record:
         key_id=await call.new_id("key_sandbox"),
         key=secret,
         name=call.body.get("name", "Unnamed key"),
-        scopes=list(dict.fromkeys(scopes)),
+        scopes=scopes,
         created_at=call.timestamp,
         expires_at=call.body.get("expiresAt"),
     )
@@ -67,17 +33,8 @@ async def create_api_key(call: Call) -> Record:
 
 
 async def revoke_api_key(call: Call) -> Record:
-    """Revoke a key from the next request on; revoking it again changes nothing."""
-    metadata = await call.state.get(KEYS, call.query["id"])
-    if metadata is None:
-        raise reject("unknown_resource", kind="API key", member="id")
-    if call.caller is not None and metadata["id"] == call.caller.subject:
-        raise reject(
-            "conflict",
-            problem="A key cannot revoke itself",
-            advice="Use another key of the same workspace.",
-        )
+    """Revoke a key from the next request on; revoking it again changes nothing. 404, 409."""
+    metadata = await load_key(call, call.query["id"])
     if metadata["status"] != "Revoked":
-        metadata = await revoke_key(call.state, metadata, call.timestamp)
-        await audit(call, "api_key.revoked", ("api_key", metadata["id"]))
+        metadata = await revoke(call, metadata)
     return {name: metadata[name] for name in ("id", "status", "revokedAt")}

@@ -1,26 +1,26 @@
-"""Invoices pushed from ERP systems: accepted at once, worked off by the agenda."""
+"""Invoices pushed from ERP systems: accepted at once, processed by the agenda."""
 
 from __future__ import annotations
 
 from invoice_sandbox.project.api import Call, Record
 
 from ..domain.audit import audit
-from ..domain.erp import items
+from ..domain.erp import pushed_items
 
 
 async def push_erp_invoices(call: Call) -> Record:
-    """Accept a batch or a single invoice. A bad item is reported in the audit log, not here."""
-    pushed = items(call.body)
+    """Accept a batch or a single invoice. The audit log reports an invalid item."""
+    items = pushed_items(call.body)
     source = call.body.get("source", {})
     import_id = await call.new_id("imp_sandbox")
-    await audit(call, "erp_import.accepted", ("erp_import", import_id), received=len(pushed))
-    for index, item in enumerate(pushed):
+    await audit(call, "erp_import.accepted", ("erp_import", import_id), received=len(items))
+    for index, item in enumerate(items):
         await call.schedule(
             "process-erp-item", importId=import_id, index=index, source=source, item=item
         )
     return {
         "importId": import_id,
         "status": "Accepted",
-        "received": len(pushed),
+        "received": len(items),
         "source": source,
     }

@@ -1,4 +1,4 @@
-"""Is the sandbox up?"""
+"""Whether the sandbox is up."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from invoice_sandbox.project.api import Call, Record
 
 
 async def get_health(call: Call) -> Record:
-    """Answered to anybody, without a credential."""
+    """The state of the service. Needs no credential."""
     return {
         "status": "ok",
         "service": "invoice-liquidity-sandbox",

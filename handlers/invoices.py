@@ -2,27 +2,29 @@
 
 from __future__ import annotations
 
+from typing import Final
+
 from invoice_sandbox.project.api import Call, Condition, Record, Response, instant_filter
 
-from ..domain.invoices import INVOICES, named_invoice, published, register
+from ..domain.invoices import INVOICES, load_invoice, public_invoice, register_invoice
 
-_EQUAL = ("status", "sellerId", "debtorId", "currency")
+_FILTERS: Final = ("status", "sellerId", "debtorId", "currency")
 
 
 async def list_invoices(call: Call) -> Response:
     """The caller's invoices, newest first."""
     where = (
-        *(Condition(name, "=", call.query[name]) for name in _EQUAL if name in call.query),
+        *(Condition(name, "=", call.query[name]) for name in _FILTERS if name in call.query),
         *instant_filter("createdAt", call.query.get("createdFrom"), call.query.get("createdTo")),
     )
-    return await call.page(INVOICES, where=where, present=published)
+    return await call.page(INVOICES, where=where, present=public_invoice)
 
 
 async def create_invoice(call: Call) -> Record:
     """Register an invoice. A duplicate is registered too, as DuplicateSuspected."""
-    return published(await register(call, call.body))
+    return public_invoice(await register_invoice(call, call.body))
 
 
 async def get_invoice(call: Call) -> Record:
-    """One invoice. Unknown ids and those of other workspaces are 404 alike."""
-    return published(await named_invoice(call, call.path["id"]))
+    """One invoice. An unknown id and an id of another workspace both give 404."""
+    return public_invoice(await load_invoice(call, call.path["id"]))

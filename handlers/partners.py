@@ -1,16 +1,13 @@
-"""Demo partners, and mock routing by their mandates. No live network is ever asked."""
+"""Demo partners, and mock routing by their mandates. No live network is involved."""
 
 from __future__ import annotations
-
-from typing import Any
 
 from invoice_sandbox.project.api import Call, Record, Response
 
 from ..domain.audit import audit
-from ..domain.countries import country_code
-from ..domain.invoices import INVOICES, SYNTHETIC, newest_invoice
-from ..domain.requests import REQUESTS
-from ..domain.routing import PARTNERS, Verdict, deal_for, route
+from ..domain.financing import invoice_to_route
+from ..domain.invoices import SYNTHETIC_INVOICE
+from ..domain.routing import PARTNERS, deal_for, public_verdict, route
 
 
 async def list_partners(call: Call) -> Response:
@@ -19,63 +16,23 @@ async def list_partners(call: Call) -> Response:
 
 
 async def route_partners(call: Call) -> Record:
-    """Hold an invoice against every partner's mandate, by default the caller's newest invoice.
+    """Compare an invoice, by default the newest one, with the mandate of every partner.
 
-    Members that make no sense here are ignored, because only 200 is published.
+    Members of the body that are invalid are ignored, because the contract publishes only 200.
     """
-    request = await _record(call, REQUESTS, "financingRequestId")
-    invoice = await _record(call, INVOICES, "invoiceId")
-    if invoice is None and request is not None and request["invoiceIds"]:
-        invoice = await call.state.get(INVOICES, request["invoiceIds"][0])
-    if invoice is None:
-        invoice = await newest_invoice(call, *call.lifecycle.machines["invoice"].states)
-    deal = await deal_for(call, invoice or SYNTHETIC, **_wishes(call.body, request))
-    verdicts = await route(call, deal, _partner_ids(call.body))
+    invoice, overrides = await invoice_to_route(call, call.body)
+    deal = await deal_for(call, invoice or SYNTHETIC_INVOICE, **overrides)
+    named = call.body.get("partnerIds")
+    partner_ids = [one for one in named if isinstance(one, str)] if isinstance(named, list) else []
+    verdicts = await route(call, deal, partner_ids)
     routing_id = await call.new_id("rte_sandbox")
     invoice_id = invoice["id"] if invoice else None
     await audit(call, "partners.routed", ("routing", routing_id), invoiceId=invoice_id)
     return {
         "routingId": routing_id,
         "invoiceId": invoice_id,
-        "matched": [_matched(verdict) for verdict in verdicts if not verdict.failed],
-        "unmatched": [_unmatched(verdict) for verdict in verdicts if verdict.failed],
+        "matched": [public_verdict(verdict) for verdict in verdicts if not verdict.failed],
+        "unmatched": [public_verdict(verdict) for verdict in verdicts if verdict.failed],
         "liveNetwork": False,
         "demoMandates": True,
-    }
-
-
-async def _record(call: Call, kind: str, member: str) -> Record | None:
-    record_id = call.body.get(member)
-    return await call.state.get(kind, record_id) if isinstance(record_id, str) else None
-
-
-def _wishes(body: dict[str, Any], request: Record | None) -> dict[str, str]:
-    wishes = {}
-    if request is not None:
-        wishes = {
-            "product": request["product"],
-            "recourse": request["recoursePreference"],
-            "disclosure": request["disclosure"],
-        }
-    for member, name in (("debtorCountry", "debtor_country"), ("sellerCountry", "seller_country")):
-        if isinstance(body.get(member), str):
-            wishes[name] = country_code(body[member])
-    return wishes
-
-
-def _partner_ids(body: dict[str, Any]) -> list[str] | None:
-    named = body.get("partnerIds")
-    return [one for one in named if isinstance(one, str)] if isinstance(named, list) else None
-
-
-def _matched(verdict: Verdict) -> Record:
-    return {"partnerId": verdict.partner["id"], "passedFilters": list(verdict.passed)}
-
-
-def _unmatched(verdict: Verdict) -> Record:
-    failed = [{"filter": name, "reason": reason} for name, reason in verdict.failed]
-    return {
-        "partnerId": verdict.partner["id"],
-        "passedFilters": list(verdict.passed),
-        "failedFilters": failed,
     }

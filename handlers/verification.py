@@ -2,33 +2,19 @@
 
 from __future__ import annotations
 
-from invoice_sandbox.project.api import Call, Record, reject
+from invoice_sandbox.project.api import Call, Record
 
-from ..domain.invoices import MACHINE, SYNTHETIC, named_invoice, newest_invoice
-from ..domain.verification import result_for, verify
+from ..domain.invoices import SYNTHETIC_INVOICE
+from ..domain.verification import invoice_to_verify, run_checklist, verify
 
 
 async def run_verification(call: Call) -> Record:
-    """Verify the invoice named, else the caller's newest that has not come to an end.
+    """Verify the named invoice, else the newest one that is in no end state.
 
-    An invoice that was verified before gives the same answer again and does not move. Without any
-    invoice, a synthetic one is verified and nothing changes. Raises ApiError 404 and 409.
+    An invoice that was verified before gives the same response again and does not move. Without
+    any invoice, the result is for the synthetic one and nothing is stored. ApiError 404 and 409.
     """
-    invoice = await _chosen(call)
+    invoice = await invoice_to_verify(call, (call.body or {}).get("invoiceId"))
     if invoice is None:
-        return await result_for(call, SYNTHETIC)
-    if invoice["status"] in call.lifecycle.machines[MACHINE].terminal:
-        raise reject(
-            "conflict",
-            problem=f"The invoice is {invoice['status']}, which is an end state",
-            advice="Verify another invoice.",
-        )
+        return await run_checklist(call, SYNTHETIC_INVOICE)
     return await verify(call, invoice)
-
-
-async def _chosen(call: Call) -> Record | None:
-    invoice_id = (call.body or {}).get("invoiceId")
-    if invoice_id is not None:
-        return await named_invoice(call, invoice_id)
-    machine = call.lifecycle.machines[MACHINE]
-    return await newest_invoice(call, *(set(machine.states) - machine.terminal))

@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from domain.money import amount_text, minor_units, round_to_minor_units
+from domain.fingerprint import amount_text, minor_units, round_to_minor_units
 
 CURRENCIES = st.sampled_from(["JPY", "EUR", "BHD", "CLF", "???"])
 AMOUNTS = st.decimals(allow_nan=False, allow_infinity=False).filter(lambda d: d.adjusted() < 309)

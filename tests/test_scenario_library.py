@@ -132,14 +132,14 @@ def test_a_story_that_goes_on_keeps_what_is_due_and_then_follows_the_new_file(
     choose(client, "mine", wait="PT1H")
     register(client)
     later = SECOND.replace("PT1S", "PT5S").replace(
-        "do: finish-verification", "do: find-resemblance"
+        "do: finish-verification", "do: find-similar-invoice"
     )
     write(folder / "mine.yaml", later)
     becomes(client, "The second version.")
     done = play(client)
     assert [(one["at"][11:-1], one["do"]) for one in done] == [
         ("09:30:01", "start-verification"),
-        ("10:30:01", "find-resemblance"),
+        ("10:30:01", "find-similar-invoice"),
     ]
 
 

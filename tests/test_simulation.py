@@ -99,7 +99,7 @@ RIGHT: dict[str, tuple[str, ...]] = {
         "offer.accepted PT1M fund",
         f"{{on: {DUE}, after: P1D, do: transition, with: {{trigger: become-overdue}}}}",
         "invoice.overdue P89D default",
-        "invoice.defaulted P1D answer-for-default",
+        "invoice.defaulted P1D resolve-default",
         "invoice.recourse_invoked P1D repurchase",
     ),
     "round and round, with time passing": (
@@ -243,7 +243,7 @@ def test_a_circle_in_which_no_time_passes_is_refused(
 
 
 def test_a_circle_that_grows_is_refused_soon(tmp_path: Path, vocabulary: Vocabulary) -> None:
-    more = ("offer.received P1D find-resemblance", "offer.declined P2D find-resemblance")
+    more = ("offer.received P1D find-similar-invoice", "offer.declined P2D find-similar-invoice")
     steps = (
         *TO_OFFER,
         "offer.received PT0S decline-offer",
@@ -349,7 +349,11 @@ def test_what_a_client_does_stands_between_the_steps(
 
 
 def test_a_step_whose_time_has_gone_by_is_left_out(tmp_path: Path, vocabulary: Vocabulary) -> None:
-    steps = ("start PT1S withdraw", "start PT2S find-resemblance", "start PT0S start-verification")
+    steps = (
+        "start PT1S withdraw",
+        "start PT2S find-similar-invoice",
+        "start PT0S start-verification",
+    )
     assert all(one.possible for one in way(tmp_path, vocabulary, *steps))
     story = (*TO_OFFER[:2], "invoice.held PT1S reject", "start PT1M request-financing")
     moments = way(tmp_path, vocabulary, *story)

@@ -10,7 +10,7 @@ from typing import Any
 import httpx
 import pytest
 
-from domain.consequences import FOLLOWING
+from domain.transitions import FOLLOWING
 from invoice_sandbox.base.ids import key_digest
 from invoice_sandbox.openapi.load.documents import load_document
 from invoice_sandbox.project.api import EVENTS

@@ -32,7 +32,7 @@ async def process_erp_item(step: Step) -> None:
 
 @scenario_action("start-verification")
 async def start_verification(step: Step, *, again: bool = False) -> None:
-    """Start the verification of a Registered invoice; with ``again``, of a failed one.
+    """Start the verification of a Registered invoice, or start it again after it failed.
 
     Raises ApiError 404 and 409.
     """

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import ast
+
 from invoice_sandbox.control.functions import CONTROL_FUNCTIONS
 from invoice_sandbox.coverage.control import COVERAGE_FUNCTIONS
 from invoice_sandbox.project.loader import (
@@ -9,6 +11,7 @@ from invoice_sandbox.project.loader import (
     handler_functions,
     load_project,
     operation_names,
+    snake_case,
 )
 from tests.support import Running
 
@@ -48,13 +51,21 @@ def test_every_lever_of_the_project_has_a_handler(server: Running) -> None:
     )
 
 
-def test_a_handler_stands_in_the_module_of_its_tag() -> None:
-    folder = default_project()
-    project = load_project(folder)
-    tags = {one.id: one.tag for one in project.contract.operations.values()}
+def test_a_handler_is_in_the_module_of_its_tag() -> None:
+    project = load_project(default_project())
+    operations = {**project.contract.operations, **project.control.operations}
+    tags = {snake_case(operations[one].id): operations[one].tag for one in project.handlers}
     modules = {
-        name: file.stem for name, (_, file) in handler_functions(folder / "handlers").items()
+        name: file.stem
+        for name, (_, file) in handler_functions(default_project() / "handlers").items()
     }
-    names = operation_names(project.contract.document)
-    homes = {tags[names[name]]: module for name, module in modules.items() if name in names}
-    assert all(homes[tags[names[name]]] == modules[name] for name in modules if name in names)
+    assert modules == {name: snake_case(tag) for name, tag in tags.items()}
+
+
+def test_a_handler_module_has_handlers_and_nothing_else_of_its_own() -> None:
+    for file in sorted((default_project() / "handlers").glob("[!_]*.py")):
+        body = ast.parse(file.read_text()).body
+        assert not [one for one in body if isinstance(one, ast.FunctionDef | ast.ClassDef)], file
+        functions = [one for one in body if isinstance(one, ast.AsyncFunctionDef)]
+        assert functions
+        assert not [one.name for one in functions if one.name.startswith("_")], file

@@ -1,4 +1,4 @@
-"""docs/limits.md tells the truth: the limits in its tables are those of the code."""
+"""The limits in the tables of docs/limits.md are those of the code."""
 
 from __future__ import annotations
 
@@ -44,78 +44,81 @@ def hours(span: timedelta) -> str:
 
 
 CONSTANTS: Final[dict[str, tuple[Any, str]]] = {
-    "Head of a request: its line and headers": (size, "invoice_sandbox.server.protocol:HEAD_LIMIT"),
+    "Request line and headers": (size, "invoice_sandbox.server.protocol:HEAD_LIMIT"),
     "Headers": (size, "invoice_sandbox.http.edge:_HEADER_LIMIT"),
     "Body of an upload": (size, "domain.uploads:MOST_BYTES"),
-    "Body that is too large, read on before the answer": (
+    "Rest of a body that is too large, read before the response": (
         size,
         "invoice_sandbox.http.read:MOST_IGNORED",
     ),
-    "What chunks add to a body, trailers included": (
+    "Chunk framing and trailers of a body": (
         size,
         "invoice_sandbox.server.protocol:FRAMING_LIMIT",
     ),
-    "Levels of JSON": (count, "invoice_sandbox.base.jsonio:MAX_DEPTH"),
+    "Nesting of JSON": (count, "invoice_sandbox.base.jsonio:MAX_DEPTH"),
     "Items of a page": (count, "invoice_sandbox.project.api:PAGE_CAP"),
-    "A listener's stream without a message": (seconds, "invoice_sandbox.control.listeners:_IDLE"),
-    "Silence between two requests": (seconds, "invoice_sandbox.server.serving:_SECONDS_BETWEEN"),
-    "Requests under way when the server is told to stop": (
+    "Listener stream without a message": (seconds, "invoice_sandbox.control.listeners:_IDLE"),
+    "Pause between two requests": (seconds, "invoice_sandbox.server.serving:_SECONDS_BETWEEN"),
+    "Requests in progress when the server stops": (
         seconds,
         "invoice_sandbox.server.serving:_SECONDS_TO_FINISH",
     ),
-    "Answers kept for an `Idempotency-Key`": (hours, "invoice_sandbox.http.idempotency:_KEPT"),
-    "Levels of a YAML or JSON file": (count, "invoice_sandbox.openapi.load.documents:_MOST_LEVELS"),
-    "Values of a YAML file, aliases unfolded": (
+    "Responses stored for an `Idempotency-Key`": (hours, "invoice_sandbox.http.idempotency:_KEPT"),
+    "Nesting of a YAML or JSON file": (
+        count,
+        "invoice_sandbox.openapi.load.documents:_MOST_LEVELS",
+    ),
+    "Values of a YAML file, aliases expanded": (
         count,
         "invoice_sandbox.openapi.load.documents:_MOST_NODES",
     ),
-    "Requests in a workspace's journal": (count, "invoice_sandbox.state.memory:_LOG_ENTRIES"),
-    "Texts in a workspace's journal": (size, "invoice_sandbox.state.memory:_LOG_BYTES"),
-    "A body in the journal": (size, "invoice_sandbox.runtime.journal:_MOST_BODY"),
-    "Steps that fall due in one advance of the clock": (
+    "Requests in a journal": (count, "invoice_sandbox.state.memory:_LOG_ENTRIES"),
+    "Size of a journal": (size, "invoice_sandbox.state.memory:_LOG_BYTES"),
+    "Body in a journal": (size, "invoice_sandbox.runtime.journal:_MOST_BODY"),
+    "Steps in one advance of the clock": (
         count,
         "invoice_sandbox.runtime.agenda:MOST_STEPS",
     ),
-    "Faults of a workspace": (count, "invoice_sandbox.control.faults:MOST"),
-    "Snapshots of a workspace": (count, "invoice_sandbox.control.snapshots:MOST"),
-    "Listeners of a workspace": (count, "invoice_sandbox.webhooks.listeners:MOST"),
-    "Messages that wait for a listener's answer": (
+    "Faults": (count, "invoice_sandbox.control.faults:MOST"),
+    "Snapshots": (count, "invoice_sandbox.control.snapshots:MOST"),
+    "Listeners": (count, "invoice_sandbox.webhooks.listeners:MOST"),
+    "Messages that wait for a listener": (
         count,
         "invoice_sandbox.webhooks.listeners:MOST_WAITING",
     ),
-    "Webhooks under way, of the whole server": (
+    "Concurrent webhooks of the server": (
         count,
         "invoice_sandbox.webhooks.lanes:SIDE_BY_SIDE",
     ),
-    "Webhooks under way, of one workspace": (count, "invoice_sandbox.webhooks.lanes:SHARE"),
-    "An answer of a webhook receiver that is read": (
+    "Concurrent webhooks of one workspace": (count, "invoice_sandbox.webhooks.lanes:SHARE"),
+    "Response body of a webhook receiver": (
         size,
         "invoice_sandbox.webhooks.sender:READ_LIMIT",
     ),
 }
 
 TIMES: Final = {
-    "A connection without a request; a head, or a body that nobody reads": Patience().head,
-    "Silence within a body": Patience().silence,
-    "A whole body": Patience().body,
-    "An answer of which the client takes nothing": Patience().response,
-    "An answer until the client has taken all of it": Patience().whole_response,
+    "Idle connection; request head; unread body": Patience().head,
+    "Pause within a body": Patience().silence,
+    "Whole body": Patience().body,
+    "Pause while the client reads a response": Patience().response,
+    "Whole response": Patience().whole_response,
 }
 
 OPTIONS: Final = {
-    "Requests a minute and key": ("rate-limit", "120"),
-    "An answer of a webhook receiver": ("webhook-timeout", "15 s"),
+    "Requests per minute and key": ("rate-limit", "120"),
+    "Response of a webhook receiver": ("webhook-timeout", "15 s"),
     "Workspaces": ("max-workspaces", "1,000"),
-    "A workspace that nobody uses": ("workspace-idle", "24 h"),
+    "Unused workspace": ("workspace-idle", "24 h"),
 }
 
 NO_NUMBERS: Final = {
     "Body",  # of the contract, and below
     "`Idempotency-Key`",
     "Numbers in JSON",
-    "Text in JSON",
-    "The same key twice in a JSON object",
-    "A pattern's size when compiled",
+    "Strings in JSON",
+    "Duplicate keys in a JSON object",
+    "Compiled size of a pattern",
 }
 
 

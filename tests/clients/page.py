@@ -24,9 +24,9 @@ from tests.testing_docs import environment
 from tests.webhook_docs import serving
 
 PAGE: Final = Path(__file__).parents[2] / "docs" / "clients.md"
-PYTHON: Final = "In Python"
-TYPESCRIPT: Final = "In TypeScript"
-PROXY: Final = "Behind a validating proxy"
+PYTHON: Final = "Python client"
+TYPESCRIPT: Final = "TypeScript client"
+PROXY: Final = "Validating proxy with Prism"
 SESSIONS: Final = (PYTHON, TYPESCRIPT, PROXY)
 """The headings of the sections that have one."""
 

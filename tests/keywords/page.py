@@ -15,7 +15,13 @@ PAGE: Final = Path(__file__).parent.parent.parent / "docs" / "keywords.md"
 ASSERTED: Final = "format"
 """The one keyword that is held to more than the suite asks for: it is asserted."""
 
-_TITLES: Final = ("Keyword", "Cases", "Right as a request", "Right as an answer", "Not expressible")
+_TITLES: Final = (
+    "Keyword",
+    "Cases",
+    "Right as a request",
+    "Right as a response",
+    "Not expressible",
+)
 
 
 @dataclass(frozen=True)

@@ -14,14 +14,13 @@ from invoice_sandbox.base.errors import ApiError
 from invoice_sandbox.control.functions import CONTROL_FUNCTIONS
 from invoice_sandbox.coverage.control import COVERAGE_FUNCTIONS
 from invoice_sandbox.coverage.recording import mark_of
-from invoice_sandbox.http.admit import AccessPolicy, Admission
+from invoice_sandbox.http.admit import AccessPolicy, Admission, RateLimiter
 from invoice_sandbox.http.declared_errors import DeclaredErrors
-from invoice_sandbox.http.delivery import deliver
+from invoice_sandbox.http.delivery import Deliver
 from invoice_sandbox.http.edge import LOOPBACK_NAMES, Edge
 from invoice_sandbox.http.inject import Inject
 from invoice_sandbox.http.pages import pages
 from invoice_sandbox.http.pipeline import (
-    ClientGoneError,
     Endpoint,
     Pipeline,
     Receive,
@@ -30,7 +29,6 @@ from invoice_sandbox.http.pipeline import (
     Send,
 )
 from invoice_sandbox.http.prefer import Prefer
-from invoice_sandbox.http.rate_limit import RateLimiter
 from invoice_sandbox.http.read import compile_reading
 from invoice_sandbox.http.respond import LAST_STEPS, Responses
 from invoice_sandbox.http.route import Router, RouteTable, operation_routes
@@ -81,14 +79,7 @@ class Sandbox:
         if scope["type"] == "lifespan":
             await self._live(receive, send)
         elif scope["type"] == "http":
-            await self._respond(scope, receive, send)
-
-    async def _respond(self, scope: Scope, receive: Receive, send: Send) -> None:
-        try:
-            request, reply = await self.pipeline(scope, receive)
-        except ClientGoneError:
-            return
-        await deliver(request, reply, send, self.engine.system_clock)
+            await self.pipeline(scope, receive, send)
 
     async def _live(self, receive: Receive, send: Send) -> None:
         while True:
@@ -143,6 +134,7 @@ def _pipeline(engine: Engine, settings: Settings) -> Pipeline:
         route=router,
         inject=Inject(engine),
         prefer=Prefer(engine),
+        deliver=Deliver(engine.system_clock),
     )
 
 

@@ -7,7 +7,7 @@ from dataclasses import replace
 import pytest
 
 from invoice_sandbox.base.errors import ApiError
-from invoice_sandbox.http.rate_limit import RateLimiter
+from invoice_sandbox.http.admit import RateLimiter
 from invoice_sandbox.state.credentials import DEMO_KEY
 from tests.support import FROZEN, ManualSystemClock, serving
 

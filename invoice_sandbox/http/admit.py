@@ -2,21 +2,26 @@
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable, Mapping, Sequence
+import math
+from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
-from typing import Final, Literal
+from typing import Final
 
+from invoice_sandbox.base.clock import SystemClock
 from invoice_sandbox.base.errors import ApiError, reject
 from invoice_sandbox.base.ids import seeded_request_id
-from invoice_sandbox.http.credentials import secrets_of
+from invoice_sandbox.http.credentials import KnownKeys, StandaloneAccess, open_workspace
 from invoice_sandbox.http.pipeline import JSON, Admit, AdmittedRequest, Request, RoutedRequest
-from invoice_sandbox.http.rate_limit import RateLimiter
-from invoice_sandbox.http.standalone import StandaloneAccess
 from invoice_sandbox.openapi.operation import Contract, Operation
-from invoice_sandbox.openapi.security import MUTUAL_TLS, Scheme, advice, challenges
+from invoice_sandbox.openapi.security import advice, challenges
 from invoice_sandbox.runtime.engine import Engine
 from invoice_sandbox.state import Credential, Workspace
-from invoice_sandbox.state.credentials import Presented, identify, missing_scope
+from invoice_sandbox.state.credentials import missing_scope
+
+WINDOW_SECONDS: Final = 60
+_FEW_CALLERS: Final = 10_000
+"""Windows that may be open before those that have ended are swept out."""
+
 
 OnForbidden = Callable[[AdmittedRequest, ApiError], Awaitable[None]]
 Identify = Callable[[Request], Awaitable[Credential | None]]
@@ -55,13 +60,15 @@ class Admission:
         if not operation.security.requirements and not is_standalone:
             return _admit_all
         if is_standalone:
-            access = StandaloneAccess(self.engine, contract, operation, self.policy.any_credential)
+            any_credential = self.policy.any_credential
+            access = StandaloneAccess(self.engine, contract, operation, any_credential)
             identified: Identify = access.identify
         else:
-            identified = KnownKeys(self.engine, operation, _schemes(contract, operation)).identify
+            identified = KnownKeys.of(self.engine, contract, operation).identify
         return _Gate(
             engine=self.engine,
             operation=operation,
+            scopes=operation.security.scopes,
             identify=identified,
             default_workspace=is_standalone,
             limiter=None if is_control else self.limiter,
@@ -93,6 +100,7 @@ class _Gate:
 
     engine: Engine
     operation: Operation
+    scopes: tuple[str, ...]
     identify: Identify
     default_workspace: bool
     limiter: RateLimiter | None
@@ -147,11 +155,10 @@ class _Gate:
 
     def _authorize(self, request: Request, credential: Credential) -> None:
         """Reject with 403 a credential that lacks a scope, and what another site's page changes."""
-        security = self.operation.security
-        if credential.type == "session" and not security.optional:
+        if credential.type == "session" and not self.operation.security.optional:
             # What anybody may do without a session is not done in its name.
             _check_origin(request, self.engine.url)
-        scope = missing_scope(credential.scopes, security.scopes)
+        scope = missing_scope(credential.scopes, self.scopes)
         if scope is not None:
             challenge = f'Bearer realm="sandbox", error="insufficient_scope", scope="{scope}"'
             raise reject("scope_missing", ("WWW-Authenticate", challenge), scope=scope)
@@ -168,92 +175,53 @@ def _check_origin(request: Request, public_url: str) -> None:
         raise reject("not_json")
 
 
-@dataclass(frozen=True)
-class KnownKeys:
-    """How callers of one operation are identified: by keys and sessions that were issued here.
+@dataclass
+class _Window:
+    ends: float
+    used: int = 0
 
-    ``schemes`` are those that the operation declares, by name, always in the same order.
+
+class RateLimiter:
+    """Counts requests: one window per caller, beginning with its first request.
+
+    Windows are fixed (specification, Limits: 120 requests a minute per key) and run on real,
+    monotonic seconds. The headers are those of the IETF draft
+    ``draft-ietf-httpapi-ratelimit-headers``; ``Retry-After`` names the same moment as ``t``.
     """
 
-    engine: Engine
-    operation: Operation
-    schemes: Sequence[tuple[str, Scheme]]
+    def __init__(self, limit: int, system_clock: SystemClock) -> None:
+        self._limit = limit
+        self._system_clock = system_clock
+        self._windows: dict[tuple[str, str], _Window] = {}
+        self._sweep_at = _FEW_CALLERS
 
-    async def identify(self, request: Request) -> Credential | None:
-        """The credential of the request; None when it needs and carries none.
+    def count(self, policy: str, caller: str) -> list[tuple[str, str]]:
+        """Count one request and return its rate-limit headers. Raises ApiError 429."""
+        now = self._system_clock.monotonic()
+        window = self._windows.get((policy, caller))
+        if window is None or window.ends <= now:
+            window = self._open(policy, caller, now)
+        window.used += 1
+        left = max(0, self._limit - window.used)
+        seconds = max(1, math.ceil(window.ends - now))
+        headers = [
+            ("RateLimit-Policy", f'"{policy}";q={self._limit};w={WINDOW_SECONDS}'),
+            ("RateLimit", f'"{policy}";r={left};t={seconds}'),
+        ]
+        if window.used > self._limit:
+            raise reject(
+                "rate_limited",
+                *headers,
+                ("Retry-After", str(seconds)),
+                limit=self._limit,
+                window=WINDOW_SECONDS,
+                retry_after=seconds,
+            )
+        return headers
 
-        Raises ApiError 401.
-        """
-        security = self.operation.security
-        carried = {name: _presented(request, scheme) for name, scheme in self.schemes}
-        if security.optional:
-            return await self._if_valid(carried)
-        credential = await identify(self.engine.store, _that_count(carried))
-        if any(
-            all(carried.get(one.scheme, _BY_TLS) for one in requirement)
-            for requirement in security.requirements
-        ):
-            return credential
-        raise reject("no_credential" if credential is None else "credential_wanted")
-
-    async def _if_valid(self, carried: Mapping[str, list[Presented]]) -> Credential | None:
-        """The credential, if it is valid: an old cookie must not keep anybody from logging in."""
-        try:
-            credential = await identify(self.engine.store, _that_count(carried))
-        except ApiError:
-            return None
-        if credential is None or await open_workspace(self.engine, credential) is None:
-            return None
-        return credential
-
-
-_BY_TLS: Final = ("client certificate",)
-
-
-def _schemes(contract: Contract, operation: Operation) -> list[tuple[str, Scheme]]:
-    names = {one.scheme for one in operation.security.alternatives}
-    found = [(name, contract.schemes[name]) for name in names]
-    found = [one for one in found if one[1].location != MUTUAL_TLS]
-    return sorted(found, key=lambda one: (one[1].location, one[1].name))
-
-
-def _presented(request: Request, scheme: Scheme) -> list[Presented]:
-    kind: Literal["api_key", "session"] = "session" if scheme.location == "cookie" else "api_key"
-    return [Presented(kind, secret) for secret in secrets_of(request, scheme)]
-
-
-def _that_count(carried: Mapping[str, list[Presented]]) -> list[Presented]:
-    """The credentials that count, of those that the request carries in a declared way.
-
-    A browser sends its cookie with everything, so a cookie counts only when nothing else is sent.
-    """
-    presented = [one for some in carried.values() for one in some]
-    keys = [one for one in presented if one.type == "api_key"]
-    return keys or presented
-
-
-async def open_workspace(engine: Engine, credential: Credential) -> Workspace | None:
-    """The workspace of the credential, unless one of the two has expired."""
-    workspace = await engine.store.workspace(credential.workspace_id)
-    if workspace is None or (workspace.made_by and await engine.workspaces.is_expired(workspace)):
-        return None
-    over = credential.expires_at
-    if over is not None and over <= workspace.clock.now(engine.system_clock):
-        return None
-    return workspace
-
-
-async def workspace_of_caller(engine: Engine, request: Request) -> Workspace | None:
-    """The workspace of a request whose credential was not asked for: it was rejected before, or
-    its operation is public."""
-    presented = [
-        Presented("api_key", secret)
-        for scheme in engine.project.contract.schemes.values()
-        if scheme.location in {"bearer", "basic", "header"}
-        for secret in secrets_of(request, scheme)
-    ]
-    try:
-        credential = await identify(engine.store, presented)
-    except ApiError:
-        return None
-    return await open_workspace(engine, credential) if credential else None
+    def _open(self, policy: str, caller: str, now: float) -> _Window:
+        if len(self._windows) >= self._sweep_at:
+            self._windows = {key: one for key, one in self._windows.items() if one.ends > now}
+            self._sweep_at = max(_FEW_CALLERS, 2 * len(self._windows))
+        window = self._windows[policy, caller] = _Window(ends=now + WINDOW_SECONDS)
+        return window

@@ -1,18 +1,197 @@
-"""Where a request carries credentials: by security scheme, whether or not they are valid."""
+"""Who is calling: where a request carries credentials, and which of them is known.
+
+Operations of a project take keys and sessions that were issued here. A document that is served
+without a project has no keys of its own: each scheme that an operation requires must carry
+something that is not empty. If that is the key of a workspace, the request belongs to that
+workspace, otherwise to the first one. Where the server was given a key, one of the credentials must
+be that key, or the key of another workspace.
+"""
 
 from __future__ import annotations
 
 import base64
 import binascii
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
 from http.cookies import CookieError, SimpleCookie
-from typing import Final
+from typing import Final, Literal
 from urllib.parse import parse_qsl
 
+from invoice_sandbox.base.errors import ApiError, reject
+from invoice_sandbox.base.ids import key_digest
 from invoice_sandbox.http.pipeline import Request
-from invoice_sandbox.openapi.security import Scheme
+from invoice_sandbox.openapi.operation import Contract, Operation
+from invoice_sandbox.openapi.security import MUTUAL_TLS, Alternative, Scheme
+from invoice_sandbox.runtime.engine import Engine
+from invoice_sandbox.state import Credential, Workspace
+from invoice_sandbox.state.credentials import EVERYTHING, Presented, identify
 
 _AUTHORIZATION: Final = "authorization"
+_BY_TLS: Final = ("client certificate",)
+
+_COMMON: Final = (Scheme("bearer", "authorization"), Scheme("header", "x-api-key"))
+"""Where the key of a workspace may stand, whatever the document declares."""
+
+
+@dataclass(frozen=True)
+class KnownKeys:
+    """How callers of one operation are identified: by keys and sessions that were issued here.
+
+    ``schemes`` are those that the operation declares, by name, always in the same order.
+    """
+
+    engine: Engine
+    operation: Operation
+    schemes: Sequence[tuple[str, Scheme]]
+
+    @classmethod
+    def of(cls, engine: Engine, contract: Contract, operation: Operation) -> KnownKeys:
+        """How callers of an operation of ``contract`` are identified."""
+        names = {one.scheme for one in operation.security.alternatives}
+        found = [(name, contract.schemes[name]) for name in names]
+        found = [one for one in found if one[1].location != MUTUAL_TLS]
+        return cls(engine, operation, sorted(found, key=lambda one: (one[1].location, one[1].name)))
+
+    async def identify(self, request: Request) -> Credential | None:
+        """The credential of the request; None when it needs and carries none.
+
+        Raises ApiError 401.
+        """
+        security = self.operation.security
+        carried = {name: _presented(request, scheme) for name, scheme in self.schemes}
+        if security.optional:
+            return await self._if_valid(carried)
+        credential = await identify(self.engine.store, _that_count(carried))
+        if any(
+            all(carried.get(one.scheme, _BY_TLS) for one in requirement)
+            for requirement in security.requirements
+        ):
+            return credential
+        raise reject("no_credential" if credential is None else "credential_wanted")
+
+    async def _if_valid(self, carried: Mapping[str, list[Presented]]) -> Credential | None:
+        """The credential, if it is valid: an old cookie must not keep anybody from logging in."""
+        try:
+            credential = await identify(self.engine.store, _that_count(carried))
+        except ApiError:
+            return None
+        if credential is None or await open_workspace(self.engine, credential) is None:
+            return None
+        return credential
+
+
+@dataclass(frozen=True)
+class StandaloneAccess:
+    """How callers of one operation are identified. ``any_credential``: it need not be known."""
+
+    engine: Engine
+    contract: Contract
+    operation: Operation
+    any_credential: bool
+
+    async def identify(self, request: Request) -> Credential | None:
+        """The credential of the request; None when it needs and carries none.
+
+        Raises ApiError 401.
+        """
+        security = self.operation.security
+        complete = list(self._complete(request))
+        if not complete and not security.optional:
+            raise reject("credential_wanted")
+        offered = [one for secrets in complete for one in secrets]
+        if self.any_credential or not security.requirements:
+            offered += _in_common_places(request)
+        for secret in offered:
+            credential = await self._key_of_workspace(secret)
+            if credential is not None:
+                return credential
+        if not complete:
+            return None
+        if self.any_credential or not complete[0]:
+            return self._unknown(complete[0])
+        if security.optional:
+            return None
+        raise reject("bad_credential")
+
+    def _complete(self, request: Request) -> Iterator[list[str]]:
+        """The secrets of every requirement that the request satisfies."""
+        for requirement in self.operation.security.requirements:
+            secrets = self._carried(request, requirement)
+            if secrets is not None:
+                yield secrets
+
+    def _carried(self, request: Request, requirement: tuple[Alternative, ...]) -> list[str] | None:
+        """A secret for every scheme of the requirement, or None when one is missing."""
+        found = []
+        for one in requirement:
+            scheme = self.contract.schemes[one.scheme]
+            if scheme.location == MUTUAL_TLS:
+                continue
+            secrets = [secret for secret in secrets_of(request, scheme) if secret]
+            if not secrets:
+                return None
+            found += secrets
+        return found
+
+    def _unknown(self, secrets: list[str]) -> Credential:
+        """The credential of a caller that the first workspace admits without knowing it."""
+        return Credential(
+            digest=key_digest(" ".join(secrets)),
+            workspace_id=self.engine.first_workspace,
+            subject="anyone",
+            scopes=frozenset({EVERYTHING}),
+        )
+
+    async def _key_of_workspace(self, secret: str) -> Credential | None:
+        found = await self.engine.store.credential(key_digest(secret))
+        return found if found is not None and found.type == "api_key" else None
+
+
+def _in_common_places(request: Request) -> Iterator[str]:
+    for scheme in _COMMON:
+        yield from (secret for secret in secrets_of(request, scheme) if secret)
+
+
+def _presented(request: Request, scheme: Scheme) -> list[Presented]:
+    kind: Literal["api_key", "session"] = "session" if scheme.location == "cookie" else "api_key"
+    return [Presented(kind, secret) for secret in secrets_of(request, scheme)]
+
+
+def _that_count(carried: Mapping[str, list[Presented]]) -> list[Presented]:
+    """The credentials that count, of those that the request carries in a declared way.
+
+    A browser sends its cookie with everything, so a cookie counts only when nothing else is sent.
+    """
+    presented = [one for some in carried.values() for one in some]
+    keys = [one for one in presented if one.type == "api_key"]
+    return keys or presented
+
+
+async def open_workspace(engine: Engine, credential: Credential) -> Workspace | None:
+    """The workspace of the credential, unless one of the two has expired."""
+    workspace = await engine.store.workspace(credential.workspace_id)
+    if workspace is None or (workspace.made_by and await engine.workspaces.is_expired(workspace)):
+        return None
+    over = credential.expires_at
+    if over is not None and over <= workspace.clock.now(engine.system_clock):
+        return None
+    return workspace
+
+
+async def workspace_of_caller(engine: Engine, request: Request) -> Workspace | None:
+    """The workspace of a request whose credential was not asked for: it was rejected before, or
+    its operation is public."""
+    presented = [
+        Presented("api_key", secret)
+        for scheme in engine.project.contract.schemes.values()
+        if scheme.location in {"bearer", "basic", "header"}
+        for secret in secrets_of(request, scheme)
+    ]
+    try:
+        credential = await identify(engine.store, presented)
+    except ApiError:
+        return None
+    return await open_workspace(engine, credential) if credential else None
 
 
 def secrets_of(request: Request, scheme: Scheme) -> list[str]:

@@ -1,4 +1,4 @@
-"""Sends a response: its bytes, or what an injected fault makes of them.
+"""Sends what is no plain response: a stream, or what an injected fault makes of a response.
 
 What a fault does to a connection goes through ``CONNECTION``, an extension of the ASGI scope that
 our own server provides. Only this module and that one deal with connections.
@@ -12,7 +12,14 @@ from dataclasses import dataclass, replace
 from typing import Any, Final, Protocol
 
 from invoice_sandbox.base.clock import SystemClock
-from invoice_sandbox.http.pipeline import InjectedFault, Reply, Request, Send
+from invoice_sandbox.http.pipeline import (
+    InjectedFault,
+    Reply,
+    Request,
+    Send,
+    response_start,
+    send_whole,
+)
 
 CONNECTION: Final = "invoice_sandbox.connection"
 _PIECES: Final = 20
@@ -30,37 +37,29 @@ class Connection(Protocol):
         ...
 
 
-async def deliver(request: Request, reply: Reply, send: Send, system_clock: SystemClock) -> None:
-    """Send ``reply``, altered if a fault was injected."""
-    fault = request.trace.injected_fault
-    if reply.stream is not None:
-        await _send_stream(request, reply, reply.stream, send)
-    elif fault is None:
-        await _send_all(request, reply, send)
-    else:
-        await _ALTERATIONS[fault.kind](_Delivery(request, reply, send, fault, system_clock))
+class Deliver:
+    """Sends a stream, or a response that a fault alters."""
 
+    def __init__(self, system_clock: SystemClock) -> None:
+        self._system_clock = system_clock
 
-async def _send_all(request: Request, reply: Reply, send: Send) -> None:
-    await _start(reply, send)
-    body = b"" if request.method == "HEAD" else reply.body
-    await send({"type": "http.response.body", "body": body})
-
-
-async def _start(reply: Reply, send: Send) -> None:
-    raw = [(name.lower().encode(), value.encode("latin-1")) for name, value in reply.headers]
-    if reply.body or reply.stream is not None:
-        raw.append((b"content-type", reply.media_type.encode("latin-1")))
-    if reply.stream is None and reply.status not in {204, 304}:
-        raw.append((b"content-length", str(len(reply.body)).encode()))
-    await send({"type": "http.response.start", "status": reply.status, "headers": raw})
+    async def __call__(self, request: Request, reply: Reply, send: Send) -> None:
+        """Send ``reply``."""
+        fault = request.trace.injected_fault
+        if reply.stream is not None:
+            await _send_stream(request, reply, reply.stream, send)
+        elif fault is None:
+            await send_whole(request, reply, send)
+        else:
+            delivery = _Delivery(request, reply, send, fault, self._system_clock)
+            await _ALTERATIONS[fault.kind](delivery)
 
 
 async def _send_stream(
     request: Request, reply: Reply, parts: AsyncGenerator[bytes, None], send: Send
 ) -> None:
     """Send each part as it comes, until there are no more or the client is gone."""
-    await _start(reply, send)
+    await send(response_start(reply))
     gone = asyncio.ensure_future(_wait_for_end(request))
     try:
         while (body := await _next(parts, gone)) is not None:
@@ -102,9 +101,9 @@ class _Delivery:
         """Send half of the body, then close the connection."""
         body = self.reply.body
         if not body:
-            await _send_all(self.request, self.reply, self.send)
+            await send_whole(self.request, self.reply, self.send)
             return
-        await _start(self.reply, self.send)
+        await self.send(response_start(self.reply))
         await self._send_part(body[: len(body) // 2])
         _connection(self.request).close()
         await _wait_for_end(self.request)
@@ -112,16 +111,16 @@ class _Delivery:
     async def malformed(self) -> None:
         """Send a body of the same length that is no JSON: none ends with a comma."""
         broken = self.reply.body[:-1] + b"," if self.reply.body else b""
-        await _send_all(self.request, replace(self.reply, body=broken), self.send)
+        await send_whole(self.request, replace(self.reply, body=broken), self.send)
 
     async def content_type(self) -> None:
         """Call the body HTML."""
-        await _send_all(self.request, replace(self.reply, media_type="text/html"), self.send)
+        await send_whole(self.request, replace(self.reply, media_type="text/html"), self.send)
 
     async def drip(self) -> None:
         """Send the body in pieces, until all are sent or the client is gone."""
         pieces = _pieces(self.reply.body)
-        await _start(self.reply, self.send)
+        await self.send(response_start(self.reply))
         gone = asyncio.ensure_future(_wait_for_end(self.request))
         try:
             for piece in pieces:

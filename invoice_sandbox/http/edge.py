@@ -22,7 +22,7 @@ from invoice_sandbox.base import jsonio
 from invoice_sandbox.base.clock import instant_text
 from invoice_sandbox.base.errors import ApiError, reject
 from invoice_sandbox.base.ids import random_request_id
-from invoice_sandbox.http.admit import workspace_of_caller
+from invoice_sandbox.http.credentials import workspace_of_caller
 from invoice_sandbox.http.pipeline import (
     ClientGoneError,
     Endpoint,

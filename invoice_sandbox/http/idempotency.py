@@ -21,7 +21,7 @@ from invoice_sandbox.http.pipeline import AdmittedRequest, IdempotencyKey, Reply
 from invoice_sandbox.openapi.message.media_types import is_json
 from invoice_sandbox.state import Credential, Record, Store, Transaction
 
-_HEADER: Final = "idempotency-key"
+HEADER: Final = "idempotency-key"
 _KIND: Final = "idempotent_requests"
 _KEPT: Final = timedelta(hours=24)
 _QUOTED: Final = re.compile(r'"((?:[^"\\]|\\["\\])*)"')
@@ -72,12 +72,10 @@ async def keep(
 
 def key_of(
     admitted: AdmittedRequest, caller: Credential, body: Any, media_type: str
-) -> IdempotencyKey | None:
-    """What identifies the request, if it has a key. Raises ApiError 400 for a malformed one."""
+) -> IdempotencyKey:
+    """What identifies a request with a key. Raises ApiError 400 for a malformed one."""
     request = admitted.request
-    texts = request.header_values(_HEADER)
-    if not texts:
-        return None
+    texts = request.header_values(HEADER)
     quoted = _QUOTED.fullmatch(texts[0].strip())
     key = re.sub(r"\\(.)", r"\1", quoted[1]) if quoted else texts[0].strip()
     if len(texts) > 1 or not _PRINTABLE.fullmatch(key):
@@ -92,12 +90,9 @@ def key_of(
 
 @asynccontextmanager
 async def single_flight(
-    store: Store, workspace_id: str, key: IdempotencyKey | None
+    store: Store, workspace_id: str, key: IdempotencyKey
 ) -> AsyncIterator[None]:
     """While the request is in progress, reject the same one. Raises ApiError 409."""
-    if key is None:
-        yield
-        return
     if not await store.claim(workspace_id, key.name):
         raise reject("in_progress", ("Retry-After", "1"))
     try:

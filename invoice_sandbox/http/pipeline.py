@@ -9,7 +9,7 @@ from __future__ import annotations
 import re
 from collections.abc import AsyncGenerator, Awaitable, Callable, Mapping, MutableMapping
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, Final
 
 from invoice_sandbox.openapi.message.media_types import JSON as JSON
 from invoice_sandbox.openapi.operation import Contract, Operation
@@ -24,6 +24,9 @@ Send = Callable[[Message], Awaitable[None]]
 
 class ClientGoneError(Exception):
     """The client closed the connection before its request was complete."""
+
+
+PREFER: Final = "prefer"
 
 
 def printable(text: str) -> str:
@@ -167,20 +170,31 @@ class Endpoint:
 
 @dataclass(frozen=True)
 class Pipeline:
-    """The stages in order. Those of one operation stand in its Endpoint, which routing finds."""
+    """The stages in order. Those of one operation stand in its Endpoint, which routing finds.
+
+    ``deliver`` sends what is no plain response: a stream, or what an injected fault alters.
+    """
 
     edge: Callable[[Request, Proceed], Awaitable[Reply]]
     route: Callable[[Request], Awaitable[RoutedRequest | Reply]]
     inject: Callable[[AdmittedRequest, CarryOut], Awaitable[Reply]]
     prefer: Callable[[ParsedRequest], Awaitable[Reply | None]]
+    deliver: Callable[[Request, Reply, Send], Awaitable[None]]
 
-    async def __call__(self, scope: Scope, receive: Receive) -> tuple[Request, Reply]:
-        """The response to one ASGI request. Raises ClientGoneError."""
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """Respond to one ASGI request, unless the client is gone."""
         headers = tuple(
             [(name.decode("latin-1"), value.decode("latin-1")) for name, value in scope["headers"]]
         )
         request = Request(scope, receive, scope["method"], scope["path"], headers, Trace())
-        return request, await self.edge(request, self._inside)
+        try:
+            reply = await self.edge(request, self._inside)
+        except ClientGoneError:
+            return
+        if reply.stream is None and request.trace.injected_fault is None:
+            await send_whole(request, reply, send)
+        else:
+            await self.deliver(request, reply, send)
 
     async def _inside(self, request: Request) -> Reply:
         routed = await self.route(request)
@@ -191,5 +205,25 @@ class Pipeline:
 
     async def _carry_out(self, admitted: AdmittedRequest, scenario: Scenario | None) -> Reply:
         parsed = admitted.endpoint.read(admitted, scenario)
-        preferred = await self.prefer(parsed)
-        return await parsed.endpoint.respond(parsed) if preferred is None else preferred
+        if parsed.request.header(PREFER) is not None:
+            preferred = await self.prefer(parsed)
+            if preferred is not None:
+                return preferred
+        return await parsed.endpoint.respond(parsed)
+
+
+async def send_whole(request: Request, reply: Reply, send: Send) -> None:
+    """Send a response in one piece."""
+    await send(response_start(reply))
+    body = b"" if request.method == "HEAD" else reply.body
+    await send({"type": "http.response.body", "body": body})
+
+
+def response_start(reply: Reply) -> Message:
+    """The ASGI message with status and headers."""
+    raw = [(name.lower().encode(), value.encode("latin-1")) for name, value in reply.headers]
+    if reply.body or reply.stream is not None:
+        raw.append((b"content-type", reply.media_type.encode("latin-1")))
+    if reply.stream is None and reply.status not in {204, 304}:
+        raw.append((b"content-length", str(len(reply.body)).encode()))
+    return {"type": "http.response.start", "status": reply.status, "headers": raw}

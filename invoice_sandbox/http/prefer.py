@@ -13,7 +13,7 @@ from typing import Final
 
 from invoice_sandbox.base import jsonio
 from invoice_sandbox.base.errors import ApiError, reject
-from invoice_sandbox.http.pipeline import Endpoint, ParsedRequest, Reply, Request, printable
+from invoice_sandbox.http.pipeline import PREFER, Endpoint, ParsedRequest, Reply, Request, printable
 from invoice_sandbox.openapi.message.media_types import is_json
 from invoice_sandbox.openapi.responses import (
     Choice,
@@ -26,7 +26,6 @@ from invoice_sandbox.openapi.responses import (
 from invoice_sandbox.runtime.engine import Engine
 from invoice_sandbox.state import Workspace
 
-_HEADER: Final = "prefer"
 _MEMBER: Final = re.compile(r'(?:[^,"]|"(?:[^"\\]|\\.)*"?)+')
 _QUOTED: Final = re.compile(r'"((?:[^"\\]|\\.)*)"')
 _STATUS: Final = re.compile(r"[1-5][0-9]{2}", re.ASCII)
@@ -44,8 +43,8 @@ class Prefer:
 
     async def __call__(self, parsed: ParsedRequest) -> Reply | None:
         """The preferred response, or None. Raises ApiError 400, 406 and 501."""
-        texts = parsed.request.header_values(_HEADER)
-        if not texts or parsed.endpoint.is_control:
+        texts = parsed.request.header_values(PREFER)
+        if parsed.endpoint.is_control:
             return None
         preferred = _supported(_preferences(texts))
         if not preferred:

@@ -10,9 +10,9 @@ from asyncio import timeout, wait_for
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import suppress
 from dataclasses import dataclass
-from functools import lru_cache
+from functools import lru_cache, partial
 from http.cookies import CookieError, SimpleCookie
-from typing import Any, Final
+from typing import Any, Final, Literal
 from urllib.parse import unquote_plus, unquote_to_bytes
 
 from invoice_sandbox.base import jsonio
@@ -28,7 +28,7 @@ from invoice_sandbox.http.pipeline import (
 )
 from invoice_sandbox.openapi.load.documents import pointer_text
 from invoice_sandbox.openapi.message.bodies import RequestBody
-from invoice_sandbox.openapi.message.forms import FormError
+from invoice_sandbox.openapi.message.forms import Form, FormError
 from invoice_sandbox.openapi.message.media_types import MediaType, is_json, is_text, parse
 from invoice_sandbox.openapi.message.parameters import Parameter
 from invoice_sandbox.openapi.message.styles import Given, Pair
@@ -117,6 +117,10 @@ async def _too_large(request: Request, limit: int) -> ApiError:
 
 
 _BODY: Final = "the body"
+_NO_BODY: Final = RequestBody(required=False, checkers={}, limit=0)
+_BODY_TYPES: Final = 64
+"""Values of ``Content-Type`` that are remembered for each operation."""
+
 _UTF_8: Final = frozenset({"", "utf-8", "utf8"})
 
 
@@ -126,8 +130,10 @@ def compile_reading(operation: Operation, *, is_idempotent: bool) -> Read:
     ``is_idempotent``: an ``Idempotency-Key`` is honoured, for a POST of a known caller. What
     anybody may do, such as to log in, is done anew every time.
     """
+    body_type = partial(_body_type, operation.body or _NO_BODY)
     plan = _Reading(
         operation=operation,
+        body_type=lru_cache(maxsize=_BODY_TYPES)(body_type),
         locations=tuple(dict.fromkeys(one.location for one in operation.parameters)),
         place=["paths", operation.path, operation.method.lower(), "requestBody", "content"],
         headers={one.name.lower(): one.name for one in operation.parameters if _is_header(one)},
@@ -146,6 +152,15 @@ def _is_header(parameter: Parameter) -> bool:
 
 
 @dataclass(frozen=True)
+class _BodyType:
+    """How a body is read. ``declared`` is the media type, or range, that it falls under."""
+
+    name: str
+    declared: str | None
+    format: Literal["json", "form", "text", "bytes"]
+
+
+@dataclass(frozen=True)
 class _Body:
     """The value of a body, as its media type is read."""
 
@@ -158,6 +173,7 @@ class _Reading:
     """How the requests of one operation are read; ``headers`` are those that it declares."""
 
     operation: Operation
+    body_type: Callable[[str], _BodyType]
     locations: tuple[str, ...]
     place: list[str]
     headers: Mapping[str, str]
@@ -169,9 +185,9 @@ class _Reading:
         found = self._parameters(admitted) if self.locations else _NO_PARAMETERS
         declared = self.operation.body
         body = _Body() if declared is None else self._body(admitted, declared)
-        key = None
-        if self.is_idempotent and admitted.credential is not None:
-            key = idempotency.key_of(admitted, admitted.credential, body.value, body.media_type)
+        key, caller = None, admitted.credential if self.is_idempotent else None
+        if caller is not None and admitted.request.header(idempotency.HEADER) is not None:
+            key = idempotency.key_of(admitted, caller, body.value, body.media_type)
         return ParsedRequest(
             request=admitted.request,
             endpoint=admitted.endpoint,
@@ -206,25 +222,24 @@ class _Reading:
 
     def _body(self, admitted: AdmittedRequest, body: RequestBody) -> _Body:
         content, content_type = admitted.content, admitted.request.header("content-type") or ""
-        given = _media_type(content_type)
-        declared = body.declared_for(given)
-        is_empty_file = declared is not None and not is_json(given.name)
+        given = self.body_type(content_type)
+        is_empty_file = given.declared is not None and given.format != "json"
         if not content and not is_empty_file:
             if body.required:
                 raise reject("missing_body", declared=" or ".join(body.checkers))
             return _Body(None, given.name)
-        if declared is None:
+        if given.declared is None:
             raise _unsupported(body)
-        if is_json(given.name):
+        if given.format == "bytes":
+            return _Body(content, given.name)
+        if given.format == "json":
             value = _json(content)
             admitted.request.trace.is_json = True
-        elif (declared, given.name) in body.forms:
-            value = _form(body, declared, given, content, content_type)
-        elif is_text(given.name) and declared in body.texts:
-            value = read_text(_text(content), body.texts[declared].types)
+        elif given.format == "form":
+            value = _form(body.forms[given.declared, given.name], content, content_type)
         else:
-            return _Body(content, given.name)
-        self._check(admitted.request, value, body.checkers[declared], declared)
+            value = read_text(_text(content), body.texts[given.declared].types)
+        self._check(admitted.request, value, body.checkers[given.declared], given.declared)
         return _Body(value, given.name)
 
     def _check(self, request: Request, value: Any, checker: Checker, declared: str) -> None:
@@ -245,11 +260,18 @@ class _Reading:
 _NO_PARAMETERS: Final[Mapping[str, dict[str, Any]]] = {"path": {}, "query": {}}
 
 
-@lru_cache(maxsize=256)
-def _media_type(content_type: str) -> MediaType:
-    """The media type of a body; none for one whose text is in another charset than UTF-8."""
+def _body_type(body: RequestBody, content_type: str) -> _BodyType:
+    """How a body of this ``Content-Type`` is read; in another charset than UTF-8 not at all."""
     given = parse(content_type)
-    return given if given.charset in _UTF_8 else MediaType("")
+    if given.charset not in _UTF_8:
+        given = MediaType("")
+    declared = body.declared_for(given)
+    if is_json(given.name):
+        return _BodyType(given.name, declared, "json")
+    if (declared, given.name) in body.forms:
+        return _BodyType(given.name, declared, "form")
+    is_read = is_text(given.name) and declared in body.texts
+    return _BodyType(given.name, declared, "text" if is_read else "bytes")
 
 
 def _path(_: _Reading, admitted: AdmittedRequest) -> Iterator[Pair]:
@@ -308,11 +330,9 @@ def _json(raw: bytes) -> Any:
         raise reject("malformed_json", reason=str(error)) from None
 
 
-def _form(
-    body: RequestBody, declared: str, given: MediaType, content: bytes, content_type: str
-) -> Any:
+def _form(form: Form, content: bytes, content_type: str) -> Any:
     try:
-        return body.forms[declared, given.name].read(content, content_type)
+        return form.read(content, content_type)
     except FormError as error:
         raise reject("schema_violated", problems=str(error)) from None
 

@@ -138,17 +138,26 @@ class _HandlerResponse:
         """
         engine = self.engine
         workspace = parsed.workspace or await _public_workspace(engine, parsed)
-        async with idempotency.single_flight(engine.store, workspace.id, parsed.idempotency):
-            await engine.agenda.run_due(workspace)
-            outcome = await self._carry_out(parsed, workspace.id)
-            if isinstance(outcome, DeliverThenRespond):
-                await engine.agenda.finish(workspace.id, outcome.lane)
-                outcome = await self._complete(parsed, workspace.id, outcome.then)
+        key = parsed.idempotency
+        if key is None:
+            outcome = await self._outcome(parsed, workspace)
+        else:
+            async with idempotency.single_flight(engine.store, workspace.id, key):
+                outcome = await self._outcome(parsed, workspace)
         await engine.agenda.run_due(workspace)
         await engine.agenda.schedule_wakeup(workspace.id)
         if isinstance(outcome, ApiError):
             await _report_forbidden(engine, parsed, outcome)
             raise outcome
+        return outcome
+
+    async def _outcome(self, parsed: ParsedRequest, workspace: Workspace) -> Reply | ApiError:
+        agenda = self.engine.agenda
+        await agenda.run_due(workspace)
+        outcome = await self._carry_out(parsed, workspace.id)
+        if isinstance(outcome, DeliverThenRespond):
+            await agenda.finish(workspace.id, outcome.lane)
+            outcome = await self._complete(parsed, workspace.id, outcome.then)
         return outcome
 
     async def _carry_out(
@@ -354,7 +363,7 @@ def _check_error(operation: Operation, error: ApiError) -> None:
 
 def _check(operation: Operation, status: int, body: Any) -> None:
     """Raises ContractViolationError unless the contract allows this response."""
-    response = operation.response_for(status)
+    response = operation.responses.get(str(status)) or operation.response_for(status)
     if response is None:
         raise _undeclared(operation, status)
     if JSON not in response.content:

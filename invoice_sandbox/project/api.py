@@ -179,8 +179,8 @@ class Context:
             "data": dict(data),
         }
         declared = self.contract.webhooks.get(kind)
-        problem = next(iter(declared.problems(event)), None) if declared else None
-        if problem is not None:
+        if declared and declared.checker and not declared.checker.is_valid(event):
+            problem = declared.problems(event)[0]
             raise PayloadError(f"{kind}: {problem.sentence('the payload')}")
         return event
 

@@ -8,6 +8,7 @@ from invoice_sandbox.project.api import KEYS, Record, Step, Trigger, reject, sce
 
 from . import erp, financing, ledger
 from .credentials import revoke
+from .errors import OUT_OF_BOUNDS
 from .findings import prepare_finding
 from .invoices import (
     find_match,
@@ -160,7 +161,7 @@ async def check_bounds(step: Step) -> None:
     body = step.arguments.get("body")
     problems = list(limit_problems(body)) if isinstance(body, dict) else []
     if problems:
-        raise reject("out_of_bounds", problems="; ".join(problems))
+        raise reject(OUT_OF_BOUNDS, problems="; ".join(problems))
 
 
 async def _invoice(step: Step, *statuses: str) -> Record:

@@ -19,6 +19,7 @@ from invoice_sandbox.project.api import (
 )
 
 from .audit import audit
+from .errors import BAD_UPLOAD
 from .findings import pass_required_documents
 from .invoices import INVOICES
 
@@ -84,7 +85,7 @@ async def receive_file(call: Call) -> Record:
     digest = hashlib.sha256(file).hexdigest()
     problem = _problem(upload, call.media_type, file, digest)
     if problem is not None:
-        raise reject("bad_upload", problem=problem)
+        raise reject(BAD_UPLOAD, problem=problem)
     stored = {**upload, "status": "Stored", "bytes": len(file), "sha256": digest}
     await call.state.put(UPLOADS, upload["id"], stored)
     await close_capability(call.state, call.query["signature"])

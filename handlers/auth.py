@@ -6,6 +6,7 @@ from invoice_sandbox.project.api import ApiError, Call, Record, Response, close_
 
 from ..domain.audit import audit
 from ..domain.credentials import authenticated_user, current_session, session_cookie, start_session
+from ..domain.errors import LOGIN_FAILED
 
 
 async def login(call: Call) -> Response | ApiError:
@@ -16,7 +17,7 @@ async def login(call: Call) -> Response | ApiError:
     user = await authenticated_user(call)
     if user is None:
         await audit(call, "session.login", outcome="Failure")
-        return reject("login_failed", ("WWW-Authenticate", 'Bearer realm="sandbox"'))
+        return reject(LOGIN_FAILED, ("WWW-Authenticate", 'Bearer realm="sandbox"'))
     session, cookie = await start_session(call, user)
     return Response(session, (("Set-Cookie", cookie),))
 

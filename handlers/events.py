@@ -18,7 +18,8 @@ from ..domain.webhooks import (
 async def trigger_event(call: Call) -> Record:
     """Record an event and deliver it, as if it had happened; no status changes. 404."""
     data = await event_data(call, call.body["type"], call.body.get("invoiceId"))
-    return await call.announce(call.body["type"], data)
+    event = await call.announce(call.body["type"], data)
+    return dict(event["payload"])
 
 
 async def enable_endpoint(call: Call) -> Record:

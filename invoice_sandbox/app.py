@@ -14,8 +14,7 @@ from invoice_sandbox.base.errors import ApiError
 from invoice_sandbox.control.functions import CONTROL_FUNCTIONS
 from invoice_sandbox.coverage.control import COVERAGE_FUNCTIONS
 from invoice_sandbox.coverage.recording import mark_of
-from invoice_sandbox.http.admit import AccessPolicy, Admission, RateLimiter
-from invoice_sandbox.http.declared_errors import DeclaredErrors
+from invoice_sandbox.http.admit import Admission, RateLimiter
 from invoice_sandbox.http.delivery import Deliver
 from invoice_sandbox.http.edge import LOOPBACK_NAMES, Edge
 from invoice_sandbox.http.inject import Inject
@@ -112,7 +111,7 @@ def _pipeline(engine: Engine, settings: Settings) -> Pipeline:
     """
     responses = Responses(engine, {**CONTROL_FUNCTIONS, **COVERAGE_FUNCTIONS})
     limiter = RateLimiter(settings.rate_limit, engine.system_clock) if settings.rate_limit else None
-    admission = Admission(engine, _access_policy(settings), limiter, responses.report_forbidden)
+    admission = Admission(engine, settings.key_given, limiter, responses.report_forbidden)
 
     def endpoint(contract: Contract, operation: Operation, respond: Respond) -> Endpoint:
         return Endpoint(
@@ -128,9 +127,8 @@ def _pipeline(engine: Engine, settings: Settings) -> Pipeline:
     contracts = (engine.project.control, engine.project.contract)
     operations = [operation_routes(one, responses.compile, endpoint) for one in contracts]
     router = Router([_pages(engine, settings), *operations])
-    declared = DeclaredErrors(engine) if settings.contract is not None else None
     return Pipeline(
-        edge=Edge(engine, _hosts(settings, engine.url), declared, router.targets),
+        edge=Edge(engine, _hosts(settings, engine.url), router.targets),
         route=router,
         inject=Inject(engine),
         prefer=Prefer(engine),
@@ -194,7 +192,8 @@ async def _engine(
 def _pages(engine: Engine, settings: Settings) -> RouteTable:
     """The contracts as documents, ours at the root, and the page that shows them."""
     project = engine.project
-    is_demo = settings.on_loopback and settings.key == DEMO_KEY and settings.contract is None
+    needs_key = project.conventions.access == "keys"
+    is_demo = settings.on_loopback and settings.key == DEMO_KEY and needs_key
     return pages(
         {"": project.contract, project.control.base_path: project.control},
         engine.url,
@@ -214,6 +213,7 @@ def _step_runner(project: Project, coverage: Coverage) -> RunStep:
             origin=Origin("system", None),
             contract=project.contract,
             lifecycle=project.lifecycle,
+            conventions=project.conventions,
             scenarios=resolver_of(project.scenarios, workspace),
             arguments=scheduled.arguments,
         )
@@ -279,12 +279,6 @@ def _check_answer(contract: Contract, operation: Operation) -> None:
         contract_response(contract, operation, "start-up")
     except NoResponseError as error:
         raise ProjectError(str(error)) from None
-
-
-def _access_policy(settings: Settings) -> AccessPolicy:
-    """A document that is served without a project knows no keys, unless the server got one."""
-    standalone = settings.contract is not None
-    return AccessPolicy(standalone=standalone, any_credential=standalone and not settings.key_given)
 
 
 def _hosts(settings: Settings, url: str) -> frozenset[str] | None:

@@ -339,7 +339,7 @@ def events(server: Running, client: httpx.Client) -> list[Any]:
         assert credential is not None
         async with store.transaction(credential.workspace_id) as state:
             page = await state.page("events", limit=100_000)
-        return list(reversed(page.records))
+        return [one["payload"] for one in reversed(page.records)]
 
     return list(server.run(read()))
 

@@ -389,8 +389,7 @@ async def use_lever(call):
 
 
 def _operation(name: str, status: str = "200") -> dict[str, Any]:
-    data = {"type": "object", "properties": {"number": {"type": "integer"}}}
-    schema = {"type": "object", "properties": {"data": data}}
+    schema = {"type": "object", "properties": {"number": {"type": "integer"}}}
     answer = {"description": "x", "content": {"application/json": {"schema": schema}}}
     body: dict[str, Any] = {"content": {"application/json": {"schema": {}}}}
     operation: dict[str, Any] = {"operationId": name, "responses": {status: answer}}
@@ -442,7 +441,7 @@ def toy_client(toy: Running) -> Iterator[httpx.Client]:
 
 def made(client: httpx.Client) -> int:
     """How many things the toy has made so far."""
-    number: int = client.get("/things").json()["data"]["number"]
+    number: int = client.get("/things").json()["number"]
     return number
 
 

@@ -12,7 +12,7 @@ import orjson
 import pytest
 
 from invoice_sandbox.project.loader import ProjectError, load_project, snake_case
-from tests.support import FROZEN, serving
+from tests.support import CONVENTIONS, FROZEN, serving
 from tests.toy import serving_contract
 
 MEDIA = "application/json"
@@ -39,6 +39,7 @@ DATA = {
 def write_project(folder: Path, handler: str) -> Path:
     (folder / "openapi").mkdir()
     (folder / "openapi" / "openapi.yaml").write_bytes(orjson.dumps(answers(DATA)))
+    (folder / "conventions.yaml").write_text(CONVENTIONS)
     (folder / "handlers").mkdir()
     (folder / "handlers" / "__init__.py").touch()
     (folder / "handlers" / "things.py").write_text(handler)

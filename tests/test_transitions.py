@@ -114,7 +114,7 @@ def recorded(server: Running, client: httpx.Client, subject: str) -> list[str]:
         assert credential is not None
         async with store.transaction(credential.workspace_id) as state:
             page = await state.page(EVENTS, limit=100_000)
-        return [one["type"] for one in page.records if subject in about(one)]
+        return [one["type"] for one in page.records if subject in about(one["payload"])]
 
     return list(server.run(read()))
 

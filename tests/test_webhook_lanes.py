@@ -427,7 +427,7 @@ async def planned(lanes: int) -> tuple[MemoryStore, Workspace]:
     workspace = Workspace("one", 1, "token", ClockState("frozen"), "manual")
     await store.create_workspace(workspace, system_clock.now())
     async with store.transaction("one") as state:
-        event = {"id": "evt", "type": "invoice.verified"}
+        event = {"id": "evt", "type": "invoice.verified", "payload": {}}
         await state.put(EVENTS, "evt", event)
         for number in range(lanes):
             one = {

@@ -13,7 +13,7 @@ from typing import Any
 import httpx
 
 from invoice_sandbox.base.clock import ClockState
-from tests.support import FROZEN, Running
+from tests.support import CONVENTIONS, FROZEN, Running
 
 NOON = "2026-11-21T09:30:00Z"
 """Where a frozen clock begins."""
@@ -263,6 +263,7 @@ def write_project(folder: Path, **stories: str) -> Path:
     """
     files = {
         "openapi/openapi.yaml": _CONTRACT,
+        "conventions.yaml": CONVENTIONS,
         "scenarios/lifecycle.yaml": _LIFECYCLE,
         "handlers/__init__.py": "",
         "handlers/notes.py": _HANDLERS,

@@ -1,222 +1,204 @@
-"""Every refusal this service can give, in one table: status, code, text and advice.
+"""The mechanism of errors, and those that every project has: status, text and advice.
 
-The envelope and the codes are the specification's (section Errors). Texts are templates; what is
-put into them never comes from a credential.
+A project gives errors of its own to ``reject`` as ``ErrorType`` values. Which code stands for a
+status, and what the body of an error looks like, are conventions of the project.
 """
 
 from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from http import HTTPStatus
 from typing import Any, Final
 
-MODE: Final = "sandbox_mock"
-"""Marks every answer as non-production data (specification, What the service does, rule 2)."""
-
-INVALID_REQUEST: Final = "invalid_request"
-AUTHENTICATION_REQUIRED: Final = "authentication_required"
-INSUFFICIENT_SCOPE: Final = "insufficient_scope"
-RESOURCE_NOT_FOUND: Final = "resource_not_found"
-RATE_LIMIT_EXCEEDED: Final = "rate_limit_exceeded"
-INTERNAL_ERROR: Final = "internal_error"
-SERVICE_UNAVAILABLE: Final = "service_unavailable"
+CODES: Final[Mapping[int, str]] = {
+    400: "invalid_request",
+    401: "authentication_required",
+    403: "insufficient_scope",
+    404: "resource_not_found",
+    429: "rate_limit_exceeded",
+    500: "internal_error",
+    503: "service_unavailable",
+}
+"""The code of an error by its status. Another status has that of 400 or 500."""
 
 
 @dataclass(frozen=True)
-class Refusal:
-    """One row: the HTTP status, the machine-readable code, what is wrong, and what to do."""
+class ErrorType:
+    """One kind of error: its name, the HTTP status, what is wrong, and what to do about it.
 
+    ``text`` and ``advice`` are templates such as ``"There is no {kind} with this {member}"``; what
+    is put into them must never come from a credential. Without ``code`` the conventions of the
+    project choose one by the status.
+    """
+
+    name: str
     status: int
-    code: str
     text: str
     advice: str
+    code: str | None = None
 
 
-ERRORS: Final[Mapping[str, Refusal]] = {
-    "malformed_http": Refusal(
-        400, INVALID_REQUEST, "The request is not valid HTTP/1.1", "Check the client's framing."
+_ERRORS: Final = (
+    ErrorType(
+        "malformed_http", 400, "The request is not valid HTTP/1.1", "Check the client's framing."
     ),
-    "malformed_json": Refusal(
-        400, INVALID_REQUEST, "The body cannot be read as JSON: {reason}", "Send one JSON value."
+    ErrorType(
+        "malformed_json", 400, "The body cannot be read as JSON: {reason}", "Send one JSON value."
     ),
-    "missing_body": Refusal(
-        400, INVALID_REQUEST, "A request body is required", "Send it as {declared}."
-    ),
-    "schema_violated": Refusal(
-        400, INVALID_REQUEST, "{problems}", "The contract is at {base_url}/openapi.json."
-    ),
-    "bad_parameter": Refusal(
-        400, INVALID_REQUEST, "{problems}", "The contract is at {base_url}/openapi.json."
-    ),
-    "out_of_bounds": Refusal(
-        400, INVALID_REQUEST, "{problems}", "Correct the invoice; repeating it will not help."
-    ),
-    "unknown_scenario": Refusal(
+    ErrorType("missing_body", 400, "A request body is required", "Send a body as {declared}."),
+    ErrorType("schema_violated", 400, "{problems}", "The contract is at {base_url}/openapi.json."),
+    ErrorType("bad_parameter", 400, "{problems}", "The contract is at {base_url}/openapi.json."),
+    ErrorType(
+        "unknown_scenario",
         400,
-        INVALID_REQUEST,
         "{place}: there is no scenario '{name}'",
-        "{near}; all are listed by GET /sandbox/scenarios.",
+        "{suggestion}; GET /sandbox/scenarios lists all of them.",
     ),
-    "bad_preference": Refusal(400, INVALID_REQUEST, "Prefer: {problem}", "{known}"),
-    "bad_upload": Refusal(
-        400, INVALID_REQUEST, "{problem}", "Send the file that the address was made for."
-    ),
-    "no_credential": Refusal(
+    ErrorType("bad_preference", 400, "Prefer: {problem}", "{known}"),
+    ErrorType(
+        "no_credential",
         401,
-        AUTHENTICATION_REQUIRED,
         "No credential was sent",
-        "Send 'Authorization: Bearer <API_KEY>' or 'X-API-Key: <API_KEY>'.",
+        "Send {ways}.",
     ),
-    "credential_wanted": Refusal(
-        401, AUTHENTICATION_REQUIRED, "A credential is missing", "Send {ways}."
-    ),
-    "bad_credential": Refusal(
+    ErrorType("credential_wanted", 401, "A credential is missing", "Send {ways}."),
+    ErrorType(
+        "bad_credential",
         401,
-        AUTHENTICATION_REQUIRED,
         "The credential is not valid here: it is unknown, revoked or expired",
         "Create a new key, or check that it belongs to this environment.",
     ),
-    "credentials_disagree": Refusal(
+    ErrorType(
+        "credentials_disagree",
         401,
-        AUTHENTICATION_REQUIRED,
         "Two credentials were sent and they disagree",
         "Send one credential only.",
     ),
-    "login_failed": Refusal(
+    ErrorType(
+        "not_genuine",
         401,
-        AUTHENTICATION_REQUIRED,
-        "The login was refused",
-        "Check the e-mail address and the password.",
-    ),
-    "not_genuine": Refusal(
-        401,
-        AUTHENTICATION_REQUIRED,
         "{problem}",
-        "It is kept in the inbox, marked as not verified.",
+        "The inbox keeps the message, marked as not verified.",
     ),
-    "scope_missing": Refusal(
+    ErrorType(
+        "scope_missing",
         403,
-        INSUFFICIENT_SCOPE,
         "This key lacks scope {scope}",
         "Use a key that was created with that scope.",
     ),
-    "scope_not_grantable": Refusal(
+    ErrorType(
+        "scope_not_grantable",
         403,
-        INSUFFICIENT_SCOPE,
         "This key lacks scope {scope} and cannot grant it",
-        "Ask for scopes that the calling key holds.",
+        "Request only scopes that the calling key has.",
     ),
-    "unknown_path": Refusal(
-        404, RESOURCE_NOT_FOUND, "There is nothing at this path", "See {base_url}/openapi.json."
-    ),
-    "unknown_resource": Refusal(
+    ErrorType("unknown_path", 404, "No operation has this path", "See {base_url}/openapi.json."),
+    ErrorType(
+        "unknown_resource",
         404,
-        RESOURCE_NOT_FOUND,
         "There is no {kind} with this {member}",
         "Check the value, and that the credential belongs to the same workspace.",
     ),
-    "method_not_allowed": Refusal(
-        405, INVALID_REQUEST, "{method} is not allowed on this path", "Allowed: {allowed}."
+    ErrorType(
+        "method_not_allowed", 405, "{method} is not allowed on this path", "Allowed: {allowed}."
     ),
-    "not_acceptable": Refusal(
+    ErrorType(
+        "not_acceptable",
         406,
-        INVALID_REQUEST,
-        "The answer has no media type that the client accepts",
+        "The response has no media type that the client accepts",
         "Accept one of {declared}.",
     ),
-    "bad_idempotency_key": Refusal(
+    ErrorType(
+        "bad_idempotency_key",
         400,
-        INVALID_REQUEST,
         "The Idempotency-Key must be 1 to 255 printable ASCII characters",
         "Send a UUID.",
     ),
-    "idempotency_key_reused": Refusal(
+    ErrorType(
+        "idempotency_key_reused",
         400,
-        INVALID_REQUEST,
         "The Idempotency-Key was used for another request",
-        "Use a new key for every request, and the same only to repeat it.",
+        "Use a new key for every new request; repeat a key only to repeat its request.",
     ),
-    "in_progress": Refusal(
+    ErrorType(
+        "in_progress",
         409,
-        INVALID_REQUEST,
         "A request with the same Idempotency-Key is still in progress",
-        "Wait a second and repeat it.",
+        "Wait a second and send it again.",
     ),
-    "conflict": Refusal(409, INVALID_REQUEST, "{problem}", "{advice}"),
-    "too_large": Refusal(
-        413, INVALID_REQUEST, "The body is larger than {limit} bytes", "Send a smaller body."
-    ),
-    "not_json": Refusal(
+    ErrorType("conflict", 409, "{problem}", "{advice}"),
+    ErrorType("too_large", 413, "The body is larger than {limit} bytes", "Send a smaller body."),
+    ErrorType(
+        "not_json",
         415,
-        INVALID_REQUEST,
         "The body must be JSON in UTF-8",
         "Send 'Content-Type: application/json'.",
     ),
-    "media_type": Refusal(
+    ErrorType(
+        "media_type",
         415,
-        INVALID_REQUEST,
         "The body's content type is not one of those declared",
         "Send one of {declared}.",
     ),
-    "cross_origin": Refusal(
+    ErrorType(
+        "cross_origin",
         403,
-        INSUFFICIENT_SCOPE,
         "A session may change things only from a page of this server",
         "Send the 'Origin' of this server, or use an API key.",
     ),
-    "wrong_host": Refusal(
+    ErrorType(
+        "wrong_host",
         421,
-        INVALID_REQUEST,
-        "This server does not answer for the host that was asked for",
+        "This server does not serve the requested host",
         "Use the address that the server printed, or start it with --public-url.",
     ),
-    "rate_limited": Refusal(
+    ErrorType(
+        "rate_limited",
         429,
-        RATE_LIMIT_EXCEEDED,
         "More than {limit} requests in {window} seconds",
         "Wait {retry_after} seconds, then back off exponentially.",
     ),
-    "too_slow": Refusal(
+    ErrorType(
+        "too_slow",
         408,
-        INVALID_REQUEST,
-        "The request did not come within {seconds} seconds",
-        "Send it whole, at once.",
+        "The request did not arrive within {seconds} seconds",
+        "Send the whole request at once.",
     ),
-    "target_too_long": Refusal(
+    ErrorType(
+        "target_too_long",
         414,
-        INVALID_REQUEST,
-        "The address takes most of the {limit} bytes that a head may have",
-        "Send a shorter one.",
+        "The URL takes most of the {limit} bytes that the request head may have",
+        "Send a shorter URL.",
     ),
-    "headers_too_large": Refusal(
+    ErrorType(
+        "headers_too_large",
         431,
-        INVALID_REQUEST,
         "The headers are larger than {limit} bytes",
-        "Send fewer or shorter ones.",
+        "Send fewer or shorter headers.",
     ),
-    "internal_error": Refusal(
+    ErrorType(
+        "internal_error",
         500,
-        INTERNAL_ERROR,
-        "The sandbox failed to answer as its contract says",
-        "This is a defect of the sandbox; its log names the reason under this requestId.",
+        "The sandbox failed to produce a response that its contract allows",
+        "The log of the sandbox gives the reason under this request id.",
     ),
-    "no_answer": Refusal(
+    ErrorType(
+        "no_answer",
         501,
-        INTERNAL_ERROR,
-        "The contract gives no answer to this operation: {problem}",
-        "The rest of the contract is served.",
+        "The contract has no usable response for this operation: {problem}",
+        "All other operations are served.",
     ),
-}
+)
+ERRORS: Final[Mapping[str, ErrorType]] = {one.name: one for one in _ERRORS}
+"""The errors of the engine, by name."""
 
 
 @dataclass
 class ApiError(Exception):
-    """A refusal on its way to the client.
+    """An error response: its type, the values of its templates, and headers to send with it."""
 
-    ``row`` is a key of ERRORS, ``values`` fill its templates, ``headers`` go with the answer.
-    """
-
-    row: str
+    type: ErrorType
     values: Mapping[str, Any] = field(default_factory=dict)
     headers: tuple[tuple[str, str], ...] = ()
 
@@ -225,36 +207,30 @@ class ApiError(Exception):
     @property
     def status(self) -> int:
         """The HTTP status."""
-        return ERRORS[self.row].status
+        return self.type.status
 
     @property
     def code(self) -> str:
-        """The machine-readable code of the envelope."""
-        return ERRORS[self.row].code
+        """The machine-readable code, unless the conventions of the project have another."""
+        return self.type.code or code_for(self.status)
 
     def message(self, base_url: str = "") -> str:
-        """What is wrong, then advice: one sentence each."""
-        refusal = ERRORS[self.row]
+        """What is wrong, then what to do: one sentence each."""
         values = {"base_url": base_url, **self.values}
-        text, advice = (part.format_map(values) for part in (refusal.text, refusal.advice))
-        return f"{text.rstrip('.')}. {advice}"
-
-    def envelope(self, request_id: str, base_url: str = "") -> dict[str, Any]:
-        """The error envelope of the specification."""
-        error = {"code": self.code, "message": self.message(base_url), "requestId": request_id}
-        return {"error": error, "mode": MODE}
+        texts = (self.type.text, self.type.advice)
+        text, advice = (part.format_map(values) for part in texts)
+        return f"{text.rstrip('.')}. {advice}".rstrip()
 
 
-def code_for(status: int) -> str:
-    """The code that goes with an error status, be it one that only an injected fault gives."""
-    for refusal in ERRORS.values():
-        if refusal.status == status:
-            return refusal.code
-    if status == 503:
-        return SERVICE_UNAVAILABLE
-    return INVALID_REQUEST if status < 500 else INTERNAL_ERROR
+def code_for(status: int, codes: Mapping[int, str] = CODES) -> str:
+    """The code of an error status; a status that has none has that of 400 or 500."""
+    server = HTTPStatus.INTERNAL_SERVER_ERROR
+    return codes.get(status) or codes[server if status >= server else HTTPStatus.BAD_REQUEST]
 
 
-def reject(row: str, *headers: tuple[str, str], **values: Any) -> ApiError:
-    """``raise reject("unknown_resource", kind="invoice", member="id")``."""
-    return ApiError(row, values, headers)
+def reject(error: str | ErrorType, *headers: tuple[str, str], **values: Any) -> ApiError:
+    """``raise reject("unknown_resource", kind="booking", member="id")``.
+
+    ``error`` is the name of an error of the engine, or an error type of the project.
+    """
+    return ApiError(ERRORS[error] if isinstance(error, str) else error, values, headers)

@@ -37,15 +37,15 @@ def resource_id(prefix: str, token: str, number: int) -> str:
     return f"{prefix}_{token}_{number:04d}"
 
 
-def seeded_request_id(seed: int, number: int, now: datetime) -> str:
+def seeded_request_id(seed: int, number: int, now: datetime, prefix: str = REQUEST_PREFIX) -> str:
     """A ULID whose random part is drawn from the workspace's seed."""
     drawn = hashlib.sha256(f"requests/{seed}/{number}".encode()).digest()[:10]
-    return REQUEST_PREFIX + _ulid(now, int.from_bytes(drawn))
+    return prefix + _ulid(now, int.from_bytes(drawn))
 
 
-def random_request_id(now: datetime) -> str:
+def random_request_id(now: datetime, prefix: str = REQUEST_PREFIX) -> str:
     """A ULID for a request that no workspace is known for."""
-    return REQUEST_PREFIX + _ulid(now, secrets.randbits(80))
+    return prefix + _ulid(now, secrets.randbits(80))
 
 
 def new_key() -> str:

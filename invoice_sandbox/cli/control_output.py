@@ -160,9 +160,9 @@ def data_of(connection: Connection, success: bool, content: bytes) -> Data:
     except jsonio.JsonError:
         answer = None
     match answer:
-        case {"mode": "sandbox_mock", "data": data} if success:
+        case {"mode": str(), "data": data} if success:
             return data
-        case {"mode": "sandbox_mock", "error": {"message": str(message)}} if not success:
+        case {"mode": str(), "error": {"message": str(message)}} if not success:
             raise click.ClickException(plain(message).replace(connection.key, "[key]"))
     raise nobody(connection, ", but something else does")
 

@@ -109,21 +109,20 @@ def _readme(contract: Contract, folder: Path) -> str:
     )
 
 
-_HANDLER: Final = '''"""Answers of your own; what has no function is answered from the contract."""
+_HANDLER: Final = '''"""Responses of your own; other operations respond from the contract."""
 
 from __future__ import annotations
 
-from invoice_sandbox.handling import Answer, Call
+from invoice_sandbox.project.api import Call
 
 
 # The name is the operationId in snake_case; what is returned must be what the contract declares.
 # A call has the request (path, query, body), the workspace's state (await call.state.get(kind, id))
 # and its clock (call.timestamp). Without this function the contract answers again.
-async def {name}(call: Call) -> Answer:
+async def {name}(call: Call) -> object:
     """{title}"""
-    return Answer(
-{body},
-        bare=True,
+    return (
+{body}
     )
 '''
 

@@ -10,7 +10,7 @@ from typing import Final
 from invoice_sandbox.base.clock import SystemClock
 from invoice_sandbox.base.errors import ApiError, reject
 from invoice_sandbox.base.ids import seeded_request_id
-from invoice_sandbox.http.credentials import KnownKeys, StandaloneAccess, open_workspace
+from invoice_sandbox.http.credentials import AnyCredential, KnownKeys, open_workspace
 from invoice_sandbox.http.pipeline import JSON, Admit, AdmittedRequest, Request, RoutedRequest
 from invoice_sandbox.openapi.operation import Contract, Operation
 from invoice_sandbox.openapi.security import advice, challenges
@@ -28,40 +28,28 @@ Identify = Callable[[Request], Awaitable[Credential | None]]
 
 
 @dataclass(frozen=True)
-class AccessPolicy:
-    """Whom the operations of the project's contract admit: who holds a key that is known.
-
-    ``standalone``: the contract is served without a project, so its security is required without
-    knowing any key; ``any_credential``: then every credential is as good as a known one.
-    """
-
-    standalone: bool = False
-    any_credential: bool = False
-
-
-@dataclass(frozen=True)
 class Admission:
     """Makes the admission of each operation.
 
     Requests are counted here, because the credential has the rate window: its own, or that of the
     caller's address when there is no valid one. The control API is never limited.
-    ``on_forbidden`` learns of every known caller that is not authorised.
+    ``on_forbidden`` learns of every known caller that is not authorised. ``key_given``: a policy
+    that accepts any credential is narrowed to the key that the server was started with.
     """
 
     engine: Engine
-    policy: AccessPolicy
+    key_given: bool
     limiter: RateLimiter | None
     on_forbidden: OnForbidden
 
     def compile(self, contract: Contract, operation: Operation) -> Admit:
         """What admits the requests of one operation. It raises ApiError 401, 403 and 429."""
         is_control = contract is self.engine.project.control
-        is_standalone = self.policy.standalone and not is_control
-        if not operation.security.requirements and not is_standalone:
+        is_open = self.engine.project.conventions_of(contract).access == "any"
+        if not operation.security.requirements and not is_open:
             return _admit_all
-        if is_standalone:
-            any_credential = self.policy.any_credential
-            access = StandaloneAccess(self.engine, contract, operation, any_credential)
+        if is_open:
+            access = AnyCredential(self.engine, contract, operation, not self.key_given)
             identified: Identify = access.identify
         else:
             identified = KnownKeys.of(self.engine, contract, operation).identify
@@ -70,7 +58,7 @@ class Admission:
             operation=operation,
             scopes=operation.security.scopes,
             identify=identified,
-            default_workspace=is_standalone,
+            default_workspace=is_open,
             limiter=None if is_control else self.limiter,
             on_forbidden=self.on_forbidden,
             advice=advice(operation.security, contract.schemes),
@@ -116,7 +104,7 @@ class _Gate:
         except ApiError as error:
             self._count(request, None)
             values = {**error.values, "ways": self.advice}
-            raise ApiError(error.row, values, self.challenges) from None
+            raise ApiError(error.type, values, self.challenges) from None
         if self.operation.security.requirements:
             self._count(request, admitted.credential)
         if admitted.credential is not None:
@@ -141,7 +129,8 @@ class _Gate:
             raise reject("bad_credential")
         trace.workspace = workspace
         number = await self.engine.store.note_request(workspace.id, clock.now())
-        trace.request_id = seeded_request_id(workspace.seed, number, workspace.clock.now(clock))
+        now, prefix = workspace.clock.now(clock), self.engine.project.conventions.request_id_prefix
+        trace.request_id = seeded_request_id(workspace.seed, number, now, prefix)
         return _admitted(routed, credential, workspace)
 
     def _count(self, request: Request, credential: Credential | None) -> None:

@@ -81,7 +81,7 @@ class KnownKeys:
 
 
 @dataclass(frozen=True)
-class StandaloneAccess:
+class AnyCredential:
     """How callers of one operation are identified. ``any_credential``: it need not be known."""
 
     engine: Engine

@@ -1,55 +1,61 @@
-"""Errors as a document that is served without a project declares them.
+"""Errors in the format that the operation declares.
 
-A client that was generated from the document reads its errors, not ours. Where the operation
-declares another body than our envelope for the status of an error, the response is the one that
-the document shows for it, and the header ``X-Sandbox-Refusal`` says what is wrong.
+A client that was generated from the document reads the errors of the document. An error is sent in
+the first format of the project's conventions that the operation declares for its status. Where it
+declares another one, the response is the one that the document shows for the status, and the
+header ``X-Sandbox-Refusal`` says what is wrong.
 """
 
 from __future__ import annotations
 
 from dataclasses import replace
-from typing import Final
+from typing import Any, Final
 
+from invoice_sandbox.base import jsonio
 from invoice_sandbox.base.errors import ApiError
-from invoice_sandbox.http.pipeline import JSON, Reply, Request, printable
+from invoice_sandbox.http.pipeline import Endpoint, Reply, Request, printable
 from invoice_sandbox.http.prefer import from_contract
 from invoice_sandbox.openapi.operation import Operation
 from invoice_sandbox.openapi.responses import Choice
 from invoice_sandbox.runtime.engine import Engine
-from invoice_sandbox.state import Record
 
-ERROR: Final = "X-Sandbox-Refusal"
+REASON: Final = "X-Sandbox-Refusal"
 _LONGEST: Final = 1024
 _INSTEAD: Final = {400: 422}
 """What documents declare for an invalid request, besides 400."""
 
 
-class DeclaredErrors:
-    """Finds the declared response for an error of one of the project's operations."""
-
-    def __init__(self, engine: Engine) -> None:
-        self._engine = engine
-
-    async def __call__(self, request: Request, error: ApiError) -> Reply | None:
-        """The response that the document shows for the error; None: our envelope will do."""
-        trace = request.trace
-        endpoint = trace.endpoint
-        if endpoint is None or endpoint.is_control:
-            return None
-        status = _status(endpoint.operation, error.status)
-        envelope = error.envelope(trace.request_id)
-        if status is None or _is_declared(endpoint.operation, status, envelope):
-            return None
-        workspace = trace.workspace or await self._engine.default_workspace()
-        try:
-            reply = from_contract(request, endpoint, workspace, Choice(status))
-        except ApiError:  # the document declares the status, and shows no response
-            return None
-        message = printable(error.message(self._engine.url))[:_LONGEST]
-        return replace(reply, headers=(*reply.headers, *error.headers, (ERROR, message)))
+async def error_reply(engine: Engine, request: Request, error: ApiError) -> Reply:
+    """The response to an error, in the format of the operation or of the project."""
+    endpoint, project = request.trace.endpoint, engine.project
+    is_control = endpoint is not None and endpoint.is_control
+    conventions = project.control_conventions if is_control else project.conventions
+    url = engine.url + (project.control.base_path if is_control else "")
+    bodies = list(conventions.error_bodies(error, request.trace.request_id, url))
+    if endpoint is not None:
+        status = declared_status(endpoint.operation, error.status)
+        if status is not None:
+            for media_type, body in bodies:
+                if _is_declared(endpoint.operation, status, media_type, body):
+                    return Reply(status, jsonio.dumps(body), media_type, error.headers)
+            shown = await _shown(engine, request, endpoint, status)
+            if shown is not None:
+                reason = printable(conventions.message(error, url))[:_LONGEST]
+                return replace(shown, headers=(*shown.headers, *error.headers, (REASON, reason)))
+    media_type, body = bodies[0]
+    return Reply(error.status, jsonio.dumps(body), media_type, error.headers)
 
 
-def _status(operation: Operation, status: int) -> int | None:
+async def _shown(engine: Engine, request: Request, endpoint: Endpoint, status: int) -> Reply | None:
+    """The response that the document shows for a status, if it has a usable one."""
+    workspace = request.trace.workspace or await engine.default_workspace()
+    try:
+        return from_contract(request, endpoint, workspace, Choice(status))
+    except ApiError:
+        return None
+
+
+def declared_status(operation: Operation, status: int) -> int | None:
     """The status to respond with, if it is declared, maybe by a range or ``default``."""
     instead = _INSTEAD.get(status)
     exact = (str(status), f"{status // 100}XX")
@@ -58,10 +64,9 @@ def _status(operation: Operation, status: int) -> int | None:
     return status if operation.response_for(status) is not None else None
 
 
-def _is_declared(operation: Operation, status: int, envelope: Record) -> bool:
-    """Whether our own envelope is what the operation declares."""
+def _is_declared(operation: Operation, status: int, media_type: str, body: Any) -> bool:
     response = operation.response_for(status)
-    if response is None or JSON not in response.content:
+    if response is None or media_type not in response.content:
         return False
-    checker = response.content[JSON]
-    return checker is None or checker.is_valid(envelope)
+    checker = response.content[media_type]
+    return checker is None or checker.is_valid(body)

@@ -11,18 +11,18 @@ re-binds its own name to 127.0.0.1 does not), and only pages served from loopbac
 from __future__ import annotations
 
 import logging
-from collections.abc import Awaitable, Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import replace
 from datetime import datetime
 from http import HTTPStatus
 from typing import Any, Final
 from urllib.parse import urlsplit
 
-from invoice_sandbox.base import jsonio
 from invoice_sandbox.base.clock import instant_text
 from invoice_sandbox.base.errors import ApiError, reject
 from invoice_sandbox.base.ids import random_request_id
 from invoice_sandbox.http.credentials import workspace_of_caller
+from invoice_sandbox.http.declared_errors import error_reply
 from invoice_sandbox.http.pipeline import (
     ClientGoneError,
     Endpoint,
@@ -63,30 +63,26 @@ _PREFERRED: Final = "Preference-Applied"
 
 log = logging.getLogger("invoice_sandbox")
 
-ErrorFormat = Callable[[Request, ApiError], Awaitable[Reply | None]]
-"""The response to an error as the project's document declares it; None: our envelope."""
-
 
 class Edge:
     """The outermost stage.
 
-    ``hosts`` are those that requests may name, None: any. ``error_format`` is None where every
-    error is in our envelope; ``targets`` returns what stands at the path of a request, by method.
+    ``hosts`` are those that requests may name, None: any. ``targets`` returns what stands at the
+    path of a request, by method.
     """
 
     def __init__(
         self,
         engine: Engine,
         hosts: frozenset[str] | None,
-        error_format: ErrorFormat | None,
         targets: Callable[[Request], Mapping[str, Target]],
     ) -> None:
         self._engine = engine
         self._hosts = hosts
-        self._error_format = error_format
         self._targets = targets
         self._control_path = engine.project.control.base_path
-        self._version = ("X-Contract-Version", engine.project.contract.version)
+        self._conventions = engine.project.conventions
+        self._version = (self._conventions.version_header, engine.project.contract.version)
 
     async def __call__(self, request: Request, proceed: Proceed) -> Reply:
         """The response, recorded. Raises ClientGoneError.
@@ -96,9 +92,13 @@ class Edge:
         """
         trace, clock = request.trace, self._engine.system_clock
         started = clock.monotonic()
-        trace.request_id = random_request_id(clock.now())
+        trace.request_id = random_request_id(clock.now(), self._conventions.request_id_prefix)
         reply = await self._response(request, proceed)
-        common = (("X-Request-Id", trace.request_id), self._version, *trace.headers)
+        common = (
+            (self._conventions.request_id_header, trace.request_id),
+            self._version,
+            *trace.headers,
+        )
         reply = replace(reply, headers=(*common, *reply.headers))
         workspace = trace.workspace or await workspace_of_caller(self._engine, request)
         await self._cover(request, reply, workspace)
@@ -110,46 +110,30 @@ class Edge:
         except ClientGoneError:
             raise
         except ApiError as error:
-            return self._enveloped(request, error)
+            return await error_reply(self._engine, request, error)
         except NoWorkspaceError:  # it was deleted meanwhile
-            return self._enveloped(request, reject("bad_credential"))
+            return await error_reply(self._engine, request, reject("bad_credential"))
         except Exception:
             log.exception("%s: no response could be given", request.trace.request_id)
-            return self._enveloped(request, reject("internal_error"))
-
-    def _enveloped(self, request: Request, error: ApiError) -> Reply:
-        endpoint = request.trace.endpoint
-        is_control = endpoint is not None and endpoint.is_control
-        where = self._engine.url + (self._control_path if is_control else "")
-        body = jsonio.dumps(error.envelope(request.trace.request_id, where))
-        return Reply(error.status, body, headers=error.headers)
+            return await error_reply(self._engine, request, reject("internal_error"))
 
     async def _of_origin(self, request: Request, proceed: Proceed) -> Reply:
         """The response, with the headers that let a page read it. Raises ApiError 400, 421, 431."""
         _check_head(request, self._hosts)
         origin = request.header("origin")
         if origin is None:
-            return await self._in_format(request, proceed)
+            return await proceed(request)
         request.trace.headers.append(("Vary", "Origin"))
         if not _is_loopback(origin):
-            return await self._in_format(request, proceed)
+            return await proceed(request)
         request.trace.headers += [
             ("Access-Control-Allow-Origin", origin),
             ("Access-Control-Expose-Headers", _EXPOSED_HEADERS),
         ]
-        reply = await self._in_format(request, proceed)
+        reply = await proceed(request)
         if request.method == "OPTIONS" and request.header("access-control-request-method"):
             return _preflight(reply)
         return reply
-
-    async def _in_format(self, request: Request, proceed: Proceed) -> Reply:
-        try:
-            return await proceed(request)
-        except ApiError as error:
-            declared = await self._error_format(request, error) if self._error_format else None
-            if declared is None:
-                raise
-            return declared
 
     async def _cover(self, request: Request, reply: Reply, workspace: Workspace | None) -> None:
         """Note what the request covers, in its workspace; without one, in the first."""

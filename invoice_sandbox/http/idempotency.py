@@ -11,12 +11,13 @@ import hashlib
 import re
 from collections.abc import AsyncIterator, Mapping
 from contextlib import asynccontextmanager
+from dataclasses import asdict
 from datetime import datetime, timedelta
 from typing import Any, Final
 
 from invoice_sandbox.base import jsonio
 from invoice_sandbox.base.clock import instant_text, parse_instant
-from invoice_sandbox.base.errors import ApiError, reject
+from invoice_sandbox.base.errors import ApiError, ErrorType, reject
 from invoice_sandbox.http.pipeline import AdmittedRequest, IdempotencyKey, Reply
 from invoice_sandbox.openapi.message.media_types import is_json
 from invoice_sandbox.state import Credential, Record, Store, Transaction
@@ -39,8 +40,8 @@ async def kept(state: Transaction, key: IdempotencyKey, now: datetime) -> Reply 
         raise reject("idempotency_key_reused")
     headers = tuple((name, value) for name, value in record["headers"])
     replayed = (*headers, ("Idempotent-Replayed", "true"))
-    if "row" in record:
-        return ApiError(record["row"], record["values"], replayed)
+    if "error" in record:
+        return ApiError(ErrorType(**record["error"]), record["values"], replayed)
     return Reply(record["status"], record["body"].encode(), headers=replayed)
 
 
@@ -64,7 +65,7 @@ async def keep(
     }
     if isinstance(outcome, ApiError):
         values = {name: str(value) for name, value in outcome.values.items()}
-        record |= {"row": outcome.row, "values": values}
+        record |= {"error": asdict(outcome.type), "values": values}
     else:
         record |= {"status": outcome.status, "body": _without_secrets(outcome.body, secrets)}
     await state.put(_KIND, key.name, record)

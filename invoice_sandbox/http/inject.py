@@ -10,7 +10,7 @@ from dataclasses import dataclass, replace
 from typing import Final
 
 from invoice_sandbox.base import jsonio
-from invoice_sandbox.base.errors import MODE, ApiError, code_for
+from invoice_sandbox.base.errors import ApiError, ErrorType
 from invoice_sandbox.http.pipeline import (
     AdmittedRequest,
     CarryOut,
@@ -19,6 +19,7 @@ from invoice_sandbox.http.pipeline import (
     Request,
 )
 from invoice_sandbox.openapi.operation import Operation
+from invoice_sandbox.project.conventions import Conventions
 from invoice_sandbox.runtime.engine import Engine
 from invoice_sandbox.scenarios.faults import REPLACE_RESPONSE, delay_seconds, select_fault
 from invoice_sandbox.scenarios.library import faults_of
@@ -34,6 +35,8 @@ _FAULT_HEADERS: Final = {
 }
 """What clients look for in responses of these statuses."""
 
+_INJECTED: Final = "The fault {id} injected this response"
+_ADVICE: Final = "Remove it, or wait and try again."
 _WITHOUT_BODY: Final = frozenset({204, 205, 304})
 
 
@@ -100,7 +103,7 @@ class _Injection:
             await self._delay()
             return await proceed()
         if self.fault.kind in REPLACE_RESPONSE:
-            return _injected(self.request, self.fault)
+            return _injected(self.engine.project.conventions, self.request, self.fault)
         self._alter()
         return Reply(503)  # a reset: nothing of it goes out
 
@@ -113,11 +116,11 @@ class _Injection:
             reply = await proceed()
         except ApiError:
             if self.fault.kind != "latency":
-                return _injected(self.request, self.fault)
+                return _injected(self.engine.project.conventions, self.request, self.fault)
             await self._delay()
             raise
         if self.fault.kind != "latency":
-            return _injected(self.request, self.fault)
+            return _injected(self.engine.project.conventions, self.request, self.fault)
         await self._delay()
         return reply
 
@@ -130,13 +133,13 @@ class _Injection:
         await self.engine.system_clock.sleep(seconds)
 
 
-def _injected(request: Request, fault: Fault) -> Reply:
+def _injected(conventions: Conventions, request: Request, fault: Fault) -> Reply:
     status = fault.status or 503
     headers = _FAULT_HEADERS.get(status, ())
     if status in _WITHOUT_BODY:
         return Reply(status)
     if status < 400:
-        return Reply(status, jsonio.dumps({"data": {}, "mode": MODE}), headers=headers)
-    message = f"The fault {fault.id} injected this response. Remove it, or wait and try again."
-    error = {"code": code_for(status), "message": message, "requestId": request.trace.request_id}
-    return Reply(status, jsonio.dumps({"error": error, "mode": MODE}), headers=headers)
+        return Reply(status, jsonio.dumps(conventions.success_body({})), headers=headers)
+    error = ApiError(ErrorType("injected", status, _INJECTED, _ADVICE), {"id": fault.id})
+    media_type, body = next(conventions.error_bodies(error, request.trace.request_id))
+    return Reply(status, jsonio.dumps(body), media_type, headers)

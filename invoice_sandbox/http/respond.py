@@ -13,9 +13,10 @@ from http import HTTPStatus
 from typing import Any, Final
 
 from invoice_sandbox.base import jsonio
-from invoice_sandbox.base.errors import MODE, ApiError
+from invoice_sandbox.base.errors import ApiError
 from invoice_sandbox.base.ids import key_digest
 from invoice_sandbox.http import idempotency
+from invoice_sandbox.http.declared_errors import declared_status
 from invoice_sandbox.http.pipeline import (
     JSON,
     AdmittedRequest,
@@ -28,6 +29,7 @@ from invoice_sandbox.http.prefer import from_contract
 from invoice_sandbox.openapi.operation import Contract, Operation
 from invoice_sandbox.openapi.responses import USUAL
 from invoice_sandbox.project.api import Call, DeliverThenRespond, Handler, Origin, Response, Step
+from invoice_sandbox.project.conventions import Conventions
 from invoice_sandbox.runtime.control_call import ControlCall, ControlFunction, Raw
 from invoice_sandbox.runtime.engine import Engine
 from invoice_sandbox.scenarios.library import resolver_of
@@ -62,8 +64,9 @@ class Responses:
         handler = engine.project.handlers.get(operation.id)
         if handler is None:
             return self._from_contract
+        conventions = engine.project.conventions_of(contract)
         has_scenarios = contract is engine.project.contract
-        return _HandlerResponse(engine, operation, handler, has_scenarios).respond
+        return _HandlerResponse(engine, operation, handler, conventions, has_scenarios).respond
 
     async def _from_contract(self, parsed: ParsedRequest) -> Reply:
         workspace = parsed.workspace or await _public_workspace(self._engine, parsed)
@@ -116,7 +119,7 @@ class _ControlResponse:
             raise
         if isinstance(result, Raw):
             return _raw(self.operation, result)
-        return _reply(self.operation, result)
+        return _reply(self.operation, result, self.engine.project.control_conventions)
 
 
 @dataclass(frozen=True)
@@ -129,6 +132,7 @@ class _HandlerResponse:
     engine: Engine
     operation: Operation
     handler: Handler
+    conventions: Conventions
     has_scenarios: bool
 
     async def respond(self, parsed: ParsedRequest) -> Reply:
@@ -227,7 +231,7 @@ class _HandlerResponse:
         given = result if isinstance(result, Response) else Response(result)
         if self.operation.lifecycle is not None and isinstance(given.data, Mapping):
             await _explain(trace, call, self.operation.lifecycle, given.data)
-        return _reply(self.operation, given)
+        return _reply(self.operation, given, self.conventions)
 
     async def _do_steps(self, call: Call) -> None:
         """The steps of the scenarios in force that come before this request is carried out."""
@@ -289,6 +293,7 @@ def _call(engine: Engine, parsed: ParsedRequest, workspace: Workspace, state: Tr
         ),
         contract=engine.project.contract,
         lifecycle=engine.project.lifecycle,
+        conventions=engine.project.conventions,
         scenarios=resolver_of(engine.project.scenarios, workspace, parsed.scenario),
         url=request.path,
         base_url=engine.url,
@@ -321,6 +326,7 @@ def _step(call: Call, arguments: Mapping[str, Any]) -> Step:
         origin=call.origin,
         contract=call.contract,
         lifecycle=call.lifecycle,
+        conventions=call.conventions,
         scenarios=call.scenarios,
         emitted=call.emitted,
         touched=call.touched,
@@ -338,11 +344,14 @@ async def _explain(trace: Trace, call: Call, machine_name: str, data: Mapping[st
         trace.why["step"] = step
 
 
-def _reply(operation: Operation, result: Any) -> Reply:
-    """A response, in the success envelope unless it is bare. Raises ContractViolationError."""
+def _reply(operation: Operation, result: Any, conventions: Conventions) -> Reply:
+    """A response, in the envelope of the conventions unless it is bare.
+
+    Raises ContractViolationError.
+    """
     given = result if isinstance(result, Response) else Response(result)
     status = given.status or int(operation.success)
-    body = given.data if given.bare else {"data": given.data, "mode": MODE}
+    body = given.data if given.bare else conventions.success_body(given.data)
     _check(operation, status, body)
     return Reply(status, jsonio.dumps(body), headers=given.headers)
 
@@ -357,7 +366,7 @@ def _raw(operation: Operation, given: Raw) -> Reply:
 
 
 def _check_error(operation: Operation, error: ApiError) -> None:
-    if operation.response_for(error.status) is None:
+    if declared_status(operation, error.status) is None:
         raise _undeclared(operation, error.status) from error
 
 

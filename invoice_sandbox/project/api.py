@@ -10,14 +10,15 @@ import binascii
 from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass, field
 from datetime import datetime, timedelta
-from typing import Any, Final
+from typing import Any
 from urllib.parse import urlencode
 
 from invoice_sandbox.base.clock import instant_text, parse_instant
-from invoice_sandbox.base.errors import MODE, ApiError, reject
+from invoice_sandbox.base.errors import ApiError, ErrorType, reject
 from invoice_sandbox.base.ids import new_key, new_secret, resource_id
 from invoice_sandbox.base.jsonio import dumps as dump_json
 from invoice_sandbox.openapi.operation import Contract
+from invoice_sandbox.project.conventions import Conventions
 from invoice_sandbox.scenarios.actions import Trigger, scenario_action
 from invoice_sandbox.scenarios.library import ScenarioResolver
 from invoice_sandbox.scenarios.lifecycle import IllegalMove, Lifecycle, Move
@@ -46,6 +47,7 @@ __all__ = [
     "Context",
     "Credential",
     "DeliverThenRespond",
+    "ErrorType",
     "Handler",
     "IllegalMove",
     "Origin",
@@ -71,9 +73,6 @@ __all__ = [
     "revoke_key",
     "scenario_action",
 ]
-
-PAGE_CAP: Final = 1000
-"""Records in a list for which no ``limit`` was asked."""
 
 
 @dataclass(frozen=True)
@@ -127,6 +126,7 @@ class Context:
     origin: Origin
     contract: Contract
     lifecycle: Lifecycle
+    conventions: Conventions
     scenarios: ScenarioResolver
     emitted: list[str] = field(default_factory=list)
     touched: list[Hit] = field(default_factory=list)
@@ -167,22 +167,17 @@ class Context:
         return event
 
     async def event(self, kind: str, data: Mapping[str, Any]) -> Record:
-        """An event as it is delivered; it is not recorded.
+        """An event with its ``id``, ``type`` and ``payload``; it is not recorded.
 
-        Raises PayloadError for one that the contract's webhook of its kind does not allow.
+        Raises PayloadError when the contract declares another payload for it.
         """
-        event: Record = {
-            "id": await self.new_id("evt_sandbox"),
-            "type": kind,
-            "timestamp": self.timestamp,
-            "mode": MODE,
-            "data": dict(data),
-        }
+        event_id = await self.new_id(self.conventions.event_id_prefix)
+        payload = self.conventions.event_body(event_id, kind, self.now, data)
         declared = self.contract.webhooks.get(kind)
-        if declared and declared.checker and not declared.checker.is_valid(event):
-            problem = declared.problems(event)[0]
+        if declared and declared.checker and not declared.checker.is_valid(payload):
+            problem = declared.problems(payload)[0]
             raise PayloadError(f"{kind}: {problem.sentence('the payload')}")
-        return event
+        return {"id": event_id, "type": kind, "payload": payload}
 
     def moved(self, machine: str, move: Move) -> None:
         """Note for the coverage that a thing went along its lifecycle."""
@@ -260,17 +255,24 @@ class Call(Context):
         Headers say how many records match (``X-Total-Count``) and where the next page is
         (``Link``, RFC 8288). A cursor that this service never gave out names an empty page.
         """
-        limit = int(self.query.get("limit", PAGE_CAP))
-        before = _position(self.query["cursor"]) if "cursor" in self.query else None
+        names = self.conventions
+        limit = int(self.query.get(names.limit_parameter, names.page_size))
+        cursor = self.query.get(names.cursor_parameter)
+        before = None if cursor is None else _position(str(cursor))
         page = await self.state.page(kind, limit=limit, before=before, where=where)
         total = await self.state.count(kind, where)
-        headers = (("X-Total-Count", str(total)), *self._link(page, limit))
+        headers = ((names.total_header, str(total)), *self._link(page, limit))
         return Response([present(record) for record in page.records], headers)
 
     def _link(self, page: Page, limit: int) -> tuple[tuple[str, str], ...]:
         if page.next_position is None:
             return ()
-        query = {**self.query, "limit": limit, "cursor": _cursor(page.next_position)}
+        names = self.conventions
+        position = {
+            names.limit_parameter: limit,
+            names.cursor_parameter: _cursor(page.next_position),
+        }
+        query = {**self.query, **position}
         return (("Link", f'<{self.url}?{urlencode(query)}>; rel="next"'),)
 
 

@@ -7,10 +7,10 @@ import importlib
 import inspect
 import re
 import sys
-from collections.abc import Awaitable, Callable, Collection, Iterator, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, fields, replace
 from difflib import get_close_matches
-from functools import lru_cache
+from functools import cached_property, lru_cache
 from pathlib import Path
 from types import ModuleType
 from typing import Any, Final
@@ -31,6 +31,14 @@ from invoice_sandbox.openapi.operation import Contract, compile_contract
 from invoice_sandbox.openapi.responses import NoResponseError, contract_response
 from invoice_sandbox.openapi.schema.file_schema import suggestion
 from invoice_sandbox.project.api import Context, Handler
+from invoice_sandbox.project.conventions import (
+    FILE as CONVENTIONS_FILE,
+)
+from invoice_sandbox.project.conventions import (
+    Conventions,
+    load_conventions,
+    plain_conventions,
+)
 from invoice_sandbox.project.fixtures import load_fixtures
 from invoice_sandbox.scenarios.actions import Action, ActionError, action_of
 from invoice_sandbox.scenarios.checks import Vocabulary
@@ -68,7 +76,7 @@ _SUBJECT: Final = "x-subject"
 SCENARIOS: Final = "scenarios"
 """The vocabulary of the names of scenarios."""
 
-_PARTS: Final = ("openapi", "handlers", "domain", "fixtures", "scenarios")
+_PARTS: Final = (CONVENTIONS_FILE, "openapi", "handlers", "domain", "fixtures", "scenarios")
 _READ: Final = frozenset({".yaml", ".yml", ".json", ".py"})
 _TEMPLATE: Final = re.compile(r"\{[^}]*\}")
 _MANUAL: Final = Scenario("manual")
@@ -95,6 +103,16 @@ class Project:
     lifecycle: Lifecycle = field(default_factory=lambda: Lifecycle({}, {}))
     scenarios: Mapping[str, Scenario] = field(default_factory=lambda: {_MANUAL.name: _MANUAL})
     warnings: tuple[str, ...] = ()
+    conventions: Conventions = field(default_factory=Conventions)
+
+    @cached_property
+    def control_conventions(self) -> Conventions:
+        """The conventions of the control API."""
+        return self.conventions.for_control()
+
+    def conventions_of(self, contract: Contract | None) -> Conventions:
+        """The conventions of one of its contracts."""
+        return self.control_conventions if contract is self.control else self.conventions
 
     @property
     def default_scenario(self) -> str:
@@ -107,7 +125,7 @@ class Project:
         if found is None:
             advice = suggestion(name, sorted(self.scenarios))
             advice = advice[:1].upper() + advice[1:]
-            raise reject("unknown_scenario", place=place, name=name[:80], near=advice)
+            raise reject("unknown_scenario", place=place, name=name[:80], suggestion=advice)
         return found
 
     @property
@@ -152,11 +170,15 @@ def _content(folder: Path | None, parts: Sequence[str]) -> str:
     if folder is None:
         return ""
     digest = hashlib.sha256()
-    for file in sorted(file for part in parts for file in (folder / part).rglob("*.*")):
+    for file in sorted(file for part in parts for file in _files(folder / part)):
         if file.suffix in _READ and file.is_file():
             digest.update(f"{file}\0{file.stat().st_size}\0".encode())
             digest.update(file.read_bytes())
     return digest.hexdigest()
+
+
+def _files(path: Path) -> Iterable[Path]:
+    return path.rglob("*.*") if path.is_dir() else [path]
 
 
 @lru_cache(maxsize=16)
@@ -170,7 +192,12 @@ def _load_project(folder: Path, own_scenarios: Path | None, *_: str) -> Project:
         scenarios = _scenarios([folder / "scenarios"], own_scenarios, vocabulary)
         machine = vocabulary.machine
         subject = None if machine is None else _subject_member(machine.name)
-        words = {"operations": list(contract.operations), "events": list(lifecycle.events)}
+        conventions = load_conventions(folder, contract)
+        words = {
+            "operations": list(contract.operations),
+            "events": list(lifecycle.events),
+            "mode": [conventions.mode],
+        }
         control = _control_contract(contract, subject, words, folder / "openapi" / "sandbox.yaml")
         handlers = _load_handlers(folder / "handlers", [contract, control])
         return Project(
@@ -183,6 +210,7 @@ def _load_project(folder: Path, own_scenarios: Path | None, *_: str) -> Project:
             lifecycle=lifecycle,
             scenarios=scenarios,
             warnings=tuple(_project_warnings(folder, contract, handlers)),
+            conventions=conventions,
         )
     except (ContractError, DocumentError) as error:
         raise ProjectError(str(error)) from None
@@ -209,11 +237,18 @@ def load_contract_alone(
         read = read_contract(file, fetch)
         contract = compile_contract(read.document)
         scenarios = _scenarios([], own_scenarios, vocabulary_of(contract, Lifecycle({}, {}), {}))
-        words = {"operations": list(contract.operations)}
+        conventions = plain_conventions(contract)
+        words = {"operations": list(contract.operations), "mode": [conventions.mode]}
         control = _control_contract(contract, None, words)
         read = replace(read, limits=(*read.limits, *_behind_control(contract, control)))
         warnings = contract_warnings(read, contract)
-        return Project(contract, control, scenarios=scenarios, warnings=tuple(warnings))
+        return Project(
+            contract,
+            control,
+            scenarios=scenarios,
+            warnings=tuple(warnings),
+            conventions=conventions,
+        )
     except (ContractError, DocumentError) as error:
         raise ProjectError(str(error)) from None
 

@@ -25,6 +25,7 @@ from invoice_sandbox.base.errors import ApiError, reject
 from invoice_sandbox.base.ids import random_request_id
 from invoice_sandbox.http.delivery import CONNECTION
 from invoice_sandbox.http.read import PATIENCE, Patience, too_slow
+from invoice_sandbox.project.conventions import Conventions
 
 HEAD_LIMIT: Final = 64 * 1024
 """Bytes of a head, from the request line to the empty line, before the reading stops."""
@@ -61,6 +62,7 @@ class Protocol(HttpToolsProtocol):
     """
 
     patience: Patience = Patience()
+    conventions: Conventions = Conventions()
 
     _phase = "idle"
     _head_bytes = 0
@@ -301,13 +303,15 @@ class Protocol(HttpToolsProtocol):
             self.close()
             return
         error, self._refusal = self._refusal, None
-        request_id = random_request_id(OperatingSystemClock().now())
-        body = jsonio.dumps(error.envelope(request_id))
+        names = self.conventions
+        request_id = random_request_id(OperatingSystemClock().now(), names.request_id_prefix)
+        media_type, content = next(names.error_bodies(error, request_id))
+        body = jsonio.dumps(content)
         head = (
             f"HTTP/1.1 {error.status} {HTTPStatus(error.status).phrase}\r\n"
-            "content-type: application/json\r\n"
+            f"content-type: {media_type}\r\n"
             f"content-length: {len(body)}\r\n"
-            f"x-request-id: {request_id}\r\n"
+            f"{names.request_id_header.lower()}: {request_id}\r\n"
             "connection: close\r\n\r\n"
         )
         self.transport.write(head.encode() + body)
@@ -327,6 +331,6 @@ def _abandon(cycle: RequestResponseCycle) -> None:
     cycle.message_event.set()
 
 
-def protocol_with(patience: Patience) -> type[Protocol]:
-    """The protocol of a server that has so much ``patience``."""
-    return type("Protocol", (Protocol,), {"patience": patience})
+def protocol_with(patience: Patience, conventions: Conventions) -> type[Protocol]:
+    """The protocol of a server with these limits and conventions."""
+    return type("Protocol", (Protocol,), {"patience": patience, "conventions": conventions})

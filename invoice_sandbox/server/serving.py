@@ -86,7 +86,7 @@ def make_server(
     """A uvicorn server for ``sandbox``; ``on_ready`` is called once requests are answered."""
     config = uvicorn.Config(
         sandbox,
-        http=protocol_with(patience or Patience()),
+        http=protocol_with(patience or Patience(), sandbox.engine.project.conventions),
         ws="none",
         lifespan="on",
         log_config=None,

@@ -242,13 +242,13 @@ def _consumed(troubles: list[Record]) -> list[Record]:
 def _signed(
     event: Record, secrets: tuple[str, ...], second: int, variation: str | None
 ) -> tuple[dict[str, str], bytes]:
-    body = jsonio.dumps(event)
+    body = jsonio.dumps(event["payload"])
     if variation == "stale-timestamp":
         second -= _STALE
     signing = (_WRONG_SECRET,) if variation == "bad-signature" else secrets
     sent = headers(signing, event["id"], second, body)
     if variation == "changed-body":
-        body = jsonio.dumps({**event, "changed": True})
+        body = jsonio.dumps({**event["payload"], "changed": True})
     return sent, body
 
 

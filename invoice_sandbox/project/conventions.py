@@ -1,0 +1,242 @@
+"""The conventions of a project: what its API does the same way in every operation.
+
+A project writes those that differ from the plain ones into ``conventions.yaml``. Bodies are
+templates: JSON in which a string such as ``"{data}"`` stands for a value.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field, replace
+from datetime import datetime
+from http import HTTPStatus
+from pathlib import Path
+from typing import Any, Final, Literal
+
+from invoice_sandbox.base.clock import instant_text
+from invoice_sandbox.base.errors import CODES, ERRORS, ApiError, ErrorType, code_for
+from invoice_sandbox.base.ids import REQUEST_PREFIX
+from invoice_sandbox.openapi.load.documents import DocumentError, load_document, place_of
+from invoice_sandbox.openapi.message.media_types import JSON
+from invoice_sandbox.openapi.operation import Contract
+from invoice_sandbox.openapi.schema.file_schema import (
+    FileProblem,
+    Pointer,
+    schema_problems,
+    suggestion,
+)
+
+FILE: Final = "conventions.yaml"
+PROBLEM_JSON: Final = "application/problem+json"
+_PHRASES: Final = {one.value: one.phrase for one in HTTPStatus}
+_SCHEMA: Final = Path(__file__).with_name("conventions.schema.json")
+_ENVELOPE_VALUES: Final = ("data", "mode")
+_EVENT_VALUES: Final = ("id", "type", "timestamp", "data", "mode")
+_ERROR_VALUES: Final = ("code", "message", "title", "status", "requestId", "mode")
+
+
+@dataclass(frozen=True)
+class ErrorFormat:
+    """The media type of an error response and the template of its body."""
+
+    media_type: str
+    body: Any
+
+
+ENVELOPE: Final = {"data": "{data}", "mode": "{mode}"}
+"""The template of successful responses of the control API."""
+
+JSON_ERROR: Final = ErrorFormat(
+    JSON,
+    {
+        "error": {"code": "{code}", "message": "{message}", "requestId": "{requestId}"},
+        "mode": "{mode}",
+    },
+)
+PROBLEM: Final = ErrorFormat(
+    PROBLEM_JSON,
+    {"type": "about:blank", "title": "{title}", "status": "{status}", "detail": "{message}"},
+)
+"""Problem details (RFC 9457)."""
+
+
+@dataclass(frozen=True)
+class Conventions:
+    """What a project does the same way in every operation; the defaults are the plain conventions.
+
+    - ``mode`` marks bodies as those of a sandbox.
+    - ``envelope`` is the template of the body of a successful response of a handler.
+    - ``event`` is the template of the body of a webhook.
+    - ``error_formats``: an error is sent in the first format that the operation declares for its
+      status. Without one the response is the one that the document shows for the status; for a
+      status that is not declared it is the first format.
+    - ``codes`` are the codes of errors by status, ``texts`` error types that replace those of the
+      engine, by name.
+    - ``access``: ``any`` accepts every credential of a declared kind, unless the server was started
+      with ``--key``; ``keys`` accepts those that the sandbox has issued.
+    - ``request_id_prefix`` and ``event_id_prefix`` begin the ids that the engine makes.
+    - ``limit_parameter`` and ``cursor_parameter`` are the query parameters of a page,
+      ``page_size`` is the number of records when no limit was sent.
+    - ``request_id_header``, ``version_header`` and ``total_header`` are names of response headers.
+    """
+
+    mode: str = "sandbox"
+    envelope: Any = "{data}"
+    event: Any = "{data}"
+    error_formats: tuple[ErrorFormat, ...] = (JSON_ERROR, PROBLEM)
+    codes: Mapping[int, str] = field(default_factory=lambda: CODES)
+    texts: Mapping[str, ErrorType] = field(default_factory=dict)
+    access: Literal["any", "keys"] = "any"
+    request_id_prefix: str = REQUEST_PREFIX
+    event_id_prefix: str = "evt_sandbox"
+    limit_parameter: str = "limit"
+    cursor_parameter: str = "cursor"
+    page_size: int = 1000
+    request_id_header: str = "X-Request-Id"
+    version_header: str = "X-Contract-Version"
+    total_header: str = "X-Total-Count"
+
+    def success_body(self, data: Any) -> Any:
+        """The body of a successful response with ``data``."""
+        return fill(self.envelope, {"data": data, "mode": self.mode})
+
+    def event_body(self, event_id: str, type_: str, at: datetime, data: Mapping[str, Any]) -> Any:
+        """The body of a webhook about an event of that type."""
+        values = {"id": event_id, "type": type_, "timestamp": instant_text(at), "data": dict(data)}
+        return fill(self.event, {**values, "mode": self.mode})
+
+    def message(self, error: ApiError, base_url: str = "") -> str:
+        """What is wrong and what to do, as this project words it."""
+        return self._worded(error).message(base_url)
+
+    def code(self, error: ApiError) -> str:
+        """The code of the error in this project."""
+        return error.type.code or code_for(error.status, self.codes)
+
+    def error_bodies(
+        self, error: ApiError, request_id: str, base_url: str = ""
+    ) -> Iterator[tuple[str, Any]]:
+        """``media type, body`` of the error in every format, in the order of preference."""
+        values = {
+            "code": self.code(error),
+            "message": self.message(error, base_url),
+            "title": _PHRASES.get(error.status, "Error"),
+            "status": error.status,
+            "requestId": request_id,
+            "mode": self.mode,
+        }
+        return ((one.media_type, fill(one.body, values)) for one in self.error_formats)
+
+    def for_control(self) -> Conventions:
+        """The conventions of the control API in this project."""
+        return replace(self, envelope=ENVELOPE, error_formats=(JSON_ERROR,), access="keys")
+
+    def _worded(self, error: ApiError) -> ApiError:
+        own = self.texts.get(error.type.name)
+        return error if own is None else ApiError(own, error.values, error.headers)
+
+
+def fill(template: Any, values: Mapping[str, Any]) -> Any:
+    """The template with each string ``"{name}"`` replaced by the value of that name."""
+    if isinstance(template, str):
+        return values.get(template[1:-1], template) if template[:1] == "{" else template
+    if isinstance(template, Mapping):
+        return {name: fill(one, values) for name, one in template.items()}
+    if isinstance(template, list):
+        return [fill(one, values) for one in template]
+    return template
+
+
+def plain_conventions(contract: Contract) -> Conventions:
+    """The conventions of a document without a project: errors are in the format it declares.
+
+    Problem details come first where the document declares them for any error.
+    """
+    declared = (
+        media_type
+        for operation in contract.operations.values()
+        for status, response in operation.responses.items()
+        if not status.startswith(("1", "2", "3"))
+        for media_type in response.content
+    )
+    if PROBLEM_JSON in declared:
+        return Conventions(error_formats=(PROBLEM, JSON_ERROR))
+    return Conventions()
+
+
+def load_conventions(folder: Path, contract: Contract) -> Conventions:
+    """The plain conventions with what ``conventions.yaml`` in ``folder`` changes.
+
+    Raises DocumentError for the first problem in the file, with its place.
+    """
+    plain = plain_conventions(contract)
+    file = folder / FILE
+    if not file.exists():
+        return plain
+    document = load_document(file)
+    for problem in (*schema_problems(document, _SCHEMA), *_problems(document)):
+        raise DocumentError(place_of(file, problem.pointer), problem.text, problem.advice)
+    return replace(plain, **dict(_members(document)))
+
+
+_SECTIONS: Final[Mapping[str, Mapping[str, str]]] = {
+    "ids": {"request": "request_id_prefix", "event": "event_id_prefix"},
+    "paging": {"limit": "limit_parameter", "cursor": "cursor_parameter", "size": "page_size"},
+    "headers": {
+        "requestId": "request_id_header",
+        "contractVersion": "version_header",
+        "totalCount": "total_header",
+    },
+}
+"""Members of the sections of the file, and the fields of ``Conventions`` that they set."""
+
+
+def _members(document: Mapping[str, Any]) -> Iterator[tuple[str, Any]]:
+    for name in ("mode", "envelope", "event", "access"):
+        if name in document:
+            yield name, document[name]
+    for section, fields in _SECTIONS.items():
+        for name, value in document.get(section, {}).items():
+            yield fields[name], value
+    errors = document.get("errors", {})
+    if "formats" in errors:
+        yield (
+            "error_formats",
+            tuple(ErrorFormat(one["mediaType"], one["body"]) for one in errors["formats"]),
+        )
+    if "codes" in errors:
+        yield "codes", {**CODES, **{int(one): code for one, code in errors["codes"].items()}}
+    if "texts" in errors:
+        yield (
+            "texts",
+            {name: replace(ERRORS[name], **changed) for name, changed in errors["texts"].items()},
+        )
+
+
+def _problems(document: Any) -> Iterator[FileProblem]:
+    """What the schema of the file cannot say: unknown errors and unknown values of templates."""
+    if not isinstance(document, Mapping):
+        return
+    errors = document.get("errors", {})
+    for name in errors.get("texts", {}):
+        if name not in ERRORS:
+            place = ("errors", "texts", name)
+            yield FileProblem(place, f"unknown error '{name}'", suggestion(name, ERRORS))
+    yield from _unknown_values(document.get("envelope"), ("envelope",), _ENVELOPE_VALUES)
+    yield from _unknown_values(document.get("event"), ("event",), _EVENT_VALUES)
+    for index, one in enumerate(errors.get("formats", [])):
+        pointer: Pointer = ("errors", "formats", index, "body")
+        yield from _unknown_values(one["body"], pointer, _ERROR_VALUES)
+
+
+def _unknown_values(template: Any, place: Pointer, known: tuple[str, ...]) -> Iterator[FileProblem]:
+    if isinstance(template, str):
+        name = template[1:-1]
+        if template == f"{{{name}}}" and name not in known:
+            yield FileProblem(place, f"unknown value '{template}'", suggestion(name, known))
+    elif isinstance(template, Mapping):
+        for member, one in template.items():
+            yield from _unknown_values(one, (*place, member), known)
+    elif isinstance(template, list):
+        for index, one in enumerate(template):
+            yield from _unknown_values(one, (*place, index), known)

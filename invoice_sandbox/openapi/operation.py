@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -42,8 +42,7 @@ class Operation:
     """One operation of the contract, ready to serve.
 
     ``secrets`` are the names of members that its schemas declare as ``format: password``;
-    ``lifecycle`` is the machine that what it answers goes through (``x-lifecycle``). ``raw_path``
-    finds the texts of its path parameters in a path as it was sent, where that is needed.
+    ``lifecycle`` is the machine that what it answers goes through (``x-lifecycle``).
     """
 
     id: str
@@ -57,7 +56,6 @@ class Operation:
     success: str
     secrets: frozenset[str] = frozenset()
     lifecycle: str | None = None
-    raw_path: re.Pattern[str] | None = None
 
     def response_for(self, status: int) -> DeclaredResponse | None:
         """The declaration that covers ``status``: exact, else its range (``4XX``), else default."""
@@ -173,16 +171,7 @@ def _operation(
         success=success,
         secrets=passwords.of(raw),
         lifecycle=raw.get("x-lifecycle"),
-        raw_path=_raw_path(base_path(document) + path, parameters),
     )
-
-
-def _raw_path(template: str, parameters: Sequence[Parameter]) -> re.Pattern[str] | None:
-    """What finds the texts of the path parameters in a path as it was sent, if one is wanted so."""
-    if not any(one.in_raw_path for one in parameters):
-        return None
-    literals = re.split(r"\{[^}]*\}", template)
-    return re.compile("([^/]+)".join(map(re.escape, literals)))
 
 
 def path_names(template: str) -> list[str]:

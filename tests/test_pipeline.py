@@ -1,0 +1,309 @@
+"""The pipeline itself: its length, what Connexion resolves, and how a path finds its operation."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import re
+import sys
+import time
+from collections.abc import Mapping
+from pathlib import Path
+from types import FrameType
+from typing import Any, Final
+from urllib.parse import unquote
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from invoice_sandbox.app import Sandbox, create_app
+from invoice_sandbox.base.errors import ApiError
+from invoice_sandbox.http.pipeline import Endpoint, Reply, Request, RoutedRequest, Trace
+from invoice_sandbox.http.route import (
+    PathTemplate,
+    Router,
+    operation_routes,
+    resolved_operations,
+    segment_texts,
+)
+from invoice_sandbox.openapi.operation import Contract, Operation, compile_contract
+from invoice_sandbox.state.credentials import DEMO_KEY
+from tests.support import FROZEN, ManualSystemClock, Running
+from tests.test_invoices import INVOICE
+
+ROOT: Final = Path(__file__).resolve().parent.parent
+MOST_FILES: Final = 25
+
+
+def test_creating_an_invoice_visits_few_files() -> None:
+    """Whoever follows one request on a frozen clock reads no more files of ours than this.
+
+    Counted are files of which a function is called, once caches are warm.
+    """
+    visited = asyncio.run(files_visited())
+    assert len(visited) <= MOST_FILES, "\n".join(sorted(visited))
+
+
+async def files_visited() -> set[str]:
+    clock = ManualSystemClock()
+    app = await create_app(FROZEN, url="http://127.0.0.1:8080", system_clock=clock)
+    for number in range(3):
+        assert await create_invoice(app, number) == 201
+    visited: set[str] = set()
+
+    def note(frame: FrameType, event: str, _argument: object) -> None:
+        file = Path(frame.f_code.co_filename)
+        if event == "call" and file.is_relative_to(ROOT):
+            visited.add(str(file.relative_to(ROOT)))
+
+    earlier = sys.getprofile()
+    sys.setprofile(note)
+    try:
+        status = await create_invoice(app, 4)
+    finally:
+        sys.setprofile(earlier)
+    assert status == 201
+    return {file for file in visited if file.split("/")[0] not in {"tests", ".venv"}}
+
+
+async def create_invoice(app: Sandbox, number: int) -> int:
+    body = json.dumps({**INVOICE, "invoiceNumber": f"A-{number}"}).encode()
+    headers = {
+        "host": "127.0.0.1:8080",
+        "content-type": "application/json",
+        "content-length": str(len(body)),
+        "authorization": f"Bearer {DEMO_KEY}",
+    }
+    sent: list[Any] = []
+
+    async def receive() -> dict[str, Any]:
+        return {"type": "http.request", "body": body, "more_body": False}
+
+    async def send(message: Any) -> None:
+        sent.append(message)
+
+    await app(scope("POST", "/api/invoices", headers), receive, send)
+    return int(sent[0]["status"])
+
+
+def scope(method: str, path: str, headers: Mapping[str, str]) -> dict[str, Any]:
+    return {
+        "type": "http",
+        "method": method,
+        "path": path,
+        "raw_path": path.encode(),
+        "query_string": b"",
+        "scheme": "http",
+        "client": ("127.0.0.1", 1),
+        "server": ("127.0.0.1", 8080),
+        "headers": [(name.encode(), value.encode()) for name, value in headers.items()],
+    }
+
+
+def test_connexion_resolves_every_operation_of_both_contracts(server: Running) -> None:
+    project = server.sandbox.engine.project
+    for contract in (project.contract, project.control):
+        found = {
+            (name, path, method): function
+            for path, method, name, function in resolved_operations(contract, lambda name: name)
+        }
+        operations = contract.operations.values()
+        assert found == {(one.id, one.path, one.method): one.id for one in operations}
+
+
+def test_the_function_that_connexion_resolved_is_called() -> None:
+    contract = contract_of({"/a": ["get"]})
+    routed = asyncio.run(routes(contract)(request("GET", "/a")))
+    assert isinstance(routed, RoutedRequest)
+    assert routed.endpoint.respond is resolve(contract, contract.operations["get /a"])
+
+
+def test_connexion_does_not_judge_a_document_of_openapi_3_1() -> None:
+    """It has its own opinion of the version and of schemas; another validator has the say."""
+    document = document_of({"/a/{b.c}/{b-c}": ["get"]})
+    document["components"] = {"schemas": {"Null": {"type": ["null", "string"], "const": None}}}
+    (found,) = resolved_operations(compile_contract(document), lambda name: name)
+    assert found == ("/a/{b.c}/{b-c}", "GET", "get /a/{b.c}/{b-c}", "get /a/{b.c}/{b-c}")
+
+
+PATHS: Final = {
+    "/a": ["get", "post"],
+    "/a/{id}": ["get", "delete", "options"],
+    "/a/mine": ["get", "head"],
+    "/{kind}/b": ["put", "get"],
+    "/c/{name}": ["get", "patch"],
+    "/c/{name}.json": ["get"],
+    "/g/{base}...{head}": ["get"],
+    "/d/": ["get"],
+    "/e/{x}{y}": ["get"],
+    "/f/{id}/g/{id2}": ["get"],
+}
+
+FOUND: Final[dict[tuple[str, str], tuple[str, dict[str, str]]]] = {
+    ("GET", "/a"): ("/a", {}),
+    ("GET", "/a/1"): ("/a/{id}", {"id": "1"}),
+    ("GET", "/a/mine"): ("/a/mine", {}),
+    ("HEAD", "/a/mine"): ("/a/mine", {}),
+    ("GET", "/a/b"): ("/a/{id}", {"id": "b"}),
+    ("PUT", "/a/b"): ("/{kind}/b", {"kind": "a"}),
+    ("OPTIONS", "/a/1"): ("/a/{id}", {"id": "1"}),
+    ("GET", "/a/x%2Fy"): ("/a/{id}", {"id": "x/y"}),
+    ("GET", "/a/x%252Fy"): ("/a/{id}", {"id": "x%2Fy"}),
+    ("GET", "/a/%20"): ("/a/{id}", {"id": " "}),
+    ("GET", "/%61"): ("/a", {}),
+    ("GET", "/c/a.json"): ("/c/{name}.json", {"name": "a"}),
+    ("GET", "/c/.json"): ("/c/{name}", {"name": ".json"}),
+    ("PATCH", "/c/a.json"): ("/c/{name}", {"name": "a.json"}),
+    ("GET", "/g/v1...v2"): ("/g/{base}...{head}", {"base": "v1", "head": "v2"}),
+    ("GET", "/d/"): ("/d/", {}),
+    ("GET", "/e/abc"): ("/e/{x}{y}", {"x": "ab", "y": "c"}),
+    ("GET", "/f/1/g/2"): ("/f/{id}/g/{id2}", {"id": "1", "id2": "2"}),
+}
+
+
+@pytest.mark.parametrize(("asked", "expected"), FOUND.items(), ids=map(" ".join, FOUND))
+def test_a_path_finds_its_operation(
+    asked: tuple[str, str], expected: tuple[str, dict[str, str]]
+) -> None:
+    method, raw = asked
+    template, texts = expected
+    routed = asyncio.run(routes(contract_of(PATHS))(request(method, raw)))
+    assert isinstance(routed, RoutedRequest)
+    assert routed.endpoint.operation.id == f"{method.lower()} {template}"
+    assert routed.path_texts == texts
+
+
+NOT_FOUND: Final[dict[tuple[str, str], str]] = {
+    ("GET", "/"): "",
+    ("GET", "/a/"): "",
+    ("GET", "//a"): "",
+    ("GET", "/a/1/2"): "",
+    ("GET", "/a%2F1"): "",
+    ("GET", "/a%2Fmine"): "",
+    ("GET", "/a%0A"): "",
+    ("GET", "/d"): "",
+    ("GET", "/e/a"): "",
+    ("HEAD", "/a"): "GET, POST",
+    ("PUT", "/a"): "GET, POST",
+    ("DELETE", "/a/mine"): "GET, HEAD",
+    ("POST", "/a/b"): "GET, PUT, DELETE, OPTIONS",
+    ("PUT", "/c/a.json"): "GET, PATCH",
+}
+
+
+@pytest.mark.parametrize(("asked", "allowed"), NOT_FOUND.items(), ids=map(" ".join, NOT_FOUND))
+def test_any_other_path_is_404_and_any_other_method_405(
+    asked: tuple[str, str], allowed: str
+) -> None:
+    with pytest.raises(ApiError) as caught:
+        asyncio.run(routes(contract_of(PATHS))(request(*asked)))
+    assert caught.value.status == (405 if allowed else 404)
+    assert dict(caught.value.headers).get("Allow", "") == allowed
+
+
+def test_options_lists_the_methods_where_it_is_not_declared() -> None:
+    reply = asyncio.run(routes(contract_of(PATHS))(request("OPTIONS", "/a")))
+    assert isinstance(reply, Reply)
+    assert (reply.status, reply.headers) == (204, (("Allow", "GET, POST"),))
+
+
+def test_what_one_contract_does_not_have_may_be_anothers() -> None:
+    first = contract_of({"/a": ["get"]})
+    second = contract_of({"/a": ["get", "put"], "/b": ["get"]})
+    router = routes(first, second)
+    endpoints = router.targets(request("POST", "/a"))
+    assert list(endpoints) == ["GET", "PUT"]
+    assert isinstance(endpoints["GET"], Endpoint)
+    assert endpoints["GET"].contract is first
+    assert isinstance(asyncio.run(router(request("GET", "/b"))), RoutedRequest)
+
+
+@pytest.mark.parametrize(
+    ("template", "path"),
+    [
+        ("/c/{base}...{head}/end", f"/c/{'.' * 40_000}/nowhere"),
+        ("/c/{base}...{head}x", f"/c/{'.' * 40_000}"),
+        ("/c/{a}-{b}-{c}-{d}-{e}.json", f"/c/{'-' * 40_000}"),
+        ("/c/{a}{b}{c}{d}", f"/c/{'/' * 40_000}"),
+        ("/c/{a}/{b}/{c}", f"/c{'/a' * 20_000}"),
+    ],
+)
+def test_a_long_path_is_looked_up_in_bounded_time(template: str, path: str) -> None:
+    """A regular expression of the whole path needs minutes for some of these."""
+    router = routes(contract_of({template: ["get"]}))
+    started = time.perf_counter()
+    assert router.targets(request("GET", path)) == {}
+    assert time.perf_counter() - started < 1
+
+
+@given(
+    literals=st.lists(st.text("ab.", max_size=2), min_size=2, max_size=4),
+    segment=st.text("ab.", max_size=8),
+)
+def test_parameters_take_the_texts_that_a_greedy_pattern_gives_them(
+    literals: list[str], segment: str
+) -> None:
+    pattern = re.fullmatch("(.+)".join(map(re.escape, literals)), segment)
+    expected = list(pattern.groups()) if pattern else None
+    assert segment_texts(tuple(literals), segment) == expected
+
+
+def test_a_template_takes_texts_of_as_many_segments_as_it_has() -> None:
+    template = PathTemplate.of("/a/{b}")
+    assert template.texts(["", "a", "1"]) == ["1"]
+    assert template.texts(["", "a"]) is None
+    assert template.texts(["", "x", "1"]) is None
+
+
+def contract_of(paths: Mapping[str, list[str]]) -> Contract:
+    return compile_contract(document_of(paths))
+
+
+def document_of(paths: Mapping[str, list[str]]) -> dict[str, Any]:
+    return {
+        "openapi": "3.1.0",
+        "info": {"title": "Routes", "version": "1"},
+        "paths": {
+            path: {
+                method: {
+                    "operationId": f"{method} {path}",
+                    "parameters": [
+                        {"in": "path", "name": name, "required": True, "schema": True}
+                        for name in re.findall(r"\{([^}]*)\}", path)
+                    ],
+                    "responses": {"200": {"description": "OK"}},
+                }
+                for method in methods
+            }
+            for path, methods in paths.items()
+        },
+    }
+
+
+def routes(*contracts: Contract) -> Router:
+    return Router([operation_routes(one, resolve, endpoint) for one in contracts])
+
+
+RESPONDERS: dict[tuple[int, str], Any] = {}
+
+
+def resolve(contract: Contract, operation: Operation) -> Any:
+    async def respond(_parsed: object) -> Reply:
+        return Reply(200)
+
+    return RESPONDERS.setdefault((id(contract), operation.id), respond)
+
+
+def endpoint(contract: Contract, operation: Operation, respond: Any) -> Endpoint:
+    unused: Any = None
+    return Endpoint(contract, operation, False, frozenset(), unused, unused, respond)
+
+
+def request(method: str, raw: str) -> Request:
+    target = {**scope(method, unquote(raw), {}), "raw_path": raw.encode()}
+
+    async def receive() -> dict[str, Any]:
+        raise AssertionError("routing reads no body that is not declared")
+
+    return Request(target, receive, method, unquote(raw), (), Trace())

@@ -153,7 +153,7 @@ def test_the_trigger_says_how_a_story_is_begun(
 def test_show_tells_a_story_in_words() -> None:
     assert fine("show offer-expires").splitlines() == [
         "offer-expires",
-        "Nobody accepts the offer, so it expires when its 72 hours are over.",
+        "The offer is not accepted, so it expires after 72 hours.",
         "Passes when: The client refuses to accept the stale offer, and asks for a new one.",
         "",
         "Trigger: workspace, invoice, header",
@@ -436,4 +436,4 @@ def test_the_installed_program_does_it_too() -> None:
     ran = subprocess.run(
         [program, "scenarios", "show", "manual"], capture_output=True, text=True, check=True
     )
-    assert ran.stdout.startswith("manual\nNothing moves by itself;")
+    assert ran.stdout.startswith("manual\nNothing happens by itself;")

@@ -185,7 +185,7 @@ def test_a_client_may_decide_between_competing_offers_itself(client: httpx.Clien
     assert client.post(f"/sandbox/offers/{everest['id']}/accept").status_code == 200
     assert [one["status"] for one in offers(client, invoice)] == ["Superseded", "Accepted"]
     assert skipped(play(client)) == [
-        "accept-best-offer: The invoice is OfferAccepted, not Offered. The step is left out."
+        "accept-best-offer: The invoice is OfferAccepted, not Offered. The step is skipped."
     ]
 
 
@@ -223,7 +223,7 @@ def test_the_partner_that_withdraws_quotes_only_when_it_is_named(client: httpx.C
     assert asked["routedPartnerIds"] == [CEDAR]
     done = play(client)
     assert skipped(done) == [
-        "request-financing: The invoice is FinancingRequested, not Verified. The step is left out."
+        "request-financing: The invoice is FinancingRequested, not Verified. The step is skipped."
     ]
     assert [(one["partnerId"], one["status"]) for one in offers(client, invoice)] == [
         (CEDAR, "Withdrawn")

@@ -36,7 +36,7 @@ PICTURES: Final = PAGE.parent / "pictures"
 _FILE: Final = re.compile(r"<!-- file: (\S+) -->\n```yaml\n(.*?)^```$", re.MULTILINE | re.DOTALL)
 _SERVE: Final = re.compile(r"^```sh\n(invoice-sandbox serve .*)\n```$", re.MULTILINE)
 _SAID: Final = re.compile(
-    r"(?<=<!-- said by the server -->\n```text\n).*?(?=^```$)", re.MULTILINE | re.DOTALL
+    r"(?<=<!-- log of the server -->\n```text\n).*?(?=^```$)", re.MULTILINE | re.DOTALL
 )
 _COPY: Final = "cp -f --"
 _BIN: Final = Path(sys.executable).parent

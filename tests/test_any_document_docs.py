@@ -1,4 +1,4 @@
-"""docs/any-document.md tells the truth: options, limits, and what came of each document."""
+"""docs/any-document.md is up to date: options, limits, and the results of each document."""
 
 from __future__ import annotations
 
@@ -31,14 +31,15 @@ def test_the_page_tells_of(word: str) -> None:
     assert word in " ".join(TEXT.split())
 
 
-def test_the_table_has_every_document_that_is_played() -> None:
+def test_the_page_names_every_document_that_is_played() -> None:
     for name in packages.MAKERS:
-        assert f"| {packages.DIRECTORY.name} {name} |" in TEXT or f"`{name}:" in TEXT
+        assert f"`{name}`" in TEXT or f"`{name}:" in TEXT
 
 
 def test_no_answer_in_the_table_is_wrong() -> None:
-    rows = re.findall(r"^\| [^|]+ \| 3[^|]* \| (\d+) \| (\d+) \| (\d+) \| ", TEXT, re.MULTILINE)
-    assert len(rows) > len(packages.MAKERS) / 2
+    row = r"^\| [^|]+ \| 3[^|]* \| (\d+) \| (\d+) \| (\d+) \| "
+    rows = re.findall(row, TEXT, re.MULTILINE)
+    assert sum(int(right) for _, right, _ in rows) > 9000
     assert {wrong for _, _, wrong in rows} == {"0"}
 
 

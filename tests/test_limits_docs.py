@@ -56,7 +56,7 @@ CONSTANTS: Final[dict[str, tuple[Any, str]]] = {
         "invoice_sandbox.server.protocol:FRAMING_LIMIT",
     ),
     "Nesting of JSON": (count, "invoice_sandbox.base.jsonio:MAX_DEPTH"),
-    "Items of a page": (count, "invoice_sandbox.project.api:PAGE_CAP"),
+    "Items of a page": (count, "invoice_sandbox.project.conventions:Conventions.page_size"),
     "Listener stream without a message": (seconds, "invoice_sandbox.control.listeners:_IDLE"),
     "Pause between two requests": (seconds, "invoice_sandbox.server.serving:_SECONDS_BETWEEN"),
     "Requests in progress when the server stops": (

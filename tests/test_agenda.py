@@ -14,29 +14,27 @@ import pytest
 
 from invoice_sandbox.app import create_app
 from invoice_sandbox.runtime.agenda import STEPS_LOG
-from tests.support import FROZEN, Running, serving
-from tests.timeline import (
+from tests.notes_project import bells, write_note, write_project
+from tests.scenario_run import (
     LIVE,
-    NOON,
+    START,
     advance,
     agenda,
-    bells,
     choose,
     clock,
     data,
     due,
+    error,
     happened,
+    in_scenario,
     make_workspace,
     now,
-    refusal,
     restore,
     set_clock,
     snapshot,
-    telling,
     until,
-    write,
-    write_project,
 )
+from tests.support import FROZEN, Running, serving
 
 STORIES = {
     "in-turn": """
@@ -99,8 +97,8 @@ def flowing(project: Any) -> Iterator[Running]:
 
 
 def test_steps_are_done_by_time_then_by_creation(notes: Running) -> None:
-    with telling(notes, "in-turn") as client:
-        write(client)
+    with in_scenario(notes, "in-turn") as client:
+        write_note(client)
         assert happened(advance(client, by="PT10S")) == [
             ("09:30:01", "ring", "done"),
             ("09:30:02", "ring", "done"),
@@ -111,10 +109,10 @@ def test_steps_are_done_by_time_then_by_creation(notes: Running) -> None:
 
 
 def test_steps_of_one_instant_are_done_in_the_order_of_their_making(notes: Running) -> None:
-    with telling(notes, "manual") as client:
-        write(client, later={"first": 2, "second": 1})
+    with in_scenario(notes, "manual") as client:
+        write_note(client, later={"first": 2, "second": 1})
         advance(client, by="PT1S")
-        write(client, later={"third": 1})
+        write_note(client, later={"third": 1})
         advance(client, by="PT1S")
         assert bells(client) == [
             ("09:30:01", "second"),
@@ -125,8 +123,8 @@ def test_steps_of_one_instant_are_done_in_the_order_of_their_making(notes: Runni
 
 def test_every_step_is_done_at_its_own_instant(notes: Running) -> None:
     """One long advance leaves the same times as many short ones."""
-    with telling(notes, "in-turn") as client:
-        write(client)
+    with in_scenario(notes, "in-turn") as client:
+        write_note(client)
         advance(client, by="P1D")
         assert bells(client) == [
             ("09:30:01", "one"),
@@ -137,8 +135,8 @@ def test_every_step_is_done_at_its_own_instant(notes: Running) -> None:
 
 
 def test_what_a_step_makes_due_within_the_span_is_done_in_its_turn(notes: Running) -> None:
-    with telling(notes, "chain") as client:
-        write(client)
+    with in_scenario(notes, "chain") as client:
+        write_note(client)
         moved = advance(client, by="PT10S")
         assert bells(client) == [
             ("09:30:02", "first"),
@@ -150,27 +148,27 @@ def test_what_a_step_makes_due_within_the_span_is_done_in_its_turn(notes: Runnin
 
 
 def test_an_advance_stops_before_what_is_due_later(notes: Running) -> None:
-    with telling(notes, "chain") as client:
-        write(client)
+    with in_scenario(notes, "chain") as client:
+        write_note(client)
         assert happened(advance(client, by="PT4.999S")) == [("09:30:02", "echo", "done")]
         assert due(client) == [("09:30:05", "ring"), ("09:30:05", "ring"), ("09:30:06", "ring")]
         assert happened(advance(client, by="PT0.001S")) == [("09:30:05", "ring", "done")] * 2
 
 
 def test_what_is_due_now_is_done_now_though_the_clock_stands_still(notes: Running) -> None:
-    with telling(notes, "at-once") as client:
-        write(client)
+    with in_scenario(notes, "at-once") as client:
+        write_note(client)
         assert bells(client) == [("09:30:00", "now")]
-        assert now(client) == NOON
+        assert now(client) == START
 
 
 def test_an_advance_by_nothing_does_what_is_due_now(notes: Running) -> None:
-    with telling(notes, "at-once") as client:
-        write(client)
+    with in_scenario(notes, "at-once") as client:
+        write_note(client)
         moved = advance(client, by="PT0S")
         assert (moved["from"], moved["now"], moved["nextDue"]) == (
-            NOON,
-            NOON,
+            START,
+            START,
             "2026-11-21T09:30:05Z",
         )
         assert bells(client) == [("09:30:00", "now")]
@@ -203,8 +201,8 @@ def test_a_lever_sees_what_is_due_now_as_done(project: Any) -> None:
 def test_the_agenda_lists_what_is_due_in_order_and_what_was_done_latest_first(
     notes: Running,
 ) -> None:
-    with telling(notes, "chain") as client:
-        note = write(client)
+    with in_scenario(notes, "chain") as client:
+        note = write_note(client)
         advance(client, by="PT5S")
         told = agenda(client)
         assert told["due"] == [
@@ -234,16 +232,16 @@ def test_the_agenda_lists_what_is_due_in_order_and_what_was_done_latest_first(
 
 
 def test_a_step_that_a_handler_scheduled_is_of_no_scenario(notes: Running) -> None:
-    with telling(notes, "in-turn") as client:
-        write(client, event="note.filed", later={"word": 1})
+    with in_scenario(notes, "in-turn") as client:
+        write_note(client, event="note.filed", later={"word": 1})
         (step,) = agenda(client)["due"]
         assert (step["scenario"], step["subject"]) == (None, None)
 
 
 def test_next_due_is_the_first_step_or_null(notes: Running) -> None:
-    with telling(notes, "in-turn") as client:
+    with in_scenario(notes, "in-turn") as client:
         assert clock(client)["nextDue"] is None
-        write(client)
+        write_note(client)
         assert clock(client)["nextDue"] == "2026-11-21T09:30:01Z"
         assert advance(client, by="PT1S")["nextDue"] == "2026-11-21T09:30:02Z"
         assert advance(client, by="PT2S")["nextDue"] is None
@@ -255,8 +253,8 @@ def test_next_due_is_the_first_step_or_null(notes: Running) -> None:
 def test_a_step_that_fails_is_logged_given_up_and_stops_no_other(
     notes: Running, caplog: pytest.LogCaptureFixture
 ) -> None:
-    with caplog.at_level(logging.ERROR, "invoice_sandbox"), telling(notes, "trouble") as client:
-        write(client)
+    with caplog.at_level(logging.ERROR, "invoice_sandbox"), in_scenario(notes, "trouble") as client:
+        write_note(client)
         moved = advance(client, by="PT3S")
         assert happened(moved) == [
             ("09:30:01", "ring", "done"),
@@ -276,8 +274,8 @@ def test_a_step_that_fails_is_logged_given_up_and_stops_no_other(
 def test_what_a_failed_or_skipped_step_did_is_undone(
     notes: Running, caplog: pytest.LogCaptureFixture
 ) -> None:
-    with telling(notes, "trouble") as client:
-        write(client)
+    with in_scenario(notes, "trouble") as client:
+        write_note(client)
         advance(client, by="PT3S")
         assert bells(client) == [("09:30:01", "before"), ("09:30:03", "after")]
     assert "on purpose" in caplog.text
@@ -286,8 +284,8 @@ def test_what_a_failed_or_skipped_step_did_is_undone(
 def test_the_clock_moves_along_with_a_step_that_fails(
     notes: Running, caplog: pytest.LogCaptureFixture
 ) -> None:
-    with telling(notes, "trouble") as client:
-        write(client)
+    with in_scenario(notes, "trouble") as client:
+        write_note(client)
         moved = advance(client, by="PT2S")
         assert moved["now"] == "2026-11-21T09:30:02Z"
         assert due(client) == [("09:30:03", "ring")]
@@ -295,10 +293,10 @@ def test_the_clock_moves_along_with_a_step_that_fails(
 
 
 def test_a_story_that_goes_in_circles_stops_after_10_000_steps(notes: Running) -> None:
-    with telling(notes, "circle") as client:
-        write(client)
+    with in_scenario(notes, "circle") as client:
+        write_note(client)
         answer = client.post("/sandbox/clock/advance", json={"by": "P1D"})
-        assert refusal(answer) == (409, "invalid_request")
+        assert error(answer) == (409, "invalid_request")
         message = answer.json()["error"]["message"]
         assert "10000 steps" in message
         assert "2026-11-21T12:16:40Z" in message
@@ -310,19 +308,19 @@ def test_a_story_that_goes_in_circles_stops_after_10_000_steps(notes: Running) -
 
 
 def test_a_story_that_goes_in_circles_without_time_passing_stops_too(notes: Running) -> None:
-    with telling(notes, "whirl") as client, notes.client() as other:
-        write(client)
+    with in_scenario(notes, "whirl") as client, notes.client() as other:
+        write_note(client)
         answer = client.post("/sandbox/clock/advance", json={"by": "PT1S"})
-        assert refusal(answer) == (409, "invalid_request")
-        assert now(client) == NOON
-        assert now(other) == NOON
+        assert error(answer) == (409, "invalid_request")
+        assert now(client) == START
+        assert now(other) == START
         choose(client, "manual")
         assert due(client) == []
 
 
 def test_a_story_that_goes_in_circles_does_not_keep_the_server_busy(notes: Running) -> None:
-    with telling(notes, "whirl") as client:
-        write(client)
+    with in_scenario(notes, "whirl") as client:
+        write_note(client)
         assert client.post("/sandbox/clock/advance", json={"by": "PT1S"}).status_code == 409
         workspace = _current(client)
 
@@ -346,8 +344,8 @@ def _current(client: httpx.Client) -> str:
 
 
 def test_exactly_10_000_steps_are_not_too_many(notes: Running) -> None:
-    with telling(notes, "circle") as client:
-        write(client)
+    with in_scenario(notes, "circle") as client:
+        write_note(client)
         moved = advance(client, by="PT10000S")
         assert len(moved["happened"]) == 10_000
         assert moved["now"] == "2026-11-21T12:16:40Z"
@@ -357,8 +355,8 @@ def test_exactly_10_000_steps_are_not_too_many(notes: Running) -> None:
 
 
 def test_two_advances_at_once_lose_no_step_and_move_the_clock_by_their_sum(notes: Running) -> None:
-    with telling(notes, "slow") as client, ThreadPoolExecutor(4) as pool:
-        write(client)
+    with in_scenario(notes, "slow") as client, ThreadPoolExecutor(4) as pool:
+        write_note(client)
         moves = list(pool.map(lambda _: advance(client, by="PT25S"), range(4)))
         assert now(client) == "2026-11-21T09:31:40Z"
         steps = [one["at"] for moved in sorted(moves, key=_start) for one in moved["happened"]]
@@ -375,10 +373,10 @@ def _start(moved: Any) -> str:
 
 
 def test_a_request_during_an_advance_is_answered(notes: Running) -> None:
-    with telling(notes, "slow") as client, ThreadPoolExecutor(1) as pool:
-        write(client)
+    with in_scenario(notes, "slow") as client, ThreadPoolExecutor(1) as pool:
+        write_note(client)
         advancing = pool.submit(advance, client, by="PT100S")
-        until(lambda: now(client) > NOON, "the advance did not begin")
+        until(lambda: now(client) > START, "the advance did not begin")
         seen = len(bells(client))
         assert not advancing.done()
         assert 0 < seen < 100
@@ -389,20 +387,20 @@ def test_a_workspace_that_is_deleted_during_its_advance_is_401(notes: Running) -
     with notes.client() as first:
         made = make_workspace(first, scenario="slow")
         with notes.client(made["key"]) as client, ThreadPoolExecutor(1) as pool:
-            write(client)
+            write_note(client)
             path, body = "/sandbox/clock/advance", {"by": "PT100S"}
             advancing = pool.submit(client.post, path, json=body)
-            until(lambda: now(client) > NOON, "the advance did not begin")
+            until(lambda: now(client) > START, "the advance did not begin")
             data(first.delete(f"/sandbox/workspaces/{made['id']}"), 200)
-            assert refusal(advancing.result(5)) == (401, "authentication_required")
+            assert error(advancing.result(5)) == (401, "authentication_required")
 
 
 def test_what_is_restored_during_an_advance_does_not_move_on_by_itself(notes: Running) -> None:
-    with telling(notes, "slow") as client, ThreadPoolExecutor(1) as pool:
-        write(client)
+    with in_scenario(notes, "slow") as client, ThreadPoolExecutor(1) as pool:
+        write_note(client)
         taken = snapshot(client)
         advancing = pool.submit(advance, client, by="PT100S")
-        until(lambda: now(client) > NOON, "the advance did not begin")
+        until(lambda: now(client) > START, "the advance did not begin")
         restored = restore(client, taken)
         advancing.result(5)
         assert (now(client), len(bells(client))) == (restored["clock"]["now"], 0)
@@ -412,9 +410,9 @@ def test_what_is_restored_during_an_advance_does_not_move_on_by_itself(notes: Ru
 
 
 def test_the_timer_does_what_is_due_without_any_request(flowing: Running) -> None:
-    with telling(flowing, "soon") as client:
+    with in_scenario(flowing, "soon") as client:
         beginning = flowing.system_clock.now()
-        write(client)
+        write_note(client)
         assert bells(client) == []
         flowing.system_clock.pass_seconds(60)
         until(lambda: due(client) == [], "the timer did not do the step")
@@ -425,8 +423,8 @@ def test_the_timer_does_what_is_due_without_any_request(flowing: Running) -> Non
 
 def test_a_request_does_first_what_is_due(flowing: Running) -> None:
     """Each at its own instant, however late it is looked at."""
-    with telling(flowing, "in-turn", now="2027-01-01T00:00:00Z") as client:
-        write(client)
+    with in_scenario(flowing, "in-turn", now="2027-01-01T00:00:00Z") as client:
+        write_note(client)
         flowing.system_clock.pass_seconds(2)
         assert bells(client) == [("00:00:01", "one"), ("00:00:02", "two"), ("00:00:02", "two too")]
         flowing.system_clock.pass_seconds(100)
@@ -434,21 +432,21 @@ def test_a_request_does_first_what_is_due(flowing: Running) -> None:
 
 
 def test_the_timer_looks_at_the_workspace_that_is_due_first(flowing: Running) -> None:
-    with telling(flowing, "long") as late, telling(flowing, "soon") as early:
-        write(late)
-        write(early)
+    with in_scenario(flowing, "long") as late, in_scenario(flowing, "soon") as early:
+        write_note(late)
+        write_note(early)
         flowing.system_clock.pass_seconds(1)
         until(lambda: due(early) == [], "the timer did not do the step")
         assert len(due(late)) == 1
         flowing.system_clock.pass_seconds(20 * 3600)
-        with telling(flowing, "soon") as another:  # its timer finds the other due as well
-            write(another)
+        with in_scenario(flowing, "soon") as another:  # its timer finds the other due as well
+            write_note(another)
         until(lambda: due(late) == [], "the timer did not do the step")
 
 
 def test_a_live_clock_is_advanced_too(flowing: Running) -> None:
-    with telling(flowing, "in-turn", now="2027-01-01T00:00:00Z") as client:
-        write(client)
+    with in_scenario(flowing, "in-turn", now="2027-01-01T00:00:00Z") as client:
+        write_note(client)
         moved = advance(client, by="PT2S")
         assert happened(moved) == [
             ("00:00:01", "ring", "done"),
@@ -462,8 +460,8 @@ def test_a_live_clock_is_advanced_too(flowing: Running) -> None:
 
 
 def test_what_is_due_when_a_clock_is_released_is_done_as_time_flows(notes: Running) -> None:
-    with telling(notes, "soon") as client:
-        write(client)
+    with in_scenario(notes, "soon") as client:
+        write_note(client)
         set_clock(client, mode="live")
         assert len(due(client)) == 1
         notes.system_clock.pass_seconds(1)
@@ -472,12 +470,12 @@ def test_what_is_due_when_a_clock_is_released_is_done_as_time_flows(notes: Runni
 
 
 def test_nothing_is_done_while_a_clock_is_frozen(flowing: Running) -> None:
-    with telling(flowing, "soon") as client:
-        write(client)
+    with in_scenario(flowing, "soon") as client:
+        write_note(client)
         frozen = set_clock(client, mode="frozen")
         flowing.system_clock.pass_seconds(3600)
-        with telling(flowing, "soon") as other:  # whose timer passes by
-            write(other)
+        with in_scenario(flowing, "soon") as other:  # whose timer passes by
+            write_note(other)
             flowing.system_clock.pass_seconds(3600)
             until(lambda: due(other) == [], "the timer did not do the step")
         assert (bells(client), now(client)) == ([], frozen["now"])
@@ -487,8 +485,8 @@ def test_nothing_is_done_while_a_clock_is_frozen(flowing: Running) -> None:
 def test_what_is_in_store_after_restoring_a_live_workspace_is_done_in_its_time(
     flowing: Running,
 ) -> None:
-    with telling(flowing, "soon", now="2027-01-01T00:00:00Z") as client:
-        write(client)
+    with in_scenario(flowing, "soon", now="2027-01-01T00:00:00Z") as client:
+        write_note(client)
         taken = snapshot(client)
         flowing.system_clock.pass_seconds(60)
         until(lambda: due(client) == [], "the timer did not do the step")
@@ -503,8 +501,8 @@ def test_what_is_in_store_after_restoring_a_live_workspace_is_done_in_its_time(
 
 
 def test_another_scenario_drops_what_the_one_before_had_in_store(notes: Running) -> None:
-    with telling(notes, "in-turn") as client:
-        write(client, later={"own": 9})
+    with in_scenario(notes, "in-turn") as client:
+        write_note(client, later={"own": 9})
         assert len(due(client)) == 5
         choose(client, "chain")
         assert due(client) == [("09:30:09", "ring")]
@@ -513,17 +511,17 @@ def test_another_scenario_drops_what_the_one_before_had_in_store(notes: Running)
 
 
 def test_the_same_scenario_again_keeps_what_it_had_in_store(notes: Running) -> None:
-    with telling(notes, "in-turn") as client:
-        write(client)
+    with in_scenario(notes, "in-turn") as client:
+        write_note(client)
         before = agenda(client)["due"]
         choose(client, "in-turn")
         assert agenda(client)["due"] == before
 
 
 def test_a_scenario_is_in_force_from_the_next_event_on(notes: Running) -> None:
-    with telling(notes, "manual") as client:
-        write(client)
+    with in_scenario(notes, "manual") as client:
+        write_note(client)
         choose(client, "soon")
         assert due(client) == []
-        write(client)
+        write_note(client)
         assert due(client) == [("09:30:00.020", "ring")]

@@ -7,7 +7,7 @@ from typing import Any
 import httpx
 import pytest
 
-from tests.stories import advance, choose, offers, play, register, status
+from tests.scenario_run import advance, choose, offers, register, run_to_end, status
 from tests.support import Running
 
 GET = "/api/invoices"
@@ -99,7 +99,7 @@ def test_the_choice_for_an_invoice_replaces_any_story_that_it_had(
     invoice = register(client, before, debtorId=LATE)
     choose(client, "offer-expires", invoice)
     assert in_store(client, invoice) == ["offer-expires"]
-    play(client)
+    run_to_end(client)
     assert [one["status"] for one in offers(client, invoice)] == ["Expired"]
 
 
@@ -109,7 +109,7 @@ def test_the_workspace_does_not_come_between_an_invoice_and_its_own_story(
     invoice = register(client)
     choose(client, "withdrawn-after-accept", invoice)
     choose(client, "partial-funding")
-    play(client)
+    run_to_end(client)
     assert [one["status"] for one in offers(client, invoice)] == ["Withdrawn"]
 
 
@@ -239,7 +239,7 @@ def test_what_the_scenario_before_had_in_store_is_dropped(client: httpx.Client) 
     choose(client, "invoice-expires")
     invoice = register(client)
     choose(client, "manual")
-    assert (in_store(client), play(client)) == ([], [])
+    assert (in_store(client), run_to_end(client)) == ([], [])
     assert status(client, invoice) == "Registered"
 
 

@@ -10,28 +10,28 @@ import httpx
 import pytest
 
 from invoice_sandbox.base.clock import ClockState
-from tests.support import FROZEN, Running, serving
-from tests.timeline import (
+from tests.scenario_run import (
     LIVE,
-    NOON,
+    START,
     advance,
     agenda,
+    audited,
     choose,
     clock,
     data,
     due,
+    error,
     happened,
-    invoice,
     make_workspace,
+    move,
+    new_invoice,
     now,
-    offers_on,
-    pull,
-    refusal,
-    register,
+    offers,
+    register_new,
     set_clock,
-    status_of,
-    told,
+    status,
 )
+from tests.support import FROZEN, Running, serving
 
 CONFLICT = (409, "invalid_request")
 INVALID = (400, "invalid_request")
@@ -59,7 +59,7 @@ def live(flowing: Running) -> Iterator[httpx.Client]:
 def test_a_frozen_clock_stands_where_it_began() -> None:
     with serving() as running, running.client() as client:
         running.system_clock.pass_seconds(3600)
-        assert clock(client) == {"mode": "frozen", "now": NOON, "nextDue": None}
+        assert clock(client) == {"mode": "frozen", "now": START, "nextDue": None}
 
 
 def test_a_live_clock_flows(flowing: Running, live: httpx.Client) -> None:
@@ -133,12 +133,12 @@ def test_a_shifted_live_clock_flows_on(flowing: Running, live: httpx.Client) -> 
 
 def test_setting_the_clock_does_what_falls_due_on_the_way(client: httpx.Client) -> None:
     choose(client, "auto-progress")
-    invoice_id = register(client)
+    invoice_id = register_new(client)
     assert happened(set_clock(client, now="2026-11-21T09:30:02Z")) == [
         ("09:30:01", "start-verification", "done"),
         ("09:30:02", "finish-verification", "done"),
     ]
-    assert status_of(client, invoice_id) == "Verified"
+    assert status(client, invoice_id) == "Verified"
 
 
 # Advancing
@@ -161,7 +161,7 @@ SPANS = {
 @pytest.mark.parametrize(("span", "end"), SPANS.items(), ids=SPANS)
 def test_the_clock_is_advanced_by_a_time(client: httpx.Client, span: str, end: str) -> None:
     moved = advance(client, by=span)
-    assert moved == {"mode": "frozen", "from": NOON, "now": end, "nextDue": None, "happened": []}
+    assert moved == {"mode": "frozen", "from": START, "now": end, "nextDue": None, "happened": []}
     assert now(client) == end
 
 
@@ -181,7 +181,7 @@ def test_the_clock_is_advanced_to_an_instant(client: httpx.Client, to: str, end:
 
 def test_an_instant_finer_than_a_millisecond_can_be_asked_for_again(client: httpx.Client) -> None:
     for _ in range(3):
-        assert advance(client, to="2026-11-21T09:30:00.0009Z")["now"] == NOON
+        assert advance(client, to="2026-11-21T09:30:00.0009Z")["now"] == START
 
 
 BACKWARDS: dict[str, tuple[str, str, dict[str, Any]]] = {
@@ -197,11 +197,11 @@ def test_a_clock_never_goes_backwards(
     client: httpx.Client, method: str, path: str, body: Any
 ) -> None:
     answer = client.request(method, path, json=body)
-    assert refusal(answer) == CONFLICT
+    assert error(answer) == CONFLICT
     message = answer.json()["error"]["message"]
-    assert f"The clock stands at {NOON} and never goes backwards" in message
+    assert f"The clock stands at {START} and never goes backwards" in message
     assert "snapshot" in message
-    assert clock(client) == {"mode": "frozen", "now": NOON, "nextDue": None}
+    assert clock(client) == {"mode": "frozen", "now": START, "nextDue": None}
 
 
 BEYOND: dict[str, tuple[str, str, dict[str, Any]]] = {
@@ -218,7 +218,7 @@ def test_a_clock_goes_no_further_than_the_year_9000(
 ) -> None:
     advance(client, to="8999-12-31T00:00:00Z")
     answer = client.request(method, path, json=body)
-    assert refusal(answer) == CONFLICT
+    assert error(answer) == CONFLICT
     assert "9000-01-01T00:00:00Z" in answer.json()["error"]["message"]
     assert (clock(client)["mode"], now(client)) == ("frozen", "8999-12-31T00:00:00Z")
 
@@ -227,16 +227,16 @@ def test_an_advance_beyond_what_dates_can_say_is_refused_too(client: httpx.Clien
     """Years of more than four digits are nothing that a date can hold."""
     advance(client, to="8000-01-01T00:00:00Z")
     answer = client.post("/sandbox/clock/advance", json={"by": "P999999D"})
-    assert refusal(answer) == CONFLICT
+    assert error(answer) == CONFLICT
 
 
 def test_the_published_flow_works_in_the_last_minute_of_all(client: httpx.Client) -> None:
     choose(client, "auto-progress")
     advance(client, to="8999-12-31T23:59:00Z")
-    invoice_id = register(client)
+    invoice_id = register_new(client)
     advance(client, by="PT10S")
-    assert status_of(client, invoice_id) == "Offered"
-    (offer,) = offers_on(client, invoice_id)
+    assert status(client, invoice_id) == "Offered"
+    (offer,) = offers(client, invoice_id)
     assert offer["validUntil"] == "9000-01-03T23:59:06Z"
 
 
@@ -271,9 +271,9 @@ def test_a_time_that_is_none_is_400_and_named(
     client: httpx.Client, member: str, value: Any, named: str
 ) -> None:
     answer = client.post("/sandbox/clock/advance", json={member: value})
-    assert refusal(answer) == INVALID
+    assert error(answer) == INVALID
     assert answer.json()["error"]["message"].startswith(named)
-    assert now(client) == NOON
+    assert now(client) == START
 
 
 NOT_ONE_WAY: dict[str, Any] = {
@@ -288,8 +288,8 @@ NOT_ONE_WAY: dict[str, Any] = {
 
 @pytest.mark.parametrize("body", NOT_ONE_WAY.values(), ids=NOT_ONE_WAY)
 def test_an_advance_is_by_a_time_or_to_an_instant(client: httpx.Client, body: Any) -> None:
-    assert refusal(client.post("/sandbox/clock/advance", json=body)) == INVALID
-    assert now(client) == NOON
+    assert error(client.post("/sandbox/clock/advance", json=body)) == INVALID
+    assert now(client) == START
 
 
 NO_CLOCK: dict[str, Any] = {
@@ -303,8 +303,8 @@ NO_CLOCK: dict[str, Any] = {
 
 @pytest.mark.parametrize("body", NO_CLOCK.values(), ids=NO_CLOCK)
 def test_a_clock_is_set_by_mode_and_instant_only(client: httpx.Client, body: Any) -> None:
-    assert refusal(client.put("/sandbox/clock", json=body)) == INVALID
-    assert clock(client) == {"mode": "frozen", "now": NOON, "nextDue": None}
+    assert error(client.put("/sandbox/clock", json=body)) == INVALID
+    assert clock(client) == {"mode": "frozen", "now": START, "nextDue": None}
 
 
 # Everything shows this time
@@ -312,7 +312,7 @@ def test_a_clock_is_set_by_mode_and_instant_only(client: httpx.Client, body: Any
 
 def test_what_is_made_shows_the_instant_of_its_making(client: httpx.Client) -> None:
     advance(client, to="2027-03-01T08:00:00.125Z")
-    register(client)
+    register_new(client)
     (event, *_) = data(client.get("/api/audit-log"))
     assert event["occurredAt"] == "2027-03-01T08:00:00.125Z"
     key = data(client.post("/api/developer/api-keys", json={}))
@@ -322,9 +322,9 @@ def test_what_is_made_shows_the_instant_of_its_making(client: httpx.Client) -> N
 
 
 def test_lists_are_filtered_by_this_time(client: httpx.Client) -> None:
-    first = register(client)
+    first = register_new(client)
     advance(client, by="P1D")
-    second = register(client)
+    second = register_new(client)
     for day, expected in (("2026-11-21", first), ("2026-11-22", second)):
         listed = data(client.get("/api/invoices", params={"createdFrom": day, "createdTo": day}))
         assert [one["id"] for one in listed] == [expected]
@@ -335,10 +335,10 @@ def test_requests_and_offers_show_the_instant_of_the_step_that_made_them(
 ) -> None:
     """Not that of the advance in which they were made."""
     choose(client, "auto-progress")
-    invoice_id = register(client)
+    invoice_id = register_new(client)
     advance(client, by="P1D")
     (request, *_) = data(client.get("/api/financing-requests"))
-    (offer,) = offers_on(client, invoice_id)
+    (offer,) = offers(client, invoice_id)
     assert request["createdAt"] == "2026-11-21T09:30:04Z"
     assert (offer["createdAt"], offer["validUntil"]) == (
         "2026-11-21T09:30:06Z",
@@ -348,9 +348,9 @@ def test_requests_and_offers_show_the_instant_of_the_step_that_made_them(
 
 def test_the_audit_log_shows_the_instant_of_every_step(client: httpx.Client) -> None:
     choose(client, "auto-progress")
-    invoice_id = register(client)
+    invoice_id = register_new(client)
     advance(client, by="PT10S")
-    assert told(client, invoice_id) == [
+    assert audited(client, invoice_id) == [
         ("2026-11-21T09:30:00Z", "invoice.registered"),
         ("2026-11-21T09:30:01Z", "invoice.verification_started"),
         ("2026-11-21T09:30:02Z", "invoice.verified"),
@@ -372,7 +372,7 @@ def test_a_key_ends_at_its_instant(server: Running, client: httpx.Client) -> Non
         advance(client, to="2026-11-21T09:59:59.999Z")
         assert other.get("/api/invoices").status_code == 200
         advance(client, to="2026-11-21T10:00:00Z")
-        assert refusal(other.get("/api/invoices")) == (401, "authentication_required")
+        assert error(other.get("/api/invoices")) == (401, "authentication_required")
 
 
 def test_a_session_ends_after_eight_hours_to_the_millisecond(
@@ -405,7 +405,7 @@ def test_an_upload_address_ends_after_a_quarter_of_an_hour_to_the_millisecond(
 def test_the_answer_to_a_repeated_request_is_kept_for_a_day_of_this_time(
     client: httpx.Client,
 ) -> None:
-    key, body = {"Idempotency-Key": "once"}, invoice()
+    key, body = {"Idempotency-Key": "once"}, new_invoice()
     first = client.post("/api/invoices", json=body, headers=key)
     advance(client, by="PT86399.999S")
     again = client.post("/api/invoices", json=body, headers=key)
@@ -465,8 +465,8 @@ def partner(usual: Running) -> Iterator[httpx.Client]:
 def test_every_invoice_of_an_amount_gets_exactly_one_offer(
     partner: httpx.Client, members: dict[str, Any]
 ) -> None:
-    invoice_id = register(partner, **members)
-    assert status_of(partner, invoice_id) == "Registered"
+    invoice_id = register_new(partner, **members)
+    assert status(partner, invoice_id) == "Registered"
     moved = advance(partner, by="PT10S")
     assert happened(moved) == [
         ("09:30:01", "start-verification", "done"),
@@ -474,8 +474,8 @@ def test_every_invoice_of_an_amount_gets_exactly_one_offer(
         ("09:30:04", "request-financing", "done"),
         ("09:30:06", "make-offer", "done"),
     ]
-    assert status_of(partner, invoice_id) == "Offered"
-    (offer,) = offers_on(partner, invoice_id)
+    assert status(partner, invoice_id) == "Offered"
+    (offer,) = offers(partner, invoice_id)
     assert offer["partnerId"] == "ptn_sandbox_everest"
     assert advance(partner, by="P400D")["happened"] == []
 
@@ -495,11 +495,11 @@ NONE: dict[str, dict[str, Any]] = {
 def test_what_cannot_be_financed_fails_its_verification(
     partner: httpx.Client, members: dict[str, Any]
 ) -> None:
-    invoice_id = register(partner, **members)
+    invoice_id = register_new(partner, **members)
     moved = advance(partner, by="PT10S")
     assert [one["outcome"] for one in moved["happened"]] == ["done", "done", "skipped", "skipped"]
-    assert status_of(partner, invoice_id) == "VerificationFailed"
-    assert offers_on(partner, invoice_id) == []
+    assert status(partner, invoice_id) == "VerificationFailed"
+    assert offers(partner, invoice_id) == []
 
 
 def test_an_amount_is_taken_with_all_its_digits(partner: httpx.Client) -> None:
@@ -515,14 +515,14 @@ def test_an_amount_is_taken_with_all_its_digits(partner: httpx.Client) -> None:
 
 
 def test_a_duplicate_stays_suspected(partner: httpx.Client) -> None:
-    body = invoice()
+    body = new_invoice()
     ids = [data(partner.post("/api/invoices", json=body), 201)["id"] for _ in range(2)]
     moved = advance(partner, by="PT10S")
-    assert [status_of(partner, one) for one in ids] == ["Offered", "DuplicateSuspected"]
+    assert [status(partner, one) for one in ids] == ["Offered", "DuplicateSuspected"]
     outcomes = [one["outcome"] for one in moved["happened"]]
     assert outcomes == ["done", "skipped"] * 4
     assert moved["happened"][1]["reason"].startswith("The invoice is DuplicateSuspected")
-    assert offers_on(partner, ids[1]) == []
+    assert offers(partner, ids[1]) == []
 
 
 BY_HAND: dict[str, tuple[list[tuple[str, dict[str, Any]]], list[str]]] = {
@@ -542,31 +542,31 @@ BY_HAND: dict[str, tuple[list[tuple[str, dict[str, Any]]], list[str]]] = {
 def test_what_a_client_did_itself_is_not_done_again(
     partner: httpx.Client, calls: list[tuple[str, Any]], outcomes: list[str]
 ) -> None:
-    invoice_id = register(partner)
+    invoice_id = register_new(partner)
     for path, body in calls:
         data(partner.post(path, json={**body, "invoiceId": invoice_id}))
     moved = advance(partner, by="PT10S")
     assert [one["outcome"] for one in moved["happened"]] == outcomes
     assert all(one["reason"] for one in moved["happened"] if one["outcome"] == "skipped")
-    assert status_of(partner, invoice_id) == "Offered"
-    assert len(offers_on(partner, invoice_id)) == 1
+    assert status(partner, invoice_id) == "Offered"
+    assert len(offers(partner, invoice_id)) == 1
 
 
 def test_what_a_client_does_in_between_is_never_answered_by_a_second_offer(
     partner: httpx.Client,
 ) -> None:
-    invoice_id = register(partner)
+    invoice_id = register_new(partner)
     advance(partner, by="PT5S")
     (offer,) = [data(partner.post("/api/offers", json={"invoiceId": invoice_id}))]
     data(partner.post(f"/sandbox/offers/{offer['id']}/accept"))
     moved = advance(partner, by="PT5S")
     assert [one["outcome"] for one in moved["happened"]] == ["skipped"]
-    assert [one["id"] for one in offers_on(partner, invoice_id)] == [offer["id"]]
-    assert status_of(partner, invoice_id) == "OfferAccepted"
+    assert [one["id"] for one in offers(partner, invoice_id)] == [offer["id"]]
+    assert status(partner, invoice_id) == "OfferAccepted"
 
 
 def test_invoices_from_an_erp_system_progress_too(partner: httpx.Client) -> None:
-    items = [{"externalId": f"ERP-{n}", **invoice()} for n in range(3)]
+    items = [{"externalId": f"ERP-{n}", **new_invoice()} for n in range(3)]
     body = {"source": {"system": "erp"}, "invoices": items}
     data(partner.post("/api/connectors/erp/invoices", json=body), 202)
     advance(partner, by="PT10S")
@@ -576,10 +576,10 @@ def test_invoices_from_an_erp_system_progress_too(partner: httpx.Client) -> None
 
 
 def test_under_manual_nothing_moves(client: httpx.Client) -> None:
-    invoice_id = register(client)
+    invoice_id = register_new(client)
     assert due(client) == []
     assert advance(client, by="P400D")["happened"] == []
-    assert status_of(client, invoice_id) == "Registered"
+    assert status(client, invoice_id) == "Registered"
 
 
 def test_the_starting_data_never_move(partner: httpx.Client) -> None:
@@ -590,7 +590,7 @@ def test_the_starting_data_never_move(partner: httpx.Client) -> None:
 
 
 def test_manual_drops_what_auto_progress_had_in_store(partner: httpx.Client) -> None:
-    invoice_id = register(partner)
+    invoice_id = register_new(partner)
     advance(partner, by="PT1S")
     assert len(due(partner)) == 3
     choose(partner, "manual")
@@ -598,18 +598,18 @@ def test_manual_drops_what_auto_progress_had_in_store(partner: httpx.Client) -> 
     assert advance(partner, by="PT10S")["happened"] == []
     choose(partner, "auto-progress")
     assert advance(partner, by="PT10S")["happened"] == []
-    assert status_of(partner, invoice_id) == "VerificationPending"
+    assert status(partner, invoice_id) == "VerificationPending"
 
 
 def test_auto_progress_again_keeps_what_it_had_in_store(partner: httpx.Client) -> None:
-    invoice_id = register(partner)
+    invoice_id = register_new(partner)
     choose(partner, "auto-progress")
     advance(partner, by="PT10S")
-    assert status_of(partner, invoice_id) == "Offered"
+    assert status(partner, invoice_id) == "Offered"
 
 
 def test_the_agenda_names_scenario_and_invoice(partner: httpx.Client) -> None:
-    invoice_id = register(partner)
+    invoice_id = register_new(partner)
     assert {(one["scenario"], one["subject"]) for one in agenda(partner)["due"]} == {
         ("auto-progress", invoice_id)
     }
@@ -622,20 +622,20 @@ def test_an_invoice_that_is_never_paid_is_bought_back_ninety_days_after_it_was_d
     client: httpx.Client,
 ) -> None:
     due_date = "2027-01-20"
-    invoice_id = register(client, dueDate=due_date)
-    pull(client, invoice_id, "start-verification", "verify", "request-financing", "receive-offer")
+    invoice_id = register_new(client, dueDate=due_date)
+    move(client, invoice_id, "start-verification", "verify", "request-financing", "receive-offer")
     advance(client, by="PT1H")
-    pull(client, invoice_id, "accept-offer")
+    move(client, invoice_id, "accept-offer")
     advance(client, by="P1D")
-    pull(client, invoice_id, "fund")
+    move(client, invoice_id, "fund")
     advance(client, to=f"{due_date}T00:00:00Z")
-    pull(client, invoice_id, "become-overdue")
+    move(client, invoice_id, "become-overdue")
     advance(client, by="P90D")
-    pull(client, invoice_id, "default", "invoke-recourse")
+    move(client, invoice_id, "default", "invoke-recourse")
     advance(client, by="PT0.5S")
-    pull(client, invoice_id, "repurchase")
-    assert status_of(client, invoice_id) == "Repurchased"
-    assert told(client, invoice_id) == [
+    move(client, invoice_id, "repurchase")
+    assert status(client, invoice_id) == "Repurchased"
+    assert audited(client, invoice_id) == [
         ("2026-11-21T09:30:00Z", "invoice.registered"),
         ("2026-11-21T09:30:00Z", "invoice.verification_started"),
         ("2026-11-21T09:30:00Z", "invoice.verified"),

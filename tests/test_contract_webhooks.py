@@ -23,9 +23,9 @@ from invoice_sandbox.project.loader import (
     merged_document,
 )
 from invoice_sandbox.scenarios.lifecycle import load_lifecycle
-from tests.stories import advance, choose, play, register
+from tests.notes_project import write_project
+from tests.scenario_run import advance, choose, register, run_to_end
 from tests.support import FROZEN, Running, serving
-from tests.timeline import write_project
 
 ROOT: Final = default_project()
 LIFECYCLE: Final = load_lifecycle(ROOT / "scenarios" / "lifecycle.yaml")
@@ -377,7 +377,7 @@ def tell(server: Running, scenario: str) -> list[Told]:
         original = register(client)
         watch.look()
         if scenario.startswith("duplicate"):
-            play(client)
+            run_to_end(client)
             invoice = register(client, scenario)
         else:
             invoice = original

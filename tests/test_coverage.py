@@ -30,9 +30,18 @@ from invoice_sandbox.project.loader import (
 from invoice_sandbox.settings import SettingError, read_settings
 from invoice_sandbox.state import Workspace
 from invoice_sandbox.state.hits import TYPES, Coverage, Hit, event, operation, status, step
+from tests.scenario_run import (
+    advance,
+    choose,
+    data,
+    make_workspace,
+    move,
+    register_new,
+    restore,
+    snapshot,
+)
 from tests.support import FROZEN, Running, serving
 from tests.test_cli import SERVE, started
-from tests.timeline import advance, choose, data, make_workspace, pull, register, restore, snapshot
 from tests.toy import contract, serving_contract
 
 Names = tuple[str, ...]
@@ -68,7 +77,7 @@ def test_a_workspace_that_was_just_made_has_touched_nothing(client: httpx.Client
 
 
 def test_an_operation_counts_with_the_status_that_it_answered(client: httpx.Client) -> None:
-    register(client)
+    register_new(client)
     client.post("/api/invoices", json={})
     assert touched(client, "operations") == {("api", "createInvoice")}
     statuses = {("api", "createInvoice", "201"), ("api", "createInvoice", "400")}
@@ -161,7 +170,7 @@ def test_a_delayed_answer_was_served(client: httpx.Client) -> None:
 
 def test_events_transitions_and_steps_count_when_they_come_about(client: httpx.Client) -> None:
     choose(client, "auto-progress")
-    register(client)
+    register_new(client)
     assert touched(client, "events") == {("invoice.registered",)}
     assert touched(client, "transitions") == touched(client, "steps") == set()
     advance(client, by="PT1S")
@@ -172,14 +181,14 @@ def test_events_transitions_and_steps_count_when_they_come_about(client: httpx.C
 
 def test_a_step_counts_when_it_was_done_and_not_when_it_was_left_out(client: httpx.Client) -> None:
     choose(client, "auto-progress")
-    pull(client, register(client), "withdraw")
+    move(client, register_new(client), "withdraw")
     moved = advance(client, by="PT1S")
     assert [one["outcome"] for one in moved["happened"]] == ["skipped"]
     assert touched(client, "steps") == set()
 
 
 def test_a_step_counts_whose_thing_was_given_the_story_later(client: httpx.Client) -> None:
-    invoice_id = register(client)
+    invoice_id = register_new(client)
     chosen = {"name": "auto-progress", "invoiceId": invoice_id}
     data(client.put("/sandbox/scenario", json=chosen), 200)
     advance(client, by="PT1S")
@@ -194,7 +203,7 @@ def test_a_step_that_goes_with_a_request_counts_though_it_refuses_it(client: htt
 
 
 def test_what_was_undone_touches_no_transition(client: httpx.Client) -> None:
-    invoice_id = register(client)
+    invoice_id = register_new(client)
     body = {"trigger": "settle"}
     answer = client.post(f"/sandbox/invoices/{invoice_id}/transition", json=body)
     assert answer.status_code == 409

@@ -9,10 +9,10 @@ from typing import Any
 
 import pytest
 
+from tests.scenario_run import data
 from tests.support import FROZEN, serving
 from tests.test_coverage import names
 from tests.test_plugin import run
-from tests.timeline import data
 
 pytest_plugins = ["pytester"]
 

@@ -20,10 +20,10 @@ from invoice_sandbox.control.snapshots import MOST as MOST_SNAPSHOTS
 from invoice_sandbox.openapi.load.model import METHODS
 from invoice_sandbox.openapi.operation import Contract, Operation
 from invoice_sandbox.project.loader import default_project, load_project
+from tests.scenario_run import data, move, register_new, snapshot
 from tests.support import FROZEN, Running, serving
 from tests.test_listen import next_message, opened, report, streaming
 from tests.test_sessions import logged_in
-from tests.timeline import data, pull, register, snapshot
 
 PROJECT: Final = load_project(default_project())
 CONTRACTS: Final = (PROJECT.contract, PROJECT.control)
@@ -196,7 +196,7 @@ def test_a_listener_answers_what_its_client_reports(client: httpx.Client, status
     made = opened(client)
     data(client.post("/api/webhooks", json={"url": made["url"], "events": ["*"]}), 201)
     with streaming(client, made) as lines:
-        register(client)
+        register_new(client)
         data(client.post("/sandbox/clock/advance", json={"by": "PT0S", "wait": False}))
         message = next_message(lines)
         assert report(client, made, message["message"], status=status).is_success
@@ -212,11 +212,11 @@ def test_a_request_that_went_to_nobody_yet_can_be_taken_back(
     server: Running, client: httpx.Client
 ) -> None:
     """Requests are routed at once, so that only starting data can hold one that is not."""
-    invoice_id = register(client)
-    pull(client, invoice_id, "start-verification", "verify", "request-financing")
+    invoice_id = register_new(client)
+    move(client, invoice_id, "start-verification", "verify", "request-financing")
     (request,) = requests_for(client, invoice_id)
     server.run(put_back(server, client, request))
-    pull(client, invoice_id, "cancel-financing")
+    move(client, invoice_id, "cancel-financing")
     assert [one["status"] for one in requests_for(client, invoice_id)] == ["Cancelled"]
 
 

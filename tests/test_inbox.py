@@ -11,8 +11,8 @@ import httpx
 import pytest
 
 from invoice_sandbox.webhooks.attempts import signed_request
+from tests.scenario_run import advance, choose, data, error, make_workspace, restore, snapshot
 from tests.support import FROZEN, Running, serving
-from tests.timeline import advance, choose, data, make_workspace, refusal, restore, snapshot
 
 INVOICE = {
     "sellerId": "org_seller_acme",
@@ -154,7 +154,7 @@ def test_without_an_endpoint_of_its_address_nothing_is_genuine(
     server: Running, client: httpx.Client
 ) -> None:
     answer = send(client, "whsec_c2FuZGJveC1wbGFjZWhvbGRlci1zZWNyZXQtMDAwMSE=", now(server))
-    assert refusal(answer) == (401, "authentication_required")
+    assert error(answer) == (401, "authentication_required")
     assert [one["problem"] for one in messages(client)] == ["no endpoint has this address"]
 
 
@@ -164,7 +164,7 @@ def test_after_a_rotation_both_secrets_are_good_for_a_day(
     endpoint = subscribe(client)
     path = f"/sandbox/webhooks/{endpoint['id']}/rotate-secret"
     rotated = data(client.post(path), 200)
-    assert refusal(client.post(path)) == (409, "invalid_request")
+    assert error(client.post(path)) == (409, "invalid_request")
     for secret in (endpoint["secret"], rotated["secret"]):
         assert send(client, secret, now(server)).status_code == 200
     advance(client, by="P1D")
@@ -175,7 +175,7 @@ def test_after_a_rotation_both_secrets_are_good_for_a_day(
 def test_an_unknown_address_is_404(client: httpx.Client) -> None:
     for token in ("nothing", "0" * 64, client.headers["Authorization"].split()[1]):
         answer = client.post(f"/sandbox/inbox/{token}", json={})
-        assert refusal(answer) == (404, "resource_not_found")
+        assert error(answer) == (404, "resource_not_found")
 
 
 def test_an_inbox_is_of_one_workspace(server: Running, client: httpx.Client) -> None:

@@ -19,8 +19,9 @@ import pytest
 
 from invoice_sandbox.testing import SandboxError, running
 from invoice_sandbox.testing.server import Options, options_from
+from tests.notes_project import write_project
+from tests.scenario_run import data
 from tests.support import FROZEN, Running, serving
-from tests.timeline import data, write_project
 
 pytest_plugins = ["pytester"]
 

@@ -20,7 +20,7 @@ from invoice_sandbox.testing import (
 )
 from invoice_sandbox.testing.report import journal
 from tests.receivers import answer, deliveries, receiving
-from tests.timeline import invoice, offers_on, register, status_of
+from tests.scenario_run import new_invoice, offers, register_new, status
 
 
 def kinds(webhooks: Webhooks) -> list[str]:
@@ -96,17 +96,17 @@ def test_a_scenario_is_chosen_with_conditions(invoice_sandbox: InvoiceSandbox) -
 
 
 def test_a_scenario_is_chosen_for_one_invoice(invoice_sandbox: InvoiceSandbox) -> None:
-    held, other = (register(invoice_sandbox.client, invoiceNumber=f"I-{n}") for n in "12")
+    held, other = (register_new(invoice_sandbox.client, invoiceNumber=f"I-{n}") for n in "12")
     invoice_sandbox.scenario("kyb-hold", invoice_id=held)
     invoice_sandbox.advance("PT6S")
-    assert status_of(invoice_sandbox.client, held) == "OnHold"
-    assert status_of(invoice_sandbox.client, other) == "Offered"
+    assert status(invoice_sandbox.client, held) == "OnHold"
+    assert status(invoice_sandbox.client, other) == "Offered"
 
 
 def test_an_offer_is_accepted_and_the_invoice_funded(invoice_sandbox: InvoiceSandbox) -> None:
-    number = register(invoice_sandbox.client)
+    number = register_new(invoice_sandbox.client)
     invoice_sandbox.advance("PT6S")
-    (offer,) = offers_on(invoice_sandbox.client, number)
+    (offer,) = offers(invoice_sandbox.client, number)
     invoice_sandbox.lever("POST", f"/offers/{offer['id']}/accept", {})
     assert invoice_sandbox.transition(number, "fund")["status"] == "Funded"
 
@@ -146,7 +146,7 @@ def test_what_is_refused_is_told_in_the_words_of_the_api(
 
 
 def test_an_event_is_expected_after_it_happened(invoice_sandbox: InvoiceSandbox) -> None:
-    number = register(invoice_sandbox.client)
+    number = register_new(invoice_sandbox.client)
     invoice_sandbox.advance("P3D")
     event = invoice_sandbox.webhooks.expect("invoice.verified", id=number, currency="EUR")
     assert event["data"]["status"] == "Verified"
@@ -154,7 +154,7 @@ def test_an_event_is_expected_after_it_happened(invoice_sandbox: InvoiceSandbox)
 
 
 def test_each_event_is_expected_once(invoice_sandbox: InvoiceSandbox) -> None:
-    numbers = [register(invoice_sandbox.client, invoiceNumber=f"I-{n}") for n in "12"]
+    numbers = [register_new(invoice_sandbox.client, invoiceNumber=f"I-{n}") for n in "12"]
     webhooks = invoice_sandbox.webhooks
     found = [webhooks.expect("invoice.registered")["data"]["id"] for _ in range(2)]
     assert found == numbers
@@ -167,7 +167,7 @@ def test_each_event_is_expected_once(invoice_sandbox: InvoiceSandbox) -> None:
 def test_an_event_that_did_not_arrive_is_told_with_those_that_did(
     invoice_sandbox: InvoiceSandbox,
 ) -> None:
-    register(invoice_sandbox.client)
+    register_new(invoice_sandbox.client)
     with pytest.raises(NotReceivedError) as caught:
         invoice_sandbox.webhooks.expect("invoice.verified", currency="EUR")
     told = str(caught.value).splitlines()
@@ -187,7 +187,7 @@ def test_a_kind_that_no_contract_has_is_told_with_its_neighbours(
 
 @pytest.mark.scenario("webhook-bad-signature")
 def test_a_forged_message_is_no_event(invoice_sandbox: InvoiceSandbox) -> None:
-    register(invoice_sandbox.client)
+    register_new(invoice_sandbox.client)
     invoice_sandbox.advance("PT1S")
     webhooks = invoice_sandbox.webhooks
     forged = [one["problem"] for one in webhooks.messages if not one["verified"]]
@@ -198,7 +198,7 @@ def test_a_forged_message_is_no_event(invoice_sandbox: InvoiceSandbox) -> None:
 
 @pytest.mark.scenario("webhook-duplicate")
 def test_a_message_that_comes_again_is_one_event(invoice_sandbox: InvoiceSandbox) -> None:
-    register(invoice_sandbox.client)
+    register_new(invoice_sandbox.client)
     invoice_sandbox.advance("PT10S")
     assert any(one["duplicate"] for one in invoice_sandbox.webhooks.messages)
     assert kinds(invoice_sandbox.webhooks).count("invoice.verified") == 1
@@ -206,7 +206,7 @@ def test_a_message_that_comes_again_is_one_event(invoice_sandbox: InvoiceSandbox
 
 def test_on_a_live_clock_an_event_is_waited_for(invoice_sandbox: InvoiceSandbox) -> None:
     invoice_sandbox.release()
-    register(invoice_sandbox.client)
+    register_new(invoice_sandbox.client)
     assert kinds(invoice_sandbox.webhooks) == ["invoice.registered"]
     assert invoice_sandbox.webhooks.expect("invoice.verification_started", timeout=10)
     with pytest.raises(NotReceivedError):
@@ -216,7 +216,7 @@ def test_on_a_live_clock_an_event_is_waited_for(invoice_sandbox: InvoiceSandbox)
 def test_a_receiver_of_ones_own_gets_events_too(invoice_sandbox: InvoiceSandbox) -> None:
     with receiving() as receiver:
         endpoint = invoice_sandbox.webhooks.to(receiver.url, ["invoice.verified"])
-        register(invoice_sandbox.client)
+        register_new(invoice_sandbox.client)
         invoice_sandbox.advance("PT2S")
         (message,) = receiver.messages
         assert message.verified(endpoint["secret"])["type"] == "invoice.verified"
@@ -243,7 +243,7 @@ def test_the_faults_of_a_scenario_do_not_meet_the_inbox(invoice_sandbox: Invoice
 def test_the_journal_is_that_of_the_test_in_its_order(invoice_sandbox: InvoiceSandbox) -> None:
     assert invoice_sandbox.requests == []
     assert "Nothing was asked of the API." in journal(invoice_sandbox)
-    register(invoice_sandbox.client)
+    register_new(invoice_sandbox.client)
     invoice_sandbox.client.get("/api/offers")
     invoice_sandbox.advance("P1D")
     assert deliveries(invoice_sandbox.client)
@@ -252,7 +252,7 @@ def test_the_journal_is_that_of_the_test_in_its_order(invoice_sandbox: InvoiceSa
 
 
 def test_the_report_tells_why(invoice_sandbox: InvoiceSandbox) -> None:
-    register(invoice_sandbox.client)
+    register_new(invoice_sandbox.client)
     invoice_sandbox.fault("listOffers", "status", status=503)
     invoice_sandbox.client.get("/api/offers")
     invoice_sandbox.client.get("/api/nothing")
@@ -276,21 +276,21 @@ def test_a_report_on_a_server_that_has_gone_says_so() -> None:
 
 def test_a_snapshot_is_gone_back_to(invoice_sandbox: InvoiceSandbox) -> None:
     snapshot = invoice_sandbox.snapshot()
-    first = register(invoice_sandbox.client)
+    first = register_new(invoice_sandbox.client)
     invoice_sandbox.advance("P1D")
     snapshot.restore()
     assert invoice_sandbox.clock["now"] == "2026-11-21T09:30:00Z"
     with invoice_sandbox.snapshot():
-        assert register(invoice_sandbox.client) == first
-    assert register(invoice_sandbox.client) == first
+        assert register_new(invoice_sandbox.client) == first
+    assert register_new(invoice_sandbox.client) == first
 
 
 @pytest.mark.scenario("kyb-hold", hold="P2D")
 def test_a_reset_is_the_beginning_of_the_test(invoice_sandbox: InvoiceSandbox) -> None:
     for _ in range(2):
-        number = register(invoice_sandbox.client)
+        number = register_new(invoice_sandbox.client)
         invoice_sandbox.advance("P1D")
-        assert status_of(invoice_sandbox.client, number) == "OnHold"
+        assert status(invoice_sandbox.client, number) == "OnHold"
         invoice_sandbox.advance("P2D")
         assert invoice_sandbox.webhooks.expect("invoice.verified", id=number)
         invoice_sandbox.reset()
@@ -299,10 +299,10 @@ def test_a_reset_is_the_beginning_of_the_test(invoice_sandbox: InvoiceSandbox) -
 
 
 def test_another_workspace_sees_nothing_of_this_one(invoice_sandbox: InvoiceSandbox) -> None:
-    number = register(invoice_sandbox.client)
+    number = register_new(invoice_sandbox.client)
     with invoice_sandbox.workspace("manual", seed=7) as other:
         assert other.client.get(f"/api/invoices/{number}").status_code == 404
-        register(other.client)
+        register_new(other.client)
         assert other.advance("P1D")["happened"] == []
     family = invoice_sandbox.lever("GET", "/workspaces")
     assert [one["id"] for one in family] == [invoice_sandbox.id]
@@ -332,13 +332,13 @@ def test_the_same_seed_gives_the_same_ids(sandbox: InvoiceSandbox) -> None:
     ids = []
     for _ in range(2):
         with sandbox.workspace(seed=7) as one:
-            ids.append(register(one.client))
+            ids.append(register_new(one.client))
     assert ids[0] == ids[1]
 
 
 async def _ask(sandbox: InvoiceSandbox) -> int:
     async with sandbox.async_client() as client:
-        return (await client.post("/api/invoices", json=invoice())).status_code
+        return (await client.post("/api/invoices", json=new_invoice())).status_code
 
 
 @pytest.mark.anyio

@@ -26,7 +26,7 @@ from invoice_sandbox.scenarios.checks import (
 from invoice_sandbox.scenarios.library import scenario_files
 from invoice_sandbox.scenarios.lifecycle import Lifecycle
 from invoice_sandbox.scenarios.script import OnCall, Reaction
-from tests.timeline import write_project
+from tests.notes_project import write_project
 
 GOOD = """\
 name: story

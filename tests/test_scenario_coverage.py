@@ -18,8 +18,17 @@ import pytest
 from invoice_sandbox.openapi.load.operations import raw_operations
 from invoice_sandbox.project.loader import Project, default_project, load_project
 from invoice_sandbox.scenarios.library import scenario_files
-from tests.stories import INVOICE, advance, choose, lines, play, register, skipped, story
-from tests.stories import _events as recorded
+from tests.scenario_run import (
+    DATED,
+    advance,
+    choose,
+    events_about,
+    expected,
+    recorded_events,
+    register,
+    run_to_end,
+    skipped,
+)
 from tests.support import Running, serving
 from tests.test_scenarios_verification import FINANCED_ELSEWHERE, MEMBERS, upload
 
@@ -60,12 +69,12 @@ def look_for_the_invoice_of_another(server: Running, client: httpx.Client) -> No
 
 
 def leave_out_the_debtor(_: Running, client: httpx.Client) -> None:
-    body = {name: value for name, value in INVOICE.items() if name != "debtorId"}
+    body = {name: value for name, value in DATED.items() if name != "debtorId"}
     client.post("/api/invoices", json=body)
 
 
 def break_a_bound(_: Running, client: httpx.Client) -> None:
-    client.post("/api/invoices", json={**INVOICE, "amount": 0})
+    client.post("/api/invoices", json={**DATED, "amount": 0})
 
 
 def send_the_document_itself(_: Running, client: httpx.Client) -> None:
@@ -83,12 +92,12 @@ def correct_the_invoice_in_place(_: Running, client: httpx.Client) -> None:
     """Which cannot be done: data are corrected where they come from."""
     invoice = register(client)
     advance(client, "PT2S")
-    client.put(f"/api/invoices/{invoice['id']}", json=INVOICE)
+    client.put(f"/api/invoices/{invoice['id']}", json=DATED)
 
 
 def ask_for_money_too_late(_: Running, client: httpx.Client) -> None:
     invoice = register(client)
-    play(client)
+    run_to_end(client)
     client.post("/api/financing-requests", json={"invoiceId": invoice["id"]})
 
 
@@ -107,14 +116,14 @@ def list_offers(_: Running, client: httpx.Client) -> None:
 
 def try_until_it_works(_: Running, client: httpx.Client) -> None:
     for _try in range(10):
-        if client.post("/api/invoices", json=INVOICE).status_code == httpx.codes.CREATED:
+        if client.post("/api/invoices", json=DATED).status_code == httpx.codes.CREATED:
             return
     raise AssertionError("it is still refused")
 
 
 def repeat_with_the_same_key(_: Running, client: httpx.Client) -> None:
     for _try in range(2):
-        client.post("/api/invoices", json=INVOICE, headers={"Idempotency-Key": "once"})
+        client.post("/api/invoices", json=DATED, headers={"Idempotency-Key": "once"})
 
 
 def wait_for_events(_: Running, client: httpx.Client) -> None:
@@ -207,8 +216,8 @@ def tell(server: Running, name: str) -> Told:
         client.event_hooks = {"response": [note]}
         choose(client, name)
         PARTS.get(name, nothing_but_register)(server, client)
-        done = play(client)
-        kinds = {one["type"] for one in recorded(server, client)}
+        done = run_to_end(client)
+        kinds = {one["type"] for one in recorded_events(server, client)}
         log = client.get("/api/audit-log", params={"limit": 100}).json()["data"]
     return Told(
         errors,
@@ -302,8 +311,8 @@ def test_after_the_day_of_two_secrets_the_seller_gives_up(
 ) -> None:
     choose(client, "secret-rotation")
     invoice = register(client)
-    assert skipped(play(client)) == []
-    assert story(server, client, invoice)[-3:] == lines("""
+    assert skipped(run_to_end(client)) == []
+    assert events_about(server, client, invoice)[-3:] == expected("""
         P2DT6S  offer.declined               FinancingRequested
         P3DT6S  financing_request.cancelled  Verified
         P4DT6S  invoice.withdrawn            Withdrawn

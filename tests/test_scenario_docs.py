@@ -33,7 +33,7 @@ from tests.scenario_docs import (
     project,
     with_generated,
 )
-from tests.stories import choose, offers, play, register, skipped, status
+from tests.scenario_run import choose, offers, register, run_to_end, skipped, status
 from tests.support import FROZEN, serving
 
 ROOT = Path(__file__).parents[1]
@@ -253,7 +253,7 @@ def test_it_is_played_to_its_end_on_a_clock_that_only_the_test_moves(tmp_path: P
     (tmp_path / "offer-expires-in-dispute.yaml").write_text(EXPIRES_IN_DISPUTE)
     with serving(replace(FROZEN, scenarios=tmp_path)) as server, server.client() as client:
         invoice = register(client, debtorId="sim_debtor_argues")
-        done = play(client)
+        done = run_to_end(client)
         assert skipped(done) == []
         told = [(one["at"], kind) for one in done for kind in one["events"]]
         assert told[-4:] == [
@@ -272,4 +272,4 @@ def test_a_run_may_change_how_long_its_dispute_takes(tmp_path: Path) -> None:
     with serving(replace(FROZEN, scenarios=tmp_path)) as server, server.client() as client:
         choose(client, "offer-expires-in-dispute", decision="P9D")
         register(client)
-        assert play(client)[-1]["at"] == "2026-12-01T09:30:06Z"
+        assert run_to_end(client)[-1]["at"] == "2026-12-01T09:30:06Z"

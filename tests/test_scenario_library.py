@@ -19,9 +19,8 @@ from invoice_sandbox.openapi.load.documents import DocumentError
 from invoice_sandbox.scenarios.library import CHECK_INTERVAL, Library
 from invoice_sandbox.scenarios.script import Scenario
 from tests.scenario_docs import project
-from tests.stories import advance, choose, play, register, status
+from tests.scenario_run import advance, choose, clock, due, register, run_to_end, status, until
 from tests.support import FROZEN, Running, serving
-from tests.timeline import clock, due, until
 
 FIRST = """\
 name: mine
@@ -136,7 +135,7 @@ def test_a_story_that_goes_on_keeps_what_is_due_and_then_follows_the_new_file(
     )
     write(folder / "mine.yaml", later)
     becomes(client, "The second version.")
-    done = play(client)
+    done = run_to_end(client)
     assert [(one["at"][11:-1], one["do"]) for one in done] == [
         ("09:30:01", "start-verification"),
         ("10:30:01", "find-similar-invoice"),
@@ -150,7 +149,7 @@ def test_conditions_that_the_new_file_does_not_have_are_dropped(
     write(folder / "mine.yaml", SECOND.replace("wait", "pause"))
     becomes(client, "The second version.")
     register(client)
-    assert play(client)[-1]["at"] == "2026-11-23T09:30:01Z"
+    assert run_to_end(client)[-1]["at"] == "2026-11-23T09:30:01Z"
 
 
 # Broken
@@ -175,7 +174,7 @@ def test_a_broken_file_leaves_the_old_story_in_force_and_is_said_once(
     assert said in caplog.text
     assert purpose(client) == "The first version."
     register(client)
-    assert [one["outcome"] for one in play(client)] == ["done", "done"]
+    assert [one["outcome"] for one in run_to_end(client)] == ["done", "done"]
 
 
 def test_a_file_that_is_not_text_leaves_the_old_story_in_force(
@@ -248,7 +247,7 @@ def test_where_the_story_in_force_is_gone_nothing_new_happens_by_itself(
     (folder / "mine.yaml").unlink()
     becomes(client, None)
     second = register(client, invoiceNumber="STORY-2")
-    assert [one["subject"] for one in play(client)] == [first["id"]]
+    assert [one["subject"] for one in run_to_end(client)] == [first["id"]]
     assert (status(client, first), status(client, second)) == ("VerificationPending", "Registered")
 
 

@@ -23,7 +23,7 @@ from invoice_sandbox.project.loader import default_project, load_vocabulary
 from invoice_sandbox.scenarios.checks import Vocabulary, load_scenario, scenario_file_problems
 from tests.scenario_mutants import SHIPPED, Mutant, mutants
 from tests.scenario_oracle import nonsense
-from tests.stories import choose, register
+from tests.scenario_run import choose, register
 from tests.support import FROZEN, serving
 
 MUTANTS: Final = 2600

@@ -8,18 +8,18 @@ from typing import Any
 import httpx
 import pytest
 
-from tests.stories import (
-    INVOICE,
+from tests.scenario_run import (
+    DATED,
     advance,
     choose,
-    lines,
+    events_about,
+    expected,
+    financing_requests,
     offers,
-    play,
     register,
-    requests,
+    run_to_end,
     skipped,
     status,
-    story,
 )
 from tests.support import Running
 
@@ -132,9 +132,11 @@ def test_the_story_is_told_to_its_end_however_it_was_begun(
     server: Running, client: httpx.Client, name: str, begun: Callable[[httpx.Client, str], Any]
 ) -> None:
     invoice = begun(client, name)
-    assert skipped(play(client)) == []
-    assert story(server, client, invoice) == lines(STORIES[name])
-    found = [[one["status"] for one in kind(client, invoice)] for kind in (requests, offers)]
+    assert skipped(run_to_end(client)) == []
+    assert events_about(server, client, invoice) == expected(STORIES[name])
+    found = [
+        [one["status"] for one in kind(client, invoice)] for kind in (financing_requests, offers)
+    ]
     assert tuple(found) == OUTCOMES[name]
 
 
@@ -143,25 +145,25 @@ def test_a_magic_debtor_brings_its_story(
     server: Running, client: httpx.Client, debtor: str
 ) -> None:
     invoice = register(client, debtorId=debtor)
-    play(client)
-    assert story(server, client, invoice) == lines(STORIES[MAGIC[debtor]])
+    run_to_end(client)
+    assert events_about(server, client, invoice) == expected(STORIES[MAGIC[debtor]])
 
 
 @pytest.mark.parametrize("debtor", MAGIC)
 def test_only_the_exact_magic_id_brings_a_story(client: httpx.Client, debtor: str) -> None:
     for one in (debtor.upper(), f"{debtor}_2", f" {debtor}"):
         register(client, debtorId=one, invoiceNumber=one)
-    assert play(client) == []
+    assert run_to_end(client) == []
 
 
 def test_without_a_due_date_sixty_days_from_the_beginning_count(
     server: Running, client: httpx.Client
 ) -> None:
-    body = {name: value for name, value in INVOICE.items() if name != "dueDate"}
+    body = {name: value for name, value in DATED.items() if name != "dueDate"}
     headers = {"X-Sandbox-Scenario": "invoice-expires"}
     invoice = client.post("/api/invoices", json=body, headers=headers).json()["data"]
-    play(client)
-    assert story(server, client, invoice)[-1:] == lines("P61D invoice.expired Expired")
+    run_to_end(client)
+    assert events_about(server, client, invoice)[-1:] == expected("P61D invoice.expired Expired")
 
 
 # Offers
@@ -174,7 +176,7 @@ def test_competing_offers_differ_and_the_better_one_is_accepted(client: httpx.Cl
     assert (alder["partnerId"], everest["partnerId"]) == (ALDER, EVEREST)
     assert alder["netProceeds"] == 8500 - 127.5 - 25  # 9 % of 8500 for 60 of 360 days; 0.25 %
     assert everest["netProceeds"] == 8000 - 160 - 40  # 12 % of 8000 for 60 of 360 days; 0.4 %
-    play(client)
+    run_to_end(client)
     assert [one["status"] for one in offers(client, invoice)] == ["Accepted", "Superseded"]
 
 
@@ -184,7 +186,7 @@ def test_a_client_may_decide_between_competing_offers_itself(client: httpx.Clien
     _, everest = offers(client, invoice)
     assert client.post(f"/sandbox/offers/{everest['id']}/accept").status_code == 200
     assert [one["status"] for one in offers(client, invoice)] == ["Superseded", "Accepted"]
-    assert skipped(play(client)) == [
+    assert skipped(run_to_end(client)) == [
         "accept-best-offer: The invoice is OfferAccepted, not Offered. The step is skipped."
     ]
 
@@ -192,7 +194,7 @@ def test_a_client_may_decide_between_competing_offers_itself(client: httpx.Clien
 @pytest.mark.parametrize("name", ["offer-expires", "offer-withdrawn", "withdrawn-after-accept"])
 def test_an_offer_that_is_gone_cannot_be_accepted(client: httpx.Client, name: str) -> None:
     invoice = by_workspace(client, name)
-    play(client)
+    run_to_end(client)
     (offer,) = offers(client, invoice)
     assert client.post(f"/sandbox/offers/{offer['id']}/accept").status_code == 409
 
@@ -200,19 +202,23 @@ def test_an_offer_that_is_gone_cannot_be_accepted(client: httpx.Client, name: st
 @pytest.mark.parametrize("name", ["offer-expires", "offer-withdrawn", "withdrawn-after-accept"])
 def test_after_an_offer_is_gone_another_one_may_come(client: httpx.Client, name: str) -> None:
     invoice = by_workspace(client, name)
-    play(client)
+    run_to_end(client)
     assert client.post("/api/offers", json={"invoiceId": invoice["id"]}).status_code == 201
     assert status(client, invoice) == "Offered"
-    assert [one["status"] for one in requests(client, invoice)] == ["OffersReceived"]
+    assert [one["status"] for one in financing_requests(client, invoice)] == ["OffersReceived"]
 
 
 def test_an_offer_expires_at_the_moment_that_it_names(
     server: Running, client: httpx.Client
 ) -> None:
     invoice = by_workspace(client, "offer-expires")
-    play(client)
+    run_to_end(client)
     (offer,) = offers(client, invoice)
-    assert story(server, client, invoice)[-1].at == offer["validUntil"] == "2026-11-24T09:30:06Z"
+    assert (
+        events_about(server, client, invoice)[-1].at
+        == offer["validUntil"]
+        == "2026-11-24T09:30:06Z"
+    )
 
 
 def test_the_partner_that_withdraws_quotes_only_when_it_is_named(client: httpx.Client) -> None:
@@ -221,7 +227,7 @@ def test_the_partner_that_withdraws_quotes_only_when_it_is_named(client: httpx.C
     body = {"invoiceId": invoice["id"], "partnerIds": [CEDAR]}
     asked = client.post("/api/financing-requests", json=body).json()["data"]
     assert asked["routedPartnerIds"] == [CEDAR]
-    done = play(client)
+    done = run_to_end(client)
     assert skipped(done) == [
         "request-financing: The invoice is FinancingRequested, not Verified. The step is skipped."
     ]
@@ -263,7 +269,7 @@ def test_two_payouts_add_up_to_the_advance(
 ) -> None:
     choose(client, "partial-funding", **conditions)
     invoice = register(client, amount=amount, currency=currency)
-    play(client)
+    run_to_end(client)
     advanced = offers(client, invoice)[0]["advanceAmount"]
     assert figures(client, invoice, "invoice.partially_funded") == {
         "amount": first,
@@ -279,7 +285,7 @@ def test_two_payouts_add_up_to_the_advance(
 
 def test_credit_note_and_payments_add_up_to_the_invoice(client: httpx.Client) -> None:
     invoice = by_workspace(client, "partial-payment-dilution")
-    play(client)
+    run_to_end(client)
     assert figures(client, invoice, "invoice.credit_note_applied") == {
         "amount": 500,
         "dilutionAmount": 500,
@@ -303,7 +309,7 @@ def test_credit_note_and_payments_add_up_to_the_invoice(client: httpx.Client) ->
 def test_a_credit_note_beyond_the_reserve_leaves_the_seller_owing(client: httpx.Client) -> None:
     choose(client, "partial-payment-dilution", creditNote=30)
     invoice = register(client)
-    play(client)
+    run_to_end(client)
     settled = figures(client, invoice, "invoice.settled")
     assert (settled["released"], settled["sellerOwes"]) == (0, 1000)
 
@@ -315,14 +321,14 @@ def test_an_invoice_is_neither_overdue_nor_in_default_a_moment_too_early(
     client: httpx.Client,
 ) -> None:
     invoice = register(client, debtorId="sim_debtor_default")
-    for moment, expected in (
+    for moment, wanted in (
         ("2027-01-20T23:59:59Z", "Funded"),
         ("2027-01-21T00:00:00Z", "Overdue"),
         ("2027-04-19T23:59:59Z", "Overdue"),
         ("2027-04-20T00:00:00Z", "Defaulted"),
     ):
         client.post("/sandbox/clock/advance", json={"to": moment})
-        assert status(client, invoice) == expected
+        assert status(client, invoice) == wanted
 
 
 @pytest.mark.parametrize(
@@ -333,7 +339,7 @@ def test_the_accepted_offer_says_who_answers_for_the_debt(
     client: httpx.Client, name: str, recourse: str
 ) -> None:
     invoice = by_workspace(client, name)
-    play(client)
+    run_to_end(client)
     assert [one["recourse"] for one in offers(client, invoice)] == [recourse]
 
 
@@ -344,9 +350,9 @@ def test_a_client_that_asked_for_no_recourse_owes_nothing_for_the_debtor_in_defa
     advance(client, "PT2S")
     body = {"invoiceId": invoice["id"], "recoursePreference": "NonRecourse"}
     assert client.post("/api/financing-requests", json=body).status_code == 201
-    play(client)
-    expected = lines("2027-04-21T00:00:00Z invoice.written_off WrittenOff")
-    assert story(server, client, invoice)[-1:] == expected
+    run_to_end(client)
+    last = expected("2027-04-21T00:00:00Z invoice.written_off WrittenOff")
+    assert events_about(server, client, invoice)[-1:] == last
 
 
 # Conditions: what a run may change
@@ -382,8 +388,8 @@ def test_a_run_may_change_the_delays(
 ) -> None:
     choose(client, name, **conditions)
     invoice = register(client)
-    play(client)
-    assert story(server, client, invoice)[-1:] == lines(last)
+    run_to_end(client)
+    assert events_about(server, client, invoice)[-1:] == expected(last)
 
 
 # Expiry
@@ -391,7 +397,7 @@ def test_a_run_may_change_the_delays(
 
 def test_an_expired_invoice_is_not_financed_any_more(client: httpx.Client) -> None:
     invoice = by_workspace(client, "invoice-expires")
-    play(client)
+    run_to_end(client)
     answer = client.post("/api/financing-requests", json={"invoiceId": invoice["id"]})
     assert answer.status_code == 409
 
@@ -401,9 +407,9 @@ def test_an_open_request_and_its_offers_expire_with_the_invoice(client: httpx.Cl
     advance(client, "PT2S")
     client.post("/api/financing-requests", json={"invoiceId": invoice["id"]})
     client.post("/api/offers", json={"invoiceId": invoice["id"]})
-    play(client)
+    run_to_end(client)
     assert status(client, invoice) == "Expired"
-    assert [one["status"] for one in requests(client, invoice)] == ["Expired"]
+    assert [one["status"] for one in financing_requests(client, invoice)] == ["Expired"]
     assert [one["status"] for one in offers(client, invoice)] == ["Expired"]
 
 
@@ -413,5 +419,5 @@ def test_an_invoice_that_was_financed_in_time_does_not_expire(client: httpx.Clie
     for trigger in ("request-financing", "receive-offer", "accept-offer"):
         path = f"/sandbox/invoices/{invoice['id']}/transition"
         assert client.post(path, json={"trigger": trigger}).status_code == 200
-    assert [one.split(":")[0] for one in skipped(play(client))] == ["transition"]
+    assert [one.split(":")[0] for one in skipped(run_to_end(client))] == ["transition"]
     assert status(client, invoice) == "OfferAccepted"

@@ -9,7 +9,7 @@ from typing import Any
 import httpx
 import pytest
 
-from tests.stories import INVOICE, choose, offers, register
+from tests.scenario_run import DATED, choose, offers, register
 from tests.support import FROZEN, Running, serving
 
 Answers = list[tuple[int, str | None, str | None]]
@@ -79,12 +79,12 @@ def test_what_is_refused_changes_nothing(client: httpx.Client, name: str) -> Non
     choose(client, name)
     bad = [one for one in STORIES[name] if one != GOOD]
     for expected in bad:
-        assert outcome(client.post("/api/invoices", json=INVOICE)) == expected
+        assert outcome(client.post("/api/invoices", json=DATED)) == expected
     register(client)
-    listed = client.get("/api/invoices", params={"debtorId": str(INVOICE["debtorId"])}).json()[
+    listed = client.get("/api/invoices", params={"debtorId": str(DATED["debtorId"])}).json()[
         "data"
     ]
-    assert [one["invoiceNumber"] for one in listed].count(INVOICE["invoiceNumber"]) == 1
+    assert [one["invoiceNumber"] for one in listed].count(DATED["invoiceNumber"]) == 1
 
 
 @pytest.mark.parametrize("name", STORIES)
@@ -114,12 +114,12 @@ def test_a_run_may_change_how_many_are_refused(
 def post(client: httpx.Client, key: str | None = "once") -> httpx.Response:
     """An invoice, by a request that can be repeated."""
     headers = {} if key is None else {"Idempotency-Key": key}
-    return client.post("/api/invoices", json=INVOICE, headers=headers)
+    return client.post("/api/invoices", json=DATED, headers=headers)
 
 
 def count(client: httpx.Client) -> int:
     listed = client.get("/api/invoices").json()["data"]
-    return [one["invoiceNumber"] for one in listed].count(INVOICE["invoiceNumber"])
+    return [one["invoiceNumber"] for one in listed].count(DATED["invoiceNumber"])
 
 
 @pytest.mark.parametrize("begun", WAYS)
@@ -288,7 +288,7 @@ def test_an_invoice_beyond_a_bound_is_refused_naming_the_member(
     client: httpx.Client, members: dict[str, Any], problem: str
 ) -> None:
     choose(client, "strict-validation")
-    answer = client.post("/api/invoices", json={**INVOICE, **members})
+    answer = client.post("/api/invoices", json={**DATED, **members})
     assert outcome(answer) == (400, "invalid_request", None)
     assert answer.json()["error"]["message"].startswith(f"{problem}. ")
     choose(client, "manual")
@@ -303,7 +303,7 @@ def test_an_invoice_within_the_bounds_is_registered(
 
 
 def test_every_bound_that_is_broken_is_named(client: httpx.Client) -> None:
-    body = {**INVOICE, "amount": 0, "currency": "XYZ", "issueDate": "2027-01-21"}
+    body = {**DATED, "amount": 0, "currency": "XYZ", "issueDate": "2027-01-21"}
     headers = {"X-Sandbox-Scenario": "strict-validation"}
     message = client.post("/api/invoices", json=body, headers=headers).json()["error"]["message"]
     assert [one.split(":")[0] for one in message.split("; ")[:3]] == [
@@ -315,7 +315,7 @@ def test_every_bound_that_is_broken_is_named(client: httpx.Client) -> None:
 
 def test_what_an_erp_system_pushes_is_not_held_against_the_bounds(client: httpx.Client) -> None:
     choose(client, "strict-validation")
-    item = {**INVOICE, "amount": 10.005, "externalId": "E-1"}
+    item = {**DATED, "amount": 10.005, "externalId": "E-1"}
     body = {"source": {"system": "any"}, "invoices": [item]}
     answer = client.post("/api/connectors/erp/invoices", json=body)
     assert answer.status_code in {200, 201, 202}, answer.text
@@ -324,7 +324,7 @@ def test_what_an_erp_system_pushes_is_not_held_against_the_bounds(client: httpx.
 
 def test_a_refused_invoice_leaves_nothing_behind(client: httpx.Client) -> None:
     choose(client, "strict-validation")
-    client.post("/api/invoices", json={**INVOICE, "amount": 0})
+    client.post("/api/invoices", json={**DATED, "amount": 0})
     assert count(client) == 0
     assert register(client)["status"] == "Registered"
 

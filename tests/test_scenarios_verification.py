@@ -9,21 +9,21 @@ import httpx
 import pytest
 
 from domain.verification import ITEMS, Code
-from tests.stories import (
-    INVOICE,
+from tests.scenario_run import (
+    DATED,
     advance,
     choose,
+    events_about,
+    expected,
+    financing_requests,
     findings,
     fingerprint,
-    lines,
     offers,
-    play,
     register,
-    requests,
+    run_to_end,
     run_verification,
     skipped,
     status,
-    story,
 )
 from tests.support import Running
 
@@ -162,8 +162,8 @@ def test_a_story_is_told_to_its_end(
     server: Running, client: httpx.Client, name: str, begin: Beginning
 ) -> None:
     invoice = begin(client, name)
-    play(client)
-    assert story(server, client, invoice) == lines(STORIES[name][1])
+    run_to_end(client)
+    assert events_about(server, client, invoice) == expected(STORIES[name][1])
 
 
 @pytest.mark.parametrize("name", STORIES)
@@ -231,9 +231,9 @@ def test_a_story_goes_on_from_a_run_as_from_its_own_verification(
 ) -> None:
     invoice = by_its_members(client, name)
     run_verification(client, invoice)
-    play(client)
-    kinds = [line.kind for line in story(server, client, invoice)]
-    assert kinds == [line.kind for line in lines(STORIES[name][1])]
+    run_to_end(client)
+    kinds = [line.type for line in events_about(server, client, invoice)]
+    assert kinds == [line.type for line in expected(STORIES[name][1])]
 
 
 def test_a_released_hold_leaves_nothing_to_review(client: httpx.Client) -> None:
@@ -247,8 +247,8 @@ def test_a_released_hold_leaves_nothing_to_review(client: httpx.Client) -> None:
 def test_a_hold_lasts_as_long_as_its_condition_says(server: Running, client: httpx.Client) -> None:
     choose(client, "kyb-hold", hold="P7D")
     invoice = register(client)
-    play(client)
-    assert story(server, client, invoice)[-2:] == lines("""
+    run_to_end(client)
+    assert events_about(server, client, invoice)[-2:] == expected("""
         P7DT2S  invoice.hold_released  VerificationPending
         P7DT3S  invoice.verified       Verified
     """)
@@ -256,7 +256,7 @@ def test_a_hold_lasts_as_long_as_its_condition_says(server: Running, client: htt
 
 def test_of_a_sanctions_hit_the_invoice_says_nothing_but_its_status(client: httpx.Client) -> None:
     hit, clean = by_its_members(client, "sanctions-hit"), register(client, invoiceNumber="OTHER")
-    play(client)
+    run_to_end(client)
     seen = client.get(f"/api/invoices/{hit['id']}").json()["data"]
     assert seen == {**hit, "status": "Rejected"}
     assert seen.keys() == clean.keys()
@@ -273,7 +273,7 @@ def test_after_the_upload_of_the_document_a_run_verifies_the_invoice(
     verification = run_verification(client, invoice)
     assert (verification["status"], findings(verification)) == ("Verified", {})
     assert detail(verification, "delivery_evidence") == "DocumentReceived"
-    assert story(server, client, invoice) == lines(f"""
+    assert events_about(server, client, invoice) == expected(f"""
         {STORIES["action-required"][1]}
         {wait}  invoice.verified  Verified
     """)
@@ -299,8 +299,8 @@ def test_a_corrected_invoice_is_verified_when_the_client_runs_it_again(
     invoice = by_its_members(client, "verification-failed")
     advance(client, "P1DT2S")
     assert run_verification(client, invoice)["status"] == "Verified"
-    play(client)
-    assert story(server, client, invoice)[3:] == lines("""
+    run_to_end(client)
+    assert events_about(server, client, invoice)[3:] == expected("""
         P1DT2S  invoice.verification_started  VerificationPending
         P1DT2S  invoice.verified              Verified
     """)
@@ -311,8 +311,8 @@ def test_an_invoice_that_is_not_corrected_fails_again_and_is_rejected_after_thir
 ) -> None:
     choose(client, "verification-failed", corrected="P31D", again="P20D")
     invoice = register(client)
-    play(client)
-    assert story(server, client, invoice)[3:] == lines("""
+    run_to_end(client)
+    assert events_about(server, client, invoice)[3:] == expected("""
         P20DT2S  invoice.verification_started  VerificationPending
         P20DT3S  invoice.verification_failed   VerificationFailed
         P30DT2S  invoice.rejected              Rejected
@@ -348,15 +348,15 @@ def test_of_two_equal_invoices_the_second_is_suspected_and_rejected(
     verification = run_verification(client, second)
     assert verification["status"] == "DuplicateSuspected"
     assert findings(verification) == {"duplicate_check": ("ManualReview", "RegisteredDuplicate")}
-    play(client)
-    assert story(server, client, first) == lines(TO_VERIFIED)
-    assert story(server, client, second) == lines(SUSPECTED)
+    run_to_end(client)
+    assert events_about(server, client, first) == expected(TO_VERIFIED)
+    assert events_about(server, client, second) == expected(SUSPECTED)
 
 
 def test_without_the_story_a_duplicate_stays_suspected(client: httpx.Client) -> None:
     choose(client, "auto-progress")
     _, second = register(client), register(client)
-    play(client)
+    run_to_end(client)
     advance(client, "P30D")
     assert status(client, second) == "DuplicateSuspected"
 
@@ -373,9 +373,9 @@ def test_an_invoice_that_resembles_another_is_reviewed_cleared_and_verified(
     verification = run_verification(client, second)
     assert verification["status"] == "DuplicateSuspected"
     assert findings(verification) == {"duplicate_check": ("ManualReview", "RegisteredSimilar")}
-    play(client)
-    assert story(server, client, first) == lines(TO_VERIFIED)
-    assert story(server, client, second) == lines("""
+    run_to_end(client)
+    assert events_about(server, client, first) == expected(TO_VERIFIED)
+    assert events_about(server, client, second) == expected("""
         PT0S    invoice.registered            Registered
         PT1S    invoice.verification_started  VerificationPending
         PT2S    invoice.duplicate_suspected   DuplicateSuspected
@@ -406,8 +406,8 @@ def test_an_invoice_that_was_financed_elsewhere_is_suspected_and_rejected(
     assert invoice["status"] == "DuplicateSuspected"
     verification = run_verification(client, invoice)
     assert findings(verification) == {"duplicate_check": ("ManualReview", "DuplicateFinanced")}
-    play(client)
-    assert story(server, client, invoice) == lines(SUSPECTED)
+    run_to_end(client)
+    assert events_about(server, client, invoice) == expected(SUSPECTED)
 
 
 def test_of_a_foreign_registration_only_that_it_is_there_is_told(client: httpx.Client) -> None:
@@ -423,8 +423,8 @@ def test_another_invoice_of_the_same_seller_is_verified(
     server: Running, client: httpx.Client
 ) -> None:
     invoice = register(client, **{**FINANCED_ELSEWHERE, "amount": 20001})
-    play(client)
-    assert story(server, client, invoice) == lines(TO_VERIFIED)
+    run_to_end(client)
+    assert events_about(server, client, invoice) == expected(TO_VERIFIED)
 
 
 # Refusals, disputes, and nobody to finance --------------------------------------------------------
@@ -433,7 +433,7 @@ def test_another_invoice_of_the_same_seller_is_verified(
 def test_an_invoice_without_its_debtor_is_refused_and_not_registered(client: httpx.Client) -> None:
     choose(client, "validation-error")
     before = client.get("/api/invoices").json()["data"]
-    body = {name: value for name, value in INVOICE.items() if name != "debtorId"}
+    body = {name: value for name, value in DATED.items() if name != "debtorId"}
     answer = client.post("/api/invoices", json=body)
     assert (answer.status_code, answer.json()["error"]["code"]) == (400, "invalid_request")
     assert "debtorId" in answer.json()["error"]["message"]
@@ -445,8 +445,8 @@ def test_an_early_dispute_ends_the_request_and_the_offer(client: httpx.Client) -
     advance(client, "PT1H6S")
     verification = run_verification(client, invoice)
     assert findings(verification) == {"debtor_confirmation": ("Failed", "Disputed")}
-    play(client)
-    assert [one["status"] for one in requests(client, invoice)] == ["Cancelled"]
+    run_to_end(client)
+    assert [one["status"] for one in financing_requests(client, invoice)] == ["Cancelled"]
     assert [one["status"] for one in offers(client, invoice)] == ["Withdrawn"]
 
 
@@ -455,7 +455,7 @@ def test_an_early_dispute_also_ends_an_offer_that_was_accepted(client: httpx.Cli
     advance(client, "PT6S")
     (offer,) = offers(client, invoice)
     assert client.post(f"/sandbox/offers/{offer['id']}/accept").status_code == 200
-    play(client)
+    run_to_end(client)
     assert status(client, invoice) == "Rejected"
     assert [one["status"] for one in offers(client, invoice)] == ["Withdrawn"]
 
@@ -466,7 +466,7 @@ def test_a_dispute_is_told_while_it_lasts(client: httpx.Client) -> None:
     verification = run_verification(client, invoice)
     assert verification["status"] == "InProgress"
     assert findings(verification) == {"debtor_confirmation": ("Failed", "Disputed")}
-    play(client)
+    run_to_end(client)
     assert findings(run_verification(client, invoice)) == {}
 
 
@@ -477,7 +477,7 @@ def test_a_dispute_that_begins_after_the_verification_goes_back_to_verified(
     run_verification(client, invoice)
     advance(client, "PT1S")
     assert status(client, invoice) == "Disputed"
-    play(client)
+    run_to_end(client)
     assert status(client, invoice) == "Verified"
 
 
@@ -488,15 +488,15 @@ def test_the_request_and_the_offer_go_the_way_of_the_invoice(
     client: httpx.Client, name: str, request_status: str
 ) -> None:
     invoice = for_the_invoice(client, name)
-    play(client)
-    assert [one["status"] for one in requests(client, invoice)] == [request_status]
+    run_to_end(client)
+    assert [one["status"] for one in financing_requests(client, invoice)] == [request_status]
     assert [one["status"] for one in offers(client, invoice)] == ["Accepted"]
 
 
 def test_a_request_over_all_mandates_finds_nobody(client: httpx.Client) -> None:
     invoice = for_the_workspace(client, "no-partner-match")
-    play(client)
-    (request,) = requests(client, invoice)
+    run_to_end(client)
+    (request,) = financing_requests(client, invoice)
     assert (request["status"], request["routedPartnerIds"]) == ("NoMatch", [])
     assert offers(client, invoice) == []
 
@@ -505,7 +505,7 @@ def test_a_story_leaves_nothing_out_when_nobody_interferes(client: httpx.Client)
     for name in STORIES.keys() - {"verification-failed"}:
         choose(client, name)
         register(client, invoiceNumber=name, **MEMBERS.get(name, {}))
-    assert skipped(play(client)) == []
+    assert skipped(run_to_end(client)) == []
 
 
 def upload(client: httpx.Client, invoice: Any) -> None:

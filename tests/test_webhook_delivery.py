@@ -34,24 +34,24 @@ from tests.receivers import (
     switch,
     trigger,
 )
-from tests.support import FROZEN, Running, serving
-from tests.timeline import (
-    NOON,
+from tests.scenario_run import (
+    START,
+    START_INSTANT,
     advance,
     agenda,
+    audited,
     choose,
     data,
-    invoice,
+    error,
     make_workspace,
-    refusal,
-    register,
+    new_invoice,
+    register_new,
     restore,
     snapshot,
-    told,
     until,
 )
+from tests.support import FROZEN, Running, serving
 
-START = parse_instant(NOON)
 PUBLISHED = ["invoice.verified", "offer.received"]
 SERVE = [sys.executable, "-m", "invoice_sandbox", "serve", "--port", "0"]
 
@@ -105,7 +105,7 @@ def test_two_requests_and_both_published_events_arrive_within_ten_seconds(
     with started() as (_, client):
         begun = time.monotonic()
         secret = subscribe(client, receiver.url)["secret"]
-        invoice_id = register(client)
+        invoice_id = register_new(client)
         while len(receiver.messages) < 2 and time.monotonic() < begun + 10:
             time.sleep(0.02)
         assert receiver.kinds() == PUBLISHED
@@ -123,7 +123,7 @@ def test_on_a_frozen_clock_both_arrive_within_one_advance(
 ) -> None:
     choose(client, "auto-progress")
     secret = subscribe(client, receiver.url)["secret"]
-    register(client)
+    register_new(client)
     moved = advance(client, by="PT6S")
     assert receiver.kinds() == PUBLISHED
     for message, one in zip(receiver.messages, deliveries(client), strict=True):
@@ -173,7 +173,7 @@ def test_an_endpoint_gets_what_it_subscribes_to_and_nothing_else(
 ) -> None:
     choose(client, "auto-progress")
     subscribe(client, receiver.url, **({} if events is None else {"events": events}))
-    register(client)
+    register_new(client)
     advance(client, by="PT6S")
     assert receiver.kinds() == kinds
 
@@ -181,7 +181,7 @@ def test_an_endpoint_gets_what_it_subscribes_to_and_nothing_else(
 def test_what_happened_before_an_endpoint_was_registered_is_not_sent(
     client: httpx.Client, receiver: Receiver
 ) -> None:
-    register(client)
+    register_new(client)
     subscribe(client, receiver.url, events=["*"])
     advance(client, by="P1D")
     assert receiver.messages == deliveries(client) == []
@@ -192,7 +192,7 @@ def test_the_delivery_log_shows_what_was_sent_but_no_secret(
 ) -> None:
     receiver.answers(answer(200, b"thanks \xff" + b"x" * 1000))
     secret = subscribe(client, receiver.url + "/hooks?a=1")["secret"]
-    register(client)
+    register_new(client)
     trigger(client)
     advance(client, by="PT0S")
     (attempt,) = delivery(client)["attempts"]
@@ -215,11 +215,11 @@ def test_every_kind_can_be_had_once_there_is_something_to_tell(
     for kind in kinds:
         if kind.startswith(("invoice.", "webhook_endpoint.")):  # of the others there are fixtures
             too_early = client.post("/sandbox/events", json={"type": kind})
-            assert refusal(too_early) == (404, "resource_not_found"), kind
+            assert error(too_early) == (404, "resource_not_found"), kind
     secret = subscribe(client, receiver.url)["secret"]
     other = subscribe(client, receiver.url + "/all", events=["*"])
     choose(client, "auto-progress")
-    register(client)
+    register_new(client)
     advance(client, by="PT6S")
     choose(client, "manual")
     receiver.messages.clear()
@@ -241,7 +241,7 @@ def test_every_kind_can_be_had_once_there_is_something_to_tell(
 def test_an_event_tells_of_the_invoice_that_was_named(
     client: httpx.Client, receiver: Receiver
 ) -> None:
-    first, _ = register(client), register(client)
+    first, _ = register_new(client), register_new(client)
     subscribe(client, receiver.url)
     trigger(client, invoiceId=first)
     advance(client, by="PT0S")
@@ -249,11 +249,11 @@ def test_an_event_tells_of_the_invoice_that_was_named(
     event = receiver.messages[0].event
     assert {"data": event["data"], "mode": event["mode"]} == shown
     unknown = {"type": "invoice.verified", "invoiceId": "inv_sandbox_unknown"}
-    assert refusal(client.post("/sandbox/events", json=unknown)) == (404, "resource_not_found")
+    assert error(client.post("/sandbox/events", json=unknown)) == (404, "resource_not_found")
     without = {"type": "offer.received", "invoiceId": first}
-    assert refusal(client.post("/sandbox/events", json=without)) == (404, "resource_not_found")
+    assert error(client.post("/sandbox/events", json=without)) == (404, "resource_not_found")
     strange = {"type": "invoice.eaten"}
-    assert refusal(client.post("/sandbox/events", json=strange)) == (400, "invalid_request")
+    assert error(client.post("/sandbox/events", json=strange)) == (400, "invalid_request")
 
 
 # POST /api/webhooks/test
@@ -333,7 +333,7 @@ def test_a_receiver_of_a_test_may_call_back_and_test_once_more(
         with today.client(key) as another:
             seen.append(data(another.get("/api/webhooks"))["deliveries"][0]["eventId"])
             seen.append(message.id)
-            register(another)
+            register_new(another)
             if len(receiver.messages) == 1:
                 data(another.post("/api/webhooks/test", json={}))
 
@@ -350,7 +350,7 @@ def test_a_test_does_not_wait_for_what_the_endpoint_is_getting(
 ) -> None:
     receiver.answers(hang, answer())
     subscribe(client, receiver.url)
-    register(client)
+    register_new(client)
     trigger(client)
     until(lambda: len(receiver.messages) == 1, "the first is under way")
     assert data(client.post("/api/webhooks/test", json={}))["delivery"]["status"] == "Delivered"
@@ -364,13 +364,13 @@ def test_two_secrets_sign_for_a_day_of_virtual_time(
 ) -> None:
     one = subscribe(client, receiver.url)
     old = one["secret"]
-    register(client)
+    register_new(client)
     rotated = switch(client, one["id"], "rotate-secret")
     new = rotated["secret"]
     assert new != old
     assert rotated["previousSecretUntil"] == "2026-11-22T09:30:00Z"
     path = f"/sandbox/webhooks/{one['id']}/rotate-secret"
-    assert refusal(client.post(path)) == (409, "invalid_request")
+    assert error(client.post(path)) == (409, "invalid_request")
     for by in ("PT0S", "PT23H59M59S", "PT1S"):
         advance(client, by=by)
         trigger(client)
@@ -384,7 +384,7 @@ def test_two_secrets_sign_for_a_day_of_virtual_time(
     with pytest.raises(WebhookVerificationError):
         after.verified(old)
     switch(client, one["id"], "rotate-secret")
-    actions = [action for _, action in told(client, one["id"])]
+    actions = [action for _, action in audited(client, one["id"])]
     assert actions.count("webhook_endpoint.secret_rotated") == 2
     assert new not in client.get("/api/webhooks").text + client.get("/api/audit-log").text
 
@@ -421,7 +421,7 @@ def genuine(message: Message, secret: str) -> bool:
 def test_webhook_down_then_up(client: httpx.Client, receiver: Receiver) -> None:
     choose(client, "webhook-down-then-up")
     in_both(client, receiver)
-    register(client)
+    register_new(client)
     advance(client, by="PT6S")
     assert receiver.messages == []
     assert {one["status"] for one in deliveries(client)} == {"Failed"}
@@ -441,7 +441,7 @@ def test_webhook_exhausted(client: httpx.Client, receiver: Receiver) -> None:
     mine, theirs = in_both(client, receiver)
     with receiving() as watcher:
         subscribe(client, watcher.url, events=["webhook_endpoint.disabled"])
-        register(client)
+        register_new(client)
         advance(client, by="P2D")
         assert [one["status"] for one in deliveries(client)] == ["Exhausted"] * 4
         assert [one["attempt"] for one in deliveries(client)] == [8] * 4
@@ -463,7 +463,7 @@ def test_webhook_exhausted(client: httpx.Client, receiver: Receiver) -> None:
 def test_webhook_duplicate(client: httpx.Client, receiver: Receiver) -> None:
     choose(client, "webhook-duplicate")
     mine, _ = in_both(client, receiver)
-    register(client)
+    register_new(client)
     advance(client, by="PT6S")
     verified, offered = PUBLISHED
     assert receiver.kinds() == [verified, verified, offered, offered]
@@ -491,7 +491,7 @@ def test_a_duplicate_that_switches_its_endpoint_off_was_sent_all_the_same(
             switch(another, one["id"], "disable")
 
     receiver.answers(answer(), calling(call_back))
-    register(client)
+    register_new(client)
     advance(client, by="PT6S")
     (first, second) = deliveries(client)
     assert (first["status"], first["attempt"], first["nextAttemptAt"]) == ("Delivered", 2, None)
@@ -502,7 +502,7 @@ def test_a_duplicate_that_switches_its_endpoint_off_was_sent_all_the_same(
 def test_webhook_out_of_order(client: httpx.Client, receiver: Receiver) -> None:
     choose(client, "webhook-out-of-order")
     mine, _ = in_both(client, receiver)
-    register(client)
+    register_new(client)
     advance(client, by="PT59M")
     assert receiver.kinds() == ["offer.received"]
     advance(client, by="PT2M")
@@ -519,7 +519,7 @@ def test_webhook_bad_signature(client: httpx.Client, receiver: Receiver) -> None
     choose(client, "webhook-bad-signature")
     mine, _ = in_both(client, receiver)
     receiver.answers_by(lambda one: answer(200 if genuine(one, mine["secret"]) else 401))
-    register(client)
+    register_new(client)
     advance(client, by="PT6S")
     verdicts = [(one.kind, genuine(one, mine["secret"])) for one in receiver.messages]
     expected = [(kind, number == 3) for kind in PUBLISHED for number in range(4)]
@@ -542,7 +542,7 @@ def test_a_client_that_accepts_a_forgery_gets_the_true_message_all_the_same(
 ) -> None:
     choose(client, "webhook-bad-signature")
     mine = subscribe(client, receiver.url)
-    register(client)
+    register_new(client)
     advance(client, by="PT6S")
     assert len(receiver.messages) == 8
     assert genuine(receiver.messages[-1], mine["secret"])
@@ -552,7 +552,7 @@ def test_a_client_that_accepts_a_forgery_gets_the_true_message_all_the_same(
 def test_secret_rotation(client: httpx.Client, receiver: Receiver) -> None:
     choose(client, "secret-rotation")
     mine, _ = in_both(client, receiver)
-    invoice_id = register(client)
+    invoice_id = register_new(client)
     advance(client, by="PT2S")
     advance(client, by="PT4S")
     verified, offered = receiver.messages
@@ -585,7 +585,7 @@ def test_equal_seed_requests_and_clock_give_equal_bytes(receiver: Receiver) -> N
             choose(client, "auto-progress")
             subscribe(client, receiver.url, events=["*"])
             for number in range(3):
-                body = {**invoice(), "invoiceNumber": f"SAME-{number}"}
+                body = {**new_invoice(), "invoiceNumber": f"SAME-{number}"}
                 data(client.post("/api/invoices", json=body), 201)
                 advance(client, by="PT10M")
             texts.append(re.sub(r'"durationMs":\d+', "", client.get("/api/webhooks").text))
@@ -603,10 +603,10 @@ def test_with_virtual_time_the_second_of_a_signature_is_that_of_the_attempt(
     with serving(settings) as running, running.client() as client:
         running.system_clock.pass_seconds(1000)
         subscribe(client, receiver.url)
-        register(client)
+        register_new(client)
         trigger(client)
         advance(client, by="P1D")
-    noon = int(START.timestamp())
+    noon = int(START_INSTANT.timestamp())
     assert [message.second for message in receiver.messages] == [noon, noon + 5]
 
 
@@ -618,7 +618,7 @@ def test_a_snapshot_remembers_what_was_still_to_be_sent(
 ) -> None:
     receiver.answers(answer(500))
     subscribe(client, receiver.url)
-    register(client)
+    register_new(client)
     trigger(client)
     advance(client, by="PT1S")
     before, taken = delivery(client), snapshot(client)
@@ -639,7 +639,7 @@ def test_what_comes_back_after_a_restore_changes_nothing_in_a_state_that_never_s
     taken = snapshot(client)
     receiver.answers(answer(delay=0.3))
     subscribe(client, receiver.url)
-    register(client)
+    register_new(client)
     trigger(client)
     until(lambda: len(receiver.messages) == 1, "it is under way")
     restore(client, taken)
@@ -653,25 +653,25 @@ def test_an_event_after_a_restore_is_sent_although_its_delivery_is_named_like_an
     subscribe(client, receiver.url)
     taken = snapshot(client)
     receiver.answers(answer(delay=0.2))
-    first = register(client)
+    first = register_new(client)
     trigger(client)
     advance(client, by="P1D", wait=False)
     until(lambda: len(receiver.messages) == 1, "the first is under way")
     restore(client, taken)
-    second = register(client, amount=5)
+    second = register_new(client, amount=5)
     trigger(client)
     advance(client, by="PT1S")
     assert first == second
     assert [message.event["data"]["amount"] for message in receiver.messages] == [10000, 5]
     one = delivery(client)
     assert (one["status"], one["attempt"]) == ("Delivered", 1)
-    assert one["attemptedAt"] == NOON
+    assert one["attemptedAt"] == START
 
 
 def test_an_endpoint_after_a_restore_gets_what_another_address_was_getting(
     client: httpx.Client, receiver: Receiver
 ) -> None:
-    register(client)
+    register_new(client)
     taken = snapshot(client)
     receiver.answers(answer(delay=0.2))
     subscribe(client, receiver.url)
@@ -693,7 +693,7 @@ def test_a_workspace_that_is_deleted_while_it_sends_leaves_nothing_behind(
     made = make_workspace(client)
     with today.client(made["key"]) as other:
         subscribe(other, receiver.url, retryProfile="fast")
-        register(other)
+        register_new(other)
         trigger(other)
         until(lambda: len(receiver.messages) == 1, "it is under way")
         assert client.delete(f"/sandbox/workspaces/{made['id']}").status_code == 200
@@ -706,7 +706,7 @@ def test_what_is_switched_off_or_replayed_while_it_is_sent_is_in_the_log_all_the
     client: httpx.Client, receiver: Receiver
 ) -> None:
     one = subscribe(client, receiver.url)
-    register(client)
+    register_new(client)
     receiver.answers(answer(delay=0.2))
     trigger(client)
     until(lambda: len(receiver.messages) == 1, "it is under way")
@@ -735,7 +735,7 @@ def test_a_server_that_is_stopped_lets_what_it_sends_come_back_for_a_while(
     receiver.answers(answer(delay=seconds))
     with started("--webhook-timeout", "600") as (process, client):
         subscribe(client, receiver.url)
-        register(client)
+        register_new(client)
         trigger(client)
         until(lambda: len(receiver.messages) == 1, "it is under way")
         begun = time.monotonic()

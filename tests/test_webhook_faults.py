@@ -34,8 +34,8 @@ from tests.receivers import (
     subscribe,
     trigger,
 )
+from tests.scenario_run import advance, register_new, until
 from tests.support import FROZEN, ManualSystemClock, Running, serving
-from tests.timeline import advance, register, until
 
 TIMEOUT = 0.4
 """Seconds that a receiver has; the tests' server is started with it."""
@@ -54,7 +54,7 @@ def server() -> Iterator[Running]:
 def client(server: Running) -> Iterator[httpx.Client]:
     """A client in a new workspace with an invoice of which events can tell."""
     with server.client(server.new_workspace()) as client:
-        register(client)
+        register_new(client)
         yield client
 
 

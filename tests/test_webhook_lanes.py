@@ -39,22 +39,22 @@ from tests.receivers import (
     switch,
     trigger,
 )
-from tests.support import FROZEN, ManualSystemClock, Running, serving
-from tests.timeline import (
-    NOON,
+from tests.scenario_run import (
+    START,
     advance,
     agenda,
     choose,
     data,
     make_workspace,
     now,
-    register,
+    register_new,
     restore,
     set_clock,
     snapshot,
-    status_of,
+    status,
     until,
 )
+from tests.support import FROZEN, ManualSystemClock, Running, serving
 
 PATIENT = 5.0
 """Seconds that receivers have: far more than a test takes that waits for none of them."""
@@ -78,7 +78,7 @@ def hasty() -> Iterator[Running]:
 def client(patient: Running) -> Iterator[httpx.Client]:
     """A client in a new workspace with an invoice of which events can tell."""
     with patient.client(patient.new_workspace()) as client:
-        register(client)
+        register_new(client)
         yield client
 
 
@@ -86,7 +86,7 @@ def client(patient: Running) -> Iterator[httpx.Client]:
 def quick(hasty: Running) -> Iterator[httpx.Client]:
     """The same, on the hasty server."""
     with hasty.client(hasty.new_workspace()) as client:
-        register(client)
+        register_new(client)
         yield client
 
 
@@ -146,7 +146,7 @@ def test_an_advance_tells_what_was_sent_in_the_order_of_virtual_time(
     receiver.answers_by(lambda one: answer(delay=0.05 if one.path == "/slow" else 0))
     for path in ("/slow", "/fast"):
         subscribe(client, receiver.url + path)
-    register(client)
+    register_new(client)
     moved = advance(client, by="PT6S")
     sent = [(one["at"][11:-1], one["subject"][-1]) for one in moved["happened"] if _is_sent(one)]
     assert sent == [("09:30:02", "1"), ("09:30:02", "2"), ("09:30:06", "3"), ("09:30:06", "4")]
@@ -167,9 +167,9 @@ def test_a_receiver_that_hangs_delays_neither_others_nor_the_story(
     for path in ("/hangs", "/fine"):
         subscribe(client, receiver.url + path)
     begun = time.monotonic()
-    invoice_id = register(client)
+    invoice_id = register_new(client)
     advance(client, by="PT6S", wait=False)
-    assert status_of(client, invoice_id) == "Offered"
+    assert status(client, invoice_id) == "Offered"
     until(lambda: len(_at(receiver, "/fine")) == 2, "the other endpoint got both events")
     assert len(_at(receiver, "/hangs")) == 1
     assert time.monotonic() - begun < PATIENT / 2
@@ -204,10 +204,10 @@ def test_an_advance_that_does_not_wait_answers_at_once_and_the_lanes_go_on(
     assert time.monotonic() - begun < PATIENT / 2
     assert moved["now"] == "2026-11-22T09:30:00Z"
     one = delivery(client)
-    assert (one["status"], one["attempt"], one["nextAttemptAt"]) == ("Pending", 0, NOON)
+    assert (one["status"], one["attempt"], one["nextAttemptAt"]) == ("Pending", 0, START)
     gate.set()
     until(lambda: delivery(client)["status"] == "Delivered", "it went on")
-    assert delivery(client)["attemptedAt"] == NOON
+    assert delivery(client)["attemptedAt"] == START
 
 
 def _wait(gate: threading.Event) -> None:
@@ -221,8 +221,8 @@ def test_a_request_that_makes_an_event_does_not_wait_for_its_delivery(
     subscribe(client, receiver.url, events=["*"])
     begun = time.monotonic()
     for _ in range(3):
-        register(client)
-        assert now(client) == NOON
+        register_new(client)
+        assert now(client) == START
     assert time.monotonic() - begun < PATIENT / 2
 
 
@@ -267,7 +267,7 @@ def test_a_receiver_that_calls_back_during_an_advance_gets_its_answers(
         about = message.event["data"]
         invoice_id = about.get("invoiceId", about["id"])
         with patient.client(key_of(client)) as another:
-            seen.append(status_of(another, invoice_id))
+            seen.append(status(another, invoice_id))
             data(another.post("/api/registry/fingerprint", json={**_body(message)}))
             data(another.post("/api/developer/api-keys", json={}), 201)
             advance(another, by="PT1S", wait=False)
@@ -276,10 +276,10 @@ def test_a_receiver_that_calls_back_during_an_advance_gets_its_answers(
 
     receiver.answers(calling(call_back))
     subscribe(client, receiver.url)
-    register(client)
+    register_new(client)
     begun = time.monotonic()
     moved = advance(client, by="PT6S", wait=waits)
-    assert moved["from"] == NOON
+    assert moved["from"] == START
     until(lambda: [one["status"] for one in deliveries(client)] == ["Delivered"] * 2, "both")
     assert time.monotonic() - begun < PATIENT / 2
     assert seen == ["Offered"] * 2
@@ -323,7 +323,7 @@ def test_a_workspace_may_be_deleted_or_restored_by_the_receiver_of_its_events(
 ) -> None:
     made = make_workspace(client)
     with patient.client(made["key"]) as other:
-        register(other)
+        register_new(other)
         taken = snapshot(other)
 
         def go_back(_: Message) -> None:
@@ -533,7 +533,7 @@ def test_of_a_thousand_endpoints_those_that_hang_or_refuse_cost_the_others_nothi
     receiver.answers_by(lambda one: hang_for_a_while if _hangs(one) else answer())
     settings = replace(FROZEN, webhook_timeout=60)
     with serving(settings) as running, running.client() as client:
-        register(client)
+        register_new(client)
         for number in range(HANGING):
             subscribe(client, f"{receiver.url}/hangs/{number}")
         for _ in range(REFUSING):
@@ -593,7 +593,7 @@ def test_a_connection_is_used_again(patient: Running) -> None:
     threading.Thread(target=server.serve_forever, daemon=True).start()
     with patient.client(patient.new_workspace()) as client:
         subscribe(client, f"http://127.0.0.1:{server.server_port}/")
-        register(client)
+        register_new(client)
         for _ in range(5):
             trigger(client)
         advance(client, by="PT0S")
@@ -615,7 +615,7 @@ def test_a_workspace_whose_receivers_all_hang_does_not_keep_the_others_waiting(
         for number in range(SHARE + 5):
             subscribe(one, f"{hanging.url}/{number}")
         subscribe(other, fine.url)
-        register(one)
+        register_new(one)
         trigger(one)
         until(lambda: len(hanging.messages) >= SHARE, "they are not under way")
         begun = time.monotonic()
@@ -630,7 +630,7 @@ def test_a_workspace_whose_receivers_all_hang_does_not_keep_the_others_waiting(
 def test_a_change_of_mode_waits_for_no_receiver(patient: Running) -> None:
     with receiving(hang) as hanging, patient.client(patient.new_workspace()) as client:
         subscribe(client, hanging.url)
-        register(client)
+        register_new(client)
         trigger(client)
         begun = time.monotonic()
         set_clock(client, mode="live")

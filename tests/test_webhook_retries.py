@@ -10,7 +10,7 @@ from typing import Any
 import httpx
 import pytest
 
-from invoice_sandbox.base.clock import instant_text, parse_duration, parse_instant
+from invoice_sandbox.base.clock import instant_text, parse_duration
 from tests.receivers import (
     Manner,
     Receiver,
@@ -24,10 +24,17 @@ from tests.receivers import (
     switch,
     trigger,
 )
+from tests.scenario_run import (
+    START_INSTANT,
+    advance,
+    agenda,
+    audited,
+    error,
+    happened,
+    register_new,
+)
 from tests.support import Running
-from tests.timeline import NOON, advance, agenda, happened, refusal, register, told
 
-START = parse_instant(NOON)
 REAL = datetime(2026, 11, 21, 9, 30, tzinfo=UTC)
 """What the wall clock of the server shows."""
 
@@ -41,7 +48,7 @@ SCHEDULES = {
 @pytest.fixture
 def client(client: httpx.Client) -> httpx.Client:
     """A client in a workspace with an invoice of which events can tell."""
-    register(client)
+    register_new(client)
     return client
 
 
@@ -52,7 +59,7 @@ def receiver() -> Iterator[Receiver]:
 
 
 def at(*durations: str) -> list[str]:
-    return [instant_text(START + parse_duration(one)) for one in durations]
+    return [instant_text(START_INSTANT + parse_duration(one)) for one in durations]
 
 
 def instants(one: Any) -> list[str]:
@@ -99,7 +106,9 @@ def test_it_makes_no_difference_in_which_strides_the_clock_is_moved(
     ):
         assert state(delivery(client)) == ("Failed", number, *at(there))
         gap = parse_duration(there) - parse_duration(here)
-        advance(client, to=instant_text(START + parse_duration(there) - timedelta(seconds=1)))
+        advance(
+            client, to=instant_text(START_INSTANT + parse_duration(there) - timedelta(seconds=1))
+        )
         assert len(receiver.messages) == number, gap
         advance(client, by="PT1S")
     assert delivery(client)["status"] == "Exhausted"
@@ -246,7 +255,7 @@ def test_410_disables_at_once_and_cancels_what_is_pending(
     assert payload["timestamp"] == at("PT5S")[0]
     assert payload["data"] == shown
     assert "secret" not in payload["data"]
-    assert told(client, gone["id"])[-1] == (at("PT5S")[0], "webhook_endpoint.disabled")
+    assert audited(client, gone["id"])[-1] == (at("PT5S")[0], "webhook_endpoint.disabled")
     assert [one["endpointId"] for one in deliveries(client)][-1] == teller["id"]
 
 
@@ -267,7 +276,7 @@ def test_410_to_the_first_attempt_leaves_nothing_to_be_done(
     trigger(client)
     advance(client, by="P7D")
     assert len(receiver.messages) == len(deliveries(client)) == 1
-    assert [action for _, action in told(client, gone["id"])].count(
+    assert [action for _, action in audited(client, gone["id"])].count(
         "webhook_endpoint.disabled"
     ) == 1
 
@@ -288,7 +297,7 @@ def test_five_days_of_only_failures_disable_an_endpoint(
         others(client, other)
         fail_for_days(client, 4)
         trigger(client)
-        advance(client, to=instant_text(START + timedelta(days=5, seconds=-1)))
+        advance(client, to=instant_text(START_INSTANT + timedelta(days=5, seconds=-1)))
         assert endpoint(client, failing["id"])["status"] == "Enabled"
         assert other.messages == []
         advance(client, by="PT1S")
@@ -296,7 +305,7 @@ def test_five_days_of_only_failures_disable_an_endpoint(
         assert (shown["status"], shown["disabledReason"]) == ("Disabled", "failing")
         assert [message.kind for message in other.messages] == ["webhook_endpoint.disabled"]
         assert other.messages[0].event["data"] == shown
-    assert told(client, failing["id"])[-1] == (at("P5D")[0], "webhook_endpoint.disabled")
+    assert audited(client, failing["id"])[-1] == (at("P5D")[0], "webhook_endpoint.disabled")
     mine = [one for one in deliveries(client) if one["endpointId"] == failing["id"]]
     assert [one["status"] for one in mine] == [*["Exhausted"] * 4, "Cancelled"]
     sent = len(receiver.messages)
@@ -361,7 +370,7 @@ def test_one_long_stride_disables_nothing_that_shorter_ones_would_not(
     advance(client, by="P30D")
     assert state(delivery(client)) == ("Delivered", 2, None)
     assert endpoint(client, one["id"])["status"] == "Enabled"
-    assert "webhook_endpoint.disabled" not in [action for _, action in told(client, one["id"])]
+    assert "webhook_endpoint.disabled" not in [action for _, action in audited(client, one["id"])]
 
 
 def test_a_silent_endpoint_is_not_a_failing_one(client: httpx.Client, receiver: Receiver) -> None:
@@ -404,7 +413,7 @@ def test_switching_an_endpoint_off_cancels_what_was_to_come(
     trigger(client)
     advance(client, by="PT0S")
     assert [state(two)[0] for two in deliveries(client)] == ["Cancelled", "Delivered"]
-    actions = [action for _, action in told(client, one["id"])]
+    actions = [action for _, action in audited(client, one["id"])]
     assert actions == [f"webhook_endpoint.{what}" for what in ("created", "disabled", "enabled")]
 
 
@@ -443,7 +452,7 @@ def test_a_replay_is_one_more_attempt_of_the_same_row_under_the_same_id(
     one = replay(client, was["id"])
     assert state(one) == ("Delivered", was["attempt"] + 1, None)
     assert one["attempts"][:-1] == was["attempts"]
-    assert one["attempts"][-1]["at"] == instant_text(START + parse_duration(before))
+    assert one["attempts"][-1]["at"] == instant_text(START_INSTANT + parse_duration(before))
     assert delivery(client) == one
     assert set(receiver.ids()) == {one["eventId"]}
     assert len({message.body for message in receiver.messages}) == 1
@@ -472,7 +481,7 @@ def test_what_was_cancelled_can_be_replayed_once_the_endpoint_is_enabled(
     trigger(client)
     advance(client, by="PT0S")
     path = f"/sandbox/deliveries/{delivery(client)['id']}/replay"
-    assert refusal(client.post(path)) == (409, "invalid_request")
+    assert error(client.post(path)) == (409, "invalid_request")
     switch(client, gone["id"], "enable")
     assert state(replay(client, delivery(client)["id"])) == ("Delivered", 2, None)
 
@@ -489,7 +498,7 @@ def test_what_is_unknown_or_of_another_workspace_is_404(
     ]
     with server.client(server.new_workspace()) as stranger:
         for path in [*paths, "/sandbox/deliveries/x/replay", "/sandbox/webhooks/x/enable"]:
-            assert refusal(stranger.post(path)) == (404, "resource_not_found"), path
+            assert error(stranger.post(path)) == (404, "resource_not_found"), path
         assert stranger.get("/api/webhooks").json()["data"] == {"endpoints": [], "deliveries": []}
     assert len(receiver.messages) == 1
 

@@ -11,27 +11,27 @@ from typing import Any
 import httpx
 import pytest
 
-from tests.support import FROZEN, Running, serving
-from tests.timeline import (
+from tests.scenario_run import (
     LIVE,
-    NOON,
+    START,
     advance,
     agenda,
     choose,
     clock,
     data,
     due,
-    invoice,
+    error,
     make_workspace,
+    move,
+    new_invoice,
     now,
-    offers_on,
-    pull,
-    refusal,
-    register,
+    offers,
+    register_new,
     set_clock,
     snapshot,
-    status_of,
+    status,
 )
+from tests.support import FROZEN, Running, serving
 
 DAY = 24 * 3600
 UNAUTHENTICATED = (401, "authentication_required")
@@ -89,7 +89,7 @@ def test_without_wishes_it_is_as_the_server_s(client: httpx.Client) -> None:
         assert (made["scenario"], made["clock"]["mode"], made["clock"]["now"]) == (
             "manual",
             "frozen",
-            NOON,
+            START,
         )
 
 
@@ -114,7 +114,7 @@ def test_its_clock_begins_where_it_was_asked_to(
         made = make_workspace(first, **wishes)
         assert (made["clock"]["mode"], made["clock"]["now"]) == (mode, instant)
         with running.client(made["key"]) as client:
-            register(client)
+            register_new(client)
             assert now(client) == instant
 
 
@@ -135,14 +135,14 @@ def test_what_cannot_be_made_is_refused_and_not_made(
     client: httpx.Client, body: Any, status: int
 ) -> None:
     answer = client.post("/sandbox/workspaces", json=body)
-    assert refusal(answer) == (status, "invalid_request")
+    assert error(answer) == (status, "invalid_request")
     assert len(listed(client)) == 1
 
 
 def history(client: httpx.Client) -> list[str]:
     """Everything that a short story answers: bodies and request ids."""
     answers = [
-        client.post("/api/invoices", json={**invoice(), "invoiceNumber": "SAME"}),
+        client.post("/api/invoices", json={**new_invoice(), "invoiceNumber": "SAME"}),
         client.get("/api/invoices"),
         client.get("/api/invoices/nothing"),
         client.post("/api/verification/run", json={}),
@@ -166,7 +166,7 @@ def test_without_a_seed_no_id_is_given_twice(server: Running, client: httpx.Clie
     ids = []
     for one in made:
         with server.client(one["key"]) as other:
-            ids.append(register(other))
+            ids.append(register_new(other))
     assert len(set(ids)) == len({one["seed"] for one in made}) == 50
 
 
@@ -175,17 +175,17 @@ def test_two_workspaces_of_one_seed_are_two(server: Running, client: httpx.Clien
     assert first["id"] != second["id"]
     assert first["key"] != second["key"]
     with server.client(first["key"]) as one, server.client(second["key"]) as two:
-        invoice_id = register(one)
+        invoice_id = register_new(one)
         assert two.get(f"/api/invoices/{invoice_id}").status_code == 404
         assert current(two)["id"] == second["id"]
 
 
 def test_a_key_opens_its_own_workspace_only(server: Running, client: httpx.Client) -> None:
     with inside(server, client) as one, inside(server, client) as two:
-        invoice_id = register(one)
-        assert status_of(one, invoice_id) == "Registered"
+        invoice_id = register_new(one)
+        assert status(one, invoice_id) == "Registered"
         for other in (two, client):
-            assert refusal(other.get(f"/api/invoices/{invoice_id}")) == NOT_FOUND
+            assert error(other.get(f"/api/invoices/{invoice_id}")) == NOT_FOUND
 
 
 def test_the_key_of_a_workspace_holds_every_scope(server: Running, client: httpx.Client) -> None:
@@ -218,12 +218,12 @@ def test_a_deleted_workspace_is_gone_with_its_keys(server: Running, client: http
         second = data(other.post("/api/developer/api-keys", json={}))["secret"]
         answer = client.delete(f"/sandbox/workspaces/{made['id']}")
         assert data(answer, 200) == {"id": made["id"], "deleted": True}
-        assert refusal(other.get("/api/invoices")) == UNAUTHENTICATED
-        assert refusal(other.get("/sandbox/clock")) == UNAUTHENTICATED
+        assert error(other.get("/api/invoices")) == UNAUTHENTICATED
+        assert error(other.get("/sandbox/clock")) == UNAUTHENTICATED
     with server.client(second) as other:
-        assert refusal(other.get("/api/invoices")) == UNAUTHENTICATED
+        assert error(other.get("/api/invoices")) == UNAUTHENTICATED
     assert made["id"] not in listed(client)
-    assert refusal(client.delete(f"/sandbox/workspaces/{made['id']}")) == NOT_FOUND
+    assert error(client.delete(f"/sandbox/workspaces/{made['id']}")) == NOT_FOUND
 
 
 def test_those_made_from_a_deleted_workspace_go_with_it(
@@ -235,7 +235,7 @@ def test_those_made_from_a_deleted_workspace_go_with_it(
     data(client.delete(f"/sandbox/workspaces/{child['id']}"), 200)
     for key in (child["key"], grandchild["key"]):
         with server.client(key) as other:
-            assert refusal(other.get("/api/invoices")) == UNAUTHENTICATED
+            assert error(other.get("/api/invoices")) == UNAUTHENTICATED
     assert len(listed(client)) == 1
 
 
@@ -249,7 +249,7 @@ def test_a_grandchild_can_be_deleted_alone(server: Running, client: httpx.Client
 
 def test_a_workspace_cannot_delete_itself(client: httpx.Client) -> None:
     own = current(client)["id"]
-    assert refusal(client.delete(f"/sandbox/workspaces/{own}")) == CONFLICT
+    assert error(client.delete(f"/sandbox/workspaces/{own}")) == CONFLICT
     assert listed(client) == [own]
 
 
@@ -267,7 +267,7 @@ def test_no_other_workspace_can_be_deleted(
     with inside(server, client) as inner:
         wanted = named(inner, client)
         before = listed(client)
-        assert refusal(inner.delete(f"/sandbox/workspaces/{wanted}")) == NOT_FOUND
+        assert error(inner.delete(f"/sandbox/workspaces/{wanted}")) == NOT_FOUND
         assert listed(client) == before
 
 
@@ -279,7 +279,7 @@ def test_a_seed_is_free_again_after_its_workspace_was_deleted(
     second = make_workspace(client, seed=4711)
     assert second["id"] == first["id"]
     with server.client(first["key"]) as old, server.client(second["key"]) as new:
-        assert refusal(old.get("/api/invoices")) == UNAUTHENTICATED
+        assert error(old.get("/api/invoices")) == UNAUTHENTICATED
         assert new.get("/api/invoices").status_code == 200
 
 
@@ -287,7 +287,7 @@ def test_a_server_holds_as_many_workspaces_as_it_may() -> None:
     with serving(replace(FROZEN, max_workspaces=3)) as running, running.client() as first:
         made = [make_workspace(first) for _ in range(2)]
         answer = first.post("/sandbox/workspaces", json={})
-        assert refusal(answer) == CONFLICT
+        assert error(answer) == CONFLICT
         assert "has 3 workspaces, which is its limit" in answer.json()["error"]["message"]
         assert "--max-workspaces" in answer.json()["error"]["message"]
         data(first.delete(f"/sandbox/workspaces/{made[0]['id']}"), 200)
@@ -310,24 +310,24 @@ def test_a_workspace_that_nobody_uses_for_a_day_is_gone(idle: Running) -> None:
         idle.system_clock.pass_seconds(DAY - 1)
         assert client.get("/api/invoices").status_code == 200
         idle.system_clock.pass_seconds(DAY)
-        assert refusal(client.get("/api/invoices")) == UNAUTHENTICATED
+        assert error(client.get("/api/invoices")) == UNAUTHENTICATED
 
 
 @pytest.mark.parametrize("path", ["/api/invoices", "/sandbox/clock", "/api/invoices/nothing"])
 def test_use_keeps_a_workspace(idle: Running, path: str) -> None:
     with idle.client() as first, inside(idle, first) as client:
-        invoice_id = register(client)
+        invoice_id = register_new(client)
         for _ in range(5):
             idle.system_clock.pass_seconds(DAY - 1)
             client.get(path)
-        assert status_of(client, invoice_id) == "Registered"
+        assert status(client, invoice_id) == "Registered"
 
 
 def test_the_first_workspace_is_never_gone(idle: Running) -> None:
     with idle.client() as first:
-        invoice_id = register(first)
+        invoice_id = register_new(first)
         idle.system_clock.pass_seconds(1000 * DAY)
-        assert status_of(first, invoice_id) == "Registered"
+        assert status(first, invoice_id) == "Registered"
         assert current(first)["keptIdleFor"] is None
 
 
@@ -337,7 +337,7 @@ def test_idleness_is_real_time(idle: Running) -> None:
         advance(client, by="P400D")
         assert client.get("/api/invoices").status_code == 200
         idle.system_clock.pass_seconds(DAY)
-        assert refusal(client.get("/api/invoices")) == UNAUTHENTICATED
+        assert error(client.get("/api/invoices")) == UNAUTHENTICATED
 
 
 def test_an_idle_workspace_makes_room_for_a_new_one(idle: Running) -> None:
@@ -370,7 +370,7 @@ def test_a_reset_workspace_is_as_it_was_made(server: Running, client: httpx.Clie
         as_made = current(own)
         data(own.post("/sandbox/reset"))  # so that both stories begin with the second request
         first = history(own)
-        register(own)
+        register_new(own)
         advance(own, by="PT3S")
         choose(own, "manual")
         set_clock(own, mode="live")
@@ -393,7 +393,7 @@ def test_a_reset_takes_back_everything_that_was_made(server: Running, client: ht
         )
         reset(own)
         before = [_lasting(data(own.get(path))) for path in paths]
-        pull(own, register(own), "start-verification", "verify", "request-financing")
+        move(own, register_new(own), "start-verification", "verify", "request-financing")
         data(own.post("/api/webhooks", json={"url": "http://127.0.0.1:9/hook"}))
         data(own.post("/api/developer/api-keys", json={}))
         data(own.post("/sandbox/faults", json={"kind": "status", "operation": "login"}))
@@ -410,12 +410,12 @@ def _lasting(shown: Any) -> Any:
 
 def test_a_reset_takes_back_what_was_in_store(server: Running, client: httpx.Client) -> None:
     with inside(server, client, scenario="auto-progress") as own:
-        register(own)
+        register_new(own)
         advance(own, by="PT2S")
         assert len(due(own)) == 2
         reset(own)
         assert due(own) == []
-        assert (now(own), advance(own, by="P1D")["happened"]) == (NOON, [])
+        assert (now(own), advance(own, by="P1D")["happened"]) == (START, [])
 
 
 def test_keys_and_sessions_that_were_made_are_gone_after_a_reset(
@@ -428,9 +428,9 @@ def test_keys_and_sessions_that_were_made_are_gone_after_a_reset(
         own.cookies.clear()
         reset(own)
         with server.client(key) as other, server.client(None) as browser:
-            assert refusal(other.get("/api/invoices")) == UNAUTHENTICATED
+            assert error(other.get("/api/invoices")) == UNAUTHENTICATED
             answer = browser.get("/api/auth/session", headers={"Cookie": cookie})
-            assert refusal(answer) == UNAUTHENTICATED
+            assert error(answer) == UNAUTHENTICATED
 
 
 def test_a_revoked_key_of_the_workspace_s_making_is_good_again_after_a_reset(
@@ -443,27 +443,27 @@ def test_a_revoked_key_of_the_workspace_s_making_is_good_again_after_a_reset(
         other_key = data(own.post("/api/developer/api-keys", json=scopes))["secret"]
         with server.client(other_key) as other:
             data(other.delete("/api/developer/api-keys", params={"id": row["id"]}))
-            assert refusal(own.get("/api/invoices")) == UNAUTHENTICATED
-            assert refusal(other.post("/sandbox/reset")) == CONFLICT
+            assert error(own.get("/api/invoices")) == UNAUTHENTICATED
+            assert error(other.post("/sandbox/reset")) == CONFLICT
 
 
 def test_a_key_that_would_be_gone_cannot_reset(server: Running, client: httpx.Client) -> None:
     scopes = {"scopes": ["sandbox:control", "invoices:write"]}
     secret = data(client.post("/api/developer/api-keys", json=scopes))["secret"]
-    invoice_id = register(client)
+    invoice_id = register_new(client)
     with server.client(secret) as other:
         answer = other.post("/sandbox/reset")
-        assert refusal(answer) == CONFLICT
+        assert error(answer) == CONFLICT
         assert "the key that the workspace was created with" in answer.json()["error"]["message"]
-        assert status_of(other, invoice_id) == "Registered"
+        assert status(other, invoice_id) == "Registered"
 
 
 def test_a_reset_leaves_those_made_from_it(server: Running, client: httpx.Client) -> None:
     with inside(server, client) as child:
-        invoice_id = register(child)
+        invoice_id = register_new(child)
         reset(client)
         assert current(child)["id"] in listed(client)
-        assert status_of(child, invoice_id) == "Registered"
+        assert status(child, invoice_id) == "Registered"
 
 
 def test_a_live_clock_shows_real_time_after_a_reset() -> None:
@@ -499,17 +499,17 @@ def _lever(path: str) -> Callable[[httpx.Client], Any]:
 
 def _repeat(client: httpx.Client) -> bool:
     """Whether an answer to this key was kept here before."""
-    body, key = {**invoice(), "invoiceNumber": "X"}, {"Idempotency-Key": "shared"}
+    body, key = {**new_invoice(), "invoiceNumber": "X"}, {"Idempotency-Key": "shared"}
     return "Idempotent-Replayed" in client.post("/api/invoices", json=body, headers=key).headers
 
 
 SEPARATE: dict[str, tuple[Callable[[httpx.Client], Any], Callable[[httpx.Client], Any]]] = {
-    "state": (lambda client: pull(client, register(client), "start-verification"), _state),
+    "state": (lambda client: move(client, register_new(client), "start-verification"), _state),
     "scenario": (lambda client: choose(client, "auto-progress"), _lever("scenarios")),
     "clock": (lambda client: advance(client, by="P1D"), clock),
     "mode of the clock": (lambda client: set_clock(client, mode="live"), clock),
     "agenda": (
-        lambda client: (choose(client, "auto-progress"), register(client)),
+        lambda client: (choose(client, "auto-progress"), register_new(client)),
         agenda,
     ),
     "faults": (
@@ -563,7 +563,7 @@ def test_the_requests_of_one_workspace_leave_the_other_s_ids_alone(
     with inside(server, client, seed=3) as one, inside(server, client, seed=3) as two:
         mixed: list[str] = []
         with ThreadPoolExecutor(2) as pool:
-            noise = pool.submit(lambda: [register(two) for _ in range(20)])
+            noise = pool.submit(lambda: [register_new(two) for _ in range(20)])
             mixed = history(one)
             noise.result(10)
         assert mixed == expected
@@ -585,8 +585,8 @@ def test_every_workspace_has_rate_windows_of_its_own() -> None:
 def test_a_snapshot_of_another_workspace_is_unknown(server: Running, client: httpx.Client) -> None:
     with inside(server, client, seed=5) as one, inside(server, client, seed=5) as two:
         taken = snapshot(one)
-        assert refusal(two.post(f"/sandbox/snapshots/{taken}/restore")) == NOT_FOUND
-        assert refusal(two.delete(f"/sandbox/snapshots/{taken}")) == NOT_FOUND
+        assert error(two.post(f"/sandbox/snapshots/{taken}/restore")) == NOT_FOUND
+        assert error(two.delete(f"/sandbox/snapshots/{taken}")) == NOT_FOUND
 
 
 # Two hundred at once
@@ -599,11 +599,11 @@ def test_two_hundred_live_workspaces_progress_by_themselves() -> None:
         with running.client(None) as client:
             headers = [{"Authorization": f"Bearer {key}"} for key in keys]
             ids = [
-                data(client.post("/api/invoices", json=invoice(), headers=one))["id"]
+                data(client.post("/api/invoices", json=new_invoice(), headers=one))["id"]
                 for one in headers
             ]
             running.system_clock.pass_seconds(10)
             for one, invoice_id in zip(headers, ids, strict=True):
                 client.headers.update(one)
-                (offer,) = offers_on(client, invoice_id)
+                (offer,) = offers(client, invoice_id)
                 assert offer["createdAt"] == "2026-11-21T09:30:06Z"

@@ -20,7 +20,7 @@ import orjson
 
 from invoice_sandbox.state.credentials import DEMO_KEY
 from tests.bench.load import CONNECTIONS, Request, requests_a_second
-from tests.stories import INVOICE
+from tests.scenario_run import DATED
 
 BARE: Final = ("-m", "tests.bench.bare")
 SANDBOX: Final = ("-m", "invoice_sandbox", "serve", "--port=0", "--rate-limit=off", "--seed=7")
@@ -29,7 +29,7 @@ MANY: Final = 1000
 
 def invoice(number: int) -> bytes:
     """A body that makes an invoice like no other."""
-    return orjson.dumps({**INVOICE, "invoiceNumber": f"BENCH-{number}"})
+    return orjson.dumps({**DATED, "invoiceNumber": f"BENCH-{number}"})
 
 
 ROWS: Final = {

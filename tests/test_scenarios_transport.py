@@ -81,9 +81,7 @@ def test_what_is_refused_changes_nothing(client: httpx.Client, name: str) -> Non
     for expected in bad:
         assert outcome(client.post("/api/invoices", json=DATED)) == expected
     register(client)
-    listed = client.get("/api/invoices", params={"debtorId": str(DATED["debtorId"])}).json()[
-        "data"
-    ]
+    listed = client.get("/api/invoices", params={"debtorId": str(DATED["debtorId"])}).json()["data"]
     assert [one["invoiceNumber"] for one in listed].count(DATED["invoiceNumber"]) == 1
 
 

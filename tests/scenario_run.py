@@ -285,6 +285,6 @@ def recorded_events(server: Running, client: httpx.Client) -> list[Any]:
         assert credential is not None
         async with store.transaction(credential.workspace_id) as state:
             page = await state.page(EVENTS, limit=100_000)
-        return list(reversed(page.records))
+        return [one["payload"] for one in reversed(page.records)]
 
     return list(server.run(read()))

@@ -5,8 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from invoice_sandbox.project.api import ApiError, Context, Record, Transaction
-from invoice_sandbox.webhooks.endpoints import published_endpoint
+from invoice_sandbox.project.api import ApiError, Context, Record, Transaction, published_endpoint
 
 from .audit import audit
 from .invoices import (

@@ -7,6 +7,10 @@ from functools import partial
 from typing import Any, Final
 
 from invoice_sandbox.project.api import (
+    DELIVERIES,
+    DISABLED,
+    ENABLED,
+    ENDPOINTS,
     EVENTS,
     Call,
     Condition,
@@ -14,23 +18,20 @@ from invoice_sandbox.project.api import (
     DeliverThenRespond,
     Record,
     Transaction,
-    missing_scope,
-    reject,
-)
-from invoice_sandbox.webhooks.attempts import signed_request
-from invoice_sandbox.webhooks.endpoints import (
-    DISABLED,
-    ENABLED,
-    ENDPOINTS,
     all_endpoints,
+    is_own_address,
     is_rotating,
+    missing_scope,
+    placeholder_secret,
+    plan,
+    published_delivery,
     published_endpoint,
+    reject,
     rotated,
+    signed_request,
     signing_secrets,
+    url_problem,
 )
-from invoice_sandbox.webhooks.network import is_own_address, url_problem
-from invoice_sandbox.webhooks.outbox import DELIVERIES, plan, published_delivery
-from invoice_sandbox.webhooks.signing import placeholder_secret
 
 from .audit import audit
 from .financing import REQUESTS, public_request

@@ -2,9 +2,16 @@
 
 from __future__ import annotations
 
-from invoice_sandbox.project.api import Call, Record, reject
-from invoice_sandbox.webhooks.endpoints import DISABLED, ENABLED, published_endpoint
-from invoice_sandbox.webhooks.outbox import disable, enable
+from invoice_sandbox.project.api import (
+    DISABLED,
+    ENABLED,
+    Call,
+    Record,
+    disable,
+    enable,
+    published_endpoint,
+    reject,
+)
 
 from ..domain.webhooks import (
     address_problem,

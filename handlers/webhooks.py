@@ -2,9 +2,15 @@
 
 from __future__ import annotations
 
-from invoice_sandbox.project.api import Call, DeliverThenRespond, Record
-from invoice_sandbox.webhooks.endpoints import ENDPOINTS, published_endpoint
-from invoice_sandbox.webhooks.outbox import DELIVERIES, published_delivery
+from invoice_sandbox.project.api import (
+    DELIVERIES,
+    ENDPOINTS,
+    Call,
+    DeliverThenRespond,
+    Record,
+    published_delivery,
+    published_endpoint,
+)
 
 from ..domain.webhooks import register_endpoint, send_test_event
 

@@ -40,7 +40,7 @@ from invoice_sandbox.project.loader import (
     Project,
     ProjectError,
     default_project,
-    load_contract_alone,
+    load_contract,
     load_project,
 )
 from invoice_sandbox.runtime.agenda import Agenda, RunStep, SkippedStep, step_summary
@@ -255,7 +255,7 @@ async def _remember(state: Transaction, scheduled: ScheduledStep) -> None:
 def _load(settings: Settings) -> Project:
     if settings.contract:
         fetch = Fetcher() if settings.allow_remote_refs else never
-        project = load_contract_alone(settings.contract, settings.scenarios, fetch=fetch)
+        project = load_contract(settings.contract, settings.scenarios, fetch=fetch)
         return _with_warnings(project)
     project = load_project(settings.project or default_project(), settings.scenarios)
     if settings.project is not None:

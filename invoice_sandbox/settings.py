@@ -72,9 +72,9 @@ SETTINGS: Final = (
     Setting("webhook-timeout", "15", "Seconds that a webhook receiver has to answer.", "SECONDS"),
     Setting(
         "webhook-time",
-        "system_clock",
-        "Time that signatures tell: 'system_clock' is real, 'virtual' the workspace's own.",
-        "system_clock|virtual",
+        "wall",
+        "Time that signatures tell: 'wall' is real, 'virtual' the workspace's own.",
+        "wall|virtual",
     ),
     Setting("coverage", None, "File to record in what clients touch of the contract.", "FILE"),
     Setting("store", "memory", "Where state lives: memory.", "URL"),
@@ -103,7 +103,7 @@ class Settings:
     max_workspaces: int = 1000
     workspace_idle: timedelta | None = timedelta(hours=24)
     webhook_timeout: float = 15
-    webhook_time: Literal["system_clock", "virtual"] = "system_clock"
+    webhook_time: Literal["wall", "virtual"] = "wall"
     coverage: Path | None = None
 
     @property
@@ -204,12 +204,12 @@ def _clock(mode: str, now: str | None) -> ClockState:
     return ClockState("live")
 
 
-def _webhook_time(text: str) -> Literal["system_clock", "virtual"]:
-    if text == "system_clock":
-        return "system_clock"
+def _webhook_time(text: str) -> Literal["wall", "virtual"]:
+    if text == "wall":
+        return "wall"
     if text == "virtual":
         return "virtual"
-    raise SettingError(f"--webhook-time is 'system_clock' or 'virtual', not '{text}'")
+    raise SettingError(f"--webhook-time is 'wall' or 'virtual', not '{text}'")
 
 
 def _key(key: str | None, on_loopback: bool) -> str:

@@ -17,7 +17,7 @@ from invoice_sandbox.openapi.load.documents import DocumentError
 from invoice_sandbox.openapi.load.limitations import summarized
 from invoice_sandbox.openapi.load.operations import Note, base_path
 from invoice_sandbox.openapi.load.reading import read_contract
-from invoice_sandbox.project.loader import ProjectError, load_contract_alone
+from invoice_sandbox.project.loader import ProjectError, load_contract
 from tests.support import FROZEN, serving
 from tests.toy import serving_contract
 
@@ -39,7 +39,7 @@ def written(folder: Path, content: Any) -> Path:
 
 def warnings(folder: Path, content: dict[str, Any]) -> list[str]:
     """What is told at the start, each line from the number of the line in the file."""
-    project = load_contract_alone(written(folder, content))
+    project = load_contract(written(folder, content))
     return [one.removeprefix(f"{folder / 'api.json'}:") for one in project.warnings]
 
 
@@ -345,7 +345,7 @@ def test_operations_are_below_the_path_of_the_first_server(
 def test_the_levers_keep_their_place(tmp_path: Path) -> None:
     content = document({"/thing": {"get": OK}}, servers=[{"url": "/sandbox"}])
     with pytest.raises(ProjectError, match="/sandbox is where the levers are"):
-        load_contract_alone(written(tmp_path, content))
+        load_contract(written(tmp_path, content))
 
 
 def test_other_operations_may_be_below_the_place_of_the_levers(tmp_path: Path) -> None:

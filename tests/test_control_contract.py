@@ -20,7 +20,7 @@ from invoice_sandbox.openapi.load.operations import raw_operations
 from invoice_sandbox.project.loader import (
     ProjectError,
     default_project,
-    load_contract_alone,
+    load_contract,
     load_project,
 )
 from tests.support import FROZEN, Running, serving
@@ -306,7 +306,7 @@ class TestForeignContracts:
         file = tmp_path / "contract.json"
         file.write_text(json.dumps({**CONTRACT, "servers": [{"url": url}]}))
         with pytest.raises(ProjectError, match="/sandbox is where the levers are"):
-            load_contract_alone(file)
+            load_contract(file)
 
     @pytest.mark.parametrize("path", ["/sandbox", "/sandbox/clock", "/sandbox/{b}", "/{a}/{b}"])
     def test_no_path_of_it_hides_a_lever(self, tmp_path: Path, path: str) -> None:

@@ -24,7 +24,7 @@ from invoice_sandbox.coverage.text import lines
 from invoice_sandbox.project.loader import (
     Project,
     default_project,
-    load_contract_alone,
+    load_contract,
     load_project,
 )
 from invoice_sandbox.settings import SettingError, read_settings
@@ -377,7 +377,7 @@ def test_what_is_about_another_project_does_not_count(
 ) -> None:
     other = tmp_path / "contract.json"
     other.write_bytes(orjson.dumps(contract({})))
-    file.write_text(line(mark_of(load_contract_alone(other)), "operations", "api", "check"))
+    file.write_text(line(mark_of(load_contract(other)), "operations", "api", "check"))
     with pytest.raises(RecordingError, match="about another project"):
         read_recordings([file], project)
     file.write_text(file.read_text() + line(mark_of(project), "events", "invoice.paid"))

@@ -208,7 +208,7 @@ def move(trigger: str, start: str, to: str) -> str:
 
 
 KEBAB = "must be a kebab-case word such as pay-in-full"
-KIND = "must be a kind such as parcel.handed_over"
+KIND = "must be an event type such as parcel.handed_over or newParcel"
 NO_PREVIOUS = "must be a word such as InTransit, and not 'previous'"
 BROKEN: dict[str, tuple[str, str, list[str]]] = {
     "an unknown key of the file": (
@@ -261,7 +261,7 @@ BROKEN: dict[str, tuple[str, str, list[str]]] = {
     "an empty file": (DOOR, "", [" the file must be an object"]),
     "a trigger in another case": ("unblock\n", "un_block\n", [f"16:9: 'un_block' {KEBAB}"]),
     "a machine in another case": ("  door:\n", "  Door:\n", [f"2:3: 'Door' {KEBAB}"]),
-    "a kind in another case": ("  door.shut:", "  Door:", [f"27:3: 'Door' {KIND}"]),
+    "an event type of two words": ("  door.shut:", "  Door shut:", [f"27:3: 'Door shut' {KIND}"]),
     "a state of two words": (
         "from: [Blocked]",
         "from: ['Shut up']",

@@ -204,7 +204,7 @@ def test_a_hook_that_nobody_calls_is_an_error(tmp_path: Path) -> None:
     (project / "domain").mkdir()
     (project / "domain" / "__init__.py").touch()
     (project / "domain" / "hooks.py").write_text("async def on_monday(call): ...\n")
-    with pytest.raises(ProjectError, match="on_monday is no hook"):
+    with pytest.raises(ProjectError, match="there is no hook 'on_monday'"):
         load_project(project)
 
 

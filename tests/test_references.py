@@ -18,7 +18,7 @@ from invoice_sandbox.openapi.load.fetching import MOST_FILES, Fetcher, FetchErro
 from invoice_sandbox.openapi.load.reading import read_contract
 from invoice_sandbox.openapi.load.references import ContractError
 from invoice_sandbox.openapi.operation import compile_contract
-from invoice_sandbox.project.loader import load_contract_alone
+from invoice_sandbox.project.loader import load_contract
 from tests.support import ManualSystemClock
 
 HEAD = 'openapi: 3.1.0\ninfo: {title: Toy, version: "1"}\n'
@@ -148,7 +148,7 @@ ACCEPTS: dict[str, tuple[dict[str, str], Any, Any]] = {
 @pytest.mark.parametrize(("files", "right", "wrong"), ACCEPTS.values(), ids=ACCEPTS)
 def test_a_schema_may_be(tmp_path: Path, files: dict[str, str], right: Any, wrong: Any) -> None:
     read(tmp_path, files)
-    contract = load_contract_alone(tmp_path / next(iter(files))).contract
+    contract = load_contract(tmp_path / next(iter(files))).contract
     body = contract.operations["check"].body
     assert body is not None
     (checker,) = body.checkers.values()

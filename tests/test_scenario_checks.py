@@ -12,7 +12,7 @@ import pytest
 from invoice_sandbox.openapi.load.documents import DocumentError
 from invoice_sandbox.project.loader import (
     default_project,
-    load_contract_alone,
+    load_contract,
     load_vocabulary,
     vocabulary_of,
 )
@@ -704,7 +704,7 @@ def test_the_first_file_that_is_wrong_stops_a_folder(
 
 
 def test_without_a_lifecycle_a_story_may_still_spoil_answers(tmp_path: Path) -> None:
-    contract = load_contract_alone(default_project() / "openapi" / "openapi.yaml").contract
+    contract = load_contract(default_project() / "openapi" / "openapi.yaml").contract
     alone = vocabulary_of(contract, Lifecycle({}, {}), {})
     text = "name: story\npurpose: x\nfaults: [{kind: status, status: 503}]\n"
     assert load_scenario(written(tmp_path, text), alone).faults

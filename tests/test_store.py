@@ -13,7 +13,15 @@ from typing import Any, ParamSpec
 import pytest
 
 from invoice_sandbox.base.clock import FROZEN_START, ClockState
-from invoice_sandbox.state import Condition, Credential, Page, Transaction, Workspace, memory
+from invoice_sandbox.state import (
+    Condition,
+    Credential,
+    Page,
+    Snapshot,
+    Transaction,
+    Workspace,
+    memory,
+)
 from invoice_sandbox.state.memory import MemoryStore
 
 P = ParamSpec("P")
@@ -583,3 +591,63 @@ async def test_one_record_of_100_000_is_found_and_put_without_a_search() -> None
     few = await lines_run(get_and_put())
     await put_all(store, 99_900)
     assert await lines_run(get_and_put()) <= few
+
+
+# --- deleting
+
+
+@on_a_loop
+async def test_a_deleted_record_is_gone_and_the_others_keep_their_positions() -> None:
+    store = await store_of("one")
+    await put_all(store, 4)
+    first = await page_of(store, limit=2)
+    async with store.transaction("one") as state:
+        assert await state.delete("k", "2")
+        assert await state.get("k", "2") is None
+        assert await state.count("k") == 3
+    assert numbers(await page_of(store)) == [3, 1, 0]
+    assert numbers(await page_of(store, before=first.next_position)) == [1, 0]
+
+
+@on_a_loop
+async def test_deleting_what_is_not_there_is_false() -> None:
+    store = await store_of("one")
+    async with store.transaction("one") as state:
+        assert not await state.delete("k", "0")
+
+
+@on_a_loop
+async def test_a_record_that_is_put_again_after_its_deletion_is_the_newest() -> None:
+    store = await store_of("one")
+    await put_all(store, 2)
+    async with store.transaction("one") as state:
+        await state.delete("k", "0")
+        await state.put("k", "0", {"n": 0})
+    assert numbers(await page_of(store)) == [0, 1]
+
+
+@on_a_loop
+async def test_a_deletion_is_undone_with_its_transaction() -> None:
+    store = await store_of("one")
+    await put_all(store, 3)
+
+    async def delete_twice(state: Transaction) -> None:
+        await state.delete("k", "1")
+        await state.put("k", "1", {"n": 7})
+        await state.delete("k", "1")
+
+    await abandon(store, delete_twice)
+    assert numbers(await page_of(store)) == [2, 1, 0]
+
+
+@on_a_loop
+async def test_a_snapshot_has_what_was_deleted_later() -> None:
+    store = await store_of("one")
+    await put_all(store, 2)
+    clock = ClockState("frozen")
+    await store.take_snapshot("one", Snapshot("s", FROZEN_START, clock))
+    async with store.transaction("one") as state:
+        await state.delete("k", "0")
+    assert numbers(await page_of(store)) == [1]
+    await store.restore_snapshot("one", "s", clock)
+    assert numbers(await page_of(store)) == [1, 0]

@@ -20,7 +20,7 @@ from invoice_sandbox.project.loader import (
     Project,
     ProjectError,
     default_project,
-    load_contract_alone,
+    load_contract,
     load_project,
 )
 
@@ -38,7 +38,7 @@ class Place:
     def load(self) -> Project:
         """The project. Raises ProjectError."""
         if self.contract is not None:
-            return load_contract_alone(self.contract, self.scenarios)
+            return load_contract(self.contract, self.scenarios)
         return load_project(self.project or default_project(), self.scenarios)
 
 

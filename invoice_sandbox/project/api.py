@@ -1,6 +1,6 @@
-"""What a handler is given and what it gives back.
+"""The handler API: all that the handlers and the domain of a project import from the engine.
 
-Of the engine, handlers import this and ``webhooks``, and nothing else.
+``docs/handlers.md`` describes every name of ``__all__``.
 """
 
 from __future__ import annotations
@@ -17,6 +17,7 @@ from invoice_sandbox.base.clock import instant_text, parse_instant
 from invoice_sandbox.base.errors import ApiError, ErrorType, reject
 from invoice_sandbox.base.ids import new_key, new_secret, resource_id
 from invoice_sandbox.base.jsonio import dumps as dump_json
+from invoice_sandbox.base.moved import missing
 from invoice_sandbox.openapi.operation import Contract
 from invoice_sandbox.project.conventions import Conventions
 from invoice_sandbox.scenarios.actions import Trigger, scenario_action
@@ -36,32 +37,69 @@ from invoice_sandbox.state.credentials import (
     revoke_key,
 )
 from invoice_sandbox.state.hits import Hit
-from invoice_sandbox.webhooks.outbox import EVENTS, PayloadError, enqueue
+from invoice_sandbox.webhooks.attempts import signed_request
+from invoice_sandbox.webhooks.endpoints import (
+    DISABLED,
+    ENABLED,
+    ENDPOINTS,
+    all_endpoints,
+    is_rotating,
+    published_endpoint,
+    rotated,
+    signing_secrets,
+)
+from invoice_sandbox.webhooks.network import is_own_address, url_problem
+from invoice_sandbox.webhooks.outbox import (
+    DELIVERIES,
+    EVENTS,
+    PayloadError,
+    disable,
+    enable,
+    enqueue,
+    plan,
+    published_delivery,
+)
+from invoice_sandbox.webhooks.signing import placeholder_secret
 
 __all__ = [
+    "DELIVERIES",
+    "DISABLED",
+    "ENABLED",
+    "ENDPOINTS",
     "EVENTS",
     "KEYS",
     "ApiError",
     "Call",
     "Condition",
     "Context",
+    "Conventions",
     "Credential",
     "DeliverThenRespond",
     "ErrorType",
     "Handler",
     "IllegalMove",
+    "Lifecycle",
+    "Move",
     "Origin",
+    "Page",
+    "PayloadError",
     "Record",
     "Response",
     "Step",
     "Transaction",
     "Trigger",
+    "Workspace",
+    "all_endpoints",
     "allows",
     "close_capability",
     "close_session",
+    "disable",
     "dump_json",
+    "enable",
     "instant_filter",
     "instant_text",
+    "is_own_address",
+    "is_rotating",
     "issue_key",
     "missing_scope",
     "new_key",
@@ -69,9 +107,17 @@ __all__ = [
     "open_capability",
     "open_session",
     "parse_instant",
+    "placeholder_secret",
+    "plan",
+    "published_delivery",
+    "published_endpoint",
     "reject",
     "revoke_key",
+    "rotated",
     "scenario_action",
+    "signed_request",
+    "signing_secrets",
+    "url_problem",
 ]
 
 
@@ -318,3 +364,7 @@ def _position(cursor: str) -> int:
     if word != "before" or not digits.isascii() or not digits.isdigit() or len(digits) > 15:
         return 0
     return int(digits)
+
+
+def __getattr__(name: str) -> Any:
+    return missing(__name__, name)

@@ -16,6 +16,7 @@ from types import ModuleType
 from typing import Any, Final
 
 from invoice_sandbox.base.errors import ApiError, reject
+from invoice_sandbox.base.moved import HOOKS
 from invoice_sandbox.openapi.load.bundling import bundle
 from invoice_sandbox.openapi.load.documents import DocumentError, Places, load_document, place_of
 from invoice_sandbox.openapi.load.fetching import Fetch, never
@@ -226,7 +227,7 @@ def load_vocabulary(folder: Path) -> Vocabulary:
         raise ProjectError(str(error)) from None
 
 
-def load_contract_alone(
+def load_contract(
     file: Path, own_scenarios: Path | None = None, *, fetch: Fetch = never
 ) -> Project:
     """A project of one contract file: every operation is answered from the contract.
@@ -390,7 +391,8 @@ def _load_hooks(folder: Path) -> Hooks:
     known = {one.name for one in fields(Hooks)}
     if functions.keys() - known:
         name = min(functions.keys() - known)
-        raise ProjectError(f"{folder / 'hooks.py'}: {name} is no hook; hooks: {sorted(known)}")
+        instead = f"it is now {HOOKS[name]}" if name in HOOKS else suggestion(name, sorted(known))
+        raise ProjectError(f"{folder / 'hooks.py'}: there is no hook '{name}'; {instead}")
     return Hooks(**functions)
 
 

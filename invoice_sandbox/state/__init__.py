@@ -156,6 +156,10 @@ class Transaction(Protocol):
         """Insert the record at the end of the collection, or replace it in its position."""
         ...
 
+    async def delete(self, collection: str, key: str) -> bool:
+        """Remove the record; False if there is none. The positions of all others stay valid."""
+        ...
+
     async def page(
         self,
         collection: str,

@@ -32,11 +32,14 @@ _LOG_BYTES: Final = 4 * 1024 * 1024
 
 
 class _Collection:
-    """Records by key. The position of a record never changes, so that cursors stay valid."""
+    """Records by key. The position of a record never changes, so that cursors stay valid.
+
+    A record that was deleted leaves None in its position.
+    """
 
     def __init__(self) -> None:
         self.records: dict[str, Record] = {}
-        self.keys: list[str] = []
+        self.keys: list[str | None] = []
 
     def copy(self) -> _Collection:
         """A second collection. It shares the records, which are replaced and never modified."""
@@ -286,6 +289,21 @@ class MemoryTransaction:
         else:
             self._undo.append(lambda: stored.records.update({key: previous}))
 
+    async def delete(self, collection: str, key: str) -> bool:
+        """Remove the record; False if there is none."""
+        stored = self._state.collections[collection]
+        if key not in stored.records:
+            return False
+        position, record = stored.keys.index(key), stored.records.pop(key)
+        stored.keys[position] = None
+
+        def restore() -> None:
+            stored.keys[position] = key
+            stored.records[key] = record
+
+        self._undo.append(restore)
+        return True
+
     async def page(
         self,
         collection: str,
@@ -301,8 +319,8 @@ class MemoryTransaction:
         found: list[Record] = []
         next_position: int | None = None
         for position in range(start - 1, -1, -1):
-            record = records[keys[position]]
-            if not _matches(record, where):
+            key = keys[position]
+            if key is None or not _matches(record := records[key], where):
                 continue
             if len(found) == limit:
                 next_position = position + 1

@@ -1,0 +1,73 @@
+"""Names of earlier versions: importing one fails with the name to use instead."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Mapping, Sequence
+from importlib.abc import MetaPathFinder
+from importlib.machinery import ModuleSpec
+from types import ModuleType
+from typing import Any, Final
+
+_API: Final = "invoice_sandbox.project.api"
+_LOADER: Final = "invoice_sandbox.project.loader"
+MODULES: Final[Mapping[str, str]] = {
+    "invoice_sandbox.handling": _API,
+    "invoice_sandbox.errors": _API,
+    "invoice_sandbox.actions": _API,
+    "invoice_sandbox.lever_command": "invoice_sandbox.control.client",
+}
+"""Modules that are gone, and where their public names are."""
+
+NAMES: Final[Mapping[str, Mapping[str, str]]] = {
+    _API: {
+        "Answer": "Response",
+        "Sending": "DeliverThenRespond",
+        "refuse": "reject",
+        "story": "scenario_action",
+    },
+    "invoice_sandbox.project": {
+        name: f"{_LOADER}.{name}"
+        for name in (
+            *("Hooks", "Project", "ProjectError", "default_project", "load_project"),
+            *("base_document", "merged_document", "overlay_document", "handler_functions"),
+        )
+    }
+    | {"load_contract_alone": f"{_LOADER}.load_contract"},
+}
+"""Names that are gone from a module that is still there, and the names to use instead."""
+
+HOOKS: Final[Mapping[str, str]] = {
+    "note_refusal": "on_forbidden",
+    "note_disabled_endpoint": "on_endpoint_disabled",
+}
+"""Hooks of a project that have another name."""
+
+
+class _Finder(MetaPathFinder):
+    """Is asked for modules that no other finder has found."""
+
+    def find_spec(
+        self,
+        fullname: str,
+        path: Sequence[str] | None,  # noqa: ARG002  Python passes it
+        target: ModuleType | None = None,  # noqa: ARG002  Python passes it
+    ) -> ModuleSpec | None:
+        """None. Raises ImportError for a module that is gone."""
+        if fullname in MODULES:
+            raise ImportError(f"{fullname} is gone; import from {MODULES[fullname]}", name=fullname)
+        return None
+
+
+def install() -> None:
+    """Let the import of a module that is gone fail with the name of the new one."""
+    if not any(isinstance(one, _Finder) for one in sys.meta_path):
+        sys.meta_path.append(_Finder())
+
+
+def missing(module: str, name: str) -> Any:
+    """What ``__getattr__`` of a module does. Raises ImportError, or AttributeError."""
+    instead = NAMES[module].get(name)
+    if instead is not None:
+        raise ImportError(f"{module}.{name} is now {instead}", name=module)
+    raise AttributeError(f"module '{module}' has no attribute '{name}'")

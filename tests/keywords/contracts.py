@@ -22,7 +22,7 @@ from tests.keywords.suite import Group, remotes, schemas_within
 _JSON: Final = "application/json"
 _OWN: Final = "https://suite.example/"
 _INTO_ITSELF: Final = frozenset({"$ref", "$dynamicRef", "$anchor", "$dynamicAnchor"})
-_HANDLERS: Final = '''"""Each operation answers what it is sent."""
+_HANDLERS: Final = '''"""Each operation returns what it is sent."""
 
 from typing import Any
 
@@ -31,8 +31,8 @@ from invoice_sandbox.project.api import Call
 _HANDLER: Final = '''
 
 async def {name}(call: Call) -> Any:
-    """Answers the body of the request."""
-    return call.body
+    """Return the body of the request."""
+    return {{"data": call.body}}
 '''
 
 
@@ -44,15 +44,15 @@ def request_contract(groups: Sequence[Group]) -> dict[str, Any]:
 def response_contract(groups: Sequence[Group]) -> dict[str, Any]:
     """A contract whose operations take anything and promise the schemas of ``groups``.
 
-    The schema is a component unless it is a boolean, and what it describes is ``data`` in the
-    envelope of success.
+    The schema is a component unless it is a boolean, and it describes the member ``data``, so that
+    a body is never empty.
     """
     paths = {path(one): _operation(one, True, _answer(one)) for one in groups}
     return _contract(paths, {one.id: schema(one) for one in groups if _is_object(one)})
 
 
 def write_echo(folder: Path, groups: Sequence[Group]) -> None:
-    """Write a project to ``folder`` that answers every request with its own body."""
+    """Write a project to ``folder`` that returns the body of every request."""
     (folder / "openapi").mkdir()
     (folder / "openapi" / "openapi.yaml").write_bytes(orjson.dumps(response_contract(groups)))
     (folder / "handlers").mkdir()

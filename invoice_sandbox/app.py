@@ -221,7 +221,7 @@ def _step_runner(project: Project, coverage: Coverage) -> RunStep:
             if scheduled.action == CLOSE_ENDPOINT:
                 await _tell_of_endpoint(project, step)
             else:
-                await project.actions[scheduled.action].do(step, scheduled.arguments)
+                await project.actions[scheduled.action].run(step, scheduled.arguments)
         except ApiError as refusal:
             raise SkippedStep(refusal.message()) from None
         await _remember(state, scheduled)

@@ -115,7 +115,7 @@ def _accepted(action: Action) -> str:
 
 
 def _type(parameter: Parameter) -> str:
-    return "see below" if parameter.words else parameter.kind
+    return "see below" if parameter.choices else parameter.type_name
 
 
 def _default(parameter: Parameter, usual: Any) -> str:
@@ -131,8 +131,8 @@ def _arguments() -> str:
     find = project().actions["find"].parameters
     partners = [one["id"] for one in project().fixtures["partners"]]
     lines = {
-        "Items of the checklist, for `find`": find["item"].words,
-        "States of an item": find["state"].words,
+        "Items of the checklist, for `find`": find["item"].choices,
+        "States of an item": find["state"].choices,
         "Partners": partners,
     }
     return "".join(f"- {what}: {_listed(words)}.\n" for what, words in lines.items())

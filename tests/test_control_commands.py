@@ -585,7 +585,7 @@ def test_a_key_that_no_header_carries_is_misuse_and_not_repeated(bad: str) -> No
         ("snapshot restore snp_nobody", "There is no snapshot with this id"),
         ("snapshot delete ../clock", "There is no snapshot with this id"),
         ("scenario use manul", "there is no scenario 'manul'. Did you mean manual?"),
-        ("fault add --kind reset --status 503", "A fault of kind 'reset' has no status"),
+        ("fault add --kind reset --status 503", "A fault of kind 'reset' cannot have 'status'"),
         ("fault add --kind status --operation nope", "operation must be one of"),
         ("fault remove flt_nobody", "There is no fault with this id"),
         ("trigger invoice.verifed", "type must be one of"),
@@ -821,7 +821,7 @@ def test_a_terminal_folds_prose_and_keeps_identifiers_whole(server: Running, key
     register_invoice(server, key)
     scenarios = re.sub(r"\x1b\[\d+m", "", in_terminal(server, key, "scenario"))
     assert max(map(len, scenarios.splitlines())) <= 60
-    assert re.search(r"manual +Nothing moves by itself;", scenarios)
+    assert re.search(r"manual +Nothing happens automatically;", scenarios)
     requests = in_terminal(server, key, "requests")
     assert "\x1b[1m" in requests
     assert re.search(r"req_sandbox_\w{26}\n", requests)

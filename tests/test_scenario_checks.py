@@ -192,7 +192,7 @@ WRONG: dict[str, tuple[str, str, str]] = {
     "another name than the file's": (
         "name: story",
         "name: tale",
-        "1:1: the file is called 'story' (name both the same)",
+        "1:1: the name differs from the file name 'story' (write 'name: story')",
     ),
     "a name in capitals": (
         "name: story",
@@ -217,12 +217,12 @@ WRONG: dict[str, tuple[str, str, str]] = {
     "a step after an event without a time": (
         "{on: start, after: PT1S, do",
         "{on: start, do",
-        "11:5: a step that follows an event has 'after' (such as PT1S)",
+        "11:5: a step that follows an event needs 'after' (write 'after: PT1S', for example)",
     ),
     "a step after a date without a time": (
         "after: P1D, do: transition",
         "do: transition",
-        "19:5: a step that follows a date has 'after' (such as P1D)",
+        "19:5: a step that follows a date needs 'after' (write 'after: P1D', for example)",
     ),
     "a date without another way": (
         "{date: dueDate, else: P60D}",
@@ -232,7 +232,7 @@ WRONG: dict[str, tuple[str, str, str]] = {
     "a step with a request at another time": (
         "nth: 3}, do",
         "nth: 3}, after: PT1S, do",
-        "20:38: a step that goes with a request is done at once (take 'after' away)",
+        "20:38: a step that runs with a request cannot wait (remove 'after')",
     ),
     "a time that is none": (
         "after: PT1S",
@@ -247,12 +247,12 @@ WRONG: dict[str, tuple[str, str, str]] = {
     "a time that no clock has": (
         "after: PT1S",
         "after: P999999D",
-        "11:17: 'P999999D' is longer than a story can wait (at most P3650D)",
+        "11:17: 'P999999D' is too long (at most P3650D)",
     ),
     "another time that no clock has": (
         "else: P60D",
         "else: PT999999H",
-        "19:26: 'PT999999H' is longer than a story can wait (at most P3650D)",
+        "19:26: 'PT999999H' is too long (at most P3650D)",
     ),
     "the nought-th request": (
         "nth: 3",
@@ -262,7 +262,7 @@ WRONG: dict[str, tuple[str, str, str]] = {
     "an unknown event": (
         "on: offer.received",
         "on: offer.recieved",
-        "15:5: there is no kind of event 'offer.recieved' (did you mean offer.received?)",
+        "15:5: there is no event type 'offer.recieved' (did you mean offer.received?)",
     ),
     "an unknown action": (
         "do: make-offer",
@@ -277,17 +277,17 @@ WRONG: dict[str, tuple[str, str, str]] = {
     "an unknown argument": (
         "withoutRecourse",
         "withoutRecurse",
-        "13:60: 'request-financing' knows no 'withoutRecurse' (did you mean withoutRecourse?)",
+        "13:60: 'request-financing' has no argument 'withoutRecurse' (did you mean",
     ),
     "an argument for an action that is told nothing": (
         "do: finish-verification}",
         "do: finish-verification, with: {x: 1}}",
-        "12:62: 'finish-verification' knows no 'x' (it is told nothing)",
+        "12:62: 'finish-verification' has no argument 'x' (it has no arguments)",
     ),
     "an argument that is missing": (
         "    with: {trigger: decline-offer}\n",
         "",
-        "15:5: 'transition' must be told 'trigger' ('with')",
+        "15:5: 'transition' needs the argument 'trigger' (add it to 'with')",
     ),
     "an argument of another type": (
         "withoutRecourse: true",
@@ -332,14 +332,14 @@ WRONG: dict[str, tuple[str, str, str]] = {
     "an operation that is asked without a key": (
         "call: getInvoice",
         "call: getHealth",
-        "20:11: getHealth is asked without a key, so it goes with no workspace's story (",
+        "20:11: getHealth needs no key, so it belongs to no workspace and no scenario (",
     ),
     "a move by a request": (
         "do: revoke-calling-key",
         "do: start-verification",
         (
-            "20:38: 'start-verification' moves a thing, which a request to getInvoice cannot do "
-            "(let it follow an event, with 'after')"
+            "20:38: 'start-verification' changes a status, which is not possible with a request to "
+            "getInvoice (let the step follow an event, with 'after')"
         ),
     ),
     "an unknown member of a date": (
@@ -360,7 +360,7 @@ WRONG: dict[str, tuple[str, str, str]] = {
     "a beginning with no new thing": (
         "sellerId: sim_seller_of_mine",
         "status: Verified",
-        "3:10: a new invoice is never 'Verified' (it is Registered)",
+        "3:10: the status of a new invoice is never 'Verified' (write Registered)",
     ),
     "a beginning with a number": (
         "sim_seller_of_mine",
@@ -390,12 +390,12 @@ WRONG: dict[str, tuple[str, str, str]] = {
     "a condition that nothing names": (
         "after: $patience",
         "after: P1D",
-        "5:14: nothing uses condition 'patience' (write $patience there)",
+        "5:14: condition 'patience' is not used (write $patience in a step)",
     ),
     "a condition for a condition": (
         "patience: P1D",
         "patience: $patience",
-        "5:14: condition 'patience' stands for a value, not for another condition (",
+        "5:14: condition 'patience' refers to another condition (",
     ),
     "a condition that is no time": (
         "patience: P1D",
@@ -420,12 +420,12 @@ WRONG: dict[str, tuple[str, str, str]] = {
     "an answer that the operation does not declare": (
         "status: 403",
         "status: 404",
-        "22:5: listOffers declares no error 404; kind 'status' answers any",
+        "22:5: listOffers declares no error 404; use kind 'status', which can return any",
     ),
     "an answer that is no error": (
         "status: 403",
         "status: 200",
-        "22:5: listOffers declares no error 200; kind 'status' answers any",
+        "22:5: listOffers declares no error 200; use kind 'status', which can return any",
     ),
     "a status that there is not": (
         "status: 403",
@@ -435,22 +435,22 @@ WRONG: dict[str, tuple[str, str, str]] = {
     "a fault that does not go together": (
         "kind: latency, delay",
         "kind: latency, status: 503, delay",
-        "23:5: A fault of kind 'latency' has no status; 'error' and 'status' have one",
+        "23:5: A fault of kind 'latency' cannot have 'status'; only 'error' and 'status' can",
     ),
     "a fault of an operation that is asked without a key": (
         "operation: listOffers, kind: error, status: 403",
         "operation: getHealth, kind: status, status: 503",
-        "22:5: getHealth is asked without a key, so no workspace's faults can touch it",
+        "22:5: getHealth needs no key, so it belongs to no workspace and cannot have faults",
     ),
     "a wait that ends before it begins": (
         "upTo: PT2S",
         "upTo: PT0S",
-        "23:5: 'upTo' is shorter than 'delay'",
+        "23:5: 'upTo' must not be shorter than 'delay'",
     ),
     "an unknown event of a delivery": (
         "event: offer.received",
         "event: offer.recieved",
-        "25:6: there is no kind of event 'offer.recieved' (did you mean offer.received?)",
+        "25:6: there is no event type 'offer.recieved' (did you mean offer.received?)",
     ),
     "an unknown kind of delivery": (
         "kind: duplicate",
@@ -465,7 +465,7 @@ WRONG: dict[str, tuple[str, str, str]] = {
     "a step that never comes": (
         "on: offer.received\n",
         "on: invoice.paid\n",
-        "15:5: this step never comes: nothing before it records 'invoice.paid' (known: ",
+        "15:5: this step never runs: no earlier step records 'invoice.paid' (known: ",
     ),
     "a step that is not possible then": (
         "decline-offer",
@@ -488,7 +488,7 @@ WRONG: dict[str, tuple[str, str, str]] = {
             "  - {on: offer.received, after: PT0S, do: transition, with: {trigger: "
             "decline-offer}}\n  - {on: {call"
         ),
-        "6:1: the story goes in circles without any time passing (let some pass, such as PT1S)",
+        "6:1: the steps are an endless loop in which no time passes (write 'after",
     ),
 }
 
@@ -635,7 +635,7 @@ def test_in_a_merged_object_the_nearest_place_is_named(
 ) -> None:
     text = GOOD.replace("{on: start, after: PT1S,", "{<<: {on: begin}, after: PT1S,")
     (said,) = problems(tmp_path, text, vocabulary)
-    assert said.startswith("story.yaml:11:5: there is no kind of event 'begin'")
+    assert said.startswith("story.yaml:11:5: there is no event type 'begin'")
 
 
 # Begun later
@@ -646,10 +646,7 @@ def test_from_a_later_beginning_something_must_be_possible(
 ) -> None:
     text = GOOD.replace("Verified]", "Settled]")
     assert problems(tmp_path, text, vocabulary) == [
-        (
-            "story.yaml:4:30: nothing of the story is possible for a thing that is Settled "
-            "(take it away)"
-        )
+        ("story.yaml:4:30: no step of the scenario is possible from status 'Settled' (remove it)")
     ]
 
 
@@ -669,8 +666,8 @@ def test_that_a_later_beginning_skips_steps_does_not_make_a_wrong_order_right(
     [
         ("PT1S", []),
         ("soon", ["'soon' must be a duration such as PT10S or P3D"]),
-        ("P9999D", ["'P9999D' is longer than a story can wait"]),
-        ("$patience", ["condition 'patience' stands for a value, not for another condition"]),
+        ("P9999D", ["'P9999D' is too long"]),
+        ("$patience", ["condition 'patience' refers to another condition"]),
     ],
 )
 def test_a_document_under_other_conditions_is_checked_alike(
@@ -712,9 +709,9 @@ def test_without_a_lifecycle_a_story_may_still_spoil_answers(tmp_path: Path) -> 
 
 REFUSED = {
     "an unknown action": ("note.written PT1S rign", "there is no action 'rign' (did you mean ring"),
-    "an unknown event": ("note.writen PT1S ring", "no kind of event 'note.writen' (did you mean"),
+    "an unknown event": ("note.writen PT1S ring", "no event type 'note.writen' (did you mean"),
     "a time that is none": ("note.written 1s ring", "PT10S or P3D"),
-    "a step that never comes": ("note.filed PT1S ring", "this step never comes: nothing before it"),
+    "a step that never comes": ("note.filed PT1S ring", "this step never runs: no earlier step"),
 }
 
 

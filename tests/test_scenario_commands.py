@@ -176,17 +176,17 @@ def test_show_tells_a_story_in_words() -> None:
     ("name", "line"),
     [
         ("late-payment", 'Condition late: "P10D"'),
-        ("late-payment", "1 day after dueDate; without one, 60 days stand for it"),
+        ("late-payment", "1 day after dueDate; without one, 61 days after the start"),
         ("maintenance-5xx", "  every operation: status 503, 2 times"),
         ("slow-api", "  createInvoice: latency, 8 seconds, after the request is carried out, once"),
         ("scope-missing", "  listOffers: error 403, always"),
-        ("webhook-exhausted", "  every event: the endpoint answers 500, always"),
+        ("webhook-exhausted", "  every event: the endpoint returns 500, always"),
         ("webhook-out-of-order", "  invoice.verified: sent after a later event, once"),
         ("key-revoked-midflow", "  request 3 to getInvoice: revoke-calling-key"),
         ("strict-validation", "  every request to createInvoice: check-bounds"),
         ("validation-error", "  The invoice without debtorId is sent once and no more."),
         ("kyb-hold", "find (item seller_kyb, state ManualReview)"),
-        ("verification-failed", "left out, for it is Verified by then"),
+        ("verification-failed", "skipped, because the status is Verified by then"),
     ],
 )
 def test_show_tells_everything_that_a_story_does(

@@ -188,7 +188,7 @@ def test_an_illegal_order_is_told_with_what_is_possible(
 
 # Steps that never come
 
-NEVER = "this step never comes: nothing before it records '{}' ("
+NEVER = "this step never runs: no earlier step records '{}' ("
 
 UNREACHED: dict[str, tuple[tuple[str, ...], int, str]] = {
     "of an end that is not reached": (
@@ -232,7 +232,7 @@ def test_each_step_that_never_comes_is_told(tmp_path: Path, vocabulary: Vocabula
 
 # Circles
 
-CIRCLE = "the story goes in circles without any time passing (let some pass, such as PT1S)"
+CIRCLE = "the steps are an endless loop in which no time passes (write 'after: PT1S', for example)"
 
 
 def test_a_circle_in_which_no_time_passes_is_refused(
@@ -286,9 +286,7 @@ def test_a_later_beginning_from_which_nothing_moves_is_refused(
     tmp_path: Path, vocabulary: Vocabulary, status: str
 ) -> None:
     (said,) = told(tmp_path, vocabulary, *TO_OFFER, needs=f"[Registered, {status}]")
-    assert said == (
-        f"3:30: nothing of the story is possible for a thing that is {status} (take it away)"
-    )
+    assert said == (f"3:30: no step of the scenario is possible from status '{status}' (remove it)")
 
 
 # The main way
@@ -318,7 +316,7 @@ def test_the_main_way_tells_every_step_with_its_time(
 
 def test_a_step_that_may_end_otherwise_says_how(tmp_path: Path, vocabulary: Vocabulary) -> None:
     _, finish = way(tmp_path, vocabulary, *TO_OFFER[:2])
-    assert (finish.status, finish.usual) == ("Verified", True)
+    assert (finish.status, finish.expected) == ("Verified", True)
     assert set(finish.others) == {"VerificationFailed", "OnHold", "DuplicateSuspected"}
 
 

@@ -162,7 +162,7 @@ def _table(way: Run) -> Iterator[str]:
     first = max(len(one.when) for one in told)
     second = max(len(one.what) for one in told)
     for one in told:
-        leads = one.leads if not one.moment.possible else f"-> {one.leads}"
+        leads = one.leads if not one.simulated.possible else f"-> {one.leads}"
         yield f"{one.when:<{first}}  {one.what:<{second}}  {leads}"
         small = [one.why] if one.why else []
         small += [f"records {', '.join(one.events)}"] if one.events else []
@@ -182,13 +182,13 @@ def _summary(scenario: Scenario) -> dict[str, Any]:
 def _whole(scenario: Scenario, way: Run) -> dict[str, Any]:
     told = [
         {
-            "at": duration_text(one.moment.at),
-            "by": "client" if one.moment.step is None else "scenario",
-            "do": one.moment.do,
-            "with": {} if one.moment.step is None else dict(one.moment.step.arguments),
-            "possible": one.moment.possible,
-            "status": one.moment.status,
-            "others": list(one.moment.others),
+            "at": duration_text(one.simulated.at),
+            "by": "client" if one.simulated.step is None else "scenario",
+            "do": one.simulated.do,
+            "with": {} if one.simulated.step is None else dict(one.simulated.step.arguments),
+            "possible": one.simulated.possible,
+            "status": one.simulated.status,
+            "others": list(one.simulated.others),
             "events": list(one.events),
         }
         for one in step_views(way)

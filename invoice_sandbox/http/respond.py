@@ -244,7 +244,7 @@ class _HandlerResponse:
                 known = {"subject": next(iter(call.path.values()), None), "body": call.body}
                 arguments = {**step.arguments, **known}
                 self.engine.coverage.note(call.workspace, [hits.step(scenario.name, step.index)])
-                await self.engine.project.actions[step.do].do(
+                await self.engine.project.actions[step.do].run(
                     _step(call, arguments), step.arguments
                 )
 

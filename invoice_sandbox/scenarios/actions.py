@@ -1,9 +1,9 @@
-"""Actions: what a scheduled step does, by functions of the project's ``domain/actions.py``.
+"""Actions: functions of the project that scheduled steps call.
 
-An action is ``async def pay(step: Step, *, amount: Decimal) -> None``; its name is the function's,
-with hyphens, and its keyword-only parameters, in camel case, are what a scenario may tell it. Only
-an action marked with ``scenario_action`` may be used in a scenario; others are scheduled by
-handlers, and read ``step.arguments``.
+An action is ``async def pay(step: Step, *, amount: Decimal) -> None``. Its name in a scenario is
+the function's, with hyphens; its arguments are the keyword-only parameters, in camel case. Only an
+action marked with ``scenario_action`` may be used in a scenario. Handlers schedule the others,
+which read ``step.arguments``.
 """
 
 from __future__ import annotations
@@ -19,9 +19,9 @@ Trigger = NewType("Trigger", str)
 """Type of a parameter that names a trigger of the lifecycle."""
 
 _Function = TypeVar("_Function", bound=Callable[..., Awaitable[None]])
-_MARK: Final = "_story"
+_MARK: Final = "_scenario_action"
 
-KINDS: Final[Mapping[Any, str]] = {
+TYPE_NAMES: Final[Mapping[Any, str]] = {
     str: "a string",
     Trigger: "a trigger",
     bool: "true or false",
@@ -29,35 +29,35 @@ KINDS: Final[Mapping[Any, str]] = {
     Decimal: "a number",
     list: "a list",
 }
-"""The types that a parameter may have, as people call them."""
+"""The types that a parameter may have, with their names in messages."""
 
 
 class ActionError(ValueError):
-    """An action that cannot be used; the message says which and why."""
+    """An action that cannot be used; the message names it and the reason."""
 
 
 @dataclass(frozen=True)
 class Parameter:
-    """What an action may be told: its name in a scenario, its type, whether it must be told.
+    """A parameter of an action: its name in a scenario, its type, and whether it is required.
 
-    ``words`` are all that it may be, if they are few.
+    ``choices`` are the allowed values of a Literal.
     """
 
     name: str
     python_name: str
     type: Any
     required: bool
-    words: tuple[str, ...] = ()
+    choices: tuple[str, ...] = ()
 
     @property
-    def kind(self) -> str:
-        """What it must be, as people say it: ``a string``, ``one of Passed, Failed``."""
-        return f"one of {', '.join(self.words)}" if self.words else KINDS[self.type]
+    def type_name(self) -> str:
+        """The type in messages: ``a string``, ``one of Passed, Failed``."""
+        return f"one of {', '.join(self.choices)}" if self.choices else TYPE_NAMES[self.type]
 
 
 @dataclass(frozen=True)
 class Action:
-    """One action. ``triggers`` and ``events`` are all that it may pull and record."""
+    """One action. ``triggers`` are all that it may cause, ``events`` all that it may record."""
 
     name: str
     function: Callable[..., Awaitable[None]]
@@ -67,20 +67,23 @@ class Action:
     triggers: tuple[str, ...] = ()
     events: tuple[str, ...] = ()
 
-    async def do(self, step: Any, arguments: Mapping[str, Any]) -> None:
-        """Do it, as a scenario or a handler asked for it."""
-        told = {
+    async def run(self, step: Any, arguments: Mapping[str, Any]) -> None:
+        """Call the function with the arguments of a scenario or a handler."""
+        keywords = {
             self.parameters[name].python_name: value
             for name, value in arguments.items()
             if name in self.parameters
         }
-        await self.function(step, **told)
+        await self.function(step, **keywords)
 
 
 def scenario_action(
     *triggers: str, events: tuple[str, ...] = ()
 ) -> Callable[[_Function], _Function]:
-    """Let scenarios do this action, which pulls one of ``triggers`` and may record ``events``."""
+    """Allow scenarios to use this action, which causes one of ``triggers``.
+
+    ``events`` are the types of other events that it may record.
+    """
 
     def mark(function: _Function) -> _Function:
         setattr(function, _MARK, (triggers, events))
@@ -90,7 +93,7 @@ def scenario_action(
 
 
 def action_of(function: Callable[..., Awaitable[None]]) -> Action:
-    """The action that a function is. Raises ActionError for a parameter that it cannot have."""
+    """The action of a function. Raises ActionError for a parameter of an unsupported type."""
     triggers, events = getattr(function, _MARK, ((), ()))
     name = function.__name__.replace("_", "-")
     types = typing.get_type_hints(function)
@@ -98,14 +101,14 @@ def action_of(function: Callable[..., Awaitable[None]]) -> Action:
     for one in inspect.signature(function).parameters.values():
         if one.kind is not inspect.Parameter.KEYWORD_ONLY:
             continue
-        kind = types.get(one.name)
-        words = typing.get_args(kind) if typing.get_origin(kind) is Literal else ()
-        if kind not in KINDS and not words:
-            known = ", ".join(KINDS.values())
-            raise ActionError(f"{name}: {one.name} must be of type {known}, or a Literal")
+        type_ = types.get(one.name)
+        choices = typing.get_args(type_) if typing.get_origin(type_) is Literal else ()
+        if type_ not in TYPE_NAMES and not choices:
+            known = ", ".join(getattr(one, "__name__", str(one)) for one in TYPE_NAMES)
+            raise ActionError(f"{name}: annotate '{one.name}' with one of {known}, or a Literal")
         required = one.default is inspect.Parameter.empty
-        with_conditions = _camel(one.name)
-        parameters[with_conditions] = Parameter(with_conditions, one.name, kind, required, words)
+        scenario_name = _camel(one.name)
+        parameters[scenario_name] = Parameter(scenario_name, one.name, type_, required, choices)
     return Action(
         name=name,
         function=function,

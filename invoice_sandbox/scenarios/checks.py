@@ -1,4 +1,4 @@
-"""Is a scenario file one that can be told to its end? One message for each problem."""
+"""Checks of scenario files: schema, names, and a simulation. One message for each problem."""
 
 from __future__ import annotations
 
@@ -26,23 +26,23 @@ from invoice_sandbox.scenarios.script import START, Scenario, resolved, scenario
 from invoice_sandbox.scenarios.simulation import simulate
 
 LIFECYCLE: Final = "lifecycle"
-"""The one file among the scenarios that is none."""
+"""The name of the lifecycle file, which is in the same folder."""
 
 SCHEMA: Final = Path(__file__).with_name("scenario.schema.json")
 """The JSON Schema of a scenario file."""
 
 _LONGEST: Final = timedelta(days=3650)
-"""The longest time that a step may wait: many steps must fit into the years that a clock has."""
+"""The longest wait of a step; the sum of many waits must stay below the year 9999."""
 
-_MOST_SAID: Final = 400
-_MOST_ADVISED: Final = 1200
+_MOST_TEXT: Final = 400
+_MOST_ADVICE: Final = 1200
 _CONFLICT: Final = 409
 
 
 @dataclass(frozen=True)
 class Vocabulary:
-    """What a story may speak of: operations by id, the lifecycle, actions by name, the members
-    that things have, and those of them that are dates or instants."""
+    """The names that scenarios may use: operations by id, the lifecycle, actions by name, the
+    members of records, and those of them that are dates or instants."""
 
     operations: Mapping[str, Operation]
     lifecycle: Lifecycle
@@ -52,7 +52,7 @@ class Vocabulary:
 
     @property
     def machine(self) -> Machine | None:
-        """The machine of the things that stories are about: the first that tells of new ones."""
+        """The machine that scenarios are about: the first with a ``created`` event."""
         machines = self.lifecycle.machines.values()
         return next((machine for machine in machines if machine.created), None)
 
@@ -64,7 +64,7 @@ def load_scenarios(folder: Path, vocabulary: Vocabulary) -> dict[str, Scenario]:
 
 
 def load_scenario(file: Path, vocabulary: Vocabulary) -> Scenario:
-    """The scenario that a file tells. Raises DocumentError for the first problem in it."""
+    """The scenario in a file. Raises DocumentError for the first problem."""
     document = _read(file)
     for problem in scenario_problems(document, file.stem, vocabulary):
         raise _located(file, problem)
@@ -72,22 +72,22 @@ def load_scenario(file: Path, vocabulary: Vocabulary) -> Scenario:
 
 
 def scenario_file_problems(file: Path, vocabulary: Vocabulary) -> Iterator[tuple[str, str]]:
-    """``place, problem`` for everything that is wrong with a file."""
+    """``place, problem`` for every problem of a file."""
     try:
         document = _read(file)
     except DocumentError as error:
-        yield _told(error)
+        yield _row(error)
         return
     for problem in scenario_problems(document, file.stem, vocabulary):
-        yield _told(_located(file, problem))
+        yield _row(_located(file, problem))
 
 
-def _told(error: DocumentError) -> tuple[str, str]:
+def _row(error: DocumentError) -> tuple[str, str]:
     return error.place, error.problem + (f" ({error.advice})" if error.advice else "")
 
 
 def _read(file: Path) -> Any:
-    """The document in a file. Raises DocumentError, with line and column if there is a file."""
+    """The document in a file. Raises DocumentError, with line and column if the file exists."""
     try:
         return load_document(file)
     except DocumentError as error:
@@ -97,11 +97,11 @@ def _read(file: Path) -> Any:
 
 def _located(file: Path, problem: FileProblem) -> DocumentError:
     place = _with_column(file, place_of(file, problem.pointer))
-    return DocumentError(place, _one_line(problem.text), _one_line(problem.advice, _MOST_ADVISED))
+    return DocumentError(place, _one_line(problem.text), _one_line(problem.advice, _MOST_ADVICE))
 
 
 def _with_column(file: Path, place: str) -> str:
-    """The place with line and column: those of the first character that is none, else the start."""
+    """The place with line and column: of the first invalid character, else of the first line."""
     line_and_column = place.removeprefix(str(file))
     if line_and_column.count(":") == len(("line", "column")) or not file.is_file():
         return place
@@ -115,47 +115,47 @@ def _with_column(file: Path, place: str) -> str:
     return f"{file}:{before.count(chr(10)) + 1}:{len(before) - before.rfind(chr(10))}"
 
 
-def _one_line(text: str, most: int = _MOST_SAID) -> str:
-    """The text as it can be printed: what breaks lines or moves the cursor is written out."""
+def _one_line(text: str, most: int = _MOST_TEXT) -> str:
+    """The text in one line, with control characters escaped."""
     shown = "".join(one if one.isprintable() else repr(one)[1:-1] for one in text[:most])
     return shown if len(text) <= most else f"{shown}..."
 
 
 def scenario_problems(document: Any, name: str, vocabulary: Vocabulary) -> Iterator[FileProblem]:
-    """Everything that is wrong with a document, in three rounds: shape, words, story.
+    """Every problem of a document, in three rounds: schema, names, simulation.
 
-    A later round is held only when the earlier ones found nothing.
+    A round runs only when the earlier ones found nothing.
     """
     conditions = document.get("conditions", {}) if isinstance(document, dict) else {}
     usable = conditions if isinstance(conditions, dict) else {}
-    told = resolved(document, usable)
-    misshapen = list(dict.fromkeys(schema_problems(told, SCHEMA)))
-    yield from misshapen
-    if misshapen:
+    body = resolved(document, usable)
+    by_schema = list(dict.fromkeys(schema_problems(body, SCHEMA)))
+    yield from by_schema
+    if by_schema:
         return
-    misworded = [*_wrong_conditions(document, usable), *_wrong_words(told, name, vocabulary)]
-    yield from misworded
-    if not misworded and vocabulary.machine is not None:
+    by_name = [*_wrong_conditions(document, usable), *_wrong_names(body, name, vocabulary)]
+    yield from by_name
+    if not by_name and vocabulary.machine is not None:
         yield from simulate(scenario_of(document), vocabulary.machine, vocabulary.actions)
 
 
 def _wrong_conditions(document: Any, known: Mapping[str, Any]) -> Iterator[FileProblem]:
     for name, value in known.items():
         if isinstance(value, str) and value.startswith("$"):
-            text = f"condition '{name}' stands for a value, not for another condition"
-            yield FileProblem(("conditions", name), text, "write the value")
+            text = f"condition '{name}' refers to another condition"
+            yield FileProblem(("conditions", name), text, "write a value")
     used = set()
-    told = {name: value for name, value in document.items() if name != "conditions"}
-    for pointer, text in _texts(told, ()):
+    body = {name: value for name, value in document.items() if name != "conditions"}
+    for pointer, text in _texts(body, ()):
         if text.startswith("$"):
             used.add(text[1:])
             if text[1:] not in known:
-                advice = suggestion(text[1:], known) if known else "name it under 'conditions'"
+                advice = suggestion(text[1:], known) if known else "add it to 'conditions'"
                 yield FileProblem(pointer, f"there is no condition '{text[1:]}'", advice)
     for name in known:
         if name not in used:
             place = ("conditions", name)
-            yield FileProblem(place, f"nothing uses condition '{name}'", f"write ${name} there")
+            yield FileProblem(place, f"condition '{name}' is not used", f"write ${name} in a step")
 
 
 def _texts(value: Any, pointer: Pointer) -> Iterator[tuple[Pointer, str]]:
@@ -169,36 +169,37 @@ def _texts(value: Any, pointer: Pointer) -> Iterator[tuple[Pointer, str]]:
         yield pointer, value
 
 
-def _wrong_words(
-    told: Mapping[str, Any], name: str, vocabulary: Vocabulary
+def _wrong_names(
+    body: Mapping[str, Any], name: str, vocabulary: Vocabulary
 ) -> Iterator[FileProblem]:
-    if told["name"] != name:
-        yield FileProblem(("name",), f"the file is called '{name}'", "name both the same")
-    for index, step in enumerate(told.get("steps", [])):
+    if body["name"] != name:
+        text = f"the name differs from the file name '{name}'"
+        yield FileProblem(("name",), text, f"write 'name: {name}'")
+    for index, step in enumerate(body.get("steps", [])):
         yield from _wrong_step(step, ("steps", index), vocabulary)
-    for index, fault in enumerate(told.get("faults", [])):
+    for index, fault in enumerate(body.get("faults", [])):
         yield from _wrong_fault(fault, ("faults", index), vocabulary)
     for part, member, what, known in (
-        ("deliveries", "event", "kind of event", vocabulary.lifecycle.events),
+        ("deliveries", "event", "event type", vocabulary.lifecycle.events),
         ("expects", "operation", "operation", vocabulary.operations),
     ):
-        for index, one in enumerate(told.get(part, [])):
+        for index, one in enumerate(body.get(part, [])):
             if member in one and one[member] not in known:
                 yield _unknown((part, index, member), what, one[member], known)
-    yield from _wrong_members(told, vocabulary)
+    yield from _wrong_members(body, vocabulary)
 
 
-def _wrong_members(told: Mapping[str, Any], vocabulary: Vocabulary) -> Iterator[FileProblem]:
+def _wrong_members(body: Mapping[str, Any], vocabulary: Vocabulary) -> Iterator[FileProblem]:
     for part in ("begins", "needs"):
-        for member in told.get(part, {}):
+        for member in body.get(part, {}):
             if member not in vocabulary.members:
                 yield _unknown((part, member), "member", member, vocabulary.members)
     if vocabulary.machine is not None:
-        first = told.get("begins", {}).get("status", vocabulary.machine.initial)
+        first = body.get("begins", {}).get("status", vocabulary.machine.initial)
         if first != vocabulary.machine.initial:
-            text = f"a new {vocabulary.machine.name} is never '{first}'"
-            yield FileProblem(("begins", "status"), text, f"it is {vocabulary.machine.initial}")
-        for index, status in enumerate(told.get("needs", {}).get("status", [])):
+            text = f"the status of a new {vocabulary.machine.name} is never '{first}'"
+            yield FileProblem(("begins", "status"), text, f"write {vocabulary.machine.initial}")
+        for index, status in enumerate(body.get("needs", {}).get("status", [])):
             if status not in vocabulary.machine.states:
                 place = ("needs", "status", index)
                 yield _unknown(place, "status", str(status), vocabulary.machine.states)
@@ -210,19 +211,19 @@ def _wrong_step(
     on = step["on"]
     if isinstance(on, str):
         if on != START and on not in vocabulary.lifecycle.events:
-            yield _unknown(
-                (*place, "on"), "kind of event", on, [START, *vocabulary.lifecycle.events]
-            )
+            yield _unknown((*place, "on"), "event type", on, [START, *vocabulary.lifecycle.events])
         if "after" not in step:
-            yield FileProblem(place, "a step that follows an event has 'after'", "such as PT1S")
+            text = "a step that follows an event needs 'after'"
+            yield FileProblem(place, text, "write 'after: PT1S', for example")
     elif "date" in on:
         if on["date"] not in vocabulary.dates:
             yield _unknown((*place, "on", "date"), "date", on["date"], vocabulary.dates)
         if "after" not in step:
-            yield FileProblem(place, "a step that follows a date has 'after'", "such as P1D")
+            text = "a step that follows a date needs 'after'"
+            yield FileProblem(place, text, "write 'after: P1D', for example")
     elif "after" in step:
-        text = "a step that goes with a request is done at once"
-        yield FileProblem((*place, "after"), text, "take 'after' away")
+        text = "a step that runs with a request cannot wait"
+        yield FileProblem((*place, "after"), text, "remove 'after'")
     yield from _too_long(step, place)
     action = vocabulary.actions.get(step["do"])
     if action is None or not action.in_scenarios:
@@ -239,9 +240,9 @@ def _too_long(step: Mapping[str, Any], place: Pointer) -> Iterator[FileProblem]:
     if isinstance(step["on"], dict):
         waits[*place, "on", "else"] = step["on"].get("else")
     for where, wait in waits.items():
-        # A condition that is unknown is told of as such.
+        # A text with $ is an unknown condition, which is reported elsewhere.
         if wait is not None and not wait.startswith("$") and parse_duration(wait) > _LONGEST:
-            text = f"'{wait}' is longer than a story can wait"
+            text = f"'{wait}' is too long"
             yield FileProblem(where, text, f"at most P{_LONGEST.days}D")
 
 
@@ -254,39 +255,40 @@ def _wrong_call(
         yield _unknown(where, "operation", call, vocabulary.operations)
     elif not operation.security.alternatives:
         known = [one.id for one in vocabulary.operations.values() if one.security.alternatives]
-        text = f"{call} is asked without a key, so it goes with no workspace's story"
+        text = f"{call} needs no key, so it belongs to no workspace and no scenario"
         yield FileProblem(where, text, suggestion(call, known))
     elif _moves(action) and ("{" not in operation.path or not operation.response_for(_CONFLICT)):
-        text = f"'{action.name}' moves a thing, which a request to {call} cannot do"
-        yield FileProblem((*place, "do"), text, "let it follow an event, with 'after'")
+        text = f"'{action.name}' changes a status, which is not possible with a request to {call}"
+        yield FileProblem((*place, "do"), text, "let the step follow an event, with 'after'")
 
 
 def _moves(action: Action) -> bool:
-    """Whether the action may pull a trigger, which the status of a thing may not allow."""
+    """Whether the action may cause a transition, which the status may not allow."""
     named = (one.type is Trigger for one in action.parameters.values())
     return bool(action.triggers) or any(named)
 
 
 def _wrong_arguments(
-    action: Action, told: Mapping[str, Any], place: Pointer, vocabulary: Vocabulary
+    action: Action, arguments: Mapping[str, Any], place: Pointer, vocabulary: Vocabulary
 ) -> Iterator[FileProblem]:
-    for name, value in told.items():
+    for name, value in arguments.items():
         where = (*place, "with", name)
         if name not in action.parameters:
             known = sorted(action.parameters)
-            advice = suggestion(name, known) if known else "it is told nothing"
-            yield FileProblem(where, f"'{action.name}' knows no '{name}'", advice)
+            advice = suggestion(name, known) if known else "it has no arguments"
+            yield FileProblem(where, f"'{action.name}' has no argument '{name}'", advice)
             continue
         parameter = action.parameters[name]
         if parameter.type is Trigger:
             yield from _wrong_trigger(value, where, vocabulary)
-        elif parameter.words and value not in parameter.words:
-            yield _unknown(where, name, str(value), parameter.words)
-        elif not parameter.words and not _fits(value, parameter.type):
-            yield FileProblem(where, f"'{name}' must be {parameter.kind}")
+        elif parameter.choices and value not in parameter.choices:
+            yield _unknown(where, name, str(value), parameter.choices)
+        elif not parameter.choices and not _fits(value, parameter.type):
+            yield FileProblem(where, f"'{name}' must be {parameter.type_name}")
     for parameter in action.parameters.values():
-        if parameter.required and parameter.name not in told:
-            yield FileProblem(place, f"'{action.name}' must be told '{parameter.name}'", "'with'")
+        if parameter.required and parameter.name not in arguments:
+            text = f"'{action.name}' needs the argument '{parameter.name}'"
+            yield FileProblem(place, text, "add it to 'with'")
 
 
 def _wrong_trigger(value: Any, place: Pointer, vocabulary: Vocabulary) -> Iterator[FileProblem]:
@@ -296,13 +298,13 @@ def _wrong_trigger(value: Any, place: Pointer, vocabulary: Vocabulary) -> Iterat
         yield _unknown(place, "trigger", str(value), dict.fromkeys(triggers))
 
 
-def _fits(value: Any, kind: Any) -> bool:
-    if kind is bool or isinstance(value, bool):
-        return kind is bool and isinstance(value, bool)
-    if kind is int:
+def _fits(value: Any, type_: Any) -> bool:
+    if type_ is bool or isinstance(value, bool):
+        return type_ is bool and isinstance(value, bool)
+    if type_ is int:
         return isinstance(value, int) and value >= 0
-    if kind in {str, list}:
-        return isinstance(value, kind)
+    if type_ in {str, list}:
+        return isinstance(value, type_)
     return isinstance(value, (int, float))
 
 

@@ -1,4 +1,4 @@
-"""Pictures of a story: as a Mermaid state diagram, and as an SVG time line. Pure text, no tools."""
+"""Drawings of a scenario: a Mermaid state diagram, and an SVG timeline."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from html import escape
 from typing import Any, Final
 
 from invoice_sandbox.base.clock import parse_duration
-from invoice_sandbox.scenarios.script import NOW, Scenario
+from invoice_sandbox.scenarios.script import NOW, START, Reaction, Scenario
 from invoice_sandbox.scenarios.simulation import Run, SimulatedStep
 
 _UNITS: Final = (("day", 86_400), ("hour", 3_600), ("minute", 60))
@@ -35,74 +35,73 @@ def _counted(count: int, unit: str) -> str:
 
 @dataclass(frozen=True)
 class StepView:
-    """A moment in words: ``when`` on the clock of the story, ``what`` is done, ``why`` then, and
-    the status it ``leads`` to; ``events`` are the kinds recorded."""
+    """A simulated step in words: ``when`` it runs, ``what`` it does, ``why`` at that time, the
+    status it ``leads`` to, and the types of the ``events`` recorded."""
 
     when: str
     what: str
     why: str
     leads: str
     events: tuple[str, ...]
-    moment: SimulatedStep
+    simulated: SimulatedStep
 
 
-def step_views(way: Run) -> list[StepView]:
-    """The moments of a way in words. After what a client does, time counts from there."""
-    told = []
+def step_views(run: Run) -> list[StepView]:
+    """The steps of a run in words. After a client's transition, times count from there."""
+    views = []
     start, sign = NOW, ""
-    for moment in way:
-        if moment.step is None:
-            when, start, sign = "client", moment.at, "+ "
+    for one in run:
+        if one.step is None:
+            when, start, sign = "client", one.at, "+ "
         else:
-            when = span_in_words(moment.at - start)
+            when = span_in_words(one.at - start)
             when = when if when == "at once" else sign + when
-        told.append(
-            StepView(when, _what(moment), _why(moment), _leads(moment), _events(moment), moment)
-        )
-    return told
+        events = one.events if one.possible else ()
+        views.append(StepView(when, _what(one), _why(one.step), _leads(one), events, one))
+    return views
 
 
-def _what(moment: SimulatedStep) -> str:
-    if moment.step is None:
-        return f"a client causes {moment.do}"
-    told = {name: value for name, value in moment.step.arguments.items() if str(value) != moment.do}
-    inside = ", ".join(f"{name} {_plain(value)}" for name, value in told.items())
-    return f"{moment.do} ({inside})" if inside else moment.do
+def _what(simulated: SimulatedStep) -> str:
+    if simulated.step is None:
+        return f"a client causes {simulated.do}"
+    arguments = simulated.step.arguments.items()
+    return _with_arguments(
+        simulated.do, {name: value for name, value in arguments if str(value) != simulated.do}
+    )
+
+
+def _with_arguments(action: str, arguments: Mapping[str, Any]) -> str:
+    listed = ", ".join(f"{name} {_plain(value)}" for name, value in arguments.items())
+    return f"{action} ({listed})" if listed else action
 
 
 def _plain(value: Any) -> str:
     return str(value).lower() if isinstance(value, bool) else str(value)
 
 
-def _why(moment: SimulatedStep) -> str:
-    step = moment.step
+def _why(step: Reaction | None) -> str:
     if step is None:
         return ""
     if step.date is not None:
-        without = span_in_words(step.otherwise)
+        default = f"without one, {span_in_words(step.otherwise + step.after)} after the start"
         if step.after == NOW:
-            return f"on {step.date}, or without one {without} after the beginning"
-        after = span_in_words(step.after)
-        return f"{after} after {step.date}; without one, {without} stand for it"
-    if step.on == "start":
+            return f"on {step.date}; {default}"
+        return f"{span_in_words(step.after)} after {step.date}; {default}"
+    if step.on == START:
         return ""
     after = "with" if step.after == NOW else f"{span_in_words(step.after)} after"
     return f"{after} {step.on}"
 
 
-def _leads(moment: SimulatedStep) -> str:
-    if not moment.possible:
-        return f"left out, for it is {moment.status} by then"
-    if moment.others:
-        return f"{moment.status} (or {', '.join(moment.others)})"
-    return moment.status
+def _leads(simulated: SimulatedStep) -> str:
+    if not simulated.possible:
+        return f"skipped, because the status is {simulated.status} by then"
+    if simulated.others:
+        return f"{simulated.status} (or {', '.join(simulated.others)})"
+    return simulated.status
 
 
-def _events(moment: SimulatedStep) -> tuple[str, ...]:
-    return moment.events if moment.possible else ()
-
-
-# What happens beside the way of the thing -----------------------------------------------------
+# Faults, deliveries and steps with requests ----------------------------------------------------
 
 
 def fault_in_words(fault: Mapping[str, Any]) -> str:
@@ -129,8 +128,8 @@ def _times(count: int | None) -> str:
     return "once" if count == 1 else f"{count} times"
 
 
-_TROUBLES: Final[Mapping[str, str]] = {
-    "fail": "the endpoint answers {status}",
+_DELIVERY_FAULTS: Final[Mapping[str, str]] = {
+    "fail": "the endpoint returns {status}",
     "duplicate": "sent twice",
     "late": "sent after a later event",
     "bad-signature": "with a wrong signature",
@@ -140,8 +139,8 @@ _TROUBLES: Final[Mapping[str, str]] = {
 
 
 def delivery_in_words(delivery: Mapping[str, Any]) -> str:
-    """``every event: the endpoint answers 503, 3 times``."""
-    what = _TROUBLES[delivery["kind"]].format(status=delivery.get("status", 500))
+    """``every event: the endpoint returns 503, 3 times``."""
+    what = _DELIVERY_FAULTS[delivery["kind"]].format(status=delivery.get("status", 500))
     return f"{delivery.get('event', 'every event')}: {what}, {_times(delivery.get('count', 1))}"
 
 
@@ -149,22 +148,21 @@ def calls_in_words(scenario: Scenario) -> Iterator[str]:
     """``request 3 to getInvoice: revoke-calling-key``."""
     for step in scenario.calls:
         which = "every request" if step.nth is None else f"request {step.nth}"
-        told = ", ".join(f"{name} {_plain(value)}" for name, value in step.arguments.items())
-        yield f"{which} to {step.call}: {step.do}" + (f" ({told})" if told else "")
+        yield f"{which} to {step.call}: {_with_arguments(step.do, step.arguments)}"
 
 
 def notes(scenario: Scenario) -> list[tuple[str, tuple[str, ...]]]:
-    """What happens to requests, answers and deliveries: a title, and a line for each."""
+    """The effects on requests, responses and deliveries: a title, and a line for each."""
     parts = [
         ("With requests", tuple(calls_in_words(scenario))),
-        ("Answers", tuple(fault_in_words(one) for one in scenario.faults)),
+        ("Responses", tuple(fault_in_words(one) for one in scenario.faults)),
         ("Deliveries", tuple(delivery_in_words(one) for one in scenario.deliveries)),
     ]
     return [(title, lines) for title, lines in parts if lines]
 
 
 def trigger_in_words(scenario: Scenario) -> str:
-    """What makes the story begin: members of a new thing, else what it can be chosen for."""
+    """What starts the scenario: members of a new record, else where it can be selected."""
     if scenario.begins:
         return " and ".join(f"{name} {value}" for name, value in scenario.begins.items())
     if scenario.faults or scenario.calls:
@@ -175,22 +173,22 @@ def trigger_in_words(scenario: Scenario) -> str:
 # Mermaid --------------------------------------------------------------------------------------
 
 
-def mermaid(scenario: Scenario, way: Run) -> str:
-    """The story as a ``stateDiagram-v2``: the states of the thing, with time and action between."""
+def mermaid(scenario: Scenario, run: Run) -> str:
+    """The scenario as a ``stateDiagram-v2``: statuses, with times and actions as transitions."""
     names: dict[str, str] = {}
     arrows: list[str] = []
-    told = step_views(way)
-    start = way[0].before if way else "Nothing moves by itself"
+    views = step_views(run)
+    start = run[0].before if run else "Nothing happens automatically"
     _state(names, start)
-    for one in told:
-        if not one.moment.possible:
+    for one in views:
+        if not one.simulated.possible:
             continue
-        here, there = _state(names, one.moment.before), _state(names, one.moment.status)
+        here, there = _state(names, one.simulated.before), _state(names, one.simulated.status)
         label = ", ".join(part for part in (one.when, one.what, *one.events) if part)
         arrows.append(f"    {here} --> {there} : {_safe(label)}")
         arrows += [
             f"    {here} --> {_state(names, other)} : {_safe(f'or {one.what}')}"
-            for other in one.moment.others
+            for other in one.simulated.others
         ]
     lines = ["stateDiagram-v2"]
     lines += [f'    state "{_safe(status)}" as {name}' for status, name in names.items()]
@@ -207,7 +205,7 @@ def _state(names: dict[str, str], status: str) -> str:
 
 
 _MARKS: Final = '#;"<>{}'
-"""What Mermaid takes for its own; it does not show the codes for them everywhere."""
+"""Characters with a meaning in Mermaid, which does not support escapes everywhere."""
 
 
 def _safe(text: str) -> str:
@@ -232,7 +230,7 @@ _BOX_WIDTH: Final = _WIDTH - _BOX - 16
 _ROW: Final = 18
 _GAP: Final = 14
 _FITS: Final = 72
-"""Letters that fit into a box; up to 7.6 units each at this size."""
+"""Characters that fit into a box, with up to 7.6 units each at this size."""
 
 _FITS_PAGE: Final = 94
 _FITS_TIME: Final = 16
@@ -254,8 +252,8 @@ text { font: 13px ui-sans-serif, system-ui, sans-serif; fill: #1f2328 }
 _Row = tuple[str, str]
 
 
-def svg(scenario: Scenario, way: Run) -> str:
-    """The story as a time line that reads from top to bottom, with a box for each moment."""
+def svg(scenario: Scenario, run: Run) -> str:
+    """The scenario as a timeline from top to bottom, with a box for each step."""
     parts: list[str] = []
     y = 30
     parts.append(_text(16, y, "title", scenario.name))
@@ -265,19 +263,19 @@ def svg(scenario: Scenario, way: Run) -> str:
     y += 20
     first = y + 22
     last = first
-    for scene in step_views(way):
-        drawn, height = _box(y, "box", list(_scene_rows(scene)), out=not scene.moment.possible)
+    for view in step_views(run):
+        drawn, height = _box(y, "box", list(_view_rows(view)), out=not view.simulated.possible)
         last = y + 22
         parts += [*drawn, f'<circle class="dot" cx="{_LINE}" cy="{last}" r="5"/>']
-        times = _times_wrapped(scene.when)
+        times = _times_wrapped(view.when)
         parts += [_text(_TIME, last + 5 + 16 * n, "time", line) for n, line in enumerate(times)]
         y += max(height, 16 * len(times) + 12) + _GAP
     if last > first:
         line = f'<line class="line" x1="{_LINE}" y1="{first}" x2="{_LINE}" y2="{last}"/>'
         parts.insert(0, line)
     sides = notes(scenario)
-    if not way and not sides:
-        sides = [("Nothing happens by itself", ())]
+    if not run and not sides:
+        sides = [("Nothing happens automatically", ())]
     for title, lines in sides:
         rows = [("what", title), *(("", row) for line in lines for row in _wrapped(line, _FITS))]
         drawn, height = _box(y, "note", rows)
@@ -294,7 +292,7 @@ def _header(scenario: Scenario) -> Iterator[str]:
 
 
 def _times_wrapped(when: str) -> list[str]:
-    """``2 minutes 6 seconds`` in two lines, so that no number loses its unit."""
+    """``2 minutes 6 seconds`` in two lines, without a break between number and unit."""
     lines = [""]
     for part in re.findall(r"(?:\+ )?[\d.]+ \w+|\D+", when):
         joined = f"{lines[-1]} {part}".strip()
@@ -317,23 +315,23 @@ def _page(scenario: Scenario, parts: Sequence[str], height: int) -> str:
     return "\n".join(lines) + "\n"
 
 
-def _scene_rows(scene: StepView) -> Iterator[_Row]:
-    for line in _wrapped(scene.what, _FITS):
+def _view_rows(view: StepView) -> Iterator[_Row]:
+    for line in _wrapped(view.what, _FITS):
         yield "what", line
-    arrow = "" if not scene.moment.possible else "\N{RIGHTWARDS ARROW} "
-    for line in _wrapped(arrow + scene.leads, _FITS):
+    arrow = "" if not view.simulated.possible else "\N{RIGHTWARDS ARROW} "
+    for line in _wrapped(arrow + view.leads, _FITS):
         yield "", line
-    records = f"records {', '.join(scene.events)}" if scene.events else ""
-    small = [part for part in (scene.why, records) if part]
+    records = f"records {', '.join(view.events)}" if view.events else ""
+    small = [part for part in (view.why, records) if part]
     together = "; ".join(small)
     for part in [together] if len(together) <= _FITS else small:
         for line in _wrapped(part, _FITS):
             yield "soft", line
 
 
-def _box(y: int, kind: str, rows: Sequence[_Row], *, out: bool = False) -> tuple[list[str], int]:
+def _box(y: int, style: str, rows: Sequence[_Row], *, out: bool = False) -> tuple[list[str], int]:
     height = _ROW * len(rows) + 14
-    style = f"{kind} out" if out else kind
+    style = f"{style} out" if out else style
     drawn = [
         f'<rect class="{style}" x="{_BOX}" y="{y}" width="{_BOX_WIDTH}" height="{height}" rx="6"/>'
     ]
@@ -343,8 +341,8 @@ def _box(y: int, kind: str, rows: Sequence[_Row], *, out: bool = False) -> tuple
 
 
 def _text(x: int, y: int, style: str, text: str) -> str:
-    kind = f' class="{style}"' if style else ""
-    return f'<text x="{x}" y="{y}"{kind}>{escape(text)}</text>'
+    css = f' class="{style}"' if style else ""
+    return f'<text x="{x}" y="{y}"{css}>{escape(text)}</text>'
 
 
 def _wrapped(text: str, width: int) -> list[str]:

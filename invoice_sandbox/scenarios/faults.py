@@ -1,4 +1,4 @@
-"""Which injected fault a request meets, by the order of their making, their count and the seed."""
+"""Fault injection: which fault applies to a request, by order, count and seed; checks of faults."""
 
 from __future__ import annotations
 
@@ -12,10 +12,10 @@ from invoice_sandbox.openapi.operation import Operation
 from invoice_sandbox.state import Fault, Workspace
 
 ALTER_RESPONSE: Final = frozenset({"truncate", "malformed", "drip", "content-type"})
-"""Kinds that spoil an answer, so that the request must have been carried out."""
+"""Kinds that alter a response, so the request must have been executed."""
 
 REPLACE_RESPONSE: Final = frozenset({"error", "status"})
-"""Kinds that put another answer in the place of the real one."""
+"""Kinds that replace the response with another one."""
 
 TAKE_TIME: Final = frozenset({"latency", "drip"})
 """Kinds that take time."""
@@ -27,16 +27,16 @@ _STATUS: Final = {"error": 429, "status": 503}
 
 @dataclass(frozen=True)
 class Selection:
-    """The fault that a request meets, if any, and the faults in force afterwards."""
+    """The fault that applies to a request, if any, and the faults that remain afterwards."""
 
     fault: Fault | None
     faults: tuple[Fault, ...]
 
 
 def select_fault(workspace: Workspace, operation: Operation, named: str | None = None) -> Selection:
-    """The first fault for the operation that the seed lets take effect on this request.
+    """Select the first fault for the operation whose probability takes effect on this request.
 
-    Those of the story that the request has ``named`` come first.
+    Faults of the scenario that the request has ``named`` come first.
     """
     faults = list(workspace.faults)
     order = sorted(enumerate(faults), key=lambda one: not one[1].only_named)
@@ -58,12 +58,12 @@ def select_fault(workspace: Workspace, operation: Operation, named: str | None =
 def _fits(fault: Fault, operation: Operation) -> bool:
     if fault.operation is not None:
         return fault.operation == operation.id
-    # An 'error' is one that the operation declares, also when it is meant for all of them.
+    # An 'error' is always one that the operation declares, even for faults of all operations.
     return fault.kind != "error" or operation.response_for(fault.status or 0) is not None
 
 
 def delay_seconds(workspace: Workspace, fault: Fault) -> float:
-    """Seconds that the fault lets pass this time."""
+    """The delay of a fault in seconds; between its bounds it is drawn from the seed."""
     low = fault.delay or 0.0
     if fault.up_to is None:
         return low
@@ -72,27 +72,27 @@ def delay_seconds(workspace: Workspace, fault: Fault) -> float:
 
 
 def fraction(seed: int, name: str, number: int) -> float:
-    """A number from 0 up to 1, the same for the same seed, name and number."""
+    """A pseudo-random number in [0, 1), determined by the arguments."""
     digest = hashlib.sha256(f"faults/{seed}/{name}/{number}".encode()).digest()
     return int.from_bytes(digest[:7]) / 2**56
 
 
 def fault_problem(operations: Mapping[str, Operation], body: Mapping[str, Any]) -> str | None:
-    """Why the members of a fault's body, each right by itself, do not go together; or None."""
+    """Why the members of a fault's body, each valid by itself, are invalid together; or None."""
     kind = body["kind"]
     if "status" in body and kind not in REPLACE_RESPONSE:
-        return f"A fault of kind '{kind}' has no status; 'error' and 'status' have one"
+        return f"A fault of kind '{kind}' cannot have 'status'; only 'error' and 'status' can"
     if "delay" in body and kind not in TAKE_TIME:
-        return f"A fault of kind '{kind}' does not wait; 'latency' and 'drip' do"
+        return f"A fault of kind '{kind}' cannot have 'delay'; only 'latency' and 'drip' can"
     if "upTo" in body and kind != "latency":
-        return "Only a fault of kind 'latency' waits for a time between two bounds"
+        return f"A fault of kind '{kind}' cannot have 'upTo'; only 'latency' can"
     if body.get("when") == "before" and kind in ALTER_RESPONSE:
-        return f"A fault of kind '{kind}' spoils an answer, so it is always 'after'"
+        return f"A fault of kind '{kind}' alters a response, so 'when' must be 'after'"
     if "upTo" in body and parse_duration(body["upTo"]) < parse_duration(body.get("delay", "PT2S")):
-        return "'upTo' is shorter than 'delay'"
+        return "'upTo' must not be shorter than 'delay'"
     name = body.get("operation")
     if name is not None and not operations[name].security.alternatives:
-        return f"{name} is asked without a key, so no workspace's faults can touch it"
+        return f"{name} needs no key, so it belongs to no workspace and cannot have faults"
     if kind == "error":
         return _undeclared(operations, body)
     return None
@@ -105,7 +105,7 @@ def _undeclared(operations: Mapping[str, Operation], body: Mapping[str, Any]) ->
     if status >= 400 and any(one.response_for(status) is not None for one in asked):
         return None
     lack = f"{name} declares no error" if name else "No operation declares an error"
-    return f"{lack} {status}; kind 'status' answers any"
+    return f"{lack} {status}; use kind 'status', which can return any"
 
 
 def fault_of(
@@ -115,7 +115,7 @@ def fault_of(
     *,
     only_named: bool = False,
 ) -> Fault:
-    """The fault that a body asks for, with the usual values for what it leaves out."""
+    """The fault of a request body, with default values for omitted members."""
     kind = body["kind"]
     default_delay = _DELAY if kind in TAKE_TIME else None
     return Fault(
@@ -134,7 +134,7 @@ def fault_of(
 
 
 def _whole(value: Any) -> int | None:
-    """Of JSON, 503.0 is an integer as well."""
+    """JSON Schema accepts 503.0 as an integer."""
     return None if value is None else int(value)
 
 

@@ -1,7 +1,7 @@
-"""A story rehearsed on the lifecycle before it is served: does every step have its moment?
+"""Simulation of a scenario on the lifecycle, to check that every step can run.
 
-Every way that the story can go is followed on the machine, with what clients may do in between.
-Actions are not done; only what they may pull and record counts.
+The simulation follows every possible run on the state machine, with all transitions that clients
+may cause. It calls no actions, and uses only the triggers and events that they declare.
 """
 
 from __future__ import annotations
@@ -20,21 +20,21 @@ from invoice_sandbox.scenarios.script import NOW, START, Reaction, Scenario
 _MOST_POSITIONS: Final = 20_000
 _MOST_RUNS: Final = 5_000
 _MOST_PENDING: Final = 6
-"""How often one step is held to be set off before it comes: once more would tell nothing new."""
+"""How often one step may be pending at the same time; more would give no new result."""
 
 _MOST_TIMES: Final = 2
-"""How often a way tells one step: often enough to see that the story goes round."""
+"""How often one step is shown in a run; twice shows that the scenario repeats."""
 
 
 @dataclass(frozen=True)
 class SimulatedStep:
-    """Something that happens on the way of a story: ``at`` so long after its beginning, ``do``.
+    """A step of a simulated run, ``at`` so long after the start.
 
-    ``step`` is the step of the story; None where a client pulls the trigger ``do``, whenever it
-    likes. ``status`` is how the thing stands afterwards, ``events`` are the kinds recorded. What is
-    not ``possible`` is left out, because the thing stands elsewhere by then. Where the story leaves
-    open how a step ends, ``others`` are the other statuses it may lead to; ``usual`` is False for
-    an end that the action does not name first.
+    ``step`` is the step of the scenario; None: a client causes the trigger ``do``, at any time.
+    ``status`` is the status afterwards, ``events`` are the types recorded. A step that is not
+    ``possible`` is skipped, because the record has another status by then. Where the outcome of an
+    action is open, ``others`` are the other statuses it may lead to, and ``expected`` is False for
+    an outcome that the action does not declare first.
     """
 
     at: timedelta
@@ -44,7 +44,7 @@ class SimulatedStep:
     status: str
     events: tuple[str, ...] = ()
     possible: bool = True
-    usual: bool = True
+    expected: bool = True
     others: tuple[str, ...] = ()
 
 
@@ -53,7 +53,7 @@ Run = tuple[SimulatedStep, ...]
 
 @dataclass(frozen=True)
 class _Position:
-    """Where the thing stands, and what is still to come: time from now, and which step."""
+    """The status, and the pending steps: the time from now, and the index."""
 
     status: str
     previous: str | None
@@ -61,7 +61,7 @@ class _Position:
 
 
 class _Simulation:
-    """All ways that a story can go."""
+    """All possible runs of a scenario."""
 
     def __init__(self, scenario: Scenario, machine: Machine, actions: Mapping[str, Action]) -> None:
         self.scenario = scenario
@@ -72,132 +72,136 @@ class _Simulation:
         self.done: set[int] = set()
         self.blocked: dict[int, str] = {}
         self.recorded: set[str] = set()
-        self.step_views: set[_Position] = set()
+        self.positions: set[_Position] = set()
         self.at_once: dict[_Position, set[_Position]] = {}
 
     def play(self, status: str) -> None:
-        """Follow the story that begins in a status, then what clients cause on the way."""
+        """Follow the scenario from a status, then all transitions that clients may cause."""
         self._follow(self._after(_Position(status, None), START))
         followed: set[_Position] = set()
-        while waiting := {replace(scene, pending=()) for scene in self.step_views} - followed:
-            for scene in sorted(waiting, key=lambda one: (one.status, str(one.previous))):
-                followed.add(scene)
-                for there, kind in self._by_clients(scene):
-                    self._follow(self._after(there, kind))
+        while queue := {replace(position, pending=()) for position in self.positions} - followed:
+            for position in sorted(queue, key=lambda one: (one.status, str(one.previous))):
+                followed.add(position)
+                for there, event in self._by_clients(position):
+                    self._follow(self._after(there, event))
 
     @property
     def is_too_large(self) -> bool:
-        """Whether there are more step_views than were followed."""
-        return len(self.step_views) >= _MOST_POSITIONS
+        """Whether there are too many positions to follow all of them."""
+        return len(self.positions) >= _MOST_POSITIONS
 
     def main_run(self) -> Run:
-        """The way on which most of the story comes about, the first one of several."""
-        begin = self._after(_Position(_beginnings(self.scenario, self.machine)[0], None), START)
-        ways: list[Run] = []
-        waiting: list[tuple[_Position, Run]] = [(begin, ())]
+        """The run with the most steps; the first of several."""
+        begin = self._after(_Position(_start_statuses(self.scenario, self.machine)[0], None), START)
+        runs: list[Run] = []
+        queue: list[tuple[_Position, Run]] = [(begin, ())]
         for _ in range(_MOST_RUNS):
-            if not waiting:
+            if not queue:
                 break
-            scene, told = waiting.pop()
-            further = list(self._further(scene, told))
-            waiting += reversed(further)
-            ways += [] if further else [told]
-        best = max(ways, key=lambda way: (_due(way), -_left_out(way) - _unusual(way)), default=())
-        as_good = [way for way in ways if _merits(way) == _merits(best)]
+            position, run = queue.pop()
+            further = list(self._continuations(position, run))
+            queue += reversed(further)
+            runs += [] if further else [run]
+        best = max(
+            runs, key=lambda one: (_due(one), -_impossible(one) - _unexpected(one)), default=()
+        )
+        as_good = [one for one in runs if _score(one) == _score(best)]
         return tuple(_with_others(best, index, as_good) for index in range(len(best)))
 
-    def _further(self, scene: _Position, told: Run) -> Iterator[tuple[_Position, Run]]:
-        """How a way can go on: by its next step, else by what a client may do to reach one."""
-        if not scene.pending:
-            yield from self._through_clients(scene, told)
+    def _continuations(self, position: _Position, run: Run) -> Iterator[tuple[_Position, Run]]:
+        """The continuations of a run: its next step, else client transitions that lead to one."""
+        if not position.pending:
+            yield from self._runs_through_clients(position, run)
             return
-        (wait, index), *_ = scene.pending
+        (wait, index), *_ = position.pending
         step = self.steps[index]
-        if sum(one.step == step for one in told) >= _MOST_TIMES:
+        if sum(one.step == step for one in run) >= _MOST_TIMES:
             return
-        now = _elapsed(told) + wait
-        for number, (_, there) in enumerate(self._next(scene)):
-            moved, kind = self._what_moved(scene, there, step)
-            moment = SimulatedStep(
+        now = _elapsed(run) + wait
+        for number, (_, there) in enumerate(self._next(position)):
+            moved, event = self._transition_between(position, there, step)
+            step_view = SimulatedStep(
                 at=now,
                 step=step,
                 do=self.named(step),
-                before=scene.status,
+                before=position.status,
                 status=there.status,
-                # What an action may record besides its move, it need not record.
-                events=self.actions[step.do].events if kind is None else (kind,),
-                possible=moved or not self.pulled(step),
-                usual=number == 0,
+                # Events besides that of the transition are optional.
+                events=self.actions[step.do].events if event is None else (event,),
+                possible=moved or not self.triggers_of(step),
+                expected=number == 0,
             )
-            yield there, (*told, moment)
+            yield there, (*run, step_view)
 
-    def _what_moved(
+    def _transition_between(
         self, here: _Position, there: _Position, step: Reaction
     ) -> tuple[bool, str | None]:
-        for one, kind in self._moves(replace(here, pending=()), self.pulled(step)):
+        for one, event in self._moves(replace(here, pending=()), self.triggers_of(step)):
             if (one.status, one.previous) == (there.status, there.previous):
-                return True, kind
+                return True, event
         return False, None
 
-    def _through_clients(self, scene: _Position, told: Run) -> Iterator[tuple[_Position, Run]]:
-        """The shortest way of clients' moves to an event that a step still waits for."""
-        seen = {one.step.index for one in told if one.step is not None}
+    def _runs_through_clients(
+        self, position: _Position, run: Run
+    ) -> Iterator[tuple[_Position, Run]]:
+        """The shortest sequence of client transitions to an event that a step still waits for."""
+        seen = {one.step.index for one in run if one.step is not None}
         wanted = {step.on for step in self.steps.values() if step.index not in seen}
-        ways: list[tuple[_Position, Run]] = [(scene, told)]
-        been = {scene.status}
-        for here, so_far in ways:  # grows while it is walked through
+        runs: list[tuple[_Position, Run]] = [(position, run)]
+        visited = {position.status}
+        for here, so_far in runs:  # grows during the iteration
             for trigger in self.machine.by_clients:
-                for there, kind in self._moves(here, (trigger,)):
-                    now = _elapsed(told)
-                    events = () if kind is None else (kind,)
-                    moment = SimulatedStep(now, None, trigger, here.status, there.status, events)
-                    if kind in wanted:
-                        yield self._after(there, kind), (*so_far, moment)
+                for there, event in self._moves(here, (trigger,)):
+                    now = _elapsed(run)
+                    events = () if event is None else (event,)
+                    step_view = SimulatedStep(now, None, trigger, here.status, there.status, events)
+                    if event in wanted:
+                        yield self._after(there, event), (*so_far, step_view)
                         return
-                    if there.status not in been:
-                        been.add(there.status)
-                        ways.append((there, (*so_far, moment)))
+                    if there.status not in visited:
+                        visited.add(there.status)
+                        runs.append((there, (*so_far, step_view)))
 
     def named(self, step: Reaction) -> str:
-        """What a step does: the trigger that it is told to pull, else its action."""
+        """What a step does: the trigger in its arguments, else its action."""
         for name, parameter in self.actions[step.do].parameters.items():
             if parameter.type is Trigger and name in step.arguments:
                 return str(step.arguments[name])
         return step.do
 
-    def _follow(self, scene: _Position) -> None:
-        waiting = [scene]
-        while waiting and len(self.step_views) < _MOST_POSITIONS:
-            here = waiting.pop()
-            if here in self.step_views:
+    def _follow(self, position: _Position) -> None:
+        queue = [position]
+        while queue and len(self.positions) < _MOST_POSITIONS:
+            here = queue.pop()
+            if here in self.positions:
                 continue
-            self.step_views.add(here)
+            self.positions.add(here)
             for wait, there in self._next(here):
                 if wait == NOW:
                     self.at_once.setdefault(here, set()).add(there)
-                waiting.append(there)
+                queue.append(there)
 
-    def _next(self, scene: _Position) -> Iterator[tuple[timedelta, _Position]]:
-        if not scene.pending:
+    def _next(self, position: _Position) -> Iterator[tuple[timedelta, _Position]]:
+        if not position.pending:
             return
-        (wait, index), *rest = scene.pending
-        left = replace(scene, pending=tuple((at - wait, other) for at, other in rest))
+        (wait, index), *rest = position.pending
+        left = replace(position, pending=tuple((at - wait, other) for at, other in rest))
         step = self.steps[index]
         self.due.add(index)
-        pulled = self.pulled(step)
-        if not pulled:
+        triggers = self.triggers_of(step)
+        if not triggers:
             self.done.add(index)
-        moves = list(self._moves(left, pulled))
-        if pulled and not moves:
-            self.blocked.setdefault(index, scene.status)
+        moves = list(self._moves(left, triggers))
+        if triggers and not moves:
+            self.blocked.setdefault(index, position.status)
         if moves:
             self.done.add(index)
-        for there, kind in moves or [(left, None)]:
-            for event in (kind, *self.actions[step.do].events):
-                there = self._after(there, event)  # noqa: PLW2901  one event after the other
+        for there, event in moves or [(left, None)]:
+            for recorded in (event, *self.actions[step.do].events):
+                there = self._after(there, recorded)  # noqa: PLW2901  one event after the other
             yield wait, there
 
-    def pulled(self, step: Reaction) -> tuple[str, ...]:
+    def triggers_of(self, step: Reaction) -> tuple[str, ...]:
         action = self.actions[step.do]
         named = [
             str(step.arguments[name])
@@ -207,82 +211,84 @@ class _Simulation:
         return (*action.triggers, *named)
 
     def _moves(
-        self, scene: _Position, triggers: tuple[str, ...]
+        self, position: _Position, triggers: tuple[str, ...]
     ) -> Iterator[tuple[_Position, str | None]]:
         for trigger in triggers:
             try:
-                move = self.machine.step(scene.status, trigger, scene.previous)
+                move = self.machine.step(position.status, trigger, position.previous)
             except IllegalMove:
                 continue
-            yield replace(scene, status=move.to, previous=scene.status), move.event
+            yield replace(position, status=move.to, previous=position.status), move.event
 
-    def _by_clients(self, scene: _Position) -> Iterator[tuple[_Position, str | None]]:
-        return self._moves(scene, self.machine.by_clients)
+    def _by_clients(self, position: _Position) -> Iterator[tuple[_Position, str | None]]:
+        return self._moves(position, self.machine.by_clients)
 
-    def _after(self, scene: _Position, kind: str | None) -> _Position:
-        """The scene once an event has set off what follows it."""
-        if kind is None:
-            return scene
-        if kind != START:
-            self.recorded.add(kind)
+    def _after(self, position: _Position, event: str | None) -> _Position:
+        """The position with the steps that follow an event."""
+        if event is None:
+            return position
+        if event != START:
+            self.recorded.add(event)
         added = [
             (step.otherwise + step.after, step.index)
-            for step in self.scenario.by_event.get(kind, ())
-            if sum(index == step.index for _, index in scene.pending) < _MOST_PENDING
+            for step in self.scenario.by_event.get(event, ())
+            if sum(index == step.index for _, index in position.pending) < _MOST_PENDING
         ]
-        return replace(scene, pending=tuple(sorted([*scene.pending, *added])))
+        return replace(position, pending=tuple(sorted([*position.pending, *added])))
 
 
 def simulate(
     scenario: Scenario, machine: Machine, actions: Mapping[str, Action]
 ) -> Iterator[FileProblem]:
-    """Endless circles, else every step that never comes, or never can be done when it comes.
+    """Endless loops, else every step that is never due, or never possible when it is due.
 
-    Where a story may also be begun later, some of it must be possible from there.
+    Where a scenario may start in a later status, some of its steps must be possible from there.
     """
-    begun: dict[str, _Simulation] = {}
-    for status in _beginnings(scenario, machine):
-        begun[status] = _Simulation(scenario, machine, actions)
-        begun[status].play(status)
-    rehearsals = list(begun.values())
-    if any(one.is_too_large for one in rehearsals):
-        text = "the story can go too many ways to be checked"
-        yield FileProblem(("steps",), text, "tell it with fewer steps")
-    elif any(_goes_in_circles(one.at_once) for one in rehearsals):
-        text = "the story goes in circles without any time passing"
-        yield FileProblem(("steps",), text, "let some pass, such as PT1S")
+    started: dict[str, _Simulation] = {}
+    for status in _start_statuses(scenario, machine):
+        started[status] = _Simulation(scenario, machine, actions)
+        started[status].play(status)
+    simulations = list(started.values())
+    if any(one.is_too_large for one in simulations):
+        text = "the scenario has too many possible runs to be checked"
+        yield FileProblem(("steps",), text, "use fewer steps")
+    elif any(_has_endless_loop(one.at_once) for one in simulations):
+        text = "the steps are an endless loop in which no time passes"
+        yield FileProblem(("steps",), text, "write 'after: PT1S', for example")
     else:
-        yield from _vain_needs(scenario, begun)
-        yield from _vain_steps(rehearsals[0])
+        yield from _useless_needs(scenario, started)
+        yield from _useless_steps(simulations[0])
 
 
-def _vain_needs(scenario: Scenario, begun: Mapping[str, _Simulation]) -> Iterator[FileProblem]:
-    for status, rehearsal in list(begun.items())[1:]:
-        moving = {index for index, step in rehearsal.steps.items() if rehearsal.pulled(step)}
-        if moving and not moving & rehearsal.done:
+def _useless_needs(scenario: Scenario, started: Mapping[str, _Simulation]) -> Iterator[FileProblem]:
+    for status, simulation in list(started.items())[1:]:
+        moving = {index for index, step in simulation.steps.items() if simulation.triggers_of(step)}
+        if moving and not moving & simulation.done:
             place = ("needs", "status", list(scenario.needs["status"]).index(status))
-            text = f"nothing of the story is possible for a thing that is {status}"
-            yield FileProblem(place, text, "take it away")
+            text = f"no step of the scenario is possible from status '{status}'"
+            yield FileProblem(place, text, "remove it")
 
 
-def _vain_steps(rehearsal: _Simulation) -> Iterator[FileProblem]:
-    machine = rehearsal.machine
-    for index, step in rehearsal.steps.items():
+def _useless_steps(simulation: _Simulation) -> Iterator[FileProblem]:
+    machine = simulation.machine
+    for index, step in simulation.steps.items():
         place: Pointer = ("steps", index)
-        if index not in rehearsal.due:
-            text = f"this step never comes: nothing before it records '{step.on}'"
-            kinds = sorted(rehearsal.recorded)
-            advice = suggestion("", kinds) if kinds else "let an earlier step record it"
+        if index not in simulation.due:
+            text = f"this step never runs: no earlier step records '{step.on}'"
+            types = sorted(simulation.recorded)
+            advice = suggestion("", types) if types else "add a step that records it"
             yield FileProblem((*place, "on"), text, advice)
-        elif index not in rehearsal.done:
-            status = rehearsal.blocked[index]
+        elif index not in simulation.done:
+            status = simulation.blocked[index]
             possible = ", ".join(machine.legal[status]) or "nothing"
-            text = f"'{rehearsal.named(step)}' is not possible then: the {machine.name} is {status}"
+            text = (
+                f"'{simulation.named(step)}' is not possible then: the {machine.name} is {status}"
+            )
             yield FileProblem((*place, "do"), text, f"possible: {possible}")
 
 
-def _beginnings(scenario: Scenario, machine: Machine) -> list[str]:
-    """The statuses in which the story may be begun; the first one is where all of it is told."""
+def _start_statuses(scenario: Scenario, machine: Machine) -> list[str]:
+    """The statuses in which the scenario may start; from the first, every step must run."""
     needed = list(scenario.needs.get("status", ()))
     if machine.initial in needed or not needed:
         needed.insert(0, machine.initial)
@@ -290,49 +296,49 @@ def _beginnings(scenario: Scenario, machine: Machine) -> list[str]:
 
 
 def main_run(scenario: Scenario, machine: Machine | None, actions: Mapping[str, Action]) -> Run:
-    """How the story goes if everything in it comes about as far as it can, moment by moment."""
+    """The run in which the most steps are possible, step by step."""
     return () if machine is None else _Simulation(scenario, machine, actions).main_run()
 
 
-def _elapsed(told: Run) -> timedelta:
-    return told[-1].at if told else NOW
+def _elapsed(run: Run) -> timedelta:
+    return run[-1].at if run else NOW
 
 
-def _due(told: Run) -> int:
-    return len({one.step.index for one in told if one.step is not None})
+def _due(run: Run) -> int:
+    return len({one.step.index for one in run if one.step is not None})
 
 
-def _left_out(told: Run) -> int:
-    return sum(not one.possible for one in told)
+def _impossible(run: Run) -> int:
+    return sum(not one.possible for one in run)
 
 
-def _unusual(told: Run) -> int:
-    return sum(not one.usual for one in told) + _by_clients(told)
+def _unexpected(run: Run) -> int:
+    return sum(not one.expected for one in run) + _by_clients(run)
 
 
-def _by_clients(told: Run) -> int:
-    return sum(one.step is None for one in told)
+def _by_clients(run: Run) -> int:
+    return sum(one.step is None for one in run)
 
 
-def _merits(told: Run) -> tuple[int, int, int]:
-    return _due(told), _left_out(told), _by_clients(told)
+def _score(run: Run) -> tuple[int, int, int]:
+    return _due(run), _impossible(run), _by_clients(run)
 
 
-def _with_others(best: Run, index: int, ways: Iterable[Run]) -> SimulatedStep:
-    """A moment with the statuses that its step leads to on ways that are the same up to it."""
+def _with_others(best: Run, index: int, runs: Iterable[Run]) -> SimulatedStep:
+    """A step with the other statuses that it leads to, in runs that are equal up to it."""
     before = [one.status for one in best[:index]]
     others = {
-        way[index].status: None
-        for way in ways
-        if [one.status for one in way[:index]] == before
-        and len(way) > index
-        and way[index].step == best[index].step
+        other[index].status: None
+        for other in runs
+        if [one.status for one in other[:index]] == before
+        and len(other) > index
+        and other[index].step == best[index].step
     }
     others.pop(best[index].status, None)
     return replace(best[index], others=tuple(others))
 
 
-def _goes_in_circles(at_once: Mapping[_Position, set[_Position]]) -> bool:
+def _has_endless_loop(at_once: Mapping[_Position, set[_Position]]) -> bool:
     try:
         TopologicalSorter(at_once).prepare()
     except CycleError:

@@ -154,7 +154,7 @@ def test_show_tells_a_story_in_words() -> None:
     assert fine("show offer-expires").splitlines() == [
         "offer-expires",
         "The offer is not accepted, so it expires after 72 hours.",
-        "Passes when: The client refuses to accept the stale offer, and asks for a new one.",
+        "Passes when: The client does not accept the expired offer and requests a new one.",
         "",
         "Trigger: workspace, invoice, header",
         f"Begun later, it needs status: {', '.join(SHIPPED['offer-expires']['needs']['status'])}",

@@ -19,6 +19,7 @@ Schema = Mapping[str, Any] | bool
 
 COMPONENTS: Final = "#/components/schemas/"
 
+_MOST_STEPS: Final = 40
 _CHOICES: Final = ("oneOf", "anyOf")
 _ITSELF: Final = "itself:"
 """Before an address: that schema alone, not one of those that its discriminator leads to."""
@@ -47,8 +48,11 @@ class GenerationView:
         """
         if reference not in self._read:
             plain = reference.removeprefix(_ITSELF)
-            found = self._find(plain)
-            opened = self._opened(found, urldefrag(plain).url)
+            found: Any = self._find(plain)
+            resource = urldefrag(plain).url
+            if self._known.get(resource) is found and isinstance(found, Mapping):
+                found = {key: one for key, one in found.items() if key != "$id"}
+            opened = self._opened(found, resource)
             if isinstance(opened, dict) and plain == reference:
                 opened = self._with_heirs(opened, found, plain)
             self._read[reference] = opened
@@ -116,9 +120,44 @@ class GenerationView:
             if not isinstance(branches, list):
                 continue
             opened[key] = [
-                _named_first(one, schema["discriminator"], self._names(raw, schema, base))
+                self._with_name(one, raw, schema, base)
                 for raw, one in zip(branches, opened[key], strict=True)
             ]
+
+    def _with_name(
+        self, opened: Schema, branch: Any, schema: Mapping[str, Any], base: str
+    ) -> Schema:
+        """A branch with its name in the discriminating member, if it allows that."""
+        member = schema["discriminator"].get("propertyName")
+        if not isinstance(member, str):
+            return opened
+        allowed = [
+            name
+            for name in self._names(branch, schema, base)
+            if all(_may_be(one, name) for one in self._members(branch, member, base, 0))
+        ]
+        named_so = {"required": [member], "properties": {member: {"enum": allowed}}}
+        return {"allOf": [opened, named_so]} if allowed else opened
+
+    def _members(self, schema: Any, member: str, base: str, steps: int) -> Iterator[Any]:
+        """What ``schema`` and its parts require of the member."""
+        if not isinstance(schema, Mapping) or steps > _MOST_STEPS:
+            return
+        if isinstance(schema.get("$ref"), str):
+            whole = _whole(schema["$ref"], base)
+            found = named(whole, "", self._known)
+            yield from self._members(found, member, urldefrag(whole).url, steps + 1)
+        properties = schema.get("properties")
+        if isinstance(properties, Mapping) and member in properties:
+            yield from self._behind(properties[member], base)
+        for part in schema.get("allOf", ()):
+            yield from self._members(part, member, base, steps + 1)
+
+    def _behind(self, schema: Any, base: str) -> Iterator[Any]:
+        """A schema, and what it refers to."""
+        yield schema
+        if isinstance(schema, Mapping) and isinstance(schema.get("$ref"), str):
+            yield named(_whole(schema["$ref"], base), "", self._known)
 
     def _names(self, branch: Any, schema: Mapping[str, Any], base: str) -> Sequence[str]:
         """What the discriminator of ``schema`` calls ``branch``."""
@@ -140,9 +179,7 @@ class GenerationView:
         if not isinstance(discriminator, Mapping) or not opened.keys().isdisjoint(_CHOICES):
             return opened
         heirs = [{"$ref": COMPONENTS + name} for name in self._subtypes.get(whole, ())]
-        choices = [
-            _named_first(heir, discriminator, self._names(heir, schema, "")) for heir in heirs
-        ]
+        choices = [self._with_name(heir, heir, schema, "") for heir in heirs]
         return {"anyOf": choices} if choices else opened
 
 
@@ -151,15 +188,13 @@ def _whole(reference: str, base: str) -> str:
     return address(reference, "" if reference.startswith(COMPONENTS) else base)
 
 
-def _named_first(
-    schema: Schema, discriminator: Mapping[str, Any], names: Sequence[str]
-) -> Mapping[str, Any] | bool:
-    """``schema`` with its name in the member that tells; as it is, if it does not allow that."""
-    member = discriminator.get("propertyName")
-    if not names or not isinstance(member, str):
-        return schema
-    told = {"required": [member], "properties": {member: {"enum": list(names)}}}
-    return {"anyOf": [{"allOf": [schema, told]}, schema]}
+def _may_be(schema: Any, name: str) -> bool:
+    """Whether the type and the constants of a schema allow the text."""
+    if not isinstance(schema, Mapping):
+        return schema is not False
+    types = schema.get("type", "string")
+    constants = [schema["const"]] if "const" in schema else schema.get("enum", [name])
+    return "string" in ([types] if isinstance(types, str) else types) and name in constants
 
 
 def _mapping(discriminator: Mapping[str, Any]) -> Mapping[str, str]:

@@ -1,51 +1,40 @@
 """A valid value for a JSON Schema, for an operation that has no handler and no example.
 
-No library is used: of those on PyPI, faker-jsonschema imports Hypothesis at run time, and jsf and
-hypothesis-jsonschema have had no release since early 2024. The schema is flattened one way at a
-time (see _merge), a value is built for it, and the first one that the validator of the whole schema
-accepts is the answer.
+The canonical form of jsonschema-rs has no applicators to satisfy: intersections, conditions,
+negations and unevaluated members are worked out, and what no value satisfies is ``false``. A value
+is built for that form; the examples, titles and the order of members come from the schema as it is
+written. The first value that the validator of the whole schema accepts is the result.
 """
 
 from __future__ import annotations
 
 import copy
 import hashlib
+import json
 import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from fractions import Fraction
+from functools import lru_cache
 from itertools import islice
-from math import ceil, floor
+from math import ceil, floor, lcm
 from random import Random
-from typing import Any, Final, TypeVar
+from typing import Any, Final
+from urllib.parse import quote, unquote
 
-from invoice_sandbox.openapi.schema import _strings
-from invoice_sandbox.openapi.schema._merge import (
-    ANNOTATIONS,
-    CONTAINS,
-    FORMATS,
-    FRACTION,
-    PATTERNS,
-    REFERENCES,
-    TYPES,
-    ConflictError,
-    Flat,
-    Schema,
-    Scope,
-    alternatives,
-    both,
-    identity,
-    item_schema,
-    leaf_accepts,
-    member_schema,
-)
+import jsonschema_rs
+from jsonschema_rs import CanonicalSchema, canonical
+from jsonschema_rs.canonical import CanonicalKind
 
-_T = TypeVar("_T")
+from invoice_sandbox.openapi.load.model import SCHEMA, Node, node
+from invoice_sandbox.openapi.schema import strings
+
+Schema = Mapping[str, Any] | bool
+Resolve = Callable[[str], Schema]
 
 _ATTEMPTS: Final = 60
 _STEPS: Final = 10_000
 _STEPS_OF_ATTEMPT: Final = 2_500
-_ALTERNATIVES: Final = 24
 _RICH_DEPTH: Final = 5
 _DEEPEST: Final = 40
 _RETRIES: Final = 30
@@ -53,6 +42,8 @@ _MOST_ITEMS: Final = 1_000
 _LONGEST: Final = 1_000_000
 _MOST_SPARE: Final = 60
 _FEW: Final = 3
+_ADDRESS: Final = "schema:/"
+_TYPES: Final = ("string", "integer", "number", "boolean", "object", "array", "null")
 
 
 class CannotGenerate(ValueError):  # noqa: N818 - the name is part of the interface
@@ -76,12 +67,183 @@ class _Style:
     annotated: float
     few: bool = False
     vary: bool = False
-    exclusive: bool = False
 
 
-_SIMPLE: Final = _Style(optional=1, annotated=1, few=True)
-_MINIMAL: Final = _Style(optional=0, annotated=0)
-_FULL: Final = _Style(optional=1, annotated=0, exclusive=True)
+_STYLES: Final = (
+    _Style(optional=1, annotated=1, few=True),
+    _Style(optional=0, annotated=0),
+    _Style(optional=1, annotated=0),
+)
+
+
+def generate(
+    schema: Schema,
+    *,
+    resolve: Resolve,
+    is_valid: Callable[[Any], bool],
+    seed: int | str,
+    invent: bool = False,
+) -> Any:
+    """A JSON value (dict, list, str, int, float, bool or None) that ``is_valid`` accepts.
+
+    ``resolve`` returns the schema that a ``$ref`` names (LookupError or ValueError if none).
+    Examples and defaults of the schema are used unless ``invent``. The same schema and seed give
+    the same value in every process. Raises CannotGenerate when no valid value is found within a
+    bounded number of attempts.
+    """
+    form = _sources(resolve).canonical(schema)
+    failure = "# (the whole schema): no candidate satisfied all its keywords together"
+    left = _STEPS
+    for attempt in range(_ATTEMPTS):
+        rng = _random(seed, attempt)
+        style = _STYLES[attempt] if attempt < len(_STYLES) else _varied(rng)
+        run = _Run(rng, replace(style, annotated=0) if invent else style, resolve)
+        run.left = granted = min(left, _STEPS_OF_ATTEMPT)
+        try:
+            value = run.build(form, _Place((schema,), vary=style.vary))
+            if is_valid(value):
+                return value
+        except _DeadEndError as error:
+            failure = str(error)
+        left -= granted - run.left
+        if left <= 0:
+            break
+    raise _cannot(failure)
+
+
+def _cannot(failure: str) -> CannotGenerate:
+    return CannotGenerate(f"{failure}; add an example to the operation or the schema")
+
+
+def _random(seed: int | str, attempt: int) -> Random:
+    digest = hashlib.sha256(f"{seed!r}/{attempt}".encode()).digest()
+    return Random(int.from_bytes(digest))  # noqa: S311 - examples, not secrets
+
+
+def _varied(rng: Random) -> _Style:
+    return _Style(
+        optional=rng.choice((0, 0.3, 0.7, 1)),
+        annotated=rng.choice((0, 0.5, 0.9)),
+        vary=rng.random() < 0.8,
+    )
+
+
+class _Sources:
+    """Gives the canonical form every schema under an address of its own, when it is needed."""
+
+    def __init__(self, resolve: Resolve) -> None:
+        self._resolve = resolve
+        self._known: dict[str, Any] = {}
+
+    def canonical(self, schema: Schema) -> CanonicalSchema:
+        """The canonical form of ``schema``. Raises CannotGenerate if no value satisfies it."""
+        addressed = self.addressed(schema)
+        try:
+            form = _canonical(addressed, self.retrieve)
+        except (ValueError, jsonschema_rs.ReferencingError) as error:
+            problem = str(error).splitlines()[0]
+            raise _cannot("#: " + (problem.rpartition(_MISSING)[2] or problem)) from None
+        if form.satisfiability() == canonical.Satisfiability.NO:
+            raise _cannot(self._conflict(addressed))
+        return form
+
+    def retrieve(self, uri: str) -> Any:
+        """The schema at an address given here. Raises LookupError."""
+        if uri not in self._known:
+            reference = unquote(uri.removeprefix(_ADDRESS))
+            try:
+                self._known[uri] = self.addressed(self._resolve(reference))
+            except (LookupError, ValueError) as error:
+                official = reference[reference.find(_OFFICIAL) :]
+                if not official.startswith(_OFFICIAL):
+                    problem = f"the reference {reference} is not resolved: {error}"
+                    raise LookupError(_MISSING + problem) from None
+                self._known[uri] = {"$ref": official}
+        return self._known[uri]
+
+    def addressed(self, schema: Schema) -> Any:
+        """A copy of ``schema`` whose references are full addresses."""
+        return self._addressed(node(schema, SCHEMA))
+
+    def _addressed(self, here: Node) -> Any:
+        written = here.copy(self._addressed)
+        if not here.is_schema:
+            return written
+        if here.reference is not None:
+            written["$ref"] = _ADDRESS + quote(here.reference, safe="")
+        return {key: value for key, value in written.items() if key not in _IDENTITY}
+
+    def _conflict(self, addressed: Any) -> str:
+        """The deepest place where no value satisfies a schema, and the keywords that conflict."""
+        reasons = canonical.find_unsatisfiable(
+            addressed,
+            draft=jsonschema_rs.Draft202012,
+            validate_formats=True,
+            retriever=self.retrieve,
+        )
+        literal = canonical.UnsatisfiableReason.Literal
+        conflicts = [one for one, why in reasons.items() if not isinstance(why, literal)]
+        pointer = max(conflicts, key=len, default="")
+        reason: Any = reasons.get(pointer)
+        causes = getattr(reason, "causes", [getattr(reason, "cause", None)])
+        words = ", ".join(word for cause in causes if cause for word in cause.keywords)
+        return f"#{pointer}: its keywords exclude each other{words and f' ({words})'}"
+
+
+_sources = lru_cache(maxsize=16)(_Sources)
+_MISSING: Final = "reference: "
+_OFFICIAL: Final = "https://json-schema.org/draft/"
+_IDENTITY: Final = frozenset(
+    {"$id", "$anchor", "$dynamicAnchor", "$schema", "$defs", "definitions"}
+)
+
+
+def _canonical(schema: Any, retriever: Callable[[str], Any] | None = None) -> CanonicalSchema:
+    return jsonschema_rs.canonicalize(
+        schema, draft=jsonschema_rs.Draft202012, validate_formats=True, retriever=retriever
+    )
+
+
+@lru_cache(maxsize=1024)
+def _checker(form: CanonicalSchema) -> Callable[[Any], bool]:
+    schema: Any = form.to_json_schema()
+    return jsonschema_rs.Draft202012Validator(schema, validate_formats=True).is_valid
+
+
+def _accepts(form: CanonicalSchema, value: Any) -> bool:
+    """Whether ``form`` allows the value, as far as that is seen without what it contains."""
+    return form.kind not in _LEAVES or _checker(form)(value)
+
+
+_LEAVES: Final = (
+    *(CanonicalKind.STRING, CanonicalKind.INTEGER, CanonicalKind.NUMBER, CanonicalKind.MULTI_TYPE),
+    *(CanonicalKind.CONST, CanonicalKind.ENUM, CanonicalKind.TRUE, CanonicalKind.FALSE),
+)
+
+
+@dataclass(frozen=True)
+class _Place:
+    """Where the run is: the schemas as written, and the references that it is inside of."""
+
+    written: tuple[Schema, ...] = ()
+    pointer: str = "#"
+    name: str = ""
+    depth: int = 0
+    active: frozenset[str] = frozenset()
+    vary: bool = False
+
+    def below(self, written: Sequence[Schema], step: str, name: str = "") -> _Place:
+        pointer = f"{self.pointer}/{step}"
+        return replace(
+            self,
+            written=tuple(written),
+            pointer=pointer,
+            name=name or self.name,
+            depth=self.depth + 1,
+        )
+
+    def fail(self, reason: str) -> _DeadEndError:
+        return _DeadEndError(self.pointer, reason)
 
 
 @dataclass
@@ -90,227 +252,306 @@ class _Run:
 
     rng: Random
     style: _Style
-    resolve: Callable[[str], Schema]
+    resolve: Resolve
     left: int = _STEPS_OF_ATTEMPT
 
     def chance(self, probability: float) -> bool:
         return self.rng.random() < probability
 
+    def build(self, form: CanonicalSchema, place: _Place) -> Any:
+        """A value for ``form``. Raises _DeadEndError when no choice leads to one."""
+        self.left -= 1
+        if self.left < 0:
+            raise _ExhaustedError(place.pointer, "it branches too much to find a value")
+        if place.depth > _DEEPEST:
+            raise place.fail(f"it requires a value nested more than {_DEEPEST} levels deep")
+        if self.chance(self.style.annotated):
+            given = [one for one in self._annotated(place.written, 0) if _accepts(form, one)]
+            if given:
+                return copy.deepcopy(self.rng.choice(given) if place.vary else given[0])
+        view = form.view()
+        if type(view) in _COMPOUND:
+            for branch, narrowed in self.chosen(form, place):
+                try:
+                    return self.build(narrowed, replace(place, written=(branch,)))
+                except _ExhaustedError:
+                    raise
+                except _DeadEndError:
+                    continue
+        return _BUILDERS[type(view)](self, form, view, place)
 
-@dataclass(frozen=True)
-class _Place:
-    """Where in the schema the run is; ``active`` are the references it is inside of."""
-
-    pointer: str = "#"
-    name: str = ""
-    depth: int = 0
-    active: frozenset[str] = frozenset()
-    vary: bool = False
-
-    def member(self, name: str) -> _Place:
-        pointer = f"{self.pointer}/properties/{name.replace('~', '~0').replace('/', '~1')}"
-        return replace(self, pointer=pointer, name=name, depth=self.depth + 1)
-
-    def item(self, vary: bool) -> _Place:
-        pointer, vary = f"{self.pointer}/items", self.vary or vary
-        return replace(self, pointer=pointer, depth=self.depth + 1, vary=vary)
-
-    def fail(self, reason: str) -> _DeadEndError:
-        return _DeadEndError(self.pointer, reason)
-
-
-def generate(
-    schema: Schema,
-    *,
-    resolve: Callable[[str], Schema],
-    is_valid: Callable[[Any], bool],
-    seed: int | str,
-    invent: bool = False,
-) -> Any:
-    """A JSON value (dict, list, str, int, float, bool or None) that ``is_valid`` accepts.
-
-    ``resolve`` gives the schema that a ``$ref`` names (LookupError or ValueError if none). Examples
-    and defaults of the schema are used unless told to ``invent``. The same schema and seed give the
-    same value in every process. Raises CannotGenerate when no valid value
-    is found within a bounded number of attempts.
-    """
-    failure = "# (the whole schema): no candidate satisfied all its keywords together"
-    left = _STEPS
-    for attempt in range(_ATTEMPTS):
-        rng = _random(seed, attempt)
-        style = _style(attempt, rng)
-        style = replace(style, annotated=0) if invent else style
-        run = _Run(rng, style, resolve, min(left, _STEPS_OF_ATTEMPT))
-        granted = run.left
-        try:
-            value = _build(run, schema, _Place(vary=run.style.vary))
-            if is_valid(value):
-                return value
-        except _DeadEndError as error:
-            failure = str(error)
-        left -= granted - run.left
-        if left <= 0:
-            break
-    raise CannotGenerate(f"{failure}; add an example to the operation or the schema")
-
-
-def _random(seed: int | str, attempt: int) -> Random:
-    digest = hashlib.sha256(f"{seed!r}/{attempt}".encode()).digest()
-    return Random(int.from_bytes(digest))  # noqa: S311 - examples, not secrets
-
-
-def _style(attempt: int, rng: Random) -> _Style:
-    first = (_SIMPLE, _MINIMAL, _FULL)
-    if attempt < len(first):
-        return first[attempt]
-    return _Style(
-        optional=rng.choice((0, 0.3, 0.7, 1)),
-        annotated=rng.choice((0, 0.5, 0.9)),
-        vary=rng.random() < 0.8,
-        exclusive=rng.random() < 0.7,
-    )
-
-
-def _build(run: _Run, schema: Schema, place: _Place) -> Any:
-    """A value for ``schema``. Raises _DeadEndError when no choice leads to one."""
-    if place.depth > _DEEPEST:
-        raise place.fail(f"it requires a value nested more than {_DEEPEST} levels deep")
-    failure = place.fail("its keywords exclude each other")
-    try:
-        for flat in _ways(run, schema, place):
-            active = place.active.union(flat.get(REFERENCES, ()))
+    def chosen(
+        self, form: CanonicalSchema, place: _Place
+    ) -> Iterator[tuple[Schema, CanonicalSchema]]:
+        """The alternatives in the order in which they are written, with the form of each."""
+        schema = next((one for one in self.applicable(place.written, ()) if _choices(one)), None)
+        branches = list(_choices(schema)) if schema is not None else []
+        if place.vary or self.style.vary:
+            self.rng.shuffle(branches)
+        for branch in branches:
             try:
-                return _value(run, flat, replace(place, active=active))
+                narrowed = form.intersect(_sources(self.resolve).canonical(branch))
+            except ValueError:  # nothing satisfies it, or the result is not supported
+                continue
+            if not self.recurs(narrowed, place):
+                beside = {key: one for key, one in (schema or {}).items() if key not in _CHOICES}
+                yield {"allOf": [branch, beside]}, narrowed
+
+    def _annotated(self, written: Sequence[Schema], depth: int) -> Iterator[Any]:
+        """Examples and defaults; those of a part only where there is nothing but that part."""
+        for schema in written:
+            if not isinstance(schema, Mapping) or depth > _FEW:
+                continue
+            examples = schema.get("examples", [])
+            yield from examples if isinstance(examples, list) else []
+            yield from (schema[key] for key in ("example", "default") if key in schema)
+            if schema.keys() <= _HARMLESS | {"$ref"} and "$ref" in schema:
+                yield from self._annotated([self.follow(schema["$ref"])], depth + 1)
+            elif schema.keys() <= _HARMLESS | {"allOf"} and len(schema.get("allOf", ())) == 1:
+                yield from self._annotated(schema["allOf"], depth + 1)
+
+    def follow(self, reference: str) -> Schema:
+        try:
+            return self.resolve(reference)
+        except (LookupError, ValueError):  # the canonical form has reported it
+            return True
+
+    def applicable(
+        self, written: Sequence[Schema], keys: Sequence[str] = ("allOf", "anyOf", "oneOf")
+    ) -> list[Mapping[str, Any]]:
+        """Every schema as written that may be about the same value, the closest first."""
+        found: list[Mapping[str, Any]] = []
+        waiting = list(written)
+        while waiting and len(found) < _MOST_SPARE:
+            schema = waiting.pop(0)
+            if not isinstance(schema, Mapping) or any(schema is one for one in found):
+                continue
+            found.append(schema)
+            if isinstance(schema.get("$ref"), str):
+                waiting.append(self.follow(schema["$ref"]))
+            for key in keys:
+                waiting += schema[key] if isinstance(schema.get(key), list) else []
+            waiting += [schema[key] for key in ("then", "else") if key in schema]
+        return found
+
+    def first_of(self, forms: Sequence[CanonicalSchema], place: _Place) -> Any:
+        """A value for the first of ``forms`` that has one; those that lead back come last."""
+        order = list(forms)
+        if place.vary or self.style.vary:
+            self.rng.shuffle(order)
+        else:
+            order.sort(key=_rank)
+        failure = place.fail("its keywords exclude each other")
+        for form in sorted(order, key=lambda one: self.recurs(one, place)):
+            try:
+                return self.build(form, place)
             except _ExhaustedError:
                 raise
             except _DeadEndError as error:
                 failure = error
-    except ConflictError as error:
-        failure = place.fail(str(error))
-    raise failure
+        raise failure
+
+    def recurs(self, form: CanonicalSchema, place: _Place) -> bool:
+        """Whether ``form`` leads back to a reference that the run is inside of."""
+        return not place.active.isdisjoint(_references(form))
 
 
-def _ways(run: _Run, schema: Schema, place: _Place) -> Iterator[Flat]:
-    """The ways to satisfy ``schema``. Raises ConflictError and, after too many, _ExhaustedError."""
-
-    def spend() -> None:
-        run.left -= 1
-        if run.left < 0:
-            raise _ExhaustedError(place.pointer, "it branches too much to find a value")
-
-    def order(branches: Sequence[Schema]) -> Sequence[Schema]:
-        return _ordered(run, branches, place)
-
-    scope = Scope(run.resolve, order, spend, run.style.exclusive)
-    return islice(alternatives(schema, scope), _ALTERNATIVES)
+_CHOICES: Final = ("anyOf", "oneOf")
+_COMPOUND: Final = (
+    *(canonical.AnyOfView, canonical.OneOfView, canonical.AllOfView, canonical.ObjectView),
+)
 
 
-def _ordered(run: _Run, branches: Sequence[Schema], place: _Place) -> Sequence[Schema]:
-    """Branches that lead back to where the run already is come last, so that recursion ends."""
-    order = list(branches)
-    if run.style.vary:
-        run.rng.shuffle(order)
-    return sorted(order, key=lambda each: _recurses(each, place))
+def _choices(schema: Mapping[str, Any]) -> Sequence[Schema]:
+    lists = [schema[key] for key in _CHOICES if isinstance(schema.get(key), list)]
+    return lists[0] if lists else []
 
 
-def _recurses(schema: Any, place: _Place) -> bool:
-    if isinstance(schema, Mapping):
-        return schema.get("$ref") in place.active or any(
-            _recurses(each, place) for each in schema.values()
-        )
-    return isinstance(schema, list) and any(_recurses(each, place) for each in schema)
+_HARMLESS: Final = _IDENTITY | frozenset(
+    {"examples", "example", "default", "title", "description", "summary", "deprecated"}
+    | {"readOnly", "$comment"}
+)
 
 
-def _value(run: _Run, flat: Flat, place: _Place) -> Any:
-    given = [value for value in _annotated(flat) if leaf_accepts(flat, value)]
-    if given and run.chance(run.style.annotated):
-        return copy.deepcopy(run.rng.choice(given) if place.vary else given[0])
-    if "enum" in flat:
-        return _constant(run, flat, place)
-    failure = place.fail("no type is left for it")
-    for name in _types(run, flat, place):
-        try:
-            return _BUILDERS[name](run, flat, place)
-        except _ExhaustedError:
-            raise
-        except _DeadEndError as error:
-            failure = error
-    raise failure
+def _rank(form: CanonicalSchema) -> int:
+    """Alternatives that say more about their value come first, null last."""
+    view = form.view()
+    if isinstance(view, canonical.MultiTypeView):
+        return 2 + (view.types == ["null"])
+    return int(isinstance(view, canonical.ConstView) and view.value is None) * 3
 
 
-def _annotated(flat: Flat) -> list[Any]:
-    examples = flat.get("examples", [])
-    singles = [flat[key] for key in ANNOTATIONS[1:] if key in flat]
-    return [*(examples if isinstance(examples, list) else []), *singles]
+@lru_cache(maxsize=4096)
+def _references(form: CanonicalSchema) -> frozenset[str]:
+    """The references that a value of ``form`` cannot do without, but for those behind them."""
+    match form.view():
+        case canonical.ReferenceView(uri=uri):
+            return frozenset({uri})
+        case canonical.AnyOfView(branches=parts) | canonical.OneOfView(branches=parts):
+            inner = parts
+        case canonical.AllOfView(branches=parts):
+            inner = parts
+        case canonical.TypedGroupView(body=body):
+            inner = [body]
+        case canonical.ObjectView() as view:
+            inner = [form for name, form in view.properties.items() if name in view.required]
+        case canonical.ArrayView() as view:
+            inner = [_item_form(view, index) for index in range(min(view.min_items or 0, _FEW))]
+        case _:
+            inner = []
+    return frozenset[str]().union(*map(_references, inner))
 
 
-def _constant(run: _Run, flat: Flat, place: _Place) -> Any:
-    allowed = [value for value in flat["enum"] if leaf_accepts(flat, value)]
-    if not allowed:
-        raise place.fail("none of its constants satisfies its other keywords")
-    return copy.deepcopy(run.rng.choice(allowed))
+def _anything(run: _Run, _form: CanonicalSchema, _view: Any, place: _Place) -> Any:
+    return _of_type(run, "string", place)
 
 
-_TELLING: Final[Mapping[str, Sequence[str]]] = {
-    "object": (
-        *("properties", "patternProperties", "additionalProperties", "propertyNames"),
-        *("required", "dependentRequired", "minProperties", "maxProperties"),
-    ),
-    "array": ("items", "prefixItems", CONTAINS, "minItems", "maxItems", "uniqueItems"),
-    "string": (PATTERNS, FORMATS, "minLength", "maxLength", "contentEncoding"),
-    "number": ("minimum", "maximum", "exclusiveMinimum", "exclusiveMaximum", "multipleOf"),
-}
+def _nothing(_run: _Run, _form: CanonicalSchema, _view: Any, place: _Place) -> Any:
+    raise place.fail("its keywords exclude each other")
 
 
-def _types(run: _Run, flat: Flat, place: _Place) -> Sequence[str]:
-    """The types to try: those allowed, or where any is, first those that the keywords are about."""
-    if "type" in flat:
-        allowed = list(flat["type"])
-        if place.vary:
-            run.rng.shuffle(allowed)
-        return allowed
-    told = [name for name, keywords in _TELLING.items() if not flat.keys().isdisjoint(keywords)]
-    return [*told, *(name for name in TYPES if name not in told)]
+def _of_types(run: _Run, _form: CanonicalSchema, view: Any, place: _Place) -> Any:
+    types = [one for one in _TYPES if one in view.types]
+    if "number" in types and "integer" not in types and not place.vary:
+        types.insert(types.index("number"), "integer")
+    return _of_type(run, run.rng.choice(types) if place.vary else types[0], place)
 
 
-def _null(_: _Run, flat: Flat, place: _Place) -> Any:
-    return _accepted(None, flat, place)
+def _of_type(run: _Run, name: str, place: _Place) -> Any:
+    """Any value of a type."""
+    if name == "null":
+        return None
+    if name == "boolean":
+        return run.chance(0.5) if place.vary else True
+    return _BY_TYPE[name](run, _canonical({"type": name}), _Unconstrained(), place)
 
 
-def _boolean(run: _Run, flat: Flat, place: _Place) -> Any:
-    first = run.chance(0.5) if place.vary else True
-    return _accepted(first if leaf_accepts(flat, first) else not first, flat, place)
+@dataclass(frozen=True)
+class _Unconstrained:
+    """The view of a type without any constraint, which the library does not have."""
+
+    min_length: int | None = None
+    max_length: int | None = None
+    patterns: tuple[str, ...] = ()
+    formats: tuple[str, ...] = ()
+    minimum: int | None = None
+    maximum: int | None = None
+    multiple_of: tuple[int, ...] = ()
+    excludes_integers: bool = False
+    min_items: int | None = None
+    max_items: int | None = None
+    distinctness: canonical.Distinctness = canonical.Distinctness.UNCONSTRAINED
+    prefix_items: tuple[CanonicalSchema, ...] = ()
+    items: CanonicalSchema | None = None
+    contains: tuple[canonical.ContainsView, ...] = ()
+    min_properties: int | None = None
+    max_properties: int | None = None
+    required: tuple[str, ...] = ()
+    property_names: CanonicalSchema | None = None
+    properties: Mapping[str, CanonicalSchema] = field(default_factory=dict)
+    pattern_properties: Mapping[str, CanonicalSchema] = field(default_factory=dict)
+    additional_properties: CanonicalSchema | None = None
+    violations: tuple[canonical.NameFailsView, ...] = ()
 
 
-def _accepted(value: _T, flat: Flat, place: _Place) -> _T:
-    if not leaf_accepts(flat, value):
-        raise place.fail("the value built for it breaks one of its own keywords")
-    return value
+def _group(run: _Run, _form: CanonicalSchema, view: Any, place: _Place) -> Any:
+    return run.build(view.body.intersect(_canonical({"type": view.type_name})), place)
 
 
-def _string(run: _Run, flat: Flat, place: _Place) -> str:
-    if flat.get("minLength", 0) > _LONGEST:
+def _constant(run: _Run, _form: CanonicalSchema, view: Any, _place: _Place) -> Any:
+    values = view.values if isinstance(view, canonical.EnumView) else [view.value]
+    return _plain(run.rng.choice(values))
+
+
+def _plain(value: Any) -> Any:
+    """What JSON has: a Decimal as a float."""
+    return json.loads(json.dumps(value, default=float))
+
+
+def _any_of(run: _Run, _form: CanonicalSchema, view: Any, place: _Place) -> Any:
+    return run.first_of(view.branches, place)
+
+
+def _all_of(run: _Run, form: CanonicalSchema, view: Any, place: _Place) -> Any:
+    """A conjunction that the canonical form leaves to references: each is followed."""
+    together, uris = _canonical(True), set[str]()
+    for branch in view.branches:
+        found = branch
+        while isinstance(view := found.view(), canonical.ReferenceView) and view.uri not in uris:
+            uris.add(view.uri)
+            found = found.definition(view.uri) or found
+        together = together.intersect(found)
+    if together == form or together.kind == CanonicalKind.ALL_OF:
+        view = together.view()
+        return run.first_of(view.branches[:1], place)
+    return run.build(together, replace(place, active=place.active | uris))
+
+
+def _reference(run: _Run, form: CanonicalSchema, view: Any, place: _Place) -> Any:
+    target = form.definition(view.uri)
+    if target is None or (target == form):
+        raise place.fail("a reference leads back to itself")
+    return run.build(target, replace(place, active=place.active | {view.uri}))
+
+
+def _not(run: _Run, _form: CanonicalSchema, _view: Any, place: _Place) -> Any:
+    """Whether a value is none of the excluded ones is left to the validator."""
+    return _of_type(run, run.rng.choice(_TYPES), place)
+
+
+def _raw(run: _Run, _form: CanonicalSchema, view: Any, place: _Place) -> Any:
+    """What the canonical form does not support is built without, and left to the validator."""
+    retrieve = _sources(run.resolve).retrieve
+    supported = _canonical(_supported(view.schema), lambda uri: _supported(retrieve(uri)))
+    if supported.kind == CanonicalKind.RAW:
+        raise place.fail("it combines keywords for which no value can be made")
+    return run.build(supported, place)
+
+
+def _supported(schema: Any) -> Any:
+    if isinstance(schema, list):
+        return [_supported(one) for one in schema]
+    if not isinstance(schema, Mapping):
+        return schema
+    rest = {key: value for key, value in schema.items() if key not in _UNSUPPORTED}
+    return {key: _supported(value) for key, value in rest.items()}
+
+
+_UNSUPPORTED: Final = frozenset({"unevaluatedProperties", "unevaluatedItems", "not"})
+
+
+def _string(run: _Run, form: CanonicalSchema, view: Any, place: _Place) -> str:
+    least = view.min_length or 0
+    if least > _LONGEST:
         raise place.fail(f"it needs a text of more than {_LONGEST} characters")
-    wanted = _strings.Wanted(
-        words=flat.get("title") or _words(place.name) or "text",
-        min_length=int(flat.get("minLength", 0)),
-        max_length=flat.get("maxLength"),
-        formats=[*flat.get(FORMATS, ()), flat.get("contentEncoding", "")],
-        patterns=flat.get(PATTERNS, ()),
+    written = run.applicable(place.written)
+    title = next((one["title"] for one in written if isinstance(one.get("title"), str)), "")
+    encodings = [str(one["contentEncoding"]) for one in written if "contentEncoding" in one]
+    wanted = strings.Wanted(
+        words=title or _words(place.name) or "text",
+        min_length=least,
+        max_length=view.max_length,
+        formats=[*view.formats, *encodings],
+        patterns=view.patterns,
         vary=place.vary,
     )
     try:
-        for text in _strings.candidates(wanted, run.rng):
-            if leaf_accepts(flat, text):
+        for text in strings.candidates(wanted, run.rng):
+            if _accepts(form, text):
                 return text
-    except _strings.PatternError as error:
+    except strings.PatternError as error:
         raise place.fail(str(error)) from None
-    raise place.fail(f"no text was found for {_described(flat)}")
+    raise place.fail(f"no text was found for {_described(view)}")
 
 
-def _described(flat: Flat) -> str:
-    names = {PATTERNS: "pattern", FORMATS: "format", "minLength": "", "maxLength": ""}
-    return ", ".join(f"{name or key} {flat[key]}" for key, name in names.items() if key in flat)
+def _described(view: Any) -> str:
+    facets = {
+        "pattern": view.patterns,
+        "format": view.formats,
+        "minLength": view.min_length,
+        "maxLength": view.max_length,
+    }
+    return ", ".join(f"{name} {value}" for name, value in facets.items() if value)
 
 
 def _words(name: str) -> str:
@@ -318,194 +559,292 @@ def _words(name: str) -> str:
     return re.sub(r"(?<=[a-z0-9])(?=[A-Z])|[_\-\s]+", " ", name).strip().capitalize()
 
 
-def _number(run: _Run, flat: Flat, place: _Place) -> int | float:
-    return _numeric(run, flat, place, whole=False)
-
-
-def _integer(run: _Run, flat: Flat, place: _Place) -> int | float:
-    return _numeric(run, flat, place, whole=True)
-
-
-def _numeric(run: _Run, flat: Flat, place: _Place, whole: bool) -> int | float:
-    for step in _number_steps(flat, whole):
-        low, high = _multiples(flat, step)
+def _number(run: _Run, form: CanonicalSchema, view: Any, place: _Place) -> int | float:
+    """A multiple of the roundest step of which there is one between the bounds."""
+    for step in _steps(
+        view, whole=form.kind == CanonicalKind.INTEGER or form == _canonical({"type": "integer"})
+    ):
+        low, high = _multiples(view, step)
         for _ in range(min(_RETRIES, high - low + 1)):
             value = step * run.rng.randint(low, high)
             plain = int(value) if value.denominator == 1 else float(value)
-            if leaf_accepts(flat, plain):
+            if _accepts(form, plain):
                 return plain
     raise place.fail("no number was found between its bounds")
 
 
-def _number_steps(flat: Flat, whole: bool) -> Iterator[Fraction]:
-    """Distances between the numbers to choose from, the roundest first."""
-    multiple = _fraction(flat.get("multipleOf", 0))
-    if multiple:
-        yield multiple * multiple.denominator if whole else multiple
+def _steps(view: Any, whole: bool) -> Iterator[Fraction]:
+    multiples = [Fraction(str(one)) for one in view.multiple_of]
+
+    if multiples:
+        scale = lcm(*(one.denominator for one in multiples))
+        step = Fraction(lcm(*(int(one * scale) for one in multiples)), scale)
+        yield step * step.denominator if whole else step
     elif whole:
         yield Fraction(1)
     else:
-        yield from (Fraction(1, 10**digits) for digits in range(int(FRACTION in flat), 16))
+        first = int(view.excludes_integers)
+        yield from (Fraction(1, 10**digits) for digits in range(first, 16))
 
 
-def _multiples(flat: Flat, step: Fraction) -> tuple[int, int]:
+def _multiples(view: Any, step: Fraction) -> tuple[int, int]:
     """The least and greatest n for which n * step is within the bounds, at most 100 if open."""
-    lows = [ceil(bound / step) for bound in _bounds(flat, "minimum")]
-    lows += [floor(bound / step) + 1 for bound in _bounds(flat, "exclusiveMinimum")]
-    highs = [floor(bound / step) for bound in _bounds(flat, "maximum")]
-    highs += [ceil(bound / step) - 1 for bound in _bounds(flat, "exclusiveMaximum")]
+    lows, highs = [], []
+    if view.minimum is not None:
+        bound = Fraction(str(view.minimum)) / step
+        lows = [floor(bound) + 1 if getattr(view, "exclusive_minimum", False) else ceil(bound)]
+    if view.maximum is not None:
+        bound = Fraction(str(view.maximum)) / step
+        highs = [ceil(bound) - 1 if getattr(view, "exclusive_maximum", False) else floor(bound)]
     if lows:
-        return max(lows), min(highs, default=max(lows) + 99)
+        return lows[0], min(highs, default=lows[0] + 99)
     high = min(highs, default=100)
     return min(1 if high > 0 else high - 99, high), high
 
 
-def _bounds(flat: Flat, key: str) -> list[Fraction]:
-    return [_fraction(flat[key])] if key in flat else []
-
-
-def _fraction(number: Any) -> Fraction:
-    return Fraction(str(number))
-
-
-def _array(run: _Run, flat: Flat, place: _Place) -> list[Any]:
-    least, most = _item_counts(run, flat, place)
-    plan = [item_schema(flat, index) for index in range(least)]
-    taken = 0
-    for needed in flat.get(CONTAINS, ()):
-        if place.vary and run.chance(0.3):
-            taken = 0  # one item may match several of them
-        taken = _place_contained(run, plan, needed, flat, range(taken, most))
-    items: list[Any] = []
-    seen: set[str] | None = set() if flat.get("uniqueItems") else None
-    prefix = len(flat.get("prefixItems", ()))
-    for index, schema in enumerate(plan):
-        items.append(_item(run, schema, place.item(vary=index > prefix), seen))
-    return _accepted(items, flat, place)
-
-
-def _item_counts(run: _Run, flat: Flat, place: _Place) -> tuple[int, int]:
-    """How many items to build, and how many there may be."""
-    least = int(flat.get("minItems", 0))
-    most = int(flat.get("maxItems", _MOST_ITEMS))
+def _array(run: _Run, _form: CanonicalSchema, view: Any, place: _Place) -> list[Any]:
+    least, most = view.min_items or 0, _MOST_ITEMS if view.max_items is None else view.max_items
     if least > min(most, _MOST_ITEMS):
         raise place.fail(f"it needs {least} items")
-    wished = max(len(flat.get("prefixItems", ())), 1)
-    while wished > least and not _is_wanted_item(run, item_schema(flat, wished - 1), place):
-        wished -= 1
-    return max(least, min(wished, most)), most
+    count = max(len(view.prefix_items), 1)
+    while count > least and not _is_wanted(run, _item_form(view, count - 1), place):
+        count -= 1
+    plan = [_item_form(view, index) for index in range(max(least, min(count, most)))]
+    taken = 0
+    for needed in view.contains:
+        if place.vary and run.chance(0.3):
+            taken = 0  # one item may match several of them
+        taken = _place_contained(run, plan, needed, view, range(taken, most))
+    items: list[Any] = []
+    is_set = view.distinctness == canonical.Distinctness.ALL_DISTINCT
+    seen: set[str] | None = set() if is_set else None
+    written = [one["items"] for one in run.applicable(place.written) if "items" in one]
+    for index, wanted in enumerate(plan):
+        below = place.below(written, "items")
+        vary = place.vary or index > len(view.prefix_items)
+        items.append(_item(run, wanted, replace(below, vary=vary), seen))
+    if view.distinctness == canonical.Distinctness.SOME_REPEATED:
+        items = [*items[:1], *items] if items else [None, None]
+    return items
 
 
-def _is_wanted_item(run: _Run, schema: Schema, place: _Place) -> bool:
-    shallow = place.depth < _RICH_DEPTH and not _recurses(schema, place)
-    return schema is not False and shallow and run.chance(run.style.optional)
+def _item_form(view: Any, index: int) -> CanonicalSchema:
+    if index < len(view.prefix_items):
+        prefix: Sequence[CanonicalSchema] = view.prefix_items
+        return prefix[index]
+    items: CanonicalSchema | None = view.items
+    return _canonical(True) if items is None else items
+
+
+def _is_wanted(run: _Run, form: CanonicalSchema, place: _Place) -> bool:
+    shallow = place.depth < _RICH_DEPTH and not run.recurs(form, place)
+    return form.kind != CanonicalKind.FALSE and shallow and run.chance(run.style.optional)
 
 
 def _place_contained(
-    run: _Run, plan: list[Schema], needed: Mapping[str, Any], flat: Flat, room: range
+    run: _Run, plan: list[CanonicalSchema], needed: Any, view: Any, room: range
 ) -> int:
     """Makes ``minContains`` items match, the others not if there is a maximum; where it ended."""
-    wanted, count = needed["contains"], int(needed.get("minContains", 1))
-    start = max(room.start, min(len(flat.get("prefixItems", ())), room.stop - count))
+    count = 1 if needed.min_contains is None else needed.min_contains
+    start = max(room.start, min(len(view.prefix_items), room.stop - count))
     if run.style.vary:
         start = run.rng.randint(room.start, start)
     end = min(start + count, room.stop)
     while len(plan) < end:
-        plan.append(item_schema(flat, len(plan)))
-    for index, schema in enumerate(plan):
+        plan.append(_item_form(view, len(plan)))
+    for index, form in enumerate(plan):
         if start <= index < end:
-            plan[index] = both(schema, wanted)
-        elif "maxContains" in needed:
-            plan[index] = both(schema, {"not": wanted})
+            plan[index] = form.intersect(needed.schema)
+        elif needed.max_contains is not None:
+            plan[index] = _without(form, needed.schema)
     return end
 
 
-def _item(run: _Run, schema: Schema, place: _Place, seen: set[str] | None) -> Any:
+def _without(form: CanonicalSchema, excluded: CanonicalSchema) -> CanonicalSchema:
+    try:
+        return form.subtract(excluded)
+    except canonical.CanonicalizationError:  # left to the validator
+        return form
+
+
+def _item(run: _Run, form: CanonicalSchema, place: _Place, seen: set[str] | None) -> Any:
     """One item; it is none of ``seen``, to which it is added, where items have to differ."""
     for attempt in range(_RETRIES):
-        value = _build(run, schema, replace(place, vary=place.vary or attempt > 0))
-        if seen is None or identity(value) not in seen:
+        value = run.build(form, replace(place, vary=place.vary or attempt > 0))
+        identity = jsonschema_rs.canonical.json.to_string(value)
+        if seen is None or identity not in seen:
             if seen is not None:
-                seen.add(identity(value))
+                seen.add(identity)
             return value
     raise place.fail("no further item was found that differs from the others")
 
 
-def _object(run: _Run, flat: Flat, place: _Place) -> dict[str, Any]:
-    value: dict[str, Any] = {}
-    for name in _with_dependents([*flat.get("required", ())], flat):
-        value[name] = _build(run, member_schema(flat, name), place.member(name))
-    for name in _optional_names(run, flat, place):
-        _add_optional(run, flat, place, value, name)
-    least = int(flat.get("minProperties", 0))
-    for name in islice(_spare_names(run, flat, place), least + _MOST_SPARE):
-        if len(value) >= least:
+def _object(run: _Run, _form: CanonicalSchema, view: Any, place: _Place) -> dict[str, Any]:
+    builder = _ObjectBuilder(run, view, place, run.applicable(place.written))
+    for name in builder.view.required:
+        builder.add(name)
+    for name in builder.optional_names():
+        builder.try_to_add(name)
+    for violation in builder.view.violations:
+        builder.violate(violation)
+    least = builder.view.min_properties or 0
+    for name in islice(builder.spare_names(), least + _MOST_SPARE):
+        if len(builder.value) >= least:
             break
-        _add_optional(run, flat, place, value, name)
-    order = [*flat.get("properties", {}), *value]
-    return _accepted({name: value[name] for name in order if name in value}, flat, place)
+        builder.try_to_add(name)
+    if len(builder.value) < least:
+        raise place.fail(f"no {least} members were found")
+    return builder.in_order()
 
 
-def _with_dependents(names: list[str], flat: Flat) -> list[str]:
-    """``names`` and, in turn, every name that dependentRequired asks for because of them."""
-    dependents = flat.get("dependentRequired", {})
-    for name in names:  # grows while it is read
-        names += [each for each in dependents.get(name, ()) if each not in names]
-    return list(dict.fromkeys(names))
+class _ObjectBuilder:
+    """The members of one object, added one by one."""
+
+    def __init__(
+        self, run: _Run, view: Any, place: _Place, written: list[Mapping[str, Any]]
+    ) -> None:
+        """``written`` are the schemas that may be about the object."""
+        self.run, self.view, self.place, self.written = run, view, place, written
+        self.value: dict[str, Any] = {}
+
+    def form(self, name: str) -> CanonicalSchema:
+        """What the value of the member ``name`` has to satisfy."""
+        found = [self.view.properties[name]] if name in self.view.properties else []
+        for pattern, form in self.view.pattern_properties.items():
+            if _matches(pattern, name):
+                found.append(form)
+        if not found and self.view.additional_properties is not None:
+            found = [self.view.additional_properties]
+        together = _canonical(True)
+        for form in found:
+            together = together.intersect(form) if together.kind != CanonicalKind.TRUE else form
+        return together
+
+    def add(self, name: str, form: CanonicalSchema | None = None) -> None:
+        """Add the member. Raises _DeadEndError."""
+        escaped = name.replace("~", "~0").replace("/", "~1")
+        written = [
+            one["properties"][name]
+            for one in self.written
+            if isinstance(one.get("properties"), Mapping) and name in one["properties"]
+        ]
+        below = self.place.below(written, f"properties/{escaped}", name)
+        self.value[name] = self.run.build(self.form(name) if form is None else form, below)
+
+    def try_to_add(self, name: str) -> None:
+        """Add the member, unless it is there, not allowed, or cannot be had."""
+        most = self.view.max_properties
+        names = self.view.property_names
+        if name in self.value or (most is not None and len(self.value) >= most):
+            return
+        if names is not None and not _checker(names)(name):
+            return
+        try:
+            self.add(name)
+        except _ExhaustedError:
+            raise
+        except _DeadEndError:
+            return
+
+    def declared(self) -> list[str]:
+        """The names of declared members, in the order in which they are written."""
+        known = _declared(self.written)
+        sure = _declared(self.run.applicable(self.place.written, ("allOf",)))
+        names = self.view.property_names
+        enumerated = names.view() if names is not None else None
+        listed = enumerated.values if isinstance(enumerated, canonical.EnumView) else []
+        return [
+            name
+            for name in dict.fromkeys([*known, *self.view.properties, *listed])
+            if name in {*sure, *self.view.properties, *listed}
+            and self.form(name).kind != CanonicalKind.FALSE
+        ]
+
+    def optional_names(self) -> list[str]:
+        """Those of the declared members that this attempt adds."""
+        if self.place.depth >= _RICH_DEPTH:
+            return []
+        names = [
+            name
+            for name in self.declared()
+            if name not in self.value and _is_wanted(self.run, self.form(name), self.place)
+        ]
+        return names[:_FEW] if self.run.style.few else names
+
+    def spare_names(self) -> Iterator[str]:
+        """Names of further members, to reach minProperties."""
+        yield from self.declared()
+        for pattern in self.view.pattern_properties:
+            wanted = strings.Wanted(words="member", patterns=[pattern], vary=True)
+            yield from strings.candidates(wanted, self.run.rng)
+        if self.view.property_names is not None:
+            names = self.view.property_names.intersect(_canonical({"type": "string"}))
+            place = replace(self.place, written=(), vary=True)
+            for _ in range(_RETRIES):
+                yield self.run.build(names, place.below((), "propertyNames"))
+        yield from (f"member{number}" for number in range(1, _MOST_ITEMS))
+
+    def violate(self, violation: Any) -> None:
+        """Add a member that breaks what a negated schema requires of members."""
+        form = None
+        if isinstance(violation, canonical.NameFailsView):
+            names = _canonical({"type": "string"}).subtract(violation.schema)
+            name = self.run.build(names, self.place.below((), "propertyNames"))
+        elif isinstance(violation, canonical.PatternValueFailsView):
+            wanted = strings.Wanted(words="member", patterns=[violation.pattern])
+            name = next(strings.candidates(wanted, self.run.rng))
+            form = self.form(name).subtract(violation.schema)
+        else:
+            name = next(one for one in self.undeclared(violation))
+            form = self.form(name).subtract(violation.additional)
+        self.add(name, form)
+
+    def undeclared(self, violation: canonical.UndeclaredValueFailsView) -> Iterator[str]:
+        """Names that a negated schema does not declare."""
+        for name in (f"member{number}" for number in range(_MOST_ITEMS)):
+            if name not in violation.names and not any(
+                _matches(one, name) for one in violation.patterns
+            ):
+                yield name
+
+    def in_order(self) -> dict[str, Any]:
+        """The members in the order of the schema, those that it does not declare last."""
+        order = [*self.declared(), *self.value]
+        return {name: self.value[name] for name in order if name in self.value}
 
 
-def _optional_names(run: _Run, flat: Flat, place: _Place) -> list[str]:
-    if place.depth >= _RICH_DEPTH:
-        return []
-    required = flat.get("required", ())
-    names = [
-        name
-        for name, schema in flat.get("properties", {}).items()
-        if name not in required and not _recurses(schema, place) and run.chance(run.style.optional)
-    ]
-    return names[:_FEW] if run.style.few else names
+def _declared(written: Sequence[Mapping[str, Any]]) -> list[str]:
+    found = [one.get("properties") for one in written]
+    return [name for one in found if isinstance(one, Mapping) for name in one]
 
 
-def _add_optional(run: _Run, flat: Flat, place: _Place, value: dict[str, Any], name: str) -> None:
-    """Adds ``name`` and its dependents to ``value``, or nothing where they cannot be had."""
-    names = [each for each in _with_dependents([name], flat) if each not in value]
-    most = flat.get("maxProperties", _MOST_ITEMS)
-    if len(value) + len(names) > most or not all(
-        _is_name(run, flat, place, each) for each in names
-    ):
-        return
-    try:
-        value |= {n: _build(run, member_schema(flat, n), place.member(n)) for n in names}
-    except _ExhaustedError:
-        raise
-    except _DeadEndError:
-        return
+def _matches(pattern: str, name: str) -> bool:
+    return _checker(_canonical({"type": "string", "pattern": pattern}))(name)
 
 
-def _is_name(run: _Run, flat: Flat, place: _Place, name: str) -> bool:
-    ways = _ways(run, flat.get("propertyNames", True), place)
-    return any(leaf_accepts(way, name) for way in ways)
-
-
-def _spare_names(run: _Run, flat: Flat, place: _Place) -> Iterator[str]:
-    """Names of further members, to reach minProperties."""
-    yield from flat.get("properties", {})
-    for pattern in flat.get("patternProperties", {}):
-        wanted = _strings.Wanted(words="member", patterns=[pattern], vary=True)
-        yield from _strings.candidates(wanted, run.rng)
-    if "propertyNames" in flat:
-        named = replace(place, pointer=f"{place.pointer}/propertyNames", vary=True)
-        for _ in range(_RETRIES):
-            yield _build(run, both({"type": "string"}, flat["propertyNames"]), named)
-    yield from (f"member{number}" for number in range(1, _MOST_ITEMS))
-
-
-_BUILDERS: Final[Mapping[str, Callable[[_Run, Flat, _Place], Any]]] = {
+_BY_TYPE: Final[Mapping[str, Callable[[_Run, CanonicalSchema, Any, _Place], Any]]] = {
     "object": _object,
     "array": _array,
     "string": _string,
-    "integer": _integer,
     "number": _number,
-    "boolean": _boolean,
-    "null": _null,
+    "integer": _number,
+}
+_BUILDERS: Final[Mapping[type, Callable[[_Run, CanonicalSchema, Any, _Place], Any]]] = {
+    canonical.TrueView: _anything,
+    canonical.FalseView: _nothing,
+    canonical.MultiTypeView: _of_types,
+    canonical.TypedGroupView: _group,
+    canonical.StringView: _string,
+    canonical.NumberView: _number,
+    canonical.IntegerView: _number,
+    canonical.ArrayView: _array,
+    canonical.ObjectView: _object,
+    canonical.ConstView: _constant,
+    canonical.EnumView: _constant,
+    canonical.AnyOfView: _any_of,
+    canonical.OneOfView: _any_of,
+    canonical.AllOfView: _all_of,
+    canonical.ReferenceView: _reference,
+    canonical.NotView: _not,
+    canonical.RawView: _raw,
 }

@@ -15,7 +15,7 @@ import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from fractions import Fraction
-from functools import lru_cache
+from functools import cache, lru_cache
 from itertools import islice
 from math import ceil, floor, lcm
 from random import Random
@@ -134,10 +134,19 @@ class _Sources:
     def __init__(self, resolve: Resolve) -> None:
         self._resolve = resolve
         self._known: dict[str, Any] = {}
+        self._forms: dict[str, CanonicalSchema] = {}
 
     def canonical(self, schema: Schema) -> CanonicalSchema:
         """The canonical form of ``schema``. Raises CannotGenerate if no value satisfies it."""
         addressed = self.addressed(schema)
+        key = json.dumps(addressed, default=str)
+        if key not in self._forms:
+            if len(self._forms) >= _MOST_FORMS:
+                self._forms.clear()
+            self._forms[key] = self._worked_out(addressed)
+        return self._forms[key]
+
+    def _worked_out(self, addressed: Any) -> CanonicalSchema:
         try:
             form = _canonical(addressed, self.retrieve)
         except (ValueError, jsonschema_rs.ReferencingError) as error:
@@ -191,6 +200,7 @@ class _Sources:
 
 
 _sources = lru_cache(maxsize=16)(_Sources)
+_MOST_FORMS: Final = 256
 _MISSING: Final = "reference: "
 _OFFICIAL: Final = "https://json-schema.org/draft/"
 _IDENTITY: Final = frozenset(
@@ -202,6 +212,16 @@ def _canonical(schema: Any, retriever: Callable[[str], Any] | None = None) -> Ca
     return jsonschema_rs.canonicalize(
         schema, draft=jsonschema_rs.Draft202012, validate_formats=True, retriever=retriever
     )
+
+
+@cache
+def _of_any_value() -> CanonicalSchema:
+    return _canonical({})
+
+
+@cache
+def _of_type_alone(name: str) -> CanonicalSchema:
+    return _canonical({"type": name})
 
 
 @lru_cache(maxsize=1024)
@@ -423,7 +443,7 @@ def _of_type(run: _Run, name: str, place: _Place) -> Any:
         return None
     if name == "boolean":
         return run.chance(0.5) if place.vary else True
-    return _BY_TYPE[name](run, _canonical({"type": name}), _Unconstrained(), place)
+    return _BY_TYPE[name](run, _of_type_alone(name), _Unconstrained(), place)
 
 
 @dataclass(frozen=True)
@@ -455,7 +475,7 @@ class _Unconstrained:
 
 
 def _group(run: _Run, _form: CanonicalSchema, view: Any, place: _Place) -> Any:
-    return run.build(view.body.intersect(_canonical({"type": view.type_name})), place)
+    return run.build(view.body.intersect(_of_type_alone(view.type_name)), place)
 
 
 def _constant(run: _Run, _form: CanonicalSchema, view: Any, _place: _Place) -> Any:
@@ -468,15 +488,32 @@ def _plain(value: Any) -> Any:
     return json.loads(json.dumps(value, default=float))
 
 
+def _one_of(run: _Run, _form: CanonicalSchema, view: Any, place: _Place) -> Any:
+    return run.first_of(_exclusive(view.branches), place)
+
+
+def _exclusive(branches: Sequence[CanonicalSchema]) -> list[CanonicalSchema]:
+    """Each branch without what the others allow, so far as the canonical form supports that."""
+    found = []
+    for index, branch in enumerate(branches):
+        for other in [*branches[:index], *branches[index + 1 :]]:
+            branch = _without(branch, other)  # noqa: PLW2901 - less with every other branch
+        found.append(branch)
+    return found
+
+
 def _any_of(run: _Run, _form: CanonicalSchema, view: Any, place: _Place) -> Any:
     return run.first_of(view.branches, place)
 
 
 def _all_of(run: _Run, form: CanonicalSchema, view: Any, place: _Place) -> Any:
     """A conjunction that the canonical form leaves to references: each is followed."""
-    together, uris = _canonical(True), set[str]()
+    together, uris, choices = _of_any_value(), set[str](), [_of_any_value()]
     for branch in view.branches:
         found = branch
+        if isinstance(one_of := branch.view(), canonical.OneOfView):
+            choices = _exclusive(one_of.branches)
+            continue
         while isinstance(view := found.view(), canonical.ReferenceView) and view.uri not in uris:
             uris.add(view.uri)
             found = found.definition(view.uri) or found
@@ -484,7 +521,8 @@ def _all_of(run: _Run, form: CanonicalSchema, view: Any, place: _Place) -> Any:
     if together == form or together.kind == CanonicalKind.ALL_OF:
         view = together.view()
         return run.first_of(view.branches[:1], place)
-    return run.build(together, replace(place, active=place.active | uris))
+    forms = [together.intersect(choice) for choice in choices]
+    return run.first_of(forms, replace(place, active=place.active | uris))
 
 
 def _reference(run: _Run, form: CanonicalSchema, view: Any, place: _Place) -> Any:
@@ -562,7 +600,7 @@ def _words(name: str) -> str:
 def _number(run: _Run, form: CanonicalSchema, view: Any, place: _Place) -> int | float:
     """A multiple of the roundest step of which there is one between the bounds."""
     for step in _steps(
-        view, whole=form.kind == CanonicalKind.INTEGER or form == _canonical({"type": "integer"})
+        view, whole=form.kind == CanonicalKind.INTEGER or form == _of_type_alone("integer")
     ):
         low, high = _multiples(view, step)
         for _ in range(min(_RETRIES, high - low + 1)):
@@ -633,7 +671,7 @@ def _item_form(view: Any, index: int) -> CanonicalSchema:
         prefix: Sequence[CanonicalSchema] = view.prefix_items
         return prefix[index]
     items: CanonicalSchema | None = view.items
-    return _canonical(True) if items is None else items
+    return _of_any_value() if items is None else items
 
 
 def _is_wanted(run: _Run, form: CanonicalSchema, place: _Place) -> bool:
@@ -715,7 +753,7 @@ class _ObjectBuilder:
                 found.append(form)
         if not found and self.view.additional_properties is not None:
             found = [self.view.additional_properties]
-        together = _canonical(True)
+        together = _of_any_value()
         for form in found:
             together = together.intersect(form) if together.kind != CanonicalKind.TRUE else form
         return together
@@ -778,7 +816,7 @@ class _ObjectBuilder:
             wanted = strings.Wanted(words="member", patterns=[pattern], vary=True)
             yield from strings.candidates(wanted, self.run.rng)
         if self.view.property_names is not None:
-            names = self.view.property_names.intersect(_canonical({"type": "string"}))
+            names = self.view.property_names.intersect(_of_type_alone("string"))
             place = replace(self.place, written=(), vary=True)
             for _ in range(_RETRIES):
                 yield self.run.build(names, place.below((), "propertyNames"))
@@ -788,7 +826,7 @@ class _ObjectBuilder:
         """Add a member that breaks what a negated schema requires of members."""
         form = None
         if isinstance(violation, canonical.NameFailsView):
-            names = _canonical({"type": "string"}).subtract(violation.schema)
+            names = _of_type_alone("string").subtract(violation.schema)
             name = self.run.build(names, self.place.below((), "propertyNames"))
         elif isinstance(violation, canonical.PatternValueFailsView):
             wanted = strings.Wanted(words="member", patterns=[violation.pattern])
@@ -842,7 +880,7 @@ _BUILDERS: Final[Mapping[type, Callable[[_Run, CanonicalSchema, Any, _Place], An
     canonical.ConstView: _constant,
     canonical.EnumView: _constant,
     canonical.AnyOfView: _any_of,
-    canonical.OneOfView: _any_of,
+    canonical.OneOfView: _one_of,
     canonical.AllOfView: _all_of,
     canonical.ReferenceView: _reference,
     canonical.NotView: _not,

@@ -1,4 +1,4 @@
-"""The composition root: every collaborator is made here and handed on."""
+"""The composition root: every collaborator is created here."""
 
 from __future__ import annotations
 
@@ -10,7 +10,6 @@ from urllib.parse import urlsplit
 import httpx
 
 from invoice_sandbox.base.clock import OperatingSystemClock, SystemClock
-from invoice_sandbox.base.errors import ApiError
 from invoice_sandbox.control.functions import CONTROL_FUNCTIONS
 from invoice_sandbox.coverage.control import COVERAGE_FUNCTIONS
 from invoice_sandbox.coverage.recording import mark_of
@@ -29,12 +28,11 @@ from invoice_sandbox.http.pipeline import (
 )
 from invoice_sandbox.http.prefer import Prefer
 from invoice_sandbox.http.read import compile_reading
-from invoice_sandbox.http.respond import LAST_STEPS, Responses
+from invoice_sandbox.http.respond import Responses
 from invoice_sandbox.http.route import Router, RouteTable, operation_routes
 from invoice_sandbox.openapi.load.fetching import Fetcher, never
 from invoice_sandbox.openapi.operation import Contract, Operation
 from invoice_sandbox.openapi.responses import NoResponseError, contract_response
-from invoice_sandbox.project.api import Origin, Step
 from invoice_sandbox.project.loader import (
     SCENARIOS,
     Project,
@@ -43,18 +41,15 @@ from invoice_sandbox.project.loader import (
     load_contract,
     load_project,
 )
-from invoice_sandbox.runtime.agenda import Agenda, RunStep, SkippedStep, step_summary
+from invoice_sandbox.runtime.agenda import Agenda
 from invoice_sandbox.runtime.engine import Engine
 from invoice_sandbox.runtime.journal import Journal
+from invoice_sandbox.runtime.steps import step_runner
 from invoice_sandbox.runtime.workspaces import WorkspaceOptions, Workspaces
-from invoice_sandbox.scenarios.library import resolver_of
 from invoice_sandbox.settings import Settings, check_scenario
-from invoice_sandbox.state import ScheduledStep, Transaction, Workspace, hits
 from invoice_sandbox.state.credentials import DEMO_KEY
-from invoice_sandbox.state.hits import Coverage, Hit
+from invoice_sandbox.state.hits import Coverage
 from invoice_sandbox.state.memory import MemoryStore
-from invoice_sandbox.webhooks.attempts import CLOSE_ENDPOINT
-from invoice_sandbox.webhooks.endpoints import ENDPOINTS
 from invoice_sandbox.webhooks.lanes import SIDE_BY_SIDE, SLOW_SIDE_BY_SIDE, Lanes
 from invoice_sandbox.webhooks.listeners import Listeners
 from invoice_sandbox.webhooks.sender import Sender
@@ -63,12 +58,12 @@ from invoice_sandbox.webhooks.transport import guarded_transport
 log = logging.getLogger("invoice_sandbox")
 
 _SECONDS_TO_FINISH: Final = 5
-"""For what is being sent when the server is stopped."""
+"""Time for deliveries under way when the server is stopped."""
 
 
 @dataclass(frozen=True)
 class Sandbox:
-    """A sandbox ready to be served: an ASGI application and what stands behind it."""
+    """A sandbox ready to be served: an ASGI application, and the engine that it works with."""
 
     pipeline: Pipeline
     engine: Engine
@@ -137,7 +132,7 @@ def _pipeline(engine: Engine, settings: Settings) -> Pipeline:
 
 
 class _Inside:
-    """The sandbox as its own client: what it sends to its own addresses needs no network."""
+    """The sandbox as its own client: requests to its own address need no network."""
 
     app: Sandbox
 
@@ -177,7 +172,7 @@ async def _engine(
         store=store,
         journal=Journal(store, (project.contract, project.control)),
         system_clock=system_clock,
-        agenda=Agenda(store, system_clock, _step_runner(project, coverage), lanes),
+        agenda=Agenda(store, system_clock, step_runner(project, coverage), lanes),
         sender=sender,
         listeners=Listeners(system_clock, settings.webhook_timeout),
         workspaces=workspaces,
@@ -202,56 +197,6 @@ def _pages(engine: Engine, settings: Settings) -> RouteTable:
     )
 
 
-def _step_runner(project: Project, coverage: Coverage) -> RunStep:
-    """How a scheduled step is done: by the project's action of its name."""
-
-    async def run(state: Transaction, workspace: Workspace, scheduled: ScheduledStep) -> list[str]:
-        step = Step(
-            state=state,
-            workspace=workspace,
-            now=scheduled.due,
-            origin=Origin("system", None),
-            contract=project.contract,
-            lifecycle=project.lifecycle,
-            conventions=project.conventions,
-            scenarios=resolver_of(project.scenarios, workspace),
-            arguments=scheduled.arguments,
-        )
-        try:
-            if scheduled.action == CLOSE_ENDPOINT:
-                await _tell_of_endpoint(project, step)
-            else:
-                await project.actions[scheduled.action].run(step, scheduled.arguments)
-        except ApiError as refusal:
-            raise SkippedStep(refusal.message()) from None
-        await _remember(state, scheduled)
-        coverage.note(workspace, [*_step_of_story(scheduled), *step.touched])
-        return step.emitted
-
-    return run
-
-
-def _step_of_story(scheduled: ScheduledStep) -> list[Hit]:
-    if scheduled.scenario is None or scheduled.place is None:
-        return []
-    return [hits.step(scheduled.scenario, scheduled.place)]
-
-
-async def _tell_of_endpoint(project: Project, step: Step) -> None:
-    """The project hears of an endpoint that was disabled."""
-    endpoint = await step.state.get(ENDPOINTS, step.subject)
-    if endpoint is not None and project.hooks.on_endpoint_disabled is not None:
-        await project.hooks.on_endpoint_disabled(step, endpoint)
-
-
-async def _remember(state: Transaction, scheduled: ScheduledStep) -> None:
-    """What a step was about can tell later which step moved it last."""
-    told = step_summary(scheduled)
-    subject = told.pop("subject")
-    if subject is not None:
-        await state.put(LAST_STEPS, subject, told)
-
-
 def _load(settings: Settings) -> Project:
     if settings.contract:
         fetch = Fetcher() if settings.allow_remote_refs else never
@@ -262,19 +207,19 @@ def _load(settings: Settings) -> Project:
         return _with_warnings(project)
     for operation in project.contract.operations.values():
         if operation.id not in project.handlers:
-            _check_answer(project.contract, operation)
+            _check_response(project.contract, operation)
     return project
 
 
 def _with_warnings(project: Project) -> Project:
-    """Say what its contract says and is not done; whoever wrote it may not know."""
+    """The project, after its warnings have been logged: what of its contract is not supported."""
     for line in project.warnings:
         log.warning(line)
     return project
 
 
-def _check_answer(contract: Contract, operation: Operation) -> None:
-    """Say at start-up, not at the first request, that the contract gives no answer."""
+def _check_response(contract: Contract, operation: Operation) -> None:
+    """Raise ProjectError at start, not at the first request, if the contract shows no response."""
     try:
         contract_response(contract, operation, "start-up")
     except NoResponseError as error:
@@ -282,7 +227,7 @@ def _check_answer(contract: Contract, operation: Operation) -> None:
 
 
 def _hosts(settings: Settings, url: str) -> frozenset[str] | None:
-    """The hosts to answer for. Beyond loopback there is no public key to protect: any."""
+    """The hosts that requests may name. Beyond loopback any: there is no public key to protect."""
     if not settings.on_loopback:
         return None
     public = urlsplit(url).hostname

@@ -10,7 +10,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from datetime import datetime
 from http import HTTPStatus
-from typing import Any, Final
+from typing import Any
 
 from invoice_sandbox.base import jsonio
 from invoice_sandbox.base.errors import ApiError
@@ -32,13 +32,11 @@ from invoice_sandbox.project.api import Call, DeliverThenRespond, Handler, Origi
 from invoice_sandbox.project.conventions import Conventions
 from invoice_sandbox.runtime.control_call import ControlCall, ControlFunction, Raw
 from invoice_sandbox.runtime.engine import Engine
+from invoice_sandbox.runtime.steps import LAST_STEPS
 from invoice_sandbox.scenarios.library import resolver_of
 from invoice_sandbox.scenarios.script import Scenario
 from invoice_sandbox.state import Transaction, Workspace, hits
 from invoice_sandbox.state.credentials import note_use
-
-LAST_STEPS: Final = "last_steps"
-"""The kind under which the last step is kept that moved a thing, by the thing's id."""
 
 
 class ContractViolationError(Exception):

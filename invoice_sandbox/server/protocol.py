@@ -1,7 +1,7 @@
-"""HTTP/1.1 as it comes in: uvicorn's protocol, with bounds on what a client can do to the server.
+"""HTTP/1.1: uvicorn's protocol, with bounds on what a client can make the server do.
 
-What never becomes a request is answered in the error envelope, after the answers to the requests
-before it. No client can make the server wait for ever, or keep more than a little of what it sends.
+Malformed requests get an error response, after the responses to the requests before them. No client
+can make the server wait for ever, or hold more than a few KiB that nobody reads.
 """
 
 from __future__ import annotations
@@ -28,13 +28,13 @@ from invoice_sandbox.http.read import PATIENCE, Patience, too_slow
 from invoice_sandbox.project.conventions import Conventions
 
 HEAD_LIMIT: Final = 64 * 1024
-"""Bytes of a head, from the request line to the empty line, before the reading stops."""
+"""Bytes of a head, from the request line to the empty line."""
 
 FRAMING_LIMIT: Final = 64 * 1024
 """Bytes that the chunks of a body may take besides the body, trailers included."""
 
 _FRAMING_OF_A_BYTE: Final = 8
-"""What a chunk of one byte takes, and a little: nobody is refused for many small chunks."""
+"""What a chunk of one byte takes, and a little: many small chunks are allowed."""
 
 _PIECE: Final = 4 * 1024
 _SECONDS_TO_READ: Final = 1
@@ -42,14 +42,14 @@ _FRAMING: Final = frozenset({b"content-length", b"transfer-encoding"})
 
 
 class _Flow(FlowControl):
-    """Reads on only while ``may_read``: uvicorn would take in requests faster than it answers."""
+    """Reads only while ``may_read``: uvicorn would read requests faster than it responds."""
 
     def __init__(self, transport: asyncio.Transport, may_read: Callable[[], bool]) -> None:
         super().__init__(transport)
         self._may_read = may_read
 
     def resume_reading(self) -> None:
-        """Let more come in, if there is room."""
+        """Read again, if there is room."""
         if self._may_read():
             super().resume_reading()
 
@@ -57,8 +57,8 @@ class _Flow(FlowControl):
 class Protocol(HttpToolsProtocol):
     """One connection. It is also the ``Connection`` that injected faults end.
 
-    ``_phase`` says what of a request is coming in: idle, head or body. ``_is_retelling``: a parser
-    is told of a head that another one has read.
+    ``_phase`` is the part of a request that is being received: idle, head or body. While
+    ``_is_replaying``, a new parser gets the head that another one has read.
     """
 
     patience: Patience = Patience()
@@ -70,23 +70,23 @@ class Protocol(HttpToolsProtocol):
     _framing_bytes = 0
     _unread = b""
     _is_at_end = False
-    _is_retelling = False
-    _is_refused = False
-    _refusal: ApiError | None = None
+    _is_replaying = False
+    _is_rejected = False
+    _error: ApiError | None = None
     _cycles: Sequence[RequestResponseCycle] = ()
     _watched: str | None = None
     _watch: asyncio.TimerHandle | None = None
     _stall: asyncio.TimerHandle | None = None
-    _answer_due = 0.0
+    _response_due = 0.0
 
     def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
-        """A client has connected; its first request must come soon."""
+        """A client has connected; its first request must arrive in time."""
         super().connection_made(transport)
         self.flow = _Flow(transport, lambda: not self.pipeline and not self._unread)
         self._watch_client()
 
     def connection_lost(self, exc: Exception | None) -> None:
-        """Tell every request of the connection: uvicorn tells only the last one that came in."""
+        """Cancel every request of the connection: uvicorn cancels only the last one."""
         super().connection_lost(exc)
         self._unread = b""
         for timer in (self._watch, self._stall):
@@ -97,7 +97,7 @@ class Protocol(HttpToolsProtocol):
 
     def on_message_begin(self) -> None:
         """A head begins."""
-        if self._is_retelling:
+        if self._is_replaying:
             return
         super().on_message_begin()
         extensions: dict[str, Any] = {CONNECTION: self, PATIENCE: self.patience}
@@ -105,38 +105,38 @@ class Protocol(HttpToolsProtocol):
         self._phase, self._head_bytes = "head", 0
 
     def on_header(self, name: bytes, value: bytes) -> None:
-        """A header of the head; what trails a body is no header."""
-        if self._phase == "head" and not self._is_retelling:
+        """A header of the head; trailers of a body are ignored."""
+        if self._phase == "head" and not self._is_replaying:
             super().on_header(name, value)
 
     def on_headers_complete(self) -> None:
         """A head has ended."""
-        if self._is_retelling:
+        if self._is_replaying:
             return
         super().on_headers_complete()
         self._phase, self._body_bytes, self._framing_bytes = "body", 0, 0
-        self._cycles = [*self._unanswered(), self.cycle]
+        self._cycles = [*self._unfinished(), self.cycle]
 
     def on_body(self, body: bytes) -> None:
-        """Some of a body."""
+        """A part of a body."""
         self._body_bytes += len(body)
         super().on_body(body)
 
     def on_message_complete(self) -> None:
-        """A request has ended, unless its parser takes the body for another protocol's."""
+        """A request has ended, unless the parser expects another protocol after it."""
         if self.parser.should_upgrade():
             return
         self._phase = "idle"
         super().on_message_complete()
 
     def on_response_complete(self) -> None:
-        """Go on with what the client sent meanwhile."""
+        """Continue with what the client sent meanwhile."""
         super().on_response_complete()
         if self.transport.is_closing():
-            self._expect_taking()
+            self._watch_writing()
             return
-        if self._is_refused:
-            self._say_refusal()
+        if self._is_rejected:
+            self._send_error()
             return
         self._read_on()
         self.flow.resume_reading()
@@ -144,52 +144,52 @@ class Protocol(HttpToolsProtocol):
             self.close()
 
     def data_received(self, data: bytes) -> None:
-        """Read on, piece by piece, so that few requests wait behind the one being answered."""
-        if self._is_refused:
-            return  # a client that is still sending would not read the answer otherwise
+        """Read piece by piece, so that few requests wait behind the current one."""
+        if self._is_rejected:
+            return  # read and dropped: a client that still sends would not see the error otherwise
         self._unread += data
         self._read_on()
 
     def eof_received(self) -> bool:  # type: ignore[override]  # as asyncio has it
-        """The client sends no more. What it has asked for is answered before it ends."""
+        """The client sends no more. Its requests get their responses before the connection ends."""
         self._is_at_end = True
         return self._conclude()
 
     def pause_writing(self) -> None:
-        """The client takes its answers more slowly than they come."""
+        """The client reads its responses more slowly than they are written."""
         super().pause_writing()
-        self._expect_taking()
+        self._watch_writing()
 
     def resume_writing(self) -> None:
-        """It has taken most of them: all that counts, unless they are the last."""
+        """The client has read most of them; the last bytes of a connection are still watched."""
         super().resume_writing()
         if self._stall is not None and not self.transport.is_closing():
             self._stall.cancel()
             self._stall = None
 
     def timeout_keep_alive_handler(self) -> None:
-        """Another request has not come in time."""
+        """No other request arrived in time."""
         self.close()
 
     def close(self) -> None:
-        """Send what was written, then end the connection; by force if nobody takes it."""
+        """Send what was written, then end the connection; by force if the client reads nothing."""
         if not self.transport.is_closing():
             self.transport.close()
-            self._expect_taking()
+            self._watch_writing()
 
     def reset(self) -> None:
-        """End the connection at once, so that the client is told of a reset."""
+        """End the connection at once, so that the client sees a reset."""
         connected = self.transport.get_extra_info("socket")
         with suppress(OSError):
             connected.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))
         self.transport.abort()
 
-    def _unanswered(self) -> list[RequestResponseCycle]:
+    def _unfinished(self) -> list[RequestResponseCycle]:
         return [one for one in self._cycles if not one.response_complete]
 
     def _read_on(self) -> None:
         while self._unread and not (
-            self.pipeline or self._is_refused or self.transport.is_closing()
+            self.pipeline or self._is_rejected or self.transport.is_closing()
         ):
             piece, self._unread = self._unread[:_PIECE], self._unread[_PIECE:]
             self._read(piece)
@@ -204,11 +204,11 @@ class Protocol(HttpToolsProtocol):
         if self._phase == "head":
             self._head_bytes += len(piece)
             if self._head_bytes > HEAD_LIMIT:
-                self._refuse(_too_large(self.url))
+                self._reject(_too_large(self.url))
         elif self._phase == "body":
             self._framing_bytes += len(piece) - max(0, self._body_bytes - before)
             if self._framing_bytes > FRAMING_LIMIT + _FRAMING_OF_A_BYTE * self._body_bytes:
-                self._refuse(reject("malformed_http"))
+                self._reject(reject("malformed_http"))
 
     def _parse(self, piece: bytes) -> None:
         try:
@@ -218,91 +218,92 @@ class Protocol(HttpToolsProtocol):
             self._decline_upgrade()
         except httptools.HttpParserError:
             is_long = self._phase == "head" and len(self.url) > HEAD_LIMIT // 2
-            self._refuse(_too_large(self.url) if is_long else reject("malformed_http"))
+            self._reject(_too_large(self.url) if is_long else reject("malformed_http"))
 
     def _decline_upgrade(self) -> None:
-        """Go on as if the client had not offered to speak another protocol, as Java's does.
+        """Continue as if the client had not offered another protocol, as Java's client does.
 
-        Its parser would take no body and no further request, so another one takes over: it is told
-        how the body is framed, and nothing else of the head again.
+        The parser would accept no body and no further request, so a new one replaces it. Of the
+        head it gets only the headers that frame the body.
         """
         self.parser = httptools.HttpRequestParser(self)
         framing = [b"%s: %s\r\n" % one for one in self.headers if one[0] in _FRAMING]
-        self._is_retelling = True
+        self._is_replaying = True
         self._parse(b"POST / HTTP/1.1\r\n%s\r\n" % b"".join(framing))
-        self._is_retelling = False
+        self._is_replaying = False
 
     def _conclude(self) -> bool:
         """The client sends no more: reject what it left unfinished.
 
-        Whether there is still something to say to it.
+        Returns whether something is still to be sent.
         """
-        if self._unread or self._is_refused:
+        if self._unread or self._is_rejected:
             return True
         is_open = self._phase == "body" and not self.cycle.response_complete
         if self._phase == "head" or is_open:
-            self._refuse(reject("malformed_http"))
+            self._reject(reject("malformed_http"))
             return True
-        waiting = self._unanswered()
+        waiting = self._unfinished()
         return bool(waiting) and not waiting[0].response_started
 
     def _watch_client(self) -> None:
-        """Give the client a while for what it has to send next; a byte now and then is not enough.
+        """Give the client some time to send a head, the rest of an unread body, or a next request.
 
-        The body of a request that waits for it is the pipeline's own concern.
+        A byte now and then does not extend it. The pipeline itself limits the time of a body that a
+        request waits for.
         """
-        phase = None if self._is_refused or self._unanswered() else self._phase
+        phase = None if self._is_rejected or self._unfinished() else self._phase
         if phase == self._watched:
             return
         if self._watch is not None:
             self._watch.cancel()
         self._watched = phase
         if phase is not None:
-            self._watch = self.loop.call_later(self.patience.head, self._give_up)
+            self._watch = self.loop.call_later(self.patience.head, self._time_out)
 
-    def _give_up(self) -> None:
+    def _time_out(self) -> None:
         if self._phase == "head":
-            self._refuse(too_slow(self.patience.head))
+            self._reject(too_slow(self.patience.head))
         else:
             self.close()
 
-    def _expect_taking(self) -> None:
-        """Give the client a while to take what was written."""
+    def _watch_writing(self) -> None:
+        """Give the client some time to read what was written."""
         if self._stall is None:
-            self._answer_due = self.loop.time() + self.patience.whole_response
-            self._watch_answer()
+            self._response_due = self.loop.time() + self.patience.whole_response
+            self._watch_response()
 
-    def _watch_answer(self) -> None:
+    def _watch_response(self) -> None:
         left = self.transport.get_write_buffer_size()
-        self._stall = self.loop.call_later(self.patience.response, self._drop_if_stuck, left)
+        self._stall = self.loop.call_later(self.patience.response, self._reset_if_stuck, left)
 
-    def _drop_if_stuck(self, left: int) -> None:
+    def _reset_if_stuck(self, left: int) -> None:
         is_taken = self.transport.get_write_buffer_size() < left
-        if is_taken and self.loop.time() < self._answer_due:
-            self._watch_answer()
+        if is_taken and self.loop.time() < self._response_due:
+            self._watch_response()
         else:
             self.reset()
 
-    def _refuse(self, error: ApiError) -> None:
-        """Answer ``error`` instead of what is coming in, in its turn, and read no more."""
-        if self._is_refused:
+    def _reject(self, error: ApiError) -> None:
+        """Respond with ``error`` to the request being received, in its turn, and read no more."""
+        if self._is_rejected:
             return
-        self._is_refused, self._unread, self._refusal = True, b"", error
+        self._is_rejected, self._unread, self._error = True, b"", error
         if self._phase == "body":
             if self.cycle.response_started:
-                self._refusal = None
+                self._error = None
             self.pipeline = deque(one for one in self.pipeline if one[0] is not self.cycle)
             self._cycles = [one for one in self._cycles if one is not self.cycle]
             _abandon(self.cycle)
-        self._say_refusal()
+        self._send_error()
 
-    def _say_refusal(self) -> None:
-        if self._unanswered() or self.transport.is_closing():
+    def _send_error(self) -> None:
+        if self._unfinished() or self.transport.is_closing():
             return
-        if self._refusal is None:
+        if self._error is None:
             self.close()
             return
-        error, self._refusal = self._refusal, None
+        error, self._error = self._error, None
         names = self.conventions
         request_id = random_request_id(OperatingSystemClock().now(), names.request_id_prefix)
         media_type, content = next(names.error_bodies(error, request_id))
@@ -326,7 +327,7 @@ def _too_large(target: bytes) -> ApiError:
 
 
 def _abandon(cycle: RequestResponseCycle) -> None:
-    """Tell a request that nobody waits for its answer."""
+    """Cancel a request whose client is gone."""
     cycle.disconnected = True
     cycle.message_event.set()
 

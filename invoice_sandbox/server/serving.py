@@ -26,7 +26,7 @@ _SECONDS_TO_FINISH: Final = 5
 
 
 class _Server(uvicorn.Server):
-    """uvicorn's server: says when it is ready, and ends with success when asked to stop."""
+    """uvicorn's server: reports when it is ready, and exits with success when it is stopped."""
 
     def __init__(
         self, config: uvicorn.Config, on_ready: Callable[[], None], on_stop: Callable[[], None]
@@ -36,13 +36,13 @@ class _Server(uvicorn.Server):
         self._on_stop = on_stop
 
     async def startup(self, sockets: list[socket.socket] | None = None) -> None:
-        """Start to answer, then say so."""
+        """Start to listen, then report it."""
         await super().startup(sockets)
         if self.started:
             self._on_ready()
 
     async def shutdown(self, sockets: list[socket.socket] | None = None) -> None:
-        """End what would go on for ever, let the rest come to its end, drop who still hangs on."""
+        """End endless streams, wait for open requests, then close all connections."""
         self._on_stop()
         await super().shutdown(sockets)
         for connection in list(self.server_state.connections):
@@ -53,7 +53,7 @@ class _Server(uvicorn.Server):
     def capture_signals(self) -> Iterator[None]:
         """Stop gracefully on SIGINT and SIGTERM, without raising them again afterwards."""
         if threading.current_thread() is not threading.main_thread():
-            yield  # only the main thread is told of signals
+            yield  # only the main thread receives signals
             return
         loop = asyncio.get_running_loop()
         for name in _STOP_SIGNALS:
@@ -66,7 +66,7 @@ class _Server(uvicorn.Server):
 
 
 def serve(settings: Settings, on_ready: Callable[[str], None]) -> None:
-    """Serve until SIGINT or SIGTERM. ``on_ready`` is told the URL once requests are answered.
+    """Serve until SIGINT or SIGTERM. ``on_ready`` gets the URL once the server accepts requests.
 
     Raises SettingError when the address cannot be listened on, and ProjectError.
     """
@@ -83,7 +83,7 @@ async def _serve(settings: Settings, on_ready: Callable[[str], None]) -> None:
 def make_server(
     sandbox: Sandbox, on_ready: Callable[[], None], patience: Patience | None = None
 ) -> uvicorn.Server:
-    """A uvicorn server for ``sandbox``; ``on_ready`` is called once requests are answered."""
+    """A uvicorn server for ``sandbox``; ``on_ready`` is called once it accepts requests."""
     config = uvicorn.Config(
         sandbox,
         http=protocol_with(patience or Patience(), sandbox.engine.project.conventions),
@@ -103,7 +103,7 @@ def make_server(
 def listen(settings: Settings) -> socket.socket:
     """A socket bound to the host and port of ``settings``. Raises SettingError."""
     family = socket.AF_INET6 if ":" in settings.host else socket.AF_INET
-    # Named in full: asyncio sends small answers without delay only where it sees TCP.
+    # The protocol is explicit because asyncio sets TCP_NODELAY only where it sees TCP.
     listener = socket.socket(family, socket.SOCK_STREAM, socket.IPPROTO_TCP)
     listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
     try:

@@ -1,0 +1,68 @@
+"""Runs the scheduled steps of scenarios: the project's action of each, and what remains of it."""
+
+from __future__ import annotations
+
+from typing import Final
+
+from invoice_sandbox.base.errors import ApiError
+from invoice_sandbox.project.api import Origin, Step
+from invoice_sandbox.project.loader import Project
+from invoice_sandbox.runtime.agenda import RunStep, SkippedStep, step_summary
+from invoice_sandbox.scenarios.library import resolver_of
+from invoice_sandbox.state import ScheduledStep, Transaction, Workspace, hits
+from invoice_sandbox.state.hits import Coverage, Hit
+from invoice_sandbox.webhooks.attempts import CLOSE_ENDPOINT
+from invoice_sandbox.webhooks.endpoints import ENDPOINTS
+
+LAST_STEPS: Final = "last_steps"
+"""The collection of the last step that moved a record, by the id of the record."""
+
+
+def step_runner(project: Project, coverage: Coverage) -> RunStep:
+    """The function that runs a scheduled step. It raises SkippedStep for an action that fails."""
+
+    async def run(state: Transaction, workspace: Workspace, scheduled: ScheduledStep) -> list[str]:
+        step = Step(
+            state=state,
+            workspace=workspace,
+            now=scheduled.due,
+            origin=Origin("system", None),
+            contract=project.contract,
+            lifecycle=project.lifecycle,
+            conventions=project.conventions,
+            scenarios=resolver_of(project.scenarios, workspace),
+            arguments=scheduled.arguments,
+        )
+        try:
+            if scheduled.action == CLOSE_ENDPOINT:
+                await _report_disabled(project, step)
+            else:
+                await project.actions[scheduled.action].run(step, scheduled.arguments)
+        except ApiError as error:
+            raise SkippedStep(error.message()) from None
+        await _keep_last_step(state, scheduled)
+        coverage.note(workspace, [*_scenario_hits(scheduled), *step.touched])
+        return step.emitted
+
+    return run
+
+
+def _scenario_hits(scheduled: ScheduledStep) -> list[Hit]:
+    if scheduled.scenario is None or scheduled.place is None:
+        return []
+    return [hits.step(scheduled.scenario, scheduled.place)]
+
+
+async def _report_disabled(project: Project, step: Step) -> None:
+    """Call the project's hook for a webhook endpoint that was disabled."""
+    endpoint = await step.state.get(ENDPOINTS, step.subject)
+    if endpoint is not None and project.hooks.on_endpoint_disabled is not None:
+        await project.hooks.on_endpoint_disabled(step, endpoint)
+
+
+async def _keep_last_step(state: Transaction, scheduled: ScheduledStep) -> None:
+    """Keep the step with its subject, so that a later response can be explained by it."""
+    summary = step_summary(scheduled)
+    subject = summary.pop("subject")
+    if subject is not None:
+        await state.put(LAST_STEPS, subject, summary)

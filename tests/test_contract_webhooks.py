@@ -77,7 +77,7 @@ def test_a_kind_says_whether_it_is_published(kind: str) -> None:
 @EVERY
 def test_a_kind_is_described_in_the_words_of_the_lifecycle(kind: str) -> None:
     assert WEBHOOKS[kind]["post"]["summary"] == LIFECYCLE.events[kind]
-    assert "Sent by the sandbox" in WEBHOOKS[kind]["post"]["description"]
+    assert "The sandbox sends the event" in WEBHOOKS[kind]["post"]["description"]
 
 
 @EVERY
@@ -135,8 +135,8 @@ def test_no_credential_is_sent_with_an_event(kind: str) -> None:
 
 
 RULES: Final = (
-    "Who sends",
-    "no others",
+    "Subscriptions",
+    "only the two published ones",
     "any order",
     "Signature",
     "whsec_",

@@ -56,3 +56,25 @@ def test_every_control_endpoint_is_on_the_page(file: Path) -> None:
     paths = [one for one in load_document(file)["paths"] if not OF_THE_LISTEN_COMMAND.match(one)]
     assert paths
     assert [one for one in paths if f"`/sandbox{one}`" not in page] == []
+
+
+def test_every_path_of_the_architecture_exists() -> None:
+    page = (DOCS / "architecture.md").read_text()
+    paths = set(re.findall(r"`([\w./-]+(?:/|\.py|\.yaml|\.toml))`", page))
+    assert len(paths) > 50
+    assert sorted(path for path in paths if not (ROOT / path).exists()) == []
+
+
+def test_the_architecture_names_every_package_and_every_stage() -> None:
+    page = (DOCS / "architecture.md").read_text()
+    packages = [one.name for one in (ROOT / "invoice_sandbox").iterdir() if one.is_dir()]
+    shown = [one for one in packages if one != "__pycache__"]
+    assert [one for one in shown if f"`invoice_sandbox/{one}/`" not in page] == []
+    order = re.findall(r"^\| (\w+) \| .* \| `invoice_sandbox/http/\1\.py`", page, re.MULTILINE)
+    assert order == ["edge", "route", "admit", "inject", "read", "prefer", "respond"]
+
+
+def test_the_architecture_has_fifteen_usual_changes_with_their_tests() -> None:
+    page = (DOCS / "architecture.md").read_text()
+    _, _, changes = page.partition("## Where do I change")
+    assert len(re.findall(r"^\| \w.* \| `tests/test_\w+\.py` \|$", changes, re.MULTILINE)) >= 15

@@ -194,7 +194,7 @@ def _clock(mode: str, now: str | None) -> ClockState:
     try:
         at = FROZEN_START if now is None else parse_instant(now)
     except ValueError as error:
-        raise SettingError(f"--now: {error}, not '{now}'") from None
+        raise SettingError(f"--now: {error}") from None
     if mode == "frozen":
         return ClockState("frozen", at)
     if mode != "live":

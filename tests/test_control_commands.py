@@ -1,4 +1,4 @@
-"""The lever commands: every one against a real server, for people and for scripts, and misuse."""
+"""The commands of the control API against a real server: output, JSON, errors and misuse."""
 
 from __future__ import annotations
 
@@ -25,13 +25,15 @@ from click.testing import CliRunner, Result
 
 from invoice_sandbox.base.ids import key_problem
 from invoice_sandbox.cli import main
-from invoice_sandbox.cli.control_output import Connection, ask, checked_url, path, plain
-from invoice_sandbox.openapi.load.documents import load_document
+from invoice_sandbox.cli.control import control_commands, control_contract
+from invoice_sandbox.cli.output import plain
+from invoice_sandbox.control.client import ControlClient, SandboxError, checked_url, path
+from invoice_sandbox.openapi.load.operations import raw_operations
 from invoice_sandbox.state.credentials import DEMO_KEY
 from tests.support import Running, serving
 
 COMMAND = Path(sys.executable).with_name("invoice-sandbox")
-LEVERS = load_document(Path(__file__).parents[1] / "invoice_sandbox" / "control" / "openapi.yaml")
+CONTRACT = control_contract()
 INVOICE = {
     "sellerId": "org_seller_acme",
     "debtorId": "org_debtor_globex",
@@ -100,14 +102,17 @@ def tree(command: click.Command, words: str) -> Iterator[tuple[str, click.Comman
     """A command and all below it, with the words that name it."""
     yield words, command
     if isinstance(command, click.Group):
-        for name, child in command.commands.items():
+        context = click.Context(command)
+        for name in command.list_commands(context):
+            child = command.get_command(context, name)
+            assert child is not None
             yield from tree(child, f"{words} {name}")
 
 
-ALL = dict(tree(main, "invoice-sandbox"))
-LEVER_COMMANDS = {
+COMMAND_TREE = dict(tree(main, "invoice-sandbox"))
+COMMANDS = {
     words.removeprefix("invoice-sandbox "): command
-    for words, command in ALL.items()
+    for words, command in COMMAND_TREE.items()
     if {"url", "key", "json"} <= {parameter.name for parameter in command.params}
 }
 
@@ -115,17 +120,17 @@ LEVER_COMMANDS = {
 def test_all_commands_but_those_that_need_no_server_take_url_key_and_json() -> None:
     own = {"serve", "contract", "init", "fuzz"}
     local = {"invoice-sandbox", *(f"invoice-sandbox {name}" for name in own)}
-    local |= {words for words in ALL if words.split()[1:2] == ["scenarios"]}
-    assert {f"invoice-sandbox {words}" for words in LEVER_COMMANDS} == ALL.keys() - local
+    local |= {words for words in COMMAND_TREE if words.split()[1:2] == ["scenarios"]}
+    assert {f"invoice-sandbox {words}" for words in COMMANDS} == COMMAND_TREE.keys() - local
 
 
-@pytest.mark.parametrize("words", LEVER_COMMANDS)
+@pytest.mark.parametrize("words", COMMANDS)
 def test_help_says_what_it_does_shows_an_example_and_explains_every_option(words: str) -> None:
     shown = run(f"{words} --help")
     assert shown.exit_code == 0
     assert re.search(r"^  [A-Z][^.]+\.", shown.stdout, re.MULTILINE)
     assert f"\n  invoice-sandbox {words}" in shown.stdout
-    for parameter in LEVER_COMMANDS[words].params:
+    for parameter in COMMANDS[words].params:
         if isinstance(parameter, click.Option):
             assert parameter.help, f"{parameter.opts[0]} is not explained"
 
@@ -133,7 +138,7 @@ def test_help_says_what_it_does_shows_an_example_and_explains_every_option(words
 EXAMPLES = sorted(
     {
         line.strip()
-        for words in LEVER_COMMANDS
+        for words in COMMANDS
         for line in run(f"{words} --help").stdout.splitlines()
         if line.startswith("  invoice-sandbox ")
     }
@@ -160,34 +165,90 @@ def test_a_list_of_commands_says_whole_sentences(name: str) -> None:
     assert [line for line in listed.splitlines() if line.endswith("...")] == []
 
 
-# --- the levers' contract
+# --- the contract of the control API
+
+
+WITHOUT_COMMAND = {
+    "getSandboxHealth": "a check for machines",
+    "getCoverage": "the command 'coverage' also reads recordings",
+    "receiveWebhook": "receives webhooks",
+    "replayDelivery": "deliveries are read over the API",
+    **dict.fromkeys(
+        ("createListener", "deleteListener", "streamListener", "answerMessage"),
+        "the command 'listen' uses it",
+    ),
+    "receiveForListener": "receives webhooks",
+}
+"""Operations of the control API without a command of their own, and why."""
+
+
+def leaves(commands: dict[str, click.Command]) -> set[str]:
+    """The words of all commands that run an operation; a group may run one, too."""
+    found = set()
+    for name, command in commands.items():
+        if isinstance(command, click.Group):
+            found |= {f"{name} {word}" for word in command.commands}
+            found |= {name} if command.invoke_without_command else set()
+        else:
+            found.add(name)
+    return found
+
+
+def test_commands_and_operations_are_equal() -> None:
+    entries = [
+        (raw["operationId"], entry["command"])
+        for _, _, raw in raw_operations(CONTRACT)
+        for entry in raw.get("x-cli", ())
+    ]
+    operations = {raw["operationId"] for _, _, raw in raw_operations(CONTRACT)}
+    assert {operation for operation, _ in entries} == operations - WITHOUT_COMMAND.keys()
+    assert WITHOUT_COMMAND.keys() <= operations
+    words = [command for _, command in entries]
+    assert sorted(words) == sorted(leaves(control_commands()))
+
+
+@pytest.mark.parametrize(
+    ("line", "message"),
+    [
+        ("clock advance 3D", "invalid duration '3D'; use ISO 8601 such as P3D or PT10S"),
+        ("clock advance P1Y", "invalid duration 'P1Y'; use ISO 8601 such as P3D or PT10S"),
+        ("clock set yesterday", "invalid instant 'yesterday'; use RFC 3339 such as 2026-"),
+        ("fault add --kind latency --delay 2s", "invalid duration '2s'; use ISO 8601"),
+        ("clock advance", "pass either DURATION or --to"),
+        ("coverage --levers", "--levers is now --control-api"),
+    ],
+)
+def test_an_error_names_what_was_typed(line: str, message: str) -> None:
+    misused = run(line)
+    assert (misused.exit_code, misused.stdout) == (2, "")
+    assert message in misused.stderr
 
 
 def options(words: str) -> set[str]:
     """The options of a command, without those of the connection."""
     return {
         option.opts[0].removeprefix("--")
-        for option in LEVER_COMMANDS[words].params
+        for option in COMMANDS[words].params
         if isinstance(option, click.Option) and option.name not in {"url", "key", "json"}
     }
 
 
 def test_faults_and_workspaces_have_an_option_for_every_member_of_the_contract() -> None:
-    schemas = LEVERS["components"]["schemas"]
+    schemas = CONTRACT["components"]["schemas"]
     members = {name.replace("upTo", "up-to") for name in schemas["NewFault"]["properties"]}
     assert options("fault add") == members
     assert options("workspace new") == set(schemas["NewWorkspace"]["properties"])
 
 
 def test_requests_has_an_option_for_every_filter_of_the_contract() -> None:
-    filters = LEVERS["paths"]["/requests"]["get"]["parameters"]
+    filters = CONTRACT["paths"]["/requests"]["get"]["parameters"]
     assert options("requests") == {one["name"] for one in filters} | {"show"}
 
 
 def test_the_kinds_of_faults_are_those_of_the_contract() -> None:
-    (kind,) = [one for one in LEVER_COMMANDS["fault add"].params if one.name == "kind"]
+    (kind,) = [one for one in COMMANDS["fault add"].params if one.name == "kind"]
     assert isinstance(kind.type, click.Choice)
-    assert [*kind.type.choices] == LEVERS["components"]["schemas"]["FaultKind"]["enum"]
+    assert [*kind.type.choices] == CONTRACT["components"]["schemas"]["FaultKind"]["enum"]
 
 
 # --- for scripts
@@ -235,9 +296,7 @@ def names(at: Run, server: Running, key: str) -> dict[str, str]:
 def test_every_command_is_tried() -> None:
     tried = " ; ".join([*READING, *CHANGING, "fault clear"])
     groups = {"workspace", "fault"}
-    assert [
-        words for words in LEVER_COMMANDS.keys() - groups - ELSEWHERE if words not in tried
-    ] == []
+    assert [words for words in COMMANDS.keys() - groups - ELSEWHERE if words not in tried] == []
 
 
 @pytest.mark.parametrize("line", READING)
@@ -306,13 +365,13 @@ def test_an_advance_lists_what_happened_a_line_for_each_step(
 def test_the_agenda_shows_what_is_due_and_then_what_was_done(
     at: Run, server: Running, key: str
 ) -> None:
-    assert at("agenda").stdout == "Nothing is due.\n\nNothing was done by itself.\n"
+    assert at("agenda").stdout == "Nothing is due.\n\nNo step has run yet.\n"
     at("scenario use auto-progress")
     register_invoice(server, key)
     step = data(at("agenda --json"))["due"][0]
     due, _, done = at("agenda").stdout.partition("\n\n")
     assert re.search(rf"{step['at']} +{step['do']} +{step['subject']} +auto-progress", due)
-    assert done == "Nothing was done by itself.\n"
+    assert done == "No step has run yet.\n"
     at(f"clock set {step['at']}")
     done = at("agenda").stdout.partition("\n\n")[2]
     assert re.search(rf"{step['at']} +{step['do']} +done +{step['subject']} ", done)
@@ -494,7 +553,7 @@ def test_a_long_body_says_that_it_is_cut(at: Run, server: Running, key: str) -> 
         client.post("/api/invoices", json=INVOICE | {"poNumber": "x" * 10_000})
     entry = data(at("requests --json"))[0]
     shown = at(f"requests --show {entry['requestId']}").stdout
-    assert f"  ({entry['request']['bodyBytes']} bytes, not all of them shown)\n" in shown
+    assert f"  (shortened; {entry['request']['bodyBytes']} bytes in all)\n" in shown
 
 
 # --- the connection
@@ -544,16 +603,16 @@ def test_a_trailing_slash_makes_no_difference(url: str, checked: str) -> None:
 @pytest.mark.parametrize(
     ("url", "reason"),
     [
-        ("localhost:8080", "an address looks like http://127.0.0.1:8080"),
-        ("127.0.0.1", "an address looks like"),
-        ("ftp://127.0.0.1", "an address looks like"),
-        ("http://", "an address looks like"),
-        ("http://h:x", "an address looks like"),
-        ("http://[::1", "an address looks like"),
-        ("http://a b", "an address looks like"),
-        ("http://127.0.0.1:8080/sandbox", "the address ends after host and port"),
-        ("http://127.0.0.1:8080?a=b", "the address ends after host and port"),
-        ("http://me:secret@127.0.0.1", "an address holds no user name or password"),
+        ("localhost:8080", "invalid URL of a sandbox; use one such as http://127.0.0.1:8080"),
+        ("127.0.0.1", "invalid URL of a sandbox"),
+        ("ftp://127.0.0.1", "invalid URL of a sandbox"),
+        ("http://", "invalid URL of a sandbox"),
+        ("http://h:x", "invalid URL of a sandbox"),
+        ("http://[::1", "invalid URL of a sandbox"),
+        ("http://a b", "invalid URL of a sandbox"),
+        ("http://127.0.0.1:8080/sandbox", "the URL must end after host and port"),
+        ("http://127.0.0.1:8080?a=b", "the URL must end after host and port"),
+        ("http://me:secret@127.0.0.1", "the URL must not contain a user name or password"),
     ],
 )
 def test_an_address_of_another_form_is_misuse(url: str, reason: str) -> None:
@@ -578,19 +637,20 @@ def test_a_key_that_no_header_carries_is_misuse_and_not_repeated(bad: str) -> No
     ("line", "message"),
     [
         ("clock set 2020-01-01T00:00:00Z", f"The clock stands at {NOW} and never goes backwards"),
-        ("clock set yesterday", "now must be a date and time"),
-        ("clock advance P1Y", "by must look like PT10S or P3D"),
+        ("fault add --kind latency --delay PT1M", "delay must look like PT2S"),
         ("workspace delete wsp_nobody", "There is no workspace"),
-        ("workspace new --seed -1", "seed must be at least 0"),
         ("snapshot restore snp_nobody", "There is no snapshot with this id"),
         ("snapshot delete ../clock", "There is no snapshot with this id"),
         ("scenario use manul", "there is no scenario 'manul'. Did you mean manual?"),
         ("fault add --kind reset --status 503", "A fault of kind 'reset' cannot have 'status'"),
         ("fault add --kind status --operation nope", "operation must be one of"),
         ("fault remove flt_nobody", "There is no fault with this id"),
-        ("trigger invoice.verifed", "type must be one of"),
+        (
+            "trigger invoice.verifed",
+            "unknown event type 'invoice.verifed'; did you mean invoice.verified",
+        ),
         ("trigger invoice.paid --invoice inv_nobody", "There is no invoice with this id"),
-        ("requests --show req_nobody", "the journal of this workspace holds no request of this id"),
+        ("requests --show req_nobody", "no request 'req_nobody' in the journal of this workspace"),
     ],
 )
 def test_what_the_server_refuses_is_said_in_its_words(
@@ -614,6 +674,7 @@ def test_an_unknown_key_is_refused_and_not_repeated(server: Running) -> None:
         "clock advance P3D --to 2026-12-24T18:00:00Z",
         "clock set",
         "clock back",
+        "workspace new --seed -1",
         "workspace",
         "workspace new --clock slow",
         "workspace delete",
@@ -641,22 +702,22 @@ def test_wrong_usage_asks_no_server(line: str) -> None:
     misused = run(line, INVOICE_SANDBOX_URL="http://127.0.0.1:1")
     assert (misused.exit_code, misused.stdout) == (2, "")
     assert "Error: " in misused.stderr or "Usage: " in misused.stderr
-    assert "no sandbox answers" not in misused.stderr
+    assert "no sandbox responds" not in misused.stderr
 
 
 # --- when no sandbox answers
 
 
-def nobody(url: str, detail: str = "") -> str:
-    """The line that says so."""
-    advice = "start one with 'invoice-sandbox serve', or name its address with --url"
-    return f"no sandbox answers on {url}{detail}; {advice}"
+ADVICE = "start one with 'invoice-sandbox serve', or correct the URL"
 
 
 def test_a_server_that_is_not_there_is_one_helpful_line() -> None:
     ran = run("clock advance P3D --json", INVOICE_SANDBOX_URL="http://127.0.0.1:1/")
     assert (ran.exit_code, ran.stdout) == (1, "")
-    assert ran.stderr == f"Error: {nobody('http://127.0.0.1:1')}\n"
+    assert (
+        ran.stderr
+        == f"Error: no sandbox responds at http://127.0.0.1:1 (connection refused); {ADVICE}\n"
+    )
 
 
 @contextmanager
@@ -700,11 +761,14 @@ def test_what_is_no_sandbox_is_one_helpful_line(status: int, body: bytes) -> Non
     with answering(status, body) as url:
         ran = run(f"clock --url {url}")
     assert (ran.exit_code, ran.stdout) == (1, "")
-    assert ran.stderr == f"Error: {nobody(url, ', but something else does')}\n"
+    assert ran.stderr == f"Error: the server at {url} is not an invoice sandbox; {ADVICE}\n"
 
 
 def test_a_key_in_a_message_of_the_server_is_not_printed() -> None:
-    error = {"error": {"message": f"no {DEMO_KEY}\x1b[31m"}, "mode": "sandbox_mock"}
+    error = {
+        "error": {"code": "unauthenticated", "message": f"no {DEMO_KEY}\x1b[31m"},
+        "mode": "sandbox_mock",
+    }
     with answering(401, json.dumps(error).encode()) as url:
         ran = run(f"clock --url {url}")
     assert ran.stderr == "Error: no [key]\\x1b[31m\n"
@@ -718,15 +782,15 @@ def silent() -> Iterator[tuple[str, socket.socket]]:
 
 
 def test_a_server_that_does_not_answer_in_time_is_one_helpful_line() -> None:
-    with silent() as (url, _):
-        connection = Connection(url, DEMO_KEY, patience=0.05)
-        with pytest.raises(click.ClickException) as timed_out:
-            ask(connection, "GET", "/clock")
-    assert timed_out.value.message == nobody(url, " within 0.05 seconds")
+    with silent() as (url, _), pytest.raises(SandboxError) as timed_out:
+        ControlClient(url, DEMO_KEY, patience=0.05).ask("GET", "/clock")
+    assert str(timed_out.value) == (
+        f"no sandbox responds at {url} (no response within 0.05 seconds); {ADVICE}"
+    )
 
 
 def test_a_connection_does_not_show_its_key() -> None:
-    assert DEMO_KEY not in repr(Connection("http://127.0.0.1:8080", DEMO_KEY))
+    assert DEMO_KEY not in repr(ControlClient("http://127.0.0.1:8080", DEMO_KEY))
 
 
 # --- text that is put in and out
@@ -848,8 +912,8 @@ def test_ctrl_c_ends_quietly() -> None:
 
 def test_the_default_address_is_that_of_the_server() -> None:
     """Whoever runs 'serve' and then 'clock' needs no option."""
-    (url,) = [one for one in LEVER_COMMANDS["clock"].params if one.name == "url"]
-    (port,) = [one for one in main.commands["serve"].params if one.name == "port"]
+    (url,) = [one for one in COMMANDS["clock"].params if one.name == "url"]
+    (port,) = [one for one in COMMAND_TREE["invoice-sandbox serve"].params if one.name == "port"]
     assert isinstance(port, click.Option)
     assert isinstance(url, click.Option)
     assert str(url.default).endswith(":8080")

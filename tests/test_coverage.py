@@ -49,7 +49,7 @@ Names = tuple[str, ...]
 
 def names(report: Mapping[str, Any], kind: str, **members: Any) -> set[Names]:
     """The names of what was touched of a kind, as the lever tells it."""
-    wanted = {"touched": True, **members}
+    wanted = {"covered": True, **members}
     return {
         tuple(row[name] for name in TYPES[kind])
         for row in report[kind]
@@ -368,7 +368,7 @@ def test_what_is_no_recording_is_refused_with_its_line(
     file: Path, project: Project, text: str
 ) -> None:
     file.write_text(line(mark_of(project), "events", "invoice.paid") + text + "\n")
-    with pytest.raises(RecordingError, match=re.escape(f"{file}:2: this is no line")):
+    with pytest.raises(RecordingError, match=re.escape(f"{file}:2: not a line")):
         read_recordings([file], project)
 
 
@@ -378,7 +378,7 @@ def test_what_is_about_another_project_does_not_count(
     other = tmp_path / "contract.json"
     other.write_bytes(orjson.dumps(contract({})))
     file.write_text(line(mark_of(load_contract(other)), "operations", "api", "check"))
-    with pytest.raises(RecordingError, match="about another project"):
+    with pytest.raises(RecordingError, match="of another project"):
         read_recordings([file], project)
     file.write_text(file.read_text() + line(mark_of(project), "events", "invoice.paid"))
     assert read_recordings([file], project) == {event("invoice.paid")}
@@ -430,7 +430,7 @@ def test_what_can_be_touched_is_what_is_declared(project: Project) -> None:
 def test_with_everything_touched_nothing_is_missing(project: Project) -> None:
     report = report_of(project, everything(project))
     assert (report.percent, report.missing) == (100, {})
-    assert [*lines(report)][-1] == "Everything was touched."
+    assert [*lines(report)][-1] == "Everything is covered."
 
 
 def test_one_thing_that_is_missing_is_never_rounded_away(project: Project) -> None:
@@ -452,7 +452,7 @@ def test_a_report_survives_its_way_as_json(project: Project) -> None:
 
 
 def a_status(code: str, how: str = "") -> Row:
-    return Row(("api", "get", code), "", touched=bool(how), injected=how == "injected")
+    return Row(("api", "get", code), "", covered=bool(how), injected=how == "injected")
 
 
 MERGED = {
@@ -482,7 +482,7 @@ def of(rows: Mapping[str, list[Row]]) -> Report:
 def test_the_text_groups_what_is_missing() -> None:
     report = of(
         {
-            "operations": [Row(("api", "get"), touched=True), Row(("api", "put"))],
+            "operations": [Row(("api", "get"), covered=True), Row(("api", "put"))],
             "statuses": [
                 a_status("200", "injected"),
                 a_status("404"),
@@ -494,9 +494,9 @@ def test_the_text_groups_what_is_missing() -> None:
     )
     assert list(lines(report)) == [
         "operations   1 of 2",
-        "statuses     1 of 4  (1 only ordered)",
+        "statuses     1 of 4  (1 injected only)",
         "transitions  0 of 2",
-        "25 % of everything was touched. What is missing:",
+        "25 % covered. Missing:",
         "operations:",
         "  api: put",
         "statuses:",
@@ -508,5 +508,5 @@ def test_the_text_groups_what_is_missing() -> None:
 
 def test_the_text_can_be_kept_short() -> None:
     report = of({"steps": [Row((f"s{one}", two)) for one in range(5) for two in "12"]})
-    partly = report.merged(of({"steps": [Row((f"s{one}", "1"), touched=True) for one in range(5)]}))
+    partly = report.merged(of({"steps": [Row((f"s{one}", "1"), covered=True) for one in range(5)]}))
     assert list(lines(partly, 2))[2:] == ["steps:", "  s0: 2", "  s1: 2", "  and 3 more"]

@@ -70,7 +70,7 @@ def test_a_server_tells_the_same_of_a_workspace(
 
 def test_levers_count_when_they_are_asked_for(recording: Path) -> None:
     assert "sandbox" not in run(f"coverage {recording}").stdout
-    ran = run(f"coverage {recording} --levers --only operations")
+    ran = run(f"coverage {recording} --control-api --only operations")
     assert counted(ran) == ["operations 2 of 63"]
     assert "getCoverage" in ran.stdout
 
@@ -82,7 +82,7 @@ def test_one_kind_can_be_told_alone(recording: Path) -> None:
 
 
 def test_json_is_what_the_lever_answers(server: Running, asked: str) -> None:
-    ran = run(f"coverage --levers --json --url {server.url} --key {asked}")
+    ran = run(f"coverage --control-api --json --url {server.url} --key {asked}")
     with server.client(asked) as client:
         answer = client.get("/sandbox/coverage").json()["data"]
     told = json.loads(ran.stdout)
@@ -104,7 +104,7 @@ def test_the_status_says_whether_it_is_enough(recording: Path, options: str, sta
     ran = run(f"coverage {recording} --only operations {options}")
     assert ran.exit_code == status
     assert counted(ran) == ["operations 1 of 25"]
-    assert ("4 % is less than" in ran.stderr) is (status == 1)
+    assert ("4 % covered, which is less than" in ran.stderr) is (status == 1)
 
 
 def test_several_recordings_count_together(recording: Path, tmp_path: Path) -> None:
@@ -126,9 +126,9 @@ def test_the_recording_of_another_contract_is_told_with_that_contract(tmp_path: 
         client.post("/check", json={})
     refused = run(f"coverage {recording}")
     assert (refused.exit_code, refused.stdout) == (2, "")
-    assert "another project; name it with --project or --contract" in refused.stderr
+    assert "another project; pass that one with --project or --contract" in refused.stderr
     ran = run(f"coverage {recording} --contract {file} --strict")
-    assert (ran.exit_code, ran.stdout.splitlines()[-1]) == (0, "Everything was touched.")
+    assert (ran.exit_code, ran.stdout.splitlines()[-1]) == (0, "Everything is covered.")
 
 
 def test_a_server_that_serves_another_contract_needs_no_word_of_it(tmp_path: Path) -> None:
@@ -140,17 +140,21 @@ def test_a_server_that_serves_another_contract_needs_no_word_of_it(tmp_path: Pat
 
 MISUSED = {
     "a file that is not there": ("coverage nothing.txt", 2, "does not exist"),
-    "a server beside a recording": ("coverage {file} --url http://127.0.0.1:9", 2, "--url is for"),
-    "a project beside a server": ("coverage --project .", 2, "--project is for a recording"),
+    "a server beside a recording": (
+        "coverage {file} --url http://127.0.0.1:9",
+        2,
+        "--url cannot",
+    ),
+    "a project beside a server": ("coverage --project .", 2, "--project needs a recording"),
     "no recording": (
         f"coverage {Path(__file__)}",
         2,
-        "test_coverage_command.py:1: this is no line",
+        "test_coverage_command.py:1: not a line",
     ),
     "a kind that is none": ("coverage {file} --only lines", 2, "operations"),
     "more than all": ("coverage {file} --fail-under 101", 2, "0<=x<=100"),
     "a page that cannot be written": ("coverage {file} --html /no/where.html", 1, "No such file"),
-    "nobody answers": ("coverage --url http://127.0.0.1:9", 1, "no sandbox answers"),
+    "nobody answers": ("coverage --url http://127.0.0.1:9", 1, "no sandbox responds"),
 }
 
 
@@ -206,9 +210,9 @@ def test_the_page_needs_nothing_else_and_tells_all(recording: Path, tmp_path: Pa
     assert re.findall(r"(?:\w+:)?//\w|url\(|@import", text) == []
     assert "script" not in read.tags
     assert {"1 of 25", "listOffers", "GET /api/offers", "invoice.paid"} <= set(read.texts)
-    report = report_of(load_project(default_project()), ()).without_levers()
+    report = report_of(load_project(default_project()), ()).without_control_api()
     chips = sum(len(rows) for kind, rows in report if kind != "operations")
-    assert read.chips == {"touched": 1, "missing": chips - 1}
+    assert read.chips == {"covered": 1, "missing": chips - 1}
 
 
 def test_what_stands_in_a_contract_cannot_write_the_page() -> None:
@@ -240,7 +244,7 @@ def test_a_run_of_ours_that_leaves_something_out_fails_and_says_what() -> None:
     done = gate("--contract-coverage", "tests/test_money.py")
     assert done.returncode == 1, done.stdout
     assert "= contract coverage =" in done.stdout
-    assert "What is missing:" in done.stdout
+    assert "Missing:" in done.stdout
     assert re.fullmatch(r"\d+ passed in .*s", done.stdout.splitlines()[-1])
 
 

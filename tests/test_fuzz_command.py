@@ -161,7 +161,7 @@ def test_ctrl_c_stops_it_and_deletes_its_workspaces(server: Running, key: str) -
         shown += _rest(ours)
         assert process.wait(60) == 130
     os.close(ours)
-    assert b"Stopped; nothing was judged." in shown
+    assert b"Stopped; there is no result." in shown
     assert workspaces(server, key) == before
 
 
@@ -210,11 +210,11 @@ def test_the_hooks_serve_a_run_of_schemathesis_too(server: Running, tmp_path: Pa
 NOBODY = "http://127.0.0.1:1"
 MISUSED = {
     "nobody answers": (["--url", NOBODY], "no sandbox answers on http://127.0.0.1:1"),
-    "an address that is none": (["--url", "here"], "an address looks like"),
+    "an address that is none": (["--url", "here"], "invalid URL of a sandbox"),
     "nothing to keep": (["--keep"], "--keep needs --url"),
     "a project of a running server": (
         ["--url", NOBODY, "--project", "."],
-        "--project is for a server of its own",
+        "--project cannot be used with --url",
     ),
     "a time that is none": (["--time", "soon"], "five minutes are PT5M"),
     "hardly any time": (["--time", "PT0.5S"], "a second at least"),
@@ -233,7 +233,7 @@ def test_misuse_ends_with_2_and_says_what_to_do(options: list[str], said: str) -
 def test_an_operation_that_is_none_is_misuse(server: Running, key: str) -> None:
     ended = fuzz("--url", server.url, "--key", key, "--operation", "nope")
     assert ended.status == 2
-    assert "no operation nope; there are: listInvoices" in ended.err
+    assert "unknown operation 'nope'; use one of listInvoices" in ended.err
 
 
 def test_a_key_that_opens_nothing_is_misuse(server: Running) -> None:

@@ -47,13 +47,13 @@ def test_a_run_in_which_everything_succeeded_has_no_finding() -> None:
 
 
 def test_a_run_that_sent_nothing_fails_with_that_one_finding() -> None:
-    assert judged([]) == [Finding(None, "Nothing was sent")]
+    assert judged([]) == [Finding(None, "No request was sent")]
 
 
 @pytest.mark.parametrize("status", [401, 403, 429])
 def test_a_refusal_of_a_valid_request_with_a_valid_key_is_a_finding(status: int) -> None:
     refused = replace(LISTED, status=status, request="curl http://x")
-    title = f"It answered {status} to 1 request that fit the schema and carried a valid key"
+    title = f"It returned {status} for 1 request, schema-valid and with a valid key"
     expected = Finding("listItems", title, "", "coverage", ("curl http://x",))
     assert judged([*GOOD, refused]) == [expected]
 
@@ -80,7 +80,7 @@ def test_what_needs_no_key_is_excused_for_its_401_only() -> None:
 def test_a_server_error_is_a_finding_in_every_mode(mode: Any) -> None:
     broken = replace(LISTED, mode=mode, status=503, own_key=False)
     (found,) = judged([*GOOD, broken, broken])
-    assert (found.operation, found.title) == ("listItems", "It answered 503 to 2 requests")
+    assert (found.operation, found.title) == ("listItems", "It returned 503 for 2 requests")
 
 
 def test_a_server_error_is_not_told_twice() -> None:
@@ -93,12 +93,14 @@ def test_a_server_error_is_not_told_twice() -> None:
     [
         pytest.param([replace(LISTED, status=404)] * 2, "404x2", id="another-status"),
         pytest.param([replace(LISTED, status=202)], "202x1", id="undeclared-success"),
-        pytest.param([replace(LISTED, mode="negative")], "nothing: none was sent", id="only-wrong"),
+        pytest.param(
+            [replace(LISTED, mode="negative")], "none: no request was sent", id="only-wrong"
+        ),
     ],
 )
 def test_an_operation_must_reach_its_declared_success(answered: list[Call], said: str) -> None:
-    text = f"Schema-valid requests were answered {said}."
-    expected = Finding("listItems", "It never reached its success status 200", text)
+    text = f"Responses to schema-valid requests: {said}."
+    expected = Finding("listItems", "It never returned its success status 200", text)
     assert judged([LOGGED_IN, *answered]) == [expected]
 
 
@@ -123,8 +125,8 @@ def test_an_operation_without_a_success_status_is_a_finding() -> None:
 @pytest.mark.parametrize(
     ("outcome", "title"),
     [
-        (Outcome(fuzzer_exit=1), "Schemathesis could not do its work: exit code 1"),
-        (Outcome(fuzzer_exit=2), "Schemathesis could not do its work: exit code 2"),
+        (Outcome(fuzzer_exit=1), "Schemathesis failed with exit code 1"),
+        (Outcome(fuzzer_exit=2), "Schemathesis failed with exit code 2"),
         (Outcome(server_exit=3), "The server ended by itself with exit code 3"),
         (Outcome(server_log=f"boom\n{TRACEBACK}:\n"), "The server logged a traceback"),
     ],
@@ -237,18 +239,18 @@ def test_a_record_is_read_as_it_was_written_also_while_it_grows(tmp_path: Path) 
 
 
 AGAIN = ["invoice-sandbox", "fuzz", "--project=my shop"]
-UNREACHED = Finding("login", "It never reached its success status 200")
+UNREACHED = Finding("login", "It never returned its success status 200")
 RESULT = Result("api", CONTRACT, GOOD, [FOUND, UNREACHED, Finding(None, "Log\0")], AGAIN)
 
 
 def test_the_text_has_the_requests_and_the_command_that_finds_it_again() -> None:
     assert as_text(replace(RESULT, findings=[FOUND])).splitlines() == [
-        "FAILED  api: 1 found with 2 requests to 2 operations",
+        "FAILED  api: 1 findings, 2 requests to 2 operations",
         "",
         "listItems (fuzzing): Server error",
         "    Boom",
         "    curl http://x",
-        "    again: invoice-sandbox fuzz '--project=my shop' --operation=listItems",
+        "    reproduce: invoice-sandbox fuzz '--project=my shop' --operation=listItems",
     ]
 
 

@@ -10,7 +10,7 @@ import pytest
 
 from invoice_sandbox.control.client import ControlClient, SandboxError
 from invoice_sandbox.fuzzing.contract import DocumentError
-from invoice_sandbox.fuzzing.state import Ground
+from invoice_sandbox.fuzzing.state import FuzzState
 from tests.support import Running
 
 URL = "http://127.0.0.1:9000/hooks"
@@ -32,10 +32,10 @@ def mine(server: Running) -> Iterator[httpx.Client]:
 
 
 @pytest.fixture
-def ground(server: Running, mine: httpx.Client) -> Ground:
+def state(server: Running, mine: httpx.Client) -> FuzzState:
     """The workspace of ``mine``, and one of somebody else."""
     keys = (mine.headers["Authorization"].split()[1], server.new_workspace())
-    return Ground([ControlClient(server.url, key) for key in keys])
+    return FuzzState([ControlClient(server.url, key) for key in keys])
 
 
 def endpoints(client: httpx.Client) -> list[str]:
@@ -49,10 +49,10 @@ def register(client: httpx.Client) -> None:
 
 
 def test_what_was_kept_of_an_answer_is_an_example_of_the_parameter(
-    ground: Ground, mine: httpx.Client
+    state: FuzzState, mine: httpx.Client
 ) -> None:
     prepared = document(REGISTER)
-    ground.prepare(prepared)
+    state.prepare(prepared)
     (made,) = endpoints(mine)
     (parameter,) = prepared["paths"]["/webhooks/{id}/enable"]["post"]["parameters"]
     assert parameter["examples"] == {"prepared": {"value": made}}
@@ -60,35 +60,35 @@ def test_what_was_kept_of_an_answer_is_an_example_of_the_parameter(
 
 
 def test_a_workspace_that_was_used_is_put_back_to_what_was_prepared(
-    ground: Ground, mine: httpx.Client
+    state: FuzzState, mine: httpx.Client
 ) -> None:
-    ground.prepare(document(REGISTER))
+    state.prepare(document(REGISTER))
     prepared = endpoints(mine)
     register(mine)
-    ground.mark_used()
-    ground.restore()
+    state.mark_used()
+    state.restore()
     assert endpoints(mine) == prepared
 
 
-def test_a_workspace_that_was_not_used_is_left_alone(ground: Ground, mine: httpx.Client) -> None:
-    ground.prepare(document())
+def test_a_workspace_that_was_not_used_is_left_alone(state: FuzzState, mine: httpx.Client) -> None:
+    state.prepare(document())
     register(mine)
-    ground.mark_used("the key of nobody")
-    ground.restore()
+    state.mark_used("the key of nobody")
+    state.restore()
     assert len(endpoints(mine)) == 1
 
 
 def test_without_its_snapshot_the_workspace_is_prepared_again(
-    ground: Ground, mine: httpx.Client
+    state: FuzzState, mine: httpx.Client
 ) -> None:
-    ground.prepare(document(REGISTER))
+    state.prepare(document(REGISTER))
     prepared = endpoints(mine)
     (snapshot,) = mine.get("/sandbox/snapshots").json()["data"]
     mine.delete(f"/sandbox/snapshots/{snapshot['id']}").raise_for_status()
     for _ in range(2):
         register(mine)
-        ground.mark_used()
-        ground.restore()
+        state.mark_used()
+        state.restore()
         assert endpoints(mine) == prepared
 
 
@@ -96,7 +96,7 @@ WRONG = {
     "a request that is refused": (
         REGISTER | {"send": "POST /api/invoices"},
         SandboxError,
-        "^enable: POST /api/invoices is to prepare it: .*sellerId",
+        "^enable: POST /api/invoices of x-fuzz-setup failed: .*sellerId",
     ),
     "an answer without it": (REGISTER | {"keep": {"id": "/data/no"}}, SandboxError, "/data/no"),
     "no such parameter": (REGISTER | {"keep": {"no": "/data/id"}}, DocumentError, "keeps no"),
@@ -105,7 +105,7 @@ WRONG = {
 
 @pytest.mark.parametrize(("step", "error", "said"), WRONG.values(), ids=WRONG)
 def test_a_setup_that_fails_says_why(
-    ground: Ground, step: dict[str, Any], error: type[Exception], said: str
+    state: FuzzState, step: dict[str, Any], error: type[Exception], said: str
 ) -> None:
     with pytest.raises(error, match=said):
-        ground.prepare(document(step))
+        state.prepare(document(step))

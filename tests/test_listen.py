@@ -25,7 +25,7 @@ import httpx
 import pytest
 
 from invoice_sandbox.base.ids import key_digest
-from invoice_sandbox.cli.listen_command import checked_target
+from invoice_sandbox.cli.forwarding import checked_target
 from invoice_sandbox.state.credentials import DEMO_KEY
 from tests.receivers import (
     Receiver,
@@ -417,7 +417,7 @@ def test_what_was_delivered_to_nobody_comes_after_a_reconnect(
         settle(client)
         assert [row["status"] for row in deliveries(client)] == ["Delivered"] + ["Failed"] * 5
         wire.mend()
-        listener.expect("^Back on ")
+        listener.expect("^Reconnected to ")
         for event in events[1:]:
             listener.expect(event)
         until(lambda: is_all_delivered(client), "not all were replayed")
@@ -445,7 +445,7 @@ def test_an_answer_that_was_under_way_is_reported_after_a_reconnect(
             listener.expect("201")
             time.sleep(0.3)  # to report it must have failed
         wire.mend()
-        listener.expect("^Back on ")
+        listener.expect("^Reconnected to ")
         settle(client)
         row = delivery(client)
     assert (row["status"], row["attempt"], row["responseStatus"]) == ("Delivered", 1, 201)
@@ -487,7 +487,7 @@ def test_it_comes_back_when_the_server_does(
         listener.expect("^Lost ")
         stack.enter_context(sandbox(port))
         secret = listener.expect(READY)[3]
-        listener.expect("^Back on ")
+        listener.expect("^Reconnected to ")
         with client_of(url) as client:
             event = fire(client)
             settle(client)
@@ -594,7 +594,7 @@ def test_it_ends_while_the_server_is_away(port: int, receiver: Receiver) -> None
     ("words", "message"),
     [
         ("--key ilk_sandbox_unknown", "The credential is not valid here"),
-        ("--events invoice.verifed", "there are no events of kind invoice.verifed"),
+        ("--events invoice.verifed", "unknown event type invoice.verifed"),
     ],
 )
 def test_what_the_server_refuses_is_one_line(server: Running, words: str, message: str) -> None:
@@ -622,7 +622,7 @@ def test_faults_that_meet_everybody_keep_it_from_nothing(
         event = fire(client)
         settle(client)
         wire.mend()
-        listener.expect("^Back on ")
+        listener.expect("^Reconnected to ")
         listener.expect(event)
         until(lambda: is_all_delivered(client), "it was not replayed")
 
@@ -638,8 +638,8 @@ def test_a_limit_is_told_as_such() -> None:
 def test_a_server_that_is_not_there_is_one_line() -> None:
     ran = run("listen --forward-to 3000 --url http://127.0.0.1:1")
     assert (ran.exit_code, ran.stdout) == (1, "")
-    advice = "start one with 'invoice-sandbox serve', or name its address with --url"
-    expected = f"no sandbox answers on http://127.0.0.1:1; {advice}"
+    advice = "start one with 'invoice-sandbox serve', or correct the URL"
+    expected = f"no sandbox responds at http://127.0.0.1:1 (the connection failed); {advice}"
     assert ran.stderr == f"Error: {expected}\n"
 
 
@@ -668,7 +668,7 @@ def test_where_to_forward_to_may_be_said_briefly(text: str, url: str) -> None:
     "text", ["", "0", "99999", "ftp://x", "http://", "http://a b", "a:b", "http://x:y", "/hooks"]
 )
 def test_what_is_no_address_is_misuse(text: str) -> None:
-    with pytest.raises(click.BadParameter, match="a port, or an address"):
+    with pytest.raises(click.BadParameter, match="use a port, or a URL"):
         checked_target(text)
 
 

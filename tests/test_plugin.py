@@ -389,13 +389,13 @@ def test_a_server_that_is_running_is_used_and_left_clean(
 
 
 REFUSED: dict[str, tuple[list[str], str]] = {
-    "nobody there": (["--sandbox-url=http://127.0.0.1:9"], "no sandbox answers on"),
-    "no address": (["--sandbox-url=here"], "the address of a sandbox looks like"),
+    "nobody there": (["--sandbox-url=http://127.0.0.1:9"], "no sandbox responds at"),
+    "no address": (["--sandbox-url=here"], "invalid URL of a sandbox"),
     "address and folder": (
         ["--sandbox-url=http://127.0.0.1:9", "--sandbox-project=x"],
-        "a server that is running has its own project",
+        "project cannot be used with a running server",
     ),
-    "key alone": (["--sandbox-key=x"], "a key is for a server that is running"),
+    "key alone": (["--sandbox-key=x"], "a key needs the URL of a running server"),
     "no folder": (["--sandbox-scenarios=nowhere"], "--scenarios: there is no folder"),
 }
 

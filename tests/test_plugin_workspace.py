@@ -81,10 +81,30 @@ def test_time_is_released_and_frozen(invoice_sandbox: InvoiceSandbox) -> None:
 
 
 def test_advance_takes_one_of_two(invoice_sandbox: InvoiceSandbox) -> None:
-    with pytest.raises(TypeError, match="how far, or where to"):
+    with pytest.raises(TypeError, match="either a duration or to="):
         invoice_sandbox.advance()
-    with pytest.raises(TypeError, match="how far, or where to"):
+    with pytest.raises(TypeError, match="either a duration or to="):
         invoice_sandbox.advance("P1D", to="2027-01-01T00:00:00Z")
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        ({"by": "3D"}, "invalid duration '3D'; use ISO 8601 such as P3D or PT10S"),
+        ({"to": "soon"}, "invalid instant 'soon'; use RFC 3339 such as 2026-11-21T09:30:00Z"),
+    ],
+)
+def test_an_error_of_advance_names_what_was_passed(
+    invoice_sandbox: InvoiceSandbox, arguments: dict[str, str], message: str
+) -> None:
+    with pytest.raises(SandboxError) as caught:
+        invoice_sandbox.advance(**arguments)
+    assert str(caught.value) == message
+
+
+def test_the_old_name_of_control_names_the_new_one(invoice_sandbox: InvoiceSandbox) -> None:
+    with pytest.raises(AttributeError, match=r"lever is now InvoiceSandbox\.control"):
+        invoice_sandbox.lever("GET", "/clock")
 
 
 # --- scenarios, faults, moves
@@ -107,7 +127,7 @@ def test_an_offer_is_accepted_and_the_invoice_funded(invoice_sandbox: InvoiceSan
     number = register_new(invoice_sandbox.client)
     invoice_sandbox.advance("PT6S")
     (offer,) = offers(invoice_sandbox.client, number)
-    invoice_sandbox.lever("POST", f"/offers/{offer['id']}/accept", {})
+    invoice_sandbox.control("POST", f"/offers/{offer['id']}/accept", {})
     assert invoice_sandbox.transition(number, "fund")["status"] == "Funded"
 
 
@@ -123,11 +143,10 @@ def test_a_fault_is_injected_into_one_operation_or_any(invoice_sandbox: InvoiceS
 REFUSED: dict[str, tuple[Callable[[InvoiceSandbox], object], int, str]] = {
     "scenario": (lambda sandbox: sandbox.scenario("kyb-hod"), 400, "Did you mean kyb-hold"),
     "condition": (lambda sandbox: sandbox.scenario("kyb-hold", x=1), 409, "x"),
-    "advance": (lambda sandbox: sandbox.advance("3 days"), 400, "by must look like PT10S"),
     "backwards": (lambda sandbox: sandbox.advance(to="2020-01-01T00:00:00Z"), 409, "backwards"),
     "operation": (lambda sandbox: sandbox.fault("create", "reset"), 400, "create"),
     "invoice": (lambda sandbox: sandbox.transition("inv/../x?", "fund"), 404, "no invoice"),
-    "snapshot": (lambda sandbox: sandbox.lever("DELETE", "/snapshots/x"), 404, "snapshot"),
+    "snapshot": (lambda sandbox: sandbox.control("DELETE", "/snapshots/x"), 404, "snapshot"),
 }
 
 
@@ -172,15 +191,15 @@ def test_an_event_that_did_not_arrive_is_told_with_those_that_did(
         invoice_sandbox.webhooks.expect("invoice.verified", currency="EUR")
     told = str(caught.value).splitlines()
     assert told[0] == "invoice.verified did not arrive with currency='EUR'"
-    assert told[1] == "What did arrive:"
+    assert told[1] == "Received:"
     assert "invoice.registered" in told[2]
-    assert told[3] == "Next is due at 2026-11-21T09:30:01Z: advance the clock."
+    assert told[3] == "The next step is due at 2026-11-21T09:30:01Z; advance the clock."
 
 
 def test_a_kind_that_no_contract_has_is_told_with_its_neighbours(
     invoice_sandbox: InvoiceSandbox,
 ) -> None:
-    with pytest.raises(NotReceivedError, match=r"no such event\. Near: invoice\.verified"):
+    with pytest.raises(NotReceivedError, match=r"Did you mean invoice\.verified"):
         invoice_sandbox.webhooks.expect("invoice.verifed")
     assert invoice_sandbox.requests == []
 
@@ -232,7 +251,7 @@ def test_a_receiver_that_cannot_be_called_is_an_error(invoice_sandbox: InvoiceSa
 def test_the_faults_of_a_scenario_do_not_meet_the_inbox(invoice_sandbox: InvoiceSandbox) -> None:
     first = invoice_sandbox.client.get("/api/invoices")
     assert first.status_code >= 500
-    invoice_sandbox.lever("DELETE", "/faults")
+    invoice_sandbox.control("DELETE", "/faults")
     (endpoint,) = invoice_sandbox.client.get("/api/webhooks").json()["data"]["endpoints"]
     assert endpoint["url"] == invoice_sandbox.webhooks.url
 
@@ -242,7 +261,7 @@ def test_the_faults_of_a_scenario_do_not_meet_the_inbox(invoice_sandbox: Invoice
 
 def test_the_journal_is_that_of_the_test_in_its_order(invoice_sandbox: InvoiceSandbox) -> None:
     assert invoice_sandbox.requests == []
-    assert "Nothing was asked of the API." in journal(invoice_sandbox)
+    assert "There were no requests to the API." in journal(invoice_sandbox)
     register_new(invoice_sandbox.client)
     invoice_sandbox.client.get("/api/offers")
     invoice_sandbox.advance("P1D")
@@ -268,7 +287,7 @@ def test_the_report_tells_why(invoice_sandbox: InvoiceSandbox) -> None:
 def test_a_report_on_a_server_that_has_gone_says_so() -> None:
     with running() as sandbox:
         pass
-    assert "cannot be read: no sandbox answers on" in journal(sandbox)
+    assert "cannot be read: no sandbox responds at" in journal(sandbox)
 
 
 # --- snapshots, reset, other workspaces
@@ -304,13 +323,13 @@ def test_another_workspace_sees_nothing_of_this_one(invoice_sandbox: InvoiceSand
         assert other.client.get(f"/api/invoices/{number}").status_code == 404
         register_new(other.client)
         assert other.advance("P1D")["happened"] == []
-    family = invoice_sandbox.lever("GET", "/workspaces")
+    family = invoice_sandbox.control("GET", "/workspaces")
     assert [one["id"] for one in family] == [invoice_sandbox.id]
 
 
 def test_a_workspace_that_a_test_has_deleted_is_no_error(invoice_sandbox: InvoiceSandbox) -> None:
     with invoice_sandbox.workspace() as other:
-        invoice_sandbox.lever("DELETE", f"/workspaces/{other.id}")
+        invoice_sandbox.control("DELETE", f"/workspaces/{other.id}")
 
 
 # --- without pytest
@@ -323,7 +342,7 @@ def sandbox() -> Iterator[InvoiceSandbox]:
 
 
 def test_running_takes_what_the_marker_takes(sandbox: InvoiceSandbox) -> None:
-    (current,) = [one for one in sandbox.lever("GET", "/scenarios") if one["current"]]
+    (current,) = [one for one in sandbox.control("GET", "/scenarios") if one["current"]]
     assert current["name"] == "late-payment"
     assert sandbox.clock["mode"] == "frozen"
 
@@ -353,7 +372,7 @@ async def test_an_asynchronous_client_sends_the_key(sandbox: InvoiceSandbox) -> 
     "url", ["", "here", "ftp://x", "http://", "http://x/y", "http://a@x", "http://x:0", "http://["]
 )
 def test_an_address_that_is_none_is_refused(url: str) -> None:
-    with pytest.raises(SandboxError, match="looks like"):
+    with pytest.raises(SandboxError, match=r"invalid URL|must end|must not"):
         checked_url(url)
 
 
@@ -365,6 +384,6 @@ def test_an_address_loses_its_final_slash() -> None:
 def test_a_server_that_is_no_sandbox_is_told(status: int) -> None:
     with (
         receiving(answer(status, json.dumps([1]).encode())) as receiver,
-        pytest.raises(SandboxError, match="is no sandbox"),
+        pytest.raises(SandboxError, match="is not an invoice sandbox"),
     ):
         ControlClient(receiver.url.removesuffix("/hooks"), "x").ask("POST", "/reset", {})

@@ -18,7 +18,7 @@ from click.testing import CliRunner, Result
 from jsonschema import Draft202012Validator
 
 from invoice_sandbox.cli import main
-from invoice_sandbox.cli.scenario_command import Place, draw_scenario, list_scenarios, show_scenario
+from invoice_sandbox.cli.scenarios import Place, draw_scenario, list_scenarios, show_scenario
 from invoice_sandbox.cli.scenarios import scenarios as group
 from invoice_sandbox.openapi.load.documents import load_document
 from invoice_sandbox.project.loader import Project
@@ -151,13 +151,14 @@ def test_the_trigger_says_how_a_story_is_begun(
 
 
 def test_show_tells_a_story_in_words() -> None:
+    statuses = ", ".join(SHIPPED["offer-expires"]["needs"]["status"])
     assert fine("show offer-expires").splitlines() == [
         "offer-expires",
         "The offer is not accepted, so it expires after 72 hours.",
         "Passes when: The client does not accept the expired offer and requests a new one.",
         "",
         "Trigger: workspace, invoice, header",
-        f"Begun later, it needs status: {', '.join(SHIPPED['offer-expires']['needs']['status'])}",
+        f"To start it later, status must be: {statuses}",
         "",
         "1 second          start-verification   -> VerificationPending",
         "                  records invoice.verification_started",
@@ -211,7 +212,7 @@ def test_every_scenario_can_be_shown_and_every_step_of_it_is_told(
 def test_show_as_json_has_the_file_and_the_way_of_the_story() -> None:
     told: dict[str, Any] = json.loads(fine("show late-payment --json"))
     assert told["document"] == SHIPPED["late-payment"]
-    assert told["way"][-2] == {
+    assert told["steps"][-2] == {
         "at": "P70D",
         "by": "scenario",
         "do": "pay",

@@ -11,7 +11,7 @@ import pytest
 
 from invoice_sandbox.base.clock import FROZEN_START, ClockState
 from invoice_sandbox.base.ids import key_problem, new_key
-from invoice_sandbox.cli.serving import serve
+from invoice_sandbox.cli.serve import serve
 from invoice_sandbox.server.serving import listen
 from invoice_sandbox.settings import (
     SETTINGS,
@@ -127,7 +127,7 @@ WRONG: dict[str, tuple[dict[str, str], str]] = {
     "clock in capitals": ({"clock": "Frozen"}, "--clock is 'live' or 'frozen'"),
     "now is no instant": (
         {"clock": "frozen", "now": "tomorrow"},
-        "--now: an instant looks like 2026-11-21T09:30:00Z, not 'tomorrow'",
+        "--now: invalid instant 'tomorrow'; use RFC 3339 such as 2026-11-21T09:30:00Z",
     ),
     "now is no day": ({"clock": "frozen", "now": "2026-02-30T00:00:00Z"}, "--now: "),
     "now on a live clock": ({"now": "2026-11-21T09:30:00Z"}, "--now needs --clock frozen"),

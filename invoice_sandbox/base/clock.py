@@ -99,7 +99,7 @@ def parse_duration(text: str) -> timedelta:
     """
     match = _DURATION.fullmatch(text)
     if match is None or text.endswith(("P", "T")):
-        raise ValueError("a duration looks like PT10S or P3D")
+        raise ValueError(f"invalid duration '{text}'; use ISO 8601 such as P3D or PT10S")
     return timedelta(**{name: float(value) for name, value in match.groupdict("0").items()})
 
 
@@ -128,7 +128,7 @@ def parse_instant(text: str) -> datetime:
     which RFC 3339 can write, for the nearest one inside.
     """
     if not _INSTANT.fullmatch(text):
-        raise ValueError("an instant looks like 2026-11-21T09:30:00Z")
+        raise ValueError(f"invalid instant '{text}'; use RFC 3339 such as 2026-11-21T09:30:00Z")
     if text[17:19] == "60":
         text = text[:17] + "59" + text[19:]
     year_zero = text.startswith("0000")

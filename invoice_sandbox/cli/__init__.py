@@ -1,48 +1,63 @@
-"""The command line. Each command is one function; this is the list of them."""
+"""The command line: one module per command or group of commands, imported when it is used."""
 
 from __future__ import annotations
+
+import sys
+from importlib import import_module
+from typing import Any, Final
 
 import click
 
 from invoice_sandbox import __version__
-from invoice_sandbox.cli import control as levers
-from invoice_sandbox.cli import quality as proof
-from invoice_sandbox.cli import scenarios as stories
-from invoice_sandbox.cli import serving, webhooks
+
+_FIRST: Final = ("serve", "contract", "init", "scenarios")
+_LAST: Final = ("listen", "trigger", "coverage", "fuzz")
+"""Commands with a module of their own. The others come from the contract of the control API."""
+
+_INTERRUPTED: Final = 130
 
 
-@click.group(context_settings={"help_option_names": ["-h", "--help"]})
+class _Main(click.Group):
+    """Finds commands by name, and ends each of them in the same way."""
+
+    def list_commands(self, ctx: click.Context) -> list[str]:  # noqa: ARG002 - click's signature
+        return [*_FIRST, *_control_commands(), *_LAST]
+
+    def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:  # noqa: ARG002
+        if cmd_name in {*_FIRST, *_LAST}:
+            module = import_module(f"{__name__}.{cmd_name}")
+            command: click.Command = getattr(module, cmd_name)
+            return command
+        return _control_commands().get(cmd_name)
+
+    def invoke(self, ctx: click.Context) -> Any:
+        from invoice_sandbox.cli.output import plain
+        from invoice_sandbox.control.client import SandboxError
+
+        try:
+            return super().invoke(ctx)
+        except SandboxError as error:
+            raise click.ClickException(plain(str(error))) from None
+        except KeyboardInterrupt:
+            sys.exit(_INTERRUPTED)
+
+
+def _control_commands() -> dict[str, click.Command]:
+    from invoice_sandbox.cli.control import control_commands
+
+    return control_commands()
+
+
+@click.group(cls=_Main, context_settings={"help_option_names": ["-h", "--help"]})
 @click.version_option(__version__, prog_name="invoice-sandbox")
 def main() -> None:
     """A sandbox of the Invoice Liquidity API, served from its OpenAPI 3.1 contract.
 
-    Start it with 'invoice-sandbox serve', then follow the printed address. The other commands pull
-    the levers of a server that is running: time, scenarios, faults, webhooks, workspaces.
+    Start the server with 'invoice-sandbox serve'. The other commands control a running server:
+    clock, scenarios, faults, webhooks, workspaces.
 
     \b
     invoice-sandbox serve --clock frozen
     invoice-sandbox clock advance P3D
     invoice-sandbox requests --status 400
     """
-
-
-for _command in (
-    serving.serve,
-    serving.contract,
-    serving.init,
-    stories.scenarios,
-    levers.clock,
-    levers.agenda,
-    levers.workspace,
-    levers.reset,
-    levers.snapshot,
-    levers.scenario,
-    levers.fault,
-    levers.requests,
-    levers.inbox,
-    webhooks.listen,
-    webhooks.trigger,
-    proof.coverage,
-    proof.fuzz,
-):
-    main.add_command(_command)

@@ -1,428 +1,341 @@
-"""The levers of a server that is running.
+"""Commands of the control API, made from its contract.
 
-Each command asks one lever of the workspace that its key opens, and says how to show the answer.
+An operation lists its commands in ``x-cli``. Each entry has:
+
+- ``command``: the words of the command, such as ``clock advance``
+- ``show``: the view that prints the result (``cli.views``)
+- ``examples``: command lines for the help
+- ``summary``, ``help``: texts for the help, unless those of the operation fit
+- ``arguments``: inputs that are passed by position; path parameters always are
+- ``options``: other inputs that are options; by default all
+- ``body``: members of the body that are fixed, ``defaults``: values of inputs that are not passed
+
+An input is a parameter of the operation or a member of its JSON body. Its schema gives the type,
+the range and the help. A tag describes a group of commands in the same way.
 """
 
 from __future__ import annotations
 
+import re
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass
+from functools import cache
+from importlib.resources import files
 from typing import Any, Final
+from urllib.parse import urlencode
 
 import click
 
-from invoice_sandbox.cli import control_output as lever_command
-from invoice_sandbox.cli.control_output import given, path
-from invoice_sandbox.cli.options import connection, is_bare, lever, options, pull
-
-_MOST_DIGITS: Final = 19
-_REQUESTS: Final = 20
-
-
-# clock
-
-
-@click.group(invoke_without_command=True)
-@lever
-def clock() -> None:
-    """Show the clock of the workspace, or move it. Days pass in a moment.
-
-    \b
-    invoice-sandbox clock
-    invoice-sandbox clock freeze
-    invoice-sandbox clock advance P3D
-    """
-    if is_bare():
-        pull("GET", "/clock", show=lever_command.show_clock)
-
-
-@clock.command("advance")
-@click.argument("duration", required=False)
-@click.option("--to", metavar="INSTANT", help="Where to go, instead of how far.")
-@lever
-def advance_clock(duration: str | None, to: str | None) -> None:
-    """Move the clock forward by DURATION. Everything that falls due on the way is done.
-
-    Prints one line for each step: instant, action, outcome, subject, reason, events.
-
-    \b
-    invoice-sandbox clock advance PT10S
-    invoice-sandbox clock advance P3D
-    invoice-sandbox clock advance --to 2026-12-24T18:00:00Z
-    """
-    if (duration is None) == (to is None):
-        raise click.UsageError("say how far, such as P3D, or where to, with --to")
-    body = given({"by": duration, "to": to})
-    pull("POST", "/clock/advance", body, show=lever_command.show_advance)
-
-
-@clock.command("freeze")
-@lever
-def freeze_clock() -> None:
-    """Stop the clock where it stands.
-
-    \b
-    invoice-sandbox clock freeze
-    """
-    _set_clock(mode="frozen")
-
-
-@clock.command("release")
-@lever
-def release_clock() -> None:
-    """Let the clock go on with real time, from where it stands.
-
-    \b
-    invoice-sandbox clock release
-    """
-    _set_clock(mode="live")
-
-
-@clock.command("set")
-@click.argument("instant")
-@lever
-def set_clock(instant: str) -> None:
-    """Set the clock to INSTANT. Everything that falls due on the way is done.
-
-    A clock never goes backwards; take a snapshot if you want to come back.
-
-    \b
-    invoice-sandbox clock set 2026-12-24T18:00:00Z
-    """
-    _set_clock(now=instant)
-
-
-def _set_clock(**change: str) -> None:
-    pull("PUT", "/clock", change, show=lever_command.show_advance)
-
-
-@click.command()
-@lever
-def agenda() -> None:
-    """Show what is due in the workspace, and what it did by itself.
-
-    \b
-    invoice-sandbox agenda
-    """
-    pull("GET", "/agenda", show=lever_command.show_agenda)
-
-
-# workspaces and snapshots
-
-
-@click.group()
-@lever
-def workspace() -> None:
-    """Make, list and delete workspaces. Each has its own state, clock and key.
-
-    \b
-    invoice-sandbox workspace new --seed 7 --clock frozen
-    invoice-sandbox workspace list
-    """
-
-
-@workspace.command("new")
-@options(
-    {
-        "--seed": {"type": int, "metavar": "N", "help": "The same seed gives the same ids."},
-        "--scenario": {"metavar": "NAME", "help": "What happens by itself."},
-        "--clock": {"type": click.Choice(["live", "frozen"]), "help": "How its clock goes."},
-        "--now": {"metavar": "INSTANT", "help": "Where its clock begins."},
-    }
-)
-@lever
-def new_workspace(**members: Any) -> None:
-    """Make a workspace and print its key. The key is shown only here.
-
-    \b
-    invoice-sandbox workspace new
-    invoice-sandbox workspace new --seed 7 --scenario manual --clock frozen
-    """
-    show = lever_command.show_new_workspace
-    pull("POST", "/workspaces", given(members), show=show)
-
-
-@workspace.command("list")
-@lever
-def list_workspaces() -> None:
-    """List the workspace of the key, marked *, and those made from it.
-
-    \b
-    invoice-sandbox workspace list
-    """
-    pull("GET", "/workspaces", show=lever_command.show_workspaces)
-
-
-@workspace.command("delete")
-@click.argument("workspace_id", metavar="ID")
-@lever
-def delete_workspace(workspace_id: str) -> None:
-    """Delete a workspace with everything in it. It was made from the workspace of the key.
-
-    \b
-    invoice-sandbox workspace delete wsp_sandbox_k2v5q7xa
-    """
-    _delete("/workspaces/{id}", workspace_id)
-
-
-@click.command()
-@lever
-def reset() -> None:
-    """Start afresh. State, clock and scenario are as when the workspace was made; no faults.
-
-    \b
-    invoice-sandbox reset
-    """
-    pull("POST", "/reset", show=lever_command.show_workspace)
-
-
-@click.group(invoke_without_command=True)
-@lever
-def snapshot() -> None:
-    """Remember the workspace as it is, and go back to it later.
-
-    Without a command, it takes a snapshot.
-
-    \b
-    invoice-sandbox snapshot
-    invoice-sandbox snapshot list
-    invoice-sandbox snapshot restore snp_sandbox_k2v5q7xa_0001
-    """
-    if is_bare():
-        _take_snapshot()
-
-
-@snapshot.command("take")
-@lever
-def take_snapshot() -> None:
-    """Remember state, clock, agenda, scenario, faults and keys.
-
-    \b
-    invoice-sandbox snapshot take
-    """
-    _take_snapshot()
-
-
-def _take_snapshot() -> None:
-    pull("POST", "/snapshots", show=lever_command.show_snapshot)
-
-
-@snapshot.command("list")
-@lever
-def list_snapshots() -> None:
-    """List what can be gone back to, newest first.
-
-    \b
-    invoice-sandbox snapshot list
-    """
-    pull("GET", "/snapshots", show=lever_command.show_snapshots)
-
-
-@snapshot.command("restore")
-@click.argument("snapshot_id", metavar="ID")
-@lever
-def restore_snapshot(snapshot_id: str) -> None:
-    """Go back to a snapshot, clock included. The snapshot stays.
-
-    \b
-    invoice-sandbox snapshot restore snp_sandbox_k2v5q7xa_0001
-    """
-    lever = path("/snapshots/{id}/restore", id=snapshot_id)
-    pull("POST", lever, show=lever_command.show_workspace)
-
-
-@snapshot.command("delete")
-@click.argument("snapshot_id", metavar="ID")
-@lever
-def delete_snapshot(snapshot_id: str) -> None:
-    """Forget a snapshot; the workspace stays as it is.
-
-    \b
-    invoice-sandbox snapshot delete snp_sandbox_k2v5q7xa_0001
-    """
-    _delete("/snapshots/{id}", snapshot_id)
-
-
-def _delete(template: str, wanted: str) -> None:
-    pull("DELETE", path(template, id=wanted), show=lever_command.show_deleted)
-
-
-# scenarios and faults
-
-
-@click.group(invoke_without_command=True)
-@lever
-def scenario() -> None:
-    """List the scenarios, or choose one. The scenario in force is marked *.
-
-    To read, check and draw their files without a server, see 'invoice-sandbox scenarios'.
-
-    \b
-    invoice-sandbox scenario
-    invoice-sandbox scenario use manual
-    """
-    if is_bare():
-        pull("GET", "/scenarios", show=lever_command.show_scenarios)
-
-
-@scenario.command("use")
-@click.argument("name")
-@lever
-def use_scenario(name: str) -> None:
-    """Put the scenario NAME in force. What another one had in store is dropped.
-
-    \b
-    invoice-sandbox scenario use auto-progress
-    """
-    pull("PUT", "/scenario", {"name": name}, show=lever_command.show_scenario)
-
-
-def _times(_context: click.Context, _parameter: click.Parameter, text: str | None) -> Any:
-    if text is None or text == "forever":
-        return {} if text is None else {"count": None}
-    if not (text.isascii() and text.isdigit() and len(text) < _MOST_DIGITS):
-        raise click.BadParameter(f"a whole number or 'forever', not '{text}'")
-    return {"count": int(text)}
-
-
-_FAULT_KINDS: Final = (
-    *("latency", "status", "error", "reset"),
-    *("truncate", "malformed", "drip", "content-type"),
-)
-_FAULT: Final[dict[str, dict[str, Any]]] = {
-    "--operation": {"metavar": "NAME", "help": "Its operationId. Default: every operation."},
-    "--kind": {
-        "type": click.Choice(_FAULT_KINDS),
-        "required": True,
-        "help": "What goes wrong.",
-    },
-    "--status": {"type": click.IntRange(200, 599), "help": "For kinds status and error."},
-    "--delay": {"metavar": "DURATION", "help": "How long to wait, for kinds latency and drip."},
-    "--up-to upTo": {"metavar": "DURATION", "help": "Wait between --delay and this, for latency."},
-    "--when": {
-        "type": click.Choice(["before", "after"]),
-        "help": "Before the request is carried out, or after.",
-    },
-    "--count times": {
-        "metavar": "N|forever",
-        "callback": _times,
-        "help": "How often. Default: once.",
-    },
-    "--probability": {
-        "type": click.FloatRange(0, 1),
-        "help": "Share of the requests. Default: 1.",
-    },
-}
-
-
-@click.group()
-@lever
-def fault() -> None:
-    """Make answers go wrong: delays, errors, broken connections.
-
-    \b
-    invoice-sandbox fault add --operation createInvoice --kind status --status 503
-    invoice-sandbox fault list
-    invoice-sandbox fault clear
-    """
-
-
-@fault.command("add")
-@options(_FAULT)
-@lever
-def add_fault(times: dict[str, int | None], **members: Any) -> None:
-    """Make the next answers of an operation, or of every one, go wrong.
-
-    \b
-    invoice-sandbox fault add --kind latency --delay PT2S --up-to PT3S --count forever
-    invoice-sandbox fault add --operation createInvoice --kind status --status 503
-    invoice-sandbox fault add --kind reset --when after --count 3 --probability 0.5
-    """
-    body = given(members) | times
-    pull("POST", "/faults", body, show=lambda one: lever_command.show_faults([one]))
-
-
-@fault.command("list")
-@lever
-def list_faults() -> None:
-    """List the faults in force, in the order they are tried in.
-
-    \b
-    invoice-sandbox fault list
-    """
-    pull("GET", "/faults", show=lever_command.show_faults)
-
-
-@fault.command("clear")
-@lever
-def clear_faults() -> None:
-    """Remove every fault; answers are as the contract says again.
-
-    \b
-    invoice-sandbox fault clear
-    """
-    pull("DELETE", "/faults", show=lever_command.show_faults)
-
-
-@fault.command("remove")
-@click.argument("fault_id", metavar="ID")
-@lever
-def remove_fault(fault_id: str) -> None:
-    """Remove one fault; the others stay in force.
-
-    \b
-    invoice-sandbox fault remove flt_sandbox_k2v5q7xa_0001
-    """
-    _delete("/faults/{id}", fault_id)
-
-
-# the journal
-
-
-@click.command()
-@options(
-    {
-        "--operation": {"metavar": "NAME", "help": "Only this operationId."},
-        "--method": {"metavar": "METHOD", "help": "Only this method."},
-        "--status": {"type": click.IntRange(100, 599), "help": "Only this status."},
-        "--fault/--no-fault": {
-            "default": None,
-            "help": "Only requests that a fault touched, or only others.",
-        },
-        "--limit": {
-            "type": click.IntRange(1, lever_command.MOST_REQUESTS),
-            "help": "At most so many, the newest. Default: 20.",
-        },
-    }
-)
-@click.option("--show", metavar="REQUEST_ID", help="One request in full: headers, bodies, why.")
-@lever
-def requests(show: str | None, **filters: Any) -> None:
-    """Show what was asked of the API, what was answered, and why.
-
-    \b
-    invoice-sandbox requests --status 400
-    invoice-sandbox requests --operation createInvoice --method POST --limit 5
-    invoice-sandbox requests --show req_sandbox_01M7YQ1WE00CMTVAXC8FJJVNF7
-    """
-    chosen = given(filters)
-    if show is None:
-        lever_command.show_requests(connection(), {"limit": _REQUESTS} | chosen)
-    elif chosen:
-        raise click.UsageError("--show takes one request by its id; leave out the filters")
-    else:
-        lever_command.show_request(connection(), show)
-
-
-# the inbox
-
-
-@click.command()
-@lever
-def inbox() -> None:
-    """Show the webhooks that the built-in receiver got, newest first.
-
-    The first line is its address, to be registered as a webhook endpoint.
-
-    \b
-    invoice-sandbox inbox
-    """
-    pull("GET", "/inbox", show=lever_command.show_inbox)
+from invoice_sandbox.base.clock import parse_duration, parse_instant
+from invoice_sandbox.cli.options import client, connection_options, print_reply
+from invoice_sandbox.cli.views import VIEWS, show_request
+from invoice_sandbox.control.client import path
+
+Raw = Mapping[str, Any]
+
+_FOREVER: Final = "forever"
+"""How the command line spells a null number."""
+
+_NULL: Final = object()
+_MOST_REQUESTS: Final = 1000
+
+
+@cache
+def control_contract() -> dict[str, Any]:
+    """The contract of the control API, as its file has it."""
+    import yaml
+
+    text = files("invoice_sandbox.control").joinpath("openapi.yaml").read_bytes()
+    document: dict[str, Any] = yaml.load(text, yaml.CSafeLoader)
+    return document
+
+
+@cache
+def control_commands() -> dict[str, click.Command]:
+    """The commands and groups of the control API by name, in the order of its tags."""
+    document = control_contract()
+    made = {one.words: one.command() for one in _commands(document)}
+    commands: dict[str, click.Command] = {}
+    for tag in document["tags"]:
+        if "x-cli" in tag:
+            group = _group(tag["x-cli"], made)
+            commands[str(group.name)] = group
+    for words, command in made.items():
+        if len(words) == 1:
+            commands.setdefault(words[0], command)
+    commands["requests"] = _with_show(commands["requests"])
+    return commands
+
+
+# Inputs -----------------------------------------------------------------------------------------
+
+
+class _Text(click.ParamType[str]):
+    """A text in a format that is checked before anything is sent."""
+
+    def __init__(self, name: str, check: Callable[[str], Any]) -> None:
+        self.name = name
+        self._check = check
+
+    def convert(self, value: str, param: click.Parameter | None, ctx: click.Context | None) -> str:
+        try:
+            self._check(value)
+        except ValueError as error:
+            self.fail(str(error), param, ctx)
+        return value
+
+
+class _NumberOrForever(click.IntRange):
+    """A number, or ``forever`` for null."""
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> Any:
+        return _NULL if value == _FOREVER else super().convert(value, param, ctx)
+
+
+_DURATION: Final = _Text("duration", parse_duration)
+_INSTANT: Final = _Text("instant", parse_instant)
+
+
+@dataclass(frozen=True)
+class Input:
+    """A parameter of an operation, or a member of its body; ``place`` is path, query or body."""
+
+    name: str
+    place: str
+    schema: Raw
+    help: str = ""
+    required: bool = False
+
+    @property
+    def type(self) -> click.ParamType[Any]:
+        """How its text is checked and converted."""
+        schema = self.schema
+        limits = schema.get("minimum"), schema.get("maximum")
+        if "enum" in schema:
+            return click.Choice(schema["enum"])
+        match schema.get("type"):
+            case ["integer", "null"]:
+                return _NumberOrForever(*limits)
+            case "integer":
+                return click.IntRange(*limits)
+            case "number":
+                return click.FloatRange(*limits)
+        if schema.get("format") == "date-time":
+            return _INSTANT
+        return _DURATION if str(schema.get("pattern", "")).startswith("^P") else click.STRING
+
+    @property
+    def metavar(self) -> str | None:
+        """How the help names its value; None is how click names the values of its type."""
+        match self.type:
+            case _NumberOrForever():
+                return f"N|{_FOREVER}"
+            case click.IntRange():
+                return "N"
+            case _Text() as text:
+                return text.name.upper()
+            case click.Choice() | click.FloatRange():
+                return None
+        return self.name.upper()
+
+    @property
+    def flag(self) -> str:
+        """``--up-to`` for ``upTo``."""
+        return "--" + re.sub("[A-Z]", lambda letter: f"-{letter.group().lower()}", self.name)
+
+    def option(self) -> click.Option:
+        """The option for it."""
+        if self.schema.get("type") == "boolean":
+            flags = f"{self.flag}/--no-{self.flag.removeprefix('--')}"
+            return click.Option([flags, self.name], default=None, help=self.help)
+        return click.Option(
+            [self.flag, self.name],
+            type=self.type,
+            metavar=self.metavar,
+            help=self.help,
+            required=self.required,
+        )
+
+    def argument(self, *, required: bool) -> click.Argument:
+        """The argument for it."""
+        metavar = self.metavar if required else f"[{self.metavar}]"
+        return click.Argument([self.name], type=self.type, metavar=metavar, required=required)
+
+
+def _inputs(document: Raw, raw: Raw) -> Iterator[Input]:
+    for one in raw.get("parameters", ()):
+        if one["in"] in {"path", "query"}:
+            yield Input(one["name"], one["in"], _resolved(document, one["schema"]), _help(one))
+    body = _body(document, raw)
+    for name, member in body.get("properties", {}).items():
+        schema = _resolved(document, member)
+        if schema.get("type") != "object":
+            yield Input(name, "body", schema, _help(schema), name in body.get("required", ()))
+
+
+def _body(document: Raw, raw: Raw) -> Raw:
+    content = raw.get("requestBody", {}).get("content", {})
+    return _resolved(document, content.get("application/json", {}).get("schema", {}))
+
+
+def _resolved(document: Raw, schema: Raw) -> Raw:
+    """A schema with what it refers to; its own description wins."""
+    reference = schema.get("$ref")
+    if reference is None:
+        return schema
+    found = document["components"]["schemas"][reference.rpartition("/")[2]]
+    return {**_resolved(document, found), **schema}
+
+
+def _help(raw: Raw) -> str:
+    """Its description on one line, without the marks of Markdown."""
+    return " ".join(raw.get("description", "").replace("`", "").split())
+
+
+# Commands ---------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True)
+class ControlCommand:
+    """One command of an operation: its entry in ``x-cli``, and what the operation declares."""
+
+    operation: str
+    method: str
+    path: str
+    raw: Raw
+    entry: Raw
+    inputs: tuple[Input, ...]
+    alternatives: frozenset[str]
+
+    @property
+    def words(self) -> tuple[str, ...]:
+        """The words of the command: ``("clock", "advance")``."""
+        return tuple(self.entry["command"].split())
+
+    def command(self) -> click.Command:
+        """The command as click runs it."""
+        summary = self.entry.get("summary", self.raw["summary"])
+        return click.Command(
+            self.words[-1],
+            params=[*self._params(), *connection_options()],
+            callback=self.run,
+            help=_help_text(summary, self.entry.get("help", self.raw["description"]), self.entry),
+            short_help=f"{summary}.",
+        )
+
+    def _params(self) -> Iterator[click.Parameter]:
+        arguments = self.entry.get("arguments", ())
+        chosen = self.entry.get("options", [one.name for one in self.inputs])
+        for one in self.inputs:
+            if one.place == "path" or one.name in arguments:
+                yield one.argument(required=one.name not in self.alternatives)
+            elif one.name in chosen:
+                yield one.option()
+
+    def run(self, **values: Any) -> None:
+        """Send the request with the ``values`` that were passed, and print the result."""
+        passed = {name: value for name, value in values.items() if value is not None}
+        if self.alternatives and len(self.alternatives & passed.keys()) != 1:
+            raise click.UsageError(f"pass either {' or '.join(self._alternative_names())}")
+        place = path(self.path, **{one: passed[one] for one in self._names("path")})
+        query = self.entry.get("defaults", {}) | self._members(passed, "query")
+        if query:
+            texts = {name: _query_text(value) for name, value in query.items()}
+            place += "?" + urlencode(texts, errors="replace")
+        body = {**self.entry.get("body", {}), **self._members(passed, "body")}
+        reply = client().send(
+            self.method, f"/sandbox{place}", body if "requestBody" in self.raw else None
+        )
+        print_reply(reply, VIEWS[self.entry["show"]])
+
+    def _alternative_names(self) -> Iterator[str]:
+        arguments = self.entry.get("arguments", ())
+        for one in self.inputs:
+            if one.name in self.alternatives:
+                yield str(one.metavar) if one.name in arguments else one.flag
+
+    def _names(self, place: str) -> list[str]:
+        return [one.name for one in self.inputs if one.place == place]
+
+    def _members(self, passed: Mapping[str, Any], place: str) -> dict[str, Any]:
+        names = [name for name in self._names(place) if name in passed]
+        return {name: None if passed[name] is _NULL else passed[name] for name in names}
+
+
+def _commands(document: Raw) -> Iterator[ControlCommand]:
+    for route, item in document["paths"].items():
+        for method, raw in item.items():
+            body = _body(document, raw)
+            alternatives = [name for one in body.get("oneOf", ()) for name in one["required"]]
+            for entry in raw.get("x-cli", ()):
+                yield ControlCommand(
+                    operation=raw["operationId"],
+                    method=method.upper(),
+                    path=route,
+                    raw=raw,
+                    entry=entry,
+                    inputs=tuple(_inputs(document, raw)),
+                    alternatives=frozenset(alternatives),
+                )
+
+
+def _group(entry: Raw, made: Mapping[tuple[str, ...], click.Command]) -> click.Group:
+    """A group with its commands; without one it runs the command of its own name, if it has one."""
+    name = entry["group"]
+    bare = made.get((name,))
+
+    def run() -> None:
+        if click.get_current_context().invoked_subcommand is None and bare is not None:
+            bare.invoke(click.get_current_context())
+
+    return click.Group(
+        name,
+        commands={words[1]: one for words, one in made.items() if words[0] == name and words[1:]},
+        params=list(connection_options()),
+        callback=run,
+        invoke_without_command=bare is not None,
+        help=_help_text(entry["summary"], entry.get("help", ""), entry),
+        short_help=f"{entry['summary']}.",
+    )
+
+
+def _help_text(summary: str, text: str, entry: Raw) -> str:
+    lines = [f"invoice-sandbox {line}" for line in entry["examples"]]
+    return "\n\n".join([f"{summary}.", text.replace("`", "").strip(), "\n".join(["\b", *lines])])
+
+
+def _query_text(value: Any) -> Any:
+    return str(value).lower() if isinstance(value, bool) else value
+
+
+# requests --show --------------------------------------------------------------------------------
+
+
+def _with_show(listing: click.Command) -> click.Command:
+    """The command ``requests`` with the option ``--show``, which is no operation."""
+
+    def run(show: str | None, **filters: Any) -> None:
+        if show is None:
+            listing.callback(**filters)  # type: ignore[misc]  # a command from the contract has one
+        elif any(value is not None for value in filters.values()):
+            raise click.UsageError("--show takes the id of one request; leave out the filters")
+        else:
+            _print_request(show)
+
+    help_text = "Show one request in full: headers, bodies, and why it got its response."
+    option = click.Option(["--show"], metavar="REQUEST_ID", help=help_text)
+    return click.Command(
+        listing.name,
+        params=[option, *listing.params],
+        callback=run,
+        help=listing.help,
+        short_help=listing.short_help,
+    )
+
+
+def _print_request(request_id: str) -> None:
+    reply = client().send("GET", f"/sandbox/requests?limit={_MOST_REQUESTS}")
+    entry = next((one for one in reply.data if one["requestId"] == request_id), None)
+    if entry is None:
+        raise click.ClickException(f"no request '{request_id}' in the journal of this workspace")
+    print_reply(reply._replace(data=entry), lambda one: show_request(one.data))

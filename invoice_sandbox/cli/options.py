@@ -1,31 +1,38 @@
-"""What several commands have in common: their options, and how they end."""
+"""What several commands have in common: their options, the client, and how they end."""
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any, Final
 
 import click
 from click.core import ParameterSource
 
-from invoice_sandbox.cli import control_output as lever_command
-from invoice_sandbox.cli.control_output import Connection, Data
-from invoice_sandbox.control.client import DEFAULT_URL
+from invoice_sandbox.base import jsonio
+from invoice_sandbox.cli.output import print_json
+from invoice_sandbox.control.client import (
+    DEFAULT_URL,
+    ControlClient,
+    Reply,
+    SandboxError,
+    checked_key,
+    checked_url,
+)
 from invoice_sandbox.settings import ENVIRONMENT_PREFIX
 from invoice_sandbox.state.credentials import DEMO_KEY
 
 FAILED: Final = 1
-"""Exit status: what was looked at is not as it should be."""
+"""Exit status: a check failed, or the server rejected the request."""
 
 MISUSED: Final = 2
-"""Exit status: it could not begin."""
+"""Exit status: the command cannot run as it was called."""
 
 Command = Callable[..., None]
 
 
 class UsableError(click.ClickException):
-    """A problem that the user can mend: one line on stderr, exit status 2."""
+    """A problem that the user can fix: one line on stderr, exit status 2."""
 
     exit_code = MISUSED
 
@@ -41,32 +48,52 @@ def options(rows: dict[str, dict[str, Any]], **common: Any) -> Callable[[Command
     return add
 
 
+def renamed(old: str, new: str) -> dict[str, Any]:
+    """The properties of an option that got a new name; using the old one is an error."""
+
+    def fail(_context: click.Context, _parameter: click.Parameter, value: Any) -> None:
+        if value:
+            raise click.UsageError(f"{old} is now {new}")
+
+    return {
+        "hidden": True,
+        "expose_value": False,
+        "callback": fail,
+        "help": f"Renamed to {new}.",
+    }
+
+
 FOLDER: Final = click.Path(exists=True, file_okay=False, path_type=Path)
+FILE: Final = click.Path(exists=True, dir_okay=False, path_type=Path)
 OFFLINE: Final[dict[str, dict[str, Any]]] = {
     "--project": {
         "metavar": "DIR",
         "type": FOLDER,
-        "help": "Folder with openapi/, handlers/, scenarios/; by default the one shipped.",
+        "help": "Project folder with openapi/, handlers/, scenarios/. Default: the bundled one.",
     },
     "--scenarios": {
         "metavar": "DIR",
         "type": FOLDER,
         "envvar": f"{ENVIRONMENT_PREFIX}_SCENARIOS",
-        "help": "Folder with scenarios of your own, besides the project's.",
+        "help": "Folder with scenarios of your own, in addition to those of the project.",
     },
 }
 
 
 def _remember(context: click.Context, parameter: click.Parameter, value: Any) -> None:
-    """Keep an option of the connection. A group's holds for its commands, unless they say else."""
+    """Keep an option of the connection. One of a group applies to its commands as well."""
     name = parameter.name or ""
     connection = context.ensure_object(dict)
     if name not in connection or context.get_parameter_source(name) is ParameterSource.COMMANDLINE:
         connection[name] = value
 
 
-def _remember_checked(check: Callable[[str], str]) -> Callable[..., None]:
-    return lambda context, parameter, text: _remember(context, parameter, check(text))
+def checked(check: Callable[[str], str], text: str) -> str:
+    """A checked option. Raises click.BadParameter."""
+    try:
+        return check(text)
+    except SandboxError as error:
+        raise click.BadParameter(str(error)) from None
 
 
 CONNECTION: Final[dict[str, dict[str, Any]]] = {
@@ -76,8 +103,10 @@ CONNECTION: Final[dict[str, dict[str, Any]]] = {
         "default": DEFAULT_URL,
         "show_default": True,
         "show_envvar": True,
-        "callback": _remember_checked(lever_command.checked_url),
-        "help": "The server to ask.",
+        "callback": lambda context, parameter, text: _remember(
+            context, parameter, checked(checked_url, text)
+        ),
+        "help": "URL of the server.",
     },
     "--key": {
         "metavar": "KEY",
@@ -85,34 +114,43 @@ CONNECTION: Final[dict[str, dict[str, Any]]] = {
         "default": DEMO_KEY,
         "show_default": "the demo key",
         "show_envvar": True,
-        "callback": _remember_checked(lever_command.checked_key),
-        "help": "A key of the workspace.",
+        "callback": lambda context, parameter, text: _remember(
+            context, parameter, checked(checked_key, text)
+        ),
+        "help": "API key of the workspace.",
     },
     "--json": {
         "is_flag": True,
         "callback": _remember,
-        "help": "Print the data of the answer as JSON, for scripts.",
+        "help": "Print the data of the response as JSON.",
     },
 }
 
 
-lever = options(CONNECTION, expose_value=False)
-"""Every command that asks a server takes these."""
+with_connection = options(CONNECTION, expose_value=False)
+"""Every command that sends requests to a server takes these options."""
 
 
-def connection() -> Connection:
-    """The server and the workspace that the command asks."""
-    given_options = click.get_current_context().find_object(dict) or {}
-    return Connection(given_options["url"], given_options["key"], given_options["json"])
+def connection_options() -> Iterator[click.Option]:
+    """The same options, for a command that is made from its parts."""
+    for name, properties in CONNECTION.items():
+        yield click.Option([name], expose_value=False, **properties)
 
 
-def pull(
-    method: str, lever: str, body: dict[str, Any] | None = None, *, show: Callable[[Data], None]
-) -> None:
-    """Ask a lever, and show the data of its answer."""
-    lever_command.pull(connection(), method, lever, body, show=show)
+def client() -> ControlClient:
+    """The client for the server and the workspace of this command."""
+    connection = click.get_current_context().find_object(dict) or {}
+    return ControlClient(connection["url"], connection["key"], loads=jsonio.loads)
 
 
-def is_bare() -> bool:
-    """Whether a group was named without one of its commands."""
-    return click.get_current_context().invoked_subcommand is None
+def wants_json() -> bool:
+    """Whether the command prints JSON."""
+    return bool((click.get_current_context().find_object(dict) or {})["json"])
+
+
+def print_reply(reply: Reply, show: Callable[[Reply], None]) -> None:
+    """Print the data of a reply as JSON, or by ``show`` for people."""
+    if wants_json():
+        print_json(reply.data)
+    else:
+        show(reply)

@@ -1,28 +1,31 @@
-"""Asks the levers of a sandbox that is running.
+"""The client of the control API: the command line, the pytest plugin and the fuzzer use it.
 
-Done with the standard library alone, so that a test which replaces its HTTP client's transport
-(respx, pytest-httpx) does not take the levers away from itself.
+It needs the standard library only, so that a test which replaces the transport of its HTTP client
+(respx, pytest-httpx) can still use the control API.
 """
 
 from __future__ import annotations
 
 import json
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
-from typing import Any, Final
+from typing import TYPE_CHECKING, Any, Final, NamedTuple
 from urllib.parse import quote, urlsplit
 
-DEFAULT_URL: Final = "http://127.0.0.1:8080"
-_PATIENCE: Final = 60
-_UNCOUNTED: Final = "X-Sandbox-Coverage"
-"""What is asked here is no request of the code that is tested."""
+if TYPE_CHECKING:
+    from email.message import Message
+    from urllib.request import OpenerDirector
 
-START_IT: Final = "Start one with 'invoice-sandbox serve', or leave the address out."
+DEFAULT_URL: Final = "http://127.0.0.1:8080"
+_PATIENCE: Final = 60.0
+_ERRORS: Final = 400
 
 
 class SandboxError(Exception):
-    """A sandbox that did not do what it was asked, with its own words.
+    """A sandbox rejected a request, or none responded; the message says what to do.
 
-    ``status`` and ``code`` are those of its answer, or None when none came.
+    ``status`` and ``code`` are those of the error response, or None when there is none. A key is
+    never part of the message.
     """
 
     def __init__(self, message: str, status: int | None = None, code: str | None = None) -> None:
@@ -31,85 +34,176 @@ class SandboxError(Exception):
         self.code = code
 
 
+class Reply(NamedTuple):
+    """A successful response: its ``data``, and its headers by names in lower case."""
+
+    data: Any
+    headers: Mapping[str, str]
+
+
 def checked_url(url: str) -> str:
-    """The address of a server, without a final slash. Raises SandboxError."""
+    """The URL of a server, without a final slash.
+
+    Raises SandboxError. Its message does not repeat the URL, which may hold a password.
+    """
     try:
         parts = urlsplit(url)
         usable = parts.scheme in {"http", "https"} and bool(parts.hostname) and parts.port != 0
     except ValueError:
         usable = False
-    if not usable or parts.path.strip("/") or parts.query or parts.fragment or "@" in parts.netloc:
-        raise SandboxError("the address of a sandbox looks like http://127.0.0.1:8080")
+    if not usable or not url.isprintable() or " " in url:
+        raise SandboxError(f"invalid URL of a sandbox; use one such as {DEFAULT_URL}")
+    if "@" in parts.netloc:
+        raise SandboxError("the URL must not contain a user name or password; pass the key instead")
+    if parts.path.strip("/") or parts.query or parts.fragment:
+        raise SandboxError(f"the URL must end after host and port, as in {DEFAULT_URL}")
     return f"{parts.scheme}://{parts.netloc}"
 
 
-def needs_no_proxy(url: str) -> bool:
-    """Whether the server is on this machine, where no proxy of the environment leads to."""
+def checked_key(key: str) -> str:
+    """A key that fits into a header. Raises SandboxError, which does not repeat the key."""
+    if not (key.isascii() and key.isprintable()) or " " in key:
+        raise SandboxError("invalid key; a key holds letters, digits and underscores only")
+    return key
+
+
+def uses_proxy(url: str) -> bool:
+    """Whether requests to ``url`` go through the proxy of the environment, if there is one.
+
+    Plain requests to this machine do not: no proxy can reach it.
+    """
     from invoice_sandbox.settings import is_loopback
 
-    return is_loopback(urlsplit(url).hostname or "")
+    return not is_loopback(urlsplit(url).hostname or "")
 
 
 def path(template: str, **names: str) -> str:
-    """A path with identifiers put in, whatever they hold."""
-    return template.format(**{name: quote(text, "") for name, text in names.items()})
+    """A path with its parameters filled in and percent-encoded."""
+    return template.format(**{key: quote(name, "", None, "replace") for key, name in names.items()})
 
 
 @dataclass(frozen=True)
 class ControlClient:
-    """The server at ``url``, asked with ``key``; None asks what is open to all."""
+    """Sends requests to the sandbox at ``url``, with ``key``; None sends no credential.
+
+    ``patience`` is how many seconds to wait for a response, ``loads`` reads its JSON.
+    """
 
     url: str
     key: str | None = field(repr=False)
+    patience: float = _PATIENCE
+    loads: Callable[[bytes], Any] = field(default=json.loads, repr=False)
 
-    def ask(self, method: str, lever: str, body: Any = None, *, below: str = "/sandbox") -> Any:
-        """The ``data`` of the answer of a lever, or of an operation ``below`` another path.
+    def ask(self, method: str, path: str, body: Any = None, *, below: str = "/sandbox") -> Any:
+        """The ``data`` of the response of a control operation, or of one ``below`` another path.
 
-        Raises SandboxError with the message of the API, or when no sandbox answers.
+        Raises SandboxError with the message of the error response, or when no sandbox responds.
         """
         __tracebackhide__ = True
-        return self.answer(method, f"{below}{lever}", body).get("data")
+        return self.send(method, f"{below}{path}", body).data
 
-    def answer(self, method: str, path: str, body: Any = None) -> dict[str, Any]:
-        """The whole answer to a request. Raises SandboxError like ``ask``."""
+    def send(self, method: str, path: str, body: Any = None) -> Reply:
+        """The data and the headers of the response. Raises SandboxError like ``ask``."""
+        __tracebackhide__ = True
+        status, headers, content = self._exchange(method, path, body)
+        return Reply(self.data_of(status, content), headers)
+
+    def whole(self, method: str, path: str, body: Any = None) -> dict[str, Any]:
+        """The JSON object of a response that need not have our envelope: a contract, for example.
+
+        Raises SandboxError like ``ask``.
+        """
+        __tracebackhide__ = True
+        status, _, content = self._exchange(method, path, body)
+        found = self._object(content)
+        if _is_success(status) and found:
+            return found
+        if "mode" in found:
+            raise self._error(status, found)
+        raise SandboxError(f"{method} {path} returned {status} at {self.url}", status)
+
+    def headers(self, *, has_body: bool) -> dict[str, str]:
+        """The headers of a request. Requests of this client do not count as coverage."""
+        headers = {"Accept": "application/json", "X-Sandbox-Coverage": "off"}
+        if self.key is not None:
+            headers["Authorization"] = f"Bearer {self.key}"
+        return headers | ({"Content-Type": "application/json"} if has_body else {})
+
+    def data_of(self, status: int, content: bytes) -> Any:
+        """The ``data`` of a response with that status and body. Raises SandboxError."""
+        envelope = self._object(content)
+        if _is_success(status) and {"data", "mode"} <= envelope.keys():
+            return envelope["data"]
+        raise self._error(status, envelope)
+
+    def unreachable(self, reason: str) -> SandboxError:
+        """The error for a server that sends no response."""
+        return SandboxError(f"no sandbox responds at {self.url} ({reason}); {_ADVICE}")
+
+    def _error(self, status: int, envelope: Mapping[str, Any]) -> SandboxError:
+        match envelope:
+            case {"mode": _, "error": {"message": str(message), "code": str(code)}} if (
+                status >= _ERRORS
+            ):
+                text = message.replace(self.key, "[key]") if self.key else message
+                return SandboxError(text, status, code)
+        return SandboxError(f"the server at {self.url} is not an invoice sandbox; {_ADVICE}")
+
+    def _object(self, content: bytes) -> dict[str, Any]:
+        """The JSON object that ``content`` is, or an empty one."""
+        try:
+            found = self.loads(content)
+        except (ValueError, RecursionError):
+            return {}
+        return found if isinstance(found, dict) else {}
+
+    def _exchange(self, method: str, path: str, body: Any) -> tuple[int, Mapping[str, str], bytes]:
         __tracebackhide__ = True
         from http.client import HTTPException
         from urllib.error import HTTPError
-        from urllib.request import ProxyHandler, Request, build_opener
+        from urllib.request import Request
 
-        headers = {"Content-Type": "application/json", _UNCOUNTED: "off"}
-        if self.key is not None:
-            headers["Authorization"] = f"Bearer {self.key}"
         request = Request(  # noqa: S310 - checked_url lets http and https through only
             f"{self.url}{path}",
             method=method,
-            headers=headers,
+            headers=self.headers(has_body=body is not None),
             data=None if body is None else json.dumps(body).encode(),
         )
-        opener = build_opener(*([ProxyHandler({})] if needs_no_proxy(self.url) else []))
         try:
-            with opener.open(request, timeout=_PATIENCE) as reply:
-                return _object(reply.read(), self.url)
-        except HTTPError as refusal:
-            with refusal:
-                raise _refused(refusal.code, refusal.read(), self.url) from None
+            with _opener(self.url).open(request, timeout=self.patience) as reply:
+                return reply.status, _lower(reply.headers), reply.read()
+        except HTTPError as error:
+            with error:
+                return error.code, _lower(error.headers), error.read()
         except (OSError, HTTPException) as error:
-            reason = getattr(error, "reason", error)
-            raise SandboxError(f"no sandbox answers on {self.url} ({reason}). {START_IT}") from None
+            raise self.unreachable(_reason(error, self.patience)) from None
 
 
-def _object(body: bytes, url: str) -> dict[str, Any]:
-    try:
-        found = json.loads(body)
-    except ValueError:
-        found = None
-    if not isinstance(found, dict):
-        raise SandboxError(f"what answers on {url} is no sandbox")
-    return found
+_ADVICE: Final = "start one with 'invoice-sandbox serve', or correct the URL"
 
 
-def _refused(status: int, body: bytes, url: str) -> SandboxError:
-    error = _object(body, url).get("error")
-    if not isinstance(error, dict):
-        raise SandboxError(f"what answers on {url} is no sandbox", status)
-    return SandboxError(str(error.get("message")), status, error.get("code"))
+def _opener(url: str) -> OpenerDirector:
+    from urllib.request import HTTPRedirectHandler, ProxyHandler, build_opener
+
+    class NoRedirect(HTTPRedirectHandler):
+        """A sandbox never redirects, and the key must not follow a redirect to another host."""
+
+        def redirect_request(self, *_: Any) -> None:
+            """Return the redirect as an error."""
+
+    return build_opener(NoRedirect(), *([] if uses_proxy(url) else [ProxyHandler({})]))
+
+
+def _reason(error: Exception, patience: float) -> str:
+    cause = getattr(error, "reason", error)
+    if isinstance(cause, TimeoutError):
+        return f"no response within {patience:g} seconds"
+    return str(getattr(cause, "strerror", None) or cause).lower() or "the connection was closed"
+
+
+def _lower(headers: Message) -> Mapping[str, str]:
+    return {name.lower(): value for name, value in headers.items()}
+
+
+def _is_success(status: int) -> bool:
+    return status // 100 == 2

@@ -1,1 +1,1 @@
-"""What a run touched of all that a contract, a lifecycle and its scenarios declare."""
+"""Coverage of everything that a contract, a lifecycle and its scenarios declare."""

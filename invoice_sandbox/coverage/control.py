@@ -1,4 +1,4 @@
-"""What was touched, of all that there is."""
+"""The control function of the coverage."""
 
 from __future__ import annotations
 
@@ -10,9 +10,9 @@ from invoice_sandbox.runtime.control_call import ControlCall, ControlFunction
 
 
 async def get_coverage(call: ControlCall) -> dict[str, Any]:
-    """What the workspace, and those made from it, have touched so far."""
-    touched = call.engine.coverage.of(call.workspace.id)
-    return report_of(call.engine.project, touched).data()
+    """The coverage of the workspace and of those created from it."""
+    hits = call.engine.coverage.of(call.workspace.id)
+    return report_of(call.engine.project, hits).data()
 
 
 COVERAGE_FUNCTIONS: Final[Mapping[str, ControlFunction]] = {"getCoverage": get_coverage}

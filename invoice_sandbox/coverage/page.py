@@ -28,13 +28,13 @@ class Group:
 
     @property
     def done(self) -> bool:
-        """Whether nothing of it is missing."""
-        own = self.head is None or self.head.touched
-        return own and all(row.touched for row in self.rows)
+        """Whether all of it is covered."""
+        own = self.head is None or self.head.covered
+        return own and all(row.covered for row in self.rows)
 
 
 def page(report: Report, title: str) -> str:
-    """The report as HTML; ``title`` says of what it tells."""
+    """The report as HTML; ``title`` names what was covered."""
     from jinja2 import Environment, FileSystemLoader, StrictUndefined
 
     environment = Environment(
@@ -49,7 +49,7 @@ def page(report: Report, title: str) -> str:
         percent=rounded(report.percent),
         counts=report.counts,
         operations=_operations(report),
-        groups={kind: _groups(report.rows.get(kind, ())) for kind in ("transitions", "steps")},
+        groups={name: _groups(report.rows.get(name, ())) for name in ("transitions", "steps")},
         events=report.rows.get("events", ()),
     )
 

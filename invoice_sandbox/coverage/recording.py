@@ -1,4 +1,4 @@
-"""Files in which servers have noted what was touched: JSON arrays of texts, one a line."""
+"""Recordings of coverage hits: files with one JSON array of strings per line."""
 
 from __future__ import annotations
 
@@ -18,30 +18,30 @@ _DIGITS: Final = 12
 
 
 class RecordingError(ValueError):
-    """A file that holds no recording, or none of the project; the message says which and why."""
+    """A file that is not a recording of the project; the message names the file and the reason."""
 
 
 def mark_of(project: Project) -> str:
-    """What marks touches of a project: two with one contract and one lifecycle share it."""
+    """The identity of a project in a recording: a digest of its contract and its lifecycle."""
     lifecycle = project.lifecycle
     moves = [
         [asdict(one) for one in machine.transitions] for machine in lifecycle.machines.values()
     ]
-    told = [project.contract.document, moves, dict(lifecycle.events)]
-    return hashlib.sha256(jsonio.dumps(told)).hexdigest()[:_DIGITS]
+    identity = [project.contract.document, moves, dict(lifecycle.events)]
+    return hashlib.sha256(jsonio.dumps(identity)).hexdigest()[:_DIGITS]
 
 
 def read_recordings(files: Iterable[Path], project: Project) -> frozenset[Hit]:
-    """What the files hold of ``project``. Raises RecordingError.
+    """The hits of ``project`` in the files. Raises RecordingError.
 
-    A last line that was not written to its end is left out.
+    An incomplete last line is left out.
     """
     mark = mark_of(project)
     everything = [line for file in files for line in _lines(file)]
-    found = frozenset(tuple(touch) for one, *touch in everything if one == mark)
+    found = frozenset(tuple(hit) for one, *hit in everything if one == mark)
     if everything and not found:
         raise RecordingError(
-            "what was recorded is about another project; name it with --project or --contract"
+            "the recording is of another project; pass that one with --project or --contract"
         )
     return found
 
@@ -57,9 +57,13 @@ def _lines(file: Path) -> list[list[str]]:
 
 def _line(file: Path, number: int, line: bytes) -> list[str]:
     try:
-        told: Any = orjson.loads(line)
+        found: Any = orjson.loads(line)
     except orjson.JSONDecodeError:
-        told = None
-    if not isinstance(told, list) or len(told) < 3 or not all(isinstance(one, str) for one in told):
-        raise RecordingError(f"{file}:{number}: this is no line of a coverage recording")
-    return told
+        found = None
+    if (
+        not isinstance(found, list)
+        or len(found) < 3
+        or not all(isinstance(one, str) for one in found)
+    ):
+        raise RecordingError(f"{file}:{number}: not a line of a coverage recording")
+    return found

@@ -1,4 +1,4 @@
-"""What is declared, and whether it was touched."""
+"""What is declared, and whether it is covered."""
 
 from __future__ import annotations
 
@@ -15,22 +15,22 @@ from invoice_sandbox.state.hits import API, INJECTED, SANDBOX, TYPES, Hit
 
 @dataclass(frozen=True)
 class Row:
-    """One thing that is declared: its names as TYPES has them, and ``about`` it for people.
+    """One declared item: its names as TYPES has them, and a description for people.
 
-    ``injected``: it was touched, but every such answer was ordered by a fault or ``Prefer``.
+    ``injected``: it is covered only by responses of a fault or of ``Prefer``.
     """
 
     names: tuple[str, ...]
     about: str = ""
-    touched: bool = False
+    covered: bool = False
     injected: bool = False
 
 
 @dataclass(frozen=True)
 class Count:
-    """How many things of a kind were touched, how many of them by injection only, of how many."""
+    """How many items of a type are covered, how many of them by injection only, of how many."""
 
-    touched: int
+    covered: int
     injected: int
     declared: int
 
@@ -40,52 +40,55 @@ Rows = Mapping[str, tuple[Row, ...]]
 
 @dataclass(frozen=True)
 class Report:
-    """All that is declared, by kind, in the order in which it is declared."""
+    """Everything that is declared, by type, in the order of declaration."""
 
     rows: Rows
 
     @property
     def counts(self) -> dict[str, Count]:
-        """How much of each kind was touched; kinds of which nothing is declared are left out."""
-        return {kind: _count(rows) for kind, rows in self.rows.items() if rows}
+        """The counts of each type; types without declared items are left out."""
+        return {type_: _count(rows) for type_, rows in self.rows.items() if rows}
 
     @property
     def percent(self) -> float:
-        """How much of everything was touched, from 0 to 100; nothing declared is 100."""
+        """How much is covered, from 0 to 100; 100 when nothing is declared."""
         counts = self.counts.values()
         declared = sum(one.declared for one in counts)
-        return 100 * sum(one.touched for one in counts) / declared if declared else 100.0
+        return 100 * sum(one.covered for one in counts) / declared if declared else 100.0
 
     @property
     def missing(self) -> dict[str, tuple[Row, ...]]:
-        """What was not touched, by kind; kinds of which nothing is missing are left out."""
-        found = {kind: tuple(row for row in rows if not row.touched) for kind, rows in self}
-        return {kind: rows for kind, rows in found.items() if rows}
+        """The items that are not covered, by type; types without any are left out."""
+        found = {type_: tuple(row for row in rows if not row.covered) for type_, rows in self}
+        return {type_: rows for type_, rows in found.items() if rows}
 
     def __iter__(self) -> Iterator[tuple[str, tuple[Row, ...]]]:
-        """Kinds and their rows."""
+        """Types and their rows."""
         return iter(self.rows.items())
 
-    def only(self, kinds: Collection[str]) -> Report:
-        """The same for these kinds alone."""
-        return Report({kind: rows for kind, rows in self if kind in kinds})
+    def only(self, types: Collection[str]) -> Report:
+        """The report of these types."""
+        return Report({type_: rows for type_, rows in self if type_ in types})
 
-    def without_levers(self) -> Report:
-        """The same without the operations of the levers."""
+    def without_control_api(self) -> Report:
+        """The report without the operations of the control API."""
         return Report(
-            {kind: tuple(row for row in rows if not _is_lever(kind, row)) for kind, rows in self}
+            {
+                type_: tuple(row for row in rows if not _is_control(type_, row))
+                for type_, rows in self
+            }
         )
 
     def merged(self, other: Report) -> Report:
-        """Touched is what was touched in either; what only ``other`` declares comes last."""
+        """Covered is what either covers; what only ``other`` declares comes last."""
         return Report(
-            {kind: _merged(self.rows.get(kind, ()), other.rows.get(kind, ())) for kind in TYPES}
+            {type_: _merged(self.rows.get(type_, ()), other.rows.get(type_, ())) for type_ in TYPES}
         )
 
     def data(self) -> dict[str, Any]:
-        """The report as JSON has it: ``summary``, and a list of objects for each kind."""
-        summary = {kind: vars(count) for kind, count in self.counts.items()}
-        lists = {kind: [_data(kind, row) for row in rows] for kind, rows in self}
+        """The report as JSON: ``summary``, and a list of objects for each type."""
+        summary = {type_: vars(count) for type_, count in self.counts.items()}
+        lists = {type_: [_data(type_, row) for row in rows] for type_, rows in self}
         return {"percent": rounded(self.percent), "summary": summary, **lists}
 
 
@@ -94,15 +97,15 @@ def rounded(percent: float) -> float:
     return int(percent * 10) / 10
 
 
-def report_of(project: Project, touched: Iterable[Hit]) -> Report:
-    """What a project declares, held against what was touched."""
-    done = frozenset(touched)
-    return Report({kind: tuple(_judged(done, rows)) for kind, rows in _declared(project).items()})
+def report_of(project: Project, found: Iterable[Hit]) -> Report:
+    """What a project declares, compared with the hits."""
+    done = frozenset(found)
+    return Report({type_: tuple(_judged(done, rows)) for type_, rows in _declared(project).items()})
 
 
 def report_from(data: Mapping[str, Any]) -> Report:
-    """The report that ``data`` was made of. Raises KeyError or TypeError for other data."""
-    return Report({kind: tuple(_row(kind, one) for one in data[kind]) for kind in TYPES})
+    """The report from its ``data``. Raises KeyError or TypeError for other data."""
+    return Report({type_: tuple(_row(type_, one) for one in data[type_]) for type_ in TYPES})
 
 
 # What is declared -------------------------------------------------------------------------------
@@ -115,7 +118,7 @@ def _declared(project: Project) -> dict[str, list[tuple[Hit, str]]]:
             one for part, contract in parts.items() for one in _operations(part, contract)
         ],
         "statuses": [one for part, contract in parts.items() for one in _statuses(part, contract)],
-        "events": [(hits.event(kind), about) for kind, about in _events(project).items()],
+        "events": [(hits.event(type_), about) for type_, about in _events(project).items()],
         "transitions": [
             (hits.transition(machine.name, one.from_, one.trigger), one.description)
             for machine in project.lifecycle.machines.values()
@@ -139,35 +142,35 @@ def _statuses(part: str, contract: Contract) -> Iterator[tuple[Hit, str]]:
 
 
 def _events(project: Project) -> dict[str, str]:
-    """What the lifecycle can record; a contract alone declares webhooks that nobody sends."""
+    """The events of the lifecycle; a contract may declare webhooks that are never sent."""
     return dict(project.lifecycle.events)
 
 
 def _steps(scenario: Scenario) -> Iterator[tuple[Hit, str]]:
-    told = {one.index: one.do for one in scenario.steps}
-    told |= {one.index: one.do for one in scenario.calls}
-    for index in sorted(told):
-        yield hits.step(scenario.name, index), told[index]
+    shown = {one.index: one.do for one in scenario.steps}
+    shown |= {one.index: one.do for one in scenario.calls}
+    for index in sorted(shown):
+        yield hits.step(scenario.name, index), shown[index]
 
 
 # Rows ------------------------------------------------------------------------------------------
 
 
 def _judged(done: frozenset[Hit], declared: list[tuple[Hit, str]]) -> Iterator[Row]:
-    for touch, about in declared:
-        _, *names = touch
-        served, injected = touch in done, (INJECTED, *names) in done
+    for hit, about in declared:
+        _, *names = hit
+        served, injected = hit in done, (INJECTED, *names) in done
         yield Row(tuple(names), about, served or injected, injected and not served)
 
 
 def _count(rows: tuple[Row, ...]) -> Count:
     return Count(
-        sum(row.touched for row in rows), sum(row.injected for row in rows), declared=len(rows)
+        sum(row.covered for row in rows), sum(row.injected for row in rows), declared=len(rows)
     )
 
 
-def _is_lever(kind: str, row: Row) -> bool:
-    return "part" in TYPES[kind] and row.names[0] == SANDBOX
+def _is_control(type_: str, row: Row) -> bool:
+    return "part" in TYPES[type_] and row.names[0] == SANDBOX
 
 
 def _merged(ours: tuple[Row, ...], theirs: tuple[Row, ...]) -> tuple[Row, ...]:
@@ -178,22 +181,22 @@ def _merged(ours: tuple[Row, ...], theirs: tuple[Row, ...]) -> tuple[Row, ...]:
 
 
 def _either(one: Row, other: Row) -> Row:
-    served = any(row.touched and not row.injected for row in (one, other))
+    served = any(row.covered and not row.injected for row in (one, other))
     return replace(
         one,
-        touched=one.touched or other.touched,
+        covered=one.covered or other.covered,
         injected=not served and (one.injected or other.injected),
     )
 
 
-def _data(kind: str, row: Row) -> dict[str, Any]:
-    told: dict[str, Any] = dict(zip(TYPES[kind], row.names, strict=True))
+def _data(type_: str, row: Row) -> dict[str, Any]:
+    shown: dict[str, Any] = dict(zip(TYPES[type_], row.names, strict=True))
     if row.about:
-        told["about"] = row.about
-    return {**told, "touched": row.touched, **({"injected": True} if row.injected else {})}
+        shown["about"] = row.about
+    return {**shown, "covered": row.covered, **({"injected": True} if row.injected else {})}
 
 
-def _row(kind: str, told: Mapping[str, Any]) -> Row:
-    names = tuple(str(told[name]) for name in TYPES[kind])
-    about = str(told.get("about", ""))
-    return Row(names, about, bool(told["touched"]), bool(told.get("injected", False)))
+def _row(type_: str, shown: Mapping[str, Any]) -> Row:
+    names = tuple(str(shown[name]) for name in TYPES[type_])
+    about = str(shown.get("about", ""))
+    return Row(names, about, bool(shown["covered"]), bool(shown.get("injected", False)))

@@ -14,34 +14,36 @@ _INDENT: Final = "  "
 
 
 def lines(report: Report, most: int | None = None) -> Iterator[str]:
-    """A line for each kind, then what is missing: at most ``most`` things of each kind."""
+    """A line for each type, then what is missing: at most ``most`` items of each type."""
     counts = report.counts
     width = max((len(str(count.declared)) for count in counts.values()), default=1)
-    for kind, count in counts.items():
-        yield _summary(kind, count, width)
+    for type_, count in counts.items():
+        yield _summary(type_, count, width)
     missing = report.missing
     if not missing:
-        yield "Everything was touched."
+        yield "Everything is covered."
         return
-    yield f"{rounded(report.percent):g} % of everything was touched. What is missing:"
+    yield f"{rounded(report.percent):g} % covered. Missing:"
     idle = {row.names for row in missing.get("operations", ())}
-    for kind, rows in missing.items():
-        told = list(_told(rows, report.rows[kind], idle))
-        if told:
-            yield f"{kind}:"
-            yield from _cut(told, most)
+    for type_, rows in missing.items():
+        shown = list(_lines_of(rows, report.rows[type_], idle))
+        if shown:
+            yield f"{type_}:"
+            yield from _cut(shown, most)
 
 
-def _summary(kind: str, count: Count, width: int) -> str:
-    line = f"{kind:<{max(map(len, TYPES))}}  {count.touched:>{width}} of {count.declared:>{width}}"
-    return f"{line}  ({count.injected} only ordered)" if count.injected else line
+def _summary(type_: str, count: Count, width: int) -> str:
+    line = f"{type_:<{max(map(len, TYPES))}}  {count.covered:>{width}} of {count.declared:>{width}}"
+    return f"{line}  ({count.injected} injected only)" if count.injected else line
 
 
-def _told(missing: Iterable[Row], rows: Iterable[Row], idle: set[tuple[str, ...]]) -> Iterator[str]:
+def _lines_of(
+    missing: Iterable[Row], rows: Iterable[Row], idle: set[tuple[str, ...]]
+) -> Iterator[str]:
     """One line for all that differ in the last name only: ``api createInvoice: 404, 409``.
 
-    Where all of them are missing only what they share is told, and of ``idle`` operations nothing:
-    nobody asked for them, so they gave no answer either.
+    Groups that are missing completely share one line. Statuses of ``idle`` operations are left out:
+    the operation was not called at all.
     """
     everything = _grouped(rows)
     groups = {group: last for group, last in _grouped(missing).items() if group not in idle}
@@ -60,9 +62,9 @@ def _grouped(rows: Iterable[Row]) -> dict[tuple[str, ...], list[str]]:
     return grouped
 
 
-def _cut(told: Sequence[str], most: int | None) -> Iterator[str]:
-    shown = told[:most]
-    for line in shown:
+def _cut(shown: Sequence[str], most: int | None) -> Iterator[str]:
+    first = shown[:most]
+    for line in first:
         yield from wrap(
             line,
             _WIDTH,
@@ -70,5 +72,5 @@ def _cut(told: Sequence[str], most: int | None) -> Iterator[str]:
             subsequent_indent=2 * _INDENT,
             break_on_hyphens=False,
         )
-    if len(shown) < len(told):
-        yield f"{_INDENT}and {len(told) - len(shown)} more"
+    if len(first) < len(shown):
+        yield f"{_INDENT}and {len(shown) - len(first)} more"

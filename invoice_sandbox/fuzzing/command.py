@@ -1,4 +1,4 @@
-"""``invoice-sandbox fuzz``: make workspaces, let Schemathesis at them, judge the answers."""
+"""A fuzzing run: create workspaces, run Schemathesis on them, judge the responses."""
 
 from __future__ import annotations
 
@@ -8,6 +8,7 @@ import tempfile
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, field
+from difflib import get_close_matches
 from importlib.util import find_spec
 from pathlib import Path
 from typing import Any, Final
@@ -28,24 +29,24 @@ from invoice_sandbox.fuzzing.server import NotReadyError, Server, serving
 from invoice_sandbox.fuzzing.verdict import Outcome, findings, table
 
 CONTRACTS: Final = {"api": "/openapi.json", "sandbox": "/sandbox/openapi.json"}
-"""The contracts of every server, with the paths that they are served on."""
+"""The contracts of a server, and their paths."""
 
 PROBLEMS: Final = (SandboxError, DocumentError, NotReadyError)
-"""What keeps a run from beginning; the message says what to do."""
+"""The errors that prevent a run; the message contains the solution."""
 
 INTERRUPTED: Final = 130
 _TERMINATED: Final = 143
 _MISSING: Final = "fuzzing needs Schemathesis; install it with: pip install 'schemathesis>=4.32,<5'"
 
 _SENDING: Final = """
-The workspaces of these requests are gone. To send one yourself, start
+The workspaces of these requests are deleted. To send a request yourself, start
 'invoice-sandbox serve --clock frozen --rate-limit off' and fuzz it with --url and --keep."""
 
 
 @dataclass(frozen=True)
 class Plan:
-    """What is to be fuzzed, and how. Without ``url`` a server is started for it; ``folder`` and
-    ``document`` are then what it serves. No ``operations`` means all."""
+    """What to fuzz, and how. Without ``url`` a server is started, which serves ``folder`` or
+    ``document``. No ``operations`` means all."""
 
     url: str | None
     key: str = field(repr=False)
@@ -59,8 +60,7 @@ class Plan:
     keep: bool
 
     def again(self, contract: str) -> list[str]:
-        """The words of the command that does the same with one contract, and with all of its
-        operations."""
+        """The command that fuzzes one contract with all of its operations in the same way."""
         given = {
             "url": self.url,
             "project": self.folder,
@@ -76,7 +76,7 @@ class Plan:
 
 @dataclass(frozen=True)
 class Part:
-    """One of the contracts that are fuzzed, ``of`` so many."""
+    """One contract of the run; ``of`` is the number of contracts."""
 
     name: str
     contract: Contract
@@ -91,10 +91,9 @@ def check_installed() -> None:
 
 
 def fuzz(plan: Plan, *, junit: Path | None, json: Path | None, with_table: bool) -> bool:
-    """Fuzz, print what was found, write the reports; whether all is well.
+    """Fuzz, print the findings and write the reports. Returns whether there are no findings.
 
-    Raises one of PROBLEMS. However it ends, nothing that it made is left behind, unless the plan
-    says so.
+    Raises one of PROBLEMS. The workspaces are always deleted, unless the plan keeps them.
     """
     check_installed()
     for name in ("SIGTERM", "SIGHUP"):
@@ -103,8 +102,8 @@ def fuzz(plan: Plan, *, junit: Path | None, json: Path | None, with_table: bool)
     results = []
     with ExitStack() as stack:
         server = stack.enter_context(_server(plan))
-        levers = ControlClient(server.url, server.key)
-        documents = {name: levers.answer("GET", CONTRACTS[name]) for name in plan.contracts}
+        control = ControlClient(server.url, server.key)
+        documents = {name: control.whole("GET", CONTRACTS[name]) for name in plan.contracts}
         chosen = _chosen(plan, documents)
         for name, contract in chosen.items():
             result = _fuzz(plan, server, Part(name, contract, documents[name], len(chosen)))
@@ -141,12 +140,19 @@ def _chosen(plan: Plan, documents: Mapping[str, dict[str, Any]]) -> dict[str, Co
     known = [operation for contract in whole.values() for operation in contract]
     unknown = [name for name in plan.operations if name not in known]
     if unknown:
-        raise click.BadParameter(f"no operation {unknown[0]}; there are: {', '.join(known)}")
+        raise click.BadParameter(
+            f"unknown operation '{unknown[0]}'; {_suggestion(unknown[0], known)}"
+        )
     chosen = {
         name: {one: contract[one] for one in contract if one in (plan.operations or known)}
         for name, contract in whole.items()
     }
     return {name: contract for name, contract in chosen.items() if contract}
+
+
+def _suggestion(name: str, known: Sequence[str]) -> str:
+    close = get_close_matches(name, known, n=3)
+    return f"did you mean {' or '.join(close)}?" if close else f"use one of {', '.join(known)}"
 
 
 def _fuzz(plan: Plan, server: Server, part: Part) -> Result:
@@ -174,22 +180,22 @@ def _fuzz(plan: Plan, server: Server, part: Part) -> Result:
 
 @contextmanager
 def _workspaces(plan: Plan, server: Server) -> Iterator[Sequence[str]]:
-    """The keys of two new workspaces, so that one can try to read what is the other's."""
-    levers = ControlClient(server.url, server.key)
+    """The keys of two new workspaces, so that one can try to read the data of the other."""
+    control = ControlClient(server.url, server.key)
     keys = []
     with ExitStack() as stack:
         for seed in (plan.seed, plan.seed + 1):
-            made = levers.ask("POST", "/workspaces", {"seed": seed, "clock": "frozen"})
+            made = control.ask("POST", "/workspaces", {"seed": seed, "clock": "frozen"})
             keys.append(made["key"])
             if plan.keep:
                 click.echo(f"Kept: workspace {made['id']} with key {made['key']}")
             else:
-                stack.callback(_delete, levers, made["id"])
+                stack.callback(_delete, control, made["id"])
         yield keys
 
 
-def _delete(levers: ControlClient, workspace: str) -> None:
+def _delete(control: ControlClient, workspace: str) -> None:
     try:
-        levers.ask("DELETE", path("/workspaces/{id}", id=workspace))
+        control.ask("DELETE", path("/workspaces/{id}", id=workspace))
     except SandboxError as error:
-        click.echo(f"Workspace {workspace} is still there: {error}", err=True)
+        click.echo(f"Workspace {workspace} could not be deleted: {error}", err=True)

@@ -1,4 +1,4 @@
-"""What a fuzzing run has to know of an OpenAPI document."""
+"""What a fuzzing run needs from an OpenAPI document."""
 
 from __future__ import annotations
 
@@ -9,14 +9,13 @@ from typing import Any, Final
 from invoice_sandbox.openapi.load.model import METHODS
 
 SETUP: Final = "x-fuzz-setup"
-"""On an operation: what is sent before the fuzzing, and which of the answer is kept for it."""
+"""On an operation: the requests before the fuzzing, and which values of their responses to keep."""
 
 UNREACHABLE: Final = "x-fuzz-unreachable"
-"""On an operation: why no generated request can bring it to succeed."""
-
+"""On an operation: why no generated request can succeed."""
 
 FORGETS: Final = "x-fuzz-forgets"
-"""On an operation: why what was made before it may be gone after it, or back again."""
+"""On an operation: why it may delete or restore earlier data."""
 
 _CARRIERS: Final = frozenset({"header", "cookie"})
 
@@ -30,7 +29,7 @@ class Operation:
     """An operation as a verdict sees it.
 
     ``successes`` are the success statuses that it declares (``200``, ``2XX``). ``is_public`` is
-    whether it needs no credential. ``linked_from`` are the operations whose answers link to it.
+    whether it needs no credential. ``linked_from`` are the operations whose responses link to it.
     """
 
     successes: frozenset[str]
@@ -40,7 +39,7 @@ class Operation:
 
     def declares(self, status: int) -> bool:
         """Whether ``status`` is a success of the operation."""
-        known = {word.upper() for word in self.successes}
+        known = {one.upper() for one in self.successes}
         return bool(known & {str(status), f"{status // 100}XX"})
 
 
@@ -50,8 +49,8 @@ Contract = Mapping[str, Operation]
 
 @dataclass(frozen=True)
 class Step:
-    """A request that prepares a workspace, and the JSON pointers of what is kept of its answer, by
-    the names of the parameters that it is for."""
+    """A request that prepares a workspace, and JSON pointers into its response by the names of the
+    parameters that get the values."""
 
     method: str
     path: str
@@ -60,8 +59,8 @@ class Step:
 
 
 def operations(document: Mapping[str, Any]) -> Iterator[tuple[str, str, str, dict[str, Any]]]:
-    """Path, method, name and raw form of every operation. Without an operationId the name is, as
-    Schemathesis has it, method and path."""
+    """Path, method, name and raw form of every operation. Without an operationId the name is method
+    and path, as in Schemathesis."""
     for path, item in document.get("paths", {}).items():
         for method, raw in item.items():
             if method in METHODS:
@@ -89,7 +88,7 @@ def contract_of(document: Mapping[str, Any]) -> Contract:
 
 def credential_headers(document: Mapping[str, Any], key: str) -> dict[str, str]:
     """The header that carries a key to the operations of a document: a bearer credential, unless
-    the document knows only API keys in a header or cookie of its own."""
+    the document has only API keys in a header or cookie of its own."""
     schemes = document.get("components", {}).get("securitySchemes", {}).values()
     own = [one for one in schemes if one.get("type") == "apiKey" and one.get("in") in _CARRIERS]
     if not own or len(own) < len(schemes):

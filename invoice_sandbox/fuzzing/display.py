@@ -1,4 +1,4 @@
-"""Shows how far a run has come: a live line in a terminal, else a line for each phase."""
+"""Shows the progress of a run: a live line in a terminal, else a line for each phase."""
 
 from __future__ import annotations
 
@@ -16,10 +16,10 @@ _COUNTED: Final = "{task.completed} requests, {task.fields[found]} findings"
 
 
 class Display(Protocol):
-    """Is told of every line of the record as it comes."""
+    """Shows the lines of the record as they arrive."""
 
     def show(self, lines: Iterable[Line]) -> None:
-        """Show what has happened since it was told last."""
+        """Show new lines."""
 
 
 @contextmanager

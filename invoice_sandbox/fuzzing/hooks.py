@@ -1,11 +1,11 @@
 """Hooks for Schemathesis: ``SCHEMATHESIS_HOOKS=invoice_sandbox.fuzzing.hooks schemathesis run …``.
 
-Before the run they prepare the workspace as the contract says (``x-fuzz-setup``) and take a
-snapshot. Every generated request then meets the workspace in that state; in the stateful phase
-every sequence of requests does. So what was found is found again by the same request.
+Before the run they prepare the workspace with ``x-fuzz-setup`` of the contract and take a snapshot.
+They restore it before every generated request, or before every sequence in the stateful phase, so
+that the same request reproduces a finding.
 
-INVOICE_SANDBOX_URL and INVOICE_SANDBOX_KEY say which workspace that is, as for the other commands;
-it had better be one that nobody needs. The command ``fuzz`` also has every call written down.
+INVOICE_SANDBOX_URL and INVOICE_SANDBOX_KEY name the workspace, as for the other commands. Use a
+workspace whose data you do not need. The command ``fuzz`` also records every call.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from hypothesis.errors import InvalidArgument
 from invoice_sandbox.control.client import DEFAULT_URL, ControlClient
 from invoice_sandbox.fuzzing.contract import FORGETS, UNREACHABLE
 from invoice_sandbox.fuzzing.record import KEYS_VARIABLE, RECORD_VARIABLE, Call, Mode, Writer
-from invoice_sandbox.fuzzing.state import Ground
+from invoice_sandbox.fuzzing.state import FuzzState
 from invoice_sandbox.state.credentials import DEMO_KEY
 
 _PROBES: Final = frozenset(
@@ -41,19 +41,19 @@ def _keys() -> list[str]:
 
 
 class _Run:
-    """What the hooks remember from call to call. Schemathesis runs them in one thread."""
+    """State of the hooks between calls. Schemathesis runs them in one thread."""
 
     def __init__(self) -> None:
         url = os.environ.get("INVOICE_SANDBOX_URL") or DEFAULT_URL
         record = os.environ.get(RECORD_VARIABLE)
         self.keys = _keys()
-        self.ground = Ground([ControlClient(url, key) for key in self.keys])
+        self.state = FuzzState([ControlClient(url, key) for key in self.keys])
         self.writer = Writer(Path(record)) if record else None
         self.sequence: Any = None
         self.has_forgotten = False
         self.shown: set[Call] = set()
 
-    def goes_on(self, case: _Case) -> bool:
+    def continues(self, case: _Case) -> bool:
         """Whether the case follows others of one sequence, which share their state."""
         if _phase(case) != _STATEFUL:
             self.sequence = None
@@ -71,7 +71,7 @@ _run: Final = _Run()
 if _run.writer is not None:
     from invoice_sandbox.fuzzing.listening import report_to
 
-    report_to(_run.writer, at_end=_run.ground.restore)
+    report_to(_run.writer, at_end=_run.state.restore)
 
 
 @schemathesis.hook
@@ -79,8 +79,8 @@ def before_load_schema(
     context: schemathesis.HookContext,  # noqa: ARG001 - the hook's signature is Schemathesis's
     raw_schema: dict[str, Any],
 ) -> None:
-    """Prepare the workspaces, and offer what they hold as examples of parameters."""
-    _run.ground.prepare(raw_schema)
+    """Prepare the workspaces, and add values of their data as examples of parameters."""
+    _run.state.prepare(raw_schema)
 
 
 @schemathesis.hook
@@ -89,11 +89,11 @@ def before_call(
     case: _Case,
     kwargs: dict[str, Any],  # noqa: ARG001 - the hook's signature is Schemathesis's
 ) -> None:
-    """Put the workspaces back to what was prepared, unless a sequence of requests goes on."""
-    if not _run.goes_on(case):
-        _run.ground.restore()
+    """Restore the prepared workspaces, unless a sequence of requests continues."""
+    if not _run.continues(case):
+        _run.state.restore()
         _run.has_forgotten = False
-    _run.ground.mark_used()
+    _run.state.mark_used()
 
 
 @schemathesis.hook
@@ -102,13 +102,13 @@ def after_call(
     case: _Case,
     response: schemathesis.Response,
 ) -> None:
-    """Write the call down; only the first of its kind has its request.
+    """Record the call; only the first of its type has its request.
 
-    The probes that the check ``ignored_auth`` sends do not pass here; it judges them itself.
+    The requests of the check ``ignored_auth`` do not pass here; it judges them itself.
     """
     key = _sent_key(response)
     if key is not None:
-        _run.ground.mark_used(key)
+        _run.state.mark_used(key)
     if response.status_code in _SUCCESSES and FORGETS in case.operation.definition.raw:
         _run.has_forgotten = True
     if _run.writer is None:
@@ -133,9 +133,11 @@ def filter_failure(
     case: _Case,
     response: schemathesis.Response,  # noqa: ARG001 - the hook's signature is Schemathesis's
 ) -> bool:
-    """Drop what is no failure: a thing that was made and cannot be found, where no request can
-    succeed, for there a 404 need not be about that thing; and a thing that is gone, or is back,
-    after an operation that forgets."""
+    """Drop false failures of the checks that remember resources.
+
+    Where no request can succeed, a 404 need not be about the created resource. After an operation
+    with ``x-fuzz-forgets`` a resource may be deleted or restored.
+    """
     is_excused = UNREACHABLE in case.operation.definition.raw and _AVAILABILITY in failure.checks
     is_forgotten = _run.has_forgotten and not _MEMORY.isdisjoint(failure.checks)
     return not (is_excused or is_forgotten)

@@ -1,4 +1,4 @@
-"""Hears in Schemathesis what its checks have found, and writes it down."""
+"""Records the findings of Schemathesis, inside its process."""
 
 from __future__ import annotations
 
@@ -12,10 +12,10 @@ from invoice_sandbox.fuzzing.record import Finding, Writer
 
 
 def report_to(writer: Writer, at_end: Callable[[], None]) -> None:
-    """Have every finding written down: the failures of checks, and what kept a test from running.
+    """Record every finding: the failures of checks, and the errors that prevented a test.
 
-    Of each kind of failure of an operation the first is written. ``at_end`` is called once the run
-    is over.
+    Of each type of failure of an operation the first one is recorded. ``at_end`` is called after
+    the run.
     """
 
     @cli.handler()

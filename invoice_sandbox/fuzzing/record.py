@@ -8,13 +8,13 @@ from pathlib import Path
 from typing import IO, Final, Literal
 
 RECORD_VARIABLE: Final = "INVOICE_SANDBOX_FUZZ_RECORD"
-"""Environment variable that tells the hooks which file to append to."""
+"""Environment variable with the file that the hooks append to."""
 
 KEYS_VARIABLE: Final = "INVOICE_SANDBOX_FUZZ_KEYS"
 """Environment variable with the keys of the workspaces, with spaces between them."""
 
 Mode = Literal["positive", "negative", "probe"]
-"""Schema-valid; schema-violating; or wrong on purpose in its method or content type."""
+"""Schema-valid; schema-violating; or invalid in its method or content type."""
 
 
 @dataclass(frozen=True)
@@ -22,7 +22,7 @@ class Call:
     """A generated request and the status that came back.
 
     ``own_key`` is whether it carried one of our keys, ``request`` is a ``curl`` command, which only
-    the first call of its kind has.
+    the first call of its type has.
     """
 
     operation: str
@@ -35,7 +35,7 @@ class Call:
 
 @dataclass(frozen=True)
 class Finding:
-    """Something that is wrong: with an operation, or with the whole run (then it is None).
+    """A failure of an operation, or of the whole run (then it is None).
 
     ``requests`` are ``curl`` commands that show it when they are sent one after another.
     """
@@ -51,7 +51,7 @@ Line = Call | Finding
 
 
 class Writer:
-    """Appends to a record that somebody else reads meanwhile."""
+    """Appends to a record that another process reads meanwhile."""
 
     def __init__(self, path: Path) -> None:
         self._path = path
@@ -64,7 +64,7 @@ class Writer:
 
 
 class Reader:
-    """Reads a record that may still grow; one that was never begun is empty."""
+    """Reads a record that may still grow; a missing one is empty."""
 
     def __init__(self, path: Path) -> None:
         self._path = path
@@ -72,7 +72,7 @@ class Reader:
         self._rest = ""
 
     def new(self) -> list[Line]:
-        """The whole lines that were added since it was asked last, in their order."""
+        """The complete lines that are new since the last call."""
         if self._file is None:
             if not self._path.exists():
                 return []
@@ -81,7 +81,7 @@ class Reader:
         return [_line(text) for text in lines]
 
     def close(self) -> None:
-        """Let go of the file."""
+        """Close the file."""
         if self._file is not None:
             self._file.close()
 
@@ -92,4 +92,4 @@ def _line(text: str) -> Line:
             return Call(**members)
         case {"finding": members}:
             return Finding(**{**members, "requests": tuple(members["requests"])})
-    raise ValueError(f"no line of a record: {text}")
+    raise ValueError(f"not a line of a record: {text}")

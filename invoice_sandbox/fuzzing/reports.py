@@ -15,7 +15,7 @@ from invoice_sandbox.fuzzing.record import Call, Finding
 from invoice_sandbox.fuzzing.verdict import counts
 
 WHOLE_RUN: Final = "the run"
-"""What stands in the place of an operation where the whole run is meant."""
+"""Replaces the operation for findings about the whole run."""
 
 _SHOWN: Final = 1_500
 _STATEFUL: Final = "stateful"
@@ -24,8 +24,8 @@ _NOT_IN_XML: Final = re.compile("[\x00-\x08\x0b\x0c\x0e-\x1f\ud800-\udfff\ufffe\
 
 @dataclass(frozen=True)
 class Result:
-    """What came of the fuzzing of one contract. ``again`` is the command that repeats it, if
-    ``chosen`` operations are added; none means all."""
+    """The result for one contract. ``again`` and the ``chosen`` operations are the command that
+    repeats it; none means all."""
 
     contract: str
     operations: Contract
@@ -35,8 +35,8 @@ class Result:
     chosen: Sequence[str] = ()
 
     def again_for(self, finding: Finding) -> str:
-        """The command that finds it again: with the operation alone, unless it needs others, or has
-        no operationId to be chosen by."""
+        """The command that reproduces it: with this operation only, unless it needs others or has
+        no operationId."""
         is_named = finding.operation in self.operations and " " not in str(finding.operation)
         alone = is_named and finding.phase not in ("", _STATEFUL)
         names = [finding.operation] if alone else self.chosen
@@ -44,11 +44,11 @@ class Result:
 
 
 def as_text(result: Result) -> str:
-    """The verdict, and every finding with its requests and the command that repeats it."""
+    """The verdict, and every finding with its requests and the command that reproduces it."""
     sent = f"{len(result.calls)} requests to {len(result.operations)} operations"
     if not result.findings:
         return f"PASSED  {result.contract}: {sent}"
-    blocks = [f"FAILED  {result.contract}: {len(result.findings)} found with {sent}"]
+    blocks = [f"FAILED  {result.contract}: {len(result.findings)} findings, {sent}"]
     blocks += [_block(result, finding) for finding in result.findings]
     return "\n\n".join(blocks)
 
@@ -99,10 +99,10 @@ def _block(result: Result, finding: Finding) -> str:
     phase = f" ({finding.phase})" if finding.phase else ""
     lines = [f"{finding.operation or WHOLE_RUN}{phase}: {finding.title}"]
     text = "\n".join(line for line in finding.text.splitlines() if line.strip())
-    # Of a log the end tells most.
+    # The end of a log matters most.
     lines += (text if len(text) <= _SHOWN else f"…{text[-_SHOWN:]}").splitlines()
     lines += finding.requests
-    lines.append(f"again: {result.again_for(finding)}")
+    lines.append(f"reproduce: {result.again_for(finding)}")
     return "\n    ".join(lines)
 
 

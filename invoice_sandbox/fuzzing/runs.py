@@ -22,16 +22,16 @@ _FIXED: Final = (
     "--continue-on-failure",
     "--workers=1",
     "--generation-database=none",
-    # A generated X-API-Key beside our own key is a second, different credential: a fair 401.
+    # A generated X-API-Key beside our own key is a second, different credential: 401 is correct.
     # The check ignored_auth tries every scheme without a credential and with a wrong one anyway.
     "--generation-with-security-parameters=false",
-    # Speed of the machine is not what is being judged.
+    # The speed of the machine is not under test.
     "--suppress-health-check=too_slow",
     # The key is a throw-away one, and a masked curl command cannot be run.
     "--output-sanitize=false",
     "--no-color",
 )
-"""What every run has in common."""
+"""Options of every run."""
 
 _LOOK_SECONDS: Final = 0.2
 _SECONDS_TO_STOP: Final = 15
@@ -39,9 +39,9 @@ _SECONDS_TO_STOP: Final = 15
 
 @dataclass(frozen=True)
 class Run:
-    """What Schemathesis is to do: which contract of which server, with which keys, and the headers
-    that carry them. No ``operations`` means all; ``has_links`` is whether links lead from one of
-    them to another. ``seconds`` None means until it is done."""
+    """A run of Schemathesis: the contract and server, the keys, and the headers that carry them. No
+    ``operations`` means all; ``has_links`` is whether links connect them. ``seconds`` None means
+    no limit."""
 
     url: str
     contract: str
@@ -55,7 +55,7 @@ class Run:
 
 @dataclass(frozen=True)
 class Recorded:
-    """What came of a run. ``output`` is what Schemathesis printed."""
+    """The result of a run. ``output`` is the output of Schemathesis."""
 
     exit_code: int
     output: str
@@ -64,9 +64,9 @@ class Recorded:
 
 
 def run(order: Run, directory: Path, display: Display) -> Recorded:
-    """Run Schemathesis in an empty directory. When it is interrupted, so is Schemathesis."""
+    """Run Schemathesis in an empty directory. An interrupt stops Schemathesis too."""
     record, output = directory / "record.ndjson", directory / "output.txt"
-    _introduce(order.credentials.values(), directory)
+    _write_users(order.credentials.values(), directory)
     calls: list[Call] = []
     found: list[Finding] = []
     with closing(Reader(record)) as reader, _schemathesis(order, directory, record, output) as it:
@@ -81,8 +81,8 @@ def run(order: Run, directory: Path, display: Display) -> Recorded:
     return Recorded(it.returncode, output.read_text(errors="replace"), calls, found)
 
 
-def _introduce(credentials: Iterable[Mapping[str, str]], directory: Path) -> None:
-    """Tell Schemathesis of one user for each workspace: none may read what is another's."""
+def _write_users(credentials: Iterable[Mapping[str, str]], directory: Path) -> None:
+    """Configure one user per workspace in Schemathesis; none may read the data of another."""
     users = [
         {
             "name": f"workspace-{number}",
@@ -111,7 +111,7 @@ def _schemathesis(
     with output.open("w") as printed:
         process = subprocess.Popen(  # noqa: S603 - a tool of ours, with checked options
             [sys.executable, "-m", "schemathesis.cli", "run", *_arguments(order)],
-            # A directory of its own: what Schemathesis caches there must not steer the next run.
+            # A separate directory: the cache of Schemathesis must not influence the next run.
             cwd=directory,
             env=environment,
             stdout=printed,
@@ -125,7 +125,7 @@ def _schemathesis(
 
 
 def _arguments(order: Run) -> list[str]:
-    # Operations chosen without those that they are linked with are an error to Schemathesis.
+    # Schemathesis rejects operations that are chosen without those that they link to.
     has_sequences = order.has_links or not order.operations
     phases = "examples,coverage,fuzzing" + (",stateful" if has_sequences else "")
     return [

@@ -1,4 +1,4 @@
-"""A server of our own: ``invoice-sandbox serve`` on a free port, always stopped, its log kept."""
+"""Starts ``invoice-sandbox serve`` on a free port, keeps its log, and always stops it."""
 
 from __future__ import annotations
 
@@ -21,12 +21,12 @@ _READY: Final = re.compile(r"ready on (\S+) with key (\S+)")
 
 
 class NotReadyError(Exception):
-    """No server started; the message is why."""
+    """The server did not start; the message is the reason."""
 
 
 @dataclass(frozen=True)
 class Server:
-    """A server that answers at ``url`` to ``key``, with its process when it is our own."""
+    """A server at ``url`` for ``key``, with its process if it was started here."""
 
     url: str
     key: str
@@ -34,11 +34,11 @@ class Server:
     log_file: Path | None = None
 
     def exit_code(self) -> int | None:
-        """The code with which our own server ended by itself, or None."""
+        """The exit code of a started server that has ended by itself, or None."""
         return None if self.process is None else self.process.poll()
 
     def log(self) -> str:
-        """What our own server has written to standard error so far."""
+        """The standard error output of a started server so far."""
         if self.log_file is None:
             return ""
         return self.log_file.read_text(encoding="utf-8", errors="replace")
@@ -46,8 +46,10 @@ class Server:
 
 @contextmanager
 def serving(options: Mapping[str, str | None]) -> Iterator[Server]:
-    """Start ``invoice-sandbox serve`` with further options, wait until it is ready, and stop it
-    whatever happens inside. Raises NotReadyError."""
+    """Start ``invoice-sandbox serve`` with these options, wait for it, and always stop it.
+
+    Raises NotReadyError.
+    """
     texts = {"port": "0", "clock": "frozen", "rate-limit": "off", "key": DEMO_KEY, **options}
     arguments = [f"--{name}={text}" for name, text in texts.items() if text is not None]
     with tempfile.TemporaryDirectory() as directory:

@@ -1,4 +1,4 @@
-"""What a fuzzing run says about the server: pure functions from the record to findings."""
+"""Judges a fuzzing run: pure functions from the record to findings."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from invoice_sandbox.fuzzing.contract import Contract, Operation
 from invoice_sandbox.fuzzing.record import Call, Finding
 
 ERRORS: Final = frozenset({401, 403, 429})
-"""What a schema-valid request with a valid key must not be answered."""
+"""Statuses that a schema-valid request with a valid key must not get."""
 
 TRACEBACK: Final = "Traceback (most recent call last)"
 
@@ -21,8 +21,8 @@ _ANY_WRONG: Final = 500
 
 @dataclass(frozen=True)
 class Outcome:
-    """How the two processes fared: Schemathesis's exit code and what it printed; the server's exit
-    code if it ended by itself, and its log. Of a server that is not ours there is neither."""
+    """The results of the two processes: exit code and output of Schemathesis; exit code of the
+    server if it ended by itself, and its log. A server that was not started here has neither."""
 
     fuzzer_exit: int = 0
     fuzzer_output: str = ""
@@ -33,31 +33,31 @@ class Outcome:
 def findings(
     contract: Contract, calls: Sequence[Call], found: Sequence[Finding], outcome: Outcome
 ) -> list[Finding]:
-    """Every reason for which the run has failed: what Schemathesis found, then what it cannot see.
+    """Every reason why the run failed: the findings of Schemathesis, then those it cannot see.
 
-    ``contract`` has the operations that were to be fuzzed; a run that proved nothing of one of them
-    has failed. None means it passed.
+    ``contract`` has the fuzzed operations; a run that proved nothing about one of them has failed.
+    No findings means that it passed.
     """
     return [
         *found,
         *_processes(outcome, bool(found)),
-        *([] if calls else [Finding(None, "Nothing was sent")]),
+        *([] if calls else [Finding(None, "No request was sent")]),
         *_server_errors(calls, found),
-        *_refused(contract, calls),
+        *_rejected(contract, calls),
         *(_unreached(contract, calls) if calls else []),
     ]
 
 
 def counts(calls: Iterable[Call]) -> dict[str, dict[str, dict[int, int]]]:
-    """Operation to kind of request to status to number; ``no key`` is any call without our key."""
+    """Operation to type of request to status to number; ``no key`` is a call without our key."""
     numbers: dict[str, dict[str, Counter[int]]] = {}
     for call in calls:
-        kind = call.mode if call.own_key else "no key"
-        kinds = numbers.setdefault(call.operation, {})
-        kinds.setdefault(kind, Counter())[call.status] += 1
+        type_ = call.mode if call.own_key else "no key"
+        types = numbers.setdefault(call.operation, {})
+        types.setdefault(type_, Counter())[call.status] += 1
     return {
-        name: {kind: dict(sorted(one.items())) for kind, one in kinds.items()}
-        for name, kinds in numbers.items()
+        name: {type_: dict(sorted(one.items())) for type_, one in types.items()}
+        for name, types in numbers.items()
     }
 
 
@@ -92,53 +92,51 @@ def _processes(outcome: Outcome, has_found: bool) -> Iterator[Finding]:
         yield Finding(None, "The server logged a traceback", outcome.server_log)
     is_explained = outcome.fuzzer_exit in (1, 2) and has_found
     if outcome.fuzzer_exit != 0 and not is_explained:
-        title = f"Schemathesis could not do its work: exit code {outcome.fuzzer_exit}"
+        title = f"Schemathesis failed with exit code {outcome.fuzzer_exit}"
         yield Finding(None, title, outcome.fuzzer_output)
 
 
 def _server_errors(calls: Sequence[Call], found: Sequence[Finding]) -> Iterator[Finding]:
-    """The errors of operations of which Schemathesis has found nothing wrong."""
-    told = {one.operation for one in found}
-    wrong = (call for call in calls if call.status >= _ANY_WRONG and call.operation not in told)
+    """Server errors of operations without findings of Schemathesis."""
+    reported = {one.operation for one in found}
+    wrong = (call for call in calls if call.status >= _ANY_WRONG and call.operation not in reported)
     for (operation, status), group in _grouped(wrong):
-        yield _finding(operation, f"It answered {status} to {_times(group)}", group)
+        yield _finding(operation, f"It returned {status} for {_times(group)}", group)
 
 
-def _refused(contract: Contract, calls: Sequence[Call]) -> Iterator[Finding]:
-    wrong = (call for call in calls if _is_refused(contract.get(call.operation), call))
+def _rejected(contract: Contract, calls: Sequence[Call]) -> Iterator[Finding]:
+    wrong = (call for call in calls if _is_rejected(contract.get(call.operation), call))
     for (operation, status), group in _grouped(wrong):
-        title = (
-            f"It answered {status} to {_times(group)} that fit the schema and carried a valid key"
-        )
+        title = f"It returned {status} for {_times(group)}, schema-valid and with a valid key"
         yield _finding(operation, title, group)
 
 
-def _is_refused(operation: Operation | None, call: Call) -> bool:
-    # What needs no key, and is a login for example, refuses by what the request says.
-    is_fair = call.status == _UNAUTHORIZED and operation is not None and operation.is_public
-    return call.mode == "positive" and call.own_key and call.status in ERRORS and not is_fair
+def _is_rejected(operation: Operation | None, call: Call) -> bool:
+    # A public operation, such as a login, may reject the content of the request.
+    is_correct = call.status == _UNAUTHORIZED and operation is not None and operation.is_public
+    return call.mode == "positive" and call.own_key and call.status in ERRORS and not is_correct
 
 
 def _unreached(contract: Contract, calls: Sequence[Call]) -> Iterator[Finding]:
-    answered: dict[str, Counter[int]] = {}
+    statuses: dict[str, Counter[int]] = {}
     for call in calls:
         if call.mode == "positive":
-            answered.setdefault(call.operation, Counter())[call.status] += 1
+            statuses.setdefault(call.operation, Counter())[call.status] += 1
     for name, operation in contract.items():
-        seen = answered.get(name, Counter())
+        seen = statuses.get(name, Counter())
         if not operation.successes:
             yield Finding(name, "It declares no success status")
         elif _can_be_reached(contract, operation) and not any(map(operation.declares, seen)):
             wanted = " or ".join(sorted(operation.successes))
-            tally = _counted(seen) or "nothing: none was sent"
-            text = f"Schema-valid requests were answered {tally}."
-            yield Finding(name, f"It never reached its success status {wanted}", text)
+            tally = _counted(seen) or "none: no request was sent"
+            text = f"Responses to schema-valid requests: {tally}."
+            yield Finding(name, f"It never returned its success status {wanted}", text)
 
 
 def _can_be_reached(contract: Contract, operation: Operation) -> bool:
-    # Without those that link to it, the identifiers that it needs are nowhere to be had.
-    is_cut_off = bool(operation.linked_from) and not operation.linked_from & set(contract)
-    return operation.unreachable is None and not is_cut_off
+    # Without the operations that link to it, its identifiers are unknown.
+    is_isolated = bool(operation.linked_from) and not operation.linked_from & set(contract)
+    return operation.unreachable is None and not is_isolated
 
 
 def _grouped(calls: Iterable[Call]) -> list[tuple[tuple[str, int], list[Call]]]:

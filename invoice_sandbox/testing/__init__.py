@@ -35,7 +35,7 @@ _MODULES = {
 
 
 def __getattr__(name: str) -> Any:
-    """Import a class when it is asked for: every pytest run loads this package."""
+    """Import a class on first use: every pytest run loads this package."""
     from importlib import import_module
 
     if name not in _MODULES:
@@ -55,22 +55,24 @@ def running(
     scenarios: str | None = None,
     **conditions: Any,
 ) -> Iterator[InvoiceSandbox]:
-    """A workspace on a server of its own, which is ready, and gone at the end.
+    """A workspace on a new server, which is stopped at the end.
 
-    With ``url`` and ``key`` a server that is running is used instead; ``project`` and ``scenarios``
-    are folders to serve. What is not given is taken from the environment, such as
-    INVOICE_SANDBOX_URL. For a workspace for each test, use ``sandbox.workspace()``.
+    With ``url`` and ``key`` it uses a running server instead; ``project`` and ``scenarios`` are
+    folders to serve. Other values come from the environment, such as INVOICE_SANDBOX_URL. For a
+    workspace per test, use ``sandbox.workspace()``.
 
-    Raises SandboxError when no server starts or answers, and for a scenario that is not there.
+    Raises SandboxError when no server starts or responds, and for an unknown scenario.
     """
     from invoice_sandbox.testing.server import options_from, serving
-    from invoice_sandbox.testing.workspace import USUAL_SCENARIO, Story, new_workspace
+    from invoice_sandbox.testing.workspace import DEFAULT_SCENARIO, ScenarioChoice, new_workspace
 
     given = {"url": url, "key": key, "project": project, "scenarios": scenarios}
     options = options_from(given, os.environ)
-    usual = None if options.project else USUAL_SCENARIO
+    default = None if options.project else DEFAULT_SCENARIO
     with (
-        serving(options) as levers,
-        new_workspace(levers, Story(scenario, conditions, usual), seed=seed, clock=clock) as made,
+        serving(options) as control,
+        new_workspace(
+            control, ScenarioChoice(scenario, conditions, default), seed=seed, clock=clock
+        ) as made,
     ):
         yield made

@@ -1,9 +1,8 @@
-"""The sandbox of a test run, as a process of its own: ``python -m invoice_sandbox.testing.child``.
+"""The server of a test run as a separate process: ``python -m invoice_sandbox.testing.child``.
 
-It serves for as long as somebody holds a lease, which is a connection to its gate. The operating
-system ends the connections of a process that ends, however it ends; so no test run, not even one
-that is killed, leaves a server behind. Nothing outside of the two modules ``child`` and ``server``
-knows how that is done.
+It serves as long as a client holds a lease, which is a connection to its lease port. The operating
+system closes the connections of a process that ends, even if it is killed, so no test run leaves a
+server behind. Only the modules ``child`` and ``server`` use leases.
 """
 
 from __future__ import annotations
@@ -17,29 +16,29 @@ from collections.abc import Callable
 from typing import Any, Final
 
 _SECONDS_TO_START: Final = 60
-_SECONDS_TO_COME: Final = 10
+_SECONDS_TO_CONNECT: Final = 10
 HELD: Final = b"held\n"
-"""What the gate says to somebody who has a lease now."""
+"""What the lease port sends to a client that got a lease."""
 
 
-class _Gate:
-    """Lets in those who know the key, and calls ``stop`` when the last of them has gone."""
+class _Leases:
+    """Grants leases to clients with the key, and calls ``stop`` when the last lease ends."""
 
     def __init__(self, key: str, stop: Callable[[], None]) -> None:
         self._greeting = f"{key}\n".encode()
         self._stop = stop
         self._leases = 0
-        self._came = False
+        self._was_used = False
         self._is_over = False
         self._last: asyncio.StreamWriter | None = None
 
-    async def let_in(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-        """Keep a lease until its connection ends. The last one is told when the server has ended,
-        by the end of the process, which closes the other half of its connection."""
+    async def grant(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        """Keep a lease until its connection ends. The connection of the last lease stays half open
+        until the process ends, so that its client can wait for that."""
         if not await self._is_known(reader) or self._is_over:
             writer.close()
             return
-        self._leases, self._came = self._leases + 1, True
+        self._leases, self._was_used = self._leases + 1, True
         writer.write(HELD)
         await _ended(reader)
         self._leases -= 1
@@ -49,15 +48,15 @@ class _Gate:
             self._is_over, self._last = True, writer
             self._stop()
 
-    def close_if_nobody_came(self) -> None:
-        """Stop when whoever started the server has gone before it could take a lease."""
-        if not self._came:
+    def stop_if_unused(self) -> None:
+        """Stop when the process that started the server ended before it could take a lease."""
+        if not self._was_used:
             self._is_over = True
             self._stop()
 
     async def _is_known(self, reader: asyncio.StreamReader) -> bool:
         try:
-            async with asyncio.timeout(_SECONDS_TO_COME):
+            async with asyncio.timeout(_SECONDS_TO_CONNECT):
                 return await reader.readline() == self._greeting
         except (OSError, ValueError, TimeoutError):
             return False
@@ -84,30 +83,36 @@ async def _serve(texts: dict[str, str | None], on_ready: Callable[[dict[str, Any
         def stop() -> None:
             server.should_exit = True
 
-        gate = _Gate(settings.key, stop)
-        # Kept by its name: a server that nobody refers to is closed.
-        door = await asyncio.start_server(gate.let_in, "127.0.0.1", 0)
+        leases = _Leases(settings.key, stop)
+        # The variable keeps it open: a server without references is closed.
+        lease_port = await asyncio.start_server(leases.grant, "127.0.0.1", 0)
 
         def ready() -> None:
-            on_ready({"url": url, "key": settings.key, "gate": door.sockets[0].getsockname()[1]})
-            asyncio.get_running_loop().call_later(_SECONDS_TO_COME, gate.close_if_nobody_came)
+            on_ready(
+                {
+                    "url": url,
+                    "key": settings.key,
+                    "lease_port": lease_port.sockets[0].getsockname()[1],
+                }
+            )
+            asyncio.get_running_loop().call_later(_SECONDS_TO_CONNECT, leases.stop_if_unused)
 
         server = make_server(sandbox, ready)
         await server.serve(sockets=[listener])
 
 
-def _say(told: dict[str, Any]) -> None:
-    """Answer whoever started this process, who reads until nobody can write any more."""
+def _report(result: dict[str, Any]) -> None:
+    """Report to the process that started this one, which reads until stdout is closed."""
     signal.alarm(0)
-    os.write(1, json.dumps(told).encode())
-    with open(os.devnull, "wb") as nowhere:  # noqa: PTH123 - a descriptor is what is needed
-        os.dup2(nowhere.fileno(), 1)
+    os.write(1, json.dumps(result).encode())
+    with open(os.devnull, "wb") as null:  # noqa: PTH123 - a descriptor is what is needed
+        os.dup2(null.fileno(), 1)
 
 
 def main() -> None:
-    """Read settings from stdin; say on stdout where the sandbox is once it is ready; serve.
+    """Read settings from stdin, write the address to stdout when the sandbox is ready, and serve.
 
-    The process leaves the one that started it, so that nobody has to wait for its end.
+    The process detaches from its parent, which does not wait for its end.
     """
     texts = json.loads(sys.stdin.read())
     if os.fork():
@@ -117,9 +122,9 @@ def main() -> None:
     from invoice_sandbox.settings import SettingError
 
     try:
-        asyncio.run(_serve(texts, _say))
+        asyncio.run(_serve(texts, _report))
     except (SettingError, ProjectError) as error:
-        _say({"problem": str(error)})
+        _report({"problem": str(error)})
 
 
 if __name__ == "__main__":

@@ -1,4 +1,4 @@
-"""The coverage of a test run: asked of its server at the end, put together from all workers."""
+"""The coverage of a test run: read from its server at the end, merged from all workers."""
 
 from __future__ import annotations
 
@@ -10,48 +10,51 @@ from typing import Any, Final
 from invoice_sandbox.control.client import ControlClient, SandboxError, path
 
 MOST_LINES: Final = 12
-"""What the terminal shows of each kind that is missing."""
+"""How many missing items of each type the terminal shows."""
 
 
 @contextmanager
-def run_of_its_own(levers: ControlClient) -> Iterator[ControlClient]:
-    """A workspace on a server of somebody else, from which those of the tests are made.
+def run_workspace(control: ControlClient) -> Iterator[ControlClient]:
+    """A workspace on a shared server, from which those of the tests are created.
 
-    What others do on that server does not count. It is deleted at the end.
+    Other requests to that server do not count. The workspace is deleted at the end.
     """
-    made = levers.ask("POST", "/workspaces", {"clock": "frozen"})
+    made = control.ask("POST", "/workspaces", {"clock": "frozen"})
     try:
-        yield ControlClient(levers.url, made["key"])
+        yield ControlClient(control.url, made["key"])
     finally:
-        levers.ask("DELETE", path("/workspaces/{id}", id=made["id"]))
+        control.ask("DELETE", path("/workspaces/{id}", id=made["id"]))
 
 
-def touched(levers: ControlClient) -> dict[str, Any]:
-    """What the workspace of ``levers``, and those made from it, touched. Raises SandboxError."""
-    return dict(levers.ask("GET", "/coverage"))
+def coverage_of(control: ControlClient) -> dict[str, Any]:
+    """The coverage of the workspace of ``control`` and of those created from it.
+
+    Raises SandboxError.
+    """
+    return dict(control.ask("GET", "/coverage"))
 
 
 class RunCoverage:
-    """What a test run touched, as its processes tell it; levers are left out."""
+    """The coverage of a test run, from all of its processes; the control API does not count."""
 
     def __init__(self) -> None:
-        self._told: list[dict[str, Any]] = []
+        self._reports: list[dict[str, Any]] = []
         self.problems: list[str] = []
 
-    def ask(self, levers: ControlClient) -> None:
-        """Ask now, before the workspaces are gone. What goes wrong is a problem to be told."""
+    def collect(self, control: ControlClient) -> None:
+        """Read the coverage before the workspaces are deleted. An error is shown in the report."""
         try:
-            self._told.append(touched(levers))
+            self._reports.append(coverage_of(control))
         except SandboxError as error:
             self.problems.append(str(error))
 
     def output(self) -> dict[str, Any]:
-        """All of it as plain data, to be handed to another process."""
-        return {"told": self._told, "problems": self.problems}
+        """All of it as plain data, for another process."""
+        return {"reports": self._reports, "problems": self.problems}
 
     def add(self, output: Mapping[str, Any]) -> None:
-        """What another process has put out."""
-        self._told += output["told"]
+        """Add the output of another process."""
+        self._reports += output["reports"]
         self.problems += [one for one in output["problems"] if one not in self.problems]
 
     def lines(self) -> Iterator[str]:
@@ -59,19 +62,19 @@ class RunCoverage:
         from invoice_sandbox.coverage.text import lines
 
         yield from self.problems
-        if self._told:
+        if self._reports:
             yield from lines(self._report(), MOST_LINES)
         elif not self.problems:
             yield "No test has used the fixture invoice_sandbox."
 
     def write_json(self, file: Path) -> None:
-        """Write the report as data. Raises OSError."""
+        """Write the report as JSON. Raises OSError."""
         from invoice_sandbox.base import jsonio
 
         file.write_bytes(jsonio.dumps_pretty(self._report().data()))
 
     def write_html(self, file: Path) -> None:
-        """Write the report as a page. Raises OSError."""
+        """Write the report as HTML. Raises OSError."""
         from invoice_sandbox.coverage.page import page
 
         file.write_text(page(self._report(), "this test run"), encoding="utf-8")
@@ -80,6 +83,6 @@ class RunCoverage:
         from invoice_sandbox.coverage.report import Report, report_from
 
         report = Report({})
-        for one in self._told:
+        for one in self._reports:
             report = report.merged(report_from(one))
-        return report.without_levers()
+        return report.without_control_api()

@@ -1,7 +1,7 @@
 """The pytest plugin: the fixture ``invoice_sandbox`` and the marker ``scenario``.
 
-Loaded by every pytest run of an environment that has the sandbox installed, so it imports nothing
-that pytest has not imported already until a test asks for the fixture.
+Every pytest run in an environment with the sandbox loads this module. It imports only what pytest
+has imported already, until a test uses the fixture.
 """
 
 from __future__ import annotations
@@ -18,19 +18,19 @@ import pytest
 if TYPE_CHECKING:
     from invoice_sandbox.control.client import ControlClient
     from invoice_sandbox.testing.coverage import RunCoverage
-    from invoice_sandbox.testing.workspace import InvoiceSandbox, Story
+    from invoice_sandbox.testing.workspace import InvoiceSandbox, ScenarioChoice
 
 _OPTIONS: Final = {
-    "url": ("URL", "Use the sandbox that is running there, instead of starting one."),
-    "key": ("KEY", "A key of that sandbox; by default the demo key."),
-    "project": ("DIR", "Serve this project folder, instead of the one shipped."),
-    "scenarios": ("DIR", "Folder with scenarios of your own, besides the project's."),
+    "url": ("URL", "Use the running sandbox at this URL instead of starting one."),
+    "key": ("KEY", "API key of that sandbox. Default: the demo key."),
+    "project": ("DIR", "Serve this project folder instead of the bundled one."),
+    "scenarios": ("DIR", "Folder with scenarios of your own, in addition to those of the project."),
 }
 _MARKER: Final = (
     "scenario(name, **conditions): the scenario of the test's invoice_sandbox workspace; "
     "'auto-progress' without it."
 )
-_FILES: Final = {"json": "as data", "html": "as a page"}
+_FILES: Final = {"json": "JSON", "html": "HTML"}
 _USED: Final = pytest.StashKey["InvoiceSandbox"]()
 _COVERAGE: Final = pytest.StashKey["RunCoverage"]()
 _OUTPUT: Final = "invoice_sandbox_coverage"
@@ -40,20 +40,20 @@ def pytest_addoption(parser: pytest.Parser) -> None:
     """``--sandbox-url`` and others; each is an environment variable too."""
     group = parser.getgroup("invoice-sandbox", "Invoice Liquidity Sandbox")
     for name, (metavar, text) in _OPTIONS.items():
-        told = f"{text} Environment: INVOICE_SANDBOX_{name.upper()}."
-        group.addoption(f"--sandbox-{name}", metavar=metavar, default=None, help=told)
-    told = "Show at the end what the run touched of all that the contract declares."
-    group.addoption("--sandbox-coverage", action="store_true", help=told)
+        help_text = f"{text} Environment: INVOICE_SANDBOX_{name.upper()}."
+        group.addoption(f"--sandbox-{name}", metavar=metavar, default=None, help=help_text)
+    help_text = "Show the coverage of the contract at the end."
+    group.addoption("--sandbox-coverage", action="store_true", help=help_text)
     for name, form in _FILES.items():
-        told = f"The same, written into a file {form}."
-        group.addoption(f"--sandbox-coverage-{name}", metavar="FILE", default=None, help=told)
+        help_text = f"Write the coverage to a {form} file."
+        group.addoption(f"--sandbox-coverage-{name}", metavar="FILE", default=None, help=help_text)
 
 
 def pytest_configure(config: pytest.Config) -> None:
-    """Make the marker known, and count what is touched if that was asked for."""
+    """Register the marker, and prepare the coverage if an option asks for it."""
     config.addinivalue_line("markers", _MARKER)
-    wishes = ["--sandbox-coverage", *(f"--sandbox-coverage-{name}" for name in _FILES)]
-    if any(config.getoption(one) for one in wishes):
+    names = ["--sandbox-coverage", *(f"--sandbox-coverage-{name}" for name in _FILES)]
+    if any(config.getoption(one) for one in names):
         from invoice_sandbox.testing.coverage import RunCoverage
 
         config.stash[_COVERAGE] = RunCoverage()
@@ -61,7 +61,7 @@ def pytest_configure(config: pytest.Config) -> None:
 
 @pytest.fixture(scope="session")
 def _invoice_sandbox_server(request: pytest.FixtureRequest) -> Iterator[ControlClient]:
-    """The server of the test run. The workers of pytest-xdist share one."""
+    """The server of the test run. Workers of pytest-xdist share it."""
     from invoice_sandbox.control.client import SandboxError
     from invoice_sandbox.testing.server import options_from, serving
 
@@ -69,10 +69,10 @@ def _invoice_sandbox_server(request: pytest.FixtureRequest) -> Iterator[ControlC
     try:
         options = options_from(given, os.environ)
         with (
-            serving(options, _shared_folder(request)) as levers,
-            _counted(request.config, levers, is_shared=options.url is not None) as counted,
+            serving(options, _shared_folder(request)) as control,
+            _covered(request.config, control, is_shared=options.url is not None) as covered,
         ):
-            yield counted
+            yield covered
     except SandboxError as error:
         raise pytest.fail.Exception(str(error), pytrace=False) from None
 
@@ -81,7 +81,7 @@ def _invoice_sandbox_server(request: pytest.FixtureRequest) -> Iterator[ControlC
 def invoice_sandbox(
     request: pytest.FixtureRequest, _invoice_sandbox_server: ControlClient
 ) -> Iterator[InvoiceSandbox]:
-    """A workspace of the Invoice Liquidity Sandbox for this test alone, with a frozen clock.
+    """A workspace of the Invoice Liquidity Sandbox for this test, with a frozen clock.
 
     Its ids are the same in every run. See invoice_sandbox.testing.InvoiceSandbox.
     """
@@ -90,7 +90,7 @@ def invoice_sandbox(
 
     seed = _seed(request.node.nodeid)
     try:
-        with new_workspace(_invoice_sandbox_server, _story(request), seed=seed) as sandbox:
+        with new_workspace(_invoice_sandbox_server, _scenario(request), seed=seed) as sandbox:
             request.node.stash[_USED] = sandbox
             yield sandbox
     except SandboxError as error:
@@ -104,7 +104,7 @@ def invoice_sandbox(
 def pytest_runtest_makereport(
     item: pytest.Item,
 ) -> Generator[None, pytest.TestReport, pytest.TestReport]:
-    """Add the journal of its workspace to a test that has failed."""
+    """Add the journal of its workspace to the report of a failed test."""
     report = yield
     sandbox = item.stash.get(_USED, None)
     if report.failed and sandbox is not None:
@@ -115,35 +115,35 @@ def pytest_runtest_makereport(
 
 
 def _coverage(config: pytest.Config) -> RunCoverage | None:
-    """What is counted; None when nobody asked for it."""
+    """The coverage of the run; None unless an option asks for it."""
     return config.stash.get(_COVERAGE, None)
 
 
 @contextmanager
-def _counted(
-    config: pytest.Config, levers: ControlClient, *, is_shared: bool
+def _covered(
+    config: pytest.Config, control: ControlClient, *, is_shared: bool
 ) -> Iterator[ControlClient]:
-    """The levers from which the workspaces of the tests are made; at the end, what they touched.
+    """The client that creates the workspaces of the tests; their coverage is collected at the end.
 
-    A server that others use too is told apart from them by a workspace of the run's own.
+    On a shared server, the run has a workspace of its own, so that only its requests count.
     """
     coverage = _coverage(config)
     if coverage is None:
-        yield levers
+        yield control
     elif is_shared:
-        from invoice_sandbox.testing.coverage import run_of_its_own
+        from invoice_sandbox.testing.coverage import run_workspace
 
-        with run_of_its_own(levers) as own:
+        with run_workspace(control) as own:
             yield own
-            coverage.ask(own)
+            coverage.collect(own)
     else:
-        yield levers
-        coverage.ask(levers)
+        yield control
+        coverage.collect(control)
 
 
 @pytest.hookimpl(optionalhook=True)
 def pytest_testnodedown(node: Any) -> None:
-    """Add what a worker of pytest-xdist has put out."""
+    """Add the output of a worker of pytest-xdist."""
     coverage = _coverage(node.config)
     output = getattr(node, "workeroutput", {}).get(_OUTPUT)
     if coverage is not None and output is not None:
@@ -151,7 +151,7 @@ def pytest_testnodedown(node: Any) -> None:
 
 
 def pytest_sessionfinish(session: pytest.Session) -> None:
-    """Write the files of the coverage; a worker hands over what it knows instead."""
+    """Write the coverage files; a worker passes its coverage to the main process instead."""
     coverage = _coverage(session.config)
     if coverage is None:
         return
@@ -179,7 +179,7 @@ def pytest_terminal_summary(
 
 
 def _shared_folder(request: pytest.FixtureRequest) -> Path | None:
-    """The folder that the workers of pytest-xdist have in common; without them, None."""
+    """The common folder of the workers of pytest-xdist; None without workers."""
     if not hasattr(request.config, "workerinput"):
         return None
     factory: pytest.TempPathFactory = request.getfixturevalue("tmp_path_factory")
@@ -191,18 +191,18 @@ def _seed(node_id: str) -> int:
     return int.from_bytes(hashlib.sha256(node_id.encode()).digest()[:4])
 
 
-def _story(request: pytest.FixtureRequest) -> Story:
-    from invoice_sandbox.testing.workspace import USUAL_SCENARIO, Story
+def _scenario(request: pytest.FixtureRequest) -> ScenarioChoice:
+    from invoice_sandbox.testing.workspace import DEFAULT_SCENARIO, ScenarioChoice
 
     marker = request.node.get_closest_marker("scenario")
     own = request.config.getoption("--sandbox-project") or os.environ.get("INVOICE_SANDBOX_PROJECT")
-    usual = None if own else USUAL_SCENARIO
+    default = None if own else DEFAULT_SCENARIO
     if marker is None:
-        return Story(usual=usual)
-    return Story(_name(marker.args), dict(marker.kwargs), usual)
+        return ScenarioChoice(default=default)
+    return ScenarioChoice(_name(marker.args), dict(marker.kwargs), default)
 
 
 def _name(arguments: tuple[Any, ...]) -> str:
     if len(arguments) != 1 or not isinstance(arguments[0], str):
-        pytest.fail('the marker looks like @pytest.mark.scenario("kyb-hold")', pytrace=False)
+        pytest.fail('invalid marker; use @pytest.mark.scenario("kyb-hold")', pytrace=False)
     return arguments[0]

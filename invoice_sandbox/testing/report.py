@@ -1,4 +1,4 @@
-"""The journal of a workspace in few lines, for a test that has failed."""
+"""The journal of a workspace in a few lines, for a failed test."""
 
 from __future__ import annotations
 
@@ -11,12 +11,12 @@ from invoice_sandbox.testing.workspace import InvoiceSandbox
 
 _MOST_LINES: Final = 20
 _MOST_CHARACTERS: Final = 240
-_SAID_ELSEWHERE: Final = frozenset({"operation", "scenario", "clock"})
+_SHOWN_ELSEWHERE: Final = frozenset({"operation", "scenario", "clock"})
 _ERRORS: Final = 400
 
 
 def journal(sandbox: InvoiceSandbox) -> str:
-    """What was asked of the workspace, what was answered, and why; the last requests only."""
+    """The last requests to the workspace, their responses, and why."""
     try:
         clock, entries = sandbox.clock, sandbox.requests
     except SandboxError as error:
@@ -27,7 +27,7 @@ def journal(sandbox: InvoiceSandbox) -> str:
         lines.append(f"({left_out} earlier requests are left out)")
     lines += [_line(entry) for entry in entries[-_MOST_LINES:]]
     if not entries:
-        lines.append("Nothing was asked of the API.")
+        lines.append("There were no requests to the API.")
     return "\n".join(lines)
 
 
@@ -36,15 +36,15 @@ def _line(entry: Mapping[str, Any]) -> str:
     why = entry["why"]
     operation, scenario = why.get("operation", "no operation"), why.get("scenario")
     line = f"{entry['method']} {entry['path']} {entry['status']} {operation} ({scenario})"
-    notes = [_words(name, value) for name, value in why.items() if name not in _SAID_ELSEWHERE]
+    notes = [_text(name, value) for name, value in why.items() if name not in _SHOWN_ELSEWHERE]
     message = _message(entry) if entry["status"] >= _ERRORS else None
     if message:
         notes.insert(0, message)
-    told = f"{line}: {'; '.join(notes)}" if notes else line
-    return told if len(told) <= _MOST_CHARACTERS else f"{told[:_MOST_CHARACTERS]}…"
+    text = f"{line}: {'; '.join(notes)}" if notes else line
+    return text if len(text) <= _MOST_CHARACTERS else f"{text[:_MOST_CHARACTERS]}…"
 
 
-def _words(name: str, value: Any) -> str:
+def _text(name: str, value: Any) -> str:
     if isinstance(value, Mapping):
         value = [one for one in value.values() if one is not None]
     if isinstance(value, list):

@@ -1,4 +1,4 @@
-"""The server of a test run: started on a free port, shared, stopped with the last who holds it."""
+"""The server of a test run: started on a free port, shared, stopped when the last lease ends."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ _STATE: Final = "invoice-sandbox.json"
 
 @dataclass(frozen=True)
 class Options:
-    """Which server: one that is running at ``url``, or a new one with these folders."""
+    """Which server: the running one at ``url``, or a new one with these folders."""
 
     url: str | None = None
     key: str | None = field(default=None, repr=False)
@@ -34,41 +34,41 @@ class Options:
 
 @dataclass(frozen=True)
 class Address:
-    """Where a server of ours is, and its gate, at which leases are held."""
+    """URL and API key of a started server, and the port for leases."""
 
     url: str
     key: str = field(repr=False)
-    gate: int
+    lease_port: int
 
 
 class Lease:
-    """A share in a server, which stops when the last one has ended."""
+    """A lease of a server, which stops when the last lease ends."""
 
     def __init__(self, address: Address) -> None:
-        """Raises OSError when the server has gone."""
+        """Raises OSError when the server has stopped."""
         self.address = address
-        self._connection = socket.create_connection(("127.0.0.1", address.gate), timeout=10)
+        self._connection = socket.create_connection(("127.0.0.1", address.lease_port), timeout=10)
         self._connection.sendall(f"{address.key}\n".encode())
         if self._connection.recv(len(HELD)) != HELD:
             self._connection.close()
             raise ConnectionError("the server is stopping")
 
     def end(self) -> None:
-        """Let go. If it was the last one, return when the server has stopped."""
+        """End the lease. If it was the last one, wait until the server has stopped."""
         with self._connection as connection:
             connection.settimeout(_SECONDS_TO_STOP)
             try:
                 connection.shutdown(socket.SHUT_WR)
                 connection.recv(1)
             except OSError:
-                pass  # the server was killed, or somebody's request goes on and on
+                pass  # the server was killed, or a request does not end
 
 
 @contextmanager
 def serving(options: Options, shared: Path | None = None) -> Iterator[ControlClient]:
-    """A server that is ready, for as long as the block runs.
+    """The client of a server that is ready, for the duration of the block.
 
-    Several processes that name the same folder as ``shared`` have one server. Raises SandboxError.
+    Processes with the same folder ``shared`` use one server. Raises SandboxError.
     """
     if options.url is not None:
         from invoice_sandbox.state.credentials import DEMO_KEY
@@ -83,7 +83,7 @@ def serving(options: Options, shared: Path | None = None) -> Iterator[ControlCli
 
 
 def options_from(given: Mapping[str, str | None], environment: Mapping[str, str]) -> Options:
-    """What was ``given``, and what the environment says of the rest. Raises SandboxError."""
+    """The ``given`` options; the environment has the others. Raises SandboxError."""
     from_environment = {
         name: environment.get(f"INVOICE_SANDBOX_{name.upper()}") or None
         for name in ("url", "key", "project", "scenarios")
@@ -93,20 +93,22 @@ def options_from(given: Mapping[str, str | None], environment: Mapping[str, str]
     )
     folders = [name for name in ("project", "scenarios") if given.get(name)]
     if options.url is not None and folders:
-        raise SandboxError(f"a server that is running has its own {' and '.join(folders)}")
+        raise SandboxError(
+            f"{' and '.join(folders)} cannot be used with the URL of a running server"
+        )
     if options.url is None and given.get("key"):
-        raise SandboxError("a key is for a server that is running; name its address too")
+        raise SandboxError("a key needs the URL of a running server")
     return options
 
 
 def _join(options: Options, shared: Path) -> Lease:
-    with _alone(shared):
+    with _locked(shared):
         state = shared / _STATE
         if state.exists():
             try:
                 return Lease(Address(**json.loads(state.read_text())))
             except OSError:
-                pass  # it has stopped, as everybody had gone
+                pass  # it has stopped with its last lease
         address = _start(options)
         state.touch(mode=0o600)
         state.write_text(json.dumps(asdict(address)))
@@ -114,7 +116,7 @@ def _join(options: Options, shared: Path) -> Lease:
 
 
 @contextmanager
-def _alone(folder: Path) -> Iterator[None]:
+def _locked(folder: Path) -> Iterator[None]:
     import fcntl
 
     with (folder / f"{_STATE}.lock").open("w") as lock:
@@ -123,11 +125,11 @@ def _alone(folder: Path) -> Iterator[None]:
 
 
 def _start(options: Options) -> Address:
-    """Start a server; return when it is ready. Raises SandboxError with its reason."""
+    """Start a server and wait until it is ready. Raises SandboxError with the reason."""
     from invoice_sandbox.base.ids import new_key
 
     if not hasattr(os, "fork"):
-        raise SandboxError("starting a sandbox needs Linux or macOS; name one that is running")
+        raise SandboxError("starting a sandbox needs Linux or macOS; pass the URL of a running one")
     folders = {"project": options.project, "scenarios": options.scenarios}
     texts = {
         "port": "0",
@@ -138,22 +140,22 @@ def _start(options: Options) -> Address:
         **{name: text and str(Path(text).absolute()) for name, text in folders.items()},
         "coverage": os.environ.get("INVOICE_SANDBOX_COVERAGE"),
     }
-    with tempfile.TemporaryFile() as complaints:
+    with tempfile.TemporaryFile() as errors:
         try:
             started = subprocess.run(
                 [sys.executable, "-P", "-m", "invoice_sandbox.testing.child"],
                 input=json.dumps(texts).encode(),
                 stdout=subprocess.PIPE,
-                stderr=complaints,
-                start_new_session=True,  # Ctrl-C is for the test run, which then lets go of it
+                stderr=errors,
+                start_new_session=True,  # Ctrl-C is for the test run, which then ends its lease
                 timeout=_SECONDS_TO_START,
                 check=False,
             )
         except subprocess.TimeoutExpired:
             raise SandboxError("the sandbox did not become ready within a minute") from None
-        complaints.seek(0)
-        told = json.loads(started.stdout or b"{}")
-        if "url" not in told:
-            reason = told.get("problem") or complaints.read().decode(errors="replace").strip()
+        errors.seek(0)
+        result = json.loads(started.stdout or b"{}")
+        if "url" not in result:
+            reason = result.get("problem") or errors.read().decode(errors="replace").strip()
             raise SandboxError(f"the sandbox did not start: {reason}")
-    return Address(**told)
+    return Address(**result)

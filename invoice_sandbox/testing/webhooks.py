@@ -1,4 +1,4 @@
-"""The webhooks that a workspace's own inbox received, for a test to expect."""
+"""The webhooks in the inbox of a workspace, for a test to expect."""
 
 from __future__ import annotations
 
@@ -17,41 +17,41 @@ _EVERYTHING: Final = "*"
 
 
 class NotReceivedError(AssertionError):
-    """An expected event did not arrive; the message tells what did."""
+    """An expected event did not arrive; the message lists the events that did."""
 
 
 class Webhooks:
-    """What was delivered to the inbox of a workspace. The inbox is an endpoint for all events."""
+    """The messages in the inbox of a workspace. The inbox is an endpoint for all events."""
 
-    def __init__(self, levers: ControlClient) -> None:
-        self._levers = levers
+    def __init__(self, control: ControlClient) -> None:
+        self._control = control
         self._expected: set[str] = set()
 
     def __repr__(self) -> str:
-        return f"Webhooks({self._levers.url!r})"
+        return f"Webhooks({self._control.url!r})"
 
     @property
     def url(self) -> str:
-        """Where the inbox receives."""
-        return str(self._levers.ask("GET", "/inbox")["url"])
+        """The URL of the inbox."""
+        return str(self._control.ask("GET", "/inbox")["url"])
 
     @property
     def messages(self) -> list[dict[str, Any]]:
-        """Every message of the inbox as it came, genuine or not, the first one first."""
+        """Every message of the inbox, verified or not, oldest first."""
         self._settle()
-        return list(reversed(self._levers.ask("GET", "/inbox")["messages"]))
+        return list(reversed(self._control.ask("GET", "/inbox")["messages"]))
 
     @property
     def received(self) -> list[Event]:
-        """The events that were verified, each once, the first one first."""
-        return _genuine(self.messages)
+        """The verified events without duplicates, oldest first."""
+        return _verified(self.messages)
 
-    def expect(self, kind: str, *, timeout: float = 5, **members: Any) -> Event:
-        """The first event of that kind that was not expected before.
+    def expect(self, event_type: str, *, timeout: float = 5, **members: Any) -> Event:
+        """The first event of that type that was not expected before.
 
-        ``members`` are those of its ``data``. All that is due now is delivered first. On a frozen
-        clock there is nothing to wait for then; on a live one ``timeout`` is waited at most, in
-        seconds. Raises NotReceivedError.
+        ``members`` are members of its ``data``. Deliveries that are due are made first. On a
+        frozen clock that is all; on a live clock it waits for at most ``timeout`` seconds. Raises
+        NotReceivedError.
         """
         __tracebackhide__ = True
         looks = 1 if self._clock()["mode"] == "frozen" else max(1, round(timeout / _PAUSE))
@@ -60,19 +60,19 @@ class Webhooks:
             if look:
                 threading.Event().wait(_PAUSE)
             messages = self.messages
-            for event in _genuine(messages):
-                if event["id"] not in self._expected and _fits(event, kind, members):
+            for event in _verified(messages):
+                if event["id"] not in self._expected and _fits(event, event_type, members):
                     self._expected.add(event["id"])
                     return event
-        raise NotReceivedError(self._told(kind, members, messages))
+        raise NotReceivedError(self._problem(event_type, members, messages))
 
     def to(self, url: str, events: str | list[str] = _EVERYTHING) -> dict[str, Any]:
-        """Have events delivered to a receiver of your own too. Its ``secret`` is in the answer.
+        """Deliver events to a receiver of your own too. Returns the endpoint with its ``secret``.
 
-        An endpoint that cannot be called raises SandboxError.
+        Raises SandboxError for a URL that cannot be called.
         """
         wanted = [events] if isinstance(events, str) else events
-        endpoint = self._levers.ask(
+        endpoint = self._control.ask(
             "POST", "/webhooks", {"url": url, "events": wanted}, below="/api"
         )
         if endpoint["status"] != "Enabled":
@@ -80,42 +80,51 @@ class Webhooks:
         return dict(endpoint)
 
     def forget(self) -> None:
-        """Let events that were expected before be expected again."""
+        """Let ``expect`` return events again that it has returned."""
         self._expected.clear()
 
     def _clock(self) -> dict[str, Any]:
-        return dict(self._levers.ask("GET", "/clock"))
+        return dict(self._control.ask("GET", "/clock"))
 
     def _settle(self) -> None:
-        """Return when all that is due now has been delivered."""
-        self._levers.ask("POST", "/clock/advance", {"by": "PT0S"})
+        """Wait until all due deliveries are made."""
+        self._control.ask("POST", "/clock/advance", {"by": "PT0S"})
 
-    def _told(self, kind: str, members: Mapping[str, Any], messages: list[dict[str, Any]]) -> str:
+    def _problem(
+        self, event_type: str, members: Mapping[str, Any], messages: list[dict[str, Any]]
+    ) -> str:
         wanted = ", ".join(f"{name}={value!r}" for name, value in members.items())
-        lines = [f"{kind} did not arrive" + (f" with {wanted}" if wanted else "")]
-        lines += [self._near(kind), "What did arrive:"]
+        lines = [f"{event_type} did not arrive" + (f" with {wanted}" if wanted else "")]
+        lines += [self._suggestion(event_type), "Received:"]
         lines += [f"  {_line(one, self._expected)}" for one in messages] or ["  nothing"]
         due = self._clock()["nextDue"]
-        lines.append(f"Next is due at {due}: advance the clock." if due else "Nothing more is due.")
+        lines.append(
+            f"The next step is due at {due}; advance the clock." if due else "Nothing is due."
+        )
         return "\n".join(line for line in lines if line)
 
-    def _near(self, kind: str) -> str:
-        nobody = ControlClient(self._levers.url, None)  # whose requests are in no journal
-        known = nobody.answer("GET", "/openapi.json").get("webhooks", {})
-        if kind in known:
+    def _suggestion(self, event_type: str) -> str:
+        anonymous = ControlClient(self._control.url, None)  # its requests are in no journal
+        known = anonymous.whole("GET", "/openapi.json").get("webhooks", {})
+        if event_type in known:
             return ""
-        near = ", ".join(get_close_matches(kind, known, n=3) or sorted(known))
-        return f"The contract has no such event. Near: {near}"
+        close = get_close_matches(event_type, known, n=3)
+        advice = (
+            f"Did you mean {' or '.join(close)}?"
+            if close
+            else f"It has {', '.join(sorted(known))}."
+        )
+        return f"The contract has no event of this type. {advice}"
 
 
-def _genuine(messages: list[dict[str, Any]]) -> list[Event]:
+def _verified(messages: list[dict[str, Any]]) -> list[Event]:
     fresh = (one for one in messages if one["verified"] and not one["duplicate"])
     return [json.loads(one["body"]) for one in fresh]
 
 
-def _fits(event: Event, kind: str, members: Mapping[str, Any]) -> bool:
+def _fits(event: Event, event_type: str, members: Mapping[str, Any]) -> bool:
     data = event.get("data")
-    if event.get("type") != kind or not isinstance(data, dict):
+    if event.get("type") != event_type or not isinstance(data, dict):
         return False
     return all(name in data and data[name] == value for name, value in members.items())
 
@@ -125,12 +134,12 @@ def _line(message: Mapping[str, Any], expected: set[str]) -> str:
         event = json.loads(message["body"])
         named = f"{event['type']} {event['id']}"
     except (ValueError, LookupError, TypeError):
-        event, named = {}, "something that is no event"
+        event, named = {}, "not an event"
     notes = []
     if not message["verified"]:
         notes.append(f"not verified: {message['problem']}")
     if message["duplicate"]:
-        notes.append("a duplicate")
+        notes.append("duplicate")
     elif event.get("id") in expected:
         notes.append("expected before")
     return f"{message['receivedAt']} {named}" + (f" ({', '.join(notes)})" if notes else "")

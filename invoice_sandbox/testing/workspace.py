@@ -1,8 +1,8 @@
-"""A workspace of a sandbox, as a test works in it."""
+"""A workspace of a sandbox, as a test uses it."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from datetime import datetime, timedelta
@@ -11,7 +11,7 @@ from http import HTTPStatus
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, Final
 
-from invoice_sandbox.control.client import ControlClient, SandboxError, needs_no_proxy, path
+from invoice_sandbox.control.client import ControlClient, SandboxError, path, uses_proxy
 from invoice_sandbox.testing.webhooks import Webhooks
 
 if TYPE_CHECKING:
@@ -19,42 +19,42 @@ if TYPE_CHECKING:
 
     import httpx
 
-USUAL_SCENARIO: Final = "auto-progress"
+DEFAULT_SCENARIO: Final = "auto-progress"
 _MOST_REQUESTS: Final = 1000
 
 
 @dataclass(frozen=True)
-class Story:
-    """What happens by itself: the scenario ``name`` under ``conditions``; None is the usual one.
+class ScenarioChoice:
+    """The scenario ``name`` with its ``conditions``; without a name, the ``default``.
 
-    ``usual`` None leaves that to the server, whose project may have other scenarios than ours.
+    Without a default, the server chooses: its project may have other scenarios than ours.
     """
 
     name: str | None = None
     conditions: dict[str, Any] = field(default_factory=dict)
-    usual: str | None = USUAL_SCENARIO
+    default: str | None = DEFAULT_SCENARIO
 
 
 class Snapshot:
-    """A workspace as it was. As a context manager it goes back at the end."""
+    """A saved state of a workspace. As a context manager it is restored at the end."""
 
-    def __init__(self, levers: ControlClient, snapshot_id: str) -> None:
-        self._levers = levers
+    def __init__(self, control: ControlClient, snapshot_id: str) -> None:
+        self._client = control
         self.id = snapshot_id
 
     def __repr__(self) -> str:
         return f"Snapshot({self.id!r})"
 
     def restore(self) -> None:
-        """Go back, the clock included."""
-        self._levers.ask("POST", path("/snapshots/{id}/restore", id=self.id), {})
+        """Restore the workspace, including its clock."""
+        self._client.ask("POST", path("/snapshots/{id}/restore", id=self.id), {})
 
     def __enter__(self) -> Snapshot:
         return self
 
     def __exit__(
         self,
-        kind: type[BaseException] | None,
+        type_: type[BaseException] | None,
         error: BaseException | None,
         trace: TracebackType | None,
     ) -> None:
@@ -64,40 +64,39 @@ class Snapshot:
 class InvoiceSandbox:
     """One isolated workspace: its own state, clock, scenario, faults, journal, inbox and key.
 
-    Everything that pulls a lever raises SandboxError with the message of the API.
+    Methods that send a request to the control API raise SandboxError with its message.
     """
 
-    def __init__(self, url: str, key: str, workspace_id: str, story: Story) -> None:
-        levers = ControlClient(url, key)
-        self._levers = levers
+    def __init__(self, url: str, key: str, workspace_id: str, choice: ScenarioChoice) -> None:
+        self._client = ControlClient(url, key)
         self._key = key
-        self._story = story
+        self._choice = choice
         self._own_requests: set[str] = set()
         self.id = workspace_id
-        self.webhooks = Webhooks(levers)
+        self.webhooks = Webhooks(self._client)
 
     def __repr__(self) -> str:
         return f"InvoiceSandbox({self.id!r}, {self.url!r})"
 
     @property
     def url(self) -> str:
-        """The address of the server, without a final slash; the API is below ``/api``."""
-        return self._levers.url
+        """The URL of the server, without a final slash; the API is below ``/api``."""
+        return self._client.url
 
     @property
     def key(self) -> str:
-        """The key of the workspace. It holds every scope, that of the levers too."""
+        """The API key of the workspace. It has every scope, including that of the control API."""
         return self._key
 
     @cached_property
     def client(self) -> httpx.Client:
-        """A client that sends the key: ``client.post("/api/invoices", json=...)``."""
+        """An HTTP client that sends the key: ``client.post("/api/invoices", json=...)``."""
         import httpx
 
         return httpx.Client(**self._connection())
 
     def async_client(self) -> httpx.AsyncClient:
-        """A new client for asynchronous code; close it, best by ``async with``."""
+        """A new HTTP client for asynchronous code; close it, best with ``async with``."""
         import httpx
 
         return httpx.AsyncClient(**self._connection())
@@ -105,88 +104,92 @@ class InvoiceSandbox:
     def scenario(
         self, name: str, invoice_id: str | None = None, **conditions: Any
     ) -> dict[str, Any]:
-        """Put a scenario in force from now on, for the workspace or for one invoice."""
+        """Choose the scenario from now on, for the workspace or for one invoice."""
         values = {key: _plain(value) for key, value in conditions.items()}
         body = {"name": name, **({"with": values} if values else {})}
         if invoice_id is not None:
             body["invoiceId"] = invoice_id
-        return dict(self.lever("PUT", "/scenario", body))
+        return dict(self.control("PUT", "/scenario", body))
 
     def advance(
         self, by: str | timedelta | None = None, *, to: str | datetime | None = None
     ) -> dict[str, Any]:
-        """Move the clock by ``"P3D"``, or to an instant. What falls due on the way is done.
+        """Move the clock by a duration such as ``"P3D"``, or to an instant. Due steps run.
 
-        The answer is the clock as it stands then, with what ``happened``.
+        Returns the clock afterwards, and in ``happened`` the steps that ran.
         """
         if (by is None) == (to is None):
-            raise TypeError("advance takes how far, or where to")
-        body = {"to": _plain(to)} if by is None else {"by": _plain(by)}
-        return dict(self.lever("POST", "/clock/advance", body))
+            raise TypeError("advance takes either a duration or to=")
+        body = {"to": _instant(to)} if by is None else {"by": _duration(by)}
+        return dict(self.control("POST", "/clock/advance", body))
 
     @property
     def clock(self) -> dict[str, Any]:
         """The clock: ``mode``, ``now`` and ``nextDue``."""
-        return dict(self.lever("GET", "/clock"))
+        return dict(self.control("GET", "/clock"))
 
     def release(self) -> dict[str, Any]:
-        """Let the clock go on with real time, from where it stands."""
-        return dict(self.lever("PUT", "/clock", {"mode": "live"}))
+        """Let the clock run with real time, from the instant that it shows."""
+        return dict(self.control("PUT", "/clock", {"mode": "live"}))
 
     def freeze(self) -> dict[str, Any]:
-        """Stop the clock where it stands."""
-        return dict(self.lever("PUT", "/clock", {"mode": "frozen"}))
+        """Stop the clock."""
+        return dict(self.control("PUT", "/clock", {"mode": "frozen"}))
 
     def fault(self, operation: str | None, kind: str, **members: Any) -> dict[str, Any]:
-        """Spoil the next answer of an operation, or of any: ``"latency"``, ``"status"``, …
+        """Inject a fault into the next response of an operation, or of any: ``"latency"``, …
 
-        ``members`` are as ``POST /sandbox/faults`` has them: ``status``, ``delay``, ``count``, …
+        ``members`` are those of ``POST /sandbox/faults``: ``status``, ``delay``, ``count``, …
         """
         body = {"kind": kind, **{name: _plain(value) for name, value in members.items()}}
         if operation is not None:
             body["operation"] = operation
-        return dict(self.lever("POST", "/faults", body))
+        return dict(self.control("POST", "/faults", body))
 
     def transition(self, invoice_id: str, trigger: str) -> dict[str, Any]:
-        """Move an invoice by a legal trigger."""
+        """Fire a trigger that is possible in the status of the invoice."""
         place = path("/invoices/{id}/transition", id=invoice_id)
-        return dict(self.lever("POST", place, {"trigger": trigger}))
+        return dict(self.control("POST", place, {"trigger": trigger}))
 
     def snapshot(self) -> Snapshot:
-        """Remember the workspace as it is."""
-        return Snapshot(self._levers, self.lever("POST", "/snapshots", {})["id"])
+        """Save the workspace."""
+        return Snapshot(self._client, self.control("POST", "/snapshots", {})["id"])
 
     def reset(self) -> None:
-        """Make the workspace what it was when the test began."""
-        self.lever("POST", "/reset", {})
+        """Restore the workspace to the beginning of the test."""
+        self.control("POST", "/reset", {})
         self.webhooks.forget()
         self.prepare()
 
     def prepare(self) -> None:
-        """Register the inbox, before a fault of the scenario can meet it; then choose that."""
+        """Register the inbox, then choose the scenario, whose faults could hit the registration."""
         self._open_inbox()
-        if self._story.name is not None:
-            self.scenario(self._story.name, **self._story.conditions)
+        if self._choice.name is not None:
+            self.scenario(self._choice.name, **self._choice.conditions)
 
     def close(self) -> None:
-        """Close the client, if there is one."""
+        """Close the HTTP client, if there is one."""
         client = self.__dict__.pop("client", None)
         if client is not None:
             client.close()
 
     @property
     def requests(self) -> list[dict[str, Any]]:
-        """The journal: every request to the API, the first one first, with its answer and why.
+        """The journal: every request to the API, oldest first, with its response and the reason.
 
-        Requests to levers are not in it.
+        Requests to the control API are not in it.
         """
-        entries = self.lever("GET", f"/requests?limit={_MOST_REQUESTS}")
+        entries = self.control("GET", f"/requests?limit={_MOST_REQUESTS}")
         return [one for one in reversed(entries) if one["requestId"] not in self._own_requests]
 
-    def lever(self, method: str, lever: str, body: Any = None) -> Any:
-        """The data that any lever answers: ``lever("POST", f"/offers/{offer}/accept", {})``."""
+    def control(self, method: str, path: str, body: Any = None) -> Any:
+        """Call the control API: ``control("POST", f"/offers/{offer}/accept", {})`` returns data."""
         __tracebackhide__ = True
-        return self._levers.ask(method, lever, body)
+        return self._client.ask(method, path, body)
+
+    def lever(self, *_: Any) -> Any:
+        """Removed: it is ``control`` now."""
+        raise AttributeError("InvoiceSandbox.lever is now InvoiceSandbox.control")
 
     @contextmanager
     def workspace(
@@ -199,11 +202,11 @@ class InvoiceSandbox:
     ) -> Iterator[InvoiceSandbox]:
         """Another workspace of the same server, which is deleted at the end.
 
-        Without a ``scenario`` it has the one that this workspace began with.
+        Without ``scenario`` it has the scenario of this workspace.
         """
-        story = self._story if scenario is None else replace(self._story, name=scenario)
-        story = replace(story, conditions=conditions) if scenario is not None else story
-        with new_workspace(self._levers, story, seed=seed, clock=clock) as other:
+        choice = self._choice if scenario is None else replace(self._choice, name=scenario)
+        choice = replace(choice, conditions=conditions) if scenario is not None else choice
+        with new_workspace(self._client, choice, seed=seed, clock=clock) as other:
             yield other
 
     def _connection(self) -> dict[str, Any]:
@@ -211,49 +214,77 @@ class InvoiceSandbox:
             "base_url": self.url,
             "headers": {"Authorization": f"Bearer {self.key}"},
             "timeout": 30,
-            "trust_env": not needs_no_proxy(self.url),
+            "trust_env": uses_proxy(self.url),
             "verify": _tls(self.url),
         }
 
     def _open_inbox(self) -> None:
         body = {"url": self.webhooks.url, "events": ["*"]}
         try:
-            self._levers.ask("POST", "/webhooks", body, below="/api")
+            self._client.ask("POST", "/webhooks", body, below="/api")
         except SandboxError as error:
-            if error.status == HTTPStatus.NOT_FOUND:  # a project that knows no webhooks
+            if error.status == HTTPStatus.NOT_FOUND:  # the project has no webhooks
                 return
             raise
-        (entry,) = self.lever("GET", "/requests?limit=1")
+        (entry,) = self.control("GET", "/requests?limit=1")
         self._own_requests.add(entry["requestId"])
 
 
 @contextmanager
 def new_workspace(
-    levers: ControlClient, story: Story, *, seed: int | None = None, clock: str = "frozen"
+    control: ControlClient,
+    choice: ScenarioChoice,
+    *,
+    seed: int | None = None,
+    clock: str = "frozen",
 ) -> Iterator[InvoiceSandbox]:
-    """A workspace made from that of ``levers``; it is deleted at the end."""
-    wish = {"clock": clock, "seed": seed, "scenario": story.usual}
-    given = {name: value for name, value in wish.items() if value is not None}
-    made = levers.ask("POST", "/workspaces", given)
-    sandbox = InvoiceSandbox(levers.url, made["key"], made["id"], story)
+    """A workspace created from that of ``control``; it is deleted at the end."""
+    options = {"clock": clock, "seed": seed, "scenario": choice.default}
+    given = {name: value for name, value in options.items() if value is not None}
+    made = control.ask("POST", "/workspaces", given)
+    sandbox = InvoiceSandbox(control.url, made["key"], made["id"], choice)
     try:
         sandbox.prepare()
         yield sandbox
     finally:
         sandbox.close()
-        _delete(levers, made["id"])
+        _delete(control, made["id"])
 
 
-def _delete(levers: ControlClient, workspace_id: str) -> None:
+def _delete(control: ControlClient, workspace_id: str) -> None:
     try:
-        levers.ask("DELETE", path("/workspaces/{id}", id=workspace_id))
+        control.ask("DELETE", path("/workspaces/{id}", id=workspace_id))
     except SandboxError as error:
-        if error.status != HTTPStatus.NOT_FOUND:  # the test may have deleted it itself
+        if error.status != HTTPStatus.NOT_FOUND:  # the test may have deleted it
             raise
 
 
+def _duration(value: str | timedelta) -> str:
+    """A duration in the format of the API. Raises SandboxError."""
+    from invoice_sandbox.base.clock import duration_text, parse_duration
+
+    if isinstance(value, timedelta):
+        return duration_text(value)
+    return _checked(parse_duration, value)
+
+
+def _instant(value: str | datetime | None) -> str:
+    """An instant in the format of the API. Raises SandboxError."""
+    from invoice_sandbox.base.clock import parse_instant
+
+    return _checked(parse_instant, _plain(value))
+
+
+def _checked(check: Callable[[str], object], text: str) -> str:
+    try:
+        check(text)
+    except ValueError as error:
+        raise SandboxError(str(error)) from None
+    return text
+
+
 def _plain(value: Any) -> Any:
-    """A duration or an instant as the API spells it; anything else as it is."""
+    """A duration or an instant in the format of the API; other values unchanged."""
     from invoice_sandbox.base.clock import duration_text, instant_text
 
     if isinstance(value, timedelta):
@@ -267,7 +298,7 @@ _CONTEXTS: Final[dict[bool, ssl.SSLContext]] = {}
 
 
 def _tls(url: str) -> ssl.SSLContext:
-    """Made once: a client that read the certificates for each test would do little else."""
+    """Created once: loading the certificates for each test takes most of its time."""
     import ssl
 
     secure = url.startswith("https:")

@@ -1,9 +1,9 @@
-"""``invoice-sandbox listen``: forward what a workspace delivers to a receiver on this machine.
+"""Forwards the webhooks of a workspace to a receiver on this machine, for ``listen``.
 
-It makes a listener, registers it as a webhook endpoint, and takes what is delivered from its
-stream. Each message is forwarded byte for byte, and what the receiver answers is reported back, so
-that the delivery log shows it. When the connection is lost it is made again, and what was
-delivered to nobody meanwhile is replayed.
+It creates a listener, registers it as a webhook endpoint, and reads the deliveries from its
+stream. Each message is forwarded byte for byte, and the response of the receiver is reported back,
+so that the delivery log shows it. After a lost connection it reconnects and replays the deliveries
+that failed meanwhile.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ import contextlib
 import json
 import signal
 from collections.abc import AsyncGenerator, Coroutine, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from datetime import timedelta
 from typing import Any, Final
 from urllib.parse import urlsplit
@@ -24,21 +24,8 @@ import httpx
 from invoice_sandbox.base import jsonio
 from invoice_sandbox.base.clock import OperatingSystemClock, SystemClock, instant_text
 from invoice_sandbox.base.ids import new_secret
-from invoice_sandbox.cli.control_output import (
-    NOTHING,
-    Connection,
-    Data,
-    Row,
-    data_of,
-    headers_of,
-    may_need_proxy,
-    nobody,
-    path,
-    plain,
-)
-
-EVERY_KIND: Final = ("*",)
-"""What is listened to unless kinds are named."""
+from invoice_sandbox.cli.output import NOTHING, Row, plain
+from invoice_sandbox.control.client import ControlClient, SandboxError, path, uses_proxy
 
 _WEBHOOKS: Final = "/api/webhooks"
 _LISTENERS: Final = "/sandbox/listeners"
@@ -48,7 +35,7 @@ _SECONDS_OF_SILENCE: Final = 30.0
 _SECONDS_TO_CONNECT: Final = 5.0
 _SECONDS_TO_FINISH: Final = 5.0
 _SHARE_OF_TIME: Final = 0.9
-"""Of the time that the server waits for an answer, so much is the receiver's."""
+"""The share of the time that the server waits for a response which the receiver has."""
 
 _READ_LIMIT: Final = 4096
 _MOST_KNOWN: Final = 1000
@@ -60,25 +47,25 @@ _NOT_FOUND: Final = 404
 _EVENT_END: Final = b"\n\n"
 
 _Attempt = tuple[str, str]
-"""What tells an attempt from others: ``webhook-id`` and ``webhook-timestamp``."""
+"""The identity of an attempt: ``webhook-id`` and ``webhook-timestamp``."""
 
 
 class LostError(Exception):
-    """The sandbox does not answer now; it may later. ``problem`` says so to the user."""
+    """The sandbox does not respond now, but may do so later. ``problem`` is for the user."""
 
-    def __init__(self, problem: click.ClickException) -> None:
-        super().__init__(problem.message)
+    def __init__(self, problem: SandboxError) -> None:
+        super().__init__(str(problem))
         self.problem = problem
 
 
 class GoneError(Exception):
-    """What is asked for is not there: 404."""
+    """The listener, endpoint or delivery does not exist: 404."""
 
 
 def checked_target(text: str) -> str:
-    """Where to forward to, as a URL: ``3000`` and ``localhost:3000/hooks`` will do.
+    """The URL to forward to, from a text such as ``3000`` or ``localhost:3000/hooks``.
 
-    Raises click.BadParameter, which does not repeat the address: it may hold a password.
+    Raises click.BadParameter. Its message does not repeat the text, which may hold a password.
     """
     url = f"localhost:{text}" if text.isascii() and text.isdigit() else text
     url = url if "://" in url else f"http://{url}"
@@ -89,23 +76,25 @@ def checked_target(text: str) -> str:
     except (ValueError, httpx.InvalidURL):
         usable = False
     if not usable or not url.isprintable() or " " in url:
-        raise click.BadParameter("a port, or an address such as http://localhost:3000/hooks")
+        raise click.BadParameter("use a port, or a URL such as http://localhost:3000/hooks")
     return url
 
 
-def listen(connection: Connection, target: str, kinds: Sequence[str]) -> None:
-    """Forward until SIGINT or SIGTERM. Raises click.ClickException."""
+def listen(client: ControlClient, target: str, types: Sequence[str], *, as_json: bool) -> None:
+    """Forward until SIGINT or SIGTERM. Raises SandboxError."""
     with contextlib.suppress(KeyboardInterrupt):
-        asyncio.run(_listen(connection, target, kinds))
+        asyncio.run(_listen(client, target, types, as_json=as_json))
 
 
-async def _listen(connection: Connection, target: str, kinds: Sequence[str]) -> None:
+async def _listen(
+    client: ControlClient, target: str, types: Sequence[str], *, as_json: bool
+) -> None:
     stop = asyncio.Event()
     for name in (signal.SIGINT, signal.SIGTERM):
         asyncio.get_running_loop().add_signal_handler(name, stop.set)
-    async with _Sandbox(connection) as sandbox, _Receiver(target) as receiver:
-        forwarder = _Forwarder(sandbox, receiver, _Printer(connection, target), kinds)
-        await forwarder.run_until(stop)
+    async with _Sandbox(client) as sandbox, _Receiver(target) as receiver:
+        printer = _Printer(client.url, target, as_json)
+        await _Forwarder(sandbox, receiver, printer, types).run_until(stop)
 
 
 @dataclass(frozen=True)
@@ -125,7 +114,7 @@ class _Message:
         return self.headers.get("webhook-id", "")
 
     @property
-    def kind(self) -> str:
+    def type(self) -> str:
         try:
             return str(json.loads(self.body)["type"])
         except (ValueError, TypeError, KeyError):
@@ -133,8 +122,8 @@ class _Message:
 
 
 @dataclass(frozen=True)
-class _Answer:
-    """What the local receiver answered, or why it did not; ``took`` is in real time."""
+class _Response:
+    """The response of the local receiver, or the error; ``took`` is in real time."""
 
     status: int | None = None
     error: str | None = None
@@ -147,63 +136,63 @@ class _Answer:
         return self.took // timedelta(milliseconds=1)
 
     def report(self, message: int) -> Row:
-        """As the sandbox is told of it."""
+        """The body of the report to the sandbox."""
         if self.status is None:
             return {"message": message, "error": self.error}
-        told = {"message": message, "status": self.status, "body": self.body}
-        return told if self.retry_after is None else told | {"retryAfter": self.retry_after}
+        reported = {"message": message, "status": self.status, "body": self.body}
+        return reported | ({} if self.retry_after is None else {"retryAfter": self.retry_after})
 
 
 class _Sandbox:
-    """The sandbox that is listened to."""
+    """The sandbox whose webhooks are forwarded. It is asked without blocking the stream."""
 
-    def __init__(self, connection: Connection) -> None:
-        self.connection = connection
-        self._client = httpx.AsyncClient(
-            base_url=connection.url,
-            timeout=httpx.Timeout(connection.patience, connect=_SECONDS_TO_CONNECT),
-            trust_env=may_need_proxy(connection.url),
+    def __init__(self, client: ControlClient) -> None:
+        self.client = client
+        self._http = httpx.AsyncClient(
+            base_url=client.url,
+            timeout=httpx.Timeout(client.patience, connect=_SECONDS_TO_CONNECT),
+            trust_env=uses_proxy(client.url),
         )
 
     async def __aenter__(self) -> _Sandbox:
         return self
 
     async def __aexit__(self, *_: object) -> None:
-        await self._client.aclose()
+        await self._http.aclose()
 
-    async def ask(self, method: str, place: str, body: Row | None = None) -> Data:
-        """The data of an answer. Raises LostError, GoneError, and click.ClickException."""
+    async def ask(self, method: str, place: str, body: Row | None = None) -> Any:
+        """The data of a response. Raises LostError, GoneError and SandboxError."""
         try:
-            reply = await self._client.request(
+            reply = await self._http.request(
                 method,
                 place,
-                headers=headers_of(self.connection, body),
+                headers=self.client.headers(has_body=body is not None),
                 content=None if body is None else json.dumps(body),
             )
         except (httpx.RequestError, httpx.InvalidURL):
-            raise LostError(nobody(self.connection)) from None
+            raise self._lost() from None
         return self._data(reply)
 
-    async def webhooks(self, method: str, body: Row | None = None) -> Data:
+    async def webhooks(self, method: str, body: Row | None = None) -> Any:
         """Endpoints and deliveries. Raises LostError.
 
-        Unlike levers, operations of the API may meet a fault that somebody has injected, so no
-        refusal of theirs is the last word.
+        Unlike control operations, an operation of the API can meet an injected fault, so an error
+        may pass.
         """
         try:
             return await self.ask(method, _WEBHOOKS, body)
-        except click.ClickException as problem:
+        except SandboxError as problem:
             raise LostError(problem) from None
         except GoneError:
-            raise LostError(click.ClickException("there are no webhooks here")) from None
+            raise LostError(SandboxError(f"{self.client.url} has no webhooks")) from None
 
     async def stream(self, listener_id: str) -> AsyncGenerator[_Message | None, None]:
-        """None at the beginning, then what is delivered. Raises as ``ask`` does."""
-        headers = headers_of(self.connection, None) | {"Accept": "text/event-stream"}
+        """None at the beginning, then the deliveries. Raises like ``ask``."""
+        headers = self.client.headers(has_body=False) | {"Accept": "text/event-stream"}
         place = path(f"{_LISTENERS}/{{id}}/stream", id=listener_id)
         silence = httpx.Timeout(_SECONDS_OF_SILENCE, connect=_SECONDS_TO_CONNECT)
         try:
-            async with self._client.stream("GET", place, headers=headers, timeout=silence) as reply:
+            async with self._http.stream("GET", place, headers=headers, timeout=silence) as reply:
                 if not reply.is_success:
                     await reply.aread()
                     self._data(reply)
@@ -216,12 +205,15 @@ class _Sandbox:
                         elif not event.startswith(b":"):
                             yield _message(event)
         except (httpx.RequestError, httpx.StreamError):
-            raise LostError(nobody(self.connection)) from None
+            raise self._lost() from None
 
-    def _data(self, reply: httpx.Response) -> Data:
+    def _lost(self) -> LostError:
+        return LostError(self.client.unreachable("the connection failed"))
+
+    def _data(self, reply: httpx.Response) -> Any:
         try:
-            return data_of(self.connection, reply.is_success, reply.content)
-        except click.ClickException as problem:
+            return self.client.data_of(reply.status_code, reply.content)
+        except SandboxError as problem:
             if reply.status_code == _THROTTLED or reply.is_server_error:
                 raise LostError(problem) from None
             if reply.status_code == _NOT_FOUND:
@@ -231,17 +223,17 @@ class _Sandbox:
 
 def _message(event: bytes) -> _Message:
     data = next(line for line in event.split(b"\n") if line.startswith(b"data: "))
-    told = jsonio.loads(data.removeprefix(b"data: "))
-    return _Message(told["message"], told["headers"], told["body"])
+    members = jsonio.loads(data.removeprefix(b"data: "))
+    return _Message(members["message"], members["headers"], members["body"])
 
 
 class _Receiver:
-    """The receiver that is forwarded to."""
+    """The local receiver."""
 
     def __init__(self, target: str) -> None:
         self._target = target
-        self._wall: SystemClock = OperatingSystemClock()
-        self._client = httpx.AsyncClient(follow_redirects=False, trust_env=may_need_proxy(target))
+        self._clock: SystemClock = OperatingSystemClock()
+        self._client = httpx.AsyncClient(follow_redirects=False, trust_env=uses_proxy(target))
 
     async def __aenter__(self) -> _Receiver:
         return self
@@ -249,22 +241,22 @@ class _Receiver:
     async def __aexit__(self, *_: object) -> None:
         await self._client.aclose()
 
-    async def answer(self, message: _Message, seconds: float) -> _Answer:
-        """What it answers within that time. Never raises for anything that it does."""
-        begun = self._wall.monotonic()
+    async def deliver(self, message: _Message, seconds: float) -> _Response:
+        """Its response within that time, or the error."""
+        begun = self._clock.monotonic()
         try:
             async with asyncio.timeout(seconds):
-                answer = await self._exchange(message, seconds)
+                response = await self._exchange(message, seconds)
         except (TimeoutError, httpx.TimeoutException):
-            answer = _Answer(error="timeout")
+            response = _Response(error="timeout")
         except (httpx.ProtocolError, httpx.DecodingError):
-            answer = _Answer(error="no_http")
+            response = _Response(error="no_http")
         except (httpx.RequestError, httpx.InvalidURL, OSError):
-            answer = _Answer(error="no_connection")
-        took = timedelta(seconds=self._wall.monotonic() - begun)
-        return _Answer(answer.status, answer.error, answer.body, answer.retry_after, took)
+            response = _Response(error="no_connection")
+        took = timedelta(seconds=self._clock.monotonic() - begun)
+        return replace(response, took=took)
 
-    async def _exchange(self, message: _Message, seconds: float) -> _Answer:
+    async def _exchange(self, message: _Message, seconds: float) -> _Response:
         async with self._client.stream(
             "POST",
             self._target,
@@ -278,83 +270,89 @@ class _Receiver:
                 if len(body) >= _READ_LIMIT:
                     break
         if reply.status_code not in _STATUSES:
-            return _Answer(error="no_http")
-        asked = reply.headers.get("retry-after")
-        if asked is not None and not (asked.isascii() and asked.isprintable()):
-            asked = None
-        return _Answer(
+            return _Response(error="no_http")
+        retry_after = reply.headers.get("retry-after")
+        if retry_after is not None and not (retry_after.isascii() and retry_after.isprintable()):
+            retry_after = None
+        return _Response(
             reply.status_code,
             None,
             bytes(body[:_READ_LIMIT]).decode(errors="replace"),
-            asked and asked[:_MOST_RETRY_AFTER],
+            retry_after and retry_after[:_MOST_RETRY_AFTER],
         )
 
 
 @dataclass(frozen=True)
 class _Printer:
-    """Tells what happens, a line each: deliveries on stdout, the connection on stderr."""
+    """Prints a line for each delivery on stdout, and what happens to the connection on stderr."""
 
-    connection: Connection
+    url: str
     target: str
+    as_json: bool
 
     def ready(self, endpoint: Row) -> None:
-        """There is an endpoint, with a secret that is shown only here."""
-        told = {
+        """The endpoint was created; its secret is shown only once."""
+        data = {
+            "is": "ready",
+            "url": self.url,
             "forwardTo": self._shown_target,
             "endpointId": endpoint["id"],
             "secret": endpoint["secret"],
         }
-        self._say(
-            {"is": "ready", "url": self.connection.url, **told},
-            f"Ready: {self.connection.url} -> {self._shown_target}, "
-            f"endpoint {endpoint['id']}, signing secret {endpoint['secret']} (shown only here)",
+        self._print(
+            data,
+            f"Ready: {self.url} -> {self._shown_target}, "
+            f"endpoint {endpoint['id']}, signing secret {endpoint['secret']} (shown only once)",
         )
 
-    def forwarded(self, message: _Message, answer: _Answer) -> None:
-        """A message was forwarded, whatever came of it."""
+    def forwarded(self, message: _Message, response: _Response) -> None:
+        """A message was forwarded, with this response or error."""
         at = instant_text(OperatingSystemClock().now())
-        outcome = answer.error if answer.status is None else answer.status
-        words = (at, message.kind, message.id, outcome, f"{answer.milliseconds} ms")
-        told = {
+        outcome = response.error if response.status is None else response.status
+        texts = (at, message.type, message.id, outcome, f"{response.milliseconds} ms")
+        data = {
+            "is": "delivery",
             "at": at,
-            "type": message.kind,
+            "type": message.type,
             "webhookId": message.id,
-            "status": answer.status,
-            "error": answer.error,
-            "durationMs": answer.milliseconds,
+            "status": response.status,
+            "error": response.error,
+            "durationMs": response.milliseconds,
         }
-        self._say({"is": "delivery", **told}, "  ".join(map(plain, words)))
-        if answer.status == _GONE:
-            self.note("the receiver answered 410 Gone, so the sandbox has disabled the endpoint")
+        self._print(data, "  ".join(map(plain, texts)))
+        if response.status == _GONE:
+            self.note("the receiver responded 410 Gone, so the sandbox has disabled the endpoint")
 
     def note(self, text: str) -> None:
-        """What is not about one delivery."""
+        """Print something that is not about one delivery."""
         click.echo(text, err=True)
 
-    def _say(self, data: Row, text: str) -> None:
-        click.echo(json.dumps(data) if self.connection.as_json else text)
+    def _print(self, data: Row, text: str) -> None:
+        click.echo(json.dumps(data) if self.as_json else text)
 
     @property
     def _shown_target(self) -> str:
-        """Without user name and password."""
+        """The target without user name and password."""
         parts = urlsplit(self.target)
         return plain(parts._replace(netloc=parts.netloc.rpartition("@")[2]).geturl())
 
 
 @dataclass
 class _Forwarder:
-    """Keeps the connection, and forwards what comes. ``heard`` are the attempts of which the
-    sandbox knows what the receiver answered."""
+    """Keeps the connection and forwards messages.
+
+    ``reported`` are the attempts whose response the sandbox has received.
+    """
 
     sandbox: _Sandbox
     receiver: _Receiver
     printer: _Printer
-    kinds: Sequence[str]
+    types: Sequence[str]
     token: str = field(default_factory=new_secret, repr=False)
     listener: Row = field(default_factory=dict)
     endpoint: Row = field(default_factory=dict)
-    heard: set[_Attempt] = field(default_factory=set)
-    _answers: dict[int, asyncio.Task[_Answer]] = field(default_factory=dict)
+    reported: set[_Attempt] = field(default_factory=set)
+    _responses: dict[int, asyncio.Task[_Response]] = field(default_factory=dict)
     _tasks: set[asyncio.Task[None]] = field(default_factory=set)
     _failed: asyncio.Event = field(default_factory=asyncio.Event)
     _catching_up: asyncio.Task[None] | None = None
@@ -362,7 +360,7 @@ class _Forwarder:
     _is_new: bool = False
 
     async def run_until(self, stop: asyncio.Event) -> None:
-        """Forward until ``stop``, then leave nothing behind. Raises click.ClickException."""
+        """Forward until ``stop``, then clean up. Raises SandboxError."""
         work = asyncio.create_task(self._work())
         ends = [asyncio.create_task(event.wait()) for event in (stop, self._failed)]
         try:
@@ -381,7 +379,7 @@ class _Forwarder:
         except LostError as lost:
             raise lost.problem from None
         except GoneError:
-            raise click.ClickException(f"{self.sandbox.connection.url} has no listeners") from None
+            raise SandboxError(f"{self.sandbox.client.url} has no listeners") from None
         pause, is_prepared = _FIRST_PAUSE, True
         while True:
             try:
@@ -397,18 +395,18 @@ class _Forwarder:
             except LostError:
                 self._note_loss()
             except GoneError:
-                pass  # the listener was deleted, so make another
+                pass  # the listener was deleted; create another one
             is_prepared = False
             await asyncio.sleep(pause)
             pause = min(2 * pause, _LONGEST_PAUSE)
 
     async def _prepare(self) -> None:
-        """Have the listener and its endpoint; they may be there from before."""
+        """Create the listener and its endpoint, unless they exist."""
         wanted = {"token": self.token}
         self.listener = await self.sandbox.ask("POST", _LISTENERS, wanted)
         if await self._is_registered():
             return
-        url, events = self.listener["url"], list(self.kinds)
+        url, events = self.listener["url"], list(self.types)
         made = await self.sandbox.webhooks("POST", {"url": url, "events": events})
         self.endpoint = made
         self._check(made)
@@ -423,28 +421,28 @@ class _Forwarder:
 
     def _check(self, endpoint: Row) -> None:
         for member, problem in (
-            ("unknownEvents", "there are no events of kind"),
-            ("deniedEvents", "this key may not read what is told by events of kind"),
+            ("unknownEvents", "unknown event type"),
+            ("deniedEvents", "the scopes of the key do not allow events of type"),
         ):
             if endpoint.get(member):
-                raise click.ClickException(f"{problem} {plain(endpoint[member])}")
+                raise SandboxError(f"{problem} {plain(endpoint[member])}")
 
     def _note_connection(self) -> None:
         if self._is_new:
             self.printer.ready(self.endpoint)
         if self._is_away:
-            self.printer.note(f"Back on {self.sandbox.connection.url}.")
+            self.printer.note(f"Reconnected to {self.sandbox.client.url}.")
         self._is_new = self._is_away = False
         self._stop_catching_up()
         self._catching_up = self._begin(self._catch_up())
 
     def _note_loss(self) -> None:
         if not self._is_away:
-            self.printer.note(f"Lost {self.sandbox.connection.url}; trying again.")
+            self.printer.note(f"Lost the connection to {self.sandbox.client.url}; trying again.")
         self._is_away = True
 
     async def _catch_up(self) -> None:
-        """Have those deliveries made again that failed, and that the receiver never answered."""
+        """Replay the failed deliveries that the receiver has not responded to."""
         pause = _FIRST_PAUSE
         while True:
             try:
@@ -452,13 +450,13 @@ class _Forwarder:
                     if row["endpointId"] == self.endpoint["id"] and self._was_missed(row):
                         await self._replay(row["id"])
                 return
-            except LostError:  # a limit, or a fault that was injected
+            except LostError:  # a rate limit, or an injected fault
                 await asyncio.sleep(pause)
                 pause = min(2 * pause, _LONGEST_PAUSE)
 
     async def _replay(self, delivery_id: str) -> None:
         place = path("/sandbox/deliveries/{id}/replay", id=delivery_id)
-        with contextlib.suppress(GoneError, click.ClickException):  # the endpoint is disabled
+        with contextlib.suppress(GoneError, SandboxError):  # the endpoint is disabled
             await self.sandbox.ask("POST", place)
 
     def _stop_catching_up(self) -> None:
@@ -469,30 +467,30 @@ class _Forwarder:
         if row["status"] not in {"Failed", "Exhausted"} or not row["attempts"]:
             return False
         request = row["attempts"][-1]["request"]
-        if request is None:  # a story let it fail; nothing was sent
+        if request is None:  # an injected fault; nothing was sent
             return False
         headers = request["headers"]
-        return (headers["webhook-id"], headers["webhook-timestamp"]) not in self.heard
+        return (headers["webhook-id"], headers["webhook-timestamp"]) not in self.reported
 
     async def _handle(self, message: _Message) -> None:
-        """Forward a message, unless that was done before, and report what came of it."""
-        known = self._answers.get(message.number)
+        """Forward a message unless that was done before, and report the response."""
+        known = self._responses.get(message.number)
         if known is None:
             known = asyncio.create_task(self._forward(message))
-            self._answers[message.number] = known
-            while len(self._answers) > _MOST_KNOWN:
-                self._answers.pop(next(iter(self._answers)))
-        answer = await known
+            self._responses[message.number] = known
+            while len(self._responses) > _MOST_KNOWN:
+                self._responses.pop(next(iter(self._responses)))
+        response = await known
         place = path(f"{_LISTENERS}/{{id}}/answers", id=self.listener["id"])
-        with contextlib.suppress(LostError, GoneError):  # it comes again, or is over
-            await self.sandbox.ask("POST", place, answer.report(message.number))
-            self.heard.add(message.attempt)
+        with contextlib.suppress(LostError, GoneError):  # it comes again, or the listener is gone
+            await self.sandbox.ask("POST", place, response.report(message.number))
+            self.reported.add(message.attempt)
 
-    async def _forward(self, message: _Message) -> _Answer:
+    async def _forward(self, message: _Message) -> _Response:
         seconds = float(self.listener["secondsToAnswer"]) * _SHARE_OF_TIME
-        answer = await self.receiver.answer(message, seconds)
-        self.printer.forwarded(message, answer)
-        return answer
+        response = await self.receiver.deliver(message, seconds)
+        self.printer.forwarded(message, response)
+        return response
 
     def _begin(self, coroutine: Coroutine[Any, Any, None]) -> asyncio.Task[None]:
         task = asyncio.create_task(coroutine)
@@ -507,7 +505,7 @@ class _Forwarder:
             self._failed.set()
 
     async def _leave(self) -> None:
-        """Let what is under way come to its end, then disable the endpoint and go."""
+        """Wait for deliveries in progress, then disable the endpoint."""
         self._stop_catching_up()
         problems = [
             task.exception() for task in self._tasks if task.done() and not task.cancelled()
@@ -518,14 +516,14 @@ class _Forwarder:
                 if under_way:
                     await asyncio.wait(under_way)
                 await self._clear()
-        for task in (*self._tasks, *self._answers.values()):
+        for task in (*self._tasks, *self._responses.values()):
             task.cancel()
         for problem in problems:
             if problem is not None:
                 raise problem
 
     async def _clear(self) -> None:
-        with contextlib.suppress(LostError, GoneError, click.ClickException):
+        with contextlib.suppress(LostError, GoneError, SandboxError):
             if self.endpoint:
                 place = path("/sandbox/webhooks/{id}/disable", id=self.endpoint["id"])
                 with contextlib.suppress(GoneError):

@@ -1,4 +1,4 @@
-"""What ``invoice-sandbox contract`` does: print, list the assumptions, check another version."""
+"""``invoice-sandbox contract``: print it, list the assumptions, check another version."""
 
 from __future__ import annotations
 
@@ -14,6 +14,7 @@ from rich.console import Console
 from rich.table import Table
 
 from invoice_sandbox.base import jsonio
+from invoice_sandbox.cli.options import FAILED, FILE, FOLDER, UsableError
 from invoice_sandbox.http.pages import yaml_text
 from invoice_sandbox.openapi.diff import differences
 from invoice_sandbox.openapi.examples import bad_examples
@@ -36,6 +37,75 @@ from invoice_sandbox.project.loader import (
 )
 
 PROBLEMS: Final = (ContractError, DocumentError, ProjectError)
+
+
+@click.command()
+@click.option(
+    "--project",
+    metavar="DIR",
+    type=FOLDER,
+    help="Project folder with openapi/, handlers/, scenarios/. Default: the bundled one.",
+)
+@click.option("--base", is_flag=True, help="Print the published contract without the assumptions.")
+@click.option(
+    "--format",
+    "form",
+    type=click.Choice(["yaml", "json"]),
+    default="yaml",
+    show_default=True,
+    help="Format of the output.",
+)
+@click.option(
+    "--assumptions",
+    "with_assumptions",
+    is_flag=True,
+    help="Print the assumptions of this sandbox as a table.",
+)
+@click.option(
+    "--check",
+    "version",
+    metavar="FILE",
+    type=FILE,
+    help="Compare another version of the published contract; status 1 if anything breaks.",
+)
+@click.option("--json", "as_json", is_flag=True, help="With --check: print JSON.")
+@click.option(
+    "--limitations",
+    metavar="FILE",
+    type=FILE,
+    help="List every place of another contract that 'serve --contract' does not support.",
+)
+def contract(
+    project: Path | None,
+    base: bool,
+    form: str,
+    with_assumptions: bool,
+    version: Path | None,
+    as_json: bool,
+    limitations: Path | None,
+) -> None:
+    """Print the served contract, or compare the next version.
+
+    The served contract is the published document merged with the assumptions of this sandbox.
+
+    \b
+    invoice-sandbox contract --format json > contract.json
+    invoice-sandbox contract --assumptions
+    invoice-sandbox contract --check next-version.yaml
+    invoice-sandbox contract --limitations petstore.yaml
+    """
+    try:
+        if version is not None:
+            sys.exit(FAILED if check(project, version, as_json=as_json) else 0)
+        if limitations is not None:
+            print_limitations(limitations)
+            return
+        if with_assumptions:
+            print_assumptions(project)
+        else:
+            print_contract(project, base=base, form=form)
+    except PROBLEMS as error:
+        raise UsableError(str(error)) from None
 
 
 @dataclass(frozen=True)

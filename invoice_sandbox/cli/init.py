@@ -1,4 +1,4 @@
-"""What ``invoice-sandbox init`` does: write a project around a contract, ready to be served."""
+"""``invoice-sandbox init``: create a project for a contract."""
 
 from __future__ import annotations
 
@@ -14,6 +14,7 @@ from typing import Any, Final
 import click
 
 from invoice_sandbox.base import jsonio
+from invoice_sandbox.cli.options import FILE, UsableError
 from invoice_sandbox.http.pages import yaml_text
 from invoice_sandbox.openapi.load.documents import DocumentError
 from invoice_sandbox.openapi.load.fetching import Fetcher, never
@@ -24,6 +25,32 @@ from invoice_sandbox.openapi.responses import NoResponseError, contract_response
 from invoice_sandbox.project.loader import ProjectError, contract_warnings, snake_case
 
 PROBLEMS: Final = (ContractError, DocumentError, ProjectError)
+
+
+@click.command()
+@click.argument("folder", metavar="DIR", type=click.Path(path_type=Path))
+@click.option(
+    "--contract",
+    "file",
+    metavar="FILE",
+    required=True,
+    type=FILE,
+    help="OpenAPI 3.0 or 3.1 document, YAML or JSON.",
+)
+@click.option("--allow-remote-refs", is_flag=True, help="Fetch http(s) references of the contract.")
+def init(folder: Path, file: Path, allow_remote_refs: bool) -> None:
+    """Create a project for a contract in DIR.
+
+    The project has the contract in one file, an example handler, and a README.
+
+    \b
+    invoice-sandbox init petstore --contract petstore.yaml
+    invoice-sandbox serve --project petstore
+    """
+    try:
+        write_project(folder, file, allow_remote_refs=allow_remote_refs)
+    except PROBLEMS as error:
+        raise UsableError(str(error)) from None
 
 
 @dataclass(frozen=True)

@@ -1,0 +1,48 @@
+"""``invoice-sandbox listen``: forward webhooks to a receiver on this machine."""
+
+from __future__ import annotations
+
+import click
+
+from invoice_sandbox.cli import forwarding
+from invoice_sandbox.cli.options import client, options, wants_json, with_connection
+
+
+def _types(_context: click.Context, _parameter: click.Parameter, text: str) -> tuple[str, ...]:
+    types = tuple(one.strip() for one in text.split(","))
+    if not all(types):
+        raise click.BadParameter("use types of events, separated by commas")
+    return types
+
+
+@click.command()
+@options(
+    {
+        "--forward-to": {
+            "metavar": "URL",
+            "required": True,
+            "callback": lambda _context, _parameter, text: forwarding.checked_target(text),
+            "help": "Your receiver: a URL, or a port of this machine.",
+        },
+        "--events": {
+            "metavar": "TYPE,...",
+            "default": "*",
+            "callback": _types,
+            "help": "Only events of these types. Default: all.",
+        },
+    }
+)
+@with_connection
+def listen(forward_to: str, events: tuple[str, ...]) -> None:
+    """Forward webhooks to your own receiver, until stopped.
+
+    It registers a webhook endpoint and prints its signing secret, then a line for each delivery:
+    time, type, webhook-id, response of your receiver, duration. Headers and body are forwarded as
+    they were signed. After a lost connection it catches up on missed deliveries. With --json each
+    line is a JSON object.
+
+    \b
+    invoice-sandbox listen --forward-to 3000
+    invoice-sandbox listen --forward-to http://localhost:3000/hooks --events invoice.paid,offer.*
+    """
+    forwarding.listen(client(), forward_to, events, as_json=wants_json())

@@ -1,0 +1,55 @@
+"""``invoice-sandbox serve``."""
+
+from __future__ import annotations
+
+import logging
+import sys
+from collections.abc import Callable
+from typing import Any
+
+import click
+
+from invoice_sandbox.cli.options import UsableError
+from invoice_sandbox.project.loader import ProjectError
+from invoice_sandbox.server.serving import serve as serve_forever
+from invoice_sandbox.settings import ENVIRONMENT_PREFIX, FLAG, SETTINGS, SettingError, read_settings
+
+
+def _setting_options(command: Callable[..., None]) -> Callable[..., None]:
+    for setting in reversed(SETTINGS):
+        variable = f"{ENVIRONMENT_PREFIX}_{setting.name.replace('-', '_').upper()}"
+        default = f" Default: {setting.default}." if setting.default else ""
+        alone: dict[str, Any] = (
+            {"is_flag": False, "flag_value": "on"} if setting.metavar == FLAG else {}
+        )
+        option = click.option(
+            f"--{setting.name}",
+            metavar=setting.metavar,
+            envvar=variable,
+            help=setting.help + default,
+            **alone,
+        )
+        command = option(command)
+    return command
+
+
+@click.command()
+@_setting_options
+def serve(**texts: str | None) -> None:
+    """Serve the sandbox until it is stopped.
+
+    Prints one line with the URL and the key when it is ready. Every option is also an environment
+    variable: --rate-limit is INVOICE_SANDBOX_RATE_LIMIT.
+    """
+    logging.basicConfig(
+        stream=sys.stderr, level=logging.WARNING, format="%(levelname)s %(message)s"
+    )
+    try:
+        settings = read_settings({name.replace("_", "-"): text for name, text in texts.items()})
+
+        def print_ready(url: str) -> None:
+            click.echo(f"Invoice Liquidity Sandbox ready on {url} with key {settings.key}")
+
+        serve_forever(settings, print_ready)
+    except (SettingError, ProjectError) as error:
+        raise UsableError(str(error)) from None

@@ -1,0 +1,245 @@
+"""How the results of control operations are shown to people.
+
+``x-cli`` of the contract names a view for each command (``VIEWS``). Tables are data.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any, Final
+
+import click
+
+from invoice_sandbox.base import jsonio
+from invoice_sandbox.cli.output import Row, Table, plain, print_lines, print_table
+from invoice_sandbox.control.client import Reply
+
+
+def _action(step: Row) -> str:
+    """The action of a step and its arguments: ``transition trigger=dispute``."""
+    return " ".join([step["do"], *(f"{name}={value}" for name, value in step["with"].items())])
+
+
+def _marker(row: Row) -> str:
+    return "*" if row["current"] else " "
+
+
+def _event_type(message: Row) -> Any:
+    try:
+        event = jsonio.loads(message["body"].encode(errors="replace"))
+    except jsonio.JsonError:
+        return None
+    return event.get("type") if isinstance(event, dict) else None
+
+
+_DUE: Final = Table(
+    {"at": "at", "do": _action, "subject": "subject", "scenario": "scenario"},
+    empty="Nothing is due.",
+)
+_DONE: Final = Table(
+    {
+        "at": "at",
+        "do": _action,
+        **{name: name for name in ("outcome", "subject", "reason", "events")},
+    },
+    empty="No step has run yet.",
+)
+_WORKSPACES: Final = Table(
+    {
+        "": _marker,
+        **{name: name for name in ("id", "scenario", "seed")},
+        "clock": "clock.mode",
+        "now": "clock.now",
+        "deleted after idle": lambda row: row["keptIdleFor"] or "never",
+    },
+    empty="No workspaces.",
+)
+_SNAPSHOTS: Final = Table({"id": "id", "taken at": "takenAt"}, empty="No snapshots.")
+_SCENARIOS: Final = Table(
+    {
+        "": _marker,
+        "name": "name",
+        "purpose": "purpose",
+        "steps": lambda row: str(len(row["steps"])),
+    },
+    empty="No scenarios.",
+)
+_FAULTS: Final = Table(
+    {
+        "id": "id",
+        "kind": "kind",
+        "operation": lambda row: row["operation"] or "every",
+        "status": "status",
+        "delay": "delay",
+        "up to": "upTo",
+        "when": "when",
+        "left": lambda row: "forever" if row["count"] is None else row["count"],
+        "probability": "probability",
+        "fired": "fired",
+    },
+    empty="No faults.",
+)
+_REQUESTS: Final = Table(
+    {
+        **{name: name for name in ("at", "method", "path", "status", "operation")},
+        "fault": "why.fault",
+        "request": "requestId",
+    },
+    empty="No requests.",
+)
+_INBOX: Final = Table(
+    {
+        "received at": "receivedAt",
+        "type": _event_type,
+        "webhook-id": lambda row: row["headers"].get("webhook-id"),
+        **{name: name for name in ("verified", "duplicate", "problem")},
+    },
+    empty="No webhooks yet.",
+)
+
+
+def _clock_text(clock: Row) -> str:
+    due = clock["nextDue"]
+    return f"{clock['mode']} at {clock['now']}, " + (f"next due {due}" if due else "nothing due")
+
+
+def _clock(clock: Row) -> None:
+    print_lines([_clock_text(clock)])
+
+
+def _advance(advance: Row) -> None:
+    print_lines(*map(_DONE.cells, advance["happened"]))
+    _clock(advance)
+
+
+def _agenda(agenda: Row) -> None:
+    print_table(_DUE, agenda["due"])
+    click.echo()
+    print_table(_DONE, agenda["done"])
+
+
+def _workspace(workspace: Row) -> None:
+    scenario, seed = f"scenario {workspace['scenario']}", f"seed {workspace['seed']}"
+    print_lines([workspace["id"], scenario, seed, _clock_text(workspace["clock"])])
+
+
+def _new_workspace(workspace: Row) -> None:
+    _workspace(workspace)
+    click.echo("The key is shown only once. To use the workspace:")
+    click.echo(f"export INVOICE_SANDBOX_KEY={plain(workspace['key'])}")
+
+
+def _snapshot(snapshot: Row) -> None:
+    print_lines([snapshot["id"], f"taken at {snapshot['takenAt']}"])
+
+
+def _scenario(scenario: Row) -> None:
+    print_lines([scenario["name"], scenario["purpose"]])
+    for step in scenario["steps"]:
+        print_lines([f"  {step['after']}", "after", step["on"], step["do"]])
+
+
+def _fault(fault: Row) -> None:
+    print_table(_FAULTS, [fault])
+
+
+def _deleted(deleted: Row) -> None:
+    print_lines([deleted["id"], "deleted"])
+
+
+def _inbox(inbox: Row) -> None:
+    click.echo(plain(inbox["url"]))
+    print_table(_INBOX, inbox["messages"])
+
+
+def _requests(reply: Reply) -> None:
+    print_table(_REQUESTS, reply.data)
+    total = int(reply.headers.get("x-total-count", 0))
+    dropped = int(reply.headers.get("x-journal-dropped", 0))
+    if total > len(reply.data):
+        click.echo(f"{len(reply.data)} of {total}; --limit shows more.")
+    if dropped:
+        click.echo(f"The journal has dropped {dropped} older requests.")
+
+
+def _data(show: Callable[[Any], None]) -> Callable[[Reply], None]:
+    return lambda reply: show(reply.data)
+
+
+def _rows(table: Table) -> Callable[[Reply], None]:
+    return lambda reply: print_table(table, reply.data)
+
+
+VIEWS: Final[Mapping[str, Callable[[Reply], None]]] = {
+    "clock": _data(_clock),
+    "advance": _data(_advance),
+    "agenda": _data(_agenda),
+    "workspaces": _rows(_WORKSPACES),
+    "workspace": _data(_workspace),
+    "new-workspace": _data(_new_workspace),
+    "snapshots": _rows(_SNAPSHOTS),
+    "snapshot": _data(_snapshot),
+    "scenarios": _rows(_SCENARIOS),
+    "scenario": _data(_scenario),
+    "faults": _rows(_FAULTS),
+    "fault": _data(_fault),
+    "deleted": _data(_deleted),
+    "requests": _requests,
+    "inbox": _data(_inbox),
+}
+"""The views by their names in ``x-cli``."""
+
+
+def show_request(entry: Row) -> None:
+    """One entry of the journal in full."""
+    print_lines([entry["requestId"], entry["at"], f"{entry['durationMs']} ms"])
+    print_lines([entry["method"], entry["path"], entry["status"] or "connection reset"])
+    for name in ("request", "response"):
+        click.secho(f"\n{name.capitalize()}", bold=True)
+        _show_message(entry[name])
+    click.secho("\nWhy", bold=True)
+    for name, value in entry["why"].items():
+        click.echo(f"  {plain(name)}: {plain(value)}")
+
+
+def _show_message(message: Row) -> None:
+    for name, value in message["headers"]:
+        click.echo(f"  {plain(name)}: {plain(value)}")
+    body, length = message["body"], message.get("bodyBytes")
+    if body is not None:
+        click.echo()
+        for line in plain(_indented(body)).splitlines():
+            click.echo(f"  {line}")
+    if length is not None:
+        click.echo(f"  (shortened; {length} bytes in all)")
+
+
+def _indented(body: str) -> str:
+    try:
+        return jsonio.dumps_pretty(jsonio.loads(body.encode(errors="replace"))).decode()
+    except jsonio.JsonError:
+        return body
+
+
+_TRIGGERED: Final = Table(
+    {
+        "delivery": "id",
+        "endpoint": "endpointId",
+        "status": "status",
+        "response": lambda row: _last_response(row["attempts"]),
+        "next attempt": "nextAttemptAt",
+    },
+    empty="No webhook endpoint subscribes to this event.",
+)
+
+
+def show_triggered(triggered: Row) -> None:
+    """An event and its deliveries."""
+    event = triggered["event"]
+    print_lines([event["id"], event["type"], event["data"].get("id")])
+    click.echo()
+    print_table(_TRIGGERED, triggered["deliveries"])
+
+
+def _last_response(attempts: Sequence[Row]) -> Any:
+    return (attempts[-1]["responseStatus"] or attempts[-1]["error"]) if attempts else None

@@ -15,7 +15,7 @@ from xml.etree import ElementTree
 
 import pytest
 
-from invoice_sandbox.cli import main
+from invoice_sandbox.cli.fuzz import fuzz as fuzz_command
 from invoice_sandbox.fuzzing.reports import WHOLE_RUN
 from tests.fuzz_docs import PAGE, played, write_files
 from tests.support import Running
@@ -209,15 +209,15 @@ def test_the_hooks_serve_a_run_of_schemathesis_too(server: Running, tmp_path: Pa
 
 NOBODY = "http://127.0.0.1:1"
 MISUSED = {
-    "nobody answers": (["--url", NOBODY], "no sandbox answers on http://127.0.0.1:1"),
+    "nobody answers": (["--url", NOBODY], "no sandbox responds at http://127.0.0.1:1"),
     "an address that is none": (["--url", "here"], "invalid URL of a sandbox"),
     "nothing to keep": (["--keep"], "--keep needs --url"),
     "a project of a running server": (
         ["--url", NOBODY, "--project", "."],
         "--project cannot be used with --url",
     ),
-    "a time that is none": (["--time", "soon"], "five minutes are PT5M"),
-    "hardly any time": (["--time", "PT0.5S"], "a second at least"),
+    "a time that is none": (["--time", "soon"], "invalid duration 'soon'"),
+    "hardly any time": (["--time", "PT0.5S"], "must be at least a second"),
     "a folder without a project": (["--project", "tests"], "openapi"),
 }
 
@@ -254,5 +254,5 @@ def test_without_schemathesis_it_says_how_to_install_it() -> None:
 
 def test_the_page_names_every_option() -> None:
     page = PAGE.read_text()
-    options = [option.opts[0] for option in main.commands["fuzz"].params]
+    options = [option.opts[0] for option in fuzz_command.params]
     assert [option for option in options if option not in page] == []

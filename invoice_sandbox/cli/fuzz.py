@@ -29,7 +29,7 @@ def _seconds(_context: click.Context, _parameter: click.Parameter, text: str | N
     try:
         seconds = int(parse_duration(text).total_seconds())
     except ValueError as error:
-        raise click.BadParameter(f"{error}; PT5M is five minutes") from None
+        raise click.BadParameter(str(error)) from None
     if seconds < 1:
         raise click.BadParameter("must be at least a second, PT1S")
     return seconds

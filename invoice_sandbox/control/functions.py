@@ -16,10 +16,10 @@ from invoice_sandbox.control import (
     webhooks,
     workspaces,
 )
-from invoice_sandbox.runtime.control_call import ControlFunction
+from invoice_sandbox.runtime.control_call import ControlFunction, PublicFunction
 
 CONTROL_FUNCTIONS: Final[Mapping[str, ControlFunction]] = {
-    "getSandboxHealth": health.get_sandbox_health,
+    "getSandboxHealth": PublicFunction(health.get_sandbox_health),
     "getClock": clock.get_clock,
     "setClock": clock.set_clock,
     "advanceClock": clock.advance_clock,
@@ -40,11 +40,11 @@ CONTROL_FUNCTIONS: Final[Mapping[str, ControlFunction]] = {
     "removeFault": faults.remove_fault,
     "listRequests": journal.list_requests,
     "getInbox": webhooks.get_inbox,
-    "receiveWebhook": webhooks.receive_webhook,
+    "receiveWebhook": PublicFunction(webhooks.receive_webhook),
     "replayDelivery": webhooks.replay_delivery,
     "createListener": listeners.create_listener,
     "deleteListener": listeners.delete_listener,
     "streamListener": listeners.stream_listener,
-    "receiveForListener": listeners.receive_for_listener,
+    "receiveForListener": PublicFunction(listeners.receive_for_listener),
     "answerMessage": listeners.answer_message,
 }

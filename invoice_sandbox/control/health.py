@@ -1,11 +1,11 @@
-"""Is the server up?"""
+"""Health of the server."""
 
 from __future__ import annotations
 
-from invoice_sandbox.runtime.control_call import ControlCall
+from invoice_sandbox.runtime.control_call import PublicControlCall
 from invoice_sandbox.state import Record
 
 
-async def get_sandbox_health(_lever: ControlCall) -> Record:
-    """Answered to anybody."""
+async def get_sandbox_health(_call: PublicControlCall) -> Record:
+    """Whether the server is up; no credential is needed."""
     return {"status": "ok"}

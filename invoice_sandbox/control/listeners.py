@@ -7,7 +7,7 @@ from datetime import timedelta
 from typing import Final
 
 from invoice_sandbox.base.errors import reject
-from invoice_sandbox.runtime.control_call import ControlCall, Raw
+from invoice_sandbox.runtime.control_call import ControlCall, PublicControlCall, Raw
 from invoice_sandbox.state import Record
 from invoice_sandbox.webhooks.listeners import (
     MOST,
@@ -64,7 +64,7 @@ async def stream_listener(call: ControlCall) -> Raw:
     return Raw(200, _STREAM, headers=(("Cache-Control", "no-store"),), stream=parts)
 
 
-async def receive_for_listener(call: ControlCall) -> Raw:
+async def receive_for_listener(call: PublicControlCall) -> Raw:
     """Hand a message to the client, and answer what its own receiver did. Raises ApiError 404."""
     listeners = call.engine.listeners
     listener = listeners.at(call.path["address"])

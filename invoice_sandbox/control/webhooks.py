@@ -5,7 +5,7 @@ from __future__ import annotations
 from invoice_sandbox.base.errors import reject
 from invoice_sandbox.base.ids import key_digest
 from invoice_sandbox.project.api import Response
-from invoice_sandbox.runtime.control_call import ControlCall
+from invoice_sandbox.runtime.control_call import ControlCall, PublicControlCall
 from invoice_sandbox.state import NoWorkspaceError, Record
 from invoice_sandbox.webhooks.endpoints import ENABLED, ENDPOINTS
 from invoice_sandbox.webhooks.inbox import (
@@ -31,7 +31,7 @@ async def get_inbox(call: ControlCall) -> Record:
     }
 
 
-async def receive_webhook(call: ControlCall) -> Record:
+async def receive_webhook(call: PublicControlCall) -> Record:
     """Take in a message. Raises ApiError 404, and 401 for one that is not genuine."""
     engine, token = call.engine, call.path["token"]
     credential = await engine.store.credential(key_digest(token))

@@ -13,7 +13,7 @@ from http import HTTPStatus
 from typing import Any
 
 from invoice_sandbox.base import jsonio
-from invoice_sandbox.base.errors import ApiError
+from invoice_sandbox.base.errors import ApiError, reject
 from invoice_sandbox.base.ids import key_digest
 from invoice_sandbox.http import idempotency
 from invoice_sandbox.http.declared_errors import declared_status
@@ -30,7 +30,13 @@ from invoice_sandbox.openapi.operation import Contract, Operation
 from invoice_sandbox.openapi.responses import USUAL
 from invoice_sandbox.project.api import Call, DeliverThenRespond, Handler, Origin, Response, Step
 from invoice_sandbox.project.conventions import Conventions
-from invoice_sandbox.runtime.control_call import ControlCall, ControlFunction, Raw
+from invoice_sandbox.runtime.control_call import (
+    ControlCall,
+    ControlFunction,
+    PublicControlCall,
+    PublicFunction,
+    Raw,
+)
 from invoice_sandbox.runtime.engine import Engine
 from invoice_sandbox.runtime.steps import LAST_STEPS
 from invoice_sandbox.scenarios.library import resolver_of
@@ -99,18 +105,8 @@ class _ControlResponse:
 
     async def respond(self, parsed: ParsedRequest) -> Reply:
         """The result of the function, validated."""
-        call = ControlCall(
-            engine=self.engine,
-            caller=parsed.credential,
-            found=parsed.workspace,
-            path=parsed.path,
-            query=parsed.query,
-            headers=dict(parsed.request.headers),
-            body=parsed.body or {},
-            raw_body=parsed.content,
-        )
         try:
-            result = await self.function(call)
+            result = await self._result(parsed)
         except ApiError as error:
             _check_error(self.operation, error)
             await _report_forbidden(self.engine, parsed, error)
@@ -118,6 +114,19 @@ class _ControlResponse:
         if isinstance(result, Raw):
             return _raw(self.operation, result)
         return _reply(self.operation, result, self.engine.project.control_conventions)
+
+    async def _result(self, parsed: ParsedRequest) -> Any:
+        headers, body = dict(parsed.request.headers), parsed.body or {}
+        call = PublicControlCall(
+            self.engine, parsed.path, parsed.query, headers, body, parsed.content
+        )
+        if isinstance(self.function, PublicFunction):
+            return await self.function.run(call)
+        if parsed.credential is None or parsed.workspace is None:
+            raise reject("no_credential")
+        return await self.function(
+            ControlCall(**vars(call), credential=parsed.credential, workspace=parsed.workspace)
+        )
 
 
 @dataclass(frozen=True)

@@ -1,4 +1,4 @@
-"""What a lever is given."""
+"""What a function of the control API gets, and what it returns."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from invoice_sandbox.state import Credential, NoWorkspaceError, Record, Workspac
 
 @dataclass(frozen=True)
 class Raw:
-    """An answer that is not put into the envelope: its body as it is, or a ``stream`` of parts."""
+    """A response without the envelope: its body as it is, or a ``stream`` of parts."""
 
     status: int
     media_type: str
@@ -23,35 +23,26 @@ class Raw:
 
 
 @dataclass(frozen=True)
-class ControlCall:
-    """One request to one call, already checked against the contract.
+class PublicControlCall:
+    """One request to an operation without credentials, already validated against the contract.
 
-    ``path``, ``query``, ``headers`` (in small letters) and ``body`` are what was sent; ``caller``
-    and ``found`` are None for a lever that is open to all.
+    ``path``, ``query``, ``headers`` (names in lower case) and ``body`` are what was sent.
     """
 
     engine: Engine
-    caller: Credential | None
-    found: Workspace | None
     path: Mapping[str, Any]
     query: Mapping[str, Any]
     headers: Mapping[str, str]
     body: Any
     raw_body: bytes
 
-    @property
-    def workspace(self) -> Workspace:
-        """The caller's workspace, as it was when the request came."""
-        if self.found is None:
-            raise RuntimeError("a lever that is open to all has no workspace")
-        return self.found
 
-    @property
-    def credential(self) -> Credential:
-        """The caller's credential."""
-        if self.caller is None:
-            raise RuntimeError("a lever that is open to all has no caller")
-        return self.caller
+@dataclass(frozen=True)
+class ControlCall(PublicControlCall):
+    """One request of a known caller; ``workspace`` is as it was when the request arrived."""
+
+    credential: Credential
+    workspace: Workspace
 
     async def fresh(self) -> Workspace:
         """The caller's workspace as it is now."""
@@ -65,7 +56,7 @@ class ControlCall:
         return await self.engine.store.workspace(self.workspace.id) is not None
 
     async def clock_of(self, workspace: Workspace) -> Record:
-        """A workspace's clock as the levers show it."""
+        """A workspace's clock as the control API shows it."""
         due = (await self.engine.store.due_times(workspace.id)).get(None)
         return {
             "mode": workspace.clock.mode,
@@ -74,7 +65,7 @@ class ControlCall:
         }
 
     async def describe(self, workspace: Workspace) -> Record:
-        """A workspace as the levers show it."""
+        """A workspace as the control API shows it."""
         idle = self.engine.workspaces.idle if workspace.made_by else None
         return {
             "id": workspace.id,
@@ -86,5 +77,12 @@ class ControlCall:
         }
 
 
-ControlFunction = Callable[[ControlCall], Awaitable[Any]]
-"""What carries out one operation of the control API: returns data, a Response, or Raw."""
+@dataclass(frozen=True)
+class PublicFunction:
+    """Carries out an operation of the control API that needs no credential."""
+
+    run: Callable[[PublicControlCall], Awaitable[Any]]
+
+
+ControlFunction = Callable[[ControlCall], Awaitable[Any]] | PublicFunction
+"""Carries out one operation of the control API: returns data, a Response, or Raw."""

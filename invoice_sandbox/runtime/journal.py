@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from datetime import datetime
 from functools import lru_cache
 from typing import Any, Final
@@ -93,14 +93,14 @@ class JournalEntry:
     seconds: float
     operation: str | None
     method: str
-    path: str
-    query: str
-    path_secrets: tuple[str, ...]
-    request_headers: Headers
-    request_body: Body
+    path: str = field(repr=False)
+    query: str = field(repr=False)
+    path_secrets: tuple[str, ...] = field(repr=False)
+    request_headers: Headers = field(repr=False)
+    request_body: Body = field(repr=False)
     status: int | None
-    response_headers: Headers
-    response_body: Body
+    response_headers: Headers = field(repr=False)
+    response_body: Body = field(repr=False)
     why: Record
 
 

@@ -18,6 +18,8 @@ import httpx
 import pytest
 
 from invoice_sandbox.base.ids import new_key
+from invoice_sandbox.runtime.journal import REQUESTS_LOG
+from invoice_sandbox.state.credentials import DEMO_KEY
 from tests.support import FROZEN, Running, serving
 
 INVOICE = {
@@ -276,6 +278,13 @@ class TestBounds:
         assert dropped > 0
         assert len(answer.content) < 5 * 1024 * 1024
 
+    def test_large_bodies_take_the_room_of_what_is_shown(self, client: httpx.Client) -> None:
+        """Thirty of them are more than the whole journal may hold."""
+        for _ in range(30):
+            client.post("/api/invoices", json={**INVOICE, "sellerId": "x" * 200_000})
+        answer = client.get("/sandbox/requests", params={"limit": 1000})
+        assert answer.headers["x-journal-dropped"] == "0"
+
     @pytest.mark.parametrize("letter", ["x", "ü"])
     def test_long_bodies_are_cut(self, client: httpx.Client, letter: str) -> None:
         answer = client.post("/api/invoices", json={**INVOICE, "sellerId": letter * 20_000})
@@ -463,6 +472,24 @@ class TestSecrets:
             client.post("/api/invoices", content=form.format(text), headers=JSON)
         assert len(journal(client)) == 2
         hidden(client, key, escaped)
+
+    @pytest.mark.parametrize("length", [10, 20_000, 200_000])
+    def test_secrets_in_bodies_of_any_length(self, client: httpx.Client, length: int) -> None:
+        """Large bodies are redacted when they are recorded, the others when they are read."""
+        key = key_of(client)
+        body = {"password": "hunter2hunter2", "note": key, "rest": "x" * length}
+        client.post("/api/invoices", json=body)
+        assert last(client)["request"]["body"].startswith('{"password":"[redacted]"')
+        hidden(client, key, "hunter2hunter2")
+
+    def test_an_entry_shows_nothing_that_was_sent_in_its_repr(self, server: Running) -> None:
+        with server.client() as client:
+            client.post("/api/invoices?sig=signed", json={"password": "hunter2hunter2"})
+        engine = server.sandbox.engine
+        log = server.run(engine.store.log(engine.first_workspace, REQUESTS_LOG))
+        text = repr(log.entries[-1])
+        assert "createInvoice" in text
+        assert not any(secret in text for secret in (DEMO_KEY, "hunter2", "signed"))
 
     def test_a_key_across_the_cut(self, client: httpx.Client) -> None:
         """No part of it is shown, wherever the cut goes through."""

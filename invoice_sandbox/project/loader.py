@@ -183,14 +183,26 @@ def _files(path: Path) -> Iterable[Path]:
 
 
 @lru_cache(maxsize=16)
-def _load_project(folder: Path, own_scenarios: Path | None, *_: str) -> Project:
+def _load_project(
+    folder: Path, own_scenarios: Path | None, content: str, _own_content: str
+) -> Project:
+    project, vocabulary = _load_folder(folder, content)
+    try:
+        scenarios = _scenarios([folder / "scenarios"], own_scenarios, vocabulary)
+    except DocumentError as error:
+        raise ProjectError(str(error)) from None
+    return replace(project, scenarios=scenarios)
+
+
+@lru_cache(maxsize=16)
+def _load_folder(folder: Path, _content: str) -> tuple[Project, Vocabulary]:
+    """Everything but the scenarios, and what they may speak of."""
     try:
         contract = compile_contract(merged_document(folder))
         lifecycle = _load_lifecycle(folder / "scenarios" / "lifecycle.yaml")
         _check_kinds(folder, contract, lifecycle)
         actions = _load_actions(folder / "domain")
         vocabulary = vocabulary_of(contract, lifecycle, actions)
-        scenarios = _scenarios([folder / "scenarios"], own_scenarios, vocabulary)
         machine = vocabulary.machine
         subject = None if machine is None else _subject_member(machine.name)
         conventions = load_conventions(folder, contract)
@@ -201,7 +213,7 @@ def _load_project(folder: Path, own_scenarios: Path | None, *_: str) -> Project:
         }
         control = _control_contract(contract, subject, words, folder / "openapi" / "sandbox.yaml")
         handlers = _load_handlers(folder / "handlers", [contract, control])
-        return Project(
+        project = Project(
             contract,
             control,
             handlers,
@@ -209,10 +221,10 @@ def _load_project(folder: Path, own_scenarios: Path | None, *_: str) -> Project:
             hooks=_load_hooks(folder / "domain"),
             actions=actions,
             lifecycle=lifecycle,
-            scenarios=scenarios,
             warnings=tuple(_project_warnings(folder, contract, handlers)),
             conventions=conventions,
         )
+        return project, vocabulary
     except (ContractError, DocumentError) as error:
         raise ProjectError(str(error)) from None
 

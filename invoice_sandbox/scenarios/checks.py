@@ -3,15 +3,17 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Iterator, Mapping
+from contextlib import contextmanager
 from dataclasses import dataclass
 from datetime import timedelta
+from functools import lru_cache
 from pathlib import Path
 from typing import Any, Final
 
 from yaml.reader import Reader
 
 from invoice_sandbox.base.clock import parse_duration
-from invoice_sandbox.openapi.load.documents import DocumentError, load_document, place_of
+from invoice_sandbox.openapi.load.documents import DocumentError, parse_text, place_of, read_text
 from invoice_sandbox.openapi.operation import Operation
 from invoice_sandbox.openapi.schema.file_schema import (
     FileProblem,
@@ -39,7 +41,7 @@ _MOST_ADVICE: Final = 1200
 _CONFLICT: Final = 409
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)  # a vocabulary equals only itself, and can be a cache key
 class Vocabulary:
     """The names that scenarios may use: operations by id, the lifecycle, actions by name, the
     members of records, and those of them that are dates or instants."""
@@ -65,7 +67,15 @@ def load_scenarios(folder: Path, vocabulary: Vocabulary) -> dict[str, Scenario]:
 
 def load_scenario(file: Path, vocabulary: Vocabulary) -> Scenario:
     """The scenario in a file. Raises DocumentError for the first problem."""
-    document = _read(file)
+    with _located_errors(file):
+        text = read_text(file)
+    return _load_scenario(file, text, vocabulary)
+
+
+@lru_cache(maxsize=512)
+def _load_scenario(file: Path, text: str, vocabulary: Vocabulary) -> Scenario:
+    """Checked once for each version of a file, since all ways that it can run are simulated."""
+    document = _parsed(file, text)
     for problem in scenario_problems(document, file.stem, vocabulary):
         raise _located(file, problem)
     return scenario_of(document)
@@ -74,7 +84,9 @@ def load_scenario(file: Path, vocabulary: Vocabulary) -> Scenario:
 def scenario_file_problems(file: Path, vocabulary: Vocabulary) -> Iterator[tuple[str, str]]:
     """``place, problem`` for every problem of a file."""
     try:
-        document = _read(file)
+        with _located_errors(file):
+            text = read_text(file)
+        document = _parsed(file, text)
     except DocumentError as error:
         yield _row(error)
         return
@@ -86,10 +98,16 @@ def _row(error: DocumentError) -> tuple[str, str]:
     return error.place, error.problem + (f" ({error.advice})" if error.advice else "")
 
 
-def _read(file: Path) -> Any:
-    """The document in a file. Raises DocumentError, with line and column if the file exists."""
+def _parsed(file: Path, text: str) -> Any:
+    with _located_errors(file):
+        return parse_text(text, str(file))
+
+
+@contextmanager
+def _located_errors(file: Path) -> Iterator[None]:
+    """Add line and column to the place of a DocumentError, if there is a file."""
     try:
-        return load_document(file)
+        yield
     except DocumentError as error:
         place = _with_column(file, error.place)
         raise DocumentError(place, _one_line(error.problem), error.advice) from None

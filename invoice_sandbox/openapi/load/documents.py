@@ -71,13 +71,17 @@ def load_document(path: Path) -> Any:
 
     Raises DocumentError when the file is missing, not UTF-8, not YAML, or repeats a key.
     """
+    return parse_text(read_text(path), str(path))
+
+
+def read_text(path: Path) -> str:
+    """The text of a file. Raises DocumentError when it is missing or not UTF-8."""
     try:
-        text = path.read_text(encoding="utf-8-sig")
+        return path.read_text(encoding="utf-8-sig")
     except FileNotFoundError:
         raise DocumentError(str(path), "no such file") from None
     except (OSError, UnicodeDecodeError) as error:
         raise DocumentError(str(path), f"cannot be read: {error}") from None
-    return parse_text(text, str(path))
 
 
 def parse_text(text: str, name: str) -> Any:

@@ -162,7 +162,9 @@ def test_conditions_that_the_new_file_does_not_have_are_dropped(
         pytest.param("name: [", "mine.yaml:2:1: ", id="no YAML"),
         pytest.param("", "mine.yaml", id="empty"),
         pytest.param("[]\n", "mine.yaml", id="a list"),
-        pytest.param(FIRST.replace("mine", "yours"), "the name differs from the file name 'mine'", id="name"),
+        pytest.param(
+            FIRST.replace("mine", "yours"), "the name differs from the file name 'mine'", id="name"
+        ),
     ],
 )
 def test_a_broken_file_leaves_the_old_story_in_force_and_is_said_once(

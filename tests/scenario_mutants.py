@@ -71,8 +71,9 @@ def _structural(file: Path, chance: random.Random, words: list[str]) -> Mutant:
         if places:
             change(_Spot(document, *chance.choice(places), chance, words))
             done.append(change.__name__.strip("_"))
-    plain = {"sort_keys": False, "allow_unicode": True, "width": 1000}
-    text = yaml.dump(document, Dumper=yaml.CSafeDumper, **plain)
+    text = yaml.dump(
+        document, Dumper=yaml.CSafeDumper, sort_keys=False, allow_unicode=True, width=1000
+    )
     return Mutant(file.stem, " and ".join(done), text.encode())
 
 

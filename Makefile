@@ -7,7 +7,7 @@ EXAMPLES ?= 30
 SECONDS ?= 5
 WORKERS ?= auto
 
-.PHONY: gate install run test check format fuzz fuzz-seeds bench keywords foreign interop build constraints clean
+.PHONY: gate install run test test-fast check format fuzz fuzz-seeds bench keywords foreign interop build constraints clean
 
 unexport PYTHONDONTWRITEBYTECODE  # without caches every process of the tests compiles everything
 
@@ -27,6 +27,11 @@ run: $(READY)  ## serve on http://127.0.0.1:8080
 
 test: $(READY)  ## the whole test suite
 	$(BIN)/python -m pytest --numprocesses $(WORKERS) --maxprocesses 4 --dist loadfile --contract-coverage
+
+test-fast: $(READY)  ## the inner loop: no processes, nothing slow
+	@echo "The fast tests take about half a minute on 2 cores."
+	@$(BIN)/python -m pytest --quiet --numprocesses $(WORKERS) --maxprocesses 4 --dist loadfile \
+		-m "not process and not slow"
 
 check: $(READY)  ## lint, types and the direction of imports
 	$(BIN)/ruff check .

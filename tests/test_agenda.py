@@ -307,6 +307,7 @@ def test_a_story_that_goes_in_circles_stops_after_10_000_steps(notes: Running) -
         assert len(advance(client, by="PT3S")["happened"]) == 3
 
 
+@pytest.mark.slow
 def test_a_story_that_goes_in_circles_without_time_passing_stops_too(notes: Running) -> None:
     with in_scenario(notes, "whirl") as client, notes.client() as other:
         write_note(client)
@@ -318,6 +319,7 @@ def test_a_story_that_goes_in_circles_without_time_passing_stops_too(notes: Runn
         assert due(client) == []
 
 
+@pytest.mark.slow
 def test_a_story_that_goes_in_circles_does_not_keep_the_server_busy(notes: Running) -> None:
     with in_scenario(notes, "whirl") as client:
         write_note(client)
@@ -343,6 +345,7 @@ def _current(client: httpx.Client) -> str:
     return str(next(one["id"] for one in listed if one["current"]))
 
 
+@pytest.mark.slow
 def test_exactly_10_000_steps_are_not_too_many(notes: Running) -> None:
     with in_scenario(notes, "circle") as client:
         write_note(client)

@@ -494,6 +494,7 @@ def cases(table: Mapping[str, Change]) -> list[Any]:
 
 
 @pytest.mark.parametrize("row", cases(BREAKS))
+@pytest.mark.slow
 def test_what_breaks_is_said_with_its_place_and_exit_status_1(tmp_path: Path, row: Change) -> None:
     checked, file = check(tmp_path, row.change)
     place = place_of(row.file or file, row.pointer)
@@ -504,6 +505,7 @@ def test_what_breaks_is_said_with_its_place_and_exit_status_1(tmp_path: Path, ro
 
 
 @pytest.mark.parametrize("row", cases(CHANGES))
+@pytest.mark.slow
 def test_what_breaks_nobody_is_listed_with_exit_status_0(tmp_path: Path, row: Change) -> None:
     checked, file = check(tmp_path, row.change)
     assert f"changes  {place_of(file, row.pointer)}  {row.sentence}" in checked.stdout
@@ -539,6 +541,7 @@ def test_what_breaks_is_listed_before_what_only_changes(tmp_path: Path) -> None:
     assert marks == sorted(marks)
 
 
+@pytest.mark.process
 def test_differences_come_in_the_same_order_every_time(tmp_path: Path) -> None:
     """Python orders sets of texts differently in each process."""
     gone = ["/api/audit-log", "/api/partners", "/api/health", "/api/offers", "/api/auth/login"]
@@ -621,6 +624,7 @@ SERVE = [sys.executable, "-m", "invoice_sandbox", "serve", "--port", "0"]
 
 
 @pytest.mark.parametrize("name", ["SIGTERM", "SIGINT"])
+@pytest.mark.process
 def test_a_server_says_once_that_it_is_ready_answers_and_ends(name: str) -> None:
     """An idle keep-alive connection does not keep it from ending at once, with status 0."""
     with started(SERVE) as server, server.client() as client:
@@ -632,6 +636,7 @@ def test_a_server_says_once_that_it_is_ready_answers_and_ends(name: str) -> None
         assert (server.process.returncode, out, err) == (0, "", "")
 
 
+@pytest.mark.process
 def test_a_server_starts_without_a_single_warning() -> None:
     with started([sys.executable, "-W", "error", *SERVE[1:]]) as server, server.client() as client:
         assert client.get("/api/health").status_code == 200
@@ -645,6 +650,7 @@ def test_a_server_takes_its_settings_from_the_environment() -> None:
             assert '"default";q=7;w=60' in client.get("/api/invoices").headers["RateLimit-Policy"]
 
 
+@pytest.mark.process
 def test_beyond_loopback_a_random_key_is_printed_and_the_demo_key_opens_nothing() -> None:
     with started([*SERVE, "--host", "0.0.0.0"]) as server:  # noqa: S104
         assert key_problem(server.key) is None
@@ -656,6 +662,7 @@ def test_beyond_loopback_a_random_key_is_printed_and_the_demo_key_opens_nothing(
         assert statuses == [200, 401]
 
 
+@pytest.mark.process
 def test_a_contract_alone_is_served(tmp_path: Path) -> None:
     file = tmp_path / "contract.yaml"
     file.write_text(
@@ -666,6 +673,7 @@ def test_a_contract_alone_is_served(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("option", ["--base", "--assumptions", "--format=json"])
+@pytest.mark.process
 def test_the_contract_is_printed_without_a_single_warning(option: str) -> None:
     command = [sys.executable, "-W", "error", "-m", "invoice_sandbox", "contract", option]
     done = subprocess.run(command, capture_output=True, check=False, cwd=ROOT)
@@ -673,6 +681,7 @@ def test_the_contract_is_printed_without_a_single_warning(option: str) -> None:
     assert len(done.stdout) > 1000
 
 
+@pytest.mark.process
 def test_the_contract_can_be_read_in_part() -> None:
     """``invoice-sandbox contract | head -1`` is no traceback."""
     command = [sys.executable, "-m", "invoice_sandbox", "contract"]

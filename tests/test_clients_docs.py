@@ -16,6 +16,7 @@ NPM = {"openapi-typescript": "openapi-typescript", "Prism": "@stoplight/prism-cl
 """Tools by the names that the page has for them."""
 
 
+@pytest.mark.process
 def test_the_session_in_python_prints_what_the_page_shows() -> None:
     part = section(PAGE.read_text(), PYTHON)
     assert played(part) == part

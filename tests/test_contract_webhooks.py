@@ -452,6 +452,7 @@ def told() -> list[Told]:
         return [*stories, *pull_everything(server), *use_everything(server)]
 
 
+@pytest.mark.slow
 def test_every_kind_is_recorded_by_something(told: list[Told]) -> None:
     assert {one.event["type"] for one in told} == WEBHOOKS.keys()
 

@@ -837,6 +837,7 @@ def environment(server: Running, **more: str) -> dict[str, str]:
     return kept | {"INVOICE_SANDBOX_URL": server.url} | more
 
 
+@pytest.mark.process
 def test_a_process_moves_the_clock_and_warns_of_nothing(server: Running, key: str) -> None:
     done = subprocess.run(
         [sys.executable, "-W", "error", COMMAND, "clock", "advance", "P3D"],
@@ -849,6 +850,7 @@ def test_a_process_moves_the_clock_and_warns_of_nothing(server: Running, key: st
     assert (done.returncode, done.stdout, done.stderr) == (0, shown, "")
 
 
+@pytest.mark.process
 def test_a_pipe_gets_no_colours_and_whole_lines(server: Running, key: str) -> None:
     register_invoice(server, key)
     done = subprocess.run(
@@ -881,6 +883,7 @@ def in_terminal(server: Running, key: str, *arguments: str) -> str:
     return shown.decode().replace("\r\n", "\n")
 
 
+@pytest.mark.process
 def test_a_terminal_folds_prose_and_keeps_identifiers_whole(server: Running, key: str) -> None:
     register_invoice(server, key)
     scenarios = re.sub(r"\x1b\[\d+m", "", in_terminal(server, key, "scenario"))
@@ -891,6 +894,7 @@ def test_a_terminal_folds_prose_and_keeps_identifiers_whole(server: Running, key
     assert re.search(r"req_sandbox_\w{26}\n", requests)
 
 
+@pytest.mark.process
 def test_ctrl_c_ends_quietly() -> None:
     with (
         silent() as (url, listener),

@@ -312,6 +312,7 @@ def test_all_workspaces_add_to_one_recording(
     assert operation("api", "listPartners") in read_recordings([file], project)
 
 
+@pytest.mark.process
 def test_a_server_that_is_killed_has_recorded_everything(file: Path, project: Project) -> None:
     with started([*SERVE, "--coverage", file]) as server:
         httpx.get(f"{server.url}/api/offers")
@@ -326,6 +327,7 @@ def write_many(file: Path, number: int) -> None:
         coverage.note(a_workspace("w"), [event(f"{number}-{index}"), event("x" * 2000)])
 
 
+@pytest.mark.process
 def test_processes_that_record_at_once_do_not_mix_their_lines(file: Path) -> None:
     context = multiprocessing.get_context("spawn")
     processes = [context.Process(target=write_many, args=(file, number)) for number in range(4)]
@@ -389,6 +391,7 @@ def test_a_file_that_is_not_there_is_named(file: Path, project: Project) -> None
         read_recordings([file], project)
 
 
+@pytest.mark.process
 def test_the_mark_of_a_project_is_the_same_in_every_process(project: Project) -> None:
     code = (
         "from invoice_sandbox.coverage.recording import mark_of; "

@@ -12,6 +12,7 @@ from tempfile import TemporaryDirectory
 from typing import Final
 
 import click
+import pytest
 
 from invoice_sandbox.cli.coverage import coverage
 from invoice_sandbox.state.hits import TYPES
@@ -36,6 +37,7 @@ def played(page: str) -> str:
     return with_outputs(page, [one.replace(server.url, _URL) for one in printed])
 
 
+@pytest.mark.process
 def test_the_commands_of_the_page_print_what_the_page_shows() -> None:
     page = PAGE.read_text()
     assert played(page) == page

@@ -56,6 +56,7 @@ def operations(folder: Path) -> set[str]:
     return {name for _, name in names(told(folder), "operations")}
 
 
+@pytest.mark.process
 def test_the_run_ends_with_what_it_touched(pytester: pytest.Pytester) -> None:
     result = run(pytester, SUITE, "--sandbox-coverage")
     result.assert_outcomes(passed=5)
@@ -67,10 +68,12 @@ def test_the_run_ends_with_what_it_touched(pytester: pytest.Pytester) -> None:
     assert "sandbox" not in printed.partition("What is missing:")[2].partition("passed")[0]
 
 
+@pytest.mark.process
 def test_without_the_option_nothing_is_said(pytester: pytest.Pytester) -> None:
     assert "coverage" not in run(pytester, SUITE).stdout.str()
 
 
+@pytest.mark.process
 def test_it_is_written_into_files(pytester: pytest.Pytester) -> None:
     files = (JSON, "coverage.json", "--sandbox-coverage-html", "coverage.html")
     run(pytester, SUITE, *files).assert_outcomes(passed=5)
@@ -82,6 +85,7 @@ def test_it_is_written_into_files(pytester: pytest.Pytester) -> None:
     assert (pytester.path / "coverage.html").read_text().startswith("<!DOCTYPE html>")
 
 
+@pytest.mark.process
 def test_a_file_that_cannot_be_written_is_said_and_fails_nothing(pytester: pytest.Pytester) -> None:
     result = run(pytester, SUITE, JSON, "no/where.json")
     result.assert_outcomes(passed=5)
@@ -122,6 +126,7 @@ def test_it(invoice_sandbox):
 """
 
 
+@pytest.mark.process
 def test_a_test_that_fails_counts_too(pytester: pytest.Pytester) -> None:
     run(pytester, BROKEN, JSON, "coverage.json").assert_outcomes(failed=1)
     assert operations(pytester.path) == {"listOffers"}

@@ -107,6 +107,7 @@ def texts(value: Any) -> Iterator[str]:
         yield from texts(vars(value))
 
 
+@pytest.mark.slow
 def test_the_store_keeps_no_secret_next_to_its_digest(
     server: Running, client: httpx.Client
 ) -> None:

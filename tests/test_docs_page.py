@@ -16,6 +16,8 @@ from invoice_sandbox.base.ids import new_key
 from invoice_sandbox.state.credentials import DEMO_KEY
 from tests.support import FROZEN, Running, serving
 
+pytestmark = pytest.mark.process
+
 BROWSER = shutil.which("chromium") or shutil.which("google-chrome")
 PAGES = ["/docs", "/docs/", "/docs/index.html"]
 ASSETS = {

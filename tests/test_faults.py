@@ -143,6 +143,7 @@ class TestLatency:
         assert all(1 <= one <= 5 for one in first)
         assert len(set(first)) == 8
 
+    @pytest.mark.process
     def test_real_time_passes(self, started: Started) -> None:
         with started.client() as client:
             inject(client, "latency", delay="PT0.25S")
@@ -763,6 +764,7 @@ def started(tmp_path: Path) -> Iterator[Started]:
             process.kill()
 
 
+@pytest.mark.process
 def test_no_fault_is_an_error_of_the_server(started: Started) -> None:
     """Whatever goes wrong on purpose, the log says nothing, and the server ends well."""
     with started.client() as client:
@@ -789,6 +791,7 @@ def test_no_fault_is_an_error_of_the_server(started: Started) -> None:
 LEAVING = [(kind, leave) for kind in ("drip", "latency") for leave in ("close", "reset")]
 
 
+@pytest.mark.process
 def test_nothing_is_left_behind(started: Started) -> None:
     """Clients leave in the middle, or send more on a connection that ends: nothing hangs.
 

@@ -20,6 +20,8 @@ from invoice_sandbox.fuzzing.reports import WHOLE_RUN
 from tests.fuzz_docs import PAGE, played, write_files
 from tests.support import Running
 
+pytestmark = pytest.mark.process
+
 BIN = Path(sys.executable).parent
 COMMAND = BIN / "invoice-sandbox"
 QUICK = ("--max-examples", "3")

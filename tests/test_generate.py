@@ -223,6 +223,7 @@ def test_a_value_is_valid_whatever_the_seed(schema: Schema) -> None:
         validator.validate(json.loads(json.dumps(value, allow_nan=False)))
 
 
+@pytest.mark.process
 def test_the_same_seed_gives_the_same_value_in_every_process() -> None:
     code = (
         "import json; from tests.test_generate import SCHEMAS, example_of;"

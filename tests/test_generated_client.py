@@ -120,6 +120,7 @@ def operation_ids(contract_url: str) -> set[str]:
     return {re.sub(r"(?=[A-Z])", "_", name).lower() for name in names}
 
 
+@pytest.mark.process
 def test_no_operation_of_either_contract_is_left_out(clients: Clients) -> None:
     for client in (clients.api, clients.levers):
         assert client.operations == operation_ids(f"{client.url}/openapi.json")
@@ -268,6 +269,7 @@ def test_what_is_refused_by_a_lever_is_an_error(caller: Caller) -> None:
     check_error(answer, "invalid_request")
 
 
+@pytest.mark.process
 def test_a_contract_that_the_generator_does_not_understand_fails_here(tmp_path: Path) -> None:
     contract = {
         "openapi": "3.1.0",

@@ -23,6 +23,8 @@ from tests.hostile.json_texts import MAY, MUST_ACCEPT, MUST_REFUSE
 from tests.hostile.wire import Answer, Process, Wire, process, request
 from tests.support import Running
 
+pytestmark = pytest.mark.process
+
 MEBIBYTE: Final = 1024 * 1024
 MOST_GROWTH: Final = 192 * MEBIBYTE
 """What a server may need more after everything in this module than before. The most is needed for

@@ -182,6 +182,7 @@ def running(*arguments: str) -> Iterator[str]:
             process.send_signal(signal.SIGTERM)
 
 
+@pytest.mark.process
 def test_the_command_that_is_printed_serves_it(tmp_path: Path) -> None:
     init(tmp_path)
     with running("--project", str(tmp_path / "zoo")) as line:

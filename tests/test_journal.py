@@ -252,6 +252,7 @@ class TestFilters:
 
 
 class TestBounds:
+    @pytest.mark.slow
     def test_a_thousand_entries(self, client: httpx.Client) -> None:
         for number in range(1005):
             client.get(f"/api/{number}")
@@ -262,6 +263,7 @@ class TestBounds:
         assert (paths[0], paths[-1]) == ("/api/1004", "/api/5")
 
     @pytest.mark.parametrize("where", ["bodies", "headers", "paths"])
+    @pytest.mark.slow
     def test_four_mebibytes(self, client: httpx.Client, where: str) -> None:
         """Whatever it is that takes the room."""
         long = "x" * 15_000

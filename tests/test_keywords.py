@@ -14,6 +14,8 @@ from tests.keywords.page import PAGE, Played, is_asserted, played, with_generate
 from tests.keywords.play import as_answers, as_requests
 from tests.keywords.suite import FOLDER, Group, groups, schemas_within
 
+pytestmark = pytest.mark.slow
+
 WRONG: frozenset[str] = frozenset()
 """Cases that are known to be judged wrongly, each with its reason."""
 

@@ -178,6 +178,7 @@ def until(condition: Callable[[], bool], what: str) -> None:
 # --- what is forwarded
 
 
+@pytest.mark.process
 def test_the_very_bytes_that_were_signed_arrive(client: httpx.Client, receiver: Receiver) -> None:
     with listening(str(client.base_url), f"{receiver.url}/hooks?a=b") as (listener, secret):
         event = fire(client)
@@ -192,6 +193,7 @@ def test_the_very_bytes_that_were_signed_arrive(client: httpx.Client, receiver: 
     assert message.headers["host"] == receiver.url.removeprefix("http://")
 
 
+@pytest.mark.process
 def test_a_line_tells_time_kind_id_answer_and_duration(
     client: httpx.Client, receiver: Receiver
 ) -> None:
@@ -208,6 +210,7 @@ def test_a_line_tells_time_kind_id_answer_and_duration(
             listener.expect(rf"^{instant}  {kind}  {event}  ({outcome})  \d+ ms$")
 
 
+@pytest.mark.process
 def test_as_json_every_line_is_an_object(client: httpx.Client, receiver: Receiver) -> None:
     words = ("listen", "--url", str(client.base_url), "--forward-to", receiver.url, "--json")
     with process(*words) as listener:
@@ -286,6 +289,7 @@ def test_a_receiver_that_hangs_is_told_of_in_time(
     assert (attempt["responseStatus"], attempt["response"]["body"]) == (502, "timeout")
 
 
+@pytest.mark.process
 def test_many_arrive_once_each_and_in_order(client: httpx.Client, receiver: Receiver) -> None:
     with listening(str(client.base_url), receiver.url) as (_, secret):
         events = [fire(client) for _ in range(200)]
@@ -295,6 +299,7 @@ def test_many_arrive_once_each_and_in_order(client: httpx.Client, receiver: Rece
     assert {row["status"] for row in deliveries(client)} == {"Delivered"}
 
 
+@pytest.mark.process
 def test_a_receiver_may_call_back_meanwhile(client: httpx.Client, receiver: Receiver) -> None:
     seen: list[int] = []
     receiver.answers(calling(lambda _: seen.append(client.get("/api/invoices").status_code)))
@@ -307,6 +312,7 @@ def test_a_receiver_may_call_back_meanwhile(client: httpx.Client, receiver: Rece
 # --- several
 
 
+@pytest.mark.process
 def test_each_listener_gets_what_it_wants(client: httpx.Client) -> None:
     with ExitStack() as stack:
         first, second, third = (stack.enter_context(receiving()) for _ in range(3))
@@ -331,6 +337,7 @@ def test_each_listener_gets_what_it_wants(client: httpx.Client) -> None:
             assert all(message.verified(secret) for message in one.messages)
 
 
+@pytest.mark.process
 def test_a_workspace_never_hears_of_another(client: httpx.Client, receiver: Receiver) -> None:
     made = [client.post("/sandbox/workspaces", json={"seed": 9}).json()["data"] for _ in "ab"]
     url = str(client.base_url)
@@ -404,6 +411,7 @@ def wire(port: int, url: str) -> Iterator[Wire]:
     wire.cut()
 
 
+@pytest.mark.process
 def test_what_was_delivered_to_nobody_comes_after_a_reconnect(
     client: httpx.Client, wire: Wire, receiver: Receiver
 ) -> None:
@@ -432,6 +440,7 @@ def is_all_delivered(client: httpx.Client) -> bool:
 
 
 @pytest.mark.parametrize("first", ["the answer", "the connection"])
+@pytest.mark.process
 def test_an_answer_that_was_under_way_is_reported_after_a_reconnect(
     client: httpx.Client, wire: Wire, receiver: Receiver, first: str
 ) -> None:
@@ -452,6 +461,7 @@ def test_an_answer_that_was_under_way_is_reported_after_a_reconnect(
     assert len(receiver.messages) == 1, "it was not forwarded twice"
 
 
+@pytest.mark.process
 def test_a_receiver_that_was_down_gets_it_by_the_schedule(client: httpx.Client) -> None:
     port = free_port()
     with listening(str(client.base_url), str(port)) as (listener, secret):
@@ -473,6 +483,7 @@ def test_a_receiver_that_was_down_gets_it_by_the_schedule(client: httpx.Client) 
 
 
 @pytest.mark.parametrize("name", [signal.SIGKILL, signal.SIGTERM])
+@pytest.mark.process
 def test_it_comes_back_when_the_server_does(
     port: int, receiver: Receiver, name: signal.Signals
 ) -> None:
@@ -496,6 +507,7 @@ def test_it_comes_back_when_the_server_does(
         assert receiver.messages[-1].verified(secret)["id"] == event
 
 
+@pytest.mark.process
 def test_a_reset_of_the_workspace_is_survived(client: httpx.Client, receiver: Receiver) -> None:
     with listening(str(client.base_url), receiver.url) as (listener, _):
         assert client.post("/sandbox/reset").is_success
@@ -506,6 +518,7 @@ def test_a_reset_of_the_workspace_is_survived(client: httpx.Client, receiver: Re
         assert receiver.messages[-1].verified(secret)["id"] == event
 
 
+@pytest.mark.process
 def test_a_snapshot_that_knows_no_endpoint_gets_one(
     client: httpx.Client, receiver: Receiver
 ) -> None:
@@ -520,6 +533,7 @@ def test_a_snapshot_that_knows_no_endpoint_gets_one(
         until(lambda: is_all_delivered(client), "it was lost")
 
 
+@pytest.mark.process
 def test_a_snapshot_that_knows_the_endpoint_leaves_it_as_it_is(
     client: httpx.Client, receiver: Receiver
 ) -> None:
@@ -533,6 +547,7 @@ def test_a_snapshot_that_knows_the_endpoint_leaves_it_as_it_is(
     assert len([line for line in listener.lines if "Ready" in line]) == 1
 
 
+@pytest.mark.process
 def test_the_end_of_the_workspace_is_its_end(client: httpx.Client, receiver: Receiver) -> None:
     made = client.post("/sandbox/workspaces", json={}).json()["data"]
     words = ("--key", made["key"])
@@ -553,6 +568,7 @@ def test_the_end_of_the_workspace_is_its_end(client: httpx.Client, receiver: Rec
 
 
 @pytest.mark.parametrize("name", [signal.SIGINT, signal.SIGTERM])
+@pytest.mark.process
 def test_it_leaves_nothing_behind(
     client: httpx.Client, receiver: Receiver, name: signal.Signals
 ) -> None:
@@ -566,6 +582,7 @@ def test_it_leaves_nothing_behind(
     assert len(listener.lines) == 2
 
 
+@pytest.mark.process
 def test_what_is_under_way_is_answered_before_it_ends(
     client: httpx.Client, receiver: Receiver
 ) -> None:
@@ -578,6 +595,7 @@ def test_what_is_under_way_is_answered_before_it_ends(
     assert delivery(client)["responseStatus"] == 201
 
 
+@pytest.mark.process
 def test_it_ends_while_the_server_is_away(port: int, receiver: Receiver) -> None:
     with ExitStack() as stack:
         server = stack.enter_context(sandbox(port))
@@ -608,6 +626,7 @@ def test_what_the_server_refuses_is_one_line(server: Running, words: str, messag
     assert [one["status"] for one in endpoints] in ([], ["Disabled"])
 
 
+@pytest.mark.process
 def test_faults_that_meet_everybody_keep_it_from_nothing(
     client: httpx.Client, wire: Wire, receiver: Receiver
 ) -> None:
@@ -643,6 +662,7 @@ def test_a_server_that_is_not_there_is_one_line() -> None:
     assert ran.stderr == f"Error: {expected}\n"
 
 
+@pytest.mark.process
 def test_a_password_in_the_address_is_not_shown(server: Running) -> None:
     target = "http://me:secret@localhost:3000/hooks"
     with listening(server.url, target, "--key", server.new_workspace()) as (listener, _):
@@ -816,6 +836,7 @@ def test_a_new_listener_takes_the_place_of_the_one_unused_for_longest() -> None:
             assert gone == [True] + [False] * 14
 
 
+@pytest.mark.process
 def test_when_all_are_connected_it_is_409(mine: httpx.Client) -> None:
     with ExitStack() as stack:
         for _ in range(16):

@@ -401,6 +401,7 @@ REFUSED: dict[str, tuple[list[str], str]] = {
 
 
 @pytest.mark.parametrize("name", REFUSED)
+@pytest.mark.process
 def test_options_that_cannot_be_are_told_in_a_line(pytester: pytest.Pytester, name: str) -> None:
     arguments, problem = REFUSED[name]
     result = run(pytester, ASKS, *arguments)

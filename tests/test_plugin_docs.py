@@ -164,6 +164,7 @@ def health_command() -> list[str]:
 
 
 @pytest.mark.parametrize("is_there", [True, False])
+@pytest.mark.process
 def test_its_health_check_tells_a_server_that_answers_from_none(
     invoice_sandbox: InvoiceSandbox, is_there: bool
 ) -> None:

@@ -30,6 +30,7 @@ def kinds(webhooks: Webhooks) -> list[str]:
 # --- address, key, clients
 
 
+@pytest.mark.process
 def test_the_server_is_ready_and_the_key_opens_the_workspace(
     invoice_sandbox: InvoiceSandbox,
 ) -> None:
@@ -284,6 +285,7 @@ def test_the_report_tells_why(invoice_sandbox: InvoiceSandbox) -> None:
     assert nothing.startswith("GET /api/nothing 404 no operation")
 
 
+@pytest.mark.process
 def test_a_report_on_a_server_that_has_gone_says_so() -> None:
     with running() as sandbox:
         pass
@@ -341,6 +343,7 @@ def sandbox() -> Iterator[InvoiceSandbox]:
         yield sandbox
 
 
+@pytest.mark.process
 def test_running_takes_what_the_marker_takes(sandbox: InvoiceSandbox) -> None:
     (current,) = [one for one in sandbox.control("GET", "/scenarios") if one["current"]]
     assert current["name"] == "late-payment"

@@ -15,6 +15,7 @@ from tests.readme import PAGES, PICTURE, README, commands, picture, played, with
     not (shutil.which("curl") and shutil.which("bash")), reason="the session needs curl and bash"
 )
 @pytest.mark.parametrize("file", PAGES, ids=lambda one: one.stem)
+@pytest.mark.process
 def test_the_session_of_a_page_prints_what_the_page_shows(file: Path) -> None:
     page = file.read_text()
     assert without_chance(played(page)) == without_chance(page)

@@ -716,6 +716,7 @@ REFUSED = {
 
 
 @pytest.mark.parametrize(("story", "message"), REFUSED.values(), ids=REFUSED)
+@pytest.mark.process
 def test_a_server_does_not_start_with_a_wrong_scenario(
     tmp_path: Path, story: str, message: str
 ) -> None:

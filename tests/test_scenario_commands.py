@@ -432,6 +432,7 @@ def test_what_is_no_command_is_misuse(line: str) -> None:
     assert run(line).exit_code == 2
 
 
+@pytest.mark.process
 def test_the_installed_program_does_it_too() -> None:
     program = Path(sys.executable).with_name("invoice-sandbox")
     ran = subprocess.run(

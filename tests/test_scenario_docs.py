@@ -58,6 +58,7 @@ def test_the_generated_parts_are_those_of_the_files(page: str) -> None:
 @pytest.mark.skipif(
     not (shutil.which("curl") and shutil.which("bash")), reason="the session needs curl and bash"
 )
+@pytest.mark.process
 def test_the_commands_of_the_tutorial_print_what_it_shows() -> None:
     tutorial = TUTORIAL.read_text()
     assert played(tutorial) == tutorial

@@ -22,6 +22,8 @@ from tests.scenario_docs import project
 from tests.scenario_run import advance, choose, clock, due, register, run_to_end, status, until
 from tests.support import FROZEN, Running, serving
 
+pytestmark = pytest.mark.slow
+
 FIRST = """\
 name: mine
 purpose: The first version.

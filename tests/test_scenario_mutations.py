@@ -26,6 +26,8 @@ from tests.scenario_oracle import nonsense
 from tests.scenario_run import choose, register
 from tests.support import FROZEN, serving
 
+pytestmark = pytest.mark.slow
+
 MUTANTS: Final = 2600
 """So many that 2,000 are left of which no two files are equal, and none is a shipped one."""
 

@@ -223,6 +223,7 @@ def told(trigger: str) -> dict[str, str]:
 # Many at once ----------------------------------------------------------------------------------
 
 
+@pytest.mark.slow
 def test_two_hundred_workspaces_progress_side_by_side(progressing: Running) -> None:
     """Each at its own pace, with requests of all of them in between, and none sees another."""
     keys = [progressing.new_workspace() for _ in range(200)]
@@ -330,6 +331,7 @@ def without_chance(answer: str) -> str:
     return answer
 
 
+@pytest.mark.process
 def test_a_long_mixed_run_is_the_same_in_another_process() -> None:
     with process("1") as one, process("4242") as other:
         first, second = mixed_run(one), mixed_run(other)
@@ -342,6 +344,7 @@ def test_a_long_mixed_run_is_the_same_in_another_process() -> None:
 # Going back ------------------------------------------------------------------------------------
 
 
+@pytest.mark.slow
 def test_restoring_a_thousand_invoices_costs_at_most_ten_ordinary_requests(
     client: httpx.Client,
 ) -> None:

@@ -566,6 +566,7 @@ async def lines_run(work: Awaitable[Any]) -> int:
     "where", [(), (Condition("status", "=", "Paid"),)], ids=["no condition", "all match"]
 )
 @on_a_loop
+@pytest.mark.slow
 async def test_the_first_page_of_100_000_records_is_no_more_work_than_that_of_100(
     where: tuple[Condition, ...],
 ) -> None:
@@ -579,6 +580,7 @@ async def test_the_first_page_of_100_000_records_is_no_more_work_than_that_of_10
 
 
 @on_a_loop
+@pytest.mark.slow
 async def test_one_record_of_100_000_is_found_and_put_without_a_search() -> None:
     store = await store_of("one")
 

@@ -152,6 +152,7 @@ def test_registering_writes_one_audit_event_and_one_domain_event(
 @pytest.mark.parametrize(
     "one", MACHINE.transitions, ids=[f"{one.from_} {one.trigger}" for one in MACHINE.transitions]
 )
+@pytest.mark.slow
 def test_every_transition_writes_one_audit_event_and_one_domain_event(
     server: Running, client: httpx.Client, one: Transition
 ) -> None:
@@ -172,6 +173,7 @@ def test_every_transition_writes_one_audit_event_and_one_domain_event(
 
 
 @pytest.mark.parametrize("state", MACHINE.states)
+@pytest.mark.slow
 def test_a_trigger_that_the_status_does_not_allow_is_409_and_changes_nothing(
     server: Running, client: httpx.Client, state: str
 ) -> None:

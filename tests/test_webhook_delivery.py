@@ -99,6 +99,7 @@ def started(*options: str) -> Iterator[tuple[subprocess.Popen[str], httpx.Client
 # The promise
 
 
+@pytest.mark.process
 def test_two_requests_and_both_published_events_arrive_within_ten_seconds(
     receiver: Receiver,
 ) -> None:
@@ -729,6 +730,7 @@ def test_what_is_switched_off_or_replayed_while_it_is_sent_is_in_the_log_all_the
 
 
 @pytest.mark.parametrize("seconds", [0.3, 60])
+@pytest.mark.process
 def test_a_server_that_is_stopped_lets_what_it_sends_come_back_for_a_while(
     receiver: Receiver, seconds: float
 ) -> None:

@@ -28,6 +28,8 @@ from tests.webhook_docs import (
     with_generated,
 )
 
+pytestmark = pytest.mark.process
+
 needs_node = pytest.mark.skipif(
     not has_javascript(), reason="needs what make interop installs, which runs it as well"
 )

@@ -290,6 +290,7 @@ def process(port: int) -> Iterator[subprocess.Popen[str]]:
             receiver.kill()
 
 
+@pytest.mark.process
 def test_a_receiver_that_is_killed_between_attempts_gets_everything_when_it_is_back(
     client: httpx.Client,
 ) -> None:

@@ -518,6 +518,7 @@ MOST_MEMORY = 96 * 1024
 """KiB that the process may grow by for 1,000 endpoints, 2,000 deliveries and what is sent."""
 
 
+@pytest.mark.slow
 def test_of_a_thousand_endpoints_those_that_hang_or_refuse_cost_the_others_nothing(
     receiver: Receiver,
 ) -> None:
@@ -603,6 +604,7 @@ def test_a_connection_is_used_again(patient: Running) -> None:
     assert len(set(ports)) == 1
 
 
+@pytest.mark.slow
 def test_a_workspace_whose_receivers_all_hang_does_not_keep_the_others_waiting(
     patient: Running,
 ) -> None:

@@ -19,6 +19,8 @@ from tests.receivers import free_port
 from tests.test_cli import ROOT, started
 from tests.testing_docs import PAGE, environment, output, write_files
 
+pytestmark = pytest.mark.process
+
 FOLDERS = ("openapi", "handlers", "domain", "fixtures", "scenarios")
 
 

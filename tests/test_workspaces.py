@@ -592,6 +592,7 @@ def test_a_snapshot_of_another_workspace_is_unknown(server: Running, client: htt
 # Two hundred at once
 
 
+@pytest.mark.slow
 def test_two_hundred_live_workspaces_progress_by_themselves() -> None:
     settings = replace(LIVE, scenario="auto-progress")
     with serving(settings) as running, running.client() as first:

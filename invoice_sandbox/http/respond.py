@@ -26,8 +26,10 @@ from invoice_sandbox.http.pipeline import (
     Trace,
 )
 from invoice_sandbox.http.prefer import from_contract
-from invoice_sandbox.openapi.operation import Contract, Operation
+from invoice_sandbox.openapi.message.media_types import is_json
+from invoice_sandbox.openapi.operation import Contract, DeclaredResponse, Operation
 from invoice_sandbox.openapi.responses import USUAL
+from invoice_sandbox.openapi.schema.compile import Checker
 from invoice_sandbox.project.api import Call, DeliverThenRespond, Handler, Origin, Response, Step
 from invoice_sandbox.project.conventions import Conventions
 from invoice_sandbox.runtime.control_call import (
@@ -358,9 +360,25 @@ def _reply(operation: Operation, result: Any, conventions: Conventions) -> Reply
     """
     given = result if isinstance(result, Response) else Response(result)
     status = given.status or int(operation.success)
+    response = operation.responses.get(str(status)) or operation.response_for(status)
+    if response is None:
+        raise _undeclared(operation, status)
+    if given.data is None and not response.content:
+        return Reply(status, headers=given.headers)
     body = given.data if given.bare else conventions.success_body(given.data)
-    _check(operation, status, body)
-    return Reply(status, jsonio.dumps(body), headers=given.headers)
+    media_type = _json_type(operation, status, response)
+    _check(operation, status, response.content[media_type], body)
+    return Reply(status, jsonio.dumps(body), media_type, given.headers)
+
+
+def _json_type(operation: Operation, status: int, response: DeclaredResponse) -> str:
+    """The declared JSON media type of a response. Raises ContractViolationError."""
+    if JSON in response.content:
+        return JSON
+    found = next((one for one in response.content if is_json(one)), None)
+    if found is None:
+        raise ContractViolationError(f"{operation.id} {status}: JSON is not declared for it")
+    return found
 
 
 def _raw(operation: Operation, given: Raw) -> Reply:
@@ -377,14 +395,8 @@ def _check_error(operation: Operation, error: ApiError) -> None:
         raise _undeclared(operation, error.status) from error
 
 
-def _check(operation: Operation, status: int, body: Any) -> None:
-    """Raises ContractViolationError unless the contract allows this response."""
-    response = operation.responses.get(str(status)) or operation.response_for(status)
-    if response is None:
-        raise _undeclared(operation, status)
-    if JSON not in response.content:
-        raise ContractViolationError(f"{operation.id} {status}: JSON is not declared for it")
-    checker = response.content[JSON]
+def _check(operation: Operation, status: int, checker: Checker | None, body: Any) -> None:
+    """Raises ContractViolationError unless the contract allows this body."""
     if checker is not None and not checker.is_valid(body):
         problem, _ = checker.first_problem(body)
         raise ContractViolationError(

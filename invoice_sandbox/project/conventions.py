@@ -10,6 +10,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from datetime import datetime
 from http import HTTPStatus
+from itertools import chain
 from pathlib import Path
 from typing import Any, Final, Literal
 
@@ -174,7 +175,7 @@ def load_conventions(folder: Path, contract: Contract) -> Conventions:
     if not file.exists():
         return plain
     document = load_document(file)
-    for problem in (*schema_problems(document, _SCHEMA), *_problems(document)):
+    for problem in chain(schema_problems(document, _SCHEMA), _problems(document)):
         raise DocumentError(place_of(file, problem.pointer), problem.text, problem.advice)
     return replace(plain, **dict(_members(document)))
 

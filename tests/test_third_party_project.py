@@ -1,0 +1,137 @@
+"""docs/handlers.md builds a project around an ordinary document, and describes the handler API."""
+
+from __future__ import annotations
+
+import os
+import re
+import subprocess
+import sys
+from pathlib import Path
+from typing import Final
+
+import pytest
+from click.testing import CliRunner
+
+from invoice_sandbox.cli import main
+from invoice_sandbox.project import api
+from invoice_sandbox.project.conventions import Conventions
+from invoice_sandbox.project.loader import ProjectError, load_project
+from tests.fuzz_docs import write_files
+from tests.readme import commands
+
+PAGE: Final = (Path(__file__).parents[1] / "docs" / "handlers.md").read_text()
+BUILD: Final = PAGE.partition("## Files of a project")[0]
+
+
+def built(folder: Path, page: str = BUILD) -> Path:
+    """The project of the page, made by ``init`` and then by its files."""
+    write_files(page, folder)
+    contract, trains = folder / "train-travel.yaml", folder / "trains"
+    written = {file: file.read_text() for file in trains.rglob("*.*")}
+    for file in sorted(trains.rglob("*"), reverse=True):
+        file.rmdir() if file.is_dir() else file.unlink()
+    made = CliRunner().invoke(main, ["init", str(trains), "--contract", str(contract)])
+    assert made.exit_code == 0, made.output
+    for file, text in written.items():
+        file.parent.mkdir(parents=True, exist_ok=True)
+        file.write_text(text)
+    return trains
+
+
+def shown_output(command: str) -> list[str]:
+    """What the page shows that a command prints."""
+    lines = BUILD.partition(f"$ {command}\n")[2].partition("```")[0]
+    return lines.splitlines()
+
+
+def test_init_prints_what_the_page_shows(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    write_files(BUILD, tmp_path / "other")
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "train-travel.yaml").write_text(
+        (tmp_path / "other" / "train-travel.yaml").read_text()
+    )
+    command = commands(BUILD)[0]
+    made = CliRunner().invoke(main, command.split()[1:])
+    assert made.stdout.splitlines() == shown_output(command)
+
+
+@pytest.mark.process
+@pytest.mark.parametrize("page", [BUILD, PAGE], ids=["plain conventions", "conventions of its own"])
+def test_the_test_of_the_page_passes(tmp_path: Path, page: str) -> None:
+    built(tmp_path, page)
+    environment = {name: value for name, value in os.environ.items() if "SANDBOX" not in name}
+    ran = subprocess.run(
+        [sys.executable, "-m", *commands(BUILD)[1].split(), "-p", "no:cacheprovider"],
+        cwd=tmp_path,
+        env=environment,
+        capture_output=True,
+        text=True,
+        check=False,
+        timeout=60,
+    )
+    assert ran.returncode == 0, ran.stdout + ran.stderr
+    assert shown_output(commands(BUILD)[1])[-1] in ran.stdout
+
+
+def test_the_page_describes_every_name_of_the_api_and_no_other() -> None:
+    reference = PAGE.partition("## Files of a project")[2]
+    code = " ".join(re.findall(r"`([^`\n]+)`", reference))
+    named = set(re.findall(r"[A-Za-z_]+", code))
+    assert set(api.__all__) - named == set()
+    assert all(hasattr(api, name) for name in api.__all__)
+
+
+def test_handlers_and_domain_import_only_the_api() -> None:
+    root = Path(__file__).parents[1]
+    files = [*root.glob("handlers/*.py"), *root.glob("domain/*.py")]
+    imported = {
+        module
+        for file in files
+        for module in re.findall(r"(?:from|import) (invoice_sandbox[\w.]*)", file.read_text())
+    }
+    assert imported == {"invoice_sandbox.project.api"}
+
+
+WRONG = {
+    "an unknown key": ("mode: test", "mood: test", "unknown key 'mood' (did you mean mode?)"),
+    "an unknown value": (
+        'envelope: "{data}"',
+        'envelope: {"result": "{date}"}',
+        "unknown value '{date}' (did you mean data?)",
+    ),
+    "an unknown error": (
+        "bad_credential:",
+        "bad_credentials:",
+        "unknown error 'bad_credentials' (did you mean bad_credential?)",
+    ),
+    "another access": ("access: any ", "access: all ", "'access' cannot be 'all'"),
+}
+
+
+@pytest.mark.parametrize(("old", "new", "problem"), WRONG.values(), ids=WRONG)
+def test_a_wrong_convention_is_reported_with_its_place(
+    tmp_path: Path, old: str, new: str, problem: str
+) -> None:
+    trains = built(tmp_path, PAGE)
+    file = trains / "conventions.yaml"
+    assert old in file.read_text()
+    file.write_text(file.read_text().replace(old, new))
+    with pytest.raises(ProjectError, match=r"conventions\.yaml:\d+:\d+: ") as error:
+        load_project(trains)
+    assert problem in str(error.value)
+
+
+def test_the_page_sets_every_convention(tmp_path: Path) -> None:
+    conventions = load_project(built(tmp_path, PAGE)).conventions
+    assert conventions.mode == "test"
+    assert conventions.page_size == 100
+    assert (conventions.request_id_prefix, conventions.event_id_prefix) == ("req_", "evt")
+    assert conventions.codes[404] == "not_found"
+    assert conventions.texts["bad_credential"].advice == "Request a new token."
+    assert len(conventions.error_formats) == 1
+
+
+def test_a_document_with_problem_details_gets_them_first(tmp_path: Path) -> None:
+    conventions = load_project(built(tmp_path)).conventions
+    assert conventions == Conventions(error_formats=conventions.error_formats)
+    assert conventions.error_formats[0].media_type == "application/problem+json"

@@ -221,7 +221,7 @@ class InvoiceSandbox:
     def _open_inbox(self) -> None:
         body = {"url": self.webhooks.url, "events": ["*"]}
         try:
-            self._client.ask("POST", "/webhooks", body, below="/api")
+            self._client.whole("POST", "/api/webhooks", body)
         except SandboxError as error:
             if error.status == HTTPStatus.NOT_FOUND:  # the project has no webhooks
                 return

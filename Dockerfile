@@ -1,7 +1,7 @@
 # The sandbox as an image: docker build -t invoice-sandbox .
 FROM python:3.11-slim AS build
 WORKDIR /src
-COPY pyproject.toml constraints.txt README.md LICENSE ./
+COPY pyproject.toml constraints.txt conventions.yaml README.md LICENSE ./
 COPY invoice_sandbox ./invoice_sandbox
 COPY openapi ./openapi
 COPY handlers ./handlers

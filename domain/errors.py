@@ -7,11 +7,14 @@ from typing import Final
 from invoice_sandbox.project.api import ErrorType
 
 OUT_OF_BOUNDS: Final = ErrorType(
-    "out_of_bounds", 400, "{problems}", "Correct the invoice; repeating it will not help."
+    "out_of_bounds", 400, "{problems}", "Correct the invoice before you send it again."
 )
 BAD_UPLOAD: Final = ErrorType(
-    "bad_upload", 400, "{problem}", "Send the file that the address was made for."
+    "bad_upload", 400, "{problem}", "Send the file that was announced for this address."
 )
 LOGIN_FAILED: Final = ErrorType(
-    "login_failed", 401, "The login was refused", "Check the e-mail address and the password."
+    "login_failed",
+    401,
+    "The e-mail address or the password is not valid",
+    "Log in as one of the demo users.",
 )

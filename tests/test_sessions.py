@@ -151,7 +151,7 @@ def test_every_failed_login_is_the_same_401(visitor: httpx.Client, body: dict[st
     answer = visitor.post(LOGIN, json=body)
     assert refusal(answer) == (401, "authentication_required")
     assert answer.json()["error"]["message"] == (
-        "The login was refused. Check the e-mail address and the password."
+        "The e-mail address or the password is not valid. Log in as one of the demo users."
     )
     assert "Set-Cookie" not in answer.headers
     assert answer.headers["WWW-Authenticate"] == 'Bearer realm="sandbox"'

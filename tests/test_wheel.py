@@ -7,6 +7,7 @@ import re
 import signal
 import subprocess
 import sys
+import tomllib
 import zipfile
 from contextlib import suppress
 from dataclasses import dataclass
@@ -71,6 +72,14 @@ def installed(tmp_path_factory: pytest.TempPathFactory) -> Installed:
     few = ("--quiet", "--no-compile", "-c", ROOT / "constraints.txt")  # compiled as it is imported
     run(*pip, "install", *few, "pip", wheel)
     return Installed(wheel, folder / "venv")
+
+
+def test_the_image_is_built_with_every_part_of_the_wheel() -> None:
+    settings = tomllib.loads((ROOT / "pyproject.toml").read_text())
+    parts = settings["tool"]["hatch"]["build"]["targets"]["wheel"]["force-include"]
+    copied = set((ROOT / "Dockerfile").read_text().split())
+    allowed = set((ROOT / ".dockerignore").read_text().split())
+    assert [one for one in parts if one not in copied or f"!{one}" not in allowed] == []
 
 
 def test_an_installed_sandbox_registers_an_invoice(installed: Installed, tmp_path: Path) -> None:

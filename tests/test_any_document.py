@@ -193,7 +193,7 @@ TOLD: dict[str, tuple[dict[str, Any], str, str]] = {
     "examples elsewhere": (
         document({}, components={"examples": {"A": {"externalValue": "a.json"}}}),
         '"externalValue"',
-        "'externalValue' is not read: this example is not answered",
+        "'externalValue' is not read: this example is not used",
     ),
     "a reference in an example": (
         document({}, components={"examples": {"A": {"value": {"$ref": "a.json"}}}}),

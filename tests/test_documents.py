@@ -304,7 +304,7 @@ HOSTILE = {
 READ = """
 import resource, sys
 from pathlib import Path
-from invoice_sandbox.contract.documents import DocumentError, load_document
+from invoice_sandbox.openapi.load.documents import DocumentError, load_document
 resource.setrlimit(resource.RLIMIT_AS, (1 << 30, 1 << 30))
 resource.setrlimit(resource.RLIMIT_CPU, (10, 10))
 try:

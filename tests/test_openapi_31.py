@@ -12,6 +12,9 @@ import orjson
 import pytest
 
 from invoice_sandbox.app import create_app
+from invoice_sandbox.openapi.load.documents import DocumentError
+from invoice_sandbox.openapi.load.validate import check_openapi
+from invoice_sandbox.openapi.operation import compile_contract
 from invoice_sandbox.project.loader import ProjectError
 from tests.support import FROZEN
 from tests.toy import contract, serving_contract
@@ -147,3 +150,35 @@ def test_a_contract_that_cannot_be_served_is_a_start_up_error(
     file.write_bytes(orjson.dumps(document))
     with pytest.raises(ProjectError, match=reason):
         asyncio.run(create_app(replace(FROZEN, contract=file), url="http://127.0.0.1"))
+
+
+@pytest.mark.parametrize(
+    "folder",
+    [
+        pytest.param("/dev/null/cache", id="no folder"),
+        pytest.param("/" + "x" * 5_000, id="a name that is too long"),
+        pytest.param("relative", id="a relative path"),
+        pytest.param("/proc/cache", id="a folder that cannot be written"),
+    ],
+)
+def test_a_document_is_validated_without_a_usable_cache(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, folder: str
+) -> None:
+    monkeypatch.setenv("XDG_CACHE_HOME", folder)
+    monkeypatch.setenv("HOME", str(tmp_path / "home"))
+    monkeypatch.chdir(tmp_path)
+    file = tmp_path / "contract.json"
+    check_openapi(contract(True), file)
+    assert not (tmp_path / "relative").exists()
+    with pytest.raises(DocumentError, match="not an OpenAPI document"):
+        check_openapi({}, file)
+
+
+def test_an_unchanged_document_is_compiled_once() -> None:
+    document = contract({"type": "integer"})
+    first = compile_contract(document)
+    assert compile_contract(contract({"type": "integer"})) is first
+    document["paths"]["/check"]["post"]["operationId"] = "other"
+    assert "other" in compile_contract(document).operations
+    assert compile_contract(contract({"type": "integer"})) is first
+    assert first.document == contract({"type": "integer"})

@@ -142,7 +142,7 @@ def test_each_status_is_made_for_itself_and_by_the_seed(tmp_path: Path) -> None:
 REFUSED = {
     "an undeclared status": (
         "code=418",
-        "declares no answer 418. Declared: 200, 404, 409, 204, 5XX.",
+        "declares no response 418. Declared: 200, 404, 409, 204, 5XX.",
     ),
     "no status": ("code=abc", "not an HTTP status. Declared: 200"),
     "a status beyond all": ("code=999", "not an HTTP status"),
@@ -234,7 +234,7 @@ def test_what_cannot_be_made_is_empty_and_told_at_start_up(tmp_path: Path) -> No
     served = document({"/thing": operation(responses)})
     (note,) = compile_contract(served).notes
     assert note.pointer == ("paths", "/thing", "get", "responses", "200")
-    assert note.text == "answers of application/xml are empty, as it has no example"
+    assert note.text == "responses of application/xml are empty, as it has no example"
     with serving_contract(tmp_path, served) as client:
         assert (ask(client).status_code, ask(client).content) == (200, b"")
 

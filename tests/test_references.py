@@ -375,7 +375,7 @@ def test_a_file_that_has_moved_is_followed(tmp_path: Path) -> None:
 
 
 UNAVAILABLE: dict[str, tuple[dict[str, bytes], str]] = {
-    "is not there": ({}, "it answered 404"),
+    "is not there": ({}, "the server returned 404"),
     "is not UTF-8": ({"/a.yaml": b"a: \xff"}, "it is not UTF-8"),
     "is too large": ({"/a.yaml": b"#" * (17 * 1024 * 1024)}, "it is larger than 16777216 bytes"),
     "moves in circles": ({"/a.yaml": b"-> /a.yaml"}, "it cannot be fetched: Exceeded maximum"),

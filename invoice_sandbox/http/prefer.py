@@ -17,7 +17,7 @@ from invoice_sandbox.http.pipeline import PREFER, Endpoint, ParsedRequest, Reply
 from invoice_sandbox.openapi.message.media_types import is_json
 from invoice_sandbox.openapi.responses import (
     Choice,
-    ContractAnswer,
+    ContractResponse,
     NoResponseError,
     NotAcceptableError,
     NotOfferedError,
@@ -88,7 +88,7 @@ def from_contract(
     return _reply(given, {name.lower() for name, _ in request.trace.headers})
 
 
-def _reply(given: ContractAnswer, taken: set[str]) -> Reply:
+def _reply(given: ContractResponse, taken: set[str]) -> Reply:
     """The response as it goes out, without headers that the server itself sets."""
     headers = tuple(one for one in given.headers if one[0].lower() not in taken | _SET_BY_EDGE)
     if not given.media_type or given.status in _WITHOUT_BODY:

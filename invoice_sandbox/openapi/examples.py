@@ -1,4 +1,4 @@
-"""Every example of a document, and whether it is what its schema says."""
+"""Every example of a document that its schema does not allow."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ class BadExample:
 
 
 def bad_examples(document: Mapping[str, Any], schemas: Schemas) -> Iterator[BadExample]:
-    """Every request, parameter and response example that its own schema refuses."""
+    """Every request, parameter and response example that its own schema does not allow."""
     for subject, pointer, holder in _holders(document):
         checker = schemas.compile(holder.get("schema", True), subject)
         for name, value in _values(document, holder):

@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import copy
+import hashlib
 import re
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, Final
 
+from invoice_sandbox.base import jsonio
 from invoice_sandbox.openapi.load.operations import Note, base_path, named_operations
 from invoice_sandbox.openapi.load.references import ContractError, dereference
 from invoice_sandbox.openapi.message.bodies import RequestBody, compile_body
@@ -27,7 +30,7 @@ from invoice_sandbox.openapi.webhooks import PUBLISHED, WebhookEvent
 
 @dataclass(frozen=True)
 class DeclaredResponse:
-    """One declared answer: its media types, each with the checker of its schema, if any.
+    """One declared response: its media types, each with the checker of its schema, if any.
 
     ``headers`` are its Header Objects, by name.
     """
@@ -42,7 +45,7 @@ class Operation:
     """One operation of the contract, ready to serve.
 
     ``secrets`` are the names of members that its schemas declare as ``format: password``;
-    ``lifecycle`` is the machine that what it answers goes through (``x-lifecycle``).
+    ``lifecycle`` is the machine that the records it returns go through (``x-lifecycle``).
     """
 
     id: str
@@ -69,7 +72,7 @@ class Operation:
 class Contract:
     """A served OpenAPI document and its compiled operations, by operationId.
 
-    ``webhooks`` are the events that it declares, by their kind; ``notes`` are about what is read
+    ``webhooks`` are the events that it declares, by their type; ``notes`` are about what is read
     in a way that OpenAPI does not define, or not checked.
     """
 
@@ -106,15 +109,33 @@ class Contract:
         return str(self.document["info"]["version"])
 
 
+_MOST_COMPILED: Final = 8
+_compiled: dict[bytes, Contract] = {}
+
+
 def compile_contract(document: dict[str, Any]) -> Contract:
     """The compiled form of a valid OpenAPI 3.1 ``document``.
 
-    An operation without operationId gets one made of its method and path. Raises ContractError.
+    A document that this process has compiled before is not compiled again. An operation without
+    operationId gets one made of its method and path. Raises ContractError.
     """
+    try:
+        key = hashlib.sha256(jsonio.dumps(document)).digest()
+    except (TypeError, ValueError, RecursionError):  # what JSON cannot hold
+        return _compile(document)
+    if key not in _compiled:
+        compiled = _compile(copy.deepcopy(document))
+        while len(_compiled) >= _MOST_COMPILED:
+            del _compiled[next(iter(_compiled))]
+        _compiled[key] = compiled
+    return _compiled[key]
+
+
+def _compile(document: dict[str, Any]) -> Contract:
     try:
         schemas = request_response_schemas(document)
         named = named_operations(document)
-        passwords = Passwords(schemas.answered.identified)
+        passwords = Passwords(schemas.response.identified)
         schemes = {
             name: compile_scheme(raw) for name, raw in _component(document, "securitySchemes")
         }
@@ -123,22 +144,22 @@ def compile_contract(document: dict[str, Any]) -> Contract:
             for name, declared in named.items()
         }
         webhooks = {
-            kind: _webhook(document, schemas.answered, kind, dereference(document, item))
-            for kind, item in document.get("webhooks", {}).items()
+            event: _webhook(document, schemas.response, event, dereference(document, item))
+            for event, item in document.get("webhooks", {}).items()
         }
     except SchemaError as error:
         raise ContractError(str(error)) from None
     notes = tuple(
         note
         for name, declared in named.items()
-        for note in _notes(document, schemas.answered, operations[name], *declared)
+        for note in _notes(document, schemas.response, operations[name], *declared)
     )
     at = base_path(document)
-    return Contract(document, at, operations, schemes, schemas.answered, webhooks, notes)
+    return Contract(document, at, operations, schemes, schemas.response, webhooks, notes)
 
 
-def _component(document: Mapping[str, Any], kind: str) -> list[tuple[str, Any]]:
-    components = document.get("components", {}).get(kind, {})
+def _component(document: Mapping[str, Any], section: str) -> list[tuple[str, Any]]:
+    components = document.get("components", {}).get(section, {})
     return [(name, dereference(document, raw)) for name, raw in components.items()]
 
 
@@ -152,13 +173,13 @@ def _operation(
     raw: Mapping[str, Any],
 ) -> Operation:
     responses = {
-        status: _response(document, schemas.answered, response, f"{name} {status}")
+        status: _response(document, schemas.response, response, f"{name} {status}")
         for status, response in raw.get("responses", {}).items()
     }
     success = next((status for status in responses if status.startswith("2")), None)
     if success is None:
         success = next(iter(responses), "default")
-    parameters = _parameters(document, schemas.sent, path, name, raw)
+    parameters = _parameters(document, schemas.request, path, name, raw)
     return Operation(
         id=name,
         method=method.upper(),
@@ -166,7 +187,7 @@ def _operation(
         tag=next(iter(raw.get("tags", [])), ""),
         security=compile_security(raw.get("security", document.get("security", []))),
         parameters=parameters,
-        body=_body(document, schemas.sent, name, raw),
+        body=_body(document, schemas.request, name, raw),
         responses=responses,
         success=success,
         secrets=passwords.of(raw),
@@ -223,7 +244,7 @@ def _notes(
     method: str,
     raw: Mapping[str, Any],
 ) -> Iterator[Note]:
-    """What is to be told about one operation at start-up."""
+    """What is reported about one operation at start-up."""
     pointers = {
         (one["in"], one["name"]): pointer
         for pointer, one in _raw_parameters(document, path, method, raw)
@@ -237,12 +258,12 @@ def _notes(
     for status, response in operation.responses.items():
         for declared, media in response.media.items():
             if not _can_be_written(declared, media, schemas):
-                text = f"answers of {declared} are empty, as it has no example"
+                text = f"responses of {declared} are empty, as it has no example"
                 yield Note((*here, "responses", status), text)
 
 
 def _can_be_written(declared: str, media: Mapping[str, Any], schemas: Schemas) -> bool:
-    """Whether there is an answer of a media type: its example, or what is made for its schema."""
+    """Whether there is a response of a media type: its example, or one generated for its schema."""
     if is_json(declared) or is_text(declared) or "*" in parse(declared).name:
         return True
     is_bytes = Shape(media.get("schema", True), schemas).is_plain
@@ -250,14 +271,14 @@ def _can_be_written(declared: str, media: Mapping[str, Any], schemas: Schemas) -
 
 
 def _webhook(
-    document: Mapping[str, Any], schemas: Schemas, kind: str, item: Mapping[str, Any]
+    document: Mapping[str, Any], schemas: Schemas, event: str, item: Mapping[str, Any]
 ) -> WebhookEvent:
     raw, published = item.get("post", {}), bool(item.get(PUBLISHED, True))
-    body = _body(document, schemas, f"webhook {kind}", raw)
+    body = _body(document, schemas, f"webhook {event}", raw)
     if body is None or JSON not in body.checkers:
-        return WebhookEvent(kind, published)
+        return WebhookEvent(event, published)
     media = dereference(document, raw["requestBody"])["content"].get(JSON, {})
-    return WebhookEvent(kind, published, body.checkers[JSON], media.get("example"))
+    return WebhookEvent(event, published, body.checkers[JSON], media.get("example"))
 
 
 def _response(

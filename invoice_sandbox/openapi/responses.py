@@ -1,4 +1,4 @@
-"""An answer taken from the contract itself: its named example, else its example, else generated."""
+"""A response from the contract itself: a named example, else the example, else generated."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from invoice_sandbox.openapi.schema.sample import CannotGenerate, generate
 __all__ = [
     "USUAL",
     "Choice",
-    "ContractAnswer",
+    "ContractResponse",
     "NoResponseError",
     "NotAcceptableError",
     "NotOfferedError",
@@ -32,16 +32,16 @@ _FRAMING: Final = frozenset(
         *("keep-alive", "trailer", "transfer-encoding", "upgrade"),
     }
 )
-"""Headers that belong to how an answer is sent; what a contract says of them has no effect."""
+"""Headers that the server writes itself; a contract that declares them has no effect."""
 
 
 class NoResponseError(ValueError):
-    """The contract gives no valid answer; the message says for which operation and what to add."""
+    """The contract gives no valid response; the message names the operation and what to add."""
 
 
 @dataclass
 class NotOfferedError(ValueError):
-    """The contract has not what a client prefers: ``problem`` says what, ``known`` what it has."""
+    """The contract lacks what a client prefers: ``problem`` is what, ``known`` what it has."""
 
     problem: str
     known: tuple[str, ...]
@@ -60,8 +60,8 @@ class NotAcceptableError(ValueError):
 
 @dataclass(frozen=True)
 class Choice:
-    """What a client wants: the answer of a ``status``, the ``example`` of a name, one that is made
-    for the schema and no example (``dynamic``), a media type that its header ``accept`` allows."""
+    """What a client wants: the response of a ``status``, the ``example`` of a name, one that is
+    generated and no example (``dynamic``), a media type that its header ``accept`` allows."""
 
     status: int | None = None
     example: str | None = None
@@ -70,11 +70,11 @@ class Choice:
 
 
 USUAL: Final = Choice()
-"""The success answer, from an example if there is one."""
+"""The success response, from an example if there is one."""
 
 
 @dataclass(frozen=True)
-class ContractAnswer:
+class ContractResponse:
     """``body`` is a JSON value when the media type is JSON, else text; None: no body.
 
     ``headers`` are those that the contract requires, or shows by an example.
@@ -88,8 +88,8 @@ class ContractAnswer:
 
 def contract_response(
     contract: Contract, operation: Operation, seed: int | str, choice: Choice = USUAL
-) -> ContractAnswer:
-    """The answer of the operation as its contract shows it; its success unless ``choice`` differs.
+) -> ContractResponse:
+    """The response of the operation by its contract; its success unless ``choice`` differs.
 
     A JSON body is always valid; a generated one is the same for the same ``seed``. Raises
     NoResponseError when there is no example and none can be generated, NotOfferedError for a status
@@ -98,18 +98,18 @@ def contract_response(
     status, response = _chosen(operation, choice)
     if status < _FIRST_FINAL:
         raise NoResponseError(
-            f"{operation.id}: {status} is no final answer, and no other is declared"
+            f"{operation.id}: {status} is no final response, and no other is declared"
         )
     source = _Source(contract, operation, f"{seed}/{operation.id}", choice)
     if choice.status is not None:
         source = _Source(contract, operation, f"{seed}/{operation.id}/{status}", choice)
     if response is None:
-        return ContractAnswer(status)
+        return ContractResponse(status)
     headers = tuple(source.headers(response))
     declared = _media_type(contract, operation, response, status, choice)
     if declared is None:
-        return ContractAnswer(status, headers=headers)
-    return ContractAnswer(status, concrete(declared), source.body(response, declared), headers)
+        return ContractResponse(status, headers=headers)
+    return ContractResponse(status, concrete(declared), source.body(response, declared), headers)
 
 
 def _chosen(operation: Operation, choice: Choice) -> tuple[int, DeclaredResponse | None]:
@@ -119,7 +119,7 @@ def _chosen(operation: Operation, choice: Choice) -> tuple[int, DeclaredResponse
         return status, operation.responses.get(key)
     response = operation.response_for(choice.status)
     if response is None:
-        problem = f"{operation.id} declares no answer {choice.status}"
+        problem = f"{operation.id} declares no response {choice.status}"
         raise NotOfferedError(problem, tuple(operation.responses))
     return choice.status, response
 
@@ -131,9 +131,9 @@ def _media_type(
     status: int,
     choice: Choice,
 ) -> str | None:
-    """The declared media type to answer in: JSON before others, unless the client has a wish.
+    """The declared media type to respond in: JSON before others, unless the client prefers another.
 
-    A refusal is given whatever the client accepts (RFC 9110, section 15.5.7, allows it).
+    An error is returned whatever the client accepts (RFC 9110, section 15.5.7, allows it).
     """
     declared = sorted(response.content, key=lambda one: (not is_json(concrete(one)), "*" in one))
     if choice.example is not None:
@@ -153,7 +153,7 @@ def _media_type(
 
 @dataclass(frozen=True)
 class _Source:
-    """Where the values of one answer come from."""
+    """Where the values of one response come from."""
 
     contract: Contract
     operation: Operation
@@ -192,11 +192,11 @@ class _Source:
             yield media["example"]
 
     def _made(self, schema: Schema, is_valid: Callable[[Any], bool], seed: str) -> Any:
-        opened = self.contract.schemas.opened
+        view = self.contract.schemas.generation_view
         try:
             return generate(
-                opened.read(schema),
-                resolve=opened.at,
+                view.read(schema),
+                resolve=view.at,
                 is_valid=is_valid,
                 seed=seed,
                 invent=self.choice.dynamic,

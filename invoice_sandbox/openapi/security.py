@@ -18,7 +18,7 @@ class Scheme:
     """A way of sending a credential.
 
     ``location`` is bearer, basic, http (another scheme of the header Authorization, which ``name``
-    tells), header, cookie, query or mutualTLS; ``name`` is that of the header, cookie or parameter.
+    is), header, cookie, query or mutualTLS; ``name`` is that of the header, cookie or parameter.
     """
 
     location: str
@@ -26,7 +26,7 @@ class Scheme:
 
     @property
     def challenge(self) -> str:
-        """What ``WWW-Authenticate`` says of it (RFC 9110, section 11.6.1)."""
+        """Its challenge in ``WWW-Authenticate`` (RFC 9110, section 11.6.1)."""
         if self.location == "http":
             return f"{self.name.capitalize()} {_REALM}"
         if self.location == BASIC:
@@ -85,10 +85,10 @@ def compile_scheme(raw: Mapping[str, Any]) -> Scheme:
         return Scheme(raw["in"], raw["name"].lower() if raw["in"] == "header" else raw["name"])
     if raw["type"] == MUTUAL_TLS:
         return Scheme(MUTUAL_TLS, "")
-    told = str(raw["scheme"]).lower() if raw["type"] == "http" else BEARER
-    if told in {BEARER, BASIC}:
-        return Scheme(told, "authorization")
-    return Scheme("http", told)
+    scheme = str(raw["scheme"]).lower() if raw["type"] == "http" else BEARER
+    if scheme in {BEARER, BASIC}:
+        return Scheme(scheme, "authorization")
+    return Scheme("http", scheme)
 
 
 def compile_security(requirements: Sequence[Mapping[str, Sequence[str]]]) -> Security:
@@ -104,7 +104,7 @@ def compile_security(requirements: Sequence[Mapping[str, Sequence[str]]]) -> Sec
 
 
 def challenges(security: Security, schemes: Mapping[str, Scheme]) -> tuple[tuple[str, str], ...]:
-    """The ``WWW-Authenticate`` headers of a refusal. A scheme of HTTP itself goes before the
+    """The ``WWW-Authenticate`` headers of an error. A scheme of HTTP itself goes before the
     others, of which no client knows a challenge."""
     wanted = [schemes[one.scheme] for one in security.alternatives]
     wanted = [one for one in wanted if one.location != MUTUAL_TLS]

@@ -88,7 +88,7 @@ class Maker:
         schema = holder.get("schema", {"type": "string"})
 
         def is_fine(value: Any) -> bool:
-            checker = self.schemas.sent.compile(schema, one["name"])
+            checker = self.schemas.request.compile(schema, one["name"])
             return checker.is_valid(value) and (one["in"] == "query" or value not in ("", []))
 
         return self._made(schema, f"parameter {one['name']}", is_fine)
@@ -120,7 +120,7 @@ class Maker:
 
     def _body(self, media: Mapping[str, Any]) -> Any:
         schema = media.get("schema", True)
-        is_valid = self.schemas.sent.compile(schema, "body").is_valid
+        is_valid = self.schemas.request.compile(schema, "body").is_valid
         shown = [self.named(one).get("value") for one in media.get("examples", {}).values()]
         for example in (*shown, media.get("example")):
             if example is not None and is_valid(example):
@@ -128,9 +128,9 @@ class Maker:
         return self._made(schema, "body", is_valid)
 
     def _made(self, schema: Any, what: str, is_valid: Any) -> Any:
-        opened = self.schemas.sent.opened
+        view = self.schemas.request.generation_view
         try:
-            return generate(opened.read(schema), resolve=opened.at, is_valid=is_valid, seed=what)
+            return generate(view.read(schema), resolve=view.at, is_valid=is_valid, seed=what)
         except CannotGenerate as error:
             raise NoRequestError(f"{what}: {error}") from None
 

@@ -1,7 +1,7 @@
 """A contract that is spread over files, as one document: every reference is to a place within it.
 
 What a reference to another file names becomes a component, or stands where the reference stood if
-OpenAPI has no components of its kind. Where everything came from is remembered, so that a message
+OpenAPI has no components of its type. Where everything came from is remembered, so that a message
 about the bundle names the file, line and column that a person can look at.
 """
 
@@ -60,7 +60,7 @@ class Bundle:
     places: Places = field(default_factory=Places)
 
     def place(self, pointer: Pointer) -> str:
-        """``file:line:column`` of a place in the bundle, or of its nearest ancestor."""
+        """``file:line:column`` of a place in the bundle, or of its closest ancestor."""
         steps = tuple(map(str, pointer))
         for length in range(len(steps), 0, -1):
             if steps[:length] in self.origins:

@@ -103,7 +103,7 @@ def parse_text(text: str, name: str) -> Any:
 def parse_document(text: str, name: str) -> Any:
     """The content of YAML ``text``; ``name`` stands for the file in messages."""
     try:
-        _refuse_depth(text, name)
+        _reject_depth(text, name)
         return _Builder(name).value(_root(text))
     except yaml.MarkedYAMLError as error:
         raise _at(name, error.problem_mark or error.context_mark, error.problem or "") from None
@@ -117,7 +117,7 @@ def parse_document(text: str, name: str) -> Any:
 
 
 def place_of(path: Path, pointer: Sequence[str | int]) -> str:
-    """``file:line:column`` of the place that ``pointer`` names, or of its nearest ancestor."""
+    """``file:line:column`` of the place that ``pointer`` names, or of its closest ancestor."""
     return Places().of(path, pointer)
 
 
@@ -134,7 +134,7 @@ class Places:
         self._texts[name] = text
 
     def of(self, name: str | Path, pointer: Sequence[str | int]) -> str:
-        """``name:line:column`` of the place that ``pointer`` names, or of its nearest ancestor.
+        """``name:line:column`` of the place that ``pointer`` names, or of its closest ancestor.
 
         The name alone, if the file cannot be read.
         """
@@ -272,8 +272,8 @@ class _Builder:
         try:
             return _SCALARS[node.tag](node.value)
         except ValueError:
-            kind = node.tag.removeprefix(_TAG)
-            raise _at(self.name, node.start_mark, f"'{node.value[:40]}' is no {kind}") from None
+            expected = node.tag.removeprefix(_TAG)
+            raise _at(self.name, node.start_mark, f"'{node.value[:40]}' is no {expected}") from None
 
 
 def _bool(text: str) -> bool:
@@ -344,14 +344,14 @@ def _parse_json(text: str, name: str) -> Any:
         place = f"{name}:{error.lineno}:{error.colno}"
         raise DocumentError(place, f"not JSON: {error.msg}") from None
     except _RepeatedKeyError:
-        return parse_document(text, name)  # which says where
+        return parse_document(text, name)  # which reports the place
     except RecursionError:
         raise DocumentError(name, "nested too deeply") from None
     except ValueError as error:
         raise DocumentError(name, f"not JSON: {error}") from None
 
 
-def _refuse_depth(text: str, name: str) -> None:
+def _reject_depth(text: str, name: str) -> None:
     """Deep nesting ends the process inside libyaml's composer; nobody writes 256 levels.
 
     Counting exactly means reading the document twice, so only one that might be deep is counted.

@@ -20,7 +20,7 @@ Fetch = Callable[[str], str]
 
 
 class FetchError(Exception):
-    """A file that could not be had; the message is a clause such as 'it answered 404'."""
+    """A file that could not be had; the message is a clause such as 'the server returned 404'."""
 
 
 def never(_: str) -> str:
@@ -58,7 +58,7 @@ class Fetcher:
             client.stream("GET", url) as reply,
         ):
             if reply.status_code != httpx.codes.OK:
-                raise FetchError(f"it answered {reply.status_code}")
+                raise FetchError(f"the server returned {reply.status_code}")
             content = bytearray()
             for part in reply.iter_bytes():
                 content += part

@@ -1,6 +1,6 @@
-"""What a document says and the sandbox does not do, and small faults of it that are repaired.
+"""What a document declares and the sandbox does not do, and small faults that are repaired.
 
-Each is a Note with the place that says it, so that the rest can be served.
+Each is a Note with its place, so that the rest can be served.
 """
 
 from __future__ import annotations
@@ -101,7 +101,7 @@ _DATA: Final = "a '$ref' in an example is data, and is not followed"
 _WITHOUT_EFFECT: Final[Mapping[str, Mapping[str, str]]] = {
     "pathItem": {"servers": _SERVERS},
     "operation": {"servers": _SERVERS, "callbacks": "callbacks are not called"},
-    "example": {"externalValue": "'externalValue' is not read: this example is not answered"},
+    "example": {"externalValue": "'externalValue' is not read: this example is not used"},
 }
 
 

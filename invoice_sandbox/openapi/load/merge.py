@@ -1,4 +1,4 @@
-"""One document made of two parts, and closed vocabularies filled in."""
+"""Merges two documents, and fills in closed vocabularies."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ _FORMS: Final[Mapping[str, type]] = {
     "paths": dict,
     "components": dict,
 }
-"""What a part may say. Only tags, paths and components are merged."""
+"""What a part may have. Only tags, paths and components are merged."""
 
 _NAMES: Final[Mapping[type, str]] = {dict: "an object", list: "a list", str: "a string"}
 
@@ -36,14 +36,16 @@ def merged_parts(whole: Mapping[str, Any], part: Mapping[str, Any], file: Path) 
     """
     _check_form(part, file)
     if base_path(part) != base_path(whole):
-        problem = f"the server must be {base_path(whole) or '/'}, where the other levers are"
+        problem = f"the server must be {base_path(whole) or '/'}, the base path of the control API"
         raise DocumentError(place_of(file, ("servers",)), problem)
     merged = deepcopy(dict(whole))
     merged["tags"] = [*whole.get("tags", []), *_new_tags(whole, part, file)]
     _check_paths(whole, part, file)
     _add(merged["paths"], part.get("paths", {}), ("paths",), file)
-    for kind, components in part.get("components", {}).items():
-        _add(merged["components"].setdefault(kind, {}), components, ("components", kind), file)
+    for section, components in part.get("components", {}).items():
+        _add(
+            merged["components"].setdefault(section, {}), components, ("components", section), file
+        )
     return merged
 
 
@@ -78,8 +80,8 @@ def _check_form(part: Any, file: Path) -> None:
             problem = f"'{name}' has no effect here; a part has {', '.join(_FORMS)}"
             raise DocumentError(place_of(file, (name,)), problem)
         _expect(value, _FORMS.get(name, object), (name,), file)
-    for kind, components in part.get("components", {}).items():
-        _expect(components, dict, ("components", kind), file)
+    for section, components in part.get("components", {}).items():
+        _expect(components, dict, ("components", section), file)
     for name, key in (("servers", "url"), ("tags", "name")):
         for index, one in enumerate(part.get(name, [])):
             _expect(one, dict, (name, index), file)

@@ -1,4 +1,4 @@
-"""The operations of a document: their names, where they are served, and what is noted of them."""
+"""The operations of a document: their names, where they are served, and notes about them."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from invoice_sandbox.openapi.load.references import dereference
 
 @dataclass(frozen=True)
 class Note:
-    """Something in a document that is not served as it says, or that OpenAPI does not define.
+    """Something in a document that is not served as declared, or that OpenAPI does not define.
 
     ``pointer`` are the steps to its place, ``text`` is a clause for people.
     """

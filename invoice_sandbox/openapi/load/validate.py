@@ -50,7 +50,7 @@ def check_version(document: Any, file: Path) -> None:
 def check_openapi(document: Any, file: Path, place: Callable[[Pointer], str] | None = None) -> None:
     """Raise DocumentError, with line and column, unless ``document`` is valid OpenAPI 3.0 or 3.1.
 
-    ``place`` says where a pointer is, if not in ``file``. Nothing is fetched: a reference to
+    ``place`` locates a pointer that is not in ``file``. Nothing is fetched: a reference to
     another document is an error. A schema whose ``default`` is not valid is none: it is an
     annotation (JSON Schema Validation 9.2). Nor is one that requires what it does not declare.
     """
@@ -58,7 +58,7 @@ def check_openapi(document: Any, file: Path, place: Callable[[Pointer], str] | N
 
     check_version(document, file)
     passed = _passed(document)
-    if passed is not None and passed.exists():
+    if passed is not None and _is_there(passed):
         return
     try:
         readable = _pointers_only(node(document), {_META, *identified(document)})
@@ -86,12 +86,20 @@ def _passed(document: Any) -> Path | None:
         content = jsonio.dumps([version("openapi-spec-validator"), _RULES, document])
     except (TypeError, ValueError):
         return None
-    folder = os.environ.get("XDG_CACHE_HOME") or "~/.cache"
-    try:
-        home = Path(folder).expanduser()
+    folder = Path(os.environ.get("XDG_CACHE_HOME", ""))
+    try:  # a relative path is ignored (XDG Base Directory Specification)
+        home = folder if folder.is_absolute() else Path("~/.cache").expanduser()
     except RuntimeError:  # the user has no home
         return None
     return home / "invoice-liquidity-sandbox" / "valid" / hashlib.sha256(content).hexdigest()
+
+
+def _is_there(passed: Path) -> bool:
+    """A cache that cannot be read only costs time; a marker is an empty file."""
+    try:
+        return passed.is_file()
+    except OSError:
+        return False
 
 
 def _keep(passed: Path) -> None:
@@ -109,7 +117,7 @@ def _first_problem(document: dict[str, Any]) -> tuple[Pointer, str] | None:
 
     is_30 = document["openapi"].startswith("3.0.")
     validator = OpenAPIV30SpecValidator if is_30 else OpenAPIV31SpecValidator
-    offline = SchemaPath.from_dict(document, handlers={"<all_urls>": _refuse_to_fetch})
+    offline = SchemaPath.from_dict(document, handlers={"<all_urls>": _reject_fetching})
     for error in validator(offline).iter_errors():
         if not _is_opinion(error):
             found = _in_form(document, error) or _in_operation(document, error.message)
@@ -122,7 +130,7 @@ def _first_problem(document: dict[str, Any]) -> tuple[Pointer, str] | None:
 def _in_form(document: dict[str, Any], error: Any) -> tuple[Pointer, str] | None:
     """Where exactly the document has not the form of OpenAPI.
 
-    Its schema says "this or a reference" in many places, and the validator says no more than that.
+    Its schema has "this or a reference" in many places; the validator reports no more than that.
     """
     from openapi_spec_validator.schemas import schema_v30, schema_v31
 
@@ -153,15 +161,15 @@ def _is_opinion(error: Any) -> bool:
 
 
 def _in_operation(document: Mapping[str, Any], message: str) -> tuple[Pointer, str] | None:
-    """Where an operation is that the validator tells about in words alone."""
-    told = _OPERATION.search(message)
-    if told is None or told["method"] not in document["paths"].get(told["path"], {}):
+    """Where an operation is that the validator names in its message only."""
+    found = _OPERATION.search(message)
+    if found is None or found["method"] not in document["paths"].get(found["path"], {}):
         return None
-    return ("paths", told["path"], told["method"]), message
+    return ("paths", found["path"], found["method"]), message
 
 
 def _in_schema(document: Mapping[str, Any], error: Any) -> tuple[Pointer, str] | None:
-    """Where a schema is that the validator refuses: its path starts from the schema alone."""
+    """Where a schema is that the validator rejects: its path starts from the schema alone."""
     at = list(error.absolute_path)
     for here in walk(node(document)):
         if here.is_schema:
@@ -179,7 +187,7 @@ def _in_schema(document: Mapping[str, Any], error: Any) -> tuple[Pointer, str] |
 _OPERATION: Final = re.compile(r"for '(?P<method>\w+)'(?: operation)? in '(?P<path>/.*?)'")
 
 
-def _refuse_to_fetch(uri: str) -> Any:
+def _reject_fetching(uri: str) -> Any:
     raise LookupError(uri)
 
 

@@ -27,7 +27,7 @@ class RequestBody:
     """``checkers`` by media type or range, ``required`` as declared, ``limit`` in bytes.
 
     ``forms`` and ``texts`` are those of the media types that are read as such. The limit is
-    BODY_LIMIT unless the request body says otherwise in ``x-max-bytes``. ``notes`` tell what is not
+    BODY_LIMIT unless ``x-max-bytes`` declares another. ``notes`` are what is not
     checked, or read in a way that OpenAPI does not define.
     """
 
@@ -53,17 +53,17 @@ def compile_body(raw: Mapping[str, Any], schemas: Schemas, place: str) -> Reques
         for declared, media in content.items()
     }
     forms = {
-        (declared, kind): compile_form(kind, content[declared], checkers[declared], schemas, place)
+        (declared, form): compile_form(form, content[declared], checkers[declared], schemas, place)
         for declared in content
-        for kind in (URLENCODED, MULTIPART)
-        if parse(declared).covers(MediaType(kind, parse(declared).parameters))
+        for form in (URLENCODED, MULTIPART)
+        if parse(declared).covers(MediaType(form, parse(declared).parameters))
     }
     shapes = {
         declared: Shape(media["schema"], schemas)
         for declared, media in content.items()
         if "schema" in media
     }
-    notes = [note for (one, kind), form in forms.items() if one == kind for note in form.notes]
+    notes = [note for (one, type_), form in forms.items() if one == type_ for note in form.notes]
     notes += [
         f"bodies of {declared} are taken as bytes and not checked"
         for declared, shape in shapes.items()

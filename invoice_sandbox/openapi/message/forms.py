@@ -30,13 +30,13 @@ _STYLED: Final = ("style", "explode", "allowReserved")
 
 
 class FormError(ValueError):
-    """A body that is not the form that it says it is; the message is a clause."""
+    """A body that is not the form that its content type declares; the message is a clause."""
 
 
 @dataclass(frozen=True)
 class Part:
     """One field as it was sent. ``text`` is decoded, ``raw`` is not; ``media_type`` is
-    that of a part of a multipart body, if it tells one."""
+    that of a part of a multipart body, if it has one."""
 
     name: str
     text: str
@@ -74,7 +74,7 @@ class _Styled:
 @dataclass(frozen=True)
 class Form:
     """The fields that a schema describes. ``content_types`` are those that a field may have, where
-    the contract says it; ``notes`` tell what is read in a way of our own, or not at all."""
+    the contract declares it; ``notes`` are what OpenAPI does not define, or is not checked."""
 
     shape: Shape
     checker: Checker
@@ -192,7 +192,7 @@ def _pair(pair: bytes) -> Part:
 def _multipart(raw: bytes, content_type: str) -> list[Part]:
     boundary = parse_options_header(content_type)[1].get("boundary", "")
     if not boundary or not boundary.isascii() or len(boundary) > _MOST_BOUNDARY:
-        raise FormError("the body needs a boundary, which its content type must tell")
+        raise FormError("the body needs a boundary, which its content type must declare")
     decoder = MultipartDecoder(boundary.encode(), max_parts=MOST_FIELDS)
     decoder.receive_data(raw)
     decoder.receive_data(None)
@@ -224,10 +224,12 @@ def _parts(decoder: MultipartDecoder) -> Iterator[Part]:
 def _part(head: Field | File, data: bytes) -> Part:
     if not head.name:
         raise FormError("the body has a part without a name")
-    told = parse(head.headers.get("content-type", ""))
-    has_text = is_json(told.name) or (isinstance(head, Field) and told.name[:5] in {"", "text/"})
+    declared = parse(head.headers.get("content-type", ""))
+    has_text = is_json(declared.name) or (
+        isinstance(head, Field) and declared.name[:5] in {"", "text/"}
+    )
     text = data.decode() if has_text else data.decode("latin-1")
-    return Part(head.name, text, text, told.name)
+    return Part(head.name, text, text, declared.name)
 
 
 def _json(part: Part) -> Any:

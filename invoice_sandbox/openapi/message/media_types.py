@@ -27,7 +27,7 @@ _ABOUT_TEXT: Final = frozenset({"charset", "boundary"})
 class MediaType:
     """``name`` is ``type/subtype`` in lower case; a range has ``*`` in it. ``parameters`` are
     those that make it another type: neither its charset nor its boundary. ``charset`` is empty
-    when it is not told."""
+    when it is not declared."""
 
     name: str
     parameters: Mapping[str, str] = field(default_factory=dict)
@@ -35,14 +35,14 @@ class MediaType:
 
     def covers(self, other: MediaType) -> bool:
         """Whether ``other`` is this type, or one within this range."""
-        kind, _, subtype = self.name.partition("/")
-        of_kind = kind in {"*", other.name.partition("/")[0]}
-        is_named = self.name == other.name or (subtype == "*" and of_kind)
+        type_, _, subtype = self.name.partition("/")
+        of_type = type_ in {"*", other.name.partition("/")[0]}
+        is_named = self.name == other.name or (subtype == "*" and of_type)
         return is_named and self.parameters.items() <= other.parameters.items()
 
     @property
     def rank(self) -> tuple[int, int]:
-        """How exactly it says what it means: the larger, the more."""
+        """How specific it is: the larger, the more."""
         return (2 - self.name.count("*"), len(self.parameters))
 
 
@@ -50,8 +50,8 @@ def parse(text: str) -> MediaType:
     """``Application/JSON; charset=utf-8`` is ``application/json`` in the charset ``utf-8``."""
     name, _, rest = text.partition(";")
     parameters = {key.lower(): quoted or plain for key, quoted, plain in _PART.findall(f";{rest}")}
-    telling = {key: value for key, value in parameters.items() if key not in _ABOUT_TEXT}
-    return MediaType(name.strip().lower(), telling, parameters.get("charset", "").lower())
+    significant = {key: value for key, value in parameters.items() if key not in _ABOUT_TEXT}
+    return MediaType(name.strip().lower(), significant, parameters.get("charset", "").lower())
 
 
 def is_json(media_type: str) -> bool:
@@ -72,11 +72,11 @@ def declared_for(declared: Iterable[str], given: MediaType) -> str | None:
 
 
 def concrete(declared: str) -> str:
-    """The type to answer with under a declared type or range: JSON if the range has it."""
-    kind, _, subtype = parse(declared).name.partition("/")
+    """The type to respond with under a declared type or range: JSON if the range has it."""
+    type_, _, subtype = parse(declared).name.partition("/")
     if subtype != "*":
         return declared
-    return JSON if kind in {"*", "application"} else _CONCRETE.get(kind, f"{kind}/plain")
+    return JSON if type_ in {"*", "application"} else _CONCRETE.get(type_, f"{type_}/plain")
 
 
 def preferred(declared: Iterable[str], accept: str) -> str | None:
@@ -99,8 +99,8 @@ def _ranges(accept: str) -> Iterator[tuple[MediaType, float]]:
         if not wanted.name:
             continue
         weight = wanted.parameters.get("q", "1")
-        telling = {key: value for key, value in wanted.parameters.items() if key != "q"}
-        yield MediaType(wanted.name, telling), _weight(weight)
+        significant = {key: value for key, value in wanted.parameters.items() if key != "q"}
+        yield MediaType(wanted.name, significant), _weight(weight)
 
 
 def _weight(text: str) -> float:

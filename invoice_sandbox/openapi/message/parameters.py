@@ -44,9 +44,9 @@ class Found:
 class Parameter:
     """One declared parameter.
 
-    A ``secret`` one is declared as ``format: password``. ``in_raw_path`` says that its text must be
+    A ``secret`` one is declared as ``format: password``. ``in_raw_path``: its text must be
     taken from the path as it was sent, ``in_many`` that its parts are texts of their own, maybe
-    under ``other_names``. ``notes`` tell what OpenAPI does not define about it, and how it is read
+    under ``other_names``. ``notes`` are what OpenAPI does not define about it, and how it is read
     here.
     """
 
@@ -123,24 +123,24 @@ def reader(style: Style, shape: Shape, others: Collection[str] = ()) -> Candidat
     types = shape.types
     if shape.is_plain and ("string" not in types or types <= {"string", "null"}):
         return lambda given: _scalars(style, shape, given, literally=False)
-    ways: list[Callable[[Given], list[Any]]] = []
+    readers: list[Callable[[Given], list[Any]]] = []
     if "object" in types:
-        ways.append(lambda given: _objects(style, shape, given, others))
+        readers.append(lambda given: _objects(style, shape, given, others))
     if "array" in types:
-        ways.append(lambda given: _lists(style, shape, given))
+        readers.append(lambda given: _lists(style, shape, given))
     if types - {"array", "object"}:
-        ways.append(lambda given: _scalars(style, shape, given, literally=False))
-        ways.append(lambda given: _scalars(style, shape, given, literally=True))
-    return lambda given: _first_that_can(ways, given)
+        readers.append(lambda given: _scalars(style, shape, given, literally=False))
+        readers.append(lambda given: _scalars(style, shape, given, literally=True))
+    return lambda given: _first_that_can(readers, given)
 
 
-def _first_that_can(ways: Sequence[Candidates], given: Given) -> list[Any]:
-    """What all the ways find. Raises the first TextError when none finds anything."""
+def _first_that_can(readers: Sequence[Candidates], given: Given) -> list[Any]:
+    """What all the readers find. Raises the first TextError when none finds anything."""
     found: list[Any] = []
     problems: list[TextError] = []
-    for way in ways:
+    for reader in readers:
         try:
-            found += way(given)
+            found += reader(given)
         except TextError as problem:
             problems.append(problem)
     if problems and not found:

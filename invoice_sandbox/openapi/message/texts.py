@@ -1,5 +1,8 @@
-"""Which JSON value a text stands for. Parameters and fields of forms are texts; what their schema
-allows, through references and combinations, says which of them are numbers, lists or objects."""
+"""Which JSON value a text stands for.
+
+Parameters and fields of forms are texts. The types that their schema allows, through references and
+combinations, decide which of them are numbers, lists or objects.
+"""
 
 from __future__ import annotations
 
@@ -38,7 +41,7 @@ class TextError(ValueError):
 
 @dataclass(frozen=True)
 class Shape:
-    """What a schema says of its values before one is seen: ``types`` are the JSON types it allows.
+    """What a schema declares about its values: ``types`` are the JSON types it allows.
 
     Members and items are looked up when asked for, so that a schema may contain itself.
     """
@@ -48,7 +51,7 @@ class Shape:
 
     @cached_property
     def types(self) -> Types:
-        """The JSON types that the schema allows, or is about; text when it says nothing."""
+        """The JSON types that the schema allows, or is about; text if it declares none."""
         found = _types(self.schema, self._schemas, frozenset())
         if found != _ANY:
             return found or _TEXT
@@ -66,7 +69,7 @@ class Shape:
 
     @cached_property
     def takes_any_member(self) -> bool:
-        """Whether the schema says that an object has members that it does not name."""
+        """Whether the schema declares members without naming them."""
         return any(
             face.get("additionalProperties", False) is not False
             for face in self._applicable_schemas
@@ -142,8 +145,8 @@ def _types(schema: Schema, schemas: Schemas, inside: frozenset[int]) -> Types:
 def _own_types(schema: Mapping[str, Any]) -> Types:
     found = _ANY
     if "type" in schema:
-        told = schema["type"]
-        found = frozenset(told if isinstance(told, list) else [told])
+        declared = schema["type"]
+        found = frozenset(declared if isinstance(declared, list) else [declared])
         found |= {"integer"} if "number" in found else frozenset()
     if isinstance(schema.get("enum"), list):
         found &= frozenset().union(*map(_types_of, schema["enum"]))
@@ -173,7 +176,7 @@ def _choices(schema: Mapping[str, Any]) -> Iterator[list[Schema]]:
 def _applicable_schemas(
     schema: Schema, schemas: Schemas, seen: set[int]
 ) -> Iterator[Mapping[str, Any]]:
-    """Every schema that a value is held against at its own place."""
+    """Every schema that applies to a value at its own place."""
     if not isinstance(schema, Mapping) or id(schema) in seen:
         return
     seen.add(id(schema))

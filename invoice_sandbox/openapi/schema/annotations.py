@@ -66,7 +66,7 @@ def _has(schema: Any, mark: Mark, resolve: Resolve, steps: int) -> bool:
 def _parts(schema: Mapping[str, Any], resolve: Resolve) -> Iterator[Any]:
     """What holds for the same value besides: the schema referred to, and those of ``allOf``."""
     if isinstance(schema.get("$ref"), str):
-        with suppress(LookupError, ValueError):  # the compiler of the schemas says so
+        with suppress(LookupError, ValueError):  # the compiler of the schemas reports it
             yield resolve(schema["$ref"])
     parts = schema.get("allOf")
     yield from parts if isinstance(parts, list) else ()

@@ -1,6 +1,6 @@
 """Schemas that lead back into themselves in several ways at once.
 
-A tree whose children are ``oneOf`` two kinds of trees is checked twice at every level: the effort
+A tree whose children are ``oneOf`` two types of trees is checked twice at every level: the effort
 doubles with each, for every validator. So values for such schemas are looked at to a depth only.
 """
 
@@ -16,7 +16,7 @@ MOST_LEVELS: Final = 16
 """Levels of a value that is checked against such a schema."""
 
 MOST_EXPLAINED: Final = 8
-"""Levels of a value of which it is told what is wrong: that takes more, for each alternative."""
+"""Levels of a value whose problems are explained, which takes more effort for each alternative."""
 
 _SEVERAL: Final = ("oneOf", "anyOf", "allOf")
 
@@ -26,8 +26,8 @@ class Branching:
 
     def __init__(self, components: Mapping[str, Any]) -> None:
         """``components`` are the schemas that others refer to."""
-        self._near = {name: frozenset(_names(schema)) for name, schema in components.items()}
-        self._far: dict[str, frozenset[str]] = {}
+        self._direct = {name: frozenset(_names(schema)) for name, schema in components.items()}
+        self._reached: dict[str, frozenset[str]] = {}
         self._branching = frozenset(
             name for name, schema in components.items() if self._comes_back(name, schema)
         )
@@ -44,17 +44,17 @@ class Branching:
 
     def _reach(self, schema: Any) -> set[str]:
         """The components that ``schema`` refers to, in however many steps."""
-        return {far for near in set(_names(schema)) for far in self._from(near)}
+        return {one for name in set(_names(schema)) for one in self._from(name)}
 
     def _from(self, name: str) -> frozenset[str]:
-        if name not in self._far:
+        if name not in self._reached:
             seen, waiting = {name}, [name]
             while waiting:
-                more = self._near.get(waiting.pop(), frozenset()) - seen
+                more = self._direct.get(waiting.pop(), frozenset()) - seen
                 seen |= more
                 waiting += more
-            self._far[name] = frozenset(seen)
-        return self._far[name]
+            self._reached[name] = frozenset(seen)
+        return self._reached[name]
 
 
 def levels(value: Any, most: int) -> int:

@@ -1,7 +1,7 @@
 """The schemas of a contract, compiled once: is a value allowed, and if not, what is wrong with it.
 
 Validation is jsonschema-rs, with formats asserted, under the dialect that the document names in
-``jsonSchemaDialect`` (JSON Schema 2020-12 unless it says otherwise). A schema may name another in
+``jsonSchemaDialect`` (JSON Schema 2020-12 by default). A schema may name another in
 ``$schema``, or a meta-schema that is a component with that ``$id``.
 """
 
@@ -74,18 +74,18 @@ class SchemaError(ValueError):
 
 @dataclass(frozen=True)
 class Checker:
-    """One compiled schema. What a pattern asks for is told by the examples beside it."""
+    """One compiled schema. Examples beside a pattern show what it allows."""
 
     is_valid: Callable[[Any], bool]
     _iterate: Callable[[Any], Iterable[jsonschema_rs.ValidationError]]
-    _looks: Mapping[str, str]
+    _pattern_examples: Mapping[str, str]
     _is_branching: bool = False
 
     def problems(self, value: Any) -> tuple[Problem, ...]:
         """Everything wrong with ``value``, in the order of the schema; empty when it is valid."""
         if self._is_branching:
             return () if self.is_valid(value) else (self.first_problem(value)[0],)
-        return tuple(problem_of(error, self._looks) for error in self._iterate(value))
+        return tuple(problem_of(error, self._pattern_examples) for error in self._iterate(value))
 
     def first_problem(self, value: Any) -> tuple[Problem, int]:
         """The first thing wrong with an invalid ``value``, and how many there are in all.
@@ -95,7 +95,7 @@ class Checker:
         if self._is_branching and levels(value, MOST_EXPLAINED) > MOST_EXPLAINED:
             return Problem("", _UNEXPLAINED, ""), 1
         errors = list(self._iterate(value))
-        return problem_of(errors[0], self._looks), len(errors)
+        return problem_of(errors[0], self._pattern_examples), len(errors)
 
 
 _UNEXPLAINED: Final = f"does not satisfy its schema, or has more than {MOST_LEVELS} levels"
@@ -104,22 +104,22 @@ _UNEXPLAINED: Final = f"does not satisfy its schema, or has more than {MOST_LEVE
 class Schemas:
     """Compiles the schemas of one OpenAPI document; components are shared by all of them.
 
-    ``identified`` are those with an identifier, ``opened`` is how the generator reads all of them.
+    ``identified`` are those with an identifier; the sampler reads all in ``generation_view``.
     """
 
-    def __init__(self, document: Mapping[str, Any], not_asked: Mark | None = None) -> None:
-        """Members marked as ``not_asked`` are not required of a value.
+    def __init__(self, document: Mapping[str, Any], not_required: Mark | None = None) -> None:
+        """Members marked as ``not_required`` are not required of a value.
 
         Raises SchemaError when the dialect is unknown or a component is not a schema.
         """
         self.identified = identified(document)
-        self.opened = GenerationView(document, self.identified)
-        self._not_asked = not_asked
+        self.generation_view = GenerationView(document, self.identified)
+        self._not_required = not_required
         self._dialect = _dialect(document.get("jsonSchemaDialect", _DRAFT_2020_12))
         self._validator, draft = _DIALECTS[self._dialect]
         self._checkers: dict[str, Checker] = {}
         self._compiled: dict[str, Checker] = {}
-        self._looks: dict[str, str] = {}
+        self._pattern_examples: dict[str, str] = {}
         self._components: Mapping[str, Schema] = document.get("components", {}).get("schemas", {})
         self._branching = Branching(self._components)
         defs = {name: self._portable(schema) for name, schema in self._components.items()}
@@ -150,7 +150,7 @@ class Schemas:
             raise SchemaError(f"{place}: {str(error).splitlines()[0]}") from None
         is_branching = self._branching.is_in(schema)
         is_valid = shallow(compiled.is_valid) if is_branching else compiled.is_valid
-        checker = Checker(is_valid, compiled.iter_errors, self._looks, is_branching)
+        checker = Checker(is_valid, compiled.iter_errors, self._pattern_examples, is_branching)
         self._compiled[key] = checker  # documents repeat themselves: one error body everywhere
         return checker
 
@@ -175,31 +175,33 @@ class Schemas:
     def _portable(self, schema: Any) -> Any:
         """``schema`` with component references made absolute and dialect names made official.
 
-        It requires no member that is ``not_asked``.
+        It requires no member that is ``not_required``.
         """
         return self._copy(node(schema, SCHEMA), frozenset())
 
-    def _copy(self, here: Node, not_asked: frozenset[str]) -> Any:
-        """``not_asked`` are members that what stands around ``here`` does not require either."""
+    def _copy(self, here: Node, not_required: frozenset[str]) -> Any:
+        """``not_required`` are members that the schemas around ``here`` do not require."""
         if not here.is_schema:
             return here.copy(lambda child: self._copy(child, frozenset()))
         schema = here.value
-        if self._not_asked is not None:
-            not_asked |= marked_members(schema, self._not_asked, self.resolve)
+        if self._not_required is not None:
+            not_required |= marked_members(schema, self._not_required, self.resolve)
         if "pattern" in schema and isinstance(schema.get("examples"), list):
-            self._looks[str(schema["pattern"])] = " or ".join(map(str, schema["examples"]))
-        return {key: self._member(key, child, not_asked) for key, child in here.children()}
+            self._pattern_examples[str(schema["pattern"])] = " or ".join(
+                map(str, schema["examples"])
+            )
+        return {key: self._member(key, child, not_required) for key, child in here.children()}
 
-    def _member(self, key: str | int, child: Node, not_asked: frozenset[str]) -> Any:
+    def _member(self, key: str | int, child: Node, not_required: frozenset[str]) -> Any:
         value = child.value
         if key == "required":
-            return without(value, not_asked)
+            return without(value, not_required)
         if key in {"$ref", "$dynamicRef"} and isinstance(value, str):
             return _absolute(value)
         if key == "$schema" and isinstance(value, str):
             return value if value in self.identified else _dialect(value)
         if key == "allOf" and isinstance(value, list):
-            return [self._copy(part, not_asked) for _, part in child.children()]
+            return [self._copy(part, not_required) for _, part in child.children()]
         return self._copy(child, frozenset())
 
 
@@ -207,8 +209,8 @@ class Schemas:
 class RequestResponseSchemas:
     """The schemas of what clients send, and those of what the server sends."""
 
-    sent: Schemas
-    answered: Schemas
+    request: Schemas
+    response: Schemas
 
 
 def request_response_schemas(document: Mapping[str, Any]) -> RequestResponseSchemas:
@@ -217,9 +219,9 @@ def request_response_schemas(document: Mapping[str, Any]) -> RequestResponseSche
         mark if is_marked_anywhere(document, mark) else None
         for mark in (OF_THE_SERVER, OF_THE_CLIENT)
     )
-    sent = Schemas(document, read_only)
+    request = Schemas(document, read_only)
     is_one = read_only is None and write_only is None
-    return RequestResponseSchemas(sent, sent if is_one else Schemas(document, write_only))
+    return RequestResponseSchemas(request, request if is_one else Schemas(document, write_only))
 
 
 def _absolute(reference: str) -> str:

@@ -1,4 +1,4 @@
-"""Is a YAML file what its JSON Schema says? For the files that people write: one line a problem."""
+"""Validates YAML files that people write against a JSON Schema: one line per problem."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ Pointer = tuple[str | int, ...]
 
 @dataclass(frozen=True)
 class FileProblem:
-    """Where a file is not what its schema says, what is wrong there, and perhaps what was meant."""
+    """A place that its schema does not allow, what is wrong there, and perhaps what was meant."""
 
     pointer: Pointer
     text: str
@@ -30,7 +30,7 @@ class FileProblem:
 
 
 def schema_problems(document: Any, schema_file: Path) -> Iterator[FileProblem]:
-    """Everything in ``document`` that the schema refuses, in the order of the document.
+    """Everything in ``document`` that the schema does not allow, in the order of the document.
 
     Raises DocumentError when the schema itself cannot be read.
     """
@@ -52,7 +52,7 @@ def _is_fine(document: Any, schema_file: Path) -> bool:
         raise DocumentError(str(schema_file), f"not a JSON Schema: {reason}") from None
     try:
         return is_valid(document)
-    except ValueError:  # keys that are no texts: for the other validator to tell
+    except ValueError:  # keys that are no texts: the other validator reports them
         return False
 
 
@@ -63,7 +63,7 @@ def _quick_checker(schema: str) -> Callable[[Any], bool]:
 
 
 def suggestion(word: str, known: Iterable[Any], otherwise: str = "") -> str:
-    """Advice for a word that is unknown: the nearest that is known, else all of them."""
+    """Advice for a word that is unknown: the closest known word, else all of them."""
     words = [str(one) for one in known]
     close = get_close_matches(word, words, n=1)
     return f"did you mean {close[0]}?" if close else otherwise or f"known: {', '.join(words)}"
@@ -108,8 +108,10 @@ def _not_among(error: Any) -> Iterator[FileProblem]:
 
 def _wrong_type(error: Any) -> Iterator[FileProblem]:
     wanted = error.validator_value
-    kinds = " or ".join(_KINDS[kind] for kind in ([wanted] if isinstance(wanted, str) else wanted))
-    yield FileProblem(_pointer(error), f"{_subject(error)} must be {kinds}")
+    types = " or ".join(
+        _TYPE_NAMES[type_] for type_ in ([wanted] if isinstance(wanted, str) else wanted)
+    )
+    yield FileProblem(_pointer(error), f"{_subject(error)} must be {types}")
 
 
 def _wrong_word(error: Any) -> Iterator[FileProblem]:
@@ -138,7 +140,7 @@ def _other(error: Any) -> Iterator[FileProblem]:
     yield FileProblem(_pointer(error), text)
 
 
-_KINDS: Final[Mapping[str, str]] = {
+_TYPE_NAMES: Final[Mapping[str, str]] = {
     "object": "an object",
     "array": "a list",
     "string": "a string",

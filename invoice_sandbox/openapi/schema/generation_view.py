@@ -2,7 +2,7 @@
 
 Every reference is in full. What the address of a ``$dynamicRef`` may be, and which schema a
 ``discriminator`` chooses, become alternatives. Members that only clients send are shut out. These
-are copies to make values from: whether a value is valid is not for them to say.
+are copies to make values from: the validator decides whether a value is valid.
 """
 
 from __future__ import annotations
@@ -38,8 +38,8 @@ class GenerationView:
 
     def read(self, schema: Schema) -> Schema:
         """``schema``, which stands in the document outside of any that has an ``$id``."""
-        opened: Schema = self._opened(schema, "")
-        return opened
+        view: Schema = self._read_schema(schema, "")
+        return view
 
     def at(self, reference: str) -> Schema:
         """The schema at a full address, as the schemas read here refer to it.
@@ -52,10 +52,10 @@ class GenerationView:
             resource = urldefrag(plain).url
             if self._known.get(resource) is found and isinstance(found, Mapping):
                 found = {key: one for key, one in found.items() if key != "$id"}
-            opened = self._opened(found, resource)
-            if isinstance(opened, dict) and plain == reference:
-                opened = self._with_heirs(opened, found, plain)
-            self._read[reference] = opened
+            view = self._read_schema(found, resource)
+            if isinstance(view, dict) and plain == reference:
+                view = self._as_subtype(view, found, plain)
+            self._read[reference] = view
         return self._read[reference]
 
     def _find(self, whole: str) -> Any:
@@ -64,80 +64,84 @@ class GenerationView:
             raise LookupError(whole)
         return found
 
-    def _opened(
-        self, schema: Any, base: str, not_asked: frozenset[str] = frozenset(), *, part: bool = False
+    def _read_schema(
+        self,
+        schema: Any,
+        base: str,
+        around: frozenset[str] = frozenset(),
+        *,
+        part: bool = False,
     ) -> Any:
-        """A copy of ``schema``; a ``part`` of an ``allOf`` is about the same value as the whole."""
+        """A copy of ``schema``, without members that are hidden ``around`` it.
+
+        A ``part`` of an ``allOf`` applies to the same value as the whole.
+        """
         if not isinstance(schema, Mapping):
             return schema
         if isinstance(schema.get("$id"), str):
             base = urldefrag(address(schema["$id"], base)).url
-        hidden = not_asked | marked_members(
-            schema, OF_THE_CLIENT, lambda ref: self._near(ref, base)
-        )
-        opened: dict[str, Any] = node(schema, SCHEMA).copy(lambda one: self._below(one, base))
+        hidden = around | marked_members(schema, OF_THE_CLIENT, lambda ref: self._named(ref, base))
+        view: dict[str, Any] = node(schema, SCHEMA).copy(lambda one: self._below(one, base))
         if isinstance(schema.get("allOf"), list):
-            opened["allOf"] = [
-                self._opened(one, base, hidden, part=True) for one in schema["allOf"]
+            view["allOf"] = [
+                self._read_schema(one, base, hidden, part=True) for one in schema["allOf"]
             ]
-        if "required" in opened:
-            opened["required"] = without(opened["required"], hidden)
-        self._shut_out(opened, hidden)
+        if "required" in view:
+            view["required"] = without(view["required"], hidden)
+        self._exclude(view, hidden)
         if isinstance(schema.get("$ref"), str):
-            opened["$ref"] = (_ITSELF if part else "") + _whole(schema["$ref"], base)
+            view["$ref"] = (_ITSELF if part else "") + _whole(schema["$ref"], base)
         if isinstance(schema.get("$dynamicRef"), str):
-            self._open_dynamic(opened, schema["$dynamicRef"], base)
+            self._resolve_dynamic(view, schema["$dynamicRef"], base)
         if isinstance(schema.get("discriminator"), Mapping):
-            self._tell_apart(opened, schema, base)
-        return opened
+            self._discriminate(view, schema, base)
+        return view
 
     def _below(self, here: Node, base: str) -> Any:
         if here.type == SCHEMA:
-            return self._opened(here.value, base)
+            return self._read_schema(here.value, base)
         return here.copy(lambda child: self._below(child, base))
 
-    def _near(self, reference: str, base: str) -> Any:
+    def _named(self, reference: str, base: str) -> Any:
         return self._find(_whole(reference, base))
 
-    def _shut_out(self, opened: dict[str, Any], hidden: frozenset[str]) -> None:
-        own = hidden & set(opened.get("properties", ()))
+    def _exclude(self, view: dict[str, Any], hidden: frozenset[str]) -> None:
+        own = hidden & set(view.get("properties", ()))
         if own:
-            opened["properties"] = {**opened["properties"], **dict.fromkeys(own, False)}
+            view["properties"] = {**view["properties"], **dict.fromkeys(own, False)}
 
-    def _open_dynamic(self, opened: dict[str, Any], reference: str, base: str) -> None:
+    def _resolve_dynamic(self, view: dict[str, Any], reference: str, base: str) -> None:
         """Whichever schema has that anchor may be meant; the outermost one is found by trying."""
         whole = _whole(reference, base)
         anchored = self._anchored.get(urldefrag(whole).fragment, ())
         meant = [whole, *(one for one in anchored if one != whole)]
-        del opened["$dynamicRef"]
+        del view["$dynamicRef"]
         choice = {"anyOf": [{"$ref": one} for one in reversed(meant)]}
-        opened["allOf"] = [*opened.get("allOf", ()), choice]
+        view["allOf"] = [*view.get("allOf", ()), choice]
 
-    def _tell_apart(self, opened: dict[str, Any], schema: Mapping[str, Any], base: str) -> None:
+    def _discriminate(self, view: dict[str, Any], schema: Mapping[str, Any], base: str) -> None:
         """Each alternative with the name that the discriminator has for it, if it may have one."""
         for key in _CHOICES:
             branches = schema.get(key)
             if not isinstance(branches, list):
                 continue
-            opened[key] = [
+            view[key] = [
                 self._with_name(one, raw, schema, base)
-                for raw, one in zip(branches, opened[key], strict=True)
+                for raw, one in zip(branches, view[key], strict=True)
             ]
 
-    def _with_name(
-        self, opened: Schema, branch: Any, schema: Mapping[str, Any], base: str
-    ) -> Schema:
+    def _with_name(self, view: Schema, branch: Any, schema: Mapping[str, Any], base: str) -> Schema:
         """A branch with its name in the discriminating member, if it allows that."""
         member = schema["discriminator"].get("propertyName")
         if not isinstance(member, str):
-            return opened
+            return view
         allowed = [
             name
             for name in self._names(branch, schema, base)
             if all(_may_be(one, name) for one in self._members(branch, member, base, 0))
         ]
-        named_so = {"required": [member], "properties": {member: {"enum": allowed}}}
-        return {"allOf": [opened, named_so]} if allowed else opened
+        required_name = {"required": [member], "properties": {member: {"enum": allowed}}}
+        return {"allOf": [view, required_name]} if allowed else view
 
     def _members(self, schema: Any, member: str, base: str, steps: int) -> Iterator[Any]:
         """What ``schema`` and its parts require of the member."""
@@ -173,14 +177,14 @@ class GenerationView:
         """The address that a mapping names: by the name of a component, or by a reference."""
         return COMPONENTS + target if target in self._components else _whole(target, base)
 
-    def _with_heirs(self, opened: dict[str, Any], schema: Any, whole: str) -> Schema:
+    def _as_subtype(self, view: dict[str, Any], schema: Any, whole: str) -> Schema:
         """A schema whose discriminator chooses among those that build upon it, as one of them."""
         discriminator = schema.get("discriminator")
-        if not isinstance(discriminator, Mapping) or not opened.keys().isdisjoint(_CHOICES):
-            return opened
-        heirs = [{"$ref": COMPONENTS + name} for name in self._subtypes.get(whole, ())]
-        choices = [self._with_name(heir, heir, schema, "") for heir in heirs]
-        return {"anyOf": choices} if choices else opened
+        if not isinstance(discriminator, Mapping) or not view.keys().isdisjoint(_CHOICES):
+            return view
+        subtypes = [{"$ref": COMPONENTS + name} for name in self._subtypes.get(whole, ())]
+        choices = [self._with_name(subtype, subtype, schema, "") for subtype in subtypes]
+        return {"anyOf": choices} if choices else view
 
 
 def _whole(reference: str, base: str) -> str:

@@ -29,22 +29,26 @@ class Problem:
         return f"{self.member or whole} {self.text}"
 
 
-def problem_of(error: jsonschema_rs.ValidationError, looks: Mapping[str, str]) -> Problem:
-    """The problem of a failed validation; ``looks`` shows what a pattern asks for, by pattern."""
-    nearest = _nearest(error)
-    if nearest is not None:
-        return problem_of(nearest, looks)
+def problem_of(
+    error: jsonschema_rs.ValidationError, pattern_examples: Mapping[str, str]
+) -> Problem:
+    """The problem of a failed validation; ``pattern_examples`` are texts that match, by pattern."""
+    closest = _closest_alternative(error)
+    if closest is not None:
+        return problem_of(closest, pattern_examples)
     return Problem(
         member=_member([*error.instance_path, *_missing(error)]),
-        text=_wording(error, looks),
+        text=_wording(error, pattern_examples),
         schema_path=_in_contract(error.schema_path),
     )
 
 
-def _nearest(error: jsonschema_rs.ValidationError) -> jsonschema_rs.ValidationError | None:
+def _closest_alternative(
+    error: jsonschema_rs.ValidationError,
+) -> jsonschema_rs.ValidationError | None:
     """What is wrong by that alternative of ``oneOf`` or ``anyOf`` that the value comes closest to.
 
-    That is one whose constants it has, such as the member that tells alternatives apart, and of
+    That is one whose constants it has, such as a discriminator, and of
     whose members it lacks the fewest. None where all of them are far.
     """
     kinds = jsonschema_rs.ValidationErrorKind
@@ -63,7 +67,7 @@ def _distance(branch: Sequence[jsonschema_rs.ValidationError]) -> tuple[int, int
 
 
 def _is_at_odds(error: jsonschema_rs.ValidationError, depth: int) -> bool:
-    """Whether it is another kind of value, or one of its members has another constant."""
+    """Whether it has another type, or one of its members has another constant."""
     kinds = jsonschema_rs.ValidationErrorKind
     below = len(error.instance_path) - depth
     kind = error.kind
@@ -113,7 +117,7 @@ _FORMAT_NAMES: Final = {
 }
 
 
-def _wording(error: jsonschema_rs.ValidationError, looks: Mapping[str, str]) -> str:
+def _wording(error: jsonschema_rs.ValidationError, pattern_examples: Mapping[str, str]) -> str:
     """What the keyword demands, without the value that failed it."""
     kinds = jsonschema_rs.ValidationErrorKind
     match error.kind:
@@ -136,8 +140,8 @@ def _wording(error: jsonschema_rs.ValidationError, looks: Mapping[str, str]) -> 
             return "is not allowed"
         case kinds.BacktrackLimitExceeded():
             return "is a text for which its pattern cannot be decided"
-        case kinds.Pattern(pattern=pattern) if pattern in looks:
-            return f"must look like {looks[pattern]}"
+        case kinds.Pattern(pattern=pattern) if pattern in pattern_examples:
+            return f"must look like {pattern_examples[pattern]}"
     limit = _LIMITS.get(error.kind.name)
     return f"{limit} {error.kind.value}" if limit else f"does not satisfy '{error.kind.name}'"
 

@@ -122,7 +122,7 @@ _FORMATS: Final[dict[str, Sequence[str | Callable[[Random], str]]]] = {
 
 
 def _matching(pattern: str, wanted: Wanted, rng: Random) -> Iterator[str]:
-    """Texts for ``pattern``; later ones are longer and use more kinds of characters."""
+    """Texts for ``pattern``; later ones are longer and use more characters."""
     node = _parsed(pattern)
     spreads = (2, 0, wanted.min_length, 2 * wanted.min_length + 6, 12)
     for attempt in range(_TRIES):
@@ -344,22 +344,22 @@ def _with_property(name: str) -> _Ranges:
 
 
 def _chosen(ranges: _Ranges) -> _Node:
-    """One of the characters; every kind of character is as likely as the others."""
+    """One of the characters; every group of characters is equally likely."""
     chars = [chr(code) for each in ranges for code in each[:128]]
     plain = [c for c in chars if c.isascii() and c.isalnum()]
-    kinds = [
+    groups = [
         [c for c in chars if c in string.ascii_lowercase],
         [c for c in chars if c in string.ascii_uppercase],
         [c for c in chars if c in string.digits],
         [c for c in chars if c not in plain and c in string.printable],
     ]
-    kinds = [kind for kind in kinds if kind] or [chars]
+    groups = [group for group in groups if group] or [chars]
 
     def node(draw: _Draw) -> str:
         draw.spend()
         if not chars:
             raise PatternError("the pattern has a class with no characters")
-        return draw.rng.choice((plain or chars) if draw.readable else draw.rng.choice(kinds))
+        return draw.rng.choice((plain or chars) if draw.readable else draw.rng.choice(groups))
 
     return node
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import logging
 from dataclasses import dataclass
+from functools import partial
 from typing import Any, Final
 from urllib.parse import urlsplit
 
@@ -18,14 +19,7 @@ from invoice_sandbox.http.delivery import Deliver
 from invoice_sandbox.http.edge import LOOPBACK_NAMES, Edge
 from invoice_sandbox.http.inject import Inject
 from invoice_sandbox.http.pages import pages
-from invoice_sandbox.http.pipeline import (
-    Endpoint,
-    Pipeline,
-    Receive,
-    Respond,
-    Scope,
-    Send,
-)
+from invoice_sandbox.http.pipeline import OperationStages, Pipeline, Receive, Scope, Send
 from invoice_sandbox.http.prefer import Prefer
 from invoice_sandbox.http.read import compile_reading
 from invoice_sandbox.http.respond import Responses
@@ -100,28 +94,22 @@ async def create_app(
 
 
 def _pipeline(engine: Engine, settings: Settings) -> Pipeline:
-    """The stages of a request: edge, route, admit, inject, read, prefer, respond.
-
-    Admit, read and respond are compiled for every operation of both contracts.
-    """
-    responses = Responses(engine, {**CONTROL_FUNCTIONS, **COVERAGE_FUNCTIONS})
+    """The stages of a request: edge, route, admit, inject, read, prefer, respond."""
+    project = engine.project
     limiter = RateLimiter(settings.rate_limit, engine.system_clock) if settings.rate_limit else None
-    admission = Admission(engine, settings.key_given, limiter, responses.report_forbidden)
-
-    def endpoint(contract: Contract, operation: Operation, respond: Respond) -> Endpoint:
-        return Endpoint(
-            contract,
-            operation,
-            is_control=contract is engine.project.control,
-            raw_parameters=frozenset(one.name for one in operation.parameters if one.in_raw_path),
-            admit=admission.compile(contract, operation),
-            read=compile_reading(operation, is_idempotent=operation.id in engine.project.handlers),
-            respond=respond,
-        )
-
-    contracts = (engine.project.control, engine.project.contract)
-    operations = [operation_routes(one, responses.compile, endpoint) for one in contracts]
-    router = Router([_pages(engine, settings), *operations])
+    responses = Responses(engine, {**CONTROL_FUNCTIONS, **COVERAGE_FUNCTIONS})
+    stages = OperationStages(
+        admit=Admission(engine, settings.key_given, limiter, responses.report_forbidden).compile,
+        read=partial(compile_reading, project.handlers),
+        respond=responses.compile,
+    )
+    router = Router(
+        [
+            _pages(engine, settings),
+            operation_routes(project.control, stages, is_control=True),
+            operation_routes(project.contract, stages, is_control=False),
+        ]
+    )
     return Pipeline(
         edge=Edge(engine, _hosts(settings, engine.url), router.targets),
         route=router,

@@ -19,7 +19,14 @@ from hypothesis import strategies as st
 
 from invoice_sandbox.app import Sandbox, create_app
 from invoice_sandbox.base.errors import ApiError
-from invoice_sandbox.http.pipeline import Endpoint, Reply, Request, RoutedRequest, Trace
+from invoice_sandbox.http.pipeline import (
+    Endpoint,
+    OperationStages,
+    Reply,
+    Request,
+    RoutedRequest,
+    Trace,
+)
 from invoice_sandbox.http.route import (
     PathTemplate,
     Router,
@@ -282,7 +289,9 @@ def document_of(paths: Mapping[str, list[str]]) -> dict[str, Any]:
 
 
 def routes(*contracts: Contract) -> Router:
-    return Router([operation_routes(one, resolve, endpoint) for one in contracts])
+    unused: Any = lambda *_: None  # noqa: E731  no request gets beyond routing
+    stages = OperationStages(admit=unused, read=unused, respond=resolve)
+    return Router([operation_routes(one, stages, is_control=False) for one in contracts])
 
 
 RESPONDERS: dict[tuple[int, str], Any] = {}
@@ -293,11 +302,6 @@ def resolve(contract: Contract, operation: Operation) -> Any:
         return Reply(200)
 
     return RESPONDERS.setdefault((id(contract), operation.id), respond)
-
-
-def endpoint(contract: Contract, operation: Operation, respond: Any) -> Endpoint:
-    unused: Any = None
-    return Endpoint(contract, operation, False, frozenset(), unused, unused, respond)
 
 
 def request(method: str, raw: str) -> Request:

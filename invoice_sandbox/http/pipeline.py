@@ -153,6 +153,15 @@ CarryOut = Callable[[AdmittedRequest, Scenario | None], Awaitable[Reply]]
 
 
 @dataclass(frozen=True)
+class OperationStages:
+    """What compiles the stages of an operation: admit, read and respond."""
+
+    admit: Callable[[Contract, Operation], Admit]
+    read: Callable[[Operation], Read]
+    respond: Callable[[Contract, Operation], Respond]
+
+
+@dataclass(frozen=True)
 class Endpoint:
     """An operation with those of its stages that are compiled at start.
 

@@ -7,7 +7,7 @@ Everything else stands behind admission. A body that the contract does not decla
 from __future__ import annotations
 
 from asyncio import timeout, wait_for
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterator, Mapping
 from contextlib import suppress
 from dataclasses import dataclass
 from functools import lru_cache, partial
@@ -124,12 +124,13 @@ _BODY_TYPES: Final = 64
 _UTF_8: Final = frozenset({"", "utf-8", "utf8"})
 
 
-def compile_reading(operation: Operation, *, is_idempotent: bool) -> Read:
+def compile_reading(handlers: Collection[str], operation: Operation) -> Read:
     """What reads the requests of one operation. It raises ApiError 400 and 415.
 
-    ``is_idempotent``: an ``Idempotency-Key`` is honoured, for a POST of a known caller. What
-    anybody may do, such as to log in, is done anew every time.
+    An ``Idempotency-Key`` is honoured for a POST of a known caller, if one of the ``handlers``
+    carries it out. What anybody may do, such as to log in, is done anew every time.
     """
+    is_post = operation.method == "POST" and not operation.security.optional
     body_type = partial(_body_type, operation.body or _NO_BODY)
     plan = _Reading(
         operation=operation,
@@ -140,9 +141,7 @@ def compile_reading(operation: Operation, *, is_idempotent: bool) -> Read:
         has_cookie_lists=any(
             one.location == "cookie" and one.in_many for one in operation.parameters
         ),
-        is_idempotent=is_idempotent
-        and operation.method == "POST"
-        and not operation.security.optional,
+        is_idempotent=is_post and operation.id in handlers,
     )
     return plan.read
 

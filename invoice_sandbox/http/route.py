@@ -25,9 +25,9 @@ with warnings.catch_warnings():
     from connexion.spec import OpenAPISpecification
 
 from invoice_sandbox.base.errors import reject
-from invoice_sandbox.http.pipeline import Endpoint, Reply, Request, RoutedRequest
+from invoice_sandbox.http.pipeline import Endpoint, OperationStages, Reply, Request, RoutedRequest
 from invoice_sandbox.http.read import receive_body
-from invoice_sandbox.openapi.operation import Contract, Operation, path_names
+from invoice_sandbox.openapi.operation import Contract, path_names
 
 _METHODS: Final = ("GET", "PUT", "POST", "DELETE", "HEAD", "OPTIONS", "PATCH", "TRACE")
 """In the order of ``Allow``."""
@@ -299,18 +299,28 @@ def path_segments(request: Request) -> list[str]:
 
 
 def operation_routes(
-    contract: Contract,
-    resolve: Callable[[Contract, Operation], Any],
-    endpoint: Callable[[Contract, Operation, Any], Endpoint],
+    contract: Contract, stages: OperationStages, *, is_control: bool
 ) -> RouteTable:
-    """The table of a contract: the ``endpoint`` of each operation and its resolved function."""
+    """The table of a contract: every operation with its stages.
+
+    Its last stage is the function that Connexion resolved.
+    """
     table = RouteTable()
     operations = contract.operations
     for path, method, name, function in resolved_operations(
-        contract, lambda name: resolve(contract, operations[name])
+        contract, lambda name: stages.respond(contract, operations[name])
     ):
-        target = endpoint(contract, operations[name], function)
-        table.add(contract.base_path, path, method, target)
+        operation = operations[name]
+        endpoint = Endpoint(
+            contract,
+            operation,
+            is_control,
+            raw_parameters=frozenset(one.name for one in operation.parameters if one.in_raw_path),
+            admit=stages.admit(contract, operation),
+            read=stages.read(operation),
+            respond=function,
+        )
+        table.add(contract.base_path, path, method, endpoint)
     return table
 
 

@@ -295,7 +295,7 @@ def test_a_command_lists_every_place(tmp_path: Path) -> None:
     shown = CliRunner().invoke(main, ["contract", "--limitations", str(file)])
     assert shown.exit_code == 0
     assert shown.stdout.count("callbacks are not called\n") == 5
-    assert shown.stdout.endswith("5 places have no effect, or not all of it.\n")
+    assert shown.stdout.endswith("5 places are not fully supported.\n")
 
 
 def test_the_command_says_that_there_is_nothing(tmp_path: Path) -> None:

@@ -636,7 +636,7 @@ def test_a_key_that_no_header_carries_is_misuse_and_not_repeated(bad: str) -> No
 @pytest.mark.parametrize(
     ("line", "message"),
     [
-        ("clock set 2020-01-01T00:00:00Z", f"The clock stands at {NOW} and never goes backwards"),
+        ("clock set 2020-01-01T00:00:00Z", f"The clock shows {NOW} and never goes backwards"),
         ("fault add --kind latency --delay PT1M", "delay must look like PT2S"),
         ("workspace delete wsp_nobody", "There is no workspace"),
         ("snapshot restore snp_nobody", "There is no snapshot with this id"),

@@ -110,7 +110,7 @@ def contract(
 
 @dataclass(frozen=True)
 class Finding:
-    """One thing that another version of the contract changes, and where."""
+    """One difference of another version of the contract, and its place."""
 
     breaking: bool
     place: str
@@ -138,7 +138,7 @@ def print_assumptions(project: Path | None) -> None:
         table.add_column(title, overflow="fold")
     for number, one in enumerate(assumptions(overlay), 1):
         table.add_row(str(number), one.gap, one.reason, one.target)
-    # Beyond a terminal nothing tells the width; a table in a file should not be cut to 80 columns.
+    # Without a terminal there is no width; a table in a file should not be cut to 80 columns.
     width = None if sys.stdout.isatty() else 160
     Console(width=width, markup=False, highlight=False).print(table)
 
@@ -150,7 +150,7 @@ def print_limitations(file: Path) -> None:
     for line in contract_warnings(read, compile_contract(read.document), every=True):
         count += 1
         click.echo(line)
-    click.echo(f"{count} places have no effect, or not all of it." if count else "fine")
+    click.echo(f"{count} places are not fully supported." if count else "fine")
 
 
 def check(project: Path | None, file: Path, *, as_json: bool) -> bool:
@@ -166,7 +166,7 @@ def check(project: Path | None, file: Path, *, as_json: bool) -> bool:
         click.echo(f"{mark}  {finding.place}  {finding.text}")
     if found:
         click.echo()
-    click.echo(f"{len(found)} differences, {breaking} of them would break something.")
+    click.echo(f"{len(found)} differences, {breaking} of them breaking.")
     return breaking > 0
 
 

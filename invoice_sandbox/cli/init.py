@@ -55,7 +55,7 @@ def init(folder: Path, file: Path, allow_remote_refs: bool) -> None:
 
 @dataclass(frozen=True)
 class _Example:
-    """An operation that a handler is shown for: the function's name, and what it answers."""
+    """An operation with an example handler: the name of the function, and its response."""
 
     function: str
     title: str
@@ -97,7 +97,7 @@ def write_project(folder: Path, file: Path, *, allow_remote_refs: bool) -> None:
 
 
 def _examples(contract: Contract) -> Iterator[_Example]:
-    """Operations with an answer in JSON whose names can be those of functions."""
+    """Operations with a JSON response whose names are valid names of functions."""
     for operation in contract.operations.values():
         function = snake_case(operation.id)
         try:

@@ -268,10 +268,10 @@ def _description(scenario: Scenario, run: Run) -> Iterator[str]:
 
 
 def _table(run: Run) -> Iterator[str]:
-    told = step_views(run)
-    first = max(len(one.when) for one in told)
-    second = max(len(one.what) for one in told)
-    for one in told:
+    views = step_views(run)
+    first = max(len(one.when) for one in views)
+    second = max(len(one.what) for one in views)
+    for one in views:
         leads = one.leads if not one.simulated.possible else f"-> {one.leads}"
         yield f"{one.when:<{first}}  {one.what:<{second}}  {leads}"
         small = [one.why] if one.why else []

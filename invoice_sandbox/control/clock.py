@@ -1,4 +1,4 @@
-"""The time of the workspace, and what it has in store."""
+"""Control functions of the simulated clock and the agenda."""
 
 from __future__ import annotations
 
@@ -19,16 +19,16 @@ from invoice_sandbox.runtime.control_call import ControlCall
 from invoice_sandbox.state import Record
 
 LATEST: Final = datetime(9000, 1, 1, tzinfo=UTC)
-"""As far as a clock goes, so that there is room for terms and deadlines behind it."""
+"""The last instant of a clock, which leaves room for terms and deadlines after it."""
 
 
 async def get_clock(call: ControlCall) -> Record:
-    """The clock as it stands."""
+    """The clock now."""
     return await call.clock_of(await call.fresh())
 
 
 async def set_clock(call: ControlCall) -> Record:
-    """Change the mode where the clock stands, then go on to ``now``. Raises ApiError 409."""
+    """Change the mode at the present instant, then advance to ``now``. Raises ApiError 409."""
     if "now" in call.body:
         _check(await _now(call), parse_instant(call.body["now"]))
     if "mode" in call.body:
@@ -43,7 +43,7 @@ async def set_clock(call: ControlCall) -> Record:
 
 
 async def advance_clock(call: ControlCall) -> Record:
-    """Move the clock by a time or to an instant. Raises ApiError 409."""
+    """Move the clock by a duration or to an instant. Raises ApiError 409."""
     wait = call.body.get("wait", True)
     if "by" in call.body:
         return await _advance(call, by=parse_duration(call.body["by"]), wait=wait)
@@ -51,7 +51,7 @@ async def advance_clock(call: ControlCall) -> Record:
 
 
 async def get_agenda(call: ControlCall) -> Record:
-    """What is still to be done, and what became of the rest, the latest first."""
+    """The due steps in order, and the finished steps, newest first."""
     async with call.engine.store.transaction(call.workspace.id) as state:
         lanes = await call.engine.store.due_times(call.workspace.id)
         steps = [step for lane in lanes for step in await state.steps(lane)]
@@ -84,8 +84,8 @@ async def _advance(
         stopped = instant_text(await _now(call))
         raise reject(
             "conflict",
-            problem=f"More than {MOST_STEPS} steps fell due; the clock has stopped at {stopped}",
-            advice="Advance again to go on, or look in the agenda for a circle.",
+            problem=f"More than {MOST_STEPS} steps fell due; the clock stopped at {stopped}",
+            advice="Advance again to continue; the agenda shows steps that repeat.",
         ) from None
     finally:
         await call.engine.agenda.schedule_wakeup(call.workspace.id)
@@ -104,8 +104,8 @@ def _check(start: datetime, end: datetime) -> datetime:
     if end < start:
         raise reject(
             "conflict",
-            problem=f"The clock stands at {instant_text(start)} and never goes backwards",
-            advice="Go back to a snapshot, reset the workspace, or make a new one.",
+            problem=f"The clock shows {instant_text(start)} and never goes backwards",
+            advice="Restore a snapshot, reset the workspace, or create a new one.",
         )
     if end > LATEST:
         raise _too_far()
@@ -115,6 +115,6 @@ def _check(start: datetime, end: datetime) -> datetime:
 def _too_far() -> Exception:
     return reject(
         "conflict",
-        problem=f"A clock goes no further than {instant_text(LATEST)}",
+        problem=f"A clock cannot go beyond {instant_text(LATEST)}",
         advice="Advance by less.",
     )

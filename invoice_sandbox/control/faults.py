@@ -1,4 +1,4 @@
-"""Answers that go wrong on purpose."""
+"""Control functions of fault injection."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from invoice_sandbox.scenarios.faults import PREFIX, fault_of, fault_problem
 from invoice_sandbox.state import Fault, Record
 
 MOST: Final = 100
-"""Faults that a workspace may hold."""
+"""The maximum number of faults of a workspace."""
 
 
 async def list_faults(call: ControlCall) -> list[Record]:
@@ -22,16 +22,20 @@ async def list_faults(call: ControlCall) -> list[Record]:
 
 
 async def add_fault(call: ControlCall) -> Record:
-    """Inject a fault from the next request on. Raises ApiError 409 for one that makes no sense."""
+    """Inject a fault from the next request on. Raises ApiError 409 for a contradictory one."""
     problem = fault_problem(call.engine.project.contract.operations, call.body)
     if problem is not None:
-        raise reject("conflict", problem=problem, advice="See the levers' contract.")
+        raise reject(
+            "conflict",
+            problem=problem,
+            advice="See addFault in GET /sandbox/openapi.json.",
+        )
     async with call.engine.store.transaction(call.workspace.id) as state:
         workspace = await state.workspace()
         if len(workspace.faults) >= MOST:
             raise reject(
                 "conflict",
-                problem=f"The workspace holds {MOST} faults, which is the most it may",
+                problem=f"The workspace has {MOST} faults, which is the maximum",
                 advice="Remove one.",
             )
         number = await state.next_number(PREFIX)
@@ -41,7 +45,7 @@ async def add_fault(call: ControlCall) -> Record:
 
 
 async def clear_faults(call: ControlCall) -> Response:
-    """Answers are as the contract says again."""
+    """Remove all faults."""
     async with call.engine.store.transaction(call.workspace.id) as state:
         await state.change_workspace(replace(await state.workspace(), faults=()))
     return Response([])

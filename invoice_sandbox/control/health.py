@@ -1,4 +1,4 @@
-"""Health of the server."""
+"""The health check."""
 
 from __future__ import annotations
 
@@ -7,5 +7,5 @@ from invoice_sandbox.state import Record
 
 
 async def get_sandbox_health(_call: PublicControlCall) -> Record:
-    """Whether the server is up; no credential is needed."""
+    """The status; no credential is needed."""
     return {"status": "ok"}

@@ -1,4 +1,4 @@
-"""Receivers that hand on what is delivered to a client which is connected."""
+"""Control functions of listeners, which send webhooks to a connected client."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ _MOST_DIGITS: Final = 18
 
 
 async def create_listener(call: ControlCall) -> Record:
-    """A listener, or the one whose token is sent. Raises ApiError 409."""
+    """A new listener, or the one of the token. Raises ApiError 409."""
     engine = call.engine
     for workspace_id in engine.listeners.workspaces():
         if await engine.store.workspace(workspace_id) is None:
@@ -34,8 +34,8 @@ async def create_listener(call: ControlCall) -> Record:
     except InUseError:
         raise reject(
             "conflict",
-            problem=f"The token is taken, or all {MOST} listeners of the workspace are connected",
-            advice="Leave the token out, or delete a listener.",
+            problem=f"The token is in use, or all {MOST} listeners of the workspace are connected",
+            advice="Omit the token, or delete a listener.",
         ) from None
     return {
         "id": listener.id,
@@ -53,19 +53,19 @@ async def delete_listener(call: ControlCall) -> Record:
 
 
 async def stream_listener(call: ControlCall) -> Raw:
-    """What is delivered to a listener, as it comes. Raises ApiError 404.
+    """The deliveries to a listener as a stream. Raises ApiError 404.
 
-    A client that does not ask for a stream gets what is waiting, and no more.
+    A client that does not accept a stream gets only the waiting messages.
     """
     listener = _named(call)
-    asks = _STREAM in call.headers.get("accept", "")
-    idle = timedelta(seconds=call.query.get("idle", _IDLE)) if asks else timedelta()
+    is_stream = _STREAM in call.headers.get("accept", "")
+    idle = timedelta(seconds=call.query.get("idle", _IDLE)) if is_stream else timedelta()
     parts = listener.stream(_number(call.headers.get("last-event-id", "")), idle, call.is_there)
     return Raw(200, _STREAM, headers=(("Cache-Control", "no-store"),), stream=parts)
 
 
 async def receive_for_listener(call: PublicControlCall) -> Raw:
-    """Hand a message to the client, and answer what its own receiver did. Raises ApiError 404."""
+    """Send a message to the client and return the reported response. Raises ApiError 404."""
     listeners = call.engine.listeners
     listener = listeners.at(call.path["address"])
     if listener is None:
@@ -74,18 +74,18 @@ async def receive_for_listener(call: PublicControlCall) -> Raw:
         async with asyncio.timeout(listeners.patience):
             reported = await listener.hand_over(call.headers, call.raw_body)
     except NobodyListensError:
-        return _words(503, "nobody is listening")
+        return _text_response(503, "no client is connected")
     except TimeoutError:
-        return _words(504, "the listener did not answer in time")
+        return _text_response(504, "the client did not report a response in time")
     if reported.status is None:
-        return _words(502, reported.error or "no answer")
-    asked = reported.retry_after
-    headers = () if asked is None else (("Retry-After", asked),)
-    return _words(reported.status, reported.body, headers)
+        return _text_response(502, reported.error or "no response")
+    retry_after = reported.retry_after
+    headers = () if retry_after is None else (("Retry-After", retry_after),)
+    return _text_response(reported.status, reported.body, headers)
 
 
 async def answer_message(call: ControlCall) -> Record:
-    """Take in what a client's receiver answered. Raises ApiError 404 when nobody waits for it."""
+    """Accept a reported response. Raises ApiError 404 if no message waits for it."""
     body = call.body
     reported = Reported(
         status=body.get("status"),
@@ -94,7 +94,7 @@ async def answer_message(call: ControlCall) -> Record:
         retry_after=body.get("retryAfter"),
     )
     if not _named(call).report(body["message"], reported):
-        raise reject("unknown_resource", kind="message that waits for an answer", member="number")
+        raise reject("unknown_resource", kind="message that waits for a response", member="number")
     return {"accepted": True}
 
 
@@ -105,11 +105,11 @@ def _named(call: ControlCall) -> Listener:
     return found
 
 
-def _words(status: int, text: str, headers: tuple[tuple[str, str], ...] = ()) -> Raw:
+def _text_response(status: int, text: str, headers: tuple[tuple[str, str], ...] = ()) -> Raw:
     return Raw(status, "text/plain", text.encode(errors="replace"), headers)
 
 
 def _number(text: str) -> int:
-    """The number of a message, as the client has it from the stream; 0 for anything else."""
+    """The number of a message in ``Last-Event-ID``; 0 for any other text."""
     is_number = text.isascii() and text.isdigit() and len(text) <= _MOST_DIGITS
     return int(text) if is_number else 0

@@ -1,4 +1,4 @@
-"""What happens by itself."""
+"""Control functions of scenarios."""
 
 from __future__ import annotations
 
@@ -28,29 +28,29 @@ from invoice_sandbox.state import Record, Transaction
 async def list_scenarios(call: ControlCall) -> list[Record]:
     """Every scenario of the project, by name."""
     current = (await call.fresh()).scenario
-    told = sorted(call.engine.project.scenarios.values(), key=lambda one: one.name)
-    return [_shown(one, current) for one in told]
+    scenarios = sorted(call.engine.project.scenarios.values(), key=lambda one: one.name)
+    return [_shown(one, current) for one in scenarios]
 
 
 async def set_scenario(call: ControlCall) -> Response:
-    """Put a scenario in force from now on, for the workspace or for one thing.
+    """Choose a scenario from now on, for the workspace or for one subject.
 
-    What another one had in store is dropped. Raises ApiError 404 for a thing that is not there,
-    409 for conditions that the scenario does not have and for needs that are not met.
+    Scheduled steps of an earlier scenario are dropped. Raises ApiError 404 for an unknown subject,
+    409 for unknown conditions and for needs that are not met.
     """
-    scenario = _told(call, call.body["name"], call.body.get("with", {}))
+    scenario = _with_conditions(call, call.body["name"], call.body.get("with", {}))
     member = call.engine.project.subject_member
     subject = call.body.get(member) if member else None
     if subject is None:
         await _for_workspace(call, scenario)
     else:
-        await _for_thing(call, scenario, subject)
+        await _for_subject(call, scenario, subject)
     await call.engine.agenda.schedule_wakeup(call.workspace.id)
     await call.engine.agenda.run_due(await call.fresh())
     return Response(_shown(scenario, scenario.name))
 
 
-def _told(call: ControlCall, name: str, conditions: Mapping[str, Any]) -> Scenario:
+def _with_conditions(call: ControlCall, name: str, conditions: Mapping[str, Any]) -> Scenario:
     scenario = call.engine.project.scenario(name, "name")
     if not conditions:
         return scenario
@@ -66,7 +66,7 @@ def _told(call: ControlCall, name: str, conditions: Mapping[str, Any]) -> Scenar
 
 
 def _place(scenario: Scenario, pointer: Pointer) -> str:
-    """The condition that stands at a place in a scenario, or the place: ``steps, entry 2``."""
+    """The condition at a place in a scenario, or the place itself: ``steps, entry 2``."""
     found = at_pointer(scenario.document, pointer_text(pointer))
     if isinstance(found, str) and found.startswith("$"):
         return f"condition '{found[1:]}'"
@@ -94,18 +94,18 @@ async def _for_workspace(call: ControlCall, scenario: Scenario) -> None:
         await state.change_workspace(chosen)
 
 
-async def _for_thing(call: ControlCall, scenario: Scenario, subject: str) -> None:
+async def _for_subject(call: ControlCall, scenario: Scenario, subject: str) -> None:
     if scenario.faults:
         raise reject(
             "conflict",
-            problem=f"{scenario.name} spoils answers, which belong to no single thing",
+            problem=f"{scenario.name} injects faults, which cannot apply to a single subject",
             advice="Choose it for the workspace, or for a request with X-Sandbox-Scenario.",
         )
     async with call.engine.store.transaction(call.workspace.id) as state:
-        record = await _thing(call, state, subject)
+        record = await _subject(call, state, subject)
         problem = unmet_needs(scenario, record)
         if problem is not None:
-            raise reject("conflict", problem=problem, advice="Choose another thing, or wait.")
+            raise reject("conflict", problem=problem, advice="Choose another subject, or wait.")
         for step in await state.steps():
             if step.scenario is not None and step.arguments.get("subject") == subject:
                 await state.discard_step(step.number)
@@ -118,7 +118,7 @@ async def _for_thing(call: ControlCall, scenario: Scenario, subject: str) -> Non
             await state.schedule(due, reaction.do, arguments, scenario.name, place=reaction.index)
 
 
-async def _thing(call: ControlCall, state: Transaction, subject: str) -> Record:
+async def _subject(call: ControlCall, state: Transaction, subject: str) -> Record:
     find = call.engine.project.hooks.find_subject
     record = None if find is None else await find(state, subject)
     if record is None:

@@ -1,4 +1,4 @@
-"""Remember a workspace as it is, and go back to it."""
+"""Control functions of snapshots."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from invoice_sandbox.runtime.control_call import ControlCall
 from invoice_sandbox.state import Record, Snapshot
 
 MOST: Final = 50
-"""Snapshots that a workspace may hold."""
+"""The maximum number of snapshots of a workspace."""
 
 _PREFIX: Final = "snp_sandbox"
 
@@ -23,13 +23,13 @@ async def list_snapshots(call: ControlCall) -> list[Record]:
 
 
 async def create_snapshot(call: ControlCall) -> Record:
-    """Keep the workspace as it is. Raises ApiError 409 when it holds as many as it may."""
+    """Save the workspace. Raises ApiError 409 at the maximum."""
     workspace = await call.fresh()
     taken = await call.engine.workspaces.snapshots(workspace)
     if len(taken) >= MOST:
         raise reject(
             "conflict",
-            problem=f"The workspace holds {MOST} snapshots, which is the most it may",
+            problem=f"The workspace has {MOST} snapshots, which is the maximum",
             advice="Delete one.",
         )
     number = await call.engine.store.next_snapshot_number(workspace.id)
@@ -43,7 +43,7 @@ async def create_snapshot(call: ControlCall) -> Record:
 
 
 async def delete_snapshot(call: ControlCall) -> Record:
-    """Forget a snapshot. Raises ApiError 404."""
+    """Delete a snapshot. Raises ApiError 404."""
     wanted = call.path["id"]
     if wanted not in {one.id for one in await call.engine.workspaces.snapshots(call.workspace)}:
         raise reject("unknown_resource", kind="snapshot", member="id")
@@ -52,7 +52,7 @@ async def delete_snapshot(call: ControlCall) -> Record:
 
 
 async def restore_snapshot(call: ControlCall) -> Record:
-    """Go back to a snapshot. Raises ApiError 404, and 409 for a key that is younger than it."""
+    """Restore a snapshot. Raises ApiError 404, and 409 for a key that is newer than it."""
     async with call.engine.agenda.lock(call.workspace.id):
         snapshot = call.path["id"]
         await call.engine.workspaces.restore(call.workspace, snapshot, call.credential)

@@ -1,4 +1,4 @@
-"""The built-in receiver of webhooks, and deliveries that are made again."""
+"""Control functions of the inbox and of deliveries."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from invoice_sandbox.webhooks.outbox import DELIVERIES, published_delivery, repl
 
 
 async def get_inbox(call: ControlCall) -> Record:
-    """The address of the inbox, and what it received, newest first."""
+    """The URL of the inbox, and its messages, newest first."""
     async with call.engine.store.transaction(call.workspace.id) as state:
         token = await inbox_token(state)
     log = await call.engine.store.log(call.workspace.id, INBOX_LOG)
@@ -32,7 +32,7 @@ async def get_inbox(call: ControlCall) -> Record:
 
 
 async def receive_webhook(call: PublicControlCall) -> Record:
-    """Take in a message. Raises ApiError 404, and 401 for one that is not genuine."""
+    """Receive a message. Raises ApiError 404, and 401 for one that is not genuine."""
     engine, token = call.engine, call.path["token"]
     credential = await engine.store.credential(key_digest(token))
     if credential is None or not is_inbox(credential):
@@ -59,7 +59,7 @@ async def receive_webhook(call: PublicControlCall) -> Record:
 
 
 async def replay_delivery(call: ControlCall) -> Response:
-    """Attempt a delivery again and answer it as it is then.
+    """Attempt a delivery again and return it afterwards.
 
     Raises ApiError 404, and 409 for an endpoint that is disabled.
     """

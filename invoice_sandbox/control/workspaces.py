@@ -1,4 +1,4 @@
-"""Isolated places to work in."""
+"""Control functions of workspaces."""
 
 from __future__ import annotations
 
@@ -14,13 +14,13 @@ from invoice_sandbox.state import Record
 
 
 async def list_workspaces(call: ControlCall) -> list[Record]:
-    """The caller's workspace and those made from it, newest first."""
+    """The caller's workspace and those created from it, newest first."""
     family = await call.engine.workspaces.family(call.workspace)
     return [await call.describe(one) for one in reversed(family)]
 
 
 async def create_workspace(call: ControlCall) -> Record:
-    """A new workspace and its key, which is shown only here. Raises ApiError 400 and 409."""
+    """A new workspace and its key, which is shown only once. Raises ApiError 400 and 409."""
     key = new_key()
     scenario = call.body.get("scenario")
     if scenario is not None:
@@ -36,7 +36,7 @@ async def create_workspace(call: ControlCall) -> Record:
 
 
 async def delete_workspace(call: ControlCall) -> Record:
-    """Delete a workspace that was made from this one, and those made from it.
+    """Delete a workspace that was created from this one, and those created from it.
 
     Raises ApiError 404 for any other, and 409 for the caller's own.
     """
@@ -45,12 +45,12 @@ async def delete_workspace(call: ControlCall) -> Record:
         raise reject(
             "conflict",
             problem="A workspace cannot delete itself",
-            advice="Use a key of the workspace that it was made from.",
+            advice="Use a key of the workspace that it was created from.",
         )
     family = await call.engine.workspaces.family(call.workspace)
     found = next((one for one in family if one.id == wanted), None)
     if found is None:
-        raise reject("unknown_resource", kind="workspace made from this one", member="id")
+        raise reject("unknown_resource", kind="workspace created from this one", member="id")
     gone = await call.engine.workspaces.family(found)
     await call.engine.workspaces.delete(gone)
     for workspace in gone:
@@ -59,7 +59,7 @@ async def delete_workspace(call: ControlCall) -> Record:
 
 
 async def reset_workspace(call: ControlCall) -> Record:
-    """The workspace as it was made. Raises ApiError 409 for a key that it was not made with."""
+    """The reset workspace. Raises ApiError 409 for any key but the one it was created with."""
     async with call.engine.agenda.lock(call.workspace.id):
         await call.engine.workspaces.reset(call.workspace, call.credential)
     call.engine.listeners.disconnect(call.workspace.id)
@@ -67,20 +67,20 @@ async def reset_workspace(call: ControlCall) -> Record:
 
 
 def _clock(call: ControlCall) -> ClockState | None:
-    """The clock that was asked for, or None: then it is as the server's."""
-    usual = call.engine.workspaces.clock
-    mode = call.body.get("clock", usual.mode)
+    """The requested clock, or None for that of the server."""
+    default = call.engine.workspaces.clock
+    mode = call.body.get("clock", default.mode)
     if "now" in call.body:
-        return clock_at(mode, _beginning(call.body["now"]), call.engine.system_clock)
-    return None if mode == usual.mode else ClockState(mode)
+        return clock_at(mode, _first_instant(call.body["now"]), call.engine.system_clock)
+    return None if mode == default.mode else ClockState(mode)
 
 
-def _beginning(text: str) -> datetime:
+def _first_instant(text: str) -> datetime:
     now = parse_instant(text)
     if now > LATEST:
         raise reject(
             "conflict",
-            problem=f"A clock does not begin after {instant_text(LATEST)}",
+            problem=f"A clock cannot begin after {instant_text(LATEST)}",
             advice="Choose an earlier 'now'.",
         )
     return now

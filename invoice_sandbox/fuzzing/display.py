@@ -73,6 +73,6 @@ class _Lines:
     def end(self) -> None:
         """Say what came of the phase."""
         if self._phase:
-            told = f"{self._contract:<8} {self._phase:<10}"
+            prefix = f"{self._contract:<8} {self._phase:<10}"
             counted = f"{self._sent} requests, {self._found} findings"
-            self._console.print(f"{told} {counted}", highlight=False, markup=False)
+            self._console.print(f"{prefix} {counted}", highlight=False, markup=False)

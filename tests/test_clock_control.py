@@ -199,7 +199,7 @@ def test_a_clock_never_goes_backwards(
     answer = client.request(method, path, json=body)
     assert error(answer) == CONFLICT
     message = answer.json()["error"]["message"]
-    assert f"The clock stands at {START} and never goes backwards" in message
+    assert f"The clock shows {START} and never goes backwards" in message
     assert "snapshot" in message
     assert clock(client) == {"mode": "frozen", "now": START, "nextDue": None}
 

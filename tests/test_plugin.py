@@ -393,7 +393,7 @@ REFUSED: dict[str, tuple[list[str], str]] = {
     "no address": (["--sandbox-url=here"], "invalid URL of a sandbox"),
     "address and folder": (
         ["--sandbox-url=http://127.0.0.1:9", "--sandbox-project=x"],
-        "project cannot be used with a running server",
+        "project cannot be used with the URL of a running server",
     ),
     "key alone": (["--sandbox-key=x"], "a key needs the URL of a running server"),
     "no folder": (["--sandbox-scenarios=nowhere"], "--scenarios: there is no folder"),
@@ -415,7 +415,7 @@ def test_what_is_given_comes_before_the_environment() -> None:
     assert options_from({}, environment) == Options("http://there", "theirs")
     assert options_from({"url": "http://here"}, environment).url == "http://here"
     assert options_from({}, {"INVOICE_SANDBOX_KEY": "alone"}).url is None
-    with pytest.raises(SandboxError, match="its own scenarios"):
+    with pytest.raises(SandboxError, match="scenarios cannot be used"):
         options_from({"scenarios": "mine"}, environment)
 
 

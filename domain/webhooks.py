@@ -196,7 +196,7 @@ async def send_test_event(call: Call) -> Record | DeliverThenRespond:
     if endpoint is None or endpoint["status"] != ENABLED or call.body.get("deliver") is False:
         return _unsent(call, event, endpoint)
     await call.state.put(EVENTS, event["id"], event)
-    delivery = await plan(call.state, endpoint, event, call.now, alone=True)
+    delivery = await plan(call.state, endpoint, event, call.now, single_attempt=True)
     report = partial(_report_delivery, event=event, delivery_id=delivery["id"])
     return DeliverThenRespond(delivery["lane"], report)
 

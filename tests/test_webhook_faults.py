@@ -184,7 +184,7 @@ def test_an_error_of_our_own_is_a_failed_attempt_and_stops_no_lane(
     sender = Sender(ManualSystemClock(), transport, transport, "http://127.0.0.1:1", 1)
     outcome = asyncio.run(sender.send(Outgoing("https://partner.example/", {}, b"{}")))
     assert (outcome.status, outcome.error, outcome.is_success) == (None, "no_connection", False)
-    assert "an error of our own" in caplog.text
+    assert "failed by an internal error" in caplog.text
 
 
 # Bodies

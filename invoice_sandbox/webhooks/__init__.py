@@ -1,5 +1,6 @@
-"""Outgoing webhooks: who gets which event, how it is signed, when it is tried, where it may go.
+"""Outgoing webhooks: subscriptions, signatures, retries, and the addresses that may be called.
 
-``outbox`` turns an event into deliveries, ``attempts`` says what one attempt sends and what its
-answer means, ``sender`` sends it, and ``lanes`` does that for each endpoint in turn.
+``outbox`` creates a delivery for each event and endpoint, ``lanes`` runs the deliveries of an
+endpoint one after the other, ``attempts`` prepares one attempt and evaluates its response, and
+``sender`` sends it.
 """

@@ -1,4 +1,4 @@
-"""One attempt of a delivery: what is sent, and what the answer to it means."""
+"""One attempt of a delivery: prepare the signed request, and evaluate the response."""
 
 from __future__ import annotations
 
@@ -28,8 +28,8 @@ from invoice_sandbox.webhooks.retry import DISABLED_AFTER, STANDARD, next_gap
 from invoice_sandbox.webhooks.signing import SECRET_PREFIX, headers
 
 CLOSE_ENDPOINT: Final = "close-endpoint"
-"""The step that disables an endpoint which goes on failing, in its lane; outside of lanes the one
-that tells of an endpoint which was disabled."""
+"""The action that disables a failing endpoint, in its lane; without a lane the action that reports
+a disabled endpoint."""
 
 _GONE: Final = 410
 _SUCCESS: Final = range(200, 300)
@@ -44,7 +44,7 @@ _WRONG_SECRET: Final = (
 
 @dataclass(frozen=True)
 class Outgoing:
-    """A signed request, byte for byte."""
+    """A signed request with its exact bytes."""
 
     url: str
     headers: Mapping[str, str]
@@ -53,9 +53,9 @@ class Outgoing:
 
 @dataclass(frozen=True)
 class Outcome:
-    """What came back: a status and the beginning of a body, or the ``error`` that kept it away.
+    """The result of a request: a status and the beginning of the body, or an ``error``.
 
-    ``took`` is how long that was in real time, ``retry_after`` what the receiver asked for.
+    ``took`` is the duration in real time, ``retry_after`` the value of that header.
     """
 
     status: int | None = None
@@ -66,16 +66,16 @@ class Outcome:
 
     @property
     def is_success(self) -> bool:
-        """Whether the receiver has accepted it."""
+        """Whether the receiver accepted the delivery."""
         return self.status in _SUCCESS
 
 
 @dataclass(frozen=True)
 class Attempt:
-    """An attempt that is due: ``at`` is its instant on the workspace's clock.
+    """An attempt that is due ``at`` an instant of the workspace's clock.
 
-    ``variation`` says how it differs from an honest one. An attempt that a story lets fail has no
-    ``request``: its ``outcome`` is known and nothing is sent.
+    ``variation`` is the fault that alters the request, if any. An attempt that fails by a fault has
+    an ``outcome`` and no ``request``: nothing is sent.
     """
 
     step: ScheduledStep
@@ -92,9 +92,9 @@ class Attempt:
 async def prepare(
     state: Transaction, step: ScheduledStep, lane: str, at: datetime, second: int
 ) -> Attempt | None:
-    """The attempt that ``step`` is to make; None when there is nothing left to be sent.
+    """The attempt that ``step`` makes; None when there is nothing to send any more.
 
-    ``second`` is what its timestamp says, since the epoch.
+    ``second`` is its timestamp, in seconds since the epoch.
     """
     if step.action == CLOSE_ENDPOINT:
         await _close_failing(state, step)
@@ -104,20 +104,20 @@ async def prepare(
     event = delivery and await state.get(EVENTS, delivery["eventId"])
     if delivery is None or endpoint is None or event is None or endpoint["status"] != ENABLED:
         return None
-    trouble = next(iter(delivery["before"]), None)
-    if trouble is not None and trouble["kind"] == _FAIL:
-        outcome = Outcome(trouble["status"] or _FAILURE)
+    fault = next(iter(delivery["before"]), None)
+    if fault is not None and fault["kind"] == _FAIL:
+        outcome = Outcome(fault["status"] or _FAILURE)
         return Attempt(step, lane, delivery, event, endpoint["url"], at, None, _FAIL, outcome)
-    variation = trouble["kind"] if trouble else _repeated(delivery)
+    variation = fault["kind"] if fault else _repeated(delivery)
     secrets = signing_secrets(endpoint, at)
     request = Outgoing(endpoint["url"], *_signed(event, secrets, second, variation))
     return Attempt(step, lane, delivery, event, endpoint["url"], at, request, variation)
 
 
 def signed_request(event: Record, secrets: tuple[str, ...], second: int) -> Record:
-    """What is sent for ``event``: method, headers, and the exact body that was signed.
+    """The request for ``event``: method, headers, and the exact body that was signed.
 
-    Each of ``secrets`` gives one signature; a receiver is content with any that it can check.
+    Each of ``secrets`` gives one signature; a receiver accepts the request if one is valid.
     """
     sent, body = _signed(event, secrets, second, None)
     return {"method": "POST", "headers": sent, "body": body.decode()}
@@ -126,10 +126,10 @@ def signed_request(event: Record, secrets: tuple[str, ...], second: int) -> Reco
 async def note(
     state: Transaction, attempt: Attempt, outcome: Outcome, *, time_flows: bool
 ) -> Record | None:
-    """Write down what came of an attempt, have the next one made, and answer the delivery.
+    """Store the outcome of an attempt, schedule the next one, and return the delivery.
 
-    Where ``time_flows``, the next attempt is so much later as this one took. None: the workspace
-    was restored meanwhile, and knows nothing of the attempt.
+    With ``time_flows`` the duration of the attempt delays the next one. None: the workspace was
+    restored in the meantime, and does not contain the attempt.
     """
     delivery = await state.get(DELIVERIES, attempt.delivery["id"])
     endpoint = await state.get(ENDPOINTS, attempt.delivery["endpointId"])
@@ -144,7 +144,7 @@ async def note(
     if attempt.variation in {None, _FAIL} and delivery["status"] in UNFINISHED:
         delivery, due = _judged(delivery, endpoint, outcome, over)
         endpoint = await _note_health(state, endpoint, outcome, attempt.at)
-    elif delivery["status"] in UNFINISHED:  # it was forged; the next one may be the true one
+    elif delivery["status"] in UNFINISHED:  # the request was altered; the next one may be genuine
         due = over
     if attempt.variation != "duplicate" and delivery["before"]:
         delivery["before"] = _consumed(delivery["before"])
@@ -163,9 +163,9 @@ async def note(
 async def _note_late(
     state: Transaction, delivery: Record, attempt: Attempt, outcome: Outcome
 ) -> Record | None:
-    """Add an attempt to a delivery that was cancelled or replayed while it was under way.
+    """Add an attempt to a delivery that was cancelled or replayed while it was in flight.
 
-    One that was accepted is Delivered after all. None: the delivery knows nothing of the attempt.
+    An accepted one makes the delivery Delivered. None: the attempt is not part of the delivery.
     """
     was = attempt.delivery
     is_stopped = delivery["nextAttemptAt"] is None and delivery["attempt"] == was["attempt"]
@@ -179,7 +179,7 @@ async def _note_late(
 
 
 async def _close_failing(state: Transaction, step: ScheduledStep) -> None:
-    """Disable an endpoint, unless it has answered since, or is disabled already."""
+    """Disable an endpoint, unless it has succeeded since, or is disabled already."""
     endpoint = await state.get(ENDPOINTS, str(step.arguments["subject"]))
     if endpoint is None or endpoint["status"] != ENABLED:
         return
@@ -195,7 +195,7 @@ async def _close(state: Transaction, endpoint: Record, reason: str, at: datetime
 def _judged(
     delivery: Record, endpoint: Record, outcome: Outcome, over: datetime
 ) -> tuple[Record, datetime | None]:
-    """The delivery after an honest attempt, and when the next one is due."""
+    """The delivery after an unaltered attempt, and when the next one is due."""
     if outcome.is_success:
         return {**delivery, "status": DELIVERED}, None
     failures = delivery["failures"] + 1
@@ -209,14 +209,14 @@ def _judged(
 async def _note_health(
     state: Transaction, endpoint: Record, outcome: Outcome, at: datetime
 ) -> Record:
-    """Since when the endpoint has only failed; after five days of it, it is looked at again."""
+    """Store since when the endpoint only fails, and schedule a check after DISABLED_AFTER."""
     since = endpoint.get("failingSince")
     if outcome.is_success and since is not None:
         endpoint = {name: value for name, value in endpoint.items() if name != "failingSince"}
     elif not outcome.is_success and since is None:
         endpoint = {**endpoint, "failingSince": instant_text(at)}
-        told = {"subject": endpoint["id"], "since": endpoint["failingSince"]}
-        await state.schedule(at + DISABLED_AFTER, CLOSE_ENDPOINT, told, lane=endpoint["id"])
+        arguments = {"subject": endpoint["id"], "since": endpoint["failingSince"]}
+        await state.schedule(at + DISABLED_AFTER, CLOSE_ENDPOINT, arguments, lane=endpoint["id"])
     else:
         return endpoint
     await state.put(ENDPOINTS, endpoint["id"], endpoint)
@@ -231,10 +231,10 @@ def _repeated(delivery: Record) -> str | None:
     return "duplicate" if delivery["status"] == DELIVERED else None
 
 
-def _consumed(troubles: list[Record]) -> list[Record]:
-    first, *rest = troubles
+def _consumed(faults: list[Record]) -> list[Record]:
+    first, *rest = faults
     if first["left"] is None:
-        return troubles
+        return faults
     left = {**first, "left": first["left"] - 1}
     return [left, *rest] if left["left"] else rest
 

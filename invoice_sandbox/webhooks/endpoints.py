@@ -1,4 +1,4 @@
-"""Webhook endpoints: what they subscribe to, and which secrets sign what is sent to them."""
+"""Webhook endpoints: their subscriptions and signing secrets."""
 
 from __future__ import annotations
 
@@ -11,47 +11,47 @@ from invoice_sandbox.state import Condition, Record, Transaction
 from invoice_sandbox.webhooks.signing import placeholder_secret
 
 ENDPOINTS: Final = "webhook_endpoints"
-"""The kind under which endpoints are stored, by their id."""
+"""The collection of endpoints, by id."""
 
 ENABLED: Final = "Enabled"
 DISABLED: Final = "Disabled"
 
 BOTH_SIGN: Final = timedelta(hours=24)
-"""So much virtual time after a rotation, what is sent is signed with the old secret too."""
+"""Virtual time after a rotation in which the old secret signs as well."""
 
 _INTERNAL: Final = frozenset({"secret", "previousSecret", "previousSecretUntil", "rotations"})
 
 
 def published_endpoint(record: Mapping[str, object]) -> Record:
-    """An endpoint as lists show it: without its secrets."""
+    """An endpoint as lists show it, without its secrets."""
     return {name: value for name, value in record.items() if name not in _INTERNAL}
 
 
-def subscribes(endpoint: Mapping[str, object], kind: str) -> bool:
-    """Whether an endpoint wants events of that kind, and its creator was allowed to read them.
+def subscribes(endpoint: Mapping[str, object], event_type: str) -> bool:
+    """Whether an endpoint subscribes to the event type, and its creator may read such events.
 
-    ``*`` is every kind, ``invoice.*`` every one of that family.
+    ``*`` matches every type, ``invoice.*`` every type with that prefix.
     """
     events, denied = endpoint["events"], endpoint.get("deniedEvents", [])
     wanted = set(_texts(events)) - set(_texts(denied))
-    return not wanted.isdisjoint({"*", kind, f"{kind.partition('.')[0]}.*"})
+    return not wanted.isdisjoint({"*", event_type, f"{event_type.partition('.')[0]}.*"})
 
 
 def signing_secrets(endpoint: Mapping[str, str], now: datetime) -> tuple[str, ...]:
-    """What signs deliveries to an endpoint: its secret, and for a while the one before it."""
+    """The secrets that sign deliveries: the present one, and after a rotation the old one."""
     if is_rotating(endpoint, now):
         return endpoint["secret"], endpoint["previousSecret"]
     return (endpoint["secret"],)
 
 
 def is_rotating(endpoint: Mapping[str, str], now: datetime) -> bool:
-    """Whether the secret before the present one still signs."""
+    """Whether the old secret still signs."""
     until = endpoint.get("previousSecretUntil")
     return until is not None and now < parse_instant(until)
 
 
 def rotated(endpoint: Mapping[str, object], seed: int, now: datetime) -> Record:
-    """The endpoint with a new placeholder secret; the old one goes on signing for a day."""
+    """The endpoint with a new placeholder secret; the old one signs for another day."""
     rotations = int(str(endpoint.get("rotations", 0))) + 1
     return {
         **endpoint,
@@ -63,7 +63,7 @@ def rotated(endpoint: Mapping[str, object], seed: int, now: datetime) -> Record:
 
 
 async def all_endpoints(state: Transaction, *conditions: Condition) -> list[Record]:
-    """Every endpoint that meets the conditions, the oldest first."""
+    """Every endpoint that meets the conditions, oldest first."""
     return list(reversed((await state.page(ENDPOINTS, where=conditions)).records))
 
 

@@ -1,4 +1,4 @@
-"""The built-in receiver of a workspace: it checks signatures as a client should, and remembers."""
+"""The inbox: a webhook receiver of each workspace that checks signatures and stores messages."""
 
 from __future__ import annotations
 
@@ -14,12 +14,12 @@ from invoice_sandbox.webhooks.endpoints import all_endpoints, signing_secrets
 from invoice_sandbox.webhooks.signing import sign
 
 INBOX_LOG: Final = "inbox"
-"""The log of a workspace that holds what its inbox received."""
+"""The log of the messages that an inbox received."""
 
 TOLERANCE: Final = 300
-"""Seconds that a timestamp may be off, as Standard Webhooks has it."""
+"""The most seconds that a timestamp may differ, as in Standard Webhooks."""
 
-_KIND: Final = "inbox"
+_INBOX: Final = "inbox"
 _ONLY: Final = "token"
 _SHOWN: Final = (
     "content-type",
@@ -31,27 +31,30 @@ _SHOWN: Final = (
 
 
 def inbox_url(url: str, token: str = "") -> str:
-    """Where the server at ``url`` receives webhooks itself."""
+    """The address of an inbox of the server at ``url``."""
     return f"{url}/sandbox/inbox/{token}"
 
 
 async def open_inbox(state: Transaction, workspace_id: str, token: str) -> None:
-    """Let ``token`` lead into the workspace's inbox, without a key."""
+    """Open the workspace's inbox, whose address contains ``token`` and needs no key."""
     digest = key_digest(token)
     await state.grant(
-        Credential(digest, workspace_id, _KIND, frozenset(), None, "capability"),
+        Credential(digest, workspace_id, _INBOX, frozenset(), None, "capability"),
     )
-    await state.put(_KIND, _ONLY, {"token": token})
+    await state.put(_INBOX, _ONLY, {"token": token})
 
 
 def is_inbox(credential: Credential | None) -> bool:
-    """Whether a credential is the token of an inbox, and no other."""
-    return credential is not None and (credential.type, credential.subject) == ("capability", _KIND)
+    """Whether a credential is the token of an inbox."""
+    return credential is not None and (credential.type, credential.subject) == (
+        "capability",
+        _INBOX,
+    )
 
 
 async def inbox_token(state: Transaction) -> str:
     """The token of the workspace's inbox. Raises LookupError."""
-    record = await state.get(_KIND, _ONLY)
+    record = await state.get(_INBOX, _ONLY)
     if record is None:
         raise LookupError("the workspace has no inbox")
     return str(record["token"])
@@ -66,9 +69,9 @@ async def received(
     now: datetime,
     second: int,
 ) -> Record:
-    """A message as the inbox shows it, judged: ``problem`` None means that it is genuine.
+    """A message as the inbox shows it. ``problem`` None: its signature is valid.
 
-    ``url`` is where it was sent, ``second`` what the receiver's clock says.
+    ``url`` is the address that it was sent to, ``second`` the time of the receiver's clock.
     """
     theirs = [one for one in await all_endpoints(state) if one["url"] == url]
     signer = next((one["id"] for one in theirs if _is_signed(one, headers, body, now)), None)
@@ -82,7 +85,7 @@ async def received(
 
 
 def shown(messages: Iterable[Record]) -> list[Record]:
-    """What the inbox holds, newest first, each message with whether it came before."""
+    """The messages of an inbox, newest first, each with ``verified`` and ``duplicate``."""
     seen: set[str | None] = set()
     result: list[Record] = []
     for message in messages:

@@ -1,9 +1,9 @@
-"""Listeners: receivers built in for clients that no request can reach, such as a laptop's.
+"""Listeners: receivers for clients that no request can reach, such as a laptop.
 
-What is delivered to a listener's address waits until the client on its stream has taken it and has
-told what it answered. Listeners live in the memory of one process, not in the store: they belong
-to a connection, and are gone when the server ends. A client that remembers the token of its
-listener gets it back under the same address.
+A message to a listener's address waits until the client on its stream has received it and reported
+the response. Listeners are kept in the memory of one process, not in the store: they belong to a
+connection, and end with the server. A client that stores the token of its listener gets the same
+address again.
 """
 
 from __future__ import annotations
@@ -19,34 +19,34 @@ from invoice_sandbox.base.clock import SystemClock
 from invoice_sandbox.base.ids import key_digest, new_secret
 
 MOST: Final = 16
-"""Listeners of a workspace. One more takes the place of the one that was silent for longest."""
+"""The most listeners of a workspace. A new one replaces the one that is unused for longest."""
 
 MOST_WAITING: Final = 1000
-"""Messages of a listener that wait for their answer."""
+"""The most messages of a listener that wait for a response."""
 
 HEARTBEAT: Final = 10.0
-"""Seconds without anything to send, after which a comment line tells that all is well."""
+"""Seconds without a message after which a comment line keeps the connection open."""
 
 _PREFIX: Final = "lsn_sandbox_"
 _DIGITS: Final = 16
 _CONNECTION_S: Final = frozenset(
     {"accept", "accept-encoding", "connection", "content-length", "host", "transfer-encoding"}
 )
-"""Headers that belong to one connection, and are not handed on."""
+"""Headers of one connection, which are not forwarded."""
 
 
 class NobodyListensError(Exception):
-    """No stream is connected, or the listener was closed."""
+    """No client is connected to the listener, or the listener was closed."""
 
 
 class InUseError(Exception):
-    """The token is that of another workspace, or every listener of the workspace is in use."""
+    """The token belongs to another workspace, or every listener of the workspace is in use."""
 
 
 @dataclass(frozen=True)
 class Reported:
-    """What the client tells of a message: the status, the beginning of the body and the
-    ``Retry-After`` of its own receiver, or the ``error`` that kept these away."""
+    """What the client reports for a message: the status, the beginning of the body and the
+    ``Retry-After`` of its own receiver, or an ``error``."""
 
     status: int | None = None
     error: str | None = None
@@ -56,17 +56,17 @@ class Reported:
 
 @dataclass(frozen=True)
 class _Message:
-    """What waits for its answer."""
+    """A message that waits for its response."""
 
     number: int
     headers: Mapping[str, str]
     body: str
-    answer: asyncio.Future[Reported]
+    response: asyncio.Future[Reported]
 
     def event(self) -> bytes:
         """The message as a server-sent event."""
-        told = {"message": self.number, "headers": self.headers, "body": self.body}
-        return b"id: %d\nevent: delivery\ndata: %s\n\n" % (self.number, jsonio.dumps(told))
+        data = {"message": self.number, "headers": self.headers, "body": self.body}
+        return b"id: %d\nevent: delivery\ndata: %s\n\n" % (self.number, jsonio.dumps(data))
 
 
 @dataclass
@@ -83,43 +83,43 @@ class Listener:
 
     @property
     def is_connected(self) -> bool:
-        """Whether a client takes what is delivered."""
+        """Whether a client is connected."""
         return self._stream is not None
 
     async def hand_over(self, headers: Mapping[str, str], body: bytes) -> Reported:
-        """What the client answers to a message. Raises NobodyListensError."""
+        """Pass a message to the client and return its report. Raises NobodyListensError."""
         if self._stream is None or len(self._waiting) >= MOST_WAITING:
             raise NobodyListensError
         number, self.first_number = self.first_number, self.first_number + 1
         kept = {name: text for name, text in headers.items() if name not in _CONNECTION_S}
-        answer: asyncio.Future[Reported] = asyncio.get_running_loop().create_future()
-        self._waiting[number] = _Message(number, kept, body.decode(errors="replace"), answer)
+        response: asyncio.Future[Reported] = asyncio.get_running_loop().create_future()
+        self._waiting[number] = _Message(number, kept, body.decode(errors="replace"), response)
         self._stream.set()
         try:
-            return await answer
+            return await response
         finally:
             del self._waiting[number]
 
     def report(self, number: int, reported: Reported) -> bool:
-        """Answer a message; False: nobody waits for it any more."""
+        """Report the response to a message. False: the message does not wait any more."""
         message = self._waiting.get(number)
-        if message is None or message.answer.done():
+        if message is None or message.response.done():
             return False
-        message.answer.set_result(reported)
+        message.response.set_result(reported)
         return True
 
     def disconnect(self) -> None:
-        """End the stream; what waits, waits for the next one."""
+        """End the stream. Waiting messages stay for the next one."""
         stream, self._stream = self._stream, None
         if stream is not None:
             stream.set()
 
     def close(self) -> None:
-        """End the stream, and whatever waits for an answer."""
+        """End the stream and all waiting messages."""
         self.disconnect()
         for message in self._waiting.values():
-            if not message.answer.done():
-                message.answer.set_exception(NobodyListensError())
+            if not message.response.done():
+                message.response.set_exception(NobodyListensError())
 
     async def stream(
         self,
@@ -127,10 +127,10 @@ class Listener:
         idle: timedelta,
         is_open: Callable[[], Awaitable[bool]],
     ) -> AsyncGenerator[bytes, None]:
-        """What is handed over, as server-sent events, beginning with what waits already.
+        """The messages as server-sent events, starting with those that wait already.
 
-        Of that, nothing up to number ``after`` is sent. The stream takes the place of an earlier
-        one. It ends when there was nothing to send for ``idle``, or ``is_open`` no more.
+        Waiting messages with numbers up to ``after`` are skipped. The stream replaces an earlier
+        one. It ends after ``idle`` without a message, or when ``is_open`` returns False.
         """
         self.disconnect()
         news = self._stream = asyncio.Event()
@@ -158,31 +158,31 @@ class Listener:
 
 
 class Listeners:
-    """The listeners of all workspaces; none sees those of another."""
+    """The listeners of all workspaces."""
 
     def __init__(self, system_clock: SystemClock, patience: float) -> None:
-        """``patience``: real seconds within which a message must be answered."""
-        self._wall = system_clock
+        """``patience``: real seconds that the client has to report a response."""
+        self._system_clock = system_clock
         self.patience = patience
         self._by_token: dict[str, Listener] = {}
 
     def open(self, workspace_id: str, token: str | None = None) -> Listener:
-        """A listener, or the one that has this token. Raises InUseError."""
+        """A new listener, or the one with this token. Raises InUseError."""
         token = token or new_secret()
         known = self._by_token.get(token)
         if known is not None:
             if known.workspace_id != workspace_id:
                 raise InUseError
-            known.last_used = self._wall.monotonic()
+            known.last_used = self._system_clock.monotonic()
             return known
         self._make_room(workspace_id)
         listener = Listener(
             id=_PREFIX + key_digest(token)[:_DIGITS],
             token=token,
             workspace_id=workspace_id,
-            last_used=self._wall.monotonic(),
-            # Never one that a server before this has used, so that clients can tell them apart.
-            first_number=int(self._wall.now().timestamp() * 1000),
+            last_used=self._system_clock.monotonic(),
+            # Greater than all numbers of an earlier server, so that clients can tell them apart.
+            first_number=int(self._system_clock.now().timestamp() * 1000),
         )
         self._by_token[token] = listener
         return listener
@@ -195,7 +195,7 @@ class Listeners:
         """The listener of that id in a workspace."""
         found = next((one for one in self._of(workspace_id) if one.id == listener_id), None)
         if found is not None:
-            found.last_used = self._wall.monotonic()
+            found.last_used = self._system_clock.monotonic()
         return found
 
     def workspaces(self) -> set[str]:
@@ -208,7 +208,7 @@ class Listeners:
         listener.close()
 
     def disconnect(self, workspace_id: str) -> None:
-        """End the streams of a workspace that is not what it was: their clients look anew."""
+        """End the streams of a workspace that was reset or restored. Clients connect again."""
         for listener in self._of(workspace_id):
             listener.disconnect()
 

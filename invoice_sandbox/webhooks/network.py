@@ -1,8 +1,8 @@
-"""Which addresses a delivery may go to.
+"""The addresses that deliveries may be sent to.
 
-A server that posts to any address it is told can be used to reach what its caller cannot.
-``url_problem`` judges what the URL alone can tell, ``kind_of`` the address that it leads to; names
-are resolved, and judged again, when a delivery is sent (``connecting``).
+Without a check, a server that posts to any address can be used to reach networks that its caller
+cannot reach. ``url_problem`` checks the URL, ``address_type`` an IP address. ``transport`` resolves
+names and checks the result when a delivery is sent.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ PUBLIC: Final = "public"
 LOOPBACK: Final = "loopback"
 
 HTTPS_PORTS: Final = frozenset({443, 8443})
-"""Where receivers beyond loopback may listen."""
+"""The ports of receivers that are not on loopback."""
 
 _SPECIAL: Final = tuple(
     (ip_network(network), kind)
@@ -43,7 +43,7 @@ _SPECIAL: Final = tuple(
         ("203.0.113.0/24", "documentation"),
         ("224.0.0.0/4", "multicast"),
         ("240.0.0.0/4", "reserved"),
-        # Looks public, and is the host of every virtual machine in one of the big clouds.
+        # A public address that reaches the host of every virtual machine of a large cloud provider.
         ("168.63.129.16/32", "platform"),
         # IANA IPv6 Special-Purpose Address Registry
         ("::/128", "unspecified"),
@@ -63,7 +63,7 @@ _SPECIAL: Final = tuple(
         ("ff00::/8", "multicast"),
     ]
 )
-"""Of the networks that hold an address, the first one says its kind."""
+"""The first network that contains an address determines its type."""
 
 _GLOBAL_UNICAST: Final = ip_network("2000::/3")
 _ISATAP: Final = frozenset({0x00005EFE, 0x02005EFE})
@@ -91,15 +91,15 @@ def is_own_address(address: object, url: str) -> bool:
 def url_problem(url: object, *, local: bool) -> str | None:
     """``url_missing``, ``url_not_allowed``, or None when deliveries may be sent to ``url``.
 
-    Allowed is https on ports 443 and 8443, without user information, to a name or to a globally
-    routable address; with ``local``, http or https to a loopback address on any port too.
+    It must be https on port 443 or 8443, without user information, to a name or a globally routable
+    address. With ``local``, http and https to a loopback address on any port are allowed too.
     """
     if not isinstance(url, str) or not url.strip():
         return "url_missing"
     if any(letter <= " " or letter == "\\" for letter in url):
         return "url_not_allowed"
     try:
-        # Both as it is written and as it is sent: two readers may see two hosts in one URL.
+        # Both as written and as sent, because two parsers may find two hosts in one URL.
         readings = urlsplit(url), urlsplit(str(httpx.URL(url)))
         allowed = all(_is_allowed(reading, local=local) for reading in readings)
     except (ValueError, httpx.InvalidURL):
@@ -108,16 +108,16 @@ def url_problem(url: object, *, local: bool) -> str | None:
 
 
 def is_loopback(host: str) -> bool:
-    """Whether a host, as a URL has it, is ``localhost`` or an address of this machine alone."""
+    """Whether the host of a URL is ``localhost`` or a loopback address."""
     address = read_address(host)
-    return host == "localhost" if address is None else kind_of(address) == LOOPBACK
+    return host == "localhost" if address is None else address_type(address) == LOOPBACK
 
 
 def read_address(text: str) -> Address | None:
-    """The address that ``text`` writes in the usual notation, or None.
+    """The address in ``text``; None if it is not in the usual notation.
 
-    An IPv4 address that is mapped into IPv6 is the IPv4 address, because that is where a
-    connection goes. An address with a zone is none: it means something on one link only.
+    An IPv4 address mapped into IPv6 is returned as IPv4, because connections use that address. An
+    address with a zone is rejected, because it has a meaning on one link only.
     """
     try:
         address = ip_address(text)
@@ -128,11 +128,11 @@ def read_address(text: str) -> Address | None:
     return None if address.scope_id is not None else address.ipv4_mapped or address
 
 
-def kind_of(address: Address) -> str:
-    """``public`` when an address is globally routable, else what it is instead.
+def address_type(address: Address) -> str:
+    """``public`` for a globally routable address, else the type of its network.
 
-    IPv6 addresses that have an IPv4 address inside (NAT64, 6to4, Teredo, ISATAP, ...) are never
-    public: what they lead to is decided by a gateway.
+    IPv6 addresses that contain an IPv4 address (NAT64, 6to4, Teredo, ISATAP, ...) are never public,
+    because a gateway decides where they lead.
     """
     for network, kind in _SPECIAL:
         if address in network:
@@ -157,8 +157,8 @@ def _is_allowed(url: SplitResult, *, local: bool) -> bool:
 def _may_be_public(host: str) -> bool:
     address = read_address(host)
     if address is not None:
-        return kind_of(address) == PUBLIC
-    # What a resolver takes for an address in another notation (0x7f.1, 2130706433) is no name.
+        return address_type(address) == PUBLIC
+    # Resolvers accept addresses in other notations (0x7f.1, 2130706433); these are not names.
     last = host.rstrip(".").rpartition(".")[2]
     return ":" not in host and not last[:1].isdigit() and last not in _LOCAL_NAMES
 

@@ -1,6 +1,6 @@
-"""Deliveries: one for every event and endpoint that wants it, kept with the state until it is over.
+"""Deliveries: one for each event and subscribed endpoint, stored with the workspace's state.
 
-A delivery waits in the lane of its endpoint, as a scheduled step, until its next attempt is due.
+A delivery is scheduled as a step in the lane of its endpoint until its next attempt is due.
 """
 
 from __future__ import annotations
@@ -20,16 +20,16 @@ from invoice_sandbox.webhooks.endpoints import (
 )
 
 EVENTS: Final = "events"
-"""The kind under which what happened is stored, by its id."""
+"""The collection of events, by id."""
 
 DELIVERIES: Final = "webhook_deliveries"
-"""The kind under which deliveries are stored, by their id."""
+"""The collection of deliveries, by id."""
 
 DELIVER: Final = "deliver"
-"""The step that makes the next attempt of the delivery which is its subject."""
+"""The action that makes the next attempt of the delivery that is its subject."""
 
 LATENESS: Final = timedelta(hours=1)
-"""So much later than its event a late delivery is sent, whatever happened in between."""
+"""The delay of a delivery with the fault ``late``."""
 
 PENDING: Final = "Pending"
 FAILED: Final = "Failed"
@@ -44,7 +44,7 @@ _DUPLICATE: Final = "duplicate"
 
 
 class PayloadError(Exception):
-    """An event that the contract does not allow; the message says why. It is not recorded."""
+    """An event that violates the contract; the message gives the reason. It is not recorded."""
 
 
 def published_delivery(record: Mapping[str, Any]) -> Record:
@@ -53,16 +53,16 @@ def published_delivery(record: Mapping[str, Any]) -> Record:
 
 
 async def enqueue(
-    state: Transaction, event: Record, troubles: Sequence[Mapping[str, Any]], now: datetime
+    state: Transaction, event: Record, faults: Sequence[Mapping[str, Any]], now: datetime
 ) -> None:
-    """Have ``event`` delivered to every enabled endpoint that subscribes to its kind.
+    """Schedule deliveries of ``event`` to all enabled endpoints that subscribe to its type.
 
-    ``troubles`` are what a story lets befall the deliveries.
+    ``faults`` are the delivery faults of a scenario for this event.
     """
     enabled = await state.page(ENDPOINTS, where=(Condition("status", "=", ENABLED),))
     for endpoint in reversed(enabled.records):
         if subscribes(endpoint, event["type"]):
-            await plan(state, endpoint, event, now, troubles=troubles)
+            await plan(state, endpoint, event, now, faults=faults)
 
 
 async def plan(
@@ -71,17 +71,17 @@ async def plan(
     event: Record,
     now: datetime,
     *,
-    troubles: Sequence[Mapping[str, Any]] = (),
-    alone: bool = False,
+    faults: Sequence[Mapping[str, Any]] = (),
+    single_attempt: bool = False,
 ) -> Record:
-    """One more delivery, due now; the event must be stored.
+    """Schedule one delivery, due now. The event must be stored.
 
-    One that is to be ``alone`` waits for no other of its endpoint and is tried only once.
+    With ``single_attempt`` it does not wait for other deliveries of its endpoint, and has no retry.
     """
     workspace = await state.workspace()
     number = await state.next_number("dlv_sandbox")
     delivery_id = resource_id("dlv_sandbox", workspace.token, number)
-    kinds = [one["kind"] for one in troubles]
+    kinds = [one["kind"] for one in faults]
     due = now + LATENESS if _LATE in kinds else now
     delivery: Record = {
         "id": delivery_id,
@@ -98,12 +98,12 @@ async def plan(
         "simulated": True,
         "createdAt": instant_text(now),
         "number": number,
-        "lane": delivery_id if alone else endpoint["id"],
+        "lane": delivery_id if single_attempt else endpoint["id"],
         "failures": 0,
         "replays": 0,
-        "once": alone,
-        "before": [_counted(one) for one in troubles if one["kind"] not in {_LATE, _DUPLICATE}],
-        "repeats": sum(_counted(one)["left"] or 0 for one in troubles if one["kind"] == _DUPLICATE),
+        "once": single_attempt,
+        "before": [_counted(one) for one in faults if one["kind"] not in {_LATE, _DUPLICATE}],
+        "repeats": sum(_counted(one)["left"] or 0 for one in faults if one["kind"] == _DUPLICATE),
     }
     await state.put(DELIVERIES, delivery_id, delivery)
     await state.schedule(due, DELIVER, {"subject": delivery_id}, lane=delivery["lane"])
@@ -111,7 +111,7 @@ async def plan(
 
 
 async def replay(state: Transaction, delivery: Record, now: datetime) -> Record:
-    """Have a delivery attempted again at once, under the same id, with all of its retries."""
+    """Schedule a delivery again, due now, under the same id and with all retries."""
     fresh = {
         **delivery,
         "status": PENDING,
@@ -130,7 +130,7 @@ async def replay(state: Transaction, delivery: Record, now: datetime) -> Record:
 
 
 async def disable(state: Transaction, endpoint: Record, reason: str, now: datetime) -> Record:
-    """Send an endpoint nothing more; what was still to be sent to it is cancelled."""
+    """Disable an endpoint and cancel its unfinished deliveries."""
     disabled = {
         **endpoint,
         "status": DISABLED,
@@ -138,7 +138,7 @@ async def disable(state: Transaction, endpoint: Record, reason: str, now: dateti
         "disabledAt": instant_text(now),
     }
     await state.put(ENDPOINTS, endpoint["id"], disabled)
-    for step in await state.steps(endpoint["id"]):  # also repeats, and what was to look at it again
+    for step in await state.steps(endpoint["id"]):  # also repeats and scheduled checks
         await state.discard_step(step.number, endpoint["id"])
         if (repeated := await state.get(DELIVERIES, str(step.arguments["subject"]))) is not None:
             await state.put(DELIVERIES, repeated["id"], {**repeated, "nextAttemptAt": None})
@@ -151,7 +151,7 @@ async def disable(state: Transaction, endpoint: Record, reason: str, now: dateti
 
 
 async def enable(state: Transaction, endpoint: Record) -> Record:
-    """Send an endpoint what happens from now on."""
+    """Enable an endpoint for future events."""
     gone = {"disabledReason", "disabledAt", "failingSince"}
     enabled = {name: value for name, value in endpoint.items() if name not in gone}
     enabled["status"] = ENABLED
@@ -165,10 +165,10 @@ async def _unschedule(state: Transaction, delivery: Record) -> None:
             await state.discard_step(step.number, delivery["lane"])
 
 
-def _counted(trouble: Mapping[str, Any]) -> Record:
-    """A trouble with the number of attempts that it still befalls; None: all."""
+def _counted(fault: Mapping[str, Any]) -> Record:
+    """A fault with the number of attempts that it still affects; None: all."""
     return {
-        "kind": trouble["kind"],
-        "status": trouble.get("status"),
-        "left": trouble.get("count", 1),
+        "kind": fault["kind"],
+        "status": fault.get("status"),
+        "left": fault.get("count", 1),
     }

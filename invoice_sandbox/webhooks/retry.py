@@ -1,4 +1,4 @@
-"""When a delivery is tried again: a declared schedule, on the workspace's clock, without jitter."""
+"""The retry schedule of deliveries, on the workspace's clock, without jitter."""
 
 from __future__ import annotations
 
@@ -22,10 +22,10 @@ GAPS: Final[Mapping[str, Sequence[timedelta]]] = {
     ),
     "fast": tuple(timedelta(seconds=seconds) for seconds in (0, 1, 5, 15, 60)),
 }
-"""By the endpoint's ``retryProfile``: how long after the attempt before it each attempt is made."""
+"""For each ``retryProfile`` of an endpoint the gaps before the first, second, … attempt."""
 
 DISABLED_AFTER: Final = timedelta(days=5)
-"""An endpoint that has only failed for so long gets nothing more."""
+"""An endpoint that fails for this time without a success is disabled."""
 
 _THROTTLED: Final = frozenset({429, 503})
 _MOST_DIGITS: Final = 9
@@ -34,10 +34,9 @@ _MOST_DIGITS: Final = 9
 def next_gap(
     profile: str, failures: int, status: int | None, retry_after: timedelta | None
 ) -> timedelta | None:
-    """How long after the ``failures``-th failed attempt the next one is made; None: never.
+    """The time from the ``failures``-th failed attempt to the next one; None: there is none.
 
-    An endpoint that answers 429 or 503 may put it off with ``Retry-After``, as far as the slot
-    after the next one.
+    ``Retry-After`` of a 429 or 503 response delays it, at most until the attempt after it.
     """
     gaps = GAPS[profile]
     if failures >= len(gaps):
@@ -49,7 +48,7 @@ def next_gap(
 
 
 def parse_retry_after(text: str | None, now: datetime) -> timedelta | None:
-    """The time that a ``Retry-After`` header asks for, in seconds or as a date; None: nothing."""
+    """The time in a ``Retry-After`` header, in seconds or as a date; None: absent or invalid."""
     if text is None:
         return None
     text = text.strip()

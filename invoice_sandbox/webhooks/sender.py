@@ -1,4 +1,4 @@
-"""Send one signed request, and say what came back, within limits."""
+"""Sends signed requests, with limits on time and response size."""
 
 from __future__ import annotations
 
@@ -13,14 +13,14 @@ from invoice_sandbox.base.clock import SystemClock
 from invoice_sandbox.webhooks.attempts import Outcome, Outgoing
 from invoice_sandbox.webhooks.network import is_own_address
 from invoice_sandbox.webhooks.retry import parse_retry_after
-from invoice_sandbox.webhooks.transport import RefusedAddressError
+from invoice_sandbox.webhooks.transport import ForbiddenAddressError
 
 READ_LIMIT: Final = 64 * 1024
-"""Bytes of an answer that are read; the rest is not waited for."""
+"""The most bytes of a response body that are read."""
 
 _TO_CONNECT: Final = 0.4
-"""Part of the time that goes at most to a connection, and as much to TLS. Those who make one close
-it when their own time is over, but not when they are cancelled in the middle of it."""
+"""The largest share of the timeout for a connection, and the same again for TLS. httpcore closes a
+connection when its own timeout ends, but not when it is cancelled while connecting."""
 
 log = logging.getLogger("invoice_sandbox")
 
@@ -36,32 +36,32 @@ class Sender:
         own_url: str,
         timeout: float,
     ) -> None:
-        """``timeout`` is in real seconds; ``own_url`` the server's, which is reached ``inside``."""
-        self._wall = system_clock
+        """``timeout`` is in real seconds. Requests to ``own_url`` use the transport ``inside``."""
+        self._system_clock = system_clock
         self._own_url = own_url
         self._timeout = timeout
         self._network = _client(network, timeout)
         self._inside = _client(inside, timeout)
 
     async def send(self, request: Outgoing) -> Outcome:
-        """What came of it. Never raises for anything that the receiver or the network does."""
-        begun = self._wall.monotonic()
+        """The outcome. Never raises for an error of the receiver or the network."""
+        started = self._system_clock.monotonic()
         try:
             async with asyncio.timeout(self._timeout):
                 status, body, retry_after = await self._exchange(request)
         except (TimeoutError, httpx.TimeoutException):
-            return self._failed("timeout", begun)
-        except (RefusedAddressError, httpx.UnsupportedProtocol, httpx.InvalidURL):
-            return self._failed("address_not_allowed", begun)
+            return self._failed("timeout", started)
+        except (ForbiddenAddressError, httpx.UnsupportedProtocol, httpx.InvalidURL):
+            return self._failed("address_not_allowed", started)
         except httpx.ProtocolError:
-            return self._failed("no_http", begun)
+            return self._failed("no_http", started)
         except (httpx.TransportError, OSError):
-            return self._failed("no_connection", begun)
-        except Exception:  # a receiver must never be able to stop its lane
-            log.exception("a delivery to %s ended in an error of our own", request.url)
-            return self._failed("no_connection", begun)
-        waits = parse_retry_after(retry_after, self._wall.now())
-        return Outcome(status, None, self._took(begun), body, waits)
+            return self._failed("no_connection", started)
+        except Exception:  # no receiver may stop its lane
+            log.exception("the delivery to %s failed by an internal error", request.url)
+            return self._failed("no_connection", started)
+        waits = parse_retry_after(retry_after, self._system_clock.now())
+        return Outcome(status, None, self._took(started), body, waits)
 
     async def close(self) -> None:
         """Close every connection."""
@@ -84,11 +84,11 @@ class Sender:
                 response.headers.get("retry-after"),
             )
 
-    def _failed(self, error: str, begun: float) -> Outcome:
-        return Outcome(None, error, self._took(begun))
+    def _failed(self, error: str, started: float) -> Outcome:
+        return Outcome(None, error, self._took(started))
 
-    def _took(self, begun: float) -> timedelta:
-        return timedelta(seconds=self._wall.monotonic() - begun)
+    def _took(self, started: float) -> timedelta:
+        return timedelta(seconds=self._system_clock.monotonic() - started)
 
 
 def _client(transport: httpx.AsyncBaseTransport, timeout: float) -> httpx.AsyncClient:

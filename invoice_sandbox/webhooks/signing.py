@@ -16,7 +16,7 @@ USER_AGENT: Final = "InvoiceLiquiditySandbox-Webhooks/0.1.0"
 def placeholder_secret(seed: int, endpoint: str) -> str:
     """The signing secret of an endpoint: 32 bytes drawn from the workspace's seed.
 
-    A placeholder, as the specification says (Events, rule 3), but signatures over it are real.
+    A placeholder by the specification (Events, rule 3); its signatures are valid.
     """
     drawn = hashlib.sha256(f"webhook-secret/{seed}/{endpoint}".encode()).digest()
     return SECRET_PREFIX + base64.b64encode(drawn[:SECRET_BYTES]).decode()

@@ -1,8 +1,7 @@
-"""Connections for deliveries: a name is resolved once, judged, and what was judged is connected to.
+"""Connections for deliveries: resolve a name once, check the addresses, connect to one of them.
 
-A name that was harmless when a webhook was registered may lead elsewhere when it is called, and
-elsewhere again a moment later. So the address is judged where the connection is made, and no one
-resolves the name after that.
+A name may resolve to another address at any time (DNS rebinding). So the address is checked when
+the connection is made, and the name is not resolved again after the check.
 """
 
 from __future__ import annotations
@@ -23,8 +22,8 @@ from invoice_sandbox.webhooks.network import (
     LOOPBACK,
     PUBLIC,
     Address,
+    address_type,
     is_loopback,
-    kind_of,
     read_address,
     url_problem,
 )
@@ -33,16 +32,16 @@ Resolve = Callable[[str, int], Awaitable[Sequence[str]]]
 """The addresses of a host, for a port. Raises OSError when there are none."""
 
 TRIED: Final = 4
-"""Addresses of one name that are tried, one after the other."""
+"""The most addresses of one name that are tried, one after the other."""
 
-PATIENCE: Final = 3.0
-"""Seconds that an address gets to take a connection while there is another one to try."""
+CONNECT_TIMEOUT: Final = 3.0
+"""Seconds for a connection to one address while there is another one to try."""
 
 IDLE: Final = 5.0
-"""Seconds that a connection is kept for the next delivery to the same receiver."""
+"""Seconds that an idle connection is kept for the next delivery to the same receiver."""
 
 KEPT: Final = 32
-"""Connections that are kept at most: the pool looks through all of them for every request."""
+"""The most idle connections: the pool searches all of them for every request."""
 
 _NOWHERE: Final = frozenset({"example", "invalid"})
 
@@ -61,25 +60,25 @@ _SAME_IN_HTTPX: Final[dict[type[Exception], type[httpx.TransportError]]] = {
     httpcore.NetworkError: httpx.NetworkError,
     httpcore.ProtocolError: httpx.ProtocolError,
 }
-"""The special before the general."""
+"""Subclasses stand before their base classes."""
 
 
-class RefusedAddressError(Exception):
-    """A delivery may not go to ``host``, which is, or also leads to, an address of that kind."""
+class ForbiddenAddressError(Exception):
+    """Deliveries to ``host`` are not allowed: it has an address of the type ``address_type``."""
 
-    def __init__(self, host: str, kind: str) -> None:
-        super().__init__(f"{host} leads to an address that webhooks do not go to ({kind})")
+    def __init__(self, host: str, address_type: str) -> None:
+        super().__init__(f"{host} has an address that webhooks must not use ({address_type})")
         self.host = host
-        self.kind = kind
+        self.address_type = address_type
 
 
 async def resolve_by_system(host: str, port: int) -> Sequence[str]:
-    """The addresses that the operating system knows for a host, each once, in its order.
+    """The addresses that the operating system returns for a host, without duplicates.
 
-    Names for documentation (RFC 6761) lead nowhere, and nobody is asked for them.
+    Names reserved for documentation (RFC 6761) are not resolved.
     """
     if host.rstrip(".").rpartition(".")[2].lower() in _NOWHERE:
-        raise socket.gaierror(socket.EAI_NONAME, "the name is reserved, and leads nowhere")
+        raise socket.gaierror(socket.EAI_NONAME, "the name is reserved and has no address")
     loop = asyncio.get_running_loop()
     found = await loop.getaddrinfo(host, port, type=socket.SOCK_STREAM)
     return list(dict.fromkeys(str(address[0]) for *_, address in found))
@@ -92,22 +91,21 @@ def guarded_transport(
     connections: int = 100,
     tls: ssl.SSLContext | None = None,
 ) -> httpx.AsyncBaseTransport:
-    """A transport that refuses what ``guard`` refuses, by the URL and by where it leads.
+    """A transport that rejects forbidden URLs and addresses, by the rules of ``network``.
 
-    It raises ``RefusedAddressError``, or what httpx raises when a request fails. With ``local``,
-    loopback is allowed. ``connections`` are open at once, and kept for a while; a kept connection
-    still leads to the address that was judged. Certificates are verified, by the authorities that
-    httpx trusts unless ``tls`` says otherwise. Proxies of the environment are not used, and
-    redirects are answers like any other.
+    It raises ``ForbiddenAddressError``, or the errors of httpx. With ``local``, loopback addresses
+    are allowed. ``connections`` limits the open connections. An idle connection still leads to the
+    address that was checked. Certificates are verified against the authorities of httpx, unless
+    ``tls`` is given. Proxies of the environment are ignored, and redirects are not followed.
     """
-    backend = _JudgingBackend(resolve, local=local)
+    backend = _CheckingBackend(resolve, local=local)
     return _GuardedTransport(backend, connections, tls, local=local)
 
 
 class _GuardedTransport(httpx.AsyncBaseTransport):
     """What ``httpx.AsyncHTTPTransport`` does, over a pool whose network backend is ours.
 
-    httpx has no public way to hand it one, httpcore has.
+    Only httpcore has a public parameter for the backend.
     """
 
     def __init__(
@@ -125,7 +123,7 @@ class _GuardedTransport(httpx.AsyncBaseTransport):
 
     @cached_property
     def _pool(self) -> httpcore.AsyncConnectionPool:
-        # Certificates take a while to load; most sandboxes never send anything.
+        # Loading certificates is slow, and most servers never send anything.
         return httpcore.AsyncConnectionPool(
             ssl_context=self._tls or httpcore.default_ssl_context(),
             max_connections=self._connections,
@@ -136,15 +134,15 @@ class _GuardedTransport(httpx.AsyncBaseTransport):
 
     async def handle_async_request(self, request: httpx.Request) -> httpx.Response:
         if url_problem(str(request.url), local=self._local) is not None:
-            raise RefusedAddressError(request.url.host, "url_not_allowed")
+            raise ForbiddenAddressError(request.url.host, "url_not_allowed")
         sent = _for_httpcore(request, await request.aread())
         with _errors_of_httpx():
-            answer = await self._pool.handle_async_request(sent)
+            response = await self._pool.handle_async_request(sent)
         return httpx.Response(
-            answer.status,
-            headers=answer.headers,
-            stream=_Body(answer),
-            extensions=dict(answer.extensions),
+            response.status,
+            headers=response.headers,
+            stream=_Body(response),
+            extensions=dict(response.extensions),
         )
 
     async def aclose(self) -> None:
@@ -153,20 +151,20 @@ class _GuardedTransport(httpx.AsyncBaseTransport):
 
 
 class _Body(httpx.AsyncByteStream):
-    def __init__(self, answer: httpcore.Response) -> None:
-        self._answer = answer
+    def __init__(self, response: httpcore.Response) -> None:
+        self._response = response
 
     async def __aiter__(self) -> AsyncIterator[bytes]:
         with _errors_of_httpx():
-            async for part in self._answer.aiter_stream():
+            async for part in self._response.aiter_stream():
                 yield part
 
     async def aclose(self) -> None:
-        await self._answer.aclose()
+        await self._response.aclose()
 
 
-class _JudgingBackend(httpcore.AsyncNetworkBackend):
-    """Connects to addresses that it has judged, by the means that httpx uses under asyncio."""
+class _CheckingBackend(httpcore.AsyncNetworkBackend):
+    """Connects to checked addresses, with the same backend as httpx under asyncio."""
 
     def __init__(self, resolve: Resolve, *, local: bool) -> None:
         self._resolve = resolve
@@ -190,7 +188,7 @@ class _JudgingBackend(httpcore.AsyncNetworkBackend):
         try:
             async with asyncio.timeout(timeout):
                 addresses = await self._addresses(host, port)
-                _judge(host, port, addresses, local=self._local)
+                _check_addresses(host, port, addresses, local=self._local)
                 return await _first_reached(addresses[:TRIED], reach)
         except TimeoutError as problem:
             raise httpcore.ConnectTimeout(f"no connection to {host} in time") from problem
@@ -214,22 +212,22 @@ class _JudgingBackend(httpcore.AsyncNetworkBackend):
 def _readable(host: str, text: str) -> Address:
     address = read_address(text)
     if address is None:
-        raise RefusedAddressError(host, "link-local or unreadable")
+        raise ForbiddenAddressError(host, "link-local or unreadable")
     return address
 
 
-def _judge(host: str, port: int, addresses: Sequence[Address], *, local: bool) -> None:
-    """Refuse a name unless all of its addresses are public, or all are loopback and that may be.
+def _check_addresses(host: str, port: int, addresses: Sequence[Address], *, local: bool) -> None:
+    """Reject a name unless all of its addresses are public, or all are loopback with ``local``.
 
-    Only ``localhost`` and loopback addresses may be called without TLS and on any port, so those
-    have to lead to loopback, whatever the resolver says.
+    Only ``localhost`` and loopback addresses may be called without TLS and on any port, so these
+    must resolve to loopback.
     """
-    kinds = {kind_of(address) for address in addresses}
-    if kinds == {LOOPBACK} and local:
+    types = {address_type(address) for address in addresses}
+    if types == {LOOPBACK} and local:
         return
-    if kinds == {PUBLIC} and port in HTTPS_PORTS and not is_loopback(host):
+    if types == {PUBLIC} and port in HTTPS_PORTS and not is_loopback(host):
         return
-    raise RefusedAddressError(host, min(kinds - {PUBLIC}, default=PUBLIC))
+    raise ForbiddenAddressError(host, min(types - {PUBLIC}, default=PUBLIC))
 
 
 async def _first_reached(
@@ -238,12 +236,12 @@ async def _first_reached(
     *others, last = map(str, addresses)
     for address in others:
         with suppress(httpcore.ConnectError, httpcore.ConnectTimeout):
-            return await reach(address, timeout=PATIENCE)
+            return await reach(address, timeout=CONNECT_TIMEOUT)
     return await reach(last, timeout=None)
 
 
 def _for_httpcore(request: httpx.Request, body: bytes) -> httpcore.Request:
-    # Of the extensions only the timeouts go on: others change the target or the name in TLS.
+    # Only the timeout extension is passed on; others change the target or the name in TLS.
     return httpcore.Request(
         request.method,
         httpcore.URL(

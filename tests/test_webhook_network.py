@@ -20,7 +20,7 @@ import pytest
 from invoice_sandbox.webhooks.network import url_problem
 from invoice_sandbox.webhooks.transport import (
     TRIED,
-    RefusedAddressError,
+    ForbiddenAddressError,
     Resolve,
     guarded_transport,
     resolve_by_system,
@@ -370,7 +370,7 @@ SLOPPY = {
 def refuses_unseen(url: str, silence: Silence, wire: Wire, *, local: bool) -> None:
     """Hold that a URL is refused although every name leads to the silent socket."""
     resolve = answering("127.0.0.1")
-    with pytest.raises((RefusedAddressError, httpx.InvalidURL)):
+    with pytest.raises((ForbiddenAddressError, httpx.InvalidURL)):
         post_once(url.replace("{port}", str(silence.port)), resolve, local=local)
     assert (resolve.asked, wire.lookups, wire.connects) == ([], [], [])
 
@@ -410,10 +410,10 @@ def test_beyond_loopback_no_port_but_two_is_called(port: int, silence: Silence, 
 
 
 def test_a_refused_url_is_not_repeated_beyond_its_host() -> None:
-    with pytest.raises(RefusedAddressError) as refused:
+    with pytest.raises(ForbiddenAddressError) as refused:
         post_once("https://user:secret@10.0.0.1/token", answering(PUBLIC), local=False)
     assert str(refused.value) == (
-        "10.0.0.1 leads to an address that webhooks do not go to (url_not_allowed)"
+        "10.0.0.1 has an address that webhooks must not use (url_not_allowed)"
     )
 
 
@@ -426,7 +426,7 @@ def test_whoever_connects_to_a_silent_socket_is_heard() -> None:
 
 async def problem_of(sent: Awaitable[httpx.Response]) -> Exception:
     """Why a request failed."""
-    with pytest.raises((RefusedAddressError, httpx.TransportError)) as problem:
+    with pytest.raises((ForbiddenAddressError, httpx.TransportError)) as problem:
         await sent
     return problem.value
 
@@ -503,9 +503,9 @@ LOOPBACK_ADDRESSES = ["127.0.0.1", "127.255.255.254", "::1", "::ffff:127.0.0.1",
 
 def refuses_name(resolve: Answers, wire: Wire, kind: str, *, local: bool) -> None:
     """Hold that a name is refused for where it leads, after it was resolved once."""
-    with pytest.raises(RefusedAddressError) as refused:
+    with pytest.raises(ForbiddenAddressError) as refused:
         post_once(NAME, resolve, local=local)
-    assert (refused.value.host, refused.value.kind) == ("partner.example", kind)
+    assert (refused.value.host, refused.value.address_type) == ("partner.example", kind)
     assert (resolve.asked, wire.connects) == ([("partner.example", 8443)], [])
 
 
@@ -540,14 +540,14 @@ def test_a_name_with_one_forbidden_address_is_refused_as_a_whole(
 ) -> None:
     addresses = [PUBLIC, ANOTHER]
     addresses.insert(place, address)
-    with pytest.raises(RefusedAddressError):
+    with pytest.raises(ForbiddenAddressError):
         post_once(NAME, answering(*addresses), local=local)
     assert wire.connects == []
 
 
 @pytest.mark.parametrize("address", [PUBLIC, "10.0.0.1", "::"])
 def test_localhost_that_leads_elsewhere_is_refused(address: str, wire: Wire) -> None:
-    with pytest.raises(RefusedAddressError):
+    with pytest.raises(ForbiddenAddressError):
         post_once("http://localhost:8443/hooks", answering(address), local=True)
     assert wire.connects == []
 
@@ -576,7 +576,7 @@ def test_a_name_is_judged_again_for_every_new_connection(wire: Wire) -> None:
             problems = [await problem_of(post(NAME)) for _ in range(4)]
         return [type(problem) for problem in problems]
 
-    refused, tried = RefusedAddressError, httpx.ConnectError
+    refused, tried = ForbiddenAddressError, httpx.ConnectError
     assert asyncio.run(run()) == [tried, refused, refused, tried]
     assert wire.connects == [(PUBLIC, 8443), (ANOTHER, 8443)]
 
@@ -617,7 +617,7 @@ def test_a_connection_that_ended_is_made_anew_and_judged_anew() -> None:
         ending = OK.replace(b"\r\n\r\n", b"\r\nConnection: close\r\n\r\n")
         async with receiving(ending) as receiver, sending(resolve, local=True) as post:
             await post(f"http://localhost:{receiver.port}/")
-            with pytest.raises(RefusedAddressError):
+            with pytest.raises(ForbiddenAddressError):
                 await post(f"http://localhost:{receiver.port}/")
             return len(receiver.got)
 
@@ -635,7 +635,7 @@ def test_a_receiver_on_loopback_is_reached_by_a_local_server_and_by_no_other(hos
             async with sending(answering("127.0.0.1"), local=True) as post:
                 assert (await post(url)).text == "ok"
             async with sending(answering("127.0.0.1"), local=False) as post:
-                with pytest.raises(RefusedAddressError):
+                with pytest.raises(ForbiddenAddressError):
                     await post(url)
             return receiver.got
 
@@ -727,7 +727,7 @@ def test_a_client_that_follows_redirects_is_refused_all_the_same(wire: Wire) -> 
             receiving(redirect("http://169.254.169.254/latest/meta-data")) as receiver,
             httpx.AsyncClient(transport=transport, follow_redirects=True) as client,
         ):
-            with pytest.raises(RefusedAddressError):
+            with pytest.raises(ForbiddenAddressError):
                 await client.post(receiver.url, content=BODY)
             assert wire.connects == [("127.0.0.1", receiver.port)]
 

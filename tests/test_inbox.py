@@ -54,7 +54,8 @@ def subscribe(client: httpx.Client, **members: Any) -> Any:
 
 def send(client: httpx.Client, secret: str, second: int, **changes: str) -> httpx.Response:
     """The answer to a message that was signed with this secret, or changed since."""
-    request = signed_request({"id": "evt_1", "type": "invoice.verified"}, (secret,), second)
+    payload = {"id": "evt_1", "type": "invoice.verified"}
+    request = signed_request({**payload, "payload": payload}, (secret,), second)
     body = changes.pop("body", request["body"])
     headers = {**request["headers"], **{k.replace("_", "-"): v for k, v in changes.items()}}
     headers = {name: value.encode("latin-1") for name, value in headers.items()}

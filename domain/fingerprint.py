@@ -101,9 +101,9 @@ def round_to_minor_units(
 ) -> Decimal:
     """`amount` with exactly the digits of `currency`; zero is never negative.
 
-    Half goes to even unless `rounding` (a mode of `decimal`) says otherwise.
+    Rounds half to even unless `rounding` is another mode of `decimal`.
 
-    The result is exact whatever the caller's decimal context says: no digit before the decimal
+    The result is exact in every decimal context of the caller: no digit before the decimal
     point is lost. Raises ValueError for an amount that is not finite or not below 1E+309.
 
     Source: fingerprint scheme ilf1.

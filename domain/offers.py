@@ -128,7 +128,7 @@ def price(face_value: Decimal, currency: str, tenor_days: int, terms: Terms) -> 
 async def request_for_offer(
     context: Context, request_id: str | None, invoice_id: str | None
 ) -> Record | None:
-    """The financing request that an offer answers, or None when no client has an open one.
+    """The financing request for a new offer, or None when no client has an open one.
 
     Without ids it is the newest open request. Raises ApiError 404 for an unknown id, 409 for a
     request that is not open or that is for another invoice.
@@ -176,7 +176,7 @@ async def make_default_offer(
 ) -> Record:
     """A partner's offer, with its own pricing, on the newest open request for the invoice.
 
-    Without an open request the offer is on the invoice alone. Raises ApiError 404 for an unknown
+    Without an open request the offer refers to the invoice only. Raises ApiError 404 for an unknown
     partner, 409 when the status of the invoice does not allow it.
     """
     partner = await load_partner(context, partner_id)

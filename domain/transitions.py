@@ -53,7 +53,7 @@ FOLLOWING: Final = {
     "repurchase": Following("close"),
     "write-off": Following("close"),
 }
-"""By trigger of the invoice. A trigger that is missing here moves the invoice alone."""
+"""By trigger of the invoice. A trigger that is missing here moves the invoice only."""
 
 _ENDS_REVIEW: Final = ("release-hold", "clear-duplicate")
 

@@ -83,7 +83,7 @@ DONE: dict[str, tuple[tuple[str, ...], str, str, list[str]]] = {
 
 
 @pytest.mark.parametrize(("before", "action", "to", "events"), DONE.values(), ids=DONE)
-def test_an_action_moves_the_invoice_of_its_story(
+def test_an_action_moves_the_invoice_of_its_scenario(
     server: Running,
     client: httpx.Client,
     before: tuple[str, ...],
@@ -123,7 +123,7 @@ def test_verification_does_not_start_again_by_itself(server: Running, client: ht
     assert act(server, client, "start-verification", invoice)["outcome"] == "skipped"
 
 
-def test_verification_starts_again_where_a_story_says_so(
+def test_verification_starts_again_where_a_scenario_says_so(
     server: Running, client: httpx.Client
 ) -> None:
     invoice = registered(client, "start-verification", "fail-verification")
@@ -145,7 +145,7 @@ FOUND: dict[str, tuple[str, str, str]] = {
 
 
 @pytest.mark.parametrize(("item", "state", "to"), FOUND.values(), ids=FOUND)
-def test_a_verification_finds_what_the_story_says(
+def test_a_verification_finds_what_the_scenario_says(
     server: Running, client: httpx.Client, item: str, state: str, to: str
 ) -> None:
     invoice = registered(client, "start-verification")
@@ -220,7 +220,7 @@ def test_a_competing_offer_comes_beside_the_first(server: Running, client: httpx
     assert [one["partnerId"] for one in offers(client, invoice)] == [ALDER, EVEREST]
 
 
-def test_an_offer_of_nobody_is_left_out(server: Running, client: httpx.Client) -> None:
+def test_an_offer_without_a_partner_is_left_out(server: Running, client: httpx.Client) -> None:
     invoice = registered(client, *TO_REQUEST)
     done = act(server, client, "make-offer", invoice, partnerId="ptn_sandbox_nobody")
     assert done["outcome"] == "skipped"

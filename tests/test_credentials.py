@@ -83,7 +83,7 @@ def test_only_a_digest_is_kept(client: httpx.Client) -> None:
         assert key_digest(secret) not in text
 
 
-def test_the_secret_is_in_no_later_answer(server: Running, client: httpx.Client) -> None:
+def test_the_secret_is_in_no_later_response(server: Running, client: httpx.Client) -> None:
     secret = create(client)["secret"]
     operations = server.sandbox.engine.project.contract.operations.values()
     reading = [one.path for one in operations if one.method == "GET" and "{" not in one.path]

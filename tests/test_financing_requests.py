@@ -151,7 +151,7 @@ def test_the_usual_amount_is_exact_to_the_minor_unit(
     assert f'"requestedAmount":{usual},' in answer.text
 
 
-def test_a_request_moves_the_invoice_and_tells_the_audit_log(client: httpx.Client) -> None:
+def test_a_request_moves_the_invoice_and_is_audited(client: httpx.Client) -> None:
     invoice = verified(client)
     request = ask(client)
     assert status(client, invoice) == "FinancingRequested"
@@ -256,7 +256,7 @@ def test_an_impossible_value_is_400(client: httpx.Client, body: str) -> None:
     assert refusal(answer) == (400, "invalid_request")
 
 
-def test_a_member_that_nobody_knows_is_ignored(client: httpx.Client) -> None:
+def test_a_member_that_is_unknown_is_ignored(client: httpx.Client) -> None:
     assert "colour" not in ask(client, colour="blue")
 
 

@@ -207,7 +207,7 @@ def test_an_amount_that_no_double_can_hold_has_no_fingerprint() -> None:
         fingerprint(INVOICE | {"amount": Decimal("1e400")})
 
 
-def test_a_binary_float_is_refused_because_it_has_lost_the_text_as_sent() -> None:
+def test_a_binary_float_is_rejected_because_it_has_lost_the_text_as_sent() -> None:
     with pytest.raises(TypeError, match="not float"):
         fingerprint(INVOICE | {"amount": 12500.515})
 

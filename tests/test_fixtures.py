@@ -446,7 +446,7 @@ def folder(tmp_path: Path) -> Path:
 
 
 @pytest.mark.parametrize(("kind", "text", "expected"), BROKEN.values(), ids=BROKEN)
-def test_what_is_wrong_is_said_once_with_its_place(
+def test_what_is_wrong_is_reported_once_with_its_place(
     folder: Path, kind: str, text: str, expected: Found
 ) -> None:
     file = folder / f"{kind}.yaml"
@@ -455,7 +455,9 @@ def test_what_is_wrong_is_said_once_with_its_place(
     assert sorted(fixture_problems(folder, SCHEMAS)) == sorted(places)
 
 
-def test_all_problems_of_all_files_are_told_and_loading_stops_at_the_first(folder: Path) -> None:
+def test_all_problems_of_all_files_are_reported_and_loading_stops_at_the_first(
+    folder: Path,
+) -> None:
     for name, text in {"a": "records: [", "b": "records: 7", "c": "records: [{id: x}, {}]"}.items():
         (folder / f"{name}.yaml").write_text(text, encoding="utf-8")
     found = list(fixture_problems(folder, SCHEMAS))

@@ -16,13 +16,13 @@ from invoice_sandbox.project.loader import (
 from tests.support import Running
 
 
-def test_no_operation_is_answered_from_the_contract_alone(server: Running) -> None:
+def test_every_published_operation_has_a_handler(server: Running) -> None:
     project = server.sandbox.engine.project
     without = [one for one in project.contract.operations if one not in project.handlers]
     assert without == []
 
 
-def test_the_well_known_operations_are_all_there(server: Running) -> None:
+def test_the_well_known_operations_are_published(server: Running) -> None:
     names = (
         "listInvoices createInvoice getInvoice generateFingerprint runVerification "
         "listFinancingRequests createFinancingRequest listOffers createOffer listPartners "
@@ -33,7 +33,7 @@ def test_the_well_known_operations_are_all_there(server: Running) -> None:
     assert set(server.sandbox.engine.project.contract.operations) == set(names.split())
 
 
-def test_every_handler_is_an_operation_of_the_contract_or_of_the_levers() -> None:
+def test_every_handler_is_an_operation_of_the_contract_or_of_the_control_api() -> None:
     folder = default_project()
     project = load_project(folder)
     names = {
@@ -43,7 +43,7 @@ def test_every_handler_is_an_operation_of_the_contract_or_of_the_levers() -> Non
     assert set(handler_functions(folder / "handlers")) <= names
 
 
-def test_every_lever_of_the_project_has_a_handler(server: Running) -> None:
+def test_every_control_operation_of_the_project_has_a_handler(server: Running) -> None:
     project = server.sandbox.engine.project
     assert {**CONTROL_FUNCTIONS, **COVERAGE_FUNCTIONS}.keys().isdisjoint(project.handlers)
     assert set(project.control.operations) == {**CONTROL_FUNCTIONS, **COVERAGE_FUNCTIONS}.keys() | (

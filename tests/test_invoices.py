@@ -112,7 +112,7 @@ def test_a_duplicate_is_registered_and_flagged_however_it_is_spelt(client: httpx
     assert again["id"] != first["id"]
 
 
-def test_a_resemblance_is_reported_and_changes_nothing(client: httpx.Client) -> None:
+def test_a_similarity_is_reported_and_changes_nothing(client: httpx.Client) -> None:
     first = create(client)
     other = {**INVOICE, "amount": 99}
     found = client.post("/api/registry/fingerprint", json=other).json()["data"]

@@ -363,7 +363,7 @@ BROKEN: dict[str, tuple[str, str, list[str]]] = {
 @pytest.mark.parametrize(
     ("old", "new", "problems"), [pytest.param(*row, id=name) for name, row in BROKEN.items()]
 )
-def test_a_wrong_file_is_told_what_is_wrong_and_where(
+def test_a_wrong_file_names_what_is_wrong_and_where(
     tmp_path: Path, old: str, new: str, problems: list[str]
 ) -> None:
     assert DOOR.count(old) == 1
@@ -478,7 +478,7 @@ def test_no_walk_ever_leaves_the_declared_states(name: str, data: st.DataObject)
 
 
 @given(st.sampled_from(INVOICE.states), st.text() | st.sampled_from(INVOICE.transitions))
-def test_a_trigger_is_either_legal_or_refused(status: str, asked: Any) -> None:
+def test_a_trigger_is_either_legal_or_rejected(status: str, asked: Any) -> None:
     trigger = asked if isinstance(asked, str) else asked.trigger
     if trigger in INVOICE.legal[status]:
         assert INVOICE.step(status, trigger, "Verified").trigger == trigger

@@ -96,7 +96,7 @@ def test_an_amount_far_below_the_minor_unit_is_zero(sent: str) -> None:
 
 
 @pytest.mark.parametrize("sent", ["1E+309", "-1E+309", "1E+999999999", "NaN", "sNaN", "-Infinity"])
-def test_an_amount_that_no_double_can_hold_is_refused_before_any_work(sent: str) -> None:
+def test_an_amount_that_no_double_can_hold_is_rejected_before_any_work(sent: str) -> None:
     with pytest.raises(ValueError, match="finite and below"):
         round_to_minor_units(Decimal(sent), "EUR")
 

@@ -97,7 +97,7 @@ def test_invoice_request_and_other_offers_move_along(
     [("accept", "Accepted"), ("decline", "Declined"), ("withdraw", "Withdrawn")],
 )
 @pytest.mark.parametrize("number", [1, 2], ids=["the only offer", "one of two"])
-def test_the_answer_is_the_offer_as_the_api_shows_it(
+def test_the_response_is_the_offer_as_the_api_shows_it(
     client: httpx.Client, word: str, status: str, number: int
 ) -> None:
     _, made = offered(client, number)
@@ -127,7 +127,9 @@ def test_accepting_is_told_once_by_each_record_that_moves(client: httpx.Client) 
 
 
 @pytest.mark.parametrize("word", ["decline", "withdraw"])
-def test_an_offer_beside_which_another_is_live_moves_alone(client: httpx.Client, word: str) -> None:
+def test_an_offer_beside_which_another_is_live_moves_without_others(
+    client: httpx.Client, word: str
+) -> None:
     invoice_id, (first, _) = offered(client)
     before = actions(client, invoice_id)
     pull(client, first, word)
@@ -173,7 +175,7 @@ def test_an_unknown_offer_is_404(client: httpx.Client, word: str) -> None:
     ("word", "status"),
     [("accept", "Accepted"), ("decline", "Declined"), ("withdraw", "Withdrawn")],
 )
-def test_an_offer_on_a_synthetic_invoice_moves_alone(
+def test_an_offer_on_a_synthetic_invoice_moves_without_others(
     client: httpx.Client, word: str, status: str
 ) -> None:
     client.post("/api/financing-requests", json={})

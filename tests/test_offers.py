@@ -113,7 +113,7 @@ def test_the_rates_of_an_offer_are_its_partner_s_unless_it_says_otherwise(
     assert 0 <= made["serviceFee"]["rate"] < 1
 
 
-def test_the_first_demo_partner_offers_when_nobody_is_named(client: httpx.Client) -> None:
+def test_the_first_demo_partner_offers_when_no_partner_is_named(client: httpx.Client) -> None:
     requested(client)
     configured = client.get("/api/partners").json()["data"]
     assert offer(client)["partnerId"] == configured[-1]["id"]
@@ -231,7 +231,7 @@ def test_the_first_offer_moves_request_and_invoice_and_a_further_one_leaves_them
     assert (first["status"], second["status"]) == ("Received", "Received")
 
 
-def test_each_offer_is_told_to_the_audit_log_as_recorded_and_received(
+def test_each_offer_is_audited_as_recorded_and_received(
     client: httpx.Client,
 ) -> None:
     request = requested(client)
@@ -272,7 +272,7 @@ def test_without_an_open_request_the_offer_is_synthetic_and_changes_nothing_else
     assert [client.get(path).json() for path in paths] == before
 
 
-def test_an_offer_on_a_synthetic_request_moves_that_request_alone(client: httpx.Client) -> None:
+def test_an_offer_on_a_synthetic_request_moves_that_request_only(client: httpx.Client) -> None:
     request = client.post("/api/financing-requests", json={}).json()["data"]
     made = offer(client)
     assert (made["financingRequestId"], made["invoiceId"]) == (request["id"], None)
@@ -339,7 +339,7 @@ def test_an_impossible_value_is_400(client: httpx.Client, body: Any) -> None:
     assert refusal(client.post(OFFERS, json=body)) == (400, "invalid_request")
 
 
-def test_a_member_that_nobody_knows_is_ignored(client: httpx.Client) -> None:
+def test_a_member_that_is_unknown_is_ignored(client: httpx.Client) -> None:
     made = offer(client, colour="blue", status="Accepted", offerType="Firm")
     assert (made["status"], made["offerType"]) == ("Received", "Indicative")
     assert "colour" not in made

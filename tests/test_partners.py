@@ -116,7 +116,7 @@ OUTSIDE_ALDER: dict[str, tuple[dict[str, Any], str, str]] = {
 
 
 @pytest.mark.parametrize(("members", "name", "reason"), OUTSIDE_ALDER.values(), ids=OUTSIDE_ALDER)
-def test_an_invoice_outside_a_mandate_fails_that_filter_alone(
+def test_an_invoice_outside_a_mandate_fails_that_filter_only(
     client: httpx.Client, members: dict[str, Any], name: str, reason: str
 ) -> None:
     routing = route(client, invoiceId=register(client, **members), debtorCountry="DE")
@@ -185,7 +185,7 @@ def test_a_mandate_that_says_nothing_takes_everything(changes: dict[str, Any]) -
     assert judge({"id": "ptn", "mandate": {}}, replace(DEAL, **changes)).failed == ()
 
 
-def test_a_debtor_that_nobody_knows_is_in_germany(client: httpx.Client) -> None:
+def test_a_debtor_that_is_unknown_is_in_germany(client: httpx.Client) -> None:
     invoice = register(client)
     assert verdict(route(client, invoiceId=invoice), ALDER)[1] == {}
     british = route(client, invoiceId=invoice, debtorCountry="GB")
@@ -284,7 +284,7 @@ def test_a_body_that_is_no_object_is_400(client: httpx.Client, body: bytes) -> N
     assert (answer.status_code, answer.json()["error"]["code"]) == (400, "invalid_request")
 
 
-def test_routing_changes_no_invoice_and_is_told_to_the_audit_log(client: httpx.Client) -> None:
+def test_routing_changes_no_invoice_and_is_audited(client: httpx.Client) -> None:
     invoice = register(client)
     before = client.get("/api/invoices").json()
     routing = route(client)

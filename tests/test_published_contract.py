@@ -223,18 +223,18 @@ def test_an_operation_is_named_as_promised(row: Row) -> None:
 
 
 @EVERY
-def test_an_operation_answers_the_published_statuses_and_no_others(row: Row) -> None:
+def test_an_operation_returns_the_published_statuses_and_no_others(row: Row) -> None:
     assert operation(BASE, row)["responses"].keys() == {str(row.success), *map(str, row.errors)}
 
 
 @EVERY
-def test_a_success_answer_is_the_published_envelope_as_json(row: Row) -> None:
+def test_a_success_response_is_the_published_envelope_as_json(row: Row) -> None:
     content = operation(BASE, row)["responses"][str(row.success)]["content"]
     assert content == {JSON: {"schema": {"$ref": f"#/components/schemas/{row.envelope}"}}}
 
 
 @EVERY
-def test_an_error_answer_is_the_shared_response_of_its_status(row: Row) -> None:
+def test_an_error_response_is_the_shared_response_of_its_status(row: Row) -> None:
     responses = operation(BASE, row)["responses"]
     for status in row.errors:
         shared = f"#/components/responses/{ERROR_RESPONSES[status]}"
@@ -258,7 +258,7 @@ def test_an_operation_has_the_published_parameter_or_none(row: Row) -> None:
 
 
 @DOCUMENTS
-def test_parameters_stand_at_operations_alone(document: dict[str, Any]) -> None:
+def test_parameters_stand_at_operations_only(document: dict[str, Any]) -> None:
     assert [path for path, item in document["paths"].items() if item.keys() - METHODS] == []
 
 
@@ -287,7 +287,7 @@ def test_a_bearer_credential_and_a_key_header_are_alternatives() -> None:
     }
 
 
-def test_health_alone_departs_from_the_published_security() -> None:
+def test_health_only_departs_from_the_published_security() -> None:
     own = {row.id: operation(BASE, row).get("security") for row in ENDPOINTS}
     assert {name: value for name, value in own.items() if value is not None} == {"getHealth": []}
 
@@ -398,7 +398,7 @@ def test_a_published_body_stays_as_required_as_it_was(row: Row) -> None:
     assert after.get("content", {}).keys() == (before or after).get("content", {}).keys()
 
 
-def test_the_verification_run_alone_gets_a_body() -> None:
+def test_the_verification_run_only_gets_a_body() -> None:
     before, after = (
         {row.id for row in ENDPOINTS if "requestBody" in operation(document, row)}
         for document in (BASE, MERGED)
@@ -407,7 +407,7 @@ def test_the_verification_run_alone_gets_a_body() -> None:
 
 
 @pytest.mark.parametrize("name", [INPUT, GENERIC])
-def test_a_published_body_schema_changes_in_prose_alone(name: str) -> None:
+def test_a_published_body_schema_changes_in_prose_only(name: str) -> None:
     before, after = (document["components"]["schemas"][name] for document in (BASE, MERGED))
     assert without_prose(after) == without_prose(before)
 
@@ -442,7 +442,7 @@ def test_a_member_is_untyped_where_no_400_is_published(row: Row) -> None:
 
 
 @pytest.mark.parametrize("row", REFUSABLE, ids=lambda row: row.id)
-def test_an_impossible_member_is_refused_where_a_400_is_published(row: Row) -> None:
+def test_an_impossible_member_is_rejected_where_a_400_is_published(row: Row) -> None:
     schema = body_schema(MERGED, row)
     typed = [name for name, one in schema["properties"].items() if "type" in one]
     assert typed
@@ -456,7 +456,7 @@ def test_an_erp_invoice_without_a_frame_has_untyped_members() -> None:
 
 
 @pytest.mark.parametrize("item", [None, 17, "x", [], {"amount": "much"}], ids=repr)
-def test_an_item_of_an_erp_batch_is_never_refused(item: Any) -> None:
+def test_an_item_of_an_erp_batch_is_never_rejected(item: Any) -> None:
     push = next(row for row in ENDPOINTS if row.id == "pushErpInvoices")
     assert problems(MERGED, body_schema(MERGED, push), {"invoices": [item]}) == []
 
@@ -479,7 +479,7 @@ def test_no_header_or_cookie_is_a_parameter() -> None:
 
 
 @EVERY
-def test_every_answer_names_its_request(row: Row) -> None:
+def test_every_response_names_its_request(row: Row) -> None:
     responses = operation(MERGED, row)["responses"].values()
     headers = [resolved(MERGED, one)["headers"]["X-Request-Id"] for one in responses]
     assert all(resolved(MERGED, one)["required"] for one in headers)
@@ -542,7 +542,7 @@ def test_a_list_can_be_paged(name: str) -> None:
 
 
 @EVERY
-def test_every_operation_shows_a_success_answer(row: Row) -> None:
+def test_every_operation_shows_a_success_response(row: Row) -> None:
     assert operation(MERGED, row)["responses"][str(row.success)]["content"][JSON]["examples"]
 
 

@@ -127,7 +127,7 @@ def test_what_is_new_follows_the_new_file(folder: Path, client: httpx.Client) ->
     assert due(client) == [("09:30:05", "start-verification")]
 
 
-def test_a_story_that_goes_on_keeps_what_is_due_and_then_follows_the_new_file(
+def test_a_scenario_that_goes_on_keeps_what_is_due_and_then_follows_the_new_file(
     folder: Path, client: httpx.Client
 ) -> None:
     choose(client, "mine", wait="PT1H")
@@ -169,7 +169,7 @@ def test_conditions_that_the_new_file_does_not_have_are_dropped(
         ),
     ],
 )
-def test_a_broken_file_leaves_the_old_story_in_force_and_is_said_once(
+def test_a_broken_file_leaves_the_old_scenario_in_force_and_is_reported_once(
     folder: Path, client: httpx.Client, caplog: pytest.LogCaptureFixture, text: str, said: str
 ) -> None:
     choose(client, "mine")
@@ -181,7 +181,7 @@ def test_a_broken_file_leaves_the_old_story_in_force_and_is_said_once(
     assert [one["outcome"] for one in run_to_end(client)] == ["done", "done"]
 
 
-def test_a_file_that_is_not_text_leaves_the_old_story_in_force(
+def test_a_file_that_is_not_text_leaves_the_old_scenario_in_force(
     folder: Path, client: httpx.Client, caplog: pytest.LogCaptureFixture
 ) -> None:
     with heard(client, caplog, "the previous version stays"):
@@ -189,7 +189,7 @@ def test_a_file_that_is_not_text_leaves_the_old_story_in_force(
     assert purpose(client) == "The first version."
 
 
-def test_a_broken_file_that_is_mended_is_taken_over(
+def test_a_broken_file_that_is_fixed_is_taken_over(
     folder: Path, client: httpx.Client, caplog: pytest.LogCaptureFixture
 ) -> None:
     with heard(client, caplog, ADVICE):
@@ -229,7 +229,7 @@ def test_a_new_file_can_be_chosen_in_every_way(folder: Path, client: httpx.Clien
     assert due(client) == [("09:30:01", "start-verification")] * 4
 
 
-def test_a_new_file_that_is_broken_is_left_out_and_said(
+def test_a_new_file_that_is_broken_is_left_out_and_reported(
     folder: Path, client: httpx.Client, caplog: pytest.LogCaptureFixture
 ) -> None:
     with heard(client, caplog, "another.yaml:1:1: the file has no 'purpose'; the file is ignored"):
@@ -237,13 +237,13 @@ def test_a_new_file_that_is_broken_is_left_out_and_said(
     assert client.put("/sandbox/scenario", json={"name": "another"}).status_code == 400
 
 
-def test_a_file_that_is_gone_takes_its_story_with_it(folder: Path, client: httpx.Client) -> None:
+def test_a_file_that_is_gone_takes_its_scenario_with_it(folder: Path, client: httpx.Client) -> None:
     (folder / "mine.yaml").unlink()
     becomes(client, None)
     assert client.put("/sandbox/scenario", json={"name": "mine"}).status_code == 400
 
 
-def test_where_the_story_in_force_is_gone_nothing_new_happens_by_itself(
+def test_where_the_scenario_in_force_is_gone_nothing_new_happens_by_itself(
     folder: Path, client: httpx.Client
 ) -> None:
     choose(client, "mine")
@@ -255,7 +255,7 @@ def test_where_the_story_in_force_is_gone_nothing_new_happens_by_itself(
     assert (status(client, first), status(client, second)) == ("VerificationPending", "Registered")
 
 
-def test_a_file_that_comes_back_is_told_again(folder: Path, client: httpx.Client) -> None:
+def test_a_file_that_comes_back_is_used_again(folder: Path, client: httpx.Client) -> None:
     (folder / "mine.yaml").unlink()
     becomes(client, None)
     write(folder / "mine.yaml", SECOND)
@@ -265,7 +265,7 @@ def test_a_file_that_comes_back_is_told_again(folder: Path, client: httpx.Client
 # The same name
 
 
-def test_a_new_file_with_a_name_of_the_project_is_left_out_and_said(
+def test_a_new_file_with_a_name_of_the_project_is_left_out_and_reported(
     folder: Path, client: httpx.Client, caplog: pytest.LogCaptureFixture
 ) -> None:
     shipped = purpose(client, "late-payment")
@@ -314,7 +314,7 @@ def test_folders_are_looked_at_twice_a_second_at_most(folder: Path) -> None:
     assert library["mine"].purpose == "The second version."
 
 
-def test_a_broken_file_is_said_once_for_each_change(folder: Path) -> None:
+def test_a_broken_file_is_reported_once_for_each_change(folder: Path) -> None:
     watch = Watch()
     library = watch.library(folder)
     for text in (BROKEN, BROKEN, f"# again\n{BROKEN}"):
@@ -326,7 +326,7 @@ def test_a_broken_file_is_said_once_for_each_change(folder: Path) -> None:
     assert all(ADVICE.split(" (", maxsplit=1)[0] in one for one in watch.said)
 
 
-def test_whoever_walks_through_the_stories_is_not_disturbed_by_a_change(folder: Path) -> None:
+def test_an_iteration_of_the_scenarios_is_not_disturbed_by_a_change(folder: Path) -> None:
     watch = Watch()
     library = watch.library(folder)
     walk = iter(library)
@@ -336,7 +336,7 @@ def test_whoever_walks_through_the_stories_is_not_disturbed_by_a_change(folder: 
     assert list(walk) == ["mine"]
 
 
-def test_stories_that_need_no_file_are_always_there(tmp_path: Path) -> None:
+def test_scenarios_that_need_no_file_are_always_there(tmp_path: Path) -> None:
     library = Library([tmp_path], project().vocabulary, {"manual": Scenario("manual")})
     assert list(library) == ["manual"]
 
@@ -347,7 +347,7 @@ def test_a_library_does_not_begin_with_a_broken_file(folder: Path) -> None:
         Watch().library(folder)
 
 
-def test_a_file_that_goes_while_the_stories_are_walked_through_disturbs_nobody(
+def test_a_file_that_goes_while_the_scenarios_are_iterated_disturbs_no_one(
     tmp_path: Path,
 ) -> None:
     write(tmp_path / "mine.yaml", FIRST)

@@ -128,7 +128,7 @@ def by_request(client: httpx.Client, name: str) -> Any:
 
 @pytest.mark.parametrize("begun", [by_workspace, by_invoice, by_request])
 @pytest.mark.parametrize("name", STORIES)
-def test_the_story_is_told_to_its_end_however_it_was_begun(
+def test_the_scenario_runs_to_its_end_however_it_was_begun(
     server: Running, client: httpx.Client, name: str, begun: Callable[[httpx.Client, str], Any]
 ) -> None:
     invoice = begun(client, name)
@@ -141,7 +141,7 @@ def test_the_story_is_told_to_its_end_however_it_was_begun(
 
 
 @pytest.mark.parametrize("debtor", MAGIC)
-def test_a_magic_debtor_brings_its_story(
+def test_a_magic_debtor_brings_its_scenario(
     server: Running, client: httpx.Client, debtor: str
 ) -> None:
     invoice = register(client, debtorId=debtor)
@@ -150,7 +150,7 @@ def test_a_magic_debtor_brings_its_story(
 
 
 @pytest.mark.parametrize("debtor", MAGIC)
-def test_only_the_exact_magic_id_brings_a_story(client: httpx.Client, debtor: str) -> None:
+def test_only_the_exact_magic_id_brings_a_scenario(client: httpx.Client, debtor: str) -> None:
     for one in (debtor.upper(), f"{debtor}_2", f" {debtor}"):
         register(client, debtorId=one, invoiceNumber=one)
     assert run_to_end(client) == []
@@ -335,7 +335,7 @@ def test_an_invoice_is_neither_overdue_nor_in_default_a_moment_too_early(
     ("name", "recourse"),
     [("default-recourse", "Recourse"), ("default-non-recourse", "NonRecourse")],
 )
-def test_the_accepted_offer_says_who_answers_for_the_debt(
+def test_the_accepted_offer_says_who_is_liable_for_the_debt(
     client: httpx.Client, name: str, recourse: str
 ) -> None:
     invoice = by_workspace(client, name)

@@ -53,21 +53,21 @@ WAYS: list[Begun] = [by_workspace, by_request]
 
 @pytest.mark.parametrize("begun", WAYS)
 @pytest.mark.parametrize("name", STORIES)
-def test_answers_go_wrong_as_told_and_then_all_is_well(
+def test_responses_fail_as_configured_and_then_all_is_well(
     client: httpx.Client, name: str, begun: Begun
 ) -> None:
     begun(client, name)
     assert answered(client, 5) == STORIES[name]
 
 
-def test_a_server_may_be_started_with_the_story() -> None:
+def test_a_server_may_be_started_with_the_scenario() -> None:
     settings = replace(FROZEN, scenario="maintenance-5xx")
     with serving(settings) as server, server.client() as client:
         assert answered(client, 5) == STORIES["maintenance-5xx"]
 
 
 @pytest.mark.parametrize("name", STORIES)
-def test_only_requests_that_name_the_story_meet_it(client: httpx.Client, name: str) -> None:
+def test_only_requests_that_name_the_scenario_meet_it(client: httpx.Client, name: str) -> None:
     named = {"X-Sandbox-Scenario": name}
     for expected in STORIES[name]:
         assert outcome(client.get("/api/offers")) == GOOD
@@ -75,7 +75,7 @@ def test_only_requests_that_name_the_story_meet_it(client: httpx.Client, name: s
 
 
 @pytest.mark.parametrize("name", STORIES)
-def test_what_is_refused_changes_nothing(client: httpx.Client, name: str) -> None:
+def test_what_is_rejected_changes_nothing(client: httpx.Client, name: str) -> None:
     choose(client, name)
     bad = [one for one in STORIES[name] if one != GOOD]
     for expected in bad:
@@ -86,7 +86,7 @@ def test_what_is_refused_changes_nothing(client: httpx.Client, name: str) -> Non
 
 
 @pytest.mark.parametrize("name", STORIES)
-def test_levers_are_never_spoilt(client: httpx.Client, name: str) -> None:
+def test_no_fault_is_injected_into_the_control_api(client: httpx.Client, name: str) -> None:
     choose(client, name)
     assert answered(client, 2, "/sandbox/scenarios") == [GOOD, GOOD]
     assert answered(client, 1) == STORIES[name][:1]
@@ -99,7 +99,7 @@ def test_levers_are_never_spoilt(client: httpx.Client, name: str) -> None:
         ("maintenance-5xx", [CLOSED, FAILED, GOOD]),
     ],
 )
-def test_a_run_may_change_how_many_are_refused(
+def test_a_run_may_change_how_many_are_rejected(
     client: httpx.Client, name: str, expected: Answers
 ) -> None:
     choose(client, name, refusals=1)
@@ -121,7 +121,7 @@ def count(client: httpx.Client) -> int:
 
 
 @pytest.mark.parametrize("begun", WAYS)
-def test_the_answer_is_slow_once_and_the_repeated_request_is_not_carried_out_again(
+def test_the_response_is_slow_once_and_the_repeated_request_is_not_carried_out_again(
     server: Running, client: httpx.Client, begun: Begun
 ) -> None:
     begun(client, "slow-api")
@@ -134,7 +134,7 @@ def test_the_answer_is_slow_once_and_the_repeated_request_is_not_carried_out_aga
     assert count(client) == 1
 
 
-def test_the_invoice_is_there_before_the_slow_answer_is_sent(client: httpx.Client) -> None:
+def test_the_invoice_is_there_before_the_slow_response_is_sent(client: httpx.Client) -> None:
     choose(client, "slow-api")
     post(client)
     assert count(client) == 1
@@ -196,7 +196,7 @@ def test_the_key_ends_with_the_third_read_of_an_invoice(
     assert answered(client, 1, path) == [GOOD]
 
 
-def test_after_the_story_a_new_key_lets_the_client_go_on(
+def test_after_the_scenario_a_new_key_lets_the_client_go_on(
     server: Running, client: httpx.Client
 ) -> None:
     invoice, old = register(client), new_key(client, "invoices:read")
@@ -228,16 +228,14 @@ def test_listing_offers_is_forbidden_and_nothing_else(client: httpx.Client, begu
     assert answered(client, 1, "/api/invoices") == [GOOD]
 
 
-def test_offers_can_be_listed_again_once_another_story_is_told(client: httpx.Client) -> None:
+def test_offers_can_be_listed_again_once_another_scenario_is_chosen(client: httpx.Client) -> None:
     choose(client, "scope-missing")
     assert answered(client, 1, "/api/offers") == [FORBIDDEN]
     choose(client, "manual")
     assert answered(client, 1, "/api/offers") == [GOOD]
 
 
-def test_a_key_that_lacks_the_scope_is_answered_alike(
-    server: Running, client: httpx.Client
-) -> None:
+def test_a_key_that_lacks_the_scope_is_treated_alike(server: Running, client: httpx.Client) -> None:
     with server.client(new_key(client, "invoices:read")["secret"]) as lacking:
         assert answered(lacking, 2, "/api/offers") == [FORBIDDEN] * 2
 
@@ -282,7 +280,7 @@ def words(case: Any) -> str:
 
 
 @pytest.mark.parametrize(("members", "problem"), OUTSIDE, ids=[words(one) for one, _ in OUTSIDE])
-def test_an_invoice_beyond_a_bound_is_refused_naming_the_member(
+def test_an_invoice_beyond_a_bound_is_rejected_naming_the_member(
     client: httpx.Client, members: dict[str, Any], problem: str
 ) -> None:
     choose(client, "strict-validation")
@@ -320,13 +318,13 @@ def test_what_an_erp_system_pushes_is_not_held_against_the_bounds(client: httpx.
     assert count(client) == 1
 
 
-def test_a_refused_invoice_leaves_nothing_behind(client: httpx.Client) -> None:
+def test_a_rejected_invoice_leaves_nothing_behind(client: httpx.Client) -> None:
     choose(client, "strict-validation")
     client.post("/api/invoices", json={**DATED, "amount": 0})
     assert count(client) == 0
     assert register(client)["status"] == "Registered"
 
 
-def test_scenarios_that_spoil_answers_make_no_offers(client: httpx.Client) -> None:
+def test_scenarios_that_inject_faults_make_no_offers(client: httpx.Client) -> None:
     choose(client, "slow-api")
     assert offers(client, register(client)) == []

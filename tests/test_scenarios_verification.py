@@ -158,7 +158,7 @@ EVERY_WAY: list[tuple[str, Beginning]] = [
 @pytest.mark.parametrize(
     ("name", "begin"), EVERY_WAY, ids=[f"{name} {begin.__name__}" for name, begin in EVERY_WAY]
 )
-def test_a_story_is_told_to_its_end(
+def test_a_scenario_runs_to_its_end(
     server: Running, client: httpx.Client, name: str, begin: Beginning
 ) -> None:
     invoice = begin(client, name)
@@ -167,7 +167,7 @@ def test_a_story_is_told_to_its_end(
 
 
 @pytest.mark.parametrize("name", STORIES)
-def test_a_story_begins_by_its_members_alone(client: httpx.Client, name: str) -> None:
+def test_a_scenario_begins_by_its_members_only(client: httpx.Client, name: str) -> None:
     told = {one["name"]: one for one in client.get("/sandbox/scenarios").json()["data"]}
     assert told[name]["begins"] == (STORIES[name][0] or {})
     assert told[name]["passes"]
@@ -184,7 +184,7 @@ def test_a_story_begins_by_its_members_alone(client: httpx.Client, name: str) ->
     ],
     ids=str,
 )
-def test_no_story_begins_by_anything_but_its_exact_members(
+def test_no_scenario_begins_by_anything_but_its_exact_members(
     client: httpx.Client, members: dict[str, str]
 ) -> None:
     register(client, **members)
@@ -213,7 +213,7 @@ FLIPPED: dict[str, tuple[str, str, dict[str, tuple[str, str | None]]]] = {
 
 @pytest.mark.parametrize("wait", ["PT0S", "PT1S", "PT2S"], ids=["new", "pending", "judged"])
 @pytest.mark.parametrize("name", FLIPPED)
-def test_a_run_tells_the_item_that_the_story_is_about(
+def test_a_run_tells_the_item_that_the_scenario_is_about(
     client: httpx.Client, name: str, wait: str
 ) -> None:
     run_status, invoice_status, found = FLIPPED[name]
@@ -226,7 +226,7 @@ def test_a_run_tells_the_item_that_the_story_is_about(
 
 
 @pytest.mark.parametrize("name", FLIPPED)
-def test_a_story_goes_on_from_a_run_as_from_its_own_verification(
+def test_a_scenario_goes_on_from_a_run_as_from_its_own_verification(
     server: Running, client: httpx.Client, name: str
 ) -> None:
     invoice = by_its_members(client, name)
@@ -287,7 +287,7 @@ def test_a_document_for_another_invoice_does_not_help(client: httpx.Client) -> N
     assert run_verification(client, invoice)["status"] == "InProgress"
 
 
-def test_an_address_alone_is_no_document(client: httpx.Client) -> None:
+def test_an_address_only_is_no_document(client: httpx.Client) -> None:
     invoice = by_its_members(client, "action-required")
     client.post("/api/storage/invoices/upload-url", json={"invoiceId": invoice["id"]})
     assert run_verification(client, invoice)["status"] == "InProgress"
@@ -319,7 +319,7 @@ def test_an_invoice_that_is_not_corrected_fails_again_and_is_rejected_after_thir
     """)
 
 
-def test_a_story_can_find_every_item_of_the_checklist() -> None:
+def test_a_scenario_can_find_every_item_of_the_checklist() -> None:
     assert get_args(Code) == tuple(item.code for item in ITEMS)
 
 
@@ -353,7 +353,7 @@ def test_of_two_equal_invoices_the_second_is_suspected_and_rejected(
     assert events_about(server, client, second) == expected(SUSPECTED)
 
 
-def test_without_the_story_a_duplicate_stays_suspected(client: httpx.Client) -> None:
+def test_without_the_scenario_a_duplicate_stays_suspected(client: httpx.Client) -> None:
     choose(client, "auto-progress")
     _, second = register(client), register(client)
     run_to_end(client)
@@ -386,7 +386,7 @@ def test_an_invoice_that_resembles_another_is_reviewed_cleared_and_verified(
 
 
 @pytest.mark.parametrize("scenario", ["auto-progress", "duplicate-exact"])
-def test_a_resemblance_changes_nothing_in_other_stories(
+def test_a_similarity_changes_nothing_in_other_scenarios(
     client: httpx.Client, scenario: str
 ) -> None:
     choose(client, scenario)
@@ -430,7 +430,7 @@ def test_another_invoice_of_the_same_seller_is_verified(
 # Refusals, disputes, and nobody to finance --------------------------------------------------------
 
 
-def test_an_invoice_without_its_debtor_is_refused_and_not_registered(client: httpx.Client) -> None:
+def test_an_invoice_without_its_debtor_is_rejected_and_not_registered(client: httpx.Client) -> None:
     choose(client, "validation-error")
     before = client.get("/api/invoices").json()["data"]
     body = {name: value for name, value in DATED.items() if name != "debtorId"}
@@ -493,7 +493,7 @@ def test_the_request_and_the_offer_go_the_way_of_the_invoice(
     assert [one["status"] for one in offers(client, invoice)] == ["Accepted"]
 
 
-def test_a_request_over_all_mandates_finds_nobody(client: httpx.Client) -> None:
+def test_a_request_over_all_mandates_finds_no_partner(client: httpx.Client) -> None:
     invoice = for_the_workspace(client, "no-partner-match")
     run_to_end(client)
     (request,) = financing_requests(client, invoice)
@@ -501,7 +501,7 @@ def test_a_request_over_all_mandates_finds_nobody(client: httpx.Client) -> None:
     assert offers(client, invoice) == []
 
 
-def test_a_story_leaves_nothing_out_when_nobody_interferes(client: httpx.Client) -> None:
+def test_a_scenario_leaves_nothing_out_when_nobody_interferes(client: httpx.Client) -> None:
     for name in STORIES.keys() - {"verification-failed"}:
         choose(client, name)
         register(client, invoiceNumber=name, **MEMBERS.get(name, {}))

@@ -76,7 +76,7 @@ def ask_session(client: httpx.Client, cookie: str) -> httpx.Response:
     return client.get(SESSION, headers={"Cookie": f"{COOKIE}={cookie}"})
 
 
-def test_login_answers_the_session_of_the_user(visitor: httpx.Client, server: Running) -> None:
+def test_login_returns_the_session_of_the_user(visitor: httpx.Client, server: Running) -> None:
     data = visitor.post(LOGIN, json=SELLER).json()["data"]
     assert "invoices:write" in data.pop("scopes")
     assert data == {
@@ -93,7 +93,7 @@ def test_login_answers_the_session_of_the_user(visitor: httpx.Client, server: Ru
     }
 
 
-def test_the_cookie_opens_the_session_that_login_answered(visitor: httpx.Client) -> None:
+def test_the_cookie_opens_the_session_that_login_returned(visitor: httpx.Client) -> None:
     login = visitor.post(LOGIN, json=SELLER)
     assert ask_session(visitor, session_id(login)).json()["data"] == login.json()["data"]
 
@@ -282,7 +282,7 @@ def test_a_key_needs_no_origin(client: httpx.Client) -> None:
     assert answer.status_code == 201
 
 
-def test_what_a_change_by_cookie_may_be_refused_with_is_declared(server: Running) -> None:
+def test_what_a_change_by_cookie_may_be_rejected_with_is_declared(server: Running) -> None:
     """403 for another origin and 415 for another type: on every operation that changes things."""
     undeclared = [
         (one.id, status)
@@ -311,7 +311,7 @@ def test_a_good_cookie_does_not_help_a_bad_key(server: Running) -> None:
         assert refusal(answer) == (401, "authentication_required")
 
 
-def test_an_old_cookie_keeps_nobody_from_logging_in(visitor: httpx.Client) -> None:
+def test_an_old_cookie_prevents_no_login(visitor: httpx.Client) -> None:
     answer = visitor.post(LOGIN, json=SELLER, headers={"Cookie": f"{COOKIE}=old"})
     assert answer.status_code == 200
 
@@ -330,7 +330,7 @@ def test_a_key_is_no_session_id(visitor: httpx.Client) -> None:
 
 
 @pytest.mark.parametrize("cookie", ["", "x", "0" * 64, '"', "a=b", "\\"], ids=repr)
-def test_a_cookie_that_nobody_was_given_is_401(visitor: httpx.Client, cookie: str) -> None:
+def test_a_cookie_that_was_never_issued_is_401(visitor: httpx.Client, cookie: str) -> None:
     assert refusal(ask_session(visitor, cookie)) == (401, "authentication_required")
 
 

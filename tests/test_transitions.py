@@ -204,7 +204,7 @@ def test_a_resolved_dispute_leaves_everything_as_it_was(client: httpx.Client, st
 # The contract -----------------------------------------------------------------------------------
 
 
-def test_the_words_of_the_lever_are_the_triggers_of_an_invoice(server: Running) -> None:
+def test_the_triggers_of_the_control_api_are_the_triggers_of_an_invoice(server: Running) -> None:
     document = server.sandbox.engine.project.control.document
     words = document["components"]["schemas"]["Transition"]["properties"]["trigger"]["enum"]
     assert words == list(TRIGGERS)
@@ -253,7 +253,7 @@ def test_a_key_without_control_of_the_sandbox_is_403(
 
 
 @pytest.mark.parametrize("path", LEVERS.values(), ids=LEVERS)
-def test_nobody_in_particular_is_401(server: Running, path: str) -> None:
+def test_an_anonymous_caller_is_401(server: Running, path: str) -> None:
     with server.client(None) as nobody:
         assert nobody.post(path, json={"trigger": "dispute"}).status_code == 401
 
@@ -365,7 +365,7 @@ def test_each_record_that_moves_along_writes_one_audit_event(client: httpx.Clien
     assert new == [["financing_request.accept_offer"], ["offer.accept"], ["offer.supersede"]]
 
 
-def test_financing_that_is_requested_by_a_lever_is_a_request_with_its_defaults(
+def test_financing_that_is_requested_by_the_control_api_is_a_request_with_its_defaults(
     client: httpx.Client,
 ) -> None:
     invoice_id = driven(client, "start-verification", "verify", "request-financing")
@@ -374,7 +374,7 @@ def test_financing_that_is_requested_by_a_lever_is_a_request_with_its_defaults(
     assert request["routedPartnerIds"] == ["ptn_sandbox_alder", "ptn_sandbox_everest"]
 
 
-def test_an_offer_that_is_received_by_a_lever_is_one_of_the_partner_that_takes_everything(
+def test_an_offer_that_is_received_by_the_control_api_is_one_of_the_partner_that_takes_everything(
     client: httpx.Client,
 ) -> None:
     invoice_id = driven(client, *TO_REQUEST, "receive-offer")
@@ -425,7 +425,7 @@ ALONE = ["accept-offer", "expire-offers", "withdraw-offer", "decline-offer", "wi
 
 
 @pytest.mark.parametrize("trigger", ALONE)
-def test_an_invoice_without_request_and_offers_moves_alone(
+def test_an_invoice_without_request_and_offers_moves_without_others(
     server: Running, client: httpx.Client, trigger: str
 ) -> None:
     fixture: dict[str, Any] = {
@@ -443,7 +443,7 @@ def test_an_invoice_without_request_and_offers_moves_alone(
     assert (requests(client, fixture["id"]), offers(client, fixture["id"])) == ([], [])
 
 
-def test_an_offer_on_an_invoice_without_a_request_stands_alone(
+def test_an_offer_on_an_invoice_without_a_request_has_no_request(
     server: Running, client: httpx.Client
 ) -> None:
     fixture: dict[str, Any] = {

@@ -136,7 +136,7 @@ DISABLED: dict[str, tuple[dict[str, Any], str]] = {
 
 
 @pytest.mark.parametrize(("body", "reason"), DISABLED.values(), ids=DISABLED)
-def test_an_endpoint_that_cannot_be_called_is_disabled_and_says_why(
+def test_an_endpoint_that_cannot_be_called_is_disabled_and_has_a_reason(
     client: httpx.Client, body: dict[str, Any], reason: str
 ) -> None:
     endpoint = create(client, **body)
@@ -387,7 +387,7 @@ CHANGES: dict[str, tuple[str, str]] = {
 
 
 @pytest.mark.parametrize(("header", "value"), CHANGES.values(), ids=CHANGES)
-def test_the_official_library_refuses_a_changed_sample(
+def test_the_official_library_rejects_a_changed_sample(
     today: Running, header: str, value: str
 ) -> None:
     with today.client() as client:
@@ -409,7 +409,7 @@ def test_a_sample_says_what_is_sent_to_which_endpoint(client: httpx.Client) -> N
     assert request["headers"]["webhook-timestamp"] == "1795253400"
 
 
-def test_the_payload_is_the_invoice_as_get_answers_it_with_three_members(
+def test_the_payload_is_the_invoice_as_get_returns_it_with_three_members(
     client: httpx.Client,
 ) -> None:
     invoice = client.post("/api/invoices", json=INVOICE).json()["data"]

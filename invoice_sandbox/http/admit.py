@@ -20,7 +20,7 @@ from invoice_sandbox.state.credentials import missing_scope
 
 WINDOW_SECONDS: Final = 60
 _FEW_CALLERS: Final = 10_000
-"""Windows that may be open before those that have ended are swept out."""
+"""Number of windows from which those that have ended are removed."""
 
 
 OnForbidden = Callable[[AdmittedRequest, ApiError], Awaitable[None]]
@@ -33,8 +33,8 @@ class Admission:
 
     Requests are counted here, because the credential has the rate window: its own, or that of the
     caller's address when there is no valid one. The control API is never limited.
-    ``on_forbidden`` learns of every known caller that is not authorised. ``key_given``: a policy
-    that accepts any credential is narrowed to the key that the server was started with.
+    ``on_forbidden`` is called for every known caller that is not authorised. ``key_given``: a
+    policy that accepts any credential is narrowed to the key that the server was started with.
     """
 
     engine: Engine
@@ -143,9 +143,9 @@ class _Gate:
         request.trace.headers += self.limiter.count(name, caller)
 
     def _authorize(self, request: Request, credential: Credential) -> None:
-        """Reject with 403 a credential that lacks a scope, and what another site's page changes."""
+        """Reject a credential without the scope, and a change from another site's page (403)."""
         if credential.type == "session" and not self.operation.security.optional:
-            # What anybody may do without a session is not done in its name.
+            # A public operation is not carried out in the name of the session.
             _check_origin(request, self.engine.url)
         scope = missing_scope(credential.scopes, self.scopes)
         if scope is not None:
@@ -154,7 +154,7 @@ class _Gate:
 
 
 def _check_origin(request: Request, public_url: str) -> None:
-    """Reject a change that another site's page makes with the cookie of somebody's browser."""
+    """Reject a change that another site's page makes with the session cookie of a browser."""
     if request.method in {"GET", "HEAD"}:
         return
     own = {public_url, f"{request.scope['scheme']}://{request.header('host')}"}

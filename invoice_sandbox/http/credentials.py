@@ -30,7 +30,7 @@ _AUTHORIZATION: Final = "authorization"
 _BY_TLS: Final = ("client certificate",)
 
 _COMMON: Final = (Scheme("bearer", "authorization"), Scheme("header", "x-api-key"))
-"""Where the key of a workspace may stand, whatever the document declares."""
+"""Where the key of a workspace is accepted, whatever the document declares."""
 
 
 @dataclass(frozen=True)
@@ -70,7 +70,7 @@ class KnownKeys:
         raise reject("no_credential" if credential is None else "credential_wanted")
 
     async def _if_valid(self, carried: Mapping[str, list[Presented]]) -> Credential | None:
-        """The credential, if it is valid: an old cookie must not keep anybody from logging in."""
+        """The credential, if it is valid: an old cookie must not prevent a login."""
         try:
             credential = await identify(self.engine.store, _that_count(carried))
         except ApiError:
@@ -158,9 +158,9 @@ def _presented(request: Request, scheme: Scheme) -> list[Presented]:
 
 
 def _that_count(carried: Mapping[str, list[Presented]]) -> list[Presented]:
-    """The credentials that count, of those that the request carries in a declared way.
+    """The credentials that are used, of those that the request carries as declared.
 
-    A browser sends its cookie with everything, so a cookie counts only when nothing else is sent.
+    A browser sends its cookie with every request, so a cookie is used only without a key.
     """
     presented = [one for some in carried.values() for one in some]
     keys = [one for one in presented if one.type == "api_key"]

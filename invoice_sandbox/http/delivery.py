@@ -58,7 +58,7 @@ class Deliver:
 async def _send_stream(
     request: Request, reply: Reply, parts: AsyncGenerator[bytes, None], send: Send
 ) -> None:
-    """Send each part as it comes, until there are no more or the client is gone."""
+    """Send each part at once, until there are no more or the client is gone."""
     await send(response_start(reply))
     gone = asyncio.ensure_future(_wait_for_end(request))
     try:
@@ -71,7 +71,7 @@ async def _send_stream(
 
 
 async def _next(parts: AsyncGenerator[bytes, None], gone: asyncio.Future[None]) -> bytes | None:
-    """The next part; None when there is none, or the client is gone before it comes."""
+    """The next part; None at the end, or when the client is gone first."""
     part = asyncio.ensure_future(anext(parts, None))
     try:
         either: set[asyncio.Future[Any]] = {gone, part}
@@ -84,7 +84,7 @@ async def _next(parts: AsyncGenerator[bytes, None], gone: asyncio.Future[None]) 
 
 @dataclass(frozen=True)
 class _Delivery:
-    """A response that a fault alters on its way out."""
+    """A response that an injected fault alters."""
 
     request: Request
     reply: Reply
@@ -114,7 +114,7 @@ class _Delivery:
         await send_whole(self.request, replace(self.reply, body=broken), self.send)
 
     async def content_type(self) -> None:
-        """Call the body HTML."""
+        """Declare the body as HTML."""
         await send_whole(self.request, replace(self.reply, media_type="text/html"), self.send)
 
     async def drip(self) -> None:
@@ -150,7 +150,7 @@ def _connection(request: Request) -> Connection:
 
 
 async def _wait_for_end(request: Request) -> None:
-    """Until the server has seen that the connection is gone."""
+    """Wait until the server has seen that the connection is closed."""
     while (await request.receive())["type"] != "http.disconnect":
         pass
 

@@ -1,7 +1,7 @@
 """Stage 1, edge: request id, host and origin, error format, coverage and journal.
 
-Everything behind it raises ApiError; the edge turns errors into responses, so that whatever goes
-out has an id, the same headers, and an entry in the journal of its workspace.
+Everything behind it raises ApiError; the edge turns errors into responses, so that every
+response has an id, the same headers, and an entry in the journal of its workspace.
 
 On a loopback address the demo key is public knowledge, so any page in any browser on the machine
 could use it. Two rules prevent that: a request must name a host that is really ours (a page that
@@ -67,7 +67,7 @@ log = logging.getLogger("invoice_sandbox")
 class Edge:
     """The outermost stage.
 
-    ``hosts`` are those that requests may name, None: any. ``targets`` returns what stands at the
+    ``hosts`` are those that requests may name, None: any. ``targets`` returns the targets at the
     path of a request, by method.
     """
 
@@ -111,7 +111,7 @@ class Edge:
             raise
         except ApiError as error:
             return await error_reply(self._engine, request, error)
-        except NoWorkspaceError:  # it was deleted meanwhile
+        except NoWorkspaceError:  # the workspace was deleted meanwhile
             return await error_reply(self._engine, request, reject("bad_credential"))
         except Exception:
             log.exception("%s: no response could be given", request.trace.request_id)

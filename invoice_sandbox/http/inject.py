@@ -41,7 +41,7 @@ _WITHOUT_BODY: Final = frozenset({204, 205, 304})
 
 
 class Inject:
-    """Finds the scenario that a request names, and lets the first fault that fits take effect.
+    """Finds the scenario that a request names, and injects the first fault that matches it.
 
     Only the project's operations have scenarios and faults, the control API has none.
     """
@@ -75,7 +75,7 @@ class Inject:
     async def _select(
         self, workspace: Workspace, operation: Operation, named: Scenario | None
     ) -> Fault | None:
-        """The fault that takes effect. A scenario adds its faults when it is named first."""
+        """The fault to inject. A scenario adds its faults when it is named for the first time."""
         async with self._engine.store.transaction(workspace.id) as state:
             current = await state.workspace()
             if named is not None and named.name not in {current.scenario, *current.named}:
@@ -105,7 +105,7 @@ class _Injection:
         if self.fault.kind in REPLACE_RESPONSE:
             return _injected(self.engine.project.conventions, self.request, self.fault)
         self._alter()
-        return Reply(503)  # a reset: nothing of it goes out
+        return Reply(503)  # a reset: nothing of it is sent
 
     async def after(self, proceed: Callable[[], Awaitable[Reply]]) -> Reply:
         """Take effect on the response, whether it is a success or an error."""

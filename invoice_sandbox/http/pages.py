@@ -68,7 +68,7 @@ def _document_pages(
 
 
 class _Document:
-    """One document, written when it is requested first: YAML takes longer than the whole start."""
+    """One document, serialized on the first request: YAML takes longer than the whole start."""
 
     def __init__(
         self, document: dict[str, Any], extension: str, vocabularies: Vocabularies
@@ -178,7 +178,7 @@ def docs_app(
     from a2wsgi import WSGIMiddleware
 
     app: Any = _flask_app(contracts, demo_key, public_url)
-    served: Any = WSGIMiddleware(app, workers=_THREADS)  # has types of its own for the same things
+    served: Any = WSGIMiddleware(app, workers=_THREADS)  # declares its own ASGI types
     return cast("ASGIApplication", served)
 
 

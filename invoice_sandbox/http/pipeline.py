@@ -36,9 +36,9 @@ def printable(text: str) -> str:
 
 @dataclass(frozen=True)
 class Reply:
-    """What goes out: a status, a body as bytes, and headers besides the common ones.
+    """A response: its status, its body as bytes, and its headers besides the common ones.
 
-    With a ``stream`` the body is its parts, as they come, until it ends or the client is gone.
+    With a ``stream`` the body consists of its parts, until it ends or the client is gone.
     """
 
     status: int
@@ -58,9 +58,9 @@ class InjectedFault:
 
 @dataclass(slots=True)
 class Trace:
-    """What the edge reports of a request, however far it came: its journal entry and its coverage.
+    """What is known of a request when its response is sent, for the journal and the coverage.
 
-    ``headers`` go out with the response, whichever it is; ``why`` explains it.
+    ``headers`` are sent with every response to the request; ``why`` explains the response.
     """
 
     request_id: str = ""
@@ -113,8 +113,8 @@ class RoutedRequest:
 class AdmittedRequest(RoutedRequest):
     """A request that may be carried out.
 
-    A public operation has no ``credential``, and no ``workspace`` but that of an address that
-    leads into one; where any caller is admitted, the workspace is known without a credential.
+    A request to a public operation has neither ``credential`` nor ``workspace``. Where any caller
+    is admitted, the workspace is known without a credential.
     """
 
     credential: Credential | None
@@ -179,9 +179,9 @@ class Endpoint:
 
 @dataclass(frozen=True)
 class Pipeline:
-    """The stages in order. Those of one operation stand in its Endpoint, which routing finds.
+    """The stages in order. Those of one operation are in its Endpoint, which routing finds.
 
-    ``deliver`` sends what is no plain response: a stream, or what an injected fault alters.
+    ``deliver`` sends streams and what an injected fault alters.
     """
 
     edge: Callable[[Request, Proceed], Awaitable[Reply]]

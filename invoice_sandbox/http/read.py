@@ -1,7 +1,7 @@
 """Stage 5, read: the body in bytes, then the parameters and the body as the contract declares them.
 
 ``receive_body`` belongs to routing, because the order of checks is path, body size, credentials.
-Everything else stands behind admission. A body that the contract does not declare is left unread.
+Everything else follows admission. A body that the contract does not declare is not read.
 """
 
 from __future__ import annotations
@@ -128,7 +128,7 @@ def compile_reading(handlers: Collection[str], operation: Operation) -> Read:
     """What reads the requests of one operation. It raises ApiError 400 and 415.
 
     An ``Idempotency-Key`` is honoured for a POST of a known caller, if one of the ``handlers``
-    carries it out. What anybody may do, such as to log in, is done anew every time.
+    carries it out. A public operation, such as to log in, is carried out every time.
     """
     is_post = operation.method == "POST" and not operation.security.optional
     body_type = partial(_body_type, operation.body or _NO_BODY)
@@ -250,7 +250,7 @@ class _Reading:
         raise reject("schema_violated", problems=problems)
 
     def _in_contract(self, schema_path: str, declared: str) -> str:
-        """A pointer into the contract: what is no component stands in the operation itself."""
+        """A pointer into the contract: a schema that is no component is in the operation itself."""
         if schema_path.startswith("/components/"):
             return schema_path
         return pointer_text([*self.place, declared, "schema"]) + schema_path

@@ -344,7 +344,7 @@ def _step(call: Call, arguments: Mapping[str, Any]) -> Step:
 
 
 async def _explain(trace: Trace, call: Call, machine_name: str, data: Mapping[str, Any]) -> None:
-    """What moved the thing in the response last, and where it can go from here."""
+    """Explain which step moved the record in the response last, and its next legal triggers."""
     machine = call.lifecycle.machines.get(machine_name)
     if machine is not None and isinstance(data.get("status"), str):
         trace.why["next"] = list(machine.legal.get(data["status"], ()))

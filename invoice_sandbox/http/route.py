@@ -138,7 +138,7 @@ def segment_texts(literals: tuple[str, ...], segment: str) -> list[str] | None:
 
 @dataclass(frozen=True)
 class Page:
-    """What stands at a path beside the operations, for everybody: a document, a page for people."""
+    """A public target beside the operations: a document, or a page for people."""
 
     respond: Callable[[Request], Awaitable[Reply]]
 
@@ -148,7 +148,7 @@ Target = Endpoint | Page
 
 @dataclass
 class _Node:
-    """What may follow a part of a path."""
+    """A place in the tree: the segments that may follow it."""
 
     words: dict[str, _Node] = field(default_factory=dict)
     patterns: dict[tuple[str, ...], _Node] = field(default_factory=dict)
@@ -175,7 +175,7 @@ class _Node:
 
 @dataclass
 class _Leaf:
-    """The end of a template: what stands there, by method, with the names of the parameters."""
+    """The end of a template: its targets by method, with the names of the parameters."""
 
     template: PathTemplate
     rank: tuple[list[int], int]
@@ -228,7 +228,7 @@ class Router:
         self._tables = tables
 
     def targets(self, request: Request) -> dict[str, Target]:
-        """What stands at the path of the request, by method."""
+        """The targets at the path of the request, by method."""
         found: dict[str, Target] = {}
         for leaf, _ in self._leaves(request):
             for method, (target, _) in leaf.methods.items():
@@ -325,7 +325,7 @@ def operation_routes(
 
 
 def page_routes(pages: Mapping[str, Page], below: Mapping[str, Page]) -> RouteTable:
-    """The table of what can only be read: ``pages`` by path, ``below`` with all paths below."""
+    """The table of pages, which can only be read; those of ``below`` also have all paths below."""
     table: RouteTable = RouteTable()
     for path, page in (*pages.items(), *below.items()):
         for method in ("GET", "HEAD"):

@@ -1,8 +1,8 @@
 """The journal of a workspace: its entries as they were recorded, and without secrets when read.
 
-Left out on reading are headers that carry credentials, members and parameters that the contract
-declares as ``format: password`` or that have a name that secrets commonly have, and whatever looks
-like a key of ours, wherever it stands. A body that cannot be read is not shown.
+Reading leaves out headers that carry credentials, members and parameters that the contract declares
+as ``format: password`` or that have a common name of a secret, and everything that looks like a key
+of ours. A body that cannot be parsed is not shown.
 """
 
 from __future__ import annotations
@@ -126,7 +126,7 @@ class Journal:
 
 
 def _size(entry: JournalEntry) -> int:
-    """About how many bytes the entry takes: only its texts can be long."""
+    """About how many bytes the entry takes: only its texts and bodies can be long."""
     size = len(entry.path) + len(entry.query)
     for body in (entry.request_body, entry.response_body):
         size += len(body.content) if body.shown is None else len(body.shown["body"] or "")
@@ -230,7 +230,7 @@ class Redactor:
             return hidden
         try:
             text = self._json(content, body.is_valid_json)
-        except ValueError:  # nobody can see what is in it
+        except ValueError:  # what is in it is unknown
             return hidden
         shown = self._text(text[: _MOST_BODY + _MARGIN], sent)
         if len(text) > _MOST_BODY + _MARGIN:
@@ -273,7 +273,7 @@ class Redactor:
 
 
 _Sent = frozenset[str]
-"""The secrets that a request carries, to be found wherever else they stand."""
+"""The secrets that a request carries, to be redacted everywhere else too."""
 
 
 def _redacted_value(match: re.Match[str]) -> str:

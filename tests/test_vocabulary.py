@@ -1,0 +1,110 @@
+"""README, docs and CHANGELOG use the standard words of the field."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Final
+
+import pytest
+
+ROOT: Final = Path(__file__).parents[1]
+PAGES: Final = [
+    ROOT / "README.md",
+    ROOT / "CHANGELOG.md",
+    *sorted((ROOT / "docs").rglob("*.md")),
+    ROOT / "docs" / "ci-workflow.yml",
+]
+
+INSTEAD: Final = {
+    r"levers?": "control API, control endpoint",
+    r"answer(s|ed|ing)?": "response; respond, return",
+    r"refus(e|es|ed|ing|als?)": "reject; error",
+    r"kinds?": "type",
+    r"stor(y|ies)": "scenario, scenario run, steps",
+    r"tells?|told|telling": "report, return, show",
+    r"says?|said|saying": "report, return, show",
+    r"mend(s|ed|ing)?": "fix, repair",
+    r"h(old|olds|eld) against": "validate against, compare with",
+    r"rooms?|houses?": "package, module",
+    r"ways? of (a|the) request": "request pipeline",
+    r"befalls?|spoil(s|t|ed)?|wrong on purpose": "fault injection, injected fault",
+    r"own words": "declared error responses",
+    r"doors?": "access policy",
+    r"alone": "standalone mode; only",
+    r"anyone|guests?": "anonymous caller",
+    r"wish(es|ed)?": "options",
+    r"rehears(al|als|e|es|ed)": "simulation, simulate",
+    r"worlds?": "vocabulary",
+    r"moments?": "step; time",
+    r"scenes?": "step view",
+    r"touch(es|ed|ing)?|covering|recording marks?": "coverage hit, coverage",
+    r"near(est)?": "suggestion; closest",
+    r"reckon(s|ed|ing)?": "calculate",
+    r"prices? of (a|the) partner": "pricing",
+    r"grounds?": "state, fuzz state",
+    r"makers?|what others (made|have made)": "provider, third-party documents",
+    r"knows? nothing (of|about)": "is not supported",
+}
+"""Words that are not used, as patterns, and what to write instead."""
+
+_FENCE: Final = re.compile(r"^```.*?^```$|^    \S.*$", re.MULTILINE | re.DOTALL)
+_NOT_PROSE: Final = re.compile(r"`[^`\n]+`|\]\([^)]*\)|<!--.*?-->")
+_PROMISED: Final = re.compile(r"--kind\b|\bkind=|\"?\bkind\"?(?=:|  )", re.IGNORECASE)
+"""A member of faults whose name is promised: in JSON, in an option, and in a column title."""
+
+
+def found(text: str) -> Iterator[tuple[int, str, str]]:
+    """The line, the word, and what to write instead, for each word that is not used.
+
+    Inline code, link targets and comments are not prose. In code blocks the promised names pass.
+    """
+    code = _FENCE.sub(lambda block: _PROMISED.sub(_blank, block.group()), text)
+    prose = _NOT_PROSE.sub(_blank, code)
+    for pattern, instead in INSTEAD.items():
+        for match in re.finditer(rf"\b({pattern})\b", prose, re.IGNORECASE):
+            yield prose.count("\n", 0, match.start()) + 1, match.group(), instead
+
+
+def _blank(match: re.Match[str]) -> str:
+    return re.sub(r"[^\n]", " ", match.group())
+
+
+@pytest.mark.parametrize("page", PAGES, ids=lambda one: one.name)
+def test_a_page_uses_the_words_of_the_field(page: Path) -> None:
+    wrong = [
+        f"{page.name}:{line}: '{word}' (write: {instead})"
+        for line, word, instead in sorted(found(page.read_text()))
+    ]
+    assert wrong == []
+
+
+@pytest.mark.parametrize(
+    ("text", "word"),
+    [
+        ("Pull a lever.", "lever"),
+        ("The Answer is", "Answer"),
+        ("```console\n$ x\nThis answer was injected\n```", "answer"),
+        ("a kind of event", "kind"),
+        ("```console\n$ x\na kind of event\n```", "kind"),
+        ("the server is told", "told"),
+    ],
+)
+def test_such_a_word_is_found(text: str, word: str) -> None:
+    assert [one for _, one, _ in found(text)] == [word]
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "The member `kind` of a fault",
+        '```json\n{"kind": "reset"}\n```',
+        "```sh\ninvoice-sandbox fault add --kind reset\n```",
+        "```console\n$ x\nid  kind   operation\n```",
+        "[reference](stories.md) <!-- told -->",
+        "a scenario that restores kindness",
+    ],
+)
+def test_promised_names_and_other_words_are_not(text: str) -> None:
+    assert list(found(text)) == []

@@ -287,7 +287,7 @@ def test_a_bearer_credential_and_a_key_header_are_alternatives() -> None:
     }
 
 
-def test_health_only_departs_from_the_published_security() -> None:
+def test_only_health_departs_from_the_published_security() -> None:
     own = {row.id: operation(BASE, row).get("security") for row in ENDPOINTS}
     assert {name: value for name, value in own.items() if value is not None} == {"getHealth": []}
 
@@ -398,7 +398,7 @@ def test_a_published_body_stays_as_required_as_it_was(row: Row) -> None:
     assert after.get("content", {}).keys() == (before or after).get("content", {}).keys()
 
 
-def test_the_verification_run_only_gets_a_body() -> None:
+def test_only_the_verification_run_gets_a_body() -> None:
     before, after = (
         {row.id for row in ENDPOINTS if "requestBody" in operation(document, row)}
         for document in (BASE, MERGED)

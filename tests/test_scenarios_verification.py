@@ -213,7 +213,7 @@ FLIPPED: dict[str, tuple[str, str, dict[str, tuple[str, str | None]]]] = {
 
 @pytest.mark.parametrize("wait", ["PT0S", "PT1S", "PT2S"], ids=["new", "pending", "judged"])
 @pytest.mark.parametrize("name", FLIPPED)
-def test_a_run_tells_the_item_that_the_scenario_is_about(
+def test_a_run_reports_the_item_that_the_scenario_is_about(
     client: httpx.Client, name: str, wait: str
 ) -> None:
     run_status, invoice_status, found = FLIPPED[name]
@@ -287,7 +287,7 @@ def test_a_document_for_another_invoice_does_not_help(client: httpx.Client) -> N
     assert run_verification(client, invoice)["status"] == "InProgress"
 
 
-def test_an_address_only_is_no_document(client: httpx.Client) -> None:
+def test_an_address_without_a_file_is_no_document(client: httpx.Client) -> None:
     invoice = by_its_members(client, "action-required")
     client.post("/api/storage/invoices/upload-url", json={"invoiceId": invoice["id"]})
     assert run_verification(client, invoice)["status"] == "InProgress"
@@ -501,7 +501,7 @@ def test_a_request_over_all_mandates_finds_no_partner(client: httpx.Client) -> N
     assert offers(client, invoice) == []
 
 
-def test_a_scenario_leaves_nothing_out_when_nobody_interferes(client: httpx.Client) -> None:
+def test_a_scenario_skips_no_step_without_interference(client: httpx.Client) -> None:
     for name in STORIES.keys() - {"verification-failed"}:
         choose(client, name)
         register(client, invoiceNumber=name, **MEMBERS.get(name, {}))

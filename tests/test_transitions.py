@@ -443,7 +443,7 @@ def test_an_invoice_without_request_and_offers_moves_without_others(
     assert (requests(client, fixture["id"]), offers(client, fixture["id"])) == ([], [])
 
 
-def test_an_offer_on_an_invoice_without_a_request_has_no_request(
+def test_an_offer_on_an_invoice_without_a_request_names_none(
     server: Running, client: httpx.Client
 ) -> None:
     fixture: dict[str, Any] = {

@@ -108,6 +108,17 @@ def scope(method: str, path: str, headers: Mapping[str, str]) -> dict[str, Any]:
     }
 
 
+def test_connexion_is_used_by_one_module() -> None:
+    """So that it can be replaced there the day that it reads OpenAPI 3.1."""
+    product = ROOT / "invoice_sandbox"
+    users = {
+        str(file.relative_to(product))
+        for file in product.rglob("*.py")
+        if re.search(r"^\s*(import|from) connexion\b", file.read_text(), re.MULTILINE)
+    }
+    assert users == {"http/route.py"}
+
+
 def test_connexion_resolves_every_operation_of_both_contracts(server: Running) -> None:
     project = server.sandbox.engine.project
     for contract in (project.contract, project.control):

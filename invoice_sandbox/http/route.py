@@ -217,6 +217,8 @@ class RouteTable:
         reached: list[tuple[_Node, list[str]]] = [(self._root, [])]
         for segment in segments:
             reached = [step for node, texts in reached for step in node.follow(segment, texts)]
+            if not reached:
+                return []
         ends = [(node.leaf, texts) for node, texts in reached if node.leaf is not None]
         return sorted(ends, key=lambda end: end[0].rank)
 

@@ -187,6 +187,16 @@ def test_a_schema_that_contains_itself_is_compared_once() -> None:
     )
 
 
+def test_an_alternative_that_contains_itself_is_compared_once() -> None:
+    tree = {"$ref": "#/components/schemas/Tree"}
+    old, new = (
+        document(tree, request=True, Tree={"anyOf": [one, {"type": "array", "items": tree}]})
+        for one in (INT, {"type": "number"})
+    )
+    (found,) = differences(old, new)
+    assert (found.breaking, found.text) == (False, "pay, request body: the value changed: anyOf")
+
+
 @pytest.mark.parametrize(
     ("old", "new", "breaking"),
     [

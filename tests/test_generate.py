@@ -154,6 +154,13 @@ SCHEMAS: dict[str, Schema] = {
     "oneOf by a constant": {"oneOf": [CAT, DOG]},
     "oneOf by presence": obj({"a": INT, "b": INT}, oneOf=[{"required": [n]} for n in "ab"]),
     "oneOf that overlaps": {"oneOf": [INT, {"minimum": 2}, {"multipleOf": 3}]},
+    "oneOf of objects that overlap": {
+        "type": "object",
+        "oneOf": [{"properties": {"a": obj({"x": INT})}}, {"properties": {"b": obj({"y": INT})}}],
+    },
+    "oneOf of anything that overlaps": {
+        "oneOf": [{"properties": {"a": obj({"x": INT})}}, {"properties": {"b": obj({"y": INT})}}],
+    },
     "oneOf in oneOf": {"oneOf": [{"oneOf": [CAT, DOG]}, {"type": "null"}], "type": "object"},
     "oneOf in a list": {"type": "array", "items": {"oneOf": [CAT, DOG]}, "minItems": 6},
     "if then else": US,

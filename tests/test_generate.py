@@ -11,7 +11,11 @@ from typing import Any
 import jsonschema_rs
 import pytest
 
+from invoice_sandbox.openapi.operation import Contract, compile_contract
+from invoice_sandbox.openapi.responses import contract_response
 from invoice_sandbox.openapi.schema.sample import CannotGenerate, generate
+from tests.keywords.contracts import path, response_contract
+from tests.keywords.suite import Group, groups
 
 Schema = dict[str, Any] | bool
 
@@ -255,7 +259,7 @@ def test_different_seeds_give_different_identifiers() -> None:
 
 
 @pytest.mark.parametrize(
-    ("schema", "told"),
+    ("schema", "problem"),
     [
         pytest.param(False, "#: ", id="false"),
         pytest.param(
@@ -289,18 +293,18 @@ def test_different_seeds_give_different_identifiers() -> None:
         pytest.param({"oneOf": [TEXT, TEXT]}, "#", id="oneOf with a twin"),
     ],
 )
-def test_an_impossible_schema_is_refused_quickly_with_place_and_advice(
-    schema: Schema, told: str
+def test_an_impossible_schema_is_rejected_quickly_with_place_and_advice(
+    schema: Schema, problem: str
 ) -> None:
     start = time.monotonic()
     with pytest.raises(CannotGenerate) as caught:
         generate(schema, resolve=resolver(schema), is_valid=lambda _: False, seed=1)
     assert time.monotonic() - start < 1
-    assert told in str(caught.value)
+    assert problem in str(caught.value)
     assert "add an example" in str(caught.value)
 
 
-def test_a_pattern_that_explodes_is_refused_quickly() -> None:
+def test_a_pattern_that_explodes_is_rejected_quickly() -> None:
     start = time.monotonic()
     with pytest.raises(CannotGenerate, match="invalid regular expression"):
         generate(
@@ -346,7 +350,7 @@ def test_a_value_shares_nothing_with_the_schema() -> None:
     assert schema == {"type": "array", "default": [[1]]}
 
 
-def test_what_a_schema_shows_is_left_out_when_told_to_invent() -> None:
+def test_what_a_schema_shows_is_left_out_when_values_are_invented() -> None:
     shown = obj({"a": {**INT, "example": 7_000}, "b": {**TEXT, "default": "shown"}}, "a", "b")
     invented = generate(shown, resolve=resolver(shown), is_valid=bool, seed=1, invent=True)
     assert example_of(shown) == {"a": 7_000, "b": "shown"}
@@ -354,6 +358,27 @@ def test_what_a_schema_shows_is_left_out_when_told_to_invent() -> None:
     assert not {7_000, "shown"} & {*invented.values()}
 
 
-def test_a_text_without_end_is_refused_quickly() -> None:
+def test_a_text_without_end_is_rejected_quickly() -> None:
     with pytest.raises(CannotGenerate, match="more than 1000000 characters"):
         example_of({"type": "string", "minLength": 10**18})
+
+
+SUITE = [one for one in groups() if any(case.valid for case in one.cases)]
+
+
+@pytest.fixture(scope="module")
+def suite() -> Contract:
+    """The official suite of JSON Schema as responses, one operation per schema."""
+    return compile_contract(response_contract(groups()))
+
+
+@pytest.mark.parametrize("group", SUITE, ids=lambda one: one.id)
+def test_a_value_is_generated_for_every_schema_of_the_official_suite(
+    suite: Contract, group: Group
+) -> None:
+    operation = next(one for one in suite.operations.values() if one.path == path(group))
+    for seed in range(3):
+        body = contract_response(suite, operation, seed).body
+        checker = operation.responses["200"].content["application/json"]
+        assert checker is not None
+        assert checker.is_valid(json.loads(json.dumps(body)))

@@ -19,13 +19,36 @@ from invoice_sandbox.openapi.message.texts import Shape
 from invoice_sandbox.openapi.schema.annotations import Passwords
 from invoice_sandbox.openapi.schema.compile import (
     Checker,
+    Problem,
     RequestResponseSchemas,
     SchemaError,
     Schemas,
     request_response_schemas,
 )
 from invoice_sandbox.openapi.security import Scheme, Security, compile_scheme, compile_security
-from invoice_sandbox.openapi.webhooks import PUBLISHED, WebhookEvent
+
+PUBLISHED: Final = "x-published"
+"""On an entry of ``webhooks``: whether the event is published; true by default."""
+
+
+@dataclass(frozen=True)
+class WebhookEvent:
+    """A declared event: its type, whether it is published, the schema of its payload, and the
+    payload that the contract shows for it; each of the two may be missing."""
+
+    type: str
+    published: bool
+    checker: Checker | None = None
+    example: Any = None
+
+    def problems(self, payload: object) -> tuple[Problem, ...]:
+        """Everything wrong with a payload, in the order of the schema; empty when it may be sent.
+
+        Without a declared JSON payload, anything may be sent.
+        """
+        if self.checker is None or self.checker.is_valid(payload):
+            return ()
+        return self.checker.problems(payload)
 
 
 @dataclass(frozen=True)

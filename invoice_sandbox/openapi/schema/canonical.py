@@ -1,0 +1,223 @@
+"""The canonical form of a schema: what jsonschema-rs works out, and what is asked of it.
+
+Every schema that another refers to has an address of its own, and is read when it is needed.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from functools import cache, lru_cache
+from typing import Any, Final
+from urllib.parse import quote, unquote
+
+import jsonschema_rs
+from jsonschema_rs import CanonicalSchema, canonical
+from jsonschema_rs.canonical import CanonicalKind
+
+from invoice_sandbox.openapi.load.model import SCHEMA, Node, node
+
+Schema = Mapping[str, Any] | bool
+Resolve = Callable[[str], Schema]
+
+_ADDRESS: Final = "schema:/"
+
+
+class CannotGenerate(ValueError):  # noqa: N818 - the name is part of the interface
+    """No valid value was found; the message says where in the schema, why, and what to do."""
+
+
+def cannot(failure: str) -> CannotGenerate:
+    return CannotGenerate(f"{failure}; add an example to the operation or the schema")
+
+
+class Sources:
+    """Gives the canonical form every schema under an address of its own, when it is needed."""
+
+    def __init__(self, resolve: Resolve) -> None:
+        self._resolve = resolve
+        self._known: dict[str, Any] = {}
+        self._forms: dict[str, CanonicalSchema] = {}
+
+    def canonical(self, schema: Schema) -> CanonicalSchema:
+        """The canonical form of ``schema``. Raises CannotGenerate if no value satisfies it."""
+        addressed = self.addressed(schema)
+        key = json.dumps(addressed, default=str)
+        if key not in self._forms:
+            if len(self._forms) >= _MOST_FORMS:
+                self._forms.clear()
+            self._forms[key] = self._worked_out(addressed)
+        return self._forms[key]
+
+    def _worked_out(self, addressed: Any) -> CanonicalSchema:
+        try:
+            form = canonical_form(addressed, self.retrieve)
+        except (ValueError, jsonschema_rs.ReferencingError) as error:
+            problem = str(error).splitlines()[0]
+            raise cannot("#: " + (problem.rpartition(_MISSING)[2] or problem)) from None
+        if form.satisfiability() == canonical.Satisfiability.NO:
+            raise cannot(self._conflict(addressed))
+        return form
+
+    def retrieve(self, uri: str) -> Any:
+        """The schema at an address given here. Raises LookupError."""
+        if uri not in self._known:
+            reference = unquote(uri.removeprefix(_ADDRESS))
+            try:
+                self._known[uri] = self.addressed(self._resolve(reference))
+            except (LookupError, ValueError) as error:
+                official = reference[reference.find(_OFFICIAL) :]
+                if not official.startswith(_OFFICIAL):
+                    problem = f"the reference {reference} is not resolved: {error}"
+                    raise LookupError(_MISSING + problem) from None
+                self._known[uri] = {"$ref": official}
+        return self._known[uri]
+
+    def addressed(self, schema: Schema) -> Any:
+        """A copy of ``schema`` whose references are full addresses."""
+        return self._addressed(node(schema, SCHEMA))
+
+    def _addressed(self, here: Node) -> Any:
+        written = here.copy(self._addressed)
+        if not here.is_schema:
+            return written
+        if here.reference is not None:
+            written["$ref"] = _ADDRESS + quote(here.reference, safe="")
+        return {key: value for key, value in written.items() if key not in IDENTITY}
+
+    def _conflict(self, addressed: Any) -> str:
+        """The deepest place where no value satisfies a schema, and the keywords that conflict."""
+        reasons = canonical.find_unsatisfiable(
+            addressed,
+            draft=jsonschema_rs.Draft202012,
+            validate_formats=True,
+            retriever=self.retrieve,
+        )
+        literal = canonical.UnsatisfiableReason.Literal
+        conflicts = [one for one, why in reasons.items() if not isinstance(why, literal)]
+        pointer = max(conflicts, key=len, default="")
+        reason: Any = reasons.get(pointer)
+        causes = getattr(reason, "causes", [getattr(reason, "cause", None)])
+        words = ", ".join(word for cause in causes if cause for word in cause.keywords)
+        return f"#{pointer}: its keywords exclude each other{words and f' ({words})'}"
+
+
+sources_of = lru_cache(maxsize=16)(Sources)
+_MOST_FORMS: Final = 256
+_MISSING: Final = "reference: "
+_OFFICIAL: Final = "https://json-schema.org/draft/"
+IDENTITY: Final = frozenset({"$id", "$anchor", "$dynamicAnchor", "$schema", "$defs", "definitions"})
+
+
+def canonical_form(schema: Any, retriever: Callable[[str], Any] | None = None) -> CanonicalSchema:
+    return jsonschema_rs.canonicalize(
+        schema, draft=jsonschema_rs.Draft202012, validate_formats=True, retriever=retriever
+    )
+
+
+@cache
+def any_value() -> CanonicalSchema:
+    return canonical_form({})
+
+
+@cache
+def type_alone(name: str) -> CanonicalSchema:
+    return canonical_form({"type": name})
+
+
+@lru_cache(maxsize=1024)
+def checker(form: CanonicalSchema) -> Callable[[Any], bool]:
+    schema: Any = form.to_json_schema()
+    return jsonschema_rs.Draft202012Validator(schema, validate_formats=True).is_valid
+
+
+def accepts(form: CanonicalSchema, value: Any) -> bool:
+    """Whether ``form`` allows the value, as far as that is seen without what it contains."""
+    return form.kind not in _LEAVES or checker(form)(value)
+
+
+_LEAVES: Final = (
+    *(CanonicalKind.STRING, CanonicalKind.INTEGER, CanonicalKind.NUMBER, CanonicalKind.MULTI_TYPE),
+    *(CanonicalKind.CONST, CanonicalKind.ENUM, CanonicalKind.TRUE, CanonicalKind.FALSE),
+)
+
+
+def without(form: CanonicalSchema, excluded: CanonicalSchema) -> CanonicalSchema:
+    try:
+        return form.subtract(excluded)
+    except canonical.CanonicalizationError:  # left to the validator
+        return form
+
+
+def supported(schema: Any) -> Any:
+    if isinstance(schema, list):
+        return [supported(one) for one in schema]
+    if not isinstance(schema, Mapping):
+        return schema
+    rest = {key: value for key, value in schema.items() if key not in _UNSUPPORTED}
+    return {key: supported(value) for key, value in rest.items()}
+
+
+_UNSUPPORTED: Final = frozenset({"unevaluatedProperties", "unevaluatedItems", "not"})
+
+
+@lru_cache(maxsize=4096)
+def needed_references(form: CanonicalSchema) -> frozenset[str]:
+    """The references that a value of ``form`` cannot do without, but for those behind them."""
+    match form.view():
+        case canonical.ReferenceView(uri=uri):
+            return frozenset({uri})
+        case canonical.AnyOfView(branches=parts) | canonical.OneOfView(branches=parts):
+            inner = parts
+        case canonical.AllOfView(branches=parts):
+            inner = parts
+        case canonical.TypedGroupView(body=body):
+            inner = [body]
+        case canonical.ObjectView() as view:
+            inner = [form for name, form in view.properties.items() if name in view.required]
+        case canonical.ArrayView() as view:
+            inner = [item_form(view, index) for index in range(min(view.min_items or 0, 3))]
+        case _:
+            inner = []
+    return frozenset[str]().union(*map(needed_references, inner))
+
+
+def item_form(view: Any, index: int) -> CanonicalSchema:
+    if index < len(view.prefix_items):
+        prefix: Sequence[CanonicalSchema] = view.prefix_items
+        return prefix[index]
+    items: CanonicalSchema | None = view.items
+    return any_value() if items is None else items
+
+
+@dataclass(frozen=True)
+class Unconstrained:
+    """The view of a type without any constraint, which the library does not have."""
+
+    min_length: int | None = None
+    max_length: int | None = None
+    patterns: tuple[str, ...] = ()
+    formats: tuple[str, ...] = ()
+    minimum: int | None = None
+    maximum: int | None = None
+    multiple_of: tuple[int, ...] = ()
+    excludes_integers: bool = False
+    min_items: int | None = None
+    max_items: int | None = None
+    distinctness: canonical.Distinctness = canonical.Distinctness.UNCONSTRAINED
+    prefix_items: tuple[CanonicalSchema, ...] = ()
+    items: CanonicalSchema | None = None
+    contains: tuple[canonical.ContainsView, ...] = ()
+    min_properties: int | None = None
+    max_properties: int | None = None
+    required: tuple[str, ...] = ()
+    property_names: CanonicalSchema | None = None
+    properties: Mapping[str, CanonicalSchema] = field(default_factory=dict)
+    pattern_properties: Mapping[str, CanonicalSchema] = field(default_factory=dict)
+    additional_properties: CanonicalSchema | None = None
+    violations: tuple[canonical.NameFailsView, ...] = ()
+
+
+def matches(pattern: str, name: str) -> bool:
+    return checker(canonical_form({"type": "string", "pattern": pattern}))(name)

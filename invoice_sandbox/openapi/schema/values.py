@@ -1,0 +1,392 @@
+"""Values of one type each: texts, numbers, lists and objects, for a canonical form.
+
+A function takes the attempt, the form, its view and the place, and raises DeadEndError.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from fractions import Fraction
+from itertools import islice
+from math import ceil, floor, lcm
+from random import Random
+from typing import Any, Final, Protocol
+
+import jsonschema_rs
+from jsonschema_rs import CanonicalSchema, canonical
+from jsonschema_rs.canonical import CanonicalKind
+
+from invoice_sandbox.openapi.schema import strings
+from invoice_sandbox.openapi.schema.canonical import (
+    Schema,
+    accepts,
+    any_value,
+    checker,
+    item_form,
+    matches,
+    type_alone,
+    without,
+)
+
+_RICH_DEPTH: Final = 5
+_RETRIES: Final = 30
+_MOST_ITEMS: Final = 1_000
+_LONGEST: Final = 1_000_000
+_MOST_SPARE: Final = 60
+_FEW: Final = 3
+
+
+class DeadEndError(Exception):
+    def __init__(self, pointer: str, reason: str) -> None:
+        super().__init__(f"{pointer}: {reason}")
+
+
+class ExhaustedError(DeadEndError):
+    """The attempt took too many steps; no other choice is tried in it."""
+
+
+@dataclass(frozen=True)
+class Style:
+    """How one attempt makes its choices; the numbers are probabilities."""
+
+    optional: float
+    annotated: float
+    few: bool = False
+    vary: bool = False
+
+
+@dataclass(frozen=True)
+class Place:
+    """Where the run is: the schemas as written, and the references that it is inside of."""
+
+    written: tuple[Schema, ...] = ()
+    pointer: str = "#"
+    name: str = ""
+    depth: int = 0
+    active: frozenset[str] = frozenset()
+    vary: bool = False
+
+    def below(self, written: Sequence[Schema], step: str, name: str = "") -> Place:
+        pointer = f"{self.pointer}/{step}"
+        return replace(
+            self,
+            written=tuple(written),
+            pointer=pointer,
+            name=name or self.name,
+            depth=self.depth + 1,
+        )
+
+    def fail(self, reason: str) -> DeadEndError:
+        return DeadEndError(self.pointer, reason)
+
+
+class Attempt(Protocol):
+    """What builds the values that others contain."""
+
+    rng: Random
+    style: Style
+
+    def chance(self, probability: float) -> bool: ...
+
+    def build(self, form: CanonicalSchema, place: Place) -> Any: ...
+
+    def applicable(
+        self, written: Sequence[Schema], keys: Sequence[str] = ...
+    ) -> list[Mapping[str, Any]]: ...
+
+    def recurs(self, form: CanonicalSchema, place: Place) -> bool: ...
+
+
+def _string(run: Attempt, form: CanonicalSchema, view: Any, place: Place) -> str:
+    least = view.min_length or 0
+    if least > _LONGEST:
+        raise place.fail(f"it needs a text of more than {_LONGEST} characters")
+    written = run.applicable(place.written)
+    title = next((one["title"] for one in written if isinstance(one.get("title"), str)), "")
+    encodings = [str(one["contentEncoding"]) for one in written if "contentEncoding" in one]
+    wanted = strings.Wanted(
+        words=title or _words(place.name) or "text",
+        min_length=least,
+        max_length=view.max_length,
+        formats=[*view.formats, *encodings],
+        patterns=view.patterns,
+        vary=place.vary,
+    )
+    try:
+        for text in strings.candidates(wanted, run.rng):
+            if accepts(form, text):
+                return text
+    except strings.PatternError as error:
+        raise place.fail(str(error)) from None
+    raise place.fail(f"no text was found for {_described(view)}")
+
+
+def _described(view: Any) -> str:
+    facets = {
+        "pattern": view.patterns,
+        "format": view.formats,
+        "minLength": view.min_length,
+        "maxLength": view.max_length,
+    }
+    return ", ".join(f"{name} {value}" for name, value in facets.items() if value)
+
+
+def _words(name: str) -> str:
+    """``debtorName`` and ``debtor_name`` as people write them: ``Debtor name``."""
+    return re.sub(r"(?<=[a-z0-9])(?=[A-Z])|[_\-\s]+", " ", name).strip().capitalize()
+
+
+def _number(run: Attempt, form: CanonicalSchema, view: Any, place: Place) -> int | float:
+    """A multiple of the roundest step of which there is one between the bounds."""
+    for step in _steps(
+        view, whole=form.kind == CanonicalKind.INTEGER or form == type_alone("integer")
+    ):
+        low, high = _multiples(view, step)
+        for _ in range(min(_RETRIES, high - low + 1)):
+            value = step * run.rng.randint(low, high)
+            plain = int(value) if value.denominator == 1 else float(value)
+            if accepts(form, plain):
+                return plain
+    raise place.fail("no number was found between its bounds")
+
+
+def _steps(view: Any, whole: bool) -> Iterator[Fraction]:
+    multiples = [Fraction(str(one)) for one in view.multiple_of]
+
+    if multiples:
+        scale = lcm(*(one.denominator for one in multiples))
+        step = Fraction(lcm(*(int(one * scale) for one in multiples)), scale)
+        yield step * step.denominator if whole else step
+    elif whole:
+        yield Fraction(1)
+    else:
+        first = int(view.excludes_integers)
+        yield from (Fraction(1, 10**digits) for digits in range(first, 16))
+
+
+def _multiples(view: Any, step: Fraction) -> tuple[int, int]:
+    """The least and greatest n for which n * step is within the bounds, at most 100 if open."""
+    lows, highs = [], []
+    if view.minimum is not None:
+        bound = Fraction(str(view.minimum)) / step
+        lows = [floor(bound) + 1 if getattr(view, "exclusive_minimum", False) else ceil(bound)]
+    if view.maximum is not None:
+        bound = Fraction(str(view.maximum)) / step
+        highs = [ceil(bound) - 1 if getattr(view, "exclusive_maximum", False) else floor(bound)]
+    if lows:
+        return lows[0], min(highs, default=lows[0] + 99)
+    high = min(highs, default=100)
+    return min(1 if high > 0 else high - 99, high), high
+
+
+def _array(run: Attempt, _form: CanonicalSchema, view: Any, place: Place) -> list[Any]:
+    least, most = view.min_items or 0, _MOST_ITEMS if view.max_items is None else view.max_items
+    if least > min(most, _MOST_ITEMS):
+        raise place.fail(f"it needs {least} items")
+    count = max(len(view.prefix_items), 1)
+    while count > least and not _is_wanted(run, item_form(view, count - 1), place):
+        count -= 1
+    plan = [item_form(view, index) for index in range(max(least, min(count, most)))]
+    taken = 0
+    for needed in view.contains:
+        if place.vary and run.chance(0.3):
+            taken = 0  # one item may match several of them
+        taken = _place_contained(run, plan, needed, view, range(taken, most))
+    items: list[Any] = []
+    is_set = view.distinctness == canonical.Distinctness.ALL_DISTINCT
+    seen: set[str] | None = set() if is_set else None
+    written = [one["items"] for one in run.applicable(place.written) if "items" in one]
+    for index, wanted in enumerate(plan):
+        below = place.below(written, "items")
+        vary = place.vary or index > len(view.prefix_items)
+        items.append(_item(run, wanted, replace(below, vary=vary), seen))
+    if view.distinctness == canonical.Distinctness.SOME_REPEATED:
+        items = [*items[:1], *items] if items else [None, None]
+    return items
+
+
+def _is_wanted(run: Attempt, form: CanonicalSchema, place: Place) -> bool:
+    shallow = place.depth < _RICH_DEPTH and not run.recurs(form, place)
+    return form.kind != CanonicalKind.FALSE and shallow and run.chance(run.style.optional)
+
+
+def _place_contained(
+    run: Attempt, plan: list[CanonicalSchema], needed: Any, view: Any, room: range
+) -> int:
+    """Makes ``minContains`` items match, the others not if there is a maximum; where it ended."""
+    count = 1 if needed.min_contains is None else needed.min_contains
+    start = max(room.start, min(len(view.prefix_items), room.stop - count))
+    if run.style.vary:
+        start = run.rng.randint(room.start, start)
+    end = min(start + count, room.stop)
+    while len(plan) < end:
+        plan.append(item_form(view, len(plan)))
+    for index, form in enumerate(plan):
+        if start <= index < end:
+            plan[index] = form.intersect(needed.schema)
+        elif needed.max_contains is not None:
+            plan[index] = without(form, needed.schema)
+    return end
+
+
+def _item(run: Attempt, form: CanonicalSchema, place: Place, seen: set[str] | None) -> Any:
+    """One item; it is none of ``seen``, to which it is added, where items have to differ."""
+    for attempt in range(_RETRIES):
+        value = run.build(form, replace(place, vary=place.vary or attempt > 0))
+        identity = jsonschema_rs.canonical.json.to_string(value)
+        if seen is None or identity not in seen:
+            if seen is not None:
+                seen.add(identity)
+            return value
+    raise place.fail("no further item was found that differs from the others")
+
+
+def _object(run: Attempt, _form: CanonicalSchema, view: Any, place: Place) -> dict[str, Any]:
+    builder = _ObjectBuilder(run, view, place, run.applicable(place.written))
+    for name in builder.view.required:
+        builder.add(name)
+    for name in builder.optional_names():
+        builder.try_to_add(name)
+    for violation in builder.view.violations:
+        builder.violate(violation)
+    least = builder.view.min_properties or 0
+    for name in islice(builder.spare_names(), least + _MOST_SPARE):
+        if len(builder.value) >= least:
+            break
+        builder.try_to_add(name)
+    if len(builder.value) < least:
+        raise place.fail(f"no {least} members were found")
+    return builder.in_order()
+
+
+class _ObjectBuilder:
+    """The members of one object, added one by one."""
+
+    def __init__(
+        self, run: Attempt, view: Any, place: Place, written: list[Mapping[str, Any]]
+    ) -> None:
+        """``written`` are the schemas that may be about the object."""
+        self.run, self.view, self.place, self.written = run, view, place, written
+        self.value: dict[str, Any] = {}
+
+    def form(self, name: str) -> CanonicalSchema:
+        """What the value of the member ``name`` has to satisfy."""
+        found = [self.view.properties[name]] if name in self.view.properties else []
+        for pattern, form in self.view.pattern_properties.items():
+            if matches(pattern, name):
+                found.append(form)
+        if not found and self.view.additional_properties is not None:
+            found = [self.view.additional_properties]
+        together = any_value()
+        for form in found:
+            together = together.intersect(form) if together.kind != CanonicalKind.TRUE else form
+        return together
+
+    def add(self, name: str, form: CanonicalSchema | None = None) -> None:
+        """Add the member. Raises DeadEndError."""
+        escaped = name.replace("~", "~0").replace("/", "~1")
+        written = [
+            one["properties"][name]
+            for one in self.written
+            if isinstance(one.get("properties"), Mapping) and name in one["properties"]
+        ]
+        below = self.place.below(written, f"properties/{escaped}", name)
+        self.value[name] = self.run.build(self.form(name) if form is None else form, below)
+
+    def try_to_add(self, name: str) -> None:
+        """Add the member, unless it is there, not allowed, or cannot be had."""
+        most = self.view.max_properties
+        names = self.view.property_names
+        if name in self.value or (most is not None and len(self.value) >= most):
+            return
+        if names is not None and not checker(names)(name):
+            return
+        try:
+            self.add(name)
+        except ExhaustedError:
+            raise
+        except DeadEndError:
+            return
+
+    def declared(self) -> list[str]:
+        """The names of declared members, in the order in which they are written."""
+        known = _declared(self.written)
+        sure = _declared(self.run.applicable(self.place.written, ("allOf",)))
+        names = self.view.property_names
+        enumerated = names.view() if names is not None else None
+        listed = enumerated.values if isinstance(enumerated, canonical.EnumView) else []
+        return [
+            name
+            for name in dict.fromkeys([*known, *self.view.properties, *listed])
+            if name in {*sure, *self.view.properties, *listed}
+            and self.form(name).kind != CanonicalKind.FALSE
+        ]
+
+    def optional_names(self) -> list[str]:
+        """Those of the declared members that this attempt adds."""
+        if self.place.depth >= _RICH_DEPTH:
+            return []
+        names = [
+            name
+            for name in self.declared()
+            if name not in self.value and _is_wanted(self.run, self.form(name), self.place)
+        ]
+        return names[:_FEW] if self.run.style.few else names
+
+    def spare_names(self) -> Iterator[str]:
+        """Names of further members, to reach minProperties."""
+        yield from self.declared()
+        for pattern in self.view.pattern_properties:
+            wanted = strings.Wanted(words="member", patterns=[pattern], vary=True)
+            yield from strings.candidates(wanted, self.run.rng)
+        if self.view.property_names is not None:
+            names = self.view.property_names.intersect(type_alone("string"))
+            place = replace(self.place, written=(), vary=True)
+            for _ in range(_RETRIES):
+                yield self.run.build(names, place.below((), "propertyNames"))
+        yield from (f"member{number}" for number in range(1, _MOST_ITEMS))
+
+    def violate(self, violation: Any) -> None:
+        """Add a member that breaks what a negated schema requires of members."""
+        form = None
+        if isinstance(violation, canonical.NameFailsView):
+            names = type_alone("string").subtract(violation.schema)
+            name = self.run.build(names, self.place.below((), "propertyNames"))
+        elif isinstance(violation, canonical.PatternValueFailsView):
+            wanted = strings.Wanted(words="member", patterns=[violation.pattern])
+            name = next(strings.candidates(wanted, self.run.rng))
+            form = self.form(name).subtract(violation.schema)
+        else:
+            name = next(one for one in self.undeclared(violation))
+            form = self.form(name).subtract(violation.additional)
+        self.add(name, form)
+
+    def undeclared(self, violation: canonical.UndeclaredValueFailsView) -> Iterator[str]:
+        """Names that a negated schema does not declare."""
+        for name in (f"member{number}" for number in range(_MOST_ITEMS)):
+            if name not in violation.names and not any(
+                matches(one, name) for one in violation.patterns
+            ):
+                yield name
+
+    def in_order(self) -> dict[str, Any]:
+        """The members in the order of the schema, those that it does not declare last."""
+        order = [*self.declared(), *self.value]
+        return {name: self.value[name] for name in order if name in self.value}
+
+
+def _declared(written: Sequence[Mapping[str, Any]]) -> list[str]:
+    found = [one.get("properties") for one in written]
+    return [name for one in found if isinstance(one, Mapping) for name in one]
+
+
+BUILDERS: Final[Mapping[str, Callable[[Attempt, CanonicalSchema, Any, Place], Any]]] = {
+    "object": _object,
+    "array": _array,
+    "string": _string,
+    "number": _number,
+    "integer": _number,
+}
+"""By the type of the value."""

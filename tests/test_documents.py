@@ -315,6 +315,7 @@ except DocumentError as error:
 
 
 @pytest.mark.parametrize("text", HOSTILE.values(), ids=HOSTILE)
+@pytest.mark.process
 def test_a_document_that_would_eat_the_machine_is_refused(tmp_path: Path, text: str) -> None:
     """In a process of its own, with a gigabyte and ten seconds at most."""
     file = tmp_path / "hostile.yaml"

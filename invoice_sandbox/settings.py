@@ -1,4 +1,4 @@
-"""Every setting of ``serve`` in one table: name, default, help. The command line is made of it.
+"""The settings of ``serve`` in one table: name, default, help. It defines the command line.
 
 Each is also an environment variable: ``--rate-limit`` is ``INVOICE_SANDBOX_RATE_LIMIT``.
 """
@@ -23,11 +23,11 @@ ENVIRONMENT_PREFIX: Final = "INVOICE_SANDBOX"
 
 
 class SettingError(ValueError):
-    """A setting that cannot be used; the message names it and says what it takes."""
+    """A setting with an invalid value; the message names the setting and the valid values."""
 
 
 FLAG: Final = "[on|off]"
-"""The metavar of what is on when it is named without a value."""
+"""The metavar of a setting that is on when it is given without a value."""
 
 _ON: Final = frozenset({"on", "true", "yes", "1"})
 _OFF: Final = frozenset({"off", "false", "no", "0"})
@@ -35,9 +35,9 @@ _OFF: Final = frozenset({"off", "false", "no", "0"})
 
 @dataclass(frozen=True)
 class Setting:
-    """One row: the option's name, its default as text (None: none), and its help.
+    """One row: the option's name, its default as text (None: no default), and its help.
 
-    What has the metavar FLAG is on when it is named without a value.
+    A setting with the metavar FLAG is on when it is given without a value.
     """
 
     name: str
@@ -51,33 +51,36 @@ SETTINGS: Final = (
     Setting("port", "8080", "Port to listen on; 0 picks a free one.", "N"),
     Setting("scenario", None, "Scenario of its first workspace. Default: auto-progress.", "NAME"),
     Setting("seed", None, "Seed of its ids; the same seed gives the same ids.", "N"),
-    Setting("clock", "live", "'live' flows with real time, 'frozen' stands still.", "MODE"),
+    Setting("clock", "live", "'live' follows real time, 'frozen' moves only by advance.", "MODE"),
     Setting(
-        "now", None, f"Where its clock stands, such as {instant_text(FROZEN_START)}.", "INSTANT"
+        "now",
+        None,
+        f"Instant of a frozen clock: {instant_text(FROZEN_START)}.",
+        "INSTANT",
     ),
-    Setting("public-url", None, "Address that clients reach it by, if it is another.", "URL"),
+    Setting("public-url", None, "Address of the server for clients, if it differs.", "URL"),
     Setting("key", None, "Key of its first workspace, instead of the demo key.", "KEY"),
     Setting("rate-limit", "120", "Requests a minute per key, or 'off'.", "N|off"),
     Setting("project", None, "Folder to serve: openapi/, handlers/, fixtures/, scenarios/.", "DIR"),
-    Setting("scenarios", None, "Folder with scenarios of your own, besides the project's.", "DIR"),
-    Setting("contract", None, "Serve this OpenAPI 3.0 or 3.1 file alone.", "FILE"),
-    Setting("allow-remote-refs", "off", "Fetch what a contract refers to over http(s).", FLAG),
-    Setting("max-workspaces", "1000", "Workspaces that the server may hold.", "N"),
+    Setting("scenarios", None, "More scenarios of your own, in this folder.", "DIR"),
+    Setting("contract", None, "OpenAPI 3.0 or 3.1 file to serve without a project.", "FILE"),
+    Setting("allow-remote-refs", "off", "Load files that $ref names over http(s).", FLAG),
+    Setting("max-workspaces", "1000", "Most workspaces of the server.", "N"),
     Setting(
         "workspace-idle",
         "24",
-        "Hours after which an unused workspace is deleted, or 'off'; the first one stays.",
+        "Hours after which an unused workspace is deleted, or 'off'. The first one is kept.",
         "N|off",
     ),
-    Setting("webhook-timeout", "15", "Seconds that a webhook receiver has to answer.", "SECONDS"),
+    Setting("webhook-timeout", "15", "Seconds that a webhook receiver has to respond.", "SECONDS"),
     Setting(
         "webhook-time",
         "wall",
-        "Time that signatures tell: 'wall' is real, 'virtual' the workspace's own.",
+        "Time in webhook signatures: 'wall' is real time, 'virtual' the workspace's.",
         "wall|virtual",
     ),
-    Setting("coverage", None, "File to record in what clients touch of the contract.", "FILE"),
-    Setting("store", "memory", "Where state lives: memory.", "URL"),
+    Setting("coverage", None, "File to which coverage of the contract is recorded.", "FILE"),
+    Setting("store", "memory", "Store of the state: memory.", "URL"),
     Setting("workers", "1", "Server processes.", "N"),
 )
 
@@ -112,7 +115,7 @@ class Settings:
         return is_loopback(self.host)
 
     def url(self, port: int) -> str:
-        """The address that clients reach the server by, without a final slash."""
+        """The server's address for clients, without a final slash."""
         host = f"[{self.host}]" if ":" in self.host else self.host
         return (self.public_url or f"http://{host}:{port}").rstrip("/")
 
@@ -128,13 +131,13 @@ def is_loopback(host: str) -> bool:
 
 
 def read_settings(texts: Mapping[str, str | None]) -> Settings:
-    """Check the texts of all settings. Raises SettingError for the first that cannot be used."""
+    """Parse all settings. Raises SettingError for the first invalid one."""
     given = {setting.name: texts.get(setting.name) or setting.default for setting in SETTINGS}
     host = _text(given, "host")
     key = _key(given["key"], is_loopback(host))
     _check_store(_text(given, "store"), _integer(given, "workers", 1, 64))
     if given["project"] and given["contract"]:
-        raise SettingError("--contract serves one file alone; it cannot be used with --project")
+        raise SettingError("--contract and --project cannot be used together; choose one")
     return Settings(
         host=host,
         port=_integer(given, "port", 0, 65535),
@@ -162,10 +165,10 @@ def read_settings(texts: Mapping[str, str | None]) -> Settings:
 
 
 def check_scenario(name: str, known: Collection[str]) -> None:
-    """Raise SettingError, with near names, unless the project has a scenario of that name."""
+    """Raise SettingError, with suggestions, unless the project has a scenario of that name."""
     if name not in known:
-        near = ", ".join(get_close_matches(name, known, n=3) or known) or "none, in this project"
-        raise SettingError(f"--scenario: there is no '{name}'; known: {near}")
+        found = ", ".join(get_close_matches(name, known, n=3) or known) or "none, in this project"
+        raise SettingError(f"--scenario: there is no '{name}'; known: {found}")
 
 
 def _text(given: Mapping[str, str | None], name: str) -> str:
@@ -186,7 +189,7 @@ def _integer(given: Mapping[str, Any], name: str, low: int, high: int, other: st
 
 def _flag(text: str, name: str) -> bool:
     if text.lower() not in _ON | _OFF:
-        raise SettingError(f"--{name} is 'on' or 'off', not '{text}'")
+        raise SettingError(f"--{name} must be 'on' or 'off', not '{text}'")
     return text.lower() in _ON
 
 
@@ -198,7 +201,7 @@ def _clock(mode: str, now: str | None) -> ClockState:
     if mode == "frozen":
         return ClockState("frozen", at)
     if mode != "live":
-        raise SettingError(f"--clock is 'live' or 'frozen', not '{mode}'")
+        raise SettingError(f"--clock must be 'live' or 'frozen', not '{mode}'")
     if now is not None:
         raise SettingError("--now needs --clock frozen; a live clock shows real time")
     return ClockState("live")
@@ -209,7 +212,7 @@ def _webhook_time(text: str) -> Literal["wall", "virtual"]:
         return "wall"
     if text == "virtual":
         return "virtual"
-    raise SettingError(f"--webhook-time is 'wall' or 'virtual', not '{text}'")
+    raise SettingError(f"--webhook-time must be 'wall' or 'virtual', not '{text}'")
 
 
 def _key(key: str | None, on_loopback: bool) -> str:
@@ -223,7 +226,9 @@ def _key(key: str | None, on_loopback: bool) -> str:
             hint = f"; for these thirty it is {key_checksum(body)}"
         raise SettingError(f"--key: {problem}{hint}")
     if key == DEMO_KEY and not on_loopback:
-        raise SettingError("--key: the demo key is public; beyond loopback choose another")
+        raise SettingError(
+            "--key: the demo key is public and works on loopback only; choose another"
+        )
     return key
 
 
@@ -255,7 +260,7 @@ def _writable(text: str | None, name: str) -> Path | None:
         return None
     try:
         if Path(text).exists() and not (Path(text).is_file() or Path(text).is_dir()):
-            raise SettingError(f"--{name}: '{text}' is no file")
+            raise SettingError(f"--{name}: '{text}' is not a file")
         with Path(text).open("ab"):
             return Path(text).absolute()
     except OSError as error:
@@ -269,6 +274,6 @@ def _check_store(store: str, workers: int) -> None:
     if store != "memory":
         if store.startswith(("sqlite:///", "postgresql://")):
             scheme = store.partition(":")[0]
-            raise SettingError(f"--store: {scheme} is not built yet; use memory")
-        # An address may hold a password; its scheme does not.
-        raise SettingError(f"--store is memory, not '{store.partition(':')[0]}'")
+            raise SettingError(f"--store: {scheme} is not supported yet; use memory")
+        # Only the scheme is shown, because an address may contain a password.
+        raise SettingError(f"--store must be memory, not '{store.partition(':')[0]}'")

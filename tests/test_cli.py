@@ -81,11 +81,20 @@ def test_the_version_is_that_of_the_package() -> None:
 
 MISUSED: dict[str, tuple[list[str], str]] = {
     "port": (["--port", "x"], "--port is a whole number from 0 to 65535, not 'x'"),
-    "seed": (["--seed", "-1"], "--seed is a whole number from 0 to 9223372036854775807, not '-1'"),
-    "clock": (["--clock", "slow"], "--clock is 'live' or 'frozen', not 'slow'"),
+    "seed": (
+        ["--seed", "-1"],
+        "--seed is a whole number from 0 to 9223372036854775807, not '-1'",
+    ),
+    "clock": (["--clock", "slow"], "--clock must be 'live' or 'frozen', not 'slow'"),
     "now": (["--now", "2026-11-21T09:30:00Z"], "--now needs --clock frozen"),
-    "public URL": (["--public-url", "here"], "--public-url looks like https://sandbox.example"),
-    "public URL that is no URL": (["--public-url", "http://[::1"], "--public-url looks like"),
+    "public URL": (
+        ["--public-url", "here"],
+        "--public-url looks like https://sandbox.example",
+    ),
+    "public URL that is no URL": (
+        ["--public-url", "http://[::1"],
+        "--public-url looks like",
+    ),
     "key": (["--key", "x"], "--key: a sandbox key begins with ilk_sandbox_"),
     "key with a typing error": (
         ["--key", "ilk_sandbox_CECB5EE8zUJG0vI1PtzJtiV8pgvVjP2NKDq7"],
@@ -93,14 +102,17 @@ MISUSED: dict[str, tuple[list[str], str]] = {
     ),
     "demo key beyond loopback": (
         ["--host", "192.0.2.1", "--key", DEMO_KEY],
-        "--key: the demo key is public; beyond loopback choose another",
+        "--key: the demo key is public and works on loopback only",
     ),
     "rate limit": (["--rate-limit", "0"], "--rate-limit is a whole number from 1"),
-    "store": (["--store", "sqlite:///x"], "--store: sqlite is not built yet; use memory"),
+    "store": (["--store", "sqlite:///x"], "--store: sqlite is not supported yet; use memory"),
     "workers": (["--workers", "2"], "--workers: several processes cannot share --store memory"),
     "project": (["--project", "nowhere"], "--project: there is no folder 'nowhere'"),
     "contract": (["--contract", "nowhere"], "--contract: there is no file 'nowhere'"),
-    "project and contract": (["--project", "x", "--contract", "y"], "--contract serves one file"),
+    "project and contract": (
+        ["--project", "x", "--contract", "y"],
+        "--contract and --project cannot be used together",
+    ),
     "scenario": (["--port", "0", "--scenario", "manul"], "there is no 'manul'; known: manual"),
     "a project without a contract": (
         ["--port", "0", "--project", str(ROOT / "tests")],
@@ -116,7 +128,7 @@ MISUSED: dict[str, tuple[list[str], str]] = {
     ),
     "a recording that is no file": (
         ["--port", "0", "--coverage", "/dev/null"],
-        "--coverage: '/dev/null' is no file",
+        "--coverage: '/dev/null' is not a file",
     ),
     "a host that is not of this machine": (
         ["--port", "0", "--host", "192.0.2.1"],

@@ -114,29 +114,53 @@ def test_every_setting_is_an_environment_variable(
 
 
 WRONG: dict[str, tuple[dict[str, str], str]] = {
-    "port is no number": ({"port": "http"}, "--port is a whole number from 0 to 65535, not 'http'"),
-    "port too high": ({"port": "65536"}, "--port is a whole number from 0 to 65535, not '65536'"),
+    "port is no number": (
+        {"port": "http"},
+        "--port is a whole number from 0 to 65535, not 'http'",
+    ),
+    "port too high": (
+        {"port": "65536"},
+        "--port is a whole number from 0 to 65535, not '65536'",
+    ),
     "negative port": ({"port": "-1"}, "--port is a whole number"),
     "port with digits of another script": ({"port": "٣"}, "--port is a whole number"),
     "port with a space": ({"port": " 80"}, "--port is a whole number"),
     "port of very many digits": ({"port": "9" * 5000}, "--port is a whole number"),
-    "seed is no number": ({"seed": "x"}, "--seed is a whole number from 0 to 9223372036854775807"),
+    "seed is no number": (
+        {"seed": "x"},
+        "--seed is a whole number from 0 to 9223372036854775807",
+    ),
     "negative seed": ({"seed": "-7"}, "--seed is a whole number"),
     "seed beyond 63 bits": ({"seed": str(2**63)}, "--seed is a whole number"),
-    "clock": ({"clock": "stopped"}, "--clock is 'live' or 'frozen', not 'stopped'"),
-    "clock in capitals": ({"clock": "Frozen"}, "--clock is 'live' or 'frozen'"),
+    "clock": ({"clock": "stopped"}, "--clock must be 'live' or 'frozen', not 'stopped'"),
+    "clock in capitals": ({"clock": "Frozen"}, "--clock must be 'live' or 'frozen'"),
     "now is no instant": (
         {"clock": "frozen", "now": "tomorrow"},
         "--now: invalid instant 'tomorrow'; use RFC 3339 such as 2026-11-21T09:30:00Z",
     ),
     "now is no day": ({"clock": "frozen", "now": "2026-02-30T00:00:00Z"}, "--now: "),
     "now on a live clock": ({"now": "2026-11-21T09:30:00Z"}, "--now needs --clock frozen"),
-    "public URL of another kind": ({"public_url": "ftp://x"}, "--public-url looks like https://"),
-    "public URL without a host": ({"public_url": "https://"}, "--public-url looks like https://"),
-    "public URL with a query": ({"public_url": "https://x/?a=1"}, "--public-url looks like"),
-    "public URL with a fragment": ({"public_url": "https://x/#a"}, "--public-url looks like"),
+    "public URL of another kind": (
+        {"public_url": "ftp://x"},
+        "--public-url looks like https://",
+    ),
+    "public URL without a host": (
+        {"public_url": "https://"},
+        "--public-url looks like https://",
+    ),
+    "public URL with a query": (
+        {"public_url": "https://x/?a=1"},
+        "--public-url looks like",
+    ),
+    "public URL with a fragment": (
+        {"public_url": "https://x/#a"},
+        "--public-url looks like",
+    ),
     "public URL that is no URL": ({"public_url": "http://[::1"}, "--public-url looks like"),
-    "public URL with no such port": ({"public_url": "http://x:99999"}, "--public-url looks like"),
+    "public URL with no such port": (
+        {"public_url": "http://x:99999"},
+        "--public-url looks like",
+    ),
     "key without prefix": ({"key": "secret"}, "--key: a sandbox key begins with ilk_sandbox_"),
     "key too short": ({"key": "ilk_sandbox_abc"}, "--key: after ilk_sandbox_ come 36 characters"),
     "rate limit is a word": ({"rate_limit": "none"}, "--rate-limit is a whole number from 1"),
@@ -146,14 +170,14 @@ WRONG: dict[str, tuple[dict[str, str], str]] = {
     "a contract that is a folder": ({"contract": "."}, "--contract: there is no file '.'"),
     "project and contract": (
         {"project": ".", "contract": "x"},
-        "--contract serves one file alone; it cannot be used with --project",
+        "--contract and --project cannot be used together",
     ),
-    "SQLite": ({"store": "sqlite:///x.db"}, "--store: sqlite is not built yet; use memory"),
+    "SQLite": ({"store": "sqlite:///x.db"}, "--store: sqlite is not supported yet; use memory"),
     "PostgreSQL": (
         {"store": "postgresql://u:hidden@h/d"},
-        "--store: postgresql is not built yet; use memory",
+        "--store: postgresql is not supported yet; use memory",
     ),
-    "another store": ({"store": "redis"}, "--store is memory"),
+    "another store": ({"store": "redis"}, "--store must be memory"),
     "several workers": (
         {"workers": "2"},
         "--workers: several processes cannot share --store memory",

@@ -1,8 +1,8 @@
-"""Time, handed to whoever needs it. No other module of the product reads the machine's clock.
+"""Clocks, durations and instants. No other module of the product reads the machine's clock.
 
-A workspace's clock either flows with real time or stands still. Everything a client can observe
-in a body is this virtual time; only rate windows run on real, monotonic seconds, because a frozen
-workspace would otherwise be usable for one window and never again.
+The clock of a workspace is live, which means real time with an offset, or frozen. Every time in a
+response is of this clock. Only rate windows use real, monotonic seconds, because on a frozen clock
+a used-up window would never end.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from datetime import UTC, datetime, timedelta
 from typing import Final, Literal, Protocol
 
 FROZEN_START: Final = datetime(2026, 11, 21, 9, 30, tzinfo=UTC)
-"""Where a frozen clock stands unless it is told otherwise."""
+"""The default instant of a frozen clock."""
 
 _FIRST: Final = datetime(1, 1, 1, tzinfo=UTC)
 _LAST: Final = datetime(9999, 12, 31, 23, 59, 59, tzinfo=UTC)
@@ -34,18 +34,18 @@ ClockMode = Literal["live", "frozen"]
 
 
 class SystemClock(Protocol):
-    """Real time, so that a test can hand in its own."""
+    """Real time, as an interface, so that tests can pass their own."""
 
     def now(self) -> datetime:
         """The instant, in UTC."""
         ...
 
     def monotonic(self) -> float:
-        """Seconds that only ever grow."""
+        """Seconds that never decrease."""
         ...
 
     async def sleep(self, seconds: float) -> None:
-        """Let so much real time pass."""
+        """Wait for this real time."""
         ...
 
 
@@ -61,13 +61,13 @@ class OperatingSystemClock:
         return time.monotonic()
 
     async def sleep(self, seconds: float) -> None:
-        """Let so much real time pass."""
+        """Wait for this real time."""
         await asyncio.sleep(seconds)
 
 
 @dataclass(frozen=True)
 class ClockState:
-    """A workspace's clock as a value: ``live`` is real time and ``shift``, ``frozen`` is ``at``."""
+    """A workspace's clock as a value: ``live`` is real time + ``shift``, ``frozen`` is ``at``."""
 
     mode: ClockMode = "live"
     at: datetime = FROZEN_START
@@ -79,23 +79,24 @@ class ClockState:
         return instant.replace(microsecond=instant.microsecond // 1000 * 1000)
 
     def forward(self, span: timedelta) -> ClockState:
-        """The same clock, ``span`` ahead."""
+        """The clock moved forward by ``span``."""
         if self.mode == "frozen":
             return replace(self, at=self.at + span)
         return replace(self, shift=self.shift + span)
 
 
 def clock_at(mode: ClockMode, instant: datetime, system_clock: SystemClock) -> ClockState:
-    """A clock of that mode which shows ``instant`` now."""
+    """A clock of that mode that shows ``instant`` at present."""
     if mode == "frozen":
         return ClockState("frozen", instant)
     return ClockState("live", shift=instant - system_clock.now())
 
 
 def parse_duration(text: str) -> timedelta:
-    """The time that an ISO 8601 ``text`` of days to seconds names: ``P3D``, ``PT1.5S``.
+    """Parse an ISO 8601 duration of days to seconds, such as ``P3D`` or ``PT1.5S``.
 
-    Raises ValueError for anything else, months and years included, and beyond a million days.
+    Raises ValueError for other texts, including those with months or years, and numbers of more
+    than six digits.
     """
     match = _DURATION.fullmatch(text)
     if match is None or text.endswith(("P", "T")):
@@ -122,10 +123,10 @@ def instant_text(instant: datetime) -> str:
 
 
 def parse_instant(text: str) -> datetime:
-    """The instant that an RFC 3339 ``text`` names, in UTC, to the millisecond. Raises ValueError.
+    """Parse an RFC 3339 instant to UTC, in milliseconds. Raises ValueError.
 
-    A leap second is taken for the second before it, and an instant outside the years 1 to 9999,
-    which RFC 3339 can write, for the nearest one inside.
+    A leap second becomes the second before it. An instant outside the years 1 to 9999, which
+    RFC 3339 can express, becomes the nearest instant inside.
     """
     if not _INSTANT.fullmatch(text):
         raise ValueError(f"invalid instant '{text}'; use RFC 3339 such as 2026-11-21T09:30:00Z")

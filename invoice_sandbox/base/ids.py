@@ -1,4 +1,4 @@
-"""Identifiers. Those that clients see repeat from a seed; those that must not be guessed do not."""
+"""Identifiers. Ids of resources derive from a seed; secrets are random."""
 
 from __future__ import annotations
 
@@ -22,12 +22,12 @@ KEY_CHECKSUM_LENGTH: Final = 6
 
 
 def random_seed() -> int:
-    """A seed for a workspace that asked for none."""
+    """A random seed of a workspace."""
     return secrets.randbits(63)
 
 
 def seed_token(seed: int) -> str:
-    """Eight characters that stand for a seed inside ids."""
+    """Eight characters that represent a seed inside ids."""
     digest = hashlib.sha256(f"ids/{seed}".encode()).digest()
     return base64.b32encode(digest).decode()[:8].lower()
 
@@ -38,18 +38,18 @@ def resource_id(prefix: str, token: str, number: int) -> str:
 
 
 def seeded_request_id(seed: int, number: int, now: datetime, prefix: str = REQUEST_PREFIX) -> str:
-    """A ULID whose random part is drawn from the workspace's seed."""
+    """A ULID whose random part derives from the workspace's seed."""
     drawn = hashlib.sha256(f"requests/{seed}/{number}".encode()).digest()[:10]
     return prefix + _ulid(now, int.from_bytes(drawn))
 
 
 def random_request_id(now: datetime, prefix: str = REQUEST_PREFIX) -> str:
-    """A ULID for a request that no workspace is known for."""
+    """A ULID for a request without a workspace."""
     return prefix + _ulid(now, secrets.randbits(80))
 
 
 def new_key() -> str:
-    """A fresh API key: prefix, 30 random Base62 characters, 6 characters of checksum."""
+    """A new API key: prefix, 30 random Base62 characters, 6 characters of checksum."""
     body = "".join(secrets.choice(BASE62) for _ in range(KEY_BODY_LENGTH))
     return KEY_PREFIX + body + key_checksum(body)
 
@@ -60,12 +60,12 @@ def new_secret() -> str:
 
 
 def key_checksum(body: str) -> str:
-    """CRC-32 of ``body`` as six Base62 characters: a typing error shows without a look-up."""
+    """CRC-32 of ``body`` as six Base62 characters: a typing error is detected without a look-up."""
     return _digits(zlib.crc32(body.encode("ascii")), BASE62, KEY_CHECKSUM_LENGTH)
 
 
 def key_problem(key: str) -> str | None:
-    """Why ``key`` cannot be a sandbox key, or None. Never repeats the key."""
+    """Why ``key`` cannot be a sandbox key; None if it can. Never contains the key."""
     body = key.removeprefix(KEY_PREFIX)
     if not key.startswith(KEY_PREFIX):
         return f"a sandbox key begins with {KEY_PREFIX}"
@@ -77,7 +77,7 @@ def key_problem(key: str) -> str | None:
 
 
 def key_digest(key: str) -> str:
-    """SHA-256 of the whole key in hex: all that is ever kept of it."""
+    """SHA-256 of the whole key in hex: the only part of it that is stored."""
     return hashlib.sha256(key.encode("utf-8", "surrogateescape")).hexdigest()
 
 

@@ -1,7 +1,7 @@
-"""JSON in and out without losing a digit.
+"""JSON reader and writer that keep every digit of a number.
 
-An amount is compared, hashed and echoed as the decimal text that was sent, so every number that a
-64-bit integer cannot hold is a `decimal.Decimal`, both when reading and when writing.
+Amounts are compared, hashed and returned as the decimal text of the request, so every number that
+is not a 64-bit integer is a `decimal.Decimal`.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from typing import Any, Final
 import orjson
 
 MAX_DEPTH: Final = 256
-"""Levels of nesting that are accepted in a request body; one more is refused."""
+"""The deepest nesting of a request body that is accepted."""
 
 _INT64_DIGITS: Final = 18
 _FOLD_EVERY: Final = 100
@@ -24,7 +24,7 @@ _CLOSING: Final = frozenset(b"}]")
 
 
 class JsonError(ValueError):
-    """The bytes are not JSON that this service reads; the message says why."""
+    """The bytes are not valid JSON; the message gives the reason."""
 
 
 def loads(raw: bytes) -> Any:
@@ -45,7 +45,7 @@ def loads(raw: bytes) -> Any:
         where = f"line {error.lineno}, column {error.colno}"
         raise JsonError(f"it is not valid JSON at {where}") from None
     if "\\u" in text:
-        _refuse_lone_surrogates(value)
+        _reject_lone_surrogates(value)
     return value
 
 
@@ -55,7 +55,7 @@ def dumps(value: Any) -> bytes:
 
 
 def dumps_pretty(value: Any) -> bytes:
-    """``value`` as indented UTF-8 JSON ending in a newline, for people."""
+    """``value`` as indented UTF-8 JSON with a final newline."""
     return _written(value, orjson.OPT_INDENT_2 | orjson.OPT_APPEND_NEWLINE)
 
 
@@ -77,7 +77,7 @@ def _decimal(digits: str) -> Decimal:
         raise JsonError(f"the number {digits[:20]} is larger than any double")
     try:
         return Decimal(digits)
-    except InvalidOperation:  # an exponent far below what Decimal holds: nearest value is zero
+    except InvalidOperation:  # the exponent is too small for Decimal, so the value is zero
         return Decimal(0)
 
 
@@ -97,7 +97,7 @@ def _raw_number(value: Any) -> orjson.Fragment:
 
 
 def _folded(value: Any, depth: int = 0) -> Any:
-    """Write first what orjson cannot: integers beyond 64 bits, and what lies deeper than 254."""
+    """Replace what orjson cannot write: integers beyond 64 bits, and levels deeper than 254."""
     if isinstance(value, dict):
         folded: Any = {key: _folded(child, depth + 1) for key, child in value.items()}
     elif isinstance(value, list):
@@ -134,14 +134,14 @@ def _depth(raw: bytes) -> int:
     return deepest
 
 
-def _refuse_lone_surrogates(value: Any) -> None:
+def _reject_lone_surrogates(value: Any) -> None:
     if isinstance(value, str):
         if not value.isascii() and any("\ud800" <= letter <= "\udfff" for letter in value):
             raise JsonError("a string contains half of a surrogate pair")
     elif isinstance(value, dict):
         for key, child in value.items():
-            _refuse_lone_surrogates(key)
-            _refuse_lone_surrogates(child)
+            _reject_lone_surrogates(key)
+            _reject_lone_surrogates(child)
     elif isinstance(value, list):
         for child in value:
-            _refuse_lone_surrogates(child)
+            _reject_lone_surrogates(child)

@@ -245,7 +245,7 @@ RESULT = Result("api", CONTRACT, GOOD, [FOUND, UNREACHED, Finding(None, "Log\0")
 
 def test_the_text_has_the_requests_and_the_command_that_finds_it_again() -> None:
     assert as_text(replace(RESULT, findings=[FOUND])).splitlines() == [
-        "FAILED  api: 1 findings, 2 requests to 2 operations",
+        "FAILED  api: 1 finding, 2 requests to 2 operations",
         "",
         "listItems (fuzzing): Server error",
         "    Boom",

@@ -48,7 +48,9 @@ def as_text(result: Result) -> str:
     sent = f"{len(result.calls)} requests to {len(result.operations)} operations"
     if not result.findings:
         return f"PASSED  {result.contract}: {sent}"
-    blocks = [f"FAILED  {result.contract}: {len(result.findings)} findings, {sent}"]
+    count = len(result.findings)
+    found = "1 finding" if count == 1 else f"{count} findings"
+    blocks = [f"FAILED  {result.contract}: {found}, {sent}"]
     blocks += [_block(result, finding) for finding in result.findings]
     return "\n\n".join(blocks)
 

@@ -113,7 +113,7 @@ def path(name: str) -> str:
 
 
 @pytest.mark.parametrize("name", ANSWERS)
-def test_the_success_answer_is_given_as_the_contract_shows_it(
+def test_the_success_response_is_given_as_the_contract_shows_it(
     mock: httpx.Client, name: str
 ) -> None:
     answer = mock.get(path(name))
@@ -122,7 +122,7 @@ def test_the_success_answer_is_given_as_the_contract_shows_it(
 
 
 @pytest.mark.parametrize("name", GENERATED)
-def test_a_generated_answer_is_valid_in_the_eyes_of_another_validator(
+def test_a_generated_response_is_valid_in_the_eyes_of_another_validator(
     mock: httpx.Client, name: str
 ) -> None:
     schema = {**GENERATED[name], "components": operation({})["components"]}
@@ -131,7 +131,7 @@ def test_a_generated_answer_is_valid_in_the_eyes_of_another_validator(
     validator.validate(mock.get(path(name)).json())
 
 
-def test_a_generated_answer_is_the_same_for_the_same_seed_and_only_for_it(tmp_path: Path) -> None:
+def test_a_generated_response_is_the_same_for_the_same_seed_and_only_for_it(tmp_path: Path) -> None:
     document = operation({"200": response(schema=THING)})
     assert answer_of(tmp_path, document, seed=7) == answer_of(tmp_path, document, seed=7)
     assert answer_of(tmp_path, document, seed=7) != answer_of(tmp_path, document, seed=8)

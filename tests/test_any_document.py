@@ -65,7 +65,7 @@ NO_OPENAPI: dict[str, tuple[str, str]] = {
 
 
 @pytest.mark.parametrize(("text", "message"), NO_OPENAPI.values(), ids=NO_OPENAPI)
-def test_what_is_no_openapi_is_told_with_what_to_do(
+def test_what_is_no_openapi_is_reported_with_what_to_do(
     tmp_path: Path, text: str, message: str
 ) -> None:
     file = tmp_path / "api.yaml"
@@ -106,7 +106,7 @@ INVALID: dict[str, tuple[str, str]] = {
 
 @pytest.mark.parametrize("version", ["3.0.3", "3.1.0"])
 @pytest.mark.parametrize(("paths", "message"), INVALID.values(), ids=INVALID)
-def test_what_is_not_valid_is_told_with_its_place(
+def test_what_is_not_valid_is_reported_with_its_place(
     tmp_path: Path, version: str, paths: str, message: str
 ) -> None:
     file = tmp_path / "api.yaml"
@@ -147,7 +147,7 @@ FAULTS: dict[str, tuple[Any, str]] = {
 
 
 @pytest.mark.parametrize(("schema", "message"), FAULTS.values(), ids=FAULTS)
-def test_a_small_fault_of_a_schema_is_mended_and_told(
+def test_a_small_fault_of_a_schema_is_repaired_and_reported(
     tmp_path: Path, schema: Any, message: str
 ) -> None:
     (line,) = warnings(tmp_path, document({}, components={"schemas": {"A": schema}}))
@@ -162,7 +162,7 @@ def test_a_security_scheme_that_is_not_declared_is_not_asked_for(tmp_path: Path)
         assert client.get("/a", headers={"Authorization": ""}).status_code == 200
 
 
-def test_operations_without_operation_id_are_told_apart(tmp_path: Path) -> None:
+def test_operations_without_operation_id_are_reported_apart(tmp_path: Path) -> None:
     content = document({"/a-b": {"get": OK}, "/a/b": {"get": OK}, "/a_b": {"get": OK}})
     lines = warnings(tmp_path, content)
     assert [line.partition("called ")[2] for line in lines] == ["get_a_b_2 here", "get_a_b_3 here"]
@@ -255,7 +255,7 @@ TOLD: dict[str, tuple[dict[str, Any], str, str]] = {
 
 
 @pytest.mark.parametrize(("content", "key", "message"), TOLD.values(), ids=TOLD)
-def test_what_has_no_effect_is_told_with_its_place(
+def test_what_has_no_effect_is_reported_with_its_place(
     tmp_path: Path, content: dict[str, Any], key: str, message: str
 ) -> None:
     (line,) = warnings(tmp_path, content)
@@ -269,7 +269,7 @@ def test_a_document_that_is_served_as_it_says_has_no_warnings(tmp_path: Path) ->
     assert warnings(tmp_path, document({"/a": {"get": OK}})) == []
 
 
-def test_after_three_places_of_a_kind_their_number_is_told() -> None:
+def test_after_three_places_of_a_type_their_number_is_reported() -> None:
     notes = [Note((number,), f"n{number}: wrong") for number in range(5)]
     assert list(summarized([*notes, Note((9,), "other")])) == [
         ((9,), "other"),
@@ -430,7 +430,7 @@ REFUSED: dict[str, tuple[dict[str, Any], int]] = {
 
 
 @pytest.mark.parametrize(("responses", "status"), REFUSED.values(), ids=REFUSED)
-def test_a_refusal_is_what_the_document_declares(
+def test_an_error_is_what_the_document_declares(
     tmp_path: Path, responses: dict[str, Any], status: int
 ) -> None:
     get = {"responses": {**OK["responses"], **responses}, "parameters": [LIMIT]}
@@ -443,7 +443,7 @@ def test_a_refusal_is_what_the_document_declares(
         assert refused.headers["x-sandbox-refusal"].startswith("limit must be a whole number")
 
 
-def test_a_refusal_that_is_not_declared_is_in_the_usual_envelope(tmp_path: Path) -> None:
+def test_an_error_that_is_not_declared_is_in_the_usual_envelope(tmp_path: Path) -> None:
     get = {"responses": OK["responses"], "parameters": [LIMIT]}
     with serving_contract(tmp_path, document({"/a": {"get": get}})) as client:
         refused = client.get("/a", params={"limit": "many"})

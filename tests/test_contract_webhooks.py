@@ -63,19 +63,19 @@ def resolved(reference: Mapping[str, str]) -> Any:
 # The document
 
 
-def test_the_lifecycle_and_the_contract_declare_the_same_kinds() -> None:
+def test_the_lifecycle_and_the_contract_declare_the_same_types() -> None:
     assert list(WEBHOOKS.keys() - LIFECYCLE.events.keys()) == []
     assert list(LIFECYCLE.events.keys() - WEBHOOKS.keys()) == []
 
 
 @EVERY
-def test_a_kind_says_whether_it_is_published(kind: str) -> None:
+def test_a_type_declares_whether_it_is_published(kind: str) -> None:
     assert WEBHOOKS[kind]["x-published"] is (kind in PUBLISHED)
     assert EVENTS[kind].published is (kind in PUBLISHED)
 
 
 @EVERY
-def test_a_kind_is_described_in_the_words_of_the_lifecycle(kind: str) -> None:
+def test_a_type_is_described_in_the_words_of_the_lifecycle(kind: str) -> None:
     assert WEBHOOKS[kind]["post"]["summary"] == LIFECYCLE.events[kind]
     assert "The sandbox sends the event" in WEBHOOKS[kind]["post"]["description"]
 
@@ -90,7 +90,7 @@ def test_a_payload_is_that_of_its_family_with_its_own_type(kind: str) -> None:
 
 
 @EVERY
-def test_the_example_of_a_kind_is_what_its_schema_says(kind: str) -> None:
+def test_the_example_of_a_type_is_valid(kind: str) -> None:
     example = media(kind)["example"]
     assert EVENTS[kind].problems(example) == ()
     assert EVENTS[kind].example == example
@@ -98,7 +98,7 @@ def test_the_example_of_a_kind_is_what_its_schema_says(kind: str) -> None:
 
 
 @EVERY
-def test_the_status_in_an_example_is_one_that_the_kind_leads_to(kind: str) -> None:
+def test_the_status_in_an_example_is_one_that_the_type_leads_to(kind: str) -> None:
     machine = LIFECYCLE.machines.get(family(kind).replace("_", "-"))
     status = media(kind)["example"]["data"]["status"]
     assert machine is None or status in machine.states
@@ -179,7 +179,7 @@ WRONG: Final[Mapping[str, tuple[Callable[[Any], Any], str]]] = {
 
 
 @pytest.mark.parametrize(("change", "sentence"), WRONG.values(), ids=WRONG)
-def test_a_payload_that_is_not_promised_is_refused(
+def test_a_payload_that_is_not_promised_is_rejected(
     change: Callable[[Any], Any], sentence: str
 ) -> None:
     problems = EVENTS["invoice.verified"].problems(change(VERIFIED))
@@ -213,7 +213,7 @@ def test_what_is_sent_with_an_event_is_what_the_contract_promises(client: httpx.
 
 
 @EVERY
-def test_a_sample_of_a_kind_is_what_the_contract_promises(client: httpx.Client, kind: str) -> None:
+def test_a_sample_of_a_type_is_what_the_contract_promises(client: httpx.Client, kind: str) -> None:
     client.post("/api/webhooks", json={"enabled": False})
     answer = client.post("/api/webhooks/test", json={"eventType": kind})
     assert answer.status_code == 200, answer.text
@@ -270,12 +270,12 @@ def known_kinds(folder: Path) -> list[str]:
     return list(load_project(write_project(folder / "plain")).lifecycle.events)
 
 
-def test_a_project_may_declare_its_kinds_in_the_contract(tmp_path: Path) -> None:
+def test_a_project_may_declare_its_types_in_the_contract(tmp_path: Path) -> None:
     kinds = known_kinds(tmp_path)
     assert list(load_project(project_with(tmp_path, *kinds)).contract.webhooks) == kinds
 
 
-def test_a_project_need_not_declare_any_kind_in_the_contract(tmp_path: Path) -> None:
+def test_a_project_need_not_declare_any_type_in_the_contract(tmp_path: Path) -> None:
     assert load_project(project_with(tmp_path)).contract.webhooks == {}
 
 
@@ -453,7 +453,7 @@ def told() -> list[Told]:
 
 
 @pytest.mark.slow
-def test_every_kind_is_recorded_by_something(told: list[Told]) -> None:
+def test_every_type_is_recorded_by_something(told: list[Told]) -> None:
     assert {one.event["type"] for one in told} == WEBHOOKS.keys()
 
 
@@ -471,7 +471,7 @@ def test_an_event_that_is_recorded_is_what_the_contract_promises(
 
 
 @EVERY
-def test_the_data_of_an_event_is_byte_for_byte_what_the_get_answers(
+def test_the_data_of_an_event_is_byte_for_byte_what_the_get_responses(
     told: list[Told], kind: str
 ) -> None:
     latest = [one for one in told if one.event["type"] == kind and one.latest]

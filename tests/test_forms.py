@@ -145,7 +145,7 @@ FORMS: dict[str, tuple[str, str, str]] = {
 
 
 @pytest.mark.parametrize("name", FORMS)
-def test_a_form_is_held_against_its_schema(server: httpx.Client, name: str) -> None:
+def test_a_form_is_validated_against_its_schema(server: httpx.Client, name: str) -> None:
     path, body, problem = FORMS[name]
     answer = post(server, path, URLENCODED, body.encode())
     assert answer.status_code == (400 if problem else 204), answer.text
@@ -220,7 +220,7 @@ PARTS: dict[str, tuple[str, list[tuple[str, Any]], str]] = {
 
 
 @pytest.mark.parametrize("name", PARTS)
-def test_parts_are_held_against_their_schema(server: httpx.Client, name: str) -> None:
+def test_parts_are_validated_against_their_schema(server: httpx.Client, name: str) -> None:
     path, parts, problem = PARTS[name]
     answer = server.post(path, files=parts)
     assert answer.status_code == (400 if problem else 204), answer.text
@@ -306,7 +306,9 @@ HOSTILE: dict[str, tuple[str, str, bytes, str]] = {
 
 
 @pytest.mark.parametrize("name", HOSTILE)
-def test_a_body_that_is_no_form_is_refused_in_the_envelope(server: httpx.Client, name: str) -> None:
+def test_a_body_that_is_no_form_is_rejected_in_the_envelope(
+    server: httpx.Client, name: str
+) -> None:
     path, media_type, body, problem = HOSTILE[name]
     answer = server.post(path, content=body, headers=[(b"Content-Type", media_type.encode())])
     if not problem:
@@ -334,7 +336,7 @@ PIECES = [
 @settings(max_examples=150, deadline=None, derandomize=True, database=None)
 @given(body=st.lists(st.sampled_from(PIECES), max_size=12).map(b"".join))
 @pytest.mark.parametrize(("path", "media_type"), [("/parts", BOUNDED), ("/form", URLENCODED)])
-def test_whatever_comes_is_answered(
+def test_whatever_comes_is_returned(
     server: httpx.Client, path: str, media_type: str, body: bytes
 ) -> None:
     assert post(server, path, media_type, body).status_code in {204, 400}
@@ -357,7 +359,7 @@ NOTES: dict[str, tuple[dict[str, Any], str]] = {
 
 
 @pytest.mark.parametrize("name", NOTES)
-def test_what_is_not_checked_is_told_with_its_place(name: str) -> None:
+def test_what_is_not_checked_is_reported_with_its_place(name: str) -> None:
     content, text = NOTES[name]
     (note,) = compile_contract(document({"/p": content})).notes
     assert note.pointer == ("paths", "/p", "post", "requestBody")

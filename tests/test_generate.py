@@ -47,6 +47,10 @@ NODE = obj(
 )
 CAT = obj({"kind": {"const": "cat"}, "lives": INT}, "kind", "lives")
 DOG = obj({"kind": {"const": "dog"}, "bark": {"type": "boolean"}}, "kind", "bark")
+OVERLAPPING = [
+    {"properties": {f"b{i}": obj({f"m{i}{k}": {"type": "boolean"} for k in range(4)})}}
+    for i in range(4)
+]
 EXPRESSION = {
     "$ref": "#/$defs/e",
     "$defs": {
@@ -158,13 +162,8 @@ SCHEMAS: dict[str, Schema] = {
     "oneOf by a constant": {"oneOf": [CAT, DOG]},
     "oneOf by presence": obj({"a": INT, "b": INT}, oneOf=[{"required": [n]} for n in "ab"]),
     "oneOf that overlaps": {"oneOf": [INT, {"minimum": 2}, {"multipleOf": 3}]},
-    "oneOf of objects that overlap": {
-        "type": "object",
-        "oneOf": [{"properties": {"a": obj({"x": INT})}}, {"properties": {"b": obj({"y": INT})}}],
-    },
-    "oneOf of anything that overlaps": {
-        "oneOf": [{"properties": {"a": obj({"x": INT})}}, {"properties": {"b": obj({"y": INT})}}],
-    },
+    "oneOf of objects that overlap": {"type": "object", "oneOf": OVERLAPPING},
+    "oneOf of anything that overlaps": {"oneOf": OVERLAPPING},
     "oneOf in oneOf": {"oneOf": [{"oneOf": [CAT, DOG]}, {"type": "null"}], "type": "object"},
     "oneOf in a list": {"type": "array", "items": {"oneOf": [CAT, DOG]}, "minItems": 6},
     "if then else": US,

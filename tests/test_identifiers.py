@@ -120,7 +120,7 @@ def test_a_secret_is_found_in_a_schema_that_is_referred_to(name: str) -> None:
     assert compile_contract(SECRETS[name]).operations["check"].secrets == {"pin"}
 
 
-def test_a_secret_is_found_in_the_default_answer() -> None:
+def test_a_secret_is_found_in_the_default_response() -> None:
     document = toy(True)
     content = {"application/json": {"schema": BUYER}}
     document["paths"]["/check"]["post"]["responses"]["default"] = {

@@ -52,7 +52,7 @@ def test_the_page_is_up_to_date(suite: Played) -> None:
     assert with_generated(page, suite) == page
 
 
-def test_a_wrong_verdict_would_be_told(tmp_path: Path) -> None:
+def test_a_wrong_verdict_would_be_reported(tmp_path: Path) -> None:
     told = group("const", 1)
     turned = tuple(replace(case, valid=not case.valid) for case in told.cases)
     turned_around = [replace(told, cases=turned)]

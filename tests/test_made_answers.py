@@ -128,7 +128,7 @@ DOCUMENTS: dict[str, dict[str, Any]] = {
 
 
 @pytest.mark.parametrize("whole", DOCUMENTS.values(), ids=DOCUMENTS)
-def test_an_answer_is_valid_wherever_its_schema_leads(whole: dict[str, Any]) -> None:
+def test_an_response_is_valid_wherever_its_schema_leads(whole: dict[str, Any]) -> None:
     for value in answers(whole):
         assert is_valid(whole, value), value
 
@@ -159,7 +159,7 @@ def by(**discriminator: Any) -> dict[str, Any]:
         ({"mapping": {"meow": "Cat"}}, ("meow", "Dog")),
     ],
 )
-def test_the_member_that_tells_alternatives_apart_tells_the_truth(
+def test_the_member_that_tells_alternatives_apart_is_right(
     mapping: dict[str, Any], names: tuple[str, str]
 ) -> None:
     for first, second in (("Cat", "Dog"), ("Dog", "Cat")):
@@ -179,7 +179,7 @@ def test_a_schema_that_knows_its_name_better_is_believed() -> None:
     assert {value["petType"] for value in answers(whole)} == {"cat"}
 
 
-def test_a_parent_is_answered_as_one_of_those_that_build_upon_it() -> None:
+def test_a_parent_is_returned_as_one_of_those_that_build_upon_it() -> None:
     pet = {**obj({"petType": TEXT, "name": TEXT}, "petType", "name"), **by()}
     cat = {"allOf": [ref("Pet"), obj({"lives": {"type": "integer"}}, "lives")]}
     dog = {"allOf": [ref("Pet"), obj({"bark": {"type": "boolean"}}, "bark")]}
@@ -214,7 +214,7 @@ SECRET = {**TEXT, "minLength": 8, "writeOnly": True}
 ACCOUNTS = document(ref("Account"), Account=ACCOUNT, Owner=OWNER, Secret=SECRET)
 
 
-def test_what_only_clients_send_is_never_answered() -> None:
+def test_what_only_clients_send_is_never_returned() -> None:
     for value in answers(ACCOUNTS):
         assert value.keys() == {"id", "owner"}
         assert value["owner"].keys() >= {"number", "name"}

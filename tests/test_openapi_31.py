@@ -108,7 +108,7 @@ def test_what_the_schema_allows_is_accepted(status_of: Any, schema: Any, body: A
 
 
 @pytest.mark.parametrize(("schema", "body"), cases(2))
-def test_what_the_schema_forbids_is_refused(status_of: Any, schema: Any, body: Any) -> None:
+def test_what_the_schema_forbids_is_rejected(status_of: Any, schema: Any, body: Any) -> None:
     assert status_of(schema, body) == 400
 
 

@@ -342,7 +342,7 @@ def test_a_text_is_read_as_the_value_that_it_stands_for(server: httpx.Client, na
 
 
 @pytest.mark.parametrize("name", REFUSED)
-def test_a_text_that_stands_for_no_value_is_refused_and_told_why(
+def test_a_text_that_stands_for_no_value_is_rejected_and_reported_why(
     server: httpx.Client, name: str
 ) -> None:
     answer = ask(server, name)
@@ -391,7 +391,7 @@ AMBIGUOUS: dict[str, tuple[dict[str, Any], str]] = {
 
 
 @pytest.mark.parametrize("name", AMBIGUOUS)
-def test_what_openapi_leaves_open_is_told_with_its_place(name: str) -> None:
+def test_what_openapi_leaves_open_is_reported_with_its_place(name: str) -> None:
     members, text = AMBIGUOUS[name]
     other = {"name": "other", "in": "query", "schema": TEXT}
     asked = {"name": "color", "in": "query", **members}
@@ -402,7 +402,7 @@ def test_what_openapi_leaves_open_is_told_with_its_place(name: str) -> None:
     assert text in note.text
 
 
-def test_a_style_that_its_location_does_not_have_is_refused_at_start_up() -> None:
+def test_a_style_that_its_location_does_not_have_is_rejected_at_start_up() -> None:
     asked = {"name": "color", "in": "query", "style": "matrix", "schema": TEXT}
     with pytest.raises(ContractError, match="parameter color: the style 'matrix'"):
         compile_contract(document({"/p": {"get": operation(asked)}}))

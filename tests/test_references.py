@@ -302,7 +302,7 @@ REFUSED: dict[str, tuple[dict[str, str], str]] = {
 
 
 @pytest.mark.parametrize(("files", "message"), REFUSED.values(), ids=REFUSED)
-def test_what_names_nothing_is_told_with_its_place(
+def test_what_names_nothing_is_reported_with_its_place(
     tmp_path: Path, files: dict[str, str], message: str
 ) -> None:
     written(tmp_path, files)
@@ -412,7 +412,7 @@ def test_no_more_than_so_many_files_are_fetched() -> None:
         fetch("http://127.0.0.1:9/")
 
 
-def test_a_server_that_is_not_there_is_told() -> None:
+def test_a_server_that_is_not_there_is_reported() -> None:
     with pytest.raises(FetchError, match="it cannot be fetched"):
         Fetcher()("http://127.0.0.1:9/a.yaml")
 

@@ -13,7 +13,7 @@ from typing import Final
 import httpx
 import orjson
 
-from invoice_sandbox.http.respond import ContractViolationError
+from invoice_sandbox.http.handling import ContractViolationError
 from tests.keywords.contracts import path, request_contract, write_echo
 from tests.keywords.suite import Case, Group
 from tests.support import FROZEN, serving

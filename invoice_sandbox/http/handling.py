@@ -1,0 +1,308 @@
+"""Stage 7 for an operation with a handler: transaction, handler, validation, commit.
+
+The response is validated against the contract, then the changes are committed, then the first byte
+is sent.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from datetime import datetime
+from http import HTTPStatus
+from typing import Any
+
+from invoice_sandbox.base import jsonio
+from invoice_sandbox.base.errors import ApiError
+from invoice_sandbox.base.ids import key_digest
+from invoice_sandbox.http import idempotency
+from invoice_sandbox.http.declared_errors import declared_status
+from invoice_sandbox.http.pipeline import (
+    JSON,
+    ParsedRequest,
+    Reply,
+    Trace,
+)
+from invoice_sandbox.openapi.message.media_types import is_json
+from invoice_sandbox.openapi.operation import DeclaredResponse, Operation
+from invoice_sandbox.openapi.schema.compile import Checker
+from invoice_sandbox.project.api import Call, DeliverThenRespond, Handler, Origin, Response, Step
+from invoice_sandbox.project.conventions import Conventions
+from invoice_sandbox.runtime.engine import Engine
+from invoice_sandbox.runtime.steps import LAST_STEPS
+from invoice_sandbox.scenarios.library import resolver_of
+from invoice_sandbox.scenarios.script import Scenario
+from invoice_sandbox.state import Transaction, Workspace, hits
+from invoice_sandbox.state.credentials import note_use
+
+
+class ContractViolationError(Exception):
+    """The project returned a response that its contract does not allow."""
+
+
+@dataclass(frozen=True)
+class HandlerResponse:
+    """Responds with what the project's handler returns.
+
+    ``has_scenarios``: steps of scenarios may come before the handler.
+    """
+
+    engine: Engine
+    operation: Operation
+    handler: Handler
+    conventions: Conventions
+    has_scenarios: bool
+
+    async def respond(self, parsed: ParsedRequest) -> Reply:
+        """The result of the handler, validated and committed.
+
+        What is due is done first, and what the request itself makes due at once afterwards.
+        """
+        engine = self.engine
+        workspace = parsed.workspace or await public_workspace(engine, parsed)
+        key = parsed.idempotency
+        if key is None:
+            outcome = await self._outcome(parsed, workspace)
+        else:
+            async with idempotency.single_flight(engine.store, workspace.id, key):
+                outcome = await self._outcome(parsed, workspace)
+        await engine.agenda.run_due(workspace)
+        await engine.agenda.schedule_wakeup(workspace.id)
+        if isinstance(outcome, ApiError):
+            await report_forbidden(engine, parsed, outcome)
+            raise outcome
+        return outcome
+
+    async def _outcome(self, parsed: ParsedRequest, workspace: Workspace) -> Reply | ApiError:
+        agenda = self.engine.agenda
+        await agenda.run_due(workspace)
+        outcome = await self._carry_out(parsed, workspace.id)
+        if isinstance(outcome, DeliverThenRespond):
+            await agenda.finish(workspace.id, outcome.lane)
+            outcome = await self._complete(parsed, workspace.id, outcome.then)
+        return outcome
+
+    async def _carry_out(
+        self, parsed: ParsedRequest, workspace_id: str
+    ) -> Reply | ApiError | DeliverThenRespond:
+        """The outcome of the handler, or the kept one of the same request."""
+        key = parsed.idempotency
+        try:
+            async with self.engine.store.transaction(workspace_id) as state:
+                workspace = await state.workspace()
+                call = _call(self.engine, parsed, workspace, state)
+                if parsed.credential is not None and parsed.credential.type == "api_key":
+                    await note_use(state, parsed.credential, call.now)
+                earlier = None if key is None else await idempotency.kept(state, key, call.now)
+                if earlier is not None:
+                    parsed.request.trace.why["replayed"] = True
+                    return earlier
+                if self.has_scenarios:
+                    await self._do_steps(call)
+                outcome = await self._handle(self.handler, call, parsed.request.trace)
+                if not isinstance(outcome, DeliverThenRespond):
+                    await self._keep(state, parsed, outcome, call.now)
+                self.engine.coverage.note(workspace, call.touched)
+                return outcome
+        except _RolledBackError as rolled_back:
+            if key is not None:
+                async with self.engine.store.transaction(workspace_id) as state:
+                    now = (await state.workspace()).clock.now(self.engine.system_clock)
+                    await self._keep(state, parsed, rolled_back.error, now)
+            return rolled_back.error
+
+    async def _complete(
+        self, parsed: ParsedRequest, workspace_id: str, then: Handler
+    ) -> Reply | ApiError:
+        """The outcome once the deliveries that the handler asked for are done."""
+        async with self.engine.store.transaction(workspace_id) as state:
+            call = _call(self.engine, parsed, await state.workspace(), state)
+            outcome = await self._handle(then, call, parsed.request.trace)
+            if isinstance(outcome, DeliverThenRespond):
+                raise TypeError("a handler that responds after deliveries cannot ask for more")
+            await self._keep(state, parsed, outcome, call.now)
+            self.engine.coverage.note(call.workspace, call.touched)
+            return outcome
+
+    async def _keep(
+        self, state: Transaction, parsed: ParsedRequest, outcome: Reply | ApiError, now: datetime
+    ) -> None:
+        if parsed.idempotency is not None:
+            secrets = self.operation.secrets
+            await idempotency.keep(state, parsed.idempotency, outcome, now, secrets)
+
+    async def _handle(
+        self, handler: Handler, call: Call, trace: Trace
+    ) -> Reply | ApiError | DeliverThenRespond:
+        try:
+            result = await handler(call)
+        except ApiError as error:
+            check_error(self.operation, error)
+            if "legal" in error.values:
+                trace.why["next"] = list(error.values["legal"])
+            raise _RolledBackError(error) from error
+        if isinstance(result, ApiError):
+            check_error(self.operation, result)
+            return result
+        if isinstance(result, DeliverThenRespond):
+            return result
+        given = result if isinstance(result, Response) else Response(result)
+        if self.operation.lifecycle is not None and isinstance(given.data, Mapping):
+            await _explain(trace, call, self.operation.lifecycle, given.data)
+        return json_reply(self.operation, given, self.conventions)
+
+    async def _do_steps(self, call: Call) -> None:
+        """The steps of the scenarios in force that come before this request is carried out."""
+        name = self.operation.id
+        for scenario, subject in await _scenarios_of_call(call):
+            if not any(step.call == name for step in scenario.calls):
+                continue
+            number = await call.state.next_number(f"calls/{scenario.name}/{name}/{subject}")
+            for step in scenario.on_call(name, number):
+                known = {"subject": next(iter(call.path.values()), None), "body": call.body}
+                arguments = {**step.arguments, **known}
+                self.engine.coverage.note(call.workspace, [hits.step(scenario.name, step.index)])
+                await self.engine.project.actions[step.do].run(
+                    _step(call, arguments), step.arguments
+                )
+
+
+class _RolledBackError(Exception):
+    """The handler raised ``error``, so its changes are taken back."""
+
+    def __init__(self, error: ApiError) -> None:
+        super().__init__()
+        self.error = error
+
+
+async def report_forbidden(engine: Engine, parsed: ParsedRequest, error: ApiError) -> None:
+    hook = engine.project.hooks.on_forbidden
+    if hook is None or error.status != HTTPStatus.FORBIDDEN or parsed.workspace is None:
+        return
+    async with engine.store.transaction(parsed.workspace.id) as state:
+        await hook(_call(engine, parsed, await state.workspace(), state), error)
+
+
+async def public_workspace(engine: Engine, parsed: ParsedRequest) -> Workspace:
+    """The workspace of a request without a credential: that of a capability in its address, such
+    as a signature, otherwise the first."""
+    for text in (*parsed.path.values(), *parsed.query.values()):
+        found = await engine.store.credential(key_digest(str(text)))
+        if found is not None and found.type == "capability":
+            workspace = await engine.store.workspace(found.workspace_id)
+            if workspace is not None:
+                return workspace
+    return await engine.default_workspace()
+
+
+def _call(engine: Engine, parsed: ParsedRequest, workspace: Workspace, state: Transaction) -> Call:
+    credential, request = parsed.credential, parsed.request
+    client = request.scope.get("client")
+    return Call(
+        state=state,
+        workspace=workspace,
+        now=workspace.clock.now(engine.system_clock),
+        origin=Origin(
+            actor_type=credential.type if credential else "anonymous",
+            actor_id=credential.subject if credential else None,
+            request_id=request.trace.request_id,
+            ip=client[0] if client else None,
+            user_agent=request.header("user-agent"),
+        ),
+        contract=engine.project.contract,
+        lifecycle=engine.project.lifecycle,
+        conventions=engine.project.conventions,
+        scenarios=resolver_of(engine.project.scenarios, workspace, parsed.scenario),
+        url=request.path,
+        base_url=engine.url,
+        local=engine.local,
+        system_now=engine.system_clock.now(),
+        path=parsed.path,
+        query=parsed.query,
+        body=parsed.body,
+        media_type=parsed.media_type,
+        caller=credential,
+    )
+
+
+async def _scenarios_of_call(call: Call) -> list[tuple[Scenario, str]]:
+    """The request's own scenario, else those of its subjects, else the workspace's; with the id of
+    the subject, within whose scenario requests are counted."""
+    resolver = call.scenarios
+    if resolver.named is not None:
+        return [(resolver.named, "")]
+    subjects = [str(one) for one in call.path.values()]
+    found = [(await resolver.for_record(call.state, subject), subject) for subject in subjects]
+    return [one for one in found if one[0] is not resolver.default] or [(resolver.default, "")]
+
+
+def _step(call: Call, arguments: Mapping[str, Any]) -> Step:
+    return Step(
+        state=call.state,
+        workspace=call.workspace,
+        now=call.now,
+        origin=call.origin,
+        contract=call.contract,
+        lifecycle=call.lifecycle,
+        conventions=call.conventions,
+        scenarios=call.scenarios,
+        emitted=call.emitted,
+        touched=call.touched,
+        arguments=arguments,
+    )
+
+
+async def _explain(trace: Trace, call: Call, machine_name: str, data: Mapping[str, Any]) -> None:
+    """Explain which step moved the record in the response last, and its next legal triggers."""
+    machine = call.lifecycle.machines.get(machine_name)
+    if machine is not None and isinstance(data.get("status"), str):
+        trace.why["next"] = list(machine.legal.get(data["status"], ()))
+    step = await call.state.get(LAST_STEPS, str(data.get("id")))
+    if step is not None:
+        trace.why["step"] = step
+
+
+def json_reply(operation: Operation, result: Any, conventions: Conventions) -> Reply:
+    """A response, in the envelope of the conventions unless it is bare.
+
+    Raises ContractViolationError.
+    """
+    given = result if isinstance(result, Response) else Response(result)
+    status = given.status or int(operation.success)
+    response = operation.responses.get(str(status)) or operation.response_for(status)
+    if response is None:
+        raise undeclared(operation, status)
+    if given.data is None and not response.content:
+        return Reply(status, headers=given.headers)
+    body = given.data if given.bare else conventions.success_body(given.data)
+    media_type = _json_type(operation, status, response)
+    _check(operation, status, response.content[media_type], body)
+    return Reply(status, jsonio.dumps(body), media_type, given.headers)
+
+
+def _json_type(operation: Operation, status: int, response: DeclaredResponse) -> str:
+    """The declared JSON media type of a response. Raises ContractViolationError."""
+    if JSON in response.content:
+        return JSON
+    found = next((one for one in response.content if is_json(one)), None)
+    if found is None:
+        raise ContractViolationError(f"{operation.id} {status}: JSON is not declared for it")
+    return found
+
+
+def check_error(operation: Operation, error: ApiError) -> None:
+    if declared_status(operation, error.status) is None:
+        raise undeclared(operation, error.status) from error
+
+
+def _check(operation: Operation, status: int, checker: Checker | None, body: Any) -> None:
+    """Raises ContractViolationError unless the contract allows this body."""
+    if checker is not None and not checker.is_valid(body):
+        problem, _ = checker.first_problem(body)
+        raise ContractViolationError(
+            f"{operation.id} {status}: {problem.sentence('the body')} ({problem.schema_path})"
+        )
+
+
+def undeclared(operation: Operation, status: int) -> ContractViolationError:
+    return ContractViolationError(f"{operation.id}: status {status} is not declared")

@@ -35,7 +35,7 @@ PICTURES: Final = PAGE.parent / "pictures"
 
 _FILE: Final = re.compile(r"<!-- file: (\S+) -->\n```yaml\n(.*?)^```$", re.MULTILINE | re.DOTALL)
 _SERVE: Final = re.compile(r"^```sh\n(invoice-sandbox serve .*)\n```$", re.MULTILINE)
-_SAID: Final = re.compile(
+_LOG: Final = re.compile(
     r"(?<=<!-- log of the server -->\n```text\n).*?(?=^```$)", re.MULTILINE | re.DOTALL
 )
 _COPY: Final = "cp -f --"
@@ -157,7 +157,7 @@ def _transition_rows() -> Iterator[Sequence[str]]:
 
 @dataclass(frozen=True)
 class Mistake:
-    """A rule, and a change to a story that is fine by which it breaks it."""
+    """A rule, and a change by which a valid scenario breaks it."""
 
     rule: str
     fine: str
@@ -194,9 +194,9 @@ MISTAKES: Final = (
     Mistake("The name is that of the file.", "name: my-scenario", "name: other-scenario"),
     Mistake("Kinds of event are known.", "on: offer.received", "on: offer.recieved"),
     Mistake("Actions are known.", "make-offer", "make-ofer"),
-    Mistake("An action is told only what it knows.", "partnerId", "partner"),
-    Mistake("It is told what it must be told.", ", with: {trigger: decline-offer}", ""),
-    Mistake("It is told values of the right type.", "ptn_sandbox_everest", "7"),
+    Mistake("An action gets known arguments only.", "partnerId", "partner"),
+    Mistake("An action gets its required arguments.", ", with: {trigger: decline-offer}", ""),
+    Mistake("Arguments have the right type.", "ptn_sandbox_everest", "7"),
     Mistake("Triggers are known.", "decline-offer", "decline-ofer"),
     Mistake("Operations are known.", "call: getInvoice", "call: getInvoices"),
     Mistake("Members are known.", "sellerId", "seller"),
@@ -212,7 +212,7 @@ MISTAKES: Final = (
     Mistake("Every step has its moment.", "on: offer.received, after", "on: offer.expired, after"),
     Mistake("Its move is possible then.", "decline-offer", "become-overdue"),
     Mistake(
-        "A story does not go round without time passing.",
+        "A loop takes time.",
         "  - {on: {call",
         "".join(
             f"  - {{on: {kind}, after: PT0S, do: transition, with: {{trigger: {trigger}}}}}\n"
@@ -228,7 +228,7 @@ MISTAKES: Final = (
 
 
 def broken_by(mistake: Mistake) -> list[str]:
-    """What ``invoice-sandbox scenarios validate`` says of the story with this mistake in it."""
+    """What ``invoice-sandbox scenarios validate`` reports for the scenario with this mistake."""
     with TemporaryDirectory() as folder:
         file = Path(folder) / "my-scenario.yaml"
         file.write_text(SCENARIO.replace(mistake.fine, mistake.wrong, 1))
@@ -243,19 +243,19 @@ def played(page: str) -> str:
     """The page with what its commands print now, and what its servers say."""
     first, *rest = _SERVE.split(page)
     assert not commands(first), "the page asks something before there is a server"
-    told, said = [first], ""
+    parts, logged = [first], ""
     with TemporaryDirectory() as name, contextlib.chdir(name):
         for line, part in zip(rest[::2], rest[1::2], strict=True):
-            with serving_as_told(line) as (url, log):
-                told += [f"```sh\n{line}\n```", _with_outputs(part, url)]
-            said += log.read_text()
-    warned = dict.fromkeys(one for one in said.splitlines() if one.startswith("WARNING"))
+            with serving_as_shown(line) as (url, log):
+                parts += [f"```sh\n{line}\n```", _with_outputs(part, url)]
+            logged += log.read_text()
+    warned = dict.fromkeys(one for one in logged.splitlines() if one.startswith("WARNING"))
     warnings = "".join(f"{one}\n" for one in warned)
-    return _SAID.sub(lambda _: warnings, "".join(told))
+    return _LOG.sub(lambda _: warnings, "".join(parts))
 
 
 @contextlib.contextmanager
-def serving_as_told(line: str) -> Iterator[tuple[str, Path]]:
+def serving_as_shown(line: str) -> Iterator[tuple[str, Path]]:
     """Run a line that serves, on a free port: the address, and the file of what the server says.
 
     In the meantime ``invoice-sandbox`` is this one, and asks this server.

@@ -17,13 +17,13 @@ from tests.webhook_docs import (
     PAGE,
     PYTHON,
     REFERENCE,
-    answers_to_forgeries,
     genuine,
     has_javascript,
     javascript_played,
     javascript_shown,
     played,
     receiver_of_docs,
+    responses_to_forgeries,
     serving,
     with_generated,
 )
@@ -76,9 +76,9 @@ def live_through(sandbox: httpx.Client, scenario: str, time: str) -> None:
     sandbox.post("/sandbox/clock/advance", json={"by": time}).raise_for_status()
 
 
-def accepted(told: list[str]) -> list[str]:
-    """The kinds of the events that a receiver has accepted, by name."""
-    return sorted(line.split()[1] for line in told if line.startswith("accepted"))
+def accepted(lines: list[str]) -> list[str]:
+    """The types of the events that a receiver has accepted, by name."""
+    return sorted(line.split()[1] for line in lines if line.startswith("accepted"))
 
 
 def test_the_session_of_the_page_prints_what_the_page_shows() -> None:
@@ -99,14 +99,14 @@ def test_what_is_generated_from_the_code_is_up_to_date() -> None:
 @pytest.mark.parametrize("file", RECEIVERS)
 def test_a_receiver_answers_every_forgery_with_401(file: str) -> None:
     with receiver_of_docs(file) as receiver:
-        assert answers_to_forgeries(receiver) == dict.fromkeys(FORGED, 401)
+        assert responses_to_forgeries(receiver) == dict.fromkeys(FORGED, 401)
 
 
 @pytest.mark.parametrize("file", RECEIVERS)
 def test_a_receiver_accepts_an_event_once_and_answers_it_twice(file: str) -> None:
     with receiver_of_docs(file) as receiver:
         assert [receiver.post(BODY, genuine(BODY)) for _ in range(2)] == [204, 204]
-        assert receiver.told()[-2:] == ["accepted: invoice.verified evt_1", "again: evt_1"]
+        assert receiver.lines()[-2:] == ["accepted: invoice.verified evt_1", "again: evt_1"]
 
 
 @pytest.mark.parametrize("file", RECEIVERS)
@@ -127,7 +127,7 @@ def test_a_receiver_passes_each_failure(sandbox: httpx.Client, file: str, scenar
     secret = subscribe(sandbox, f"http://127.0.0.1:{port}")["secret"]
     with receiver_of_docs(file, secret, port=port) as receiver:
         live_through(sandbox, scenario, "P1D")
-        assert accepted(receiver.told()) == EVENTS
+        assert accepted(receiver.lines()) == EVENTS
     assert {one["status"] for one in deliveries(sandbox)} == {"Delivered"}
 
 
@@ -136,7 +136,7 @@ def test_a_receiver_goes_on_with_either_secret_while_both_sign(sandbox: httpx.Cl
     secret = subscribe(sandbox, f"http://127.0.0.1:{port}")["secret"]
     with receiver_of_docs(PYTHON, secret, port=port) as receiver:
         live_through(sandbox, "secret-rotation", "P1D")
-        assert accepted(receiver.told()) == EVENTS
+        assert accepted(receiver.lines()) == EVENTS
 
 
 def test_what_is_exhausted_can_be_replayed_after_enabling(sandbox: httpx.Client) -> None:
@@ -148,7 +148,7 @@ def test_what_is_exhausted_can_be_replayed_after_enabling(sandbox: httpx.Client)
     with receiver_of_docs(PYTHON, endpoint["secret"], port=port) as receiver:
         for one in deliveries(sandbox):
             replay(sandbox, one["id"])
-        assert accepted(receiver.told()) == EVENTS
+        assert accepted(receiver.lines()) == EVENTS
 
 
 def test_the_one_line_for_each_failure_is_accepted(sandbox: httpx.Client) -> None:

@@ -170,14 +170,14 @@ def _table(titles: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
 
 
 def played(page: str, *, javascript: bool) -> str:
-    """The page with what its commands print now; those in JavaScript only if so told."""
+    """The page with what its commands print now; those in JavaScript on request."""
     found = _JAVASCRIPT.search(page)
     assert found is not None, "the page has no session in JavaScript"
     before, after = page[: found.start()], page[found.end() :]
     mark = "<!-- the session in JavaScript -->"
     page = with_outputs(before + mark + after, _session(before + after, page))
-    told = javascript_played(found.group(), page) if javascript else found.group()
-    return page.replace(mark, told)
+    part = javascript_played(found.group(), page) if javascript else found.group()
+    return page.replace(mark, part)
 
 
 def javascript_played(part: str | None = None, page: str | None = None) -> str:
@@ -250,8 +250,8 @@ def _outputs(asked: Sequence[str], folder: Path, url: str) -> list[str]:
             with contextlib.suppress(ProcessLookupError):
                 os.killpg(shell.pid, signal.SIGKILL)
     log = folder / "receiver.log"
-    told = log.read_text() if log.exists() else "no receiver"
-    assert shell.returncode == 0, f"the session broke off after:\n{printed}\nreceiver: {told}"
+    receiver = log.read_text() if log.exists() else "no receiver"
+    assert shell.returncode == 0, f"the session broke off after:\n{printed}\nreceiver: {receiver}"
     printed = printed.replace(url, _URL_IN_DOCS).replace(port, _PORT_IN_DOCS)
     return [output.strip("\n") for output in printed.split(f"{_MARK}\n")[:-1]]
 
@@ -279,12 +279,12 @@ class Receiver:
     secret: str
     log: Path
 
-    def told(self) -> list[str]:
+    def lines(self) -> list[str]:
         """The lines that it has printed."""
         return self.log.read_text().splitlines()
 
     def post(self, body: bytes, headers: Mapping[str, str]) -> int:
-        """The status that it answers a message with."""
+        """The status that it returns for a message."""
         return httpx.post(self.url, content=body, headers=dict(headers), timeout=10).status_code
 
 
@@ -367,8 +367,8 @@ FORGED: Final = tuple(_forgeries())
 """The names of the forgeries that a receiver must reject."""
 
 
-def answers_to_forgeries(receiver: Receiver) -> dict[str, int]:
-    """What a receiver answers to each of them."""
+def responses_to_forgeries(receiver: Receiver) -> dict[str, int]:
+    """The status that a receiver returns for each of them."""
     return {name: receiver.post(*message) for name, message in _forgeries().items()}
 
 

@@ -24,11 +24,11 @@ from tests.webhook_docs import (
     BODY,
     FORGED,
     JAVASCRIPT,
-    answers_to_forgeries,
     genuine,
     javascript_played,
     javascript_shown,
     receiver_of_docs,
+    responses_to_forgeries,
 )
 
 LIBRARIES: Final = ["standardwebhooks", "svix", "node:crypto"]
@@ -223,10 +223,10 @@ def docs_session(_: Stage) -> str:
 def docs_receiver(_: Stage) -> str:
     """The receiver in JavaScript of docs/webhooks.md answers every forgery with a 4xx."""
     with receiver_of_docs(JAVASCRIPT) as receiver:
-        answers = answers_to_forgeries(receiver)
+        answers = responses_to_forgeries(receiver)
         assert answers == dict.fromkeys(FORGED, 401), answers
         assert [receiver.post(BODY, genuine(BODY)) for _ in range(2)] == [204, 204]
-        assert receiver.told()[-2:] == ["accepted: invoice.verified evt_1", "again: evt_1"]
+        assert receiver.lines()[-2:] == ["accepted: invoice.verified evt_1", "again: evt_1"]
     return f"{len(answers)} forgeries"
 
 

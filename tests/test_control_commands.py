@@ -721,13 +721,15 @@ def test_a_server_that_is_not_there_is_one_helpful_line() -> None:
 
 
 @contextmanager
-def answering(status: int, body: bytes) -> Iterator[str]:
+def answering(status: int, body: bytes, location: str = "") -> Iterator[str]:
     """The address of a server that answers everything alike."""
 
     class Handler(BaseHTTPRequestHandler):
         def do_GET(self) -> None:
             self.send_response(status)
             self.send_header("Content-Length", str(len(body)))
+            if location:
+                self.send_header("Location", location)
             self.end_headers()
             self.wfile.write(body)
 
@@ -762,6 +764,13 @@ def test_what_is_no_sandbox_is_one_helpful_line(status: int, body: bytes) -> Non
         ran = run(f"clock --url {url}")
     assert (ran.exit_code, ran.stdout) == (1, "")
     assert ran.stderr == f"Error: the server at {url} is not an invoice sandbox; {ADVICE}\n"
+
+
+def test_the_key_does_not_follow_a_redirect(server: Running, key: str) -> None:
+    with answering(302, b"", f"{server.url}/sandbox/clock") as url:
+        ran = run(f"clock --url {url} --key {key}")
+    assert (ran.exit_code, ran.stdout) == (1, "")
+    assert "is not an invoice sandbox" in ran.stderr
 
 
 def test_a_key_in_a_message_of_the_server_is_not_printed() -> None:

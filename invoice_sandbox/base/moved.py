@@ -4,8 +4,6 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Mapping, Sequence
-from importlib.abc import MetaPathFinder
-from importlib.machinery import ModuleSpec
 from types import ModuleType
 from typing import Any, Final
 
@@ -44,7 +42,7 @@ HOOKS: Final[Mapping[str, str]] = {
 """Hooks of a project that have another name."""
 
 
-class _Finder(MetaPathFinder):
+class _Finder:
     """Is asked for modules that no other finder has found."""
 
     def find_spec(
@@ -52,11 +50,10 @@ class _Finder(MetaPathFinder):
         fullname: str,
         path: Sequence[str] | None,  # noqa: ARG002  Python passes it
         target: ModuleType | None = None,  # noqa: ARG002  Python passes it
-    ) -> ModuleSpec | None:
-        """None. Raises ImportError for a module that is gone."""
+    ) -> None:
+        """Raise ImportError for a module that is gone."""
         if fullname in MODULES:
             raise ImportError(f"{fullname} is gone; import from {MODULES[fullname]}", name=fullname)
-        return None
 
 
 def install() -> None:

@@ -197,7 +197,7 @@ WRONG: dict[str, tuple[str, str, str]] = {
     "a name in capitals": (
         "name: story",
         "name: Story",
-        "1:1: 'Story' must be a kebab-case word such as offer-expires",
+        "1:1: 'Story' must be a kebab-case word such as order-expires",
     ),
     "a step that is none": (
         "- {on: start, after: PT1S, do: start-verification}",
@@ -565,7 +565,7 @@ def test_a_name_is_written_in_small_letters_and_hyphens(
     tmp_path: Path, vocabulary: Vocabulary, name: str
 ) -> None:
     (said,) = problems(tmp_path, GOOD.replace("name: story", f"name: {name}"), vocabulary, name)
-    assert said == f"{name}.yaml:1:1: '{name}' must be a kebab-case word such as offer-expires"
+    assert said == f"{name}.yaml:1:1: '{name}' must be a kebab-case word such as order-expires"
 
 
 NO_OBJECTS = {

@@ -40,7 +40,7 @@ def _summary(type_: str, count: Count, width: int) -> str:
 def _lines_of(
     missing: Iterable[Row], rows: Iterable[Row], idle: set[tuple[str, ...]]
 ) -> Iterator[str]:
-    """One line for all that differ in the last name only: ``api createInvoice: 404, 409``.
+    """One line for all that differ in the last name only: ``api createOrder: 404, 409``.
 
     Groups that are missing completely share one line. Statuses of ``idle`` operations are left out:
     the operation was not called at all.

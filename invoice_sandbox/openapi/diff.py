@@ -361,7 +361,7 @@ def _members(
     parent: str = "",
     above: frozenset[Pointer] = frozenset(),
 ) -> dict[str, _Member]:
-    """Every member that ``schema`` describes, by the path to it: ``invoices[].amount``.
+    """Every member that ``schema`` describes, by the path to it: ``items[].amount``.
 
     ``above`` are the schemas that led here: a schema that contains itself is entered once.
     """

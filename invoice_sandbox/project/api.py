@@ -323,7 +323,7 @@ class Call(Context):
 
 
 Handler = Callable[[Call], Awaitable[Any]]
-"""``async def create_invoice(call: Call)``: returns data, a Response, or a
+"""``async def create_booking(call: Call)``: returns data, a Response, or a
 DeliverThenRespond.
 
 It refuses by raising ApiError, which undoes its changes, or by returning one, which keeps them.

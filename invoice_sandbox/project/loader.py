@@ -131,7 +131,7 @@ class Project:
 
     @property
     def subject_member(self) -> str | None:
-        """What the id of a thing that stories are about is called: ``invoiceId``."""
+        """What the id of a thing that stories are about is called: ``bookingId``."""
         machine = self.vocabulary.machine
         return None if machine is None else _subject_member(machine.name)
 
@@ -409,7 +409,7 @@ def _load_hooks(folder: Path) -> Hooks:
 
 
 def _load_actions(folder: Path) -> dict[str, Action]:
-    """Functions of ``domain/actions.py``: ``process_erp_item`` is ``process-erp-item``."""
+    """Functions of ``domain/actions.py``: ``pay_out`` is ``pay-out``."""
     file = folder / "actions.py"
     try:
         actions = [action_of(function) for function in _functions(file).values()]

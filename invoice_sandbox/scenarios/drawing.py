@@ -105,7 +105,7 @@ def _leads(simulated: SimulatedStep) -> str:
 
 
 def fault_in_words(fault: Mapping[str, Any]) -> str:
-    """``createInvoice: status 503, 2 times``."""
+    """``createOrder: status 503, 2 times``."""
     parts = [f"{fault['kind']} {fault['status']}" if "status" in fault else str(fault["kind"])]
     if "delay" in fault:
         longest = f" to {_wait(fault['upTo'])}" if "upTo" in fault else ""
@@ -145,7 +145,7 @@ def delivery_in_words(delivery: Mapping[str, Any]) -> str:
 
 
 def calls_in_words(scenario: Scenario) -> Iterator[str]:
-    """``request 3 to getInvoice: revoke-calling-key``."""
+    """``request 3 to getOrder: revoke-calling-key``."""
     for step in scenario.calls:
         which = "every request" if step.nth is None else f"request {step.nth}"
         yield f"{which} to {step.call}: {_with_arguments(step.do, step.arguments)}"

@@ -30,7 +30,7 @@ def published_endpoint(record: Mapping[str, object]) -> Record:
 def subscribes(endpoint: Mapping[str, object], event_type: str) -> bool:
     """Whether an endpoint subscribes to the event type, and its creator may read such events.
 
-    ``*`` matches every type, ``invoice.*`` every type with that prefix.
+    ``*`` matches every type, ``order.*`` every type with that prefix.
     """
     events, denied = endpoint["events"], endpoint.get("deniedEvents", [])
     wanted = set(_texts(events)) - set(_texts(denied))

@@ -46,7 +46,7 @@ def raw_operations(document: Mapping[str, Any]) -> Iterator[tuple[str, str, dict
 
 
 def operation_id(path: str, method: str, raw: Mapping[str, Any]) -> str:
-    """The operationId as declared, else made of method and path: ``get_invoices_id``."""
+    """The operationId as declared, else made of method and path: ``get_pets_id``."""
     words = re.sub(r"[^A-Za-z0-9]+", "_", f"{method}{path}").strip("_")
     return str(raw.get("operationId", words))
 

@@ -15,7 +15,7 @@ from invoice_sandbox.openapi.load.documents import pointer_text
 class Problem:
     """One thing that is wrong with a value.
 
-    ``member`` names the place in the value as people write it (``invoices[0].amount``; empty for
+    ``member`` names the place in the value as people write it (``items[0].amount``; empty for
     the value itself), ``text`` is a clause such as ``must be a number``, and ``schema_path`` is the
     JSON Pointer of the keyword that was violated.
     """

@@ -134,7 +134,7 @@ def _described(view: Any) -> str:
 
 
 def _words(name: str) -> str:
-    """``debtorName`` and ``debtor_name`` as people write them: ``Debtor name``."""
+    """``ownerName`` and ``owner_name`` as people write them: ``Owner name``."""
     return re.sub(r"(?<=[a-z0-9])(?=[A-Z])|[_\-\s]+", " ", name).strip().capitalize()
 
 

@@ -221,7 +221,9 @@ def test_a_scenario_that_spoils_answers_cannot_be_that_of_one_invoice(
     client: httpx.Client, name: str
 ) -> None:
     invoice = register(client)
-    assert message(put(client, name, invoiceId=invoice["id"]), 409).startswith(f"{name} spoils")
+    assert message(put(client, name, invoiceId=invoice["id"]), 409).startswith(
+        f"{name} injects faults"
+    )
 
 
 def test_a_refused_choice_changes_nothing(client: httpx.Client) -> None:

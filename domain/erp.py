@@ -10,6 +10,9 @@ from invoice_sandbox.project.api import Step, dump_json
 from .audit import audit
 from .invoices import register_invoice
 
+PROCESS_ITEM: Final = "process-erp-item"
+"""The action that registers one pushed item."""
+
 _KNOWN_ITEMS: Final = "erp_items"
 """The items that were registered, by system and external id."""
 
@@ -38,18 +41,19 @@ async def process_item(step: Step) -> None:
     item, key = step.arguments["item"], _key(step.arguments["item"], step.arguments["source"])
     problems = _problems(step, item)
     if problems:
-        await _audit_item(step, "rejected", outcome="Failure", problems=problems)
+        await audit_item(step, "rejected", outcome="Failure", problems=problems)
     elif _is_settled(item):
-        await _audit_item(step, "skipped", erpStatus=item["erpStatus"])
+        await audit_item(step, "skipped", erpStatus=item["erpStatus"])
     elif key is not None and await step.state.get(_KNOWN_ITEMS, key) is not None:
-        await _audit_item(step, "unchanged")
+        await audit_item(step, "unchanged")
     else:
         invoice = await register_invoice(step, _invoice_input(item))
         if key is not None:
             await step.state.put(_KNOWN_ITEMS, key, {"invoiceId": invoice["id"]})
 
 
-async def _audit_item(step: Step, result: str, **details: Any) -> None:
+async def audit_item(step: Step, result: str, **details: Any) -> None:
+    """Audit what became of the item of the step: ``rejected``, ``skipped`` or ``unchanged``."""
     target = ("erp_import", step.arguments["importId"])
     await audit(step, f"erp_item.{result}", target, index=step.arguments["index"], **details)
 

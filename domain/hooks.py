@@ -5,9 +5,17 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from invoice_sandbox.project.api import ApiError, Context, Record, Transaction, published_endpoint
+from invoice_sandbox.project.api import (
+    ApiError,
+    Context,
+    Record,
+    Step,
+    Transaction,
+    published_endpoint,
+)
 
 from .audit import audit
+from .erp import PROCESS_ITEM, audit_item
 from .invoices import (
     FOREIGN_REGISTRATIONS,
     INVOICES,
@@ -42,3 +50,13 @@ async def on_endpoint_disabled(context: Context, endpoint: Record) -> None:
     """Audit that a webhook endpoint was disabled and notify the other endpoints."""
     await audit_endpoint(context, "disabled", endpoint, reason=endpoint["disabledReason"])
     await context.announce("webhook_endpoint.disabled", published_endpoint(endpoint))
+
+
+async def on_step_failed(step: Step, action: str, reason: str) -> None:
+    """Audit a step that failed: a pushed item as rejected, any other under its invoice."""
+    if action == PROCESS_ITEM:
+        problem = f"the item could not be registered: {reason}"
+        await audit_item(step, "rejected", outcome="Failure", problems=[problem])
+    elif "subject" in step.arguments:
+        target = ("invoice", step.subject)
+        await audit(step, "scenario_step.failed", target, outcome="Failure", do=action)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from invoice_sandbox.project.api import Call, Record
 
 from ..domain.audit import audit
-from ..domain.erp import pushed_items
+from ..domain.erp import PROCESS_ITEM, pushed_items
 
 
 async def push_erp_invoices(call: Call) -> Record:
@@ -15,9 +15,7 @@ async def push_erp_invoices(call: Call) -> Record:
     import_id = await call.new_id("imp_sandbox")
     await audit(call, "erp_import.accepted", ("erp_import", import_id), received=len(items))
     for index, item in enumerate(items):
-        await call.schedule(
-            "process-erp-item", importId=import_id, index=index, source=source, item=item
-        )
+        await call.schedule(PROCESS_ITEM, importId=import_id, index=index, source=source, item=item)
     return {
         "importId": import_id,
         "status": "Accepted",

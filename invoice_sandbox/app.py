@@ -38,7 +38,7 @@ from invoice_sandbox.project.loader import (
 from invoice_sandbox.runtime.agenda import Agenda
 from invoice_sandbox.runtime.engine import Engine
 from invoice_sandbox.runtime.journal import Journal
-from invoice_sandbox.runtime.steps import step_runner
+from invoice_sandbox.runtime.steps import failure_reporter, step_runner
 from invoice_sandbox.runtime.workspaces import WorkspaceOptions, Workspaces
 from invoice_sandbox.settings import Settings, check_scenario
 from invoice_sandbox.state.credentials import DEMO_KEY
@@ -160,7 +160,9 @@ async def _engine(
         store=store,
         journal=Journal(store, (project.contract, project.control)),
         system_clock=system_clock,
-        agenda=Agenda(store, system_clock, step_runner(project, coverage), lanes),
+        agenda=Agenda(
+            store, system_clock, step_runner(project, coverage), lanes, failure_reporter(project)
+        ),
         sender=sender,
         listeners=Listeners(system_clock, settings.webhook_timeout),
         workspaces=workspaces,

@@ -13,7 +13,9 @@ import httpx
 import pytest
 
 from invoice_sandbox.base.clock import FROZEN_START, ClockState
+from invoice_sandbox.base.ids import key_digest
 from invoice_sandbox.runtime.agenda import Agenda
+from invoice_sandbox.runtime.steps import failure_reporter
 from invoice_sandbox.state import ScheduledStep, Transaction, Workspace
 from invoice_sandbox.state.memory import MemoryStore
 from invoice_sandbox.webhooks.attempts import Outcome, Outgoing
@@ -233,6 +235,10 @@ def test_an_action_that_fails_is_given_up_logged_and_not_repeated(
     caplog: pytest.LogCaptureFixture,
 ) -> None:
     done: list[str] = []
+    reported: list[tuple[str, str]] = []
+
+    async def report(_: Transaction, __: Workspace, step: ScheduledStep, reason: str) -> None:
+        reported.append((step.action, reason))
 
     async def run(_state: Transaction, _workspace: Workspace, step: ScheduledStep) -> list[str]:
         done.append(step.action)
@@ -247,15 +253,59 @@ def test_an_action_that_fails_is_given_up_logged_and_not_repeated(
             await state.schedule(FROZEN_START, "fail", {})
             await state.schedule(FROZEN_START, "succeed", {})
         system_clock = ManualSystemClock()
-        agenda = Agenda(
-            store, system_clock, run, Lanes(store, system_clock, no_sending, virtual_time=False)
-        )
+        lanes = Lanes(store, system_clock, no_sending, virtual_time=False)
+        agenda = Agenda(store, system_clock, run, lanes, report)
         await agenda.run_due(workspace)
         await agenda.run_due(workspace)
 
     with caplog.at_level(logging.ERROR, "invoice_sandbox"):
         asyncio.run(two_steps())
     assert done == ["fail", "succeed"]
+    assert reported == [("fail", "ValueError")]
     assert [one.getMessage() for one in caplog.records] == [
         "w: the step 'fail' failed and is not repeated"
     ]
+
+
+@pytest.mark.parametrize(
+    ("action", "arguments", "target", "event"),
+    [
+        pytest.param(
+            "process-erp-item",
+            {"importId": "imp_1", "index": 3},
+            "imp_1",
+            (
+                "erp_item.rejected",
+                {"index": 3, "problems": ["the item could not be registered: ValueError"]},
+            ),
+            id="a pushed item",
+        ),
+        pytest.param(
+            "transition",
+            {"subject": "inv_1"},
+            "inv_1",
+            ("scenario_step.failed", {"do": "transition"}),
+            id="a step of a scenario",
+        ),
+    ],
+)
+def test_a_step_that_fails_is_audited_where_its_result_is_looked_for(
+    server: Running,
+    client: httpx.Client,
+    action: str,
+    arguments: dict[str, Any],
+    target: str,
+    event: tuple[str, Any],
+) -> None:
+    async def fail() -> None:
+        engine = server.sandbox.engine
+        key = client.headers["Authorization"].removeprefix("Bearer ")
+        credential = await engine.store.credential(key_digest(key))
+        assert credential is not None
+        async with engine.store.transaction(credential.workspace_id) as state:
+            step = ScheduledStep(1, FROZEN_START, action, arguments)
+            report = failure_reporter(engine.project)
+            await report(state, await state.workspace(), step, "ValueError")
+
+    server.run(fail())
+    assert told(client, {"importId": target}) == [event]

@@ -18,7 +18,9 @@ FROZEN_START: Final = datetime(2026, 11, 21, 9, 30, tzinfo=UTC)
 """The default instant of a frozen clock."""
 
 _FIRST: Final = datetime(1, 1, 1, tzinfo=UTC)
-_LAST: Final = datetime(9999, 12, 31, 23, 59, 59, tzinfo=UTC)
+LAST: Final = datetime(9999, 12, 31, 23, 59, 59, tzinfo=UTC)
+"""The last instant that can be written. No clock of a workspace gets there."""
+
 _INSTANT: Final = re.compile(
     r"\d{4}-\d\d-\d\d[Tt]\d\d:\d\d:\d\d(\.\d+)?([Zz]|[+-]\d\d:[0-5]\d)", re.ASCII
 )
@@ -138,4 +140,17 @@ def parse_instant(text: str) -> datetime:
     try:
         return _FIRST if year_zero else instant.astimezone(UTC)
     except OverflowError:
-        return _FIRST if instant.year == 1 else _LAST
+        return _FIRST if instant.year == 1 else LAST
+
+
+def start_of_day(text: str) -> datetime:
+    """The first instant, in UTC, of the day that an RFC 3339 full-date names. Raises ValueError.
+
+    A day of the year 0 counts as the first day of the year 1.
+    """
+    return parse_instant(f"{text}T00:00:00Z")
+
+
+def later(instant: datetime, span: timedelta) -> datetime:
+    """``span`` after ``instant``, at most ``LAST``."""
+    return instant + min(span, LAST - instant)

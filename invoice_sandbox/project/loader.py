@@ -31,7 +31,7 @@ from invoice_sandbox.openapi.load.validate import check_openapi, check_version
 from invoice_sandbox.openapi.operation import Contract, compile_contract
 from invoice_sandbox.openapi.responses import NoResponseError, contract_response
 from invoice_sandbox.openapi.schema.file_schema import suggestion
-from invoice_sandbox.project.api import Context, Handler
+from invoice_sandbox.project.api import Context, Handler, Step
 from invoice_sandbox.project.conventions import (
     FILE as CONVENTIONS_FILE,
 )
@@ -51,6 +51,7 @@ from invoice_sandbox.state import Record, Transaction
 RecordFixture = Callable[[Transaction, str, Mapping[str, Any]], Awaitable[None]]
 NoteRefusal = Callable[[Context, ApiError], Awaitable[None]]
 NoteEndpoint = Callable[[Context, Record], Awaitable[None]]
+NoteFailure = Callable[[Step, str, str], Awaitable[None]]
 FindSubject = Callable[[Transaction, str], Awaitable[Record | None]]
 
 
@@ -62,13 +63,16 @@ class Hooks:
     ``on_forbidden(context, error)`` hears of a known caller that was not authorised;
     ``find_subject(state, id)`` gives the thing of that id that a story can be about, or None;
     ``on_endpoint_disabled(context, endpoint)`` hears of a webhook endpoint that gets nothing
-    more, because it is gone or goes on failing.
+    more, because it is gone or goes on failing;
+    ``on_step_failed(step, action, reason)`` hears of a step that failed and left no change, and of
+    one of a handler that was skipped.
     """
 
     record_fixture: RecordFixture | None = None
     on_forbidden: NoteRefusal | None = None
     find_subject: FindSubject | None = None
     on_endpoint_disabled: NoteEndpoint | None = None
+    on_step_failed: NoteFailure | None = None
 
 
 _PACKAGE: Final = "_invoice_sandbox_project"

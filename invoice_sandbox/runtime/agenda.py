@@ -42,6 +42,9 @@ log = logging.getLogger("invoice_sandbox")
 RunStep = Callable[[Transaction, Workspace, ScheduledStep], Awaitable[list[str]]]
 """Runs one step within a transaction and returns the types of the events that it recorded."""
 
+ReportFailure = Callable[[Transaction, Workspace, ScheduledStep, str], Awaitable[None]]
+"""Reports a step that failed, with the reason, where a client looks for its result."""
+
 Target = Callable[[datetime], datetime]
 """Calculates the instant to advance to from the present instant."""
 
@@ -66,11 +69,19 @@ class Advance:
 class Agenda:
     """Runs due steps: of live workspaces as time passes, of frozen ones after each request."""
 
-    def __init__(self, store: Store, system_clock: SystemClock, run: RunStep, lanes: Lanes) -> None:
+    def __init__(
+        self,
+        store: Store,
+        system_clock: SystemClock,
+        run: RunStep,
+        lanes: Lanes,
+        report: ReportFailure | None = None,
+    ) -> None:
         """``run`` raises SkippedStep for a step that is no longer possible."""
         self._store = store
         self._system_clock = system_clock
         self._run = run
+        self._report = report
         self._lanes = lanes
         lanes.report_to(self._log_attempt, self._on_lane_end)
         self._heap: list[tuple[datetime, str]] = []
@@ -250,7 +261,18 @@ class Agenda:
         async with self._store.transaction(workspace_id) as state:
             await state.discard_step(step.number)
             await self._forward(state, await state.workspace(), step.due)
+        if outcome == "failed" or step.scenario is None:
+            await self._report_failure(workspace_id, step, reason)
         return _entry(step, outcome, reason)
+
+    async def _report_failure(self, workspace_id: str, step: ScheduledStep, reason: str) -> None:
+        if self._report is None:
+            return
+        try:
+            async with self._store.transaction(workspace_id) as state:
+                await self._report(state, await state.workspace(), step, reason)
+        except Exception:
+            log.exception("%s: the failed step '%s' was not reported", workspace_id, step.action)
 
     async def _move_clock(self, workspace_id: str, instant: datetime) -> None:
         async with self._store.transaction(workspace_id) as state:

@@ -7,7 +7,7 @@ from typing import Final
 from invoice_sandbox.base.errors import ApiError
 from invoice_sandbox.project.api import Origin, Step
 from invoice_sandbox.project.loader import Project
-from invoice_sandbox.runtime.agenda import RunStep, SkippedStep, step_summary
+from invoice_sandbox.runtime.agenda import ReportFailure, RunStep, SkippedStep, step_summary
 from invoice_sandbox.scenarios.library import resolver_of
 from invoice_sandbox.state import ScheduledStep, Transaction, Workspace, hits
 from invoice_sandbox.state.hits import Coverage, Hit
@@ -22,17 +22,7 @@ def step_runner(project: Project, coverage: Coverage) -> RunStep:
     """The function that runs a scheduled step. It raises SkippedStep for an action that fails."""
 
     async def run(state: Transaction, workspace: Workspace, scheduled: ScheduledStep) -> list[str]:
-        step = Step(
-            state=state,
-            workspace=workspace,
-            now=scheduled.due,
-            origin=Origin("system", None),
-            contract=project.contract,
-            lifecycle=project.lifecycle,
-            conventions=project.conventions,
-            scenarios=resolver_of(project.scenarios, workspace),
-            arguments=scheduled.arguments,
-        )
+        step = _step(project, state, workspace, scheduled)
         try:
             if scheduled.action == CLOSE_ENDPOINT:
                 await _report_disabled(project, step)
@@ -45,6 +35,35 @@ def step_runner(project: Project, coverage: Coverage) -> RunStep:
         return step.emitted
 
     return run
+
+
+def failure_reporter(project: Project) -> ReportFailure:
+    """The function that calls the project's hook for a step that failed."""
+
+    async def report(
+        state: Transaction, workspace: Workspace, scheduled: ScheduledStep, reason: str
+    ) -> None:
+        if project.hooks.on_step_failed is not None:
+            step = _step(project, state, workspace, scheduled)
+            await project.hooks.on_step_failed(step, scheduled.action, reason)
+
+    return report
+
+
+def _step(
+    project: Project, state: Transaction, workspace: Workspace, scheduled: ScheduledStep
+) -> Step:
+    return Step(
+        state=state,
+        workspace=workspace,
+        now=scheduled.due,
+        origin=Origin("system", None),
+        contract=project.contract,
+        lifecycle=project.lifecycle,
+        conventions=project.conventions,
+        scenarios=resolver_of(project.scenarios, workspace),
+        arguments=scheduled.arguments,
+    )
 
 
 def _scenario_hits(scheduled: ScheduledStep) -> list[Hit]:

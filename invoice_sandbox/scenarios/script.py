@@ -8,11 +8,11 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from datetime import UTC, datetime, timedelta
+from datetime import datetime, timedelta
 from functools import cached_property
 from typing import Any, Final
 
-from invoice_sandbox.base.clock import parse_duration
+from invoice_sandbox.base.clock import later, parse_duration, start_of_day
 from invoice_sandbox.openapi.schema.file_schema import suggestion
 
 START: Final = "start"
@@ -38,11 +38,14 @@ class Reaction:
     otherwise: timedelta = NOW
 
     def due(self, now: datetime, record: Mapping[str, Any]) -> datetime:
-        """When the step is due for ``record``, if it is triggered ``now``."""
+        """When the step is due for ``record``, if it is triggered ``now``.
+
+        A step after the year 9999 is due at the last instant of that year. No clock gets there.
+        """
         start = now
         if self.date is not None:
-            start = _date(record.get(self.date)) or now + self.otherwise
-        return max(now, start + self.after)
+            start = _date(record.get(self.date)) or later(now, self.otherwise)
+        return max(now, later(start, self.after))
 
 
 @dataclass(frozen=True)
@@ -156,7 +159,7 @@ def _reaction(index: int, raw: Mapping[str, Any]) -> Reaction:
 
 def _date(value: Any) -> datetime | None:
     try:
-        return datetime.fromisoformat(value).replace(tzinfo=UTC)
+        return start_of_day(value[:10])
     except (TypeError, ValueError):
         return None
 

@@ -1,0 +1,105 @@
+"""Every date, amount and currency that the contract accepts is calculated with."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import httpx
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
+from domain.routing import day_number
+from invoice_sandbox.project.api import dump_json
+from tests.scenario_run import DATED, agenda, choose, data, new_invoice
+from tests.support import Running
+
+SCENARIOS = (
+    "late-payment",
+    "default-recourse",
+    "default-non-recourse",
+    "invoice-expires",
+    "full-lifecycle",
+    "auto-progress",
+)
+CORNERS = ("9999-12-31", "9999-10-10", "9999-12-30", "0000-02-29", "0000-01-01", "0001-01-01")
+JSON = {"Content-Type": "application/json"}
+
+DATES = st.sampled_from(CORNERS) | st.dates().map(lambda day: day.isoformat())
+AMOUNTS = st.integers(-(10**30), 10**30) | st.decimals(
+    min_value=-(10**15), max_value=10**15, allow_nan=False, allow_infinity=False
+)
+CURRENCIES = st.sampled_from(["EUR", "JPY", "KWD", "CLF", "eur", "XAU", "", "gold coins"])
+BODIES = st.fixed_dictionaries(
+    {"amount": AMOUNTS, "currency": CURRENCIES},
+    optional={"issueDate": DATES, "dueDate": DATES},
+)
+ON_ONE_SERVER = settings(
+    deadline=None, max_examples=60, suppress_health_check=[HealthCheck.function_scoped_fixture]
+)
+
+
+@pytest.mark.parametrize("due_date", CORNERS)
+@pytest.mark.parametrize("scenario", SCENARIOS)
+def test_every_scenario_starts_on_an_invoice_with_any_due_date(
+    client: httpx.Client, scenario: str, due_date: str
+) -> None:
+    choose(client, scenario)
+    response = client.post("/api/invoices", json=new_invoice(dueDate=due_date))
+    assert response.status_code == 201, response.text
+    assert client.post("/sandbox/clock/advance", json={"by": "P400D"}).status_code == 200
+    assert [one for one in agenda(client)["done"] if one["outcome"] == "failed"] == []
+
+
+def test_a_step_after_the_year_9999_stays_in_the_agenda(client: httpx.Client) -> None:
+    choose(client, "late-payment")
+    data(client.post("/api/invoices", json=new_invoice(dueDate="9999-12-31")), 201)
+    last = [one["at"] for one in agenda(client)["due"]][-2:]
+    assert last == ["9999-12-31T23:59:59Z"] * 2
+
+
+@pytest.mark.parametrize("due_date", CORNERS)
+def test_a_pushed_item_with_any_due_date_is_registered(client: httpx.Client, due_date: str) -> None:
+    choose(client, "invoice-expires")
+    pushed = data(
+        client.post("/api/connectors/erp/invoices", json={**DATED, "dueDate": due_date}), 202
+    )
+    assert pushed["received"] == 1
+    assert data(client.get("/api/invoices"))[0]["dueDate"] == due_date
+
+
+def test_a_due_date_in_the_year_0_breaks_no_later_call(client: httpx.Client) -> None:
+    data(client.post("/api/invoices", json=new_invoice(dueDate="0000-02-29")), 201)
+    for path in ("/api/verification/run", "/api/partners/route", "/api/financing-requests"):
+        assert client.post(path, json={}).is_success, path
+
+
+@given(day=st.dates())
+def test_a_day_number_counts_as_the_calendar_does(day: Any) -> None:
+    assert day_number(day.isoformat()) == day.toordinal()
+
+
+def test_the_year_0_ends_a_day_before_the_year_1() -> None:
+    assert day_number("0001-01-01") - day_number("0000-12-31") == 1
+    assert day_number("0000-03-01") - day_number("0000-02-28") == 2
+
+
+@ON_ONE_SERVER
+@given(body=BODIES, scenario=st.sampled_from(SCENARIOS))
+def test_no_accepted_invoice_ends_in_an_error(
+    server: Running, client: httpx.Client, body: dict[str, Any], scenario: str
+) -> None:
+    def post(path: str, value: Any) -> httpx.Response:
+        return client.post(path, content=dump_json(value), headers=JSON)
+
+    with server.client(server.new_workspace()) as client:
+        choose(client, scenario)
+        invoice = data(post("/api/invoices", new_invoice(**body)), 201)
+        assert post("/sandbox/clock/advance", {"by": "PT10S"}).status_code == 200
+        about = {"invoiceId": invoice["id"]}
+        assert post("/api/verification/run", about).status_code in {200, 409}
+        assert post("/api/partners/route", about).status_code == 200
+        assert post("/api/financing-requests", about).status_code in {201, 409}
+        assert post("/api/offers", about).status_code in {201, 409}
+        assert post("/sandbox/clock/advance", {"by": "P500D"}).status_code == 200
+        assert [one for one in agenda(client)["done"] if one["outcome"] == "failed"] == []

@@ -148,7 +148,7 @@ class DeliverThenRespond:
 
 @dataclass(frozen=True)
 class Origin:
-    """Where an action comes from, as an audit event tells it. ``actor_type`` is ``api_key``,
+    """Who caused a change, for an audit event. ``actor_type`` is ``api_key``,
     ``session``, ``anonymous`` or ``system``."""
 
     actor_type: str
@@ -187,26 +187,26 @@ class Context:
         return resource_id(prefix, self.workspace.token, await self.state.next_number(prefix))
 
     async def emit(self, kind: str, data: Mapping[str, Any], subject: str | None = None) -> Record:
-        """Record that something happened, and have done what the story lets follow it.
+        """Record and deliver an event, and schedule the scenario steps that wait for it.
 
-        ``subject`` is the id of the thing whose story it belongs to; that of ``data`` unless given.
+        ``subject`` is the id of the record whose scenario applies; that of ``data`` unless given.
         """
         event = await self.event(kind, data)
         await self._record(event)
         about = subject or str(data.get("id"))
         if kind in self.lifecycle.creation_events:
-            story = self.scenarios.for_new(data)
-            await self.scenarios.assign(self.state, about, story)
-            await self.begin(story, about, data)
+            scenario = self.scenarios.for_new(data)
+            await self.scenarios.assign(self.state, about, scenario)
+            await self.begin(scenario, about, data)
         else:
-            story = await self.scenarios.for_record(self.state, about)
-        troubles = [one for one in story.deliveries if one.get("event", kind) == kind]
-        await enqueue(self.state, event, troubles, self.now)
-        await self._follow(story, kind, about, data)
+            scenario = await self.scenarios.for_record(self.state, about)
+        faults = [one for one in scenario.deliveries if one.get("event", kind) == kind]
+        await enqueue(self.state, event, faults, self.now)
+        await self._follow(scenario, kind, about, data)
         return event
 
     async def announce(self, kind: str, data: Mapping[str, Any]) -> Record:
-        """Record that something happened that belongs to no story, and have it delivered."""
+        """Record and deliver an event that belongs to no scenario."""
         event = await self.event(kind, data)
         await self._record(event)
         await enqueue(self.state, event, (), self.now)
@@ -229,9 +229,9 @@ class Context:
         """Note for the coverage that a thing went along its lifecycle."""
         self.touched.append(hits.transition(machine, move.from_, move.trigger))
 
-    async def begin(self, story: Scenario, subject: str, thing: Mapping[str, Any]) -> None:
-        """Have done what a story begins with, about ``thing``."""
-        await self._follow(story, START, subject, thing)
+    async def begin(self, scenario: Scenario, subject: str, record: Mapping[str, Any]) -> None:
+        """Schedule the first steps of a scenario, for a record."""
+        await self._follow(scenario, START, subject, record)
 
     async def _record(self, event: Record) -> None:
         await self.state.put(EVENTS, event["id"], event)
@@ -239,12 +239,12 @@ class Context:
         self.touched.append(hits.event(event["type"]))
 
     async def _follow(
-        self, story: Scenario, kind: str, subject: str, thing: Mapping[str, Any]
+        self, scenario: Scenario, kind: str, subject: str, record: Mapping[str, Any]
     ) -> None:
-        for step in story.by_event.get(kind, ()):
-            due = step.due(self.now, thing)
+        for step in scenario.by_event.get(kind, ()):
+            due = step.due(self.now, record)
             arguments = {**step.arguments, "subject": subject}
-            await self.state.schedule(due, step.do, arguments, story.name, place=step.index)
+            await self.state.schedule(due, step.do, arguments, scenario.name, place=step.index)
 
     async def schedule(self, action: str, after: timedelta = timedelta(), **arguments: Any) -> None:
         """Have the project's ``action`` done, virtual time ``after`` from now."""
@@ -264,7 +264,7 @@ class Step(Context):
 
     @property
     def subject(self) -> str:
-        """The id of the thing that the step's story is about."""
+        """The id of the record that the step is about."""
         return str(self.arguments["subject"])
 
 
@@ -326,7 +326,7 @@ Handler = Callable[[Call], Awaitable[Any]]
 """``async def create_booking(call: Call)``: returns data, a Response, or a
 DeliverThenRespond.
 
-It refuses by raising ApiError, which undoes its changes, or by returning one, which keeps them.
+An ApiError that it raises rolls its changes back; one that it returns keeps them.
 """
 
 

@@ -87,7 +87,7 @@ def _form_problems(document: Any) -> Iterator[FileProblem]:
 
 
 def _contract_problems(document: Any, schemas: Schemas) -> Iterator[FileProblem]:
-    """What the component schema that the file names refuses."""
+    """What is invalid by the component schema that the file names."""
     if not isinstance(document, dict) or "schema" not in document:
         return
     name = document["schema"]

@@ -3,27 +3,21 @@
 from __future__ import annotations
 
 import hashlib
-import importlib
-import inspect
 import re
-import sys
-from collections.abc import Awaitable, Callable, Collection, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field, fields, replace
-from difflib import get_close_matches
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from functools import cached_property, lru_cache
 from pathlib import Path
-from types import ModuleType
 from typing import Any, Final
 
-from invoice_sandbox.base.errors import ApiError, reject
-from invoice_sandbox.base.moved import HOOKS
+from invoice_sandbox.base.errors import reject
 from invoice_sandbox.openapi.load.bundling import bundle
 from invoice_sandbox.openapi.load.documents import DocumentError, Places, load_document, place_of
 from invoice_sandbox.openapi.load.fetching import Fetch, never
 from invoice_sandbox.openapi.load.limitations import limitations, summarized
 from invoice_sandbox.openapi.load.merge import merged_parts, with_vocabularies
 from invoice_sandbox.openapi.load.openapi_30 import as_31
-from invoice_sandbox.openapi.load.operations import Note, base_path, named_operations
+from invoice_sandbox.openapi.load.operations import Note, base_path
 from invoice_sandbox.openapi.load.overlay import OverlayError, apply_overlay
 from invoice_sandbox.openapi.load.reading import ReadContract, read_contract
 from invoice_sandbox.openapi.load.references import ContractError
@@ -31,7 +25,17 @@ from invoice_sandbox.openapi.load.validate import check_openapi, check_version
 from invoice_sandbox.openapi.operation import Contract, compile_contract
 from invoice_sandbox.openapi.responses import NoResponseError, contract_response
 from invoice_sandbox.openapi.schema.file_schema import suggestion
-from invoice_sandbox.project.api import Context, Handler, Step
+from invoice_sandbox.project.api import Handler
+from invoice_sandbox.project.code import (
+    Hooks,
+    ProjectError,
+    handler_functions,
+    load_actions,
+    load_handlers,
+    load_hooks,
+    operation_names,
+    snake_case,
+)
 from invoice_sandbox.project.conventions import (
     FILE as CONVENTIONS_FILE,
 )
@@ -41,41 +45,33 @@ from invoice_sandbox.project.conventions import (
     plain_conventions,
 )
 from invoice_sandbox.project.fixtures import load_fixtures
-from invoice_sandbox.scenarios.actions import Action, ActionError, action_of
+from invoice_sandbox.scenarios.actions import Action
 from invoice_sandbox.scenarios.checks import Vocabulary
 from invoice_sandbox.scenarios.library import Library
 from invoice_sandbox.scenarios.lifecycle import Lifecycle, load_lifecycle
 from invoice_sandbox.scenarios.script import Scenario
-from invoice_sandbox.state import Record, Transaction
+from invoice_sandbox.state import Transaction
 
-RecordFixture = Callable[[Transaction, str, Mapping[str, Any]], Awaitable[None]]
-NoteRefusal = Callable[[Context, ApiError], Awaitable[None]]
-NoteEndpoint = Callable[[Context, Record], Awaitable[None]]
-NoteFailure = Callable[[Step, str, str], Awaitable[None]]
-FindSubject = Callable[[Transaction, str], Awaitable[Record | None]]
+__all__ = [
+    "SCENARIOS",
+    "Hooks",
+    "Project",
+    "ProjectError",
+    "base_document",
+    "contract_warnings",
+    "control_names",
+    "default_project",
+    "handler_functions",
+    "load_contract",
+    "load_project",
+    "load_vocabulary",
+    "merged_document",
+    "operation_names",
+    "overlay_document",
+    "snake_case",
+    "vocabulary_of",
+]
 
-
-@dataclass(frozen=True)
-class Hooks:
-    """What a project may want to do itself, by functions of these names in ``domain/hooks.py``.
-
-    ``record_fixture(state, kind, record)`` puts a fixture record into a workspace;
-    ``on_forbidden(context, error)`` hears of a known caller that was not authorised;
-    ``find_subject(state, id)`` gives the thing of that id that a story can be about, or None;
-    ``on_endpoint_disabled(context, endpoint)`` hears of a webhook endpoint that gets nothing
-    more, because it is gone or goes on failing;
-    ``on_step_failed(step, action, reason)`` hears of a step that failed and left no change, and of
-    one of a handler that was skipped.
-    """
-
-    record_fixture: RecordFixture | None = None
-    on_forbidden: NoteRefusal | None = None
-    find_subject: FindSubject | None = None
-    on_endpoint_disabled: NoteEndpoint | None = None
-    on_step_failed: NoteFailure | None = None
-
-
-_PACKAGE: Final = "_invoice_sandbox_project"
 _CONTROL: Final = Path(__file__).parents[1] / "control" / "openapi.yaml"
 _SUBJECT: Final = "x-subject"
 SCENARIOS: Final = "scenarios"
@@ -86,10 +82,6 @@ _READ: Final = frozenset({".yaml", ".yml", ".json", ".py"})
 _TEMPLATE: Final = re.compile(r"\{[^}]*\}")
 _MANUAL: Final = Scenario("manual")
 _BY_ITSELF: Final = "auto-progress"
-
-
-class ProjectError(ValueError):
-    """A project that cannot be served; the message says which file and what to do."""
 
 
 @dataclass(frozen=True)
@@ -103,7 +95,7 @@ class Project:
     control: Contract
     handlers: Mapping[str, Handler] = field(default_factory=dict)
     fixtures: Mapping[str, Sequence[Mapping[str, Any]]] = field(default_factory=dict)
-    hooks: Hooks = Hooks()
+    hooks: Hooks = field(default_factory=Hooks)
     actions: Mapping[str, Action] = field(default_factory=dict)
     lifecycle: Lifecycle = field(default_factory=lambda: Lifecycle({}, {}))
     scenarios: Mapping[str, Scenario] = field(default_factory=lambda: {_MANUAL.name: _MANUAL})
@@ -135,7 +127,7 @@ class Project:
 
     @property
     def subject_member(self) -> str | None:
-        """What the id of a thing that stories are about is called: ``bookingId``."""
+        """The name of the id of a record that scenarios run on: ``bookingId``."""
         machine = self.vocabulary.machine
         return None if machine is None else _subject_member(machine.name)
 
@@ -205,7 +197,7 @@ def _load_folder(folder: Path, _content: str) -> tuple[Project, Vocabulary]:
         contract = compile_contract(merged_document(folder))
         lifecycle = _load_lifecycle(folder / "scenarios" / "lifecycle.yaml")
         _check_kinds(folder, contract, lifecycle)
-        actions = _load_actions(folder / "domain")
+        actions = load_actions(folder / "domain")
         vocabulary = vocabulary_of(contract, lifecycle, actions)
         machine = vocabulary.machine
         subject = None if machine is None else _subject_member(machine.name)
@@ -216,13 +208,13 @@ def _load_folder(folder: Path, _content: str) -> tuple[Project, Vocabulary]:
             "mode": [conventions.mode],
         }
         control = _control_contract(contract, subject, words, folder / "openapi" / "sandbox.yaml")
-        handlers = _load_handlers(folder / "handlers", [contract, control])
+        handlers = load_handlers(folder / "handlers", [contract, control])
         project = Project(
             contract,
             control,
             handlers,
             fixtures=load_fixtures(folder / "fixtures", contract.schemas),
-            hooks=_load_hooks(folder / "domain"),
+            hooks=load_hooks(folder / "domain"),
             actions=actions,
             lifecycle=lifecycle,
             warnings=tuple(_project_warnings(folder, contract, handlers)),
@@ -238,7 +230,7 @@ def load_vocabulary(folder: Path) -> Vocabulary:
     try:
         contract = compile_contract(merged_document(folder))
         lifecycle = _load_lifecycle(folder / "scenarios" / "lifecycle.yaml")
-        return vocabulary_of(contract, lifecycle, _load_actions(folder / "domain"))
+        return vocabulary_of(contract, lifecycle, load_actions(folder / "domain"))
     except (ContractError, DocumentError) as error:
         raise ProjectError(str(error)) from None
 
@@ -271,7 +263,7 @@ def load_contract(
 
 
 def _behind_control(contract: Contract, control: Contract) -> Iterator[Note]:
-    """Operations whose place a lever has."""
+    """Operations at a path of the control API."""
     pulled = {
         (one.method, _TEMPLATE.sub("{}", control.base_path + one.path))
         for one in control.operations.values()
@@ -279,7 +271,7 @@ def _behind_control(contract: Contract, control: Contract) -> Iterator[Note]:
     for one in contract.operations.values():
         if (one.method, _TEMPLATE.sub("{}", contract.base_path + one.path)) in pulled:
             place = ("paths", one.path, one.method.lower())
-            yield Note(place, "a lever of the sandbox is at this path")
+            yield Note(place, "an operation of the control API is at this path")
 
 
 def _project_warnings(folder: Path, contract: Contract, handlers: Collection[str]) -> Iterator[str]:
@@ -352,74 +344,10 @@ def merged_document(folder: Path) -> dict[str, Any]:
     return as_31(merged)
 
 
-def snake_case(name: str) -> str:
-    """``listAPIKeys`` and ``listApiKeys`` give ``list_api_keys``."""
-    words = re.sub(r"(?<=[a-z0-9])(?=[A-Z])|(?<=[A-Z])(?=[A-Z][a-z])", "_", name)
-    return re.sub(r"\W+", "_", words).lower()
-
-
-def operation_names(document: Mapping[str, Any]) -> dict[str, str]:
-    """Handler function name to operationId, for every operation of a document."""
-    return {snake_case(one): one for one in named_operations(document)}
-
-
 def control_names(folder: Path) -> dict[str, str]:
-    """Handler function name to operationId, for the project's own test levers."""
+    """Handler function name to operationId, for the project's own control operations."""
     file = folder / "openapi" / "sandbox.yaml"
     return operation_names(load_document(file)) if file.exists() else {}
-
-
-def handler_functions(folder: Path) -> dict[str, tuple[Handler, Path]]:
-    """Every public async function of the public modules in ``folder``, with its file."""
-    if not folder.is_dir():
-        return {}
-    package = _load_package(folder)
-    found: dict[str, tuple[Handler, Path]] = {}
-    for file in sorted(folder.glob("[!_]*.py")):
-        module = _import(f"{package.__name__}.{file.stem}", file)
-        for name, function in inspect.getmembers(module, inspect.isfunction):
-            if name.startswith("_") or function.__module__ != module.__name__:
-                continue
-            if not inspect.iscoroutinefunction(function):
-                raise ProjectError(f"{file}: {name} is no handler; write 'async def {name}'")
-            if name in found:
-                raise ProjectError(f"{file}: {name} is defined in {found[name][1].name} too")
-            found[name] = (function, file)
-    return found
-
-
-def _load_handlers(folder: Path, contracts: Sequence[Contract]) -> dict[str, Handler]:
-    names: dict[str, str] = {}
-    for contract in contracts:
-        names |= operation_names(contract.document)
-    handlers: dict[str, Handler] = {}
-    for name, (function, file) in handler_functions(folder).items():
-        if name not in names:
-            close = get_close_matches(name, names, n=1)
-            hint = f"; did you mean {close[0]}?" if close else ""
-            raise ProjectError(f"{file}: {name} is no operation of the contract{hint}")
-        handlers[names[name]] = function
-    return handlers
-
-
-def _load_hooks(folder: Path) -> Hooks:
-    functions = _functions(folder / "hooks.py")
-    known = {one.name for one in fields(Hooks)}
-    if functions.keys() - known:
-        name = min(functions.keys() - known)
-        instead = f"it is now {HOOKS[name]}" if name in HOOKS else suggestion(name, sorted(known))
-        raise ProjectError(f"{folder / 'hooks.py'}: there is no hook '{name}'; {instead}")
-    return Hooks(**functions)
-
-
-def _load_actions(folder: Path) -> dict[str, Action]:
-    """Functions of ``domain/actions.py``: ``pay_out`` is ``pay-out``."""
-    file = folder / "actions.py"
-    try:
-        actions = [action_of(function) for function in _functions(file).values()]
-    except ActionError as error:
-        raise ProjectError(f"{file}: {error}") from None
-    return {action.name: action for action in actions}
 
 
 def vocabulary_of(
@@ -435,24 +363,6 @@ def vocabulary_of(
 
 def _is_date(schema: Any) -> bool:
     return isinstance(schema, Mapping) and schema.get("format") in {"date", "date-time"}
-
-
-def _functions(file: Path) -> dict[str, Any]:
-    """The public async functions that a module of the project's ``domain/`` defines, if it exists.
-
-    Raises ProjectError when the module is in ``handlers/``, where it was in earlier versions.
-    """
-    former = file.parents[1] / "handlers" / f"_{file.name}"
-    if former.exists():
-        raise ProjectError(f"{former}: move this file to {file}, beside handlers/")
-    if not file.exists():
-        return {}
-    module = _import(f"{_load_package(file.parent).__name__}.{file.stem}", file)
-    return {
-        name: function
-        for name, function in inspect.getmembers(module, inspect.iscoroutinefunction)
-        if not name.startswith("_") and function.__module__ == module.__name__
-    }
 
 
 def _load_lifecycle(file: Path) -> Lifecycle:
@@ -490,7 +400,7 @@ def _webhook_place(folder: Path, kind: str) -> str:
 
 
 def _scenarios(folders: Sequence[Path], own: Path | None, vocabulary: Vocabulary) -> Library:
-    """The scenarios of these folders, as their files tell them at any time."""
+    """The scenarios of these folders, read again whenever a file changes."""
     every = list(folders)
     if own is not None and own.resolve() not in {folder.resolve() for folder in folders}:
         every.append(own)
@@ -503,14 +413,16 @@ def _control_contract(
     words: Mapping[str, Sequence[str]],
     part: Path | None = None,
 ) -> Contract:
-    """The levers that every project has, with the project's own and the words of its vocabularies.
+    """The control API of a project: the common operations, its own, and its vocabularies.
 
     The names of its scenarios are filled in when the document is served, for they may change.
-    Raises DocumentError, and ContractError when the levers' place is taken.
+    Raises DocumentError, and ContractError when the base path is taken.
     """
     document = load_document(_CONTROL)
     if contract.base_path == base_path(document):
-        raise ContractError(f"{contract.base_path} is where the levers are; serve it elsewhere")
+        raise ContractError(
+            f"{contract.base_path} is the base path of the control API; use another"
+        )
     if part is not None and part.exists():
         document = merged_parts(document, load_document(part), part)
     document = with_vocabularies(document, words, {SCENARIOS})
@@ -525,33 +437,3 @@ def _control_contract(
 def _subject_member(machine: str) -> str:
     first, *others = machine.split("-")
     return first + "".join(word.capitalize() for word in others) + "Id"
-
-
-def _import(name: str, file: Path) -> ModuleType:
-    try:
-        return importlib.import_module(name)
-    except Exception as error:
-        problem = f"{type(error).__name__}: {error}"
-        raise ProjectError(f"{file}: cannot be imported: {problem}") from error
-
-
-def _load_package(folder: Path) -> ModuleType:
-    """``handlers/`` or ``domain/`` of a project, as a package.
-
-    Both are in one package of a private name, so that ``from ..domain import`` works in a handler
-    and nothing lands on ``sys.path``. Raises ProjectError.
-    """
-    init = folder / "__init__.py"
-    if not init.exists():
-        raise ProjectError(f"{folder}: there is no __init__.py; add an empty one")
-    return _import(f"{_private_package(folder.parent)}.{folder.name}", init)
-
-
-def _private_package(project: Path) -> str:
-    """The name of the package whose modules are searched in the folder of a project."""
-    digest = hashlib.sha256(str(project.resolve()).encode()).hexdigest()
-    name = f"{_PACKAGE}_{digest[:12]}"
-    if name not in sys.modules:
-        package = sys.modules[name] = ModuleType(name)
-        package.__path__ = [str(project)]
-    return name

@@ -1,0 +1,168 @@
+"""The Python of a project: its handlers, hooks and actions, loaded under a private package name."""
+
+from __future__ import annotations
+
+import hashlib
+import importlib.util
+import inspect
+import re
+import sys
+from collections.abc import Awaitable, Callable, Mapping, Sequence
+from dataclasses import dataclass, fields
+from difflib import get_close_matches
+from pathlib import Path
+from types import ModuleType
+from typing import Any, Final
+
+from invoice_sandbox.base.errors import ApiError
+from invoice_sandbox.base.moved import HOOKS
+from invoice_sandbox.openapi.load.operations import named_operations
+from invoice_sandbox.openapi.operation import Contract
+from invoice_sandbox.openapi.schema.file_schema import suggestion
+from invoice_sandbox.project.api import Context, Handler, Step
+from invoice_sandbox.scenarios.actions import Action, ActionError, action_of
+from invoice_sandbox.state import Record, Transaction
+
+RecordFixture = Callable[[Transaction, str, Mapping[str, Any]], Awaitable[None]]
+NoteRefusal = Callable[[Context, ApiError], Awaitable[None]]
+NoteEndpoint = Callable[[Context, Record], Awaitable[None]]
+NoteFailure = Callable[[Step, str, str], Awaitable[None]]
+FindSubject = Callable[[Transaction, str], Awaitable[Record | None]]
+
+_PACKAGE: Final = "_invoice_sandbox_project"
+
+
+class ProjectError(ValueError):
+    """A project that cannot be served; the message says which file and what to do."""
+
+
+@dataclass(frozen=True)
+class Hooks:
+    """What a project may want to do itself, by functions of these names in ``domain/hooks.py``.
+
+    ``record_fixture(state, kind, record)`` puts a fixture record into a workspace;
+    ``on_forbidden(context, error)`` hears of a known caller that was not authorised;
+    ``find_subject(state, id)`` returns the record of that id that a scenario can run on, or None;
+    ``on_endpoint_disabled(context, endpoint)`` hears of a webhook endpoint that gets nothing
+    more, because it is gone or goes on failing;
+    ``on_step_failed(step, action, reason)`` hears of a step that failed and left no change, and of
+    one of a handler that was skipped.
+    """
+
+    record_fixture: RecordFixture | None = None
+    on_forbidden: NoteRefusal | None = None
+    find_subject: FindSubject | None = None
+    on_endpoint_disabled: NoteEndpoint | None = None
+    on_step_failed: NoteFailure | None = None
+
+
+def snake_case(name: str) -> str:
+    """``listAPIKeys`` and ``listApiKeys`` give ``list_api_keys``."""
+    words = re.sub(r"(?<=[a-z0-9])(?=[A-Z])|(?<=[A-Z])(?=[A-Z][a-z])", "_", name)
+    return re.sub(r"\W+", "_", words).lower()
+
+
+def operation_names(document: Mapping[str, Any]) -> dict[str, str]:
+    """Handler function name to operationId, for every operation of a document."""
+    return {snake_case(one): one for one in named_operations(document)}
+
+
+def handler_functions(folder: Path) -> dict[str, tuple[Handler, Path]]:
+    """Every public async function of the public modules in ``folder``, with its file."""
+    if not folder.is_dir():
+        return {}
+    package = _load_package(folder)
+    found: dict[str, tuple[Handler, Path]] = {}
+    for file in sorted(folder.glob("[!_]*.py")):
+        module = _import(f"{package.__name__}.{file.stem}", file)
+        for name, function in inspect.getmembers(module, inspect.isfunction):
+            if name.startswith("_") or function.__module__ != module.__name__:
+                continue
+            if not inspect.iscoroutinefunction(function):
+                raise ProjectError(f"{file}: {name} is no handler; write 'async def {name}'")
+            if name in found:
+                raise ProjectError(f"{file}: {name} is defined in {found[name][1].name} too")
+            found[name] = (function, file)
+    return found
+
+
+def load_handlers(folder: Path, contracts: Sequence[Contract]) -> dict[str, Handler]:
+    names: dict[str, str] = {}
+    for contract in contracts:
+        names |= operation_names(contract.document)
+    handlers: dict[str, Handler] = {}
+    for name, (function, file) in handler_functions(folder).items():
+        if name not in names:
+            close = get_close_matches(name, names, n=1)
+            hint = f"; did you mean {close[0]}?" if close else ""
+            raise ProjectError(f"{file}: {name} is no operation of the contract{hint}")
+        handlers[names[name]] = function
+    return handlers
+
+
+def load_hooks(folder: Path) -> Hooks:
+    functions = _functions(folder / "hooks.py")
+    known = {one.name for one in fields(Hooks)}
+    if functions.keys() - known:
+        name = min(functions.keys() - known)
+        instead = f"it is now {HOOKS[name]}" if name in HOOKS else suggestion(name, sorted(known))
+        raise ProjectError(f"{folder / 'hooks.py'}: there is no hook '{name}'; {instead}")
+    return Hooks(**functions)
+
+
+def load_actions(folder: Path) -> dict[str, Action]:
+    """Functions of ``domain/actions.py``: ``pay_out`` is ``pay-out``."""
+    file = folder / "actions.py"
+    try:
+        actions = [action_of(function) for function in _functions(file).values()]
+    except ActionError as error:
+        raise ProjectError(f"{file}: {error}") from None
+    return {action.name: action for action in actions}
+
+
+def _functions(file: Path) -> dict[str, Any]:
+    """The public async functions that a module of the project's ``domain/`` defines, if it exists.
+
+    Raises ProjectError when the module is in ``handlers/``, where it was in earlier versions.
+    """
+    former = file.parents[1] / "handlers" / f"_{file.name}"
+    if former.exists():
+        raise ProjectError(f"{former}: move this file to {file}, beside handlers/")
+    if not file.exists():
+        return {}
+    module = _import(f"{_load_package(file.parent).__name__}.{file.stem}", file)
+    return {
+        name: function
+        for name, function in inspect.getmembers(module, inspect.iscoroutinefunction)
+        if not name.startswith("_") and function.__module__ == module.__name__
+    }
+
+
+def _import(name: str, file: Path) -> ModuleType:
+    try:
+        return importlib.import_module(name)
+    except Exception as error:
+        problem = f"{type(error).__name__}: {error}"
+        raise ProjectError(f"{file}: cannot be imported: {problem}") from error
+
+
+def _load_package(folder: Path) -> ModuleType:
+    """``handlers/`` or ``domain/`` of a project, as a package.
+
+    Both are in one package of a private name, so that ``from ..domain import`` works in a handler
+    and nothing lands on ``sys.path``. Raises ProjectError.
+    """
+    init = folder / "__init__.py"
+    if not init.exists():
+        raise ProjectError(f"{folder}: there is no __init__.py; add an empty one")
+    return _import(f"{_private_package(folder.parent)}.{folder.name}", init)
+
+
+def _private_package(project: Path) -> str:
+    """The name of the package whose modules are searched in the folder of a project."""
+    digest = hashlib.sha256(str(project.resolve()).encode()).hexdigest()
+    name = f"{_PACKAGE}_{digest[:12]}"
+    if name not in sys.modules:
+        package = sys.modules[name] = ModuleType(name)
+        package.__path__ = [str(project)]
+    return name

@@ -26,10 +26,11 @@ run: $(READY)  ## serve on http://127.0.0.1:8080
 	$(BIN)/invoice-sandbox serve
 
 test: $(READY)  ## the whole test suite
+	@echo "The whole suite takes four to five minutes of CPU time: about three minutes on 2 idle cores."
 	$(BIN)/python -m pytest --numprocesses $(WORKERS) --maxprocesses 4 --dist loadfile --contract-coverage
 
 test-fast: $(READY)  ## the inner loop: no processes, nothing slow
-	@echo "The fast tests take about half a minute on 2 cores."
+	@echo "The fast tests take about one and a half minutes of CPU time: under a minute on 2 idle cores."
 	@$(BIN)/python -m pytest --quiet --numprocesses $(WORKERS) --maxprocesses 4 --dist loadfile \
 		-m "not process and not slow"
 

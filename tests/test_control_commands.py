@@ -12,7 +12,7 @@ import socket
 import subprocess
 import sys
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager, suppress
+from contextlib import ExitStack, contextmanager, suppress
 from http.server import BaseHTTPRequestHandler, HTTPServer
 from pathlib import Path
 from threading import Thread
@@ -788,6 +788,20 @@ def silent() -> Iterator[tuple[str, socket.socket]]:
     """The address of a server that takes connections and never answers."""
     with socket.create_server(("127.0.0.1", 0)) as listener:
         yield f"http://127.0.0.1:{listener.getsockname()[1]}", listener
+
+
+def test_a_server_that_accepts_no_connection_is_given_up_before_the_time_for_a_response() -> None:
+    with socket.socket() as listener, ExitStack() as waiting:
+        listener.bind(("127.0.0.1", 0))
+        listener.listen(0)
+        for _ in range(4):  # they fill the queue of the listener, which accepts none of them
+            client = waiting.enter_context(socket.socket())
+            client.setblocking(False)
+            client.connect_ex(listener.getsockname())
+        url = f"http://127.0.0.1:{listener.getsockname()[1]}"
+        with pytest.raises(SandboxError) as given_up:
+            ControlClient(url, DEMO_KEY, patience=0.2).ask("GET", "/clock")
+    assert "(no connection within 0.2 seconds)" in str(given_up.value)
 
 
 def test_a_server_that_does_not_answer_in_time_is_one_helpful_line() -> None:

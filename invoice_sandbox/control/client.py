@@ -14,10 +14,14 @@ from urllib.parse import quote, urlsplit
 
 if TYPE_CHECKING:
     from email.message import Message
-    from urllib.request import OpenerDirector
+    from http.client import HTTPResponse
+    from urllib.request import OpenerDirector, Request
 
 DEFAULT_URL: Final = "http://127.0.0.1:8080"
 _PATIENCE: Final = 60.0
+_CONNECT_SECONDS: Final = 5.0
+"""A server accepts a connection at once, however long its response takes."""
+
 _ERRORS: Final = 400
 
 
@@ -183,7 +187,38 @@ _ADVICE: Final = "start one with 'invoice-sandbox serve', or correct the URL"
 
 
 def _opener(url: str) -> OpenerDirector:
-    from urllib.request import HTTPRedirectHandler, ProxyHandler, build_opener
+    from http.client import HTTPConnection, HTTPSConnection
+    from urllib.request import (
+        HTTPHandler,
+        HTTPRedirectHandler,
+        HTTPSHandler,
+        ProxyHandler,
+        build_opener,
+    )
+
+    class Plain(HTTPConnection):
+        """A connection that must be there soon."""
+
+        connect = _soon(HTTPConnection.connect)
+
+    class Secure(HTTPSConnection):
+        """The same with TLS."""
+
+        connect = _soon(HTTPSConnection.connect)
+
+    class PlainHandler(HTTPHandler):
+        """Opens plain connections."""
+
+        def http_open(self, req: Request) -> HTTPResponse:
+            """Send the request on a new connection."""
+            return self.do_open(Plain, req)
+
+    class SecureHandler(HTTPSHandler):
+        """Opens secure connections."""
+
+        def https_open(self, req: Request) -> HTTPResponse:
+            """Send the request on a new connection."""
+            return self.do_open(Secure, req)
 
     class NoRedirect(HTTPRedirectHandler):
         """A sandbox never redirects, and the key must not follow a redirect to another host."""
@@ -191,11 +226,29 @@ def _opener(url: str) -> OpenerDirector:
         def redirect_request(self, *_: Any) -> None:
             """Return the redirect as an error."""
 
-    return build_opener(NoRedirect(), *([] if uses_proxy(url) else [ProxyHandler({})]))
+    proxies = [] if uses_proxy(url) else [ProxyHandler({})]
+    return build_opener(NoRedirect(), PlainHandler(), SecureHandler(), *proxies)
+
+
+def _soon(connect: Callable[[Any], None]) -> Callable[[Any], None]:
+    """``connect`` with a time-out of its own; the connection keeps the one for responses."""
+
+    def connect_soon(connection: Any) -> None:
+        patience = connection.timeout
+        connection.timeout = min(patience, _CONNECT_SECONDS)
+        connect(connection)
+        connection.timeout = patience
+        connection.sock.settimeout(patience)
+
+    return connect_soon
 
 
 def _reason(error: Exception, patience: float) -> str:
+    from urllib.error import URLError
+
     cause = getattr(error, "reason", error)
+    if isinstance(error, URLError) and isinstance(cause, TimeoutError):
+        return f"no connection within {min(patience, _CONNECT_SECONDS):g} seconds"
     if isinstance(cause, TimeoutError):
         return f"no response within {patience:g} seconds"
     return str(getattr(cause, "strerror", None) or cause).lower() or "the connection was closed"

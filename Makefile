@@ -53,7 +53,7 @@ fuzz-seeds: $(READY)  ## the same with 20 seeds, to its end even if one fails
 		$(BIN)/invoice-sandbox fuzz --max-examples $(EXAMPLES) --seed $$seed || failed="$$failed $$seed"; \
 	done; test -z "$$failed" || { echo "something was found with seeds:$$failed"; exit 1; }
 
-bench: $(READY)  ## speed beside a server that does nothing, as ratios; SECONDS a row
+bench: $(NODE)  ## CPU, latency, start and memory beside Prism, for docs/performance.md
 	$(BIN)/python -m tests.bench --seconds $(SECONDS)
 
 keywords: $(READY)  ## the official JSON Schema suite in both directions, and docs/keywords.md

@@ -1,1 +1,1 @@
-"""Speed as ratios: what a request costs here, beside what it costs a server that does nothing."""
+"""What a request costs the sandbox, a bare ASGI function and Stoplight Prism, side by side."""

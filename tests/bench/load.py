@@ -1,4 +1,8 @@
-"""Requests as fast as they are answered, over connections that stay open."""
+"""Requests as fast as a server responds, over 32 connections that stay open.
+
+Written for this, as every invoice of a run needs another number: ``wrk`` and ``oha`` repeat one
+body.
+"""
 
 from __future__ import annotations
 
@@ -6,62 +10,141 @@ import asyncio
 import re
 import time
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Final
 
-CONNECTIONS: Final = 16
-_LENGTH: Final = re.compile(rb"\r\ncontent-length: (\d+)\r\n", re.IGNORECASE)
+CONNECTIONS: Final = 32
+_LENGTH: Final = re.compile(rb"\r\ncontent-length: *(\d+)\r\n", re.IGNORECASE)
 
 
 @dataclass(frozen=True)
 class Request:
-    """``body`` gives that of the nth request, so that no two need be the same."""
+    """``body`` returns that of the nth request, so that no two need be the same."""
 
     method: str
     path: str
     status: int = 200
     body: Callable[[int], bytes] = lambda _: b""
+    key: str | None = None
 
-    def to_bytes(self, number: int, key: str) -> bytes:
+    def to_bytes(self, number: int) -> bytes:
         """The request as it goes over the wire."""
         body = self.body(number)
+        key = f"Authorization: Bearer {self.key}\r\n" if self.key else ""
         head = (
-            f"{self.method} {self.path} HTTP/1.1\r\nHost: 127.0.0.1\r\n"
-            f"Authorization: Bearer {key}\r\nContent-Type: application/json\r\n"
-            f"Content-Length: {len(body)}\r\n\r\n"
+            f"{self.method} {self.path} HTTP/1.1\r\nHost: 127.0.0.1\r\nAccept: application/json\r\n"
+            f"{key}Content-Type: application/json\r\nContent-Length: {len(body)}\r\n\r\n"
         )
         return head.encode() + body
 
 
-async def requests_a_second(port: int, key: str, request: Request, seconds: float) -> float:
-    """How many are answered a second, once the server is warm. Raises ValueError at a refusal."""
-    numbers = iter(range(10**9))
+@dataclass
+class Result:
+    """How long every request took, in seconds, and how long all of them took together."""
 
-    async def go_on(until: float) -> int:
-        reader, writer = await asyncio.open_connection("127.0.0.1", port)
-        done = 0
-        while time.perf_counter() < until:
-            writer.write(request.to_bytes(next(numbers), key))
-            status, body = await _answer(reader)
-            if status != request.status:
-                raise ValueError(f"{request.method} {request.path}: {status} {body[:200]!r}")
-            done += 1
-        writer.close()
-        await writer.wait_closed()
-        return done
+    latencies: list[float] = field(default_factory=list)
+    seconds: float = 0.0
 
-    async def round_of(length: float) -> float:
-        start = time.perf_counter()
-        until = start + length
-        done = sum(await asyncio.gather(*(go_on(until) for _ in range(CONNECTIONS))))
-        return done / (time.perf_counter() - start)
+    def add(self, other: Result) -> None:
+        """Add what another part of the run measured."""
+        self.latencies += other.latencies
+        self.seconds += other.seconds
 
-    await round_of(seconds / 4)
-    return await round_of(seconds)
+    @property
+    def per_second(self) -> float:
+        """Requests per second."""
+        return len(self.latencies) / self.seconds
+
+    def percentile(self, share: float) -> float:
+        """The latency in milliseconds that this share of the requests does not exceed."""
+        return sorted(self.latencies)[int(share * (len(self.latencies) - 1))] * 1000
 
 
-async def _answer(reader: asyncio.StreamReader) -> tuple[int, bytes]:
-    head = await reader.readuntil(b"\r\n\r\n")
-    length = _LENGTH.search(head)
-    body = await reader.readexactly(int(length.group(1))) if length else b""
-    return int(head[9:12]), body
+class _Run:
+    """One run: until a moment, or for a number of requests. ``first`` numbers the first one."""
+
+    def __init__(self, request: Request, first: int, until: float, most: int) -> None:
+        self.request, self.until, self.most = request, until, most
+        self.sent, self.first = 0, first
+        self.latencies: list[float] = []
+        self.open = CONNECTIONS
+        self.ended: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+
+    def next(self, now: float) -> bytes | None:
+        """The next request, or None at the end."""
+        if now >= self.until or self.sent >= self.most:
+            return None
+        self.sent += 1
+        return self.request.to_bytes(self.first + self.sent)
+
+    def end(self, problem: str | None = None) -> None:
+        """A connection is done, or the run has failed."""
+        self.open -= 1
+        if self.ended.done():
+            return
+        if problem is not None:
+            self.ended.set_exception(ValueError(problem))
+        elif self.open == 0:
+            self.ended.set_result(None)
+
+
+class _Connection(asyncio.Protocol):
+    """Sends a request, waits for its response, and so on."""
+
+    def __init__(self, run: _Run) -> None:
+        self._run = run
+        self._unread = b""
+        self._is_done = False
+
+    def connection_made(self, transport: asyncio.BaseTransport) -> None:
+        """Send the first request."""
+        assert isinstance(transport, asyncio.WriteTransport)
+        self._transport = transport
+        self._send()
+
+    def data_received(self, data: bytes) -> None:
+        """Send the next request once the response is complete."""
+        self._unread += data
+        head, end, body = self._unread.partition(b"\r\n\r\n")
+        if not end:
+            return
+        length = _LENGTH.search(head + b"\r\n")
+        if len(body) < (int(length.group(1)) if length else 0):
+            return
+        if int(head[9:12]) != self._run.request.status:
+            self._end(f"{self._run.request.path}: {head[9:12]!r} {body[:200]!r}")
+            return
+        self._unread = b""
+        self._run.latencies.append(time.perf_counter() - self._sent)
+        self._send()
+
+    def connection_lost(self, exc: Exception | None) -> None:
+        """The server should not close a connection."""
+        self._end(f"the connection was closed: {exc}")
+
+    def _send(self) -> None:
+        self._sent = time.perf_counter()
+        request = self._run.next(self._sent)
+        if request is None:
+            self._end(None)
+        else:
+            self._transport.write(request)
+
+    def _end(self, problem: str | None) -> None:
+        if not self._is_done:
+            self._is_done = True
+            self._transport.close()
+            self._run.end(problem)
+
+
+async def drive(
+    port: int, request: Request, seconds: float, *, first: int = 0, most: int = 10**9
+) -> Result:
+    """Send requests for some seconds, at most ``most``. Raises ValueError at another status."""
+    start = time.perf_counter()
+    run = _Run(request, first, start + seconds, most)
+    loop = asyncio.get_running_loop()
+    for _ in range(CONNECTIONS):
+        await loop.create_connection(lambda: _Connection(run), "127.0.0.1", port)
+    await run.ended
+    return Result(run.latencies, time.perf_counter() - start)

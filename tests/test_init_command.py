@@ -83,7 +83,7 @@ def test_it_says_what_it_has_written_and_what_comes_next(tmp_path: Path) -> None
         f"{tmp_path / 'zoo'}: 3 operations, 4 files.",
         f"Serve it: invoice-sandbox serve --project {tmp_path / 'zoo'}",
     ]
-    assert "this operation is answered with 501: getImpossible" in written.stderr
+    assert "this operation responds with 501: getImpossible" in written.stderr
     assert sorted(str(one.relative_to(tmp_path / "zoo")) for one in files(tmp_path)) == [
         "README.md",
         "handlers/__init__.py",
@@ -150,7 +150,7 @@ def test_nothing_is_overwritten(tmp_path: Path, there: str) -> None:
         (tmp_path / "zoo").write_text("mine")
     refused = init(tmp_path)
     assert refused.exit_code == 2
-    assert refused.stderr.startswith(f"Error: {tmp_path / 'zoo'}: there is something already")
+    assert refused.stderr.startswith(f"Error: {tmp_path / 'zoo'}: the folder is not empty")
     assert "mine" in {one.read_text() for one in tmp_path.rglob("*") if one.is_file()}
 
 

@@ -1,4 +1,4 @@
-"""README, docs and CHANGELOG use the standard words of the field."""
+"""README, docs, CHANGELOG and the code use the standard words of the field."""
 
 from __future__ import annotations
 
@@ -108,3 +108,66 @@ def test_such_a_word_is_found(text: str, word: str) -> None:
 )
 def test_promised_names_and_other_words_are_not(text: str) -> None:
     assert list(found(text)) == []
+
+
+CODE: Final = ("invoice_sandbox", "handlers", "domain", "scenarios", "fixtures")
+TEXTS: Final = (ROOT / "openapi" / "overlay.yaml", ROOT / "openapi" / "sandbox.yaml")
+
+IN_CODE: Final = re.compile(
+    r"\b(levers?|stor(?:y|ies)|tells?|told|telling|refus(?:e|es|ed|ing|als?)|mend(?:s|ed|ing)?"
+    r"|answer(?:s|ed|ing)?|befalls?|spoil(?:s|t|ed)?|reckon(?:s|ed|ing)?|wish(?:es|ed)?"
+    r"|near(?:est)?|rehears\w+|guests?|own words|h(?:old|olds|eld) against|touched|covering)\b",
+    re.IGNORECASE,
+)
+
+CODE_EXCEPTIONS: Final = {
+    "invoice_sandbox/base/moved.py": (r".*", "the names that are gone, and the new ones"),
+    "invoice_sandbox/cli/coverage.py": (r"--levers", "an option that is gone; its error message"),
+    "invoice_sandbox/testing/workspace.py": (r"lever\b", "a method that is gone; its message"),
+    "invoice_sandbox/cli/forwarding.py": (r"/answers|secondsToAnswer", "names on the wire"),
+    "invoice_sandbox/control/listeners.py": (r"secondsToAnswer|answer_message", "operation id"),
+    "invoice_sandbox/control/functions.py": (r"answerMessage|answer_message", "operation id"),
+    "invoice_sandbox/control/openapi.yaml": (
+        r"/answers|answerMessage|MessageAnswer|secondsToAnswer",
+        "names on the wire, used by listen of earlier versions",
+    ),
+    "domain/hooks.py": (r"authorization\.refused", "an audit action on the wire"),
+    "scenarios/maintenance-5xx.yaml": (r"\$?refusals", "a promised condition"),
+    "scenarios/rate-limited.yaml": (r"\$?refusals", "a promised condition"),
+}
+"""By file: what it may contain, and why."""
+
+
+def sources() -> Iterator[Path]:
+    """The Python and YAML files of engine and project, without the copies that a build makes."""
+    for folder in CODE:
+        for file in sorted((ROOT / folder).rglob("*")):
+            if file.suffix in {".py", ".yaml", ".html"} and "shipped_project" not in file.parts:
+                yield file
+    yield from TEXTS
+
+
+def in_code(text: str) -> list[str]:
+    """Words that are not used, also as parts of identifiers."""
+    words = re.sub(r"(?<=[a-z])(?=[A-Z])", " ", text).replace("_", " ")
+    return [match.group().lower() for match in IN_CODE.finditer(words)]
+
+
+def test_the_code_uses_the_words_of_the_field() -> None:
+    wrong = []
+    for file in sources():
+        name = file.relative_to(ROOT).as_posix()
+        text = re.sub(CODE_EXCEPTIONS.get(name, ("(?!)", ""))[0], "", file.read_text())
+        lines = enumerate(text.splitlines(), 1)
+        wrong += [f"{name}:{n}: {word}" for n, line in lines for word in in_code(line)]
+    assert wrong == []
+
+
+def test_every_exception_of_the_code_is_needed() -> None:
+    needed = {name for name in CODE_EXCEPTIONS if in_code((ROOT / name).read_text())}
+    assert needed == CODE_EXCEPTIONS.keys()
+
+
+@pytest.mark.parametrize("text", ["note_refusal", "NoteRefusal", "the story", "X-Sandbox-Refusal"])
+def test_such_a_word_is_found_in_code(text: str) -> None:
+    assert in_code(text) != []

@@ -128,7 +128,7 @@ def parse_instant(text: str) -> datetime:
     """Parse an RFC 3339 instant to UTC, in milliseconds. Raises ValueError.
 
     A leap second becomes the second before it. An instant outside the years 1 to 9999, which
-    RFC 3339 can express, becomes the nearest instant inside.
+    RFC 3339 can express, becomes the closest instant inside.
     """
     if not _INSTANT.fullmatch(text):
         raise ValueError(f"invalid instant '{text}'; use RFC 3339 such as 2026-11-21T09:30:00Z")

@@ -184,7 +184,7 @@ _ERRORS: Final = (
         "The log of the sandbox gives the reason under this request id.",
     ),
     ErrorType(
-        "no_answer",
+        "no_response",
         501,
         "The contract has no usable response for this operation: {problem}",
         "All other operations are served.",

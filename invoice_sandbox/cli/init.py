@@ -63,9 +63,9 @@ class _Example:
 
 
 def write_project(folder: Path, file: Path, *, allow_remote_refs: bool) -> None:
-    """Write a project that serves the contract of ``file`` into ``folder``, and say what next.
+    """Write a project that serves the contract of ``file`` into ``folder``; print what to do next.
 
-    Raises ProjectError when something is in the folder already, and one of PROBLEMS for a contract
+    Raises ProjectError when the folder is not empty, and one of PROBLEMS for a contract
     that cannot be served.
     """
     try:
@@ -73,7 +73,7 @@ def write_project(folder: Path, file: Path, *, allow_remote_refs: bool) -> None:
     except OSError as error:
         raise ProjectError(f"{folder}: {error.strerror}") from None
     if is_taken:
-        raise ProjectError(f"{folder}: there is something already; a project needs an empty folder")
+        raise ProjectError(f"{folder}: the folder is not empty; choose an empty or a new one")
     read = read_contract(file, Fetcher() if allow_remote_refs else never)
     contract = compile_contract(read.document)
     example = min(_examples(contract), key=lambda one: len(repr(one.body)), default=None)
@@ -143,9 +143,9 @@ from __future__ import annotations
 from invoice_sandbox.project.api import Call
 
 
-# The name is the operationId in snake_case; what is returned must be what the contract declares.
+# The name is the operationId in snake_case. The returned value must match the contract.
 # A call has the request (path, query, body), the workspace's state (await call.state.get(kind, id))
-# and its clock (call.timestamp). Without this function the contract answers again.
+# and its clock (call.timestamp). Without this function the response comes from the contract.
 async def {name}(call: Call) -> object:
     """{title}"""
     return (
@@ -164,7 +164,7 @@ page to try it out at /docs. The key that the server prints when it is ready is 
 whichever way the contract asks for one.
 
 - `openapi/openapi.yaml` is the contract, in one file and as OpenAPI 3.1.
-- `handlers/` has answers of your own: a function for each operation that needs more than what the
+- `handlers/` has your own responses: a function for each operation that needs more than what the
   contract shows. `handlers/example.py` is one.
 - `fixtures/` and `scenarios/` may be added: starting data, and what happens over time.
 """

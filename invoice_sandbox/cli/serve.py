@@ -19,7 +19,7 @@ def _setting_options(command: Callable[..., None]) -> Callable[..., None]:
     for setting in reversed(SETTINGS):
         variable = f"{ENVIRONMENT_PREFIX}_{setting.name.replace('-', '_').upper()}"
         default = f" Default: {setting.default}." if setting.default else ""
-        alone: dict[str, Any] = (
+        flag: dict[str, Any] = (
             {"is_flag": False, "flag_value": "on"} if setting.metavar == FLAG else {}
         )
         option = click.option(
@@ -27,7 +27,7 @@ def _setting_options(command: Callable[..., None]) -> Callable[..., None]:
             metavar=setting.metavar,
             envvar=variable,
             help=setting.help + default,
-            **alone,
+            **flag,
         )
         command = option(command)
     return command

@@ -122,7 +122,7 @@ async def _subject(call: ControlCall, state: Transaction, subject: str) -> Recor
     find = call.engine.project.hooks.find_subject
     record = None if find is None else await find(state, subject)
     if record is None:
-        raise reject("unknown_resource", kind="thing that a story could be about", member="id")
+        raise reject("unknown_resource", kind="record that a scenario can run on", member="id")
     return record
 
 

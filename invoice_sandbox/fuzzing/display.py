@@ -71,7 +71,7 @@ class _Lines:
             self._sent += 1
 
     def end(self) -> None:
-        """Say what came of the phase."""
+        """Print the result of the phase."""
         if self._phase:
             prefix = f"{self._contract:<8} {self._phase:<10}"
             counted = f"{self._sent} requests, {self._found} findings"

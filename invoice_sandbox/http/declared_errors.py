@@ -3,7 +3,7 @@
 A client that was generated from the document reads the errors of the document. An error is sent in
 the first format of the project's conventions that the operation declares for its status. Where it
 declares another one, the response is the one that the document shows for the status, and the
-header ``X-Sandbox-Refusal`` says what is wrong.
+header ``X-Sandbox-Error`` names the problem.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from invoice_sandbox.openapi.operation import Operation
 from invoice_sandbox.openapi.responses import Choice
 from invoice_sandbox.runtime.engine import Engine
 
-REASON: Final = "X-Sandbox-Refusal"
+REASON: Final = "X-Sandbox-Error"
 _LONGEST: Final = 1024
 _INSTEAD: Final = {400: 422}
 """What documents declare for an invalid request, besides 400."""

@@ -52,7 +52,7 @@ _ALLOWED_HEADERS: Final = (
 _EXPOSED_HEADERS: Final = (
     "X-Request-Id, X-Contract-Version, X-Total-Count, Link, RateLimit, RateLimit-Policy, "
     "Retry-After, WWW-Authenticate, Allow, Location, Idempotent-Replayed, Preference-Applied, "
-    "X-Sandbox-Explain, X-Sandbox-Refusal, X-Journal-Dropped"
+    "X-Sandbox-Explain, X-Sandbox-Error, X-Journal-Dropped"
 )
 
 _UNCOUNTED: Final = "x-sandbox-coverage"

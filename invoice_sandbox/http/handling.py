@@ -102,7 +102,7 @@ class HandlerResponse:
                 outcome = await self._handle(self.handler, call, parsed.request.trace)
                 if not isinstance(outcome, DeliverThenRespond):
                     await self._keep(state, parsed, outcome, call.now)
-                self.engine.coverage.note(workspace, call.touched)
+                self.engine.coverage.note(workspace, call.hits)
                 return outcome
         except _RolledBackError as rolled_back:
             if key is not None:
@@ -121,7 +121,7 @@ class HandlerResponse:
             if isinstance(outcome, DeliverThenRespond):
                 raise TypeError("a handler that responds after deliveries cannot ask for more")
             await self._keep(state, parsed, outcome, call.now)
-            self.engine.coverage.note(call.workspace, call.touched)
+            self.engine.coverage.note(call.workspace, call.hits)
             return outcome
 
     async def _keep(
@@ -247,7 +247,7 @@ def _step(call: Call, arguments: Mapping[str, Any]) -> Step:
         conventions=call.conventions,
         scenarios=call.scenarios,
         emitted=call.emitted,
-        touched=call.touched,
+        hits=call.hits,
         arguments=arguments,
     )
 

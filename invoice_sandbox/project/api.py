@@ -138,8 +138,8 @@ class Response:
 class DeliverThenRespond:
     """What the handler has done so far is kept, then what it has put into ``lane`` is sent.
 
-    Nothing is locked meanwhile. Afterwards ``then`` answers the request, as a handler would, with
-    a call of its own.
+    Nothing is locked meanwhile. Afterwards ``then`` responds to the request, as a handler would,
+    with a call of its own.
     """
 
     lane: str
@@ -163,7 +163,7 @@ class Context:
     """A workspace, opened for one request or one step: all of its changes are kept, or none.
 
     ``scenarios`` selects the scenario of a record, ``emitted`` lists the types of the events
-    recorded so far, ``touched`` the coverage hits that are reported once the changes are kept.
+    recorded so far, ``hits`` the coverage hits that are reported once the changes are kept.
     """
 
     state: Transaction
@@ -175,7 +175,7 @@ class Context:
     conventions: Conventions
     scenarios: ScenarioResolver
     emitted: list[str] = field(default_factory=list)
-    touched: list[Hit] = field(default_factory=list)
+    hits: list[Hit] = field(default_factory=list)
 
     @property
     def timestamp(self) -> str:
@@ -227,7 +227,7 @@ class Context:
 
     def moved(self, machine: str, move: Move) -> None:
         """Note for the coverage that a thing went along its lifecycle."""
-        self.touched.append(hits.transition(machine, move.from_, move.trigger))
+        self.hits.append(hits.transition(machine, move.from_, move.trigger))
 
     async def begin(self, scenario: Scenario, subject: str, record: Mapping[str, Any]) -> None:
         """Schedule the first steps of a scenario, for a record."""
@@ -236,7 +236,7 @@ class Context:
     async def _record(self, event: Record) -> None:
         await self.state.put(EVENTS, event["id"], event)
         self.emitted.append(event["type"])
-        self.touched.append(hits.event(event["type"]))
+        self.hits.append(hits.event(event["type"]))
 
     async def _follow(
         self, scenario: Scenario, kind: str, subject: str, record: Mapping[str, Any]

@@ -24,7 +24,7 @@ from invoice_sandbox.scenarios.actions import Action, ActionError, action_of
 from invoice_sandbox.state import Record, Transaction
 
 RecordFixture = Callable[[Transaction, str, Mapping[str, Any]], Awaitable[None]]
-NoteRefusal = Callable[[Context, ApiError], Awaitable[None]]
+NoteForbidden = Callable[[Context, ApiError], Awaitable[None]]
 NoteEndpoint = Callable[[Context, Record], Awaitable[None]]
 NoteFailure = Callable[[Step, str, str], Awaitable[None]]
 FindSubject = Callable[[Transaction, str], Awaitable[Record | None]]
@@ -50,7 +50,7 @@ class Hooks:
     """
 
     record_fixture: RecordFixture | None = None
-    on_forbidden: NoteRefusal | None = None
+    on_forbidden: NoteForbidden | None = None
     find_subject: FindSubject | None = None
     on_endpoint_disabled: NoteEndpoint | None = None
     on_step_failed: NoteFailure | None = None

@@ -54,9 +54,9 @@ def _problems(document: Any, file: Path, schemas: Schemas) -> Iterator[tuple[str
             found.extend(schema_problems(document, schema_file))
         except DocumentError as error:
             yield error.place, _line(error.problem, error.advice)
-    said = {one.pointer for one in found}
-    found.extend(one for one in _form_problems(document) if one.pointer not in said)
-    # A record that is wrong by itself says so once, not a second time in the contract's words.
+    known = {one.pointer for one in found}
+    found.extend(one for one in _form_problems(document) if one.pointer not in known)
+    # One problem for each record: not the same again from the contract's schema.
     wrong = {one.pointer[:2] for one in found}
     found.extend(one for one in _contract_problems(document, schemas) if one.pointer not in wrong)
     for one in found:

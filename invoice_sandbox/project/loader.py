@@ -1,4 +1,4 @@
-"""A project: the folder that says what is served. Contract, handlers, fixtures, scenarios."""
+"""A project: the folder that is served. Contract, handlers, fixtures, scenarios."""
 
 from __future__ import annotations
 
@@ -88,7 +88,7 @@ _BY_ITSELF: Final = "auto-progress"
 class Project:
     """Everything a server needs to know about what it serves.
 
-    ``warnings`` are lines for people: what the contract says and the sandbox does not do.
+    ``warnings`` are lines for people: what the contract declares and the sandbox does not support.
     """
 
     contract: Contract
@@ -117,7 +117,7 @@ class Project:
         return _BY_ITSELF if _BY_ITSELF in self.scenarios else _MANUAL.name
 
     def scenario(self, name: str, place: str) -> Scenario:
-        """The scenario that a request names at ``place``. Raises ApiError 400, with near names."""
+        """The scenario that is named at ``place``. Raises ApiError 400, with similar names."""
         found = self.scenarios.get(name)
         if found is None:
             advice = suggestion(name, sorted(self.scenarios))
@@ -226,7 +226,7 @@ def _load_folder(folder: Path, _content: str) -> tuple[Project, Vocabulary]:
 
 
 def load_vocabulary(folder: Path) -> Vocabulary:
-    """What the scenarios of a project may speak of, whatever they say. Raises ProjectError."""
+    """What the scenarios of a project may refer to. Raises ProjectError."""
     try:
         contract = compile_contract(merged_document(folder))
         lifecycle = _load_lifecycle(folder / "scenarios" / "lifecycle.yaml")
@@ -238,7 +238,7 @@ def load_vocabulary(folder: Path) -> Vocabulary:
 def load_contract(
     file: Path, own_scenarios: Path | None = None, *, fetch: Fetch = never
 ) -> Project:
-    """A project of one contract file: every operation is answered from the contract.
+    """A project of one contract file: every operation responds from the contract.
 
     ``fetch`` gets what the contract refers to beyond this machine. Raises ProjectError.
     """
@@ -286,7 +286,7 @@ def contract_warnings(
 ) -> Iterator[str]:
     """``file:line:column: what has no effect``, for each place, or the first few of each kind.
 
-    ``handlers`` are the operations that the contract need not answer.
+    ``handlers`` are the operations that do not need a response from the contract.
     """
     notes = [*read.limits, *contract.notes, *_unanswerable(contract, handlers)]
     shown = [(one.pointer, one.text) for one in notes] if every else summarized(notes)
@@ -294,7 +294,7 @@ def contract_warnings(
 
 
 def _unanswerable(contract: Contract, handlers: Collection[str]) -> Iterator[Note]:
-    """The operations that neither a handler nor the contract gives a valid answer for."""
+    """The operations that neither a handler nor the contract has a valid response for."""
     for operation in contract.operations.values():
         if operation.id in handlers:
             continue
@@ -302,7 +302,7 @@ def _unanswerable(contract: Contract, handlers: Collection[str]) -> Iterator[Not
             contract_response(contract, operation, "start-up")
         except NoResponseError as error:
             place = ("paths", operation.path, operation.method.lower())
-            yield Note(place, f"this operation is answered with 501: {error}")
+            yield Note(place, f"this operation responds with 501: {error}")
 
 
 def base_document(folder: Path) -> dict[str, Any]:

@@ -31,7 +31,7 @@ def step_runner(project: Project, coverage: Coverage) -> RunStep:
         except ApiError as error:
             raise SkippedStep(error.message()) from None
         await _keep_last_step(state, scheduled)
-        coverage.note(workspace, [*_scenario_hits(scheduled), *step.touched])
+        coverage.note(workspace, [*_scenario_hits(scheduled), *step.hits])
         return step.emitted
 
     return run

@@ -181,7 +181,7 @@ class Listeners:
             token=token,
             workspace_id=workspace_id,
             last_used=self._system_clock.monotonic(),
-            # Greater than all numbers of an earlier server, so that clients can tell them apart.
+            # Greater than all numbers of an earlier server, so that clients can distinguish them.
             first_number=int(self._system_clock.now().timestamp() * 1000),
         )
         self._by_token[token] = listener

@@ -36,7 +36,7 @@ class OverlayError(Exception):
 
 @dataclass(frozen=True)
 class Assumption:
-    """One overlay action as a reader wants it: what it touches, the gap it fills, and why."""
+    """One overlay action as a reader wants it: what it changes, the gap it fills, and why."""
 
     target: str
     gap: str

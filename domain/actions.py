@@ -6,7 +6,7 @@ from typing import Any, Final
 
 from invoice_sandbox.project.api import KEYS, Record, Step, Trigger, reject, scenario_action
 
-from . import erp, financing, ledger
+from . import erp, financing, ledger, transitions
 from .credentials import revoke
 from .errors import OUT_OF_BOUNDS
 from .findings import prepare_finding
@@ -17,7 +17,7 @@ from .invoices import (
     move_invoice,
     prepare_duplicate_finding,
 )
-from .offers import DEMO_PARTNER, make_default_offer, unfinished_offers
+from .offers import DEMO_PARTNER, load_offer, make_default_offer, unfinished_offers
 from .transitions import trigger_invoice, trigger_offer
 from .verification import ACTION_REQUIRED, Code, State, verify
 from .webhooks import rotate_all_secrets
@@ -114,6 +114,11 @@ async def accept_best_offer(step: Step) -> None:
     await _invoice(step, "Offered")
     offers = await unfinished_offers(step, step.subject)
     await trigger_offer(step, max(offers, key=lambda one: one["netProceeds"]), "accept")
+
+
+async def end_validity(step: Step) -> None:
+    """End the validity of an offer, unless it was decided. The argument is ``offerId``."""
+    await transitions.expire_offer(step, await load_offer(step, step.arguments["offerId"]))
 
 
 @scenario_action("fund-partially", "fund")

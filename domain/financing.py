@@ -22,7 +22,8 @@ from .invoices import (
     newest_invoices,
 )
 from .lifecycle import allows_trigger, move_record, unfinished_statuses
-from .routing import country_code, deal_for, route, tenor_days
+from .routing import country_code, deal_for, route
+from .terms import check_not_past_due, tenor_days
 
 REQUEST: Final = "financing-request"
 """The machine of the lifecycle."""
@@ -96,12 +97,7 @@ def check_financeable(context: Context, invoice: Record) -> None:
             problem=f"The invoice is {invoice['status']} and cannot be financed",
             advice="Use an invoice that is Verified.",
         )
-    if tenor_days(invoice, context.now.date()) < 0:
-        raise reject(
-            "conflict",
-            problem=f"The invoice was due on {invoice['dueDate']} and cannot be financed",
-            advice="Use an invoice that is not past its due date.",
-        )
+    check_not_past_due(context, invoice)
 
 
 async def invoice_to_finance(context: Context, invoice_ids: list[str]) -> Record | None:
@@ -152,6 +148,8 @@ async def request_financing(
     defaults. Without an invoice the request is for the synthetic invoice. Raises ApiError 409
     when the status of the invoice does not allow it.
     """
+    if invoice is not None:
+        check_not_past_due(context, invoice)
     request = await _submit(context, invoice, options)
     about = {"financingRequestId": request["id"]}
     if invoice is not None:

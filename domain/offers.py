@@ -3,12 +3,18 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
 from datetime import timedelta
 from decimal import Decimal
 from typing import Any, Final
 
-from invoice_sandbox.project.api import Condition, Context, Record, instant_text, reject
+from invoice_sandbox.project.api import (
+    Condition,
+    Context,
+    Record,
+    instant_text,
+    parse_instant,
+    reject,
+)
 
 from .audit import audit
 from .financing import (
@@ -17,10 +23,11 @@ from .financing import (
     newest_request_for_offers,
     open_request,
 )
-from .fingerprint import EXACT, round_half_up
 from .invoices import CLIENT, SYNTHETIC_INVOICE, apply_invoice_trigger, emit_move, load_invoice
 from .lifecycle import move_record, unfinished_statuses
-from .routing import load_partner, tenor_days
+from .pricing import check_offer, price, pricing_members, terms_of
+from .routing import load_partner
+from .terms import check_not_past_due, tenor_days
 
 OFFER: Final = "offer"
 """The machine of the lifecycle."""
@@ -30,32 +37,11 @@ OFFERS: Final = "offers"
 DEMO_PARTNER: Final = "ptn_sandbox_everest"
 """The partner that makes an offer where none is named. Its mandate accepts every invoice."""
 
-DAYS_OF_A_YEAR: Final = 360
-DAY_COUNT: Final = "ACT/360"
+EXPIRE: Final = "end-validity"
+"""The action that ends the validity of an offer."""
 
 _INTERNAL: Final = frozenset({"source", "previousStatus"})
 _VALIDITY: Final = timedelta(hours=72)
-
-
-@dataclass(frozen=True)
-class Terms:
-    """Rates as shares: ``advance_rate`` and ``service_rate`` of the face value, ``annual_rate``
-    of the advance and a year of 360 days."""
-
-    advance_rate: Decimal
-    annual_rate: Decimal
-    service_rate: Decimal
-
-
-@dataclass(frozen=True)
-class Figures:
-    """Amounts in major units of the currency, rounded half up to its digits."""
-
-    advance: Decimal
-    reserve: Decimal
-    discount_fee: Decimal
-    service_fee: Decimal
-    net_proceeds: Decimal
 
 
 def public_offer(record: Mapping[str, Any]) -> Record:
@@ -97,34 +83,6 @@ async def accepted_offer(context: Context, invoice: Record) -> Record:
     return page.records[0]
 
 
-def terms_of(partner: Mapping[str, Any], options: Mapping[str, Any]) -> Terms:
-    """The rates in ``options`` (the body of an offer), else those of the partner's pricing."""
-    pricing = partner["pricing"]
-    discount, service = options.get("discountFee", {}), options.get("serviceFee", {})
-    return Terms(
-        advance_rate=Decimal(options.get("advanceRate", pricing["advanceRate"])),
-        annual_rate=Decimal(discount.get("annualRate", pricing["annualRate"])),
-        service_rate=Decimal(service.get("rate", pricing["serviceFeeRate"])),
-    )
-
-
-def price(face_value: Decimal, currency: str, tenor_days: int, terms: Terms) -> Figures:
-    """The figures of an offer on ``face_value`` that is due in ``tenor_days``."""
-    advance = round_half_up(EXACT.multiply(face_value, terms.advance_rate), currency)
-    yearly = EXACT.multiply(advance, terms.annual_rate)
-    share = EXACT.divide(EXACT.multiply(yearly, Decimal(tenor_days)), Decimal(DAYS_OF_A_YEAR))
-    discount_fee = round_half_up(share, currency)
-    service_fee = round_half_up(EXACT.multiply(face_value, terms.service_rate), currency)
-    fees = EXACT.add(discount_fee, service_fee)
-    return Figures(
-        advance=advance,
-        reserve=round_half_up(EXACT.subtract(face_value, advance), currency),
-        discount_fee=discount_fee,
-        service_fee=service_fee,
-        net_proceeds=EXACT.subtract(advance, fees),
-    )
-
-
 async def request_for_offer(
     context: Context, request_id: str | None, invoice_id: str | None
 ) -> Record | None:
@@ -158,17 +116,29 @@ async def make_offer(
 ) -> Record:
     """Create an indicative offer, and move the request and the invoice, where there are any.
 
-    ``options`` are members of the body of ``createOffer``; those left out have defaults. Raises
-    ApiError 409 when a status does not allow it.
+    ``options`` are members of the body of ``createOffer``; those left out have defaults. An offer
+    whose validity has ended is Expired and moves nothing. Raises ApiError 409 when a status does
+    not allow an offer, for an invoice past due, and for an offer that pays the seller nothing.
     """
+    if invoice is not None:
+        check_not_past_due(context, invoice)
     offer = await _record_offer(context, request, invoice, partner, options)
+    if is_expired(context, offer):
+        return await move_offer(context, offer, "expire")
     if request is not None:
         await move_request(context, request, "receive-offer")
     if invoice is not None:
         about = {"offerId": offer["id"]}
         invoice, event = await apply_invoice_trigger(context, invoice, "receive-offer", **about)
         await emit_move(context, event, invoice, offer=public_offer(offer))
+    left = parse_instant(offer["validUntil"]) - context.now
+    await context.schedule(EXPIRE, left, offerId=offer["id"])
     return offer
+
+
+def is_expired(context: Context, offer: Record) -> bool:
+    """Whether the validity of an offer has ended."""
+    return parse_instant(offer["validUntil"]) <= context.now
 
 
 async def make_default_offer(
@@ -204,8 +174,9 @@ async def _record_offer(
 ) -> Record:
     financed = invoice or SYNTHETIC_INVOICE
     terms = terms_of(partner, options)
-    tenor = max(0, tenor_days(financed, context.now.date()))
-    face_value, currency = Decimal(financed["amount"]), financed["currency"]
+    tenor, currency = tenor_days(financed, context.now.date()), financed["currency"]
+    figures = price(Decimal(financed["amount"]), currency, tenor, terms)
+    check_offer(partner, tenor, figures)
     offer: Record = {
         "id": await context.new_id("off_sandbox"),
         "financingRequestId": request["id"] if request else None,
@@ -214,8 +185,7 @@ async def _record_offer(
         "offerType": "Indicative",
         "status": context.lifecycle.machines[OFFER].initial,
         "currency": currency,
-        "faceValue": financed["amount"],
-        **_pricing_members(price(face_value, currency, tenor, terms), terms, tenor),
+        **pricing_members(figures, terms, tenor),
         **_condition_members(context, request or {}, options),
         "createdAt": context.timestamp,
         "source": CLIENT,
@@ -223,22 +193,6 @@ async def _record_offer(
     await context.state.put(OFFERS, offer["id"], offer)
     await audit(context, "offer.recorded", ("offer", offer["id"]), partnerId=partner["id"])
     return offer
-
-
-def _pricing_members(figures: Figures, terms: Terms, tenor: int) -> Record:
-    return {
-        "advanceRate": terms.advance_rate,
-        "advanceAmount": figures.advance,
-        "reserveAmount": figures.reserve,
-        "discountFee": {
-            "annualRate": terms.annual_rate,
-            "dayCount": DAY_COUNT,
-            "tenorDays": tenor,
-            "amount": figures.discount_fee,
-        },
-        "serviceFee": {"rate": terms.service_rate, "amount": figures.service_fee},
-        "netProceeds": figures.net_proceeds,
-    }
 
 
 def _condition_members(context: Context, request: Record, options: Mapping[str, Any]) -> Record:

@@ -4,19 +4,18 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from datetime import date
 from decimal import Decimal
 from typing import Any, Final
 
 from invoice_sandbox.project.api import Context, Record, reject
+
+from .terms import tenor_days
 
 PARTNERS: Final = "partners"
 _ORGANISATIONS: Final = "organisations"
 _DEFAULT_COUNTRY: Final = "DE"
 _COUNTRY_ALIASES: Final = {"UK": "GB"}
 _UNKNOWN_SECTOR: Final = "Unknown"
-_DEFAULT_TENOR_DAYS: Final = 60
-_DAYS_OF_400_YEARS: Final = 146_097
 
 
 @dataclass(frozen=True)
@@ -41,19 +40,6 @@ class Verdict:
     partner: Record
     passed: tuple[str, ...]
     failed: tuple[tuple[str, str], ...]
-
-
-def tenor_days(invoice: Mapping[str, Any], today: date) -> int:
-    """Days until the due date: 60 without a due date, negative for an invoice past due."""
-    due = invoice.get("dueDate")
-    return day_number(due) - today.toordinal() if due else _DEFAULT_TENOR_DAYS
-
-
-def day_number(day: str) -> int:
-    """The number of a day of the years 0 to 9999; that of 0001-01-01 is 1."""
-    if day.startswith("0000"):  # a leap year, as the year 400 is
-        return date.fromisoformat(f"0400{day[4:]}").toordinal() - _DAYS_OF_400_YEARS
-    return date.fromisoformat(day).toordinal()
 
 
 async def deal_for(context: Context, invoice: Mapping[str, Any], **overrides: str) -> Deal:

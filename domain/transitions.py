@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any, Final, NamedTuple
 
-from invoice_sandbox.project.api import Context, Record
+from invoice_sandbox.project.api import Context, Record, reject
 
 from .financing import (
     REQUEST,
@@ -19,12 +19,14 @@ from .invoices import INVOICE, INVOICES, apply_invoice_trigger, emit_move, load_
 from .lifecycle import allows_trigger, check_trigger
 from .offers import (
     OFFER,
+    is_expired,
     load_offer,
     make_default_offer,
     move_offer,
     public_offer,
     unfinished_offers,
 )
+from .terms import check_not_past_due
 
 
 class Following(NamedTuple):
@@ -72,7 +74,10 @@ async def trigger_invoice(
         await make_default_offer(context, invoice)
     else:
         offers = await unfinished_offers(context, invoice["id"])
+        if trigger == "accept-offer":
+            _check_acceptable(context, invoice, offers[:1])
         await _move_together(context, invoice, trigger, offers, **metadata)
+        await _drop_expired(context, await load_invoice(context, invoice["id"]))
     return await load_invoice(context, invoice["id"])
 
 
@@ -84,15 +89,61 @@ async def trigger_offer(context: Context, offer: Record, trigger: str) -> Record
     check_trigger(context, OFFER, offer, trigger)
     invoice = await context.state.get(INVOICES, offer["invoiceId"] or "")
     if invoice is None:
+        if trigger == "accept":
+            _check_valid(context, offer)
         return await move_offer(context, offer, trigger)
     invoice_trigger = f"{trigger}-offer"
     check_trigger(context, INVOICE, invoice, invoice_trigger)
+    if trigger == "accept":
+        _check_acceptable(context, invoice, [offer])
     unfinished = await unfinished_offers(context, invoice["id"])
     others = [one for one in unfinished if one["id"] != offer["id"]]
     if others and trigger != "accept":
         return await move_offer(context, offer, trigger)
     await _move_together(context, invoice, invoice_trigger, [offer, *others], offerId=offer["id"])
     return await load_offer(context, offer["id"])
+
+
+async def _drop_expired(context: Context, invoice: Record) -> None:
+    """Expire the invoice's offers again if the last one expired during a dispute."""
+    if invoice["status"] == "Offered" and not await unfinished_offers(context, invoice["id"]):
+        await _move_together(context, invoice, "expire-offers", [])
+
+
+async def expire_offer(context: Context, offer: Record) -> None:
+    """Expire a live offer; the invoice moves too if no other live offer is left.
+
+    An invoice whose status does not allow that stays where it is.
+    """
+    if not allows_trigger(context, OFFER, offer, "expire"):
+        return
+    invoice = await context.state.get(INVOICES, offer["invoiceId"] or "")
+    if invoice is None or not allows_trigger(context, INVOICE, invoice, "expire-offers"):
+        await move_offer(context, offer, "expire")
+        return
+    unfinished = await unfinished_offers(context, invoice["id"])
+    if len(unfinished) > 1:
+        await move_offer(context, offer, "expire")
+    else:
+        await _move_together(context, invoice, "expire-offers", [offer], offerId=offer["id"])
+
+
+def _check_acceptable(context: Context, invoice: Record, offers: Sequence[Record]) -> None:
+    """Raise ApiError 409 unless the offer can be accepted now."""
+    if not allows_trigger(context, INVOICE, invoice, "accept-offer"):
+        return  # the move itself reports what is possible
+    for offer in offers:
+        _check_valid(context, offer)
+    check_not_past_due(context, invoice)
+
+
+def _check_valid(context: Context, offer: Record) -> None:
+    if is_expired(context, offer):
+        raise reject(
+            "conflict",
+            problem=f"The offer was valid until {offer['validUntil']}",
+            advice="Accept an offer that is still valid.",
+        )
 
 
 async def _move_together(

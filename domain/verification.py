@@ -13,7 +13,7 @@ from .audit import audit
 from .findings import Finding, load_findings
 from .invoices import INVOICE, load_invoice, move_invoice, newest_invoice, public_invoice
 from .lifecycle import unfinished_statuses
-from .routing import tenor_days
+from .terms import tenor_days
 
 VERIFICATIONS: Final = "verifications"
 """The latest verification of each invoice, by the invoice's id."""

@@ -433,14 +433,10 @@ ANY = {
     "no currency": {"currency": ""},
     "another symbol": {"currency": "💶"},
     "a cent": {"amount": 0.01},
-    "less than a cent": {"amount": 0.001},
-    "a hair": {"amount": 1e-300},
     "all the money": {"amount": 1e300},
     "all the money in yen": {"amount": 1e300, "currency": "JPY"},
     "a large integer": {"amount": 10**40},
     "due today": {"dueDate": "2026-11-21"},
-    "due in a hundred years": {"dueDate": "2126-11-21"},
-    "due on the last day": {"dueDate": "9999-12-31"},
     "with both dates": {"issueDate": "2026-11-01", "dueDate": "2027-01-20"},
     "unknown parties": {"sellerId": "", "debtorId": "nobody"},
     "seller and debtor are one": {"debtorId": "org_seller_acme"},
@@ -477,7 +473,26 @@ def test_every_invoice_of_an_amount_gets_exactly_one_offer(
     assert status(partner, invoice_id) == "Offered"
     (offer,) = offers(partner, invoice_id)
     assert offer["partnerId"] == "ptn_sandbox_everest"
-    assert advance(partner, by="P400D")["happened"] == []
+    assert happened(advance(partner, by="P400D")) == [("09:30:06", "end-validity", "done")]
+
+
+UNPAID: dict[str, dict[str, Any]] = {
+    "less than a cent": {"amount": 0.001},
+    "a hair": {"amount": 1e-300},
+    "due in a hundred years": {"dueDate": "2126-11-21"},
+    "due on the last day": {"dueDate": "9999-12-31"},
+}
+
+
+@pytest.mark.parametrize("members", UNPAID.values(), ids=UNPAID)
+def test_no_offer_is_made_that_pays_the_seller_nothing(
+    partner: httpx.Client, members: dict[str, Any]
+) -> None:
+    invoice_id = register_new(partner, **members)
+    moved = advance(partner, by="PT10S")
+    assert happened(moved)[-1] == ("09:30:06", "make-offer", "skipped")
+    assert "net proceeds" in moved["happened"][-1]["reason"]
+    assert status(partner, invoice_id) == "FinancingRequested"
 
 
 NONE: dict[str, dict[str, Any]] = {

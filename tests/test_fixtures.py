@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 
 from domain.fingerprint import fingerprint, similarity_keys
-from domain.offers import price, terms_of
+from domain.pricing import price, terms_of
 from domain.routing import Deal, judge
 from invoice_sandbox.openapi.load.documents import DocumentError, load_document
 from invoice_sandbox.openapi.schema.compile import Schemas

@@ -195,12 +195,17 @@ def test_figures_are_exact_to_the_minor_unit_of_the_currency(
 
 @pytest.mark.parametrize("rate", ["0", "1", "1e-300", "1e-400000", f"0.{'3' * 500}"])
 def test_no_rate_is_too_small_or_too_long_to_be_worked_out(client: httpx.Client, rate: str) -> None:
-    requested(client)
-    body = '{"advanceRate": %s, "discountFee": {"annualRate": %s}, "serviceFee": {"rate": %s}}'
-    answer = client.post(OFFERS, content=body % (rate, rate, rate), headers=JSON)
-    assert answer.status_code == 201
-    data = answer.json()["data"]
-    assert data["advanceAmount"] + data["reserveAmount"] == pytest.approx(10000)
+    request = requested(client)
+    about = f'"financingRequestId": "{request["id"]}"'
+    body = f'{{{about}, "discountFee": {{"annualRate": {rate}}}}}'
+    assert client.post(OFFERS, content=body, headers=JSON).status_code == 201
+    body = f'{{{about}, "advanceRate": {rate}}}'
+    answer = client.post(OFFERS, content=body, headers=JSON)
+    if answer.status_code == 409:
+        assert float(rate) < 1e-6
+    else:
+        data = answer.json()["data"]
+        assert data["advanceAmount"] + data["reserveAmount"] == 10000
 
 
 DUE = {"in thirty days": ("2026-12-21", 30), "today": ("2026-11-21", 0), "never": (None, 60)}

@@ -218,7 +218,6 @@ steps:
   - {on: start, after: PT6S, do: make-offer}
   - {on: offer.received, after: $dispute, do: transition, with: {trigger: dispute}}
   - {on: invoice.disputed, after: $decision, do: transition, with: {trigger: resolve-dispute}}
-  - {on: invoice.dispute_resolved, after: PT0S, do: transition, with: {trigger: expire-offers}}
 """
 
 
@@ -243,10 +242,10 @@ def test_who_lets_the_offer_expire_during_the_dispute_is_told_what_is_possible(
 ) -> None:
     file = tmp_path / "offer-expires-in-dispute.yaml"
     file.write_text(
-        EXPIRES_IN_DISPUTE.replace("on: invoice.dispute_resolved", "on: invoice.disputed")
+        EXPIRES_IN_DISPUTE.replace("trigger: resolve-dispute", "trigger: expire-offers")
     )
     ((place, problem),) = scenario_file_problems(file, project().vocabulary)
-    assert place.endswith(":14:41")
+    assert place.endswith(":13:46")
     assert "the invoice is Disputed (possible: resolve-dispute, " in problem
 
 

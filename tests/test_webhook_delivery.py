@@ -236,7 +236,7 @@ def test_every_kind_can_be_had_once_there_is_something_to_tell(
     assert [message.kind for message in published] == PUBLISHED
     for message in published:
         message.verified(secret)
-    assert agenda(client)["due"] == []  # nothing has moved
+    assert {one["do"] for one in agenda(client)["due"]} <= {"end-validity"}  # nothing has moved
 
 
 def test_an_event_tells_of_the_invoice_that_was_named(

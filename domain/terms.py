@@ -1,0 +1,46 @@
+"""The term of an invoice: its due day, and the days until then."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from datetime import date
+from typing import Any, Final
+
+from invoice_sandbox.project.api import Context, reject
+
+DEFAULT_TERM_DAYS: Final = 60
+"""The term of an invoice without a due date, from its issue date, else from its registration."""
+
+_DAYS_OF_400_YEARS: Final = 146_097
+
+
+def day_number(day: str) -> int:
+    """The number of a day of the years 0 to 9999; that of 0001-01-01 is 1."""
+    if day.startswith("0000"):  # a leap year, as the year 400 is
+        return date.fromisoformat(f"0400{day[4:]}").toordinal() - _DAYS_OF_400_YEARS
+    return date.fromisoformat(day).toordinal()
+
+
+def tenor_days(invoice: Mapping[str, Any], today: date) -> int:
+    """Days until the due day, negative for an invoice past due."""
+    due = invoice.get("dueDate")
+    if due:
+        return day_number(due) - today.toordinal()
+    start = invoice.get("issueDate") or invoice.get("createdAt") or today.isoformat()
+    return day_number(start[:10]) + DEFAULT_TERM_DAYS - today.toordinal()
+
+
+def check_not_past_due(context: Context, invoice: Mapping[str, Any]) -> None:
+    """Raise ApiError 409 for an invoice that is past due."""
+    late = -tenor_days(invoice, context.now.date())
+    if late > 0:
+        raise reject(
+            "conflict",
+            problem=f"The invoice was due {_when(invoice, late)} and cannot be financed",
+            advice="Use an invoice that is not past its due date.",
+        )
+
+
+def _when(invoice: Mapping[str, Any], late: int) -> str:
+    due = invoice.get("dueDate")
+    return f"on {due}" if due else f"{late} days ago"

@@ -15,6 +15,7 @@ from invoice_sandbox.control.functions import CONTROL_FUNCTIONS
 from invoice_sandbox.coverage.control import COVERAGE_FUNCTIONS
 from invoice_sandbox.coverage.recording import mark_of
 from invoice_sandbox.http.admit import Admission, RateLimiter
+from invoice_sandbox.http.credentials import is_local
 from invoice_sandbox.http.delivery import Deliver
 from invoice_sandbox.http.edge import LOOPBACK_NAMES, Edge
 from invoice_sandbox.http.inject import Inject
@@ -147,7 +148,7 @@ async def _engine(
     )
     sender = Sender(
         system_clock,
-        guarded_transport(local=settings.on_loopback, connections=SIDE_BY_SIDE + SLOW_SIDE_BY_SIDE),
+        guarded_transport(local=settings.local, connections=SIDE_BY_SIDE + SLOW_SIDE_BY_SIDE),
         httpx.ASGITransport(inside, raise_app_exceptions=False),
         url,
         settings.webhook_timeout,
@@ -169,7 +170,7 @@ async def _engine(
         coverage=coverage,
         first_workspace=first.id,
         url=url,
-        local=settings.on_loopback,
+        local=settings.local,
         virtual_webhook_time=settings.webhook_time == "virtual",
     )
 
@@ -178,12 +179,12 @@ def _pages(engine: Engine, settings: Settings) -> RouteTable:
     """The contracts as documents, ours at the root, and the page that shows them."""
     project = engine.project
     needs_key = project.conventions.access == "keys"
-    is_demo = settings.on_loopback and settings.key == DEMO_KEY and needs_key
+    has_demo_key = settings.key == DEMO_KEY and needs_key
     return pages(
         {"": project.contract, project.control.base_path: project.control},
         engine.url,
         lambda: {SCENARIOS: tuple(project.scenarios)},
-        DEMO_KEY if is_demo else None,
+        lambda request: DEMO_KEY if has_demo_key and is_local(engine, request) else None,
     )
 
 

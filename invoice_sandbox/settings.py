@@ -111,8 +111,16 @@ class Settings:
 
     @property
     def on_loopback(self) -> bool:
-        """Whether only this machine can reach the server."""
+        """Whether the server listens on a loopback address."""
         return is_loopback(self.host)
+
+    @property
+    def local(self) -> bool:
+        """Whether only this machine can reach the server.
+
+        With a public URL a proxy may pass requests of others on to a loopback address.
+        """
+        return self.on_loopback and self.public_url is None
 
     def url(self, port: int) -> str:
         """The server's address for clients, without a final slash."""
@@ -134,7 +142,8 @@ def read_settings(texts: Mapping[str, str | None]) -> Settings:
     """Parse all settings. Raises SettingError for the first invalid one."""
     given = {setting.name: texts.get(setting.name) or setting.default for setting in SETTINGS}
     host = _text(given, "host")
-    key = _key(given["key"], is_loopback(host))
+    public_url = _url(given["public-url"])
+    key = _key(given["key"], local=is_loopback(host) and public_url is None)
     _check_store(_text(given, "store"), _integer(given, "workers", 1, 64))
     if given["project"] and given["contract"]:
         raise SettingError("--contract and --project cannot be used together; choose one")
@@ -144,7 +153,7 @@ def read_settings(texts: Mapping[str, str | None]) -> Settings:
         scenario=given["scenario"],
         seed=None if given["seed"] is None else _integer(given, "seed", 0, 2**63 - 1),
         clock=_clock(_text(given, "clock"), given["now"]),
-        public_url=_url(given["public-url"]),
+        public_url=public_url,
         key=key,
         key_given=given["key"] is not None,
         rate_limit=None
@@ -215,9 +224,9 @@ def _webhook_time(text: str) -> Literal["wall", "virtual"]:
     raise SettingError(f"--webhook-time must be 'wall' or 'virtual', not '{text}'")
 
 
-def _key(key: str | None, on_loopback: bool) -> str:
+def _key(key: str | None, *, local: bool) -> str:
     if key is None:
-        return DEMO_KEY if on_loopback else new_key()
+        return DEMO_KEY if local else new_key()
     problem = key_problem(key)
     if problem:
         body = key.removeprefix(KEY_PREFIX)[:KEY_BODY_LENGTH]
@@ -225,9 +234,10 @@ def _key(key: str | None, on_loopback: bool) -> str:
         if len(body) == KEY_BODY_LENGTH and "checksum" in problem:
             hint = f"; for these thirty it is {key_checksum(body)}"
         raise SettingError(f"--key: {problem}{hint}")
-    if key == DEMO_KEY and not on_loopback:
+    if key == DEMO_KEY and not local:
         raise SettingError(
-            "--key: the demo key is public and works on loopback only; choose another"
+            "--key: the demo key is public and works on loopback only, without --public-url; "
+            "choose another"
         )
     return key
 

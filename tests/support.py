@@ -76,6 +76,7 @@ class Running:
     sandbox: Sandbox
     system_clock: ManualSystemClock
     loop: asyncio.AbstractEventLoop
+    port: int
 
     def client(self, key: str | None = DEMO_KEY) -> httpx.Client:
         """A client that sends ``key`` as a bearer credential, or none."""
@@ -115,7 +116,7 @@ def serving(settings: Settings = FROZEN, *, real_time: bool = False) -> Iterator
         thread.start()
         try:
             assert ready.wait(10), "the server did not become ready"
-            yield Running(url, sandbox, system_clock, loop)
+            yield Running(url, sandbox, system_clock, loop, listener.getsockname()[1])
         finally:
             server.should_exit = True
             thread.join(10)

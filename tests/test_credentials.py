@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
+from dataclasses import replace
 from typing import Any
 
 import httpx
@@ -10,7 +11,7 @@ import pytest
 
 from invoice_sandbox.base.ids import key_digest, key_problem, new_key
 from invoice_sandbox.state.credentials import DEMO_KEY
-from tests.support import Running
+from tests.support import FROZEN, Running, serving
 
 KEYS = "/api/developer/api-keys"
 
@@ -37,7 +38,25 @@ def test_both_headers_may_name_the_same_key_only(server: Running) -> None:
     bearer = f"Bearer {DEMO_KEY}"
     assert status(server, Authorization=bearer, X_API_Key=DEMO_KEY) == 200
     assert status(server, Authorization=bearer, X_API_Key=server.new_workspace()) == 401
-    assert status(server, Authorization=bearer, X_API_Key="nonsense") == 401
+
+
+@pytest.mark.parametrize("beside", ["Basic dXNlcjpwYXNz", "Bearer unknown", "Bearer", "Digest x"])
+def test_an_invalid_authorization_does_not_hinder_a_valid_key(server: Running, beside: str) -> None:
+    assert status(server, Authorization=beside, X_API_Key=DEMO_KEY) == 200
+    assert status(server, Authorization=beside, X_API_Key="unknown") == 401
+
+
+def test_an_invalid_key_does_not_hinder_a_valid_authorization(server: Running) -> None:
+    assert status(server, Authorization=f"Bearer {DEMO_KEY}", X_API_Key="unknown") == 200
+
+
+def test_a_key_whose_workspace_was_deleted_does_not_hinder_another(server: Running) -> None:
+    deleted = server.new_workspace()
+    with server.client(deleted) as owner, server.client(None) as other:
+        workspace = owner.get("/api/auth/session").json()["data"]["workspaceId"]
+        bearer = {"Authorization": f"Bearer {DEMO_KEY}"}
+        other.delete(f"/sandbox/workspaces/{workspace}", headers=bearer).raise_for_status()
+    assert status(server, Authorization=f"Bearer {deleted}", X_API_Key=DEMO_KEY) == 200
 
 
 @pytest.mark.parametrize(
@@ -125,6 +144,47 @@ def test_keys_of_another_workspace_are_neither_seen_nor_revoked(
         assert theirs["id"] not in {key["id"] for key in other.get(KEYS).json()["data"]}
         assert other.delete(KEYS, params={"id": theirs["id"]}).status_code == 404
     assert status(server, X_API_Key=theirs["secret"]) == 200
+
+
+FORWARDING = {
+    "Forwarded": "for=192.0.2.1",
+    "Via": "1.1 proxy",
+    "X-Forwarded-For": "192.0.2.1",
+    "X-Forwarded-Host": "sandbox.corp",
+    "X-Forwarded-Proto": "https",
+    "X-Real-IP": "192.0.2.1",
+    "CF-Connecting-IP": "192.0.2.1",
+}
+
+
+@pytest.mark.parametrize(("name", "value"), FORWARDING.items(), ids=FORWARDING)
+def test_a_forwarded_request_cannot_use_the_demo_key(
+    server: Running, name: str, value: str
+) -> None:
+    with server.client() as client:
+        answer = client.get("/api/invoices", headers={name: value})
+    assert answer.status_code == 401
+    assert answer.json()["error"]["message"] == (
+        "The demo key is public, so it is not valid in a request that was forwarded "
+        f"({name.lower()}). Use another key, such as that of 'invoice-sandbox serve --key KEY'."
+    )
+
+
+def test_a_forwarded_request_may_use_any_other_key(server: Running, client: httpx.Client) -> None:
+    secret = create(client)["secret"]
+    assert status(server, X_API_Key=secret, X_Forwarded_For="192.0.2.1") == 200
+    both = {"Authorization": f"Bearer {DEMO_KEY}", "X_API_Key": secret, "Via": "1.1 proxy"}
+    assert status(server, **both) == 200
+
+
+def test_with_a_public_url_the_demo_key_is_not_valid() -> None:
+    with serving(replace(FROZEN, public_url="https://sandbox.example")) as running:
+        local = f"http://127.0.0.1:{running.port}"
+        answer = httpx.get(f"{local}/api/invoices", headers={"X-API-Key": DEMO_KEY})
+        assert answer.status_code == 401
+        assert "on a server that other machines can reach" in answer.json()["error"]["message"]
+        control = httpx.get(f"{local}/sandbox/clock", headers={"X-API-Key": DEMO_KEY})
+        assert control.status_code == 401
 
 
 def test_the_demo_key_is_well_formed() -> None:

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
 from dataclasses import replace
 from typing import Any, Final
 
@@ -22,6 +21,7 @@ from invoice_sandbox.openapi.operation import Contract, Operation
 from invoice_sandbox.project.loader import default_project, load_project
 from tests.scenario_run import data, move, register_new, snapshot
 from tests.support import FROZEN, Running, serving
+from tests.test_invoices import INVOICE
 from tests.test_listen import next_message, opened, report, streaming
 from tests.test_sessions import logged_in
 
@@ -108,7 +108,29 @@ def test_a_query_that_is_no_text_is_400(client: httpx.Client, declared: Declared
     is_refused(answer, 400, "invalid_request")
 
 
-@declaring("400", lambda one: not takes_json(one) and not has_query(one))
+@pytest.mark.parametrize("name", ["X-Sandbox-Scenario", "Prefer"])
+@pytest.mark.parametrize("operation", PROJECT.contract.operations.values(), ids=lambda one: one.id)
+def test_an_unknown_scenario_or_preference_is_a_declared_400(
+    client: httpx.Client, operation: Operation, name: str
+) -> None:
+    headers = {name: "code=999" if name == "Prefer" else "unknown"}
+    body = VALID_BODIES.get(operation.id, {}) if has_body(operation) else None
+    query = {"id": "key_sandbox_0001"} if operation.id == "revokeApiKey" else {}
+    answer = client.request(
+        operation.method,
+        operation.path.replace("{country}", "DE").replace("{id}", "inv_sandbox_seed_verified"),
+        json=body,
+        params=query,
+        headers=headers,
+    )
+    is_refused(answer, 400, "invalid_request")
+    assert "400" in operation.responses
+
+
+VALID_BODIES: Final = dict.fromkeys(("createInvoice", "generateFingerprint"), INVOICE)
+
+
+@declaring("400", lambda one: not takes_json(one) and not has_query(one) and one.method == "POST")
 def test_an_idempotency_key_that_is_too_long_is_400(
     client: httpx.Client, declared: Declared
 ) -> None:
@@ -146,25 +168,12 @@ CHANGES: Final = ("logout", "revokeApiKey")
 """Changes without a body."""
 
 
-@contextmanager
-def visiting(server: Running, origin: str, media_type: str) -> Iterator[httpx.Client]:
-    with logged_in(server) as client:
-        client.headers.update({"Origin": origin, "Content-Type": media_type})
-        yield client
-
-
-@pytest.mark.parametrize("name", CHANGES)
-def test_a_change_with_a_cookie_is_415_unless_it_is_json(server: Running, name: str) -> None:
-    declared = (PROJECT.contract, PROJECT.contract.operations[name])
-    with visiting(server, server.url, "text/plain") as client:
-        is_refused(send(client, declared), 415, "invalid_request")
-
-
 @pytest.mark.parametrize("name", CHANGES)
 def test_a_change_with_a_cookie_is_403_from_another_site(server: Running, name: str) -> None:
     declared = (PROJECT.contract, PROJECT.contract.operations[name])
-    with visiting(server, "https://evil.example", "application/json") as client:
-        is_refused(send(client, declared), 403, "insufficient_scope")
+    with logged_in(server) as client:
+        client.headers["Origin"] = "https://evil.example"
+        is_refused(send(client, declared), 403, "invalid_request")
 
 
 # What only some operations reject, or answer

@@ -134,6 +134,8 @@ def test_the_demo_key_is_shown_only_where_it_works(
     with private_server.client(None) as client:
         page = client.get("/docs").text
     assert re.findall("demo key|ilk_sandbox_", page) == []
+    forwarded = anyone.get("/docs", headers={"X-Forwarded-For": "192.0.2.1"}).text
+    assert re.findall("demo key|ilk_sandbox_", forwarded) == []
 
 
 @pytest.fixture(scope="module")

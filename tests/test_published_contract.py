@@ -524,14 +524,14 @@ WITH_BODY: Final = {row.id for row in ENDPOINTS if row.body} | {"runVerification
 EVERYWHERE: Final = {row.id for row in ENDPOINTS}
 
 ANSWERS: Final[Mapping[str, set[str]]] = {
-    "400": WITH_BODY | PAGED | {"revokeApiKey"},
+    "400": EVERYWHERE,  # also an unknown name in X-Sandbox-Scenario or Prefer
     "401": EVERYWHERE - {"getHealth"},
     "403": EVERYWHERE - SCOPELESS | {"logout"},  # a logout by another site's page is refused
     "404": REFERRING | {"getInvoice"},
     "405": EVERYWHERE,
     "409": REFERRING,
     "413": WITH_BODY,
-    "415": WITH_BODY | {"logout", "revokeApiKey"},  # a change by cookie must say that it is JSON
+    "415": WITH_BODY,
     "429": EVERYWHERE - {"getHealth"},
 }
 

@@ -256,6 +256,19 @@ def test_beyond_loopback_the_demo_key_is_refused(host: str) -> None:
     assert read(host=host, key=KEY).key == KEY
 
 
+def test_with_a_public_url_the_demo_key_does_not_exist() -> None:
+    public = "https://sandbox.example"
+    assert read(public_url=public).key not in {DEMO_KEY, read(public_url=public).key}
+    with pytest.raises(SettingError, match="--key: the demo key is public"):
+        read(public_url=public, key=DEMO_KEY)
+
+
+def test_a_server_is_local_on_loopback_without_a_public_url() -> None:
+    assert Settings().local
+    assert not Settings(host="0.0.0.0").local  # noqa: S104
+    assert not Settings(public_url="http://localhost:9000").local
+
+
 def test_no_secret_is_in_the_representation_of_the_settings() -> None:
     key = new_key()
     assert key not in repr(read(key=key))

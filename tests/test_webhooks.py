@@ -333,6 +333,16 @@ def test_what_is_no_text_is_a_missing_address(value: object) -> None:
     assert url_problem(value, local=True) == url_problem(value, local=False) == "url_missing"
 
 
+def test_a_forwarded_request_opens_no_loopback_address(server: Running) -> None:
+    with server.client(server.new_workspace()) as other:
+        body = {"url": "http://127.0.0.1:9/hooks"}
+        forwarded = other.post(WEBHOOKS, json=body, headers={"Via": "1.1 proxy"}).json()["data"]
+        assert (forwarded["status"], forwarded["disabledReason"]) == ("Disabled", "url_not_allowed")
+        path = f"/sandbox/webhooks/{forwarded['id']}/enable"
+        assert other.post(path, headers={"Via": "1.1 proxy"}).status_code == 409
+        assert other.post(path).status_code == 200
+
+
 @pytest.mark.parametrize("url", ["http://localhost:9000/x", "http://127.0.0.1/x"])
 def test_an_endpoint_on_loopback_is_enabled_on_a_local_server(
     client: httpx.Client, url: str

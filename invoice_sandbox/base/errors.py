@@ -29,7 +29,7 @@ class ErrorType:
 
     ``text`` and ``advice`` are templates such as ``"There is no {kind} with this {member}"``; what
     is put into them must never come from a credential. Without ``code`` the conventions of the
-    project choose one by the status.
+    project choose one by ``code_status``, which is the status unless given.
     """
 
     name: str
@@ -37,6 +37,7 @@ class ErrorType:
     text: str
     advice: str
     code: str | None = None
+    code_status: int | None = None
 
 
 _ERRORS: Final = (
@@ -68,6 +69,12 @@ _ERRORS: Final = (
         401,
         "The credential is not valid here: it is unknown, revoked or expired",
         "Create a new key, or check that it belongs to this environment.",
+    ),
+    ErrorType(
+        "public_demo_key",
+        401,
+        "The demo key is public, so it is not valid {where}",
+        "Use another key, such as that of 'invoice-sandbox serve --key KEY'.",
     ),
     ErrorType(
         "credentials_disagree",
@@ -144,8 +151,9 @@ _ERRORS: Final = (
     ErrorType(
         "cross_origin",
         403,
-        "A session may change things only from a page of this server",
-        "Send the 'Origin' of this server, or use an API key.",
+        "A page of another site cannot change anything with the session of this one",
+        "Send the request from a page of this server, or use an API key.",
+        code_status=400,
     ),
     ErrorType(
         "wrong_host",
@@ -212,7 +220,7 @@ class ApiError(Exception):
     @property
     def code(self) -> str:
         """The machine-readable code, unless the conventions of the project have another."""
-        return self.type.code or code_for(self.status)
+        return self.type.code or code_for(self.type.code_status or self.status)
 
     def message(self, base_url: str = "") -> str:
         """What is wrong, then what to do: one sentence each."""

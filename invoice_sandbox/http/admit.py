@@ -6,12 +6,13 @@ import math
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
 from typing import Final
+from urllib.parse import urlsplit
 
 from invoice_sandbox.base.clock import SystemClock
 from invoice_sandbox.base.errors import ApiError, reject
 from invoice_sandbox.base.ids import seeded_request_id
 from invoice_sandbox.http.credentials import AnyCredential, KnownKeys, open_workspace
-from invoice_sandbox.http.pipeline import JSON, Admit, AdmittedRequest, Request, RoutedRequest
+from invoice_sandbox.http.pipeline import Admit, AdmittedRequest, Request, RoutedRequest
 from invoice_sandbox.openapi.operation import Contract, Operation
 from invoice_sandbox.openapi.security import advice, challenges
 from invoice_sandbox.runtime.engine import Engine
@@ -146,22 +147,33 @@ class _Gate:
         """Reject a credential without the scope, and a change from another site's page (403)."""
         if credential.type == "session" and not self.operation.security.optional:
             # A public operation is not carried out in the name of the session.
-            _check_origin(request, self.engine.url)
+            check_site(request, self.engine.url)
         scope = missing_scope(credential.scopes, self.scopes)
         if scope is not None:
             challenge = f'Bearer realm="sandbox", error="insufficient_scope", scope="{scope}"'
             raise reject("scope_missing", ("WWW-Authenticate", challenge), scope=scope)
 
 
-def _check_origin(request: Request, public_url: str) -> None:
-    """Reject a change that another site's page makes with the session cookie of a browser."""
-    if request.method in {"GET", "HEAD"}:
+def check_site(request: Request, public_url: str) -> None:
+    """Reject a change that another site's page makes with the session cookie of a browser.
+
+    The rules are those of ``CrossOriginProtection`` in Go's ``net/http``. Every browser sends
+    ``Sec-Fetch-Site`` or, before 2023, at least ``Origin``; a request with neither is from none.
+    """
+    site, origin = request.header("sec-fetch-site"), request.header("origin")
+    if request.method in {"GET", "HEAD"} or (origin and origin == _origin_of(public_url)):
         return
-    own = {public_url, f"{request.scope['scheme']}://{request.header('host')}"}
-    if request.header("origin") not in own:
+    is_same = site in {"same-origin", "none"} if site else _is_same_host(origin, request)
+    if not is_same:
         raise reject("cross_origin")
-    if not (request.header("content-type") or "").lower().startswith(JSON):
-        raise reject("not_json")
+
+
+def _origin_of(url: str) -> str:
+    return "{}://{}".format(*urlsplit(url)[:2])
+
+
+def _is_same_host(origin: str | None, request: Request) -> bool:
+    return not origin or origin.partition("://")[2] == request.header("host")
 
 
 @dataclass

@@ -24,10 +24,31 @@ from invoice_sandbox.openapi.operation import Contract, Operation
 from invoice_sandbox.openapi.security import MUTUAL_TLS, Alternative, Scheme
 from invoice_sandbox.runtime.engine import Engine
 from invoice_sandbox.state import Credential, Workspace
-from invoice_sandbox.state.credentials import EVERYTHING, Presented, identify
+from invoice_sandbox.state.credentials import (
+    DEMO_KEY_DIGEST,
+    EVERYTHING,
+    Presented,
+    agreed,
+    look_up,
+)
 
 _AUTHORIZATION: Final = "authorization"
-_BY_TLS: Final = ("client certificate",)
+
+_FORWARDING: Final = frozenset(
+    {
+        "forwarded",
+        "via",
+        "x-real-ip",
+        "x-client-ip",
+        "x-cluster-client-ip",
+        "x-envoy-external-address",
+        "x-original-host",
+        "true-client-ip",
+        "cf-connecting-ip",
+        "fastly-client-ip",
+    }
+)
+"""Headers of proxies (RFC 9110, RFC 7239, and those in use), besides ``X-Forwarded-...``."""
 
 _COMMON: Final = (Scheme("bearer", "authorization"), Scheme("header", "x-api-key"))
 """Where the key of a workspace is accepted, whatever the document declares."""
@@ -58,26 +79,23 @@ class KnownKeys:
         Raises ApiError 401.
         """
         security = self.operation.security
-        carried = {name: _presented(request, scheme) for name, scheme in self.schemes}
-        if security.optional:
-            return await self._if_valid(carried)
-        credential = await identify(self.engine.store, _that_count(carried))
-        if any(
-            all(carried.get(one.scheme, _BY_TLS) for one in requirement)
+        found = {
+            name: await _outcomes(self.engine, request, scheme) for name, scheme in self.schemes
+        }
+        try:
+            credential = agreed([one for some in found.values() for one in some])
+        except ApiError:
+            if security.optional:  # an old cookie must not prevent a login
+                return None
+            raise
+        valid = {name for name, some in found.items() if any(map(_is_valid, some))}
+        schemes = {name for name, _ in self.schemes}
+        if security.optional or any(
+            all(one.scheme in valid or one.scheme not in schemes for one in requirement)
             for requirement in security.requirements
         ):
             return credential
         raise reject("no_credential" if credential is None else "credential_wanted")
-
-    async def _if_valid(self, carried: Mapping[str, list[Presented]]) -> Credential | None:
-        """The credential, if it is valid: an old cookie must not prevent a login."""
-        try:
-            credential = await identify(self.engine.store, _that_count(carried))
-        except ApiError:
-            return None
-        if credential is None or await open_workspace(self.engine, credential) is None:
-            return None
-        return credential
 
 
 @dataclass(frozen=True)
@@ -102,7 +120,7 @@ class AnyCredential:
         if self.any_credential or not security.requirements:
             offered += _in_common_places(request)
         for secret in offered:
-            credential = await self._key_of_workspace(secret)
+            credential = await self._key_of_workspace(request, secret)
             if credential is not None:
                 return credential
         if not complete:
@@ -142,9 +160,9 @@ class AnyCredential:
             scopes=frozenset({EVERYTHING}),
         )
 
-    async def _key_of_workspace(self, secret: str) -> Credential | None:
-        found = await self.engine.store.credential(key_digest(secret))
-        return found if found is not None and found.type == "api_key" else None
+    async def _key_of_workspace(self, request: Request, secret: str) -> Credential | None:
+        found = await look_up(self.engine.store, Presented("api_key", secret))
+        return None if found is None or _demo_key_problem(self.engine, request, found) else found
 
 
 def _in_common_places(request: Request) -> Iterator[str]:
@@ -152,19 +170,50 @@ def _in_common_places(request: Request) -> Iterator[str]:
         yield from (secret for secret in secrets_of(request, scheme) if secret)
 
 
-def _presented(request: Request, scheme: Scheme) -> list[Presented]:
+async def _outcomes(
+    engine: Engine, request: Request, scheme: Scheme
+) -> list[Credential | ApiError]:
+    """What the secrets that a request carries as ``scheme`` says turn out to be."""
     kind: Literal["api_key", "session"] = "session" if scheme.location == "cookie" else "api_key"
-    return [Presented(kind, secret) for secret in secrets_of(request, scheme)]
+    presented = [Presented(kind, secret) for secret in secrets_of(request, scheme)]
+    return [await _outcome(engine, request, one) for one in presented]
 
 
-def _that_count(carried: Mapping[str, list[Presented]]) -> list[Presented]:
-    """The credentials that are used, of those that the request carries as declared.
+async def _outcome(engine: Engine, request: Request, presented: Presented) -> Credential | ApiError:
+    found = await look_up(engine.store, presented)
+    if found is None or await open_workspace(engine, found) is None:
+        return reject("bad_credential")
+    return _demo_key_problem(engine, request, found) or found
 
-    A browser sends its cookie with every request, so a cookie is used only without a key.
-    """
-    presented = [one for some in carried.values() for one in some]
-    keys = [one for one in presented if one.type == "api_key"]
-    return keys or presented
+
+def _is_valid(outcome: Credential | ApiError) -> bool:
+    return isinstance(outcome, Credential)
+
+
+def _demo_key_problem(engine: Engine, request: Request, credential: Credential) -> ApiError | None:
+    """Why the demo key does not open anything for this request; None if it does."""
+    if credential.digest != DEMO_KEY_DIGEST or is_local(engine, request):
+        return None
+    header = _forwarding_header(request)
+    where = f"in a request that was forwarded ({header})" if engine.local else _REACHABLE
+    return reject("public_demo_key", where=where)
+
+
+_REACHABLE: Final = "on a server that other machines can reach"
+
+
+def is_local(engine: Engine, request: Request) -> bool:
+    """Whether the request comes from this machine: no other can reach the server, and no header
+    shows that a proxy passed the request on. The edge allows only loopback names as ``Host``."""
+    return engine.local and _forwarding_header(request) is None
+
+
+def _forwarding_header(request: Request) -> str | None:
+    return next((name for name, _ in request.headers if _is_forwarding(name)), None)
+
+
+def _is_forwarding(name: str) -> bool:
+    return name in _FORWARDING or name.startswith("x-forwarded")
 
 
 async def open_workspace(engine: Engine, credential: Credential) -> Workspace | None:
@@ -181,14 +230,14 @@ async def open_workspace(engine: Engine, credential: Credential) -> Workspace | 
 async def workspace_of_caller(engine: Engine, request: Request) -> Workspace | None:
     """The workspace of a request whose credential was not asked for: it was rejected before, or
     its operation is public."""
-    presented = [
-        Presented("api_key", secret)
+    outcomes = [
+        outcome
         for scheme in engine.project.contract.schemes.values()
         if scheme.location in {"bearer", "basic", "header"}
-        for secret in secrets_of(request, scheme)
+        for outcome in await _outcomes(engine, request, scheme)
     ]
     try:
-        credential = await identify(engine.store, presented)
+        credential = agreed(outcomes)
     except ApiError:
         return None
     return await open_workspace(engine, credential) if credential else None

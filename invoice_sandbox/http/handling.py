@@ -16,6 +16,7 @@ from invoice_sandbox.base import jsonio
 from invoice_sandbox.base.errors import ApiError
 from invoice_sandbox.base.ids import key_digest
 from invoice_sandbox.http import idempotency
+from invoice_sandbox.http.credentials import is_local
 from invoice_sandbox.http.declared_errors import declared_status
 from invoice_sandbox.http.pipeline import (
     JSON,
@@ -215,7 +216,7 @@ def _call(engine: Engine, parsed: ParsedRequest, workspace: Workspace, state: Tr
         scenarios=resolver_of(engine.project.scenarios, workspace, parsed.scenario),
         url=request.path,
         base_url=engine.url,
-        local=engine.local,
+        local=is_local(engine, request),
         system_now=engine.system_clock.now(),
         path=parsed.path,
         query=parsed.query,

@@ -7,7 +7,7 @@ they need is imported and made when the first one is requested.
 from __future__ import annotations
 
 from collections.abc import Awaitable, Callable, Mapping, Sequence
-from functools import cache
+from functools import cache, partial
 from typing import TYPE_CHECKING, Any, Final, cast
 
 import yaml
@@ -41,17 +41,18 @@ def pages(
     contracts: Mapping[str, Contract],
     public_url: str,
     vocabularies: Vocabularies,
-    demo_key: str | None,
+    demo_key: Callable[[Request], str | None],
 ) -> RouteTable:
     """The documents of ``contracts`` below their base paths, and the page that shows them.
 
-    The page is authorized with ``demo_key``, if there is one.
+    The page is authorized with the ``demo_key`` of the request for it, if there is one.
     """
     titles = [
         (str(contract.document["info"]["title"]), f"{base}/openapi.json")
         for base, contract in contracts.items()
     ]
-    docs = _application_page(lambda: docs_app(titles, demo_key, public_url))
+    app = cache(partial(docs_app, titles, public_url))
+    docs = _application_page(lambda request: app(demo_key(request)))
     return page_routes(_document_pages(contracts, public_url, vocabularies), {DOCS: docs})
 
 
@@ -133,12 +134,11 @@ def _text(dumper: yaml.SafeDumper, text: str) -> yaml.ScalarNode:
 _Dumper.add_representer(str, _text)
 
 
-def _application_page(make_app: Callable[[], ASGIApplication]) -> Page:
-    """A page that an ASGI application renders; the application is made for the first request."""
-    app = cache(make_app)
+def _application_page(app_for: Callable[[Request], ASGIApplication]) -> Page:
+    """A page that an ASGI application renders, which ``app_for`` returns for a request."""
 
     async def respond(request: Request) -> Reply:
-        reply = await _ask(app(), request.scope)
+        reply = await _ask(app_for(request), request.scope)
         if reply.status == 404:
             raise reject("unknown_path")
         return reply
@@ -168,7 +168,7 @@ async def _ask(app: ASGIApplication, scope: Scope) -> Reply:
 
 
 def docs_app(
-    contracts: Sequence[tuple[str, str]], demo_key: str | None, public_url: str = ""
+    contracts: Sequence[tuple[str, str]], public_url: str, demo_key: str | None
 ) -> ASGIApplication:
     """Swagger UI below ``/docs`` for ``contracts``: pairs of a name and a path of this server.
 
@@ -177,13 +177,13 @@ def docs_app(
     """
     from a2wsgi import WSGIMiddleware
 
-    app: Any = _flask_app(contracts, demo_key, public_url)
+    app: Any = _flask_app(contracts, public_url, demo_key)
     served: Any = WSGIMiddleware(app, workers=_THREADS)  # declares its own ASGI types
     return cast("ASGIApplication", served)
 
 
 def _flask_app(
-    contracts: Sequence[tuple[str, str]], demo_key: str | None, public_url: str
+    contracts: Sequence[tuple[str, str]], public_url: str, demo_key: str | None
 ) -> Flask:
     from flask import Flask
     from flask_swagger_ui import get_swaggerui_blueprint

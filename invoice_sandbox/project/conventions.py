@@ -112,7 +112,7 @@ class Conventions:
 
     def code(self, error: ApiError) -> str:
         """The code of the error in this project."""
-        return error.type.code or code_for(error.status, self.codes)
+        return error.type.code or code_for(error.type.code_status or error.status, self.codes)
 
     def error_bodies(
         self, error: ApiError, request_id: str, base_url: str = ""

@@ -20,7 +20,8 @@ class Engine:
     """What the request pipeline works with.
 
     ``first_workspace`` is the workspace of requests without a credential, ``url`` the server's
-    address for clients. ``local``: only this machine can reach the server. Webhook signatures use
+    address for clients. ``local``: only this machine can reach the server, unless a proxy on it
+    passes requests on. Webhook signatures use
     real time, unless ``virtual_webhook_time``.
     """
 

@@ -12,12 +12,14 @@ from datetime import datetime
 from typing import Final, Literal
 
 from invoice_sandbox.base.clock import instant_text, parse_instant
-from invoice_sandbox.base.errors import reject
+from invoice_sandbox.base.errors import ApiError, reject
 from invoice_sandbox.base.ids import KEY_PREFIX, key_digest, new_secret
 from invoice_sandbox.state import Credential, Record, Store, Transaction
 
 DEMO_KEY: Final = "ilk_sandbox_DemoKeyForLocalIntegrationTest3H6UmJ"
-"""Valid by default on a loopback address, and rejected on any other."""
+"""Valid by default on a server that only this machine can reach, and rejected on any other."""
+
+DEMO_KEY_DIGEST: Final = key_digest(DEMO_KEY)
 
 EVERYTHING: Final = "*"
 KEYS: Final = "api_keys"
@@ -43,18 +45,8 @@ class Presented:
     secret: str = field(repr=False)
 
 
-async def identify(store: Store, presented: Sequence[Presented]) -> Credential | None:
-    """The credential that the secrets of a request belong to; None when it sent none.
-
-    Raises ApiError 401 when a secret is unknown, or when two belong to different credentials.
-    """
-    found = [await _look_up(store, one) for one in presented]
-    if len({credential.digest for credential in found}) > 1:
-        raise reject("credentials_disagree")
-    return found[0] if found else None
-
-
-async def _look_up(store: Store, presented: Presented) -> Credential:
+async def look_up(store: Store, presented: Presented) -> Credential | None:
+    """The credential that a secret belongs to, or None when it is unknown."""
     digest = key_digest(presented.secret)
     credential = await store.credential(digest)
     if (
@@ -62,8 +54,27 @@ async def _look_up(store: Store, presented: Presented) -> Credential:
         or credential.type != presented.type
         or not hmac.compare_digest(credential.digest, digest)
     ):
-        raise reject("bad_credential")
+        return None
     return credential
+
+
+def agreed(outcomes: Sequence[Credential | ApiError]) -> Credential | None:
+    """The credential of a request, of what each of its secrets turned out to be; None without any.
+
+    Schemes are alternatives, so an invalid secret beside a valid one is ignored. A browser sends
+    its cookie with every request, so a session is used only without a valid key. Raises ApiError
+    401 when no secret is valid, or when two belong to different credentials.
+    """
+    valid = [one for one in outcomes if isinstance(one, Credential)]
+    valid = [one for one in valid if one.type == "api_key"] or valid
+    if len({one.digest for one in valid}) > 1:
+        raise reject("credentials_disagree")
+    if valid:
+        return valid[0]
+    errors = [one for one in outcomes if isinstance(one, ApiError)]
+    if errors:  # the one that tells most
+        raise min(errors, key=lambda error: error.type.name == "bad_credential")
+    return None
 
 
 async def issue_key(

@@ -36,18 +36,21 @@ def without_chance(printed: str) -> str:
     return printed
 
 
-def played(page: str, bin_folder: Path) -> str:
-    """The page with what its commands print when the tools are those of ``bin_folder``."""
-    with TemporaryDirectory() as name:
-        write_files(page, Path(name))
-        env = environment(bin_folder)
-        printed = [output(command, Path(name), env) for command in commands(page)]
+def played(page: str, folder: Path, bin_folder: Path, *options: str) -> str:
+    """The page with what its commands print in ``folder`` with the tools of ``bin_folder``.
+
+    ``options`` are added to each command.
+    """
+    write_files(page, folder)
+    env = environment(bin_folder)
+    printed = [output(" ".join([one, *options]), folder, env) for one in commands(page)]
     return with_outputs(page, [without_chance(one) for one in printed])
 
 
 def main() -> None:
     """Write the page as it should be now."""
-    PAGE.write_text(played(PAGE.read_text(), Path(sys.executable).parent))
+    with TemporaryDirectory() as name:
+        PAGE.write_text(played(PAGE.read_text(), Path(name), Path(sys.executable).parent))
 
 
 if __name__ == "__main__":

@@ -65,7 +65,8 @@ def run(*command: str | Path) -> None:
 def installed(tmp_path_factory: pytest.TempPathFactory) -> Installed:
     """The wheel of this checkout, installed with the versions of constraints.txt."""
     folder = tmp_path_factory.mktemp("wheel")
-    run(sys.executable, "-m", "build", "--wheel", "--outdir", folder / "dist", ROOT)
+    build = (sys.executable, "-m", "build", "--wheel", "--no-isolation")  # hatchling is installed
+    run(*build, "--outdir", folder / "dist", ROOT)
     (wheel,) = (folder / "dist").iterdir()
     run(sys.executable, "-m", "venv", "--without-pip", folder / "venv")
     pip = (sys.executable, "-m", "pip", "--python", folder / "venv", "--disable-pip-version-check")

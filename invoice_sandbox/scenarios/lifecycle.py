@@ -92,16 +92,20 @@ class Machine:
             for state in self.states
         }
 
+    @cached_property
+    def _by_cause(self) -> Mapping[tuple[str, str], Transition]:
+        return {(one.from_, one.trigger): one for one in self.transitions}
+
     def step(self, status: str, trigger: str, previous: str | None = None) -> Move:
         """The move that ``trigger`` makes from ``status``; ``previous`` is the status before that.
 
         Raises IllegalMove when there is no such move, or none without a ``previous`` status.
         """
-        for one in self.transitions:
-            if (one.from_, one.trigger) == (status, trigger):
-                to = previous if one.to == PREVIOUS else one.to
-                if to in self.states:
-                    return Move(trigger, status, to, one.event)
+        found = self._by_cause.get((status, trigger))
+        if found is not None:
+            to = previous if found.to == PREVIOUS else found.to
+            if to in self.states:
+                return Move(trigger, status, to, found.event)
         legal = tuple(one for one in self.legal.get(status, ()) if one != trigger)
         raise IllegalMove(self.name, status, trigger, legal)
 

@@ -8,7 +8,7 @@ such as an example; ``other`` is everything else, such as ``info``.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any, Final
 from urllib.parse import urldefrag, urljoin
@@ -105,13 +105,22 @@ class Node:
 
     def children(self) -> Iterator[tuple[str | int, Node]]:
         """The members of an object, or the items of a list, in their order."""
-        members: Any = ()
-        if isinstance(self.value, Mapping):
-            members = self.value.items()
-        elif isinstance(self.value, list):
-            members = enumerate(self.value)
-        for key, value in members:
+        for key, value in self._members():
             yield key, self.child(key, value)
+
+    def containers(self) -> list[Node]:
+        """The children that are objects or lists, data left out."""
+        found = [
+            self.child(key, value)
+            for key, value in self._members()
+            if isinstance(value, Mapping | list)
+        ]
+        return [child for child in found if child.type != DATA]
+
+    def _members(self) -> Iterable[tuple[str | int, Any]]:
+        if isinstance(self.value, Mapping):
+            return self.value.items()
+        return enumerate(self.value) if isinstance(self.value, list) else ()
 
     def copy(self, change: Callable[[Node], Any]) -> Any:
         """The value with every member and item as ``change`` returns it; data stays as it is."""
@@ -135,8 +144,7 @@ def walk(start: Node) -> Iterator[Node]:
     while waiting:
         here = waiting.pop()
         yield here
-        below = [child for _, child in here.children() if child.type != DATA]
-        waiting += [one for one in reversed(below) if isinstance(one.value, Mapping | list)]
+        waiting += reversed(here.containers())
 
 
 def _type_below(type_: str, key: str | int, child: Any) -> str:

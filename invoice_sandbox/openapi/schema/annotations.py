@@ -26,7 +26,23 @@ Resolve = Callable[[str], Any]
 
 def is_marked_anywhere(document: Mapping[str, Any], mark: Mark) -> bool:
     """Whether any schema of a document has ``mark``."""
-    return any(here.is_schema and here.value.get(mark) is True for here in walk(node(document)))
+    return _contains(document, mark) and any(
+        here.is_schema and here.value.get(mark) is True for here in walk(node(document))
+    )
+
+
+def _contains(document: Any, key: str) -> bool:
+    """Whether any object has the member ``key``: quick, and enough for most documents."""
+    waiting = [document]
+    while waiting:
+        here = waiting.pop()
+        if isinstance(here, Mapping):
+            if key in here:
+                return True
+            waiting.extend(here.values())
+        elif isinstance(here, list):
+            waiting.extend(here)
+    return False
 
 
 def marked_members(schema: Any, mark: Mark, resolve: Resolve) -> frozenset[str]:

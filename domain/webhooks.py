@@ -116,7 +116,7 @@ def address_problem(call: Call, url: Any) -> str | None:
     """Why the server may not call ``url``, or None. The server's own address is allowed."""
     if is_own_address(url, call.base_url):
         return None
-    return url_problem(url, local=call.local)
+    return url_problem(url, local=call.local, opened=call.webhook_networks)
 
 
 async def rotate_secret(context: Context, endpoint: Record) -> Record:

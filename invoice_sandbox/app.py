@@ -148,7 +148,11 @@ async def _engine(
     )
     sender = Sender(
         system_clock,
-        guarded_transport(local=settings.local, connections=SIDE_BY_SIDE + SLOW_SIDE_BY_SIDE),
+        guarded_transport(
+            local=settings.local,
+            opened=settings.allow_webhooks_to,
+            connections=SIDE_BY_SIDE + SLOW_SIDE_BY_SIDE,
+        ),
         httpx.ASGITransport(inside, raise_app_exceptions=False),
         url,
         settings.webhook_timeout,
@@ -171,6 +175,7 @@ async def _engine(
         first_workspace=first.id,
         url=url,
         local=settings.local,
+        webhook_networks=settings.allow_webhooks_to,
         virtual_webhook_time=settings.webhook_time == "virtual",
     )
 

@@ -26,6 +26,8 @@ class SettingError(ValueError):
     """A setting with an invalid value; the message names the setting and the valid values."""
 
 
+_Network = ipaddress.IPv4Network | ipaddress.IPv6Network
+
 FLAG: Final = "[on|off]"
 """The metavar of a setting that is on when it is given without a value."""
 
@@ -37,13 +39,15 @@ _OFF: Final = frozenset({"off", "false", "no", "0"})
 class Setting:
     """One row: the option's name, its default as text (None: no default), and its help.
 
-    A setting with the metavar FLAG is on when it is given without a value.
+    A setting with the metavar FLAG is on when it is given without a value. A ``repeatable`` one may
+    be given several times; spaces separate the values in its variable.
     """
 
     name: str
     default: str | None
     help: str
     metavar: str
+    repeatable: bool = False
 
 
 SETTINGS: Final = (
@@ -79,6 +83,13 @@ SETTINGS: Final = (
         "Time in webhook signatures: 'wall' is real time, 'virtual' the workspace's.",
         "wall|virtual",
     ),
+    Setting(
+        "allow-webhooks-to",
+        None,
+        "Addresses that webhooks may be sent to on any port, also without TLS. Repeatable.",
+        "CIDR",
+        repeatable=True,
+    ),
     Setting("coverage", None, "File to which coverage of the contract is recorded.", "FILE"),
     Setting("store", "memory", "Store of the state: memory.", "URL"),
     Setting("workers", "1", "Server processes.", "N"),
@@ -107,6 +118,7 @@ class Settings:
     workspace_idle: timedelta | None = timedelta(hours=24)
     webhook_timeout: float = 15
     webhook_time: Literal["wall", "virtual"] = "wall"
+    allow_webhooks_to: tuple[_Network, ...] = ()
     coverage: Path | None = None
 
     @property
@@ -169,6 +181,7 @@ def read_settings(texts: Mapping[str, str | None]) -> Settings:
         else timedelta(hours=_integer(given, "workspace-idle", 1, 10**5, " or 'off'")),
         webhook_timeout=_integer(given, "webhook-timeout", 1, 600),
         webhook_time=_webhook_time(_text(given, "webhook-time")),
+        allow_webhooks_to=_networks(given["allow-webhooks-to"]),
         coverage=_writable(given["coverage"], "coverage"),
     )
 
@@ -222,6 +235,15 @@ def _webhook_time(text: str) -> Literal["wall", "virtual"]:
     if text == "virtual":
         return "virtual"
     raise SettingError(f"--webhook-time must be 'wall' or 'virtual', not '{text}'")
+
+
+def _networks(text: str | None) -> tuple[_Network, ...]:
+    try:
+        return tuple(ipaddress.ip_network(one) for one in (text or "").split())
+    except ValueError as error:
+        raise SettingError(
+            f"--allow-webhooks-to: {error}; use a network such as 10.1.0.0/16, or an address"
+        ) from None
 
 
 def _key(key: str | None, *, local: bool) -> str:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from datetime import UTC, datetime
+from ipaddress import ip_network
 from pathlib import Path
 from typing import Any
 
@@ -82,6 +83,12 @@ READ: dict[str, tuple[dict[str, str], str, Any]] = {
     "the demo key by name": ({"key": DEMO_KEY}, "key", DEMO_KEY),
     "rate limit": ({"rate_limit": "5"}, "rate_limit", 5),
     "no rate limit": ({"rate_limit": "off"}, "rate_limit", None),
+    "networks": (
+        {"allow_webhooks_to": "10.1.0.0/16 fd00::/8 192.168.1.7"},
+        "allow_webhooks_to",
+        (ip_network("10.1.0.0/16"), ip_network("fd00::/8"), ip_network("192.168.1.7")),
+    ),
+    "no networks": ({}, "allow_webhooks_to", ()),
     "store": ({"store": "memory"}, "port", 8080),
     "workers": ({"workers": "1"}, "port", 8080),
 }
@@ -111,6 +118,16 @@ def test_every_setting_is_an_environment_variable(
     assert serve.make_context("serve", []).params[parameter] == "from the environment"
     given = serve.make_context("serve", [f"--{name}", "from the option"])
     assert given.params[parameter] == "from the option"
+
+
+def test_networks_are_given_one_by_one_or_in_one_variable(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    name = "allow_webhooks_to"
+    options = ["--allow-webhooks-to", "10.0.0.0/8", "--allow-webhooks-to", "fd00::/8"]
+    assert serve.make_context("serve", options).params[name] == "10.0.0.0/8 fd00::/8"
+    monkeypatch.setenv("INVOICE_SANDBOX_ALLOW_WEBHOOKS_TO", "10.0.0.0/8 fd00::/8")
+    assert serve.make_context("serve", []).params[name] == "10.0.0.0/8 fd00::/8"
 
 
 WRONG: dict[str, tuple[dict[str, str], str]] = {
@@ -171,6 +188,14 @@ WRONG: dict[str, tuple[dict[str, str], str]] = {
     "project and contract": (
         {"project": ".", "contract": "x"},
         "--contract and --project cannot be used together",
+    ),
+    "a network with host bits": (
+        {"allow_webhooks_to": "10.1.2.3/16"},
+        "--allow-webhooks-to: 10.1.2.3/16 has host bits set; use a network such as 10.1.0.0/16",
+    ),
+    "a name as a network": (
+        {"allow_webhooks_to": "10.0.0.0/8 corp"},
+        "--allow-webhooks-to: 'corp'",
     ),
     "SQLite": ({"store": "sqlite:///x.db"}, "--store: sqlite is not supported yet; use memory"),
     "PostgreSQL": (

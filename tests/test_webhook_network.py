@@ -11,13 +11,13 @@ from collections.abc import AsyncIterator, Awaitable, Callable, Iterator, Sequen
 from contextlib import asynccontextmanager, closing, contextmanager
 from dataclasses import dataclass, field
 from functools import cache
-from ipaddress import ip_address
+from ipaddress import ip_address, ip_network
 from pathlib import Path
 
 import httpx
 import pytest
 
-from invoice_sandbox.webhooks.network import url_problem
+from invoice_sandbox.webhooks.network import Network, url_problem
 from invoice_sandbox.webhooks.transport import (
     TRIED,
     ForbiddenAddressError,
@@ -209,11 +209,14 @@ async def sending(
     resolve: Resolve,
     *,
     local: bool,
+    opened: Sequence[Network] = (),
     connections: int = 100,
     tls: ssl.SSLContext | None = _TRUSTING_NOBODY,
 ) -> AsyncIterator[Post]:
     """How to post the body to a URL through a guarded transport."""
-    transport = guarded_transport(local=local, resolve=resolve, connections=connections, tls=tls)
+    transport = guarded_transport(
+        local=local, opened=opened, resolve=resolve, connections=connections, tls=tls
+    )
     async with httpx.AsyncClient(transport=transport, timeout=5) as client:
 
         async def post(url: str, **options: object) -> httpx.Response:
@@ -625,6 +628,41 @@ def test_a_connection_that_ended_is_made_anew_and_judged_anew() -> None:
 
 
 # What is allowed
+
+
+@pytest.mark.parametrize("host", ["127.0.0.1", "receiver", "localhost"])
+def test_a_receiver_in_an_opened_network_is_reached_by_name_and_address(host: str) -> None:
+    async def run() -> None:
+        async with receiving() as receiver:
+            opened = (ip_network("127.0.0.0/8"), ip_network("::1"))
+            resolve = answering("127.0.0.1")
+            async with sending(resolve, local=False, opened=opened) as post:
+                assert (await post(f"http://{host}:{receiver.port}/hooks")).status_code == 200
+
+    asyncio.run(run())
+
+
+OPENED = (ip_network("10.1.0.0/16"),)
+MIXED = {
+    "a public address without TLS": ("http://receiver:443/", [PUBLIC]),
+    "a public address on another port": ("https://receiver:9000/", [PUBLIC]),
+    "an opened and a public one": ("http://receiver:9000/", ["10.1.2.3", PUBLIC]),
+    "an opened and a private one": ("http://receiver:9000/", ["10.1.2.3", "10.2.2.3"]),
+    "loopback": ("http://receiver:9000/", ["127.0.0.1"]),
+}
+
+
+@pytest.mark.parametrize(("url", "addresses"), MIXED.values(), ids=MIXED)
+def test_a_name_is_called_only_if_all_its_addresses_are_opened(
+    wire: Wire, url: str, addresses: list[str]
+) -> None:
+    async def run() -> None:
+        async with sending(answering(*addresses), local=False, opened=OPENED) as post:
+            with pytest.raises(ForbiddenAddressError):
+                await post(url)
+
+    asyncio.run(run())
+    assert wire.connects == []
 
 
 @pytest.mark.parametrize("host", ["127.0.0.1", "localhost", "LOCALHOST", "[::ffff:127.0.0.1]"])

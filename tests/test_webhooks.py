@@ -6,7 +6,9 @@ import base64
 import json
 from collections.abc import Iterator
 from contextlib import closing
+from dataclasses import replace
 from datetime import UTC, datetime, timedelta
+from ipaddress import ip_network
 from typing import Any
 
 import httpx
@@ -15,7 +17,7 @@ from standardwebhooks import Webhook, WebhookVerificationError
 
 from invoice_sandbox.webhooks.network import is_own_address, url_problem
 from invoice_sandbox.webhooks.signing import placeholder_secret, sign
-from tests.support import Running, serving
+from tests.support import FROZEN, Running, serving
 
 WEBHOOKS, TEST = "/api/webhooks", "/api/webhooks/test"
 URL = "https://partner.example/hooks"
@@ -331,6 +333,44 @@ def test_what_the_caller_may_not_reach_is_not_allowed(url: str, local: bool) -> 
 @pytest.mark.parametrize("value", MISSING.values(), ids=MISSING)
 def test_what_is_no_text_is_a_missing_address(value: object) -> None:
     assert url_problem(value, local=True) == url_problem(value, local=False) == "url_missing"
+
+
+OPENED = (ip_network("10.1.0.0/16"), ip_network("fd00::/8"))
+OPEN_URLS = {
+    "http": "http://10.1.2.3/hooks",
+    "another port": "https://10.1.2.3:9000/hooks",
+    "IPv6": "http://[fd00::7]:9000/hooks",
+    "mapped into IPv6": "http://[::ffff:10.1.2.3]/hooks",
+    "a name, whose addresses are checked later": "http://receiver:9000/hooks",
+    "a name of a local network": "http://receiver.internal/hooks",
+}
+CLOSED_URLS = {
+    "beside the network": "http://10.2.0.1/hooks",
+    "loopback": "http://127.0.0.1:9000/hooks",
+    "an address in another notation": "http://0x0a010203/hooks",
+    "http to a public address": "http://93.184.215.14/hooks",
+    "link-local": "http://169.254.169.254/",
+    "a user": "http://me@10.1.2.3/",
+    "port 0": "http://10.1.2.3:0/",
+}
+
+
+@pytest.mark.parametrize("url", OPEN_URLS.values(), ids=OPEN_URLS)
+def test_addresses_that_were_opened_on_purpose_are_allowed(url: str) -> None:
+    assert url_problem(url, local=False, opened=OPENED) is None
+    assert url_problem(url, local=False) == "url_not_allowed"
+
+
+@pytest.mark.parametrize("url", CLOSED_URLS.values(), ids=CLOSED_URLS)
+def test_an_opened_network_opens_nothing_else(url: str) -> None:
+    assert url_problem(url, local=False, opened=OPENED) == "url_not_allowed"
+
+
+def test_an_endpoint_in_an_opened_network_is_enabled() -> None:
+    settings = replace(FROZEN, host="127.0.0.1", allow_webhooks_to=OPENED)
+    with serving(settings) as running, running.client() as client:
+        assert create(client, url="http://10.1.2.3:9000/hooks")["status"] == "Enabled"
+        assert create(client, url="http://10.2.2.3:9000/hooks")["status"] == "Disabled"
 
 
 def test_a_forwarded_request_opens_no_loopback_address(server: Running) -> None:

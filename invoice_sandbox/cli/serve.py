@@ -22,15 +22,23 @@ def _setting_options(command: Callable[..., None]) -> Callable[..., None]:
         flag: dict[str, Any] = (
             {"is_flag": False, "flag_value": "on"} if setting.metavar == FLAG else {}
         )
+        several: dict[str, Any] = (
+            {"multiple": True, "callback": _joined} if setting.repeatable else {}
+        )
         option = click.option(
             f"--{setting.name}",
             metavar=setting.metavar,
             envvar=variable,
             help=setting.help + default,
             **flag,
+            **several,
         )
         command = option(command)
     return command
+
+
+def _joined(_context: click.Context, _option: click.Parameter, values: tuple[str, ...]) -> str:
+    return " ".join(values)
 
 
 @click.command()

@@ -217,6 +217,7 @@ def _call(engine: Engine, parsed: ParsedRequest, workspace: Workspace, state: Tr
         url=request.path,
         base_url=engine.url,
         local=is_local(engine, request),
+        webhook_networks=engine.webhook_networks,
         system_now=engine.system_clock.now(),
         path=parsed.path,
         query=parsed.query,

@@ -48,7 +48,7 @@ from invoice_sandbox.webhooks.endpoints import (
     rotated,
     signing_secrets,
 )
-from invoice_sandbox.webhooks.network import is_own_address, url_problem
+from invoice_sandbox.webhooks.network import Network, is_own_address, url_problem
 from invoice_sandbox.webhooks.outbox import (
     DELIVERIES,
     EVENTS,
@@ -275,13 +275,14 @@ class Call(Context):
     ``body`` is the JSON body (numbers beyond 64-bit integers are Decimal) or, for another media
     type, its bytes; ``path`` and ``query`` are the declared parameters that were sent. ``url`` is
     the path that was asked for, ``base_url`` the address of the server. ``local`` says that only
-    this machine can reach the server; ``system_now`` is real time, for what others compare with
-    their own clocks.
+    this machine can reach the server; webhooks may be sent to ``webhook_networks`` besides.
+    ``system_now`` is real time, for what others compare with their own clocks.
     """
 
     url: str
     base_url: str
     local: bool
+    webhook_networks: tuple[Network, ...]
     system_now: datetime
     path: Mapping[str, Any]
     query: Mapping[str, Any]

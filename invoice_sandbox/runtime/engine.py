@@ -12,6 +12,7 @@ from invoice_sandbox.runtime.workspaces import Workspaces
 from invoice_sandbox.state import Store, Workspace
 from invoice_sandbox.state.hits import Coverage
 from invoice_sandbox.webhooks.listeners import Listeners
+from invoice_sandbox.webhooks.network import Network
 from invoice_sandbox.webhooks.sender import Sender
 
 
@@ -21,7 +22,8 @@ class Engine:
 
     ``first_workspace`` is the workspace of requests without a credential, ``url`` the server's
     address for clients. ``local``: only this machine can reach the server, unless a proxy on it
-    passes requests on. Webhook signatures use
+    passes requests on. Webhooks may also be
+    sent to ``webhook_networks``. Webhook signatures use
     real time, unless ``virtual_webhook_time``.
     """
 
@@ -37,6 +39,7 @@ class Engine:
     first_workspace: str
     url: str
     local: bool
+    webhook_networks: tuple[Network, ...]
     virtual_webhook_time: bool
 
     async def default_workspace(self) -> Workspace:

@@ -8,7 +8,15 @@ names and checks the result when a delivery is sent.
 from __future__ import annotations
 
 import re
-from ipaddress import IPv4Address, IPv6Address, ip_address, ip_network
+from collections.abc import Sequence
+from ipaddress import (
+    IPv4Address,
+    IPv4Network,
+    IPv6Address,
+    IPv6Network,
+    ip_address,
+    ip_network,
+)
 from typing import Final
 from urllib.parse import SplitResult, urlsplit
 
@@ -17,6 +25,7 @@ import httpx
 from invoice_sandbox.webhooks.inbox import inbox_url
 
 Address = IPv4Address | IPv6Address
+Network = IPv4Network | IPv6Network
 
 PUBLIC: Final = "public"
 LOOPBACK: Final = "loopback"
@@ -88,11 +97,13 @@ def is_own_address(address: object, url: str) -> bool:
     )
 
 
-def url_problem(url: object, *, local: bool) -> str | None:
+def url_problem(url: object, *, local: bool, opened: Sequence[Network] = ()) -> str | None:
     """``url_missing``, ``url_not_allowed``, or None when deliveries may be sent to ``url``.
 
     It must be https on port 443 or 8443, without user information, to a name or a globally routable
-    address. With ``local``, http and https to a loopback address on any port are allowed too.
+    address. With ``local``, http and https to a loopback address on any port are allowed too, and
+    to the addresses of the ``opened`` networks. A name may have such an address, so with ``opened``
+    networks every name is allowed here, and its addresses are checked when a delivery is sent.
     """
     if not isinstance(url, str) or not url.strip():
         return "url_missing"
@@ -101,7 +112,7 @@ def url_problem(url: object, *, local: bool) -> str | None:
     try:
         # Both as written and as sent, because two parsers may find two hosts in one URL.
         readings = urlsplit(url), urlsplit(str(httpx.URL(url)))
-        allowed = all(_is_allowed(reading, local=local) for reading in readings)
+        allowed = all(_is_allowed(one, local=local, opened=opened) for one in readings)
     except (ValueError, httpx.InvalidURL):
         return "url_not_allowed"
     return None if allowed and _is_spelled_plainly(readings[1]) else "url_not_allowed"
@@ -145,12 +156,20 @@ def address_type(address: Address) -> str:
     return PUBLIC if address.is_global else "reserved"
 
 
-def _is_allowed(url: SplitResult, *, local: bool) -> bool:
+def is_opened(address: Address, opened: Sequence[Network]) -> bool:
+    """Whether one of the ``opened`` networks contains the address."""
+    return any(address in network for network in opened)
+
+
+def _is_allowed(url: SplitResult, *, local: bool, opened: Sequence[Network]) -> bool:
     host, port = url.hostname or "", url.port
     if not host or url.username is not None or url.scheme not in {"http", "https"} or port == 0:
         return False
-    if is_loopback(host):
-        return local
+    address = read_address(host)
+    if (is_loopback(host) and local) or (address is not None and is_opened(address, opened)):
+        return True
+    if address is None and opened:
+        return _is_name(host)
     return url.scheme == "https" and (port or 443) in HTTPS_PORTS and _may_be_public(host)
 
 
@@ -158,9 +177,12 @@ def _may_be_public(host: str) -> bool:
     address = read_address(host)
     if address is not None:
         return address_type(address) == PUBLIC
+    return _is_name(host) and host.rstrip(".").rpartition(".")[2] not in _LOCAL_NAMES
+
+
+def _is_name(host: str) -> bool:
     # Resolvers accept addresses in other notations (0x7f.1, 2130706433); these are not names.
-    last = host.rstrip(".").rpartition(".")[2]
-    return ":" not in host and not last[:1].isdigit() and last not in _LOCAL_NAMES
+    return ":" not in host and not host.rstrip(".").rpartition(".")[2][:1].isdigit()
 
 
 def _is_spelled_plainly(sent: SplitResult) -> bool:

@@ -9,8 +9,17 @@ from __future__ import annotations
 import asyncio
 import socket
 import ssl
-from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, Iterator, Sequence
+from collections.abc import (
+    AsyncIterator,
+    Awaitable,
+    Callable,
+    Iterable,
+    Iterator,
+    Mapping,
+    Sequence,
+)
 from contextlib import contextmanager, suppress
+from dataclasses import dataclass
 from functools import cached_property, partial
 from typing import Final
 
@@ -22,14 +31,19 @@ from invoice_sandbox.webhooks.network import (
     LOOPBACK,
     PUBLIC,
     Address,
+    Network,
     address_type,
     is_loopback,
+    is_opened,
     read_address,
     url_problem,
 )
 
 Resolve = Callable[[str, int], Awaitable[Sequence[str]]]
 """The addresses of a host, for a port. Raises OSError when there are none."""
+
+Check = Callable[[str, int, Sequence[Address]], None]
+"""Raises ForbiddenAddressError unless a host with these addresses may be called on a port."""
 
 TRIED: Final = 4
 """The most addresses of one name that are tried, one after the other."""
@@ -87,6 +101,7 @@ async def resolve_by_system(host: str, port: int) -> Sequence[str]:
 def guarded_transport(
     *,
     local: bool,
+    opened: Sequence[Network] = (),
     resolve: Resolve = resolve_by_system,
     connections: int = 100,
     tls: ssl.SSLContext | None = None,
@@ -94,12 +109,38 @@ def guarded_transport(
     """A transport that rejects forbidden URLs and addresses, by the rules of ``network``.
 
     It raises ``ForbiddenAddressError``, or the errors of httpx. With ``local``, loopback addresses
-    are allowed. ``connections`` limits the open connections. An idle connection still leads to the
+    are allowed, and so are the ``opened`` networks. ``connections`` limits the open connections of
+    each, http and https. An idle connection still leads to the
     address that was checked. Certificates are verified against the authorities of httpx, unless
     ``tls`` is given. Proxies of the environment are ignored, and redirects are not followed.
     """
-    backend = _CheckingBackend(resolve, local=local)
-    return _GuardedTransport(backend, connections, tls, local=local)
+    allowed = _Allowed(local, tuple(opened))
+    return _GuardedTransport(allowed, resolve, connections, tls)
+
+
+@dataclass(frozen=True)
+class _Allowed:
+    """The addresses that may be called besides public ones, which may be called with TLS only."""
+
+    local: bool
+    opened: tuple[Network, ...]
+
+    def check(self, host: str, port: int, addresses: Sequence[Address], *, tls: bool) -> None:
+        """Reject a name unless all of its addresses are public, or all are allowed besides.
+
+        Only ``localhost`` and loopback addresses may be called without TLS and on any port, and
+        what is in an opened network; these must resolve to such an address.
+        """
+        if all(self._is_allowed(address) for address in addresses):
+            return
+        types = {address_type(address) for address in addresses}
+        if types == {PUBLIC} and tls and port in HTTPS_PORTS and not is_loopback(host):
+            return
+        raise ForbiddenAddressError(host, min(types - {PUBLIC}, default=PUBLIC))
+
+    def _is_allowed(self, address: Address) -> bool:
+        is_here = self.local and address_type(address) == LOOPBACK
+        return is_here or is_opened(address, self.opened)
 
 
 class _GuardedTransport(httpx.AsyncBaseTransport):
@@ -110,34 +151,41 @@ class _GuardedTransport(httpx.AsyncBaseTransport):
 
     def __init__(
         self,
-        backend: httpcore.AsyncNetworkBackend,
+        allowed: _Allowed,
+        resolve: Resolve,
         connections: int,
         tls: ssl.SSLContext | None,
-        *,
-        local: bool,
     ) -> None:
-        self._backend = backend
+        self._allowed = allowed
+        self._resolve = resolve
         self._connections = connections
         self._tls = tls
-        self._local = local
 
     @cached_property
-    def _pool(self) -> httpcore.AsyncConnectionPool:
+    def _pools(self) -> Mapping[str, httpcore.AsyncConnectionPool]:
+        """The connections by the scheme of the URL, which a network backend does not know."""
         # Loading certificates is slow, and most servers never send anything.
-        return httpcore.AsyncConnectionPool(
-            ssl_context=self._tls or httpcore.default_ssl_context(),
-            max_connections=self._connections,
-            max_keepalive_connections=KEPT,
-            keepalive_expiry=IDLE,
-            network_backend=self._backend,
-        )
+        tls = self._tls or httpcore.default_ssl_context()
+        return {
+            scheme: httpcore.AsyncConnectionPool(
+                ssl_context=tls,
+                max_connections=self._connections,
+                max_keepalive_connections=KEPT,
+                keepalive_expiry=IDLE,
+                network_backend=_CheckingBackend(
+                    self._resolve, partial(self._allowed.check, tls=scheme == "https")
+                ),
+            )
+            for scheme in ("http", "https")
+        }
 
     async def handle_async_request(self, request: httpx.Request) -> httpx.Response:
-        if url_problem(str(request.url), local=self._local) is not None:
+        allowed = self._allowed
+        if url_problem(str(request.url), local=allowed.local, opened=allowed.opened) is not None:
             raise ForbiddenAddressError(request.url.host, "url_not_allowed")
         sent = _for_httpcore(request, await request.aread())
         with _errors_of_httpx():
-            response = await self._pool.handle_async_request(sent)
+            response = await self._pools[request.url.scheme].handle_async_request(sent)
         return httpx.Response(
             response.status,
             headers=response.headers,
@@ -146,8 +194,9 @@ class _GuardedTransport(httpx.AsyncBaseTransport):
         )
 
     async def aclose(self) -> None:
-        if "_pool" in vars(self):
-            await self._pool.aclose()
+        if "_pools" in vars(self):
+            for pool in self._pools.values():
+                await pool.aclose()
 
 
 class _Body(httpx.AsyncByteStream):
@@ -166,9 +215,9 @@ class _Body(httpx.AsyncByteStream):
 class _CheckingBackend(httpcore.AsyncNetworkBackend):
     """Connects to checked addresses, with the same backend as httpx under asyncio."""
 
-    def __init__(self, resolve: Resolve, *, local: bool) -> None:
+    def __init__(self, resolve: Resolve, check: Check) -> None:
         self._resolve = resolve
-        self._local = local
+        self._check = check
         self._network = httpcore.AnyIOBackend()
 
     async def connect_tcp(
@@ -188,7 +237,7 @@ class _CheckingBackend(httpcore.AsyncNetworkBackend):
         try:
             async with asyncio.timeout(timeout):
                 addresses = await self._addresses(host, port)
-                _check_addresses(host, port, addresses, local=self._local)
+                self._check(host, port, addresses)
                 return await _first_reached(addresses[:TRIED], reach)
         except TimeoutError as problem:
             raise httpcore.ConnectTimeout(f"no connection to {host} in time") from problem
@@ -214,20 +263,6 @@ def _readable(host: str, text: str) -> Address:
     if address is None:
         raise ForbiddenAddressError(host, "link-local or unreadable")
     return address
-
-
-def _check_addresses(host: str, port: int, addresses: Sequence[Address], *, local: bool) -> None:
-    """Reject a name unless all of its addresses are public, or all are loopback with ``local``.
-
-    Only ``localhost`` and loopback addresses may be called without TLS and on any port, so these
-    must resolve to loopback.
-    """
-    types = {address_type(address) for address in addresses}
-    if types == {LOOPBACK} and local:
-        return
-    if types == {PUBLIC} and port in HTTPS_PORTS and not is_loopback(host):
-        return
-    raise ForbiddenAddressError(host, min(types - {PUBLIC}, default=PUBLIC))
 
 
 async def _first_reached(

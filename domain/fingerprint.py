@@ -11,21 +11,20 @@ Source: specification, Registry (SHA-256 of canonical invoice fields); fingerpri
 """
 
 import hashlib
+import json
 import unicodedata
 from collections.abc import Mapping
 from decimal import ROUND_HALF_EVEN, ROUND_HALF_UP, Context, Decimal
+from functools import cache
 from typing import Any, Final
-
-import rfc8785
-from iso4217 import Currency
 
 SCHEME: Final = "ilf1"
 DEFAULT_MINOR_UNITS: Final = 2
 
 
-_MINOR_UNITS: Final = {
-    currency.code: currency.exponent for currency in Currency if currency.exponent is not None
-}
+_CANONICAL: Final = json.JSONEncoder(ensure_ascii=False, sort_keys=True, separators=(",", ":"))
+"""RFC 8785 for texts: members in the order of their ASCII names, and no escape that is optional."""
+
 # Every finite IEEE 754 double lies below 1E+309. A larger amount is no JSON number that all
 # clients can read, and writing it out in full would cost memory in proportion to its exponent.
 _MAX_EXPONENT: Final = 308
@@ -53,7 +52,7 @@ def canonical_text(invoice: Mapping[str, Any]) -> str:
         "sellerId": _party(invoice["sellerId"]),
         "v": SCHEME,
     }
-    return rfc8785.dumps(members).decode()
+    return _canonical(members)
 
 
 def fingerprint(invoice: Mapping[str, Any]) -> str:
@@ -93,7 +92,7 @@ def minor_units(currency: str) -> int:
 
     Source: ISO 4217 list one; fingerprint scheme ilf1.
     """
-    return _MINOR_UNITS.get(currency.upper(), DEFAULT_MINOR_UNITS)
+    return _minor_units().get(currency.upper(), DEFAULT_MINOR_UNITS)
 
 
 def round_to_minor_units(
@@ -165,4 +164,18 @@ def _amount(invoice: Mapping[str, Any]) -> str:
 
 def _key(tier: str, *parts: str) -> str:
     # A JSON array, not joined text: no separator in an identifier can make two keys equal.
-    return f"{tier}:{hashlib.sha256(rfc8785.dumps(parts)).hexdigest()}"
+    return f"{tier}:{hashlib.sha256(_canonical(parts).encode()).hexdigest()}"
+
+
+def _canonical(value: Any) -> str:
+    text = _CANONICAL.encode(value)
+    if not text.isascii() and any("\ud800" <= letter <= "\udfff" for letter in text):
+        raise ValueError("half of a surrogate pair has no form in UTF-8")
+    return text
+
+
+@cache
+def _minor_units() -> Mapping[str, int]:
+    from iso4217 import Currency  # reading its table takes longer than the rest of the start
+
+    return {one.code: one.exponent for one in Currency if one.exponent is not None}

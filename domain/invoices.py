@@ -147,10 +147,11 @@ async def find_match(
     A foreign registration with the same fingerprint comes first, then the first own registration
     with it, then the first similar one.
     """
-    foreign = await state.get(FOREIGN_REGISTRATIONS, fingerprint(fields))
+    digest = fingerprint(fields)
+    foreign = await state.get(FOREIGN_REGISTRATIONS, digest)
     if foreign is not None:
         return Match("Exact", foreign, own=False)
-    exact = await _first_registration(state, fingerprint(fields))
+    exact = await _first_registration(state, digest)
     if exact is not None and exact["id"] != exclude:
         return Match("Exact", exact)
     for key in similarity_keys(fields):

@@ -66,6 +66,23 @@ def test_help_tells_defaults_and_the_environment() -> None:
     assert "--rate-limit is INVOICE_SANDBOX_RATE_LIMIT" in shown
 
 
+def test_help_has_the_first_sentence_of_every_command() -> None:
+    shown = " ".join(run("--help").output.split())
+    context = click.Context(main)
+    for name in main.list_commands(context):
+        command = main.get_command(context, name)
+        assert command is not None
+        assert f"{name} {command.get_short_help_str(60).removesuffix('...')}" in shown
+
+
+def test_help_imports_nothing_that_serves() -> None:
+    code = (
+        "import sys; from invoice_sandbox.cli import main; main(['--help'], standalone_mode=False)"
+    )
+    code += "; sys.exit(bool({'connexion', 'httpx', 'uvicorn', 'schemathesis'} & {*sys.modules}))"
+    subprocess.run([sys.executable, "-c", code], check=True, stdout=subprocess.DEVNULL)
+
+
 @pytest.mark.parametrize("flag", ["-h", "--help"])
 def test_help_lists_the_commands(flag: str) -> None:
     shown = run(flag)

@@ -6,6 +6,7 @@ from decimal import Decimal
 from typing import Any
 
 import pytest
+import rfc8785
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -33,6 +34,14 @@ def canonical(**changes: Any) -> dict[str, str]:
 def keys(**changes: Any) -> dict[str, str]:
     """The similarity keys by tier."""
     return {key.partition(":")[0]: key for key in similarity_keys(DUE | changes)}
+
+
+def test_the_text_is_the_one_of_rfc_8785_for_every_character() -> None:
+    for first in range(0, 0x110000, 0x800):
+        points = range(first, first + 0x800)
+        party = "".join(chr(one) for one in points if not 0xD800 <= one < 0xE000) + "."
+        members = json.loads(text := canonical_text(INVOICE | {"sellerId": party}))
+        assert rfc8785.dumps(members).decode() == text
 
 
 def test_the_published_vector_has_its_canonical_text() -> None:

@@ -10,9 +10,20 @@ import click
 
 from invoice_sandbox import __version__
 
-_FIRST: Final = ("serve", "contract", "init", "scenarios")
-_LAST: Final = ("listen", "trigger", "coverage", "fuzz")
-"""Commands with a module of their own. The others come from the contract of the control API."""
+_FIRST: Final = {
+    "serve": "Serve the sandbox until it is stopped.",
+    "contract": "Print the served contract, or compare the next version.",
+    "init": "Create a project for a contract in DIR.",
+    "scenarios": "Read, check and draw scenario files.",
+}
+_LAST: Final = {
+    "listen": "Forward webhooks to your own receiver, until stopped.",
+    "trigger": "Record an event of TYPE and deliver it.",
+    "coverage": "Show the coverage of the contract.",
+    "fuzz": "Send thousands of generated requests and judge the responses.",
+}
+"""Commands with a module of their own, each with the first sentence of its help, so that the help
+of the whole imports no module. The others come from the contract of the control API."""
 
 _INTERRUPTED: Final = 130
 
@@ -24,11 +35,20 @@ class _Main(click.Group):
         return [*_FIRST, *_control_commands(), *_LAST]
 
     def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:  # noqa: ARG002
-        if cmd_name in {*_FIRST, *_LAST}:
+        if cmd_name in _FIRST or cmd_name in _LAST:
             module = import_module(f"{__name__}.{cmd_name}")
             command: click.Command = getattr(module, cmd_name)
             return command
         return _control_commands().get(cmd_name)
+
+    def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
+        """Write the table of the commands."""
+        own = {name: click.Command(name, help=text) for name, text in (_FIRST | _LAST).items()}
+        commands = {**own, **_control_commands()}
+        names = self.list_commands(ctx)
+        width = formatter.width - 6 - max(map(len, names))
+        with formatter.section("Commands"):
+            formatter.write_dl([(one, commands[one].get_short_help_str(width)) for one in names])
 
     def invoke(self, ctx: click.Context) -> Any:
         from invoice_sandbox.cli.output import plain

@@ -154,24 +154,25 @@ class Edge:
         self, request: Request, reply: Reply, workspace: Workspace | None, seconds: float
     ) -> Reply:
         """Write the journal of the project's API, and explain the response if asked to."""
-        why = self._explanation(request.trace, workspace)
-        if workspace is not None and not request.path.startswith(f"{self._control_path}/"):
-            at = workspace.clock.now(self._engine.system_clock)
+        at = workspace.clock.now(self._engine.system_clock) if workspace is not None else None
+        why = _explanation(request.trace, workspace, at)
+        is_control = request.path.startswith(f"{self._control_path}/")
+        if workspace is not None and at is not None and not is_control:
             entry = _entry(request, reply, at, seconds, why)
             await self._engine.journal.record(workspace.id, entry)
         if request.header(EXPLAIN) != "1":
             return reply
         return replace(reply, headers=(*reply.headers, ("X-Sandbox-Explain", _short(why))))
 
-    def _explanation(self, trace: Trace, workspace: Workspace | None) -> Record:
-        why: Record = {}
-        if trace.endpoint is not None:
-            why["operation"] = trace.endpoint.operation.id
-        if workspace is not None:
-            now = instant_text(workspace.clock.now(self._engine.system_clock))
-            scenario = trace.scenario.name if trace.scenario else workspace.scenario
-            why |= {"scenario": scenario, "clock": f"{workspace.clock.mode} {now}"}
-        return why | trace.why
+
+def _explanation(trace: Trace, workspace: Workspace | None, at: datetime | None) -> Record:
+    why: Record = {}
+    if trace.endpoint is not None:
+        why["operation"] = trace.endpoint.operation.id
+    if workspace is not None and at is not None:
+        scenario = trace.scenario.name if trace.scenario else workspace.scenario
+        why |= {"scenario": scenario, "clock": f"{workspace.clock.mode} {instant_text(at)}"}
+    return why | trace.why
 
 
 def _check_head(request: Request, hosts: frozenset[str] | None) -> None:

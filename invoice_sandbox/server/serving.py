@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import errno
+import gc
 import logging
 import signal
 import socket
@@ -76,8 +77,20 @@ def serve(settings: Settings, on_ready: Callable[[str], None]) -> None:
 async def _serve(settings: Settings, on_ready: Callable[[str], None]) -> None:
     with listen(settings) as listener:
         url = settings.url(listener.getsockname()[1])
-        server = make_server(await create_app(settings, url=url), lambda: on_ready(url))
-        await server.serve(sockets=[listener])
+        with _lasting_objects():
+            sandbox = await create_app(settings, url=url)
+        await make_server(sandbox, lambda: on_ready(url)).serve(sockets=[listener])
+
+
+@contextmanager
+def _lasting_objects() -> Iterator[None]:
+    """What is created here lasts as long as the process, so the garbage collector skips it."""
+    gc.disable()
+    try:
+        yield
+        gc.freeze()
+    finally:
+        gc.enable()
 
 
 def make_server(

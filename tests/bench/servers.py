@@ -26,8 +26,10 @@ _PATIENCE: Final = 60.0
 _CACHE: Final = Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache")
 _FOLDER: Final = _CACHE / "invoice-liquidity-sandbox" / f"prism-{PRISM_VERSION}"
 
-SANDBOX: Final = ("-m", "invoice_sandbox", "serve", "--seed=7", "--rate-limit=1000000000")
-"""Everything is on. The rate is counted, and its limit is never reached."""
+_OPTIONS: Final = ("--seed=7", "--clock=frozen", "--rate-limit=1000000000")
+SANDBOX: Final = ("-m", "invoice_sandbox", "serve", *_OPTIONS)
+"""Everything is on. The rate is counted, and its limit is never reached. On the frozen clock the
+steps of scenarios are scheduled and not run: they are no part of a request."""
 
 
 @dataclass(frozen=True)

@@ -11,7 +11,7 @@ WORKERS ?= auto
 
 unexport PYTHONDONTWRITEBYTECODE  # without caches every process of the tests compiles everything
 
-gate: check test  ## what CI runs
+gate: check test  ## lint, types, import layers and all tests
 
 install: $(READY)  ## make .venv with exactly the versions of constraints.txt
 

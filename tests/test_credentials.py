@@ -289,3 +289,12 @@ def test_when_a_key_was_used_last_is_kept(server: Running, client: httpx.Client)
 
 def test_no_two_keys_are_the_same() -> None:
     assert len({new_key() for _ in range(1000)}) == 1000
+
+
+def test_a_request_without_a_key_gets_the_advice_how_to_send_one(server: Running) -> None:
+    with server.client(None) as client:
+        error = client.get("/api/invoices").json()["error"]
+    assert error["code"] == "authentication_required"
+    assert error["message"] == (
+        "No credential was sent. Send 'Authorization: Bearer <API_KEY>' or 'X-API-Key: <API_KEY>'."
+    )

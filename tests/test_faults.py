@@ -20,6 +20,7 @@ from typing import Any
 import httpx
 import pytest
 
+from invoice_sandbox.scenarios.checks import SCHEMA
 from invoice_sandbox.state.credentials import DEMO_KEY
 from tests.support import FROZEN, Running, serving
 
@@ -814,3 +815,9 @@ def test_nothing_is_left_behind(started: Started) -> None:
         assert faults(client) == []
         assert statuses(client, 1) == [200]
     assert started.stop() == ""
+
+
+def test_scenario_files_have_the_fault_types_of_the_control_api(server: Running) -> None:
+    declared = httpx.get(f"{server.url}/sandbox/openapi.json").json()["components"]["schemas"]
+    in_files = json.loads(SCHEMA.read_text())["$defs"]["fault"]["properties"]
+    assert in_files["kind"]["enum"] == declared["FaultKind"]["enum"]

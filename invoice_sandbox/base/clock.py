@@ -1,8 +1,8 @@
 """Clocks, durations and instants. No other module of the product reads the machine's clock.
 
 The clock of a workspace is live, which means real time with an offset, or frozen. Every time in a
-response is of this clock. Only rate windows use real, monotonic seconds, because on a frozen clock
-a used-up window would never end.
+response is of this clock. Real, monotonic seconds are for what must not stop on a frozen clock:
+rate windows, durations, deadlines of downloads, idle listeners and the reload of scenarios.
 """
 
 from __future__ import annotations

@@ -98,7 +98,7 @@ def contract_response(
     status, response = _chosen(operation, choice)
     if status < _FIRST_FINAL:
         raise NoResponseError(
-            f"{operation.id}: {status} is no final response, and no other is declared"
+            f"{operation.id}: {status} is not a final status, and no other response is declared"
         )
     source = _Source(contract, operation, f"{seed}/{operation.id}", choice)
     if choice.status is not None:

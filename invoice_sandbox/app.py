@@ -3,9 +3,8 @@
 from __future__ import annotations
 
 import logging
-from dataclasses import dataclass
 from functools import partial
-from typing import Any, Final
+from typing import Any
 from urllib.parse import urlsplit
 
 import httpx
@@ -20,7 +19,7 @@ from invoice_sandbox.http.delivery import Deliver
 from invoice_sandbox.http.edge import LOOPBACK_NAMES, Edge
 from invoice_sandbox.http.inject import Inject
 from invoice_sandbox.http.pages import pages
-from invoice_sandbox.http.pipeline import OperationStages, Pipeline, Receive, Scope, Send
+from invoice_sandbox.http.pipeline import OperationStages, Pipeline, Sandbox
 from invoice_sandbox.http.prefer import Prefer
 from invoice_sandbox.http.read import compile_reading
 from invoice_sandbox.http.respond import Responses
@@ -47,38 +46,13 @@ from invoice_sandbox.state.hits import Coverage
 from invoice_sandbox.state.memory import MemoryStore
 from invoice_sandbox.webhooks.lanes import SIDE_BY_SIDE, SLOW_SIDE_BY_SIDE, Lanes
 from invoice_sandbox.webhooks.listeners import Listeners
+from invoice_sandbox.webhooks.outbox import INDEXES as WEBHOOK_INDEXES
 from invoice_sandbox.webhooks.sender import Sender
 from invoice_sandbox.webhooks.transport import guarded_transport
 
+__all__ = ["Sandbox", "create_app"]
+
 log = logging.getLogger("invoice_sandbox")
-
-_SECONDS_TO_FINISH: Final = 5
-"""Time for deliveries under way when the server is stopped."""
-
-
-@dataclass(frozen=True)
-class Sandbox:
-    """A sandbox ready to be served: an ASGI application, and the engine that it works with."""
-
-    pipeline: Pipeline
-    engine: Engine
-
-    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        """The ASGI entry: HTTP requests, and the server's start and stop."""
-        if scope["type"] == "lifespan":
-            await self._live(receive, send)
-        elif scope["type"] == "http":
-            await self.pipeline(scope, receive, send)
-
-    async def _live(self, receive: Receive, send: Send) -> None:
-        while True:
-            message = await receive()
-            if message["type"] == "lifespan.shutdown":
-                await self.engine.agenda.close(_SECONDS_TO_FINISH)
-                await self.engine.sender.close()
-            await send({"type": f"{message['type']}.complete"})
-            if message["type"] == "lifespan.shutdown":
-                return
 
 
 async def create_app(
@@ -136,7 +110,7 @@ async def _engine(
     project = _load(settings)
     scenario = settings.scenario or project.default_scenario
     check_scenario(scenario, project.scenarios)
-    store = MemoryStore()
+    store = MemoryStore({**project.conventions.indexes, **WEBHOOK_INDEXES})
     workspaces = Workspaces(
         store,
         project,

@@ -4,13 +4,17 @@ from __future__ import annotations
 
 import asyncio
 import sys
-from collections.abc import Awaitable, Callable, Coroutine
+import tracemalloc
+from collections.abc import Awaitable, Callable, Coroutine, Sequence
+from contextlib import suppress
 from datetime import UTC, datetime, timedelta
 from functools import wraps
 from types import FrameType
 from typing import Any, ParamSpec
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from invoice_sandbox.base.clock import FROZEN_START, ClockState
 from invoice_sandbox.state import (
@@ -20,6 +24,7 @@ from invoice_sandbox.state import (
     Snapshot,
     Transaction,
     Workspace,
+    collection,
     memory,
 )
 from invoice_sandbox.state.memory import MemoryStore
@@ -42,9 +47,9 @@ def workspace(name: str) -> Workspace:
     return Workspace(name, seed=1, token=name, clock=ClockState("frozen"), scenario="manual")
 
 
-async def store_of(*names: str) -> MemoryStore:
-    """A store with these workspaces."""
-    store = MemoryStore()
+async def store_of(*names: str, indexes: Sequence[str] = ()) -> MemoryStore:
+    """A store with these workspaces, and ``indexes`` of the collection ``k``."""
+    store = MemoryStore({"k": indexes})
     for name in names:
         await store.create_workspace(workspace(name), FROZEN_START)
     return store
@@ -522,11 +527,12 @@ CONDITIONS: dict[str, tuple[Condition, Any, bool]] = {
     ("condition", "value", "matches"),
     [pytest.param(*row, id=name) for name, row in CONDITIONS.items()],
 )
+@pytest.mark.parametrize("indexes", [(), ("f",)], ids=["no index", "index"])
 @on_a_loop
 async def test_a_condition_compares_one_field(
-    condition: Condition, value: Any, matches: bool
+    indexes: Sequence[str], condition: Condition, value: Any, matches: bool
 ) -> None:
-    store = await store_of("one")
+    store = await store_of("one", indexes=indexes)
     async with store.transaction("one") as state:
         await state.put("k", "1", {"f": value})
         await state.put("k", "2", {"another": value})
@@ -548,7 +554,7 @@ async def lines_run(work: Awaitable[Any]) -> int:
 
     def trace(frame: FrameType, event: str, _argument: Any) -> Any:
         nonlocal count
-        if frame.f_code.co_filename != memory.__file__:
+        if frame.f_code.co_filename not in {memory.__file__, collection.__file__}:
             return None
         count += event == "line"
         return trace
@@ -653,3 +659,184 @@ async def test_a_snapshot_has_what_was_deleted_later() -> None:
     assert numbers(await page_of(store)) == [1]
     await store.restore_snapshot("one", "s", clock)
     assert numbers(await page_of(store)) == [1, 0]
+
+
+# --- indexes
+
+KEYS = st.sampled_from(["1", "2", "3", "4"])
+VALUES = st.sampled_from([None, 1, "a", "b", "", ["a"], ["a", "b", "a"], [], [1, "b"]])
+RECORDS = st.dictionaries(st.sampled_from(["f", "g"]), VALUES)
+CHANGES = st.tuples(st.just("put"), KEYS, RECORDS) | st.tuples(st.just("delete"), KEYS, st.none())
+TRANSACTIONS = st.tuples(st.sampled_from(["commit", "fail"]), st.lists(CHANGES, max_size=4))
+NO_CHANGES: list[Any] = []
+VERSIONS = st.tuples(st.sampled_from(["snapshot", "restore"]), st.just(NO_CHANGES))
+HISTORIES = st.lists(TRANSACTIONS | VERSIONS, max_size=12)
+TEXTS = st.sampled_from(["a", "b", "", "c"])
+SELECTIONS = st.lists(
+    st.builds(Condition, st.sampled_from(["f", "g"]), st.sampled_from(["=", "has", "<="]), TEXTS)
+    | st.builds(Condition, st.sampled_from(["f", "g"]), st.just("in"), st.lists(TEXTS).map(tuple)),
+    max_size=3,
+).map(tuple)
+
+
+async def carry_out(
+    store: MemoryStore, history: list[tuple[str, list[Any]]]
+) -> list[tuple[str, Any] | None]:
+    """Do it all, and in a list by position too, which is returned: key and record, or None."""
+    model: list[tuple[str, Any] | None] = []
+    saved: list[tuple[str, Any] | None] = []
+    clock = ClockState("frozen")
+    await store.take_snapshot("one", Snapshot("s", FROZEN_START, clock))
+    for kind, changes in history:
+        if kind == "snapshot":
+            saved = model.copy()
+            await store.take_snapshot("one", Snapshot("s", FROZEN_START, clock))
+        elif kind == "restore":
+            model = saved.copy()
+            await store.restore_snapshot("one", "s", clock)
+        else:
+            before = model.copy()
+            with suppress(AbandonedError):
+                async with store.transaction("one") as state:
+                    for change in changes:
+                        await make_change(state, model, *change)
+                    if kind == "fail":
+                        model = before
+                        raise AbandonedError
+    return model
+
+
+async def make_change(
+    state: Transaction, model: list[tuple[str, Any] | None], kind: str, key: str, record: Any
+) -> None:
+    """The same change of both."""
+    position = next((at for at, one in enumerate(model) if one and one[0] == key), None)
+    if kind == "delete":
+        assert await state.delete("k", key) == (position is not None)
+        if position is not None:
+            model[position] = None
+        return
+    await state.put("k", key, record)
+    if position is None:
+        model.append((key, record))
+    else:
+        model[position] = (key, record)
+
+
+def selected(record: dict[str, Any], condition: Condition) -> bool:
+    """What a condition means, without any index."""
+    value, wanted = record.get(condition.field), condition.value
+    match condition.operator:
+        case "=":
+            return bool(value == wanted)
+        case "in":
+            return value in wanted
+        case "has":
+            return isinstance(value, list) and wanted in value
+        case _:
+            return isinstance(value, str) and value <= str(wanted)
+
+
+@given(
+    history=HISTORIES,
+    where=SELECTIONS,
+    limit=st.none() | st.integers(1, 3),
+    indexes=st.sampled_from([(), ("f",), ("f", "g")]),
+)
+def test_an_index_changes_no_result(
+    history: list[tuple[str, list[Any]]],
+    where: tuple[Condition, ...],
+    limit: int | None,
+    indexes: tuple[str, ...],
+) -> None:
+    asyncio.run(compare_with_model(history, where, limit, indexes))
+
+
+async def compare_with_model(
+    history: list[tuple[str, list[Any]]],
+    where: tuple[Condition, ...],
+    limit: int | None,
+    indexes: tuple[str, ...],
+) -> None:
+    store = await store_of("one", indexes=indexes)
+    model = await carry_out(store, history)
+    expected = [
+        (position, entry[1])
+        for position, entry in reversed(list(enumerate(model)))
+        if entry and all(selected(entry[1], one) for one in where)
+    ]
+    async with store.transaction("one") as state:
+        assert await state.count("k", where) == len(expected)
+        for before in range(len(model) + 2):
+            rest = [one for one in expected if one[0] < before]
+            following = rest[limit][0] + 1 if limit is not None and len(rest) > limit else None
+            page = Page(tuple(record for _, record in rest[:limit]), following)
+            assert await state.page("k", limit=limit, before=before, where=where) == page
+
+
+@pytest.mark.parametrize("before", [1, 2047, 2048, 2049, 4096, 4500, 9999])
+@on_a_loop
+async def test_an_index_of_thousands_of_records_has_the_same_pages(before: int) -> None:
+    where = (Condition("owner", "=", "a"), Condition("kind", "in", ("x", "y")))
+    pages = []
+    for indexes in [(), ("owner", "kind")]:
+        store = await store_of("one", indexes=indexes)
+        async with store.transaction("one") as state:
+            for n in range(4500):
+                record = {"n": n, "owner": "ab"[n % 3 == 0], "kind": "xyz"[n % 7 % 3]}
+                await state.put("k", str(n), record)
+            assert await state.count("k", where) == 2142
+            pages.append(await state.page("k", limit=50, before=before, where=where))
+    assert pages[0] == pages[1]
+
+
+@on_a_loop
+async def test_a_rare_value_among_20_000_records_is_found_without_a_search() -> None:
+    store = await store_of("one", indexes=("owner",))
+    rare = (Condition("owner", "=", "rare"),)
+
+    async def page_and_count() -> None:
+        async with store.transaction("one") as state:
+            assert len((await state.page("k", limit=20, where=rare)).records) == 3
+            assert await state.count("k", rare) == 3
+
+    await put_all(store, 3, owner="rare")
+    await put_all(store, 97, owner="frequent")
+    few = await lines_run(page_and_count())
+    await put_all(store, 19_900, owner="frequent")
+    assert await lines_run(page_and_count()) <= few
+
+
+@on_a_loop
+async def test_a_snapshot_shares_the_records_that_did_not_change() -> None:
+    store = await store_of("one", indexes=("owner",))
+    clock = ClockState("frozen")
+
+    async def snapshot() -> None:
+        await store.take_snapshot("one", Snapshot("s", FROZEN_START, clock))
+
+    await put_all(store, 100, owner="a")
+    few = await lines_run(snapshot())
+    await put_all(store, 9_900, owner="a")
+    tracemalloc.start()
+    try:
+        assert await lines_run(snapshot()) <= few
+        assert tracemalloc.get_traced_memory()[0] < 20_000
+    finally:
+        tracemalloc.stop()
+
+
+@on_a_loop
+async def test_a_snapshot_can_be_restored_again_after_other_changes() -> None:
+    """What is added after a restore does not get into the snapshot."""
+    store = await store_of("one", indexes=("n",))
+    clock = ClockState("frozen")
+    await put_all(store, 2)
+    await store.take_snapshot("one", Snapshot("s", FROZEN_START, clock))
+    await put_all(store, 2)
+    for _ in range(2):
+        await store.restore_snapshot("one", "s", clock)
+        assert numbers(await page_of(store)) == [1, 0]
+        async with store.transaction("one") as state:
+            await state.put("k", "other", {"n": 9})
+        assert numbers(await page_of(store)) == [9, 1, 0]

@@ -13,6 +13,7 @@ from typing import Any, Final
 
 from invoice_sandbox.openapi.message.media_types import JSON as JSON
 from invoice_sandbox.openapi.operation import Contract, Operation
+from invoice_sandbox.runtime.engine import Engine
 from invoice_sandbox.scenarios.script import Scenario
 from invoice_sandbox.state import Credential, Workspace
 
@@ -27,6 +28,9 @@ class ClientGoneError(Exception):
 
 
 PREFER: Final = "prefer"
+
+_SECONDS_TO_FINISH: Final = 5
+"""Time for deliveries under way when the server is stopped."""
 
 
 def printable(text: str) -> str:
@@ -219,6 +223,31 @@ class Pipeline:
             if preferred is not None:
                 return preferred
         return await parsed.endpoint.respond(parsed)
+
+
+@dataclass(frozen=True)
+class Sandbox:
+    """A sandbox ready to be served: an ASGI application, and the engine that it works with."""
+
+    pipeline: Pipeline
+    engine: Engine
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """The ASGI entry: HTTP requests, and the server's start and stop."""
+        if scope["type"] == "lifespan":
+            await self._live(receive, send)
+        elif scope["type"] == "http":
+            await self.pipeline(scope, receive, send)
+
+    async def _live(self, receive: Receive, send: Send) -> None:
+        while True:
+            message = await receive()
+            if message["type"] == "lifespan.shutdown":
+                await self.engine.agenda.close(_SECONDS_TO_FINISH)
+                await self.engine.sender.close()
+            await send({"type": f"{message['type']}.complete"})
+            if message["type"] == "lifespan.shutdown":
+                return
 
 
 async def send_whole(request: Request, reply: Reply, send: Send) -> None:

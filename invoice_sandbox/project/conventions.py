@@ -6,7 +6,7 @@ templates: JSON in which a string such as ``"{data}"`` stands for a value.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import datetime
 from http import HTTPStatus
@@ -78,6 +78,8 @@ class Conventions:
     - ``request_id_prefix`` and ``event_id_prefix`` begin the ids that the engine makes.
     - ``limit_parameter`` and ``cursor_parameter`` are the query parameters of a page,
       ``page_size`` is the number of records when no limit was sent.
+    - ``indexes`` are the fields of each collection that conditions use: looking them up takes as
+      long among many records as among few.
     - ``request_id_header``, ``version_header`` and ``total_header`` are names of response headers.
     """
 
@@ -96,6 +98,7 @@ class Conventions:
     request_id_header: str = "X-Request-Id"
     version_header: str = "X-Contract-Version"
     total_header: str = "X-Total-Count"
+    indexes: Mapping[str, Sequence[str]] = field(default_factory=dict)
 
     def success_body(self, data: Any) -> Any:
         """The body of a successful response with ``data``."""
@@ -193,7 +196,7 @@ _SECTIONS: Final[Mapping[str, Mapping[str, str]]] = {
 
 
 def _members(document: Mapping[str, Any]) -> Iterator[tuple[str, Any]]:
-    for name in ("mode", "envelope", "event", "access"):
+    for name in ("mode", "envelope", "event", "access", "indexes"):
         if name in document:
             yield name, document[name]
     for section, fields in _SECTIONS.items():

@@ -4,12 +4,11 @@ from __future__ import annotations
 
 import asyncio
 import bisect
-from collections import Counter, defaultdict, deque
-from collections.abc import AsyncIterator, Callable, Mapping
+from collections import deque
+from collections.abc import AsyncIterator, Iterable, Mapping
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field, replace
 from datetime import datetime
-from decimal import Decimal
 from typing import Any, Final
 
 from invoice_sandbox.base.clock import ClockState
@@ -24,28 +23,17 @@ from invoice_sandbox.state import (
     Snapshot,
     Workspace,
 )
+from invoice_sandbox.state.collection import Collection, copied
 
 _OrderedStep = tuple[datetime, int, ScheduledStep]
 
+Indexes = Mapping[str, Iterable[str]]
+"""The indexed fields of each collection."""
+
+NO_INDEXES: Final[Indexes] = {}
+
 _LOG_ENTRIES: Final = 1000
 _LOG_BYTES: Final = 4 * 1024 * 1024
-
-
-class _Collection:
-    """Records by key. The position of a record never changes, so that cursors stay valid.
-
-    A record that was deleted leaves None in its position.
-    """
-
-    def __init__(self) -> None:
-        self.records: dict[str, Record] = {}
-        self.keys: list[str | None] = []
-
-    def copy(self) -> _Collection:
-        """A second collection. It shares the records, which are replaced and never modified."""
-        twin = _Collection()
-        twin.records, twin.keys = self.records.copy(), self.keys.copy()
-        return twin
 
 
 @dataclass
@@ -53,18 +41,18 @@ class _State:
     """What a transaction changes and a snapshot saves."""
 
     workspace: Workspace
-    collections: dict[str, _Collection] = field(default_factory=lambda: defaultdict(_Collection))
-    numbers: Counter[str] = field(default_factory=Counter)
+    collections: dict[str, Collection] = field(default_factory=dict)
+    numbers: dict[str, int] = field(default_factory=dict)
     requests: int = 0
     steps: dict[str | None, list[_OrderedStep]] = field(default_factory=dict)
     steps_made: int = 0
     credentials: dict[str, Credential] = field(default_factory=dict)
 
     def copy(self) -> _State:
-        """An independent copy."""
+        """An independent copy. It shares the collections, which are never modified."""
         return _State(
             self.workspace,
-            defaultdict(_Collection, {name: one.copy() for name, one in self.collections.items()}),
+            self.collections.copy(),
             self.numbers.copy(),
             self.requests,
             {lane: steps.copy() for lane, steps in self.steps.items()},
@@ -108,9 +96,13 @@ class _Space:
 
 
 class MemoryStore:
-    """All workspaces of this process. Nothing outlives the process."""
+    """All workspaces of this process. Nothing outlives the process.
 
-    def __init__(self) -> None:
+    ``indexes`` are the fields of each collection by which its records are looked up often.
+    """
+
+    def __init__(self, indexes: Indexes = NO_INDEXES) -> None:
+        self._indexes = indexes
         self._spaces: dict[str, _Space] = {}
         self._owners: dict[str, str] = {}
 
@@ -161,7 +153,7 @@ class MemoryStore:
     async def transaction(self, workspace_id: str) -> AsyncIterator[MemoryTransaction]:
         """A transaction. Those of one workspace are serial."""
         async with self._locked(workspace_id) as space:
-            transaction = MemoryTransaction(space.state)
+            transaction = MemoryTransaction(space.state, self._indexes)
             try:
                 yield transaction
             except BaseException:
@@ -193,6 +185,7 @@ class MemoryStore:
         async with self._locked(workspace_id) as space:
             state = space.snapshots[snapshot_id][1].copy()
             state.workspace = replace(state.workspace, clock=clock)
+            state.collections = {name: one.detached() for name, one in state.collections.items()}
             self._forget_owners(space)
             space.state = state
             self._owners.update(dict.fromkeys(state.credentials, workspace_id))
@@ -258,9 +251,10 @@ class MemoryStore:
 class MemoryTransaction:
     """Changes state in place, with an undo log. The workspace's lock hides uncommitted changes."""
 
-    def __init__(self, state: _State) -> None:
+    def __init__(self, state: _State, indexes: Indexes = NO_INDEXES) -> None:
         self._state = state
-        self._undo: list[Callable[[], Any]] = []
+        self._indexes = indexes
+        self._undo: list[tuple[Any, ...]] = []
         self.changed_credentials: dict[str, Credential | None] = {}
 
     async def workspace(self) -> Workspace:
@@ -269,39 +263,23 @@ class MemoryTransaction:
 
     async def change_workspace(self, workspace: Workspace) -> None:
         """Replace the workspace."""
-        previous = self._state.workspace
+        self._undo.append((setattr, self._state, "workspace", self._state.workspace))
         self._state.workspace = workspace
-        self._undo.append(lambda: setattr(self._state, "workspace", previous))
 
     async def get(self, collection: str, key: str) -> Record | None:
         """The record, or None."""
-        record = self._state.collections[collection].records.get(key)
-        return None if record is None else _copy(record)
+        return self._collection(collection).get(key)
 
     async def put(self, collection: str, key: str, record: Mapping[str, Any]) -> None:
         """Insert the record at the end of the collection, or replace it in its position."""
-        stored = self._state.collections[collection]
-        previous = stored.records.get(key)
-        stored.records[key] = _copy(record)
-        if previous is None:
-            stored.keys.append(key)
-            self._undo += [stored.keys.pop, lambda: stored.records.pop(key)]
-        else:
-            self._undo.append(lambda: stored.records.update({key: previous}))
+        self._change(collection, self._collection(collection).with_record(key, record))
 
     async def delete(self, collection: str, key: str) -> bool:
         """Remove the record; False if there is none."""
-        stored = self._state.collections[collection]
+        stored = self._collection(collection)
         if key not in stored.records:
             return False
-        position, record = stored.keys.index(key), stored.records.pop(key)
-        stored.keys[position] = None
-
-        def restore() -> None:
-            stored.keys[position] = key
-            stored.records[key] = record
-
-        self._undo.append(restore)
+        self._change(collection, stored.without(key))
         return True
 
     async def page(
@@ -313,32 +291,30 @@ class MemoryTransaction:
         where: tuple[Condition, ...] = (),
     ) -> Page:
         """At most ``limit`` records (None: all), newest first, older than position ``before``."""
-        stored = self._state.collections[collection]
-        records, keys = stored.records, stored.keys
-        start = len(keys) if before is None else min(before, len(keys))
-        found: list[Record] = []
-        next_position: int | None = None
-        for position in range(start - 1, -1, -1):
-            key = keys[position]
-            if key is None or not _matches(record := records[key], where):
-                continue
-            if len(found) == limit:
-                next_position = position + 1
-                break
-            found.append(_copy(record))
-        return Page(tuple(found), next_position)
+        return self._collection(collection).page(limit, before, where)
 
     async def count(self, collection: str, where: tuple[Condition, ...] = ()) -> int:
         """How many records match."""
-        records = self._state.collections[collection].records
-        return sum(_matches(one, where) for one in records.values()) if where else len(records)
+        return self._collection(collection).count(where)
 
     async def next_number(self, name: str) -> int:
         """The next number of the counter ``name``."""
-        previous = self._state.numbers[name]
-        self._state.numbers[name] = previous + 1
-        self._undo.append(lambda: self._state.numbers.subtract({name: 1}))
+        numbers = self._state.numbers
+        previous = numbers.get(name, 0)
+        self._undo.append((numbers.__setitem__, name, previous))
+        numbers[name] = previous + 1
         return previous + 1
+
+    def _collection(self, name: str) -> Collection:
+        found = self._state.collections.get(name)
+        if found is None:
+            found = self._state.collections[name] = Collection(self._indexes.get(name, ()))
+        return found
+
+    def _change(self, name: str, changed: Collection) -> None:
+        collections = self._state.collections
+        self._undo.append((collections.__setitem__, name, collections[name]))
+        collections[name] = changed
 
     async def schedule(
         self,
@@ -352,10 +328,10 @@ class MemoryTransaction:
         """Schedule a call of ``action`` for the workspace's instant ``due``."""
         self._state.steps_made += 1
         number = self._state.steps_made
-        step = ScheduledStep(number, due, action, _copy(arguments), scenario, lane, place)
+        step = ScheduledStep(number, due, action, copied(arguments), scenario, lane, place)
         entry = (due, number, step)
         self._put_step(entry)
-        self._undo.append(lambda: self._take_step(entry))
+        self._undo.append((self._take_step, entry))
 
     async def steps(self, lane: str | None = None) -> tuple[ScheduledStep, ...]:
         """The scheduled steps of a lane, by due time, then by creation."""
@@ -385,7 +361,7 @@ class MemoryTransaction:
 
     def _drop(self, entry: _OrderedStep) -> None:
         self._take_step(entry)
-        self._undo.append(lambda: self._put_step(entry))
+        self._undo.append((self._put_step, entry))
 
     def _put_step(self, entry: _OrderedStep) -> None:
         bisect.insort(self._state.steps.setdefault(entry[2].lane, []), entry)
@@ -411,40 +387,5 @@ class MemoryTransaction:
     def undo(self) -> None:
         """Undo every change, the last one first."""
         while self._undo:
-            self._undo.pop()()
-
-
-def _matches(record: Mapping[str, Any], where: tuple[Condition, ...]) -> bool:
-    return all(
-        condition.field in record
-        and _OPERATORS[condition.operator](record[condition.field], condition.value)
-        for condition in where
-    )
-
-
-def _compare(compare: Callable[[str, str], bool], value: Any, wanted: str) -> bool:
-    # Without its Z, an instant with milliseconds sorts after the same second without them.
-    return isinstance(value, str) and compare(value.removesuffix("Z"), wanted.removesuffix("Z"))
-
-
-_OPERATORS: Mapping[str, Callable[[Any, Any], bool]] = {
-    "=": lambda value, wanted: value == wanted,
-    ">=": lambda value, wanted: _compare(str.__ge__, value, wanted),
-    "<=": lambda value, wanted: _compare(str.__le__, value, wanted),
-    "in": lambda value, wanted: value in wanted,
-    "has": lambda value, wanted: isinstance(value, list) and wanted in value,
-}
-
-
-def _copy(value: Any) -> Any:
-    """A deep copy of a JSON value. A flat object, as most records are, is copied in one call."""
-    if isinstance(value, Mapping):
-        if _SCALARS.issuperset(map(type, value.values())):
-            return dict(value)
-        return {key: _copy(child) for key, child in value.items()}
-    if isinstance(value, (list, tuple)):
-        return list(value) if _SCALARS.issuperset(map(type, value)) else [*map(_copy, value)]
-    return value
-
-
-_SCALARS: Final = frozenset({str, int, float, Decimal, bool, type(None)})
+            undo, *arguments = self._undo.pop()
+            undo(*arguments)

@@ -25,6 +25,9 @@ EVENTS: Final = "events"
 DELIVERIES: Final = "webhook_deliveries"
 """The collection of deliveries, by id."""
 
+INDEXES: Final = {ENDPOINTS: ("status",), DELIVERIES: ("endpointId", "status")}
+"""The fields by which endpoints and deliveries are looked up."""
+
 DELIVER: Final = "deliver"
 """The action that makes the next attempt of the delivery that is its subject."""
 

@@ -1,0 +1,283 @@
+"""One collection of records as a persistent value: another version shares what did not change.
+
+Keeping a version is a snapshot, going back to a version is a rollback. Records are stored as
+tuples that nothing can modify; whoever reads one gets a new dict.
+"""
+
+from __future__ import annotations
+
+from bisect import bisect_left
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from decimal import Decimal
+from typing import Any, Final, TypeAlias
+
+from rpds import HashTrieMap
+
+from invoice_sandbox.state import Condition, Page, Record
+
+Packed = tuple[Any, ...]
+"""A JSON object or list: _FLAT or _NESTED, names and values; or _LIST and values."""
+
+_FLAT: Final = 0
+_NESTED: Final = 1
+_LIST: Final = 2
+_SCALARS: Final = frozenset({str, int, float, Decimal, bool, type(None)})
+_MOST_SHAPES: Final = 256
+
+Stored = tuple[Any, ...]
+"""The position of a record, followed by the items of its packed form."""
+
+Positions = int | tuple[tuple[int, int], ...]
+"""One position; or several as bits, in the order of blocks: the number of each block, its bits."""
+
+Index: TypeAlias = "HashTrieMap[Any, Positions]"
+"""The positions of the records that have a term; ``_terms`` gives the terms of a record."""
+
+_BLOCK: Final = 2048
+
+
+class Collection:
+    """Records by key, in the order of their positions.
+
+    The position of a record never changes, so that cursors stay valid. ``keys`` has the key of
+    each position. It is only appended to, and shared by the versions since the last restore: each
+    uses as many as its ``length``. A position whose record was deleted has no record.
+    """
+
+    __slots__ = ("indexes", "keys", "length", "records", "shapes")
+
+    def __init__(self, fields: Iterable[str] = ()) -> None:
+        self.records: HashTrieMap[str, Stored] = HashTrieMap()
+        self.keys: list[str] = []
+        self.length = 0
+        self.indexes: dict[str, Index] = {one: HashTrieMap() for one in fields}
+        self.shapes: dict[tuple[str, ...], tuple[str, ...]] = {}
+
+    def with_record(self, key: str, record: Mapping[str, Any]) -> Collection:
+        """The collection with the record at its end, or replaced in its position."""
+        before = self.records.get(key)
+        position = self.length if before is None else before[0]
+        after: Stored = (position, *_pack(record, self.shapes))
+        changed = self._version(
+            self.records.insert(key, after), self._indexed(position, before, after)
+        )
+        if before is None:
+            del self.keys[position:]  # what a transaction that failed has left
+            self.keys.append(key)
+            changed.length += 1
+        return changed
+
+    def without(self, key: str) -> Collection:
+        """The collection without the record, which must exist."""
+        before = self.records[key]
+        return self._version(self.records.remove(key), self._indexed(before[0], before, None))
+
+    def detached(self) -> Collection:
+        """The same version, to continue from while others continue from a later one."""
+        copied = self._version(self.records, self.indexes)
+        copied.keys = self.keys[: self.length]
+        return copied
+
+    def get(self, key: str) -> Record | None:
+        """A copy of the record, or None."""
+        found = self.records.get(key)
+        return None if found is None else _unpack(found[1:])
+
+    def page(self, limit: int | None, before: int | None, where: tuple[Condition, ...]) -> Page:
+        """Copies of at most ``limit`` records, newest first, older than position ``before``."""
+        found: list[Record] = []
+        start = self.length if before is None else min(before, self.length)
+        for stored in self._matching(start, where):
+            if len(found) == limit:
+                return Page(tuple(found), stored[0] + 1)
+            found.append(_unpack(stored[1:]))
+        return Page(tuple(found), None)
+
+    def count(self, where: tuple[Condition, ...]) -> int:
+        """How many records match."""
+        if not where:
+            return len(self.records)
+        blocks, others = self._blocks(where)
+        if blocks is not None and not others:
+            return sum(bits.bit_count() for bits in blocks.values())
+        return sum(1 for _ in self._matching(self.length, where))
+
+    def _matching(self, start: int, where: tuple[Condition, ...]) -> Iterator[Stored]:
+        blocks, others = self._blocks(where)
+        positions = range(start - 1, -1, -1) if blocks is None else _descending(blocks, start)
+        for position in positions:
+            found = self.records.get(self.keys[position])
+            if found is None or found[0] != position:
+                continue
+            if not others or _matches(found, others):
+                yield found
+
+    def _blocks(
+        self, where: tuple[Condition, ...]
+    ) -> tuple[dict[int, int] | None, tuple[Condition, ...]]:
+        """What the indexes know: bits by block, None if nothing; and the other conditions."""
+        blocks: dict[int, int] | None = None
+        others: list[Condition] = []
+        for condition in where:
+            index = self.indexes.get(condition.field)
+            terms = None if index is None else _wanted(condition)
+            if index is None or terms is None:
+                others.append(condition)
+                continue
+            one = _union([index[term] for term in terms if term in index])
+            blocks = one if blocks is None else _intersection(blocks, one)
+        return blocks, tuple(others)
+
+    def _indexed(
+        self, position: int, before: Stored | None, after: Stored | None
+    ) -> dict[str, Index]:
+        changed: dict[str, Index] = {}
+        for name, index in self.indexes.items():
+            old, new = _terms(before, name), _terms(after, name)
+            if old != new:
+                changed[name] = _with_terms_toggled(index, old ^ new, position)
+        return {**self.indexes, **changed} if changed else self.indexes
+
+    def _version(self, records: HashTrieMap[str, Stored], indexes: dict[str, Index]) -> Collection:
+        version = Collection.__new__(Collection)
+        version.records, version.indexes = records, indexes
+        version.keys, version.length, version.shapes = self.keys, self.length, self.shapes
+        return version
+
+
+def copied(value: Any) -> Any:
+    """A deep copy of a JSON value."""
+    return _unpack(_pack(value, {}))
+
+
+def _wanted(condition: Condition) -> tuple[Any, ...] | None:
+    """The terms of an index that the condition selects, None if it has to be evaluated."""
+    value = condition.value
+    if condition.operator == "in":
+        return value if isinstance(value, tuple) else None
+    if not isinstance(value, str):
+        return None
+    return {"=": (value,), "has": ((value,),)}.get(condition.operator)
+
+
+def _terms(stored: Stored | None, name: str) -> frozenset[Any]:
+    """What a record is found by: the text of the field, or each text of its list in a tuple."""
+    value = None if stored is None else _field(stored, name)
+    if type(value) is str:
+        return frozenset((value,))
+    if type(value) is tuple and value[0] == _LIST:
+        return frozenset((one,) for one in value[1:] if type(one) is str)
+    return _NO_TERMS
+
+
+_NO_TERMS: Final[frozenset[Any]] = frozenset()
+
+
+def _with_terms_toggled(index: Index, terms: Iterable[Any], position: int) -> Index:
+    for term in terms:
+        positions = _toggled(index.get(term, ()), position)
+        index = index.remove(term) if positions == () else index.insert(term, positions)
+    return index
+
+
+def _toggled(positions: Positions, position: int) -> Positions:
+    if positions == ():
+        return position
+    if positions == position:
+        return ()
+    blocks = _blocks_of(positions)
+    block, bit = divmod(position, _BLOCK)
+    at = bisect_left(blocks, (block,))
+    is_there = at < len(blocks) and blocks[at][0] == block
+    bits = (blocks[at][1] if is_there else 0) ^ (1 << bit)
+    return (*blocks[:at], *(((block, bits),) if bits else ()), *blocks[at + is_there :])
+
+
+def _blocks_of(positions: Positions) -> tuple[tuple[int, int], ...]:
+    if isinstance(positions, tuple):
+        return positions
+    block, bit = divmod(positions, _BLOCK)
+    return ((block, 1 << bit),)
+
+
+def _union(found: list[Positions]) -> dict[int, int]:
+    blocks = dict(_blocks_of(found[0])) if found else {}
+    for positions in found[1:]:
+        for block, bits in _blocks_of(positions):
+            blocks[block] = blocks.get(block, 0) | bits
+    return blocks
+
+
+def _intersection(one: dict[int, int], other: dict[int, int]) -> dict[int, int]:
+    return {block: bits & other[block] for block, bits in one.items() if block in other}
+
+
+def _descending(blocks: dict[int, int], start: int) -> Iterator[int]:
+    """The positions below ``start``, the highest first."""
+    for block in sorted(blocks, reverse=True):
+        first = block * _BLOCK
+        bits = blocks[block]
+        if start < first + _BLOCK:
+            bits &= (1 << max(start - first, 0)) - 1
+        while bits:
+            top = bits.bit_length() - 1
+            yield first + top
+            bits ^= 1 << top
+
+
+def _matches(stored: Stored, where: tuple[Condition, ...]) -> bool:
+    return all(
+        _OPERATORS[condition.operator](_field(stored, condition.field), condition.value)
+        for condition in where
+    )
+
+
+_MISSING: Final = object()
+
+
+def _field(stored: Stored, name: str) -> Any:
+    """A packed member of a stored record, _MISSING if it has none."""
+    names: tuple[str, ...] = stored[2]
+    return stored[names.index(name) + 3] if name in names else _MISSING
+
+
+def _compare(compare: Callable[[str, str], bool], value: Any, wanted: str) -> bool:
+    # Without its Z, an instant with milliseconds sorts after the same second without them.
+    return isinstance(value, str) and compare(value.removesuffix("Z"), wanted.removesuffix("Z"))
+
+
+def _has(value: Any, wanted: str) -> bool:
+    return type(value) is tuple and value[0] == _LIST and wanted in value[1:]
+
+
+_OPERATORS: Final[Mapping[str, Callable[[Any, Any], bool]]] = {
+    "=": lambda value, wanted: bool(value == wanted),
+    ">=": lambda value, wanted: _compare(str.__ge__, value, wanted),
+    "<=": lambda value, wanted: _compare(str.__le__, value, wanted),
+    "in": lambda value, wanted: value in wanted,
+    "has": _has,
+}
+
+
+def _pack(value: Any, shapes: dict[tuple[str, ...], tuple[str, ...]]) -> Any:
+    """A JSON value that cannot be modified. ``shapes`` shares the names of alike objects."""
+    if isinstance(value, (dict, Mapping)):  # a dict is recognised faster
+        names = tuple(value)
+        if len(shapes) < _MOST_SHAPES:
+            names = shapes.setdefault(names, names)
+        if _SCALARS.issuperset(map(type, value.values())):
+            return (_FLAT, names, *value.values())
+        return (_NESTED, names, *[_pack(one, shapes) for one in value.values()])
+    if isinstance(value, (list, tuple)):
+        return (_LIST, *[_pack(one, shapes) for one in value])
+    return value
+
+
+def _unpack(value: Any) -> Any:
+    if type(value) is not tuple:
+        return value
+    if value[0] == _FLAT:
+        return dict(zip(value[1], value[2:], strict=True))
+    if value[0] == _NESTED:
+        return dict(zip(value[1], map(_unpack, value[2:]), strict=True))
+    return [_unpack(one) for one in value[1:]]

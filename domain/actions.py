@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+from datetime import timedelta
 from typing import Any, Final
 
 from invoice_sandbox.project.api import KEYS, Record, Step, Trigger, reject, scenario_action
 
-from . import erp, financing, ledger, transitions
+from . import erp, financing, payments, transitions
 from .credentials import revoke
 from .errors import OUT_OF_BOUNDS
 from .findings import prepare_finding
@@ -17,13 +18,18 @@ from .invoices import (
     move_invoice,
     prepare_duplicate_finding,
 )
+from .ledger import WHOLE
 from .offers import DEMO_PARTNER, load_offer, make_default_offer, unfinished_offers
-from .transitions import trigger_invoice, trigger_offer
+from .transitions import trigger_offer
 from .verification import ACTION_REQUIRED, Code, State, verify
 from .webhooks import rotate_all_secrets
 
 _EVERYTHING: Final = "*"
 """The scope of a workspace's own key, which no client can give to another key."""
+
+
+_CREDITABLE: Final = ("OfferAccepted", "PartiallyFunded", "Funded", "PartiallyPaid", "Overdue")
+"""The statuses in which a credit note can lower the debt."""
 
 
 async def process_erp_item(step: Step) -> None:
@@ -99,7 +105,7 @@ async def find_similar_invoice(step: Step) -> None:
 @scenario_action()
 async def transition(step: Step, *, trigger: Trigger) -> None:
     """Apply a trigger to the invoice; its request and offers move along. Raises ApiError."""
-    await trigger_invoice(step, await load_invoice(step, step.subject), trigger)
+    await payments.trigger_payment(step, await load_invoice(step, step.subject), trigger)
 
 
 @scenario_action()
@@ -122,34 +128,47 @@ async def end_validity(step: Step) -> None:
 
 
 @scenario_action("fund-partially", "fund")
-async def pay_out(step: Step, *, percent: int = ledger.WHOLE) -> None:
-    """Pay out a part of the advance, by default all that is left. Raises ApiError."""
-    await ledger.pay_out(step, await load_invoice(step, step.subject), percent)
+async def pay_out(step: Step, *, percent: int = WHOLE) -> None:
+    """Pay out a part of the net proceeds, by default all that is left. Raises ApiError."""
+    await payments.pay_out(step, await load_invoice(step, step.subject), percent)
 
 
-@scenario_action(events=(ledger.CREDIT_NOTE,))
+@scenario_action(events=(payments.CREDIT_NOTE,))
 async def apply_credit_note(step: Step, *, percent: int) -> None:
     """Lower the debt by a part of the invoice's amount. Raises ApiError."""
-    invoice = await _invoice(step, "OfferAccepted", "PartiallyFunded", "Funded", "Overdue")
-    await ledger.apply_credit_note(step, invoice, percent)
+    invoice = await _invoice(step, *_CREDITABLE)
+    await payments.apply_credit_note(step, invoice, percent)
 
 
 @scenario_action("pay-partially", "pay")
-async def receive_payment(step: Step, *, percent: int = ledger.WHOLE) -> None:
+async def receive_payment(step: Step, *, percent: int = WHOLE) -> None:
     """Let the debtor pay a part of the debt, by default all of it. Raises ApiError."""
-    await ledger.receive_payment(step, await load_invoice(step, step.subject), percent)
+    await payments.receive_payment(step, await load_invoice(step, step.subject), percent)
 
 
 @scenario_action("settle")
 async def release_reserve(step: Step) -> None:
-    """Pay the reserve to the seller, minus the credit notes. Raises ApiError."""
-    await ledger.release_reserve(step, await load_invoice(step, step.subject))
+    """Pay the reserve to the seller, less credit notes and interest. Raises ApiError."""
+    await payments.release_reserve(step, await load_invoice(step, step.subject))
+
+
+@scenario_action("default")
+async def declare_default(step: Step) -> None:
+    """Declare the default when the recourse period of the offer has ended. Raises ApiError."""
+    invoice = await _invoice(step, "Overdue")
+    days = await payments.days_until_default(step, invoice)
+    if days > 0:
+        start = step.now.replace(hour=0, minute=0, second=0, microsecond=0)
+        wait = start + timedelta(days=days) - step.now
+        await step.schedule("declare-default", wait, subject=step.subject)
+    else:
+        await transitions.trigger_invoice(step, invoice, "default")
 
 
 @scenario_action("invoke-recourse", "write-off")
 async def resolve_default(step: Step) -> None:
     """Charge the debt to the seller, or without recourse to the partner. Raises ApiError."""
-    await ledger.resolve_default(step, await load_invoice(step, step.subject))
+    await payments.resolve_default(step, await load_invoice(step, step.subject))
 
 
 @scenario_action()

@@ -1,111 +1,237 @@
-"""Payments on an invoice: the advance by the partner, the debt by the debtor.
+"""The ledger of a financed invoice: double entry, in exact decimals.
 
-No money moves. The audit log has the amounts, as metadata of the moves.
+These are the books of the partner. Every posting balances, so that at any time
+``debtorPaid + sellerRepaid + receivable + dilutionDue + interestDue
+= sellerReceived + held + result``. When the invoice is settled, repurchased or written off, every
+account is empty but the cash accounts and the result.
 """
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+from dataclasses import dataclass, field
 from decimal import Decimal
 from typing import Any, Final
 
-from invoice_sandbox.project.api import Context, Record
+from invoice_sandbox.project.api import Record
 
-from .audit import audit
-from .fingerprint import multiply_exactly, round_half_up
-from .invoices import public_invoice
-from .offers import accepted_offer
-from .transitions import trigger_invoice
+from .fingerprint import EXACT, multiply_exactly, round_half_up
+from .pricing import interest
 
-CREDIT_NOTE: Final = "invoice.credit_note_applied"
-"""The event that a credit note lowered the debt."""
+DEBITS: Final = ("receivable", "dilutionDue", "interestDue", "debtorPaid", "sellerRepaid")
+"""Accounts that a debit increases: what debtor and seller still owe, and the cash they paid."""
 
+CREDITS: Final = ("held", "sellerReceived", "result")
+"""Accounts that a credit increases: what the partner holds for the seller (reserve and what is not
+paid out yet), the cash that the seller received, and the partner's fees less its losses."""
+
+CASH: Final = ("debtorPaid", "sellerRepaid", "sellerReceived")
 WHOLE: Final = 100
 """Percent: everything that is left."""
 
-_LEDGERS: Final = "ledgers"
-_PAID_OUT: Final = "paidOut"
-_CREDITED: Final = "dilutionAmount"
-_PAID: Final = "paid"
+NOTHING: Final = Decimal(0)
 
 
-async def pay_out(context: Context, invoice: Record, percent: int) -> None:
-    """Pay out ``percent`` of the advance, at most what is left of it. Raises ApiError 409."""
-    offer = await accepted_offer(context, invoice)
-    ledger = await _load(context, invoice)
-    advance = Decimal(offer["advanceAmount"])
-    left = advance - ledger[_PAID_OUT]
-    amount = _share(advance, left, percent, invoice)
-    paid_out = ledger[_PAID_OUT] + amount
-    trigger = "fund" if amount == left else "fund-partially"
-    figures = {"amount": amount, "paidOut": paid_out, "advanceAmount": advance}
-    await trigger_invoice(context, invoice, trigger, offerId=offer["id"], **figures)
-    await _store(context, invoice, {**ledger, _PAID_OUT: paid_out})
+class LedgerError(ValueError):
+    """A posting that does not balance, or one that makes a balance negative."""
 
 
-async def apply_credit_note(context: Context, invoice: Record, percent: int) -> None:
-    """Lower the debt by ``percent`` of the invoice's amount, at most to zero."""
-    ledger = await _load(context, invoice)
-    face = Decimal(invoice["amount"])
-    amount = _share(face, _owed(invoice, ledger), percent, invoice)
-    ledger = {**ledger, _CREDITED: ledger[_CREDITED] + amount}
-    figures = {"dilutionAmount": ledger[_CREDITED], "owed": _owed(invoice, ledger)}
-    await audit(context, CREDIT_NOTE, ("invoice", invoice["id"]), amount=amount, **figures)
-    await _store(context, invoice, ledger)
-    await context.emit(CREDIT_NOTE, public_invoice(invoice))
+@dataclass(frozen=True)
+class Purchase:
+    """What an accepted offer agrees on. ``late_rate`` is the interest per year of 360 days."""
+
+    currency: str
+    face_value: Decimal
+    advance: Decimal
+    fees: Decimal
+    late_rate: Decimal
 
 
-async def receive_payment(context: Context, invoice: Record, percent: int) -> None:
-    """Record that the debtor paid ``percent`` of the debt. Raises ApiError 409."""
-    ledger = await _load(context, invoice)
-    owed = _owed(invoice, ledger)
-    amount = _share(owed, owed, percent, invoice)
-    trigger = "pay" if amount == owed else "pay-partially"
-    ledger = {**ledger, _PAID: ledger[_PAID] + amount}
-    figures = {"amount": amount, "paid": ledger[_PAID], "owed": owed - amount}
-    await trigger_invoice(context, invoice, trigger, **figures)
-    await _store(context, invoice, ledger)
+@dataclass(frozen=True)
+class Ledger:
+    """Balances by account, the gross advance drawn so far, and the last day with interest."""
+
+    purchase: Purchase
+    balances: Mapping[str, Decimal]
+    drawn: Decimal = NOTHING
+    interest_day: int | None = None
+
+    def __getitem__(self, account: str) -> Decimal:
+        return self.balances.get(account, NOTHING)
+
+    @property
+    def left_to_draw(self) -> Decimal:
+        """The part of the gross advance that is not drawn; credit notes may have lowered it."""
+        return min(_minus(self.purchase.advance, self.drawn), self["held"])
+
+    @property
+    def fees(self) -> Decimal:
+        """The fees for the advance drawn so far."""
+        one = self.purchase
+        if self.drawn == one.advance:
+            return one.fees
+        share = EXACT.divide(multiply_exactly(one.fees, self.drawn), one.advance)
+        return round_half_up(share, one.currency)
+
+    @property
+    def outstanding(self) -> Decimal:
+        """The advance, with its fees, that the debtor's payments have not covered."""
+        return max(_minus(self["receivable"], self["held"]), NOTHING)
+
+    @property
+    def dilution(self) -> Decimal:
+        """The credit notes so far."""
+        return _minus(_minus(self.purchase.face_value, self["receivable"]), self["debtorPaid"])
 
 
-async def release_reserve(context: Context, invoice: Record) -> None:
-    """Settle: the seller gets the reserve minus the credit notes. Raises ApiError 409.
+@dataclass(frozen=True)
+class Outcome:
+    """The ledger after a step, and the amounts of the step for the audit log."""
 
-    If the credit notes exceed the reserve, the seller owes the difference.
+    ledger: Ledger
+    figures: Record = field(default_factory=dict)
+
+
+def open_ledger(purchase: Purchase) -> Ledger:
+    """The books when the offer is accepted: nothing is paid out, all is held for the seller."""
+    face = purchase.face_value
+    return _post(Ledger(purchase, {}), receivable=face, held=-face)
+
+
+def pay_out(ledger: Ledger, percent: int = WHOLE) -> Outcome:
+    """Pay out ``percent`` of the advance, at most what is left, less the fees for that part."""
+    gross = share(ledger.purchase.advance, ledger.left_to_draw, percent, ledger.purchase.currency)
+    drawn = replace_drawn(ledger, EXACT.add(ledger.drawn, gross))
+    fees = _minus(drawn.fees, ledger.fees)
+    cash = _minus(gross, fees)
+    after = _post(drawn, held=gross, sellerReceived=-cash, result=-fees)
+    figures = {"amount": cash, "fees": fees, "paidOut": after["sellerReceived"]}
+    net_proceeds = _minus(ledger.purchase.advance, ledger.purchase.fees)
+    return Outcome(after, figures | {"netProceeds": net_proceeds})
+
+
+def credit(ledger: Ledger, percent: int) -> Outcome:
+    """A credit note over ``percent`` of the face value, at most what the debtor owes.
+
+    It lowers what is held for the seller; the seller owes what is beyond that.
     """
-    offer = await accepted_offer(context, invoice)
-    dilution = (await _load(context, invoice))[_CREDITED]
-    reserve = Decimal(offer["reserveAmount"])
-    figures: dict[str, Any] = {"reserveAmount": reserve, "dilutionAmount": dilution}
-    figures["released"] = max(reserve - dilution, Decimal(0))
-    figures["sellerOwes"] = max(dilution - reserve, Decimal(0))
-    await trigger_invoice(context, invoice, "settle", offerId=offer["id"], **figures)
+    one = ledger.purchase
+    amount = share(one.face_value, ledger["receivable"], percent, one.currency)
+    covered = min(amount, ledger["held"])
+    rest = _minus(amount, covered)
+    after = _post(ledger, receivable=-amount, held=covered, dilutionDue=rest)
+    return Outcome(after, {"amount": amount, "owed": after["receivable"]})
 
 
-async def resolve_default(context: Context, invoice: Record) -> None:
-    """Invoke recourse against the seller, or write the debt off if the accepted offer is without
-    recourse. Raises ApiError 409."""
-    offer = await accepted_offer(context, invoice)
-    trigger = "write-off" if offer["recourse"] == "NonRecourse" else "invoke-recourse"
-    figures = {"offerId": offer["id"], "recourse": offer["recourse"]}
-    await trigger_invoice(context, invoice, trigger, **figures)
+def receive(ledger: Ledger, percent: int = WHOLE) -> Outcome:
+    """The debtor pays ``percent`` of what it owes."""
+    owed = ledger["receivable"]
+    amount = share(owed, owed, percent, ledger.purchase.currency)
+    after = _post(ledger, receivable=-amount, debtorPaid=amount)
+    figures = {"amount": amount, "paid": after["debtorPaid"], "owed": after["receivable"]}
+    return Outcome(after, figures)
 
 
-async def _load(context: Context, invoice: Record) -> Record:
-    nothing = {_PAID_OUT: Decimal(0), _CREDITED: Decimal(0), _PAID: Decimal(0)}
-    return await context.state.get(_LEDGERS, invoice["id"]) or nothing
+def accrue(ledger: Ledger, due_day: int, today: int) -> Ledger:
+    """Charge the seller interest on the outstanding advance, for each day since the due day."""
+    start = max(due_day, ledger.interest_day or due_day)
+    if today <= start:
+        return ledger
+    one = ledger.purchase
+    amount = interest(ledger.outstanding, one.late_rate, today - start, one.currency)
+    after = _post(ledger, interestDue=amount, result=-amount)
+    return Ledger(one, after.balances, after.drawn, today)
 
 
-async def _store(context: Context, invoice: Record, ledger: Record) -> None:
-    await context.state.put(_LEDGERS, invoice["id"], ledger)
+def settle(ledger: Ledger) -> Outcome:
+    """Release what is held to the seller, less credit notes and interest that it owes."""
+    due = EXACT.add(ledger["dilutionDue"], ledger["interestDue"])
+    released = max(_minus(ledger["held"], due), NOTHING)
+    repaid = max(_minus(due, ledger["held"]), NOTHING)
+    after = _clear(ledger, sellerReceived=-released, sellerRepaid=repaid)
+    figures = {
+        "reserveAmount": EXACT.add(ledger["held"], _minus(ledger.dilution, ledger["dilutionDue"])),
+        "dilutionAmount": ledger.dilution,
+        "interest": ledger["interestDue"],
+        "released": released,
+        "sellerOwes": repaid,
+        "partnerResult": after["result"],
+    }
+    return Outcome(after, figures)
 
 
-def _owed(invoice: Record, ledger: Record) -> Decimal:
-    owed: Decimal = Decimal(invoice["amount"]) - ledger[_CREDITED] - ledger[_PAID]
-    return owed
+def repurchase(ledger: Ledger) -> Outcome:
+    """The seller buys the receivable back: outstanding advance, fees, credit notes, interest."""
+    due = EXACT.add(ledger["dilutionDue"], ledger["interestDue"])
+    position = EXACT.add(_minus(ledger["receivable"], ledger["held"]), due)
+    amount, released = max(position, NOTHING), max(-position, NOTHING)
+    after = _clear(ledger, sellerRepaid=amount, sellerReceived=-released)
+    fees = min(ledger.fees, ledger.outstanding)
+    figures = {
+        "amount": amount,
+        "outstandingAdvance": _minus(ledger.outstanding, fees),
+        "fees": fees,
+        "interest": ledger["interestDue"],
+        "released": released,
+        "partnerResult": after["result"],
+    }
+    return Outcome(after, figures)
 
 
-def _share(whole: Decimal, left: Decimal, percent: int, invoice: Record) -> Decimal:
+def write_off(ledger: Ledger) -> Outcome:
+    """The partner bears the loss; the seller owes no more than its credit notes."""
+    surplus = max(_minus(ledger["held"], ledger["receivable"]), NOTHING)
+    loss = EXACT.add(ledger.outstanding, ledger["interestDue"])
+    dilution = ledger["dilutionDue"]
+    after = _clear(ledger, result=loss, sellerReceived=-surplus, sellerRepaid=dilution)
+    return Outcome(after, {"loss": loss, "sellerOwes": dilution, "partnerResult": after["result"]})
+
+
+def share(whole: Decimal, left: Decimal, percent: int, currency: str) -> Decimal:
     """``percent`` of ``whole`` in the digits of the currency, at most ``left``."""
     if percent >= WHOLE:
         return left
-    part = round_half_up(multiply_exactly(whole, Decimal(percent) / WHOLE), invoice["currency"])
-    return min(max(part, Decimal(0)), left)
+    part = round_half_up(multiply_exactly(whole, Decimal(percent) / WHOLE), currency)
+    return min(max(part, NOTHING), left)
+
+
+def replace_drawn(ledger: Ledger, drawn: Decimal) -> Ledger:
+    """The ledger with another gross advance drawn."""
+    return Ledger(ledger.purchase, ledger.balances, drawn, ledger.interest_day)
+
+
+def as_record(ledger: Ledger) -> Record:
+    """The ledger as it is stored; its purchase is that of the offer."""
+    return {
+        "balances": dict(ledger.balances),
+        "drawn": ledger.drawn,
+        "interestDay": ledger.interest_day,
+    }
+
+
+def from_record(purchase: Purchase, record: Mapping[str, Any]) -> Ledger:
+    """The ledger that was stored."""
+    return Ledger(purchase, record["balances"], Decimal(record["drawn"]), record["interestDay"])
+
+
+def _clear(ledger: Ledger, **amounts: Decimal) -> Ledger:
+    """Post ``amounts`` against everything that is still open."""
+    open_ = {name: -ledger[name] for name in DEBITS if name not in CASH}
+    return _post(ledger, **open_, held=ledger["held"], **amounts)
+
+
+def _post(ledger: Ledger, **amounts: Decimal) -> Ledger:
+    """Post debits (positive) and credits (negative). Raises LedgerError."""
+    if sum(amounts.values()) != 0:
+        raise LedgerError(f"the posting does not balance: {amounts}")
+    balances = dict(ledger.balances)
+    for account, amount in amounts.items():
+        change = amount if account in DEBITS else -amount
+        balances[account] = EXACT.add(ledger[account], change)
+        if balances[account] < 0 and account != "result":
+            raise LedgerError(f"{account} would be {balances[account]}")
+    return Ledger(ledger.purchase, balances, ledger.drawn, ledger.interest_day)
+
+
+def _minus(one: Decimal, other: Decimal) -> Decimal:
+    return EXACT.subtract(one, other)

@@ -25,7 +25,7 @@ from .financing import (
 )
 from .invoices import CLIENT, SYNTHETIC_INVOICE, apply_invoice_trigger, emit_move, load_invoice
 from .lifecycle import move_record, unfinished_statuses
-from .pricing import check_offer, price, pricing_members, terms_of
+from .pricing import DAY_COUNT, check_offer, price, pricing_members, terms_of
 from .routing import load_partner
 from .terms import check_not_past_due, tenor_days
 
@@ -72,15 +72,21 @@ async def unfinished_offers(context: Context, invoice_id: str) -> tuple[Record, 
 
 async def accepted_offer(context: Context, invoice: Record) -> Record:
     """The accepted offer on an invoice. Raises ApiError 409 when there is none."""
-    where = (Condition("status", "=", "Accepted"), Condition("invoiceId", "=", invoice["id"]))
-    page = await context.state.page(OFFERS, limit=1, where=where)
-    if not page.records:
+    offer = await find_accepted_offer(context, invoice)
+    if offer is None:
         raise reject(
             "conflict",
             problem="The invoice has no accepted offer",
             advice="Accept an offer on it first.",
         )
-    return page.records[0]
+    return offer
+
+
+async def find_accepted_offer(context: Context, invoice: Record) -> Record | None:
+    """The accepted offer on an invoice, if there is one."""
+    where = (Condition("status", "=", "Accepted"), Condition("invoiceId", "=", invoice["id"]))
+    page = await context.state.page(OFFERS, limit=1, where=where)
+    return next(iter(page.records), None)
 
 
 async def request_for_offer(
@@ -186,7 +192,7 @@ async def _record_offer(
         "status": context.lifecycle.machines[OFFER].initial,
         "currency": currency,
         **pricing_members(figures, terms, tenor),
-        **_condition_members(context, request or {}, options),
+        **_condition_members(context, request or {}, options, terms.annual_rate),
         "createdAt": context.timestamp,
         "source": CLIENT,
     }
@@ -195,11 +201,15 @@ async def _record_offer(
     return offer
 
 
-def _condition_members(context: Context, request: Record, options: Mapping[str, Any]) -> Record:
+def _condition_members(
+    context: Context, request: Record, options: Mapping[str, Any], annual_rate: Decimal
+) -> Record:
+    late_rate = options.get("lateInterest", {}).get("annualRate", annual_rate)
     preference = request.get("recoursePreference", "Any")
     disclosure = options.get("disclosure", request.get("disclosure", "Disclosed"))
     return {
         "recourse": options.get("recourse", "Recourse" if preference == "Any" else preference),
+        "lateInterest": {"annualRate": late_rate, "dayCount": DAY_COUNT},
         "recoursePeriodDays": options.get("recoursePeriodDays", 90),
         "product": options.get("product", request.get("product", "Factoring")),
         "disclosure": disclosure,

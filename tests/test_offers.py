@@ -93,6 +93,7 @@ def test_every_other_member_that_is_left_out_has_its_default(client: httpx.Clien
         "status": "Received",
         "currency": "EUR",
         "recourse": "Recourse",
+        "lateInterest": {"annualRate": 0.09, "dayCount": "ACT/360"},
         "recoursePeriodDays": 90,
         "product": "Factoring",
         "disclosure": "Disclosed",

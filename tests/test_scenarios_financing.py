@@ -35,7 +35,7 @@ OFFERED = REQUESTED + "\nPT6S offer.received Offered"
 ACCEPTED = OFFERED + "\nPT1M6S offer.accepted OfferAccepted"
 FUNDED = ACCEPTED + "\nPT2M6S invoice.funded Funded"
 OVERDUE = FUNDED + "\n2027-01-21T00:00:00Z invoice.overdue Overdue"
-DEFAULTED = OVERDUE + "\n2027-04-20T00:00:00Z invoice.defaulted Defaulted"
+DEFAULTED = OVERDUE + "\n2027-04-21T00:00:00Z invoice.defaulted Defaulted"
 
 STORIES: dict[str, str] = {
     "competing-offers": OFFERED
@@ -74,12 +74,12 @@ STORIES: dict[str, str] = {
     """,
     "default-recourse": DEFAULTED
     + """
-    2027-04-21T00:00:00Z  invoice.recourse_invoked  Recourse
-    2027-05-05T00:00:00Z  invoice.repurchased       Repurchased
+    2027-04-22T00:00:00Z  invoice.recourse_invoked  Recourse
+    2027-05-06T00:00:00Z  invoice.repurchased       Repurchased
     """,
     "default-non-recourse": DEFAULTED
     + """
-    2027-04-21T00:00:00Z  invoice.written_off    WrittenOff
+    2027-04-22T00:00:00Z  invoice.written_off    WrittenOff
     """,
     "invoice-expires": """
     PT0S        invoice.registered               Registered
@@ -253,13 +253,13 @@ def figures(client: httpx.Client, invoice: Any, action: str) -> dict[str, Any]:
 @pytest.mark.parametrize(
     ("amount", "currency", "conditions", "first", "second"),
     [
-        (10000, "EUR", {}, 3200, 4800),
-        (10000, "EUR", {"percent": 25}, 2000, 6000),
-        (1234.57, "EUR", {"percent": 33}, 325.93, 661.73),
-        (99999, "JPY", {}, 32000, 47999),
+        (10000, "EUR", {}, 3120, 4680),
+        (10000, "EUR", {"percent": 25}, 1950, 5850),
+        (1234.57, "EUR", {"percent": 33}, 317.78, 645.19),
+        (99999, "JPY", {}, 31200, 46799),
     ],
 )
-def test_two_payouts_add_up_to_the_advance(
+def test_two_payouts_add_up_to_the_net_proceeds(
     client: httpx.Client,
     amount: float,
     currency: str,
@@ -270,17 +270,11 @@ def test_two_payouts_add_up_to_the_advance(
     choose(client, "partial-funding", **conditions)
     invoice = register(client, amount=amount, currency=currency)
     run_to_end(client)
-    advanced = offers(client, invoice)[0]["advanceAmount"]
-    assert figures(client, invoice, "invoice.partially_funded") == {
-        "amount": first,
-        "paidOut": first,
-        "advanceAmount": advanced,
-    }
-    assert figures(client, invoice, "invoice.funded") == {
-        "amount": second,
-        "paidOut": advanced,
-        "advanceAmount": advanced,
-    }
+    net_proceeds = offers(client, invoice)[0]["netProceeds"]
+    begun = figures(client, invoice, "invoice.partially_funded")
+    assert (begun["amount"], begun["paidOut"], begun["netProceeds"]) == (first, first, net_proceeds)
+    done = figures(client, invoice, "invoice.funded")
+    assert (done["amount"], done["paidOut"]) == (second, net_proceeds)
 
 
 def test_credit_note_and_payments_add_up_to_the_invoice(client: httpx.Client) -> None:
@@ -301,8 +295,10 @@ def test_credit_note_and_payments_add_up_to_the_invoice(client: httpx.Client) ->
     assert figures(client, invoice, "invoice.settled") == {
         "reserveAmount": 2000,
         "dilutionAmount": 500,
+        "interest": 0,
         "released": 1500,
         "sellerOwes": 0,
+        "partnerResult": 200,
     }
 
 
@@ -324,8 +320,8 @@ def test_an_invoice_is_neither_overdue_nor_in_default_a_moment_too_early(
     for moment, wanted in (
         ("2027-01-20T23:59:59Z", "Funded"),
         ("2027-01-21T00:00:00Z", "Overdue"),
-        ("2027-04-19T23:59:59Z", "Overdue"),
-        ("2027-04-20T00:00:00Z", "Defaulted"),
+        ("2027-04-20T23:59:59Z", "Overdue"),
+        ("2027-04-21T00:00:00Z", "Defaulted"),
     ):
         client.post("/sandbox/clock/advance", json={"to": moment})
         assert status(client, invoice) == wanted
@@ -351,8 +347,53 @@ def test_a_client_that_asked_for_no_recourse_owes_nothing_for_the_debtor_in_defa
     body = {"invoiceId": invoice["id"], "recoursePreference": "NonRecourse"}
     assert client.post("/api/financing-requests", json=body).status_code == 201
     run_to_end(client)
-    last = expected("2027-04-21T00:00:00Z invoice.written_off WrittenOff")
+    last = expected("2027-04-22T00:00:00Z invoice.written_off WrittenOff")
     assert events_about(server, client, invoice)[-1:] == last
+
+
+def test_a_repurchase_states_its_amount(client: httpx.Client) -> None:
+    invoice = register(client, debtorId="sim_debtor_default")
+    run_to_end(client)
+    days = 106  # from 20 January to 6 May 2027
+    interest = round(8000 * 0.12 * days / 360, 2)
+    assert figures(client, invoice, "invoice.repurchased") == {
+        "amount": pytest.approx(8000 + interest),
+        "outstandingAdvance": 7800,
+        "fees": 200,
+        "interest": interest,
+        "released": 0,
+        "partnerResult": pytest.approx(200 + interest),
+    }
+
+
+def test_late_payment_costs_interest_for_each_day(client: httpx.Client) -> None:
+    invoice = register(client, debtorId="sim_debtor_late")
+    run_to_end(client)
+    interest = 26.67  # 12 % of 8000 for 10 of 360 days
+    settled = figures(client, invoice, "invoice.settled")
+    assert (settled["interest"], settled["released"]) == (interest, 2000 - interest)
+    assert settled["partnerResult"] == pytest.approx(200 + interest)
+
+
+def test_a_paid_invoice_pays_the_net_proceeds_then_the_reserve(client: httpx.Client) -> None:
+    invoice = by_workspace(client, "full-lifecycle")
+    run_to_end(client)
+    assert figures(client, invoice, "invoice.funded")["amount"] == 7800
+    settled = figures(client, invoice, "invoice.settled")
+    assert (settled["released"], settled["partnerResult"]) == (2000, 200)
+
+
+def test_the_default_waits_for_the_recourse_period_of_the_offer(client: httpx.Client) -> None:
+    choose(client, "default-recourse")
+    invoice = register(client)
+    advance(client, "PT5S")
+    body = {"invoiceId": invoice["id"], "partnerId": EVEREST, "recoursePeriodDays": 120}
+    offer = client.post("/api/offers", json=body).json()["data"]
+    client.post(f"/sandbox/offers/{offer['id']}/accept")
+    advance(client, to="2027-05-20T23:59:59Z")
+    assert status(client, invoice) == "Overdue"
+    advance(client, to="2027-05-21T00:00:00Z")
+    assert status(client, invoice) == "Defaulted"
 
 
 # Conditions: what a run may change
@@ -374,12 +415,12 @@ def test_a_client_that_asked_for_no_recourse_owes_nothing_for_the_debtor_in_defa
         (
             "default-recourse",
             {"claim": "P3D", "buyBack": "P1D"},
-            "2027-04-24T00:00:00Z invoice.repurchased Repurchased",
+            "2027-04-25T00:00:00Z invoice.repurchased Repurchased",
         ),
         (
             "default-non-recourse",
             {"claim": "P3D"},
-            "2027-04-23T00:00:00Z invoice.written_off WrittenOff",
+            "2027-04-24T00:00:00Z invoice.written_off WrittenOff",
         ),
     ],
 )

@@ -1,0 +1,141 @@
+"""Payments on an invoice: each moves the invoice and is posted in its ledger.
+
+No money moves. The audit log has the amounts, as metadata of the moves.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from decimal import Decimal
+from functools import partial
+from typing import Any, Final
+
+from invoice_sandbox.project.api import Context, Record
+
+from . import ledger as books
+from .audit import audit
+from .invoices import INVOICE, public_invoice
+from .ledger import Ledger, Outcome, Purchase
+from .lifecycle import check_trigger
+from .offers import accepted_offer, find_accepted_offer
+from .terms import tenor_days
+from .transitions import trigger_invoice
+
+CREDIT_NOTE: Final = "invoice.credit_note_applied"
+"""The event that a credit note lowered the debt."""
+
+_LEDGERS: Final = "ledgers"
+_HALF: Final = 50
+_BEFORE_PAY_OUT: Final = frozenset({"OfferAccepted", "PartiallyFunded"})
+_STEPS: Final[Mapping[str, Callable[[Ledger], Outcome]]] = {
+    "fund": books.pay_out,
+    "fund-partially": partial(books.pay_out, percent=_HALF),
+    "pay": books.receive,
+    "pay-partially": partial(books.receive, percent=_HALF),
+    "settle": books.settle,
+    "repurchase": books.repurchase,
+    "write-off": books.write_off,
+}
+"""What a trigger posts that comes without an amount: everything that is left, or half of it."""
+
+
+async def trigger_payment(context: Context, invoice: Record, trigger: str) -> Record:
+    """The invoice after ``trigger``, with its payment posted, if it is one. Raises ApiError 409."""
+    check_trigger(context, INVOICE, invoice, trigger)
+    offer = await find_accepted_offer(context, invoice)
+    if trigger not in _STEPS or offer is None:  # some fixtures have no offer
+        return await trigger_invoice(context, invoice, trigger)
+    outcome = _STEPS[trigger](await _load(context, invoice, offer))
+    return await _move(context, invoice, trigger, offer, outcome)
+
+
+async def pay_out(context: Context, invoice: Record, percent: int) -> None:
+    """Pay out ``percent`` of the net proceeds, at most what is left. Raises ApiError 409."""
+    offer = await accepted_offer(context, invoice)
+    outcome = books.pay_out(await _load(context, invoice, offer), percent)
+    trigger = "fund-partially" if outcome.ledger.left_to_draw else "fund"
+    await _move(context, invoice, trigger, offer, outcome)
+
+
+async def apply_credit_note(context: Context, invoice: Record, percent: int) -> None:
+    """Lower the debt by ``percent`` of the face value, at most to zero. Raises ApiError 409."""
+    offer = await accepted_offer(context, invoice)
+    outcome = books.credit(await _load(context, invoice, offer), percent)
+    figures = {**outcome.figures, "dilutionAmount": outcome.ledger.dilution}
+    await audit(context, CREDIT_NOTE, ("invoice", invoice["id"]), **figures)
+    await _store(context, invoice, outcome.ledger)
+    await context.emit(CREDIT_NOTE, public_invoice(invoice))
+
+
+async def receive_payment(context: Context, invoice: Record, percent: int) -> None:
+    """Record that the debtor paid ``percent`` of the debt. Raises ApiError 409."""
+    offer = await accepted_offer(context, invoice)
+    outcome = books.receive(await _load(context, invoice, offer), percent)
+    trigger = "pay-partially" if outcome.ledger["receivable"] else "pay"
+    await _move(context, invoice, trigger, offer, outcome)
+
+
+async def release_reserve(context: Context, invoice: Record) -> None:
+    """Settle: the seller gets the reserve, less credit notes and interest. Raises ApiError 409."""
+    offer = await accepted_offer(context, invoice)
+    outcome = books.settle(await _load(context, invoice, offer))
+    await _move(context, invoice, "settle", offer, outcome)
+
+
+async def resolve_default(context: Context, invoice: Record) -> None:
+    """Invoke recourse against the seller, or write the debt off if the accepted offer is without
+    recourse. Raises ApiError 409."""
+    offer = await accepted_offer(context, invoice)
+    if offer["recourse"] == "NonRecourse":
+        await trigger_payment(context, invoice, "write-off")
+    else:
+        figures = {"offerId": offer["id"], "recourse": offer["recourse"]}
+        await trigger_invoice(context, invoice, "invoke-recourse", **figures)
+
+
+async def days_until_default(context: Context, invoice: Record) -> int:
+    """Days until the day after the recourse period; zero or less when it has ended. 409."""
+    offer = await accepted_offer(context, invoice)
+    period = int(offer["recoursePeriodDays"])
+    return tenor_days(invoice, context.now.date()) + period + 1
+
+
+async def _move(
+    context: Context, invoice: Record, trigger: str, offer: Record, outcome: Outcome
+) -> Record:
+    moved = await trigger_invoice(context, invoice, trigger, offerId=offer["id"], **outcome.figures)
+    await _store(context, invoice, outcome.ledger)
+    return moved
+
+
+async def _load(context: Context, invoice: Record, offer: Record) -> Ledger:
+    """The ledger, with interest up to today. A fixture has none: its advance is paid out."""
+    purchase = _purchase(offer)
+    stored = await context.state.get(_LEDGERS, offer["id"])
+    if stored is not None:
+        ledger = books.from_record(purchase, stored)
+    else:
+        ledger = books.open_ledger(purchase)
+        if invoice["status"] not in _BEFORE_PAY_OUT:
+            ledger = books.pay_out(ledger).ledger
+    today = context.now.date()
+    due_day = today.toordinal() + tenor_days(invoice, today)
+    return books.accrue(ledger, due_day, today.toordinal())
+
+
+async def _store(context: Context, invoice: Record, ledger: Ledger) -> None:
+    offer = await accepted_offer(context, invoice)
+    await context.state.put(_LEDGERS, offer["id"], books.as_record(ledger))
+
+
+def _purchase(offer: Mapping[str, Any]) -> Purchase:
+    discount = offer["discountFee"]
+    late: Mapping[str, Any] = offer.get("lateInterest", discount)
+    advance = Decimal(offer["advanceAmount"])
+    return Purchase(
+        currency=offer["currency"],
+        face_value=advance + Decimal(offer["reserveAmount"]),
+        advance=advance,
+        fees=Decimal(discount["amount"]) + Decimal(offer["serviceFee"]["amount"]),
+        late_rate=Decimal(late["annualRate"]),
+    )

@@ -1,0 +1,156 @@
+"""The ledger of an invoice: money is conserved over every legal sequence of steps."""
+
+from __future__ import annotations
+
+from decimal import Decimal
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from domain import ledger as books
+from domain.fingerprint import minor_units
+from domain.ledger import CASH, CREDITS, DEBITS, Ledger, Purchase
+from domain.pricing import Terms, price
+
+D = Decimal
+DUE = 100
+
+EXAMPLE = Purchase("EUR", D("10000.00"), D("8000.00"), D("200.00"), D("0.12"))
+"""10,000 EUR at 80 %, with fees of 160 and 40."""
+
+
+@st.composite
+def purchases(draw: st.DrawFn) -> Purchase:
+    currency = draw(st.sampled_from(["EUR", "JPY", "KWD", "CLF"]))
+    amount = D(draw(st.integers(1, 10**9))).scaleb(-minor_units(currency))
+    rates = [D(draw(st.integers(0, most))) / 10_000 for most in (10_000, 3_000, 300)]
+    figures = price(amount, currency, draw(st.integers(0, 180)), Terms(*rates))
+    fees = min(figures.discount_fee + figures.service_fee, figures.advance)
+    return Purchase(currency, figures.face_value, figures.advance, fees, rates[1])
+
+
+PERCENT = st.integers(1, 100)
+
+
+@st.composite
+def histories(draw: st.DrawFn) -> list[Ledger]:
+    """The ledger after each step of a legal sequence, from the acceptance to an end."""
+    ledgers = [books.open_ledger(draw(purchases()))]
+    day = draw(st.integers(0, DUE))
+
+    def step(after: Ledger) -> None:
+        ledgers.append(after)
+
+    for _ in range(draw(st.integers(0, 2))):
+        step(books.credit(ledgers[-1], draw(PERCENT)).ledger)
+    for percent in [*draw(st.lists(PERCENT, max_size=3)), draw(PERCENT)]:
+        step(books.pay_out(ledgers[-1], percent).ledger)
+    for _ in range(draw(st.integers(0, 6))):
+        day += draw(st.integers(0, 60))
+        step(books.accrue(ledgers[-1], DUE, day))
+        change = draw(st.sampled_from([books.credit, books.receive]))
+        step(change(ledgers[-1], draw(PERCENT)).ledger)
+    day += draw(st.integers(0, 200))
+    step(books.accrue(ledgers[-1], DUE, day))
+    end = draw(st.sampled_from([books.settle, books.repurchase, books.write_off]))
+    if end is books.settle:
+        step(books.receive(ledgers[-1]).ledger)
+    step(end(ledgers[-1]).ledger)
+    return ledgers
+
+
+@given(history=histories())
+def test_debits_and_credits_are_equal_after_every_step(history: list[Ledger]) -> None:
+    for ledger in history:
+        assert sum(ledger[name] for name in DEBITS) == sum(ledger[name] for name in CREDITS)
+
+
+@given(history=histories())
+def test_no_balance_but_the_result_is_ever_negative(history: list[Ledger]) -> None:
+    for ledger in history:
+        assert min(ledger[name] for name in (*DEBITS, *CREDITS) if name != "result") >= 0
+
+
+@given(history=histories())
+def test_what_the_debtor_paid_is_what_the_seller_received_and_the_result(
+    history: list[Ledger],
+) -> None:
+    end = history[-1]
+    received = end["sellerReceived"] - end["sellerRepaid"]
+    assert end["debtorPaid"] == received + end["result"]
+
+
+@given(history=histories())
+def test_nothing_is_open_at_the_end(history: list[Ledger]) -> None:
+    left = {name for name in (*DEBITS, *CREDITS) if history[-1][name] != 0}
+    assert left <= {*CASH, "result"}
+
+
+@given(history=histories())
+def test_every_amount_is_in_minor_units(history: list[Ledger]) -> None:
+    unit = D(1).scaleb(-minor_units(history[0].purchase.currency))
+    for ledger in history:
+        assert {one % unit for one in ledger.balances.values()} <= {D(0)}
+
+
+@given(purchase=purchases(), percents=st.lists(PERCENT, min_size=1, max_size=5))
+def test_the_seller_is_never_worse_off_than_the_offer_says(
+    purchase: Purchase, percents: list[int]
+) -> None:
+    """However much of the advance was paid out, if the debtor pays in time."""
+    ledger = books.open_ledger(purchase)
+    for percent in percents:
+        ledger = books.pay_out(ledger, percent).ledger
+    ledger = books.settle(books.receive(ledger).ledger).ledger
+    assert ledger["sellerReceived"] >= purchase.face_value - purchase.fees
+
+
+def test_the_pay_out_is_the_net_proceeds_and_the_reserve_follows_at_settlement() -> None:
+    paid_out = books.pay_out(books.open_ledger(EXAMPLE))
+    assert paid_out.figures["amount"] == 7800
+    settled = books.settle(books.receive(paid_out.ledger).ledger)
+    assert (settled.figures["released"], settled.figures["partnerResult"]) == (2000, 200)
+
+
+def test_half_of_the_advance_costs_half_of_the_fees() -> None:
+    half = books.pay_out(books.open_ledger(EXAMPLE), 50)
+    assert (half.figures["amount"], half.figures["fees"]) == (3900, 100)
+    settled = books.settle(books.receive(half.ledger).ledger)
+    assert settled.figures["released"] == 6000
+
+
+def test_late_payment_costs_interest_per_day() -> None:
+    funded = books.pay_out(books.open_ledger(EXAMPLE)).ledger
+    late = books.accrue(funded, DUE, DUE + 30)
+    assert late["interestDue"] == 80  # 12 % of 8000 for 30 of 360 days
+    assert books.accrue(late, DUE, DUE + 30) == late
+    settled = books.settle(books.receive(late).ledger)
+    assert (settled.figures["released"], settled.figures["partnerResult"]) == (1920, 280)
+
+
+def test_a_repurchase_is_the_outstanding_advance_fees_and_interest() -> None:
+    funded = books.pay_out(books.open_ledger(EXAMPLE)).ledger
+    figures = books.repurchase(books.accrue(funded, DUE, DUE + 90)).figures
+    parts = [figures[name] for name in ("outstandingAdvance", "fees", "interest", "amount")]
+    assert parts == [7800, 200, 240, 8240]
+
+
+def test_a_write_off_is_the_partners_loss() -> None:
+    funded = books.pay_out(books.open_ledger(EXAMPLE)).ledger
+    figures = books.write_off(funded).figures
+    assert (figures["loss"], figures["sellerOwes"], figures["partnerResult"]) == (8000, 0, -7800)
+
+
+@pytest.mark.parametrize(("percent", "released", "owed"), [(5, 1500, 0), (30, 0, 1000)])
+def test_credit_notes_lower_the_reserve(percent: int, released: int, owed: int) -> None:
+    funded = books.pay_out(books.open_ledger(EXAMPLE)).ledger
+    settled = books.settle(books.receive(books.credit(funded, percent).ledger).ledger)
+    assert (settled.figures["released"], settled.figures["sellerOwes"]) == (released, owed)
+
+
+def test_a_credit_note_may_come_before_the_pay_out_and_lower_it() -> None:
+    diluted = books.credit(books.open_ledger(EXAMPLE), 60).ledger
+    paid_out = books.pay_out(diluted)
+    assert (paid_out.figures["amount"], paid_out.figures["fees"]) == (3900, 100)
+    assert paid_out.ledger.left_to_draw == 0

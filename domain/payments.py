@@ -14,7 +14,7 @@ from invoice_sandbox.project.api import Context, Record
 
 from . import ledger as books
 from .audit import audit
-from .invoices import INVOICE, public_invoice
+from .invoices import CLIENT, INVOICE, public_invoice
 from .ledger import Ledger, Outcome, Purchase
 from .lifecycle import check_trigger
 from .offers import accepted_offer, find_accepted_offer
@@ -26,7 +26,6 @@ CREDIT_NOTE: Final = "invoice.credit_note_applied"
 
 _LEDGERS: Final = "ledgers"
 _HALF: Final = 50
-_BEFORE_PAY_OUT: Final = frozenset({"OfferAccepted", "PartiallyFunded"})
 _STEPS: Final[Mapping[str, Callable[[Ledger], Outcome]]] = {
     "fund": books.pay_out,
     "fund-partially": partial(books.pay_out, percent=_HALF),
@@ -116,7 +115,7 @@ async def _load(context: Context, invoice: Record, offer: Record) -> Ledger:
         ledger = books.from_record(purchase, stored)
     else:
         ledger = books.open_ledger(purchase)
-        if invoice["status"] not in _BEFORE_PAY_OUT:
+        if invoice.get("source") != CLIENT and invoice["status"] != "OfferAccepted":
             ledger = books.pay_out(ledger).ledger
     today = context.now.date()
     due_day = today.toordinal() + tenor_days(invoice, today)

@@ -12,9 +12,11 @@ from tests.scenario_run import (
     DATED,
     advance,
     choose,
+    data,
     events_about,
     expected,
     financing_requests,
+    move,
     offers,
     register,
     run_to_end,
@@ -364,6 +366,32 @@ def test_a_repurchase_states_its_amount(client: httpx.Client) -> None:
         "released": 0,
         "partnerResult": pytest.approx(200 + interest),
     }
+
+
+def accepted(client: httpx.Client) -> Any:
+    """An invoice whose offer is accepted; nothing more happens by itself."""
+    choose(client, "manual")
+    invoice = register(client)
+    triggers = ("start-verification", "verify", "request-financing", "receive-offer")
+    move(client, invoice, *triggers, "accept-offer")
+    return invoice
+
+
+def test_the_debtor_may_pay_in_any_number_of_parts(client: httpx.Client) -> None:
+    invoice = accepted(client)
+    move(client, invoice, "fund", *3 * ["pay-partially"], "pay", "settle")
+    query = {"targetId": invoice["id"], "action": "invoice.partially_paid"}
+    parts = [one["metadata"]["amount"] for one in data(client.get("/api/audit-log", params=query))]
+    assert parts[::-1] == [5000, 2500, 1250]
+    assert figures(client, invoice, "invoice.paid") == {"amount": 1250, "paid": 10000, "owed": 0}
+    assert figures(client, invoice, "invoice.settled")["released"] == 2000
+
+
+def test_nothing_is_repurchased_that_was_never_paid_out(client: httpx.Client) -> None:
+    invoice = accepted(client)
+    move(client, invoice, "dispute", "uphold-dispute-after-funding", "repurchase")
+    bought = figures(client, invoice, "invoice.repurchased")
+    assert (bought["amount"], bought["partnerResult"]) == (0, 0)
 
 
 def test_late_payment_costs_interest_for_each_day(client: httpx.Client) -> None:

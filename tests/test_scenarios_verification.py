@@ -49,7 +49,7 @@ TO_HELD = """
 
 STORIES: dict[str, tuple[dict[str, Any] | None, str]] = {
     # the members by which the story begins by itself (None: by none), and all of its events
-    "happy-path": (None, TO_OFFERED),
+    "happy-path": (None, f"{TO_OFFERED}P3DT6S offer.expired FinancingRequested"),
     "full-lifecycle": (
         None,
         f"""{TO_FUNDED}

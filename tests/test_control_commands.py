@@ -537,7 +537,10 @@ def test_one_request_is_shown_in_full(at: Run, asked: str) -> None:
         assert all(f"\n  {key}: {value}\n" in shown for key, value in entry[name]["headers"])
     assert '\n    "sellerId": "\\u001b[31m"\n' in shown
     assert '\n      "code": "invalid_request",\n' in shown
-    assert all(f"\n  {name}: {plain(why)}\n" in shown for name, why in entry["why"].items())
+    why = {**entry["why"]}
+    for one in why.pop("problems"):
+        assert f"\n    {one['pointer']}: {one['problem']}\n" in shown
+    assert all(f"\n  {name}: {plain(value)}\n" in shown for name, value in why.items())
 
 
 def test_a_request_without_an_answer_says_so(at: Run, server: Running, key: str) -> None:

@@ -61,9 +61,22 @@ def test_a_missing_member_is_named(client: httpx.Client, name: str) -> None:
         assert message(client.post(path, json=body)).startswith(f"{name} is required.")
 
 
-def test_several_faults_name_the_first_and_count_the_rest(client: httpx.Client) -> None:
+def test_all_missing_members_are_named(client: httpx.Client) -> None:
     text = message(client.post("/api/invoices", json={"sellerId": "a"}))
-    assert text.startswith("debtorId is required (and 3 more problems).")
+    assert text.startswith("debtorId, invoiceNumber, amount and currency are required. ")
+
+
+def test_missing_members_are_named_before_others_are_counted(client: httpx.Client) -> None:
+    text = message(client.post("/api/invoices", json={"amount": "1", "currency": 7}))
+    assert text.startswith(
+        "sellerId, debtorId and invoiceNumber are required (and 2 more problems). "
+    )
+
+
+def test_without_a_missing_member_the_first_problem_is_named(client: httpx.Client) -> None:
+    body = {**INVOICE, "amount": "1", "currency": 7}
+    text = message(client.post("/api/invoices", json=body))
+    assert text.startswith("amount must be a number (and 1 more problem). ")
 
 
 WRONG = {

@@ -620,6 +620,24 @@ class TestWhy:
         assert pointer.endswith(f"/{keyword}")
         resolve(client.get("/openapi.json").json(), pointer)
 
+    def test_every_problem_has_its_pointer(self, client: httpx.Client) -> None:
+        body = {"sellerId": "a", "debtorId": "b", "currency": 7, "dueDate": "soon"}
+        answer = client.post("/api/invoices", json=body, headers=EXPLAIN)
+        assert last(client)["why"]["problems"] == [
+            {"pointer": "/invoiceNumber", "problem": "is required"},
+            {"pointer": "/amount", "problem": "is required"},
+            {"pointer": "/currency", "problem": "must be a string"},
+            {"pointer": "/dueDate", "problem": "must be a date such as 2026-11-21"},
+        ]
+        assert (
+            'problems="/invoiceNumber is required; /amount is required; '
+            '/currency must be a string; /dueDate must be a date such as 2026-11-21"'
+        ) in answer.headers["x-sandbox-explain"]
+
+    def test_at_most_twenty_problems_are_listed(self, client: httpx.Client) -> None:
+        assert client.post("/api/developer/api-keys", json={"scopes": ["x"] * 50}).is_error
+        assert len(last(client)["why"]["problems"]) == 20
+
     def test_the_place_in_the_levers_contract(self, client: httpx.Client) -> None:
         """ControlClient are in no journal, but they explain themselves."""
         answer = client.post("/sandbox/faults", json={"kind": "explode"}, headers=EXPLAIN)
@@ -667,7 +685,7 @@ class TestWhy:
 def explained(answer: httpx.Response) -> str:
     """The one explanation of an answer."""
     (text,) = answer.headers.get_list("x-sandbox-explain")
-    assert re.fullmatch(r"[\x20-\x7e]{1,1024}", text)
+    assert re.fullmatch(r"[\x20-\x7e]{1,4096}", text)
     return str(text)
 
 
@@ -781,8 +799,11 @@ def serving_text(folder: Path, contract: str) -> Iterator[Running]:
 
 
 def test_a_long_explanation_is_cut(tmp_path: Path) -> None:
-    with serving_text(tmp_path, LONG % ("grüße-" * 400)) as running, running.client(None) as client:
-        assert len(explained(client.get("/things", headers=EXPLAIN))) == 1024
+    with (
+        serving_text(tmp_path, LONG % ("grüße-" * 2000)) as running,
+        running.client(None) as client,
+    ):
+        assert len(explained(client.get("/things", headers=EXPLAIN))) == 4096
 
 
 def test_the_names_that_a_contract_gives_to_its_credentials(tmp_path: Path) -> None:

@@ -199,7 +199,12 @@ def show_request(entry: Row) -> None:
         _show_message(entry[name])
     click.secho("\nWhy", bold=True)
     for name, value in entry["why"].items():
-        click.echo(f"  {plain(name)}: {plain(value)}")
+        if name == "problems":
+            click.echo("  problems:")
+            for one in value:
+                click.echo(f"    {plain(one['pointer'] or 'the body')}: {plain(one['problem'])}")
+        else:
+            click.echo(f"  {plain(name)}: {plain(value)}")
 
 
 def _show_message(message: Row) -> None:

@@ -41,7 +41,7 @@ from invoice_sandbox.state import NoWorkspaceError, Record, Workspace, hits
 from invoice_sandbox.state.hits import API, SANDBOX, Hit
 
 EXPLAIN: Final = "x-sandbox-explain"
-_MOST_EXPLAINED: Final = 1024
+_MOST_EXPLAINED: Final = 4096
 
 LOOPBACK_NAMES: Final = frozenset({"localhost", "127.0.0.1", "::1"})
 _HEADER_LIMIT: Final = 16 * 1024
@@ -279,6 +279,8 @@ def _short(why: Mapping[str, Any]) -> str:
 def _quoted(value: Any) -> str:
     if isinstance(value, bool):
         return str(value).lower()
+    if isinstance(value, list) and value and isinstance(value[0], Mapping):
+        return f'"{"; ".join(" ".join(one.values()).strip() for one in value)}"'
     if isinstance(value, Mapping):
         value = [one for one in value.values() if one is not None]
     words = value if isinstance(value, str) else " ".join(map(str, value))

@@ -7,7 +7,7 @@ Everything else follows admission. A body that the contract does not declare is 
 from __future__ import annotations
 
 from asyncio import timeout, wait_for
-from collections.abc import Callable, Collection, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from functools import lru_cache, partial
@@ -205,18 +205,20 @@ class _Reading:
     def _parameters(self, admitted: AdmittedRequest) -> dict[str, dict[str, Any]]:
         given = {one: Given(list(_SOURCES[one](self, admitted))) for one in self.locations}
         values: dict[str, dict[str, Any]] = {"path": {}, "query": {}, "header": {}, "cookie": {}}
-        problems = []
+        missing, problems = [], []
         for parameter in self.operation.parameters:
             found = parameter.find(given[parameter.location])
             if found is None:
                 if parameter.required:
-                    problems.append(f"{parameter.name} is required")
+                    missing.append(parameter.name)
             elif found.problem is not None:
                 problems.append(found.problem)
             else:
                 values[parameter.location][parameter.name] = found.value
-        if problems:
-            raise reject("bad_parameter", problems=_first_and_count(problems[0], len(problems)))
+        if missing or problems:
+            count = len(missing) + len(problems)
+            text = _missing_and_count(missing, "".join(problems[:1]), count)
+            raise reject("bad_parameter", problems=text)
         return values
 
     def _body(self, admitted: AdmittedRequest, body: RequestBody) -> _Body:
@@ -244,10 +246,13 @@ class _Reading:
     def _check(self, request: Request, value: Any, checker: Checker, declared: str) -> None:
         if checker.is_valid(value):
             return
-        problem, count = checker.first_problem(value)
-        request.trace.why["schemaPath"] = self._in_contract(problem.schema_path, declared)
-        problems = _first_and_count(problem.sentence(_BODY), count)
-        raise reject("schema_violated", problems=problems)
+        problems, count = checker.explain(value)
+        why = request.trace.why
+        why["schemaPath"] = self._in_contract(problems[0].schema_path, declared)
+        why["problems"] = [{"pointer": one.pointer, "problem": one.text} for one in problems]
+        missing = [one.member for one in problems if one.is_missing]
+        text = _missing_and_count(missing, problems[0].sentence(_BODY), count)
+        raise reject("schema_violated", problems=text)
 
     def _in_contract(self, schema_path: str, declared: str) -> str:
         """A pointer into the contract: a schema that is no component is in the operation itself."""
@@ -349,8 +354,12 @@ def _unsupported(body: RequestBody) -> ApiError:
     return reject("media_type", declared=", ".join(body.checkers))
 
 
-def _first_and_count(first: str, count: int) -> str:
-    others = count - 1
+def _missing_and_count(missing: Sequence[str], first: str, count: int) -> str:
+    """Everything that is missing, else the first problem; and how many more there are."""
+    others = count - (len(missing) or 1)
+    if missing:
+        *some, last = missing
+        first = f"{', '.join(some)} and {last} are required" if some else f"{last} is required"
     if not others:
         return first
     return f"{first} (and {others} more {'problem' if others == 1 else 'problems'})"

@@ -11,7 +11,7 @@ from invoice_sandbox.testing.workspace import InvoiceSandbox
 
 _MOST_LINES: Final = 20
 _MOST_CHARACTERS: Final = 240
-_SHOWN_ELSEWHERE: Final = frozenset({"operation", "scenario", "clock"})
+_SHOWN_ELSEWHERE: Final = frozenset({"operation", "scenario", "clock", "problems"})
 _ERRORS: Final = 400
 
 

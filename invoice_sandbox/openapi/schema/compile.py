@@ -31,7 +31,7 @@ from invoice_sandbox.openapi.schema.branching import (
     shallow,
 )
 from invoice_sandbox.openapi.schema.generation_view import COMPONENTS, GenerationView, Schema
-from invoice_sandbox.openapi.schema.problems import Problem, problem_of
+from invoice_sandbox.openapi.schema.problems import Problem, is_missing, problem_of, problems_of
 
 __all__ = [
     "COMPONENTS",
@@ -65,6 +65,9 @@ _DIALECTS: Final[Mapping[str, tuple[type[Any], int]]] = {
         jsonschema_rs.Draft4,
     ),
 }
+MOST_PROBLEMS: Final = 20
+"""The most problems of one value that are put into words."""
+
 _BASE: Final = "https://contract.invalid/schemas"
 
 
@@ -86,6 +89,18 @@ class Checker:
         if self._is_branching:
             return () if self.is_valid(value) else (self.first_problem(value)[0],)
         return tuple(problem_of(error, self._pattern_examples) for error in self._iterate(value))
+
+    def explain(self, value: Any) -> tuple[tuple[Problem, ...], int]:
+        """What is wrong with an invalid ``value``, missing members first, and how much in all.
+
+        At most ``MOST_PROBLEMS`` are put into words.
+        """
+        if self._is_branching and levels(value, MOST_EXPLAINED) > MOST_EXPLAINED:
+            return (Problem("", _UNEXPLAINED, ""),), 1
+        errors = sorted(self._iterate(value), key=lambda one: not is_missing(one))
+        shown = errors[:MOST_PROBLEMS]
+        found = [one for error in shown for one in problems_of(error, self._pattern_examples)]
+        return tuple(found[:MOST_PROBLEMS]), len(errors) - len(shown) + len(found)
 
     def first_problem(self, value: Any) -> tuple[Problem, int]:
         """The first thing wrong with an invalid ``value``, and how many there are in all.

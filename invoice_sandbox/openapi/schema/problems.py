@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Final
 
@@ -16,13 +16,19 @@ class Problem:
     """One thing that is wrong with a value.
 
     ``member`` names the place in the value as people write it (``items[0].amount``; empty for
-    the value itself), ``text`` is a clause such as ``must be a number``, and ``schema_path`` is the
-    JSON Pointer of the keyword that was violated.
+    the value itself), ``text`` is a clause such as ``must be a number``, ``schema_path`` is the
+    JSON Pointer of the keyword that was violated, and ``pointer`` that of the place in the value.
     """
 
     member: str
     text: str
     schema_path: str
+    pointer: str = ""
+
+    @property
+    def is_missing(self) -> bool:
+        """Whether the member is required and missing."""
+        return self.text == _REQUIRED
 
     def sentence(self, whole: str) -> str:
         """``amount must be a number``; ``whole`` stands for the value itself."""
@@ -33,19 +39,35 @@ def problem_of(
     error: jsonschema_rs.ValidationError, pattern_examples: Mapping[str, str]
 ) -> Problem:
     """The problem of a failed validation; ``pattern_examples`` are texts that match, by pattern."""
+    return next(problems_of(error, pattern_examples))
+
+
+def problems_of(
+    error: jsonschema_rs.ValidationError, pattern_examples: Mapping[str, str]
+) -> Iterator[Problem]:
+    """The problems of a failed validation: one, or those of the closest of several alternatives."""
     closest = _closest_alternative(error)
     if closest is not None:
-        return problem_of(closest, pattern_examples)
-    return Problem(
-        member=_member([*error.instance_path, *_missing(error)]),
+        for one in closest:
+            yield from problems_of(one, pattern_examples)
+        return
+    place = [*error.instance_path, *_missing(error)]
+    yield Problem(
+        member=_member(place),
         text=_wording(error, pattern_examples),
         schema_path=_in_contract(error.schema_path),
+        pointer=pointer_text([_short(one) if isinstance(one, str) else one for one in place]),
     )
+
+
+def is_missing(error: jsonschema_rs.ValidationError) -> bool:
+    """Whether a failed validation is about a missing member."""
+    return isinstance(error.kind, jsonschema_rs.ValidationErrorKind.Required)
 
 
 def _closest_alternative(
     error: jsonschema_rs.ValidationError,
-) -> jsonschema_rs.ValidationError | None:
+) -> Sequence[jsonschema_rs.ValidationError] | None:
     """What is wrong by that alternative of ``oneOf`` or ``anyOf`` that the value comes closest to.
 
     That is one whose constants it has, such as a discriminator, and of
@@ -58,8 +80,8 @@ def _closest_alternative(
     branches = [branch for branch in error.kind.context if branch]
     close = [one for one in branches if not any(_is_at_odds(each, depth) for each in one)]
     if not close and len({branch[0].message for branch in branches}) == 1:
-        return branches[0][0]
-    return min(close, key=_distance)[0] if close else None
+        return branches[0][:1]
+    return min(close, key=_distance) if close else None
 
 
 def _distance(branch: Sequence[jsonschema_rs.ValidationError]) -> tuple[int, int]:
@@ -102,6 +124,7 @@ def _missing(error: jsonschema_rs.ValidationError) -> list[str]:
     return [kind.property] if isinstance(kind, jsonschema_rs.ValidationErrorKind.Required) else []
 
 
+_REQUIRED: Final = "is required"
 _TYPE_NAMES: Final = {
     "string": "a string",
     "number": "a number",
@@ -122,7 +145,7 @@ def _wording(error: jsonschema_rs.ValidationError, pattern_examples: Mapping[str
     kinds = jsonschema_rs.ValidationErrorKind
     match error.kind:
         case kinds.Required():
-            return "is required"
+            return _REQUIRED
         case kinds.Type(types=types):
             return "must be " + " or ".join(_TYPE_NAMES.get(name, name) for name in types)
         case kinds.Format(format=name):

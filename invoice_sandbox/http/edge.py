@@ -99,7 +99,8 @@ class Edge:
             self._version,
             *trace.headers,
         )
-        reply = replace(reply, headers=(*common, *reply.headers))
+        headers = (*common, *reply.headers)
+        reply = Reply(reply.status, reply.body, reply.media_type, headers, reply.stream)
         workspace = trace.workspace or await workspace_of_caller(self._engine, request)
         await self._cover(request, reply, workspace)
         return await self._record(request, reply, workspace, clock.monotonic() - started)

@@ -213,7 +213,10 @@ class _Simulation:
     def _moves(
         self, position: _Position, triggers: tuple[str, ...]
     ) -> Iterator[tuple[_Position, str | None]]:
+        legal = self.machine.legal.get(position.status, ())
         for trigger in triggers:
+            if trigger not in legal:  # as most are: an exception for each would take longer
+                continue
             try:
                 move = self.machine.step(position.status, trigger, position.previous)
             except IllegalMove:

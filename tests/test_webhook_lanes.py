@@ -59,6 +59,10 @@ from tests.support import FROZEN, ManualSystemClock, Running, serving
 PATIENT = 5.0
 """Seconds that receivers have: far more than a test takes that waits for none of them."""
 
+HASTY = 1.5
+"""Seconds that receivers have where a test waits for a timeout: still enough for one that responds
+on a machine under load."""
+
 
 @pytest.fixture(scope="module")
 def patient() -> Iterator[Running]:
@@ -70,7 +74,7 @@ def patient() -> Iterator[Running]:
 @pytest.fixture(scope="module")
 def hasty() -> Iterator[Running]:
     """A server that does not."""
-    with serving(replace(FROZEN, webhook_timeout=0.4)) as running:
+    with serving(replace(FROZEN, webhook_timeout=HASTY)) as running:
         yield running
 
 

@@ -292,6 +292,7 @@ def test_the_clock_moves_along_with_a_step_that_fails(
     assert "is not repeated" in caplog.text
 
 
+@pytest.mark.slow
 def test_a_story_that_goes_in_circles_stops_after_10_000_steps(notes: Running) -> None:
     with in_scenario(notes, "circle") as client:
         write_note(client)

@@ -21,6 +21,8 @@ from invoice_sandbox.project.loader import ProjectError, load_contract
 from tests.support import FROZEN, serving
 from tests.toy import serving_contract
 
+pytestmark = pytest.mark.slow
+
 OK: dict[str, Any] = {"responses": {"200": {"description": "ok"}}}
 
 
@@ -440,7 +442,7 @@ def test_an_error_is_what_the_document_declares(
         assert refused.status_code == status
         assert refused.headers["content-type"] == "application/problem+json"
         assert isinstance(refused.json()["title"], str)
-        assert refused.headers["x-sandbox-refusal"].startswith("limit must be a whole number")
+        assert refused.headers["x-sandbox-error"].startswith("limit must be a whole number")
 
 
 def test_an_error_that_is_not_declared_is_in_the_usual_envelope(tmp_path: Path) -> None:
@@ -448,7 +450,7 @@ def test_an_error_that_is_not_declared_is_in_the_usual_envelope(tmp_path: Path) 
     with serving_contract(tmp_path, document({"/a": {"get": get}})) as client:
         refused = client.get("/a", params={"limit": "many"})
         assert (refused.status_code, refused.json()["error"]["code"]) == (400, "invalid_request")
-        assert "x-sandbox-refusal" not in refused.headers
+        assert "x-sandbox-error" not in refused.headers
 
 
 def test_head_is_its_own_operation_beside_get(tmp_path: Path) -> None:

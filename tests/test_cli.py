@@ -196,6 +196,7 @@ def test_an_invalid_contract_is_one_line_with_a_place(tmp_path: Path) -> None:
 # --- the contract
 
 
+@pytest.mark.slow
 def test_yaml_and_json_say_the_same() -> None:
     as_yaml, as_json = run("contract"), run("contract", "--format", "json")
     assert parse_document(as_yaml.stdout, "yaml") == json.loads(as_json.stdout)
@@ -208,6 +209,7 @@ def test_base_is_the_published_document_alone(form: str) -> None:
     assert parse_document(printed.stdout, form) == load_document(PUBLISHED)
 
 
+@pytest.mark.slow
 def test_what_is_printed_is_a_contract_that_can_be_served(tmp_path: Path) -> None:
     (tmp_path / "openapi").mkdir()
     (tmp_path / "openapi" / "openapi.yaml").write_text(run("contract").stdout)
@@ -671,6 +673,7 @@ def test_a_server_starts_without_a_single_warning() -> None:
         assert client.get("/api/health").status_code == 200
 
 
+@pytest.mark.process
 def test_a_server_takes_its_settings_from_the_environment() -> None:
     key = "ilk_sandbox_CECB5EE8zUJG0vI1PtzJtiV8pgvVjP2NKDq6"
     with started(SERVE, INVOICE_SANDBOX_KEY=key, INVOICE_SANDBOX_RATE_LIMIT="7") as server:

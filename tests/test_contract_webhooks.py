@@ -27,6 +27,8 @@ from tests.notes_project import write_project
 from tests.scenario_run import advance, choose, register, run_to_end
 from tests.support import FROZEN, Running, serving
 
+pytestmark = pytest.mark.slow
+
 ROOT: Final = default_project()
 LIFECYCLE: Final = load_lifecycle(ROOT / "scenarios" / "lifecycle.yaml")
 DOCUMENT: Final = merged_document(ROOT)

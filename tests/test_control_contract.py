@@ -25,6 +25,8 @@ from invoice_sandbox.project.loader import (
 )
 from tests.support import FROZEN, Running, serving
 
+pytestmark = pytest.mark.slow
+
 OPEN = {"getSandboxHealth", "putUpload", "receiveForListener", "receiveWebhook"}
 """What needs no key."""
 

@@ -14,6 +14,8 @@ from tests.support import FROZEN, serving
 from tests.test_coverage import names
 from tests.test_plugin import run
 
+pytestmark = pytest.mark.slow
+
 pytest_plugins = ["pytester"]
 
 SUITE = """

@@ -14,6 +14,8 @@ from invoice_sandbox.project.api import dump_json
 from tests.scenario_run import DATED, agenda, choose, data, new_invoice
 from tests.support import Running
 
+pytestmark = pytest.mark.slow
+
 SCENARIOS = (
     "late-payment",
     "default-recourse",

@@ -20,6 +20,8 @@ import pytest
 from tests.clients.generated import Generated, GenerationError, generated
 from tests.support import FROZEN, Running, serving
 
+pytestmark = pytest.mark.slow
+
 INVOICE: Final = {
     "sellerId": "org_seller_acme",
     "debtorId": "org_debtor_globex",

@@ -17,6 +17,8 @@ from hypothesis import strategies as st
 from invoice_sandbox.state.credentials import DEMO_KEY
 from tests.support import Running
 
+pytestmark = pytest.mark.slow
+
 REQUIRED = '"sellerId":"s","debtorId":"d","invoiceNumber":"n","currency":"EUR"'
 
 

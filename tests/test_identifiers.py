@@ -16,6 +16,8 @@ from invoice_sandbox.project.loader import ProjectError
 from tests.support import FROZEN
 from tests.toy import contract, serving_contract
 
+pytestmark = pytest.mark.slow
+
 CORE = "https://json-schema.org/draft/2020-12/vocab/core"
 VALIDATION = "https://json-schema.org/draft/2020-12/vocab/validation"
 BUYER = {

@@ -197,6 +197,7 @@ def test_no_snapshot_takes_back_what_was_received(server: Running, client: httpx
     assert send(client, secret, now(server)).status_code == 200
 
 
+@pytest.mark.slow
 def test_old_messages_make_room_and_are_counted(server: Running, client: httpx.Client) -> None:
     subscribe(client)
     address = inbox(client)["url"]

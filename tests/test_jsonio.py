@@ -13,6 +13,8 @@ from hypothesis import strategies as st
 
 from invoice_sandbox.base.jsonio import MAX_DEPTH, JsonError, dumps, dumps_pretty, loads
 
+pytestmark = pytest.mark.slow
+
 NUMBERS = st.from_regex(
     r"-?(0|[1-9][0-9]{0,250})(\.[0-9]{1,60})?([eE][+-]?[0-9]{1,2})?", fullmatch=True
 )

@@ -823,6 +823,7 @@ def test_a_token_is_long_and_plain(mine: httpx.Client, token: str) -> None:
     assert mine.post("/sandbox/listeners", json={"token": token}).status_code == 400
 
 
+@pytest.mark.slow
 def test_a_new_listener_takes_the_place_of_the_one_unused_for_longest() -> None:
     with serving() as running, running.client() as client:
         made = []

@@ -19,6 +19,8 @@ from invoice_sandbox.project.loader import ProjectError
 from tests.support import FROZEN
 from tests.toy import contract, serving_contract
 
+pytestmark = pytest.mark.slow
+
 TREE = {
     "Tree": {
         "$dynamicAnchor": "node",

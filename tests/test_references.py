@@ -21,6 +21,8 @@ from invoice_sandbox.openapi.operation import compile_contract
 from invoice_sandbox.project.loader import load_contract
 from tests.support import ManualSystemClock
 
+pytestmark = pytest.mark.slow
+
 HEAD = 'openapi: 3.1.0\ninfo: {title: Toy, version: "1"}\n'
 POST = """\
 paths:

@@ -183,6 +183,7 @@ def _at(receiver: Receiver, path: str) -> list[Message]:
     return [one for one in receiver.messages if one.path == path]
 
 
+@pytest.mark.slow
 def test_an_advance_waits_until_every_lane_has_come_to_rest(
     quick: httpx.Client, receiver: Receiver
 ) -> None:
@@ -230,6 +231,7 @@ def test_a_request_that_makes_an_event_does_not_wait_for_its_delivery(
     assert time.monotonic() - begun < PATIENT / 2
 
 
+@pytest.mark.slow
 def test_an_endpoint_that_hangs_keeps_its_own_lane_waiting_and_loses_nothing(
     quick: httpx.Client, receiver: Receiver
 ) -> None:
@@ -301,6 +303,7 @@ def _body(message: Message) -> dict[str, Any]:
     }
 
 
+@pytest.mark.slow
 def test_a_receiver_that_waits_for_itself_runs_into_its_timeout_and_nothing_else(
     hasty: Running, quick: httpx.Client, receiver: Receiver
 ) -> None:
@@ -408,6 +411,7 @@ def test_on_a_live_clock_a_retry_counts_from_the_end_of_the_attempt(
     assert delivery(client)["status"] == "Delivered"
 
 
+@pytest.mark.slow
 def test_on_a_live_clock_the_timer_makes_the_next_attempt(
     patient: Running, client: httpx.Client, receiver: Receiver
 ) -> None:

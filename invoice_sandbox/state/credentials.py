@@ -72,7 +72,7 @@ def agreed(outcomes: Sequence[Credential | ApiError]) -> Credential | None:
     if valid:
         return valid[0]
     errors = [one for one in outcomes if isinstance(one, ApiError)]
-    if errors:  # the one that tells most
+    if errors:  # the most specific one
         raise min(errors, key=lambda error: error.type.name == "bad_credential")
     return None
 

@@ -305,7 +305,7 @@ def test_a_webhook_of_the_overlay_has_its_place_there(tmp_path: Path) -> None:
 
 def test_an_event_that_is_no_webhook_is_an_error_with_its_place(tmp_path: Path) -> None:
     first, *others = known_kinds(tmp_path)
-    problem = rf"lifecycle\.yaml:\d+:3: '{first}' is no webhook of the contract"
+    problem = rf"lifecycle\.yaml:\d+:3: '{first}' is not a webhook of the contract"
     with pytest.raises(ProjectError, match=problem):
         load_project(project_with(tmp_path, *others))
 

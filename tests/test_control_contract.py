@@ -197,7 +197,7 @@ PARTS = {
     "a path": ("paths:\n  /clock: {}", f"{HERE}5:3: '/clock' is there already"),
     "a path by another name": (
         "paths:\n  /faults/{fault}: {}",
-        f"{HERE}5:3: '/faults/{{fault}}' is '/faults/{{id}}' again",
+        f"{HERE}5:3: '/faults/{{fault}}' duplicates '/faults/{{id}}'",
     ),
     "a schema": (
         "components:\n  schemas:\n    Mode: {}",

@@ -388,7 +388,7 @@ BROKEN: dict[str, tuple[str, str, Found]] = {
     "an id twice": (
         "misc",
         "records:\n  - id: a\n  - id: a\n",
-        [(":3:5", "the id 'a' stands twice")],
+        [(":3:5", "duplicate id 'a'")],
     ),
     "not a date": (
         "invoices",
@@ -433,7 +433,7 @@ BROKEN: dict[str, tuple[str, str, Found]] = {
     "a key twice": (
         "misc",
         "records: []\nrecords: []\n",
-        [(":2:1", "the key 'records' stands twice")],
+        [(":2:1", "duplicate key 'records'")],
     ),
 }
 

@@ -78,7 +78,7 @@ REFUSED = {
     "an address that nothing has": (toy({"$ref": "https://toy.example/none"}), "toy.example/none"),
     "such an address in a component": (
         toy(True, A={"$ref": "https://toy.example/none"}),
-        "'https://toy.example/none' names nothing here",
+        "cannot resolve reference 'https://toy.example/none'",
     ),
     "a place that is not there": (
         toy(BUYER | {"$defs": {}}),

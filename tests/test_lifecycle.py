@@ -257,7 +257,7 @@ BROKEN: dict[str, tuple[str, str, list[str]]] = {
     "a state twice in a list": (
         "terminal: [Gone]",
         "terminal: [Gone, Gone]",
-        ["5:22: 'Gone' stands twice in 'terminal'"],
+        ["5:22: duplicate 'Gone' in 'terminal'"],
     ),
     "an empty file": (DOOR, "", [" the file must be an object"]),
     "a trigger in another case": ("unblock\n", "un_block\n", [f"16:9: 'un_block' {KEBAB}"]),

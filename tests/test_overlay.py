@@ -239,7 +239,7 @@ PLACES: dict[str, tuple[str, str, str]] = {
     "duplicate key": (
         HEAD + "  - target: $\n    target: $\n",
         "overlay.yaml:5:5",
-        "'target' stands twice",
+        "duplicate key 'target'",
     ),
     "not an object": ("- 1\n", "overlay.yaml", "an overlay is an object"),
     "invalid after the merge": (

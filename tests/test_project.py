@@ -182,11 +182,11 @@ def test_what_a_forbidden_answer_changed_is_undone(
 HANDLERS = {
     "a misspelt name": (
         "async def read_thin(call): ...",
-        r"things\.py: read_thin is no operation of the contract; did you mean read_thing\?",
+        r"things\.py: read_thin is not an operation of the contract; did you mean read_thing\?",
     ),
     "a name that stands for nothing": (
         "async def nonsense(call): ...",
-        r"nonsense is no operation of the contract",
+        r"nonsense is not an operation of the contract",
     ),
 }
 

@@ -250,32 +250,32 @@ def test_a_path_item_of_30_may_be_a_file(tmp_path: Path) -> None:
 REFUSED: dict[str, tuple[dict[str, str], str]] = {
     "no such file": (
         of("{$ref: none.yaml}"),
-        "api.yaml:7:59: the reference 'none.yaml' names nothing here: there is no file none.yaml",
+        "api.yaml:7:59: cannot resolve reference 'none.yaml': there is no file none.yaml",
     ),
     "no such place in the file": (
         of("{$ref: 'a.yaml#/b'}", a_yaml="a: 1"),
-        "api.yaml:7:59: the reference 'a.yaml#/b' names nothing here",
+        "api.yaml:7:59: cannot resolve reference 'a.yaml#/b'",
     ),
     "no such place in the contract": (
         of("{$ref: '#/components/schemas/A'}"),
-        "api.yaml:7:59: the reference '#/components/schemas/A' names nothing here",
+        "api.yaml:7:59: cannot resolve reference '#/components/schemas/A'",
     ),
     "no such anchor": (
         of("{$ref: 'a.yaml#b'}", a_yaml="{$anchor: a}"),
-        "api.yaml:7:59: the reference 'a.yaml#b' names nothing here",
+        "api.yaml:7:59: cannot resolve reference 'a.yaml#b'",
     ),
     "a file of a file": (
         of("{$ref: a.yaml}", a_yaml="type: object\nproperties:\n  n:\n    $ref: no.yaml"),
-        "a.yaml:4:5: the reference 'no.yaml' names nothing here: there is no file no.yaml",
+        "a.yaml:4:5: cannot resolve reference 'no.yaml': there is no file no.yaml",
     ),
     "a file that is no YAML": (of("{$ref: a.yaml}", a_yaml="a: [1\n"), "a.yaml:2:1: "),
     "a file over the network": (
         of("{$ref: 'https://toy.example/a.yaml'}"),
-        "api.yaml:7:59: the reference 'https://toy.example/a.yaml' names nothing here: references",
+        "api.yaml:7:59: cannot resolve reference 'https://toy.example/a.yaml': references",
     ),
     "another kind of address": (
         of("{$ref: 'ftp://toy.example/a.yaml'}"),
-        "api.yaml:7:59: the reference 'ftp://toy.example/a.yaml' names nothing here",
+        "api.yaml:7:59: cannot resolve reference 'ftp://toy.example/a.yaml'",
     ),
     "a component that is itself": (
         {
@@ -294,7 +294,7 @@ REFUSED: dict[str, tuple[dict[str, str], str]] = {
             "api.yaml": HEAD + "paths: {/a: {$ref: a.yaml}}",
             "a.yaml": "get:\n  responses: {}\n  callbacks: {c: {x: {$ref: a.yaml}}}\n",
         },
-        "a.yaml:1:1: what stands here refers to itself (make it a component)",
+        "a.yaml:1:1: self-referencing value (make it a component)",
     ),
     "a schema that is none, in another file": (
         of("{$ref: a.yaml}", a_yaml="type: object\nproperties:\n  n: {type: 5}\n"),
@@ -383,7 +383,7 @@ UNAVAILABLE: dict[str, tuple[dict[str, bytes], str]] = {
     "moves in circles": ({"/a.yaml": b"-> /a.yaml"}, "it cannot be fetched: Exceeded maximum"),
     "is a file of this machine": (
         {"/a.yaml": b"{$ref: 'file:///etc/hostname'}"},
-        "the reference 'file:///etc/hostname' names nothing here",
+        "cannot resolve reference 'file:///etc/hostname'",
     ),
     "is no YAML": ({"/a.yaml": b"a: [1\n"}, "/a.yaml:2:1: "),
 }

@@ -163,7 +163,7 @@ WRONG: dict[str, tuple[str, str, str]] = {
     "a key that stands twice": (
         "needs:",
         "purpose: Once more.\nneeds:",
-        "4:1: the key 'purpose' stands twice",
+        "4:1: duplicate key 'purpose'",
     ),
     "a misspelt key": ("needs:", "neds:", "4:1: unknown key 'neds' (did you mean needs?)"),
     "a key of a step": (
@@ -380,7 +380,7 @@ WRONG: dict[str, tuple[str, str, str]] = {
     "a status that stands twice": (
         "Verified]",
         "Registered]",
-        "4:30: 'Registered' stands twice in 'status'",
+        "4:30: duplicate 'Registered' in 'status'",
     ),
     "a need of nothing": (
         "[Registered, Verified]",

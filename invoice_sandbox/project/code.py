@@ -79,7 +79,7 @@ def handler_functions(folder: Path) -> dict[str, tuple[Handler, Path]]:
             if name.startswith("_") or function.__module__ != module.__name__:
                 continue
             if not inspect.iscoroutinefunction(function):
-                raise ProjectError(f"{file}: {name} is no handler; write 'async def {name}'")
+                raise ProjectError(f"{file}: {name} is not a handler; write 'async def {name}'")
             if name in found:
                 raise ProjectError(f"{file}: {name} is defined in {found[name][1].name} too")
             found[name] = (function, file)
@@ -95,7 +95,7 @@ def load_handlers(folder: Path, contracts: Sequence[Contract]) -> dict[str, Hand
         if name not in names:
             close = get_close_matches(name, names, n=1)
             hint = f"; did you mean {close[0]}?" if close else ""
-            raise ProjectError(f"{file}: {name} is no operation of the contract{hint}")
+            raise ProjectError(f"{file}: {name} is not an operation of the contract{hint}")
         handlers[names[name]] = function
     return handlers
 

@@ -81,13 +81,13 @@ def _form_problems(document: Any) -> Iterator[FileProblem]:
         elif not isinstance(record["id"], str):
             yield FileProblem((*place, "id"), "an 'id' must be a text")
         elif record["id"] in seen:
-            yield FileProblem((*place, "id"), f"the id '{record['id']}' stands twice")
+            yield FileProblem((*place, "id"), f"duplicate id '{record['id']}'")
         else:
             seen.add(record["id"])
 
 
 def _contract_problems(document: Any, schemas: Schemas) -> Iterator[FileProblem]:
-    """What is invalid by the component schema that the file names."""
+    """Violations of the component schema named in the file."""
     if not isinstance(document, dict) or "schema" not in document:
         return
     name = document["schema"]

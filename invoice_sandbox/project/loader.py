@@ -379,13 +379,13 @@ def _check_kinds(folder: Path, contract: Contract, lifecycle: Lifecycle) -> None
     for kind in contract.webhooks:
         if kind not in lifecycle.events:
             advice = suggestion(kind, lifecycle.events, "declare it in scenarios/lifecycle.yaml")
-            problem = f"the webhook '{kind}' is no event of the lifecycle"
+            problem = f"the webhook '{kind}' is not an event of the lifecycle"
             raise DocumentError(_webhook_place(folder / "openapi", kind), problem, advice)
     for kind in lifecycle.events:
         if kind not in contract.webhooks:
             place = place_of(folder / "scenarios" / "lifecycle.yaml", ("events", kind))
             advice = suggestion(kind, contract.webhooks, "add it there")
-            raise DocumentError(place, f"'{kind}' is no webhook of the contract", advice)
+            raise DocumentError(place, f"'{kind}' is not a webhook of the contract", advice)
 
 
 def _webhook_place(folder: Path, kind: str) -> str:

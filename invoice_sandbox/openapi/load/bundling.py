@@ -73,7 +73,7 @@ def bundle(document: dict[str, Any], file: Path, fetch: Fetch = never) -> Bundle
     """The ``document`` of ``file``, with everything that it refers to.
 
     ``fetch`` gets what lies beyond this machine. Raises DocumentError, with the place of the
-    reference, when one names nothing.
+    reference that cannot be resolved.
     """
     whole = Bundle(document, file)
     if not _is_self_contained(document):
@@ -200,7 +200,7 @@ class _Bundler:
         """A copy of what ``target`` names, at the place ``out`` of the bundle."""
         if target in self._inlining:
             place = self._places.of(self._shown(target.address), target.pointer)
-            raise DocumentError(place, "what stands here refers to itself", "make it a component")
+            raise DocumentError(place, "self-referencing value", "make it a component")
         self._inlining.append(target)
         self._origins[tuple(map(str, out))] = (self._shown(target.address), target.pointer)
         copy = self._copy(node(self._at(target), type_, target.pointer), target.address, out)
@@ -313,7 +313,7 @@ class _Bundler:
         return self._ids[file]
 
     def _read(self, wanted: str, reference: str, file: str, here: Node) -> None:
-        """Have the file at ``wanted`` among the files. Raises DocumentError."""
+        """Load the file at ``wanted`` if it is not loaded. Raises DocumentError."""
         if wanted in self._files:
             return
         scheme = urlsplit(wanted).scheme
@@ -337,7 +337,7 @@ class _Bundler:
         self, reference: str, file: str, here: Node, why: str = "", advice: str = ""
     ) -> DocumentError:
         place = self._places.of(self._shown(file), (*here.pointer, "$ref"))
-        problem = f"the reference '{_USER.sub('://', reference)}' names nothing here"
+        problem = f"cannot resolve reference '{_USER.sub('://', reference)}'"
         return DocumentError(place, problem + (f": {why}" if why else ""), advice)
 
     def _shown(self, address: str) -> str:

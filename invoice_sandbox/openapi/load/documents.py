@@ -1,9 +1,12 @@
 """YAML and JSON files as plain data, and the line and column of any place in them.
 
-YAML is read by the core schema of YAML 1.2: only ``true`` and ``false`` are booleans (``NO`` stays
-Norway, ``on`` stays a key), ``0o17`` is 15, ``012`` is 12 and ``1_000`` is text. A date stays the
-text that was written, what JSON cannot hold (``.inf``) is an error, and so is a key that stands
-twice, instead of a silent loss. JSON is JSON, whatever the file is called.
+YAML is read by the core schema of YAML 1.2:
+
+- Only ``true`` and ``false`` are booleans; ``NO`` and ``on`` are text.
+- ``0o17`` is 15, ``012`` is 12, ``1_000`` is text, and a date is text.
+- Values that JSON cannot represent (``.inf``) and duplicate keys are errors.
+
+A file that is valid JSON is read as JSON, whatever its name.
 """
 
 from __future__ import annotations
@@ -263,7 +266,7 @@ class _Builder:
                     members.update(self.mapping(one))
                 continue
             if key.value in own:
-                raise _at(self.name, key.start_mark, f"the key '{key.value}' stands twice")
+                raise _at(self.name, key.start_mark, f"duplicate key '{key.value}'")
             own[key.value] = self.value(child)
         return {**members, **own}
 
@@ -273,7 +276,9 @@ class _Builder:
             return _SCALARS[node.tag](node.value)
         except ValueError:
             expected = node.tag.removeprefix(_TAG)
-            raise _at(self.name, node.start_mark, f"'{node.value[:40]}' is no {expected}") from None
+            raise _at(
+                self.name, node.start_mark, f"'{node.value[:40]}' is not a valid {expected}"
+            ) from None
 
 
 def _bool(text: str) -> bool:
@@ -331,7 +336,7 @@ def _parse_json(text: str, name: str) -> Any:
         try:
             return _float(digits)
         except ValueError:
-            raise DocumentError(name, f"'{digits[:40]}' is no float") from None
+            raise DocumentError(name, f"'{digits[:40]}' is not a valid float") from None
 
     def constant(word: str) -> Any:
         raise DocumentError(name, f"not JSON: {word} has no place in it")

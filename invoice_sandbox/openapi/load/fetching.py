@@ -24,7 +24,7 @@ class FetchError(Exception):
 
 
 def never(_: str) -> str:
-    """Fetch nothing: what holds unless something else was asked for."""
+    """Default fetcher: rejects every remote reference."""
     raise FetchError("references are not fetched over the network")
 
 

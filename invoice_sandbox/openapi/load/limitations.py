@@ -57,7 +57,7 @@ def _limitations(document: Mapping[str, Any], here: Node) -> Iterator[Note]:
         if value.get(member):
             yield Note((*pointer, member), text)
     if here.type == "securityScheme" and value.get("type") == "mutualTLS":
-        yield Note(pointer, "client certificates are not asked for: this scheme always holds")
+        yield Note(pointer, "client certificates are not checked; the scheme always passes")
     if here.is_schema and value.get("nullable") is True:
         yield from _without_null(str(document["openapi"]), pointer, value)
     if here.type == "example" and _is_reference(value.get("value")):
@@ -86,9 +86,9 @@ def _hidden(document: Mapping[str, Any], paths: Mapping[str, Any]) -> Iterator[N
         if _OWN_PAGES.fullmatch(base_path(document) + path):
             yield Note(("paths", path), "the sandbox has pages of its own at this path")
         elif "#" in path or "?" in path:
-            yield Note(("paths", path), "no request has this path: '#' and '?' end it")
+            yield Note(("paths", path), "unreachable: '#' and '?' end a path")
         elif plain in seen:
-            yield Note(("paths", path), "another path is the same but for the names in it")
+            yield Note(("paths", path), "duplicates another path except for parameter names")
         seen.add(plain)
 
 
@@ -108,7 +108,7 @@ _WITHOUT_EFFECT: Final[Mapping[str, Mapping[str, str]]] = {
 def repair(document: dict[str, Any]) -> tuple[Note, ...]:
     """Change ``document`` where it would keep everything else from being served; what, and where.
 
-    A name that stands twice in ``required`` is there once. A pattern that is no regular expression
+    A duplicate name in ``required`` is removed. A pattern that is no regular expression
     as ECMA-262 and Rust have them is left out. A security scheme that is declared nowhere is not
     required. The names of operations without an operationId that are numbered are noted, too.
     """
@@ -127,7 +127,7 @@ def _repair_schema(schema: dict[str, Any]) -> Iterator[tuple[tuple[str, ...], st
         once = list(dict.fromkeys(required))
         if once != required:
             schema["required"] = once
-            yield ("required",), "a name that stands twice in 'required' is read once"
+            yield ("required",), "duplicate names in 'required' are ignored"
     pattern = schema.get("pattern")
     if isinstance(pattern, str) and not _is_pattern(pattern):
         del schema["pattern"]
@@ -160,9 +160,7 @@ def _repair_security(document: dict[str, Any]) -> Iterator[Note]:
             for name in [one for one in requirement if one not in declared]:
                 del requirement[name]
                 place = (*here.pointer, "security", index, name)
-                yield Note(
-                    place, f"{name}: this security scheme is not declared, and not asked for"
-                )
+                yield Note(place, f"{name}: this security scheme is not declared and not checked")
 
 
 def _numbered_names(document: dict[str, Any]) -> Iterator[Note]:

@@ -73,7 +73,7 @@ def with_vocabularies(
 
 
 def _check_form(part: Any, file: Path) -> None:
-    """Raise DocumentError for what has not the form of an OpenAPI document, or has no effect."""
+    """Raise DocumentError for what is not valid OpenAPI, or has no effect."""
     _expect(part, dict, (), file)
     for name, value in part.items():
         if name not in _FORMS and not str(name).startswith("x-"):
@@ -109,7 +109,7 @@ def _check_paths(whole: Mapping[str, Any], part: Mapping[str, Any], file: Path) 
     for path in part.get("paths", {}):
         same = there.get(_TEMPLATE.sub("{}", path), path)
         if same != path:
-            raise DocumentError(place_of(file, ("paths", path)), f"'{path}' is '{same}' again")
+            raise DocumentError(place_of(file, ("paths", path)), f"'{path}' duplicates '{same}'")
 
 
 _TEMPLATE: Final = re.compile(r"\{[^}]*\}")

@@ -1,4 +1,4 @@
-"""What stands where in an OpenAPI document: the one table of the objects of OpenAPI, and its walk.
+"""OpenAPI object model: the members of every OpenAPI object, and a walk over a document.
 
 The type of a node is the name of an OpenAPI object (``operation``, ``schema``), ``{schema}`` for a
 map of them by names of the author's choice, ``<response>`` for such a map that may have extensions

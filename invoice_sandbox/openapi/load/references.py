@@ -70,5 +70,5 @@ def dereference(document: Mapping[str, Any], value: Any) -> Any:
         seen.add(reference)
         value = at_pointer(document, reference[1:])
         if value is None:
-            raise ContractError(f"{reference} names nothing in the document")
+            raise ContractError(f"cannot resolve {reference} in the document")
     return value

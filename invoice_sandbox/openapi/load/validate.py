@@ -51,8 +51,8 @@ def check_openapi(document: Any, file: Path, place: Callable[[Pointer], str] | N
     """Raise DocumentError, with line and column, unless ``document`` is valid OpenAPI 3.0 or 3.1.
 
     ``place`` locates a pointer that is not in ``file``. Nothing is fetched: a reference to
-    another document is an error. A schema whose ``default`` is not valid is none: it is an
-    annotation (JSON Schema Validation 9.2). Nor is one that requires what it does not declare.
+    another document is an error. Invalid defaults (annotations, JSON Schema Validation 9.2) and
+    undeclared ``required`` names are not errors.
     """
     from referencing.exceptions import Unresolvable
 
@@ -64,7 +64,7 @@ def check_openapi(document: Any, file: Path, place: Callable[[Pointer], str] | N
         readable = _pointers_only(node(document), {_META, *identified(document)})
         found = _first_problem(readable)
     except Unresolvable as error:
-        raise DocumentError(str(file), f"the reference '{error.ref}' names nothing here") from None
+        raise DocumentError(str(file), f"cannot resolve reference '{error.ref}'") from None
     except RecursionError:
         raise DocumentError(str(file), "nested too deeply") from None
     if found is not None:
@@ -128,7 +128,7 @@ def _first_problem(document: dict[str, Any]) -> tuple[Pointer, str] | None:
 
 
 def _in_form(document: dict[str, Any], error: Any) -> tuple[Pointer, str] | None:
-    """Where exactly the document has not the form of OpenAPI.
+    """Where exactly the document is not valid OpenAPI.
 
     Its schema has "this or a reference" in many places; the validator reports no more than that.
     """

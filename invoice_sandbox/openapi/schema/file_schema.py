@@ -130,7 +130,7 @@ def _empty(error: Any) -> Iterator[FileProblem]:
 def _repeated(error: Any) -> Iterator[FileProblem]:
     for index, item in enumerate(error.instance):
         if item in error.instance[:index]:
-            text = f"'{item}' stands twice in {_subject(error)}"
+            text = f"duplicate '{item}' in {_subject(error)}"
             yield FileProblem((*_pointer(error), index), text)
 
 

@@ -283,7 +283,7 @@ def test_a_project_need_not_declare_any_type_in_the_contract(tmp_path: Path) -> 
 
 def test_a_webhook_that_no_lifecycle_records_is_an_error_with_its_place(tmp_path: Path) -> None:
     first, *others = known_kinds(tmp_path)
-    problem = rf"openapi\.yaml:\d+:3: the webhook '{first}s' is no event .*mean {first}\?"
+    problem = rf"openapi\.yaml:\d+:3: the webhook '{first}s' is not an event .*mean {first}\?"
     with pytest.raises(ProjectError, match=problem):
         load_project(project_with(tmp_path, f"{first}s", *others))
 

@@ -26,7 +26,7 @@ def results() -> Results:
     rates = {
         row: {name: Figures(result, FIGURES[name] * 2 / 1e6) for name in SERVERS} for row in ROWS
     }
-    memory = {name: Memory(80, 88, 5) for name in SERVERS}
+    memory = {name: Memory(1.5, 80, 88, 5) for name in SERVERS}
     return Results(rates, dict.fromkeys(SERVERS, 1.5), memory)
 
 

@@ -22,6 +22,7 @@ _WHOLE: Final = 2.0
 """Seconds a row from which a run says enough to be written to the page."""
 
 _REQUESTS_A_SECOND: Final = 10_000
+_STARTS: Final = 5
 
 
 @click.command()
@@ -35,11 +36,10 @@ def main(seconds: float, requests: int | None) -> None:
         contract.write_text(_contract())
         servers = commands(contract, program)
         is_whole = seconds >= _WHOLE
-        results = page.Results(
-            rates(servers, seconds),
-            starts(servers, 5 if is_whole else 1),
-            memories(servers, requests or int(seconds * _REQUESTS_A_SECOND)),
-        )
+        rows = rates(servers, seconds)
+        memory = memories(servers, requests or int(seconds * _REQUESTS_A_SECOND))
+        started = {name: one.start for name, one in memory.items()}
+        results = page.Results(rows, starts(servers, _STARTS) if is_whole else started, memory)
     text = page.markdown(results)
     click.echo(text)
     if is_whole and program is not None:

@@ -18,6 +18,9 @@ from tests.bench.servers import BARE, Command, Server, running
 from tests.scenario_run import DATED
 
 _ROUNDS: Final = 2
+_WARM: Final = 0.25
+"""Share of the time of a row for which requests are sent before they are measured."""
+
 _LISTED: Final = 20
 
 
@@ -57,8 +60,9 @@ class Figures:
 
 @dataclass(frozen=True)
 class Memory:
-    """Resident MiB of an idle server, and after a number of requests."""
+    """Resident MiB of an idle server, which took ``start`` seconds, and after some requests."""
 
+    start: float
     idle: float
     after: float
     requests: int
@@ -82,7 +86,7 @@ _PATIENT: Final = 60.0
 def _row(servers: Mapping[str, Server], row: str, seconds: float) -> dict[str, Figures]:
     found = {name: Figures() for name in servers}
     for name, server in servers.items():
-        _send(name, server, row, seconds / 4, first=10**7)
+        _send(name, server, row, seconds * _WARM, first=10**7)
     for number in range(_ROUNDS):
         for name, server in servers.items():
             before = cpu_seconds(server.pid)
@@ -120,4 +124,4 @@ def _memory(command: Command, requests: int) -> Memory:
         idle = memory_mib(server.pid)
         request = replace(_READ, status=200)
         asyncio.run(drive(server.port, request, 3600, most=requests))
-        return Memory(idle, memory_mib(server.pid), requests)
+        return Memory(server.start, idle, memory_mib(server.pid), requests)

@@ -17,7 +17,7 @@ async def create_api_key(call: Call) -> Record:
     """A key with the requested scopes. Its secret is shown only here. 403 for a scope that the
     caller does not have."""
     scopes = granted_scopes(call)
-    secret = new_key()
+    secret = new_key(call.conventions.key_prefix)
     metadata = await issue_key(
         call.state,
         workspace_id=call.workspace.id,

@@ -137,7 +137,7 @@ async def _engine(
     return Engine(
         project=project,
         store=store,
-        journal=Journal(store, (project.contract, project.control)),
+        journal=Journal(store, (project.contract, project.control), project.conventions.key_prefix),
         system_clock=system_clock,
         agenda=Agenda(
             store, system_clock, step_runner(project, coverage), lanes, failure_reporter(project)

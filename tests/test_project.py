@@ -11,8 +11,13 @@ from typing import Any
 import orjson
 import pytest
 
+from invoice_sandbox.control.client import ControlClient
 from invoice_sandbox.project.loader import ProjectError, load_project, snake_case
+from invoice_sandbox.state.credentials import DEMO_KEY
+from invoice_sandbox.testing.workspace import ScenarioChoice, new_workspace
 from tests.support import CONVENTIONS, FROZEN, serving
+from tests.test_control_commands import run
+from tests.test_listen import listening
 from tests.toy import serving_contract
 
 MEDIA = "application/json"
@@ -316,3 +321,95 @@ def test_null_is_an_answer_too(tmp_path: Path) -> None:
     with serving_contract(tmp_path, answers({"type": "null"}, example=None)) as client:
         answer = client.get("/thing")
         assert (answer.content, answer.headers["content-type"]) == (b"null", MEDIA)
+
+
+# Conventions that tools and credentials follow
+
+WEBHOOK_HANDLERS = """
+endpoints = []
+
+async def read_thing(call):
+    return {"endpoints": endpoints, "deliveries": []}
+
+async def register_thing(call):
+    endpoints.append({"id": "e1", "url": call.body["url"]})
+    return {"id": "e1", "secret": "whsec_" + "c2VjcmV0" * 4}
+"""
+
+
+def project_with_conventions(folder: Path, conventions: str) -> Path:
+    """A project whose contract registers webhook endpoints at ``/v1/thing``."""
+    project = write_project(folder, WEBHOOK_HANDLERS)
+    document = answers({"type": "object"})
+    document["servers"] = [{"url": "/v1"}]
+    body = {"content": {MEDIA: {"schema": {"type": "object"}}}}
+    created = {"201": {"description": "ok", "content": {MEDIA: {"schema": {"type": "object"}}}}}
+    post = {"operationId": "registerThing", "requestBody": body, "responses": created}
+    document["paths"]["/thing"]["post"] = post
+    (project / "openapi" / "openapi.yaml").write_bytes(orjson.dumps(document))
+    (project / "conventions.yaml").write_text(conventions)
+    return project
+
+
+NAMED = "webhooks: {register: registerThing, deliveries: readThing}\n"
+
+
+def test_tools_learn_the_webhook_operations_from_the_control_contract(tmp_path: Path) -> None:
+    project = load_project(project_with_conventions(tmp_path, NAMED))
+    paths = {"register": "/v1/thing", "deliveries": "/v1/thing"}
+    assert project.control.document["x-project"] == {"webhooks": paths}
+
+
+def test_the_pytest_plugin_registers_its_inbox_at_the_named_operation(tmp_path: Path) -> None:
+    folder = project_with_conventions(tmp_path, NAMED)
+    with serving(replace(FROZEN, project=folder)) as server:
+        control = ControlClient(server.url, DEMO_KEY)
+        with new_workspace(control, ScenarioChoice(default=None)) as sandbox:
+            listed = sandbox.client.get("/v1/thing").json()["endpoints"]
+            assert [one["url"] for one in listed] == [sandbox.webhooks.url]
+
+
+@pytest.mark.process
+def test_listen_registers_at_the_named_operation(tmp_path: Path) -> None:
+    folder = project_with_conventions(tmp_path, NAMED)
+    with (
+        serving(replace(FROZEN, project=folder)) as server,
+        listening(server.url, "http://127.0.0.1:9") as (_, secret),
+    ):
+        assert secret.startswith("whsec_")
+
+
+def test_listen_reports_that_no_operation_is_named(tmp_path: Path) -> None:
+    folder = project_with_conventions(tmp_path, "mode: test\n")
+    with serving(replace(FROZEN, project=folder)) as server:
+        ran = run("listen --forward-to 9", INVOICE_SANDBOX_URL=server.url)
+    assert ran.exit_code == 1
+    assert "name it in 'webhooks' of its conventions.yaml" in ran.stderr
+
+
+def test_an_unknown_webhook_operation_is_an_error_with_its_place(tmp_path: Path) -> None:
+    folder = project_with_conventions(tmp_path, NAMED.replace("readThing", "readThings"))
+    with pytest.raises(ProjectError, match=r"conventions.yaml:1:\d+.*'readThings'.*readThing"):
+        load_project(folder)
+
+
+def test_issued_keys_have_the_prefix_of_the_project_and_are_redacted(tmp_path: Path) -> None:
+    folder = project_with_conventions(tmp_path, "ids: {key: zoo_}\n")
+    with serving(replace(FROZEN, project=folder)) as server, server.client() as client:
+        key = client.post("/sandbox/workspaces", json={}).json()["data"]["key"]
+        assert key.startswith("zoo_")
+        client.get(f"/v1/thing?note={key}")
+        with server.client(key) as own:
+            assert own.get("/sandbox/clock").status_code == 200
+        (entry,) = client.get("/sandbox/requests").json()["data"]
+        assert entry["path"] == "/v1/thing?note=[redacted]"
+
+
+def test_a_project_without_conventions_warns_once(tmp_path: Path) -> None:
+    folder = write_project(tmp_path, "")
+    assert not any("conventions" in line for line in load_project(folder).warnings)
+    (folder / "conventions.yaml").unlink()
+    (line,) = [one for one in load_project(folder).warnings if "conventions" in one]
+    assert "no conventions.yaml" in line
+    assert "no envelope" in line
+    assert "access: any" in line

@@ -126,6 +126,7 @@ def test_the_page_sets_every_convention(tmp_path: Path) -> None:
     assert conventions.mode == "test"
     assert conventions.page_size == 100
     assert (conventions.request_id_prefix, conventions.event_id_prefix) == ("req_", "evt")
+    assert conventions.key_prefix == "trn_"
     assert conventions.codes[404] == "not_found"
     assert conventions.texts["bad_credential"].advice == "Request a new token."
     assert len(conventions.error_formats) == 1

@@ -17,6 +17,8 @@ _PAIRS: Final = [first + second for first in _CROCKFORD for second in _CROCKFORD
 
 REQUEST_PREFIX: Final = "req_sandbox_"
 KEY_PREFIX: Final = "ilk_sandbox_"
+"""Of the key of the server; a project may choose another one for the keys that it issues."""
+
 KEY_BODY_LENGTH: Final = 30
 KEY_CHECKSUM_LENGTH: Final = 6
 
@@ -48,10 +50,10 @@ def random_request_id(now: datetime, prefix: str = REQUEST_PREFIX) -> str:
     return prefix + _ulid(now, secrets.randbits(80))
 
 
-def new_key() -> str:
+def new_key(prefix: str = KEY_PREFIX) -> str:
     """A new API key: prefix, 30 random Base62 characters, 6 characters of checksum."""
     body = "".join(secrets.choice(BASE62) for _ in range(KEY_BODY_LENGTH))
-    return KEY_PREFIX + body + key_checksum(body)
+    return prefix + body + key_checksum(body)
 
 
 def new_secret() -> str:
@@ -62,6 +64,11 @@ def new_secret() -> str:
 def key_checksum(body: str) -> str:
     """CRC-32 of ``body`` as six Base62 characters: a typing error is detected without a look-up."""
     return _digits(zlib.crc32(body.encode("ascii")), BASE62, KEY_CHECKSUM_LENGTH)
+
+
+def prefix_of_key(key: str) -> str:
+    """What comes before the random characters of a key."""
+    return key[: -(KEY_BODY_LENGTH + KEY_CHECKSUM_LENGTH)]
 
 
 def key_problem(key: str) -> str | None:

@@ -27,7 +27,7 @@ from invoice_sandbox.base.ids import new_secret
 from invoice_sandbox.cli.output import NOTHING, Row, plain
 from invoice_sandbox.control.client import ControlClient, SandboxError, path, uses_proxy
 
-_WEBHOOKS: Final = "/api/webhooks"
+_NO_WEBHOOKS: Final[Row] = {"endpoints": [], "deliveries": []}
 _LISTENERS: Final = "/sandbox/listeners"
 _FIRST_PAUSE: Final = 0.5
 _LONGEST_PAUSE: Final = 5.0
@@ -82,8 +82,19 @@ def checked_target(text: str) -> str:
 
 def listen(client: ControlClient, target: str, types: Sequence[str], *, as_json: bool) -> None:
     """Forward until SIGINT or SIGTERM. Raises SandboxError."""
+    registration_path(client)
     with contextlib.suppress(KeyboardInterrupt):
         asyncio.run(_listen(client, target, types, as_json=as_json))
+
+
+def registration_path(client: ControlClient) -> str:
+    """The path of the operation that registers webhook endpoints. Raises SandboxError."""
+    if client.project.register is None:
+        raise SandboxError(
+            f"the project at {client.url} does not name the operation that registers webhook "
+            "endpoints; name it in 'webhooks' of its conventions.yaml"
+        )
+    return client.project.register
 
 
 async def _listen(
@@ -173,14 +184,23 @@ class _Sandbox:
             raise self._lost() from None
         return self._data(reply)
 
-    async def webhooks(self, method: str, body: Row | None = None) -> Any:
-        """Endpoints and deliveries. Raises LostError.
+    async def register(self, body: Row) -> Any:
+        """Register a webhook endpoint. Raises LostError."""
+        return await self._operation("POST", registration_path(self.client), body)
+
+    async def webhooks(self) -> Any:
+        """Endpoints and deliveries; none where the project does not list them. Raises LostError."""
+        place = self.client.project.deliveries
+        return await self._operation("GET", place) if place is not None else _NO_WEBHOOKS
+
+    async def _operation(self, method: str, place: str, body: Row | None = None) -> Any:
+        """The content of an operation of the API. Raises LostError.
 
         Unlike control operations, an operation of the API can meet an injected fault, so an error
         may pass.
         """
         try:
-            return await self.ask(method, _WEBHOOKS, body)
+            return await self.ask(method, place, body)
         except SandboxError as problem:
             raise LostError(problem) from None
         except GoneError:
@@ -212,7 +232,7 @@ class _Sandbox:
 
     def _data(self, reply: httpx.Response) -> Any:
         try:
-            return self.client.data_of(reply.status_code, reply.content)
+            return self.client.content_of(reply.status_code, reply.content)
         except SandboxError as problem:
             if reply.status_code == _THROTTLED or reply.is_server_error:
                 raise LostError(problem) from None
@@ -407,7 +427,7 @@ class _Forwarder:
         if await self._is_registered():
             return
         url, events = self.listener["url"], list(self.types)
-        made = await self.sandbox.webhooks("POST", {"url": url, "events": events})
+        made = await self.sandbox.register({"url": url, "events": events})
         self.endpoint = made
         self._check(made)
         self._is_new = True
@@ -415,7 +435,7 @@ class _Forwarder:
     async def _is_registered(self) -> bool:
         if not self.endpoint:
             return False
-        known = (await self.sandbox.webhooks("GET"))["endpoints"]
+        known = (await self.sandbox.webhooks())["endpoints"]
         mine = (self.endpoint["id"], self.listener["url"])
         return mine in {(one["id"], one["url"]) for one in known}
 
@@ -446,7 +466,7 @@ class _Forwarder:
         pause = _FIRST_PAUSE
         while True:
             try:
-                for row in reversed((await self.sandbox.webhooks("GET"))["deliveries"]):
+                for row in reversed((await self.sandbox.webhooks())["deliveries"]):
                     if row["endpointId"] == self.endpoint["id"] and self._was_missed(row):
                         await self._replay(row["id"])
                 return

@@ -15,33 +15,46 @@ from invoice_sandbox.control.client import ControlClient, Reply, SandboxError
 
 @click.command()
 @click.argument("type_", metavar="TYPE")
-@click.option("--invoice", metavar="ID", help="The invoice of the event. Default: the newest one.")
+@click.option(
+    "--subject",
+    "--invoice",
+    metavar="ID",
+    help="What the event is about. Default: the newest one. --invoice is another name.",
+)
 @with_connection
-def trigger(type_: str, invoice: str | None) -> None:
+def trigger(type_: str, subject: str | None) -> None:
     """Record an event of TYPE and deliver it.
 
-    No invoice or offer changes. Prints the event, then a line for each webhook endpoint that
+    No status changes. Prints the event, then a line for each webhook endpoint that
     subscribes to it.
 
     \b
-    invoice-sandbox trigger invoice.verified --invoice inv_sandbox_0003
-    invoice-sandbox trigger offer.received --invoice inv_sandbox_k2v5q7xa_0001
+    invoice-sandbox trigger invoice.verified --subject inv_sandbox_0003
+    invoice-sandbox trigger offer.received --subject inv_sandbox_k2v5q7xa_0001
     """
     sandbox = client()
-    event = _record(sandbox, type_, invoice)
+    event = _record(sandbox, type_, subject)
     sandbox.ask("POST", "/clock/advance", {"by": "PT0S"})
-    rows = sandbox.ask("GET", "/webhooks", below="/api")["deliveries"]
-    deliveries = [row for row in reversed(rows) if row["eventId"] == event["id"]]
-    reply = Reply({"event": event, "deliveries": deliveries}, {})
+    reply = Reply({"event": event, "deliveries": _deliveries(sandbox, event["id"])}, {})
     print_reply(reply, lambda one: show_triggered(one.data))
 
 
-def _record(sandbox: ControlClient, type_: str, invoice: str | None) -> Any:
-    body = {"type": type_, "invoiceId": invoice}
+def _deliveries(sandbox: ControlClient, event_id: str) -> list[Any]:
+    """The deliveries of the event, oldest first; none if the project does not list deliveries."""
+    if sandbox.project.deliveries is None:
+        return []
+    rows = sandbox.content("GET", sandbox.project.deliveries)["deliveries"]
+    return [row for row in reversed(rows) if row["eventId"] == event_id]
+
+
+def _record(sandbox: ControlClient, type_: str, subject: str | None) -> Any:
+    body = {"type": type_}
+    if subject is not None:
+        if sandbox.project.subject is None:
+            raise click.UsageError("events of this project have no --subject")
+        body[sandbox.project.subject] = subject
     try:
-        return sandbox.ask(
-            "POST", "/events", {name: one for name, one in body.items() if one is not None}
-        )
+        return sandbox.ask("POST", "/events", body)
     except SandboxError as error:
         known = _event_types(sandbox) if error.status == HTTPStatus.BAD_REQUEST else []
         if not known or type_ in known:

@@ -9,6 +9,7 @@ from __future__ import annotations
 import json
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
+from functools import cached_property
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 from urllib.parse import quote, urlsplit
 
@@ -43,6 +44,20 @@ class Reply(NamedTuple):
 
     data: Any
     headers: Mapping[str, str]
+
+
+@dataclass(frozen=True)
+class ServedProject:
+    """What tools need to know about the project of a server.
+
+    ``register`` and ``deliveries`` are the paths of the operations that register a webhook endpoint
+    and list deliveries; ``subject`` is the member that names the subject of a scenario or event.
+    None: the project has no such thing, or ``conventions.yaml`` does not name it.
+    """
+
+    register: str | None = None
+    deliveries: str | None = None
+    subject: str | None = None
 
 
 def checked_url(url: str) -> str:
@@ -112,6 +127,12 @@ class ControlClient:
         status, headers, content = self._exchange(method, path, body)
         return Reply(self.data_of(status, content), headers)
 
+    def content(self, method: str, path: str, body: Any = None) -> Any:
+        """The data of an operation of the API, or its whole body. Raises SandboxError."""
+        __tracebackhide__ = True
+        status, _, content = self._exchange(method, path, body)
+        return self.content_of(status, content)
+
     def whole(self, method: str, path: str, body: Any = None) -> dict[str, Any]:
         """The JSON object of a response that need not have our envelope: a contract, for example.
 
@@ -126,6 +147,12 @@ class ControlClient:
             raise self._error(status, found)
         raise SandboxError(f"{method} {path} returned {status} at {self.url}", status)
 
+    @cached_property
+    def project(self) -> ServedProject:
+        """The project of the server. Raises SandboxError like ``ask``."""
+        named = self.whole("GET", "/sandbox/openapi.json").get("x-project", {})
+        return ServedProject(**named.get("webhooks", {}), subject=named.get("subject"))
+
     def headers(self, *, has_body: bool) -> dict[str, str]:
         """The headers of a request. Requests of this client do not count as coverage."""
         headers = {"Accept": "application/json", "X-Sandbox-Coverage": "off"}
@@ -139,6 +166,13 @@ class ControlClient:
         if _is_success(status) and {"data", "mode"} <= envelope.keys():
             return envelope["data"]
         raise self._error(status, envelope)
+
+    def content_of(self, status: int, content: bytes) -> Any:
+        """Like ``data_of``, of an operation of the API, whose body may have no envelope."""
+        found = self._object(content)
+        if _is_success(status) and found and "data" not in found:
+            return found
+        return self.data_of(status, content)
 
     def unreachable(self, reason: str) -> SandboxError:
         """The error for a server that sends no response."""

@@ -21,7 +21,7 @@ async def list_workspaces(call: ControlCall) -> list[Record]:
 
 async def create_workspace(call: ControlCall) -> Record:
     """A new workspace and its key, which is shown only once. Raises ApiError 400 and 409."""
-    key = new_key()
+    key = new_key(call.engine.project.conventions.key_prefix)
     scenario = call.body.get("scenario")
     if scenario is not None:
         call.engine.project.scenario(scenario, "scenario")

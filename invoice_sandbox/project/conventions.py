@@ -16,7 +16,7 @@ from typing import Any, Final, Literal
 
 from invoice_sandbox.base.clock import instant_text
 from invoice_sandbox.base.errors import CODES, ERRORS, ApiError, ErrorType, code_for
-from invoice_sandbox.base.ids import REQUEST_PREFIX
+from invoice_sandbox.base.ids import KEY_PREFIX, REQUEST_PREFIX
 from invoice_sandbox.openapi.load.documents import DocumentError, load_document, place_of
 from invoice_sandbox.openapi.message.media_types import JSON
 from invoice_sandbox.openapi.operation import Contract
@@ -81,6 +81,9 @@ class Conventions:
     - ``indexes`` are the fields of each collection that conditions use: looking them up takes as
       long among many records as among few.
     - ``request_id_header``, ``version_header`` and ``total_header`` are names of response headers.
+    - ``register_operation`` is the operation that registers a webhook endpoint, and
+      ``deliveries_operation`` the one that lists endpoints and deliveries: tools use them.
+    - ``key_prefix`` begins the API keys that the sandbox issues.
     """
 
     mode: str = "sandbox"
@@ -92,6 +95,7 @@ class Conventions:
     access: Literal["any", "keys"] = "any"
     request_id_prefix: str = REQUEST_PREFIX
     event_id_prefix: str = "evt_sandbox"
+    key_prefix: str = KEY_PREFIX
     limit_parameter: str = "limit"
     cursor_parameter: str = "cursor"
     page_size: int = 1000
@@ -99,6 +103,8 @@ class Conventions:
     version_header: str = "X-Contract-Version"
     total_header: str = "X-Total-Count"
     indexes: Mapping[str, Sequence[str]] = field(default_factory=dict)
+    register_operation: str | None = None
+    deliveries_operation: str | None = None
 
     def success_body(self, data: Any) -> Any:
         """The body of a successful response with ``data``."""
@@ -178,19 +184,24 @@ def load_conventions(folder: Path, contract: Contract) -> Conventions:
     if not file.exists():
         return plain
     document = load_document(file)
-    for problem in chain(schema_problems(document, _SCHEMA), _problems(document)):
+    for problem in chain(
+        schema_problems(document, _SCHEMA),
+        _problems(document),
+        _unknown_operations(document, contract),
+    ):
         raise DocumentError(place_of(file, problem.pointer), problem.text, problem.advice)
     return replace(plain, **dict(_members(document)))
 
 
 _SECTIONS: Final[Mapping[str, Mapping[str, str]]] = {
-    "ids": {"request": "request_id_prefix", "event": "event_id_prefix"},
+    "ids": {"request": "request_id_prefix", "event": "event_id_prefix", "key": "key_prefix"},
     "paging": {"limit": "limit_parameter", "cursor": "cursor_parameter", "size": "page_size"},
     "headers": {
         "requestId": "request_id_header",
         "contractVersion": "version_header",
         "totalCount": "total_header",
     },
+    "webhooks": {"register": "register_operation", "deliveries": "deliveries_operation"},
 }
 """Members of the sections of the file, and the fields of ``Conventions`` that they set."""
 
@@ -231,6 +242,14 @@ def _problems(document: Any) -> Iterator[FileProblem]:
     for index, one in enumerate(errors.get("formats", [])):
         pointer: Pointer = ("errors", "formats", index, "body")
         yield from _unknown_values(one["body"], pointer, _ERROR_VALUES)
+
+
+def _unknown_operations(document: Any, contract: Contract) -> Iterator[FileProblem]:
+    webhooks = document.get("webhooks", {}) if isinstance(document, Mapping) else {}
+    for role, name in webhooks.items():
+        if name not in contract.operations:
+            advice = suggestion(name, contract.operations)
+            yield FileProblem(("webhooks", role), f"unknown operation '{name}'", advice)
 
 
 def _unknown_values(template: Any, place: Pointer, known: tuple[str, ...]) -> Iterator[FileProblem]:

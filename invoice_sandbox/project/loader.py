@@ -74,6 +74,9 @@ __all__ = [
 
 _CONTROL: Final = Path(__file__).parents[1] / "control" / "openapi.yaml"
 _SUBJECT: Final = "x-subject"
+_FOR_TOOLS: Final = "x-project"
+"""The member of the control contract that ``control.client`` reads as ``ServedProject``."""
+
 SCENARIOS: Final = "scenarios"
 """The vocabulary of the names of scenarios."""
 
@@ -207,7 +210,9 @@ def _load_folder(folder: Path, _content: str) -> tuple[Project, Vocabulary]:
             "events": list(lifecycle.events),
             "mode": [conventions.mode],
         }
-        control = _control_contract(contract, subject, words, folder / "openapi" / "sandbox.yaml")
+        named = _for_tools(contract, conventions, subject)
+        part = folder / "openapi" / "sandbox.yaml"
+        control = _control_contract(contract, subject, words, part, named)
         handlers = load_handlers(folder / "handlers", [contract, control])
         project = Project(
             contract,
@@ -217,7 +222,10 @@ def _load_folder(folder: Path, _content: str) -> tuple[Project, Vocabulary]:
             hooks=load_hooks(folder / "domain"),
             actions=actions,
             lifecycle=lifecycle,
-            warnings=tuple(_project_warnings(folder, contract, handlers)),
+            warnings=(
+                *_without_conventions(folder),
+                *_project_warnings(folder, contract, handlers),
+            ),
             conventions=conventions,
         )
         return project, vocabulary
@@ -272,6 +280,14 @@ def _behind_control(contract: Contract, control: Contract) -> Iterator[Note]:
         if (one.method, _TEMPLATE.sub("{}", contract.base_path + one.path)) in pulled:
             place = ("paths", one.path, one.method.lower())
             yield Note(place, "an operation of the control API is at this path")
+
+
+def _without_conventions(folder: Path) -> Iterator[str]:
+    if not (folder / CONVENTIONS_FILE).exists():
+        yield (
+            f"{folder}: there is no {CONVENTIONS_FILE}, so bodies have no envelope "
+            "and every credential is accepted (access: any)"
+        )
 
 
 def _project_warnings(folder: Path, contract: Contract, handlers: Collection[str]) -> Iterator[str]:
@@ -412,6 +428,7 @@ def _control_contract(
     subject: str | None,
     words: Mapping[str, Sequence[str]],
     part: Path | None = None,
+    for_tools: Mapping[str, Any] | None = None,
 ) -> Contract:
     """The control API of a project: the common operations, its own, and its vocabularies.
 
@@ -426,12 +443,28 @@ def _control_contract(
     if part is not None and part.exists():
         document = merged_parts(document, load_document(part), part)
     document = with_vocabularies(document, words, {SCENARIOS})
+    document |= {_FOR_TOOLS: for_tools} if for_tools else {}
     choice = document["components"]["schemas"]["ScenarioChoice"]["properties"]
     described = choice.pop(_SUBJECT)
     choice |= {} if subject is None else {subject: described}
     if part is not None and part.exists():
         check_openapi(document, part)  # the engine's own contract is validated by a test
     return compile_contract(document)
+
+
+def _for_tools(contract: Contract, conventions: Conventions, subject: str | None) -> dict[str, Any]:
+    """What commands and the pytest plugin need: paths of operations, the member of a subject."""
+    roles = {
+        "register": conventions.register_operation,
+        "deliveries": conventions.deliveries_operation,
+    }
+    paths = {
+        role: contract.base_path + contract.operations[name].path
+        for role, name in roles.items()
+        if name is not None
+    }
+    named = {"webhooks": paths or None, "subject": subject}
+    return {name: value for name, value in named.items() if value is not None}
 
 
 def _subject_member(machine: str) -> str:

@@ -53,7 +53,6 @@ _SECRET_NAMES: Final = frozenset(
 )
 """Names that secrets commonly have, as ``_plain`` writes them."""
 
-_KEY: Final = re.compile(f"(?i:{KEY_PREFIX})[0-9A-Za-z]+|{SECRET_PREFIX}[0-9A-Za-z+/=]+")
 _USER: Final = re.compile(r"://[^/?#\s\"\\]*@")
 _MARGIN: Final = 1024
 """Characters beyond what is shown, so that no secret is cut in two and shown in part."""
@@ -107,9 +106,9 @@ class JournalEntry:
 class Journal:
     """Keeps the requests of each workspace in its log."""
 
-    def __init__(self, store: Store, contracts: Iterable[Contract]) -> None:
+    def __init__(self, store: Store, contracts: Iterable[Contract], key_prefix: str) -> None:
         self._store = store
-        self._redactor = Redactor(tuple(contracts))
+        self._redactor = Redactor(tuple(contracts), key_prefix)
 
     async def record(self, workspace_id: str, entry: JournalEntry) -> None:
         """Add an entry."""
@@ -138,7 +137,9 @@ def _size(entry: JournalEntry) -> int:
 class Redactor:
     """Shows entries without secrets."""
 
-    def __init__(self, contracts: tuple[Contract, ...]) -> None:
+    def __init__(self, contracts: tuple[Contract, ...], key_prefix: str = KEY_PREFIX) -> None:
+        prefixes = "|".join({re.escape(one) for one in (KEY_PREFIX, key_prefix)})
+        self._key = re.compile(f"(?i:{prefixes})[0-9A-Za-z]+|{SECRET_PREFIX}[0-9A-Za-z+/=]+")
         schemes = [scheme for contract in contracts for scheme in contract.schemes.values()]
         members = [one.secrets for contract in contracts for one in contract.operations.values()]
         declared = frozenset().union(*members, *(one.secret_parameters for one in contracts))
@@ -214,7 +215,7 @@ class Redactor:
         """``text`` without what is a secret by its looks or its place."""
         for secret in sent:
             text = text.replace(secret, REDACTED)
-        text = _KEY.sub(REDACTED, text)
+        text = self._key.sub(REDACTED, text)
         if "=" in text:
             text = self._in_address.sub(_redacted_value, text)
         return _USER.sub(f"://{REDACTED}@", text) if "@" in text else text

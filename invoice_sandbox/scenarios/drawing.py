@@ -167,7 +167,7 @@ def trigger_in_words(scenario: Scenario) -> str:
         return " and ".join(f"{name} {value}" for name, value in scenario.begins.items())
     if scenario.faults or scenario.calls:
         return "workspace, header"
-    return "workspace, invoice, header"
+    return "workspace, record, header"
 
 
 # Mermaid --------------------------------------------------------------------------------------

@@ -13,10 +13,10 @@ from typing import Final, Literal
 
 from invoice_sandbox.base.clock import instant_text, parse_instant
 from invoice_sandbox.base.errors import ApiError, reject
-from invoice_sandbox.base.ids import KEY_PREFIX, key_digest, new_secret
+from invoice_sandbox.base.ids import KEY_PREFIX, key_digest, new_secret, prefix_of_key
 from invoice_sandbox.state import Credential, Record, Store, Transaction
 
-DEMO_KEY: Final = "ilk_sandbox_DemoKeyForLocalIntegrationTest3H6UmJ"
+DEMO_KEY: Final = KEY_PREFIX + "DemoKeyForLocalIntegrationTest3H6UmJ"
 """Valid by default on a server that only this machine can reach, and rejected on any other."""
 
 DEMO_KEY_DIGEST: Final = key_digest(DEMO_KEY)
@@ -96,7 +96,7 @@ async def issue_key(
         "id": key_id,
         "name": name,
         "scopes": list(scopes),
-        "prefix": KEY_PREFIX,
+        "prefix": prefix_of_key(key),
         "last4": key[-4:],
         "status": "Active",
         "createdAt": created_at,

@@ -11,7 +11,13 @@ from http import HTTPStatus
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, Final
 
-from invoice_sandbox.control.client import ControlClient, SandboxError, path, uses_proxy
+from invoice_sandbox.control.client import (
+    ControlClient,
+    SandboxError,
+    ServedProject,
+    path,
+    uses_proxy,
+)
 from invoice_sandbox.testing.webhooks import Webhooks
 
 if TYPE_CHECKING:
@@ -67,8 +73,16 @@ class InvoiceSandbox:
     Methods that send a request to the control API raise SandboxError with its message.
     """
 
-    def __init__(self, url: str, key: str, workspace_id: str, choice: ScenarioChoice) -> None:
+    def __init__(
+        self,
+        url: str,
+        key: str,
+        workspace_id: str,
+        choice: ScenarioChoice,
+        project: ServedProject,
+    ) -> None:
         self._client = ControlClient(url, key)
+        self._project = project
         self._key = key
         self._choice = choice
         self._own_requests: set[str] = set()
@@ -108,7 +122,7 @@ class InvoiceSandbox:
         values = {key: _plain(value) for key, value in conditions.items()}
         body = {"name": name, **({"with": values} if values else {})}
         if invoice_id is not None:
-            body["invoiceId"] = invoice_id
+            body[self._project.subject or "subject"] = invoice_id
         return dict(self.control("PUT", "/scenario", body))
 
     def advance(
@@ -219,13 +233,10 @@ class InvoiceSandbox:
         }
 
     def _open_inbox(self) -> None:
+        if self._project.register is None:
+            return
         body = {"url": self.webhooks.url, "events": ["*"]}
-        try:
-            self._client.whole("POST", "/api/webhooks", body)
-        except SandboxError as error:
-            if error.status == HTTPStatus.NOT_FOUND:  # the project has no webhooks
-                return
-            raise
+        self._client.whole("POST", self._project.register, body)
         (entry,) = self.control("GET", "/requests?limit=1")
         self._own_requests.add(entry["requestId"])
 
@@ -242,7 +253,7 @@ def new_workspace(
     options = {"clock": clock, "seed": seed, "scenario": choice.default}
     given = {name: value for name, value in options.items() if value is not None}
     made = control.ask("POST", "/workspaces", given)
-    sandbox = InvoiceSandbox(control.url, made["key"], made["id"], choice)
+    sandbox = InvoiceSandbox(control.url, made["key"], made["id"], choice, control.project)
     try:
         sandbox.prepare()
         yield sandbox

@@ -658,7 +658,7 @@ def test_a_server_that_is_not_there_is_one_line() -> None:
     ran = run("listen --forward-to 3000 --url http://127.0.0.1:1")
     assert (ran.exit_code, ran.stdout) == (1, "")
     advice = "start one with 'invoice-sandbox serve', or correct the URL"
-    expected = f"no sandbox responds at http://127.0.0.1:1 (the connection failed); {advice}"
+    expected = f"no sandbox responds at http://127.0.0.1:1 (connection refused); {advice}"
     assert ran.stderr == f"Error: {expected}\n"
 
 

@@ -7,7 +7,7 @@ EXAMPLES ?= 30
 SECONDS ?= 5
 WORKERS ?= auto
 
-.PHONY: gate install run test test-fast check format fuzz fuzz-seeds bench keywords foreign interop build constraints clean
+.PHONY: gate install run test test-fast check format fuzz fuzz-seeds bench growth keywords foreign interop build constraints clean
 
 unexport PYTHONDONTWRITEBYTECODE  # without caches every process of the tests compiles everything
 
@@ -55,6 +55,9 @@ fuzz-seeds: $(READY)  ## the same with 20 seeds, to its end even if one fails
 
 bench: $(NODE)  ## CPU, latency, start and memory beside Prism, for docs/performance.md
 	$(BIN)/python -m tests.bench --seconds $(SECONDS)
+
+growth: $(READY)  ## CPU and memory of a workspace with 100 to 100,000 invoices, for docs/performance.md
+	$(BIN)/python -m tests.bench.growth
 
 keywords: $(READY)  ## the official JSON Schema suite in both directions, and docs/keywords.md
 	$(BIN)/python -m tests.keywords

@@ -226,11 +226,12 @@ async def snapshot(size: int) -> float:
 class _Allocated(ctypes.Structure):
     """The result of ``mallinfo2`` of the GNU C library."""
 
-    _fields_ = tuple((f"unused{n}", ctypes.c_size_t) for n in range(4)) + (
-        ("mapped", ctypes.c_size_t),
-        *((f"unused{n}", ctypes.c_size_t) for n in range(4, 6)),
-        ("small", ctypes.c_size_t),
-        *((f"unused{n}", ctypes.c_size_t) for n in range(6, 8)),
+    _fields_ = tuple(
+        (name, ctypes.c_size_t)
+        for name in (
+            *("arena", "ordblks", "smblks", "hblks", "hblkhd"),
+            *("usmblks", "fsmblks", "uordblks", "fordblks", "keepcost"),
+        )
     )
 
 
@@ -240,7 +241,7 @@ def _allocated() -> int:
     mallinfo = ctypes.CDLL(None).mallinfo2
     mallinfo.restype = _Allocated
     result = mallinfo()
-    return int(result.mapped + result.small)
+    return int(result.hblkhd + result.uordblks)
 
 
 # --- the table

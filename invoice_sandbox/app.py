@@ -35,6 +35,7 @@ from invoice_sandbox.project.loader import (
     load_contract,
     load_project,
 )
+from invoice_sandbox.project.users import with_users
 from invoice_sandbox.runtime.agenda import Agenda
 from invoice_sandbox.runtime.engine import Engine
 from invoice_sandbox.runtime.journal import Journal
@@ -107,7 +108,7 @@ async def _engine(
     settings: Settings, url: str, system_clock: SystemClock, inside: _Inside
 ) -> Engine:
     """Everything that lasts longer than a request, with the first workspace in it."""
-    project = _load(settings)
+    project, passwords = with_users(_load(settings), settings.users, local=settings.local)
     scenario = settings.scenario or project.default_scenario
     check_scenario(scenario, project.scenarios)
     store = MemoryStore({**project.conventions.indexes, **WEBHOOK_INDEXES})
@@ -150,6 +151,7 @@ async def _engine(
         url=url,
         local=settings.local,
         webhook_networks=settings.allow_webhooks_to,
+        passwords=passwords,
         virtual_webhook_time=settings.webhook_time == "virtual",
     )
 

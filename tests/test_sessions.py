@@ -7,19 +7,24 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import replace
 from http.cookies import SimpleCookie
+from pathlib import Path
 from typing import Any
 
 import httpx
 import pytest
+from click.testing import CliRunner
 
 from invoice_sandbox.app import create_app
 from invoice_sandbox.base.clock import ClockState
 from invoice_sandbox.base.errors import ApiError
 from invoice_sandbox.base.ids import new_key
+from invoice_sandbox.cli.users import users
 from invoice_sandbox.http.admit import check_site
 from invoice_sandbox.http.pipeline import Request, Trace
+from invoice_sandbox.project.loader import ProjectError
 from invoice_sandbox.settings import Settings
 from invoice_sandbox.state.credentials import DEMO_KEY
+from invoice_sandbox.state.passwords import hash_password, password_matches
 from tests.support import FROZEN, Running, serving
 
 LOGIN, LOGOUT, SESSION = "/api/auth/login", "/api/auth/logout", "/api/auth/session"
@@ -389,6 +394,84 @@ def test_a_session_ends_after_eight_hours() -> None:
         assert seller.get(SESSION).status_code == 200
         running.system_clock.pass_seconds(1)
         assert refusal(seller.get(SESSION)) == (401, "authentication_required")
+
+
+HASH = hash_password("correct horse", cost=10, parallel=1)
+USERS = f"""
+records:
+  - id: usr_own
+    email: ann@corp.example
+    passwordHash: {HASH}
+    role: seller
+    displayName: Ann
+    scopes: ['invoices:read']
+"""
+
+
+def log_in(settings: Settings, email: str, password: str) -> httpx.Response:
+    with serving(settings) as running, running.client(None) as client:
+        login = {"email": email, "password": password}
+        address = f"http://127.0.0.1:{running.port}"
+        return client.post(f"{address}{LOGIN}", json=login)
+
+
+def test_users_of_a_file_replace_the_demo_users(tmp_path: Path) -> None:
+    file = tmp_path / "users.yaml"
+    file.write_text(USERS)
+    settings = replace(FROZEN, users=file, public_url="https://sandbox.example")
+    answer = log_in(settings, "ann@corp.example", "correct horse")
+    assert answer.json()["data"]["user"]["displayName"] == "Ann"
+    for email, password in (
+        ("ann@corp.example", "wrong horse"),
+        ("bob@corp.example", "correct horse"),
+        (SELLER["email"], PASSWORD),
+    ):
+        assert log_in(settings, email, password).status_code == 401
+
+
+WRONG_USERS = {
+    "no hash": (USERS.replace(HASH, "secret"), r"users\.yaml:5:\d+: not a password hash"),
+    "more memory": (USERS.replace("ln=10", "ln=30"), "not a password hash"),
+    "a typo": (USERS.replace("displayName", "displyName"), "displyName"),
+    "capitals": (USERS.replace("ann@", "Ann@"), "email"),
+    "no list": ("[]", "--users: "),
+    "no YAML": ("{", "--users: "),
+}
+
+
+@pytest.mark.parametrize(("text", "reason"), WRONG_USERS.values(), ids=WRONG_USERS)
+def test_a_wrong_file_of_users_is_an_error_at_start(tmp_path: Path, text: str, reason: str) -> None:
+    file = tmp_path / "users.yaml"
+    file.write_text(text)
+    with pytest.raises(ProjectError, match=reason):
+        asyncio.run(create_app(replace(FROZEN, users=file), url="http://127.0.0.1:8080"))
+
+
+def test_demo_users_have_random_passwords_on_a_server_that_others_can_reach() -> None:
+    with serving(replace(FROZEN, public_url="https://sandbox.example")) as running:
+        passwords = running.sandbox.engine.passwords
+        assert set(passwords) >= {SELLER["email"], AUDITOR["email"]}
+        assert len({*passwords.values(), PASSWORD}) == len(passwords) + 1
+        assert not any(one in repr(running.sandbox.engine) for one in passwords.values())
+        with running.client(None) as client:
+            address = f"http://127.0.0.1:{running.port}{LOGIN}"
+            for email, password in passwords.items():
+                login = {"email": email, "password": password}
+                assert client.post(address, json=login).status_code == 200
+                assert client.post(address, json={**login, "password": PASSWORD}).is_error
+
+
+def test_a_forwarded_request_cannot_use_the_demo_password(visitor: httpx.Client) -> None:
+    answer = visitor.post(LOGIN, json=SELLER, headers={"X-Forwarded-For": "192.0.2.1"})
+    assert refusal(answer) == (401, "authentication_required")
+
+
+def test_a_hash_that_the_command_prints_matches_its_password_only() -> None:
+    made = CliRunner().invoke(users, ["hash"], input="grüße\n")
+    assert made.exit_code == 0
+    assert password_matches("grüße", made.stdout.strip())
+    assert not password_matches("grüsse", made.stdout.strip())
+    assert CliRunner().invoke(users, ["hash"], input="\n").exit_code == 2
 
 
 def test_the_demo_password_opens_nothing_on_a_server_that_others_can_reach() -> None:

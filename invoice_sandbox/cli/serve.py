@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import logging
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from typing import Any
 
 import click
@@ -55,8 +55,10 @@ def serve(**texts: str | None) -> None:
     try:
         settings = read_settings({name.replace("_", "-"): text for name, text in texts.items()})
 
-        def print_ready(url: str) -> None:
+        def print_ready(url: str, passwords: Mapping[str, str]) -> None:
             click.echo(f"Invoice Liquidity Sandbox ready on {url} with key {settings.key}")
+            for email, password in passwords.items():
+                click.echo(f"Log in as {email} with password {password}")
 
         serve_forever(settings, print_ready)
     except (SettingError, ProjectError) as error:

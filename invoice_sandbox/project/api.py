@@ -37,6 +37,7 @@ from invoice_sandbox.state.credentials import (
     revoke_key,
 )
 from invoice_sandbox.state.hits import Hit
+from invoice_sandbox.state.passwords import password_matches
 from invoice_sandbox.webhooks.attempts import signed_request
 from invoice_sandbox.webhooks.endpoints import (
     DISABLED,
@@ -107,6 +108,7 @@ __all__ = [
     "open_capability",
     "open_session",
     "parse_instant",
+    "password_matches",
     "placeholder_secret",
     "plan",
     "published_delivery",

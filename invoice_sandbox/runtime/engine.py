@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections.abc import Mapping
+from dataclasses import dataclass, field
 
 from invoice_sandbox.base.clock import SystemClock
 from invoice_sandbox.project.loader import Project
@@ -22,9 +23,9 @@ class Engine:
 
     ``first_workspace`` is the workspace of requests without a credential, ``url`` the server's
     address for clients. ``local``: only this machine can reach the server, unless a proxy on it
-    passes requests on. Webhooks may also be
-    sent to ``webhook_networks``. Webhook signatures use
-    real time, unless ``virtual_webhook_time``.
+    passes requests on. Webhooks may also be sent to ``webhook_networks``. Webhook signatures use
+    real time, unless ``virtual_webhook_time``. ``passwords`` are the random ones of demo users, by
+    e-mail address.
     """
 
     project: Project
@@ -41,6 +42,7 @@ class Engine:
     local: bool
     webhook_networks: tuple[Network, ...]
     virtual_webhook_time: bool
+    passwords: Mapping[str, str] = field(default_factory=dict, repr=False)
 
     async def default_workspace(self) -> Workspace:
         """The workspace of requests without a credential. It is never deleted."""

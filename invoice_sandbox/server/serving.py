@@ -9,7 +9,7 @@ import logging
 import signal
 import socket
 import threading
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from typing import Any, Final
 
@@ -19,6 +19,8 @@ from invoice_sandbox.app import Sandbox, create_app
 from invoice_sandbox.http.read import Patience
 from invoice_sandbox.server.protocol import protocol_with
 from invoice_sandbox.settings import SettingError, Settings
+
+OnReady = Callable[[str, Mapping[str, str]], None]
 
 _STOP_SIGNALS: Final = (signal.SIGINT, signal.SIGTERM)
 _BACKLOG: Final = 2048
@@ -66,20 +68,23 @@ class _Server(uvicorn.Server):
                 loop.remove_signal_handler(name)
 
 
-def serve(settings: Settings, on_ready: Callable[[str], None]) -> None:
-    """Serve until SIGINT or SIGTERM. ``on_ready`` gets the URL once the server accepts requests.
+def serve(settings: Settings, on_ready: OnReady) -> None:
+    """Serve until SIGINT or SIGTERM. ``on_ready`` gets the URL, and the passwords that were made,
+    once the server accepts requests.
 
     Raises SettingError when the address cannot be listened on, and ProjectError.
     """
     _runner()(_serve(settings, on_ready))
 
 
-async def _serve(settings: Settings, on_ready: Callable[[str], None]) -> None:
+async def _serve(settings: Settings, on_ready: OnReady) -> None:
     with listen(settings) as listener:
         url = settings.url(listener.getsockname()[1])
         with _lasting_objects():
             sandbox = await create_app(settings, url=url)
-        await make_server(sandbox, lambda: on_ready(url)).serve(sockets=[listener])
+        passwords = sandbox.engine.passwords
+        server = make_server(sandbox, lambda: on_ready(url, passwords))
+        await server.serve(sockets=[listener])
 
 
 @contextmanager

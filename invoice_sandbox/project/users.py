@@ -1,0 +1,69 @@
+"""The users who may log in: the demo users of a project, or those of a file of one's own."""
+
+from __future__ import annotations
+
+import secrets
+from collections.abc import Mapping
+from dataclasses import replace
+from pathlib import Path
+from typing import Any, Final
+
+from invoice_sandbox.openapi.load.documents import DocumentError, load_document, place_of
+from invoice_sandbox.openapi.schema.file_schema import schema_problems
+from invoice_sandbox.project.loader import Project, ProjectError
+from invoice_sandbox.state.passwords import hash_password, is_password_hash
+
+USERS: Final = "users"
+"""The fixture with the users of a project."""
+
+_SCHEMA: Final = Path(__file__).with_name("users.schema.json")
+_CHEAP: Final = {"cost": 10, "parallel": 1}
+"""For random passwords, which nobody can guess anyway."""
+
+
+def with_users(
+    project: Project, file: Path | None, *, local: bool
+) -> tuple[Project, dict[str, str]]:
+    """The project with its users, and the random passwords that were made, by e-mail address.
+
+    The password of demo users is public. So on a server that is not ``local`` they get random ones.
+    Users of a ``file`` replace the demo users. Raises ProjectError.
+    """
+    if file is not None:
+        if USERS not in project.fixtures:
+            raise ProjectError("--users: this project has no users; its fixtures need users.yaml")
+        return _with(project, _read(file)), {}
+    if local or USERS not in project.fixtures:
+        return project, {}
+    users = project.fixtures[USERS]
+    passwords = {str(user["email"]): secrets.token_urlsafe(16) for user in users}
+    return _with(project, [_hashed(user, passwords[user["email"]]) for user in users]), passwords
+
+
+def _with(project: Project, users: list[Mapping[str, Any]]) -> Project:
+    return replace(project, fixtures={**project.fixtures, USERS: users})
+
+
+def _hashed(user: Mapping[str, Any], password: str) -> Mapping[str, Any]:
+    others = {name: value for name, value in user.items() if name != "password"}
+    return {**others, "passwordHash": hash_password(password, **_CHEAP)}
+
+
+def _read(file: Path) -> list[Mapping[str, Any]]:
+    try:
+        document = load_document(file)
+        for problem in schema_problems(document, _SCHEMA):
+            raise DocumentError(place_of(file, problem.pointer), problem.text)
+    except DocumentError as error:
+        raise ProjectError(f"--users: {error}") from None
+    users: list[Mapping[str, Any]] = document["records"]
+    for index, user in enumerate(users):
+        if not is_password_hash(user["passwordHash"]):
+            place = place_of(file, ("records", index, "passwordHash"))
+            raise ProjectError(
+                f"--users: {place}: not a password hash; make one with 'invoice-sandbox users hash'"
+            )
+    for member in ("id", "email"):
+        if len({user[member] for user in users}) < len(users):
+            raise ProjectError(f"--users: {file}: two users have the same {member}")
+    return users

@@ -233,7 +233,7 @@ TOLD: dict[str, tuple[dict[str, Any], str, str]] = {
     "a path of a lever": (
         document({"/sandbox/clock": {"get": OK}}),
         '"get"',
-        "an operation of the control API is at this path",
+        "this path is shadowed by the control API",
     ),
     "a path that no request has": (
         document({"/a#b": {"get": OK}}),
@@ -346,7 +346,7 @@ def test_operations_are_below_the_path_of_the_first_server(
 
 def test_the_levers_keep_their_place(tmp_path: Path) -> None:
     content = document({"/thing": {"get": OK}}, servers=[{"url": "/sandbox"}])
-    with pytest.raises(ProjectError, match="/sandbox is the base path of the control API"):
+    with pytest.raises(ProjectError, match="/sandbox is reserved for the control API"):
         load_contract(written(tmp_path, content))
 
 

@@ -311,7 +311,7 @@ class TestForeignContracts:
     def test_the_levers_place_is_theirs(self, tmp_path: Path, url: str) -> None:
         file = tmp_path / "contract.json"
         file.write_text(json.dumps({**CONTRACT, "servers": [{"url": url}]}))
-        with pytest.raises(ProjectError, match="/sandbox is the base path of the control API"):
+        with pytest.raises(ProjectError, match="/sandbox is reserved for the control API"):
             load_contract(file)
 
     @pytest.mark.parametrize("path", ["/sandbox", "/sandbox/clock", "/sandbox/{b}", "/{a}/{b}"])

@@ -83,7 +83,7 @@ def test_it_says_what_it_has_written_and_what_comes_next(tmp_path: Path) -> None
         f"{tmp_path / 'zoo'}: 3 operations, 4 files.",
         f"Serve it: invoice-sandbox serve --project {tmp_path / 'zoo'}",
     ]
-    assert "this operation responds with 501: getImpossible" in written.stderr
+    assert "this operation returns 501: getImpossible" in written.stderr
     assert sorted(str(one.relative_to(tmp_path / "zoo")) for one in files(tmp_path)) == [
         "README.md",
         "handlers/__init__.py",

@@ -14,7 +14,7 @@ from tests.test_project import write_project
 
 @pytest.mark.parametrize(("module", "instead"), MODULES.items())
 def test_a_module_that_is_gone_names_the_new_one(module: str, instead: str) -> None:
-    with pytest.raises(ImportError, match=f"{module} is gone; import from {instead}"):
+    with pytest.raises(ImportError, match=f"{module} was removed; import from {instead}"):
         importlib.import_module(module)
     importlib.import_module(instead)
 

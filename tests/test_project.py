@@ -89,7 +89,7 @@ def test_an_answer_that_cannot_be_given_is_told_at_start_and_when_it_is_asked_fo
         reply = client.get("/thing")
     (line,) = caplog.messages
     assert line.startswith(f"{tmp_path / 'contract.json'}:1:")
-    assert "this operation responds with 501: readThing: " in line
+    assert "this operation returns 501: readThing: " in line
     assert reply.status_code == 501
     assert "readThing: " in reply.json()["error"]["message"]
 

@@ -15,7 +15,7 @@ MODULES: Final[Mapping[str, str]] = {
     "invoice_sandbox.actions": _API,
     "invoice_sandbox.lever_command": "invoice_sandbox.control.client",
 }
-"""Modules that are gone, and where their public names are."""
+"""Removed modules, and where their public names are."""
 
 NAMES: Final[Mapping[str, Mapping[str, str]]] = {
     _API: {
@@ -33,17 +33,17 @@ NAMES: Final[Mapping[str, Mapping[str, str]]] = {
     }
     | {"load_contract_alone": f"{_LOADER}.load_contract"},
 }
-"""Names that are gone from a module that is still there, and the names to use instead."""
+"""Names removed from a module, and the names to use instead."""
 
 HOOKS: Final[Mapping[str, str]] = {
     "note_refusal": "on_forbidden",
     "note_disabled_endpoint": "on_endpoint_disabled",
 }
-"""Hooks of a project that have another name."""
+"""Renamed hooks of a project."""
 
 
 class _Finder:
-    """Is asked for modules that no other finder has found."""
+    """Import hook for removed modules."""
 
     def find_spec(
         self,
@@ -51,13 +51,15 @@ class _Finder:
         path: Sequence[str] | None,  # noqa: ARG002  Python passes it
         target: ModuleType | None = None,  # noqa: ARG002  Python passes it
     ) -> None:
-        """Raise ImportError for a module that is gone."""
+        """Raise ImportError for a removed module."""
         if fullname in MODULES:
-            raise ImportError(f"{fullname} is gone; import from {MODULES[fullname]}", name=fullname)
+            raise ImportError(
+                f"{fullname} was removed; import from {MODULES[fullname]}", name=fullname
+            )
 
 
 def install() -> None:
-    """Let the import of a module that is gone fail with the name of the new one."""
+    """Make the import of a removed module fail with the name of the new one."""
     if not any(isinstance(one, _Finder) for one in sys.meta_path):
         sys.meta_path.append(_Finder())
 

@@ -145,7 +145,7 @@ from invoice_sandbox.project.api import Call
 
 # The name is the operationId in snake_case. The returned value must match the contract.
 # A call has the request (path, query, body), the workspace's state (await call.state.get(kind, id))
-# and its clock (call.timestamp). Without this function the response comes from the contract.
+# and its clock (call.timestamp). Delete this function to fall back to the contract's example.
 async def {name}(call: Call) -> object:
     """{title}"""
     return (
@@ -164,7 +164,7 @@ page to try it out at /docs. The key that the server prints when it is ready is 
 whichever way the contract asks for one.
 
 - `openapi/openapi.yaml` is the contract, in one file and as OpenAPI 3.1.
-- `handlers/` has your own responses: a function for each operation that needs more than what the
-  contract shows. `handlers/example.py` is one.
+- `handlers/` contains your own handlers: a function for each operation that needs more than the
+  contract's example. `handlers/example.py` is one.
 - `fixtures/` and `scenarios/` may be added: starting data, and what happens over time.
 """

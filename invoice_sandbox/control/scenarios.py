@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import replace
-from typing import Any
+from typing import Any, Final
 
 from invoice_sandbox.base.clock import duration_text
-from invoice_sandbox.base.errors import reject
+from invoice_sandbox.base.errors import ErrorType, reject
 from invoice_sandbox.openapi.load.documents import pointer_text
 from invoice_sandbox.openapi.load.references import at_pointer
 from invoice_sandbox.openapi.schema.file_schema import Pointer
@@ -23,6 +23,13 @@ from invoice_sandbox.scenarios.script import (
     scenario_of,
 )
 from invoice_sandbox.state import Record, Transaction
+
+_NO_SUBJECT: Final = ErrorType(
+    "no_scenario_subject",
+    404,
+    "No record with this id can run a scenario",
+    "Check the id, and that the credential belongs to the same workspace.",
+)
 
 
 async def list_scenarios(call: ControlCall) -> list[Record]:
@@ -122,7 +129,7 @@ async def _subject(call: ControlCall, state: Transaction, subject: str) -> Recor
     find = call.engine.project.hooks.find_subject
     record = None if find is None else await find(state, subject)
     if record is None:
-        raise reject("unknown_resource", kind="record that a scenario can run on", member="id")
+        raise reject(_NO_SUBJECT)
     return record
 
 

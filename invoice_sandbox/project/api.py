@@ -138,10 +138,10 @@ class Response:
 
 @dataclass(frozen=True)
 class DeliverThenRespond:
-    """What the handler has done so far is kept, then what it has put into ``lane`` is sent.
+    """Commits, sends the deliveries of ``lane``, then calls ``then`` for the response.
 
-    Nothing is locked meanwhile. Afterwards ``then`` responds to the request, as a handler would,
-    with a call of its own.
+    No transaction is open while the deliveries are sent. ``then`` is a handler; its call has a new
+    transaction.
     """
 
     lane: str
@@ -188,52 +188,51 @@ class Context:
         """The workspace's next id with this prefix, such as ``inv_sandbox_k2v5q7xa_0001``."""
         return resource_id(prefix, self.workspace.token, await self.state.next_number(prefix))
 
-    async def emit(self, kind: str, data: Mapping[str, Any], subject: str | None = None) -> Record:
-        """Record and deliver an event, and schedule the scenario steps that wait for it.
+    async def emit(
+        self, event_type: str, data: Mapping[str, Any], subject: str | None = None
+    ) -> Record:
+        """Record and deliver an event, and schedule the scenario steps that it triggers.
 
-        ``subject`` is the id of the record whose scenario applies; that of ``data`` unless given.
+        ``subject`` is the id of the record whose scenario the event belongs to; default is the id
+        of ``data``.
         """
-        event = await self.event(kind, data)
+        event = await self.event(event_type, data)
         await self._record(event)
-        about = subject or str(data.get("id"))
-        if kind in self.lifecycle.creation_events:
+        subject_id = subject or str(data.get("id"))
+        if event_type in self.lifecycle.creation_events:
             scenario = self.scenarios.for_new(data)
-            await self.scenarios.assign(self.state, about, scenario)
-            await self.begin(scenario, about, data)
+            await self.scenarios.assign(self.state, subject_id, scenario)
+            await self._follow(scenario, START, subject_id, data)
         else:
-            scenario = await self.scenarios.for_record(self.state, about)
-        faults = [one for one in scenario.deliveries if one.get("event", kind) == kind]
+            scenario = await self.scenarios.for_record(self.state, subject_id)
+        faults = [one for one in scenario.deliveries if one.get("event", event_type) == event_type]
         await enqueue(self.state, event, faults, self.now)
-        await self._follow(scenario, kind, about, data)
+        await self._follow(scenario, event_type, subject_id, data)
         return event
 
-    async def announce(self, kind: str, data: Mapping[str, Any]) -> Record:
-        """Record and deliver an event that belongs to no scenario."""
-        event = await self.event(kind, data)
+    async def announce(self, event_type: str, data: Mapping[str, Any]) -> Record:
+        """Record and deliver an event outside any scenario."""
+        event = await self.event(event_type, data)
         await self._record(event)
         await enqueue(self.state, event, (), self.now)
         return event
 
-    async def event(self, kind: str, data: Mapping[str, Any]) -> Record:
+    async def event(self, event_type: str, data: Mapping[str, Any]) -> Record:
         """An event with its ``id``, ``type`` and ``payload``; it is not recorded.
 
-        Raises PayloadError when the contract declares another payload for it.
+        Raises PayloadError if the contract does not allow the payload.
         """
         event_id = await self.new_id(self.conventions.event_id_prefix)
-        payload = self.conventions.event_body(event_id, kind, self.now, data)
-        declared = self.contract.webhooks.get(kind)
+        payload = self.conventions.event_body(event_id, event_type, self.now, data)
+        declared = self.contract.webhooks.get(event_type)
         if declared and declared.checker and not declared.checker.is_valid(payload):
             problem = declared.problems(payload)[0]
-            raise PayloadError(f"{kind}: {problem.sentence('the payload')}")
-        return {"id": event_id, "type": kind, "payload": payload}
+            raise PayloadError(f"{event_type}: {problem.sentence('the payload')}")
+        return {"id": event_id, "type": event_type, "payload": payload}
 
     def moved(self, machine: str, move: Move) -> None:
-        """Note for the coverage that a thing went along its lifecycle."""
+        """Report a transition to coverage."""
         self.hits.append(hits.transition(machine, move.from_, move.trigger))
-
-    async def begin(self, scenario: Scenario, subject: str, record: Mapping[str, Any]) -> None:
-        """Schedule the first steps of a scenario, for a record."""
-        await self._follow(scenario, START, subject, record)
 
     async def _record(self, event: Record) -> None:
         await self.state.put(EVENTS, event["id"], event)
@@ -241,15 +240,16 @@ class Context:
         self.hits.append(hits.event(event["type"]))
 
     async def _follow(
-        self, scenario: Scenario, kind: str, subject: str, record: Mapping[str, Any]
+        self, scenario: Scenario, event_type: str, subject: str, record: Mapping[str, Any]
     ) -> None:
-        for step in scenario.by_event.get(kind, ()):
+        """Schedule the steps of a scenario that an event, or its start, triggers."""
+        for step in scenario.by_event.get(event_type, ()):
             due = step.due(self.now, record)
             arguments = {**step.arguments, "subject": subject}
             await self.state.schedule(due, step.do, arguments, scenario.name, place=step.index)
 
     async def schedule(self, action: str, after: timedelta = timedelta(), **arguments: Any) -> None:
-        """Have the project's ``action`` done, virtual time ``after`` from now."""
+        """Schedule an action after a simulated delay."""
         await self.state.schedule(self.now + after, action, arguments)
 
     def problems(self, schema: str, value: Any) -> tuple[str, ...]:
@@ -294,12 +294,12 @@ class Call(Context):
 
     async def page(
         self,
-        kind: str,
+        collection: str,
         *,
         where: tuple[Condition, ...] = (),
         present: Callable[[Record], Any] = lambda record: record,
     ) -> Response:
-        """One page of ``kind``, newest first, as ``limit`` and ``cursor`` of the request ask.
+        """One page of a collection, newest first, by ``limit`` and ``cursor`` of the request.
 
         Headers say how many records match (``X-Total-Count``) and where the next page is
         (``Link``, RFC 8288). A cursor that this service never gave out names an empty page.
@@ -308,8 +308,8 @@ class Call(Context):
         limit = int(self.query.get(names.limit_parameter, names.page_size))
         cursor = self.query.get(names.cursor_parameter)
         before = None if cursor is None else _position(str(cursor))
-        page = await self.state.page(kind, limit=limit, before=before, where=where)
-        total = await self.state.count(kind, where)
+        page = await self.state.page(collection, limit=limit, before=before, where=where)
+        total = await self.state.count(collection, where)
         headers = ((names.total_header, str(total)), *self._link(page, limit))
         return Response([present(record) for record in page.records], headers)
 
@@ -329,7 +329,7 @@ Handler = Callable[[Call], Awaitable[Any]]
 """``async def create_booking(call: Call)``: returns data, a Response, or a
 DeliverThenRespond.
 
-An ApiError that it raises rolls its changes back; one that it returns keeps them.
+Raise ApiError to roll back; return one to keep the changes.
 """
 
 

@@ -24,9 +24,9 @@ from invoice_sandbox.scenarios.actions import Action, ActionError, action_of
 from invoice_sandbox.state import Record, Transaction
 
 RecordFixture = Callable[[Transaction, str, Mapping[str, Any]], Awaitable[None]]
-NoteForbidden = Callable[[Context, ApiError], Awaitable[None]]
-NoteEndpoint = Callable[[Context, Record], Awaitable[None]]
-NoteFailure = Callable[[Step, str, str], Awaitable[None]]
+OnForbidden = Callable[[Context, ApiError], Awaitable[None]]
+OnEndpointDisabled = Callable[[Context, Record], Awaitable[None]]
+OnStepFailed = Callable[[Step, str, str], Awaitable[None]]
 FindSubject = Callable[[Transaction, str], Awaitable[Record | None]]
 
 _PACKAGE: Final = "_invoice_sandbox_project"
@@ -38,22 +38,21 @@ class ProjectError(ValueError):
 
 @dataclass(frozen=True)
 class Hooks:
-    """What a project may want to do itself, by functions of these names in ``domain/hooks.py``.
+    """The functions that a project may define in ``domain/hooks.py``, by their names.
 
-    ``record_fixture(state, kind, record)`` puts a fixture record into a workspace;
-    ``on_forbidden(context, error)`` hears of a known caller that was not authorised;
-    ``find_subject(state, id)`` returns the record of that id that a scenario can run on, or None;
-    ``on_endpoint_disabled(context, endpoint)`` hears of a webhook endpoint that gets nothing
-    more, because it is gone or goes on failing;
-    ``on_step_failed(step, action, reason)`` hears of a step that failed and left no change, and of
-    one of a handler that was skipped.
+    ``record_fixture(state, collection, record)`` stores a fixture record;
+    ``on_forbidden(context, error)`` is called when a known caller gets 403;
+    ``find_subject(state, id)`` returns the record with this id that a scenario can run on, or None;
+    ``on_endpoint_disabled(context, endpoint)`` is called when a webhook endpoint is disabled;
+    ``on_step_failed(step, action, reason)`` is called when a step fails, or a step that a handler
+    scheduled is skipped.
     """
 
     record_fixture: RecordFixture | None = None
-    on_forbidden: NoteForbidden | None = None
+    on_forbidden: OnForbidden | None = None
     find_subject: FindSubject | None = None
-    on_endpoint_disabled: NoteEndpoint | None = None
-    on_step_failed: NoteFailure | None = None
+    on_endpoint_disabled: OnEndpointDisabled | None = None
+    on_step_failed: OnStepFailed | None = None
 
 
 def snake_case(name: str) -> str:

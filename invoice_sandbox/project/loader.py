@@ -84,14 +84,14 @@ _PARTS: Final = (CONVENTIONS_FILE, "openapi", "handlers", "domain", "fixtures", 
 _READ: Final = frozenset({".yaml", ".yml", ".json", ".py"})
 _TEMPLATE: Final = re.compile(r"\{[^}]*\}")
 _MANUAL: Final = Scenario("manual")
-_BY_ITSELF: Final = "auto-progress"
+_DEFAULT_SCENARIO: Final = "auto-progress"
 
 
 @dataclass(frozen=True)
 class Project:
     """Everything a server needs to know about what it serves.
 
-    ``warnings`` are lines for people: what the contract declares and the sandbox does not support.
+    ``warnings`` are lines of text: what the contract declares and the sandbox does not support.
     """
 
     contract: Contract
@@ -117,7 +117,7 @@ class Project:
     @property
     def default_scenario(self) -> str:
         """The scenario of a workspace that asks for none: ``auto-progress``, if there is one."""
-        return _BY_ITSELF if _BY_ITSELF in self.scenarios else _MANUAL.name
+        return _DEFAULT_SCENARIO if _DEFAULT_SCENARIO in self.scenarios else _MANUAL.name
 
     def scenario(self, name: str, place: str) -> Scenario:
         """The scenario that is named at ``place``. Raises ApiError 400, with similar names."""
@@ -130,17 +130,17 @@ class Project:
 
     @property
     def subject_member(self) -> str | None:
-        """The name of the id of a record that scenarios run on: ``bookingId``."""
+        """Name of the id parameter of scenario subjects, such as ``bookingId``."""
         machine = self.vocabulary.machine
         return None if machine is None else _subject_member(machine.name)
 
     @property
     def vocabulary(self) -> Vocabulary:
-        """What its scenarios may speak of."""
+        """Names that its scenarios may reference."""
         return vocabulary_of(self.contract, self.lifecycle, self.actions)
 
     async def record(self, state: Transaction, kind: str, record: Mapping[str, Any]) -> None:
-        """Put one fixture record into a workspace, as the project itself records its kind."""
+        """Store one fixture record, by the hook ``record_fixture`` if the project has it."""
         if self.hooks.record_fixture is None:
             await state.put(kind, record["id"], record)
         else:
@@ -195,7 +195,7 @@ def _load_project(
 
 @lru_cache(maxsize=16)
 def _load_folder(folder: Path, _content: str) -> tuple[Project, Vocabulary]:
-    """Everything but the scenarios, and what they may speak of."""
+    """Everything but the scenarios, and the names that they may reference."""
     try:
         contract = compile_contract(merged_document(folder))
         lifecycle = _load_lifecycle(folder / "scenarios" / "lifecycle.yaml")
@@ -234,7 +234,7 @@ def _load_folder(folder: Path, _content: str) -> tuple[Project, Vocabulary]:
 
 
 def load_vocabulary(folder: Path) -> Vocabulary:
-    """What the scenarios of a project may refer to. Raises ProjectError."""
+    """Names that the scenarios of a project may reference. Raises ProjectError."""
     try:
         contract = compile_contract(merged_document(folder))
         lifecycle = _load_lifecycle(folder / "scenarios" / "lifecycle.yaml")
@@ -257,7 +257,7 @@ def load_contract(
         conventions = plain_conventions(contract)
         words = {"operations": list(contract.operations), "mode": [conventions.mode]}
         control = _control_contract(contract, None, words)
-        read = replace(read, limits=(*read.limits, *_behind_control(contract, control)))
+        read = replace(read, limits=(*read.limits, *_shadowed(contract, control)))
         warnings = contract_warnings(read, contract)
         return Project(
             contract,
@@ -270,16 +270,16 @@ def load_contract(
         raise ProjectError(str(error)) from None
 
 
-def _behind_control(contract: Contract, control: Contract) -> Iterator[Note]:
-    """Operations at a path of the control API."""
-    pulled = {
+def _shadowed(contract: Contract, control: Contract) -> Iterator[Note]:
+    """Operations shadowed by the control API."""
+    control_routes = {
         (one.method, _TEMPLATE.sub("{}", control.base_path + one.path))
         for one in control.operations.values()
     }
     for one in contract.operations.values():
-        if (one.method, _TEMPLATE.sub("{}", contract.base_path + one.path)) in pulled:
+        if (one.method, _TEMPLATE.sub("{}", contract.base_path + one.path)) in control_routes:
             place = ("paths", one.path, one.method.lower())
-            yield Note(place, "an operation of the control API is at this path")
+            yield Note(place, "this path is shadowed by the control API")
 
 
 def _without_conventions(folder: Path) -> Iterator[str]:
@@ -318,7 +318,7 @@ def _unanswerable(contract: Contract, handlers: Collection[str]) -> Iterator[Not
             contract_response(contract, operation, "start-up")
         except NoResponseError as error:
             place = ("paths", operation.path, operation.method.lower())
-            yield Note(place, f"this operation responds with 501: {error}")
+            yield Note(place, f"this operation returns 501: {error}")
 
 
 def base_document(folder: Path) -> dict[str, Any]:
@@ -369,7 +369,7 @@ def control_names(folder: Path) -> dict[str, str]:
 def vocabulary_of(
     contract: Contract, lifecycle: Lifecycle, actions: Mapping[str, Action]
 ) -> Vocabulary:
-    """What scenarios may speak of; the members are all those of the contract's components."""
+    """Names that scenarios may reference; members are those of all components of the contract."""
     schemas = contract.document.get("components", {}).get("schemas", {}).values()
     objects = [one for one in schemas if isinstance(one, Mapping)]  # true and false are schemas too
     members = [member for one in objects for member in one.get("properties", {}).items()]
@@ -416,7 +416,7 @@ def _webhook_place(folder: Path, kind: str) -> str:
 
 
 def _scenarios(folders: Sequence[Path], own: Path | None, vocabulary: Vocabulary) -> Library:
-    """The scenarios of these folders, read again whenever a file changes."""
+    """The scenarios of these folders, reloaded when files change."""
     every = list(folders)
     if own is not None and own.resolve() not in {folder.resolve() for folder in folders}:
         every.append(own)
@@ -430,15 +430,15 @@ def _control_contract(
     part: Path | None = None,
     for_tools: Mapping[str, Any] | None = None,
 ) -> Contract:
-    """The control API of a project: the common operations, its own, and its vocabularies.
+    """The control contract merged with the project's additions.
 
-    The names of its scenarios are filled in when the document is served, for they may change.
-    Raises DocumentError, and ContractError when the base path is taken.
+    The names of scenarios may change, so they are inserted when the document is served. Raises
+    DocumentError, and ContractError if the base path is taken.
     """
     document = load_document(_CONTROL)
     if contract.base_path == base_path(document):
         raise ContractError(
-            f"{contract.base_path} is the base path of the control API; use another"
+            f"{contract.base_path} is reserved for the control API; use another base path"
         )
     if part is not None and part.exists():
         document = merged_parts(document, load_document(part), part)

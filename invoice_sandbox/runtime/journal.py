@@ -212,7 +212,7 @@ class Redactor:
         return shown if self._text(plain, sent) == plain else REDACTED
 
     def _text(self, text: str, sent: _Sent) -> str:
-        """``text`` without what is a secret by its looks or its place."""
+        """``text`` with anything that looks like a secret redacted."""
         for secret in sent:
             text = text.replace(secret, REDACTED)
         text = self._key.sub(REDACTED, text)

@@ -199,7 +199,9 @@ def test_a_request_that_names_an_unknown_scenario_is_told_near_names(client: htt
 
 def test_an_unknown_invoice_is_refused(client: httpx.Client) -> None:
     answer = put(client, "offer-expires", invoiceId="inv_sandbox_none")
-    assert message(answer, 404).startswith("No record with this id can run a scenario. ")
+    assert answer.status_code == 404
+    problem = answer.json()["error"]["message"]
+    assert problem.startswith("No record with this id can run a scenario. ")
     assert answer.json()["error"]["code"] == "resource_not_found"
 
 

@@ -123,7 +123,9 @@ def texts(value: Any) -> Iterator[str]:
         for child in value:
             yield from texts(child)
     elif type(value).__module__.startswith("invoice_sandbox"):
-        yield from texts(vars(value))
+        slots = [name for name in getattr(value, "__slots__", ()) if hasattr(value, name)]
+        yield from texts(getattr(value, "__dict__", {}))
+        yield from texts([getattr(value, name) for name in slots])
 
 
 @pytest.mark.slow

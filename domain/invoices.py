@@ -60,7 +60,7 @@ PUBLIC_MEMBERS: Final = (
 _INPUT_MEMBERS: Final = PUBLIC_MEMBERS[3:]
 _LARGEST_AMOUNT: Final = Decimal("9999999999999.99")
 _CURRENCIES: Final = frozenset(currency.code for currency in Currency)
-_LONGEST: Final[Mapping[str, int]] = {"sellerId": 128, "debtorId": 128, "invoiceNumber": 64}
+_MAX_LENGTHS: Final[Mapping[str, int]] = {"sellerId": 128, "debtorId": 128, "invoiceNumber": 64}
 _FIRST_REGISTRATIONS: Final = "first_registrations"
 _CANCELLED: Final = frozenset({"Withdrawn", "Rejected", "Expired"})
 
@@ -197,7 +197,7 @@ def limit_problems(invoice: Mapping[str, Any]) -> Iterator[str]:
     yield from _amount_problems(Decimal(invoice["amount"]), currency)
     if currency not in _CURRENCIES:
         yield "currency: must be an active code of ISO 4217, such as EUR"
-    for name, longest in _LONGEST.items():
+    for name, longest in _MAX_LENGTHS.items():
         if not 1 <= len(invoice[name]) <= longest:
             yield f"{name}: must have 1 to {longest} characters"
     if not invoice["invoiceNumber"].isprintable():

@@ -25,7 +25,7 @@ from .invoices import INVOICES
 
 UPLOADS: Final = "uploads"
 LIFETIME: Final = timedelta(minutes=15)
-MOST_BYTES: Final = 10 * 1024 * 1024
+MAX_BYTES: Final = 10 * 1024 * 1024
 DEFAULT_TYPE: Final = "application/pdf"
 EXTENSIONS: Final = {
     "application/pdf": "pdf",
@@ -66,7 +66,7 @@ async def create_upload(call: Call) -> Record:
         "url": f"{call.base_url}/sandbox/uploads/{upload['id']}?{query}",
         "headers": {"content-type": media_type},
         "expiresAt": instant_text(expires_at),
-        "maxBytes": MOST_BYTES,
+        "maxBytes": MAX_BYTES,
         "objectKey": f"{call.workspace.id}/invoices/{upload['id']}.{EXTENSIONS[media_type]}",
         "private": True,
     }
@@ -139,7 +139,7 @@ def _media_type(value: Any) -> str:
 
 
 def _length(value: Any) -> int | None:
-    usable = isinstance(value, int) and not isinstance(value, bool) and 0 <= value <= MOST_BYTES
+    usable = isinstance(value, int) and not isinstance(value, bool) and 0 <= value <= MAX_BYTES
     return value if usable else None
 
 

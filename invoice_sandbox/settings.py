@@ -18,7 +18,7 @@ from invoice_sandbox.base.clock import FROZEN_START, ClockState, instant_text, p
 from invoice_sandbox.base.ids import KEY_BODY_LENGTH, KEY_PREFIX, key_checksum, key_problem, new_key
 from invoice_sandbox.state.credentials import DEMO_KEY
 
-_MOST_DIGITS: Final = 19
+_MAX_DIGITS: Final = 19
 ENVIRONMENT_PREFIX: Final = "INVOICE_SANDBOX"
 
 
@@ -205,9 +205,9 @@ def _text(given: Mapping[str, str | None], name: str) -> str:
 
 def _integer(given: Mapping[str, Any], name: str, low: int, high: int, other: str = "") -> int:
     text = str(given[name])
-    plain = text.isascii() and text.isdigit() and len(text) <= _MOST_DIGITS
+    plain = text.isascii() and text.isdigit() and len(text) <= _MAX_DIGITS
     if not plain or not low <= int(text) <= high:
-        shown = text if len(text) <= _MOST_DIGITS else text[:_MOST_DIGITS] + "..."
+        shown = text if len(text) <= _MAX_DIGITS else text[:_MAX_DIGITS] + "..."
         raise SettingError(f"--{name} is a whole number from {low} to {high}{other}, not '{shown}'")
     return int(text)
 

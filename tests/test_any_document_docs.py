@@ -22,9 +22,9 @@ ROOT = Path(__file__).parents[1]
         *("serve --contract", "--allow-remote-refs", "INVOICE_SANDBOX_ALLOW_REMOTE_REFS"),
         *("invoice-sandbox init", "contract --limitations", "make foreign", "make interop"),
         *("callbacks", "externalValue", "mutualTLS", "nullable", "servers", "#"),
-        f"{fetching.MOST_SECONDS} seconds",
-        f"{fetching.MOST_BYTES // 1024 // 1024} MiB",
-        f"no more than {fetching.MOST_FILES}",
+        f"{fetching.MAX_SECONDS} seconds",
+        f"{fetching.MAX_BYTES // 1024 // 1024} MiB",
+        f"no more than {fetching.MAX_FILES}",
     ],
 )
 def test_the_page_tells_of(word: str) -> None:

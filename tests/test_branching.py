@@ -9,7 +9,7 @@ from typing import Any
 import httpx
 import pytest
 
-from invoice_sandbox.openapi.schema.branching import MOST_EXPLAINED, MOST_LEVELS, Branching, levels
+from invoice_sandbox.openapi.schema.branching import MAX_EXPLAINED, MAX_LEVELS, Branching, levels
 from tests.scenario_docs import project
 from tests.toy import serving_contract
 
@@ -80,9 +80,9 @@ def client(tmp_path_factory: pytest.TempPathFactory) -> Iterator[httpx.Client]:
     ("depth", "told"),
     [
         (2, "must be an object"),
-        (MOST_EXPLAINED, "does not satisfy its schema"),
-        (MOST_LEVELS - 1, "does not satisfy its schema"),
-        (MOST_LEVELS, "more than 16 levels"),
+        (MAX_EXPLAINED, "does not satisfy its schema"),
+        (MAX_LEVELS - 1, "does not satisfy its schema"),
+        (MAX_LEVELS, "more than 16 levels"),
         (200, "more than 16 levels"),
     ],
 )

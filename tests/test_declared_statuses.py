@@ -15,7 +15,7 @@ import httpx
 import pytest
 
 from invoice_sandbox.base.ids import key_digest
-from invoice_sandbox.control.snapshots import MOST as MOST_SNAPSHOTS
+from invoice_sandbox.control.snapshots import MAX_SNAPSHOTS
 from invoice_sandbox.openapi.load.model import METHODS
 from invoice_sandbox.openapi.operation import Contract, Operation
 from invoice_sandbox.project.loader import default_project, load_project
@@ -180,7 +180,7 @@ def test_a_change_with_a_cookie_is_403_from_another_site(server: Running, name: 
 
 
 def test_one_snapshot_more_than_there_may_be_is_409(client: httpx.Client) -> None:
-    for _ in range(MOST_SNAPSHOTS):
+    for _ in range(MAX_SNAPSHOTS):
         snapshot(client)
     is_refused(client.post("/sandbox/snapshots"), 409, "invalid_request")
 

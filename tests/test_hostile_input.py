@@ -26,14 +26,14 @@ from tests.support import Running
 pytestmark = pytest.mark.process
 
 MEBIBYTE: Final = 1024 * 1024
-MOST_GROWTH: Final = 192 * MEBIBYTE
+MAX_GROWTH: Final = 192 * MEBIBYTE
 """What a server may need more after everything in this module than before. The most is needed for
 a push of 100,000 ERP items in one body: each is a step, then an entry of the audit log."""
 
-MOST_LEFT: Final = 40 * MEBIBYTE
+MAX_LEFT: Final = 40 * MEBIBYTE
 """What it may need more when everything was taken back and comes again."""
 
-MOST_SECONDS: Final = 20.0
+MAX_SECONDS: Final = 20.0
 """For the answers to any one case, on a machine that does much other work: what explodes takes
 years."""
 
@@ -68,7 +68,7 @@ def impatient(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Process]:
 def check_health(server: Process, before: int) -> None:
     assert server.ask("GET", "/api/health").status == 200
     assert "Traceback" not in server.log.read_text()
-    assert server.resident() - before < MOST_GROWTH
+    assert server.resident() - before < MAX_GROWTH
 
 
 def talk(wire: Wire, case: Case) -> Iterator[Answer]:
@@ -102,7 +102,7 @@ def test_every_request_is_answered_as_far_as_an_answer_is_possible(
         else:
             wire.send(HEALTH)
             assert wire.answer().status == 200
-        assert time.monotonic() - started < MOST_SECONDS
+        assert time.monotonic() - started < MAX_SECONDS
 
 
 def operations_with_a_body(contract: Contract) -> list[Operation]:
@@ -214,7 +214,7 @@ def test_no_number_makes_the_server_count_for_long(
     started = time.monotonic()
     answer = hostile.ask("POST", path, body=body.encode())
     assert answer.status < 500
-    assert time.monotonic() - started < MOST_SECONDS
+    assert time.monotonic() - started < MAX_SECONDS
 
 
 WIDE: Final = {
@@ -238,7 +238,7 @@ def test_a_large_body_is_judged_soon_by_every_operation(
             ((_, answer),) = classes({"": text}, wire, target)
             assert answer.status < 500, operation
             assert answer.envelope_problem() is None
-            assert time.monotonic() - started < MOST_SECONDS
+            assert time.monotonic() - started < MAX_SECONDS
 
 
 BODY: Final = ("Content-Type: application/json", "Content-Length: 1000")
@@ -329,7 +329,7 @@ def test_the_last_bytes_of_an_answer_are_given_up_too(impatient: Process, count:
 
 def wait_until(is_so: Callable[[], bool]) -> None:
     """Look again and again, for as long as a server may take to give up."""
-    deadline = time.monotonic() + MOST_SECONDS
+    deadline = time.monotonic() + MAX_SECONDS
     while not is_so():
         assert time.monotonic() < deadline
         time.sleep(0.01)
@@ -408,7 +408,7 @@ def test_what_comes_again_takes_no_more_memory(hostile: Process) -> None:
                 assert all(answer.status < 500 for _, answer in classes(WIDE, wire, target))
         assert hostile.ask("POST", "/sandbox/reset", body=b"{}").status == 200
         left.append(hostile.resident())
-    assert left[-1] - left[0] < MOST_LEFT
+    assert left[-1] - left[0] < MAX_LEFT
 
 
 CATASTROPHIC: Final = {
@@ -475,7 +475,7 @@ def test_no_pattern_of_a_contract_takes_long(patterned: Process, number: int) ->
             wire.send(sent)
             answer = wire.answer()
             assert (answer.status, answer.envelope_problem()) == (400, None), place
-            assert time.monotonic() - started < MOST_SECONDS, place
+            assert time.monotonic() - started < MAX_SECONDS, place
         wire.send(request("GET", path))  # generated, and checked by the pattern
         assert wire.answer().status == 200
 

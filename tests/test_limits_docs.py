@@ -46,10 +46,10 @@ def hours(span: timedelta) -> str:
 CONSTANTS: Final[dict[str, tuple[Any, str]]] = {
     "Request line and headers": (size, "invoice_sandbox.server.protocol:HEAD_LIMIT"),
     "Headers": (size, "invoice_sandbox.http.edge:_HEADER_LIMIT"),
-    "Body of an upload": (size, "domain.uploads:MOST_BYTES"),
+    "Body of an upload": (size, "domain.uploads:MAX_BYTES"),
     "Rest of a body that is too large, read before the response": (
         size,
-        "invoice_sandbox.http.read:MOST_IGNORED",
+        "invoice_sandbox.http.read:MAX_DRAINED_BYTES",
     ),
     "Chunk framing and trailers of a body": (
         size,
@@ -66,25 +66,25 @@ CONSTANTS: Final[dict[str, tuple[Any, str]]] = {
     "Responses stored for an `Idempotency-Key`": (hours, "invoice_sandbox.http.idempotency:_KEPT"),
     "Nesting of a YAML or JSON file": (
         count,
-        "invoice_sandbox.openapi.load.documents:_MOST_LEVELS",
+        "invoice_sandbox.openapi.load.documents:_MAX_LEVELS",
     ),
     "Values of a YAML file, aliases expanded": (
         count,
-        "invoice_sandbox.openapi.load.documents:_MOST_NODES",
+        "invoice_sandbox.openapi.load.documents:_MAX_NODES",
     ),
     "Requests in a journal": (count, "invoice_sandbox.state.memory:_LOG_ENTRIES"),
     "Size of a journal": (size, "invoice_sandbox.state.memory:_LOG_BYTES"),
-    "Body in a journal": (size, "invoice_sandbox.runtime.journal:_MOST_BODY"),
+    "Body in a journal": (size, "invoice_sandbox.runtime.journal:_MAX_BODY"),
     "Steps in one advance of the clock": (
         count,
-        "invoice_sandbox.runtime.agenda:MOST_STEPS",
+        "invoice_sandbox.runtime.agenda:MAX_STEPS",
     ),
-    "Faults": (count, "invoice_sandbox.control.faults:MOST"),
-    "Snapshots": (count, "invoice_sandbox.control.snapshots:MOST"),
-    "Listeners": (count, "invoice_sandbox.webhooks.listeners:MOST"),
+    "Faults": (count, "invoice_sandbox.control.faults:MAX_FAULTS"),
+    "Snapshots": (count, "invoice_sandbox.control.snapshots:MAX_SNAPSHOTS"),
+    "Listeners": (count, "invoice_sandbox.webhooks.listeners:MAX_LISTENERS"),
     "Messages that wait for a listener": (
         count,
-        "invoice_sandbox.webhooks.listeners:MOST_WAITING",
+        "invoice_sandbox.webhooks.listeners:MAX_WAITING",
     ),
     "Concurrent webhooks of the server": (
         count,

@@ -40,7 +40,7 @@ from tests.support import FROZEN, ManualSystemClock, Running
 from tests.test_invoices import INVOICE
 
 ROOT: Final = Path(__file__).resolve().parent.parent
-MOST_FILES: Final = 25
+MAX_FILES: Final = 25
 
 
 def test_creating_an_invoice_visits_few_files() -> None:
@@ -49,7 +49,7 @@ def test_creating_an_invoice_visits_few_files() -> None:
     Counted are files of which a function is called, once caches are warm.
     """
     visited = asyncio.run(files_visited())
-    assert len(visited) <= MOST_FILES, "\n".join(sorted(visited))
+    assert len(visited) <= MAX_FILES, "\n".join(sorted(visited))
 
 
 async def files_visited() -> set[str]:

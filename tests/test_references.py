@@ -14,7 +14,7 @@ import pytest
 from openapi_spec_validator import OpenAPIV31SpecValidator
 
 from invoice_sandbox.openapi.load.documents import DocumentError
-from invoice_sandbox.openapi.load.fetching import MOST_FILES, Fetcher, FetchError
+from invoice_sandbox.openapi.load.fetching import MAX_FILES, Fetcher, FetchError
 from invoice_sandbox.openapi.load.reading import read_contract
 from invoice_sandbox.openapi.load.references import ContractError
 from invoice_sandbox.openapi.operation import compile_contract
@@ -409,8 +409,8 @@ def test_a_file_that_takes_too_long_is_given_up(tmp_path: Path) -> None:
 
 
 def test_no_more_than_so_many_files_are_fetched() -> None:
-    fetch = Fetcher(fetched=MOST_FILES)
-    with pytest.raises(FetchError, match=f"no more than {MOST_FILES} files"):
+    fetch = Fetcher(fetched=MAX_FILES)
+    with pytest.raises(FetchError, match=f"no more than {MAX_FILES} files"):
         fetch("http://127.0.0.1:9/")
 
 

@@ -522,7 +522,7 @@ def test_endpoints_that_have_hung_before_take_no_places_of_the_others() -> None:
 
 HEALTHY, HANGING, REFUSING = 800, 100, 100
 EACH = 2
-MOST_MEMORY = 96 * 1024
+MAX_MEMORY = 96 * 1024
 """KiB that the process may grow by for 1,000 endpoints, 2,000 deliveries and what is sent."""
 
 
@@ -564,7 +564,7 @@ def test_of_a_thousand_endpoints_those_that_hang_or_refuse_cost_the_others_nothi
     assert [got[f"/hangs/{number}"] for number in range(HANGING)] == [ids[:1]] * HANGING
     assert len(receiver.messages) == (HEALTHY + HANGING) * EACH
     assert all(sent == ids for sent in _by_path(receiver).values())
-    assert grown < MOST_MEMORY
+    assert grown < MAX_MEMORY
 
 
 def _hangs(message: Message) -> bool:

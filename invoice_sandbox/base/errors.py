@@ -20,12 +20,12 @@ CODES: Final[Mapping[int, str]] = {
     500: "internal_error",
     503: "service_unavailable",
 }
-"""The code of an error by its status. Another status has that of 400 or 500."""
+"""The code of an error by its status. Other statuses fall back to the 400 or 500 code."""
 
 
 @dataclass(frozen=True)
 class ErrorType:
-    """One kind of error: its name, the HTTP status, what is wrong, and what to do about it.
+    """An error: its name, the HTTP status, what is wrong, and what to do about it.
 
     ``text`` and ``advice`` are templates such as ``"There is no {kind} with this {member}"``; what
     is put into them must never come from a credential. Without ``code`` the conventions of the
@@ -63,7 +63,7 @@ _ERRORS: Final = (
         "No credential was sent",
         "Send {ways}.",
     ),
-    ErrorType("credential_wanted", 401, "A credential is missing", "Send {ways}."),
+    ErrorType("credential_missing", 401, "A credential is missing", "Send {ways}."),
     ErrorType(
         "bad_credential",
         401,
@@ -83,7 +83,7 @@ _ERRORS: Final = (
         "Send one credential only.",
     ),
     ErrorType(
-        "not_genuine",
+        "invalid_signature",
         401,
         "{problem}",
         "The inbox keeps the message, marked as not verified.",
@@ -192,7 +192,7 @@ _ERRORS: Final = (
         "The log of the sandbox gives the reason under this request id.",
     ),
     ErrorType(
-        "no_response",
+        "no_usable_response",
         501,
         "The contract has no usable response for this operation: {problem}",
         "All other operations are served.",
@@ -231,7 +231,7 @@ class ApiError(Exception):
 
 
 def code_for(status: int, codes: Mapping[int, str] = CODES) -> str:
-    """The code of an error status; a status that has none has that of 400 or 500."""
+    """The code of an error status, which falls back to the 400 or 500 code."""
     server = HTTPStatus.INTERNAL_SERVER_ERROR
     return codes.get(status) or codes[server if status >= server else HTTPStatus.BAD_REQUEST]
 

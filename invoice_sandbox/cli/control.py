@@ -37,7 +37,7 @@ _FOREVER: Final = "forever"
 """How the command line spells a null number."""
 
 _NULL: Final = object()
-_MOST_REQUESTS: Final = 1000
+_MAX_REQUESTS: Final = 1000
 
 
 @cache
@@ -334,7 +334,7 @@ def _with_show(listing: click.Command) -> click.Command:
 
 
 def _print_request(request_id: str) -> None:
-    reply = client().send("GET", f"/sandbox/requests?limit={_MOST_REQUESTS}")
+    reply = client().send("GET", f"/sandbox/requests?limit={_MAX_REQUESTS}")
     entry = next((one for one in reply.data if one["requestId"] == request_id), None)
     if entry is None:
         raise click.ClickException(f"no request '{request_id}' in the journal of this workspace")

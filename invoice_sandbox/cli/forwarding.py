@@ -30,7 +30,7 @@ from invoice_sandbox.control.client import ControlClient, SandboxError, path, us
 _NO_WEBHOOKS: Final[Row] = {"endpoints": [], "deliveries": []}
 _LISTENERS: Final = "/sandbox/listeners"
 _FIRST_PAUSE: Final = 0.5
-_LONGEST_PAUSE: Final = 5.0
+_MAX_PAUSE: Final = 5.0
 _SECONDS_OF_SILENCE: Final = 30.0
 _SECONDS_TO_CONNECT: Final = 5.0
 _SECONDS_TO_FINISH: Final = 5.0
@@ -38,8 +38,8 @@ _SHARE_OF_TIME: Final = 0.9
 """The share of the time that the server waits for a response which the receiver has."""
 
 _READ_LIMIT: Final = 4096
-_MOST_KNOWN: Final = 1000
-_MOST_RETRY_AFTER: Final = 100
+_MAX_KNOWN: Final = 1000
+_MAX_RETRY_AFTER: Final = 100
 _STATUSES: Final = range(200, 600)
 _THROTTLED: Final = 429
 _GONE: Final = 410
@@ -298,7 +298,7 @@ class _Receiver:
             reply.status_code,
             None,
             bytes(body[:_READ_LIMIT]).decode(errors="replace"),
-            retry_after and retry_after[:_MOST_RETRY_AFTER],
+            retry_after and retry_after[:_MAX_RETRY_AFTER],
         )
 
 
@@ -418,7 +418,7 @@ class _Forwarder:
                 pass  # the listener was deleted; create another one
             is_prepared = False
             await asyncio.sleep(pause)
-            pause = min(2 * pause, _LONGEST_PAUSE)
+            pause = min(2 * pause, _MAX_PAUSE)
 
     async def _prepare(self) -> None:
         """Create the listener and its endpoint, unless they exist."""
@@ -472,7 +472,7 @@ class _Forwarder:
                 return
             except LostError:  # a rate limit, or an injected fault
                 await asyncio.sleep(pause)
-                pause = min(2 * pause, _LONGEST_PAUSE)
+                pause = min(2 * pause, _MAX_PAUSE)
 
     async def _replay(self, delivery_id: str) -> None:
         place = path("/sandbox/deliveries/{id}/replay", id=delivery_id)
@@ -498,7 +498,7 @@ class _Forwarder:
         if known is None:
             known = asyncio.create_task(self._forward(message))
             self._responses[message.number] = known
-            while len(self._responses) > _MOST_KNOWN:
+            while len(self._responses) > _MAX_KNOWN:
                 self._responses.pop(next(iter(self._responses)))
         response = await known
         place = path(f"{_LISTENERS}/{{id}}/answers", id=self.listener["id"])

@@ -9,7 +9,7 @@ from typing import Final
 from invoice_sandbox.base.clock import clock_at, instant_text, parse_duration, parse_instant
 from invoice_sandbox.base.errors import reject
 from invoice_sandbox.runtime.agenda import (
-    MOST_STEPS,
+    MAX_STEPS,
     STEPS_LOG,
     Advance,
     EndlessError,
@@ -84,7 +84,7 @@ async def _advance(
         stopped = instant_text(await _now(call))
         raise reject(
             "conflict",
-            problem=f"More than {MOST_STEPS} steps fell due; the clock stopped at {stopped}",
+            problem=f"More than {MAX_STEPS} steps fell due; the clock stopped at {stopped}",
             advice="Advance again to continue; the agenda shows steps that repeat.",
         ) from None
     finally:

@@ -12,7 +12,7 @@ from invoice_sandbox.runtime.control_call import ControlCall
 from invoice_sandbox.scenarios.faults import PREFIX, fault_of, fault_problem
 from invoice_sandbox.state import Fault, Record
 
-MOST: Final = 100
+MAX_FAULTS: Final = 100
 """The maximum number of faults of a workspace."""
 
 
@@ -32,10 +32,10 @@ async def add_fault(call: ControlCall) -> Record:
         )
     async with call.engine.store.transaction(call.workspace.id) as state:
         workspace = await state.workspace()
-        if len(workspace.faults) >= MOST:
+        if len(workspace.faults) >= MAX_FAULTS:
             raise reject(
                 "conflict",
-                problem=f"The workspace has {MOST} faults, which is the maximum",
+                problem=f"The workspace has {MAX_FAULTS} faults, which is the maximum",
                 advice="Remove one.",
             )
         number = await state.next_number(PREFIX)

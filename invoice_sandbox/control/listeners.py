@@ -10,7 +10,7 @@ from invoice_sandbox.base.errors import reject
 from invoice_sandbox.runtime.control_call import ControlCall, PublicControlCall, Raw
 from invoice_sandbox.state import Record
 from invoice_sandbox.webhooks.listeners import (
-    MOST,
+    MAX_LISTENERS,
     InUseError,
     Listener,
     NobodyListensError,
@@ -20,7 +20,7 @@ from invoice_sandbox.webhooks.network import listener_url
 
 _STREAM: Final = "text/event-stream"
 _IDLE: Final = 3600
-_MOST_DIGITS: Final = 18
+_MAX_DIGITS: Final = 18
 
 
 async def create_listener(call: ControlCall) -> Record:
@@ -34,7 +34,8 @@ async def create_listener(call: ControlCall) -> Record:
     except InUseError:
         raise reject(
             "conflict",
-            problem=f"The token is in use, or all {MOST} listeners of the workspace are connected",
+            problem="The token is in use, or all "
+            f"{MAX_LISTENERS} listeners of the workspace are connected",
             advice="Omit the token, or delete a listener.",
         ) from None
     return {
@@ -111,5 +112,5 @@ def _text_response(status: int, text: str, headers: tuple[tuple[str, str], ...] 
 
 def _number(text: str) -> int:
     """The number of a message in ``Last-Event-ID``; 0 for any other text."""
-    is_number = text.isascii() and text.isdigit() and len(text) <= _MOST_DIGITS
+    is_number = text.isascii() and text.isdigit() and len(text) <= _MAX_DIGITS
     return int(text) if is_number else 0

@@ -10,7 +10,7 @@ from invoice_sandbox.base.ids import resource_id
 from invoice_sandbox.runtime.control_call import ControlCall
 from invoice_sandbox.state import Record, Snapshot
 
-MOST: Final = 50
+MAX_SNAPSHOTS: Final = 50
 """The maximum number of snapshots of a workspace."""
 
 _PREFIX: Final = "snp_sandbox"
@@ -26,10 +26,10 @@ async def create_snapshot(call: ControlCall) -> Record:
     """Save the workspace. Raises ApiError 409 at the maximum."""
     workspace = await call.fresh()
     taken = await call.engine.workspaces.snapshots(workspace)
-    if len(taken) >= MOST:
+    if len(taken) >= MAX_SNAPSHOTS:
         raise reject(
             "conflict",
-            problem=f"The workspace has {MOST} snapshots, which is the maximum",
+            problem=f"The workspace has {MAX_SNAPSHOTS} snapshots, which is the maximum",
             advice="Delete one.",
         )
     number = await call.engine.store.next_snapshot_number(workspace.id)

@@ -54,7 +54,7 @@ async def receive_webhook(call: PublicControlCall) -> Record:
     size = len(call.raw_body)
     await engine.store.append(credential.workspace_id, INBOX_LOG, message, size)
     if message["problem"] is not None:
-        raise reject("not_genuine", problem=message["problem"].capitalize())
+        raise reject("invalid_signature", problem=message["problem"].capitalize())
     return {"accepted": True}
 
 

@@ -1,4 +1,4 @@
-"""Stage 3, admit: who is calling, how often, and what for: credential, rate limit, scope."""
+"""Stage 3, admit: authentication, rate limit, authorization."""
 
 from __future__ import annotations
 

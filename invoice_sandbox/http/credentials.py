@@ -95,7 +95,7 @@ class KnownKeys:
             for requirement in security.requirements
         ):
             return credential
-        raise reject("no_credential" if credential is None else "credential_wanted")
+        raise reject("no_credential" if credential is None else "credential_missing")
 
 
 @dataclass(frozen=True)
@@ -115,7 +115,7 @@ class AnyCredential:
         security = self.operation.security
         complete = list(self._complete(request))
         if not complete and not security.optional:
-            raise reject("credential_wanted")
+            raise reject("credential_missing")
         offered = [one for secrets in complete for one in secrets]
         if self.any_credential or not security.requirements:
             offered += _in_common_places(request)
@@ -247,7 +247,7 @@ def secrets_of(request: Request, scheme: Scheme) -> list[str]:
     """The secrets that a request carries as ``scheme`` says; one may be empty.
 
     For Basic it is the password, or the user's name when there is no password. A client
-    certificate is no secret of a request: it ends where TLS ends.
+    certificate is not among them: it is handled by the TLS layer.
     """
     extract = _EXTRACTORS.get(scheme.location)
     return [] if extract is None else extract(request, scheme.name)

@@ -20,7 +20,7 @@ from invoice_sandbox.openapi.responses import Choice
 from invoice_sandbox.runtime.engine import Engine
 
 REASON: Final = "X-Sandbox-Error"
-_LONGEST: Final = 1024
+_MAX_REASON_LENGTH: Final = 1024
 _INSTEAD: Final = {400: 422}
 """What documents declare for an invalid request, besides 400."""
 
@@ -40,7 +40,7 @@ async def error_reply(engine: Engine, request: Request, error: ApiError) -> Repl
                     return Reply(status, jsonio.dumps(body), media_type, error.headers)
             shown = await _shown(engine, request, endpoint, status)
             if shown is not None:
-                reason = printable(conventions.message(error, url))[:_LONGEST]
+                reason = printable(conventions.message(error, url))[:_MAX_REASON_LENGTH]
                 return replace(shown, headers=(*shown.headers, *error.headers, (REASON, reason)))
     media_type, body = bodies[0]
     return Reply(error.status, jsonio.dumps(body), media_type, error.headers)

@@ -1,4 +1,4 @@
-"""Sends what is no plain response: a stream, or what an injected fault makes of a response.
+"""Sends streams and fault-altered responses.
 
 What a fault does to a connection goes through ``CONNECTION``, an extension of the ASGI scope that
 our own server provides. Only this module and that one deal with connections.
@@ -109,7 +109,7 @@ class _Delivery:
         await _wait_for_end(self.request)
 
     async def malformed(self) -> None:
-        """Send a body of the same length that is no JSON: none ends with a comma."""
+        """Send invalid JSON of the same length: a body that ends with a comma."""
         broken = self.reply.body[:-1] + b"," if self.reply.body else b""
         await send_whole(self.request, replace(self.reply, body=broken), self.send)
 

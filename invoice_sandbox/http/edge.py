@@ -41,7 +41,7 @@ from invoice_sandbox.state import NoWorkspaceError, Record, Workspace, hits
 from invoice_sandbox.state.hits import API, SANDBOX, Hit
 
 EXPLAIN: Final = "x-sandbox-explain"
-_MOST_EXPLAINED: Final = 4096
+_MAX_EXPLAIN_LENGTH: Final = 4096
 
 LOOPBACK_NAMES: Final = frozenset({"localhost", "127.0.0.1", "::1"})
 _HEADER_LIMIT: Final = 16 * 1024
@@ -274,7 +274,7 @@ def _path_secrets(trace: Trace, operation: Operation) -> tuple[str, ...]:
 def _short(why: Mapping[str, Any]) -> str:
     """The explanation on one line of printable ASCII, as ``name=value`` pairs."""
     text = ", ".join(f"{name}={_quoted(value)}" for name, value in why.items())
-    return printable(text)[:_MOST_EXPLAINED]
+    return printable(text)[:_MAX_EXPLAIN_LENGTH]
 
 
 def _quoted(value: Any) -> str:

@@ -84,7 +84,7 @@ def from_contract(
     except NotAcceptableError as error:
         raise reject("not_acceptable", declared=", ".join(error.declared)) from None
     except NoResponseError as error:
-        raise reject("no_response", problem=str(error)) from None
+        raise reject("no_usable_response", problem=str(error)) from None
     return _reply(given, {name.lower() for name, _ in request.trace.headers})
 
 

@@ -40,9 +40,9 @@ from invoice_sandbox.scenarios.script import Scenario
 PATIENCE: Final = "invoice_sandbox.patience"
 """The extension of the ASGI scope in which our own server says how patient it is."""
 
-MOST_IGNORED: Final = 1024 * 1024
-_PAUSE: Final = 0.25
-"""Bytes, and seconds between two parts, for which a body that is too large is read on."""
+MAX_DRAINED_BYTES: Final = 1024 * 1024
+_DRAIN_TIMEOUT: Final = 0.25
+"""How much of a body that is too large is read and dropped: bytes, and seconds between parts."""
 
 
 @dataclass(frozen=True)
@@ -108,8 +108,8 @@ async def _too_large(request: Request, limit: int) -> ApiError:
     """
     ignored = 0
     with suppress(TimeoutError):
-        while ignored < MOST_IGNORED and not request.header("expect"):
-            message = await wait_for(request.receive(), _PAUSE)
+        while ignored < MAX_DRAINED_BYTES and not request.header("expect"):
+            message = await wait_for(request.receive(), _DRAIN_TIMEOUT)
             ignored += len(message.get("body", b""))
             if message["type"] == "http.disconnect" or not message.get("more_body", False):
                 break

@@ -238,7 +238,7 @@ _NO_FACETS: Final = frozenset(
 )
 """Keywords that are compared elsewhere, or that allow and forbid nothing."""
 
-_MOST_NODES: Final = 2_000
+_MAX_NODES: Final = 2_000
 
 
 @dataclass
@@ -247,7 +247,7 @@ class _Expansion:
 
     document: Document
     closed: bool
-    left: int = _MOST_NODES
+    left: int = _MAX_NODES
 
     def of_facets(self, schema: Document) -> Any:
         """The facets of ``schema`` with everything that they refer to."""

@@ -132,7 +132,7 @@ class Contract:
         return str(self.document["info"]["version"])
 
 
-_MOST_COMPILED: Final = 8
+_MAX_COMPILED: Final = 8
 _compiled: dict[bytes, Contract] = {}
 
 
@@ -148,7 +148,7 @@ def compile_contract(document: dict[str, Any]) -> Contract:
         return _compile(document)
     if key not in _compiled:
         compiled = _compile(copy.deepcopy(document))
-        while len(_compiled) >= _MOST_COMPILED:
+        while len(_compiled) >= _MAX_COMPILED:
             del _compiled[next(iter(_compiled))]
         _compiled[key] = compiled
     return _compiled[key]

@@ -30,11 +30,11 @@ from invoice_sandbox.webhooks.lanes import Lanes, in_order
 STEPS_LOG: Final = "steps"
 """The log of the steps that ran in a workspace."""
 
-MOST_STEPS: Final = 10_000
+MAX_STEPS: Final = 10_000
 """Steps that run without a pause before the agenda stops: a scenario may be an endless loop."""
 
 _STEPS_AT_A_TIME: Final = 50
-_LONGEST_WAIT: Final = 24 * 60 * 60
+_MAX_WAIT: Final = 24 * 60 * 60
 _PATIENCE: Final = 30.0
 
 log = logging.getLogger("invoice_sandbox")
@@ -54,7 +54,7 @@ class SkippedStep(Exception):  # noqa: N818  expected when a client has moved th
 
 
 class EndlessError(Exception):
-    """More than MOST_STEPS steps fell due in one advance."""
+    """More than MAX_STEPS steps fell due in one advance."""
 
 
 @dataclass(frozen=True)
@@ -182,7 +182,7 @@ class Agenda:
         async with self.lock(workspace.id):
             while (done := await self._run_next(workspace.id)) is not None:
                 entries.append(done)
-                if len(entries) == MOST_STEPS:
+                if len(entries) == MAX_STEPS:
                     await self._note_loop(workspace.id)
                     break
                 await _yield_sometimes(len(entries))
@@ -204,7 +204,7 @@ class Agenda:
         entries: list[Record] = []
         while (done := await self._run_next(workspace_id, end)) is not None:
             entries.append(done)
-            if len(entries) == MOST_STEPS:
+            if len(entries) == MAX_STEPS:
                 due = await self._next_step_due(workspace_id)
                 if due is not None and due <= end:
                     await self._note_loop(workspace_id)
@@ -293,7 +293,7 @@ class Agenda:
             self._timer.cancel()
         delay = (self._heap[0][0] - self._system_clock.now()).total_seconds()
         self._timer = asyncio.get_running_loop().call_later(
-            min(max(0, delay), _LONGEST_WAIT), self._wake
+            min(max(0, delay), _MAX_WAIT), self._wake
         )
 
     def _wake(self) -> None:

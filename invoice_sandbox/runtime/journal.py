@@ -59,8 +59,8 @@ _MARGIN: Final = 1024
 
 _MEMBER: Final = re.compile(r'"([^"]*)"\s*:')
 _SHORTEST_SECRET: Final = 16
-_MOST_BODY: Final = 8 * 1024
-_LARGE_ENTRY: Final = 4 * _MOST_BODY
+_MAX_BODY: Final = 8 * 1024
+_LARGE_ENTRY: Final = 4 * _MAX_BODY
 """Bodies of an entry beyond this are cut, and redacted for that, when it is recorded."""
 
 Headers = tuple[tuple[str, str], ...]
@@ -233,11 +233,11 @@ class Redactor:
             text = self._json(content, body.is_valid_json)
         except ValueError:  # what is in it is unknown
             return hidden
-        shown = self._text(text[: _MOST_BODY + _MARGIN], sent)
-        if len(text) > _MOST_BODY + _MARGIN:
+        shown = self._text(text[: _MAX_BODY + _MARGIN], sent)
+        if len(text) > _MAX_BODY + _MARGIN:
             shown = shown[:-_MARGIN]
-        cut = shown.encode()[:_MOST_BODY].decode(errors="ignore")
-        is_whole = len(text) <= _MOST_BODY and cut == shown
+        cut = shown.encode()[:_MAX_BODY].decode(errors="ignore")
+        is_whole = len(text) <= _MAX_BODY and cut == shown
         return {"body": cut} if is_whole else {"body": cut, "bodyBytes": len(content)}
 
     def _json(self, body: bytes, is_valid_json: bool) -> str:
@@ -248,7 +248,7 @@ class Redactor:
         text = body.decode()
         if "\0" in text:  # not UTF-8, whatever its bytes look like
             raise ValueError("not JSON")
-        if is_valid_json and not self._may_name_secrets(text[: _MOST_BODY + _MARGIN]):
+        if is_valid_json and not self._may_name_secrets(text[: _MAX_BODY + _MARGIN]):
             return text
         try:
             return jsonio.dumps(self._redacted(jsonio.loads(body))).decode()

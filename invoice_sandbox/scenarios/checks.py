@@ -33,11 +33,11 @@ LIFECYCLE: Final = "lifecycle"
 SCHEMA: Final = Path(__file__).with_name("scenario.schema.json")
 """The JSON Schema of a scenario file."""
 
-_LONGEST: Final = timedelta(days=3650)
+_MAX_WAIT: Final = timedelta(days=3650)
 """The longest wait of a step; the sum of many waits must stay below the year 9999."""
 
-_MOST_TEXT: Final = 400
-_MOST_ADVICE: Final = 1200
+_MAX_TEXT: Final = 400
+_MAX_ADVICE: Final = 1200
 _CONFLICT: Final = 409
 
 
@@ -115,7 +115,7 @@ def _located_errors(file: Path) -> Iterator[None]:
 
 def _located(file: Path, problem: FileProblem) -> DocumentError:
     place = _with_column(file, place_of(file, problem.pointer))
-    return DocumentError(place, _one_line(problem.text), _one_line(problem.advice, _MOST_ADVICE))
+    return DocumentError(place, _one_line(problem.text), _one_line(problem.advice, _MAX_ADVICE))
 
 
 def _with_column(file: Path, place: str) -> str:
@@ -133,7 +133,7 @@ def _with_column(file: Path, place: str) -> str:
     return f"{file}:{before.count(chr(10)) + 1}:{len(before) - before.rfind(chr(10))}"
 
 
-def _one_line(text: str, most: int = _MOST_TEXT) -> str:
+def _one_line(text: str, most: int = _MAX_TEXT) -> str:
     """The text in one line, with control characters escaped."""
     shown = "".join(one if one.isprintable() else repr(one)[1:-1] for one in text[:most])
     return shown if len(text) <= most else f"{shown}..."
@@ -259,9 +259,9 @@ def _too_long(step: Mapping[str, Any], place: Pointer) -> Iterator[FileProblem]:
         waits[*place, "on", "else"] = step["on"].get("else")
     for where, wait in waits.items():
         # A text with $ is an unknown condition, which is reported elsewhere.
-        if wait is not None and not wait.startswith("$") and parse_duration(wait) > _LONGEST:
+        if wait is not None and not wait.startswith("$") and parse_duration(wait) > _MAX_WAIT:
             text = f"'{wait}' is too long"
-            yield FileProblem(where, text, f"at most P{_LONGEST.days}D")
+            yield FileProblem(where, text, f"at most P{_MAX_WAIT.days}D")
 
 
 def _wrong_call(

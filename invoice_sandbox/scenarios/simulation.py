@@ -17,12 +17,12 @@ from invoice_sandbox.scenarios.actions import Action, Trigger
 from invoice_sandbox.scenarios.lifecycle import IllegalMove, Machine
 from invoice_sandbox.scenarios.script import NOW, START, Reaction, Scenario
 
-_MOST_POSITIONS: Final = 20_000
-_MOST_RUNS: Final = 5_000
-_MOST_PENDING: Final = 6
+_MAX_POSITIONS: Final = 20_000
+_MAX_RUNS: Final = 5_000
+_MAX_PENDING: Final = 6
 """How often one step may be pending at the same time; more would give no new result."""
 
-_MOST_TIMES: Final = 2
+_MAX_TIMES: Final = 2
 """How often one step is shown in a run; twice shows that the scenario repeats."""
 
 
@@ -88,14 +88,14 @@ class _Simulation:
     @property
     def is_too_large(self) -> bool:
         """Whether there are too many positions to follow all of them."""
-        return len(self.positions) >= _MOST_POSITIONS
+        return len(self.positions) >= _MAX_POSITIONS
 
     def main_run(self) -> Run:
         """The run with the most steps; the first of several."""
         begin = self._after(_Position(_start_statuses(self.scenario, self.machine)[0], None), START)
         runs: list[Run] = []
         queue: list[tuple[_Position, Run]] = [(begin, ())]
-        for _ in range(_MOST_RUNS):
+        for _ in range(_MAX_RUNS):
             if not queue:
                 break
             position, run = queue.pop()
@@ -115,7 +115,7 @@ class _Simulation:
             return
         (wait, index), *_ = position.pending
         step = self.steps[index]
-        if sum(one.step == step for one in run) >= _MOST_TIMES:
+        if sum(one.step == step for one in run) >= _MAX_TIMES:
             return
         now = _elapsed(run) + wait
         for number, (_, there) in enumerate(self._next(position)):
@@ -171,7 +171,7 @@ class _Simulation:
 
     def _follow(self, position: _Position) -> None:
         queue = [position]
-        while queue and len(self.positions) < _MOST_POSITIONS:
+        while queue and len(self.positions) < _MAX_POSITIONS:
             here = queue.pop()
             if here in self.positions:
                 continue
@@ -235,7 +235,7 @@ class _Simulation:
         added = [
             (step.otherwise + step.after, step.index)
             for step in self.scenario.by_event.get(event, ())
-            if sum(index == step.index for _, index in position.pending) < _MOST_PENDING
+            if sum(index == step.index for _, index in position.pending) < _MAX_PENDING
         ]
         return replace(position, pending=tuple(sorted([*position.pending, *added])))
 

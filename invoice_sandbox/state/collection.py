@@ -22,7 +22,7 @@ _FLAT: Final = 0
 _NESTED: Final = 1
 _LIST: Final = 2
 _SCALARS: Final = frozenset({str, int, float, Decimal, bool, type(None)})
-_MOST_SHAPES: Final = 256
+_MAX_SHAPES: Final = 256
 
 Stored = tuple[Any, ...]
 """The position of a record, followed by the items of its packed form."""
@@ -263,7 +263,7 @@ def _pack(value: Any, shapes: dict[tuple[str, ...], tuple[str, ...]]) -> Any:
     """A JSON value that cannot be modified. ``shapes`` shares the names of alike objects."""
     if isinstance(value, (dict, Mapping)):  # a dict is recognised faster
         names = tuple(value)
-        if len(shapes) < _MOST_SHAPES:
+        if len(shapes) < _MAX_SHAPES:
             names = shapes.setdefault(names, names)
         if _SCALARS.issuperset(map(type, value.values())):
             return (_FLAT, names, *value.values())

@@ -14,7 +14,7 @@ import secrets
 from typing import Final
 
 _COST, _BLOCKS, _PARALLEL = 14, 8, 5
-_MOST_MEMORY: Final = 64 * 1024 * 1024
+_MAX_MEMORY: Final = 64 * 1024 * 1024
 _LENGTH: Final = 32
 _FORM: Final = re.compile(
     r"\$scrypt\$ln=(1[0-5]),r=8,p=([1-9])\$([A-Za-z0-9+/]{22})\$([A-Za-z0-9+/]{43})"
@@ -50,7 +50,7 @@ def _scrypt(password: str, salt: bytes, cost: int, parallel: int) -> bytes:
         n=1 << cost,
         r=_BLOCKS,
         p=parallel,
-        maxmem=_MOST_MEMORY,
+        maxmem=_MAX_MEMORY,
         dklen=_LENGTH,
     )
 

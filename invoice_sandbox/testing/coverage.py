@@ -9,7 +9,7 @@ from typing import Any, Final
 
 from invoice_sandbox.control.client import ControlClient, SandboxError, path
 
-MOST_LINES: Final = 12
+MAX_LINES: Final = 12
 """How many missing items of each type the terminal shows."""
 
 
@@ -63,7 +63,7 @@ class RunCoverage:
 
         yield from self.problems
         if self._reports:
-            yield from lines(self._report(), MOST_LINES)
+            yield from lines(self._report(), MAX_LINES)
         elif not self.problems:
             yield "No test has used the fixture invoice_sandbox."
 

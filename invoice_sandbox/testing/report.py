@@ -9,8 +9,8 @@ from typing import Any, Final
 from invoice_sandbox.control.client import SandboxError
 from invoice_sandbox.testing.workspace import InvoiceSandbox
 
-_MOST_LINES: Final = 20
-_MOST_CHARACTERS: Final = 240
+_MAX_LINES: Final = 20
+_MAX_CHARACTERS: Final = 240
 _SHOWN_ELSEWHERE: Final = frozenset({"operation", "scenario", "clock", "problems"})
 _ERRORS: Final = 400
 
@@ -22,10 +22,10 @@ def journal(sandbox: InvoiceSandbox) -> str:
     except SandboxError as error:
         return f"The journal of {sandbox.id} cannot be read: {error}"
     lines = [f"{sandbox.id} on {sandbox.url}, clock {clock['mode']} at {clock['now']}"]
-    left_out = len(entries) - _MOST_LINES
+    left_out = len(entries) - _MAX_LINES
     if left_out > 0:
         lines.append(f"({left_out} earlier requests are left out)")
-    lines += [_line(entry) for entry in entries[-_MOST_LINES:]]
+    lines += [_line(entry) for entry in entries[-_MAX_LINES:]]
     if not entries:
         lines.append("There were no requests to the API.")
     return "\n".join(lines)
@@ -41,7 +41,7 @@ def _line(entry: Mapping[str, Any]) -> str:
     if message:
         notes.insert(0, message)
     text = f"{line}: {'; '.join(notes)}" if notes else line
-    return text if len(text) <= _MOST_CHARACTERS else f"{text[:_MOST_CHARACTERS]}…"
+    return text if len(text) <= _MAX_CHARACTERS else f"{text[:_MAX_CHARACTERS]}…"
 
 
 def _text(name: str, value: Any) -> str:

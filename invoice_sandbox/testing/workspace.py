@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     import httpx
 
 DEFAULT_SCENARIO: Final = "auto-progress"
-_MOST_REQUESTS: Final = 1000
+_MAX_REQUESTS: Final = 1000
 
 
 @dataclass(frozen=True)
@@ -193,7 +193,7 @@ class InvoiceSandbox:
 
         Requests to the control API are not in it.
         """
-        entries = self.control("GET", f"/requests?limit={_MOST_REQUESTS}")
+        entries = self.control("GET", f"/requests?limit={_MAX_REQUESTS}")
         return [one for one in reversed(entries) if one["requestId"] not in self._own_requests]
 
     def control(self, method: str, path: str, body: Any = None) -> Any:

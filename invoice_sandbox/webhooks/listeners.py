@@ -18,10 +18,10 @@ from invoice_sandbox.base import jsonio
 from invoice_sandbox.base.clock import SystemClock
 from invoice_sandbox.base.ids import key_digest, new_secret
 
-MOST: Final = 16
+MAX_LISTENERS: Final = 16
 """The most listeners of a workspace. A new one replaces the one that is unused for longest."""
 
-MOST_WAITING: Final = 1000
+MAX_WAITING: Final = 1000
 """The most messages of a listener that wait for a response."""
 
 HEARTBEAT: Final = 10.0
@@ -88,7 +88,7 @@ class Listener:
 
     async def hand_over(self, headers: Mapping[str, str], body: bytes) -> Reported:
         """Pass a message to the client and return its report. Raises NobodyListensError."""
-        if self._stream is None or len(self._waiting) >= MOST_WAITING:
+        if self._stream is None or len(self._waiting) >= MAX_WAITING:
             raise NobodyListensError
         number, self.first_number = self.first_number, self.first_number + 1
         kept = {name: text for name, text in headers.items() if name not in _CONNECTION_S}
@@ -223,7 +223,7 @@ class Listeners:
 
     def _make_room(self, workspace_id: str) -> None:
         theirs = self._of(workspace_id)
-        if len(theirs) < MOST:
+        if len(theirs) < MAX_LISTENERS:
             return
         silent = [one for one in theirs if not one.is_connected]
         if not silent:

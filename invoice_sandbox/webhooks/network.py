@@ -78,7 +78,7 @@ _GLOBAL_UNICAST: Final = ip_network("2000::/3")
 _ISATAP: Final = frozenset({0x00005EFE, 0x02005EFE})
 _LOCAL_NAMES: Final = frozenset({"localhost", "internal", "local"})
 _NAME: Final = re.compile(r"[a-z0-9_-]{1,63}(\.[a-z0-9_-]{1,63})*\.?", re.ASCII)
-_LONGEST_NAME: Final = 253
+_MAX_NAME_LENGTH: Final = 253
 
 _TOKEN: Final = re.compile(r"[0-9A-Za-z_-]+")
 """The token of an inbox or a listener; no dots or slashes, which could change the path."""
@@ -189,4 +189,4 @@ def _is_spelled_plainly(sent: SplitResult) -> bool:
     host = sent.hostname or ""
     if read_address(host) is not None:
         return True
-    return len(host) <= _LONGEST_NAME and _NAME.fullmatch(host) is not None
+    return len(host) <= _MAX_NAME_LENGTH and _NAME.fullmatch(host) is not None

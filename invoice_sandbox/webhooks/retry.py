@@ -28,7 +28,7 @@ DISABLED_AFTER: Final = timedelta(days=5)
 """An endpoint that fails for this time without a success is disabled."""
 
 _THROTTLED: Final = frozenset({429, 503})
-_MOST_DIGITS: Final = 9
+_MAX_DIGITS: Final = 9
 
 
 def next_gap(
@@ -52,7 +52,7 @@ def parse_retry_after(text: str | None, now: datetime) -> timedelta | None:
     if text is None:
         return None
     text = text.strip()
-    if text.isascii() and text.isdigit() and len(text) <= _MOST_DIGITS:
+    if text.isascii() and text.isdigit() and len(text) <= _MAX_DIGITS:
         return timedelta(seconds=int(text))
     try:
         until = parsedate_to_datetime(text)

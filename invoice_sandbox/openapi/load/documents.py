@@ -27,8 +27,8 @@ try:
 except ImportError:  # PyYAML without libyaml: slower, same result
     from yaml import SafeLoader as _BaseLoader  # type: ignore[assignment]
 
-_MOST_LEVELS: Final = 256
-_MOST_NODES: Final = 1_000_000
+_MAX_LEVELS: Final = 256
+_MAX_NODES: Final = 1_000_000
 
 
 class _Loader(_BaseLoader):
@@ -240,7 +240,7 @@ class _Builder:
         if node is None:
             return None
         self.nodes += 1
-        if self.nodes > _MOST_NODES:
+        if self.nodes > _MAX_NODES:
             raise _at(self.name, node.start_mark, "the document grows too large by its aliases")
         if isinstance(node, yaml.MappingNode) and node.tag == _TAG + "map":
             return self.mapping(node)
@@ -361,7 +361,7 @@ def _reject_depth(text: str, name: str) -> None:
 
     Counting exactly means reading the document twice, so only one that might be deep is counted.
     """
-    if text.count("[") + text.count("{") <= _MOST_LEVELS and not _DEEP_BLOCK.search(text):
+    if text.count("[") + text.count("{") <= _MAX_LEVELS and not _DEEP_BLOCK.search(text):
         return
     level = 0
     for event in yaml.parse(text, _Loader):
@@ -369,11 +369,9 @@ def _reject_depth(text: str, name: str) -> None:
             level += 1
         elif isinstance(event, yaml.CollectionEndEvent):
             level -= 1
-        if level > _MOST_LEVELS:
-            problem = f"nested too deeply: more than {_MOST_LEVELS} levels"
+        if level > _MAX_LEVELS:
+            problem = f"nested too deeply: more than {_MAX_LEVELS} levels"
             raise _at(name, event.start_mark, problem)
 
 
-_DEEP_BLOCK: Final = re.compile(
-    rf"^(?:[ ]{{{_MOST_LEVELS}}}|[ ]*(?:[-?][ ]+){{100}})", re.MULTILINE
-)
+_DEEP_BLOCK: Final = re.compile(rf"^(?:[ ]{{{_MAX_LEVELS}}}|[ ]*(?:[-?][ ]+){{100}})", re.MULTILINE)

@@ -10,10 +10,10 @@ import httpx
 
 from invoice_sandbox.base.clock import OperatingSystemClock, SystemClock
 
-MOST_BYTES: Final = 16 * 1024 * 1024
-MOST_FILES: Final = 200
-MOST_SECONDS: Final = 20
-_MOST_REDIRECTS: Final = 5
+MAX_BYTES: Final = 16 * 1024 * 1024
+MAX_FILES: Final = 200
+MAX_SECONDS: Final = 20
+_MAX_REDIRECTS: Final = 5
 
 Fetch = Callable[[str], str]
 """From the address of a file to its text. Raises FetchError."""
@@ -30,18 +30,18 @@ def never(_: str) -> str:
 
 @dataclass
 class Fetcher:
-    """Fetches files by http and https, each in MOST_SECONDS and up to MOST_BYTES, no more than
-    MOST_FILES in all."""
+    """Fetches files by http and https, each in MAX_SECONDS and up to MAX_BYTES, no more than
+    MAX_FILES in all."""
 
     system_clock: SystemClock = field(default_factory=OperatingSystemClock)
-    seconds: float = MOST_SECONDS
+    seconds: float = MAX_SECONDS
     fetched: int = 0
 
     def __call__(self, url: str) -> str:
         """The text at ``url``. Raises FetchError."""
         self.fetched += 1
-        if self.fetched > MOST_FILES:
-            raise FetchError(f"no more than {MOST_FILES} files are fetched")
+        if self.fetched > MAX_FILES:
+            raise FetchError(f"no more than {MAX_FILES} files are fetched")
         try:
             return self._content(url).decode("utf-8-sig")
         except (httpx.HTTPError, httpx.InvalidURL) as error:
@@ -53,7 +53,7 @@ class Fetcher:
         deadline = self.system_clock.monotonic() + self.seconds
         with (
             httpx.Client(
-                follow_redirects=True, max_redirects=_MOST_REDIRECTS, timeout=self.seconds
+                follow_redirects=True, max_redirects=_MAX_REDIRECTS, timeout=self.seconds
             ) as client,
             client.stream("GET", url) as reply,
         ):
@@ -62,8 +62,8 @@ class Fetcher:
             content = bytearray()
             for part in reply.iter_bytes():
                 content += part
-                if len(content) > MOST_BYTES:
-                    raise FetchError(f"it is larger than {MOST_BYTES} bytes")
+                if len(content) > MAX_BYTES:
+                    raise FetchError(f"it is larger than {MAX_BYTES} bytes")
                 if self.system_clock.monotonic() > deadline:
                     raise FetchError(f"it took more than {self.seconds} seconds")
             return bytes(content)

@@ -17,7 +17,7 @@ from invoice_sandbox.openapi.load.operations import Note
 from invoice_sandbox.openapi.load.references import ContractError
 from invoice_sandbox.openapi.load.validate import check_openapi, check_version
 
-_LONGEST: Final = 200
+_MAX_MESSAGE_LENGTH: Final = 200
 
 
 @dataclass(frozen=True)
@@ -46,7 +46,7 @@ def read_contract(file: Path, fetch: Fetch = never) -> ReadContract:
     except (ValueError, OSError) as error:  # an address or a text that nobody can read
         if isinstance(error, ContractError):
             raise
-        problem = str(error).splitlines()[0][:_LONGEST]
+        problem = str(error).splitlines()[0][:_MAX_MESSAGE_LENGTH]
         raise DocumentError(str(file), f"cannot be read: {problem}") from None
 
 

@@ -22,7 +22,7 @@ _NOT: Final = "not an OpenAPI document"
 _RULES: Final = 1
 """Raise it whenever this module accepts less: documents that passed are validated again."""
 
-_LONGEST: Final = 240
+_MAX_MESSAGE_LENGTH: Final = 240
 """Letters of a message: the validator puts whole objects into some."""
 
 
@@ -123,7 +123,7 @@ def _first_problem(document: dict[str, Any]) -> tuple[Pointer, str] | None:
             found = _in_form(document, error) or _in_operation(document, error.message)
             found = found or _in_schema(document, error)
             pointer, text = found or (tuple(error.absolute_path), error.message)
-            return pointer, text.splitlines()[0][:_LONGEST]
+            return pointer, text.splitlines()[0][:_MAX_MESSAGE_LENGTH]
     return None
 
 

@@ -22,10 +22,10 @@ from invoice_sandbox.openapi.message.styles import DEEP, FORM, Given, Style
 from invoice_sandbox.openapi.message.texts import Shape, TextError, read_text
 from invoice_sandbox.openapi.schema.compile import Checker, Schemas
 
-MOST_FIELDS: Final = 1000
+MAX_FIELDS: Final = 1000
 """Fields, or parts, of one form."""
 
-_MOST_BOUNDARY: Final = 200
+_MAX_BOUNDARY: Final = 200
 _STYLED: Final = ("style", "explode", "allowReserved")
 
 
@@ -175,8 +175,8 @@ def compile_form(
 
 def _urlencoded(raw: bytes, _content_type: str) -> list[Part]:
     pairs = [pair for pair in raw.split(b"&") if pair]
-    if len(pairs) > MOST_FIELDS:
-        raise FormError(f"the body has more than {MOST_FIELDS} fields")
+    if len(pairs) > MAX_FIELDS:
+        raise FormError(f"the body has more than {MAX_FIELDS} fields")
     return [_pair(pair) for pair in pairs]
 
 
@@ -191,15 +191,15 @@ def _pair(pair: bytes) -> Part:
 
 def _multipart(raw: bytes, content_type: str) -> list[Part]:
     boundary = parse_options_header(content_type)[1].get("boundary", "")
-    if not boundary or not boundary.isascii() or len(boundary) > _MOST_BOUNDARY:
+    if not boundary or not boundary.isascii() or len(boundary) > _MAX_BOUNDARY:
         raise FormError("the body needs a boundary, which its content type must declare")
-    decoder = MultipartDecoder(boundary.encode(), max_parts=MOST_FIELDS)
+    decoder = MultipartDecoder(boundary.encode(), max_parts=MAX_FIELDS)
     decoder.receive_data(raw)
     decoder.receive_data(None)
     try:
         return list(_parts(decoder))
     except RequestEntityTooLarge:
-        raise FormError(f"the body has more than {MOST_FIELDS} fields") from None
+        raise FormError(f"the body has more than {MAX_FIELDS} fields") from None
     except FormError:
         raise
     except UnicodeError:

@@ -18,7 +18,7 @@ Decode = Callable[[str], str]
 
 FORM: Final = "form"
 DEEP: Final = "deepObject"
-MOST_LEVELS: Final = 8
+MAX_LEVELS: Final = 8
 """Brackets behind the name of a ``deepObject``."""
 
 
@@ -135,4 +135,4 @@ def bracketed(name: str, given: Given) -> Iterator[tuple[tuple[str, ...], str]]:
     start = f"{name}["
     for full, text in given.pairs:
         if full.startswith(start) and full.endswith("]"):
-            yield tuple(full[len(start) : -1].split("][", MOST_LEVELS)), text
+            yield tuple(full[len(start) : -1].split("][", MAX_LEVELS)), text

@@ -18,7 +18,7 @@ Mark = Literal["readOnly", "writeOnly"]
 OF_THE_SERVER: Final[Mark] = "readOnly"
 OF_THE_CLIENT: Final[Mark] = "writeOnly"
 
-_MOST_STEPS: Final = 40
+_MAX_STEPS: Final = 40
 
 Resolve = Callable[[str], Any]
 """The schema that a ``$ref`` names; ValueError or LookupError if there is none."""
@@ -58,7 +58,7 @@ def without(required: Any, names: frozenset[str]) -> Any:
 
 
 def _marked(schema: Any, mark: Mark, resolve: Resolve, steps: int) -> Iterator[str]:
-    if not isinstance(schema, Mapping) or steps > _MOST_STEPS:
+    if not isinstance(schema, Mapping) or steps > _MAX_STEPS:
         return
     properties = schema.get("properties")
     for name, member in properties.items() if isinstance(properties, Mapping) else ():
@@ -69,7 +69,7 @@ def _marked(schema: Any, mark: Mark, resolve: Resolve, steps: int) -> Iterator[s
 
 
 def _has(schema: Any, mark: Mark, resolve: Resolve, steps: int) -> bool:
-    if not isinstance(schema, Mapping) or steps > _MOST_STEPS:
+    if not isinstance(schema, Mapping) or steps > _MAX_STEPS:
         return False
     for own in (mark, OF_THE_SERVER, OF_THE_CLIENT):  # its own mark goes before those of its parts
         if schema.get(own) is True:

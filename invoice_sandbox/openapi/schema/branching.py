@@ -12,10 +12,10 @@ from typing import Any, Final
 from invoice_sandbox.openapi.load.model import SCHEMA, Node, node, walk
 from invoice_sandbox.openapi.schema.generation_view import COMPONENTS
 
-MOST_LEVELS: Final = 16
+MAX_LEVELS: Final = 16
 """Levels of a value that is checked against such a schema."""
 
-MOST_EXPLAINED: Final = 8
+MAX_EXPLAINED: Final = 8
 """Levels of a value whose problems are explained, which takes more effort for each alternative."""
 
 _SEVERAL: Final = ("oneOf", "anyOf", "allOf")
@@ -72,8 +72,8 @@ def levels(value: Any, most: int) -> int:
 
 
 def shallow(is_valid: Callable[[Any], bool]) -> Callable[[Any], bool]:
-    """``is_valid`` for values of no more than MOST_LEVELS; deeper ones are not."""
-    return lambda value: levels(value, MOST_LEVELS) <= MOST_LEVELS and is_valid(value)
+    """``is_valid`` for values of no more than MAX_LEVELS; deeper ones are not."""
+    return lambda value: levels(value, MAX_LEVELS) <= MAX_LEVELS and is_valid(value)
 
 
 def _alternatives(value: Any) -> Iterator[Sequence[Any]]:

@@ -45,7 +45,7 @@ class Sources:
         addressed = self.addressed(schema)
         key = json.dumps(addressed, default=str)
         if key not in self._forms:
-            if len(self._forms) >= _MOST_FORMS:
+            if len(self._forms) >= _MAX_FORMS:
                 self._forms.clear()
             self._forms[key] = self._worked_out(addressed)
         return self._forms[key]
@@ -104,7 +104,7 @@ class Sources:
 
 
 sources_of = lru_cache(maxsize=16)(Sources)
-_MOST_FORMS: Final = 256
+_MAX_FORMS: Final = 256
 _MISSING: Final = "reference: "
 _OFFICIAL: Final = "https://json-schema.org/draft/"
 IDENTITY: Final = frozenset({"$id", "$anchor", "$dynamicAnchor", "$schema", "$defs", "definitions"})

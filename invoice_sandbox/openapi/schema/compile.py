@@ -24,8 +24,8 @@ from invoice_sandbox.openapi.schema.annotations import (
     without,
 )
 from invoice_sandbox.openapi.schema.branching import (
-    MOST_EXPLAINED,
-    MOST_LEVELS,
+    MAX_EXPLAINED,
+    MAX_LEVELS,
     Branching,
     levels,
     shallow,
@@ -65,7 +65,7 @@ _DIALECTS: Final[Mapping[str, tuple[type[Any], int]]] = {
         jsonschema_rs.Draft4,
     ),
 }
-MOST_PROBLEMS: Final = 20
+MAX_PROBLEMS: Final = 20
 """The most problems of one value that are put into words."""
 
 _BASE: Final = "https://contract.invalid/schemas"
@@ -93,27 +93,27 @@ class Checker:
     def explain(self, value: Any) -> tuple[tuple[Problem, ...], int]:
         """What is wrong with an invalid ``value``, missing members first, and how much in all.
 
-        At most ``MOST_PROBLEMS`` are put into words.
+        At most ``MAX_PROBLEMS`` are put into words.
         """
-        if self._is_branching and levels(value, MOST_EXPLAINED) > MOST_EXPLAINED:
+        if self._is_branching and levels(value, MAX_EXPLAINED) > MAX_EXPLAINED:
             return (Problem("", _UNEXPLAINED, ""),), 1
         errors = sorted(self._iterate(value), key=lambda one: not is_missing(one))
-        shown = errors[:MOST_PROBLEMS]
+        shown = errors[:MAX_PROBLEMS]
         found = [one for error in shown for one in problems_of(error, self._pattern_examples)]
-        return tuple(found[:MOST_PROBLEMS]), len(errors) - len(shown) + len(found)
+        return tuple(found[:MAX_PROBLEMS]), len(errors) - len(shown) + len(found)
 
     def first_problem(self, value: Any) -> tuple[Problem, int]:
         """The first thing wrong with an invalid ``value``, and how many there are in all.
 
         Only the first is put into words: a hostile value can be wrong in 100,000 places.
         """
-        if self._is_branching and levels(value, MOST_EXPLAINED) > MOST_EXPLAINED:
+        if self._is_branching and levels(value, MAX_EXPLAINED) > MAX_EXPLAINED:
             return Problem("", _UNEXPLAINED, ""), 1
         errors = list(self._iterate(value))
         return problem_of(errors[0], self._pattern_examples), len(errors)
 
 
-_UNEXPLAINED: Final = f"does not satisfy its schema, or has more than {MOST_LEVELS} levels"
+_UNEXPLAINED: Final = f"does not satisfy its schema, or has more than {MAX_LEVELS} levels"
 
 
 class Schemas:

@@ -19,7 +19,7 @@ Schema = Mapping[str, Any] | bool
 
 COMPONENTS: Final = "#/components/schemas/"
 
-_MOST_STEPS: Final = 40
+_MAX_STEPS: Final = 40
 _CHOICES: Final = ("oneOf", "anyOf")
 _ITSELF: Final = "itself:"
 """Before an address: that schema alone, not one of those that its discriminator leads to."""
@@ -145,7 +145,7 @@ class GenerationView:
 
     def _members(self, schema: Any, member: str, base: str, steps: int) -> Iterator[Any]:
         """What ``schema`` and its parts require of the member."""
-        if not isinstance(schema, Mapping) or steps > _MOST_STEPS:
+        if not isinstance(schema, Mapping) or steps > _MAX_STEPS:
             return
         if isinstance(schema.get("$ref"), str):
             whole = _whole(schema["$ref"], base)

@@ -51,9 +51,9 @@ _STEPS_OF_ATTEMPT: Final = 2_500
 _RICH_DEPTH: Final = 5
 _DEEPEST: Final = 40
 _RETRIES: Final = 30
-_MOST_ITEMS: Final = 1_000
-_LONGEST: Final = 1_000_000
-_MOST_SPARE: Final = 60
+_MAX_ITEMS: Final = 1_000
+_MAX_LENGTH: Final = 1_000_000
+_MAX_SPARE: Final = 60
 _FEW: Final = 3
 _TYPES: Final = ("string", "integer", "number", "boolean", "object", "array", "null")
 
@@ -189,7 +189,7 @@ class _Run:
         """Every schema as written that may be about the same value, the closest first."""
         found: list[Mapping[str, Any]] = []
         waiting = list(written)
-        while waiting and len(found) < _MOST_SPARE:
+        while waiting and len(found) < _MAX_SPARE:
             schema = waiting.pop(0)
             if not isinstance(schema, Mapping) or any(schema is one for one in found):
                 continue

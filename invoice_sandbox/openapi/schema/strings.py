@@ -23,7 +23,7 @@ INSTANT: Final = datetime(2026, 11, 21, 9, 30, tzinfo=UTC)
 """Every generated date and time is this instant, or a few days after it when values must differ."""
 
 _TRIES: Final = 40
-_LONGEST: Final = 50_000
+_MAX_LENGTH: Final = 50_000
 _OPEN_END: Final = 1 << 20
 
 
@@ -142,7 +142,7 @@ class _Draw:
     spread: int
     readable: bool
     groups: dict[int, str] = field(default_factory=dict)
-    left: int = _LONGEST
+    left: int = _MAX_LENGTH
 
     def spend(self) -> None:
         self.left -= 1

@@ -32,9 +32,9 @@ from invoice_sandbox.openapi.schema.canonical import (
 
 _RICH_DEPTH: Final = 5
 _RETRIES: Final = 30
-_MOST_ITEMS: Final = 1_000
-_LONGEST: Final = 1_000_000
-_MOST_SPARE: Final = 60
+_MAX_ITEMS: Final = 1_000
+_MAX_LENGTH: Final = 1_000_000
+_MAX_SPARE: Final = 60
 _FEW: Final = 3
 
 
@@ -101,8 +101,8 @@ class Attempt(Protocol):
 
 def _string(run: Attempt, form: CanonicalSchema, view: Any, place: Place) -> str:
     least = view.min_length or 0
-    if least > _LONGEST:
-        raise place.fail(f"it needs a text of more than {_LONGEST} characters")
+    if least > _MAX_LENGTH:
+        raise place.fail(f"it needs a text of more than {_MAX_LENGTH} characters")
     written = run.applicable(place.written)
     title = next((one["title"] for one in written if isinstance(one.get("title"), str)), "")
     encodings = [str(one["contentEncoding"]) for one in written if "contentEncoding" in one]
@@ -182,8 +182,8 @@ def _multiples(view: Any, step: Fraction) -> tuple[int, int]:
 
 
 def _array(run: Attempt, _form: CanonicalSchema, view: Any, place: Place) -> list[Any]:
-    least, most = view.min_items or 0, _MOST_ITEMS if view.max_items is None else view.max_items
-    if least > min(most, _MOST_ITEMS):
+    least, most = view.min_items or 0, _MAX_ITEMS if view.max_items is None else view.max_items
+    if least > min(most, _MAX_ITEMS):
         raise place.fail(f"it needs {least} items")
     count = max(len(view.prefix_items), 1)
     while count > least and not _is_wanted(run, item_form(view, count - 1), place):
@@ -252,7 +252,7 @@ def _object(run: Attempt, _form: CanonicalSchema, view: Any, place: Place) -> di
     for violation in builder.view.violations:
         builder.violate(violation)
     least = builder.view.min_properties or 0
-    for name in islice(builder.spare_names(), least + _MOST_SPARE):
+    for name in islice(builder.spare_names(), least + _MAX_SPARE):
         if len(builder.value) >= least:
             break
         builder.try_to_add(name)
@@ -346,7 +346,7 @@ class _ObjectBuilder:
             place = replace(self.place, written=(), vary=True)
             for _ in range(_RETRIES):
                 yield self.run.build(names, place.below((), "propertyNames"))
-        yield from (f"member{number}" for number in range(1, _MOST_ITEMS))
+        yield from (f"member{number}" for number in range(1, _MAX_ITEMS))
 
     def violate(self, violation: Any) -> None:
         """Add a member that breaks what a negated schema requires of members."""
@@ -365,7 +365,7 @@ class _ObjectBuilder:
 
     def undeclared(self, violation: canonical.UndeclaredValueFailsView) -> Iterator[str]:
         """Names that a negated schema does not declare."""
-        for name in (f"member{number}" for number in range(_MOST_ITEMS)):
+        for name in (f"member{number}" for number in range(_MAX_ITEMS)):
             if name not in violation.names and not any(
                 matches(one, name) for one in violation.patterns
             ):

@@ -13,6 +13,7 @@ import httpx
 import pytest
 
 from invoice_sandbox.openapi.load.references import ContractError
+from invoice_sandbox.openapi.message.styles import Given
 from invoice_sandbox.openapi.operation import compile_contract
 from tests.toy import serving_contract
 
@@ -339,6 +340,27 @@ def ask(client: httpx.Client, name: str) -> httpx.Response:
 def test_a_text_is_read_as_the_value_that_it_stands_for(server: httpx.Client, name: str) -> None:
     answer = ask(server, name)
     assert answer.status_code == 204, answer.text
+
+
+UNIONS: dict[str, tuple[dict[str, Any], list[str], Any]] = {
+    "a number, of a number or a text": (ANY_OF, ["7"], 7),
+    "a text, of a number or a text": (ANY_OF, ["x7"], "x7"),
+    "one text, of a text or a list: still a list": (SORTS, ["a"], ["a"]),
+    "a list, of a text or a list": (SORTS, ["a", "b"], ["a", "b"]),
+    "a number, of a number or null": ({"type": ["integer", "null"]}, ["7"], 7),
+    "null, of a number or null": ({"type": ["integer", "null"]}, ["null"], None),
+}
+"""Schemas that allow several types, with the texts that are sent and the value that is read."""
+
+
+@pytest.mark.parametrize("name", UNIONS)
+def test_a_text_is_read_as_the_type_that_fits_where_several_are_allowed(name: str) -> None:
+    schema, texts, value = UNIONS[name]
+    declared = operation({"name": "color", "in": "query", "schema": schema}) | {"operationId": "p"}
+    (parameter,) = compile_contract(document({"/p": {"get": declared}})).operations["p"].parameters
+    found = parameter.find(Given([("color", text) for text in texts]))
+    assert found is not None
+    assert (found.value, type(found.value), found.problem) == (value, type(value), None)
 
 
 @pytest.mark.parametrize("name", REFUSED)

@@ -691,6 +691,7 @@ def test_only_injected_answers_are_exempt_from_the_contract(
     handler = "async def get_broken(call):\n    return 'no number'\n"
     (tmp_path / "handlers" / "things.py").write_text(handler)
     with serving(replace(FROZEN, project=tmp_path)) as running, running.client() as client:
+        caplog.clear()
         inject(client, "status", status=418)
         inject(client, "status", status=418, when="after")
         assert statuses(client, 1, "/broken") == [418]

@@ -263,7 +263,7 @@ def test_what_is_the_servers_may_be_sent_and_is_checked(client: httpx.Client) ->
     [
         ({"petType": "Cat", "lives": "nine"}, "lives must be a whole number"),
         ({"petType": "Dog", "bark": 1}, "bark must be true or false"),
-        ({}, "petType is required"),
+        ({}, "petType and lives are required"),
         (7, "the body must be an object"),
     ],
 )

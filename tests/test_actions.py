@@ -123,7 +123,7 @@ def test_verification_does_not_start_again_by_itself(server: Running, client: ht
     assert act(server, client, "start-verification", invoice)["outcome"] == "skipped"
 
 
-def test_verification_starts_again_where_a_scenario_says_so(
+def test_verification_starts_again_where_a_scenario_reports_so(
     server: Running, client: httpx.Client
 ) -> None:
     invoice = registered(client, "start-verification", "fail-verification")

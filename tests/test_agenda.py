@@ -175,7 +175,7 @@ def test_an_advance_by_nothing_does_what_is_due_now(notes: Running) -> None:
         assert advance(client, by="PT0S")["happened"] == []
 
 
-def test_a_lever_sees_what_is_due_now_as_done(project: Any) -> None:
+def test_a_control_endpoint_sees_what_is_due_now_as_done(project: Any) -> None:
     """Also when it follows so closely that nothing else had a turn in between."""
 
     async def ask() -> Any:
@@ -293,7 +293,7 @@ def test_the_clock_moves_along_with_a_step_that_fails(
 
 
 @pytest.mark.slow
-def test_a_story_that_goes_in_circles_stops_after_10_000_steps(notes: Running) -> None:
+def test_a_scenario_that_goes_in_circles_stops_after_10_000_steps(notes: Running) -> None:
     with in_scenario(notes, "circle") as client:
         write_note(client)
         answer = client.post("/sandbox/clock/advance", json={"by": "P1D"})
@@ -309,7 +309,7 @@ def test_a_story_that_goes_in_circles_stops_after_10_000_steps(notes: Running) -
 
 
 @pytest.mark.slow
-def test_a_story_that_goes_in_circles_without_time_passing_stops_too(notes: Running) -> None:
+def test_a_scenario_that_goes_in_circles_without_time_passing_stops_too(notes: Running) -> None:
     with in_scenario(notes, "whirl") as client, notes.client() as other:
         write_note(client)
         answer = client.post("/sandbox/clock/advance", json={"by": "PT1S"})
@@ -321,7 +321,7 @@ def test_a_story_that_goes_in_circles_without_time_passing_stops_too(notes: Runn
 
 
 @pytest.mark.slow
-def test_a_story_that_goes_in_circles_does_not_keep_the_server_busy(notes: Running) -> None:
+def test_a_scenario_that_goes_in_circles_does_not_keep_the_server_busy(notes: Running) -> None:
     with in_scenario(notes, "whirl") as client:
         write_note(client)
         assert client.post("/sandbox/clock/advance", json={"by": "PT1S"}).status_code == 409
@@ -376,7 +376,7 @@ def _start(moved: Any) -> str:
     return str(moved["from"])
 
 
-def test_a_request_during_an_advance_is_answered(notes: Running) -> None:
+def test_a_request_during_an_advance_gets_a_response(notes: Running) -> None:
     with in_scenario(notes, "slow") as client, ThreadPoolExecutor(1) as pool:
         write_note(client)
         advancing = pool.submit(advance, client, by="PT100S")

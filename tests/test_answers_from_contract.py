@@ -154,7 +154,7 @@ def test_who_may_ask_is_what_the_contract_says(tmp_path: Path) -> None:
         assert allowed.status_code == 200
 
 
-def test_a_refusal_has_the_envelope_even_where_the_contract_declares_none(tmp_path: Path) -> None:
+def test_an_error_has_the_envelope_even_where_the_contract_declares_none(tmp_path: Path) -> None:
     with serving_contract(tmp_path, operation({"200": response(example=1)})) as client:
         refused = client.post("/thing")
     assert (refused.status_code, refused.headers["allow"]) == (405, "GET")

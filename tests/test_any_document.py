@@ -344,13 +344,13 @@ def test_operations_are_below_the_path_of_the_first_server(
         assert client.get(f"{path}/thing").status_code == 200
 
 
-def test_the_levers_keep_their_place(tmp_path: Path) -> None:
+def test_the_control_endpoints_keep_their_place(tmp_path: Path) -> None:
     content = document({"/thing": {"get": OK}}, servers=[{"url": "/sandbox"}])
     with pytest.raises(ProjectError, match="/sandbox is reserved for the control API"):
         load_contract(written(tmp_path, content))
 
 
-def test_other_operations_may_be_below_the_place_of_the_levers(tmp_path: Path) -> None:
+def test_other_operations_may_be_below_the_place_of_the_control_endpoints(tmp_path: Path) -> None:
     content = document({"/sandbox/transfer": {"get": OK, "post": OK}})
     with serving_contract(tmp_path, content) as client:
         assert client.get("/sandbox/transfer").status_code == 200

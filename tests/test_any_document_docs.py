@@ -36,7 +36,7 @@ def test_the_page_names_every_document_that_is_played() -> None:
         assert f"`{name}`" in TEXT or f"`{name}:" in TEXT
 
 
-def test_no_answer_in_the_table_is_wrong() -> None:
+def test_no_response_in_the_table_is_wrong() -> None:
     row = r"^\| [^|]+ \| 3[^|]* \| (\d+) \| (\d+) \| (\d+) \| "
     rows = re.findall(row, TEXT, re.MULTILINE)
     assert sum(int(right) for _, right, _ in rows) > 9000

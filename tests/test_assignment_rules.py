@@ -96,11 +96,11 @@ def test_case_does_not_matter(client: httpx.Client, country: str) -> None:
 
 
 @pytest.mark.parametrize("country", UNKNOWN.values(), ids=UNKNOWN)
-def test_any_other_code_is_answered_as_not_supported(client: httpx.Client, country: str) -> None:
+def test_any_other_code_is_not_supported(client: httpx.Client, country: str) -> None:
     rule = rules(client, country)
     assert (rule["supported"], rule["placeholder"]) == (False, True)
     assert (rule["assignable"], rule["disclaimer"]) == ("Unknown", DISCLAIMER)
 
 
-def test_the_answer_names_the_country_that_was_asked_for(client: httpx.Client) -> None:
+def test_the_response_names_the_country_that_was_asked_for(client: httpx.Client) -> None:
     assert rules(client, "ch")["country"] == "CH"

@@ -92,7 +92,7 @@ def test_the_request_comes_before_the_magic_id_before_the_workspace(client: http
 
 
 @pytest.mark.parametrize("before", ["partial-funding", None])
-def test_the_choice_for_an_invoice_replaces_any_story_that_it_had(
+def test_the_choice_for_an_invoice_replaces_any_scenario_that_it_had(
     client: httpx.Client, before: str | None
 ) -> None:
     choose(client, "invoice-expires")
@@ -103,7 +103,7 @@ def test_the_choice_for_an_invoice_replaces_any_story_that_it_had(
     assert [one["status"] for one in offers(client, invoice)] == ["Expired"]
 
 
-def test_the_workspace_does_not_come_between_an_invoice_and_its_own_story(
+def test_the_workspace_does_not_come_between_an_invoice_and_its_own_scenario(
     client: httpx.Client,
 ) -> None:
     invoice = register(client)
@@ -129,7 +129,7 @@ def test_the_request_comes_before_the_workspace_where_a_step_goes_with_it(
         assert polling.get(path, headers=headers).status_code == expected
 
 
-def test_an_invoice_with_a_story_of_its_own_is_read_in_that_story_only(
+def test_an_invoice_with_a_scenario_of_its_own_is_read_in_that_scenario_only(
     server: Running, client: httpx.Client
 ) -> None:
     own, other = register(client), register(client, invoiceNumber="STORY-2")
@@ -152,7 +152,7 @@ def test_a_choice_may_change_conditions_for_its_invoice_only(client: httpx.Clien
     assert (status(client, first), status(client, second)) == ("OfferAccepted", "Offered")
 
 
-def test_the_answer_tells_the_conditions_that_hold(client: httpx.Client) -> None:
+def test_the_response_tells_the_conditions_that_hold(client: httpx.Client) -> None:
     shown = put(client, "partial-funding", **{"with": {"percent": 10}}).json()["data"]
     assert shown["conditions"] == {"percent": 10, "rest": "P1D"}
 
@@ -172,14 +172,14 @@ def test_the_answer_tells_the_conditions_that_hold(client: httpx.Client) -> None
         ("key-revoked-midflow", {"reads": 0}, "condition 'reads': "),
     ],
 )
-def test_conditions_that_a_scenario_cannot_have_are_refused(
+def test_conditions_that_a_scenario_cannot_have_are_rejected(
     client: httpx.Client, name: str, conditions: dict[str, Any], expected: str
 ) -> None:
     assert message(put(client, name, **{"with": conditions}), 409).startswith(expected)
     assert current(client) == ["manual"]
 
 
-def test_near_names_are_told_of_an_unknown_condition(client: httpx.Client) -> None:
+def test_an_unknown_condition_gets_similar_names(client: httpx.Client) -> None:
     answer = put(client, "partial-funding", **{"with": {"procent": 10}})
     assert "percent" in message(answer, 409).replace("procent", "")
 
@@ -187,17 +187,19 @@ def test_near_names_are_told_of_an_unknown_condition(client: httpx.Client) -> No
 # Refused choices
 
 
-def test_an_unknown_scenario_is_refused(client: httpx.Client) -> None:
+def test_an_unknown_scenario_is_rejected(client: httpx.Client) -> None:
     assert "name" in message(put(client, "partial-fundings"), 400)
 
 
-def test_a_request_that_names_an_unknown_scenario_is_told_near_names(client: httpx.Client) -> None:
+def test_an_unknown_scenario_in_a_request_gets_similar_names(
+    client: httpx.Client,
+) -> None:
     said = message(client.get(GET, headers=named("rate-limitd")), 400)
     assert "'rate-limitd'" in said
     assert "rate-limited" in said
 
 
-def test_an_unknown_invoice_is_refused(client: httpx.Client) -> None:
+def test_an_unknown_invoice_is_rejected(client: httpx.Client) -> None:
     answer = put(client, "offer-expires", invoiceId="inv_sandbox_none")
     assert answer.status_code == 404
     problem = answer.json()["error"]["message"]
@@ -205,7 +207,7 @@ def test_an_unknown_invoice_is_refused(client: httpx.Client) -> None:
     assert answer.json()["error"]["code"] == "resource_not_found"
 
 
-def test_an_invoice_that_does_not_meet_the_needs_is_refused_saying_which(
+def test_an_invoice_that_does_not_meet_the_needs_is_rejected_saying_which(
     client: httpx.Client,
 ) -> None:
     invoice = register(client)
@@ -219,7 +221,7 @@ def test_an_invoice_that_does_not_meet_the_needs_is_refused_saying_which(
 
 
 @pytest.mark.parametrize("name", ["slow-api", "rate-limited", "scope-missing", "maintenance-5xx"])
-def test_a_scenario_that_spoils_answers_cannot_be_that_of_one_invoice(
+def test_a_scenario_that_alters_answers_cannot_be_that_of_one_invoice(
     client: httpx.Client, name: str
 ) -> None:
     invoice = register(client)
@@ -228,7 +230,7 @@ def test_a_scenario_that_spoils_answers_cannot_be_that_of_one_invoice(
     )
 
 
-def test_a_refused_choice_changes_nothing(client: httpx.Client) -> None:
+def test_a_rejected_choice_changes_nothing(client: httpx.Client) -> None:
     invoice = register(client, "invoice-expires")
     for body in ({"name": "rate-limited"}, {"name": "offer-expires", "with": {"x": 1}}):
         answer = client.put("/sandbox/scenario", json={**body, "invoiceId": invoice["id"]})
@@ -247,7 +249,7 @@ def test_what_the_scenario_before_had_in_store_is_dropped(client: httpx.Client) 
     assert status(client, invoice) == "Registered"
 
 
-def test_invoices_with_a_story_of_their_own_keep_it(client: httpx.Client) -> None:
+def test_invoices_with_a_scenario_of_their_own_keep_it(client: httpx.Client) -> None:
     choose(client, "invoice-expires")
     invoices = [
         register(client, debtorId=LATE, invoiceNumber="M"),
@@ -320,7 +322,7 @@ def test_faults_of_one_scenario_do_not_use_up_those_of_another(client: httpx.Cli
     assert answers(client, 2, "maintenance-5xx") == [500, 200]
 
 
-def test_the_levers_take_no_scenario_from_a_request(client: httpx.Client) -> None:
+def test_the_control_endpoints_take_no_scenario_from_a_request(client: httpx.Client) -> None:
     for name in ("rate-limited", "no-such-scenario"):
         assert client.get("/sandbox/scenarios", headers=named(name)).status_code == 200
         assert client.put(
@@ -333,7 +335,7 @@ def test_the_levers_take_no_scenario_from_a_request(client: httpx.Client) -> Non
 
 
 @pytest.mark.parametrize("name", ["rate-limited", "scope-missing", "maintenance-5xx"])
-def test_a_choice_spoils_no_answers_of_another_workspace(
+def test_a_choice_alters_no_responses_of_another_workspace(
     server: Running, client: httpx.Client, name: str
 ) -> None:
     choose(client, name)

@@ -68,13 +68,13 @@ def test_a_live_clock_flows(flowing: Running, live: httpx.Client) -> None:
     assert now(live) == "2027-01-01T00:00:01.500Z"
 
 
-def test_a_live_clock_shows_real_time_unless_it_is_told_otherwise(flowing: Running) -> None:
+def test_a_live_clock_shows_real_time_until_it_is_changed(flowing: Running) -> None:
     with flowing.client() as client:
         shown = flowing.system_clock.now().isoformat(timespec="milliseconds").replace("+00:00", "Z")
         assert now(client) == shown.replace(".000Z", "Z")
 
 
-def test_a_server_begins_where_it_is_told_to() -> None:
+def test_a_server_starts_its_clock_at_the_given_time() -> None:
     begins = ClockState("frozen", FROZEN.clock.at.replace(year=2030))
     with serving(replace(FROZEN, clock=begins)) as running, running.client() as client:
         assert now(client) == "2030-11-21T09:30:00Z"
@@ -223,7 +223,7 @@ def test_a_clock_goes_no_further_than_the_year_9000(
     assert (clock(client)["mode"], now(client)) == ("frozen", "8999-12-31T00:00:00Z")
 
 
-def test_an_advance_beyond_what_dates_can_say_is_refused_too(client: httpx.Client) -> None:
+def test_an_advance_beyond_what_dates_can_say_is_rejected_too(client: httpx.Client) -> None:
     """Years of more than four digits are nothing that a date can hold."""
     advance(client, to="8000-01-01T00:00:00Z")
     answer = client.post("/sandbox/clock/advance", json={"by": "P999999D"})
@@ -402,7 +402,7 @@ def test_an_upload_address_ends_after_a_quarter_of_an_hour_to_the_millisecond(
     assert httpx.put(urls[1]["url"], **file).status_code == 404
 
 
-def test_the_answer_to_a_repeated_request_is_kept_for_a_day_of_this_time(
+def test_the_response_to_a_repeated_request_is_kept_for_a_day_of_this_time(
     client: httpx.Client,
 ) -> None:
     key, body = {"Idempotency-Key": "once"}, new_invoice()

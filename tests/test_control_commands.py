@@ -125,7 +125,7 @@ def test_all_commands_but_those_that_need_no_server_take_url_key_and_json() -> N
 
 
 @pytest.mark.parametrize("words", COMMANDS)
-def test_help_says_what_it_does_shows_an_example_and_explains_every_option(words: str) -> None:
+def test_help_reports_what_it_does_shows_an_example_and_explains_every_option(words: str) -> None:
     shown = run(f"{words} --help")
     assert shown.exit_code == 0
     assert re.search(r"^  [A-Z][^.]+\.", shown.stdout, re.MULTILINE)
@@ -245,7 +245,7 @@ def test_requests_has_an_option_for_every_filter_of_the_contract() -> None:
     assert options("requests") == {one["name"] for one in filters} | {"show"}
 
 
-def test_the_kinds_of_faults_are_those_of_the_contract() -> None:
+def test_the_types_of_faults_are_those_of_the_contract() -> None:
     (kind,) = [one for one in COMMANDS["fault add"].params if one.name == "kind"]
     assert isinstance(kind.type, click.Choice)
     assert [*kind.type.choices] == CONTRACT["components"]["schemas"]["FaultKind"]["enum"]
@@ -301,7 +301,7 @@ def test_every_command_is_tried() -> None:
 
 @pytest.mark.parametrize("line", READING)
 @pytest.mark.usefixtures("names")
-def test_json_is_exactly_the_data_of_the_answer(
+def test_json_is_exactly_the_data_of_the_response(
     at: Run, server: Running, key: str, line: str
 ) -> None:
     with server.client(key) as client:
@@ -543,7 +543,7 @@ def test_one_request_is_shown_in_full(at: Run, asked: str) -> None:
     assert all(f"\n  {name}: {plain(value)}\n" in shown for name, value in why.items())
 
 
-def test_a_request_without_an_answer_says_so(at: Run, server: Running, key: str) -> None:
+def test_a_request_without_a_response_reports_so(at: Run, server: Running, key: str) -> None:
     at("fault add --kind reset --when before")
     with server.client(key) as client, pytest.raises(Exception, match=r"reset|disconnected"):
         client.get("/api/invoices")
@@ -656,14 +656,14 @@ def test_a_key_that_no_header_carries_is_misuse_and_not_repeated(bad: str) -> No
         ("requests --show req_nobody", "no request 'req_nobody' in the journal of this workspace"),
     ],
 )
-def test_what_the_server_refuses_is_said_in_its_words(
+def test_what_the_server_rejects_is_said_in_its_words(
     refused: Run, line: str, message: str
 ) -> None:
     assert message in refused(line).stderr
     assert message in refused(f"{line} --json").stderr
 
 
-def test_an_unknown_key_is_refused_and_not_repeated(server: Running) -> None:
+def test_an_unknown_key_is_rejected_and_not_repeated(server: Running) -> None:
     ran = run(f"clock --url {server.url} --key ilk_sandbox_unknown")
     assert (ran.exit_code, ran.stdout) == (1, "")
     assert "The credential is not valid here" in ran.stderr
@@ -846,7 +846,7 @@ def test_a_value_is_shown_as_text_that_steers_no_terminal(value: Any, shown: str
 
 
 @pytest.mark.parametrize("line", ["scenario use \udcff", "snapshot delete \udcff"])
-def test_what_is_no_text_is_refused_by_the_server(refused: Run, line: str) -> None:
+def test_what_is_no_text_is_rejected_by_the_server(refused: Run, line: str) -> None:
     assert refused(line).stderr
 
 

@@ -175,7 +175,7 @@ class TestAccess:
             assert client.get("/api/invoices").status_code == 200
 
     @pytest.mark.parametrize("name", sorted(EXAMPLES))
-    def test_refusals_point_to_it(
+    def test_errors_point_to_it(
         self, client: httpx.Client, document: dict[str, Any], name: str
     ) -> None:
         path, method, _ = operations(document)[name]
@@ -295,27 +295,27 @@ def foreign(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Running]:
 
 
 class TestForeignContracts:
-    def test_it_has_the_engine_s_levers(self, foreign: Running) -> None:
+    def test_it_has_the_engine_s_control_endpoints(self, foreign: Running) -> None:
         served = httpx.get(f"{foreign.url}/sandbox/openapi.json").json()
         assert set(operations(served)) == set({**CONTROL_FUNCTIONS, **COVERAGE_FUNCTIONS})
         words = served["components"]["schemas"]
         assert words["ScenarioName"]["enum"] == ["manual"]
         assert words["NewFault"]["properties"]["operation"]["enum"] == ["getClock"]
 
-    def test_its_own_operation_may_have_a_lever_s_name(self, foreign: Running) -> None:
+    def test_its_own_operation_may_have_a_control_endpoint_s_name(self, foreign: Running) -> None:
         with foreign.client() as client:
             assert client.get("/x").status_code == 204
             assert client.get("/sandbox/clock").json()["data"]["mode"] == "frozen"
 
     @pytest.mark.parametrize("url", ["/sandbox", "/sandbox/", "http://localhost:8080/sandbox"])
-    def test_the_levers_place_is_theirs(self, tmp_path: Path, url: str) -> None:
+    def test_the_control_endpoints_place_is_theirs(self, tmp_path: Path, url: str) -> None:
         file = tmp_path / "contract.json"
         file.write_text(json.dumps({**CONTRACT, "servers": [{"url": url}]}))
         with pytest.raises(ProjectError, match="/sandbox is reserved for the control API"):
             load_contract(file)
 
     @pytest.mark.parametrize("path", ["/sandbox", "/sandbox/clock", "/sandbox/{b}", "/{a}/{b}"])
-    def test_no_path_of_it_hides_a_lever(self, tmp_path: Path, path: str) -> None:
+    def test_no_path_of_it_hides_a_control_endpoint(self, tmp_path: Path, path: str) -> None:
         names = re.findall(r"\{(.)\}", path)
         parameters = [
             {"name": name, "in": "path", "required": True, "schema": {}} for name in names

@@ -93,7 +93,7 @@ def test_a_method_that_is_not_there_counts_for_every_operation_of_the_path(
     assert touched(client, "operations") == set()
 
 
-def test_what_is_refused_before_the_key_is_looked_at_counts_for_its_workspace(
+def test_what_is_rejected_before_the_key_is_looked_at_counts_for_its_workspace(
     client: httpx.Client,
 ) -> None:
     too_large = b" " * 300_000
@@ -113,7 +113,7 @@ def test_an_unknown_path_touches_nothing(client: httpx.Client) -> None:
     assert touched(client, "statuses") == touched(client, "operations") == set()
 
 
-def test_a_request_that_says_so_does_not_count(client: httpx.Client) -> None:
+def test_a_request_that_reports_so_does_not_count(client: httpx.Client) -> None:
     client.get("/api/offers", headers={"X-Sandbox-Coverage": "off"})
     assert touched(client, "operations") == set()
 
@@ -122,7 +122,7 @@ def fault(client: httpx.Client, **members: Any) -> None:
     data(client.post("/sandbox/faults", json={"operation": "listOffers", **members}), 201)
 
 
-def test_an_injected_status_is_told_from_one_that_was_served(client: httpx.Client) -> None:
+def test_an_injected_status_is_distinguished_from_a_served_one(client: httpx.Client) -> None:
     fault(client, kind="status", status=429)
     assert client.get("/api/offers").status_code == 429
     assert touched(client, "statuses", injected=True) == {("api", "listOffers", "429")}
@@ -153,7 +153,7 @@ def test_an_injected_status_that_is_not_declared_touches_the_operation_only(
 
 
 @pytest.mark.parametrize("when", ["before", "after"])
-def test_an_answer_that_never_comes_touches_no_status(client: httpx.Client, when: str) -> None:
+def test_a_response_that_never_comes_touches_no_status(client: httpx.Client, when: str) -> None:
     fault(client, kind="reset", when=when)
     with pytest.raises(httpx.TransportError):
         client.get("/api/offers")
@@ -187,7 +187,7 @@ def test_a_step_counts_when_it_was_done_and_not_when_it_was_left_out(client: htt
     assert touched(client, "steps") == set()
 
 
-def test_a_step_counts_whose_thing_was_given_the_story_later(client: httpx.Client) -> None:
+def test_a_step_counts_whose_thing_was_given_the_scenario_later(client: httpx.Client) -> None:
     invoice_id = register_new(client)
     chosen = {"name": "auto-progress", "invoiceId": invoice_id}
     data(client.put("/sandbox/scenario", json=chosen), 200)
@@ -195,7 +195,7 @@ def test_a_step_counts_whose_thing_was_given_the_story_later(client: httpx.Clien
     assert touched(client, "steps") == {("auto-progress", "1")}
 
 
-def test_a_step_that_goes_with_a_request_counts_though_it_refuses_it(client: httpx.Client) -> None:
+def test_a_step_that_goes_with_a_request_counts_though_it_rejects_it(client: httpx.Client) -> None:
     choose(client, "strict-validation")
     invoice = {"sellerId": "s", "debtorId": "d", "invoiceNumber": "1", "currency": "EUR"}
     assert client.post("/api/invoices", json={**invoice, "amount": 0}).status_code == 400
@@ -210,7 +210,7 @@ def test_what_was_undone_touches_no_transition(client: httpx.Client) -> None:
     assert touched(client, "transitions") == set()
 
 
-def test_levers_count_as_a_part_of_their_own(client: httpx.Client) -> None:
+def test_control_endpoints_count_as_a_part_of_their_own(client: httpx.Client) -> None:
     client.get("/sandbox/clock")
     report = data(client.get("/sandbox/coverage"))
     assert names(report, "operations") == {("sandbox", "getClock")}
@@ -349,7 +349,7 @@ def test_a_recording_that_cannot_be_written_does_not_keep_anybody_from_answering
     assert "cannot write the coverage file" in caplog.text
 
 
-def test_a_file_that_cannot_be_written_is_told_at_the_start(tmp_path: Path) -> None:
+def test_a_file_that_cannot_be_written_is_reported_at_the_start(tmp_path: Path) -> None:
     with pytest.raises(SettingError, match=r"--coverage: cannot write '.*' \(Is a directory\)"):
         read_settings({"coverage": str(tmp_path)})
     assert read_settings({"coverage": str(tmp_path / "new")}).coverage == tmp_path / "new"
@@ -366,7 +366,7 @@ def test_a_line_that_was_not_written_to_its_end_is_left_out(file: Path, project:
 
 
 @pytest.mark.parametrize("text", ["{}", "[1, 2, 3]", '["a"]', "nonsense", '["a", "b", 1]'])
-def test_what_is_no_recording_is_refused_with_its_line(
+def test_what_is_no_recording_is_rejected_with_its_line(
     file: Path, project: Project, text: str
 ) -> None:
     file.write_text(line(mark_of(project), "events", "invoice.paid") + text + "\n")

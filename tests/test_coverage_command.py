@@ -52,7 +52,7 @@ def counted(ran: Result) -> list[str]:
     ]
 
 
-def test_a_recording_is_told_as_text(recording: Path) -> None:
+def test_a_recording_is_reported_as_text(recording: Path) -> None:
     ran = run(f"coverage {recording}")
     assert ran.exit_code == 0
     declared = ["operations 1 of 25", "statuses 1 of 178", "events 0 of 35"]
@@ -68,20 +68,20 @@ def test_a_server_tells_the_same_of_a_workspace(
     assert run(f"coverage --url {server.url} --key {asked}").stdout == ran.stdout
 
 
-def test_levers_count_when_they_are_asked_for(recording: Path) -> None:
+def test_control_endpoints_count_when_they_are_asked_for(recording: Path) -> None:
     assert "sandbox" not in run(f"coverage {recording}").stdout
     ran = run(f"coverage {recording} --control-api --only operations")
     assert counted(ran) == ["operations 2 of 63"]
     assert "getCoverage" in ran.stdout
 
 
-def test_one_kind_can_be_told_alone(recording: Path) -> None:
+def test_one_type_can_be_told_alone(recording: Path) -> None:
     ran = run(f"coverage {recording} --only steps --only events --json")
     told = json.loads(ran.stdout)
     assert set(told) == {"percent", "summary", "events", "steps"}
 
 
-def test_json_is_what_the_lever_answers(server: Running, asked: str) -> None:
+def test_json_is_what_the_control_endpoint_answers(server: Running, asked: str) -> None:
     ran = run(f"coverage --control-api --json --url {server.url} --key {asked}")
     with server.client(asked) as client:
         answer = client.get("/sandbox/coverage").json()["data"]
@@ -116,7 +116,7 @@ def test_several_recordings_count_together(recording: Path, tmp_path: Path) -> N
 
 
 @pytest.mark.slow
-def test_the_recording_of_another_contract_is_told_with_that_contract(tmp_path: Path) -> None:
+def test_the_recording_of_another_contract_is_reported_with_that_contract(tmp_path: Path) -> None:
     recording = tmp_path / "run.txt"
     file = tmp_path / "contract.json"
     file.write_bytes(orjson.dumps(contract({})))
@@ -241,7 +241,7 @@ def gate(*arguments: str) -> subprocess.CompletedProcess[str]:
 
 
 @pytest.mark.process
-def test_a_run_of_ours_that_leaves_something_out_fails_and_says_what() -> None:
+def test_a_run_of_ours_that_leaves_something_out_fails_and_reports_what() -> None:
     done = gate("--contract-coverage", "tests/test_money.py")
     assert done.returncode == 1, done.stdout
     assert "= contract coverage =" in done.stdout

@@ -43,7 +43,7 @@ def test_the_commands_of_the_page_print_what_the_page_shows() -> None:
     assert played(page) == page
 
 
-def test_every_kind_and_every_option_is_on_the_page() -> None:
+def test_every_type_and_every_option_is_on_the_page() -> None:
     page = PAGE.read_text()
     assert re.findall(r"^\| (\w+) \| Each", page, re.MULTILINE) == list(TYPES)
     names = {

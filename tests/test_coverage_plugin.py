@@ -25,7 +25,7 @@ import httpx
 def test_a_list(invoice_sandbox, path):
     invoice_sandbox.client.get(path)
 
-def test_a_story(invoice_sandbox):
+def test_a_scenario(invoice_sandbox):
     register(invoice_sandbox)
     invoice_sandbox.advance("PT1S")
 
@@ -115,7 +115,7 @@ def test_on_a_server_of_others_only_what_this_run_touched_counts(
     assert operations(pytester.path) == OPERATIONS - {"listInvoices"}
 
 
-def test_a_run_that_never_asked_for_the_sandbox_says_so(pytester: pytest.Pytester) -> None:
+def test_a_run_that_never_asked_for_the_sandbox_reports_so(pytester: pytest.Pytester) -> None:
     result = run(pytester, "def test_it(): pass", "--sandbox-coverage")
     result.assert_outcomes(passed=1)
     assert "No test has used the fixture invoice_sandbox." in result.stdout.str()

@@ -154,7 +154,7 @@ def test_a_body_of_another_type_is_415(client: httpx.Client, declared: Declared)
 
 
 @declaring("429")
-def test_who_asks_too_often_is_told_to_wait(limited: Running, declared: Declared) -> None:
+def test_too_many_requests_are_429_with_retry_after(limited: Running, declared: Declared) -> None:
     with limited.client(limited.new_workspace()) as client:
         client.get("/api/invoices")
         answer = send(client, declared)

@@ -117,7 +117,7 @@ def test_pages_are_only_read(anyone: httpx.Client, method: str) -> None:
 @pytest.mark.parametrize(
     "path", ["/docs/nothing", "/docs/..%2f__init__.py", "/docs/static/", "/docsx"]
 )
-def test_what_is_not_there_is_refused_in_the_envelope(anyone: httpx.Client, path: str) -> None:
+def test_what_is_not_there_is_rejected_in_the_envelope(anyone: httpx.Client, path: str) -> None:
     answer = anyone.get(path)
     assert (answer.status_code, answer.json()["error"]["code"]) == (404, "resource_not_found")
 

@@ -162,7 +162,7 @@ NO_JSON = {
 
 
 @pytest.mark.parametrize("text", NO_JSON.values(), ids=NO_JSON)
-def test_what_json_cannot_hold_is_refused(text: str) -> None:
+def test_what_json_cannot_hold_is_rejected(text: str) -> None:
     with pytest.raises(DocumentError):
         parse_document(f"a: {text}", "f")
 
@@ -215,7 +215,7 @@ def test_a_folder_is_no_document(tmp_path: Path) -> None:
         load_document(tmp_path)
 
 
-def test_a_file_that_is_not_utf_8_is_refused(tmp_path: Path) -> None:
+def test_a_file_that_is_not_utf_8_is_rejected(tmp_path: Path) -> None:
     file = tmp_path / "latin.yaml"
     file.write_bytes("a: é".encode("latin-1"))
     with pytest.raises(DocumentError, match="cannot be read") as caught:
@@ -316,7 +316,7 @@ except DocumentError as error:
 
 @pytest.mark.parametrize("text", HOSTILE.values(), ids=HOSTILE)
 @pytest.mark.process
-def test_a_document_that_would_eat_the_machine_is_refused(tmp_path: Path, text: str) -> None:
+def test_a_document_that_would_eat_the_machine_is_rejected(tmp_path: Path, text: str) -> None:
     """In a process of its own, with a gigabyte and ten seconds at most."""
     file = tmp_path / "hostile.yaml"
     file.write_text(text)

@@ -175,7 +175,7 @@ STATUSES = {
 
 class TestStatus:
     @pytest.mark.parametrize("status", STATUSES)
-    def test_any_status_is_answered(self, client: httpx.Client, status: int) -> None:
+    def test_any_status_gets_a_response(self, client: httpx.Client, status: int) -> None:
         inject(client, "status", status=status)
         answer = client.get("/api/invoices")
         assert answer.status_code == status
@@ -196,7 +196,7 @@ class TestStatus:
         assert set(answer.json()) == {"error", "mode"}
 
     @pytest.mark.parametrize("status", [429, 503])
-    def test_a_client_is_told_when_to_come_back(self, client: httpx.Client, status: int) -> None:
+    def test_the_response_has_retry_after(self, client: httpx.Client, status: int) -> None:
         inject(client, "status", status=status)
         assert client.get("/api/invoices").headers["retry-after"] == "1"
 
@@ -218,7 +218,7 @@ class TestStatus:
         assert create(client).status_code == 503
         assert created(client) == 1
 
-    def test_after_a_refusal_it_is_answered_too(self, client: httpx.Client) -> None:
+    def test_after_an_error_it_gets_a_response_too(self, client: httpx.Client) -> None:
         inject(client, "status", when="after")
         assert client.get("/api/invoices/nothing").status_code == 503
 
@@ -230,7 +230,7 @@ class TestStatus:
         assert (made["status"], made["count"]) == (503, 2)
         assert statuses(client, 3) == [503, 503, 200]
 
-    def test_the_next_request_on_the_connection_is_answered(self, client: httpx.Client) -> None:
+    def test_the_next_request_on_the_connection_gets_a_response(self, client: httpx.Client) -> None:
         """A status without a body leaves nothing on the wire that would be taken for an answer."""
         for status in (204, 205, 304):
             inject(client, "status", status=status)
@@ -311,7 +311,7 @@ class TestReset:
                 kept.sendall(wanted)
                 assert read_answer(kept).startswith(b"HTTP/1.1 200")
 
-    def test_head_is_refused_before_it(self, client: httpx.Client) -> None:
+    def test_head_is_rejected_before_it(self, client: httpx.Client) -> None:
         """HEAD is no method of the contract, so no fault is spent on it."""
         fault = inject(client, "reset")
         assert client.head("/api/invoices").status_code == 405
@@ -382,7 +382,7 @@ class TestSpoiltAnswers:
             answer = client.get("/value")
         assert answer.content == b"12"
 
-    def test_a_refusal_is_spoilt_like_any_answer(self, client: httpx.Client) -> None:
+    def test_an_error_is_altered_like_any_response(self, client: httpx.Client) -> None:
         inject(client, "malformed", operation="getInvoice")
         answer = client.get("/api/invoices/nothing")
         assert answer.status_code == 404
@@ -406,7 +406,7 @@ class TestSpoiltAnswers:
         assert client.get("/api/invoices").json()["mode"] == "sandbox_mock"
 
     @pytest.mark.parametrize("kind", ["truncate", "malformed", "drip", "content-type", "reset"])
-    def test_an_answer_without_a_body(self, tmp_path: Path, kind: str) -> None:
+    def test_a_response_without_a_body(self, tmp_path: Path, kind: str) -> None:
         """There is nothing to spoil, and nothing else goes wrong either."""
         with serving_answers(tmp_path, 12) as client:
             inject(client, kind, **({"delay": "PT0S"} if kind == "drip" else {}))
@@ -484,7 +484,7 @@ class TestWhichAndHowOften:
 
 
 class TestLevers:
-    def test_a_fault_is_told_as_it_was_made(self, client: httpx.Client) -> None:
+    def test_a_fault_is_reported_as_it_was_made(self, client: httpx.Client) -> None:
         asked = {
             "operation": "listOffers",
             "kind": "latency",
@@ -588,14 +588,14 @@ class TestLevers:
         assert "/sandbox/openapi.json" in answer.json()["error"]["message"]
         assert faults(client) == []
 
-    def test_the_levers_are_never_touched(self, client: httpx.Client) -> None:
+    def test_the_control_endpoints_are_never_touched(self, client: httpx.Client) -> None:
         for kind in ("status", "reset", "latency"):
             inject(client, kind, count=None)
         for path in ("clock", "faults", "requests", "workspaces", "scenarios", "health"):
             assert client.get(f"/sandbox/{path}").status_code == 200
         assert client.post("/sandbox/reset").status_code == 200
 
-    def test_the_project_s_levers_are_never_touched(self, client: httpx.Client) -> None:
+    def test_the_project_s_control_endpoints_are_never_touched(self, client: httpx.Client) -> None:
         invoice = create(client).json()["data"]["id"]
         inject(client, "status", count=None)
         body = {"trigger": "start-verification"}
@@ -628,7 +628,7 @@ class TestLevers:
 
 
 class TestOrderOfChecks:
-    def test_what_is_refused_before_spends_no_fault(self, client: httpx.Client) -> None:
+    def test_what_is_rejected_before_spends_no_fault(self, client: httpx.Client) -> None:
         kept = inject(client, "status", operation="listApiKeys")
         assert client.get("/api/nothing").status_code == 404
         assert client.put("/api/developer/api-keys").status_code == 405

@@ -69,7 +69,7 @@ def test_everything_that_ships_fits() -> None:
 
 
 @pytest.mark.parametrize("kind", KINDS)
-def test_every_file_says_what_it_is_and_where_its_schema_stands(kind: str) -> None:
+def test_every_file_reports_what_it_is_and_where_its_schema_stands(kind: str) -> None:
     editor, purpose, *_ = (SHIPPED / f"{kind}.yaml").read_text(encoding="utf-8").splitlines()
     assert editor == f"# yaml-language-server: $schema={kind}.schema.json"
     assert purpose.startswith("# ")

@@ -115,7 +115,7 @@ def test_an_empty_credential_is_none(anyone: Running, name: str) -> None:
 
 
 @pytest.mark.parametrize("name", ways(""))
-def test_without_a_credential_the_answer_is_401(anyone: Running, name: str) -> None:
+def test_without_a_credential_the_response_is_401(anyone: Running, name: str) -> None:
     assert status(anyone, name) == 401
 
 
@@ -145,7 +145,7 @@ def test_the_challenge_is_that_of_the_scheme(anyone: Running, name: str) -> None
         assert client.get(f"/{name}").headers["www-authenticate"] == CHALLENGES[name]
 
 
-def test_the_refusal_says_what_to_send(anyone: Running) -> None:
+def test_the_error_reports_what_to_send(anyone: Running) -> None:
     with anyone.client(None) as client:
         message = client.get("/either").json()["error"]["message"]
     assert message == (
@@ -230,7 +230,7 @@ def test_faults_meet_operations_without_security_too(anyone: Running) -> None:
         assert client.get("/bearer").status_code == 503
 
 
-def test_the_levers_need_a_real_key(anyone: Running) -> None:
+def test_the_control_endpoints_need_a_real_key(anyone: Running) -> None:
     assert status(anyone, "sandbox/clock", headers={"Authorization": "Bearer anything"}) == 401
     assert status(anyone, "sandbox/clock", headers={"Authorization": f"Bearer {DEMO_KEY}"}) == 200
 

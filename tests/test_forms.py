@@ -264,7 +264,7 @@ TYPES: dict[str, tuple[str, str | None, bytes, int]] = {
 
 
 @pytest.mark.parametrize("name", TYPES)
-def test_the_content_type_says_how_a_body_is_read(server: httpx.Client, name: str) -> None:
+def test_the_content_type_reports_how_a_body_is_read(server: httpx.Client, name: str) -> None:
     path, media_type, body, status = TYPES[name]
     assert post(server, path, media_type, body).status_code == status
 

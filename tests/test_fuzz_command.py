@@ -232,7 +232,7 @@ MISUSED = {
 
 
 @pytest.mark.parametrize(("options", "said"), MISUSED.values(), ids=MISUSED)
-def test_misuse_ends_with_2_and_says_what_to_do(options: list[str], said: str) -> None:
+def test_misuse_ends_with_2_and_reports_what_to_do(options: list[str], said: str) -> None:
     ended = fuzz(*options)
     assert ended.status == 2
     assert said in ended.err
@@ -251,7 +251,7 @@ def test_a_key_that_opens_nothing_is_misuse(server: Running) -> None:
     assert ended.err.startswith("Error: ")
 
 
-def test_without_schemathesis_it_says_how_to_install_it() -> None:
+def test_without_schemathesis_it_reports_how_to_install_it() -> None:
     code = "import sys; sys.modules['schemathesis'] = None; from invoice_sandbox import cli"
     code += "; cli.main(['fuzz'])"
     done = subprocess.run(

@@ -51,7 +51,7 @@ def test_a_run_that_sent_nothing_fails_with_that_one_finding() -> None:
 
 
 @pytest.mark.parametrize("status", [401, 403, 429])
-def test_a_refusal_of_a_valid_request_with_a_valid_key_is_a_finding(status: int) -> None:
+def test_an_error_of_a_valid_request_with_a_valid_key_is_a_finding(status: int) -> None:
     refused = replace(LISTED, status=status, request="curl http://x")
     title = f"It returned {status} for 1 request, schema-valid and with a valid key"
     expected = Finding("listItems", title, "", "coverage", ("curl http://x",))
@@ -68,7 +68,7 @@ def test_a_refusal_of_a_valid_request_with_a_valid_key_is_a_finding(status: int)
         pytest.param(replace(LISTED, status=404), id="unknown-identifier"),
     ],
 )
-def test_a_fair_refusal_is_no_finding(fair: Call) -> None:
+def test_a_fair_error_is_no_finding(fair: Call) -> None:
     assert judged([*GOOD, fair]) == []
 
 
@@ -135,7 +135,7 @@ def test_a_process_that_fared_badly_is_a_finding(outcome: Outcome, title: str) -
     assert [found.title for found in judged(GOOD, outcome)] == [title]
 
 
-def test_the_table_counts_statuses_by_operation_and_kind_of_request() -> None:
+def test_the_table_counts_statuses_by_operation_and_type_of_request() -> None:
     calls = [*GOOD, LISTED, replace(LISTED, status=405, mode="probe", own_key=False)]
     assert table(CONTRACT, calls).splitlines() == [
         "operation  positive  negative  probe  no key",
@@ -203,7 +203,7 @@ def test_a_key_is_sent_as_the_document_wants_it(
         pytest.param({"send": "POST /items", "keeps": {}}, id="unknown-member"),
     ],
 )
-def test_a_setup_that_cannot_be_understood_is_refused_by_name(step: object) -> None:
+def test_a_setup_that_cannot_be_understood_is_rejected_by_name(step: object) -> None:
     with pytest.raises(DocumentError, match="enableItem: x-fuzz-setup is a list"):
         setup_of("enableItem", {"x-fuzz-setup": [step]})
 

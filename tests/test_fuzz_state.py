@@ -48,7 +48,7 @@ def register(client: httpx.Client) -> None:
     client.post("/api/webhooks", json={"url": URL}).raise_for_status()
 
 
-def test_what_was_kept_of_an_answer_is_an_example_of_the_parameter(
+def test_what_was_kept_of_a_response_is_an_example_of_the_parameter(
     state: FuzzState, mine: httpx.Client
 ) -> None:
     prepared = document(REGISTER)
@@ -104,7 +104,7 @@ WRONG = {
 
 
 @pytest.mark.parametrize(("step", "error", "said"), WRONG.values(), ids=WRONG)
-def test_a_setup_that_fails_says_why(
+def test_a_setup_that_fails_reports_why(
     state: FuzzState, step: dict[str, Any], error: type[Exception], said: str
 ) -> None:
     with pytest.raises(error, match=said):

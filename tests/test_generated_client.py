@@ -264,7 +264,7 @@ def test_an_unknown_id_is_an_error(caller: Caller) -> None:
     check_error(caller.ask("get_invoice", expect=404, id="none"), "resource_not_found")
 
 
-def test_what_is_refused_by_a_lever_is_an_error(caller: Caller) -> None:
+def test_what_is_rejected_by_a_control_endpoint_is_an_error(caller: Caller) -> None:
     invoice = register(caller)
     body = caller.clients.levers.model("Transition").from_dict({"trigger": "fund"})
     answer = caller.lever("transition_invoice", expect=409, id=invoice.id, body=body)

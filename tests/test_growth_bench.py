@@ -7,7 +7,7 @@ import asyncio
 from tests.bench import growth
 
 
-def test_every_kind_of_request_is_measured_at_every_size() -> None:
+def test_every_type_of_request_is_measured_at_every_size() -> None:
     results = asyncio.run(growth.cpu([6, 8]))
     assert list(results) == [6, 8]
     assert all(len(row) == 6 and min(row.values()) > 0 for row in results.values())

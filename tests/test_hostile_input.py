@@ -88,7 +88,7 @@ CASES: Final = [
 
 
 @pytest.mark.parametrize("case", CASES)
-def test_every_request_is_answered_as_far_as_an_answer_is_possible(
+def test_every_request_gets_a_response_as_far_as_a_response_is_possible(
     hostile: Process, case: Case
 ) -> None:
     with hostile.wire() as wire:
@@ -151,7 +151,7 @@ def is_no_json(answer: Answer) -> bool:
     return answer.status == 400 and NO_JSON in json.loads(answer.body)["error"]["message"]
 
 
-def test_what_is_no_json_is_refused_by_every_operation(
+def test_what_is_no_json_is_rejected_by_every_operation(
     hostile: Process, targets: dict[str, str]
 ) -> None:
     wrong: dict[str, Any] = {}
@@ -307,7 +307,7 @@ def flood(wire: Wire, sent: bytes) -> None:
         wire.socket.sendall(sent * 100)
 
 
-def test_an_answer_that_nobody_takes_is_given_up(impatient: Process) -> None:
+def test_a_response_that_nobody_takes_is_given_up(impatient: Process) -> None:
     """The other side of a flood: requests without end from a client that never reads."""
     with impatient.wire(PATIENCE.response * 6) as wire, pytest.raises(ConnectionError):
         flood(wire, request("GET", "/openapi.json"))
@@ -315,7 +315,7 @@ def test_an_answer_that_nobody_takes_is_given_up(impatient: Process) -> None:
 
 
 @pytest.mark.parametrize("count", [1, 2, 3, 5, 20])
-def test_the_last_bytes_of_an_answer_are_given_up_too(impatient: Process, count: int) -> None:
+def test_the_last_bytes_of_a_response_are_given_up_too(impatient: Process, count: int) -> None:
     """However little is left when the server has said all that it has to say."""
     before = impatient.sockets()
     closing = request("GET", "/openapi.json", "Connection: close")

@@ -186,7 +186,7 @@ def test_query_parameters_are_checked(client: httpx.Client, query: str, status: 
     assert client.get(f"/api/invoices?{query}").status_code == status
 
 
-def test_bytes_that_are_no_http_are_answered_in_the_envelope(raw: socket.socket) -> None:
+def test_bytes_that_are_no_http_get_a_response_in_the_envelope(raw: socket.socket) -> None:
     status, headers, body = exchange(raw, b"nonsense\r\n\r\n")
     answer = json.loads(body)
     assert (status, answer["error"]["code"]) == (400, "invalid_request")
@@ -235,13 +235,13 @@ def test_odd_bytes_on_the_wire_get_a_clear_answer(
     assert json.loads(answer[2])["mode"] == "sandbox_mock"
 
 
-def test_a_client_that_asks_first_is_told_to_go_on(raw: socket.socket) -> None:
+def test_a_client_that_expects_100_continue_gets_it(raw: socket.socket) -> None:
     raw.sendall(request("POST", "/api/offers", *POSTED, "Expect: 100-continue"))
     assert raw.recv(65536) == b"HTTP/1.1 100 Continue\r\n\r\n"
     assert exchange(raw, b"{}")[0] == 201
 
 
-def test_requests_one_behind_the_other_are_answered_in_turn(raw: socket.socket) -> None:
+def test_requests_one_behind_the_other_get_a_response_in_turn(raw: socket.socket) -> None:
     kept = b"GET /api/health HTTP/1.1\r\nHost: 127.0.0.1\r\n\r\n"
     status, _, rest = exchange(raw, kept + request("GET", "/api/nothing"))
     assert (status, rest.count(b"HTTP/1.1 404 ")) == (200, 1)
@@ -260,7 +260,7 @@ HOSTS = {
 
 
 @pytest.mark.parametrize(("host", "status"), HOSTS.items(), ids=HOSTS)
-def test_only_hosts_of_this_machine_are_answered(
+def test_only_hosts_of_this_machine_get_a_response(
     client: httpx.Client, host: str, status: int
 ) -> None:
     """A page that re-binds its own name to 127.0.0.1 could use the public demo key otherwise."""

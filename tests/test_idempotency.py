@@ -48,7 +48,7 @@ def is_replayed(answer: httpx.Response) -> bool:
 
 
 class TestReplay:
-    def test_a_success_is_answered_again(self, client: httpx.Client) -> None:
+    def test_a_success_gets_a_response_again(self, client: httpx.Client) -> None:
         first, second = post(client, "k"), post(client, "k")
         assert (first.status_code, second.status_code) == (201, 201)
         assert first.content == second.content
@@ -67,7 +67,7 @@ class TestReplay:
             assert not is_replayed(client.post("/api/invoices", json=INVOICE))
         assert created(client) == 2
 
-    def test_a_refusal_is_answered_again(self, client: httpx.Client) -> None:
+    def test_an_error_gets_a_response_again(self, client: httpx.Client) -> None:
         """Under a request id of its own."""
         first = post(client, "k", "/api/financing-requests", {"invoiceId": "inv_nothing"})
         second = post(client, "k", "/api/financing-requests", {"invoiceId": "inv_nothing"})
@@ -77,7 +77,7 @@ class TestReplay:
             assert answer.json()["error"]["requestId"] == answer.headers["x-request-id"]
         assert first.json()["error"]["message"] == second.json()["error"]["message"]
 
-    def test_a_refusal_stays_when_its_reason_is_gone(self, client: httpx.Client) -> None:
+    def test_an_error_stays_when_its_reason_is_gone(self, client: httpx.Client) -> None:
         invoice = client.post("/api/invoices", json=INVOICE).json()["data"]["id"]
         body = {"invoiceId": invoice}
         assert post(client, "k", "/api/financing-requests", body).status_code == 409
@@ -86,7 +86,7 @@ class TestReplay:
         assert post(client, "k", "/api/financing-requests", body).status_code == 409
         assert post(client, "new", "/api/financing-requests", body).status_code == 201
 
-    def test_the_answer_is_that_of_then(self, client: httpx.Client) -> None:
+    def test_the_response_is_that_of_then(self, client: httpx.Client) -> None:
         first = post(client, "k").json()["data"]
         client.post("/api/verification/run", json={"invoiceId": first["id"]})
         assert post(client, "k").json()["data"] == first
@@ -126,26 +126,26 @@ class TestKeys:
         [b"", b'""', b"x" * 256, b'"' + b"x" * 256 + b'"', "clé".encode(), b"a\tb", b"\xff"],
         ids=repr,
     )
-    def test_anything_else_is_refused(self, client: httpx.Client, key: bytes) -> None:
+    def test_anything_else_is_rejected(self, client: httpx.Client, key: bytes) -> None:
         answer = client.post("/api/invoices", json=INVOICE, headers=[(b"Idempotency-Key", key)])
         assert answer.status_code == 400
         assert "1 to 255 printable ASCII" in answer.json()["error"]["message"]
         assert created(client) == 0
 
     @pytest.mark.parametrize("second", ["a", "b"])
-    def test_two_lines_are_refused(self, client: httpx.Client, second: str) -> None:
+    def test_two_lines_are_rejected(self, client: httpx.Client, second: str) -> None:
         headers = [("Idempotency-Key", "a"), ("Idempotency-Key", second)]
         answer = client.post("/api/invoices", json=INVOICE, headers=headers)
         assert answer.status_code == 400
         assert created(client) == 0
 
-    def test_keys_are_told_apart_by_case(self, client: httpx.Client) -> None:
+    def test_keys_are_case_sensitive(self, client: httpx.Client) -> None:
         post(client, "key")
         assert not is_replayed(post(client, "KEY"))
 
 
 class TestSameRequest:
-    def test_another_body_is_refused(self, client: httpx.Client) -> None:
+    def test_another_body_is_rejected(self, client: httpx.Client) -> None:
         post(client, "k")
         answer = post(client, "k", body={**INVOICE, "amount": 2000})
         assert answer.status_code == 400
@@ -239,7 +239,7 @@ class TestHowLong:
 
 
 class TestNotKept:
-    def test_what_the_contract_refuses(self, client: httpx.Client) -> None:
+    def test_what_the_contract_rejects(self, client: httpx.Client) -> None:
         assert post(client, "k", body={}).status_code == 400
         assert post(client, "k").status_code == 201
 
@@ -263,7 +263,7 @@ class TestNotKept:
             answer = client.post("/api/invoices", json=INVOICE, headers=headers)
             assert (answer.status_code, is_replayed(answer)) == (403, False)
 
-    def test_a_handler_that_refuses_for_lack_of_scope(self, client: httpx.Client) -> None:
+    def test_a_handler_that_rejects_for_lack_of_scope(self, client: httpx.Client) -> None:
         scopes = {"scopes": ["keys:write"]}
         secret = client.post("/api/developer/api-keys", json=scopes).json()["data"]["secret"]
         headers = {"Authorization": f"Bearer {secret}", "Idempotency-Key": "k"}
@@ -327,7 +327,7 @@ class TestLostAnswers:
         assert created(client) == 1
 
     @pytest.mark.parametrize("kind", ["truncate", "malformed", "status", "error"])
-    def test_an_answer_that_went_wrong(self, client: httpx.Client, kind: str) -> None:
+    def test_a_response_that_went_wrong(self, client: httpx.Client, kind: str) -> None:
         client.post("/sandbox/faults", json={"kind": kind, "when": "after"})
         try:
             post(client, "k")
@@ -489,7 +489,7 @@ class TestAtTheSameTime:
         assert len({one.content for one in answers if one.status_code == 201}) == 1
         assert created(client) == 1
 
-    def test_a_refused_request_is_not_in_progress_for_ever(self, toy: Running) -> None:
+    def test_a_rejected_request_is_not_in_progress_for_ever(self, toy: Running) -> None:
         """What the handler did wrong is neither kept nor does it block the key."""
         with toy_client(toy) as client:
             for _ in range(3):
@@ -521,7 +521,7 @@ class TestWhere:
                     answer = client.request(method, "/things", headers={"Idempotency-Key": key})
                     assert (answer.status_code, is_replayed(answer)) == (200, False)
 
-    def test_the_project_s_levers_know_it(self, toy: Running) -> None:
+    def test_the_project_s_control_endpoints_know_it(self, toy: Running) -> None:
         with toy_client(toy) as client:
             first, second = (post(client, "k", "/sandbox/lever", {}) for _ in range(2))
         assert first.content == second.content

@@ -94,7 +94,7 @@ def test_both_published_events_arrive_in_one_advance(client: httpx.Client) -> No
     assert first["headers"]["webhook-id"] == verified["id"]
 
 
-def test_forgeries_are_kept_and_refused(client: httpx.Client) -> None:
+def test_forgeries_are_kept_and_rejected(client: httpx.Client) -> None:
     subscribe(client, events=["invoice.verified"])
     choose(client, "webhook-bad-signature")
     client.post("/api/invoices", json=INVOICE)

@@ -76,7 +76,7 @@ def served(folder: Path) -> Iterator[httpx.Client]:
         yield client
 
 
-def test_it_says_what_it_has_written_and_what_comes_next(tmp_path: Path) -> None:
+def test_it_reports_what_it_has_written_and_what_comes_next(tmp_path: Path) -> None:
     written = init(tmp_path)
     assert written.exit_code == 0
     assert written.stdout.splitlines() == [
@@ -122,7 +122,7 @@ def test_the_handler_is_what_answers(tmp_path: Path) -> None:
         assert client.get("/v1/animals").json()[0]["name"] == "Zoe"
 
 
-def test_an_answer_of_a_handler_is_held_against_the_contract(tmp_path: Path) -> None:
+def test_a_response_of_a_handler_is_held_against_the_contract(tmp_path: Path) -> None:
     init(tmp_path)
     handler = tmp_path / "zoo" / "handlers" / "example.py"
     handler.write_text(handler.read_text().replace("'Ada'", "1"))
@@ -159,7 +159,9 @@ def test_an_empty_folder_may_be_there(tmp_path: Path) -> None:
     assert init(tmp_path).exit_code == 0
 
 
-def test_a_contract_that_cannot_be_served_is_told_and_nothing_is_written(tmp_path: Path) -> None:
+def test_a_contract_that_cannot_be_served_is_reported_and_nothing_is_written(
+    tmp_path: Path,
+) -> None:
     file = tmp_path / "zoo.yaml"
     file.write_text("openapi: 3.1.0\n")
     refused = CliRunner().invoke(main, ["init", str(tmp_path / "zoo"), "--contract", str(file)])

@@ -142,7 +142,7 @@ def test_a_fingerprint_registers_nothing(client: httpx.Client) -> None:
     assert client.get("/api/invoices").headers["x-total-count"] == before
 
 
-def test_an_exact_match_is_told_with_its_registration(client: httpx.Client) -> None:
+def test_an_exact_match_is_reported_with_its_registration(client: httpx.Client) -> None:
     registered = create(client)
     found = client.post("/api/registry/fingerprint", json=INVOICE).json()["data"]
     assert (found["duplicateRisk"], found["registryState"]) == ("Exact", "RegisteredDuplicate")

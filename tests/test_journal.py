@@ -92,12 +92,12 @@ class TestEntries:
             "/api/invoices",
         ]
 
-    def test_refusals_are_in_it(self, client: httpx.Client) -> None:
+    def test_errors_are_in_it(self, client: httpx.Client) -> None:
         client.post("/api/invoices", json={})
         client.get("/api/invoices/nothing")
         assert [one["status"] for one in journal(client)] == [404, 400]
 
-    def test_the_levers_are_not(self, client: httpx.Client) -> None:
+    def test_the_control_endpoints_are_not(self, client: httpx.Client) -> None:
         client.get("/sandbox/clock")
         client.post("/sandbox/faults", json={})
         client.get("/sandbox/nothing")
@@ -130,7 +130,7 @@ class TestEntries:
         assert entry["at"] == "2026-11-22T09:30:00Z"
         assert entry["why"]["clock"] == "frozen 2026-11-22T09:30:00Z"
 
-    def test_what_an_answer_took(self, client: httpx.Client) -> None:
+    def test_what_a_response_took(self, client: httpx.Client) -> None:
         client.post("/sandbox/faults", json={"kind": "latency", "delay": "PT3S"})
         client.get("/api/invoices")
         assert last(client)["durationMs"] == pytest.approx(3000, abs=500)
@@ -157,7 +157,7 @@ REFUSED_EARLY = {
 class TestOwner:
     @pytest.mark.parametrize("name", REFUSED_EARLY)
     @pytest.mark.parametrize("header", ["bearer", "x-api-key"])
-    def test_what_was_refused_early_is_its_caller_s(
+    def test_what_was_rejected_early_is_its_caller_s(
         self, server: Running, client: httpx.Client, name: str, header: str
     ) -> None:
         method, path, body, headers, status = REFUSED_EARLY[name]
@@ -192,7 +192,7 @@ class TestOwner:
         client.get("/api/health")
         assert last(client)["operation"] == "getHealth"
 
-    def test_a_rate_limit_is_told(self) -> None:
+    def test_a_rate_limit_is_reported(self) -> None:
         with serving(replace(FROZEN, rate_limit=1)) as running, running.client() as client:
             client.get("/api/invoices")
             assert client.get("/api/invoices").status_code == 429
@@ -592,7 +592,7 @@ class TestWhy:
         client.get("/api/offers")
         assert last(client)["why"]["fault"] == f"{fault} malformed"
 
-    def test_a_reset_has_no_answer(self, client: httpx.Client) -> None:
+    def test_a_reset_has_no_response(self, client: httpx.Client) -> None:
         client.post("/sandbox/faults", json={"kind": "reset", "when": "after"})
         with suppress(httpx.ReadError):
             client.get("/api/offers")
@@ -638,7 +638,7 @@ class TestWhy:
         assert client.post("/api/developer/api-keys", json={"scopes": ["x"] * 50}).is_error
         assert len(last(client)["why"]["problems"]) == 20
 
-    def test_the_place_in_the_levers_contract(self, client: httpx.Client) -> None:
+    def test_the_place_in_the_control_endpoints_contract(self, client: httpx.Client) -> None:
         """ControlClient are in no journal, but they explain themselves."""
         answer = client.post("/sandbox/faults", json={"kind": "explode"}, headers=EXPLAIN)
         found = re.search(r'schemaPath="([^"]*)"', answer.headers["x-sandbox-explain"])
@@ -706,13 +706,13 @@ class TestExplainHeader:
         assert "x-sandbox-explain" not in client.get("/api/invoices").headers
 
     @pytest.mark.parametrize("name", REFUSED_EARLY)
-    def test_on_early_refusals(self, client: httpx.Client, name: str) -> None:
+    def test_on_early_errors(self, client: httpx.Client, name: str) -> None:
         method, path, body, headers, status = REFUSED_EARLY[name]
         answer = client.request(method, path, content=body, headers={**headers, **EXPLAIN})
         assert answer.status_code == status
         explained(answer)
 
-    def test_on_refusals_of_callers(self, server: Running, client: httpx.Client) -> None:
+    def test_on_errors_of_callers(self, server: Running, client: httpx.Client) -> None:
         with server.client(None) as anonymous:
             answer = anonymous.get("/api/invoices", headers=EXPLAIN)
             assert answer.status_code == 401
@@ -725,7 +725,7 @@ class TestExplainHeader:
         assert answer.status_code == 403
         explained(answer)
 
-    def test_on_late_refusals(self, client: httpx.Client) -> None:
+    def test_on_late_errors(self, client: httpx.Client) -> None:
         answer = client.get("/api/invoices/nothing", headers=EXPLAIN)
         assert answer.status_code == 404
         explained(answer)

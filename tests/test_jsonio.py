@@ -61,7 +61,7 @@ def test_whatever_comes_in_the_only_error_is_json_error(raw: bytes) -> None:
 
 @settings(deadline=None)
 @given(st.binary(max_size=8) | st.text(alphabet='[]{}":,.-+eE01 \\u', max_size=12).map(str.encode))
-def test_what_the_standard_library_refuses_is_refused(raw: bytes) -> None:
+def test_what_the_standard_library_rejects_is_rejected(raw: bytes) -> None:
     try:
         json.loads(raw.decode())
     except ValueError:
@@ -137,7 +137,7 @@ REFUSED: dict[str, tuple[bytes, str]] = {
 @pytest.mark.parametrize(
     ("raw", "reason"), [pytest.param(*row, id=name) for name, row in REFUSED.items()]
 )
-def test_what_is_not_json_is_refused_with_a_reason(raw: bytes, reason: str) -> None:
+def test_what_is_not_json_is_rejected_with_a_reason(raw: bytes, reason: str) -> None:
     with pytest.raises(JsonError) as caught:
         loads(raw)
     assert reason in str(caught.value)
@@ -175,14 +175,14 @@ def test_256_levels_can_be_written_for_people_too() -> None:
     assert loads(dumps_pretty(value)) == value
 
 
-def test_an_answer_may_wrap_what_was_sent_at_the_deepest() -> None:
+def test_a_response_may_wrap_what_was_sent_at_the_deepest() -> None:
     raw = nested(MAX_DEPTH)
     assert dumps({"data": {"echo": loads(raw)}}) == b'{"data":{"echo":' + raw + b"}}"
 
 
 @pytest.mark.parametrize("levels", [MAX_DEPTH + 1, 100_000])
 @pytest.mark.parametrize("closing", [b"]", b""], ids=["closed", "open"])
-def test_more_than_256_levels_are_refused(levels: int, closing: bytes) -> None:
+def test_more_than_256_levels_are_rejected(levels: int, closing: bytes) -> None:
     with pytest.raises(JsonError, match="more than 256 levels deep"):
         loads(nested(levels, closing=closing))
 

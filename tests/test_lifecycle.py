@@ -133,7 +133,7 @@ def test_every_machine_has_exactly_its_end_states(name: str) -> None:
     assert {state for state in machine.states if not machine.legal[state]} == machine.terminal
 
 
-def test_there_are_31_kinds_of_an_invoice_and_four_others() -> None:
+def test_there_are_31_types_of_an_invoice_and_four_others() -> None:
     recorded = {INVOICE.created, *(one.event for one in INVOICE.transitions)}
     assert len(recorded) == 31
     assert SHIPPED.events.keys() - recorded == {
@@ -144,7 +144,7 @@ def test_there_are_31_kinds_of_an_invoice_and_four_others() -> None:
     }
 
 
-def test_a_kind_is_recorded_by_one_machine_only() -> None:
+def test_a_type_is_recorded_by_one_machine_only() -> None:
     """Else one act would tell a client the same thing twice."""
     recorded = [
         {one.event for one in machine.transitions if one.event}
@@ -426,7 +426,7 @@ def test_legal_triggers_stand_in_the_order_of_the_file(door: Machine) -> None:
     }
 
 
-def test_a_step_says_where_it_leads_and_what_it_records(door: Machine) -> None:
+def test_a_step_reports_where_it_leads_and_what_it_records(door: Machine) -> None:
     assert door.step("Open", "shut") == Move("shut", "Open", "Shut", "door.shut")
     assert door.step("Shut", "block", "Open") == Move("block", "Shut", "Blocked", None)
 

@@ -194,7 +194,7 @@ def test_the_very_bytes_that_were_signed_arrive(client: httpx.Client, receiver: 
 
 
 @pytest.mark.process
-def test_a_line_tells_time_kind_id_answer_and_duration(
+def test_a_line_tells_time_type_id_answer_and_duration(
     client: httpx.Client, receiver: Receiver
 ) -> None:
     receiver.answers(answer(202), answer(500), reset)
@@ -277,7 +277,7 @@ def test_what_the_receiver_asks_for_puts_the_next_attempt_off(
     assert row["nextAttemptAt"] == "2026-11-21T09:31:40Z"
 
 
-def test_a_receiver_that_hangs_is_told_of_in_time(
+def test_a_receiver_that_hangs_is_reported_in_time(
     listened: tuple[httpx.Client, Receiver],
 ) -> None:
     client, receiver = listened
@@ -441,7 +441,7 @@ def is_all_delivered(client: httpx.Client) -> bool:
 
 @pytest.mark.parametrize("first", ["the answer", "the connection"])
 @pytest.mark.process
-def test_an_answer_that_was_under_way_is_reported_after_a_reconnect(
+def test_a_response_that_was_under_way_is_reported_after_a_reconnect(
     client: httpx.Client, wire: Wire, receiver: Receiver, first: str
 ) -> None:
     receiver.answers(answer(201, b"slowly", delay=2))
@@ -583,7 +583,7 @@ def test_it_leaves_nothing_behind(
 
 
 @pytest.mark.process
-def test_what_is_under_way_is_answered_before_it_ends(
+def test_what_is_under_way_gets_a_response_before_it_ends(
     client: httpx.Client, receiver: Receiver
 ) -> None:
     receiver.answers(answer(201, delay=1))
@@ -615,7 +615,7 @@ def test_it_ends_while_the_server_is_away(port: int, receiver: Receiver) -> None
         ("--events invoice.verifed", "unknown event type invoice.verifed"),
     ],
 )
-def test_what_the_server_refuses_is_one_line(server: Running, words: str, message: str) -> None:
+def test_what_the_server_rejects_is_one_line(server: Running, words: str, message: str) -> None:
     key = server.new_workspace()
     line = f"listen --forward-to 3000 --url {server.url} "
     ran = run(line + words, INVOICE_SANDBOX_KEY=key)
@@ -646,7 +646,7 @@ def test_faults_that_meet_everybody_keep_it_from_nothing(
         until(lambda: is_all_delivered(client), "it was not replayed")
 
 
-def test_a_limit_is_told_as_such() -> None:
+def test_a_limit_is_reported_as_such() -> None:
     with serving(replace(FROZEN, rate_limit=1)) as running, running.client() as client:
         client.get("/api/invoices")
         ran = run(f"listen --forward-to 3000 --url {running.url}")
@@ -814,7 +814,7 @@ def test_a_client_that_has_gone_listens_no_more(server: Running, mine: httpx.Cli
         {"status": 200, "other": 1},
     ],
 )
-def test_a_report_of_another_form_is_refused(mine: httpx.Client, told: Any) -> None:
+def test_a_report_of_another_form_is_rejected(mine: httpx.Client, told: Any) -> None:
     assert report(mine, opened(mine), 1, **told).status_code == 400
 
 

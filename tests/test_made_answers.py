@@ -267,7 +267,7 @@ def test_what_is_the_servers_may_be_sent_and_is_checked(client: httpx.Client) ->
         (7, "the body must be an object"),
     ],
 )
-def test_a_refusal_speaks_of_the_alternative_that_was_meant(
+def test_an_error_speaks_of_the_alternative_that_was_meant(
     client: httpx.Client, sent: Any, told: str
 ) -> None:
     answer = client.post("/pets", json=sent)

@@ -115,7 +115,7 @@ def test_a_new_offer_can_come_after_the_last_one_was_declined(client: httpx.Clie
     assert statuses(client, invoice_id) == expected
 
 
-def test_accepting_is_told_once_by_each_record_that_moves(client: httpx.Client) -> None:
+def test_accepting_is_reported_once_by_each_record_that_moves(client: httpx.Client) -> None:
     invoice_id, (first, second) = offered(client)
     before = len(actions(client, invoice_id))
     pull(client, first, "accept")

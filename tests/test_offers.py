@@ -152,7 +152,7 @@ def test_a_disclosed_offer_requires_notice_of_assignment(
     assert offer(client, disclosure=disclosure)["noticeOfAssignmentRequired"] is notice
 
 
-def test_an_offer_takes_the_wishes_of_its_request(client: httpx.Client) -> None:
+def test_an_offer_takes_the_options_of_its_request(client: httpx.Client) -> None:
     invoice = verified(client)
     wishes = {"product": "InvoiceDiscounting", "disclosure": "Confidential"}
     body = {"invoiceId": invoice["id"], "recoursePreference": "NonRecourse", **wishes}

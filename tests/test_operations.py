@@ -111,7 +111,7 @@ def test_the_table_has_every_operation_of_the_contract() -> None:
 
 
 @pytest.mark.parametrize("operation", OPERATIONS, ids=ids)
-def test_a_valid_request_is_answered_in_the_success_envelope(
+def test_a_valid_request_gets_a_response_in_the_success_envelope(
     client: httpx.Client, operation: Operation
 ) -> None:
     answer = send(client, operation)
@@ -125,7 +125,7 @@ def test_a_valid_request_is_answered_in_the_success_envelope(
 
 
 @pytest.mark.parametrize("operation", COUNTED, ids=ids)
-def test_with_a_limit_every_answer_says_what_is_left(
+def test_with_a_limit_every_response_reports_what_is_left(
     counting: Running, operation: Operation
 ) -> None:
     with counting.client(counting.new_workspace()) as client:
@@ -142,7 +142,7 @@ def test_what_knows_no_credential_is_never_counted(counting: Running, operation:
 
 @pytest.mark.parametrize("operation", PUBLIC, ids=ids)
 @pytest.mark.parametrize("headers", [{}, {"Authorization": "Bearer ilk_sandbox_unknown"}])
-def test_what_needs_no_credential_is_answered_without_a_good_one(
+def test_what_needs_no_credential_gets_a_response_without_a_good_one(
     server: Running, operation: Operation, headers: dict[str, str]
 ) -> None:
     with server.client(None) as newcomer:  # whose cookie of a login nobody else gets
@@ -156,7 +156,7 @@ def test_nothing_but_health_and_login_is_open_to_all() -> None:
 
 
 @pytest.mark.parametrize("operation", PROTECTED, ids=ids)
-def test_without_a_credential_the_answer_is_401(
+def test_without_a_credential_the_response_is_401(
     stranger: httpx.Client, operation: Operation
 ) -> None:
     answer = send(stranger, operation)
@@ -172,7 +172,7 @@ def test_an_unknown_key_is_401(stranger: httpx.Client, operation: Operation, hea
 
 
 @pytest.mark.parametrize("operation", SCOPED, ids=ids)
-def test_without_its_scope_the_answer_is_403_and_names_it(
+def test_without_its_scope_the_response_is_403_and_names_it(
     client: httpx.Client, operation: Operation
 ) -> None:
     answer = send(client, operation, headers=key_with(client, "sandbox:control"))
@@ -208,7 +208,7 @@ def test_write_implies_read(client: httpx.Client, scope: str) -> None:
         pytest.param(b" " * (256 * 1024 + 1), "application/json", 413, id="too large"),
     ],
 )
-def test_a_body_that_cannot_be_read_is_refused(
+def test_a_body_that_cannot_be_read_is_rejected(
     client: httpx.Client, operation: Operation, content: bytes, media_type: str, status: int
 ) -> None:
     answer = send(client, operation, content=content, headers={"Content-Type": media_type})
@@ -250,7 +250,7 @@ ORDER: dict[str, tuple[str, str, bytes, tuple[str, ...] | None, int]] = {
 @pytest.mark.parametrize(
     ("method", "path", "content", "scopes", "status"), ORDER.values(), ids=ORDER
 )
-def test_what_is_checked_first_is_what_is_answered(
+def test_the_first_failed_check_decides_the_response(
     client: httpx.Client,
     stranger: httpx.Client,
     method: str,
@@ -265,7 +265,7 @@ def test_what_is_checked_first_is_what_is_answered(
 
 
 @pytest.mark.parametrize("operation", OPERATIONS, ids=ids)
-def test_every_path_refuses_methods_it_does_not_declare(
+def test_every_path_rejects_methods_it_does_not_declare(
     client: httpx.Client, operation: Operation
 ) -> None:
     answer = client.request("PATCH", ROWS[operation.id].path)

@@ -76,7 +76,7 @@ def test_partners_come_in_pages(client: httpx.Client) -> None:
     assert [one["id"] for one in second] == everything[1:2]
 
 
-def test_a_routing_says_what_was_routed_and_that_no_live_network_was_asked(
+def test_a_routing_reports_what_was_routed_and_that_no_live_network_was_asked(
     client: httpx.Client,
 ) -> None:
     invoice = register(client)
@@ -95,7 +95,7 @@ def test_a_partner_that_fits_has_passed_every_filter(client: httpx.Client) -> No
     assert ALDER in {one["partnerId"] for one in routing["matched"]}
 
 
-def test_a_partner_that_does_not_fit_says_which_filters_failed_and_why(
+def test_a_partner_that_does_not_fit_reports_which_filters_failed_and_why(
     client: httpx.Client,
 ) -> None:
     passed, failed = verdict(route(client, invoiceId=register(client)), BIRCH)
@@ -215,7 +215,7 @@ def test_without_an_invoice_a_synthetic_one_is_routed(client: httpx.Client) -> N
     assert verdict(routing, ALDER)[1] == {}
 
 
-def test_a_financing_request_is_routed_with_its_invoice_and_its_wishes(
+def test_a_financing_request_is_routed_with_its_invoice_and_its_options(
     client: httpx.Client,
 ) -> None:
     invoice = register(client)

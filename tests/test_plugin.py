@@ -169,7 +169,7 @@ def test_the_marker_chooses_the_scenario(pytester: pytest.Pytester, there: str) 
     run(pytester, MARKED, there, "--strict-markers").assert_outcomes(passed=3)
 
 
-def test_a_wrong_marker_is_told_in_the_words_of_the_api(
+def test_a_wrong_marker_is_reported_in_the_words_of_the_api(
     pytester: pytest.Pytester, there: str
 ) -> None:
     result = run(pytester, WRONG, there)
@@ -406,7 +406,9 @@ REFUSED: dict[str, tuple[list[str], str]] = {
 
 @pytest.mark.parametrize("name", REFUSED)
 @pytest.mark.process
-def test_options_that_cannot_be_are_told_in_a_line(pytester: pytest.Pytester, name: str) -> None:
+def test_options_that_cannot_be_are_reported_in_a_line(
+    pytester: pytest.Pytester, name: str
+) -> None:
     arguments, problem = REFUSED[name]
     result = run(pytester, ASKS, *arguments)
     result.assert_outcomes(errors=1)
@@ -450,7 +452,7 @@ def test_another_project_may_be_served(pytester: pytest.Pytester) -> None:
     write_project(pytester.mkdir("other"), ringing="start PT1S ring one")
     text = """
 @pytest.mark.scenario("ringing")
-def test_a_story_of_it(invoice_sandbox):
+def test_a_scenario_of_it(invoice_sandbox):
     invoice_sandbox.client.post("/notes", json={})
     (rung,) = invoice_sandbox.advance("P1D")["happened"]
     assert rung["do"] == "ring"
@@ -496,7 +498,7 @@ def test_unittest_has_a_context_manager(pytester: pytest.Pytester) -> None:
 
 
 @pytest.mark.process
-def test_the_server_says_why_it_does_not_start(tmp_path: Path) -> None:
+def test_the_server_reports_why_it_does_not_start(tmp_path: Path) -> None:
     with (
         pytest.raises(SandboxError, match=r"the sandbox did not start: .*no such file"),
         running(project=str(tmp_path)),

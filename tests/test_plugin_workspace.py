@@ -40,12 +40,14 @@ def test_the_server_is_ready_and_the_key_opens_the_workspace(
     assert invoice_sandbox.client is invoice_sandbox.client
 
 
-def test_neither_key_nor_levers_show_in_its_repr(invoice_sandbox: InvoiceSandbox) -> None:
+def test_neither_key_nor_control_endpoints_show_in_its_repr(
+    invoice_sandbox: InvoiceSandbox,
+) -> None:
     for thing in (invoice_sandbox, invoice_sandbox.webhooks, invoice_sandbox.snapshot()):
         assert "ilk_sandbox" not in repr(thing)
 
 
-def test_a_client_whose_transport_is_replaced_does_not_stop_the_levers(
+def test_a_client_whose_transport_is_replaced_does_not_stop_the_control_endpoints(
     invoice_sandbox: InvoiceSandbox, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     def reject(*_: Any) -> httpx.Response:
@@ -152,7 +154,7 @@ REFUSED: dict[str, tuple[Callable[[InvoiceSandbox], object], int, str]] = {
 
 
 @pytest.mark.parametrize("name", REFUSED)
-def test_what_is_refused_is_told_in_the_words_of_the_api(
+def test_what_is_rejected_is_reported_in_the_words_of_the_api(
     invoice_sandbox: InvoiceSandbox, name: str
 ) -> None:
     pull, status, words = REFUSED[name]
@@ -184,7 +186,7 @@ def test_each_event_is_expected_once(invoice_sandbox: InvoiceSandbox) -> None:
     assert webhooks.expect("invoice.registered")["data"]["id"] == numbers[0]
 
 
-def test_an_event_that_did_not_arrive_is_told_with_those_that_did(
+def test_an_event_that_did_not_arrive_is_reported_with_those_that_did(
     invoice_sandbox: InvoiceSandbox,
 ) -> None:
     register_new(invoice_sandbox.client)
@@ -197,7 +199,7 @@ def test_an_event_that_did_not_arrive_is_told_with_those_that_did(
     assert told[3] == "The next step is due at 2026-11-21T09:30:01Z; advance the clock."
 
 
-def test_a_kind_that_no_contract_has_is_told_with_its_neighbours(
+def test_a_type_that_no_contract_has_is_reported_with_its_neighbours(
     invoice_sandbox: InvoiceSandbox,
 ) -> None:
     with pytest.raises(NotReceivedError, match=r"Did you mean invoice\.verified"):
@@ -286,7 +288,7 @@ def test_the_report_tells_why(invoice_sandbox: InvoiceSandbox) -> None:
 
 
 @pytest.mark.process
-def test_a_report_on_a_server_that_has_gone_says_so() -> None:
+def test_a_report_on_a_server_that_has_gone_reports_so() -> None:
     with running() as sandbox:
         pass
     assert "cannot be read: no sandbox responds at" in journal(sandbox)
@@ -374,7 +376,7 @@ async def test_an_asynchronous_client_sends_the_key(sandbox: InvoiceSandbox) -> 
 @pytest.mark.parametrize(
     "url", ["", "here", "ftp://x", "http://", "http://x/y", "http://a@x", "http://x:0", "http://["]
 )
-def test_an_address_that_is_none_is_refused(url: str) -> None:
+def test_an_address_that_is_none_is_rejected(url: str) -> None:
     with pytest.raises(SandboxError, match=r"invalid URL|must end|must not"):
         checked_url(url)
 
@@ -384,7 +386,7 @@ def test_an_address_loses_its_final_slash() -> None:
 
 
 @pytest.mark.parametrize("status", [200, 404])
-def test_a_server_that_is_no_sandbox_is_told(status: int) -> None:
+def test_a_server_that_is_no_sandbox_is_reported(status: int) -> None:
     with (
         receiving(answer(status, json.dumps([1]).encode())) as receiver,
         pytest.raises(SandboxError, match="is not an invoice sandbox"),

@@ -105,7 +105,7 @@ CHOSEN: dict[str, tuple[tuple[str, ...], int, Any, str]] = {
 
 
 @pytest.mark.parametrize("name", CHOSEN)
-def test_the_preferred_answer_is_given_and_says_so(toy: httpx.Client, name: str) -> None:
+def test_the_preferred_answer_is_given_and_reports_so(toy: httpx.Client, name: str) -> None:
     preferences, status, body, applied = CHOSEN[name]
     answer = ask(toy, *preferences)
     assert (answer.status_code, answer.headers["preference-applied"]) == (status, applied)
@@ -153,7 +153,7 @@ REFUSED = {
 
 
 @pytest.mark.parametrize("name", REFUSED)
-def test_what_the_contract_does_not_have_is_refused_and_it_says_what_it_has(
+def test_what_the_contract_does_not_have_is_rejected_and_it_reports_what_it_has(
     toy: httpx.Client, name: str
 ) -> None:
     preference, message = REFUSED[name]
@@ -163,7 +163,7 @@ def test_what_the_contract_does_not_have_is_refused_and_it_says_what_it_has(
     assert "preference-applied" not in answer.headers
 
 
-def test_an_invalid_request_is_refused_first(toy: httpx.Client) -> None:
+def test_an_invalid_request_is_rejected_first(toy: httpx.Client) -> None:
     answer = toy.get("/thing?limit=x", headers={"Prefer": "code=404"})
     assert answer.status_code == 400
     assert "limit must be" in answer.text
@@ -176,7 +176,7 @@ def test_a_credential_is_asked_for_first(tmp_path: Path) -> None:
         assert ask(client, "code=404").status_code == 404
 
 
-def test_declared_headers_are_answered(toy: httpx.Client) -> None:
+def test_declared_headers_are_sent(toy: httpx.Client) -> None:
     headers = ask(toy).headers
     assert len(headers["x-made"]) == 8
     assert (headers["x-shown"], headers["x-list"], headers["x-object"]) == ("7", "a,b", "a=1")
@@ -218,7 +218,7 @@ MEDIA = {
 
 
 @pytest.mark.parametrize("name", MEDIA)
-def test_what_is_answered_is_of_the_declared_type_or_within_its_range(
+def test_what_gets_a_response_is_of_the_declared_type_or_within_its_range(
     tmp_path: Path, name: str
 ) -> None:
     declared, media_type, body = MEDIA[name]
@@ -248,11 +248,11 @@ def test_operations_whose_made_names_are_equal_are_all_served(tmp_path: Path) ->
         assert [client.get(path).json() for path in paths] == [0, 1, 2]
 
 
-def test_an_error_is_answered_whatever_the_client_accepts(toy: httpx.Client) -> None:
+def test_an_error_gets_a_response_whatever_the_client_accepts(toy: httpx.Client) -> None:
     assert ask(toy, "code=404", Accept="image/png").status_code == 404
 
 
-def test_it_is_told_in_the_journal_and_in_the_explanation(toy: httpx.Client) -> None:
+def test_it_is_reported_in_the_journal_and_in_the_explanation(toy: httpx.Client) -> None:
     answer = ask(toy, "code=404", **{"X-Sandbox-Explain": "1"})
     assert 'preferred="code=404"' in answer.headers["x-sandbox-explain"]
     entry = toy.get("/sandbox/requests").json()["data"][0]
@@ -311,7 +311,7 @@ def test_the_rate_limit_counts_preferred_answers_too() -> None:
         assert client.get(INVOICES, headers=headers).status_code == 429
 
 
-def test_the_levers_know_no_preferences(client: httpx.Client) -> None:
+def test_the_control_endpoints_know_no_preferences(client: httpx.Client) -> None:
     answer = client.get("/sandbox/clock", headers={"Prefer": "code=401"})
     assert answer.status_code == 200
     assert "preference-applied" not in answer.headers

@@ -63,7 +63,7 @@ SOURCES: dict[str, tuple[dict[str, Any], set[int]]] = {
 
 
 @pytest.mark.parametrize(("examples", "allowed"), SOURCES.values(), ids=SOURCES)
-def test_an_operation_without_a_handler_is_answered_from_the_contract(
+def test_an_operation_without_a_handler_gets_a_response_from_the_contract(
     tmp_path: Path, examples: dict[str, Any], allowed: set[int]
 ) -> None:
     with serving_contract(tmp_path, answers(NUMBER, **examples)) as client:
@@ -72,7 +72,7 @@ def test_an_operation_without_a_handler_is_answered_from_the_contract(
         assert client.get("/thing").content == first.content
 
 
-def test_the_same_seed_generates_the_same_answer(tmp_path: Path) -> None:
+def test_the_same_seed_generates_the_same_response(tmp_path: Path) -> None:
     schema = {"type": "array", "minItems": 5, "items": {"type": "string", "format": "uuid"}}
     found = []
     for _ in range(2):
@@ -81,7 +81,7 @@ def test_the_same_seed_generates_the_same_answer(tmp_path: Path) -> None:
     assert found[0] == found[1]
 
 
-def test_an_answer_that_cannot_be_given_is_told_at_start_and_when_it_is_asked_for(
+def test_a_response_that_cannot_be_given_is_reported_at_start_and_when_it_is_asked_for(
     tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
     schema = {"allOf": [{"type": "string"}, {"type": "integer"}]}
@@ -317,7 +317,7 @@ def test_a_handler_module_that_cannot_serve_is_an_error(
         load_project(write_project(tmp_path, text + "\n"))
 
 
-def test_null_is_an_answer_too(tmp_path: Path) -> None:
+def test_null_is_a_response_too(tmp_path: Path) -> None:
     with serving_contract(tmp_path, answers({"type": "null"}, example=None)) as client:
         answer = client.get("/thing")
         assert (answer.content, answer.headers["content-type"]) == (b"null", MEDIA)

@@ -21,7 +21,7 @@ def used_up(limiter: RateLimiter, caller: str, times: int) -> list[tuple[str, st
     return headers
 
 
-def test_every_answer_says_what_is_left_and_for_how_long() -> None:
+def test_every_response_reports_what_is_left_and_for_how_long() -> None:
     system_clock = ManualSystemClock()
     limiter = RateLimiter(120, system_clock)
     limiter.count("default", "a")
@@ -62,7 +62,7 @@ def test_windows_that_have_ended_are_forgotten() -> None:
     assert len(vars(limiter)["_windows"]) < 20_000
 
 
-def test_a_server_refuses_the_121st_request_of_a_key_and_no_other() -> None:
+def test_a_server_rejects_the_121st_request_of_a_key_and_no_other() -> None:
     with serving(replace(FROZEN, rate_limit=120)) as running, running.client() as client:
         statuses = {client.get("/api/partners").status_code for _ in range(120)}
         assert statuses == {200}
@@ -103,7 +103,7 @@ def test_a_key_has_one_window_in_whatever_header_it_comes() -> None:
         assert client.get("/api/partners", headers=OTHER_HEADER).status_code == 429
 
 
-def test_what_is_refused_counts_and_the_limit_is_looked_at_before_scope_and_body() -> None:
+def test_what_is_rejected_counts_and_the_limit_is_looked_at_before_scope_and_body() -> None:
     with serving(replace(FROZEN, rate_limit=2)) as running, running.client() as client:
         created = client.post("/api/developer/api-keys", json={"scopes": ["offers:read"]}).json()
         with running.client(created["data"]["secret"]) as limited:

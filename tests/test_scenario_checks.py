@@ -118,7 +118,7 @@ def test_a_file_is_read_as_it_stands(tmp_path: Path, vocabulary: Vocabulary) -> 
     assert read.deliveries == ({"event": "offer.received", "kind": "duplicate"},)
 
 
-def test_a_story_needs_no_more_than_name_and_purpose(
+def test_a_scenario_needs_no_more_than_name_and_purpose(
     tmp_path: Path, vocabulary: Vocabulary
 ) -> None:
     read = load_scenario(written(tmp_path, "name: story\npurpose: Nothing happens.\n"), vocabulary)
@@ -130,7 +130,7 @@ def test_every_shipped_file_is_fine(vocabulary: Vocabulary) -> None:
         assert list(scenario_file_problems(file, vocabulary)) == []
 
 
-def test_there_are_36_stories_and_three_more(vocabulary: Vocabulary) -> None:
+def test_there_are_36_scenarios_and_three_more(vocabulary: Vocabulary) -> None:
     told = load_scenarios(default_project() / "scenarios", vocabulary)
     assert len(told) == 36 + 3
     assert {"auto-progress", "manual", "strict-validation"} < told.keys()
@@ -507,7 +507,7 @@ def test_good_is_good(tmp_path: Path, vocabulary: Vocabulary) -> None:
     assert problems(tmp_path, GOOD, vocabulary) == []
 
 
-def test_all_problems_of_a_round_are_told_in_the_order_of_the_file(
+def test_all_problems_of_a_round_are_reported_in_the_order_of_the_file(
     tmp_path: Path, vocabulary: Vocabulary
 ) -> None:
     text = GOOD.replace("make-offer", "make-ofer").replace("call: getInvoice", "call: getInvoces")
@@ -527,7 +527,7 @@ def test_words_are_looked_at_once_the_shape_is_right(
     ]
 
 
-def test_the_story_is_rehearsed_once_its_words_are_right(
+def test_the_scenario_is_rehearsed_once_its_words_are_right(
     tmp_path: Path, vocabulary: Vocabulary
 ) -> None:
     early = GOOD.replace("after: PT6S", "after: PT3S")
@@ -553,7 +553,7 @@ DURATIONS = [
 
 
 @pytest.mark.parametrize("text", DURATIONS, ids=repr)
-def test_a_time_that_is_none_is_refused_with_what_it_looks_like(
+def test_a_time_that_is_none_is_rejected_with_what_it_looks_like(
     tmp_path: Path, vocabulary: Vocabulary, text: str
 ) -> None:
     (said,) = problems(tmp_path, GOOD.replace("after: PT1S", f"after: '{text}'", 1), vocabulary)
@@ -579,7 +579,7 @@ NO_OBJECTS = {
 
 
 @pytest.mark.parametrize("text", NO_OBJECTS.values(), ids=NO_OBJECTS)
-def test_a_file_that_is_no_object_is_refused(
+def test_a_file_that_is_no_object_is_rejected(
     tmp_path: Path, vocabulary: Vocabulary, text: str
 ) -> None:
     assert problems(tmp_path, text, vocabulary) == ["story.yaml:1:1: the file must be an object"]
@@ -596,7 +596,7 @@ UNREADABLE = {
 
 
 @pytest.mark.parametrize(("content", "said"), UNREADABLE.values(), ids=UNREADABLE)
-def test_a_file_that_cannot_be_read_is_refused_at_its_place(
+def test_a_file_that_cannot_be_read_is_rejected_at_its_place(
     tmp_path: Path, vocabulary: Vocabulary, content: bytes, said: str
 ) -> None:
     (found,) = problems(tmp_path, content, vocabulary)
@@ -700,7 +700,7 @@ def test_the_first_file_that_is_wrong_stops_a_folder(
         load_scenarios(tmp_path, vocabulary)
 
 
-def test_without_a_lifecycle_a_story_may_still_spoil_answers(tmp_path: Path) -> None:
+def test_without_a_lifecycle_a_scenario_may_still_spoil_answers(tmp_path: Path) -> None:
     contract = load_contract(default_project() / "openapi" / "openapi.yaml").contract
     alone = vocabulary_of(contract, Lifecycle({}, {}), {})
     text = "name: story\npurpose: x\nfaults: [{kind: status, status: 503}]\n"

@@ -104,7 +104,7 @@ def test_there_are_five_commands() -> None:
 # list
 
 
-def test_the_list_has_every_scenario_with_trigger_story_and_when_a_client_passes() -> None:
+def test_the_list_has_every_scenario_with_trigger_scenario_and_when_a_client_passes() -> None:
     told = " ".join(re.sub("[│┃]", " ", fine("list")).split())
     for name, document in SHIPPED.items():
         assert f" {name} " in told
@@ -139,7 +139,7 @@ def test_the_list_as_json_is_for_scripts() -> None:
         ("key-revoked-midflow", "workspace, header"),
     ],
 )
-def test_the_trigger_says_how_a_story_is_begun(
+def test_the_trigger_reports_how_a_scenario_is_begun(
     name: str, trigger: str, capsys: pytest.CaptureFixture[str]
 ) -> None:
     list_scenarios(LOADED, as_json=True)
@@ -150,7 +150,7 @@ def test_the_trigger_says_how_a_story_is_begun(
 # show
 
 
-def test_show_tells_a_story_in_words() -> None:
+def test_show_tells_a_scenario_in_words() -> None:
     statuses = ", ".join(SHIPPED["offer-expires"]["needs"]["status"])
     assert fine("show offer-expires").splitlines() == [
         "offer-expires",
@@ -190,7 +190,7 @@ def test_show_tells_a_story_in_words() -> None:
         ("verification-failed", "skipped, because the status is Verified by then"),
     ],
 )
-def test_show_tells_everything_that_a_story_does(
+def test_show_tells_everything_that_a_scenario_does(
     name: str, line: str, capsys: pytest.CaptureFixture[str]
 ) -> None:
     show_scenario(LOADED, name, as_json=False)
@@ -198,7 +198,7 @@ def test_show_tells_everything_that_a_story_does(
 
 
 @pytest.mark.parametrize("name", SHIPPED)
-def test_every_scenario_can_be_shown_and_every_step_of_it_is_told(
+def test_every_scenario_can_be_shown_and_every_step_of_it_is_reported(
     name: str, capsys: pytest.CaptureFixture[str]
 ) -> None:
     show_scenario(LOADED, name, as_json=False)
@@ -209,7 +209,7 @@ def test_every_scenario_can_be_shown_and_every_step_of_it_is_told(
         assert word in shown
 
 
-def test_show_as_json_has_the_file_and_the_way_of_the_story() -> None:
+def test_show_as_json_has_the_file_and_the_way_of_the_scenario() -> None:
     told: dict[str, Any] = json.loads(fine("show late-payment --json"))
     assert told["document"] == SHIPPED["late-payment"]
     assert told["steps"][-2] == {
@@ -225,13 +225,13 @@ def test_show_as_json_has_the_file_and_the_way_of_the_story() -> None:
 
 
 @pytest.mark.parametrize("command", ["show", "diagram"])
-def test_a_wrong_name_is_misuse_and_the_nearest_is_told(command: str) -> None:
+def test_a_wrong_name_is_misuse_and_the_closest_is_suggested(command: str) -> None:
     said = misused(f"{command} late-paymet")
     assert said.endswith("there is no scenario 'late-paymet' (did you mean late-payment?)")
 
 
 @pytest.mark.parametrize("command", ["show", "diagram"])
-def test_of_a_name_that_is_near_none_all_are_told(command: str) -> None:
+def test_a_name_without_similar_ones_gets_all_names(command: str) -> None:
     said = misused(f"{command} xyzzy")
     assert all(name in said for name in SHIPPED)
 

@@ -257,14 +257,14 @@ def test_every_code_of_the_error_envelope_is_declared_with_a_status(project: Pro
     assert codes == {code for _, code in declared_errors(document)}
 
 
-def test_all_36_stories_and_three_more_are_played(played: Played, project: Project) -> None:
+def test_all_36_scenarios_and_three_more_are_played(played: Played, project: Project) -> None:
     files = scenario_files(default_project() / "scenarios")
     assert len(files) == 36 + 3
     assert {file.stem for file in files} == played.stories.keys() == project.scenarios.keys()
     assert PARTS.keys() <= played.stories.keys()
 
 
-def test_every_error_of_the_contract_is_reached_by_a_story(
+def test_every_error_of_the_contract_is_reached_by_a_scenario(
     played: Played, project: Project
 ) -> None:
     declared = declared_errors(project.contract.document)
@@ -272,7 +272,7 @@ def test_every_error_of_the_contract_is_reached_by_a_story(
     assert declared - played.reached("errors").keys() == set()
 
 
-def test_no_story_answers_an_error_that_is_not_declared_unless_it_injects_it(
+def test_no_scenario_answers_an_error_that_is_not_declared_unless_it_injects_it(
     played: Played, project: Project
 ) -> None:
     declared = declared_errors(project.contract.document)
@@ -283,23 +283,25 @@ def test_no_story_answers_an_error_that_is_not_declared_unless_it_injects_it(
         assert strange == set(), name
 
 
-def test_every_kind_of_event_is_reached_by_a_story(played: Played, project: Project) -> None:
+def test_every_type_of_event_is_reached_by_a_scenario(played: Played, project: Project) -> None:
     declared = set(project.lifecycle.events) | set(project.contract.document.get("webhooks", {}))
     assert declared
     assert declared - played.reached("kinds").keys() == set()
 
 
-def test_every_status_of_an_invoice_is_reached_by_a_story(played: Played, project: Project) -> None:
+def test_every_status_of_an_invoice_is_reached_by_a_scenario(
+    played: Played, project: Project
+) -> None:
     machine = project.vocabulary.machine
     assert machine is not None
     assert set(machine.states) - played.reached("statuses").keys() == set()
 
 
-def test_no_step_of_any_story_fails(played: Played) -> None:
+def test_no_step_of_any_scenario_fails(played: Played) -> None:
     assert played.reached("outcomes").keys() <= {"done", "skipped"}
 
 
-def test_playing_all_stories_takes_less_than_ten_seconds(played: Played) -> None:
+def test_playing_all_scenarios_takes_less_than_ten_seconds(played: Played) -> None:
     assert played.seconds < SECONDS
 
 

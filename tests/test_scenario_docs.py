@@ -89,18 +89,18 @@ def test_the_row_tells_what_happens_and_when_a_client_passes(page: str, file: Pa
         assert text in row
 
 
-def test_every_action_of_stories_has_a_row(page: str) -> None:
+def test_every_action_of_scenarios_has_a_row(page: str) -> None:
     actions = [name for name, one in project().actions.items() if one.in_scenarios]
     assert actions
     assert [name for name in actions if f"\n| `{name}` | " not in page] == []
 
 
-def test_actions_that_stories_cannot_do_are_not_on_the_page(page: str) -> None:
+def test_actions_that_scenarios_cannot_do_are_not_on_the_page(page: str) -> None:
     others = [name for name, one in project().actions.items() if not one.in_scenarios]
     assert [name for name in others if name in page] == []
 
 
-def test_every_key_and_kind_of_the_schema_is_on_the_page(page: str) -> None:
+def test_every_key_and_type_of_the_schema_is_on_the_page(page: str) -> None:
     words = {*_keys(SCHEMA), *_choices(SCHEMA)}
     assert {"date", "nth", "upTo", "within", "stale-timestamp"} < words
     page += CONTROL_PAGE.read_text()
@@ -108,7 +108,7 @@ def test_every_key_and_kind_of_the_schema_is_on_the_page(page: str) -> None:
     assert missing == []
 
 
-def test_every_trigger_and_every_kind_of_event_that_a_move_records_is_on_the_page(
+def test_every_trigger_and_every_type_of_event_that_a_move_records_is_on_the_page(
     page: str,
 ) -> None:
     machine = project().vocabulary.machine
@@ -139,14 +139,14 @@ def _choices(schema: Any) -> Iterator[str]:
 # The checks that it lists
 
 
-def test_the_story_that_the_mistakes_are_made_in_is_fine(tmp_path: Path) -> None:
+def test_the_scenario_that_the_mistakes_are_made_in_is_fine(tmp_path: Path) -> None:
     file = tmp_path / "my-scenario.yaml"
     file.write_text(SCENARIO)
     assert list(scenario_file_problems(file, project().vocabulary)) == []
 
 
 @pytest.mark.parametrize("mistake", MISTAKES, ids=lambda one: one.rule)
-def test_each_mistake_is_told_with_its_line_and_column(mistake: Mistake) -> None:
+def test_each_mistake_is_reported_with_its_line_and_column(mistake: Mistake) -> None:
     assert mistake.fine in SCENARIO
     for said in broken_by(mistake):
         assert re.match(r"my-scenario\.yaml:\d+:\d+: \S", said)
@@ -221,7 +221,7 @@ steps:
 """
 
 
-def test_the_story_of_an_offer_that_expires_in_a_dispute_says_nothing_that_the_page_does_not(
+def test_the_scenario_of_an_offer_that_expires_in_a_dispute_says_nothing_that_the_page_does_not(
     page: str,
 ) -> None:
     own = {"sim_debtor_argues", "dispute", "decision"}
@@ -237,7 +237,7 @@ def test_it_is_fine(tmp_path: Path) -> None:
     assert list(scenario_file_problems(file, project().vocabulary)) == []
 
 
-def test_who_lets_the_offer_expire_during_the_dispute_is_told_what_is_possible(
+def test_an_offer_that_expires_in_a_dispute_is_reported_with_what_is_possible(
     tmp_path: Path,
 ) -> None:
     file = tmp_path / "offer-expires-in-dispute.yaml"

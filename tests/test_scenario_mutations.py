@@ -107,7 +107,7 @@ def test_the_same_seed_gives_the_same_mutants(vocabulary: Vocabulary) -> None:
     assert first != [*mutants(60, SEED + 1, vocabulary)]
 
 
-def test_a_refusal_is_one_line_with_file_line_and_column(verdicts: list[Verdict]) -> None:
+def test_an_error_is_one_line_with_file_line_and_column(verdicts: list[Verdict]) -> None:
     for one in _refused(verdicts):
         for message in one.messages:
             _, found, said = message.partition(f"{one.mutant.name}.yaml:")
@@ -117,7 +117,7 @@ def test_a_refusal_is_one_line_with_file_line_and_column(verdicts: list[Verdict]
             assert len(message) < _LONGEST, f"{message!r} of {one.mutant}"
 
 
-def test_a_refusal_names_a_place_that_the_file_has(verdicts: list[Verdict]) -> None:
+def test_an_error_names_a_place_that_the_file_has(verdicts: list[Verdict]) -> None:
     for one in _refused(verdicts):
         line = int(one.messages[0].partition(f"{one.mutant.name}.yaml:")[2].split(":")[0])
         # YAML also ends a line where others do not, and may tell of the end that comes too soon.
@@ -125,7 +125,7 @@ def test_a_refusal_names_a_place_that_the_file_has(verdicts: list[Verdict]) -> N
         assert 1 <= line <= len(most) + 1, f"{one.messages} of {one.mutant}"
 
 
-def test_all_problems_are_told_as_cleanly_and_the_first_one_first(
+def test_all_problems_are_reported_as_cleanly_and_the_first_one_first(
     verdicts: list[Verdict], vocabulary: Vocabulary, tmp_path: Path
 ) -> None:
     for one in verdicts[::5]:

@@ -410,7 +410,7 @@ def test_an_invoice_that_was_financed_elsewhere_is_suspected_and_rejected(
     assert events_about(server, client, invoice) == expected(SUSPECTED)
 
 
-def test_of_a_foreign_registration_only_that_it_is_there_is_told(client: httpx.Client) -> None:
+def test_of_a_foreign_registration_only_its_existence_is_reported(client: httpx.Client) -> None:
     for _ in range(2):  # registered by the client itself in between
         told = fingerprint(client, **FINANCED_ELSEWHERE)
         assert (told["duplicateRisk"], told["registryState"]) == ("Exact", "DuplicateFinanced")
@@ -460,7 +460,7 @@ def test_an_early_dispute_also_ends_an_offer_that_was_accepted(client: httpx.Cli
     assert [one["status"] for one in offers(client, invoice)] == ["Withdrawn"]
 
 
-def test_a_dispute_is_told_while_it_lasts(client: httpx.Client) -> None:
+def test_a_dispute_is_reported_while_it_lasts(client: httpx.Client) -> None:
     invoice = by_its_members(client, "dispute-resolved")
     advance(client, "PT2S")
     verification = run_verification(client, invoice)

@@ -234,7 +234,7 @@ def test_a_password_in_the_address_of_a_store_is_never_repeated() -> None:
 # --- keys and addresses
 
 
-def test_a_key_with_a_wrong_checksum_is_told_the_right_one() -> None:
+def test_a_wrong_checksum_is_reported_with_the_right_one() -> None:
     with pytest.raises(SettingError, match="for these thirty it is 2NKDq6") as caught:
         read(key=KEY[:-1] + "7")
     assert KEY[:-1] not in str(caught.value)
@@ -275,7 +275,7 @@ def test_beyond_loopback_a_random_key_is_made(host: str) -> None:
 
 
 @pytest.mark.parametrize("host", ["0.0.0.0", "::", "sandbox.example"])  # noqa: S104
-def test_beyond_loopback_the_demo_key_is_refused(host: str) -> None:
+def test_beyond_loopback_the_demo_key_is_rejected(host: str) -> None:
     with pytest.raises(SettingError, match="--key: the demo key is public"):
         read(host=host, key=DEMO_KEY)
     assert read(host=host, key=KEY).key == KEY
@@ -329,7 +329,7 @@ def test_a_scenario_like_no_other_lists_them_all() -> None:
         check_scenario("zzz", ("auto-progress", "manual"))
 
 
-def test_a_project_without_scenarios_says_so() -> None:
+def test_a_project_without_scenarios_reports_so() -> None:
     with pytest.raises(SettingError) as caught:
         check_scenario("zzz", ())
     assert not re.search(r"known:\s*$", str(caught.value))

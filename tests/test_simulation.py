@@ -120,7 +120,7 @@ def test_a_right_order_is_accepted(
     assert told(tmp_path, vocabulary, *steps) == []
 
 
-def test_every_shipped_story_is_told_to_its_end(vocabulary: Vocabulary) -> None:
+def test_every_shipped_scenario_is_free_of_problems(vocabulary: Vocabulary) -> None:
     for file in scenario_files(default_project() / "scenarios"):
         assert list(scenario_file_problems(file, vocabulary)) == []
 
@@ -178,7 +178,7 @@ ILLEGAL: dict[str, tuple[tuple[str, ...], int, str]] = {
 
 
 @pytest.mark.parametrize(("steps", "number", "said"), ILLEGAL.values(), ids=ILLEGAL)
-def test_an_illegal_order_is_told_with_what_is_possible(
+def test_an_illegal_order_is_reported_with_what_is_possible(
     tmp_path: Path, vocabulary: Vocabulary, steps: tuple[str, ...], number: int, said: str
 ) -> None:
     (found,) = told(tmp_path, vocabulary, *steps)
@@ -211,7 +211,7 @@ UNREACHED: dict[str, tuple[tuple[str, ...], int, str]] = {
 
 
 @pytest.mark.parametrize(("steps", "number", "kind"), UNREACHED.values(), ids=UNREACHED)
-def test_a_step_that_never_comes_is_told_with_what_is_recorded(
+def test_a_step_that_never_comes_is_reported_with_what_is_recorded(
     tmp_path: Path, vocabulary: Vocabulary, steps: tuple[str, ...], number: int, kind: str
 ) -> None:
     found = told(tmp_path, vocabulary, *steps)[0]
@@ -221,7 +221,7 @@ def test_a_step_that_never_comes_is_told_with_what_is_recorded(
     assert set(known) <= vocabulary.lifecycle.events.keys()
 
 
-def test_each_step_that_never_comes_is_told(tmp_path: Path, vocabulary: Vocabulary) -> None:
+def test_each_step_that_never_comes_is_reported(tmp_path: Path, vocabulary: Vocabulary) -> None:
     steps = ("invoice.funded P1D pay", "invoice.paid PT1S settle", "invoice.settled P1D withdraw")
     assert [one.split(": ")[0] for one in told(tmp_path, vocabulary, *steps)] == [
         "4:6",
@@ -235,14 +235,14 @@ def test_each_step_that_never_comes_is_told(tmp_path: Path, vocabulary: Vocabula
 CIRCLE = "the steps are an endless loop in which no time passes (write 'after: PT1S', for example)"
 
 
-def test_a_circle_in_which_no_time_passes_is_refused(
+def test_a_circle_in_which_no_time_passes_is_rejected(
     tmp_path: Path, vocabulary: Vocabulary
 ) -> None:
     steps = (*TO_OFFER, "offer.received PT0S decline-offer", "offer.declined PT0S make-offer")
     assert told(tmp_path, vocabulary, *steps) == [f"3:1: {CIRCLE}"]
 
 
-def test_a_circle_that_grows_is_refused_soon(tmp_path: Path, vocabulary: Vocabulary) -> None:
+def test_a_circle_that_grows_is_rejected_soon(tmp_path: Path, vocabulary: Vocabulary) -> None:
     more = ("offer.received P1D find-similar-invoice", "offer.declined P2D find-similar-invoice")
     steps = (
         *TO_OFFER,
@@ -267,13 +267,13 @@ def test_an_action_that_sets_itself_off_is_a_circle(tmp_path: Path, vocabulary: 
 # Where it begins
 
 
-def test_a_story_may_begin_late_only(tmp_path: Path, vocabulary: Vocabulary) -> None:
+def test_a_scenario_may_begin_late_only(tmp_path: Path, vocabulary: Vocabulary) -> None:
     steps = ("start PT1S request-financing", "start PT2S make-offer")
     assert told(tmp_path, vocabulary, *steps, needs="[Verified]") == []
     assert len(told(tmp_path, vocabulary, *steps)) == 2
 
 
-def test_what_is_possible_only_if_it_begins_later_is_refused(
+def test_what_is_possible_only_if_it_begins_later_is_rejected(
     tmp_path: Path, vocabulary: Vocabulary
 ) -> None:
     steps = (*TO_OFFER[:2], "start PT0S request-financing")
@@ -282,7 +282,7 @@ def test_what_is_possible_only_if_it_begins_later_is_refused(
 
 
 @pytest.mark.parametrize("status", ["Settled", "DuplicateSuspected", "OnHold"])
-def test_a_later_beginning_from_which_nothing_moves_is_refused(
+def test_a_later_beginning_from_which_nothing_moves_is_rejected(
     tmp_path: Path, vocabulary: Vocabulary, status: str
 ) -> None:
     (said,) = told(tmp_path, vocabulary, *TO_OFFER, needs=f"[Registered, {status}]")
@@ -314,7 +314,7 @@ def test_the_main_way_tells_every_step_with_its_time(
     ]
 
 
-def test_a_step_that_may_end_otherwise_says_how(tmp_path: Path, vocabulary: Vocabulary) -> None:
+def test_a_step_that_may_end_otherwise_reports_how(tmp_path: Path, vocabulary: Vocabulary) -> None:
     _, finish = way(tmp_path, vocabulary, *TO_OFFER[:2])
     assert (finish.status, finish.expected) == ("Verified", True)
     assert set(finish.others) == {"VerificationFailed", "OnHold", "DuplicateSuspected"}

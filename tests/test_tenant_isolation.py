@@ -232,7 +232,9 @@ def unknown(resource_id: str) -> str:
 
 
 @pytest.mark.parametrize("row", TAKING, ids=str)
-def test_an_id_of_another_workspace_is_answered_as_an_unknown_one(theirs: Theirs, row: Row) -> None:
+def test_an_id_of_another_workspace_gets_a_response_as_an_unknown_one(
+    theirs: Theirs, row: Row
+) -> None:
     foreign = theirs.ids[row.kind]
     nobody_s = unknown(foreign)
     assert nobody_s != foreign

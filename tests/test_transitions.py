@@ -389,7 +389,7 @@ def test_financing_can_be_asked_for_again_after_it_was_cancelled(client: httpx.C
     assert [one["status"] for one in requests(client, invoice_id)] == ["Routed", "Cancelled"]
 
 
-def test_verification_ends_although_it_says_what_it_said_before(client: httpx.Client) -> None:
+def test_verification_ends_although_it_reports_what_it_said_before(client: httpx.Client) -> None:
     body = {**INVOICE, "invoiceNumber": f"MOV-{next(_NUMBERS)}", "amount": -1}
     invoice_id = client.post("/api/invoices", json=body).json()["data"]["id"]
     first = client.post("/api/verification/run", json={"invoiceId": invoice_id})

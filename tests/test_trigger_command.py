@@ -41,7 +41,7 @@ def receiver() -> Iterator[Receiver]:
         yield receiver
 
 
-def test_it_says_what_was_recorded_and_that_nobody_wants_it(at: Run) -> None:
+def test_it_reports_what_was_recorded_and_that_nobody_wants_it(at: Run) -> None:
     ran = at(f"trigger invoice.verified --invoice {INVOICE}")
     first, empty, last = ran.stdout.splitlines()
     event, kind, subject = first.split("  ")

@@ -47,7 +47,9 @@ NOT_FOUND = (404, "resource_not_found")
 INVALID = "invalid_request"
 
 
-def test_an_address_says_what_to_send_and_until_when(server: Running, client: httpx.Client) -> None:
+def test_an_address_reports_what_to_send_and_until_when(
+    server: Running, client: httpx.Client
+) -> None:
     made = address(client)
     workspace = client.get("/api/auth/session").json()["data"]["workspaceId"]
     upload_id, url = made.pop("uploadId"), urlsplit(made.pop("url"))

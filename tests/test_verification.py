@@ -85,7 +85,7 @@ def test_the_checklist_has_eleven_items_in_a_fixed_order(client: httpx.Client) -
     assert {one["checkedAt"] for one in rows} == {"2026-11-21T09:30:00Z"}
 
 
-def test_a_run_says_which_invoice_it_verified_when_and_with_which_result(
+def test_a_run_reports_which_invoice_it_verified_when_and_with_which_result(
     client: httpx.Client,
 ) -> None:
     invoice = register(client)

@@ -209,7 +209,7 @@ def test_the_delivery_log_shows_what_was_sent_but_no_secret(
 # Events on demand
 
 
-def test_every_kind_can_be_had_once_there_is_something_to_tell(
+def test_every_type_can_be_had_once_there_is_something_to_tell(
     today: Running, client: httpx.Client, receiver: Receiver
 ) -> None:
     kinds = list(today.sandbox.engine.project.lifecycle.events)

@@ -110,7 +110,7 @@ def test_a_receiver_accepts_an_event_once_and_answers_it_twice(file: str) -> Non
 
 
 @pytest.mark.parametrize("file", RECEIVERS)
-def test_a_receiver_refuses_a_body_without_bounds(file: str) -> None:
+def test_a_receiver_rejects_a_body_without_bounds(file: str) -> None:
     with receiver_of_docs(file) as receiver:
         assert receiver.post(b" " * 100_000, {}) == 413
 

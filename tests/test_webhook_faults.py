@@ -190,7 +190,9 @@ def test_an_error_of_our_own_is_a_failed_attempt_and_stops_no_lane(
 # Bodies
 
 
-def test_an_answer_is_read_no_further_than_64_kib(client: httpx.Client, receiver: Receiver) -> None:
+def test_a_response_is_read_no_further_than_64_kib(
+    client: httpx.Client, receiver: Receiver
+) -> None:
     sizes: list[int] = []
     receiver.answers(endless(b"x" * 10_000, 0.001, sizes))
     subscribe(client, receiver.url)
@@ -247,7 +249,7 @@ def test_a_receiver_that_does_not_even_take_the_connection_ends_in_a_timeout(
     assert outcome(client) == ("Failed", None, "timeout")
 
 
-def test_the_time_that_an_attempt_took_is_told(server: Running, client: httpx.Client) -> None:
+def test_the_time_that_an_attempt_took_is_reported(server: Running, client: httpx.Client) -> None:
     """In real time, which stands still in this test."""
     with receiving(answer(delay=0.05)) as receiver:
         subscribe(client, receiver.url)
@@ -262,7 +264,7 @@ def test_the_time_that_an_attempt_took_is_told(server: Running, client: httpx.Cl
 # What is lost and what is not
 
 
-def test_an_answer_after_the_timeout_is_a_failure_and_the_next_attempt_has_the_same_id(
+def test_a_response_after_the_timeout_is_a_failure_and_the_next_attempt_has_the_same_id(
     client: httpx.Client, receiver: Receiver
 ) -> None:
     """The receiver has processed it, and has to recognise it when it comes again."""

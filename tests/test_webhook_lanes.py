@@ -163,7 +163,7 @@ def _is_sent(one: Any) -> bool:
 # Nobody waits for a receiver
 
 
-def test_a_receiver_that_hangs_delays_neither_others_nor_the_story(
+def test_a_receiver_that_hangs_delays_neither_others_nor_the_scenario(
     client: httpx.Client, receiver: Receiver
 ) -> None:
     choose(client, "auto-progress")
@@ -527,7 +527,7 @@ MAX_MEMORY = 96 * 1024
 
 
 @pytest.mark.slow
-def test_of_a_thousand_endpoints_those_that_hang_or_refuse_cost_the_others_nothing(
+def test_of_a_thousand_endpoints_those_that_hang_or_reject_cost_the_others_nothing(
     receiver: Receiver,
 ) -> None:
     """Every healthy endpoint gets every event once and in order, long before the others' time is

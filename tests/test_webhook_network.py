@@ -381,7 +381,7 @@ def refuses_unseen(url: str, silence: Silence, wire: Wire, *, local: bool) -> No
 @pytest.mark.usefixtures("https_silence")
 @pytest.mark.parametrize("local", [True, False], ids=["local", "reachable"])
 @pytest.mark.parametrize("url", HOSTILE.values(), ids=HOSTILE)
-def test_a_hostile_url_is_refused_before_any_name_is_resolved(
+def test_a_hostile_url_is_rejected_before_any_name_is_resolved(
     url: str, local: bool, silence: Silence, wire: Wire
 ) -> None:
     refuses_unseen(url, silence, wire, local=local)
@@ -389,7 +389,7 @@ def test_a_hostile_url_is_refused_before_any_name_is_resolved(
 
 @pytest.mark.usefixtures("https_silence")
 @pytest.mark.parametrize("url", (LOOPBACK | ODDLY_WRITTEN).values(), ids=LOOPBACK | ODDLY_WRITTEN)
-def test_loopback_is_refused_where_others_can_reach_the_server(
+def test_loopback_is_rejected_where_others_can_reach_the_server(
     url: str, silence: Silence, wire: Wire
 ) -> None:
     refuses_unseen(url, silence, wire, local=False)
@@ -412,7 +412,7 @@ def test_beyond_loopback_no_port_but_two_is_called(port: int, silence: Silence, 
     refuses_unseen(f"https://{PUBLIC}:{port}/", silence, wire, local=True)
 
 
-def test_a_refused_url_is_not_repeated_beyond_its_host() -> None:
+def test_a_rejected_url_is_not_repeated_beyond_its_host() -> None:
     with pytest.raises(ForbiddenAddressError) as refused:
         post_once("https://user:secret@10.0.0.1/token", answering(PUBLIC), local=False)
     assert str(refused.value) == (
@@ -515,7 +515,7 @@ def refuses_name(resolve: Answers, wire: Wire, kind: str, *, local: bool) -> Non
 @pytest.mark.usefixtures("https_silence")
 @pytest.mark.parametrize("local", [True, False], ids=["local", "reachable"])
 @pytest.mark.parametrize(("address", "kind"), KINDS.items(), ids=KINDS)
-def test_a_name_that_leads_to_a_special_address_is_refused(
+def test_a_name_that_leads_to_a_special_address_is_rejected(
     address: str, kind: str, local: bool, wire: Wire
 ) -> None:
     refuses_name(answering(address), wire, kind, local=local)
@@ -523,7 +523,7 @@ def test_a_name_that_leads_to_a_special_address_is_refused(
 
 @pytest.mark.usefixtures("https_silence")
 @pytest.mark.parametrize("address", LOOPBACK_ADDRESSES)
-def test_a_name_that_leads_to_loopback_is_refused_where_others_can_reach_the_server(
+def test_a_name_that_leads_to_loopback_is_rejected_where_others_can_reach_the_server(
     address: str, wire: Wire
 ) -> None:
     refuses_name(answering(address), wire, "loopback", local=False)
@@ -538,7 +538,7 @@ ORDERS = {"first": 0, "between": 1, "last": 2}
 @pytest.mark.parametrize(
     "address", ["127.0.0.1", "::1", "::ffff:127.0.0.1", "10.0.0.1", "169.254.169.254", "fd00::1"]
 )
-def test_a_name_with_one_forbidden_address_is_refused_as_a_whole(
+def test_a_name_with_one_forbidden_address_is_rejected_as_a_whole(
     address: str, place: int, local: bool, wire: Wire
 ) -> None:
     addresses = [PUBLIC, ANOTHER]
@@ -549,7 +549,7 @@ def test_a_name_with_one_forbidden_address_is_refused_as_a_whole(
 
 
 @pytest.mark.parametrize("address", [PUBLIC, "10.0.0.1", "::"])
-def test_localhost_that_leads_elsewhere_is_refused(address: str, wire: Wire) -> None:
+def test_localhost_that_leads_elsewhere_is_rejected(address: str, wire: Wire) -> None:
     with pytest.raises(ForbiddenAddressError):
         post_once("http://localhost:8443/hooks", answering(address), local=True)
     assert wire.connects == []
@@ -748,7 +748,7 @@ def redirect(location: str) -> bytes:
     return f"HTTP/1.1 307 Go\r\nLocation: {location}\r\nContent-Length: 2\r\n\r\nok".encode()
 
 
-def test_a_redirect_is_an_answer_and_is_not_followed(silence: Silence, wire: Wire) -> None:
+def test_a_redirect_is_a_response_and_is_not_followed(silence: Silence, wire: Wire) -> None:
     async def run() -> None:
         async with receiving(redirect(f"http://127.0.0.1:{silence.port}/")) as receiver:
             async with sending(answering(), local=True) as post:
@@ -758,7 +758,7 @@ def test_a_redirect_is_an_answer_and_is_not_followed(silence: Silence, wire: Wir
     asyncio.run(run())
 
 
-def test_a_client_that_follows_redirects_is_refused_all_the_same(wire: Wire) -> None:
+def test_a_client_that_follows_redirects_is_rejected_all_the_same(wire: Wire) -> None:
     async def run() -> None:
         transport = guarded_transport(local=True, resolve=answering(PUBLIC))
         async with (
@@ -881,7 +881,7 @@ def test_a_certificate_of_another_or_of_nobody_ends_the_connection(
     ],
     ids=["nothing", "another protocol", "half a body"],
 )
-def test_an_answer_that_is_no_http_is_said_to_be_none(
+def test_a_response_that_is_no_http_is_said_to_be_none(
     answer: bytes, problem: type[httpx.TransportError]
 ) -> None:
     async def run() -> None:

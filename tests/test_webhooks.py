@@ -99,7 +99,7 @@ KINDS: dict[str, tuple[list[str], list[str]]] = {
 
 
 @pytest.mark.parametrize(("kinds", "unknown"), KINDS.values(), ids=KINDS)
-def test_kinds_that_no_event_will_have_are_kept_and_listed_back(
+def test_types_that_no_event_will_have_are_kept_and_listed_back(
     client: httpx.Client, kinds: list[str], unknown: list[str]
 ) -> None:
     endpoint = create(client, url=URL, events=kinds)
@@ -119,7 +119,7 @@ DENIED: dict[str, tuple[list[str], list[str], list[str]]] = {
 
 
 @pytest.mark.parametrize(("scopes", "kinds", "denied"), DENIED.values(), ids=DENIED)
-def test_a_kind_whose_resource_the_key_may_not_read_is_denied(
+def test_a_type_whose_resource_the_key_may_not_read_is_denied(
     server: Running, client: httpx.Client, scopes: list[str], kinds: list[str], denied: list[str]
 ) -> None:
     body = {"scopes": ["webhooks:write", *scopes]}
@@ -203,7 +203,7 @@ def test_a_strange_value_of_an_endpoint_is_never_an_error(
     assert endpoint["secret"].startswith("whsec_")
 
 
-def test_kinds_that_are_no_texts_are_left_out(client: httpx.Client) -> None:
+def test_types_that_are_no_texts_are_left_out(client: httpx.Client) -> None:
     assert create(client, url=URL, events=[7, "invoice.paid", None])["events"] == ["invoice.paid"]
     assert create(client, url=URL, events=[7])["events"] == DEFAULT_KINDS
 
@@ -448,7 +448,7 @@ def test_the_official_library_rejects_a_changed_sample(
         Webhook(secret).verify(request["body"], {**request["headers"], header: other})
 
 
-def test_a_sample_says_what_is_sent_to_which_endpoint(client: httpx.Client) -> None:
+def test_a_sample_reports_what_is_sent_to_which_endpoint(client: httpx.Client) -> None:
     endpoint = create(client, url=URL)
     answer = sample(client)
     assert (answer["endpointId"], answer["simulated"]) == (endpoint["id"], True)
@@ -499,7 +499,7 @@ def test_without_a_choice_it_is_the_newest_endpoint_and_the_newest_invoice(
     assert (answer["endpointId"], event(answer)["data"]["id"]) == (newest["id"], invoice["id"])
 
 
-def test_the_endpoint_and_the_kind_can_be_chosen(client: httpx.Client) -> None:
+def test_the_endpoint_and_the_type_can_be_chosen(client: httpx.Client) -> None:
     chosen = create(client, url=URL)
     create(client, url=URL)
     answer = sample(client, endpointId=chosen["id"], eventType="offer.received")
@@ -540,7 +540,7 @@ def test_the_second_of_the_signature_is_real_even_when_the_clock_stands_still() 
     assert event(answer)["timestamp"] == "2026-11-21T09:30:00Z"
 
 
-def test_a_kind_that_is_named_twice_is_kept_once(client: httpx.Client) -> None:
+def test_a_type_that_is_named_twice_is_kept_once(client: httpx.Client) -> None:
     endpoint = create(client, url=URL, events=["a.b", "invoice.paid"] * 1000)
     assert (endpoint["events"], endpoint["unknownEvents"]) == (["a.b", "invoice.paid"], ["a.b"])
 

@@ -80,7 +80,7 @@ def test_a_workspace_is_as_it_was_asked_for(client: httpx.Client) -> None:
     }
 
 
-def test_without_wishes_it_is_as_the_server_s(client: httpx.Client) -> None:
+def test_without_options_it_is_as_the_server_s(client: httpx.Client) -> None:
     for answer in (
         client.post("/sandbox/workspaces"),
         client.post("/sandbox/workspaces", json={}),
@@ -131,7 +131,7 @@ WRONG: dict[str, tuple[Any, int]] = {
 
 
 @pytest.mark.parametrize(("body", "status"), WRONG.values(), ids=WRONG)
-def test_what_cannot_be_made_is_refused_and_not_made(
+def test_what_cannot_be_made_is_rejected_and_not_made(
     client: httpx.Client, body: Any, status: int
 ) -> None:
     answer = client.post("/sandbox/workspaces", json=body)
@@ -541,7 +541,7 @@ def test_what_one_workspace_does_no_other_sees(
         assert _without_looks(look(two)) == before
 
 
-def test_an_answer_kept_for_a_key_is_replayed_only_where_it_was_given(
+def test_a_response_kept_for_a_key_is_replayed_only_where_it_was_given(
     server: Running, client: httpx.Client
 ) -> None:
     with inside(server, client) as one, inside(server, client) as two:

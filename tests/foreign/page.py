@@ -28,6 +28,14 @@ _LISTS: Final[tuple[Callable[[Played], list[str]], ...]] = (
 )
 """Per title, the operations of a document that it lists."""
 
+_IN_EVERY_LINE: Final = re.compile(
+    r"The contract has no usable response for this operation: "
+    r"|\. The rest of the contract is served\."
+    r"|; add an example to (the operation or the schema|[^.]*)$"
+)
+"""Advice for users that the page leaves out."""
+
+_LONG_POINTER: Final = re.compile(r"#(/[^/:\s]+){6,}(?=/[^/:\s]+)")
 _FOLDER_OF_PACKAGE: Final = re.compile(r"\S*/node_modules/[^/\s]+/")
 
 
@@ -41,13 +49,17 @@ def with_table(page: str, played: Iterable[Played]) -> str:
 def _listed(title: str, found: Iterable[tuple[str, str]]) -> Iterator[str]:
     """The first place of each reason, and how many more places have the same."""
     yield f"\n{title}\n\n"
-    lines = [f"{name}, {line}" for name, line in found]
+    lines = [f"{name}, {_shortened(line)}" for name, line in found]
     for reason, same in groupby(sorted(lines, key=_reason), key=_reason):
         first, *others = same
         place = first.removesuffix(reason).rstrip(": ")
         yield f"- {place}{f' and {len(others)} more' if others else ''}: `{reason[:_LONGEST]}`\n"
     if not lines:
         yield "- none\n"
+
+
+def _shortened(line: str) -> str:
+    return _LONG_POINTER.sub("#/…", _IN_EVERY_LINE.sub("", line))
 
 
 def _reason(line: str) -> str:

@@ -195,6 +195,54 @@ def test_a_parent_is_returned_as_one_of_those_that_build_upon_it() -> None:
             }
 
 
+FIRST = obj({"petType": TEXT, "lives": {"type": "integer"}}, "petType")
+SECOND = obj({"petType": TEXT, "bark": {"type": "boolean"}}, "petType")
+UPON_PET = {
+    "Pet": obj({"petType": TEXT}, "petType"),
+    "Cat": {
+        "allOf": [ref("Pet"), {"type": "object", "properties": {"lives": {"type": "integer"}}}]
+    },
+    "Dog": {"allOf": [ref("Pet"), {"type": "object", "properties": {"bark": {"type": "boolean"}}}]},
+}
+
+
+@pytest.mark.parametrize(
+    ("mapping", "components", "names"),
+    [
+        pytest.param({}, {"Cat": FIRST, "Dog": SECOND}, {"Cat", "Dog"}, id="no mapping"),
+        pytest.param(
+            {"mapping": {"meow": "#/components/schemas/Cat", "woof": "#/components/schemas/Dog"}},
+            {"Cat": FIRST, "Dog": SECOND},
+            {"meow", "woof"},
+            id="mapping to references",
+        ),
+        pytest.param(
+            {"mapping": {"meow": "Cat", "woof": "Dog"}},
+            {"Cat": FIRST, "Dog": SECOND},
+            {"meow", "woof"},
+            id="mapping to names",
+        ),
+        pytest.param(
+            {"mapping": {"meow": "Cat", "purr": "Cat", "woof": "Dog"}},
+            {"Cat": FIRST, "Dog": SECOND},
+            {"meow", "purr", "woof"},
+            id="several names of one schema",
+        ),
+        pytest.param({}, UPON_PET, {"Cat", "Dog"}, id="built upon one parent"),
+    ],
+)
+def test_alternatives_that_only_the_discriminator_distinguishes(
+    mapping: dict[str, Any], components: dict[str, Any], names: set[str]
+) -> None:
+    """JSON Schema ignores the discriminator: exactly one alternative has to allow the value."""
+    either = {"type": "object", "oneOf": [ref("Cat"), ref("Dog")], **by(**mapping)}
+    for schema in (either, obj({"pet": either}, "pet")):
+        whole = document(schema, **components)
+        for value in answers(whole):
+            assert is_valid(whole, value)
+            assert value.get("pet", value)["petType"] in names
+
+
 # --- readOnly and writeOnly
 
 ACCOUNT = obj(

@@ -120,15 +120,24 @@ class GenerationView:
         view["allOf"] = [*view.get("allOf", ()), choice]
 
     def _discriminate(self, view: dict[str, Any], schema: Mapping[str, Any], base: str) -> None:
-        """Each alternative with the name that the discriminator has for it, if it may have one."""
+        """Each alternative with the name that the discriminator has for it, if it may have one.
+
+        Names may be all that distinguishes the alternatives of a ``oneOf``, and JSON Schema does
+        not compare them. So a value may also be one that exactly one alternative allows as written.
+        """
         for key in _CHOICES:
             branches = schema.get(key)
             if not isinstance(branches, list):
                 continue
-            view[key] = [
+            plain = view.pop(key)
+            named_branches = [
                 self._with_name(one, raw, schema, base)
-                for raw, one in zip(branches, view[key], strict=True)
+                for raw, one in zip(branches, plain, strict=True)
             ]
+            choices = [{key: named_branches}]
+            if key == "oneOf" and named_branches != plain:
+                choices.append({"oneOf": plain, "anyOf": named_branches})
+            _add_choices(view, choices)
 
     def _with_name(self, view: Schema, branch: Any, schema: Mapping[str, Any], base: str) -> Schema:
         """A branch with its name in the discriminating member, if it allows that."""
@@ -185,6 +194,15 @@ class GenerationView:
         subtypes = [{"$ref": COMPONENTS + name} for name in self._subtypes.get(whole, ())]
         choices = [self._with_name(subtype, subtype, schema, "") for subtype in subtypes]
         return {"anyOf": choices} if choices else view
+
+
+def _add_choices(view: dict[str, Any], choices: list[dict[str, Any]]) -> None:
+    """Require one of ``choices``, where the order of alternatives counts if possible."""
+    choice = choices[0] if len(choices) == 1 else {"anyOf": choices}
+    if view.keys().isdisjoint(_CHOICES):
+        view |= choice
+    else:
+        view["allOf"] = [*view.get("allOf", ()), choice]
 
 
 def _whole(reference: str, base: str) -> str:

@@ -162,7 +162,8 @@ class _Run:
                 continue
             if not self.recurs(narrowed, place):
                 beside = {key: one for key, one in (schema or {}).items() if key not in _CHOICES}
-                yield {"allOf": [branch, beside]}, narrowed
+                alone = beside.keys() <= _HARMLESS | {"discriminator"}
+                yield branch if alone else {"allOf": [branch, beside]}, narrowed
 
     def _annotated(self, written: Sequence[Schema], depth: int) -> Iterator[Any]:
         """Examples and defaults; those of a part only where there is nothing but that part."""

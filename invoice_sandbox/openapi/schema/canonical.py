@@ -143,11 +143,28 @@ _LEAVES: Final = (
 )
 
 
+@lru_cache(maxsize=1024)
 def without(form: CanonicalSchema, excluded: CanonicalSchema) -> CanonicalSchema:
+    """``form`` less what ``excluded`` allows; ``form`` itself where that is not to be worked out.
+
+    The result of a subtraction grows with both, and the next one starts from it. Large forms are
+    therefore left to the validator of the whole schema.
+    """
+    if _size(form) + _size(excluded) > _MAX_SUBTRACTED:
+        return form
     try:
         return form.subtract(excluded)
     except canonical.CanonicalizationError:  # left to the validator
         return form
+
+
+@lru_cache(maxsize=4096)
+def _size(form: CanonicalSchema) -> int:
+    return len(json.dumps(form.to_json_schema(), default=str))
+
+
+_MAX_SUBTRACTED: Final = 4_000
+"""Characters of two forms as JSON."""
 
 
 def supported(schema: Any) -> Any:

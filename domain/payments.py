@@ -108,7 +108,10 @@ async def _move(
 
 
 async def _load(context: Context, invoice: Record, offer: Record) -> Ledger:
-    """The ledger, with interest up to today. A fixture has none: its advance is paid out."""
+    """The ledger, with interest up to today.
+
+    A fixture has no postings: its status says what was paid out, and whether the debtor has paid.
+    """
     purchase = _purchase(offer)
     stored = await context.state.get(_LEDGERS, offer["id"])
     if stored is not None:
@@ -117,6 +120,8 @@ async def _load(context: Context, invoice: Record, offer: Record) -> Ledger:
         ledger = books.open_ledger(purchase)
         if invoice.get("source") != CLIENT and invoice["status"] != "OfferAccepted":
             ledger = books.pay_out(ledger).ledger
+        if invoice["status"] == "Paid":
+            ledger = books.receive(ledger).ledger
     today = context.now.date()
     due_day = today.toordinal() + tenor_days(invoice, today)
     return books.accrue(ledger, due_day, today.toordinal())

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import gc
 import os
+import signal
 import tempfile
 from collections.abc import Iterator
 from pathlib import Path
@@ -54,6 +55,18 @@ def pytest_addoption(parser: pytest.Parser) -> None:
 
 
 def pytest_configure(config: pytest.Config) -> None:
+    """Prepare the processes that tests start."""
+    _heed_interrupts()
+    _record_coverage(config)
+
+
+def _heed_interrupts() -> None:
+    """In the background a shell makes its jobs ignore SIGINT, and their children inherit that."""
+    if signal.getsignal(signal.SIGINT) == signal.SIG_IGN:
+        signal.signal(signal.SIGINT, signal.default_int_handler)
+
+
+def _record_coverage(config: pytest.Config) -> None:
     """Name the file before any server is started; processes of this one inherit the name."""
     if config.getoption(_OPTION) and not hasattr(config, "workerinput"):
         folder = tempfile.TemporaryDirectory()

@@ -456,3 +456,15 @@ def test_an_offer_on_an_invoice_without_a_request_names_none(
     assert pull(client, fixture["id"], "receive-offer").json()["data"]["status"] == "Offered"
     (made,) = offers(client, fixture["id"])
     assert (made["financingRequestId"], made["invoiceId"]) == (None, fixture["id"])
+
+
+def test_every_starting_invoice_can_do_whatever_its_status_allows(server: Running) -> None:
+    project = server.sandbox.engine.project
+    (machine,) = (one for one in project.lifecycle.machines.values() if one.name == "invoice")
+    for invoice in project.fixtures["invoices"]:
+        allowed = {one.trigger for one in machine.transitions if one.from_ == invoice["status"]}
+        for trigger in sorted(allowed):
+            with server.client(server.new_workspace()) as client:
+                path = f"/sandbox/invoices/{invoice['id']}/transition"
+                response = client.post(path, json={"trigger": trigger})
+                assert response.status_code == 200, (invoice["id"], trigger, response.text)

@@ -64,3 +64,9 @@ def test_a_table_replaces_the_one_before() -> None:
     assert "| maker a.json | 3.0 | 2 | 1 | 0 | 1 | 0 | 0.0 s |\n" in once
     assert "- maker a.json, GET /a: `no`\n" in once
     assert "- `b.json:1:1: not OpenAPI`\n" in once
+
+
+def test_reasons_that_differ_in_a_number_only_are_one_line() -> None:
+    lines = [f"GET /{n}: {n} is no status. All other operations are served." for n in (100, 101)]
+    page = with_table(TEXT, [Played("a.json", "3.0.3", operations=2, unanswered=lines)])
+    assert "- a.json, GET /100 and 1 more: `100 is no status`\n" in page

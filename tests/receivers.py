@@ -13,11 +13,13 @@ import sys
 import threading
 from collections.abc import Awaitable, Callable, Iterator
 from contextlib import contextmanager, suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
 import httpx
 from standardwebhooks import Webhook
+
+from tests.support import PATIENCE
 
 Streams = tuple[asyncio.StreamReader, asyncio.StreamWriter]
 
@@ -98,18 +100,25 @@ async def reset(_: Message, streams: Streams) -> None:
     streams[1].transport.abort()
 
 
-def endless(part: bytes, pause: float, sizes: list[int]) -> Manner:
-    """A body that goes on until the other side has gone; ``sizes`` gets those of its parts."""
+@dataclass
+class Endless:
+    """A body that goes on until the other side has gone."""
 
-    async def manner(_: Message, streams: Streams) -> None:
+    part: bytes
+    pause: float
+    written: int = 0
+    is_over: threading.Event = field(default_factory=threading.Event)
+
+    async def __call__(self, _: Message, streams: Streams) -> None:
         streams[1].write(b"HTTP/1.1 200 OK\r\n\r\n")
-        while True:
-            streams[1].write(part)
-            await streams[1].drain()
-            sizes.append(len(part))
-            await asyncio.sleep(pause)
-
-    return manner
+        try:
+            while True:
+                streams[1].write(self.part)
+                await streams[1].drain()
+                self.written += len(self.part)
+                await asyncio.sleep(self.pause)
+        finally:
+            self.is_over.set()
 
 
 def calling(function: Callable[[Message], None], then: Manner | None = None) -> Manner:
@@ -120,6 +129,15 @@ def calling(function: Callable[[Message], None], then: Manner | None = None) -> 
         await (then or answer())(message, streams)
 
     return manner
+
+
+def held(gate: threading.Event, then: Manner | None = None) -> Manner:
+    """Answer when the test opens the gate."""
+
+    def wait(_: Message) -> None:
+        assert gate.wait(PATIENCE), "the test did not open the gate"
+
+    return calling(wait, then)
 
 
 class Receiver:
@@ -207,11 +225,11 @@ def receiving(*manners: Manner, port: int = 0) -> Iterator[Receiver]:
     thread = threading.Thread(target=loop.run_until_complete, args=(serve,))
     thread.start()
     try:
-        assert ready.wait(10), "the receiver did not become ready"
+        assert ready.wait(PATIENCE), "the receiver did not become ready"
         yield receiver
     finally:
         loop.call_soon_threadsafe(stop.set)
-        thread.join(10)
+        thread.join(PATIENCE)
         loop.run_until_complete(loop.shutdown_default_executor())
         loop.close()
 
@@ -221,6 +239,15 @@ def free_port() -> int:
     with socket.socket() as sock:
         sock.bind(("127.0.0.1", 0))
         return int(sock.getsockname()[1])
+
+
+def is_listening(port: int) -> bool:
+    """Whether anybody takes connections on this port."""
+    try:
+        socket.create_connection(("127.0.0.1", port), PATIENCE).close()
+    except OSError:
+        return False
+    return True
 
 
 # The sandbox's side

@@ -17,7 +17,7 @@ import httpx
 from invoice_sandbox.base.clock import ClockState, instant_text, parse_duration, parse_instant
 from invoice_sandbox.base.ids import key_digest
 from invoice_sandbox.project.api import EVENTS
-from tests.support import FROZEN, Running
+from tests.support import FROZEN, PATIENCE, Running
 
 START: Final = "2026-11-21T09:30:00Z"
 """Where the frozen clock of a new workspace stands."""
@@ -39,7 +39,6 @@ DATED: Final = {**INVOICE, "issueDate": "2026-11-01", "dueDate": "2027-01-20"}
 """With both dates, which most scenarios need."""
 
 _NUMBERS: Final = itertools.count(1)
-_PATIENCE: Final = 5.0
 
 
 def data(response: httpx.Response, status: int | None = None) -> Any:
@@ -55,8 +54,8 @@ def error(response: httpx.Response) -> tuple[int, str]:
 
 
 def until(condition: Callable[[], bool], what: str) -> None:
-    """Wait until something has come true, for five seconds at most."""
-    deadline = time.monotonic() + _PATIENCE
+    """Wait until something has come true."""
+    deadline = time.monotonic() + PATIENCE
     while not condition():
         assert time.monotonic() < deadline, what
         time.sleep(0.005)

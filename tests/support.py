@@ -23,6 +23,11 @@ from invoice_sandbox.server.serving import listen, make_server
 from invoice_sandbox.settings import Settings
 from invoice_sandbox.state.credentials import DEMO_KEY
 
+PATIENCE = 60.0
+"""Real seconds after which a test takes what it waits for to have hung.
+
+No test is to fail on a machine that stalls for several seconds, at whatever moment."""
+
 _NO_TLS = ssl.create_default_context()
 """Made once: a client of its own for every test would spend most of its time on certificates."""
 
@@ -60,9 +65,20 @@ class ManualSystemClock:
         """Seconds that the test moves."""
         return self.seconds
 
+    is_running: threading.Event = field(default_factory=threading.Event)
+    sleepers: int = 0
+
+    def __post_init__(self) -> None:
+        self.is_running.set()
+
     async def sleep(self, seconds: float) -> None:
-        """Wait for no time at all; only the monotonic seconds tell that somebody waited."""
+        """Wait for no time at all, unless a test holds the clock: then until it runs again.
+
+        The monotonic seconds and the number of sleepers show that somebody waited."""
         self.seconds += seconds
+        self.sleepers += 1
+        while not self.is_running.is_set():  # noqa: ASYNC110  it is set in another thread
+            await asyncio.sleep(0.005)
 
     def pass_seconds(self, seconds: float) -> None:
         """Let time pass."""
@@ -83,7 +99,7 @@ class Running:
     def client(self, key: str | None = DEMO_KEY) -> httpx.Client:
         """A client that sends ``key`` as a bearer credential, or none."""
         headers = {} if key is None else {"Authorization": f"Bearer {key}"}
-        return httpx.Client(base_url=self.url, headers=headers, timeout=10, verify=_NO_TLS)
+        return httpx.Client(base_url=self.url, headers=headers, timeout=PATIENCE, verify=_NO_TLS)
 
     def new_workspace(self, seed: int | None = None) -> str:
         """The key of another workspace."""
@@ -95,7 +111,7 @@ class Running:
 
     def run(self, coroutine: Any) -> Any:
         """The result of a coroutine, run where the server runs."""
-        return asyncio.run_coroutine_threadsafe(coroutine, self.loop).result(10)
+        return asyncio.run_coroutine_threadsafe(coroutine, self.loop).result(PATIENCE)
 
 
 @contextmanager
@@ -113,12 +129,13 @@ def serving(settings: Settings = FROZEN, *, real_time: bool = False) -> Iterator
         sandbox = loop.run_until_complete(create_app(settings, url=url, system_clock=clock))
         ready = threading.Event()
         server = make_server(sandbox, ready.set)
+        server.config.timeout_keep_alive = 3600  # or a stall would close a client's connection
         serve = server.serve(sockets=[listener])
         thread = threading.Thread(target=loop.run_until_complete, args=(serve,))
         thread.start()
         try:
-            assert ready.wait(10), "the server did not become ready"
+            assert ready.wait(PATIENCE), "the server did not become ready"
             yield Running(url, sandbox, system_clock, loop, listener.getsockname()[1])
         finally:
             server.should_exit = True
-            thread.join(10)
+            thread.join(PATIENCE)

@@ -28,6 +28,7 @@ from invoice_sandbox.cli import main
 from invoice_sandbox.openapi.load.documents import load_document, parse_document, place_of
 from invoice_sandbox.project.loader import default_project, merged_document
 from invoice_sandbox.state.credentials import DEMO_KEY
+from tests.support import PATIENCE
 
 ROOT = Path(__file__).parents[1]
 PUBLISHED = default_project() / "openapi" / "openapi.yaml"
@@ -624,7 +625,7 @@ class Started:
     def client(self) -> httpx.Client:
         """A client that sends the printed key."""
         return httpx.Client(
-            base_url=self.url, headers={"Authorization": f"Bearer {self.key}"}, timeout=10
+            base_url=self.url, headers={"Authorization": f"Bearer {self.key}"}, timeout=PATIENCE
         )
 
 
@@ -642,7 +643,7 @@ def started(command: Sequence[str | Path], cwd: Path = ROOT, **env: str) -> Iter
         try:
             assert process.stdout is not None
             assert process.stderr is not None
-            assert select.select([process.stdout], [], [], 60)[0], "no ready line"
+            assert select.select([process.stdout], [], [], PATIENCE)[0], "no ready line"
             line = process.stdout.readline()
             match = READY.fullmatch(line)
             assert match, f"{line!r} is no ready line: {'' if line else process.stderr.read()}"
@@ -663,7 +664,7 @@ def test_a_server_says_once_that_it_is_ready_answers_and_ends(name: str) -> None
         assert client.get("/api/health").status_code == 200
         assert client.get("/api/invoices").status_code == 200
         server.process.send_signal(getattr(signal, name))
-        out, err = server.process.communicate(timeout=4)
+        out, err = server.process.communicate(timeout=PATIENCE)
         assert (server.process.returncode, out, err) == (0, "", "")
 
 

@@ -22,7 +22,7 @@ import pytest
 
 from invoice_sandbox.scenarios.checks import SCHEMA
 from invoice_sandbox.state.credentials import DEMO_KEY
-from tests.support import FROZEN, Running, serving
+from tests.support import FROZEN, PATIENCE, Running, serving
 
 INVOICE = {
     "sellerId": "org_seller_acme",
@@ -732,12 +732,12 @@ class Started:
     def client(self) -> httpx.Client:
         """A client with the demo key."""
         headers = {"Authorization": f"Bearer {DEMO_KEY}"}
-        return httpx.Client(base_url=self.url, headers=headers, timeout=10)
+        return httpx.Client(base_url=self.url, headers=headers, timeout=PATIENCE)
 
     def stop(self) -> str:
         """End it as a user would, and read its log."""
         self.process.send_signal(signal.SIGTERM)
-        assert self.process.wait(10) == 0
+        assert self.process.wait(PATIENCE) == 0
         return self.log.read_text()
 
 

@@ -13,8 +13,8 @@ from typing import Any
 import httpx
 import pytest
 
-from invoice_sandbox.base.clock import OperatingSystemClock
-from tests.support import FROZEN, Running, serving
+from tests.scenario_run import until
+from tests.support import FROZEN, PATIENCE, Running, serving
 
 INVOICE = {
     "sellerId": "org_seller_acme",
@@ -340,18 +340,19 @@ class TestLostAnswers:
     def test_a_client_that_did_not_wait(self) -> None:
         """The first request is still on its way when the second one comes."""
         with serving() as running, running.client() as client:
-            object.__setattr__(running.sandbox.engine, "system_clock", OperatingSystemClock())
             client.post("/sandbox/faults", json={"kind": "latency", "delay": "PT0.4S"})
+            running.system_clock.is_running.clear()
             with pytest.raises(httpx.ReadTimeout):
                 client.post(
                     "/api/invoices",
                     json=INVOICE,
                     headers={"Idempotency-Key": "k"},
-                    timeout=0.1,
+                    timeout=httpx.Timeout(PATIENCE, read=0.1),
                 )
+            until(lambda: running.system_clock.sleepers == 1, "the first is on its way")
             assert not is_replayed(post(client, "k"))
-            while not running.run(_is_idle(running)):
-                pass
+            running.system_clock.is_running.set()
+            until(lambda: running.run(_is_idle(running)), "the first has ended")
             assert created(client) == 1
 
 
@@ -501,7 +502,7 @@ class TestAtTheSameTime:
         with toy_client(toy) as client:
             address = (client.base_url.host, client.base_url.port or 0)
             key = client.headers["authorization"]
-            with socket.create_connection(address, 10) as raw:
+            with socket.create_connection(address, PATIENCE) as raw:
                 raw.sendall(
                     f"POST /things HTTP/1.1\r\nHost: 127.0.0.1\r\nAuthorization: {key}\r\n"
                     "Idempotency-Key: k\r\nContent-Type: application/json\r\n"

@@ -42,12 +42,11 @@ from tests.receivers import (
     subscribe,
     trigger,
 )
-from tests.support import FROZEN, Running, serving
+from tests.support import FROZEN, PATIENCE, Running, serving
 from tests.test_control_commands import run
 
 COMMAND = Path(sys.executable).with_name("invoice-sandbox")
 INVOICE = "inv_sandbox_0003"
-PATIENCE = 20
 READY = re.compile(r"Ready: \S+ -> (\S+), endpoint (\S+), signing secret (whsec_\S+) \(shown")
 
 
@@ -130,7 +129,7 @@ def listening(url: str, target: str, *words: str) -> Iterator[tuple[Process, str
 
 def client_of(url: str, key: str = DEMO_KEY) -> httpx.Client:
     return httpx.Client(
-        base_url=url, headers={"Authorization": f"Bearer {key}"}, timeout=30, trust_env=False
+        base_url=url, headers={"Authorization": f"Bearer {key}"}, timeout=PATIENCE, trust_env=False
     )
 
 

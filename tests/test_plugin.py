@@ -6,10 +6,8 @@ import json
 import os
 import re
 import signal
-import socket
 import subprocess
 import sys
-import time
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
@@ -20,8 +18,9 @@ import pytest
 from invoice_sandbox.testing import SandboxError, running
 from invoice_sandbox.testing.server import Options, options_from
 from tests.notes_project import write_project
-from tests.scenario_run import data
-from tests.support import FROZEN, Running, serving
+from tests.receivers import is_listening
+from tests.scenario_run import data, until
+from tests.support import FROZEN, PATIENCE, Running, serving
 
 pytest_plugins = ["pytester"]
 
@@ -29,8 +28,6 @@ PLAIN = (
     *("-p", "no:cacheprovider", "-W", "error"),
     *("-p", "no:schemathesis", "-p", "no:hypothesispytest"),  # they take longer than all the rest
 )
-PATIENCE = 15
-
 START = """
 import json, os, pathlib, sys, time, asyncio, unittest
 import pytest
@@ -86,20 +83,12 @@ def notes(folder: Path) -> list[dict[str, str]]:
 
 def is_up(url: str) -> bool:
     """Whether anybody listens there."""
-    place = urlsplit(url)
-    try:
-        socket.create_connection((place.hostname or "", place.port or 0), timeout=1).close()
-    except OSError:
-        return False
-    return True
+    return is_listening(urlsplit(url).port or 0)
 
 
 def assert_gone(url: str) -> None:
     """The server stops by itself, though nobody tells it to."""
-    end = time.monotonic() + PATIENCE
-    while is_up(url):
-        assert time.monotonic() < end, "a server was left behind"
-        time.sleep(0.05)
+    until(lambda: not is_up(url), "the server has stopped")
 
 
 # --- workspaces
@@ -129,7 +118,7 @@ def test_two_runs_side_by_side_have_servers_of_their_own(pytester: pytest.Pytest
     write(pytester, "def test_it(invoice_sandbox): note(url=invoice_sandbox.url); time.sleep(1)")
     command = [sys.executable, "-m", "pytest", *PLAIN]
     both = [subprocess.Popen(command, stdout=subprocess.DEVNULL) for _ in range(2)]
-    assert [one.wait(60) for one in both] == [0, 0]
+    assert [one.wait(PATIENCE) for one in both] == [0, 0]
     first, second = (one["url"] for one in notes(pytester.path))
     assert first != second
 
@@ -301,11 +290,7 @@ def sleeping(pytester: pytest.Pytester, *arguments: str) -> Iterator[subprocess.
         command, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL, start_new_session=True
     ) as process:
         try:
-            end = time.monotonic() + 60
-            while not notes(pytester.path):
-                assert process.poll() is None
-                assert time.monotonic() < end
-                time.sleep(0.05)
+            until(lambda: process.poll() is not None or bool(notes(pytester.path)), "a test runs")
             assert is_up(notes(pytester.path)[0]["url"])
             yield process
         finally:

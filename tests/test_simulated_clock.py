@@ -23,7 +23,8 @@ from typing import Any
 import httpx
 import pytest
 
-from tests.support import FROZEN, Running, serving
+from tests.scenario_run import until
+from tests.support import FROZEN, PATIENCE, Running, serving
 
 INVOICE = {
     "sellerId": "org_seller_acme",
@@ -175,13 +176,16 @@ def test_on_a_live_clock_it_happens_without_any_request() -> None:
     with serving(live) as running, running.client() as client:
         invoice = register(client)
         running.system_clock.pass_seconds(6)
-        deadline = time.monotonic() + 10
-        done: list[Any] = []
-        while len(done) < 4 and time.monotonic() < deadline:
-            time.sleep(0.02)
-            done = client.get("/sandbox/agenda").json()["data"]["done"]  # shows, and does nothing
+        until(lambda: len(_done(client)) == 4, "the steps are done")
+        done = _done(client)
         assert [step["outcome"] for step in done] == ["done"] * 4
         assert status(client, invoice["id"]) == "Offered"
+
+
+def _done(client: httpx.Client) -> list[Any]:
+    """The steps that were run. To read them runs none."""
+    done: list[Any] = client.get("/sandbox/agenda").json()["data"]["done"]
+    return done
 
 
 # A story of months -----------------------------------------------------------------------------
@@ -233,7 +237,7 @@ def test_two_hundred_workspaces_progress_side_by_side(progressing: Running) -> N
 
     def live(number: int) -> list[str]:
         if number < 8:
-            barrier.wait(10)
+            barrier.wait(PATIENCE)
         name = f"SIDE-{number}"
         with progressing.client(keys[number]) as client:
             invoice = register(client, invoiceNumber=name, amount=100 + number)

@@ -17,6 +17,7 @@ import pytest
 import yaml
 
 from tests.receivers import free_port
+from tests.support import PATIENCE
 from tests.test_cli import ROOT, started
 from tests.testing_docs import PAGE, environment, output, write_files
 
@@ -97,7 +98,7 @@ def test_an_installed_sandbox_registers_an_invoice(installed: Installed, tmp_pat
         assert created.status_code == 201
         assert client.get(f"/api/invoices/{created.json()['data']['id']}").status_code == 200
         server.process.send_signal(signal.SIGTERM)
-        assert server.process.wait(4) == 0
+        assert server.process.wait(PATIENCE) == 0
 
 
 def test_an_installed_sandbox_prints_the_contract(installed: Installed) -> None:
@@ -171,7 +172,7 @@ def play(job: str, installed: Installed, folder: Path, **variables: str) -> str:
         start_new_session=True,
     ) as shell:
         try:
-            printed, _ = shell.communicate(timeout=300)
+            printed, _ = shell.communicate(timeout=5 * PATIENCE)
         finally:
             with suppress(ProcessLookupError):
                 os.killpg(shell.pid, signal.SIGKILL)

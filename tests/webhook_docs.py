@@ -32,7 +32,9 @@ from invoice_sandbox.webhooks.network import url_problem
 from invoice_sandbox.webhooks.retry import DISABLED_AFTER, GAPS
 from tests.interop.node import MODULES, node
 from tests.readme import commands, with_outputs
-from tests.receivers import free_port
+from tests.receivers import free_port, is_listening
+from tests.scenario_run import until
+from tests.support import PATIENCE
 
 REFERENCE: Final = Path(__file__).parent.parent / "docs" / "webhooks.md"
 PAGE: Final = REFERENCE.with_name("webhook-receivers.md")
@@ -52,7 +54,6 @@ _JAVASCRIPT: Final = re.compile(
 _FIRST_BLOCK: Final = re.compile(r"^```console\n.*?^```$", re.MULTILINE | re.DOTALL)
 _READY: Final = re.compile(r"ready on (\S+) with key")
 _MARK: Final = "--- end of output ---"
-_PATIENCE: Final = 60
 
 
 # What is generated from the code
@@ -234,7 +235,7 @@ def _outputs(asked: Sequence[str], folder: Path, url: str) -> list[str]:
         start_new_session=True,
     ) as shell:
         try:
-            printed, _ = shell.communicate(script, timeout=_PATIENCE)
+            printed, _ = shell.communicate(script, timeout=PATIENCE)
         finally:
             with contextlib.suppress(ProcessLookupError):
                 os.killpg(shell.pid, signal.SIGKILL)
@@ -274,7 +275,9 @@ class Receiver:
 
     def post(self, body: bytes, headers: Mapping[str, str]) -> int:
         """The status that it returns for a message."""
-        return httpx.post(self.url, content=body, headers=dict(headers), timeout=10).status_code
+        return httpx.post(
+            self.url, content=body, headers=dict(headers), timeout=PATIENCE
+        ).status_code
 
 
 @contextlib.contextmanager
@@ -310,12 +313,11 @@ def receiver_of_docs(
 
 
 def _wait_for(port: int, running: subprocess.Popen[bytes], log: Path) -> None:
-    retrying = httpx.HTTPTransport(retries=6)  # by and by, in all some 15 seconds
-    with httpx.Client(transport=retrying) as client:
-        try:
-            client.get(f"http://127.0.0.1:{port}")
-        except httpx.TransportError:
-            raise AssertionError(f"no receiver: {running.poll()} {log.read_text()}") from None
+    def is_ready() -> bool:
+        assert running.poll() is None, log.read_text()
+        return is_listening(port)
+
+    until(is_ready, "a receiver listens")
 
 
 def genuine(body: bytes, secret: str = SECRET, *, ago: int = 0) -> dict[str, str]:

@@ -73,10 +73,10 @@ def _is_settled(item: Mapping[str, Any]) -> bool:
     return isinstance(erp_status, str) and erp_status in _SETTLED
 
 
-def _key(item: Any, source: Mapping[str, Any]) -> str | None:
+def _key(item: Any, source: Any) -> str | None:
     """The key of an item with an external id, which is unique in its ERP system."""
     external_id = item.get("externalId") if isinstance(item, dict) else None
     if not isinstance(external_id, str):
         return None
-    system = source.get("system")
+    system = source.get("system") if isinstance(source, Mapping) else source
     return dump_json([system if isinstance(system, str) else None, external_id]).decode()

@@ -211,6 +211,21 @@ def test_every_operation_of_every_contract_is_shown(browser: Browser, server: Ru
             assert page.locator(".errors-wrapper").count() == 0
 
 
+def test_what_is_ours_is_marked_as_an_assumption(browser: Browser, server: Running) -> None:
+    scope = "Partners record offers and sellers only read them, so writing has a scope of its own."
+    paging = "Paging by cursor is common and stays stable while records are added."
+    with visiting(browser, f"{server.url}/docs") as page:
+        for tag, operation_id, shown in (
+            ("offers", "createOffer", scope),
+            ("offers", "listOffers", paging),
+        ):
+            block = page.locator(f"#operations-{tag}-{operation_id}")
+            block.locator(".opblock-summary-control").click()
+            block.locator(".opblock-section").first.wait_for()
+            assert "x-assumption" in block.inner_text()
+            assert shown in block.inner_text()
+
+
 def test_a_key_that_the_visitor_chose_stays(browser: Browser, server: Running) -> None:
     key = server.new_workspace()
     with visiting(browser, f"{server.url}/docs") as page:

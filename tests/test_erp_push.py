@@ -102,7 +102,7 @@ def test_a_payload_without_invoices_is_accepted_and_does_nothing(
 
 @pytest.mark.parametrize(
     "body",
-    [[], None, "x", {"invoices": {}}, {"invoices": "x"}, {"source": "sap"}, {"source": None}],
+    [[], None, "x", {"invoices": {}}, {"invoices": "x"}],
     ids=repr,
 )
 def test_a_frame_that_the_contract_does_not_allow_is_400(client: httpx.Client, body: Any) -> None:
@@ -184,6 +184,17 @@ def test_the_same_external_id_of_another_system_is_another_invoice(
         item = {**ITEM, "externalId": external_id, "invoiceNumber": f"S-{number}"}
         push(client, source={} if system is None else {"system": system}, invoices=[item])
     assert [one["invoiceNumber"] for one in registered(client)] == ["S-0", "S-1"]
+
+
+@pytest.mark.parametrize("source", ["SAP", None, 7, ["SAP"], {"system": "SAP"}], ids=repr)
+def test_the_source_may_be_anything_and_tells_external_ids_apart(
+    client: httpx.Client, source: Any
+) -> None:
+    accepted = [push(client, source=source, invoices=[ITEM]) for _ in range(2)]
+    assert [one["source"] for one in accepted] == [source, source]
+    assert told(client, accepted[1])[1:] == [("erp_item.unchanged", {"index": 0})]
+    push(client, source="another system", invoices=[{**ITEM, "invoiceNumber": "S-2"}])
+    assert [one["invoiceNumber"] for one in registered(client)] == ["ERP-1", "S-2"]
 
 
 @pytest.mark.parametrize("external_id", [None, 7, [], {}], ids=repr)

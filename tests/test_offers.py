@@ -335,14 +335,19 @@ WRONG: dict[str, Any] = {
     "product is another word": {"product": "Leasing"},
     "disclosure is another word": {"disclosure": "Secret"},
     "validUntil is a day": {"validUntil": "2026-12-01"},
-    "conditions is a string": {"conditions": "none"},
-    "conditions holds a number": {"conditions": [1]},
 }
 
 
 @pytest.mark.parametrize("body", WRONG.values(), ids=WRONG)
 def test_an_impossible_value_is_400(client: httpx.Client, body: Any) -> None:
     assert refusal(client.post(OFFERS, json=body)) == (400, "invalid_request")
+
+
+@pytest.mark.parametrize("conditions", ["none", [1], None, ["Debtor confirmation"]], ids=repr)
+def test_conditions_are_free_text_and_shown_as_they_were_sent(
+    client: httpx.Client, conditions: Any
+) -> None:
+    assert offer(client, conditions=conditions)["conditions"] == conditions
 
 
 def test_a_member_that_is_unknown_is_ignored(client: httpx.Client) -> None:

@@ -205,6 +205,7 @@ def _swagger_config(contracts: Sequence[tuple[str, str]]) -> dict[str, object]:
         "validatorUrl": None,
         "oauth2RedirectUrl": None,
         "deepLinking": True,
+        "showExtensions": True,
         "persistAuthorization": True,
         "tryItOutEnabled": True,
         "displayRequestDuration": True,

@@ -3,7 +3,7 @@
 The type of a node is the name of an OpenAPI object (``operation``, ``schema``), ``{schema}`` for a
 map of them by names of the author's choice, ``<response>`` for such a map that may have extensions
 (``x-``) too, or ``[schema]`` for a list. ``data`` is a value that means nothing to the contract,
-such as an example; ``other`` is everything else, such as ``info``.
+such as an example; ``other`` is everything else, such as ``servers``.
 """
 
 from __future__ import annotations
@@ -47,6 +47,8 @@ _PARAMETER: Final = {"schema": SCHEMA, "content": "{mediaType}", **_EXAMPLES}
 
 _MEMBERS: Final[Mapping[str, Mapping[str, str]]] = {
     DOCUMENT: {
+        "info": "info",
+        "tags": "[tag]",
         "paths": "<pathItem>",
         "webhooks": "{pathItem}",
         "components": "components",

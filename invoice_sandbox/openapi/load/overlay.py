@@ -4,18 +4,37 @@ Targets are RFC 9535 JSONPath. ``update`` merges objects recursively and appends
 ``remove: true`` deletes what the target names. Stricter than the Overlay specification in one
 point: a target that matches nothing is an error, because an assumption that no longer fits the
 contract must be seen and not skipped.
+
+An action with ``description`` and ``x-gap`` is an assumption. What it adds or changes gets
+``x-assumption``: a list of objects with ``assumption`` (the first sentence of the description),
+``gap``, and ``members``, the places below an object that is not new as a whole.
 """
 
 from __future__ import annotations
 
 import copy
-from collections.abc import Iterator
+import re
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any, Final
 
 import jsonpath_rfc9535 as jsonpath
 
+from invoice_sandbox.openapi.load.documents import pointer_text
+from invoice_sandbox.openapi.load.model import SCHEMA, Node, Pointer, node
+
+ASSUMPTION: Final = "x-assumption"
+
 _ACTION_KEYS: Final = frozenset({"target", "description", "update", "remove"})
+_MARKED: Final = frozenset(
+    {
+        *("document", "info", "tag", "pathItem", "operation", "parameter", "header", "response"),
+        *(SCHEMA, "securityScheme"),
+    }
+)
+"""OpenAPI objects that show an assumption: those whose extensions documentation tools show, and
+those that are in no such object."""
+_FIRST_SENTENCE: Final = re.compile(r".*?[.!?](?=\s|$)", re.DOTALL)
 
 
 @dataclass
@@ -100,11 +119,13 @@ def _apply_action(document: dict[str, Any], action: Any) -> str | None:
     if not nodes:
         return "the target matches nothing in the contract"
     if action.get("remove") is True:
-        return _remove(document, [node.location for node in nodes])
-    for node in nodes:
-        problem = _update(node.value, action["update"])
+        return _remove(document, [found.location for found in nodes])
+    changed: list[Pointer] = []
+    for found in nodes:
+        problem = _update(found.value, action["update"], tuple(found.location), changed)
         if problem:
             return problem
+    _mark(document, action, changed)
     return None
 
 
@@ -124,22 +145,76 @@ def _remove(document: dict[str, Any], locations: list[tuple[int | str, ...]]) ->
     return None
 
 
-def _update(target: Any, update: Any) -> str | None:
+def _update(target: Any, update: Any, at: Pointer, changed: list[Pointer]) -> str | None:
+    """Merge ``update`` into ``target``, which is ``at``, and list in ``changed`` what is new."""
     if isinstance(target, dict) and isinstance(update, dict):
-        _merge(target, update)
+        _merge(target, update, at, changed)
         return None
     if isinstance(target, list):
-        target.append(copy.deepcopy(update))
+        _append(target, [update], at, changed)
         return None
     return "the target must be an object or an array for this update"
 
 
-def _merge(target: dict[str, Any], update: dict[str, Any]) -> None:
+def _merge(
+    target: dict[str, Any], update: dict[str, Any], at: Pointer, changed: list[Pointer]
+) -> None:
     for key, value in update.items():
         present = target.get(key)
         if isinstance(present, dict) and isinstance(value, dict):
-            _merge(present, value)
+            _merge(present, value, (*at, key), changed)
         elif isinstance(present, list) and isinstance(value, list):
-            present.extend(copy.deepcopy(value))
+            _append(present, value, (*at, key), changed)
         else:
             target[key] = copy.deepcopy(value)
+            changed.append((*at, key))
+
+
+def _append(target: list[Any], values: list[Any], at: Pointer, changed: list[Pointer]) -> None:
+    changed += ((*at, len(target) + index) for index in range(len(values)))
+    target += copy.deepcopy(values)
+
+
+def _mark(document: dict[str, Any], action: Mapping[str, Any], changed: list[Pointer]) -> None:
+    """Add the assumption of ``action`` to what it ``changed``."""
+    if not (action.get("description") and action.get("x-gap")):
+        return
+    description = " ".join(action["description"].split())
+    sentence = _FIRST_SENTENCE.match(description)
+    note = {"assumption": sentence[0] if sentence else description, "gap": action["x-gap"]}
+    members: dict[Pointer, list[str]] = {}
+    for pointer in changed:
+        for place in _new_objects(_trail(document, pointer)[-1]):
+            marked = _marked(_trail(document, place))
+            rest = pointer_text(place[len(marked) :]).removeprefix("/")
+            members.setdefault(marked, []).append(rest)
+    for marked, names in members.items():
+        below = {"members": names} if all(names) else {}
+        _trail(document, marked)[-1].value.setdefault(ASSUMPTION, []).append({**note, **below})
+
+
+def _trail(document: dict[str, Any], pointer: Pointer) -> list[Node]:
+    """The nodes from the document to what ``pointer`` names."""
+    trail = [node(document)]
+    for step in pointer:
+        trail.append(trail[-1].child(step, trail[-1].value[step]))
+    return trail
+
+
+def _new_objects(new: Node) -> Iterator[Pointer]:
+    """``new``, or every object in it, if it is a map or a list; a path item and its operations."""
+    inner = new.containers() if new.type[0] in "{[" or new.type == "pathItem" else []
+    if not inner or new.type == "pathItem":
+        yield new.pointer
+    for child in inner:
+        yield from _new_objects(child)
+
+
+def _marked(trail: list[Node]) -> Pointer:
+    """The innermost object of ``trail`` that can be marked; a reference cannot."""
+    return next(one.pointer for one in reversed(trail) if _can_be_marked(one))
+
+
+def _can_be_marked(one: Node) -> bool:
+    is_reference = one.reference is not None and one.type != SCHEMA
+    return one.type in _MARKED and isinstance(one.value, Mapping) and not is_reference

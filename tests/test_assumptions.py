@@ -129,7 +129,7 @@ def test_a_published_object_names_the_members_that_are_new() -> None:
 
 
 def test_a_map_of_properties_gets_no_property() -> None:
-    document = {"components": {"schemas": {"A": {}}}}
+    document: dict[str, Any] = {"components": {"schemas": {"A": {}}}}
     merged = shown(document, "$.components.schemas.A", {"properties": {"b": {}, "c": True}})
     marked = merged["components"]["schemas"]["A"]
     assert marked["properties"] == {"b": {"x-assumption": [NOTE]}, "c": True}

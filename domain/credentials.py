@@ -23,12 +23,23 @@ from invoice_sandbox.project.api import (
 )
 
 from .audit import audit
+from .errors import OTHER_PARTNER
+from .financing import REQUESTS
+from .invoices import load_invoice
+from .offers import OFFERS
+from .routing import default_partner, load_partner
 
 SESSION_LIFETIME: Final = timedelta(hours=8)
 
 _COOKIE: Final = "ils_session"
 _USERS: Final = "users"
 _ROLE_OF_KEYS: Final = "demo_seller"
+_PARTNER_ROLES: Final = frozenset({"partner", "demo_partner"})
+_PARTNER_SCOPES: Final = frozenset(
+    {"invoices:read", "financing:read", "offers:read", "offers:write", "partners:read"}
+    | {"assignment:read"}
+)
+"""What a partner's session can be allowed: whatever shows nothing of other partners."""
 _NO_USER: Final[Record] = {"role": _ROLE_OF_KEYS, "scopes": []}
 _DEFAULT_SCOPES: Final = (
     "invoices:write",
@@ -108,7 +119,7 @@ async def start_session(call: Call, user: Record) -> tuple[Record, str]:
         call.state,
         workspace_id=call.workspace.id,
         subject=user["id"],
-        scopes=user["scopes"],
+        scopes=_scopes(user),
         expires_at=expires_at,
     )
     await audit(call, "session.login", ("user", user["id"]))
@@ -133,6 +144,83 @@ def session_cookie(call: Call, secret: str, seconds: int) -> str:
     return f"{_COOKIE}={secret}; Path=/; HttpOnly; SameSite=Lax; Max-Age={seconds}{secure}"
 
 
+async def partner_of(call: Call) -> str | None:
+    """The partner that the caller's session belongs to, or None for a caller that sees all.
+
+    A user with the role of a partner who belongs to none has the id of no partner: "".
+    """
+    if call.caller is None or call.caller.type != "session":
+        return None
+    user = await call.state.get(_USERS, call.caller.subject) or _NO_USER
+    return _partner_id(user)
+
+
+async def visible_requests(call: Call) -> tuple[Condition, ...]:
+    """The condition of the financing requests that the caller may see."""
+    partner_id = await partner_of(call)
+    return () if partner_id is None else (Condition("routedPartnerIds", "has", partner_id),)
+
+
+async def visible_offers(call: Call) -> tuple[Condition, ...]:
+    """The condition of the offers that the caller may see."""
+    partner_id = await partner_of(call)
+    return () if partner_id is None else (Condition("partnerId", "=", partner_id),)
+
+
+async def visible_invoices(call: Call) -> tuple[Condition, ...]:
+    """The condition of the invoices that the caller may see: a partner's are those of its requests
+    and offers."""
+    requests = await _all(call, REQUESTS, await visible_requests(call))
+    offers = await _all(call, OFFERS, await visible_offers(call))
+    if requests is None or offers is None:
+        return ()
+    ids = {str(one["invoiceId"]) for one in offers}.union(*(one["invoiceIds"] for one in requests))
+    return (Condition("id", "in", tuple(sorted(ids))),)
+
+
+async def load_visible_invoice(call: Call, invoice_id: str) -> Record:
+    """The invoice of that id. Raises ApiError 404 also for one that the caller may not see."""
+    if any(invoice_id not in one.value for one in await visible_invoices(call)):
+        raise reject("unknown_resource", kind="invoice", member="id")
+    return await load_invoice(call, invoice_id)
+
+
+async def partner_of_offer(call: Call) -> Record:
+    """The partner of a new offer: that of the session, else the named one, else the first one.
+
+    Raises ApiError 403 when the session belongs to another partner, 404 for an unknown partner or
+    an invoice that the caller may not see.
+    """
+    own, body = await partner_of(call), call.body
+    if own is None:
+        named = body.get("partnerId")
+        return await (default_partner(call) if named is None else load_partner(call, named))
+    if body.get("partnerId", own) != own or not own:
+        raise reject(OTHER_PARTNER)
+    if "invoiceId" in body:
+        await load_visible_invoice(call, body["invoiceId"])
+    return await load_partner(call, own)
+
+
+async def _all(
+    call: Call, collection: str, where: tuple[Condition, ...]
+) -> tuple[Record, ...] | None:
+    """All records of a condition, or None without one."""
+    limit = await call.state.count(collection, where) if where else 0
+    return (await call.state.page(collection, limit=limit, where=where)).records if where else None
+
+
+def _partner_id(user: Record) -> str | None:
+    return user.get("partnerId", "" if user["role"] in _PARTNER_ROLES else None)
+
+
+def _scopes(user: Record) -> list[str]:
+    """The scopes of a session of the user."""
+    if _partner_id(user) is None:
+        return list(user["scopes"])
+    return [scope for scope in user["scopes"] if scope in _PARTNER_SCOPES]
+
+
 async def _first_user(call: Call, member: str = "", value: str = "") -> Record | None:
     where = (Condition(member, "=", value),) if member else ()
     users = await call.state.page(_USERS, limit=1, where=where)
@@ -145,7 +233,8 @@ def _public_session(call: Call, user: Record, expires_at: str | None) -> dict[st
         "demo": True,
         "role": user["role"],
         "user": {name: user.get(name) for name in ("id", "displayName", "email")},
+        **({"partnerId": user["partnerId"]} if "partnerId" in user else {}),
         "workspaceId": call.workspace.id,
-        "scopes": user["scopes"],
+        "scopes": _scopes(user),
         "expiresAt": expires_at,
     }

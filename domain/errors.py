@@ -12,6 +12,13 @@ OUT_OF_BOUNDS: Final = ErrorType(
 BAD_UPLOAD: Final = ErrorType(
     "bad_upload", 400, "{problem}", "Send the file that was announced for this address."
 )
+OTHER_PARTNER: Final = ErrorType(
+    "other_partner",
+    403,
+    "A partner's session makes offers as that partner only",
+    "Leave out partnerId.",
+    code_status=400,
+)
 LOGIN_FAILED: Final = ErrorType(
     "login_failed",
     401,

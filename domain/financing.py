@@ -69,9 +69,15 @@ async def newest_open_request(context: Context, invoice_id: str) -> Record | Non
     return await _newest(context, invoice_id, OPEN)
 
 
-async def newest_request_for_offers(context: Context) -> Record | None:
-    """The newest open request of a client whose invoice, if it has one, can receive an offer."""
-    where = (Condition("source", "=", CLIENT), Condition("status", "in", OPEN))
+async def newest_request_for_offers(
+    context: Context, partner_id: str | None = None
+) -> Record | None:
+    """The newest open request of a client whose invoice, if it has one, can receive an offer.
+
+    With ``partner_id`` only requests count that were routed to that partner.
+    """
+    routed = () if partner_id is None else (Condition("routedPartnerIds", "has", partner_id),)
+    where = (Condition("source", "=", CLIENT), Condition("status", "in", OPEN), *routed)
     for request in (await context.state.page(REQUESTS, limit=100, where=where)).records:
         invoice = await invoice_of(context, request)
         if invoice is None or allows_trigger(context, INVOICE, invoice, "receive-offer"):

@@ -90,26 +90,27 @@ async def find_accepted_offer(context: Context, invoice: Record) -> Record | Non
 
 
 async def request_for_offer(
-    context: Context, request_id: str | None, invoice_id: str | None
+    context: Context,
+    request_id: str | None,
+    invoice_id: str | None,
+    partner_id: str | None = None,
 ) -> Record | None:
     """The financing request for a new offer, or None when no client has an open one.
 
-    Without ids it is the newest open request. Raises ApiError 404 for an unknown id, 409 for a
-    request that is not open or that is for another invoice.
+    Without ids it is the newest open request, for ``partner_id`` the newest that was routed to that
+    partner. Raises ApiError 404 for an unknown id, 409 for a request that is not open or that is
+    for another invoice.
     """
     if invoice_id is not None:
         await load_invoice(context, invoice_id)
+    if request_id is None and invoice_id is None:
+        return await newest_request_for_offers(context, partner_id)
     if request_id is not None:
-        return await _request_for_invoice(context, request_id, invoice_id)
-    if invoice_id is None:
-        return await newest_request_for_offers(context)
-    request = await newest_open_request(context, invoice_id)
-    if request is None:
-        raise reject(
-            "conflict",
-            problem="The invoice has no open financing request",
-            advice="Create one with POST /api/financing-requests.",
-        )
+        request = await _request_for_invoice(context, request_id, invoice_id)
+    else:
+        request = await _open_request_of(context, str(invoice_id))
+    if partner_id is not None and partner_id not in request["routedPartnerIds"]:
+        raise reject("unknown_resource", kind="financing request", member="id")
     return request
 
 
@@ -158,6 +159,17 @@ async def make_default_offer(
     partner = await load_partner(context, partner_id)
     request = await newest_open_request(context, invoice["id"])
     return await make_offer(context, request, invoice, partner, {})
+
+
+async def _open_request_of(context: Context, invoice_id: str) -> Record:
+    request = await newest_open_request(context, invoice_id)
+    if request is None:
+        raise reject(
+            "conflict",
+            problem="The invoice has no open financing request",
+            advice="Create one with POST /api/financing-requests.",
+        )
+    return request
 
 
 async def _request_for_invoice(context: Context, request_id: str, invoice_id: str | None) -> Record:

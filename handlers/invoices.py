@@ -6,7 +6,8 @@ from typing import Final
 
 from invoice_sandbox.project.api import Call, Condition, Record, Response, instant_filter
 
-from ..domain.invoices import INVOICES, load_invoice, public_invoice, register_invoice
+from ..domain.credentials import load_visible_invoice, visible_invoices
+from ..domain.invoices import INVOICES, public_invoice, register_invoice
 
 _FILTERS: Final = ("status", "sellerId", "debtorId", "currency")
 
@@ -16,6 +17,7 @@ async def list_invoices(call: Call) -> Response:
     where = (
         *(Condition(name, "=", call.query[name]) for name in _FILTERS if name in call.query),
         *instant_filter("createdAt", call.query.get("createdFrom"), call.query.get("createdTo")),
+        *await visible_invoices(call),
     )
     return await call.page(INVOICES, where=where, present=public_invoice)
 
@@ -27,4 +29,4 @@ async def create_invoice(call: Call) -> Record:
 
 async def get_invoice(call: Call) -> Record:
     """One invoice. An unknown id and an id of another workspace both give 404."""
-    return public_invoice(await load_invoice(call, call.path["id"]))
+    return public_invoice(await load_visible_invoice(call, call.path["id"]))

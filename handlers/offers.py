@@ -6,9 +6,9 @@ from typing import Final
 
 from invoice_sandbox.project.api import Call, Condition, Record, Response
 
+from ..domain.credentials import partner_of, partner_of_offer, visible_offers
 from ..domain.financing import invoice_of
 from ..domain.offers import OFFERS, make_offer, public_offer, request_for_offer
-from ..domain.routing import default_partner, load_partner
 
 _FILTERS: Final = ("status", "invoiceId", "financingRequestId")
 
@@ -16,18 +16,22 @@ _FILTERS: Final = ("status", "invoiceId", "financingRequestId")
 async def list_offers(call: Call) -> Response:
     """The offers that the caller may see, newest first."""
     where = tuple(Condition(name, "=", call.query[name]) for name in _FILTERS if name in call.query)
+    where += await visible_offers(call)
     return await call.page(OFFERS, where=where, present=public_offer)
 
 
 async def create_offer(call: Call) -> Record:
     """Record an indicative offer, by default of the first demo partner on the newest request.
 
-    Without any open request the offer is on the synthetic invoice and changes no other record.
-    Raises ApiError 404 for an unknown reference, 409 when no offer can be made on it.
+    A partner's session makes its own offers on the requests that were routed to it. Without any
+    open request the offer is on the synthetic invoice and changes no other record. Raises ApiError
+    403 for another partner, 404 for an unknown reference, 409 when no offer can be made on it.
     """
     body = call.body
-    request = await request_for_offer(call, body.get("financingRequestId"), body.get("invoiceId"))
-    named = "partnerId" in body
-    partner = await (load_partner(call, body["partnerId"]) if named else default_partner(call))
+    partner = await partner_of_offer(call)
+    own = await partner_of(call)
+    request = await request_for_offer(
+        call, body.get("financingRequestId"), body.get("invoiceId"), own
+    )
     invoice = None if request is None else await invoice_of(call, request)
     return public_offer(await make_offer(call, request, invoice, partner, body))

@@ -241,6 +241,90 @@ def test_no_role_may_make_keys_or_control_the_sandbox(server: Running, name: str
         assert refusal(answer) == (403, "insufficient_scope")
 
 
+PARTNER = {"email": "partner@demo.example", "password": PASSWORD}
+ALDER, EVEREST = "ptn_sandbox_alder", "ptn_sandbox_everest"
+OFFERS, REQUESTS = "/api/offers", "/api/financing-requests"
+
+
+@contextmanager
+def alder(client: httpx.Client, server: Running) -> Iterator[httpx.Client]:
+    """The session of Alder's user in the workspace of ``client``."""
+    cookie = session_id(client.post(LOGIN, json=PARTNER))
+    with server.client(None) as session:
+        session.headers["Cookie"] = f"{COOKIE}={cookie}"
+        yield session
+
+
+def requested(client: httpx.Client, number: str, *partners: str) -> dict[str, Any]:
+    """A financing request that is routed to these partners."""
+    posted = client.post("/api/invoices", json={**INVOICE, "invoiceNumber": number}).json()["data"]
+    client.post("/api/verification/run", json={"invoiceId": posted["id"]})
+    body = {"invoiceId": posted["id"], "partnerIds": list(partners)}
+    made: dict[str, Any] = client.post(REQUESTS, json=body).json()["data"]
+    assert set(made["routedPartnerIds"]) == set(partners)
+    return made
+
+
+def ids(client: httpx.Client, path: str) -> list[str]:
+    return [one["id"] for one in client.get(path).json()["data"]]
+
+
+def test_a_session_of_a_partner_names_the_partner(server: Running) -> None:
+    with logged_in(server, **PARTNER) as partner:
+        data = partner.get(SESSION).json()["data"]
+    assert (data["role"], data["partnerId"]) == ("demo_partner", ALDER)
+
+
+def test_a_partner_sees_the_requests_that_were_routed_to_it(
+    client: httpx.Client, server: Running
+) -> None:
+    own, other = requested(client, "P-1", ALDER, EVEREST), requested(client, "P-2", EVEREST)
+    with alder(client, server) as partner:
+        seen = partner.get(REQUESTS)
+        assert own["id"] in ids(partner, REQUESTS)
+        assert other["id"] not in ids(partner, REQUESTS)
+        assert all(ALDER in one["routedPartnerIds"] for one in seen.json()["data"])
+        assert int(seen.headers["X-Total-Count"]) == len(seen.json()["data"])
+    assert {own["id"], other["id"]} <= set(ids(client, REQUESTS))
+
+
+def test_a_partner_sees_its_own_offers(client: httpx.Client, server: Running) -> None:
+    request = requested(client, "P-3", ALDER, EVEREST)
+    for partner_id in (ALDER, EVEREST):
+        body = {"financingRequestId": request["id"], "partnerId": partner_id}
+        assert client.post(OFFERS, json=body).status_code == 201
+    with alder(client, server) as partner:
+        listed = partner.get(OFFERS).json()["data"]
+        assert {one["partnerId"] for one in listed} == {ALDER}
+        assert request["id"] in {one["financingRequestId"] for one in listed}
+
+
+def test_a_partner_sees_the_invoices_of_its_requests(client: httpx.Client, server: Running) -> None:
+    own, other = requested(client, "P-4", ALDER), requested(client, "P-5", EVEREST)
+    with alder(client, server) as partner:
+        (mine,), (hidden,) = own["invoiceIds"], other["invoiceIds"]
+        assert partner.get(f"/api/invoices/{mine}").status_code == 200
+        assert refusal(partner.get(f"/api/invoices/{hidden}")) == (404, "resource_not_found")
+        assert mine in ids(partner, "/api/invoices")
+        assert hidden not in ids(partner, "/api/invoices")
+
+
+def test_a_partner_makes_offers_as_itself_only(client: httpx.Client, server: Running) -> None:
+    own, other = requested(client, "P-6", ALDER), requested(client, "P-7", EVEREST)
+    with alder(client, server) as partner:
+        for partner_id in (EVEREST, "ptn_unknown"):
+            body = {"financingRequestId": own["id"], "partnerId": partner_id}
+            assert refusal(partner.post(OFFERS, json=body)) == (403, "invalid_request")
+        for body in (
+            {"financingRequestId": other["id"]},
+            {"invoiceId": other["invoiceIds"][0]},
+            {"invoiceId": other["invoiceIds"][0], "partnerId": ALDER},
+        ):
+            assert refusal(partner.post(OFFERS, json=body)) == (404, "resource_not_found")
+        made = partner.post(OFFERS, json={}).json()["data"]  # on the newest one that it sees
+    assert (made["partnerId"], made["financingRequestId"]) == (ALDER, own["id"])
+
+
 def test_a_session_registers_invoices_from_a_page_of_this_server(server: Running) -> None:
     with logged_in(server) as seller:
         assert seller.post("/api/invoices", json=INVOICE).status_code == 201
@@ -429,7 +513,46 @@ def test_users_of_a_file_replace_the_demo_users(tmp_path: Path) -> None:
         assert log_in(settings, email, password).status_code == 401
 
 
+OWN_PARTNER = USERS.replace("role: seller", "role: partner\n    partnerId: ptn_sandbox_everest")
+
+
+def session_of_own_user(users: str, tmp_path: Path) -> tuple[dict[str, Any], set[str]]:
+    """The session of the user of a file, and the partners of the requests that it sees."""
+    file = tmp_path / "users.yaml"
+    file.write_text(users)
+    login = {"email": "ann@corp.example", "password": "correct horse"}
+    with serving(replace(FROZEN, users=file)) as running, logged_in(running, **login) as user:
+        data: dict[str, Any] = user.get(SESSION).json()["data"]
+        requests = user.get(REQUESTS).json().get("data", [])
+        offer = user.post(OFFERS, json={})
+    data["offer"] = offer.json().get("data", {}).get("partnerId", offer.status_code)
+    return data, {"".join(sorted(one["routedPartnerIds"])) for one in requests}
+
+
+def test_a_user_of_a_file_can_belong_to_a_partner(tmp_path: Path) -> None:
+    scopes = "['financing:read', 'offers:write', 'webhooks:write', 'audit:read']"
+    users = OWN_PARTNER.replace("['invoices:read']", scopes)
+    data, routed = session_of_own_user(users, tmp_path)
+    assert (data["partnerId"], data["offer"]) == (EVEREST, EVEREST)
+    assert data["scopes"] == ["financing:read", "offers:write"]  # the others show other partners'
+    assert routed
+    assert all(EVEREST in one for one in routed)
+
+
+def test_a_user_with_the_role_of_a_partner_that_belongs_to_none_sees_nothing(
+    tmp_path: Path,
+) -> None:
+    users = USERS.replace("role: seller", "role: partner").replace("invoices:read", "offers:write")
+    data, routed = session_of_own_user(users.replace("['", "['financing:read', '"), tmp_path)
+    assert (data["offer"], routed) == (403, set())
+
+
 WRONG_USERS = {
+    "no such partner": (
+        OWN_PARTNER.replace("everest", "everst"),
+        r"users\.yaml:7:\d+: there is no",
+    ),
+    "a suggestion": (OWN_PARTNER.replace("everest", "everst"), "did you mean ptn_sandbox_everest"),
     "no hash": (USERS.replace(HASH, "secret"), r"users\.yaml:5:\d+: not a password hash"),
     "more memory": (USERS.replace("ln=10", "ln=30"), "not a password hash"),
     "a typo": (USERS.replace("displayName", "displyName"), "displyName"),

@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any, Final
 
 from invoice_sandbox.openapi.load.documents import DocumentError, load_document, place_of
-from invoice_sandbox.openapi.schema.file_schema import schema_problems
+from invoice_sandbox.openapi.schema.file_schema import schema_problems, suggestion
 from invoice_sandbox.project.loader import Project, ProjectError
 from invoice_sandbox.state.passwords import hash_password, is_password_hash
 
@@ -32,7 +32,9 @@ def with_users(
     if file is not None:
         if USERS not in project.fixtures:
             raise ProjectError("--users: this project has no users; its fixtures need users.yaml")
-        return _with(project, _read(file)), {}
+        own = _read(file)
+        _check_references(project, own, file)
+        return _with(project, own), {}
     if local or USERS not in project.fixtures:
         return project, {}
     users = project.fixtures[USERS]
@@ -47,6 +49,16 @@ def _with(project: Project, users: list[Mapping[str, Any]]) -> Project:
 def _hashed(user: Mapping[str, Any], password: str) -> Mapping[str, Any]:
     others = {name: value for name, value in user.items() if name != "password"}
     return {**others, "passwordHash": hash_password(password, **_CHEAP)}
+
+
+def _check_references(project: Project, users: list[Mapping[str, Any]], file: Path) -> None:
+    """Raise ProjectError for a member such as ``hotelId`` that names no record of the fixtures."""
+    known = {str(one["id"]) for records in project.fixtures.values() for one in records}
+    for index, user in enumerate(users):
+        for member in (name for name in user if name.endswith("Id") and user[name] not in known):
+            place = place_of(file, ("records", index, member))
+            advice = suggestion(user[member], sorted(known), "see the fixtures of the project")
+            raise ProjectError(f"--users: {place}: there is no '{user[member]}' ({advice})")
 
 
 def _read(file: Path) -> list[Mapping[str, Any]]:

@@ -381,3 +381,28 @@ def test_a_value_is_generated_for_every_schema_of_the_official_suite(
         checker = operation.responses["200"].content["application/json"]
         assert checker is not None
         assert checker.is_valid(json.loads(json.dumps(body)))
+
+
+def test_only_the_schemas_that_a_value_reaches_are_read() -> None:
+    """The form of a whole document takes ten times as long as a value of it."""
+    chain = {
+        f"s{number}": obj({"next": {"$ref": f"#/$defs/s{number + 1}"}, "a": TEXT}, "a")
+        for number in range(100)
+    }
+    schema: Schema = {"$ref": "#/$defs/s0", "$defs": {**chain, "s100": obj({})}}
+    asked = []
+
+    def resolve(reference: str) -> Any:
+        asked.append(reference)
+        return resolver(schema)(reference)
+
+    validator = jsonschema_rs.Draft202012Validator(schema)
+    value = generate(schema, resolve=resolve, is_valid=validator.is_valid, seed=1)
+    assert value["next"]["next"]["a"]
+    assert len(set(asked)) < 20
+
+
+def test_what_two_references_allow_together_is_found() -> None:
+    both = [obj({"a": {"$ref": "#/$defs/x"}}, "a"), obj({"a": {"$ref": "#/$defs/y"}}, "a")]
+    enums: Schema = {"x": {"enum": [1, 2, 3, 4]}, "y": {"enum": [0, 4, 5]}}
+    assert example_of({"allOf": both, "$defs": enums}) == {"a": 4}

@@ -9,6 +9,7 @@ import json
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cache, lru_cache
+from hashlib import sha256
 from typing import Any, Final
 from urllib.parse import quote, unquote
 
@@ -33,39 +34,63 @@ def cannot(failure: str) -> CannotGenerate:
 
 
 class Sources:
-    """Gives the canonical form every schema under an address of its own, when it is needed."""
+    """Gives the canonical form every schema under an address of its own, when it is needed.
 
-    def __init__(self, resolve: Resolve) -> None:
-        self._resolve = resolve
+    A form contains whatever its references lead to: in a large document, nearly everything. So
+    ``by_level`` a member or an item with references is an address, too, whose form is worked out
+    when a value for it is built. What such parts exclude together is not seen then.
+    """
+
+    def __init__(self, resolve: Resolve, by_level: bool) -> None:
+        self.resolve = resolve
+        self._by_level = by_level
         self._known: dict[str, Any] = {}
         self._forms: dict[str, CanonicalSchema] = {}
+        self._parts: dict[str, Any] = {}
+        self._opened: dict[str, CanonicalSchema | None] = {}
+        self._needed: dict[CanonicalSchema, frozenset[str]] = {}
 
     def canonical(self, schema: Schema) -> CanonicalSchema:
         """The canonical form of ``schema``. Raises CannotGenerate if no value satisfies it."""
         addressed = self.addressed(schema)
+        form = self._form(addressed)
+        if form.satisfiability() == canonical.Satisfiability.NO:
+            raise cannot(self._conflict(addressed))
+        return form
+
+    def opened(self, form: CanonicalSchema) -> CanonicalSchema:
+        """``form``, or the one of the member or item that it is the address of."""
+        if form.kind != CanonicalKind.REFERENCE:
+            return form
+        view: Any = form.view()
+        if view.uri not in self._opened:
+            part = self._parts.get(unquote(view.uri.removeprefix(_CANONICAL)))
+            self._opened[view.uri] = None if part is None else self._form(part)
+        return self._opened[view.uri] or form
+
+    def _form(self, addressed: Any) -> CanonicalSchema:
         key = json.dumps(addressed, default=str)
         if key not in self._forms:
-            if len(self._forms) >= _MAX_FORMS:
+            if len(self._forms) >= _MAX_FORMS[self._by_level]:
                 self._forms.clear()
             self._forms[key] = self._worked_out(addressed)
         return self._forms[key]
 
     def _worked_out(self, addressed: Any) -> CanonicalSchema:
         try:
-            form = canonical_form(addressed, self.retrieve)
+            return canonical_form(addressed, self.retrieve)
         except (ValueError, jsonschema_rs.ReferencingError) as error:
             problem = str(error).splitlines()[0]
             raise cannot("#: " + (problem.rpartition(_MISSING)[2] or problem)) from None
-        if form.satisfiability() == canonical.Satisfiability.NO:
-            raise cannot(self._conflict(addressed))
-        return form
 
     def retrieve(self, uri: str) -> Any:
         """The schema at an address given here. Raises LookupError."""
+        if uri in self._parts:
+            return True
         if uri not in self._known:
             reference = unquote(uri.removeprefix(_ADDRESS))
             try:
-                self._known[uri] = self.addressed(self._resolve(reference))
+                self._known[uri] = self.addressed(self.resolve(reference))
             except (LookupError, ValueError) as error:
                 official = reference[reference.find(_OFFICIAL) :]
                 if not official.startswith(_OFFICIAL):
@@ -79,12 +104,38 @@ class Sources:
         return self._addressed(node(schema, SCHEMA))
 
     def _addressed(self, here: Node) -> Any:
-        written = here.copy(self._addressed)
         if not here.is_schema:
-            return written
+            return here.copy(self._addressed)
+        written = here.copy(self._keyword)
         if here.reference is not None:
             written["$ref"] = _ADDRESS + quote(here.reference, safe="")
         return {key: value for key, value in written.items() if key not in IDENTITY}
+
+    def _keyword(self, here: Node) -> Any:
+        if not self._by_level or here.pointer[-1] not in _BELOW:
+            return self._addressed(here)
+        return self._part(here) if here.type == SCHEMA else here.copy(self._part)
+
+    def _part(self, here: Node) -> Any:
+        """A member or an item: its address, if it has references."""
+        part = self._addressed(here)
+        text = json.dumps(part, default=str)
+        if '"$ref": ' not in text:
+            return part
+        address = f"part:/{sha256(text.encode()).hexdigest()}"
+        self._parts[address] = part
+        return {"$ref": address}
+
+    def needed_references(self, form: CanonicalSchema) -> frozenset[str]:
+        """The references that a value of ``form`` cannot do without, but for those behind them."""
+        form = self.opened(form)
+        if form not in self._needed:
+            self._needed[form] = frozenset()
+            parts = map(self.needed_references, _needed_parts(form))
+            view = form.view()
+            own = {view.uri} if isinstance(view, canonical.ReferenceView) else ()
+            self._needed[form] = frozenset[str](own).union(*parts)
+        return self._needed[form]
 
     def _conflict(self, addressed: Any) -> str:
         """The deepest place where no value satisfies a schema, and the keywords that conflict."""
@@ -104,7 +155,11 @@ class Sources:
 
 
 sources_of = lru_cache(maxsize=16)(Sources)
-_MAX_FORMS: Final = 256
+_MAX_FORMS: Final = {False: 256, True: 16_384}
+_BELOW: Final = frozenset(
+    {"properties", "patternProperties", "additionalProperties", "items", "prefixItems"}
+)
+_CANONICAL: Final = "urn:jsonschema:canonical:"
 _MISSING: Final = "reference: "
 _OFFICIAL: Final = "https://json-schema.org/draft/"
 IDENTITY: Final = frozenset({"$id", "$anchor", "$dynamicAnchor", "$schema", "$defs", "definitions"})
@@ -179,25 +234,19 @@ def supported(schema: Any) -> Any:
 _UNSUPPORTED: Final = frozenset({"unevaluatedProperties", "unevaluatedItems", "not"})
 
 
-@lru_cache(maxsize=4096)
-def needed_references(form: CanonicalSchema) -> frozenset[str]:
-    """The references that a value of ``form`` cannot do without, but for those behind them."""
+def _needed_parts(form: CanonicalSchema) -> Sequence[CanonicalSchema]:
     match form.view():
-        case canonical.ReferenceView(uri=uri):
-            return frozenset({uri})
         case canonical.AnyOfView(branches=parts) | canonical.OneOfView(branches=parts):
-            inner = parts
+            return parts
         case canonical.AllOfView(branches=parts):
-            inner = parts
+            return parts
         case canonical.TypedGroupView(body=body):
-            inner = [body]
+            return [body]
         case canonical.ObjectView() as view:
-            inner = [form for name, form in view.properties.items() if name in view.required]
+            return [form for name, form in view.properties.items() if name in view.required]
         case canonical.ArrayView() as view:
-            inner = [item_form(view, index) for index in range(min(view.min_items or 0, 3))]
-        case _:
-            inner = []
-    return frozenset[str]().union(*map(needed_references, inner))
+            return [item_form(view, index) for index in range(min(view.min_items or 0, 3))]
+    return []
 
 
 def item_form(view: Any, index: int) -> CanonicalSchema:

@@ -24,12 +24,12 @@ from invoice_sandbox.openapi.schema.canonical import (
     CannotGenerate,
     Resolve,
     Schema,
+    Sources,
     Unconstrained,
     accepts,
     any_value,
     cannot,
     canonical_form,
-    needed_references,
     sources_of,
     supported,
     type_alone,
@@ -80,13 +80,27 @@ def generate(
     the same value in every process. Raises CannotGenerate when no valid value is found within a
     bounded number of attempts.
     """
-    form = sources_of(resolve).canonical(schema)
+    try:
+        return _generated(schema, sources_of(resolve, True), is_valid, seed, invent, len(_STYLES))
+    except CannotGenerate:  # perhaps only for what is not seen level by level
+        return _generated(schema, sources_of(resolve, False), is_valid, seed, invent, _ATTEMPTS)
+
+
+def _generated(
+    schema: Schema,
+    sources: Sources,
+    is_valid: Callable[[Any], bool],
+    seed: int | str,
+    invent: bool,
+    attempts: int,
+) -> Any:
+    form = sources.canonical(schema)
     failure = "# (the whole schema): no candidate satisfied all its keywords together"
     left = _STEPS
-    for attempt in range(_ATTEMPTS):
+    for attempt in range(attempts):
         rng = _random(seed, attempt)
         style = _STYLES[attempt] if attempt < len(_STYLES) else _varied(rng)
-        run = _Run(rng, replace(style, annotated=0) if invent else style, resolve)
+        run = _Run(rng, replace(style, annotated=0) if invent else style, sources)
         run.left = granted = min(left, _STEPS_OF_ATTEMPT)
         try:
             value = run.build(form, Place((schema,), vary=style.vary))
@@ -119,7 +133,7 @@ class _Run:
 
     rng: Random
     style: Style
-    resolve: Resolve
+    sources: Sources
     left: int = _STEPS_OF_ATTEMPT
 
     def chance(self, probability: float) -> bool:
@@ -132,6 +146,7 @@ class _Run:
             raise ExhaustedError(place.pointer, "it branches too much to find a value")
         if place.depth > _DEEPEST:
             raise place.fail(f"it requires a value nested more than {_DEEPEST} levels deep")
+        form = self.opened(form)
         if self.chance(self.style.annotated):
             given = [one for one in self._annotated(place.written, 0) if accepts(form, one)]
             if given:
@@ -147,6 +162,9 @@ class _Run:
                     continue
         return _BUILDERS[type(view)](self, form, view, place)
 
+    def opened(self, form: CanonicalSchema) -> CanonicalSchema:
+        return self.sources.opened(form)
+
     def chosen(
         self, form: CanonicalSchema, place: Place
     ) -> Iterator[tuple[Schema, CanonicalSchema]]:
@@ -157,7 +175,7 @@ class _Run:
             self.rng.shuffle(branches)
         for branch in branches:
             try:
-                narrowed = form.intersect(sources_of(self.resolve).canonical(branch))
+                narrowed = form.intersect(self.sources.canonical(branch))
             except ValueError:  # nothing satisfies it, or the result is not supported
                 continue
             if not self.recurs(narrowed, place):
@@ -180,7 +198,7 @@ class _Run:
 
     def follow(self, reference: str) -> Schema:
         try:
-            return self.resolve(reference)
+            return self.sources.resolve(reference)
         except (LookupError, ValueError):  # the canonical form has reported it
             return True
 
@@ -221,7 +239,9 @@ class _Run:
 
     def recurs(self, form: CanonicalSchema, place: Place) -> bool:
         """Whether ``form`` leads back to a reference that the run is inside of."""
-        return not place.active.isdisjoint(needed_references(form))
+        if not place.active:
+            return False
+        return not place.active.isdisjoint(self.sources.needed_references(form))
 
 
 _CHOICES: Final = ("anyOf", "oneOf")
@@ -338,7 +358,7 @@ def _not(run: _Run, _form: CanonicalSchema, _view: Any, place: Place) -> Any:
 
 def _raw(run: _Run, _form: CanonicalSchema, view: Any, place: Place) -> Any:
     """What the canonical form does not support is built without, and left to the validator."""
-    retrieve = sources_of(run.resolve).retrieve
+    retrieve = run.sources.retrieve
     form = canonical_form(supported(view.schema), lambda uri: supported(retrieve(uri)))
     if form.kind == CanonicalKind.RAW:
         raise place.fail("it combines keywords for which no value can be made")

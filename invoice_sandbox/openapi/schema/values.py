@@ -9,6 +9,7 @@ import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from fractions import Fraction
+from functools import cached_property
 from itertools import islice
 from math import ceil, floor, lcm
 from random import Random
@@ -91,6 +92,8 @@ class Attempt(Protocol):
     def chance(self, probability: float) -> bool: ...
 
     def build(self, form: CanonicalSchema, place: Place) -> Any: ...
+
+    def opened(self, form: CanonicalSchema) -> CanonicalSchema: ...
 
     def applicable(
         self, written: Sequence[Schema], keys: Sequence[str] = ...
@@ -209,7 +212,8 @@ def _array(run: Attempt, _form: CanonicalSchema, view: Any, place: Place) -> lis
 
 def _is_wanted(run: Attempt, form: CanonicalSchema, place: Place) -> bool:
     shallow = place.depth < _RICH_DEPTH and not run.recurs(form, place)
-    return form.kind != CanonicalKind.FALSE and shallow and run.chance(run.style.optional)
+    is_possible = run.opened(form).kind != CanonicalKind.FALSE
+    return is_possible and shallow and run.chance(run.style.optional)
 
 
 def _place_contained(
@@ -310,19 +314,16 @@ class _ObjectBuilder:
         except DeadEndError:
             return
 
+    @cached_property
     def declared(self) -> list[str]:
         """The names of declared members, in the order in which they are written."""
-        known = _declared(self.written)
-        sure = _declared(self.run.applicable(self.place.written, ("allOf",)))
         names = self.view.property_names
         enumerated = names.view() if names is not None else None
         listed = enumerated.values if isinstance(enumerated, canonical.EnumView) else []
-        return [
-            name
-            for name in dict.fromkeys([*known, *self.view.properties, *listed])
-            if name in {*sure, *self.view.properties, *listed}
-            and self.form(name).kind != CanonicalKind.FALSE
-        ]
+        sure = _declared(self.run.applicable(self.place.written, ("allOf",)))
+        own = {*sure, *self.view.properties, *listed}
+        known = [*_declared(self.written), *self.view.properties, *listed]
+        return [name for name in dict.fromkeys(known) if name in own]
 
     def optional_names(self) -> list[str]:
         """Those of the declared members that this attempt adds."""
@@ -330,14 +331,14 @@ class _ObjectBuilder:
             return []
         names = [
             name
-            for name in self.declared()
+            for name in self.declared
             if name not in self.value and _is_wanted(self.run, self.form(name), self.place)
         ]
         return names[:_FEW] if self.run.style.few else names
 
     def spare_names(self) -> Iterator[str]:
         """Names of further members, to reach minProperties."""
-        yield from self.declared()
+        yield from self.declared
         for pattern in self.view.pattern_properties:
             wanted = strings.Wanted(words="member", patterns=[pattern], vary=True)
             yield from strings.candidates(wanted, self.run.rng)
@@ -373,7 +374,7 @@ class _ObjectBuilder:
 
     def in_order(self) -> dict[str, Any]:
         """The members in the order of the schema, those that it does not declare last."""
-        order = [*self.declared(), *self.value]
+        order = [*self.declared, *self.value]
         return {name: self.value[name] for name in order if name in self.value}
 
 

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import asyncio
 import json
+import logging
 import re
 import socket
 from collections.abc import Iterator
@@ -14,6 +16,7 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
+from invoice_sandbox.server.cycle import Cycle
 from invoice_sandbox.state.credentials import DEMO_KEY
 from tests.support import Running
 
@@ -369,3 +372,65 @@ def test_a_head_that_never_ends_is_431_before_it_fills_the_memory(raw: socket.so
 
 def test_two_hosts_are_400(raw: socket.socket) -> None:
     assert exchange(raw, request("GET", "/api/health", "Host: evil.example"))[0] == 400
+
+
+class Wire:
+    """A transport and its flow that keep what is written."""
+
+    write_paused = False
+
+    def __init__(self) -> None:
+        self.written: list[bytes] = []
+        self.is_closed = False
+
+    def write(self, data: bytes) -> None:
+        self.written.append(data)
+
+    def close(self) -> None:
+        self.is_closed = True
+
+
+def cycle_on(wire: Any, *, keep_alive: bool = True) -> Cycle:
+    return Cycle(
+        scope={},  # type: ignore[typeddict-item]  # a whole response needs nothing of it
+        transport=wire,
+        flow=wire,
+        logger=logging.getLogger(),
+        access_logger=logging.getLogger(),
+        access_log=False,
+        default_headers=[(b"date", b"today")],
+        message_event=asyncio.Event(),
+        expect_100_continue=False,
+        keep_alive=keep_alive,
+        on_response=lambda: None,
+    )
+
+
+def test_a_response_is_written_in_one_piece() -> None:
+    """Two writes are two system calls, and wake the client twice."""
+    wire = Wire()
+    assert cycle_on(wire).respond(200, [("X-A", "1"), ("content-length", "2")], b"{}")
+    assert wire.written == [
+        b"HTTP/1.1 200 OK\r\ndate: today\r\nx-a: 1\r\ncontent-length: 2\r\n\r\n{}"
+    ]
+    assert not wire.is_closed
+
+
+def test_the_last_response_of_a_connection_says_so_and_ends_it() -> None:
+    wire = Wire()
+    assert cycle_on(wire, keep_alive=False).respond(200, [], b"")
+    assert wire.written[0].endswith(b"connection: close\r\n\r\n")
+    assert wire.is_closed
+
+
+@pytest.mark.parametrize(
+    "header",
+    [("x-a", "1\r\nx-b: 2"), ("x-a", "1\n"), ("x a", "1"), ("", "1"), ("Connection", "close")],
+)
+def test_a_header_that_may_end_another_or_the_connection_is_not_written_at_once(
+    header: tuple[str, str],
+) -> None:
+    """uvicorn, which gets it then, checks headers byte by byte."""
+    wire = Wire()
+    assert not cycle_on(wire).respond(200, [header], b"{}")
+    assert wire.written == []

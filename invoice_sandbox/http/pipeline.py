@@ -7,9 +7,9 @@ ParsedRequest. A function that needs the caller takes a type that has one.
 from __future__ import annotations
 
 import re
-from collections.abc import AsyncGenerator, Awaitable, Callable, Mapping, MutableMapping
+from collections.abc import AsyncGenerator, Awaitable, Callable, Mapping, MutableMapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any, Final
+from typing import Any, Final, Protocol
 
 from invoice_sandbox.openapi.message.media_types import JSON as JSON
 from invoice_sandbox.openapi.operation import Contract, Operation
@@ -29,8 +29,25 @@ class ClientGoneError(Exception):
 
 PREFER: Final = "prefer"
 
+EXCHANGE: Final = "invoice_sandbox.exchange"
+"""The extension of the ASGI scope by which our own server offers an ``Exchange``."""
+
+_NO_EXTENSIONS: Final[Mapping[str, Any]] = {}
+
 _SECONDS_TO_FINISH: Final = 5
 """Time for deliveries under way when the server is stopped."""
+
+
+class Exchange(Protocol):
+    """A request and its response where they need no ASGI messages."""
+
+    def whole_body(self) -> bytes | None:
+        """The body, if all of it has arrived; None also where the client waits for permission."""
+        ...
+
+    def respond(self, status: int, headers: Sequence[tuple[str, str]], body: bytes) -> bool:
+        """Write the whole response in one piece. False: it must be sent as ASGI messages."""
+        ...
 
 
 def printable(text: str) -> str:
@@ -89,6 +106,12 @@ class Request:
     path: str
     headers: tuple[tuple[str, str], ...]
     trace: Trace
+
+    @property
+    def exchange(self) -> Exchange | None:
+        """What our own server offers besides ASGI messages."""
+        exchange: Exchange | None = self.scope.get("extensions", _NO_EXTENSIONS).get(EXCHANGE)
+        return exchange
 
     def header(self, name: str) -> str | None:
         """The first header of that (lower-case) name."""
@@ -252,16 +275,27 @@ class Sandbox:
 
 async def send_whole(request: Request, reply: Reply, send: Send) -> None:
     """Send a response in one piece."""
-    await send(response_start(reply))
     body = b"" if request.method == "HEAD" else reply.body
-    await send({"type": "http.response.body", "body": body})
+    headers, exchange = _headers(reply), request.exchange
+    if exchange is None or not exchange.respond(reply.status, headers, body):
+        await send(_start(reply.status, headers))
+        await send({"type": "http.response.body", "body": body})
 
 
 def response_start(reply: Reply) -> Message:
     """The ASGI message with status and headers."""
-    raw = [(name.lower().encode(), value.encode("latin-1")) for name, value in reply.headers]
+    return _start(reply.status, _headers(reply))
+
+
+def _headers(reply: Reply) -> list[tuple[str, str]]:
+    headers = list(reply.headers)
     if reply.body or reply.stream is not None:
-        raw.append((b"content-type", reply.media_type.encode("latin-1")))
+        headers.append(("content-type", reply.media_type))
     if reply.stream is None and reply.status not in {204, 304}:
-        raw.append((b"content-length", str(len(reply.body)).encode()))
-    return {"type": "http.response.start", "status": reply.status, "headers": raw}
+        headers.append(("content-length", str(len(reply.body))))
+    return headers
+
+
+def _start(status: int, headers: Sequence[tuple[str, str]]) -> Message:
+    raw = [(name.lower().encode(), value.encode("latin-1")) for name, value in headers]
+    return {"type": "http.response.start", "status": status, "headers": raw}

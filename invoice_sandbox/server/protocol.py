@@ -13,7 +13,9 @@ from collections import deque
 from collections.abc import Callable, Sequence
 from contextlib import suppress
 from http import HTTPStatus
+from math import inf
 from typing import Any, Final
+from urllib.parse import unquote
 
 import httptools
 from uvicorn.protocols.http.flow_control import FlowControl
@@ -24,8 +26,10 @@ from invoice_sandbox.base.clock import OperatingSystemClock
 from invoice_sandbox.base.errors import ApiError, reject
 from invoice_sandbox.base.ids import random_request_id
 from invoice_sandbox.http.delivery import CONNECTION
+from invoice_sandbox.http.pipeline import EXCHANGE
 from invoice_sandbox.http.read import PATIENCE, Patience, too_slow
 from invoice_sandbox.project.conventions import Conventions
+from invoice_sandbox.server.cycle import Cycle
 
 HEAD_LIMIT: Final = 64 * 1024
 """Bytes of a head, from the request line to the empty line."""
@@ -39,6 +43,7 @@ _FRAMING_OF_A_BYTE: Final = 8
 _PIECE: Final = 4 * 1024
 _SECONDS_TO_READ: Final = 1
 _FRAMING: Final = frozenset({b"content-length", b"transfer-encoding"})
+_ASGI: Final = {"version": "3.0", "spec_version": "2.3"}
 
 
 class _Flow(FlowControl):
@@ -50,7 +55,7 @@ class _Flow(FlowControl):
 
     def resume_reading(self) -> None:
         """Read again, if there is room."""
-        if self._may_read():
+        if self.read_paused and self._may_read():
             super().resume_reading()
 
 
@@ -58,7 +63,8 @@ class Protocol(HttpToolsProtocol):
     """One connection. It is also the ``Connection`` that injected faults end.
 
     ``_phase`` is the part of a request that is being received: idle, head or body. While
-    ``_is_replaying``, a new parser gets the head that another one has read.
+    ``_is_replaying``, a new parser gets the head that another one has read. One timer, which runs
+    on from request to request, sees when ``_deadline`` has passed.
     """
 
     patience: Patience = Patience()
@@ -73,8 +79,9 @@ class Protocol(HttpToolsProtocol):
     _is_replaying = False
     _is_rejected = False
     _error: ApiError | None = None
-    _cycles: Sequence[RequestResponseCycle] = ()
+    _cycles: Sequence[Cycle] = ()
     _watched: str | None = None
+    _deadline = inf
     _watch: asyncio.TimerHandle | None = None
     _stall: asyncio.TimerHandle | None = None
     _response_due = 0.0
@@ -99,23 +106,68 @@ class Protocol(HttpToolsProtocol):
         """A head begins."""
         if self._is_replaying:
             return
-        super().on_message_begin()
-        extensions: dict[str, Any] = {CONNECTION: self, PATIENCE: self.patience}
-        self.scope["extensions"] = extensions
+        self.url = b""
+        self.headers = []
+        self.expect_100_continue = False
         self._phase, self._head_bytes = "head", 0
 
     def on_header(self, name: bytes, value: bytes) -> None:
         """A header of the head; trailers of a body are ignored."""
-        if self._phase == "head" and not self._is_replaying:
-            super().on_header(name, value)
+        if self._phase != "head" or self._is_replaying:
+            return
+        name = name.lower()
+        if name == b"expect" and value.lower() == b"100-continue":
+            self.expect_100_continue = True
+        self.headers.append((name, value))
 
     def on_headers_complete(self) -> None:
-        """A head has ended."""
+        """A head has ended: carry the request out, after those before it."""
         if self._is_replaying:
             return
-        super().on_headers_complete()
+        cycle = self._new_cycle()
+        self.scope, before, self.cycle = cycle.scope, self.cycle, cycle
+        if before is None or before.response_complete:
+            self._cycles = (cycle,)
+            self._start_asgi_task(cycle, self.app)
+        else:
+            self._cycles = (*self._unfinished(), cycle)
+            self.flow.pause_reading()
+            self.pipeline.appendleft((cycle, self.app))
         self._phase, self._body_bytes, self._framing_bytes = "body", 0, 0
-        self._cycles = [*self._unfinished(), self.cycle]
+
+    def _new_cycle(self) -> Cycle:
+        version, url = self.parser.get_http_version(), httptools.parse_url(self.url)
+        path = url.path.decode("ascii")
+        scope: Any = {
+            "type": "http",
+            "asgi": _ASGI,
+            "http_version": version,
+            "method": self.parser.get_method().decode("ascii"),
+            "scheme": self.scheme,
+            "path": unquote(path) if "%" in path else path,
+            "raw_path": url.path,
+            "query_string": url.query or b"",
+            "root_path": "",
+            "headers": self.headers,
+            "client": self.client,
+            "server": self.server,
+            "extensions": {CONNECTION: self, PATIENCE: self.patience},
+        }
+        cycle = Cycle(
+            scope=scope,
+            transport=self.transport,
+            flow=self.flow,
+            logger=self.logger,
+            access_logger=self.access_logger,
+            access_log=False,
+            default_headers=self.server_state.default_headers,
+            message_event=asyncio.Event(),
+            expect_100_continue=self.expect_100_continue,
+            keep_alive=version != "1.0" and self.parser.should_keep_alive(),
+            on_response=self.on_response_complete,
+        )
+        scope["extensions"][EXCHANGE] = cycle
+        return cycle
 
     def on_body(self, body: bytes) -> None:
         """A part of a body."""
@@ -131,10 +183,12 @@ class Protocol(HttpToolsProtocol):
 
     def on_response_complete(self) -> None:
         """Continue with what the client sent meanwhile."""
-        super().on_response_complete()
+        self.server_state.total_requests += 1
         if self.transport.is_closing():
             self._watch_writing()
             return
+        if self.pipeline:
+            self._start_asgi_task(*self.pipeline.pop())
         if self._is_rejected:
             self._send_error()
             return
@@ -167,10 +221,6 @@ class Protocol(HttpToolsProtocol):
             self._stall.cancel()
             self._stall = None
 
-    def timeout_keep_alive_handler(self) -> None:
-        """No other request arrived in time."""
-        self.close()
-
     def close(self) -> None:
         """Send what was written, then end the connection; by force if the client reads nothing."""
         if not self.transport.is_closing():
@@ -184,7 +234,7 @@ class Protocol(HttpToolsProtocol):
             connected.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))
         self.transport.abort()
 
-    def _unfinished(self) -> list[RequestResponseCycle]:
+    def _unfinished(self) -> list[Cycle]:
         return [one for one in self._cycles if not one.response_complete]
 
     def _read_on(self) -> None:
@@ -199,7 +249,6 @@ class Protocol(HttpToolsProtocol):
 
     def _read(self, piece: bytes) -> None:
         before = self._body_bytes
-        self._unset_keepalive_if_required()
         self._parse(piece)
         if self._phase == "head":
             self._head_bytes += len(piece)
@@ -255,11 +304,25 @@ class Protocol(HttpToolsProtocol):
         phase = None if self._is_rejected or self._unfinished() else self._phase
         if phase == self._watched:
             return
-        if self._watch is not None:
-            self._watch.cancel()
-        self._watched = phase
+        self._watched, self._deadline = phase, inf
         if phase is not None:
-            self._watch = self.loop.call_later(self.patience.head, self._time_out)
+            is_between = phase == "idle" and self.cycle is not None
+            self._deadline = self.loop.time() + (self._pause if is_between else self.patience.head)
+        if self._watch is None:
+            self._watch_time()
+
+    @property
+    def _pause(self) -> float:
+        """Seconds between two requests. No deadline is nearer when it is set."""
+        return min(self.patience.head, float(self.timeout_keep_alive))
+
+    def _watch_time(self) -> None:
+        now = self.loop.time()
+        if now >= self._deadline:
+            self._deadline = inf
+            self._time_out()
+        wait = min(self._deadline - now, self._pause)
+        self._watch = self.loop.call_later(wait, self._watch_time)
 
     def _time_out(self) -> None:
         if self._phase == "head":

@@ -1,0 +1,55 @@
+"""One request and its response on the wire: uvicorn's, which can also write a response at once."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+from functools import lru_cache
+from typing import Final
+
+from uvicorn.protocols.http.httptools_impl import STATUS_LINE, RequestResponseCycle
+
+_NAME: Final = re.compile(r"[!#$%&'*+\-.^_`|~0-9a-z]+")
+_NAMES: Final = 256
+"""Names of headers that are remembered."""
+
+_NOT_OURS: Final = "\0"
+"""Begins the line of a header that uvicorn has to see: it ends the connection, or is no header."""
+
+
+class Cycle(RequestResponseCycle):
+    """The ``Exchange`` of a request that our server received."""
+
+    def whole_body(self) -> bytes | None:
+        """The body, if all of it has arrived; None also where the client waits for permission."""
+        if self.more_body or self.disconnected or self.waiting_for_100_continue:
+            return None
+        return bytes(self.body)
+
+    def respond(self, status: int, headers: Sequence[tuple[str, str]], body: bytes) -> bool:
+        """Write the whole response in one piece. False: it must be sent as ASGI messages."""
+        if self.response_started or self.disconnected or self.flow.write_paused:
+            return False
+        lines = "".join([f"{_start_of_line(name)}{value}\r\n" for name, value in headers])
+        if _NOT_OURS in lines or not "".join([value for _, value in headers]).isprintable():
+            return False
+        parts = [STATUS_LINE[status]]
+        for name, value in self.default_headers:
+            parts += (name, b": ", value, b"\r\n")
+        end = b"\r\n" if self.keep_alive else b"connection: close\r\n\r\n"
+        parts += (lines.encode("latin-1"), end, body)
+        self.response_started = self.response_complete = True
+        self.waiting_for_100_continue = False
+        self.transport.write(b"".join(parts))
+        self.message_event.set()
+        if not self.keep_alive:
+            self.transport.close()
+        self.on_response()
+        return True
+
+
+@lru_cache(maxsize=_NAMES)
+def _start_of_line(name: str) -> str:
+    small = name.lower()
+    is_plain = _NAME.fullmatch(small) is not None and small != "connection"
+    return f"{small}: " if is_plain else _NOT_OURS

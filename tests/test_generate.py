@@ -406,3 +406,10 @@ def test_what_two_references_allow_together_is_found() -> None:
     both = [obj({"a": {"$ref": "#/$defs/x"}}, "a"), obj({"a": {"$ref": "#/$defs/y"}}, "a")]
     enums: Schema = {"x": {"enum": [1, 2, 3, 4]}, "y": {"enum": [0, 4, 5]}}
     assert example_of({"allOf": both, "$defs": enums}) == {"a": 4}
+
+
+def test_large_alternatives_without_a_required_member_exclude_each_other() -> None:
+    settings = [
+        {"properties": {f"group{i}": obj({f"m{i}{k}": INT for k in range(200)})}} for i in range(3)
+    ]
+    assert isinstance(example_of({"type": "object", "oneOf": settings}), dict)

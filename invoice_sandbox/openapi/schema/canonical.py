@@ -6,7 +6,8 @@ Every schema that another refers to has an address of its own, and is read when 
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, field
 from functools import cache, lru_cache
 from hashlib import sha256
@@ -202,15 +203,34 @@ _LEAVES: Final = (
 def without(form: CanonicalSchema, excluded: CanonicalSchema) -> CanonicalSchema:
     """``form`` less what ``excluded`` allows; ``form`` itself where that is not to be worked out.
 
-    The result of a subtraction grows with both, and the next one starts from it. Large forms are
-    therefore left to the validator of the whole schema.
+    The result of a subtraction grows with both, and the next one starts from it. From a large form
+    whatever lacks one member that is required, or has one of another type, is therefore kept.
     """
-    if _size(form) + _size(excluded) > _MAX_SUBTRACTED:
-        return form
-    try:
-        return form.subtract(excluded)
-    except canonical.CanonicalizationError:  # left to the validator
-        return form
+    is_small = _size(form) + _size(excluded) <= _MAX_SUBTRACTED
+    for one in [excluded] if is_small else _wider(excluded):
+        with suppress(canonical.CanonicalizationError):  # left to the validator
+            rest = form.subtract(one)
+            if is_small or rest.kind != CanonicalKind.FALSE:
+                return rest
+    return form
+
+
+def _wider(form: CanonicalSchema) -> Iterator[CanonicalSchema]:
+    """Forms that allow more than ``form``: each by a single member."""
+    match form.view():
+        case canonical.ReferenceView(uri=uri):
+            target = form.definition(uri)
+            if target is not None and target.kind != CanonicalKind.REFERENCE:
+                yield from _wider(target)
+        case canonical.TypedGroupView(body=body):
+            yield from _wider(body)
+        case canonical.ObjectView() as view:
+            for name in view.required:
+                yield canonical_form({"type": "object", "required": [name]})
+            for name, member in view.properties.items():
+                written: Any = member.to_json_schema()
+                plain = {key: written[key] for key in ("type", "const", "enum") if key in written}
+                yield canonical_form({"type": "object", "properties": {name: plain}})
 
 
 @lru_cache(maxsize=4096)

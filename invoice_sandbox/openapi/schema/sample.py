@@ -13,6 +13,7 @@ import hashlib
 import json
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
+from functools import reduce
 from random import Random
 from typing import Any, Final
 
@@ -220,8 +221,13 @@ class _Run:
             waiting += [schema[key] for key in ("then", "else") if key in schema]
         return found
 
-    def first_of(self, forms: Sequence[CanonicalSchema], place: Place) -> Any:
-        """A value for the first of ``forms`` that has one; those that lead back come last."""
+    def first_of(
+        self, forms: Sequence[CanonicalSchema], place: Place, *, exclusive: bool = False
+    ) -> Any:
+        """A value for the first of ``forms`` that has one, none of the others if ``exclusive``.
+
+        Those that lead back come last.
+        """
         order = list(forms)
         if place.vary or self.style.vary:
             self.rng.shuffle(order)
@@ -229,8 +235,9 @@ class _Run:
             order.sort(key=_rank)
         failure = place.fail("its keywords exclude each other")
         for form in sorted(order, key=lambda one: self.recurs(one, place)):
+            others = [one for one in forms if exclusive and one is not form]
             try:
-                return self.build(form, place)
+                return self.build(reduce(without, others, form), place)
             except ExhaustedError:
                 raise
             except DeadEndError as error:
@@ -308,17 +315,7 @@ def _plain(value: Any) -> Any:
 
 
 def _one_of(run: _Run, _form: CanonicalSchema, view: Any, place: Place) -> Any:
-    return run.first_of(_exclusive(view.branches), place)
-
-
-def _exclusive(branches: Sequence[CanonicalSchema]) -> list[CanonicalSchema]:
-    """Each branch without what the others allow, so far as the canonical form supports that."""
-    found = []
-    for index, branch in enumerate(branches):
-        for other in [*branches[:index], *branches[index + 1 :]]:
-            branch = without(branch, other)  # noqa: PLW2901 - less with every other branch
-        found.append(branch)
-    return found
+    return run.first_of(view.branches, place, exclusive=True)
 
 
 def _any_of(run: _Run, _form: CanonicalSchema, view: Any, place: Place) -> Any:
@@ -331,7 +328,7 @@ def _all_of(run: _Run, form: CanonicalSchema, view: Any, place: Place) -> Any:
     for branch in view.branches:
         found = branch
         if isinstance(one_of := branch.view(), canonical.OneOfView):
-            choices = _exclusive(one_of.branches)
+            choices = one_of.branches
             continue
         while isinstance(view := found.view(), canonical.ReferenceView) and view.uri not in uris:
             uris.add(view.uri)
@@ -341,7 +338,7 @@ def _all_of(run: _Run, form: CanonicalSchema, view: Any, place: Place) -> Any:
         view = together.view()
         return run.first_of(view.branches[:1], place)
     forms = [together.intersect(choice) for choice in choices]
-    return run.first_of(forms, replace(place, active=place.active | uris))
+    return run.first_of(forms, replace(place, active=place.active | uris), exclusive=True)
 
 
 def _reference(run: _Run, form: CanonicalSchema, view: Any, place: Place) -> Any:

@@ -11,8 +11,9 @@ from . import erp, financing, payments, transitions
 from .credentials import revoke
 from .errors import OUT_OF_BOUNDS
 from .findings import prepare_finding
+from .fingerprint import registry_keys
 from .invoices import (
-    find_match,
+    find_matches,
     limit_problems,
     load_invoice,
     move_invoice,
@@ -97,9 +98,9 @@ async def find_similar_invoice(step: Step) -> None:
     Without this action a similar invoice is only reported by ``generateFingerprint``.
     """
     invoice = await load_invoice(step, step.subject)
-    match = await find_match(step.state, invoice, exclude=invoice["id"])
-    if match is not None:
-        await prepare_duplicate_finding(step, invoice["id"], match)
+    matches = await find_matches(step.state, registry_keys(invoice), exclude=invoice["id"])
+    if matches:
+        await prepare_duplicate_finding(step, invoice["id"], matches[0])
 
 
 @scenario_action()

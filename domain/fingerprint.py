@@ -1,5 +1,10 @@
 """Fingerprint scheme `ilf1`: which invoices are the same, and which are similar.
 
+Canonical form: zero-width characters are removed and outer white space is trimmed everywhere.
+`invoiceNumber` and `currency` are NFKC and upper-case, and the number has no white space inside.
+`sellerId` and `debtorId` are NFC and keep their case, because identifiers of different systems may
+differ only in it. `amount` is decimal text with the digits of the currency.
+
 Pure functions of the invoice as sent: a mapping with at least `sellerId`, `debtorId`,
 `invoiceNumber` and `currency` (strings) and `amount` (int, or Decimal holding the number's text).
 Only these required members are hashed, so that leaving out an optional date hides no duplicate.
@@ -12,8 +17,10 @@ Source: specification, Registry (SHA-256 of canonical invoice fields); fingerpri
 
 import hashlib
 import json
+import re
 import unicodedata
 from collections.abc import Mapping
+from dataclasses import dataclass
 from decimal import ROUND_HALF_EVEN, ROUND_HALF_UP, Context, Decimal
 from functools import cache
 from typing import Any, Final
@@ -21,6 +28,17 @@ from typing import Any, Final
 SCHEME: Final = "ilf1"
 DEFAULT_MINOR_UNITS: Final = 2
 
+_ZERO_WIDTH: Final = dict.fromkeys(
+    (
+        *(0x00AD, 0x034F, 0x061C, 0x180E, 0xFEFF),
+        *range(0x200B, 0x2010),
+        *range(0x202A, 0x202F),
+        *range(0x2060, 0x2070),
+    )
+)
+"""Characters without a width: joiners, direction marks, soft hyphen, byte order mark."""
+
+_LEADING_ZEROS: Final = re.compile(r"(?<!\d)0+")
 
 _CANONICAL: Final = json.JSONEncoder(ensure_ascii=False, sort_keys=True, separators=(",", ":"))
 """RFC 8785 for texts: members in the order of their ASCII names, and no escape that is optional."""
@@ -31,6 +49,19 @@ _MAX_EXPONENT: Final = 308
 
 EXACT: Final = Context(prec=400)
 """Arithmetic with enough digits for any amount that a double can hold."""
+
+
+@dataclass(frozen=True)
+class RegistryKeys:
+    """The fingerprint of an invoice, and the keys that it shares with similar invoices."""
+
+    fingerprint: str
+    similar: tuple[str, ...]
+
+
+def registry_keys(invoice: Mapping[str, Any]) -> RegistryKeys:
+    """What the registry finds an invoice by. Raises like `canonical_text`."""
+    return RegistryKeys(fingerprint(invoice), similarity_keys(invoice))
 
 
 def canonical_text(invoice: Mapping[str, Any]) -> str:
@@ -69,7 +100,8 @@ def similarity_keys(invoice: Mapping[str, Any]) -> tuple[str, ...]:
     """`("s1:<hex>",)`, or `("s1:<hex>", "s2:<hex>")` for an invoice with a `dueDate`.
 
     Two invoices are similar exactly if they share a key. S1: the same seller, debtor,
-    currency and loose number, with any amount. S2: the same seller, debtor, currency, amount and
+    currency and loose number, with any amount: letters and digits only, and every run of digits
+    without leading zeros. S2: the same seller, debtor, currency, amount and
     due date, with any number. Invoices with one fingerprint share S1 as well: compare fingerprints
     first. Raises like `canonical_text`.
 
@@ -137,21 +169,29 @@ def amount_text(amount: Decimal, currency: str) -> str:
     return f"{round_to_minor_units(amount, currency):f}"
 
 
+def is_blank(text: str) -> bool:
+    """Whether a text has nothing but white space and zero-width characters."""
+    return not _visible(text).strip()
+
+
+def _visible(text: str) -> str:
+    return text if text.isascii() else text.translate(_ZERO_WIDTH)
+
+
 def _party(identifier: str) -> str:
-    return unicodedata.normalize("NFC", identifier).strip()
+    return unicodedata.normalize("NFC", _visible(identifier)).strip()
 
 
 def _number(invoice_number: str) -> str:
-    return "".join(unicodedata.normalize("NFKC", invoice_number).split()).upper()
+    return "".join(unicodedata.normalize("NFKC", _visible(invoice_number)).split()).upper()
 
 
 def _loose_number(invoice_number: str) -> str:
-    return "".join(filter(str.isalnum, _number(invoice_number))).lstrip("0")
+    return "".join(filter(str.isalnum, _LEADING_ZEROS.sub("", _number(invoice_number))))
 
 
 def _currency(invoice: Mapping[str, Any]) -> str:
-    currency: str = invoice["currency"]
-    return currency.upper()
+    return unicodedata.normalize("NFKC", _visible(invoice["currency"])).strip().upper()
 
 
 def _amount(invoice: Mapping[str, Any]) -> str:
@@ -159,7 +199,7 @@ def _amount(invoice: Mapping[str, Any]) -> str:
     if not isinstance(amount, int | Decimal):
         # 12500.515 as a double is 12500.514999…, which rounds to another cent than the text sent.
         raise TypeError(f"amount must be an int or a Decimal, not {type(amount).__name__}")
-    return amount_text(Decimal(amount), invoice["currency"])
+    return amount_text(Decimal(amount), _currency(invoice))
 
 
 def _key(tier: str, *parts: str) -> str:

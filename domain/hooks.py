@@ -19,8 +19,8 @@ from .erp import PROCESS_ITEM, audit_item
 from .invoices import (
     FOREIGN_REGISTRATIONS,
     INVOICES,
+    store_fixture,
     store_foreign_registration,
-    store_invoice,
 )
 from .webhooks import audit_endpoint
 
@@ -28,7 +28,7 @@ from .webhooks import audit_endpoint
 async def record_fixture(state: Transaction, collection: str, record: Mapping[str, Any]) -> None:
     """Store a fixture record. Invoices and foreign registrations get their fingerprints."""
     if collection == INVOICES:
-        await store_invoice(state, dict(record))
+        await store_fixture(state, dict(record))
     elif collection == FOREIGN_REGISTRATIONS:
         await store_foreign_registration(state, dict(record))
     else:

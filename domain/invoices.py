@@ -13,8 +13,8 @@ from invoice_sandbox.project.api import Condition, Context, Record, Transaction,
 
 from .audit import audit
 from .findings import prepare_finding
-from .fingerprint import fingerprint, minor_units, similarity_keys
-from .lifecycle import apply_trigger, move_record
+from .fingerprint import RegistryKeys, fingerprint, minor_units, registry_keys
+from .lifecycle import apply_trigger, is_financed
 
 INVOICE: Final = "invoice"
 """The machine of the lifecycle."""
@@ -26,11 +26,6 @@ CLIENT: Final = "client"
 
 FOREIGN_REGISTRATIONS: Final = "foreign_registrations"
 """Invoices that other platforms registered and financed, by fingerprint. They are never shown."""
-
-FINANCED: Final = frozenset(
-    {"OfferAccepted", "PartiallyFunded", "Funded", "PartiallyPaid", "Overdue", "Paid", "Settled"}
-)
-"""Statuses in which a partner has financed the invoice, or is about to."""
 
 SYNTHETIC_INVOICE: Final[Record] = {
     "id": "inv_sandbox_synthetic",
@@ -61,8 +56,11 @@ _INPUT_MEMBERS: Final = PUBLIC_MEMBERS[3:]
 _LARGEST_AMOUNT: Final = Decimal("9999999999999.99")
 _CURRENCIES: Final = frozenset(currency.code for currency in Currency)
 _MAX_LENGTHS: Final[Mapping[str, int]] = {"sellerId": 128, "debtorId": 128, "invoiceNumber": 64}
-_FIRST_REGISTRATIONS: Final = "first_registrations"
 _CANCELLED: Final = frozenset({"Withdrawn", "Rejected", "Expired"})
+_LEVELS: Final = ("Financed", "Registered")
+"""How serious a registration is for whoever registers the same invoice, the most serious first."""
+
+_MAX_MATCHES: Final = 10
 
 
 @dataclass(frozen=True)
@@ -107,31 +105,33 @@ async def register_invoice(context: Context, fields: Mapping[str, Any]) -> Recor
 
     A similar invoice does not change the status.
     """
-    machine = context.lifecycle.machines[INVOICE]
-    match = await find_match(context.state, fields)
-    invoice: Record = {
-        "id": await context.new_id("inv_sandbox"),
-        "registryId": await context.new_id("reg_sandbox"),
-        "status": machine.initial,
-        **{name: fields[name] for name in _INPUT_MEMBERS if name in fields},
-        "createdAt": context.timestamp,
-        "source": CLIENT,
-    }
-    await store_invoice(context.state, invoice)
+    machine, keys = context.lifecycle.machines[INVOICE], registry_keys(fields)
+    match = await find_duplicate(context.state, keys.fingerprint)
+    invoice = _with_registry_keys(
+        {
+            "id": await context.new_id("inv_sandbox"),
+            "registryId": await context.new_id("reg_sandbox"),
+            "status": machine.initial,
+            **{name: fields[name] for name in _INPUT_MEMBERS if name in fields},
+            "createdAt": context.timestamp,
+            "source": CLIENT,
+        },
+        keys,
+        "Registered",
+    )
+    await context.state.put(INVOICES, invoice["id"], invoice)
     await audit(context, machine.created, ("invoice", invoice["id"]), to=machine.initial)
     await context.emit(machine.created, public_invoice(invoice))
-    if match is not None and match.type == "Exact":
+    if match is not None:
         await prepare_duplicate_finding(context, invoice["id"], match)
         return await move_invoice(context, invoice, "suspect-duplicate")
     return invoice
 
 
-async def store_invoice(state: Transaction, record: Record) -> None:
-    """Store an invoice. The first one with a fingerprint or similarity key is found by it."""
-    await state.put(INVOICES, record["id"], record)
-    for key in (fingerprint(record), *similarity_keys(record)):
-        if await state.get(_FIRST_REGISTRATIONS, key) is None:
-            await state.put(_FIRST_REGISTRATIONS, key, {"invoiceId": record["id"]})
+async def store_fixture(state: Transaction, record: Record) -> None:
+    """Store an invoice that is in the registry from the start."""
+    stored = _with_registry_keys(record, registry_keys(record), _level(record))
+    await state.put(INVOICES, record["id"], stored)
 
 
 async def store_foreign_registration(state: Transaction, record: Record) -> None:
@@ -139,26 +139,38 @@ async def store_foreign_registration(state: Transaction, record: Record) -> None
     await state.put(FOREIGN_REGISTRATIONS, fingerprint(record), record)
 
 
-async def find_match(
-    state: Transaction, fields: Mapping[str, Any], exclude: str | None = None
+async def find_duplicate(
+    state: Transaction, digest: str, exclude: str | None = None
 ) -> Match | None:
-    """The earlier registration that matches ``fields`` best; ``exclude`` is an id to ignore.
+    """The most serious registration with that fingerprint; ``exclude`` is an id to ignore.
 
-    A foreign registration with the same fingerprint comes first, then the first own registration
-    with it, then the first similar one.
+    The order is: financed on another platform, financed here, registered here. A registration that
+    was withdrawn, rejected or expired does not count.
     """
-    digest = fingerprint(fields)
     foreign = await state.get(FOREIGN_REGISTRATIONS, digest)
     if foreign is not None:
         return Match("Exact", foreign, own=False)
-    exact = await _first_registration(state, digest)
-    if exact is not None and exact["id"] != exclude:
-        return Match("Exact", exact)
-    for key in similarity_keys(fields):
-        similar = await _first_registration(state, key)
-        if similar is not None and similar["id"] != exclude:
-            return Match("Similar", similar)
+    for level in _LEVELS:
+        for invoice in await _registered(state, level, digest, limit=2):
+            if invoice["id"] != exclude:
+                return Match("Exact", invoice)
     return None
+
+
+async def find_matches(
+    state: Transaction, keys: RegistryKeys, exclude: str | None = None
+) -> list[Match]:
+    """At most ten registrations with that fingerprint, then similar ones; most serious first."""
+    foreign = await state.get(FOREIGN_REGISTRATIONS, keys.fingerprint)
+    found = {} if foreign is None else {"": Match("Exact", foreign, own=False)}
+    exact = [(level, keys.fingerprint) for level in _LEVELS]
+    similar = [(level, key) for level in _LEVELS for key in keys.similar]
+    for level, key in exact + similar:
+        for invoice in await _registered(state, level, key, limit=_MAX_MATCHES + 1):
+            match = Match("Exact" if key == keys.fingerprint else "Similar", invoice)
+            found.setdefault(invoice["id"], match)
+    found.pop(exclude or "-", None)
+    return list(found.values())[:_MAX_MATCHES]
 
 
 async def prepare_duplicate_finding(context: Context, invoice_id: str, match: Match) -> None:
@@ -171,7 +183,7 @@ def registry_state(match: Match | None) -> str:
     """The state in which an invoice with that match would be registered."""
     if match is None or match.type != "Exact":
         return "RegisteredUnique"
-    financed = not match.own or match.invoice["status"] in FINANCED
+    financed = not match.own or is_financed(match.invoice)
     return "DuplicateFinanced" if financed else "RegisteredDuplicate"
 
 
@@ -183,7 +195,7 @@ def public_match(match: Match) -> Record:
         "matchType": match.type,
         "registryId": match.invoice["registryId"],
         "ownRegistration": True,
-        "matchedState": _matched_state(match.invoice["status"]),
+        "matchedState": _matched_state(match.invoice),
     }
 
 
@@ -209,16 +221,18 @@ def limit_problems(invoice: Mapping[str, Any]) -> Iterator[str]:
 
 async def move_invoice(context: Context, invoice: Record, trigger: str, **metadata: Any) -> Record:
     """Apply ``trigger`` to the invoice and emit its event. Raises ApiError 409."""
-    return await move_record(
-        context, INVOICE, INVOICES, invoice, trigger, view=public_invoice, **metadata
-    )
+    moved, event_type = await apply_invoice_trigger(context, invoice, trigger, **metadata)
+    await emit_move(context, event_type, moved)
+    return moved
 
 
 async def apply_invoice_trigger(
     context: Context, invoice: Record, trigger: str, **metadata: Any
 ) -> tuple[Record, str | None]:
     """Apply ``trigger`` and return the type of event to emit with ``emit_move``. ApiError 409."""
-    return await apply_trigger(context, INVOICE, INVOICES, invoice, trigger, **metadata)
+    return await apply_trigger(
+        context, INVOICE, INVOICES, invoice, trigger, derive=_with_level, **metadata
+    )
 
 
 async def emit_move(
@@ -235,15 +249,37 @@ async def emit_move(
         await context.emit(event_type, data, invoice["id"])
 
 
-async def _first_registration(state: Transaction, key: str) -> Record | None:
-    first = await state.get(_FIRST_REGISTRATIONS, key)
-    return None if first is None else await state.get(INVOICES, first["invoiceId"])
+async def _registered(state: Transaction, level: str, key: str, limit: int) -> tuple[Record, ...]:
+    where = (Condition("registryKeys", "has", f"{level} {key}"),)
+    return (await state.page(INVOICES, limit=limit, where=where)).records
 
 
-def _matched_state(status: str) -> str:
-    if status in FINANCED:
+def _with_registry_keys(record: Record, keys: RegistryKeys, level: str) -> Record:
+    """The record with the keys by which the registry finds it, each after its level."""
+    found_by = [f"{level} {key}" for key in (keys.fingerprint, *keys.similar)] if level else []
+    return {**record, "registryKeys": found_by}
+
+
+def _with_level(record: Record) -> Record:
+    """The record after a move, which may have made it more serious, or of no consequence."""
+    level, before = _level(record), record.get("registryKeys", [])
+    if before and before[0].startswith(f"{level} "):
+        return record
+    keys = [f"{level} {one.partition(' ')[2]}" for one in before] if level else []
+    return {**record, "registryKeys": keys}
+
+
+def _level(record: Record) -> str:
+    if record["status"] in _CANCELLED:
+        return ""
+    return "Financed" if is_financed(record) else "Registered"
+
+
+def _matched_state(invoice: Record) -> str:
+    if is_financed(invoice):
         return "Financed"
-    return "Cancelled" if status in _CANCELLED else "RegisteredUnique"
+    suspected = invoice["status"] == "DuplicateSuspected"
+    return "RegisteredDuplicate" if suspected else "RegisteredUnique"
 
 
 def _amount_problems(amount: Decimal, currency: str) -> Iterator[str]:

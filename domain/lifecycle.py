@@ -2,12 +2,57 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from typing import Any
+from collections.abc import Callable, Mapping
+from typing import Any, Final, NamedTuple
 
 from invoice_sandbox.project.api import Context, IllegalMove, Record, reject
 
 from .audit import audit
+
+FUNDED: Final = frozenset(
+    {
+        *("PartiallyFunded", "Funded", "PartiallyPaid", "Overdue", "Defaulted"),
+        *("Recourse", "Repurchased", "WrittenOff", "Paid", "Settled"),
+    }
+)
+"""The statuses of an invoice that only a funded invoice reaches."""
+
+
+class Guard(NamedTuple):
+    """A condition of a trigger beyond the status; ``otherwise`` says what is wrong without it."""
+
+    holds: Callable[[Mapping[str, Any]], bool]
+    otherwise: str
+
+
+def is_funded(invoice: Mapping[str, Any]) -> bool:
+    """Whether an advance was ever paid out. A dispute does not change that."""
+    return _undisputed_status(invoice) in FUNDED
+
+
+def is_financed(invoice: Mapping[str, Any]) -> bool:
+    """Whether an offer was accepted or an advance was ever paid out."""
+    return is_funded(invoice) or _undisputed_status(invoice) == "OfferAccepted"
+
+
+def _undisputed_status(invoice: Mapping[str, Any]) -> str | None:
+    disputed = invoice["status"] == "Disputed"
+    return invoice.get("previousStatus") if disputed else invoice["status"]
+
+
+def _may_write_off(invoice: Mapping[str, Any]) -> bool:
+    return invoice["status"] == "Recourse" or invoice.get("recourse") == "NonRecourse"
+
+
+GUARDS: Final[Mapping[str, Guard]] = {
+    "uphold-dispute-before-funding": Guard(lambda one: not is_funded(one), "was funded"),
+    "uphold-dispute-after-funding": Guard(is_funded, "was not funded"),
+    "write-off": Guard(_may_write_off, "was sold with recourse"),
+    "invoke-recourse": Guard(
+        lambda one: one.get("recourse") != "NonRecourse", "was sold without recourse"
+    ),
+}
+"""By trigger of an invoice. ``recourse`` of its record is that of the accepted offer."""
 
 
 async def move_record(
@@ -35,15 +80,23 @@ async def move_record(
 
 
 async def apply_trigger(
-    context: Context, machine: str, collection: str, record: Record, trigger: str, **metadata: Any
+    context: Context,
+    machine: str,
+    collection: str,
+    record: Record,
+    trigger: str,
+    *,
+    derive: Callable[[Record], Record] = lambda record: record,
+    **metadata: Any,
 ) -> tuple[Record, str | None]:
     """Store the record with its new status, audit the move, and return the type of event to emit.
 
-    ``machine`` is a machine of the lifecycle, ``collection`` where its records are stored. Raises
+    ``machine`` is a machine of the lifecycle, ``collection`` where its records are stored.
+    ``derive`` returns the moved record with the members that follow from its status. Raises
     ApiError 409 with the legal triggers.
     """
     step = _step(context, machine, record, trigger)
-    moved = {**record, "status": step.to, "previousStatus": record["status"]}
+    moved = derive({**record, "status": step.to, "previousStatus": record["status"]})
     await context.state.put(collection, record["id"], moved)
     context.moved(machine, step)
     action = step.event or f"{machine.replace('-', '_')}.{trigger.replace('-', '_')}"
@@ -58,8 +111,8 @@ def check_trigger(context: Context, machine: str, record: Record, trigger: str) 
 
 
 def allows_trigger(context: Context, machine: str, record: Record, trigger: str) -> bool:
-    """Whether the status of a record allows ``trigger``."""
-    return trigger in context.lifecycle.machines[machine].legal[record["status"]]
+    """Whether a record allows ``trigger``."""
+    return trigger in _legal(context, machine, record)
 
 
 def unfinished_statuses(context: Context, machine: str) -> tuple[str, ...]:
@@ -68,16 +121,26 @@ def unfinished_statuses(context: Context, machine: str) -> tuple[str, ...]:
     return tuple(one for one in states.states if one not in states.terminal)
 
 
+def _legal(context: Context, machine: str, record: Record) -> tuple[str, ...]:
+    legal = context.lifecycle.machines[machine].legal[record["status"]]
+    return tuple(one for one in legal if one not in GUARDS or GUARDS[one].holds(record))
+
+
 def _step(context: Context, machine: str, record: Record, trigger: str) -> Any:
+    states, legal = context.lifecycle.machines[machine], _legal(context, machine, record)
+    status, because = record["status"], ""
+    if trigger in states.legal[status] and trigger not in legal:
+        because = f" and {GUARDS[trigger].otherwise}"
     try:
-        return context.lifecycle.machines[machine].step(
-            record["status"], trigger, record.get("previousStatus")
-        )
-    except IllegalMove as error:
-        legal = ", ".join(error.legal) or "none, this is an end state"
+        if because:
+            raise IllegalMove(machine, status, trigger, legal)
+        return states.step(status, trigger, record.get("previousStatus"))
+    except IllegalMove:
+        possible = tuple(one for one in legal if one != trigger)
+        listed = ", ".join(possible) or "none, this is an end state"
         raise reject(
             "conflict",
-            legal=error.legal,
-            problem=f"{record['id']} is {record['status']}, so '{trigger}' is not possible",
-            advice=f"Possible now: {legal}.",
+            legal=possible,
+            problem=f"{record['id']} is {status}{because}, so '{trigger}' is not possible",
+            advice=f"Possible now: {listed}.",
         ) from None

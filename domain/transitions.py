@@ -149,6 +149,8 @@ def _check_valid(context: Context, offer: Record) -> None:
 async def _move_together(
     context: Context, invoice: Record, trigger: str, offers: Sequence[Record], **metadata: Any
 ) -> None:
+    if trigger == "accept-offer" and offers:
+        invoice = {**invoice, "recourse": offers[0]["recourse"]}
     invoice, event = await apply_invoice_trigger(context, invoice, trigger, **metadata)
     if trigger in _ENDS_REVIEW:
         await clear_manual_reviews(context, invoice["id"])

@@ -4,22 +4,24 @@ from __future__ import annotations
 
 from invoice_sandbox.project.api import Call, Record
 
-from ..domain.fingerprint import fingerprint
-from ..domain.invoices import find_match, public_match, registry_state
+from ..domain.fingerprint import SCHEME, registry_keys
+from ..domain.invoices import find_matches, public_match, registry_state
 
 
 async def generate_fingerprint(call: Call) -> Record:
-    """The invoice's SHA-256 under scheme ilf1, with the earlier registration that it matches.
+    """The invoice's SHA-256 under scheme ilf1, with the earlier registrations that it matches.
 
     Registers nothing. ``registryState`` is the state in which such an invoice would be registered.
     """
-    match = await find_match(call.state, call.body)
+    keys = registry_keys(call.body)
+    matches = await find_matches(call.state, keys)
+    worst = matches[0] if matches else None
     return {
-        "fingerprint": fingerprint(call.body),
+        "fingerprint": keys.fingerprint,
         "algorithm": "SHA-256",
-        "canonicalization": "ilf1 (RFC 8785)",
+        "canonicalization": f"{SCHEME} (RFC 8785)",
         "canonicalFields": ["sellerId", "debtorId", "invoiceNumber", "amount", "currency"],
-        "duplicateRisk": match.type if match else "None",
-        "registryState": registry_state(match),
-        "matches": [public_match(match)] if match else [],
+        "duplicateRisk": worst.type if worst else "None",
+        "registryState": registry_state(worst),
+        "matches": [public_match(match) for match in matches],
     }

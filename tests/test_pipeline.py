@@ -48,21 +48,28 @@ def test_creating_an_invoice_visits_few_files() -> None:
 
     Counted are files of which a function is called, once caches are warm.
     """
-    visited = asyncio.run(files_visited())
+    visited = {file for file, _ in asyncio.run(calls())}
+    visited = {file for file in visited if file.split("/")[0] not in {"tests", ".venv"}}
     assert len(visited) <= MAX_FILES, "\n".join(sorted(visited))
 
 
-async def files_visited() -> set[str]:
+def test_creating_an_invoice_calculates_one_fingerprint() -> None:
+    called = [function for _, function in asyncio.run(calls())]
+    assert (called.count("canonical_text"), called.count("similarity_keys")) == (1, 1)
+
+
+async def calls() -> list[tuple[str, str]]:
+    """File and name of every function of ours that is called to create an invoice."""
     clock = ManualSystemClock()
     app = await create_app(FROZEN, url="http://127.0.0.1:8080", system_clock=clock)
     for number in range(3):
         assert await create_invoice(app, number) == 201
-    visited: set[str] = set()
+    called: list[tuple[str, str]] = []
 
     def note(frame: FrameType, event: str, _argument: object) -> None:
         file = Path(frame.f_code.co_filename)
         if event == "call" and file.is_relative_to(ROOT):
-            visited.add(str(file.relative_to(ROOT)))
+            called.append((str(file.relative_to(ROOT)), frame.f_code.co_name))
 
     earlier = sys.getprofile()
     sys.setprofile(note)
@@ -71,7 +78,7 @@ async def files_visited() -> set[str]:
     finally:
         sys.setprofile(earlier)
     assert status == 201
-    return {file for file in visited if file.split("/")[0] not in {"tests", ".venv"}}
+    return called
 
 
 async def create_invoice(app: Sandbox, number: int) -> int:

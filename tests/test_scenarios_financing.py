@@ -387,13 +387,6 @@ def test_the_debtor_may_pay_in_any_number_of_parts(client: httpx.Client) -> None
     assert figures(client, invoice, "invoice.settled")["released"] == 2000
 
 
-def test_nothing_is_repurchased_that_was_never_paid_out(client: httpx.Client) -> None:
-    invoice = accepted(client)
-    move(client, invoice, "dispute", "uphold-dispute-after-funding", "repurchase")
-    bought = figures(client, invoice, "invoice.repurchased")
-    assert (bought["amount"], bought["partnerResult"]) == (0, 0)
-
-
 def test_late_payment_costs_interest_for_each_day(client: httpx.Client) -> None:
     invoice = register(client, debtorId="sim_debtor_late")
     run_to_end(client)

@@ -10,6 +10,7 @@ from typing import Any
 import httpx
 import pytest
 
+from domain.lifecycle import GUARDS
 from domain.transitions import FOLLOWING
 from invoice_sandbox.base.ids import key_digest
 from invoice_sandbox.openapi.load.documents import load_document
@@ -51,13 +52,25 @@ def pull(client: httpx.Client, invoice_id: str, trigger: str) -> httpx.Response:
     return client.post(path, json={"trigger": trigger})
 
 
-def driven(client: httpx.Client, *triggers: str) -> str:
+def driven(client: httpx.Client, *triggers: str, without_recourse: bool = False) -> str:
     """The id of a new invoice after ``triggers``."""
     invoice_id = registered(client)
     for trigger in triggers:
+        if without_recourse and trigger == "request-financing":
+            body = {"invoiceId": invoice_id, "recoursePreference": "NonRecourse"}
+            assert client.post("/api/financing-requests", json=body).status_code == 201
+            continue
         answer = pull(client, invoice_id, trigger)
         assert answer.status_code == 200, answer.text
     return invoice_id
+
+
+TO_FUNDED = (
+    *("start-verification", "verify", "request-financing", "receive-offer"),
+    *("accept-offer", "fund"),
+)
+FORBIDDEN = {"uphold-dispute-after-funding", "write-off"}
+"""What an invoice that was never funded, or was sold with recourse, cannot do."""
 
 
 def ways() -> dict[str, tuple[str, ...]]:
@@ -67,13 +80,20 @@ def ways() -> dict[str, tuple[str, ...]]:
     for state in waiting:
         for trigger in MACHINE.legal[state]:
             to = MACHINE.step(state, trigger, MACHINE.initial).to
-            if to not in found:
+            if to not in found and (trigger not in FORBIDDEN or state == "Recourse"):
                 found[to] = (*found[state], trigger)
                 waiting.append(to)
     return found
 
 
 WAYS = ways()
+
+
+def way_to(state: str, trigger: str) -> tuple[str, ...]:
+    """The fewest triggers after which ``trigger`` is possible in a state."""
+    if trigger == "uphold-dispute-after-funding":
+        return (*TO_FUNDED, "dispute")
+    return WAYS[state]
 
 
 def held(*triggers: str) -> str:
@@ -156,8 +176,9 @@ def test_registering_writes_one_audit_event_and_one_domain_event(
 def test_every_transition_writes_one_audit_event_and_one_domain_event(
     server: Running, client: httpx.Client, one: Transition
 ) -> None:
-    way = WAYS[one.from_]
-    invoice_id = driven(client, *way)
+    way = way_to(one.from_, one.trigger)
+    without_recourse = (one.from_, one.trigger) == ("Defaulted", "write-off")
+    invoice_id = driven(client, *way, without_recourse=without_recourse)
     before = len(audited(client, invoice_id)), len(recorded(server, client, invoice_id))
     answer = pull(client, invoice_id, one.trigger)
     assert answer.status_code == 200, answer.text
@@ -179,14 +200,88 @@ def test_a_trigger_that_the_status_does_not_allow_is_409_and_changes_nothing(
 ) -> None:
     invoice_id = driven(client, *WAYS[state])
     before = everything(server, client, invoice_id)
-    legal = ", ".join(MACHINE.legal[state]) or "none, this is an end state"
-    for trigger in set(TRIGGERS) - set(MACHINE.legal[state]):
+    forbidden = FORBIDDEN if state in {"Defaulted", "Disputed"} else ()
+    possible = [one for one in MACHINE.legal[state] if one not in forbidden]
+    legal = ", ".join(possible) or "none, this is an end state"
+    for trigger in set(TRIGGERS) - set(possible) - FORBIDDEN:
         answer = pull(client, invoice_id, trigger)
         assert (answer.status_code, answer.json()["error"]["code"]) == (409, "invalid_request")
         message = answer.json()["error"]["message"]
         assert f"{invoice_id} is {state}, so '{trigger}' is not possible" in message
         assert f"Possible now: {legal}." in message
     assert everything(server, client, invoice_id) == before
+
+
+GUARDED: dict[str, tuple[bool, tuple[str, ...], str, str]] = {
+    # without recourse, what happened before: the impossible trigger, and why
+    "recourse before funding": (
+        False,
+        (*TO_FUNDED[:-1], "dispute"),
+        "uphold-dispute-after-funding",
+        "Disputed and was not funded",
+    ),
+    "rejection after funding": (
+        False,
+        (*TO_FUNDED, "dispute"),
+        "uphold-dispute-before-funding",
+        "Disputed and was funded",
+    ),
+    "rejection after a part": (
+        False,
+        (*TO_FUNDED[:-1], "fund-partially", "pay-partially", "dispute"),
+        "uphold-dispute-before-funding",
+        "Disputed and was funded",
+    ),
+    "write-off with recourse": (
+        False,
+        (*TO_FUNDED, "become-overdue", "default"),
+        "write-off",
+        "Defaulted and was sold with recourse",
+    ),
+    "recourse without recourse": (
+        True,
+        (*TO_FUNDED, "become-overdue", "default"),
+        "invoke-recourse",
+        "Defaulted and was sold without recourse",
+    ),
+}
+
+
+@pytest.mark.parametrize(
+    ("without_recourse", "way", "trigger", "why"), GUARDED.values(), ids=GUARDED
+)
+def test_a_trigger_that_the_history_of_the_invoice_does_not_allow_is_409(
+    client: httpx.Client, without_recourse: bool, way: tuple[str, ...], trigger: str, why: str
+) -> None:
+    invoice_id = driven(client, *way, without_recourse=without_recourse)
+    before = status(client, invoice_id)
+    answer = pull(client, invoice_id, trigger)
+    assert answer.status_code == 409
+    message = answer.json()["error"]["message"]
+    assert f"is {why}, so '{trigger}' is not possible" in message
+    assert trigger not in message.partition("Possible now")[2]
+    assert status(client, invoice_id) == before
+
+
+def test_nothing_unfunded_reaches_recourse_paid_or_settled() -> None:
+    """Over every situation of the machine: a status, the one before it, and whether funded."""
+    waiting = [(MACHINE.initial, MACHINE.initial, False)]
+    seen = set(waiting)
+    for before, state, funded in waiting:
+        assert funded or state not in {"Recourse", "Paid", "Settled", "Repurchased", "WrittenOff"}
+        record = {"status": state, "previousStatus": before}
+        for trigger in MACHINE.legal[state]:
+            guard = GUARDS.get(trigger)
+            if guard is None or guard.holds(record):
+                to = MACHINE.step(state, trigger, before).to
+                there = (state, to, funded or trigger in {"fund", "fund-partially"})
+                waiting += [there] if there not in seen else []
+                seen.add(there)
+
+
+def test_a_failed_repurchase_may_be_written_off(client: httpx.Client) -> None:
+    invoice_id = driven(client, *WAYS["Recourse"])
+    assert pull(client, invoice_id, "write-off").json()["data"]["status"] == "WrittenOff"
 
 
 DISPUTABLE = [one.from_ for one in MACHINE.transitions if one.trigger == "dispute"]
@@ -326,7 +421,11 @@ TOGETHER: dict[str, tuple[tuple[str, ...], str, list[str]]] = {
     "accept-offer fund pay": (TO_OFFERS, "Funded", ACCEPTED),
     "accept-offer fund pay settle": (TO_OFFERS, "Closed", ACCEPTED),
     "accept-offer fund-partially pay settle": (TO_OFFERS, "Closed", ACCEPTED),
-    "accept-offer fund become-overdue default write-off": (TO_OFFERS, "Closed", ACCEPTED),
+    "accept-offer fund become-overdue default invoke-recourse write-off": (
+        TO_OFFERS,
+        "Closed",
+        ACCEPTED,
+    ),
     "accept-offer fund dispute uphold-dispute-after-funding repurchase": (
         TO_OFFERS,
         "Closed",

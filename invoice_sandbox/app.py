@@ -9,6 +9,7 @@ from urllib.parse import urlsplit
 
 import httpx
 
+from invoice_sandbox.base.budget import Budget
 from invoice_sandbox.base.clock import OperatingSystemClock, SystemClock
 from invoice_sandbox.control.functions import CONTROL_FUNCTIONS
 from invoice_sandbox.coverage.control import COVERAGE_FUNCTIONS
@@ -21,7 +22,7 @@ from invoice_sandbox.http.inject import Inject
 from invoice_sandbox.http.pages import pages
 from invoice_sandbox.http.pipeline import OperationStages, Pipeline, Sandbox
 from invoice_sandbox.http.prefer import Prefer
-from invoice_sandbox.http.read import compile_reading
+from invoice_sandbox.http.read import BODIES_IN_FLIGHT, Bodies, compile_reading
 from invoice_sandbox.http.respond import Responses
 from invoice_sandbox.http.route import Router, RouteTable, operation_routes
 from invoice_sandbox.openapi.load.fetching import Fetcher, never
@@ -89,6 +90,7 @@ def _pipeline(engine: Engine, settings: Settings) -> Pipeline:
     return Pipeline(
         edge=Edge(engine, _hosts(settings, engine.url), router.targets),
         route=router,
+        receive=Bodies(Budget(BODIES_IN_FLIGHT)),
         inject=Inject(engine),
         prefer=Prefer(engine),
         deliver=Deliver(engine.system_clock),

@@ -47,6 +47,7 @@ CONSTANTS: Final[dict[str, tuple[Any, str]]] = {
     "Request line and headers": (size, "invoice_sandbox.server.protocol:HEAD_LIMIT"),
     "Headers": (size, "invoice_sandbox.http.edge:_HEADER_LIMIT"),
     "Body of an upload": (size, "domain.uploads:MAX_BYTES"),
+    "Bodies in flight": (size, "invoice_sandbox.http.read:BODIES_IN_FLIGHT"),
     "Rest of a body that is too large, read before the response": (
         size,
         "invoice_sandbox.http.read:MAX_DRAINED_BYTES",

@@ -192,6 +192,12 @@ _ERRORS: Final = (
         "The log of the sandbox gives the reason under this request id.",
     ),
     ErrorType(
+        "busy",
+        503,
+        "The server is handling as many bytes of request bodies as it may",
+        "Wait a second and send it again.",
+    ),
+    ErrorType(
         "no_usable_response",
         501,
         "The contract has no usable response for this operation: {problem}",

@@ -5,16 +5,17 @@ from __future__ import annotations
 import math
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
+from functools import partial
 from typing import Final
 from urllib.parse import urlsplit
 
 from invoice_sandbox.base.clock import SystemClock
 from invoice_sandbox.base.errors import ApiError, reject
-from invoice_sandbox.base.ids import seeded_request_id
-from invoice_sandbox.http.credentials import AnyCredential, KnownKeys, open_workspace
+from invoice_sandbox.base.ids import key_digest, seeded_request_id
+from invoice_sandbox.http.credentials import AnyCredential, KnownKeys, open_workspace, secrets_of
 from invoice_sandbox.http.pipeline import Admit, AdmittedRequest, Request, RoutedRequest
 from invoice_sandbox.openapi.operation import Contract, Operation
-from invoice_sandbox.openapi.security import advice, challenges
+from invoice_sandbox.openapi.security import Scheme, advice, challenges
 from invoice_sandbox.runtime.engine import Engine
 from invoice_sandbox.state import Credential, Workspace
 from invoice_sandbox.state.credentials import missing_scope
@@ -44,11 +45,13 @@ class Admission:
     on_forbidden: OnForbidden
 
     def compile(self, contract: Contract, operation: Operation) -> Admit:
-        """What admits the requests of one operation. It raises ApiError 401, 403 and 429."""
+        """What admits the requests of one operation. It raises ApiError 401, 403, 404 and 429."""
         is_control = contract is self.engine.project.control
         is_open = self.engine.project.conventions_of(contract).access == "any"
         if not operation.security.requirements and not is_open:
-            return _admit_all
+            if operation.capability is None:
+                return _admit_all
+            return partial(_admit_signed, self.engine, *operation.capability)
         if is_open:
             access = AnyCredential(self.engine, contract, operation, not self.key_given)
             identified: Identify = access.identify
@@ -67,6 +70,19 @@ class Admission:
         ).admit
 
 
+async def _admit_signed(
+    engine: Engine, parameter: str, opened: str, routed: RoutedRequest
+) -> AdmittedRequest:
+    """The request, if ``parameter`` is a capability, so that nobody else can send a large body."""
+    for secret in secrets_of(routed.request, Scheme("query", parameter)):
+        credential = await engine.store.credential(key_digest(secret))
+        if credential is None or credential.type != "capability":
+            continue
+        if await open_workspace(engine, credential) is not None:
+            return _admitted(routed, None, None)
+    raise reject("unknown_resource", kind=opened, member="address")
+
+
 async def _admit_all(routed: RoutedRequest) -> AdmittedRequest:
     return _admitted(routed, None, None)
 
@@ -75,7 +91,7 @@ def _admitted(
     routed: RoutedRequest, credential: Credential | None, workspace: Workspace | None
 ) -> AdmittedRequest:
     return AdmittedRequest(
-        routed.request, routed.endpoint, routed.path_texts, routed.content, credential, workspace
+        routed.request, routed.endpoint, routed.path_texts, credential, workspace
     )
 
 

@@ -82,12 +82,14 @@ class Trace:
     """What is known of a request when its response is sent, for the journal and the coverage.
 
     ``headers`` are sent with every response to the request; ``why`` explains the response.
+    ``release`` gives back what the request holds of a budget.
     """
 
     request_id: str = ""
     endpoint: Endpoint | None = None
     path_texts: Mapping[str, str] = field(default_factory=dict)
     content: bytes = b""
+    release: Callable[[], None] | None = None
     is_json: bool = False
     workspace: Workspace | None = None
     scenario: Scenario | None = None
@@ -124,16 +126,16 @@ class Request:
 
 @dataclass(frozen=True, slots=True)
 class RoutedRequest:
-    """A request whose operation is known, and whose body was received.
-
-    ``path_texts`` are the path parameters as text, ``content`` is the body, empty if the operation
-    declares none.
-    """
+    """A request whose operation is known. ``path_texts`` are the path parameters as text."""
 
     request: Request
     endpoint: Endpoint
     path_texts: Mapping[str, str]
-    content: bytes
+
+    @property
+    def content(self) -> bytes:
+        """The body; empty before admission, and if the operation declares none."""
+        return self.request.trace.content
 
 
 @dataclass(frozen=True, slots=True)
@@ -213,6 +215,7 @@ class Pipeline:
 
     edge: Callable[[Request, Proceed], Awaitable[Reply]]
     route: Callable[[Request], Awaitable[RoutedRequest | Reply]]
+    receive: Callable[[AdmittedRequest], Awaitable[None]]
     inject: Callable[[AdmittedRequest, CarryOut], Awaitable[Reply]]
     prefer: Callable[[ParsedRequest], Awaitable[Reply | None]]
     deliver: Callable[[Request, Reply, Send], Awaitable[None]]
@@ -227,6 +230,9 @@ class Pipeline:
             reply = await self.edge(request, self._inside)
         except ClientGoneError:
             return
+        finally:
+            if request.trace.release is not None:
+                request.trace.release()
         if reply.stream is None and request.trace.injected_fault is None:
             await send_whole(request, reply, send)
         else:
@@ -237,6 +243,8 @@ class Pipeline:
         if isinstance(routed, Reply):  # a document, a page, or the methods of a path
             return routed
         admitted = await routed.endpoint.admit(routed)
+        if routed.endpoint.operation.body is not None:
+            await self.receive(admitted)
         return await self.inject(admitted, self._carry_out)
 
     async def _carry_out(self, admitted: AdmittedRequest, scenario: Scenario | None) -> Reply:

@@ -1,7 +1,7 @@
 """Stage 5, read: the body in bytes, then the parameters and the body as the contract declares them.
 
-``receive_body`` belongs to routing, because the order of checks is path, body size, credentials.
-Everything else follows admission. A body that the contract does not declare is not read.
+Routing calls ``check_length``, because the order of checks is path, body size, credentials. A body
+is received after admission, and not at all if the contract declares none.
 """
 
 from __future__ import annotations
@@ -16,12 +16,12 @@ from typing import Any, Final, Literal
 from urllib.parse import unquote_plus, unquote_to_bytes
 
 from invoice_sandbox.base import jsonio
+from invoice_sandbox.base.budget import Budget
 from invoice_sandbox.base.errors import ApiError, reject
 from invoice_sandbox.http import idempotency
 from invoice_sandbox.http.pipeline import (
     AdmittedRequest,
     ClientGoneError,
-    Message,
     ParsedRequest,
     Read,
     Request,
@@ -39,6 +39,14 @@ from invoice_sandbox.scenarios.script import Scenario
 
 PATIENCE: Final = "invoice_sandbox.patience"
 """The extension of the ASGI scope in which our own server says how patient it is."""
+
+BODIES_IN_FLIGHT: Final = 64 * 1024 * 1024
+BODIES_OF_AN_ADDRESS: Final = 48 * 1024 * 1024
+BODIES_OF_A_WORKSPACE: Final = 16 * 1024 * 1024
+"""Bytes of bodies that are being received or handled at a time."""
+
+SMALL_BODY: Final = 16 * 1024
+"""Bytes of a body that is not counted, if it arrives in one part."""
 
 MAX_DRAINED_BYTES: Final = 1024 * 1024
 _DRAIN_TIMEOUT: Final = 0.25
@@ -66,42 +74,88 @@ def too_slow(seconds: float) -> ApiError:
     return reject("too_slow", ("Connection", "close"), seconds=f"{seconds:g}")
 
 
-async def receive_body(request: Request, limit: int) -> bytes:
-    """The whole body, whether it comes with a length or in chunks. Raises ApiError 408, 413."""
-    exchange = request.exchange
-    whole = None if exchange is None else exchange.whole_body()
-    if whole is not None and len(whole) <= limit:
-        return whole
-    patience = request.scope.get("extensions", {}).get(PATIENCE, Patience())
-    try:
-        async with timeout(patience.body):
-            return await _body(request, limit, patience)
-    except TimeoutError:
-        raise too_slow(patience.body) from None
-
-
-async def _body(request: Request, limit: int, patience: Patience) -> bytes:
+async def check_length(request: Request, operation: Operation) -> None:
+    """Raise ApiError 413 for a body that declares a length beyond the limit."""
     declared = request.header("content-length")
-    if declared and declared.isdigit() and int(declared) > limit:
+    if declared is None or operation.body is None:
+        return
+    limit = operation.body.limit
+    if declared.isdigit() and int(declared) > limit:
         raise await _too_large(request, limit)
-    body = bytearray()
-    while True:
-        message = await _part(request, patience)
-        if message["type"] == "http.disconnect":
-            raise ClientGoneError
-        body += message.get("body", b"")
-        if len(body) > limit:
-            raise await _too_large(request, limit)
-        if not message.get("more_body", False):
-            return bytes(body)
 
 
-async def _part(request: Request, patience: Patience) -> Message:
+class Bodies:
+    """Receives the bodies of requests. All that are not small share one budget of bytes, from their
+    first part until the response is ready."""
+
+    def __init__(self, budget: Budget) -> None:
+        self._budget = budget
+
+    async def __call__(self, admitted: AdmittedRequest) -> None:
+        """Receive the whole body, whether it comes with a length or in chunks.
+
+        Raises ApiError 408, 413 and 503.
+        """
+        request = admitted.request
+        declared, exchange = admitted.endpoint.operation.body, request.exchange
+        limit = declared.limit if declared is not None else 0
+        uncounted = min(SMALL_BODY, limit)
+        whole = None if exchange is None else exchange.whole_body()
+        if whole is not None and len(whole) <= uncounted:
+            request.trace.content = whole
+            return
+        patience = request.scope.get("extensions", {}).get(PATIENCE, Patience())
+        try:
+            async with timeout(patience.body):
+                content, is_whole = await _part(request, patience)
+                if not is_whole or len(content) > uncounted:
+                    content = await self._large(admitted, limit, patience, content, is_whole)
+        except TimeoutError:
+            raise too_slow(patience.body) from None
+        request.trace.content = content
+
+    async def _large(
+        self,
+        admitted: AdmittedRequest,
+        limit: int,
+        patience: Patience,
+        part: bytes,
+        is_whole: bool,
+    ) -> bytes:
+        request = admitted.request
+        held = self._budget.hold(_shares(admitted))
+        request.trace.release = held.release
+        body = bytearray()
+        while True:
+            if len(body) + len(part) > limit:
+                raise await _too_large(request, limit)
+            if not held.take(len(part)):
+                raise reject("busy", ("Retry-After", "1"))
+            body += part
+            if is_whole:
+                return bytes(body)
+            part, is_whole = await _part(request, patience)
+
+
+def _shares(admitted: AdmittedRequest) -> dict[str, int]:
+    """The most bytes in flight of those that a request comes from: its address, its workspace."""
+    client = admitted.request.scope.get("client")
+    shares = {f"address {client[0] if client else 'unknown'}": BODIES_OF_AN_ADDRESS}
+    if admitted.workspace is not None:
+        shares[f"workspace {admitted.workspace.id}"] = BODIES_OF_A_WORKSPACE
+    return shares
+
+
+async def _part(request: Request, patience: Patience) -> tuple[bytes, bool]:
+    """The next part of a body, and whether it is the last."""
     try:
         async with timeout(patience.silence):
-            return await request.receive()
+            message = await request.receive()
     except TimeoutError:
         raise too_slow(patience.silence) from None
+    if message["type"] == "http.disconnect":
+        raise ClientGoneError
+    return message.get("body", b""), not message.get("more_body", False)
 
 
 async def _too_large(request: Request, limit: int) -> ApiError:
@@ -195,7 +249,6 @@ class _Reading:
             request=admitted.request,
             endpoint=admitted.endpoint,
             path_texts=admitted.path_texts,
-            content=admitted.content,
             credential=admitted.credential,
             workspace=admitted.workspace,
             scenario=scenario,

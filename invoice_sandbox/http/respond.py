@@ -67,7 +67,6 @@ class Responses:
             request=admitted.request,
             endpoint=admitted.endpoint,
             path_texts=admitted.path_texts,
-            content=admitted.content,
             credential=admitted.credential,
             workspace=admitted.workspace,
             scenario=None,

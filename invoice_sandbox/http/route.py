@@ -26,7 +26,7 @@ with warnings.catch_warnings():
 
 from invoice_sandbox.base.errors import reject
 from invoice_sandbox.http.pipeline import Endpoint, OperationStages, Reply, Request, RoutedRequest
-from invoice_sandbox.http.read import receive_body
+from invoice_sandbox.http.read import check_length
 from invoice_sandbox.openapi.operation import Contract, path_names
 
 _METHODS: Final = ("GET", "PUT", "POST", "DELETE", "HEAD", "OPTIONS", "PATCH", "TRACE")
@@ -240,8 +240,7 @@ class Router:
     async def __call__(self, request: Request) -> RoutedRequest | Reply:
         """The request with its operation and body, or the response of what needs no operation.
 
-        Raises ApiError 404, 405, and 408 and 413 for the body: it is received before anybody looks
-        at credentials.
+        Raises ApiError 404, 405, and 413 for the length that a body is declared to have.
         """
         for leaf, texts in self._leaves(request):
             if request.method in leaf.methods:
@@ -251,22 +250,14 @@ class Router:
                 request.trace.endpoint = target
                 request.trace.path_texts = dict(zip(names, texts, strict=True))
                 as_sent = _texts_as_sent(request, target, leaf.template, names)
-                return await _routed(request, target, request.trace.path_texts | as_sent)
+                await check_length(request, target.operation)
+                return RoutedRequest(request, target, request.trace.path_texts | as_sent)
         return _without_target(request, self.targets(request))
 
     def _leaves(self, request: Request) -> Iterator[tuple[_Leaf, list[str]]]:
         segments = path_segments(request)
         for table in self._tables:
             yield from table.find(segments)
-
-
-async def _routed(
-    request: Request, endpoint: Endpoint, path_texts: Mapping[str, str]
-) -> RoutedRequest:
-    body = endpoint.operation.body
-    if body is not None:
-        request.trace.content = await receive_body(request, body.limit)
-    return RoutedRequest(request, endpoint, path_texts, request.trace.content)
 
 
 def _texts_as_sent(

@@ -69,6 +69,8 @@ class Operation:
 
     ``secrets`` are the names of members that its schemas declare as ``format: password``;
     ``lifecycle`` is the machine that the records it returns go through (``x-lifecycle``).
+    ``capability`` is the query parameter that is the credential of the address, and what it opens
+    (``x-capability``).
     """
 
     id: str
@@ -82,6 +84,7 @@ class Operation:
     success: str
     secrets: frozenset[str] = frozenset()
     lifecycle: str | None = None
+    capability: tuple[str, str] | None = None
 
     def response_for(self, status: int) -> DeclaredResponse | None:
         """The declaration that covers ``status``: exact, else its range (``4XX``), else default."""
@@ -215,7 +218,16 @@ def _operation(
         success=success,
         secrets=passwords.of(raw),
         lifecycle=raw.get("x-lifecycle"),
+        capability=_capability(document, path, raw),
     )
+
+
+def _capability(
+    document: Mapping[str, Any], path: str, raw: Mapping[str, Any]
+) -> tuple[str, str] | None:
+    declared = (one for _, one in _raw_parameters(document, path, "", raw) if one["in"] == "query")
+    found = (one for one in declared if "x-capability" in one)
+    return next(((one["name"], str(one["x-capability"])) for one in found), None)
 
 
 def path_names(template: str) -> list[str]:

@@ -184,6 +184,9 @@ class Protocol(HttpToolsProtocol):
     def on_response_complete(self) -> None:
         """Continue with what the client sent meanwhile."""
         self.server_state.total_requests += 1
+        for cycle in self._cycles:
+            if cycle.response_complete and cycle.body:
+                cycle.body = bytearray()  # nobody reads it any more
         if self.transport.is_closing():
             self._watch_writing()
             return

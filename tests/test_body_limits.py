@@ -1,0 +1,121 @@
+"""Bodies cost nothing before the caller is known, and only so much memory at a time."""
+
+from __future__ import annotations
+
+import gc
+import time
+from collections.abc import Callable, Iterator
+from contextlib import ExitStack
+from select import select
+
+import pytest
+from uvicorn.protocols.http.httptools_impl import RequestResponseCycle
+
+from invoice_sandbox.base.budget import Budget
+from invoice_sandbox.http.read import BODIES_OF_A_WORKSPACE
+from tests.hostile.wire import Answer, Wire
+from tests.support import Running, serving
+
+BODY = 256 * 1024
+MORE_THAN_ITS_SHARE = BODIES_OF_A_WORKSPACE // BODY + 2
+
+
+@pytest.fixture
+def server() -> Iterator[Running]:
+    """A server of its own, as a test fills what all its callers share."""
+    with serving() as running:
+        yield running
+
+
+def head(method: str, path: str, *lines: str) -> bytes:
+    """A request head with a body of 256 KiB to follow."""
+    first = [f"{method} {path} HTTP/1.1", "Host: 127.0.0.1", f"Content-Length: {BODY}"]
+    return "\r\n".join([*first, "Content-Type: application/json", *lines, "", ""]).encode()
+
+
+def invoice_head(key: str) -> bytes:
+    return head("POST", "/api/invoices", f"Authorization: Bearer {key}")
+
+
+def answer_to_head(server: Running, sent: bytes) -> Answer:
+    with Wire(server.port) as wire:
+        wire.send(sent)
+        return wire.answer()
+
+
+def test_a_request_without_a_valid_key_is_rejected_before_its_body_is_sent(server: Running) -> None:
+    assert answer_to_head(server, head("POST", "/api/invoices")).status == 401
+
+
+def test_a_file_for_an_unknown_address_is_rejected_before_it_is_sent(server: Running) -> None:
+    path = "/sandbox/uploads/x?expires=1&signature=x"
+    answer = answer_to_head(server, head("PUT", path))
+    assert answer.status == 404
+    assert b"no open upload with this address" in answer.body
+
+
+def test_a_missing_scope_is_reported_before_the_body_is_sent(server: Running) -> None:
+    with server.client(server.new_workspace()) as client:
+        made = client.post("/api/developer/api-keys", json={"name": "x", "scopes": ["offers:read"]})
+    key = made.json()["data"]["secret"]
+    assert answer_to_head(server, invoice_head(key)).status == 403
+
+
+def test_a_workspace_holds_only_its_share_of_bodies_in_flight(server: Running) -> None:
+    key, other = server.new_workspace(), server.new_workspace()
+    with ExitStack() as stack:
+        wires = [stack.enter_context(Wire(server.port)) for _ in range(MORE_THAN_ITS_SHARE)]
+        for wire in wires:
+            wire.send(invoice_head(key) + b" " * (BODY - 1))
+        full = first_answer(wires)
+        assert (full.status, full.headers["retry-after"]) == (503, "1")
+        assert full.envelope_problem() is None
+        assert rejected_for_its_content(server, other)
+    wait_until(lambda: rejected_for_its_content(server, key))
+
+
+def first_answer(wires: list[Wire]) -> Answer:
+    """The response on the connection that gets one; the others wait for the rest of a body."""
+    ready, _, _ = select([one.socket for one in wires], [], [], 60)
+    return next(one for one in wires if one.socket in ready).answer()
+
+
+def rejected_for_its_content(server: Running, key: str) -> bool:
+    """Whether a whole body is read: it is only spaces."""
+    return answer_to_head(server, invoice_head(key) + b" " * BODY).status == 400
+
+
+def wait_until(condition: Callable[[], bool]) -> None:
+    deadline = time.monotonic() + 60
+    while not condition():
+        assert time.monotonic() < deadline
+
+
+def test_what_was_sent_of_a_rejected_body_is_not_kept(server: Running) -> None:
+    with Wire(server.port) as wire:
+        wire.send(head("POST", "/api/invoices") + b" " * (BODY - 1))
+        assert wire.answer().status == 401
+        wait_until(lambda: server.run(kept()) == 0)
+
+
+async def kept() -> int:
+    """Bytes of bodies that the requests of this process still have."""
+    cycles = [one for one in gc.get_objects() if isinstance(one, RequestResponseCycle)]
+    return sum(len(one.body) for one in cycles if one.response_complete)
+
+
+def test_a_budget_is_shared_and_each_holder_has_a_part_of_it() -> None:
+    budget = Budget(10)
+    first, second = budget.hold({"a": 6}), budget.hold({"b": 6})
+    assert first.take(6)
+    assert not first.take(1)
+    assert second.take(4)
+    assert not second.take(1)
+    first.release()
+    assert (budget.used, second.take(2)) == (4, True)
+
+
+def test_names_of_one_holder_limit_it_together() -> None:
+    budget = Budget(10)
+    assert budget.hold({"a": 6, "shared": 4}).take(4)
+    assert not budget.hold({"b": 6, "shared": 4}).take(1)

@@ -24,7 +24,7 @@ from typing import Any, Final
 from invoice_sandbox.project.loader import Project, default_project, load_project
 from invoice_sandbox.scenarios.actions import Action, Parameter
 from invoice_sandbox.scenarios.checks import scenario_file_problems
-from invoice_sandbox.scenarios.drawing import svg, trigger_in_words
+from invoice_sandbox.scenarios.drawing import svg
 from invoice_sandbox.scenarios.lifecycle import PREVIOUS
 from invoice_sandbox.scenarios.simulation import main_run
 from tests.readme import PICTURE, commands, outputs, with_outputs
@@ -56,8 +56,10 @@ def generated() -> dict[str, str]:
     """The generated parts of the page, by the names in their marks."""
     return {
         "scenarios": _table(
-            ("Scenario", "Trigger", "What happens", "The client passes when"), _scenario_rows()
-        ),
+            ("Scenario", "What happens", "To pass, the client"),
+            _scenario_rows(),
+        )
+        + _not_for_one_invoice(),
         "actions": _table(("Action", "What it does", "Arguments in `with`"), _action_rows()),
         "arguments": _arguments(),
         "transitions": _table(("Trigger", "From", "To", "Event"), _transition_rows()),
@@ -92,9 +94,14 @@ def _table(titles: Sequence[str], rows: Iterator[Sequence[str]]) -> str:
 def _scenario_rows() -> Iterator[Sequence[str]]:
     for name, one in sorted(project().scenarios.items()):
         picture = f"[`{name}`]({PICTURES.name}/{name}.svg)"
-        trigger = trigger_in_words(one)
-        chosen = f"`{trigger.replace(' ', '` `')}`" if one.begins else trigger
-        yield picture, chosen, one.purpose, one.passes or "-"
+        ids = ", ".join(f"`{member}: {value}`" for member, value in one.begins.items())
+        happens = f"{one.purpose} Magic id: {ids}." if ids else one.purpose
+        yield picture, happens, (one.passes or "-").removeprefix("The client ")
+
+
+def _not_for_one_invoice() -> str:
+    names = sorted(name for name, one in project().scenarios.items() if one.faults or one.calls)
+    return f"\nNot for a single invoice: {_listed(names)}.\n"
 
 
 def _action_rows() -> Iterator[Sequence[str]]:

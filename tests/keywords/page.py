@@ -71,12 +71,12 @@ def _wrong(direction: str, outcomes: Sequence[Outcome]) -> Iterator[str]:
 
 def _table(of: Played) -> str:
     files = list(dict.fromkeys(one.file for one in of.groups))
-    rows = [(f"`{file}`", *_counts(of, {file})) for file in files]
+    rows: list[tuple[str, ...]] = [(f"`{file}`", *_counts(of, {file})) for file in files]
     rows.append(("**all**", *(f"**{count}**" for count in _counts(of, set(files)))))
     height = -(-len(rows) // _SIDE_BY_SIDE)
     columns = [rows[start : start + height] for start in range(0, len(rows), height)]
     side_by_side = zip_longest(*columns, fillvalue=("",) * len(_TITLES))
-    lines = [_TITLES * _SIDE_BY_SIDE, ("---", "--:", "--:") * _SIDE_BY_SIDE]
+    lines: list[tuple[str, ...]] = [_TITLES * _SIDE_BY_SIDE, ("---", "--:", "--:") * _SIDE_BY_SIDE]
     lines += [tuple(chain.from_iterable(cells)) for cells in side_by_side]
     missing = sum(len(one.cases) for one in of.groups) - len(of.requests)
     table = "".join(f"| {' | '.join(line)} |\n" for line in lines)

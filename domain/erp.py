@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
+from decimal import Decimal
 from typing import Any, Final
 
 from invoice_sandbox.project.api import Step, dump_json
@@ -16,13 +17,20 @@ PROCESS_ITEM: Final = "process-erp-item"
 _KNOWN_ITEMS: Final = "erp_items"
 """The items that were registered, by system and external id."""
 
-_SETTLED: Final = frozenset({"PAID", "VOID"})
-"""ERP states of an invoice that needs no financing."""
+_SKIPPED: Final = {
+    "DRAFT": "the invoice is a draft",
+    "PAID": "the invoice is paid",
+    "VOID": "the invoice is void",
+}
+"""ERP statuses of an invoice that cannot be financed, as letters in upper case, with the reason."""
+
+_PARTLY_PAID: Final = "PARTIALLYPAID"
+_CREDIT_NOTES: Final = frozenset({"CREDITNOTE", "CREDITMEMO"})
 
 _INPUT: Final = frozenset(
     {"sellerId", "debtorId", "invoiceNumber", "amount", "currency", "issueDate", "dueDate"}
 )
-_ITEM: Final = _INPUT | {"externalId", "erpStatus"}
+_ITEM: Final = _INPUT | {"externalId", "erpStatus", "outstandingAmount", "documentType"}
 
 
 def pushed_items(body: Mapping[str, Any]) -> list[Any]:
@@ -34,16 +42,18 @@ def pushed_items(body: Mapping[str, Any]) -> list[Any]:
 
 
 async def process_item(step: Step) -> None:
-    """Register one pushed item, unless it is invalid, settled, or registered already.
+    """Register one pushed item, unless it is invalid, not to be financed, or registered already.
 
-    The arguments of the step are ``item``, ``index``, ``importId`` and ``source``.
+    A partly paid invoice is registered with its outstanding amount. The arguments of the step are
+    ``item``, ``index``, ``importId`` and ``source``.
     """
     item, key = step.arguments["item"], _key(step.arguments["item"], step.arguments["source"])
-    problems = _problems(step, item)
-    if problems:
+    reason = _reason_to_skip(item)
+    problems = [] if reason else _problems(step, item)
+    if reason is not None:
+        await audit_item(step, "skipped", erpStatus=item["erpStatus"], reason=reason)
+    elif problems:
         await audit_item(step, "rejected", outcome="Failure", problems=problems)
-    elif _is_settled(item):
-        await audit_item(step, "skipped", erpStatus=item["erpStatus"])
     elif key is not None and await step.state.get(_KNOWN_ITEMS, key) is not None:
         await audit_item(step, "unchanged")
     else:
@@ -58,19 +68,50 @@ async def audit_item(step: Step, result: str, **details: Any) -> None:
     await audit(step, f"erp_item.{result}", target, index=step.arguments["index"], **details)
 
 
+def _reason_to_skip(item: Any) -> str | None:
+    if not isinstance(item, dict):
+        return None
+    status = _word(item, "erpStatus")
+    if status == _PARTLY_PAID and item.get("outstandingAmount") == 0:
+        return "nothing is outstanding"
+    return _SKIPPED.get(status)
+
+
 def _problems(step: Step, item: Any) -> list[str]:
     if not isinstance(item, dict):
         return ["the item must be an object"]
-    return list(step.problems("InvoiceInput", _invoice_input(item)))
+    found = list(step.problems("InvoiceInput", _pick(item)))
+    return found or list(_trade_problems(item))
+
+
+def _trade_problems(item: Mapping[str, Any]) -> Iterator[str]:
+    """What is wrong with an item that the contract would accept as an invoice."""
+    amount = Decimal(item["amount"])
+    outstanding: Any = item.get("outstandingAmount")
+    if amount < 0 or _word(item, "documentType") in _CREDIT_NOTES:
+        yield "the item is a credit note, which cannot be financed"
+    elif _word(item, "erpStatus") == _PARTLY_PAID:
+        if type(outstanding) not in (int, Decimal):
+            yield "outstandingAmount must be a number, because the invoice is partly paid"
+        elif not 0 < outstanding <= amount:
+            yield "outstandingAmount must be above 0 and at most the amount"
 
 
 def _invoice_input(item: Mapping[str, Any]) -> dict[str, Any]:
+    fields = _pick(item)
+    if _word(item, "erpStatus") == _PARTLY_PAID:
+        fields["amount"] = item["outstandingAmount"]
+    return fields
+
+
+def _pick(item: Mapping[str, Any]) -> dict[str, Any]:
     return {name: value for name, value in item.items() if name in _INPUT}
 
 
-def _is_settled(item: Mapping[str, Any]) -> bool:
-    erp_status = item.get("erpStatus")
-    return isinstance(erp_status, str) and erp_status in _SETTLED
+def _word(item: Mapping[str, Any], name: str) -> str:
+    """The letters of a word in upper case: ``Partially paid`` is PARTIALLYPAID."""
+    word = item.get(name)
+    return "".join(filter(str.isalpha, word)).upper() if isinstance(word, str) else ""
 
 
 def _key(item: Any, source: Any) -> str | None:

@@ -141,19 +141,85 @@ def test_the_report_of_a_bad_item_is_a_failure_of_the_system(client: httpx.Clien
     assert (event["outcome"], event["actor"]) == ("Failure", {"type": "system", "id": None})
 
 
-@pytest.mark.parametrize("status", ["PAID", "VOID"])
-def test_what_is_paid_or_void_is_skipped(client: httpx.Client, status: str) -> None:
-    accepted = push_items(client, {**ITEM, "erpStatus": status})
-    assert told(client, accepted)[1:] == [("erp_item.skipped", {"index": 0, "erpStatus": status})]
+SKIPPED: dict[str, tuple[dict[str, Any], str]] = {
+    "paid": ({"erpStatus": "PAID"}, "the invoice is paid"),
+    "void": ({"erpStatus": "VOID"}, "the invoice is void"),
+    "draft": ({"erpStatus": "DRAFT"}, "the invoice is a draft"),
+    "lower case": ({"erpStatus": "paid"}, "the invoice is paid"),
+    "mixed case": ({"erpStatus": " Draft"}, "the invoice is a draft"),
+    "a draft that is not complete": (
+        {"erpStatus": "DRAFT", "amount": None},
+        "the invoice is a draft",
+    ),
+    "all parts are paid": (
+        {"erpStatus": "PARTIALLY_PAID", "outstandingAmount": 0},
+        "nothing is outstanding",
+    ),
+}
+
+
+@pytest.mark.parametrize(("members", "reason"), SKIPPED.values(), ids=SKIPPED)
+def test_what_cannot_be_financed_is_skipped_with_the_reason(
+    client: httpx.Client, members: dict[str, Any], reason: str
+) -> None:
+    accepted = push_items(client, {**ITEM, **members})
+    metadata = {"index": 0, "erpStatus": members["erpStatus"], "reason": reason}
+    assert told(client, accepted)[1:] == [("erp_item.skipped", metadata)]
     assert registered(client) == []
 
 
-STRANGE_STATUSES = ["DRAFT", "OPEN", "PARTIALLY_PAID", "nonsense", 7, None, [], ["PAID"], {}]
+@pytest.mark.parametrize("status", ["PARTIALLY_PAID", "PartiallyPaid", "partially paid"])
+def test_a_partly_paid_invoice_is_registered_with_its_outstanding_amount(
+    client: httpx.Client, status: str
+) -> None:
+    push_items(client, {**ITEM, "erpStatus": status, "outstandingAmount": 1200.5})
+    assert registered(client) == [{**INVOICE, "amount": 1200.5, "status": "Registered"}]
+
+
+def test_a_payload_of_one_partly_paid_invoice_has_its_outstanding_amount(
+    client: httpx.Client,
+) -> None:
+    push(client, **{**ITEM, "erpStatus": "PARTIALLY_PAID", "outstandingAmount": 4200})
+    assert registered(client) == [{**INVOICE, "status": "Registered"}]
+
+
+CREDIT_NOTE = "the item is a credit note, which cannot be financed"
+NOT_A_NUMBER = "outstandingAmount must be a number, because the invoice is partly paid"
+OUT_OF_RANGE = "outstandingAmount must be above 0 and at most the amount"
+PARTLY_PAID = {"erpStatus": "PARTIALLY_PAID"}
+REJECTED: dict[str, tuple[dict[str, Any], str]] = {
+    "a credit note by its amount": ({"amount": -100}, CREDIT_NOTE),
+    "a credit note by its type": ({"documentType": "CREDIT_NOTE"}, CREDIT_NOTE),
+    "a credit note in another case": ({"documentType": "CreditNote"}, CREDIT_NOTE),
+    "a credit memo": ({"documentType": "Credit memo"}, CREDIT_NOTE),
+    "nothing is said to be outstanding": (PARTLY_PAID, NOT_A_NUMBER),
+    "outstanding is a text": ({**PARTLY_PAID, "outstandingAmount": "100"}, NOT_A_NUMBER),
+    "outstanding is true": ({**PARTLY_PAID, "outstandingAmount": True}, NOT_A_NUMBER),
+    "outstanding is negative": ({**PARTLY_PAID, "outstandingAmount": -1}, OUT_OF_RANGE),
+    "more is outstanding than the amount": (
+        {**PARTLY_PAID, "outstandingAmount": 4200.01},
+        OUT_OF_RANGE,
+    ),
+}
+
+
+@pytest.mark.parametrize(("members", "problem"), REJECTED.values(), ids=REJECTED)
+def test_an_item_that_is_no_invoice_to_finance_is_rejected_alone(
+    client: httpx.Client, members: dict[str, Any], problem: str
+) -> None:
+    other = {**ITEM, "externalId": "ERP-2", "invoiceNumber": "ERP-2"}
+    accepted = push_items(client, {**ITEM, **members}, other)
+    metadata = {"index": 0, "problems": [problem]}
+    assert told(client, accepted)[1] == ("erp_item.rejected", metadata)
+    assert [one["invoiceNumber"] for one in registered(client)] == ["ERP-2"]
+
+
+STRANGE_STATUSES = ["OPEN", "SUBMITTED", "Posted", "nonsense", 7, None, [], ["PAID"], {}]
 
 
 @pytest.mark.parametrize("status", STRANGE_STATUSES, ids=repr)
 def test_any_other_erp_status_registers_the_invoice(client: httpx.Client, status: Any) -> None:
-    push_items(client, {**ITEM, "erpStatus": status})
+    push_items(client, {**ITEM, "erpStatus": status, "outstandingAmount": 1})
     assert registered(client) == [{**INVOICE, "status": "Registered"}]
 
 

@@ -79,7 +79,8 @@ class ClockState:
     def now(self, system_clock: SystemClock) -> datetime:
         """The workspace's instant, to the millisecond, in UTC."""
         instant = self.at if self.mode == "frozen" else system_clock.now() + self.shift
-        return instant.replace(microsecond=instant.microsecond // 1000 * 1000)
+        beyond = instant.microsecond % 1000
+        return instant.replace(microsecond=instant.microsecond - beyond) if beyond else instant
 
     def forward(self, span: timedelta) -> ClockState:
         """The clock moved forward by ``span``."""

@@ -7,6 +7,7 @@ import hashlib
 import secrets
 import zlib
 from datetime import UTC, datetime, timedelta
+from functools import lru_cache
 from typing import Final
 
 BASE62: Final = "0123456789ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz"
@@ -14,6 +15,8 @@ _EPOCH: Final = datetime(1970, 1, 1, tzinfo=UTC)
 _CROCKFORD: Final = "0123456789ABCDEFGHJKMNPQRSTVWXYZ"
 _PAIRS: Final = [first + second for first in _CROCKFORD for second in _CROCKFORD]
 """Two characters for every ten bits."""
+
+_SHIFTS: Final = tuple(range(70, -1, -10))
 
 REQUEST_PREFIX: Final = "req_sandbox_"
 KEY_PREFIX: Final = "ilk_sandbox_"
@@ -89,9 +92,13 @@ def key_digest(key: str) -> str:
 
 
 def _ulid(now: datetime, randomness: int) -> str:
+    return _ulid_time(now) + "".join([_PAIRS[randomness >> shift & 1023] for shift in _SHIFTS])
+
+
+@lru_cache(maxsize=64)  # requests of one instant share its text
+def _ulid_time(now: datetime) -> str:
     milliseconds = max(0, (now - _EPOCH) // timedelta(milliseconds=1))
-    number = milliseconds << 80 | randomness
-    return "".join([_PAIRS[number >> shift & 1023] for shift in range(120, -1, -10)])
+    return "".join([_PAIRS[milliseconds >> shift & 1023] for shift in range(40, -1, -10)])
 
 
 def _digits(number: int, alphabet: str, length: int) -> str:

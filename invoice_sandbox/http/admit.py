@@ -25,6 +25,10 @@ _FEW_CALLERS: Final = 10_000
 """Number of windows from which those that have ended are removed."""
 
 
+_KNOWN: Final = "default"
+_ANONYMOUS: Final = "anonymous"
+_POLICIES: Final = (_KNOWN, _ANONYMOUS)
+
 OnForbidden = Callable[[AdmittedRequest, ApiError], Awaitable[None]]
 Identify = Callable[[Request], Awaitable[Credential | None]]
 
@@ -147,16 +151,16 @@ class _Gate:
         trace.workspace = workspace
         number = await self.engine.store.note_request(workspace.id, clock.now())
         now, prefix = workspace.clock.now(clock), self.engine.project.conventions.request_id_prefix
-        trace.request_id = seeded_request_id(workspace.seed, number, now, prefix)
+        trace.drawn_id = seeded_request_id(workspace.seed, number, now, prefix)
         return _admitted(routed, credential, workspace)
 
     def _count(self, request: Request, credential: Credential | None) -> None:
         if self.limiter is None:
             return
         if credential is not None:
-            name, caller = "default", credential.digest
+            name, caller = _KNOWN, credential.digest
         else:
-            name, caller = "anonymous", str((request.scope.get("client") or ("unknown",))[0])
+            name, caller = _ANONYMOUS, str((request.scope.get("client") or ("unknown",))[0])
         request.trace.headers += self.limiter.count(name, caller)
 
     def _authorize(self, request: Request, credential: Credential) -> None:
@@ -192,7 +196,7 @@ def _is_same_host(origin: str | None, request: Request) -> bool:
     return not origin or origin.partition("://")[2] == request.header("host")
 
 
-@dataclass
+@dataclass(slots=True)
 class _Window:
     ends: float
     used: int = 0
@@ -209,6 +213,7 @@ class RateLimiter:
     def __init__(self, limit: int, system_clock: SystemClock) -> None:
         self._limit = limit
         self._system_clock = system_clock
+        self._policies = {name: f'"{name}";q={limit};w={WINDOW_SECONDS}' for name in _POLICIES}
         self._windows: dict[tuple[str, str], _Window] = {}
         self._sweep_at = _FEW_CALLERS
 
@@ -222,7 +227,7 @@ class RateLimiter:
         left = max(0, self._limit - window.used)
         seconds = max(1, math.ceil(window.ends - now))
         headers = [
-            ("RateLimit-Policy", f'"{policy}";q={self._limit};w={WINDOW_SECONDS}'),
+            ("RateLimit-Policy", self._policies[policy]),
             ("RateLimit", f'"{policy}";r={left};t={seconds}'),
         ]
         if window.used > self._limit:

@@ -13,6 +13,7 @@ import base64
 import binascii
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from functools import lru_cache
 from http.cookies import CookieError, SimpleCookie
 from typing import Final, Literal
 from urllib.parse import parse_qsl
@@ -58,12 +59,14 @@ _COMMON: Final = (Scheme("bearer", "authorization"), Scheme("header", "x-api-key
 class KnownKeys:
     """How callers of one operation are identified: by keys and sessions that were issued here.
 
-    ``schemes`` are those that the operation declares, by name, always in the same order.
+    ``schemes`` are those that the operation declares, by name, always in the same order;
+    ``requirements`` are alternatives, each with the names of all schemes that it requires.
     """
 
     engine: Engine
-    operation: Operation
     schemes: Sequence[tuple[str, Scheme]]
+    requirements: Sequence[frozenset[str]]
+    is_optional: bool
 
     @classmethod
     def of(cls, engine: Engine, contract: Contract, operation: Operation) -> KnownKeys:
@@ -71,29 +74,33 @@ class KnownKeys:
         names = {one.scheme for one in operation.security.alternatives}
         found = [(name, contract.schemes[name]) for name in names]
         found = [one for one in found if one[1].location != MUTUAL_TLS]
-        return cls(engine, operation, sorted(found, key=lambda one: (one[1].location, one[1].name)))
+        found.sort(key=lambda one: (one[1].location, one[1].name))
+        known = {name for name, _ in found}
+        requirements = [
+            frozenset(one.scheme for one in requirement if one.scheme in known)
+            for requirement in operation.security.requirements
+        ]
+        return cls(engine, found, requirements, operation.security.optional)
 
     async def identify(self, request: Request) -> Credential | None:
         """The credential of the request; None when it needs and carries none.
 
         Raises ApiError 401.
         """
-        security = self.operation.security
-        found = {
-            name: await _outcomes(self.engine, request, scheme) for name, scheme in self.schemes
-        }
+        outcomes: list[Credential | ApiError] = []
+        valid: set[str] = set()
+        for name, scheme in self.schemes:
+            for outcome in await _outcomes(self.engine, request, scheme):
+                outcomes.append(outcome)
+                if isinstance(outcome, Credential):
+                    valid.add(name)
         try:
-            credential = agreed([one for some in found.values() for one in some])
+            credential = agreed(outcomes)
         except ApiError:
-            if security.optional:  # an old cookie must not prevent a login
+            if self.is_optional:  # an old cookie must not prevent a login
                 return None
             raise
-        valid = {name for name, some in found.items() if any(map(_is_valid, some))}
-        schemes = {name for name, _ in self.schemes}
-        if security.optional or any(
-            all(one.scheme in valid or one.scheme not in schemes for one in requirement)
-            for requirement in security.requirements
-        ):
+        if self.is_optional or any(map(valid.issuperset, self.requirements)):
             return credential
         raise reject("no_credential" if credential is None else "credential_missing")
 
@@ -174,9 +181,11 @@ async def _outcomes(
     engine: Engine, request: Request, scheme: Scheme
 ) -> list[Credential | ApiError]:
     """What the secrets that a request carries as ``scheme`` says turn out to be."""
+    secrets = secrets_of(request, scheme)
+    if not secrets:
+        return []
     kind: Literal["api_key", "session"] = "session" if scheme.location == "cookie" else "api_key"
-    presented = [Presented(kind, secret) for secret in secrets_of(request, scheme)]
-    return [await _outcome(engine, request, one) for one in presented]
+    return [await _outcome(engine, request, Presented(kind, one)) for one in secrets]
 
 
 async def _outcome(engine: Engine, request: Request, presented: Presented) -> Credential | ApiError:
@@ -184,10 +193,6 @@ async def _outcome(engine: Engine, request: Request, presented: Presented) -> Cr
     if found is None or await open_workspace(engine, found) is None:
         return reject("bad_credential")
     return _demo_key_problem(engine, request, found) or found
-
-
-def _is_valid(outcome: Credential | ApiError) -> bool:
-    return isinstance(outcome, Credential)
 
 
 def _demo_key_problem(engine: Engine, request: Request, credential: Credential) -> ApiError | None:
@@ -209,9 +214,10 @@ def is_local(engine: Engine, request: Request) -> bool:
 
 
 def _forwarding_header(request: Request) -> str | None:
-    return next((name for name, _ in request.headers if _is_forwarding(name)), None)
+    return next(filter(_is_forwarding, request.first_headers), None)
 
 
+@lru_cache(maxsize=256)
 def _is_forwarding(name: str) -> bool:
     return name in _FORWARDING or name.startswith("x-forwarded")
 

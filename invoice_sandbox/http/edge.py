@@ -14,6 +14,7 @@ import logging
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import replace
 from datetime import datetime
+from functools import lru_cache
 from http import HTTPStatus
 from typing import Any, Final
 from urllib.parse import urlsplit
@@ -35,7 +36,7 @@ from invoice_sandbox.http.pipeline import (
 from invoice_sandbox.http.route import Page, Target
 from invoice_sandbox.openapi.operation import Operation
 from invoice_sandbox.runtime.engine import Engine
-from invoice_sandbox.runtime.journal import Body, JournalEntry
+from invoice_sandbox.runtime.journal import Body, JournalEntry, length
 from invoice_sandbox.scenarios.faults import REPLACE_RESPONSE
 from invoice_sandbox.state import NoWorkspaceError, Record, Workspace, hits
 from invoice_sandbox.state.hits import API, SANDBOX, Hit
@@ -57,6 +58,9 @@ _EXPOSED_HEADERS: Final = (
 
 _UNCOUNTED: Final = "x-sandbox-coverage"
 """``off`` in this header: the request does not count, as a tool sent it and not a test."""
+
+_KNOWN_HITS: Final = 4096
+"""Operations with one of their statuses, for which the coverage hits are remembered."""
 
 _PREFERRED: Final = "Preference-Applied"
 """The header of a response that the client chose with ``Prefer``."""
@@ -82,6 +86,7 @@ class Edge:
         self._targets = targets
         self._control_path = engine.project.control.base_path
         self._conventions = engine.project.conventions
+        self._hits = lru_cache(maxsize=_KNOWN_HITS)(_hits)
         self._version = (self._conventions.version_header, engine.project.contract.version)
 
     async def __call__(self, request: Request, proceed: Proceed) -> Reply:
@@ -92,7 +97,7 @@ class Edge:
         """
         trace, clock = request.trace, self._engine.system_clock
         started = clock.monotonic()
-        trace.request_id = random_request_id(clock.now(), self._conventions.request_id_prefix)
+        trace.draw_id = self._random_id
         reply = await self._response(request, proceed)
         common = (
             (self._conventions.request_id_header, trace.request_id),
@@ -104,6 +109,10 @@ class Edge:
         workspace = trace.workspace or await workspace_of_caller(self._engine, request)
         await self._cover(request, reply, workspace)
         return await self._record(request, reply, workspace, clock.monotonic() - started)
+
+    def _random_id(self) -> str:
+        now, prefix = self._engine.system_clock.now(), self._conventions.request_id_prefix
+        return random_request_id(now, prefix)
 
     async def _response(self, request: Request, proceed: Proceed) -> Reply:
         try:
@@ -138,13 +147,15 @@ class Edge:
 
     async def _cover(self, request: Request, reply: Reply, workspace: Workspace | None) -> None:
         """Note what the request covers, in its workspace; without one, in the first."""
-        coverage, endpoint = self._engine.coverage, request.trace.endpoint
-        covered: list[Hit] = []
+        coverage, trace = self._engine.coverage, request.trace
+        covered: tuple[Hit, ...] = ()
         if request.header(_UNCOUNTED) != "off":
-            if endpoint is not None:
-                covered = list(_hits(request.trace, endpoint, reply))
+            if trace.endpoint is not None:
+                is_injected = bool(trace.why) and _is_injected(trace, reply)
+                status = None if _is_reset(trace) else reply.status
+                covered = self._hits(trace.endpoint, status, is_injected)
             elif reply.status == HTTPStatus.METHOD_NOT_ALLOWED:
-                covered = list(_wrong_method_hits(self._targets(request)))
+                covered = tuple(_wrong_method_hits(self._targets(request)))
         if covered or request.trace.workspace is not None:
             coverage.note(workspace or await self._engine.default_workspace(), covered)
         if coverage.is_full:
@@ -177,12 +188,11 @@ def _explanation(trace: Trace, workspace: Workspace | None, at: datetime | None)
 
 
 def _check_head(request: Request, hosts: frozenset[str] | None) -> None:
-    if sum([len(name) + len(value) for name, value in request.headers]) > _HEADER_LIMIT:
+    if length(request.headers) > _HEADER_LIMIT:
         raise reject("headers_too_large", limit=_HEADER_LIMIT)
-    named = request.header_values("host")
-    if len(named) > 1:
+    if len(request.header_values("host")) > 1:
         raise reject("malformed_http")
-    if hosts is not None and _host_name(named[0] if named else "") not in hosts:
+    if hosts is not None and _host_name(request.header("host") or "") not in hosts:
         raise reject("wrong_host")
 
 
@@ -196,6 +206,7 @@ def _preflight(reply: Reply) -> Reply:
     return Reply(reply.status, reply.body, reply.media_type, (*reply.headers, *preflight))
 
 
+@lru_cache(maxsize=64)
 def _host_name(host: str) -> str:
     try:
         return (urlsplit(f"//{host}").hostname or "").rstrip(".")
@@ -211,14 +222,19 @@ def _is_loopback(origin: str) -> bool:
         return False
 
 
-def _hits(trace: Trace, endpoint: Endpoint, reply: Reply) -> Iterator[Hit]:
+def _hits(endpoint: Endpoint, status: int | None, is_injected: bool) -> tuple[Hit, ...]:
+    """What a response of that status covers; None: nothing of it was sent."""
     part = SANDBOX if endpoint.is_control else API
     operation = endpoint.operation
-    yield hits.operation(part, operation.id)
-    key = _declared(operation, reply.status)
-    is_lost = trace.injected_fault is not None and trace.injected_fault.kind == "reset"
-    if key is not None and not is_lost:
-        yield hits.status(part, operation.id, key, injected=_is_injected(trace, reply))
+    found = hits.operation(part, operation.id)
+    key = None if status is None else _declared(operation, status)
+    if key is None:
+        return (found,)
+    return found, hits.status(part, operation.id, key, injected=is_injected)
+
+
+def _is_reset(trace: Trace) -> bool:
+    return trace.injected_fault is not None and trace.injected_fault.kind == "reset"
 
 
 def _wrong_method_hits(targets: Mapping[str, Target]) -> Iterator[Hit]:
@@ -246,7 +262,7 @@ def _entry(
 ) -> JournalEntry:
     trace = request.trace
     operation = trace.endpoint.operation if trace.endpoint else None
-    is_reset = trace.injected_fault is not None and trace.injected_fault.kind == "reset"
+    is_reset = _is_reset(trace)
     content_type = request.header("content-type") or ""
     return JournalEntry(
         request_id=trace.request_id,
@@ -256,7 +272,7 @@ def _entry(
         method=request.method,
         path=request.path,
         query=request.scope["query_string"].decode("latin-1"),
-        path_secrets=_path_secrets(trace, operation) if operation else (),
+        path_secrets=_path_secrets(trace, operation) if operation and trace.path_texts else (),
         request_headers=request.headers,
         request_body=Body(trace.content, content_type, is_valid_json=trace.is_json),
         status=None if is_reset else reply.status,

@@ -115,6 +115,10 @@ class PathTemplate:
         return found
 
 
+_WHOLE: Final = ("", "")
+"""A segment that is one parameter."""
+
+
 def segment_texts(literals: tuple[str, ...], segment: str) -> list[str] | None:
     """The text of each parameter between ``literals``, none of them empty; None if it does not fit.
 
@@ -123,6 +127,8 @@ def segment_texts(literals: tuple[str, ...], segment: str) -> list[str] | None:
     """
     if len(literals) == 1:
         return [] if segment == literals[0] else None
+    if literals == _WHOLE:
+        return [segment] if segment else None
     first, *inner, last = literals
     if not segment.startswith(first) or not segment.endswith(last):
         return None
@@ -161,16 +167,20 @@ class _Node:
             return self.words.setdefault(literals[0], _Node())
         return self.patterns.setdefault(literals, _Node())
 
-    def follow(self, segment: str, texts: list[str]) -> Iterator[tuple[_Node, list[str]]]:
-        """Every node that a segment of a path leads to, with the parameters so far."""
+    def follow(self, segment: str, texts: list[str], found: list[_Place]) -> None:
+        """Add every node that a segment of a path leads to, with the parameters so far."""
         if self.is_open:
-            yield self, texts
-        if segment in self.words:
-            yield self.words[segment], texts
+            found.append((self, texts))
+        word = self.words.get(segment)
+        if word is not None:
+            found.append((word, texts))
         for literals, node in self.patterns.items():
-            found = segment_texts(literals, segment)
-            if found is not None:
-                yield node, texts + found
+            more = segment_texts(literals, segment)
+            if more is not None:
+                found.append((node, texts + more))
+
+
+_Place = tuple[_Node, list[str]]
 
 
 @dataclass
@@ -190,7 +200,7 @@ class RouteTable:
 
     def __init__(self) -> None:
         self._root: _Node = _Node()
-        self._concrete: dict[str, _Leaf] = {}
+        self._concrete: dict[tuple[str, ...], _Leaf] = {}
         self._count = 0
 
     def add(
@@ -207,20 +217,22 @@ class RouteTable:
         node.leaf.methods.setdefault(method, (target, path_names(path)))
         node.is_open = node.is_open or below
         if all(len(one) == 1 for one in template.segments):
-            self._concrete[base_path + path] = node.leaf
+            self._concrete[tuple(one[0] for one in template.segments)] = node.leaf
 
     def find(self, segments: Sequence[str]) -> list[tuple[_Leaf, list[str]]]:
         """The ends that a path leads to, the most exact first, each with its parameters."""
-        path = "/".join(segments)
-        if path in self._concrete and path.count("/") < len(segments):
-            return [(self._concrete[path], [])]
-        reached: list[tuple[_Node, list[str]]] = [(self._root, [])]
+        concrete = self._concrete.get(tuple(segments))
+        if concrete is not None:
+            return [(concrete, [])]
+        reached: list[_Place] = [(self._root, [])]
         for segment in segments:
-            reached = [step for node, texts in reached for step in node.follow(segment, texts)]
+            places, reached = reached, []
+            for node, texts in places:
+                node.follow(segment, texts, reached)
             if not reached:
                 return []
         ends = [(node.leaf, texts) for node, texts in reached if node.leaf is not None]
-        return sorted(ends, key=lambda end: end[0].rank)
+        return sorted(ends, key=lambda end: end[0].rank) if len(ends) > 1 else ends
 
 
 class Router:
@@ -248,10 +260,11 @@ class Router:
                 if isinstance(target, Page):
                     return await target.respond(request)
                 request.trace.endpoint = target
-                request.trace.path_texts = dict(zip(names, texts, strict=True))
-                as_sent = _texts_as_sent(request, target, leaf.template, names)
+                path_texts = request.trace.path_texts = dict(zip(names, texts, strict=True))
+                if target.raw_parameters:
+                    path_texts = path_texts | _texts_as_sent(request, target, leaf.template, names)
                 await check_length(request, target.operation)
-                return RoutedRequest(request, target, request.trace.path_texts | as_sent)
+                return RoutedRequest(request, target, path_texts)
         return _without_target(request, self.targets(request))
 
     def _leaves(self, request: Request) -> Iterator[tuple[_Leaf, list[str]]]:
@@ -264,8 +277,6 @@ def _texts_as_sent(
     request: Request, endpoint: Endpoint, template: PathTemplate, names: Sequence[str]
 ) -> dict[str, str]:
     """The parameters in which delimiters are looked for before they are decoded."""
-    if not endpoint.raw_parameters:
-        return {}
     raw = (request.scope.get("raw_path") or quote(request.path).encode()).decode("latin-1")
     texts = template.texts(raw.split("/"))
     if texts is None:  # what is literal in the template was sent encoded

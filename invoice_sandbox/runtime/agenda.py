@@ -97,7 +97,8 @@ class Agenda:
 
         An endless loop is not continued until the clock is moved or its scenario is replaced.
         """
-        if not await self._store.due_times(workspace.id):
+        due = await self._store.next_due(workspace.id)
+        if due is None or due > workspace.clock.now(self._system_clock):
             return []
         done = await self._run_due_steps(workspace)
         await self._lanes.wake(workspace)
@@ -129,9 +130,15 @@ class Agenda:
     async def schedule_wakeup(self, workspace_id: str) -> None:
         """Set the timer for the next due step of the workspace, if its clock is live."""
         workspace = await self._store.workspace(workspace_id)
-        due_times = {} if workspace is None else await self._store.due_times(workspace_id)
-        if workspace is None or not due_times:
+        first = None if workspace is None else await self._store.next_due(workspace_id)
+        if workspace is None or first is None:
             return
+        planned, clock = self._planned.get(workspace_id), workspace.clock
+        if clock.mode == "frozen" and first > clock.at:
+            return
+        if clock.mode == "live" and planned is not None and planned <= first - clock.shift:
+            return
+        due_times = await self._store.due_times(workspace_id)
         step, lane = due_times.get(None), self._lanes.next_due(workspace_id, due_times)
         if step is not None and self._is_looping(workspace, step):
             step = None
@@ -144,7 +151,6 @@ class Agenda:
             due = self._system_clock.now()
         else:
             return
-        planned = self._planned.get(workspace_id)
         if planned is None or due < planned:
             self._planned[workspace_id] = due
             heapq.heappush(self._heap, (due, workspace_id))

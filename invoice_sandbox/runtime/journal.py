@@ -9,10 +9,10 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, field, replace
 from datetime import datetime
 from functools import lru_cache
-from typing import Any, Final
+from itertools import chain
+from typing import Any, Final, NamedTuple
 from urllib.parse import unquote_plus
 
 from invoice_sandbox.base import jsonio
@@ -66,8 +66,7 @@ _LARGE_ENTRY: Final = 4 * _MAX_BODY
 Headers = tuple[tuple[str, str], ...]
 
 
-@dataclass(frozen=True)
-class Body:
+class Body(NamedTuple):
     """A body as it was sent. ``is_valid_json``: it has been parsed already.
 
     ``shown`` is what the journal shows of it, if that was found out already.
@@ -79,8 +78,7 @@ class Body:
     shown: Record | None = None
 
 
-@dataclass(frozen=True)
-class JournalEntry:
+class JournalEntry(NamedTuple):
     """One request and its response, with all secrets: only ``Journal.entries`` shows it.
 
     ``path_secrets`` are secrets that the path carries in declared parameters. A ``status`` of None
@@ -92,15 +90,19 @@ class JournalEntry:
     seconds: float
     operation: str | None
     method: str
-    path: str = field(repr=False)
-    query: str = field(repr=False)
-    path_secrets: tuple[str, ...] = field(repr=False)
-    request_headers: Headers = field(repr=False)
-    request_body: Body = field(repr=False)
+    path: str
+    query: str
+    path_secrets: tuple[str, ...]
+    request_headers: Headers
+    request_body: Body
     status: int | None
-    response_headers: Headers = field(repr=False)
-    response_body: Body = field(repr=False)
+    response_headers: Headers
+    response_body: Body
     why: Record
+
+    def __repr__(self) -> str:
+        """Without secrets."""
+        return f"JournalEntry({self.request_id}: {self.method}, {self.operation}, {self.status})"
 
 
 class Journal:
@@ -129,9 +131,12 @@ def _size(entry: JournalEntry) -> int:
     size = len(entry.path) + len(entry.query)
     for body in (entry.request_body, entry.response_body):
         size += len(body.content) if body.shown is None else len(body.shown["body"] or "")
-    for name, value in (*entry.request_headers, *entry.response_headers):
-        size += len(name) + len(value)
-    return size
+    return size + length(entry.request_headers) + length(entry.response_headers)
+
+
+def length(headers: Headers) -> int:
+    """Characters of all names and values."""
+    return sum(map(len, chain.from_iterable(headers)))
 
 
 class Redactor:
@@ -181,7 +186,7 @@ class Redactor:
             Body(b"", body.media_type, shown=self._body(body, sent))
             for body in (entry.request_body, entry.response_body)
         )
-        return replace(entry, request_body=request, response_body=response)
+        return entry._replace(request_body=request, response_body=response)
 
     def _shown(self, headers: Iterable[tuple[str, str]], sent: _Sent) -> list[list[str]]:
         return [self._header(name.lower(), value, sent) for name, value in headers]

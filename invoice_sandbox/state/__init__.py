@@ -255,6 +255,10 @@ class Store(Protocol):
         """When the workspace received its last request, in real time."""
         ...
 
+    async def next_due(self, workspace_id: str) -> datetime | None:
+        """When the first scheduled step is due, in any lane or without one; None: there is none."""
+        ...
+
     async def due_times(self, workspace_id: str) -> Mapping[str | None, datetime]:
         """When the first step of each lane is due, and under None the first step without a lane.
 

@@ -66,9 +66,10 @@ def agreed(outcomes: Sequence[Credential | ApiError]) -> Credential | None:
     401 when no secret is valid, or when two belong to different credentials.
     """
     valid = [one for one in outcomes if isinstance(one, Credential)]
-    valid = [one for one in valid if one.type == "api_key"] or valid
-    if len({one.digest for one in valid}) > 1:
-        raise reject("credentials_disagree")
+    if len(valid) > 1:
+        valid = [one for one in valid if one.type == "api_key"] or valid
+        if len({one.digest for one in valid}) > 1:
+            raise reject("credentials_disagree")
     if valid:
         return valid[0]
     errors = [one for one in outcomes if isinstance(one, ApiError)]

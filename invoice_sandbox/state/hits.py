@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import logging
 import os
-from collections.abc import Iterable
+from collections.abc import Collection, Iterable
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Final
@@ -81,8 +81,11 @@ class Coverage:
     _written: set[Hit] = field(default_factory=set)
     _capacity: int = _LEAST_CAPACITY
 
-    def note(self, workspace: Workspace, hits: Iterable[Hit]) -> None:
+    def note(self, workspace: Workspace, hits: Collection[Hit]) -> None:
         """Add hits of ``workspace``, and remember who created it."""
+        known = self._hits.get(workspace.id)
+        if known is not None and known.issuperset(hits):
+            return
         own = self._hits.setdefault(workspace.id, set())
         self._creators[workspace.id] = workspace.made_by
         new = set(hits) - own

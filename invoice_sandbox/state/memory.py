@@ -5,8 +5,7 @@ from __future__ import annotations
 import asyncio
 import bisect
 from collections import deque
-from collections.abc import AsyncIterator, Iterable, Mapping
-from contextlib import asynccontextmanager
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, replace
 from datetime import datetime
 from typing import Any, Final
@@ -102,7 +101,7 @@ class MemoryStore:
     """
 
     def __init__(self, indexes: Indexes = NO_INDEXES) -> None:
-        self._indexes = indexes
+        self.indexes = indexes
         self._spaces: dict[str, _Space] = {}
         self._owners: dict[str, str] = {}
 
@@ -144,28 +143,30 @@ class MemoryStore:
         """When the workspace received its last request, in real time."""
         return self._space(workspace_id).last_used
 
+    async def next_due(self, workspace_id: str) -> datetime | None:
+        """When the first step of any lane is due."""
+        steps = self._space(workspace_id).state.steps
+        return min([first[0][0] for first in steps.values()]) if steps else None
+
     async def due_times(self, workspace_id: str) -> Mapping[str | None, datetime]:
         """When the first step of each lane is due, and under None the first without a lane."""
         steps = self._space(workspace_id).state.steps
         return {lane: first[0][0] for lane, first in steps.items()}
 
-    @asynccontextmanager
-    async def transaction(self, workspace_id: str) -> AsyncIterator[MemoryTransaction]:
+    def transaction(self, workspace_id: str) -> _Opening:
         """A transaction. Those of one workspace are serial."""
-        async with self._locked(workspace_id) as space:
-            transaction = MemoryTransaction(space.state, self._indexes)
-            try:
-                yield transaction
-            except BaseException:
-                transaction.undo()
-                raise
-            for digest, credential in transaction.changed_credentials.items():
-                if credential is None:
-                    space.state.credentials.pop(digest, None)
-                    self._owners.pop(digest, None)
-                else:
-                    space.state.credentials[digest] = credential
-                    self._owners[digest] = workspace_id
+        return _Opening(self, workspace_id)
+
+    def commit(self, workspace_id: str, changed: Mapping[str, Credential | None]) -> None:
+        """Make the changed credentials of a transaction valid, or invalid (None)."""
+        credentials = self._spaces[workspace_id].state.credentials
+        for digest, credential in changed.items():
+            if credential is None:
+                credentials.pop(digest, None)
+                self._owners.pop(digest, None)
+            else:
+                credentials[digest] = credential
+                self._owners[digest] = workspace_id
 
     async def next_snapshot_number(self, workspace_id: str) -> int:
         """The number of the next snapshot."""
@@ -175,20 +176,26 @@ class MemoryStore:
 
     async def take_snapshot(self, workspace_id: str, snapshot: Snapshot) -> None:
         """Save the workspace."""
-        async with self._locked(workspace_id) as space:
+        space = await self.lock(workspace_id)
+        try:
             space.snapshots[snapshot.id] = (snapshot, space.state.copy())
+        finally:
+            space.lock.release()
 
     async def restore_snapshot(
         self, workspace_id: str, snapshot_id: str, clock: ClockState
     ) -> None:
         """Restore the workspace, with ``clock``."""
-        async with self._locked(workspace_id) as space:
+        space = await self.lock(workspace_id)
+        try:
             state = space.snapshots[snapshot_id][1].copy()
             state.workspace = replace(state.workspace, clock=clock)
             state.collections = {name: one.detached() for name, one in state.collections.items()}
             self._forget_owners(space)
             space.state = state
             self._owners.update(dict.fromkeys(state.credentials, workspace_id))
+        finally:
+            space.lock.release()
 
     async def drop_snapshot(self, workspace_id: str, snapshot_id: str) -> None:
         """Delete a snapshot."""
@@ -208,7 +215,9 @@ class MemoryStore:
         """Add an entry of about ``size`` bytes to a bounded log."""
         space = self._spaces.get(workspace_id)
         if space is not None:
-            space.logs.setdefault(log, _BoundedLog()).append(entry, size)
+            if log not in space.logs:
+                space.logs[log] = _BoundedLog()
+            space.logs[log].append(entry, size)
 
     async def log(self, workspace_id: str, log: str) -> Log:
         """The entries of a log."""
@@ -235,17 +244,40 @@ class MemoryStore:
         except KeyError:
             raise NoWorkspaceError(workspace_id) from None
 
-    @asynccontextmanager
-    async def _locked(self, workspace_id: str) -> AsyncIterator[_Space]:
+    async def lock(self, workspace_id: str) -> _Space:
+        """The workspace, once nobody else has its lock; whoever gets it has to release it."""
         space = self._space(workspace_id)
-        async with space.lock:
-            if self._spaces.get(workspace_id) is not space:  # deleted while this one waited
-                raise NoWorkspaceError(workspace_id)
-            yield space
+        await space.lock.acquire()
+        if self._spaces.get(workspace_id) is not space:  # deleted while this one waited
+            space.lock.release()
+            raise NoWorkspaceError(workspace_id)
+        return space
 
     def _forget_owners(self, space: _Space) -> None:
         for digest in space.state.credentials:
             self._owners.pop(digest, None)
+
+
+class _Opening:
+    """Opens a transaction and ends it. A generator would take five times as long."""
+
+    __slots__ = ("_space", "_store", "_transaction", "_workspace_id")
+
+    def __init__(self, store: MemoryStore, workspace_id: str) -> None:
+        self._store = store
+        self._workspace_id = workspace_id
+
+    async def __aenter__(self) -> MemoryTransaction:
+        self._space = await self._store.lock(self._workspace_id)
+        self._transaction = MemoryTransaction(self._space.state, self._store.indexes)
+        return self._transaction
+
+    async def __aexit__(self, failed: type[BaseException] | None, *_: object) -> None:
+        if failed is not None:
+            self._transaction.undo()
+        elif self._transaction.changed_credentials:
+            self._store.commit(self._workspace_id, self._transaction.changed_credentials)
+        self._space.lock.release()
 
 
 class MemoryTransaction:
@@ -268,7 +300,8 @@ class MemoryTransaction:
 
     async def get(self, collection: str, key: str) -> Record | None:
         """The record, or None."""
-        return self._collection(collection).get(key)
+        found = self._state.collections.get(collection)
+        return None if found is None else found.get(key)
 
     async def put(self, collection: str, key: str, record: Mapping[str, Any]) -> None:
         """Insert the record at the end of the collection, or replace it in its position."""

@@ -25,7 +25,7 @@ from .financing import (
 )
 from .invoices import CLIENT, SYNTHETIC_INVOICE, apply_invoice_trigger, emit_move, load_invoice
 from .lifecycle import move_record, unfinished_statuses
-from .pricing import DAY_COUNT, check_offer, price, pricing_members, terms_of
+from .pricing import DAY_COUNT, Terms, check_offer, price, pricing_members, terms_of
 from .routing import load_partner
 from .terms import check_not_past_due, tenor_days
 
@@ -129,7 +129,30 @@ async def make_offer(
     """
     if invoice is not None:
         check_not_past_due(context, invoice)
-    offer = await _record_offer(context, request, invoice, partner, options)
+    financed = invoice or SYNTHETIC_INVOICE
+    terms = terms_of(partner, options)
+    priced = _priced(context, partner, financed, terms)
+    offer: Record = {
+        "id": await context.new_id("off_sandbox"),
+        "financingRequestId": request["id"] if request else None,
+        "invoiceId": invoice["id"] if invoice else None,
+        "partnerId": partner["id"],
+        "offerType": "Indicative",
+        "status": context.lifecycle.machines[OFFER].initial,
+        "currency": financed["currency"],
+        **priced,
+        **_condition_members(context, request or {}, options, terms.annual_rate),
+        "createdAt": context.timestamp,
+        "source": CLIENT,
+    }
+    await context.state.put(OFFERS, offer["id"], offer)
+    await audit(context, "offer.recorded", ("offer", offer["id"]), partnerId=partner["id"])
+    return await _receive(context, offer, request, invoice)
+
+
+async def _receive(
+    context: Context, offer: Record, request: Record | None, invoice: Record | None
+) -> Record:
     if is_expired(context, offer):
         return await move_offer(context, offer, "expire")
     if request is not None:
@@ -183,34 +206,11 @@ async def _request_for_invoice(context: Context, request_id: str, invoice_id: st
     return request
 
 
-async def _record_offer(
-    context: Context,
-    request: Record | None,
-    invoice: Record | None,
-    partner: Record,
-    options: Mapping[str, Any],
-) -> Record:
-    financed = invoice or SYNTHETIC_INVOICE
-    terms = terms_of(partner, options)
-    tenor, currency = tenor_days(financed, context.now.date()), financed["currency"]
-    figures = price(Decimal(financed["amount"]), currency, tenor, terms)
+def _priced(context: Context, partner: Record, financed: Record, terms: Terms) -> Record:
+    tenor = tenor_days(financed, context.now.date())
+    figures = price(Decimal(financed["amount"]), financed["currency"], tenor, terms)
     check_offer(partner, tenor, figures)
-    offer: Record = {
-        "id": await context.new_id("off_sandbox"),
-        "financingRequestId": request["id"] if request else None,
-        "invoiceId": invoice["id"] if invoice else None,
-        "partnerId": partner["id"],
-        "offerType": "Indicative",
-        "status": context.lifecycle.machines[OFFER].initial,
-        "currency": currency,
-        **pricing_members(figures, terms, tenor),
-        **_condition_members(context, request or {}, options, terms.annual_rate),
-        "createdAt": context.timestamp,
-        "source": CLIENT,
-    }
-    await context.state.put(OFFERS, offer["id"], offer)
-    await audit(context, "offer.recorded", ("offer", offer["id"]), partnerId=partner["id"])
-    return offer
+    return pricing_members(figures, terms, tenor)
 
 
 def _condition_members(

@@ -19,11 +19,10 @@ from invoice_sandbox.project.loader import (
 from invoice_sandbox.scenarios.checks import (
     Vocabulary,
     load_scenario,
-    load_scenarios,
     scenario_file_problems,
     scenario_problems,
 )
-from invoice_sandbox.scenarios.library import scenario_files
+from invoice_sandbox.scenarios.library import Library, scenario_files
 from invoice_sandbox.scenarios.lifecycle import Lifecycle
 from invoice_sandbox.scenarios.script import OnCall, Reaction
 from tests.notes_project import write_project
@@ -131,7 +130,7 @@ def test_every_shipped_file_is_fine(vocabulary: Vocabulary) -> None:
 
 
 def test_there_are_36_scenarios_and_three_more(vocabulary: Vocabulary) -> None:
-    told = load_scenarios(default_project() / "scenarios", vocabulary)
+    told = Library([default_project() / "scenarios"], vocabulary)
     assert len(told) == 36 + 3
     assert {"auto-progress", "manual", "strict-validation"} < told.keys()
     assert all(one.passes for name, one in told.items() if name not in {"auto-progress", "manual"})
@@ -684,11 +683,11 @@ def test_a_document_under_other_conditions_is_checked_alike(
 def test_the_lifecycle_beside_them_is_no_scenario(tmp_path: Path, vocabulary: Vocabulary) -> None:
     written(tmp_path, "machines: {}\nevents: {}\n", "lifecycle")
     written(tmp_path, GOOD)
-    assert list(load_scenarios(tmp_path, vocabulary)) == ["story"]
+    assert list(Library([tmp_path], vocabulary)) == ["story"]
 
 
 def test_there_need_not_be_any(tmp_path: Path, vocabulary: Vocabulary) -> None:
-    assert load_scenarios(tmp_path / "nowhere", vocabulary) == {}
+    assert len(Library([tmp_path / "nowhere"], vocabulary)) == 0
 
 
 def test_the_first_file_that_is_wrong_stops_a_folder(
@@ -697,7 +696,7 @@ def test_the_first_file_that_is_wrong_stops_a_folder(
     written(tmp_path, GOOD)
     written(tmp_path, "name: b\n", "b")
     with pytest.raises(DocumentError, match=r"b\.yaml:1:1: the file has no 'purpose'"):
-        load_scenarios(tmp_path, vocabulary)
+        Library([tmp_path], vocabulary)
 
 
 def test_without_a_lifecycle_a_scenario_may_still_spoil_answers(tmp_path: Path) -> None:

@@ -59,12 +59,6 @@ class Vocabulary:
         return next((machine for machine in machines if machine.created), None)
 
 
-def load_scenarios(folder: Path, vocabulary: Vocabulary) -> dict[str, Scenario]:
-    """Every scenario of a folder by name. Raises DocumentError for the first problem."""
-    files = sorted(folder.glob("*.yaml")) if folder.is_dir() else []
-    return {file.stem: load_scenario(file, vocabulary) for file in files if file.stem != LIFECYCLE}
-
-
 def load_scenario(file: Path, vocabulary: Vocabulary) -> Scenario:
     """The scenario in a file. Raises DocumentError for the first problem."""
     with _located_errors(file):

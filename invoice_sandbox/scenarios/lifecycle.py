@@ -132,24 +132,12 @@ def load_lifecycle(file: Path) -> Lifecycle:
     return Lifecycle(machines, document["events"])
 
 
-def lifecycle_problems(file: Path) -> Iterator[tuple[str, str]]:
-    """``place, problem`` for every problem of a YAML file.
-
-    The machines are checked only in a file that matches the schema.
-    """
-    for problem in _problems(load_document(file)):
-        advice = f" ({problem.advice})" if problem.advice else ""
-        yield place_of(file, problem.pointer), problem.text + advice
-
-
 def _problems(document: Any) -> Iterator[FileProblem]:
-    # jsonschema reports each missing key as an error of the object, so equal errors are merged.
-    found = dict.fromkeys(schema_problems(document, SCHEMA))
-    yield from found
-    if not found:
-        for name, raw in document["machines"].items():
-            yield from _machine_problems(_machine(name, raw), raw)
-        yield from _event_problems(document)
+    """Whoever raises the first one has machines only of a file that matches the schema."""
+    yield from schema_problems(document, SCHEMA)
+    for name, raw in document["machines"].items():
+        yield from _machine_problems(_machine(name, raw), raw)
+    yield from _event_problems(document)
 
 
 # Machines --------------------------------------------------------------------------------------

@@ -134,10 +134,12 @@ def calling(function: Callable[[Message], None], then: Manner | None = None) -> 
 def held(gate: threading.Event, then: Manner | None = None) -> Manner:
     """Answer when the test opens the gate."""
 
-    def wait(_: Message) -> None:
-        assert gate.wait(PATIENCE), "the test did not open the gate"
+    async def manner(message: Message, streams: Streams) -> None:
+        while not gate.is_set():  # noqa: ASYNC110  it is set in another thread
+            await asyncio.sleep(0.05)
+        await (then or answer())(message, streams)
 
-    return calling(wait, then)
+    return manner
 
 
 class Receiver:

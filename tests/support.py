@@ -18,6 +18,7 @@ import httpx
 from invoice_sandbox.app import Sandbox, create_app
 from invoice_sandbox.base.clock import ClockState, OperatingSystemClock
 from invoice_sandbox.base.ids import new_key
+from invoice_sandbox.http.read import Patience
 from invoice_sandbox.runtime.workspaces import WorkspaceOptions
 from invoice_sandbox.server.serving import listen, make_server
 from invoice_sandbox.settings import Settings
@@ -27,6 +28,9 @@ PATIENCE = 60.0
 """Real seconds after which a test takes what it waits for to have hung.
 
 No test is to fail on a machine that stalls for several seconds, at whatever moment."""
+
+PATIENT = Patience(between=3600)
+"""Of servers whose clients may stall between two requests and still use their connection."""
 
 _NO_TLS = ssl.create_default_context()
 """Made once: a client of its own for every test would spend most of its time on certificates."""
@@ -128,8 +132,7 @@ def serving(settings: Settings = FROZEN, *, real_time: bool = False) -> Iterator
         url = settings.url(listener.getsockname()[1])
         sandbox = loop.run_until_complete(create_app(settings, url=url, system_clock=clock))
         ready = threading.Event()
-        server = make_server(sandbox, ready.set)
-        server.config.timeout_keep_alive = 3600  # or a stall would close a client's connection
+        server = make_server(sandbox, ready.set, PATIENT)
         serve = server.serve(sockets=[listener])
         thread = threading.Thread(target=loop.run_until_complete, args=(serve,))
         thread.start()

@@ -59,7 +59,6 @@ CONSTANTS: Final[dict[str, tuple[Any, str]]] = {
     "Nesting of JSON": (count, "invoice_sandbox.base.jsonio:MAX_DEPTH"),
     "Items of a page": (count, "invoice_sandbox.project.conventions:Conventions.page_size"),
     "Listener stream without a message": (seconds, "invoice_sandbox.control.listeners:_IDLE"),
-    "Pause between two requests": (seconds, "invoice_sandbox.server.serving:_SECONDS_BETWEEN"),
     "Requests in progress when the server stops": (
         seconds,
         "invoice_sandbox.server.serving:_SECONDS_TO_FINISH",
@@ -100,6 +99,7 @@ CONSTANTS: Final[dict[str, tuple[Any, str]]] = {
 
 TIMES: Final = {
     "Idle connection; request head; unread body": Patience().head,
+    "Pause between two requests": Patience().between,
     "Pause within a body": Patience().silence,
     "Whole body": Patience().body,
     "Pause while the client reads a response": Patience().response,

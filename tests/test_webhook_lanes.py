@@ -27,14 +27,15 @@ from invoice_sandbox.webhooks.signing import placeholder_secret
 from tests.receivers import (
     Message,
     Receiver,
-    Streams,
     answer,
     calling,
     deliveries,
     delivery,
     free_port,
     hang,
+    held,
     receiving,
+    reset,
     subscribe,
     switch,
     trigger,
@@ -54,27 +55,26 @@ from tests.scenario_run import (
     status,
     until,
 )
-from tests.support import FROZEN, ManualSystemClock, Running, serving
+from tests.support import FROZEN, PATIENCE, ManualSystemClock, Running, serving
 
-PATIENT = 5.0
-"""Seconds that receivers have: far more than a test takes that waits for none of them."""
+LONG = 2 * PATIENCE
+"""Seconds that receivers have: a client whose request waited for one of them would give up."""
 
-HASTY = 1.5
-"""Seconds that receivers have where a test waits for a timeout: still enough for one that responds
-on a machine under load."""
+SHORT = 0.5
+"""Seconds that receivers have where the timeout is what is tested."""
 
 
 @pytest.fixture(scope="module")
 def patient() -> Iterator[Running]:
     """A server that waits long for receivers."""
-    with serving(replace(FROZEN, webhook_timeout=PATIENT)) as running:
+    with serving(replace(FROZEN, webhook_timeout=LONG)) as running:
         yield running
 
 
 @pytest.fixture(scope="module")
 def hasty() -> Iterator[Running]:
     """A server that does not."""
-    with serving(replace(FROZEN, webhook_timeout=HASTY)) as running:
+    with serving(replace(FROZEN, webhook_timeout=SHORT)) as running:
         yield running
 
 
@@ -170,13 +170,11 @@ def test_a_receiver_that_hangs_delays_neither_others_nor_the_scenario(
     receiver.answers_by(lambda one: hang if one.path == "/hangs" else answer())
     for path in ("/hangs", "/fine"):
         subscribe(client, receiver.url + path)
-    begun = time.monotonic()
     invoice_id = register_new(client)
     advance(client, by="PT6S", wait=False)
     assert status(client, invoice_id) == "Offered"
     until(lambda: len(_at(receiver, "/fine")) == 2, "the other endpoint got both events")
     assert len(_at(receiver, "/hangs")) == 1
-    assert time.monotonic() - begun < PATIENT / 2
 
 
 def _at(receiver: Receiver, path: str) -> list[Message]:
@@ -201,12 +199,10 @@ def test_an_advance_that_does_not_wait_answers_at_once_and_the_lanes_go_on(
     client: httpx.Client, receiver: Receiver
 ) -> None:
     gate = threading.Event()
-    receiver.answers(calling(lambda _: _wait(gate)))
+    receiver.answers(held(gate))
     subscribe(client, receiver.url)
     trigger(client)
-    begun = time.monotonic()
     moved = advance(client, by="P1D", wait=False)
-    assert time.monotonic() - begun < PATIENT / 2
     assert moved["now"] == "2026-11-22T09:30:00Z"
     one = delivery(client)
     assert (one["status"], one["attempt"], one["nextAttemptAt"]) == ("Pending", 0, START)
@@ -215,39 +211,38 @@ def test_an_advance_that_does_not_wait_answers_at_once_and_the_lanes_go_on(
     assert delivery(client)["attemptedAt"] == START
 
 
-def _wait(gate: threading.Event) -> None:
-    assert gate.wait(PATIENT)
-
-
 def test_a_request_that_makes_an_event_does_not_wait_for_its_delivery(
     client: httpx.Client, receiver: Receiver
 ) -> None:
     receiver.answers(hang)
     subscribe(client, receiver.url, events=["*"])
-    begun = time.monotonic()
     for _ in range(3):
         register_new(client)
         assert now(client) == START
-    assert time.monotonic() - begun < PATIENT / 2
+    until(lambda: len(receiver.messages) == 1, "it is under way")
+    assert {one["status"] for one in deliveries(client)} == {"Pending"}
 
 
-@pytest.mark.slow
 def test_an_endpoint_that_hangs_keeps_its_own_lane_waiting_and_loses_nothing(
-    quick: httpx.Client, receiver: Receiver
+    client: httpx.Client, receiver: Receiver
 ) -> None:
-    receiver.answers(hang, answer())
-    subscribe(quick, receiver.url)
-    ids = [trigger(quick)["id"] for _ in range(4)]
-    advance(quick, by="PT5S")
+    gate = threading.Event()
+    receiver.answers(held(gate, then=reset), answer())
+    subscribe(client, receiver.url)
+    ids = [trigger(client)["id"] for _ in range(4)]
+    until(lambda: len(receiver.messages) == 1, "the first is under way")
+    assert [one["status"] for one in deliveries(client)] == ["Pending"] * 4
+    gate.set()
+    advance(client, by="PT5S")
     assert receiver.ids() == [*ids, ids[0]]
-    assert [one["status"] for one in deliveries(quick)] == ["Delivered"] * 4
+    assert [one["status"] for one in deliveries(client)] == ["Delivered"] * 4
 
 
 def test_a_lane_does_what_comes_due_while_it_is_under_way(
     client: httpx.Client, receiver: Receiver
 ) -> None:
     gate = threading.Event()
-    receiver.answers(calling(lambda _: _wait(gate)), answer())
+    receiver.answers(held(gate), answer())
     subscribe(client, receiver.url)
     ids = [trigger(client)["id"]]
     until(lambda: len(receiver.messages) == 1, "it is under way")
@@ -283,11 +278,9 @@ def test_a_receiver_that_calls_back_during_an_advance_gets_its_answers(
     receiver.answers(calling(call_back))
     subscribe(client, receiver.url)
     register_new(client)
-    begun = time.monotonic()
     moved = advance(client, by="PT6S", wait=waits)
     assert moved["from"] == START
     until(lambda: [one["status"] for one in deliveries(client)] == ["Delivered"] * 2, "both")
-    assert time.monotonic() - begun < PATIENT / 2
     assert seen == ["Offered"] * 2
     assert now(client) == "2026-11-21T09:30:08Z"
 
@@ -319,10 +312,14 @@ def test_a_receiver_that_waits_for_itself_runs_into_its_timeout_and_nothing_else
     subscribe(quick, receiver.url)
     trigger(quick)
     advance(quick, by="PT1S")
-    assert ended.wait(5)
-    advance(quick, by="PT10S")
-    errors = [one["error"] for one in delivery(quick)["attempts"]]
-    assert (errors, delivery(quick)["status"]) == (["timeout", None], "Delivered")
+    assert ended.wait(PATIENCE)
+
+    def is_delivered() -> bool:  # in time, which may take a slow machine more than one attempt
+        advance(quick, by="PT5M")
+        return bool(delivery(quick)["status"] == "Delivered")
+
+    until(is_delivered, "the next attempts are delivered")
+    assert delivery(quick)["attempts"][0]["error"] == "timeout"
 
 
 def test_a_workspace_may_be_deleted_or_restored_by_the_receiver_of_its_events(
@@ -374,7 +371,7 @@ def test_a_receiver_may_switch_its_own_endpoint_off(
     one, gate = subscribe(client, receiver.url), threading.Event()
 
     def call_back(_: Message) -> None:
-        assert gate.wait(10)
+        assert gate.wait(PATIENCE)
         with patient.client(key_of(client)) as another:
             switch(another, one["id"], "disable")
 
@@ -396,7 +393,7 @@ def test_on_a_live_clock_a_retry_counts_from_the_end_of_the_attempt(
 ) -> None:
     gate = threading.Event()
     set_clock(client, mode="live")
-    receiver.answers(calling(lambda _: _wait(gate), then=answer(500)), answer())
+    receiver.answers(held(gate, then=answer(500)), answer())
     subscribe(client, receiver.url)
     trigger(client)
     until(lambda: len(receiver.messages) == 1, "it is under way")
@@ -422,7 +419,7 @@ def test_on_a_live_clock_the_timer_makes_the_next_attempt(
     until(lambda: delivery(client)["attempt"] == 1, "the first has failed")
     assert len(receiver.messages) == 1
     patient.system_clock.pass_seconds(1)  # the timer itself runs by the loop's clock
-    time.sleep(1.1)
+    until(lambda: delivery(client)["status"] == "Delivered", "the timer made the next attempt")
     assert len(receiver.messages) == 2
 
 
@@ -508,7 +505,7 @@ def test_endpoints_that_have_hung_before_take_no_places_of_the_others() -> None:
             event = await state.get(EVENTS, "evt") or {}
             await plan(state, one, event, later.clock.at)
         await lanes.wake(later)
-        await asyncio.wait_for(lanes.finish("one", f"whe_{count - 1}"), 2)
+        await asyncio.wait_for(lanes.finish("one", f"whe_{count - 1}"), PATIENCE)
         assert sent[count:].count(f"http://{count - 1}/") == 1
         assert len(sent) == count + 1 + SLOW_SIDE_BY_SIDE
         is_over.set()
@@ -534,13 +531,8 @@ def test_of_a_thousand_endpoints_those_that_hang_or_reject_cost_the_others_nothi
     over, in bounded memory; and those that hang get theirs when they are back."""
     nobody, is_back = free_port(), threading.Event()
 
-    async def hang_for_a_while(message: Message, streams: Streams) -> None:
-        while not is_back.is_set():  # noqa: ASYNC110  it is set in another thread
-            await asyncio.sleep(0.1)
-        await answer()(message, streams)
-
-    receiver.answers_by(lambda one: hang_for_a_while if _hangs(one) else answer())
-    settings = replace(FROZEN, webhook_timeout=60)
+    receiver.answers_by(lambda one: held(is_back) if _hangs(one) else answer())
+    settings = replace(FROZEN, webhook_timeout=100 * PATIENCE)
     with serving(settings) as running, running.client() as client:
         register_new(client)
         for number in range(HANGING):
@@ -550,13 +542,10 @@ def test_of_a_thousand_endpoints_those_that_hang_or_reject_cost_the_others_nothi
         for number in range(HEALTHY):
             subscribe(client, f"{receiver.url}/{number}")
         before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
-        begun = time.monotonic()
         ids = [trigger(client)["id"] for _ in range(EACH)]
-        while _arrived(receiver) < HEALTHY * EACH and time.monotonic() < begun + 30:
-            time.sleep(0.05)
+        until(lambda: _arrived(receiver) == HEALTHY * EACH, "all that work got everything")
         got = _by_path(receiver)
         is_back.set()
-        client.timeout = httpx.Timeout(30)
         advance(client, by="PT0S")
         grown = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - before
     wrong = [number for number in range(HEALTHY) if got[f"/{number}"] != ids]
@@ -599,7 +588,7 @@ def test_a_connection_is_used_again(patient: Running) -> None:
             """Say nothing."""
 
     server = ThreadingHTTPServer(("127.0.0.1", 0), Keeping)
-    threading.Thread(target=server.serve_forever, daemon=True).start()
+    threading.Thread(target=server.serve_forever, args=(0.01,), daemon=True).start()
     with patient.client(patient.new_workspace()) as client:
         subscribe(client, f"http://127.0.0.1:{server.server_port}/")
         register_new(client)
@@ -609,15 +598,15 @@ def test_a_connection_is_used_again(patient: Running) -> None:
     server.shutdown()
     server.server_close()
     assert len(ports) == 5
-    assert len(set(ports)) == 1
+    assert len(set(ports)) < 5  # a connection may be idle for 5 seconds, or a stalled machine
 
 
-@pytest.mark.slow
 def test_a_workspace_whose_receivers_all_hang_does_not_keep_the_others_waiting(
     patient: Running,
 ) -> None:
+    is_back = threading.Event()
     with (
-        receiving(hang) as hanging,
+        receiving(held(is_back)) as hanging,
         receiving() as fine,
         patient.client(patient.new_workspace()) as one,
         patient.client(patient.new_workspace()) as other,
@@ -628,11 +617,9 @@ def test_a_workspace_whose_receivers_all_hang_does_not_keep_the_others_waiting(
         register_new(one)
         trigger(one)
         until(lambda: len(hanging.messages) >= SHARE, "they are not under way")
-        begun = time.monotonic()
         assert data(other.post("/api/webhooks/test", json={}))["delivery"]["status"] == "Delivered"
-        assert time.monotonic() - begun < PATIENT / 2
         assert len(hanging.messages) == SHARE
-        one.timeout = httpx.Timeout(60)
+        is_back.set()
         advance(one, by="PT0S")
         assert len(hanging.messages) == SHARE + 5
 
@@ -642,6 +629,6 @@ def test_a_change_of_mode_waits_for_no_receiver(patient: Running) -> None:
         subscribe(client, hanging.url)
         register_new(client)
         trigger(client)
-        begun = time.monotonic()
+        until(lambda: len(hanging.messages) == 1, "it is under way")
         set_clock(client, mode="live")
-        assert time.monotonic() - begun < PATIENT / 2
+        assert delivery(client)["status"] == "Pending"

@@ -57,11 +57,13 @@ _DRAIN_TIMEOUT: Final = 0.25
 class Patience:
     """Seconds that the server waits for a client.
 
-    ``head``: for a whole head, and for the rest of a body that nobody reads. ``silence``: between
+    ``between``: from a response to the next request of the connection. ``head``: for a whole head,
+    and for the rest of a body that nobody reads. ``silence``: between
     two parts of a body. ``body``: for a whole body. ``response``: until a client takes more of its
     response. ``whole_response``: until it has taken all of it.
     """
 
+    between: int = 5
     head: float = 30
     silence: float = 30
     body: float = 300

@@ -24,7 +24,6 @@ OnReady = Callable[[str, Mapping[str, str]], None]
 
 _STOP_SIGNALS: Final = (signal.SIGINT, signal.SIGTERM)
 _BACKLOG: Final = 2048
-_SECONDS_BETWEEN: Final = 5
 _SECONDS_TO_FINISH: Final = 5
 
 
@@ -102,16 +101,17 @@ def make_server(
     sandbox: Sandbox, on_ready: Callable[[], None], patience: Patience | None = None
 ) -> uvicorn.Server:
     """A uvicorn server for ``sandbox``; ``on_ready`` is called once it accepts requests."""
+    patience = patience or Patience()
     config = uvicorn.Config(
         sandbox,
-        http=protocol_with(patience or Patience(), sandbox.engine.project.conventions),
+        http=protocol_with(patience, sandbox.engine.project.conventions),
         ws="none",
         lifespan="on",
         log_config=None,
         access_log=False,
         server_header=False,
         proxy_headers=False,
-        timeout_keep_alive=_SECONDS_BETWEEN,
+        timeout_keep_alive=patience.between,
         timeout_graceful_shutdown=_SECONDS_TO_FINISH,
     )
     logging.getLogger("uvicorn").setLevel(logging.WARNING)

@@ -14,9 +14,7 @@ from pathlib import Path
 from typing import Any, Final
 
 from invoice_sandbox.state.credentials import DEMO_KEY
-
-PATIENCE: Final = 30.0
-"""Seconds after which a server that says nothing hangs."""
+from tests.support import PATIENCE
 
 _HERE: Final = Path(__file__).parents[2]
 

@@ -1,19 +1,22 @@
-"""``python -m tests.hostile.impatient``: the sandbox, with seconds of patience made short."""
+"""``python -m tests.hostile.server patient|impatient``: the sandbox, as patient as that."""
 
 from __future__ import annotations
 
 import asyncio
+import sys
 from typing import Final
 
 from invoice_sandbox.app import create_app
 from invoice_sandbox.http.read import Patience
 from invoice_sandbox.server.serving import listen, make_server
 from invoice_sandbox.settings import read_settings
+from tests.support import PATIENT
 
-PATIENCE: Final = Patience(head=1.0, silence=0.8, body=1.6, response=0.5, whole_response=1.5)
+IMPATIENT: Final = Patience(head=1.0, silence=0.8, body=1.6, response=0.5, whole_response=1.5)
+"""For tests of what comes too late."""
 
 
-async def main() -> None:
+async def main(patience: Patience) -> None:
     """Serve until the process is told to end."""
     settings = read_settings({"port": "0", "rate-limit": "off", "scenario": "manual"})
     with listen(settings) as listener:
@@ -23,8 +26,8 @@ async def main() -> None:
         def ready() -> None:
             print(f"ready on {url} with patience", flush=True)  # noqa: T201 - its starter waits
 
-        await make_server(sandbox, ready, PATIENCE).serve(sockets=[listener])
+        await make_server(sandbox, ready, patience).serve(sockets=[listener])
 
 
 if __name__ == "__main__":
-    asyncio.run(main())
+    asyncio.run(main(IMPATIENT if sys.argv[1] == "impatient" else PATIENT))

@@ -6,6 +6,7 @@ import asyncio
 import os
 import ssl
 import threading
+import time
 from collections.abc import Iterator
 from contextlib import closing, contextmanager
 from dataclasses import dataclass, field, replace
@@ -52,6 +53,14 @@ FROZEN = Settings(
     max_workspaces=10_000,
 )
 """What most tests serve: a known seed, a clock that stands still, nothing by itself, no limit."""
+
+
+@contextmanager
+def little_work(seconds: float = 10) -> Iterator[None]:
+    """The block must not need more CPU time, which stands still while the machine stalls."""
+    before = time.process_time()
+    yield
+    assert time.process_time() - before < seconds
 
 
 @dataclass

@@ -34,7 +34,7 @@ from tests.scenario_run import (
     snapshot,
     until,
 )
-from tests.support import FROZEN, Running, serving
+from tests.support import FROZEN, PATIENCE, Running, serving
 
 STORIES = {
     "in-turn": """
@@ -384,7 +384,7 @@ def test_a_request_during_an_advance_gets_a_response(notes: Running) -> None:
         seen = len(bells(client))
         assert not advancing.done()
         assert 0 < seen < 100
-        assert len(advancing.result(5)["happened"]) == 100
+        assert len(advancing.result(PATIENCE)["happened"]) == 100
 
 
 def test_a_workspace_that_is_deleted_during_its_advance_is_401(notes: Running) -> None:
@@ -396,7 +396,7 @@ def test_a_workspace_that_is_deleted_during_its_advance_is_401(notes: Running) -
             advancing = pool.submit(client.post, path, json=body)
             until(lambda: now(client) > START, "the advance did not begin")
             data(first.delete(f"/sandbox/workspaces/{made['id']}"), 200)
-            assert error(advancing.result(5)) == (401, "authentication_required")
+            assert error(advancing.result(PATIENCE)) == (401, "authentication_required")
 
 
 def test_what_is_restored_during_an_advance_does_not_move_on_by_itself(notes: Running) -> None:
@@ -406,7 +406,7 @@ def test_what_is_restored_during_an_advance_does_not_move_on_by_itself(notes: Ru
         advancing = pool.submit(advance, client, by="PT100S")
         until(lambda: now(client) > START, "the advance did not begin")
         restored = restore(client, taken)
-        advancing.result(5)
+        advancing.result(PATIENCE)
         assert (now(client), len(bells(client))) == (restored["clock"]["now"], 0)
 
 

@@ -746,7 +746,7 @@ def answering(status: int, body: bytes, location: str = "") -> Iterator[str]:
             yield f"http://127.0.0.1:{other.server_port}"
         finally:
             other.shutdown()
-            thread.join(10)
+            thread.join(PATIENCE)
 
 
 @pytest.mark.parametrize(

@@ -40,7 +40,7 @@ from tests.scenario_run import (
     restore,
     snapshot,
 )
-from tests.support import FROZEN, Running, serving
+from tests.support import FROZEN, PATIENCE, Running, serving
 from tests.test_cli import SERVE, started
 from tests.toy import contract, serving_contract
 
@@ -334,7 +334,7 @@ def test_processes_that_record_at_once_do_not_mix_their_lines(file: Path) -> Non
     for one in processes:
         one.start()
     for one in processes:
-        one.join(30)
+        one.join(PATIENCE)
     lines_of = file.read_text().splitlines()
     assert len(lines_of) == 4 * 201
     assert all(json.loads(line)[0] == "mark" for line in lines_of)

@@ -83,7 +83,7 @@ def request(client: httpx.Client, method: str, path: str, body: Any = None) -> b
 def connection(client: httpx.Client) -> Iterator[socket.socket]:
     """A connection of one's own to the server of a client."""
     address = (client.base_url.host, client.base_url.port or 0)
-    with socket.create_connection(address, 10) as raw:
+    with socket.create_connection(address, PATIENCE) as raw:
         yield raw
 
 
@@ -758,7 +758,7 @@ def started(tmp_path: Path) -> Iterator[Started]:
     ):
         try:
             assert process.stdout is not None
-            assert select.select([process.stdout], [], [], 30)[0], "no ready line"
+            assert select.select([process.stdout], [], [], PATIENCE)[0], "no ready line"
             found = re.search(r"http://\S+:\d+", process.stdout.readline().decode())
             assert found, log.read_text()
             yield Started(process, found[0], log)

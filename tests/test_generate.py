@@ -4,7 +4,6 @@ import json
 import os
 import subprocess
 import sys
-import time
 from collections.abc import Callable
 from typing import Any
 
@@ -16,6 +15,7 @@ from invoice_sandbox.openapi.responses import contract_response
 from invoice_sandbox.openapi.schema.sample import CannotGenerate, generate
 from tests.keywords.contracts import path, response_contract
 from tests.keywords.suite import Group, groups
+from tests.support import little_work
 
 Schema = dict[str, Any] | bool
 
@@ -292,27 +292,23 @@ def test_different_seeds_give_different_identifiers() -> None:
         pytest.param({"oneOf": [TEXT, TEXT]}, "#", id="oneOf with a twin"),
     ],
 )
-def test_an_impossible_schema_is_rejected_quickly_with_place_and_advice(
+def test_an_impossible_schema_is_rejected_with_little_work_with_place_and_advice(
     schema: Schema, problem: str
 ) -> None:
-    start = time.monotonic()
-    with pytest.raises(CannotGenerate) as caught:
+    with little_work(), pytest.raises(CannotGenerate) as caught:
         generate(schema, resolve=resolver(schema), is_valid=lambda _: False, seed=1)
-    assert time.monotonic() - start < 1
     assert problem in str(caught.value)
     assert "add an example" in str(caught.value)
 
 
-def test_a_pattern_that_explodes_is_rejected_quickly() -> None:
-    start = time.monotonic()
-    with pytest.raises(CannotGenerate, match="invalid regular expression"):
+def test_a_pattern_that_explodes_is_rejected_with_little_work() -> None:
+    with little_work(), pytest.raises(CannotGenerate, match="invalid regular expression"):
         generate(
             {"type": "string", "pattern": "^((a{900}){900}){900}$"},
             resolve=resolver(True),
             is_valid=lambda _: True,
             seed=1,
         )
-    assert time.monotonic() - start < 1
 
 
 @pytest.mark.parametrize(
@@ -357,7 +353,7 @@ def test_what_a_schema_shows_is_left_out_when_values_are_invented() -> None:
     assert not {7_000, "shown"} & {*invented.values()}
 
 
-def test_a_text_without_end_is_rejected_quickly() -> None:
+def test_a_text_without_end_is_rejected_with_little_work() -> None:
     with pytest.raises(CannotGenerate, match="more than 1000000 characters"):
         example_of({"type": "string", "minLength": 10**18})
 

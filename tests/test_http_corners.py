@@ -18,7 +18,7 @@ from hypothesis import strategies as st
 
 from invoice_sandbox.server.cycle import Cycle
 from invoice_sandbox.state.credentials import DEMO_KEY
-from tests.support import Running
+from tests.support import PATIENCE, Running
 
 pytestmark = pytest.mark.slow
 
@@ -60,7 +60,7 @@ BODIES: dict[str, tuple[bytes, int]] = {
 def raw(server: Running) -> Iterator[socket.socket]:
     """A connection on which a test writes what it likes."""
     parts = urlsplit(server.url)
-    with socket.create_connection((parts.hostname or "", parts.port or 0), 10) as connection:
+    with socket.create_connection((parts.hostname or "", parts.port or 0), PATIENCE) as connection:
         yield connection
 
 
@@ -356,7 +356,7 @@ def test_no_bytes_whatsoever_yield_a_5xx(
     fixed = [b"Host: 127.0.0.1", b"Connection: close", b"Content-Length: %d" % len(body)]
     head = b"\r\n".join([method + b" /" + target + b" HTTP/1.1", *fixed, *lines])
     parts = urlsplit(server.url)
-    with socket.create_connection((parts.hostname or "", parts.port or 0), 10) as connection:
+    with socket.create_connection((parts.hostname or "", parts.port or 0), PATIENCE) as connection:
         connection.sendall(head + b"\r\n\r\n" + body)
         answer = connection.recv(65536)
     assert re.match(rb"HTTP/1\.1 [234]\d\d ", answer)

@@ -20,7 +20,7 @@ import pytest
 from invoice_sandbox.base.ids import new_key
 from invoice_sandbox.runtime.journal import REQUESTS_LOG
 from invoice_sandbox.state.credentials import DEMO_KEY
-from tests.support import FROZEN, Running, serving
+from tests.support import FROZEN, PATIENCE, Running, serving
 
 INVOICE = {
     "sellerId": "org_seller_acme",
@@ -54,7 +54,7 @@ def key_of(client: httpx.Client) -> str:
 def raw_exchange(client: httpx.Client, request: bytes) -> bytes:
     """What is answered to bytes that ask for the connection to be closed."""
     address = (client.base_url.host, client.base_url.port or 0)
-    with socket.create_connection(address, 10) as raw:
+    with socket.create_connection(address, PATIENCE) as raw:
         raw.sendall(request)
         received = b""
         while part := raw.recv(65536):

@@ -19,7 +19,7 @@ from invoice_sandbox.openapi.load.reading import read_contract
 from invoice_sandbox.openapi.load.references import ContractError
 from invoice_sandbox.openapi.operation import compile_contract
 from invoice_sandbox.project.loader import load_contract
-from tests.support import ManualSystemClock
+from tests.support import PATIENCE, ManualSystemClock
 
 pytestmark = pytest.mark.slow
 
@@ -355,7 +355,7 @@ def offering(files: Mapping[str, bytes]) -> Iterator[str]:
             yield f"http://127.0.0.1:{server.server_port}"
         finally:
             server.shutdown()
-            thread.join(10)
+            thread.join(PATIENCE)
 
 
 def fetched(folder: Path, files: Mapping[str, bytes], fetch: Fetcher | None = None) -> Any:

@@ -28,6 +28,7 @@ from invoice_sandbox.state import (
     memory,
 )
 from invoice_sandbox.state.memory import MemoryStore
+from tests.support import PATIENCE
 
 P = ParamSpec("P")
 
@@ -395,7 +396,11 @@ async def test_a_second_task_sees_nothing_of_what_is_undone() -> None:
 @on_a_loop
 async def test_transactions_on_two_workspaces_run_side_by_side() -> None:
     store = await store_of("one", "two")
-    async with store.transaction("one"), asyncio.timeout(5), store.transaction("two") as state:
+    async with (
+        store.transaction("one"),
+        asyncio.timeout(PATIENCE),
+        store.transaction("two") as state,
+    ):
         await state.put("k", "1", {"n": 1})
 
 
@@ -403,7 +408,7 @@ async def test_transactions_on_two_workspaces_run_side_by_side() -> None:
 async def test_the_next_transaction_begins_after_one_that_failed() -> None:
     store = await store_of("one")
     await abandon(store, lambda state: state.next_number("inv"))
-    async with asyncio.timeout(5), store.transaction("one") as state:
+    async with asyncio.timeout(PATIENCE), store.transaction("one") as state:
         assert await state.next_number("inv") == 1
 
 

@@ -14,7 +14,7 @@ import httpx
 import pytest
 
 from invoice_sandbox.base.clock import ClockState
-from tests.support import FROZEN, Running, serving
+from tests.support import FROZEN, PATIENCE, Running, serving
 
 ASK = "/api/storage/invoices/upload-url"
 FILE = b"%PDF-1.7 synthetic"
@@ -263,7 +263,7 @@ def test_a_file_over_ten_mebibytes_is_413_before_it_is_sent(client: httpx.Client
         f"PUT {url.path}?{url.query} HTTP/1.1\r\nHost: {url.netloc}\r\n"
         f"Content-Type: application/pdf\r\nContent-Length: {MOST + 1}\r\n\r\n"
     )
-    with socket.create_connection((str(url.hostname), int(url.port or 80)), 5) as connection:
+    with socket.create_connection((str(url.hostname), int(url.port or 80)), PATIENCE) as connection:
         connection.sendall(head.encode())
         answer = connection.recv(65_536)
     assert answer.startswith(b"HTTP/1.1 413 ")

@@ -25,6 +25,7 @@ from invoice_sandbox.webhooks.transport import (
     guarded_transport,
     resolve_by_system,
 )
+from tests.support import PATIENCE
 
 OK = b"HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\nok"
 BODY = b'{"type":"invoice.verified"}'
@@ -217,7 +218,7 @@ async def sending(
     transport = guarded_transport(
         local=local, opened=opened, resolve=resolve, connections=connections, tls=tls
     )
-    async with httpx.AsyncClient(transport=transport, timeout=5) as client:
+    async with httpx.AsyncClient(transport=transport, timeout=PATIENCE) as client:
 
         async def post(url: str, **options: object) -> httpx.Response:
             request = client.build_request("POST", url, content=BODY, **options)  # type: ignore[arg-type]
@@ -906,7 +907,7 @@ def test_a_receiver_that_does_not_answer_in_time_is_timed_out() -> None:
                 with pytest.raises(httpx.ReadTimeout):
                     await post(
                         f"http://127.0.0.1:{silence.port}/",
-                        extensions={"timeout": {"connect": 5, "read": 0.01}},
+                        extensions={"timeout": {"connect": PATIENCE, "read": 0.01}},
                     )
 
     asyncio.run(run())

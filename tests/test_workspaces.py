@@ -31,7 +31,7 @@ from tests.scenario_run import (
     snapshot,
     status,
 )
-from tests.support import FROZEN, Running, serving
+from tests.support import FROZEN, PATIENCE, Running, serving
 
 DAY = 24 * 3600
 UNAUTHENTICATED = (401, "authentication_required")
@@ -565,7 +565,7 @@ def test_the_requests_of_one_workspace_leave_the_other_s_ids_alone(
         with ThreadPoolExecutor(2) as pool:
             noise = pool.submit(lambda: [register_new(two) for _ in range(20)])
             mixed = history(one)
-            noise.result(10)
+            noise.result(PATIENCE)
         assert mixed == expected
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from datetime import date
 from typing import Any
 
 from invoice_sandbox.project.api import (
@@ -22,6 +23,7 @@ from .invoices import (
     store_fixture,
     store_foreign_registration,
 )
+from .terms import due_date
 from .webhooks import audit_endpoint
 
 
@@ -36,8 +38,9 @@ async def record_fixture(state: Transaction, collection: str, record: Mapping[st
 
 
 async def find_subject(state: Transaction, subject: str) -> Record | None:
-    """The invoice of that id: every scenario is about one."""
-    return await state.get(INVOICES, subject)
+    """The invoice of that id, with the due date that its scenario counts from."""
+    invoice = await state.get(INVOICES, subject)
+    return invoice and {**invoice, "dueDate": due_date(invoice, date.min)}
 
 
 async def on_forbidden(context: Context, error: ApiError) -> None:

@@ -15,6 +15,7 @@ from .audit import audit
 from .findings import prepare_finding
 from .fingerprint import RegistryKeys, fingerprint, minor_units, registry_keys
 from .lifecycle import apply_trigger, is_financed
+from .terms import due_date
 
 INVOICE: Final = "invoice"
 """The machine of the lifecycle."""
@@ -121,7 +122,8 @@ async def register_invoice(context: Context, fields: Mapping[str, Any]) -> Recor
     )
     await context.state.put(INVOICES, invoice["id"], invoice)
     await audit(context, machine.created, ("invoice", invoice["id"]), to=machine.initial)
-    await context.emit(machine.created, public_invoice(invoice))
+    dated = {**invoice, "dueDate": fields.get("dueDate") or due_date(invoice, context.now.date())}
+    await context.emit(machine.created, public_invoice(invoice), record=dated)
     if match is not None:
         await prepare_duplicate_finding(context, invoice["id"], match)
         return await move_invoice(context, invoice, "suspect-duplicate")

@@ -9,7 +9,7 @@ account is empty but the cash accounts and the result.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from decimal import Decimal
 from typing import Any, Final
 
@@ -25,6 +25,7 @@ CREDITS: Final = ("held", "sellerReceived", "result")
 """Accounts that a credit increases: what the partner holds for the seller (reserve and what is not
 paid out yet), the cash that the seller received, and the partner's fees less its losses."""
 
+ACCOUNTS: Final = (*DEBITS, *CREDITS)
 CASH: Final = ("debtorPaid", "sellerRepaid", "sellerReceived")
 WHOLE: Final = 100
 """Percent: everything that is left."""
@@ -48,13 +49,25 @@ class Purchase:
 
 
 @dataclass(frozen=True)
+class Posting:
+    """What one step posts: ``amounts`` by account, debits positive, credits negative."""
+
+    step: str
+    amounts: Mapping[str, Decimal]
+
+
+@dataclass(frozen=True)
 class Ledger:
-    """Balances by account, the gross advance drawn so far, and the last day with interest."""
+    """Balances by account, the gross advance drawn so far, and the last day with interest.
+
+    ``postings`` are those since the ledger was loaded.
+    """
 
     purchase: Purchase
     balances: Mapping[str, Decimal]
     drawn: Decimal = NOTHING
     interest_day: int | None = None
+    postings: tuple[Posting, ...] = ()
 
     def __getitem__(self, account: str) -> Decimal:
         return self.balances.get(account, NOTHING)
@@ -95,16 +108,23 @@ class Outcome:
 def open_ledger(purchase: Purchase) -> Ledger:
     """The books when the offer is accepted: nothing is paid out, all is held for the seller."""
     face = purchase.face_value
-    return _post(Ledger(purchase, {}), receivable=face, held=-face)
+    return _post(Ledger(purchase, {}), "purchase", receivable=face, held=-face)
+
+
+def carried_forward(ledger: Ledger) -> Ledger:
+    """The ledger with its postings as one opening balance, because their times are not known."""
+    signs = {name: 1 if name in DEBITS else -1 for name in ACCOUNTS}
+    amounts = {name: signs[name] * ledger[name] for name in ACCOUNTS if ledger[name]}
+    return replace(ledger, postings=(Posting("opening-balance", amounts),))
 
 
 def pay_out(ledger: Ledger, percent: int = WHOLE) -> Outcome:
     """Pay out ``percent`` of the advance, at most what is left, less the fees for that part."""
     gross = share(ledger.purchase.advance, ledger.left_to_draw, percent, ledger.purchase.currency)
-    drawn = replace_drawn(ledger, EXACT.add(ledger.drawn, gross))
+    drawn = replace(ledger, drawn=EXACT.add(ledger.drawn, gross))
     fees = _minus(drawn.fees, ledger.fees)
     cash = _minus(gross, fees)
-    after = _post(drawn, held=gross, sellerReceived=-cash, result=-fees)
+    after = _post(drawn, "pay-out", held=gross, sellerReceived=-cash, result=-fees)
     figures = {"amount": cash, "fees": fees, "paidOut": after["sellerReceived"]}
     net_proceeds = _minus(ledger.purchase.advance, ledger.purchase.fees)
     return Outcome(after, figures | {"netProceeds": net_proceeds})
@@ -119,7 +139,7 @@ def credit(ledger: Ledger, percent: int) -> Outcome:
     amount = share(one.face_value, ledger["receivable"], percent, one.currency)
     covered = min(amount, ledger["held"])
     rest = _minus(amount, covered)
-    after = _post(ledger, receivable=-amount, held=covered, dilutionDue=rest)
+    after = _post(ledger, "credit-note", receivable=-amount, held=covered, dilutionDue=rest)
     return Outcome(after, {"amount": amount, "owed": after["receivable"]})
 
 
@@ -127,7 +147,7 @@ def receive(ledger: Ledger, percent: int = WHOLE) -> Outcome:
     """The debtor pays ``percent`` of what it owes."""
     owed = ledger["receivable"]
     amount = share(owed, owed, percent, ledger.purchase.currency)
-    after = _post(ledger, receivable=-amount, debtorPaid=amount)
+    after = _post(ledger, "payment", receivable=-amount, debtorPaid=amount)
     figures = {"amount": amount, "paid": after["debtorPaid"], "owed": after["receivable"]}
     return Outcome(after, figures)
 
@@ -139,8 +159,8 @@ def accrue(ledger: Ledger, due_day: int, today: int) -> Ledger:
         return ledger
     one = ledger.purchase
     amount = interest(ledger.outstanding, one.late_rate, today - start, one.currency)
-    after = _post(ledger, interestDue=amount, result=-amount)
-    return Ledger(one, after.balances, after.drawn, today)
+    after = _post(ledger, "interest", interestDue=amount, result=-amount)
+    return replace(after, interest_day=today)
 
 
 def settle(ledger: Ledger) -> Outcome:
@@ -148,7 +168,7 @@ def settle(ledger: Ledger) -> Outcome:
     due = EXACT.add(ledger["dilutionDue"], ledger["interestDue"])
     released = max(_minus(ledger["held"], due), NOTHING)
     repaid = max(_minus(due, ledger["held"]), NOTHING)
-    after = _clear(ledger, sellerReceived=-released, sellerRepaid=repaid)
+    after = _clear(ledger, "settlement", sellerReceived=-released, sellerRepaid=repaid)
     figures = {
         "reserveAmount": EXACT.add(ledger["held"], _minus(ledger.dilution, ledger["dilutionDue"])),
         "dilutionAmount": ledger.dilution,
@@ -165,7 +185,7 @@ def repurchase(ledger: Ledger) -> Outcome:
     due = EXACT.add(ledger["dilutionDue"], ledger["interestDue"])
     position = EXACT.add(_minus(ledger["receivable"], ledger["held"]), due)
     amount, released = max(position, NOTHING), max(-position, NOTHING)
-    after = _clear(ledger, sellerRepaid=amount, sellerReceived=-released)
+    after = _clear(ledger, "repurchase", sellerRepaid=amount, sellerReceived=-released)
     fees = min(ledger.fees, ledger.outstanding)
     figures = {
         "amount": amount,
@@ -183,7 +203,7 @@ def write_off(ledger: Ledger) -> Outcome:
     surplus = max(_minus(ledger["held"], ledger["receivable"]), NOTHING)
     loss = EXACT.add(ledger.outstanding, ledger["interestDue"])
     dilution = ledger["dilutionDue"]
-    after = _clear(ledger, result=loss, sellerReceived=-surplus, sellerRepaid=dilution)
+    after = _clear(ledger, "write-off", result=loss, sellerReceived=-surplus, sellerRepaid=dilution)
     return Outcome(after, {"loss": loss, "sellerOwes": dilution, "partnerResult": after["result"]})
 
 
@@ -193,11 +213,6 @@ def share(whole: Decimal, left: Decimal, percent: int, currency: str) -> Decimal
         return left
     part = round_half_up(multiply_exactly(whole, Decimal(percent) / WHOLE), currency)
     return min(max(part, NOTHING), left)
-
-
-def replace_drawn(ledger: Ledger, drawn: Decimal) -> Ledger:
-    """The ledger with another gross advance drawn."""
-    return Ledger(ledger.purchase, ledger.balances, drawn, ledger.interest_day)
 
 
 def as_record(ledger: Ledger) -> Record:
@@ -214,13 +229,13 @@ def from_record(purchase: Purchase, record: Mapping[str, Any]) -> Ledger:
     return Ledger(purchase, record["balances"], Decimal(record["drawn"]), record["interestDay"])
 
 
-def _clear(ledger: Ledger, **amounts: Decimal) -> Ledger:
+def _clear(ledger: Ledger, step: str, **amounts: Decimal) -> Ledger:
     """Post ``amounts`` against everything that is still open."""
     open_ = {name: -ledger[name] for name in DEBITS if name not in CASH}
-    return _post(ledger, **open_, held=ledger["held"], **amounts)
+    return _post(ledger, step, **open_, held=ledger["held"], **amounts)
 
 
-def _post(ledger: Ledger, **amounts: Decimal) -> Ledger:
+def _post(ledger: Ledger, step: str, **amounts: Decimal) -> Ledger:
     """Post debits (positive) and credits (negative). Raises LedgerError."""
     if sum(amounts.values()) != 0:
         raise LedgerError(f"the posting does not balance: {amounts}")
@@ -230,7 +245,9 @@ def _post(ledger: Ledger, **amounts: Decimal) -> Ledger:
         balances[account] = EXACT.add(ledger[account], change)
         if balances[account] < 0 and account != "result":
             raise LedgerError(f"{account} would be {balances[account]}")
-    return Ledger(ledger.purchase, balances, ledger.drawn, ledger.interest_day)
+    moved = {account: amount for account, amount in amounts.items() if amount}
+    posted = (Posting(step, moved),) if moved else ()
+    return replace(ledger, balances=balances, postings=(*ledger.postings, *posted))
 
 
 def _minus(one: Decimal, other: Decimal) -> Decimal:

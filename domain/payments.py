@@ -10,13 +10,13 @@ from decimal import Decimal
 from functools import partial
 from typing import Any, Final
 
-from invoice_sandbox.project.api import Context, Record
+from invoice_sandbox.project.api import Condition, Context, Record
 
 from . import ledger as books
 from .audit import audit
 from .invoices import CLIENT, INVOICE, public_invoice
 from .ledger import Ledger, Outcome, Purchase
-from .lifecycle import check_trigger
+from .lifecycle import FUNDED, check_trigger
 from .offers import accepted_offer, find_accepted_offer
 from .terms import tenor_days
 from .transitions import trigger_invoice
@@ -25,6 +25,7 @@ CREDIT_NOTE: Final = "invoice.credit_note_applied"
 """The event that a credit note lowered the debt."""
 
 _LEDGERS: Final = "ledgers"
+_POSTINGS: Final = "ledger_postings"
 _HALF: Final = 50
 _STEPS: Final[Mapping[str, Callable[[Ledger], Outcome]]] = {
     "fund": books.pay_out,
@@ -99,6 +100,28 @@ async def days_until_default(context: Context, invoice: Record) -> int:
     return tenor_days(invoice, context.now.date()) + period + 1
 
 
+async def read_ledger(context: Context, invoice: Record) -> Record:
+    """The ledger of an invoice as the control API shows it, with interest up to now.
+
+    An invoice without an accepted offer has an empty ledger.
+    """
+    offer = await find_accepted_offer(context, invoice)
+    ledger = None if offer is None else await _load(context, invoice, offer)
+    shown: Record = {
+        "invoiceId": invoice["id"],
+        "offerId": offer["id"] if offer else None,
+        "currency": invoice["currency"],
+        "asOf": context.timestamp,
+        "balances": {name: ledger[name] if ledger else 0 for name in books.ACCOUNTS},
+    }
+    if offer is None or ledger is None:
+        return {**shown, "postings": []}
+    where = (Condition("offerId", "=", offer["id"]),)
+    stored = (await context.state.page(_POSTINGS, where=where)).records
+    kept = [_without_offer(one) for one in reversed(stored)]
+    return {**shown, "postings": kept + _posting_rows(context, invoice, ledger)}
+
+
 async def _move(
     context: Context, invoice: Record, trigger: str, offer: Record, outcome: Outcome
 ) -> Record:
@@ -112,24 +135,52 @@ async def _load(context: Context, invoice: Record, offer: Record) -> Ledger:
 
     A fixture has no postings: its status says what was paid out, and whether the debtor has paid.
     """
-    purchase = _purchase(offer)
     stored = await context.state.get(_LEDGERS, offer["id"])
+    ledger = books.open_ledger(_purchase(offer))
     if stored is not None:
-        ledger = books.from_record(purchase, stored)
-    else:
-        ledger = books.open_ledger(purchase)
-        if invoice.get("source") != CLIENT and invoice["status"] != "OfferAccepted":
-            ledger = books.pay_out(ledger).ledger
-        if invoice["status"] == "Paid":
-            ledger = books.receive(ledger).ledger
+        ledger = books.from_record(ledger.purchase, stored)
+    elif invoice.get("source") != CLIENT and invoice["status"] in FUNDED:
+        ledger = _of_fixture(ledger, invoice["status"])
     today = context.now.date()
     due_day = today.toordinal() + tenor_days(invoice, today)
     return books.accrue(ledger, due_day, today.toordinal())
 
 
+def _of_fixture(ledger: Ledger, status: str) -> Ledger:
+    ledger = books.pay_out(ledger).ledger
+    if status in ("Paid", "Settled"):
+        ledger = books.receive(ledger).ledger
+    return books.carried_forward(books.settle(ledger).ledger if status == "Settled" else ledger)
+
+
 async def _store(context: Context, invoice: Record, ledger: Ledger) -> None:
     offer = await accepted_offer(context, invoice)
     await context.state.put(_LEDGERS, offer["id"], books.as_record(ledger))
+    for row in _posting_rows(context, invoice, ledger):
+        number = await context.state.next_number(_POSTINGS)
+        await context.state.put(_POSTINGS, str(number), {"offerId": offer["id"], **row})
+
+
+def _posting_rows(context: Context, invoice: Record, ledger: Ledger) -> list[Record]:
+    """The new postings of a ledger. An opening balance has no time: it is that of a fixture."""
+    times = {"purchase": invoice.get("acceptedAt"), "opening-balance": None}
+    return [
+        {
+            "at": times.get(one.step, context.timestamp),
+            "step": one.step,
+            "entries": [_entry(account, amount) for account, amount in one.amounts.items()],
+        }
+        for one in ledger.postings
+    ]
+
+
+def _entry(account: str, amount: Decimal) -> Record:
+    side = "debit" if amount > 0 else "credit"
+    return {"account": account, side: abs(amount)}
+
+
+def _without_offer(posting: Record) -> Record:
+    return {name: value for name, value in posting.items() if name != "offerId"}
 
 
 def _purchase(offer: Mapping[str, Any]) -> Purchase:

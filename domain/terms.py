@@ -12,6 +12,7 @@ DEFAULT_TERM_DAYS: Final = 60
 """The term of an invoice without a due date, from its issue date, else from its registration."""
 
 _DAYS_OF_400_YEARS: Final = 146_097
+_LAST_DAY: Final = date.max.toordinal()
 
 
 def day_number(day: str) -> int:
@@ -23,11 +24,24 @@ def day_number(day: str) -> int:
 
 def tenor_days(invoice: Mapping[str, Any], today: date) -> int:
     """Days until the due day, negative for an invoice past due."""
+    return _due_day(invoice, today) - today.toordinal()
+
+
+def due_date(invoice: Mapping[str, Any], today: date) -> str:
+    """The due date; without one the last day of the term, as far as it is in the years 1 to 9999.
+
+    The term of a registered invoice never changes, because it does not count from ``today``.
+    """
+    day = _due_day(invoice, today)
+    return invoice.get("dueDate") or date.fromordinal(min(max(day, 1), _LAST_DAY)).isoformat()
+
+
+def _due_day(invoice: Mapping[str, Any], today: date) -> int:
     due = invoice.get("dueDate")
     if due:
-        return day_number(due) - today.toordinal()
+        return day_number(due)
     start = invoice.get("issueDate") or invoice.get("createdAt") or today.isoformat()
-    return day_number(start[:10]) + DEFAULT_TERM_DAYS - today.toordinal()
+    return day_number(start[:10]) + DEFAULT_TERM_DAYS
 
 
 def check_not_past_due(context: Context, invoice: Mapping[str, Any]) -> None:

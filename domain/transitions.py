@@ -150,7 +150,8 @@ async def _move_together(
     context: Context, invoice: Record, trigger: str, offers: Sequence[Record], **metadata: Any
 ) -> None:
     if trigger == "accept-offer" and offers:
-        invoice = {**invoice, "recourse": offers[0]["recourse"]}
+        facts = {"recourse": offers[0]["recourse"], "acceptedAt": context.timestamp}
+        invoice = {**invoice, **facts}
     invoice, event = await apply_invoice_trigger(context, invoice, trigger, **metadata)
     if trigger in _ENDS_REVIEW:
         await clear_manual_reviews(context, invoice["id"])

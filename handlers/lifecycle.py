@@ -6,7 +6,7 @@ from invoice_sandbox.project.api import Call, Record
 
 from ..domain.invoices import load_invoice, public_invoice
 from ..domain.offers import load_offer, public_offer
-from ..domain.payments import trigger_payment
+from ..domain.payments import read_ledger, trigger_payment
 from ..domain.transitions import trigger_offer
 
 
@@ -14,6 +14,11 @@ async def transition_invoice(call: Call) -> Record:
     """The invoice after the trigger; its request and offers move along. 404; 409 if illegal."""
     invoice = await load_invoice(call, call.path["id"])
     return public_invoice(await trigger_payment(call, invoice, call.body["trigger"]))
+
+
+async def get_ledger(call: Call) -> Record:
+    """The ledger of an invoice: its balances and postings. 404."""
+    return await read_ledger(call, await load_invoice(call, call.path["id"]))
 
 
 async def accept_offer(call: Call) -> Record:

@@ -9,7 +9,7 @@ import httpx
 import pytest
 
 from tests.scenario_run import (
-    DATED,
+    INVOICE,
     advance,
     choose,
     data,
@@ -158,14 +158,27 @@ def test_only_the_exact_magic_id_brings_a_scenario(client: httpx.Client, debtor:
     assert run_to_end(client) == []
 
 
-def test_without_a_due_date_sixty_days_from_the_beginning_count(
-    server: Running, client: httpx.Client
+TERMS = {
+    "from the issue date": ({"issueDate": "2026-11-01"}, "2027-01-01"),
+    "from the registration": ({}, "2027-01-21"),
+    "long ago": ({"issueDate": "0000-02-29"}, "0000-04-29"),
+}
+
+
+@pytest.mark.parametrize(("dates", "day"), TERMS.values(), ids=TERMS)
+@pytest.mark.parametrize("later", [False, True], ids=["at the registration", "a day later"])
+def test_without_a_due_date_steps_count_from_the_end_of_the_term(
+    client: httpx.Client, dates: dict[str, str], day: str, later: bool
 ) -> None:
-    body = {name: value for name, value in DATED.items() if name != "dueDate"}
-    headers = {"X-Sandbox-Scenario": "invoice-expires"}
-    invoice = client.post("/api/invoices", json=body, headers=headers).json()["data"]
+    choose(client, "manual" if later else "invoice-expires")
+    invoice = data(client.post("/api/invoices", json={**INVOICE, **dates}))
+    advance(client, "P1D")
+    if later:
+        choose(client, "invoice-expires", invoice)
     run_to_end(client)
-    assert events_about(server, client, invoice)[-1:] == expected("P61D invoice.expired Expired")
+    query = {"targetId": invoice["id"], "action": "invoice.expired"}
+    (expired,) = data(client.get("/api/audit-log", params=query))
+    assert expired["occurredAt"][:10] == max(day, "2026-11-22" if later else "2026-11-21")
 
 
 # Offers
@@ -402,19 +415,6 @@ def test_a_paid_invoice_pays_the_net_proceeds_then_the_reserve(client: httpx.Cli
     assert figures(client, invoice, "invoice.funded")["amount"] == 7800
     settled = figures(client, invoice, "invoice.settled")
     assert (settled["released"], settled["partnerResult"]) == (2000, 200)
-
-
-def test_the_default_waits_for_the_recourse_period_of_the_offer(client: httpx.Client) -> None:
-    choose(client, "default-recourse")
-    invoice = register(client)
-    advance(client, "PT5S")
-    body = {"invoiceId": invoice["id"], "partnerId": EVEREST, "recoursePeriodDays": 120}
-    offer = client.post("/api/offers", json=body).json()["data"]
-    client.post(f"/sandbox/offers/{offer['id']}/accept")
-    advance(client, to="2027-05-20T23:59:59Z")
-    assert status(client, invoice) == "Overdue"
-    advance(client, to="2027-05-21T00:00:00Z")
-    assert status(client, invoice) == "Defaulted"
 
 
 # Conditions: what a run may change

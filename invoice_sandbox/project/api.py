@@ -189,12 +189,17 @@ class Context:
         return resource_id(prefix, self.workspace.token, await self.state.next_number(prefix))
 
     async def emit(
-        self, event_type: str, data: Mapping[str, Any], subject: str | None = None
+        self,
+        event_type: str,
+        data: Mapping[str, Any],
+        subject: str | None = None,
+        record: Mapping[str, Any] | None = None,
     ) -> Record:
         """Record and deliver an event, and schedule the scenario steps that it triggers.
 
         ``subject`` is the id of the record whose scenario the event belongs to; default is the id
-        of ``data``.
+        of ``data``. ``record`` has the dates that the steps of a new record count from; default is
+        ``data``.
         """
         event = await self.event(event_type, data)
         await self._record(event)
@@ -202,7 +207,7 @@ class Context:
         if event_type in self.lifecycle.creation_events:
             scenario = self.scenarios.for_new(data)
             await self.scenarios.assign(self.state, subject_id, scenario)
-            await self._follow(scenario, START, subject_id, data)
+            await self._follow(scenario, START, subject_id, record or data)
         else:
             scenario = await self.scenarios.for_record(self.state, subject_id)
         faults = [one for one in scenario.deliveries if one.get("event", event_type) == event_type]

@@ -1,0 +1,249 @@
+"""The ledger over HTTP: what a client that reconciles payments can read and rely on."""
+
+from __future__ import annotations
+
+import itertools
+import json
+from decimal import Decimal
+from typing import Any
+
+import httpx
+import orjson
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from domain.fingerprint import minor_units
+from domain.ledger import ACCOUNTS, CREDITS, DEBITS
+from tests.scenario_run import DATED, advance, choose, data, error, move, register, status
+from tests.support import Running
+
+EVEREST = "ptn_sandbox_everest"
+TO_REQUEST = ("start-verification", "verify", "request-financing")
+ACCEPTED = (*TO_REQUEST, "receive-offer", "accept-offer")
+JSON = {"Content-Type": "application/json"}
+_NUMBERS = itertools.count(1)
+
+
+def ledger(client: httpx.Client, invoice: Any) -> Any:
+    """The ledger, with numbers as Decimal: balances by account, and postings."""
+    response = client.get(f"/sandbox/invoices/{invoice['id']}/ledger")
+    return decimals(response.content)["data"] if response.is_success else data(response)
+
+
+def balances(client: httpx.Client, invoice: Any) -> dict[str, Decimal]:
+    return {name: value for name, value in ledger(client, invoice)["balances"].items() if value}
+
+
+def registered(client: httpx.Client, amount: str, currency: str, **members: Any) -> Any:
+    """An invoice over an amount as it is written here, digit by digit."""
+    number = f"LED-{next(_NUMBERS)}"
+    body = {**DATED, "currency": currency, "invoiceNumber": number, **members}
+    content = orjson.dumps({**body, "amount": orjson.Fragment(amount)})
+    return data(client.post("/api/invoices", content=content, headers=JSON), 201)
+
+
+def test_an_invoice_that_is_not_financed_has_an_empty_ledger(client: httpx.Client) -> None:
+    invoice = register(client)
+    assert ledger(client, invoice) == {
+        "invoiceId": invoice["id"],
+        "offerId": None,
+        "currency": "EUR",
+        "asOf": "2026-11-21T09:30:00Z",
+        "balances": dict.fromkeys(ACCOUNTS, 0),
+        "postings": [],
+    }
+
+
+def test_every_step_is_a_posting_of_debits_and_credits(client: httpx.Client) -> None:
+    invoice = register(client)
+    move(client, invoice, *ACCEPTED)
+    for trigger in ("fund", "pay", "settle"):
+        advance(client, "P1D")
+        move(client, invoice, trigger)
+    found = ledger(client, invoice)
+    assert [(one["at"][:10], one["step"]) for one in found["postings"]] == [
+        ("2026-11-21", "purchase"),
+        ("2026-11-22", "pay-out"),
+        ("2026-11-23", "payment"),
+        ("2026-11-24", "settlement"),
+    ]
+    assert found["postings"][1]["entries"] == [
+        {"account": "held", "debit": 8000},
+        {"account": "sellerReceived", "credit": 7800},
+        {"account": "result", "credit": 200},
+    ]
+    assert balances(client, invoice) == {
+        "debtorPaid": 10000,
+        "sellerReceived": 9800,
+        "result": 200,
+    }
+
+
+def test_reading_a_ledger_changes_nothing(client: httpx.Client) -> None:
+    invoice = register(client)
+    move(client, invoice, *ACCEPTED, "fund", "become-overdue")
+    advance(client, to="2027-02-19T00:00:00Z")
+    first = ledger(client, invoice)
+    assert [one["step"] for one in first["postings"]][-1:] == ["interest"]
+    assert first["balances"]["interestDue"] == 80
+    assert ledger(client, invoice) == first
+
+
+def test_interest_is_charged_per_day_whenever_the_debtor_pays(client: httpx.Client) -> None:
+    """12 % of what is outstanding: 8000 for 10 days, then 3000 for 20 days."""
+    invoice = register(client)
+    move(client, invoice, *ACCEPTED, "fund", "become-overdue")
+    advance(client, to="2027-01-30T12:00:00Z")
+    move(client, invoice, "pay-partially")
+    advance(client, to="2027-02-19T00:00:00Z")
+    move(client, invoice, "pay", "settle")
+    interest = [one for one in ledger(client, invoice)["postings"] if one["step"] == "interest"]
+    amounts = [one["entries"][0]["debit"] for one in interest]
+    assert amounts == [Decimal("26.67"), Decimal("20.00")]
+    found = balances(client, invoice)
+    assert found["result"] == 200 + sum(amounts)
+    assert found["sellerReceived"] == 9800 - sum(amounts)
+
+
+def test_a_starting_invoice_has_an_opening_balance(client: httpx.Client) -> None:
+    statuses = {"Funded", "Overdue", "Paid", "Settled", "OfferAccepted"}
+    for invoice in data(client.get("/api/invoices")):
+        found = ledger(client, invoice)
+        assert (invoice["status"] in statuses) == bool(found["postings"])
+        for posting in found["postings"]:
+            known = posting["step"] in {"opening-balance", "purchase"}
+            assert known == (posting["at"] is None)
+        assert sums(found["balances"]) == (sums(found["balances"])[1],) * 2
+
+
+def sums(found: dict[str, Decimal]) -> tuple[Decimal | int, Decimal | int]:
+    return sum(found[name] for name in DEBITS), sum(found[name] for name in CREDITS)
+
+
+def test_an_unknown_invoice_is_404(client: httpx.Client) -> None:
+    response = client.get("/sandbox/invoices/inv_nowhere/ledger")
+    assert error(response) == (404, "resource_not_found")
+
+
+def test_a_key_without_control_of_the_sandbox_is_403(server: Running, client: httpx.Client) -> None:
+    key = data(client.post("/api/developer/api-keys", json={"scopes": ["invoices:read"]}))
+    with server.client(key["secret"]) as other:
+        response = other.get("/sandbox/invoices/inv_sandbox_0001/ledger")
+    assert error(response) == (403, "insufficient_scope")
+
+
+ODD = {
+    "JPY 1000.5": ("1000.5", "JPY", "1001"),
+    "KWD 1234.5678": ("1234.5678", "KWD", "1234.568"),
+    "EUR 100.005": ("100.005", "EUR", "100.01"),
+    "EUR 0.03": ("0.03", "EUR", "0.03"),
+    "CLF 7.77775": ("7.77775", "CLF", "7.7778"),
+    "no currency": ("10.005", "beads", "10.01"),
+    "twenty digits": ("12345678901234567890.12", "EUR", "12345678901234567890.12"),
+}
+
+
+@pytest.mark.parametrize(("amount", "currency", "face"), ODD.values(), ids=ODD)
+def test_an_amount_with_odd_digits_is_split_and_settled_to_the_last_minor_unit(
+    client: httpx.Client, amount: str, currency: str, face: str
+) -> None:
+    invoice = registered(client, amount, currency)
+    move(client, invoice, *ACCEPTED, "fund-partially", "fund", *3 * ["pay-partially"], "pay")
+    response = client.get("/api/offers", params={"invoiceId": invoice["id"]})
+    (offer,) = decimals(response.content)["data"]
+    assert offer["advanceAmount"] + offer["reserveAmount"] == offer["faceValue"] == Decimal(face)
+    assert -offer["advanceAmount"].as_tuple().exponent <= minor_units(currency)
+    move(client, invoice, "settle")
+    found = decimals(client.get(f"/sandbox/invoices/{invoice['id']}/ledger").content)
+    ended = {name: value for name, value in found["data"]["balances"].items() if value}
+    assert ended["debtorPaid"] == Decimal(face)
+    assert ended["debtorPaid"] == ended["sellerReceived"] + ended.get("result", 0)
+
+
+def decimals(content: bytes) -> Any:
+    """JSON with every number as Decimal, digit by digit."""
+    return json.loads(content, parse_float=Decimal, parse_int=Decimal)
+
+
+PERIODS = {0: "2027-01-21", 30: "2027-02-20", 90: "2027-04-21", 120: "2027-05-21"}
+"""The instant of the default of an invoice due on 2027-01-20, by the recourse period."""
+
+
+@pytest.mark.parametrize(("days", "day"), PERIODS.items())
+@pytest.mark.parametrize("recourse", ["Recourse", "NonRecourse"])
+def test_the_default_falls_after_the_end_of_the_recourse_period_of_the_offer(
+    client: httpx.Client, recourse: str, days: int, day: str
+) -> None:
+    choose(client, "default-recourse" if recourse == "Recourse" else "default-non-recourse")
+    invoice = register(client)
+    advance(client, "PT5S")
+    body = {"invoiceId": invoice["id"], "partnerId": EVEREST, "recourse": recourse}
+    offer = data(client.post("/api/offers", json={**body, "recoursePeriodDays": days}), 201)
+    client.post(f"/sandbox/offers/{offer['id']}/accept")
+    advance(client, to=f"{day}T00:00:00Z")
+    assert status(client, invoice) == "Defaulted"
+    (event,) = data(
+        client.get(
+            "/api/audit-log", params={"targetId": invoice["id"], "action": "invoice.defaulted"}
+        )
+    )
+    assert event["occurredAt"] == f"{day}T00:00:00Z"
+
+
+def test_a_repurchase_states_advance_fees_and_interest(client: httpx.Client) -> None:
+    invoice = register(client)
+    move(client, invoice, *ACCEPTED, "fund", "become-overdue")
+    advance(client, to="2027-04-21T00:00:00Z")
+    move(client, invoice, "default", "invoke-recourse", "repurchase")
+    interest = Decimal("242.67")  # 12 % of 8000 for 91 of 360 days
+    (bought,) = [one for one in ledger(client, invoice)["postings"] if one["step"] == "repurchase"]
+    assert {"account": "sellerRepaid", "debit": 8000 + interest} in bought["entries"]
+    assert balances(client, invoice) == {
+        "sellerRepaid": 8000 + interest,
+        "sellerReceived": 7800,
+        "result": 200 + interest,
+    }
+
+
+STEPS = st.lists(
+    st.sampled_from(["fund-partially", "fund", "pay-partially", "pay", "become-overdue", "dispute"])
+    | st.sampled_from(["resolve-dispute", "default", "invoke-recourse", "settle"])
+    | st.sampled_from(["repurchase", "write-off", "uphold-dispute-after-funding"])
+    | st.integers(1, 40),
+    max_size=14,
+)
+"""Triggers, and numbers of days that pass."""
+
+
+@given(
+    first=st.sampled_from(["fund", "fund-partially"]),
+    steps=STEPS,
+    cents=st.integers(1, 10**9),
+    currency=st.sampled_from(["EUR", "JPY", "KWD"]),
+)
+@settings(max_examples=40, deadline=None)
+def test_money_is_conserved_over_every_sequence_of_steps(
+    server: Running, first: str, steps: list[str | int], cents: int, currency: str
+) -> None:
+    with server.client(server.new_workspace()) as client:
+        amount = Decimal(cents).scaleb(-minor_units(currency))
+        invoice = registered(client, f"{amount:f}", currency)
+        move(client, invoice, *ACCEPTED)
+        path = f"/sandbox/invoices/{invoice['id']}"
+        for step in [first, *steps]:
+            if isinstance(step, int):
+                advance(client, f"P{step}D")
+            else:
+                response = client.post(f"{path}/transition", json={"trigger": step})
+                assert response.status_code in {200, 409}, response.text
+            shown = decimals(client.get(f"{path}/ledger").content)["data"]
+            found = shown["balances"]
+            assert sums(found) == (sums(found)[1],) * 2
+            assert min(found[name] for name in ACCOUNTS if name != "result") >= 0
+            for posting in shown["postings"]:
+                sides = [one.get("debit", 0) - one.get("credit", 0) for one in posting["entries"]]
+                assert sum(sides) == 0
+            if status(client, invoice) in {"Settled", "Repurchased", "WrittenOff"}:
+                received = found["sellerReceived"] - found["sellerRepaid"]
+                assert found["debtorPaid"] == received + found["result"]

@@ -4,10 +4,8 @@ from __future__ import annotations
 
 import logging
 from functools import partial
-from typing import Any
+from typing import TYPE_CHECKING, Any
 from urllib.parse import urlsplit
-
-import httpx
 
 from invoice_sandbox.base.budget import Budget
 from invoice_sandbox.base.clock import OperatingSystemClock, SystemClock
@@ -50,7 +48,9 @@ from invoice_sandbox.webhooks.lanes import SIDE_BY_SIDE, SLOW_SIDE_BY_SIDE, Lane
 from invoice_sandbox.webhooks.listeners import Listeners
 from invoice_sandbox.webhooks.outbox import INDEXES as WEBHOOK_INDEXES
 from invoice_sandbox.webhooks.sender import Sender
-from invoice_sandbox.webhooks.transport import guarded_transport
+
+if TYPE_CHECKING:
+    import httpx
 
 __all__ = ["Sandbox", "create_app"]
 
@@ -125,12 +125,8 @@ async def _engine(
     )
     sender = Sender(
         system_clock,
-        guarded_transport(
-            local=settings.local,
-            opened=settings.allow_webhooks_to,
-            connections=SIDE_BY_SIDE + SLOW_SIDE_BY_SIDE,
-        ),
-        httpx.ASGITransport(inside, raise_app_exceptions=False),
+        partial(_network, settings),
+        partial(_in_process, inside),
         url,
         settings.webhook_timeout,
     )
@@ -156,6 +152,22 @@ async def _engine(
         passwords=passwords,
         virtual_webhook_time=settings.webhook_time == "virtual",
     )
+
+
+def _network(settings: Settings) -> httpx.AsyncBaseTransport:
+    from invoice_sandbox.webhooks.transport import guarded_transport  # imports httpx
+
+    return guarded_transport(
+        local=settings.local,
+        opened=settings.allow_webhooks_to,
+        connections=SIDE_BY_SIDE + SLOW_SIDE_BY_SIDE,
+    )
+
+
+def _in_process(inside: _Inside) -> httpx.AsyncBaseTransport:
+    import httpx
+
+    return httpx.ASGITransport(inside, raise_app_exceptions=False)
 
 
 def _pages(engine: Engine, settings: Settings) -> RouteTable:

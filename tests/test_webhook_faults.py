@@ -221,7 +221,9 @@ def test_an_error_of_our_own_is_a_failed_attempt_and_stops_no_lane(
         raise ValueError("on purpose")
 
     transport = httpx.MockTransport(fail)
-    sender = Sender(ManualSystemClock(), transport, transport, "http://127.0.0.1:1", 1)
+    sender = Sender(
+        ManualSystemClock(), lambda: transport, lambda: transport, "http://127.0.0.1:1", 1
+    )
     outcome = asyncio.run(sender.send(Outgoing("https://partner.example/", {}, b"{}")))
     assert (outcome.status, outcome.error, outcome.is_success) == (None, "no_connection", False)
     assert "failed by an internal error" in caplog.text

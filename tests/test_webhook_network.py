@@ -17,10 +17,9 @@ from pathlib import Path
 import httpx
 import pytest
 
-from invoice_sandbox.webhooks.network import Network, url_problem
+from invoice_sandbox.webhooks.network import ForbiddenAddressError, Network, url_problem
 from invoice_sandbox.webhooks.transport import (
     TRIED,
-    ForbiddenAddressError,
     Resolve,
     guarded_transport,
     resolve_by_system,

@@ -7,7 +7,6 @@ rate windows, durations, deadlines of downloads, idle listeners and the reload o
 
 from __future__ import annotations
 
-import asyncio
 import re
 import time
 from dataclasses import dataclass, replace
@@ -65,6 +64,8 @@ class OperatingSystemClock:
 
     async def sleep(self, seconds: float) -> None:
         """Wait for this real time."""
+        import asyncio  # slow to import, and most commands of the command line have no event loop
+
         await asyncio.sleep(seconds)
 
 

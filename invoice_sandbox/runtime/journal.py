@@ -10,7 +10,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable, Mapping
 from datetime import datetime
-from functools import lru_cache
+from functools import cached_property, lru_cache
 from itertools import chain
 from typing import Any, Final, NamedTuple
 from urllib.parse import unquote_plus
@@ -152,9 +152,19 @@ class Redactor:
         self._names |= {_plain(scheme.name) for scheme in schemes}
         self._headers = {scheme.name for scheme in schemes if scheme.location == "header"}
         self._headers |= frozenset().union(*(one.secret_headers for one in contracts))
-        names = "|".join(sorted(map(_spelled, self._names)))
-        self._anywhere = re.compile(f"(?i){names}")
-        self._in_address = re.compile(rf"(?i)([?&;](?:{names})=)[^&;\"\s\\]*")
+
+    @cached_property
+    def _anywhere(self) -> re.Pattern[str]:
+        """A secret name. Long patterns are compiled when the journal is first read."""
+        return re.compile(f"(?i){self._any_name}")
+
+    @cached_property
+    def _in_address(self) -> re.Pattern[str]:
+        return re.compile(rf"(?i)([?&;](?:{self._any_name})=)[^&;\"\s\\]*")
+
+    @property
+    def _any_name(self) -> str:
+        return "|".join(sorted(map(_spelled, self._names)))
 
     def shown(self, entry: JournalEntry) -> Record:
         """The entry as the journal shows it."""

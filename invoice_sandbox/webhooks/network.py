@@ -20,8 +20,6 @@ from ipaddress import (
 from typing import Final
 from urllib.parse import SplitResult, urlsplit
 
-import httpx
-
 from invoice_sandbox.webhooks.inbox import inbox_url
 
 Address = IPv4Address | IPv6Address
@@ -84,6 +82,15 @@ _TOKEN: Final = re.compile(r"[0-9A-Za-z_-]+")
 """The token of an inbox or a listener; no dots or slashes, which could change the path."""
 
 
+class ForbiddenAddressError(Exception):
+    """Deliveries to ``host`` are not allowed: it has an address of the type ``address_type``."""
+
+    def __init__(self, host: str, address_type: str) -> None:
+        super().__init__(f"{host} has an address that webhooks must not use ({address_type})")
+        self.host = host
+        self.address_type = address_type
+
+
 def listener_url(url: str, token: str = "") -> str:
     """The address of a listener of the server at ``url``."""
     return f"{url}/sandbox/listening/{token}"
@@ -105,6 +112,8 @@ def url_problem(url: object, *, local: bool, opened: Sequence[Network] = ()) -> 
     to the addresses of the ``opened`` networks. A name may have such an address, so with ``opened``
     networks every name is allowed here, and its addresses are checked when a delivery is sent.
     """
+    import httpx  # slow to import, and many servers have no webhooks
+
     if not isinstance(url, str) or not url.strip():
         return "url_missing"
     if any(letter <= " " or letter == "\\" for letter in url):

@@ -4,16 +4,18 @@ from __future__ import annotations
 
 import asyncio
 import logging
+from collections.abc import Callable
 from datetime import timedelta
-from typing import Final
-
-import httpx
+from functools import cached_property
+from typing import TYPE_CHECKING, Final
 
 from invoice_sandbox.base.clock import SystemClock
 from invoice_sandbox.webhooks.attempts import Outcome, Outgoing
-from invoice_sandbox.webhooks.network import is_own_address
+from invoice_sandbox.webhooks.network import ForbiddenAddressError, is_own_address
 from invoice_sandbox.webhooks.retry import parse_retry_after
-from invoice_sandbox.webhooks.transport import ForbiddenAddressError
+
+if TYPE_CHECKING:
+    import httpx
 
 READ_LIMIT: Final = 64 * 1024
 """The most bytes of a response body that are read."""
@@ -26,13 +28,16 @@ log = logging.getLogger("invoice_sandbox")
 
 
 class Sender:
-    """Sends webhooks over the network, or in process to the server's own addresses."""
+    """Sends webhooks over the network, or in process to the server's own addresses.
+
+    The first request imports httpx: many servers never send one.
+    """
 
     def __init__(
         self,
         system_clock: SystemClock,
-        network: httpx.AsyncBaseTransport,
-        inside: httpx.AsyncBaseTransport,
+        network: Callable[[], httpx.AsyncBaseTransport],
+        inside: Callable[[], httpx.AsyncBaseTransport],
         own_url: str,
         timeout: float,
     ) -> None:
@@ -40,15 +45,18 @@ class Sender:
         self._system_clock = system_clock
         self._own_url = own_url
         self._timeout = timeout
-        self._network = _client(network, timeout)
-        self._inside = _client(inside, timeout)
+        self._transports = network, inside
 
     async def send(self, request: Outgoing) -> Outcome:
         """The outcome. Never raises for an error of the receiver or the network."""
+        import httpx
+
+        network, inside = self._clients
+        client = inside if is_own_address(request.url, self._own_url) else network
         started = self._system_clock.monotonic()
         try:
             async with asyncio.timeout(self._timeout):
-                status, body, retry_after = await self._exchange(request)
+                status, body, retry_after = await _exchange(client, request)
         except (TimeoutError, httpx.TimeoutException):
             return self._failed("timeout", started)
         except (ForbiddenAddressError, httpx.UnsupportedProtocol, httpx.InvalidURL):
@@ -65,24 +73,15 @@ class Sender:
 
     async def close(self) -> None:
         """Close every connection."""
-        await self._network.aclose()
-        await self._inside.aclose()
+        if "_clients" in vars(self):
+            for client in self._clients:
+                await client.aclose()
 
-    async def _exchange(self, request: Outgoing) -> tuple[int, bytes, str | None]:
-        client = self._inside if is_own_address(request.url, self._own_url) else self._network
-        body = bytearray()
-        async with client.stream(
-            "POST", request.url, content=request.body, headers=dict(request.headers)
-        ) as response:
-            async for chunk in response.aiter_raw():
-                body += chunk
-                if len(body) >= READ_LIMIT:
-                    break
-            return (
-                response.status_code,
-                bytes(body[:READ_LIMIT]),
-                response.headers.get("retry-after"),
-            )
+    @cached_property
+    def _clients(self) -> tuple[httpx.AsyncClient, httpx.AsyncClient]:
+        """For the network, and for the server's own addresses."""
+        network, inside = (_client(transport(), self._timeout) for transport in self._transports)
+        return network, inside
 
     def _failed(self, error: str, started: float) -> Outcome:
         return Outcome(None, error, self._took(started))
@@ -91,7 +90,21 @@ class Sender:
         return timedelta(seconds=self._system_clock.monotonic() - started)
 
 
+async def _exchange(client: httpx.AsyncClient, request: Outgoing) -> tuple[int, bytes, str | None]:
+    body = bytearray()
+    async with client.stream(
+        "POST", request.url, content=request.body, headers=dict(request.headers)
+    ) as response:
+        async for chunk in response.aiter_raw():
+            body += chunk
+            if len(body) >= READ_LIMIT:
+                break
+        return response.status_code, bytes(body[:READ_LIMIT]), response.headers.get("retry-after")
+
+
 def _client(transport: httpx.AsyncBaseTransport, timeout: float) -> httpx.AsyncClient:
+    import httpx
+
     return httpx.AsyncClient(
         transport=transport,
         follow_redirects=False,

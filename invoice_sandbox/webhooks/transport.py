@@ -31,6 +31,7 @@ from invoice_sandbox.webhooks.network import (
     LOOPBACK,
     PUBLIC,
     Address,
+    ForbiddenAddressError,
     Network,
     address_type,
     is_loopback,
@@ -75,15 +76,6 @@ _SAME_IN_HTTPX: Final[dict[type[Exception], type[httpx.TransportError]]] = {
     httpcore.ProtocolError: httpx.ProtocolError,
 }
 """Subclasses stand before their base classes."""
-
-
-class ForbiddenAddressError(Exception):
-    """Deliveries to ``host`` are not allowed: it has an address of the type ``address_type``."""
-
-    def __init__(self, host: str, address_type: str) -> None:
-        super().__init__(f"{host} has an address that webhooks must not use ({address_type})")
-        self.host = host
-        self.address_type = address_type
 
 
 async def resolve_by_system(host: str, port: int) -> Sequence[str]:

@@ -14,7 +14,6 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Final
 from urllib.parse import quote, unquote, urldefrag, urljoin, urlsplit
-from urllib.request import url2pathname
 
 from invoice_sandbox.openapi.load.documents import (
     DocumentError,
@@ -347,7 +346,7 @@ class _Bundler:
             return address
         if address == self._root:
             return str(self._file)
-        relative = os.path.relpath(url2pathname(parts.path), self._file.absolute().parent)
+        relative = os.path.relpath(_local_path(parts.path), self._file.absolute().parent)
         return os.path.normpath(self._file.parent / relative)
 
 
@@ -363,7 +362,7 @@ def _canonical(address: str) -> str:
     parts = urlsplit(address)
     if parts.scheme != "file":
         return address
-    return Path(os.path.normpath(url2pathname(parts.path))).as_uri()
+    return Path(os.path.normpath(_local_path(parts.path))).as_uri()
 
 
 def _reference(pointer: Pointer) -> str:
@@ -387,3 +386,9 @@ def _pointer_of(document: Any, wanted: Any) -> Pointer:
         elif isinstance(value, list):
             waiting += [((*pointer, index), child) for index, child in enumerate(value)]
     raise LookupError(wanted)
+
+
+def _local_path(path: str) -> str:
+    from urllib.request import url2pathname  # brings an HTTP client with it
+
+    return url2pathname(path)

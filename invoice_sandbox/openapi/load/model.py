@@ -115,12 +115,12 @@ class Node:
         found = [
             self.child(key, value)
             for key, value in self._members()
-            if isinstance(value, Mapping | list)
+            if isinstance(value, (dict, list))
         ]
         return [child for child in found if child.type != DATA]
 
     def _members(self) -> Iterable[tuple[str | int, Any]]:
-        if isinstance(self.value, Mapping):
+        if isinstance(self.value, dict):
             return self.value.items()
         return enumerate(self.value) if isinstance(self.value, list) else ()
 

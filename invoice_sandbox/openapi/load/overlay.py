@@ -18,8 +18,6 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any, Final
 
-import jsonpath_rfc9535 as jsonpath
-
 from invoice_sandbox.openapi.load.documents import pointer_text
 from invoice_sandbox.openapi.load.model import SCHEMA, Node, Pointer, node
 
@@ -105,6 +103,8 @@ def _header_problems(overlay: dict[str, Any]) -> Iterator[OverlayError]:
 
 def _apply_action(document: dict[str, Any], action: Any) -> str | None:
     """Apply one action in place; a text when it cannot be applied."""
+    import jsonpath_rfc9535 as jsonpath  # slow to import, and most starts read the result
+
     if not isinstance(action, dict) or not isinstance(action.get("target"), str):
         return "an action is an object with a 'target'"
     unknown = {key for key in action if key not in _ACTION_KEYS and not key.startswith("x-")}

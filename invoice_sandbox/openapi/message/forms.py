@@ -1,19 +1,15 @@
 """Bodies of forms: from their fields to the JSON value that their schema describes.
 
-Read are ``application/x-www-form-urlencoded`` and ``multipart/form-data`` (RFC 7578), the latter by
-Werkzeug's decoder. A file is a string in which each character stands for one byte.
+Read are ``application/x-www-form-urlencoded`` and ``multipart/form-data`` (RFC 7578). A file is a
+string in which each character stands for one byte.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Final
 from urllib.parse import unquote_plus, unquote_to_bytes
-
-from werkzeug.exceptions import RequestEntityTooLarge
-from werkzeug.http import parse_options_header
-from werkzeug.sansio.multipart import Data, Epilogue, Field, File, MultipartDecoder
 
 from invoice_sandbox.base import jsonio
 from invoice_sandbox.openapi.message.media_types import MULTIPART, URLENCODED, is_json, parse
@@ -25,7 +21,6 @@ from invoice_sandbox.openapi.schema.compile import Checker, Schemas
 MAX_FIELDS: Final = 1000
 """Fields, or parts, of one form."""
 
-_MAX_BOUNDARY: Final = 200
 _STYLED: Final = ("style", "explode", "allowReserved")
 
 
@@ -190,46 +185,11 @@ def _pair(pair: bytes) -> Part:
 
 
 def _multipart(raw: bytes, content_type: str) -> list[Part]:
-    boundary = parse_options_header(content_type)[1].get("boundary", "")
-    if not boundary or not boundary.isascii() or len(boundary) > _MAX_BOUNDARY:
-        raise FormError("the body needs a boundary, which its content type must declare")
-    decoder = MultipartDecoder(boundary.encode(), max_parts=MAX_FIELDS)
-    decoder.receive_data(raw)
-    decoder.receive_data(None)
-    try:
-        return list(_parts(decoder))
-    except RequestEntityTooLarge:
-        raise FormError(f"the body has more than {MAX_FIELDS} fields") from None
-    except FormError:
-        raise
-    except UnicodeError:
-        raise FormError("the body is not valid UTF-8") from None
-    except ValueError:
-        raise FormError("the body does not consist of parts between its boundaries") from None
-
-
-def _parts(decoder: MultipartDecoder) -> Iterator[Part]:
-    """The parts, of which each is followed by its bytes. Raises ValueError, UnicodeError."""
-    head: Field | File | None = None
-    data = bytearray()
-    while not isinstance(event := decoder.next_event(), Epilogue):
-        if isinstance(event, Field | File):
-            head, data = event, bytearray()
-        elif isinstance(event, Data) and head is not None:
-            data += event.data
-            if not event.more_data:
-                yield _part(head, bytes(data))
-
-
-def _part(head: Field | File, data: bytes) -> Part:
-    if not head.name:
-        raise FormError("the body has a part without a name")
-    declared = parse(head.headers.get("content-type", ""))
-    has_text = is_json(declared.name) or (
-        isinstance(head, Field) and declared.name[:5] in {"", "text/"}
+    from invoice_sandbox.openapi.message.multipart import (
+        read_multipart,  # Werkzeug is slow to import
     )
-    text = data.decode() if has_text else data.decode("latin-1")
-    return Part(head.name, text, text, declared.name)
+
+    return read_multipart(raw, content_type)
 
 
 def _json(part: Part) -> Any:

@@ -25,7 +25,8 @@ from click.testing import CliRunner, Result
 from invoice_sandbox import __version__
 from invoice_sandbox.base.ids import key_problem
 from invoice_sandbox.cli import main
-from invoice_sandbox.openapi.load.documents import load_document, parse_document, place_of
+from invoice_sandbox.openapi.load.documents import load_document, place_of
+from invoice_sandbox.openapi.load.yaml_12 import parse_yaml
 from invoice_sandbox.project.loader import default_project, merged_document
 from invoice_sandbox.state.credentials import DEMO_KEY
 from tests.support import PATIENCE
@@ -200,14 +201,14 @@ def test_an_invalid_contract_is_one_line_with_a_place(tmp_path: Path) -> None:
 @pytest.mark.slow
 def test_yaml_and_json_say_the_same() -> None:
     as_yaml, as_json = run("contract"), run("contract", "--format", "json")
-    assert parse_document(as_yaml.stdout, "yaml") == json.loads(as_json.stdout)
+    assert parse_yaml(as_yaml.stdout, "yaml") == json.loads(as_json.stdout)
     assert json.loads(as_json.stdout) == merged_document(default_project())
 
 
 @pytest.mark.parametrize("form", ["yaml", "json"])
 def test_base_is_the_published_document_alone(form: str) -> None:
     printed = run("contract", "--base", "--format", form)
-    assert parse_document(printed.stdout, form) == load_document(PUBLISHED)
+    assert parse_yaml(printed.stdout, form) == load_document(PUBLISHED)
 
 
 @pytest.mark.slow

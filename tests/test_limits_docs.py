@@ -66,11 +66,11 @@ CONSTANTS: Final[dict[str, tuple[Any, str]]] = {
     "Responses stored for an `Idempotency-Key`": (hours, "invoice_sandbox.http.idempotency:_KEPT"),
     "Nesting of a YAML or JSON file": (
         count,
-        "invoice_sandbox.openapi.load.documents:_MAX_LEVELS",
+        "invoice_sandbox.openapi.load.yaml_12:_MAX_LEVELS",
     ),
     "Values of a YAML file, aliases expanded": (
         count,
-        "invoice_sandbox.openapi.load.documents:_MAX_NODES",
+        "invoice_sandbox.openapi.load.yaml_12:_MAX_NODES",
     ),
     "Requests in a journal": (count, "invoice_sandbox.state.memory:_LOG_ENTRIES"),
     "Size of a journal": (size, "invoice_sandbox.state.memory:_LOG_BYTES"),

@@ -122,7 +122,7 @@ def test_connexion_is_used_by_one_module() -> None:
         for file in product.rglob("*.py")
         if re.search(r"^\s*(import|from) connexion\b", file.read_text(), re.MULTILINE)
     }
-    assert users == {"http/route.py"}
+    assert users == {"http/resolution.py"}
 
 
 def test_connexion_resolves_every_operation_of_both_contracts(server: Running) -> None:

@@ -15,13 +15,13 @@ from rich.table import Table
 
 from invoice_sandbox.base import jsonio
 from invoice_sandbox.cli.options import FAILED, FILE, FOLDER, UsableError
-from invoice_sandbox.http.pages import yaml_text
 from invoice_sandbox.openapi.diff import differences
 from invoice_sandbox.openapi.examples import bad_examples
 from invoice_sandbox.openapi.load.documents import DocumentError, place_of
 from invoice_sandbox.openapi.load.overlay import assumptions, overlay_problems
 from invoice_sandbox.openapi.load.reading import read_contract
 from invoice_sandbox.openapi.load.references import ContractError
+from invoice_sandbox.openapi.load.yaml_12 import yaml_text
 from invoice_sandbox.openapi.operation import Contract, compile_contract
 from invoice_sandbox.project.fixtures import fixture_problems
 from invoice_sandbox.project.loader import (

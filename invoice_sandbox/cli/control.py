@@ -20,7 +20,7 @@ import re
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from functools import cache
-from importlib.resources import files
+from pathlib import Path
 from typing import Any, Final
 from urllib.parse import urlencode
 
@@ -30,6 +30,7 @@ from invoice_sandbox.base.clock import parse_duration, parse_instant
 from invoice_sandbox.cli.options import client, connection_options, print_reply
 from invoice_sandbox.cli.views import VIEWS, show_request
 from invoice_sandbox.control.client import path
+from invoice_sandbox.openapi.load.documents import load_document
 
 Raw = Mapping[str, Any]
 
@@ -43,10 +44,7 @@ _MAX_REQUESTS: Final = 1000
 @cache
 def control_contract() -> dict[str, Any]:
     """The contract of the control API, as its file has it."""
-    import yaml
-
-    text = files("invoice_sandbox.control").joinpath("openapi.yaml").read_bytes()
-    document: dict[str, Any] = yaml.load(text, yaml.CSafeLoader)
+    document: dict[str, Any] = load_document(Path(__file__).parents[1] / "control" / "openapi.yaml")
     return document
 
 

@@ -15,11 +15,11 @@ import click
 
 from invoice_sandbox.base import jsonio
 from invoice_sandbox.cli.options import FILE, UsableError
-from invoice_sandbox.http.pages import yaml_text
 from invoice_sandbox.openapi.load.documents import DocumentError
 from invoice_sandbox.openapi.load.fetching import Fetcher, never
 from invoice_sandbox.openapi.load.reading import read_contract
 from invoice_sandbox.openapi.load.references import ContractError
+from invoice_sandbox.openapi.load.yaml_12 import yaml_text
 from invoice_sandbox.openapi.operation import Contract, compile_contract
 from invoice_sandbox.openapi.responses import NoResponseError, contract_response, is_json
 from invoice_sandbox.project.loader import ProjectError, contract_warnings, snake_case

@@ -10,8 +10,6 @@ from collections.abc import Awaitable, Callable, Mapping, Sequence
 from functools import cache, partial
 from typing import TYPE_CHECKING, Any, Final, cast
 
-import yaml
-
 from invoice_sandbox.base import jsonio
 from invoice_sandbox.base.errors import reject
 from invoice_sandbox.http.pipeline import JSON, Message, Receive, Reply, Request, Scope, Send
@@ -92,6 +90,8 @@ def _json_reply(document: Any) -> Reply:
 
 
 def _yaml_reply(document: Any) -> Reply:
+    from invoice_sandbox.openapi.load.yaml_12 import yaml_text
+
     return Reply(200, yaml_text(document).encode(), "application/yaml")
 
 
@@ -105,33 +105,6 @@ def served_document(contract: Contract, public_url: str) -> dict[str, Any]:
     """The contract with this server first in its list of servers."""
     here = {"url": public_url + contract.base_path, "description": "This sandbox"}
     return {**contract.document, "servers": [here, *contract.document.get("servers", [])]}
-
-
-def yaml_text(document: Any) -> str:
-    """``document`` as YAML, in its own order."""
-    return str(yaml.dump(document, Dumper=_Dumper, sort_keys=False, allow_unicode=True, width=100))
-
-
-class _Dumper(yaml.SafeDumper):
-    """SafeDumper that indents lists, keeps long texts readable, and repeats instead of aliasing."""
-
-    def increase_indent(self, flow: bool = False, indentless: bool = False) -> None:
-        """Indent the items of a list below its key."""
-        _ = indentless
-        super().increase_indent(flow, False)
-
-    def ignore_aliases(self, data: Any) -> bool:
-        """No anchors."""
-        _ = data
-        return True
-
-
-def _text(dumper: yaml.SafeDumper, text: str) -> yaml.ScalarNode:
-    style = "|" if "\n" in text else None
-    return dumper.represent_scalar("tag:yaml.org,2002:str", text, style=style)
-
-
-_Dumper.add_representer(str, _text)
 
 
 def _application_page(app_for: Callable[[Request], ASGIApplication]) -> Page:

@@ -1,8 +1,8 @@
 """Stage 2, route: from a path and a method to an endpoint or a page, or to 404 and 405.
 
-Connexion resolves every operation to the function that carries it out. It cannot read OpenAPI 3.1
-and checks bodies as JSON Schema Draft 4 (spec-first/connexion issue 1396), so it is asked once, at
-start, and what it resolved fills the route table here. ``resolved_operations`` is all that uses it.
+Connexion resolves every operation to the function that carries it out (``resolution``). What it
+found is kept, because importing it takes longer than the rest of the start, and fills the route
+table here.
 
 A path without parameters goes before those with some, and has its own methods only. HEAD is not
 GET. An encoded slash does not separate segments, and no request is redirected.
@@ -11,19 +11,12 @@ GET. An encoded slash does not separate segments, and no request is redirected.
 from __future__ import annotations
 
 import re
-import warnings
 from collections.abc import Awaitable, Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Final
 from urllib.parse import quote, unquote
 
-with warnings.catch_warnings():
-    # What Connexion imports is deprecated in Starlette and jsonschema, which we cannot fix here.
-    warnings.simplefilter("ignore")
-    from connexion.middleware.abstract import AbstractRoutingAPI
-    from connexion.resolver import Resolver
-    from connexion.spec import OpenAPISpecification
-
+from invoice_sandbox.base.cache import entry, software
 from invoice_sandbox.base.errors import reject
 from invoice_sandbox.http.pipeline import Endpoint, OperationStages, Reply, Request, RoutedRequest
 from invoice_sandbox.http.read import check_length
@@ -33,39 +26,6 @@ _METHODS: Final = ("GET", "PUT", "POST", "DELETE", "HEAD", "OPTIONS", "PATCH", "
 """In the order of ``Allow``."""
 
 
-class _Specification(OpenAPISpecification):  # type: ignore[misc]  # Connexion ships no types
-    """A document that has been validated already."""
-
-    @classmethod
-    def _validate_spec(cls, spec: Any) -> None:
-        """Connexion would ask for 3.0 here."""
-
-
-class _Resolved(AbstractRoutingAPI):  # type: ignore[misc]  # Connexion ships no types
-    """Keeps what Connexion would register on a web framework."""
-
-    def __init__(self, contract: Contract, resolve: Callable[[str], Any]) -> None:
-        self.operations: list[tuple[str, str, str, Any]] = []
-        super().__init__(
-            _Specification(_paths(contract)),
-            base_path=contract.base_path,
-            resolver=Resolver(resolve),
-        )
-
-    def make_operation(self, operation: Any) -> Any:
-        """Connexion's own operation, which knows the function that was resolved."""
-        return operation
-
-    @staticmethod
-    def _framework_path_and_name(operation: Any, path: str) -> tuple[str, str]:
-        return path, operation.operation_id
-
-    def _add_operation_internal(
-        self, method: str, path: str, operation: Any, name: str | None = None
-    ) -> None:
-        self.operations.append((path, method.upper(), str(name), operation.function))
-
-
 def resolved_operations(
     contract: Contract, resolve: Callable[[str], Any]
 ) -> list[tuple[str, str, str, Any]]:
@@ -73,7 +33,16 @@ def resolved_operations(
 
     ``resolve`` returns the function of an operationId.
     """
-    return _Resolved(contract, resolve).operations
+    paths = _paths(contract)
+    place = entry("routes", software(), paths, contract.base_path)
+    rows = place.read()
+    if rows is not None:
+        return [(path, method, name, resolve(name)) for path, method, name in rows]
+    from invoice_sandbox.http.resolution import resolved
+
+    found = resolved(paths, contract.base_path, resolve)
+    place.write([row[:3] for row in found])
+    return found
 
 
 def _paths(contract: Contract) -> dict[str, Any]:

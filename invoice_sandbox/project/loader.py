@@ -6,13 +6,20 @@ import hashlib
 import re
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from functools import cached_property, lru_cache
+from functools import cached_property, lru_cache, partial
 from pathlib import Path
 from typing import Any, Final
 
+from invoice_sandbox.base.cache import content_of, entry, kept, software
 from invoice_sandbox.base.errors import reject
 from invoice_sandbox.openapi.load.bundling import bundle
-from invoice_sandbox.openapi.load.documents import DocumentError, Places, load_document, place_of
+from invoice_sandbox.openapi.load.documents import (
+    DocumentError,
+    Places,
+    load_document,
+    place_of,
+    read_text,
+)
 from invoice_sandbox.openapi.load.fetching import Fetch, never
 from invoice_sandbox.openapi.load.limitations import limitations, summarized
 from invoice_sandbox.openapi.load.merge import merged_parts, with_vocabularies
@@ -194,14 +201,16 @@ def _load_project(
 
 
 @lru_cache(maxsize=16)
-def _load_folder(folder: Path, _content: str) -> tuple[Project, Vocabulary]:
+def _load_folder(folder: Path, content: str) -> tuple[Project, Vocabulary]:
     """Everything but the scenarios, and the names that they may reference."""
     try:
         contract = compile_contract(merged_document(folder))
         lifecycle = _load_lifecycle(folder / "scenarios" / "lifecycle.yaml")
         _check_kinds(folder, contract, lifecycle)
         actions = load_actions(folder / "domain")
+        inputs = content, contract.document  # of which parts may be in other folders
         vocabulary = vocabulary_of(contract, lifecycle, actions)
+        vocabulary = replace(vocabulary, content=content_of(inputs))
         machine = vocabulary.machine
         subject = None if machine is None else _subject_member(machine.name)
         conventions = load_conventions(folder, contract)
@@ -214,6 +223,7 @@ def _load_folder(folder: Path, _content: str) -> tuple[Project, Vocabulary]:
         part = folder / "openapi" / "sandbox.yaml"
         control = _control_contract(contract, subject, words, part, named)
         handlers = load_handlers(folder / "handlers", [contract, control])
+        warnings = partial(_project_warnings, folder, contract, handlers)
         project = Project(
             contract,
             control,
@@ -222,10 +232,7 @@ def _load_folder(folder: Path, _content: str) -> tuple[Project, Vocabulary]:
             hooks=load_hooks(folder / "domain"),
             actions=actions,
             lifecycle=lifecycle,
-            warnings=(
-                *_without_conventions(folder),
-                *_project_warnings(folder, contract, handlers),
-            ),
+            warnings=tuple(kept(lambda: list(warnings()), "warnings", *inputs)),
             conventions=conventions,
         )
         return project, vocabulary
@@ -291,10 +298,11 @@ def _without_conventions(folder: Path) -> Iterator[str]:
 
 
 def _project_warnings(folder: Path, contract: Contract, handlers: Collection[str]) -> Iterator[str]:
+    yield from _without_conventions(folder)
     file, places = folder / "openapi" / "openapi.yaml", Places()
     document = dict(contract.document)
     read = ReadContract(document, lambda one: places.of(file, one), limitations(document))
-    return contract_warnings(read, contract, handlers)
+    yield from contract_warnings(read, contract, handlers)
 
 
 def contract_warnings(
@@ -339,12 +347,24 @@ def overlay_document(folder: Path) -> dict[str, Any] | None:
 
 def merged_document(folder: Path) -> dict[str, Any]:
     """The served contract: published document plus overlay, checked again as a whole."""
-    file = folder / "openapi" / "overlay.yaml"
     overlay = overlay_document(folder)
     if overlay is None:
         return base_document(folder)
-    published = folder / "openapi" / "openapi.yaml"
-    document = load_document(published)
+    document = load_document(folder / "openapi" / "openapi.yaml")
+    place = entry("contract", software(), document, overlay)
+    merged: dict[str, Any] | None = place.read()
+    if merged is None:
+        merged, is_one_file = _merged(folder, document, overlay)
+        if is_one_file:
+            place.write(merged)
+    return merged
+
+
+def _merged(
+    folder: Path, document: dict[str, Any], overlay: dict[str, Any]
+) -> tuple[dict[str, Any], bool]:
+    """The merged document, and whether it consists of these two alone."""
+    published, file = (folder / "openapi" / name for name in ("openapi.yaml", "overlay.yaml"))
     check_version(document, published)
     whole = bundle(document, published)
     try:
@@ -357,7 +377,7 @@ def merged_document(folder: Path) -> dict[str, Any]:
     except DocumentError:
         base_document(folder)  # an error of the published contract is reported there
         raise
-    return as_31(merged)
+    return as_31(merged), whole.document is document
 
 
 def control_names(folder: Path) -> dict[str, str]:
@@ -432,24 +452,37 @@ def _control_contract(
 ) -> Contract:
     """The control contract merged with the project's additions.
 
-    The names of scenarios may change, so they are inserted when the document is served. Raises
-    DocumentError, and ContractError if the base path is taken.
+    Raises DocumentError, and ContractError if the base path is taken.
     """
-    document = load_document(_CONTROL)
-    if contract.base_path == base_path(document):
-        raise ContractError(
-            f"{contract.base_path} is reserved for the control API; use another base path"
-        )
-    if part is not None and part.exists():
+    part = part if part is not None and part.exists() else None
+    inputs = contract.base_path, subject, words, for_tools
+    make = partial(_control_document, *inputs, part)
+    text = None if part is None else read_text(part)
+    return compile_contract(kept(make, "control", *inputs, text))
+
+
+def _control_document(
+    taken: str,
+    subject: str | None,
+    words: Mapping[str, Sequence[str]],
+    for_tools: Mapping[str, Any] | None,
+    part: Path | None,
+) -> dict[str, Any]:
+    """The document without the names of scenarios, which may change: they are inserted when it is
+    served."""
+    document: dict[str, Any] = load_document(_CONTROL)
+    if taken == base_path(document):
+        raise ContractError(f"{taken} is reserved for the control API; use another base path")
+    if part is not None:
         document = merged_parts(document, load_document(part), part)
     document = with_vocabularies(document, words, {SCENARIOS})
     document |= {_FOR_TOOLS: for_tools} if for_tools else {}
     choice = document["components"]["schemas"]["ScenarioChoice"]["properties"]
     described = choice.pop(_SUBJECT)
     choice |= {} if subject is None else {subject: described}
-    if part is not None and part.exists():
+    if part is not None:
         check_openapi(document, part)  # the engine's own contract is validated by a test
-    return compile_contract(document)
+    return document
 
 
 def _for_tools(contract: Contract, conventions: Conventions, subject: str | None) -> dict[str, Any]:

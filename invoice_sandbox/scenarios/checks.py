@@ -6,12 +6,11 @@ from collections.abc import Collection, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
 from datetime import timedelta
-from functools import lru_cache
+from functools import lru_cache, partial
 from pathlib import Path
 from typing import Any, Final
 
-from yaml.reader import Reader
-
+from invoice_sandbox.base.cache import kept
 from invoice_sandbox.base.clock import parse_duration
 from invoice_sandbox.openapi.load.documents import DocumentError, parse_text, place_of, read_text
 from invoice_sandbox.openapi.operation import Operation
@@ -44,13 +43,17 @@ _CONFLICT: Final = 409
 @dataclass(frozen=True, eq=False)  # a vocabulary equals only itself, and can be a cache key
 class Vocabulary:
     """The names that scenarios may use: operations by id, the lifecycle, actions by name, the
-    members of records, and those of them that are dates or instants."""
+    members of records, and those of them that are dates or instants.
+
+    ``content`` is a digest of all that they come from; without it no result of a check is kept.
+    """
 
     operations: Mapping[str, Operation]
     lifecycle: Lifecycle
     actions: Mapping[str, Action]
     members: Collection[str]
     dates: Collection[str]
+    content: str = ""
 
     @property
     def machine(self) -> Machine | None:
@@ -69,10 +72,16 @@ def load_scenario(file: Path, vocabulary: Vocabulary) -> Scenario:
 @lru_cache(maxsize=512)
 def _load_scenario(file: Path, text: str, vocabulary: Vocabulary) -> Scenario:
     """Checked once for each version of a file, since all ways that it can run are simulated."""
+    make = partial(_checked, file, text, vocabulary)
+    inputs = vocabulary.content, file.stem, text
+    return scenario_of(kept(make, "scenario", *inputs) if vocabulary.content else make())
+
+
+def _checked(file: Path, text: str, vocabulary: Vocabulary) -> Any:
     document = _parsed(file, text)
     for problem in scenario_problems(document, file.stem, vocabulary):
         raise _located(file, problem)
-    return scenario_of(document)
+    return document
 
 
 def scenario_file_problems(file: Path, vocabulary: Vocabulary) -> Iterator[tuple[str, str]]:
@@ -117,6 +126,8 @@ def _with_column(file: Path, place: str) -> str:
     line_and_column = place.removeprefix(str(file))
     if line_and_column.count(":") == len(("line", "column")) or not file.is_file():
         return place
+    from yaml.reader import Reader  # slow to import, and only errors need it
+
     data = file.read_bytes()
     try:
         strange = Reader.NON_PRINTABLE.search(data.decode("utf-8-sig"))

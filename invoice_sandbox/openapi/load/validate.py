@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import hashlib
-import os
 import re
 from collections.abc import Callable, Container, Mapping
 from pathlib import Path
@@ -11,7 +9,7 @@ from typing import Any, Final
 
 import jsonschema_rs
 
-from invoice_sandbox.base import jsonio
+from invoice_sandbox.base.cache import Entry, entry
 from invoice_sandbox.openapi.load.documents import DocumentError, Places, pointer_text
 from invoice_sandbox.openapi.load.model import Node, Pointer, node, walk
 from invoice_sandbox.openapi.load.references import identified
@@ -58,7 +56,7 @@ def check_openapi(document: Any, file: Path, place: Callable[[Pointer], str] | N
 
     check_version(document, file)
     passed = _passed(document)
-    if passed is not None and _is_there(passed):
+    if passed.read():
         return
     try:
         readable = _pointers_only(node(document), {_META, *identified(document)})
@@ -71,44 +69,14 @@ def check_openapi(document: Any, file: Path, place: Callable[[Pointer], str] | N
         pointer, text = found
         where = Places().of(file, pointer) if place is None else place(pointer)
         raise DocumentError(where, f"{pointer_text(pointer)}: {text}".removeprefix(": "))
-    if passed is not None:
-        _keep(passed)
+    passed.write(True)
 
 
-def _passed(document: Any) -> Path | None:
-    """The file that exists once this very document has passed, by this very validator.
-
-    It is empty and in the user's cache folder, so that every start after the first is fast.
-    """
+def _passed(document: Any) -> Entry:
+    """``True`` once this very document has passed, by this very validator, which is slow."""
     from importlib.metadata import version
 
-    try:
-        content = jsonio.dumps([version("openapi-spec-validator"), _RULES, document])
-    except (TypeError, ValueError):
-        return None
-    folder = Path(os.environ.get("XDG_CACHE_HOME", ""))
-    try:  # a relative path is ignored (XDG Base Directory Specification)
-        home = folder if folder.is_absolute() else Path("~/.cache").expanduser()
-    except RuntimeError:  # the user has no home
-        return None
-    return home / "invoice-liquidity-sandbox" / "valid" / hashlib.sha256(content).hexdigest()
-
-
-def _is_there(passed: Path) -> bool:
-    """A cache that cannot be read only costs time; a marker is an empty file."""
-    try:
-        return passed.is_file()
-    except OSError:
-        return False
-
-
-def _keep(passed: Path) -> None:
-    """A cache that cannot be written only costs time."""
-    try:
-        passed.parent.mkdir(parents=True, exist_ok=True)
-        passed.touch()
-    except OSError:
-        pass
+    return entry("valid", version("openapi-spec-validator"), _RULES, document)
 
 
 def _first_problem(document: dict[str, Any]) -> tuple[Pointer, str] | None:

@@ -1,0 +1,225 @@
+"""YAML files by the core schema of YAML 1.2, read and written.
+
+- Only ``true`` and ``false`` are booleans; ``NO`` and ``on`` are text.
+- ``0o17`` is 15, ``012`` is 12, ``1_000`` is text, and a date is text.
+- Values that JSON cannot represent (``.inf``) and duplicate keys are errors.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, Final
+
+import yaml
+
+from invoice_sandbox.openapi.load.documents import DocumentError, finite
+
+try:
+    from yaml import CSafeLoader as _BaseLoader
+except ImportError:  # PyYAML without libyaml: slower, same result
+    from yaml import SafeLoader as _BaseLoader  # type: ignore[assignment]
+
+_MAX_LEVELS: Final = 256
+_MAX_NODES: Final = 1_000_000
+
+
+class _Loader(_BaseLoader):
+    """Composes nodes whose plain scalars are read by the rules of YAML 1.2."""
+
+
+_TAG: Final = "tag:yaml.org,2002:"
+_Loader.yaml_implicit_resolvers = {
+    first: [(tag, pattern) for tag, pattern in resolvers if tag.endswith((":null", ":merge"))]
+    for first, resolvers in _BaseLoader.yaml_implicit_resolvers.items()
+}
+_BOOL = re.compile(r"^(?:true|True|TRUE|false|False|FALSE)$")
+_INT = re.compile(r"^(?:[-+]?[0-9]+|0o[0-7]+|0x[0-9a-fA-F]+)$")
+_FLOAT = re.compile(
+    r"^(?:[-+]?(?:(?:\.[0-9]+|[0-9]+\.[0-9]*)(?:[eE][-+]?[0-9]+)?|[0-9]+[eE][-+]?[0-9]+)"
+    r"|[-+]?\.(?:inf|Inf|INF)|\.(?:nan|NaN|NAN))$"
+)
+_Loader.add_implicit_resolver(_TAG + "bool", _BOOL, list("tTfF"))
+_Loader.add_implicit_resolver(_TAG + "int", _INT, list("-+0123456789"))
+_Loader.add_implicit_resolver(_TAG + "float", _FLOAT, list("-+.0123456789"))
+
+
+def parse_yaml(text: str, name: str) -> Any:
+    """The content of YAML ``text``; ``name`` stands for the file in messages."""
+    try:
+        _reject_depth(text, name)
+        return _Builder(name).value(_root(text))
+    except yaml.MarkedYAMLError as error:
+        raise _at(name, error.problem_mark or error.context_mark, error.problem or "") from None
+    except RecursionError:
+        raise DocumentError(name, "nested too deeply, or an alias stands inside itself") from None
+    except yaml.reader.ReaderError as error:
+        line = text.count("\n", 0, error.position) + 1
+        raise DocumentError(f"{name}:{line}", f"not YAML: {error.reason}") from None
+    except yaml.YAMLError as error:
+        raise DocumentError(name, f"not YAML: {' '.join(str(error).split())}") from None
+
+
+def composed(text: str) -> yaml.Node | None:
+    """The nodes of YAML ``text``; None if it is none."""
+    try:
+        return _root(text)
+    except yaml.YAMLError:
+        return None
+
+
+def line_and_column(node: yaml.Node | None, pointer: Sequence[str | int]) -> str:
+    """``:line:column`` of the place below ``node`` that ``pointer`` names, or of its closest
+    ancestor; empty if there is no node."""
+    mark = node.start_mark if node else None
+    for step in pointer:
+        found = _child(node, step)
+        if found is None:
+            break
+        mark, node = found
+    return f":{mark.line + 1}:{mark.column + 1}" if mark else ""
+
+
+def _child(node: yaml.Node | None, step: str | int) -> tuple[yaml.Mark, yaml.Node] | None:
+    if isinstance(node, yaml.MappingNode):
+        for key, value in node.value:
+            if key.value == str(step):
+                return key.start_mark, value
+    if isinstance(node, yaml.SequenceNode) and isinstance(step, int) and step < len(node.value):
+        return node.value[step].start_mark, node.value[step]
+    return None
+
+
+@dataclass
+class _Builder:
+    """Turns composed nodes into plain data, and counts them: an alias may repeat a lot."""
+
+    name: str
+    nodes: int = 0
+
+    def value(self, node: yaml.Node | None) -> Any:
+        """What ``node`` stands for: None, bool, int, float, str, list or dict."""
+        if node is None:
+            return None
+        self.nodes += 1
+        if self.nodes > _MAX_NODES:
+            raise _at(self.name, node.start_mark, "the document grows too large by its aliases")
+        if isinstance(node, yaml.MappingNode) and node.tag == _TAG + "map":
+            return self.mapping(node)
+        if isinstance(node, yaml.SequenceNode) and node.tag == _TAG + "seq":
+            return [self.value(item) for item in node.value]
+        if isinstance(node, yaml.ScalarNode) and node.tag in _SCALARS:
+            return self.scalar(node)
+        raise _at(self.name, node.start_mark, f"the tag '{node.tag}' has no place in JSON")
+
+    def mapping(self, node: yaml.MappingNode) -> dict[str, Any]:
+        """The members, in order, those merged by ``<<`` first; keys are the text as written."""
+        members: dict[str, Any] = {}
+        own: dict[str, Any] = {}
+        for key, child in node.value:
+            if not isinstance(key, yaml.ScalarNode):
+                raise _at(self.name, key.start_mark, "a key must be text")
+            if key.tag == _TAG + "merge":
+                merged = child.value if isinstance(child, yaml.SequenceNode) else [child]
+                for one in reversed(merged):
+                    if not isinstance(one, yaml.MappingNode):
+                        text = "'<<' must name an object, or a list of objects"
+                        raise _at(self.name, key.start_mark, text)
+                    members.update(self.mapping(one))
+                continue
+            if key.value in own:
+                raise _at(self.name, key.start_mark, f"duplicate key '{key.value}'")
+            own[key.value] = self.value(child)
+        return {**members, **own}
+
+    def scalar(self, node: yaml.ScalarNode) -> Any:
+        """A scalar by its tag, which the rules above or the document itself have given it."""
+        try:
+            return _SCALARS[node.tag](node.value)
+        except ValueError:
+            expected = node.tag.removeprefix(_TAG)
+            raise _at(
+                self.name, node.start_mark, f"'{node.value[:40]}' is not a valid {expected}"
+            ) from None
+
+
+def _bool(text: str) -> bool:
+    if not _BOOL.fullmatch(text):
+        raise ValueError
+    return text.lower() == "true"
+
+
+def _int(text: str) -> int:
+    return int(text, {"0o": 8, "0x": 16}.get(text[:2], 10))
+
+
+_SCALARS: Final[Mapping[str, Callable[[str], Any]]] = {
+    _TAG + "str": str,
+    _TAG + "null": lambda _: None,
+    _TAG + "bool": _bool,
+    _TAG + "int": _int,
+    _TAG + "float": finite,
+    _TAG + "merge": str,
+}
+
+
+def _root(text: str) -> yaml.Node | None:
+    loader = _Loader(text)
+    try:
+        return loader.get_single_node()
+    finally:
+        loader.dispose()
+
+
+def _at(name: str, mark: Any, problem: str) -> DocumentError:
+    place = f"{name}:{mark.line + 1}:{mark.column + 1}" if mark else name
+    return DocumentError(place, problem or "not YAML")
+
+
+def _reject_depth(text: str, name: str) -> None:
+    """Deep nesting ends the process inside libyaml's composer; nobody writes 256 levels.
+
+    Counting exactly means reading the document twice, so only one that might be deep is counted.
+    """
+    if text.count("[") + text.count("{") <= _MAX_LEVELS and not _DEEP_BLOCK.search(text):
+        return
+    level = 0
+    for event in yaml.parse(text, _Loader):
+        if isinstance(event, yaml.CollectionStartEvent):
+            level += 1
+        elif isinstance(event, yaml.CollectionEndEvent):
+            level -= 1
+        if level > _MAX_LEVELS:
+            problem = f"nested too deeply: more than {_MAX_LEVELS} levels"
+            raise _at(name, event.start_mark, problem)
+
+
+_DEEP_BLOCK: Final = re.compile(rf"^(?:[ ]{{{_MAX_LEVELS}}}|[ ]*(?:[-?][ ]+){{100}})", re.MULTILINE)
+
+
+def yaml_text(document: Any) -> str:
+    """``document`` as YAML, in its own order."""
+    return str(yaml.dump(document, Dumper=_Dumper, sort_keys=False, allow_unicode=True, width=100))
+
+
+class _Dumper(yaml.SafeDumper):
+    """SafeDumper that indents lists, keeps long texts readable, and repeats instead of aliasing."""
+
+    def increase_indent(self, flow: bool = False, indentless: bool = False) -> None:
+        """Indent the items of a list below its key."""
+        _ = indentless
+        super().increase_indent(flow, False)
+
+    def ignore_aliases(self, data: Any) -> bool:
+        """No anchors."""
+        _ = data
+        return True
+
+
+def _text(dumper: yaml.SafeDumper, text: str) -> yaml.ScalarNode:
+    style = "|" if "\n" in text else None
+    return dumper.represent_scalar("tag:yaml.org,2002:str", text, style=style)
+
+
+_Dumper.add_representer(str, _text)

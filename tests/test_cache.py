@@ -1,0 +1,297 @@
+"""What a process has made is kept for the next one, and never trusted more than it deserves."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+from collections.abc import Callable
+from pathlib import Path
+from threading import Thread
+
+import pytest
+
+from invoice_sandbox.base import cache
+from invoice_sandbox.base.cache import MOST, content_of, entry, kept
+from invoice_sandbox.openapi.load.documents import DocumentError, load_document
+from invoice_sandbox.project.loader import ProjectError, load_project, merged_document
+from invoice_sandbox.scenarios.checks import load_scenario
+
+CONTRACT = """
+openapi: 3.1.0
+info: {title: Toy, version: "1"}
+paths:
+  /toys:
+    get:
+      operationId: listToys
+      security: [{key: []}]
+      responses: {"200": {$ref: "REFERENCE"}}
+components:
+  securitySchemes: {key: {type: apiKey, in: header, name: X-Key}}
+  responses: {Toys: {description: Toys.}}
+"""
+OVERLAY = """
+overlay: 1.0.0
+info: {title: Ours, version: "1"}
+actions: [{target: $.info, update: {title: Changed}}]
+"""
+
+
+@pytest.fixture(autouse=True)
+def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """The folder of the entries of this test."""
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "home"))
+    return tmp_path / "home" / "invoice-liquidity-sandbox" / "made"
+
+
+def never() -> str:
+    raise AssertionError("it was kept")
+
+
+def project(folder: Path, reference: str = "#/components/responses/Toys") -> Path:
+    """A project of a contract and an overlay."""
+    (folder / "openapi").mkdir(parents=True)
+    (folder / "openapi" / "openapi.yaml").write_text(CONTRACT.replace("REFERENCE", reference))
+    (folder / "openapi" / "overlay.yaml").write_text(OVERLAY)
+    return folder
+
+
+# --- what is kept
+
+
+@pytest.mark.parametrize(
+    "value",
+    [
+        *[True, 0, -0.0, 1.0, 1e22, 2**63, "", "é\u0000"],
+        *[[], {"b": [1, 1.5, None, {}], "a": 2}],
+    ],
+    ids=repr,
+)
+def test_a_value_is_read_as_it_was_made(value: object) -> None:
+    assert repr(kept(lambda: value, "toy", 1)) == repr(value)
+    assert repr(kept(never, "toy", 1)) == repr(value)
+
+
+@pytest.mark.parametrize("other", [("toy", 2), ("car", 1), ("toy", 1, 1), ("toy", 1.0)], ids=repr)
+def test_other_inputs_make_another_value(other: tuple[str, object]) -> None:
+    kept(lambda: "one", "toy", 1)
+    assert kept(lambda: "other", *other) == "other"
+    assert kept(never, "toy", 1) == "one"
+
+
+def test_other_software_makes_another_value(monkeypatch: pytest.MonkeyPatch) -> None:
+    kept(lambda: "old", "toy")
+    monkeypatch.setattr(cache, "software", lambda: "another version")
+    assert kept(lambda: "new", "toy") == "new"
+
+
+def test_the_software_is_this_package_and_every_distribution(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    now = cache.software.__wrapped__
+    before = now()
+    assert now() == before
+    (tmp_path / "pyyaml-7.0.dist-info").mkdir()
+    monkeypatch.syspath_prepend(tmp_path)
+    with_another = now()
+    assert with_another != before
+    monkeypatch.setattr(cache, "__file__", str(tmp_path / "package" / "base" / "cache.py"))
+    (tmp_path / "package").mkdir()
+    (tmp_path / "package" / "module.py").write_text("A = 1")
+    changed = now()
+    (tmp_path / "package" / "module.py").write_text("A = 12")
+    assert len({before, with_another, changed, now()}) == 4
+
+
+@pytest.mark.parametrize("value", [2**64, {1: 2}, object()], ids=["2**64", "a key", "an object"])
+def test_what_json_cannot_hold_is_made_each_time(value: object) -> None:
+    assert kept(lambda: value, "toy") is value
+    assert kept(lambda: "again", "toy") == "again"
+    assert kept(lambda: "first", "car", value) == "first"
+    assert kept(lambda: "second", "car", value) == "second"
+    assert content_of(value) == ""
+
+
+# --- what is not trusted
+
+
+SPOILT: dict[str, Callable[[bytes], bytes]] = {
+    "empty": lambda _: b"",
+    "cut": lambda content: content[:-1],
+    "one letter is another": lambda content: content.replace(b"fine", b"find"),
+    "no digest": lambda content: content.partition(b"\n")[2],
+    "something else": lambda _: b"\x00\xff",
+}
+
+
+@pytest.mark.parametrize("spoil", SPOILT.values(), ids=SPOILT)
+def test_a_spoilt_entry_is_made_again(spoil: Callable[[bytes], bytes]) -> None:
+    kept(lambda: "fine", "toy")
+    file = entry("toy", cache.software()).file
+    assert file is not None
+    file.write_bytes(spoil(file.read_bytes()))
+    assert kept(lambda: "new", "toy") == "new"
+    assert kept(never, "toy") == "new"
+
+
+@pytest.mark.parametrize("mode", [0o777, 0o770, 0o702], ids=oct)
+def test_a_folder_that_others_can_write_is_not_used(folder: Path, mode: int) -> None:
+    folder.mkdir(parents=True)
+    folder.chmod(mode)
+    assert entry("toy").file is None
+
+
+@pytest.mark.skipif(os.getuid() != 0, reason="needs another user's folder")
+def test_the_folder_of_somebody_else_is_not_used(folder: Path) -> None:
+    folder.mkdir(parents=True)
+    os.chown(folder, 65534, 65534)
+    assert entry("toy").file is None
+
+
+def test_the_folder_is_made_for_this_user_alone(folder: Path) -> None:
+    kept(lambda: "value", "toy")
+    assert folder.stat().st_mode & 0o777 == 0o700
+    assert [file.stat().st_mode & 0o777 for file in folder.iterdir()] == [0o600]
+
+
+@pytest.mark.parametrize(
+    "home",
+    [
+        pytest.param("/dev/null/cache", id="no folder"),
+        pytest.param("/" + "x" * 5_000, id="a name that is too long"),
+        pytest.param("relative", id="a relative path"),
+        pytest.param("/proc/cache", id="a folder that cannot be written"),
+    ],
+)
+def test_without_a_usable_folder_everything_is_made(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, home: str
+) -> None:
+    monkeypatch.setenv("XDG_CACHE_HOME", home)
+    monkeypatch.setenv("HOME", "/dev/null")
+    monkeypatch.chdir(tmp_path)
+    assert kept(lambda: "first", "toy", home) == "first"
+    assert kept(lambda: "second", "toy", home) == "second"
+    assert not (tmp_path / "relative").exists()
+
+
+def test_an_entry_that_cannot_be_written_leaves_nothing_behind(
+    folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def full(*_: object) -> None:
+        raise OSError("no space left on device")
+
+    monkeypatch.setattr(Path, "replace", full)
+    assert kept(lambda: "value", "toy") == "value"
+    assert list(folder.iterdir()) == []
+
+
+def test_an_entry_that_is_there_can_be_read_while_others_write_it() -> None:
+    place, value = entry("toy"), ["long"] * 50_000
+    place.write(value)
+
+    def write() -> None:
+        for _ in range(50):
+            place.write(value)
+
+    writers = [Thread(target=write) for _ in range(3)]
+    for one in writers:
+        one.start()
+    read = 0
+    while read < 20 or any(one.is_alive() for one in writers):
+        assert place.read() == value
+        read += 1
+
+
+def test_the_older_half_of_too_many_entries_is_deleted(folder: Path) -> None:
+    folder.mkdir(parents=True, mode=0o700)
+    for number in range(MOST):
+        (folder / f"old-{number}").touch()
+        os.utime(folder / f"old-{number}", (number, number))
+    kept(lambda: "value", "toy")
+    left = {file.name for file in folder.iterdir()}
+    assert len(left) == MOST // 2 + 1
+    assert f"old-{MOST - 1}" in left
+    assert "old-0" not in left
+    assert kept(never, "toy") == "value"
+
+
+# --- what is kept of a project
+
+
+def test_a_document_that_changed_is_read_again(tmp_path: Path) -> None:
+    file = tmp_path / "toy.yaml"
+    for text, value in (("a: 1", {"a": 1}), ("a: 2", {"a": 2}), ("a: 1", {"a": 1})):
+        file.write_text(text)
+        assert load_document(file) == value
+
+
+def test_yaml_that_was_read_is_no_json(tmp_path: Path) -> None:
+    (tmp_path / "toy.yaml").write_text("a: 1")
+    (tmp_path / "toy.json").write_text("a: 1")
+    load_document(tmp_path / "toy.yaml")
+    with pytest.raises(DocumentError, match="not JSON"):
+        load_document(tmp_path / "toy.json")
+
+
+@pytest.mark.parametrize("part", ["openapi.yaml", "overlay.yaml"])
+def test_a_contract_that_changed_is_merged_again(tmp_path: Path, part: str) -> None:
+    folder = project(tmp_path / "toy")
+    before = merged_document(folder)
+    assert merged_document(folder) == before
+    file = folder / "openapi" / part
+    file.write_text(file.read_text().replace('version: "1"', 'version: "2"').replace("ged", "GED"))
+    assert merged_document(folder) != before
+
+
+def test_a_contract_of_several_files_follows_each_of_them(tmp_path: Path) -> None:
+    folder = project(tmp_path / "toy", "../shared.yaml#/Toys")
+    (folder / "shared.yaml").write_text("Toys: {description: Before.}")
+    before = merged_document(folder)
+    (folder / "shared.yaml").write_text("Toys: {description: After.}")
+    after = merged_document(folder)
+    assert "Before." in str(before)
+    assert "After." in str(after)
+
+
+def test_an_error_is_reported_each_time(tmp_path: Path) -> None:
+    folder = project(tmp_path / "toy")
+    (folder / "scenarios").mkdir()
+    (folder / "scenarios" / "wrong.yaml").write_text("name: wrong\nsteps: [{on: start, do: fly}]")
+    for _ in range(2):
+        with pytest.raises(ProjectError, match=r"wrong\.yaml"):
+            load_project(folder)
+
+
+def test_a_scenario_is_checked_again_when_what_it_names_has_changed(tmp_path: Path) -> None:
+    folder = project(tmp_path / "toy")
+    (folder / "scenarios").mkdir()
+    file = folder / "scenarios" / "broken.yaml"
+    file.write_text("name: broken\npurpose: A fault.\nfaults: [{operation: listToys, kind: reset}]")
+    vocabulary = load_project(folder).vocabulary
+    assert load_scenario(file, vocabulary).name == "broken"
+    contract = folder / "openapi" / "openapi.yaml"
+    contract.write_text(contract.read_text().replace("listToys", "getToys"))
+    with pytest.raises(ProjectError, match="there is no operation 'listToys'"):
+        load_project(folder)
+
+
+NOT_NEEDED = ("connexion", "yaml", "httpx", "httpcore", "werkzeug", "flask", "jsonschema", "rich")
+START = """
+import asyncio, sys
+import invoice_sandbox.cli.serve
+from invoice_sandbox.app import create_app
+from invoice_sandbox.settings import read_settings
+asyncio.run(create_app(read_settings({}), url="http://127.0.0.1:1"))
+print(*({module.partition(".")[0] for module in sys.modules} & {*sys.argv[1:]}))
+"""
+
+
+@pytest.mark.process
+def test_the_second_start_imports_nothing_that_serving_does_not_use() -> None:
+    command = [sys.executable, "-c", START, *NOT_NEEDED]
+    first, second = (
+        subprocess.run(command, check=True, capture_output=True, text=True).stdout.split()
+        for _ in range(2)
+    )
+    assert {"connexion", "yaml"} <= {*first}
+    assert second == []

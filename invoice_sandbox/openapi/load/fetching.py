@@ -18,12 +18,21 @@ Fetch = Callable[[str], str]
 
 
 class FetchError(Exception):
-    """A file that could not be had; the message is a clause such as 'the server returned 404'."""
+    """A file, or a place in it, that could not be had.
+
+    The message is a clause such as 'the server returned 404', or nothing.
+    """
+
+    def __init__(self, why: str = "", advice: str = "") -> None:
+        super().__init__(why)
+        self.advice = advice
 
 
 def never(_: str) -> str:
     """Default fetcher: rejects every remote reference."""
-    raise FetchError("references are not fetched over the network")
+    raise FetchError(
+        "references are not fetched over the network", "serve --allow-remote-refs has them fetched"
+    )
 
 
 @dataclass

@@ -6,7 +6,7 @@ from collections.abc import Iterator, Mapping
 from typing import Any, Final
 from urllib.parse import unquote, urldefrag
 
-from invoice_sandbox.openapi.load.model import DOCUMENT, FILE, SCHEMA, address, node, walk
+from invoice_sandbox.openapi.load.model import DOCUMENT, FILE, SCHEMA, Node, address, node, walk
 
 _ANCHORS: Final = ("$anchor", "$dynamicAnchor")
 
@@ -15,23 +15,24 @@ class ContractError(ValueError):
     """A contract that cannot be served; the message says which place and why."""
 
 
-def identified(document: Mapping[str, Any], type_: str = DOCUMENT) -> dict[str, Any]:
+def identified(document: Mapping[str, Any]) -> dict[str, Any]:
     """What ``document`` gives an identifier: by address, and by address and anchor.
 
     The document itself is at the empty address.
     """
-    return {"": document, **dict(_identified(document, type_))}
+    return {"": document, **{name: one.value for name, one in identified_nodes(document)}}
 
 
-def _identified(document: Any, type_: str) -> Iterator[tuple[str, Any]]:
+def identified_nodes(document: Any, type_: str = DOCUMENT) -> Iterator[tuple[str, Node]]:
+    """The same, but for the document itself, with the places; ``type_`` is that of the document."""
     for one in walk(node(document, type_)):
         if one.type not in {SCHEMA, FILE} or not isinstance(one.value, Mapping):
             continue
         if one.base and isinstance(one.value.get("$id"), str):
-            yield one.base, one.value
+            yield one.base, one
         for keyword in _ANCHORS:
             if isinstance(one.value.get(keyword), str):
-                yield f"{one.base}#{one.value[keyword]}", one.value
+                yield f"{one.base}#{one.value[keyword]}", one
 
 
 def named(reference: str, base: str, known: Mapping[str, Any]) -> Any:

@@ -1,0 +1,165 @@
+"""What a reference names: a place in a file, which is read when a reference leads there.
+
+The library ``referencing`` gives the value alone. A bundle needs its place, follows the references
+that stand on the way of a JSON Pointer, and leaves alone what an address within it names already.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Final
+from urllib.parse import unquote, urldefrag, urljoin, urlsplit
+
+from invoice_sandbox.openapi.load.documents import (
+    DocumentError,
+    Places,
+    load_document,
+    parse_text,
+)
+from invoice_sandbox.openapi.load.fetching import Fetch, FetchError
+from invoice_sandbox.openapi.load.model import DOCUMENT, FILE, Node, Pointer, address, node
+from invoice_sandbox.openapi.load.references import identified_nodes, steps_of
+
+_META: Final = "https://json-schema.org/draft/"
+_USER: Final = re.compile(r"://[^/@]*@")
+
+
+@dataclass(frozen=True)
+class Target:
+    """A place in a file, which has the URL ``address``."""
+
+    address: str
+    pointer: Pointer = ()
+
+    def below(self, step: str | int) -> Target:
+        return Target(self.address, (*self.pointer, step))
+
+
+class Files:
+    """The files of a contract by their addresses: first the one of ``root``, then what is read."""
+
+    def __init__(self, file: Path, document: dict[str, Any], fetch: Fetch) -> None:
+        """``document`` is that of ``file``; ``fetch`` gets what lies beyond this machine."""
+        self._file = file
+        self.root = _canonical(file.absolute().as_uri())
+        self.places = Places()
+        self._fetch = fetch
+        self._contents: dict[str, Any] = {self.root: document}
+        self._identified: dict[str, Mapping[str, Pointer]] = {}
+
+    def target(self, reference: str, file: str, here: Node) -> Target | None:
+        """What ``reference``, at ``here`` in ``file``, names; None: it stays as it is.
+
+        That is what is within the bundle by ``$id`` or an anchor already. Raises DocumentError.
+        """
+        resource, fragment = urldefrag(address(reference, here.base))
+        at = _canonical(urljoin(file, resource)) if resource else file
+        is_anchor = fragment != "" and not fragment.startswith("/")
+        if (
+            (here.base and resource in self._known(file))
+            or resource.startswith(_META)
+            or (resource and resource in self._known(self.root))
+            or (is_anchor and at == file == self.root)
+        ):
+            return None
+        try:
+            start = self._known(file).get(resource) if resource else None
+            return self._found(
+                self._read(at, file) if start is None else Target(file, start), fragment
+            )
+        except FetchError as error:
+            place = self.places.of(self.shown(file), (*here.pointer, "$ref"))
+            problem = f"cannot resolve reference '{_USER.sub('://', reference)}'"
+            why = f": {error}" if str(error) else ""
+            raise DocumentError(place, problem + why, error.advice) from None
+
+    def _found(self, start: Target, fragment: str) -> Target:
+        """The place that a fragment names, in whatever file references on the way lead to."""
+        if fragment and not fragment.startswith("/"):
+            pointer = self._known(start.address).get(f"#{unquote(fragment)}")
+            if pointer is None:
+                raise FetchError
+            return Target(start.address, pointer)
+        for step in steps_of(fragment) if fragment else ():
+            start = self._followed(start, step)
+        return start
+
+    def _followed(self, at: Target, step: str) -> Target:
+        """One step of a JSON Pointer, behind the reference if one stands there."""
+        value = self.at(at)
+        standing = node(value, "other", at.pointer)
+        if standing.reference is not None and step not in value:
+            beyond = self.target(standing.reference, at.address, standing)
+            if beyond is None:
+                raise FetchError
+            at, value = beyond, self.at(beyond)
+        if isinstance(value, dict) and step in value:
+            return at.below(step)
+        if isinstance(value, list) and step.isdecimal() and int(step) < len(value):
+            return at.below(int(step))
+        raise FetchError
+
+    def at(self, target: Target) -> Any:
+        """The value at a place."""
+        value = self._contents[target.address]
+        for step in target.pointer:
+            value = value[step]
+        return value
+
+    def content(self, file: str) -> Any:
+        """All that is in a file."""
+        return self._contents[file]
+
+    def _known(self, file: str) -> Mapping[str, Pointer]:
+        """What a file gives an identifier."""
+        if file not in self._identified:
+            type_ = DOCUMENT if file == self.root else FILE
+            nodes = identified_nodes(self._contents[file], type_)
+            self._identified[file] = {name: one.pointer for name, one in nodes}
+        return self._identified[file]
+
+    def _read(self, wanted: str, file: str) -> Target:
+        """The file at ``wanted``, which ``file`` refers to. Raises FetchError, DocumentError."""
+        scheme = urlsplit(wanted).scheme
+        if wanted in self._contents:
+            pass
+        elif scheme == "file" and urlsplit(file).scheme == "file":
+            path = Path(self.shown(wanted))
+            if not path.is_file():
+                raise FetchError(f"there is no file {path}")
+            self._contents[wanted] = load_document(path)
+        elif scheme in {"http", "https"}:
+            text = self._fetch(wanted)
+            self.places.know(wanted, text)
+            self._contents[wanted] = parse_text(text, wanted)
+        else:
+            raise FetchError
+        return Target(wanted)
+
+    def shown(self, address: str) -> str:
+        """A file as a person would name it, starting from how the contract was named."""
+        parts = urlsplit(address)
+        if parts.scheme != "file":
+            return address
+        if address == self.root:
+            return str(self._file)
+        relative = os.path.relpath(_local_path(parts.path), self._file.absolute().parent)
+        return os.path.normpath(self._file.parent / relative)
+
+
+def _canonical(address: str) -> str:
+    """A file has one address, however it is written."""
+    parts = urlsplit(address)
+    if parts.scheme != "file":
+        return address
+    return Path(os.path.normpath(_local_path(parts.path))).as_uri()
+
+
+def _local_path(path: str) -> str:
+    from urllib.request import url2pathname  # brings an HTTP client with it
+
+    return url2pathname(path)

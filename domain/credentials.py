@@ -206,8 +206,10 @@ async def _all(
     call: Call, collection: str, where: tuple[Condition, ...]
 ) -> tuple[Record, ...] | None:
     """All records of a condition, or None without one."""
-    limit = await call.state.count(collection, where) if where else 0
-    return (await call.state.page(collection, limit=limit, where=where)).records if where else None
+    if not where:
+        return None
+    limit = await call.state.count(collection, where)
+    return tuple((await call.state.page(collection, limit=limit, where=where)).records)
 
 
 def _partner_id(user: Record) -> str | None:

@@ -93,7 +93,7 @@ async def newest_invoices(context: Context, *statuses: str, limit: int = 100) ->
     """The newest invoices of clients in one of ``statuses``, or in any status if none is given."""
     statuses = statuses or context.lifecycle.machines[INVOICE].states
     where = (Condition("source", "=", CLIENT), Condition("status", "in", statuses))
-    return (await context.state.page(INVOICES, limit=limit, where=where)).records
+    return tuple((await context.state.page(INVOICES, limit=limit, where=where)).records)
 
 
 async def newest_invoice(context: Context, *statuses: str) -> Record | None:
@@ -253,7 +253,7 @@ async def emit_move(
 
 async def _registered(state: Transaction, level: str, key: str, limit: int) -> tuple[Record, ...]:
     where = (Condition("registryKeys", "has", f"{level} {key}"),)
-    return (await state.page(INVOICES, limit=limit, where=where)).records
+    return tuple((await state.page(INVOICES, limit=limit, where=where)).records)
 
 
 def _with_registry_keys(record: Record, keys: RegistryKeys, level: str) -> Record:

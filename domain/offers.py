@@ -67,7 +67,7 @@ async def unfinished_offers(context: Context, invoice_id: str) -> tuple[Record, 
     statuses = unfinished_statuses(context, OFFER)
     where = (Condition("status", "in", statuses), Condition("invoiceId", "=", invoice_id))
     limit = await context.state.count(OFFERS, where)
-    return (await context.state.page(OFFERS, limit=limit, where=where)).records
+    return tuple((await context.state.page(OFFERS, limit=limit, where=where)).records)
 
 
 async def accepted_offer(context: Context, invoice: Record) -> Record:

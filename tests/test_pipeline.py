@@ -7,6 +7,7 @@ import json
 import re
 import sys
 from collections.abc import Mapping
+from dataclasses import replace
 from pathlib import Path
 from types import FrameType
 from typing import Any, Final
@@ -18,6 +19,7 @@ from hypothesis import strategies as st
 
 from invoice_sandbox.app import Sandbox, create_app
 from invoice_sandbox.base.errors import ApiError
+from invoice_sandbox.http.handling import JsonResponses
 from invoice_sandbox.http.pipeline import (
     Endpoint,
     OperationStages,
@@ -33,7 +35,15 @@ from invoice_sandbox.http.route import (
     resolved_operations,
     segment_texts,
 )
-from invoice_sandbox.openapi.operation import Contract, Operation, compile_contract
+from invoice_sandbox.openapi.operation import (
+    Contract,
+    DeclaredResponse,
+    Operation,
+    compile_contract,
+)
+from invoice_sandbox.openapi.schema.compile import Checker
+from invoice_sandbox.project.api import Response
+from invoice_sandbox.project.conventions import Conventions
 from invoice_sandbox.state.credentials import DEMO_KEY
 from tests.support import FROZEN, ManualSystemClock, Running, little_work
 from tests.test_invoices import INVOICE
@@ -198,6 +208,16 @@ def test_a_path_finds_its_operation(
     assert routed.path_texts == texts
 
 
+def test_a_path_that_is_remembered_still_finds_the_operation_of_each_method() -> None:
+    router = routes(contract_of(PATHS))
+    for _ in range(2):
+        for (method, raw), (template, texts) in FOUND.items():
+            routed = asyncio.run(router(request(method, raw)))
+            assert isinstance(routed, RoutedRequest)
+            assert routed.endpoint.operation.id == f"{method.lower()} {template}"
+            assert routed.path_texts == texts
+
+
 NOT_FOUND: Final[dict[tuple[str, str], str]] = {
     ("GET", "/"): "",
     ("GET", "/a/"): "",
@@ -277,6 +297,33 @@ def test_a_template_takes_texts_of_as_many_segments_as_it_has() -> None:
     assert template.texts(["", "a", "1"]) == ["1"]
     assert template.texts(["", "a"]) is None
     assert template.texts(["", "x", "1"]) is None
+
+
+def test_a_response_is_validated_once_and_an_invalid_one_every_time() -> None:
+    """Bytes that were valid for a status are valid for it, and for no other."""
+    checked: list[Any] = []
+    operation = compile_contract(document_of({"/a": ["get"]})).operations["get /a"]
+
+    def is_valid(body: object) -> bool:
+        checked.append(body)
+        return body != "bad"
+
+    checker = Checker(is_valid, no_errors, {})
+    content = {"application/json": checker}
+    declared = {status: DeclaredResponse(content, {}) for status in ("200", "201")}
+    responses = JsonResponses(replace(operation, responses=declared), Conventions())
+    first = responses.reply("good").body
+    assert responses.reply("good").body is first
+    assert responses.reply(Response("good", status=201)).body == first
+    assert checked == ["good", "good"]
+    for _ in range(2):
+        with pytest.raises(IndexError):  # nothing explains the problem here
+            responses.reply("bad")
+    assert checked == ["good", "good", "bad", "bad"]
+
+
+def no_errors(_value: object) -> list[Any]:
+    return []
 
 
 def contract_of(paths: Mapping[str, list[str]]) -> Contract:

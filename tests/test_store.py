@@ -167,6 +167,36 @@ async def test_a_record_comes_out_as_a_copy() -> None:
         assert await state.get("k", "0") == {"n": 0, "tags": [{"a": 1}]}
 
 
+@on_a_loop
+async def test_a_page_is_written_once_while_nothing_changes() -> None:
+    presented: list[Any] = []
+
+    def number(record: Any) -> Any:
+        presented.append(record["n"])
+        return record["n"]
+
+    async def written(state: Any, present: Any = number) -> bytes:
+        page = await state.page("k", limit=2)
+        return bytes(page.written(present))
+
+    async def change_and_fail() -> None:
+        async with store.transaction("one") as state:
+            await state.put("k", "1", {"n": 5})
+            assert await written(state) == b"[5,0]"
+            raise ZeroDivisionError
+
+    store = await store_of("one")
+    await put_all(store, 2)
+    async with store.transaction("one") as state:
+        assert [await written(state), await written(state)] == [b"[1,0]", b"[1,0]"]
+    assert presented == [1, 0]
+    with pytest.raises(ZeroDivisionError):
+        await change_and_fail()
+    async with store.transaction("one") as state:
+        assert await written(state) == b"[1,0]"
+        assert await written(state, str) == b"[\"{'n': 1}\",\"{'n': 0}\"]"
+
+
 # --- all or nothing
 
 

@@ -10,11 +10,12 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from datetime import datetime
 from http import HTTPStatus
-from typing import Any
+from typing import Any, Final, NamedTuple
 
 from invoice_sandbox.base import jsonio
 from invoice_sandbox.base.errors import ApiError
 from invoice_sandbox.base.ids import key_digest
+from invoice_sandbox.base.jsonio import Written
 from invoice_sandbox.http import idempotency
 from invoice_sandbox.http.credentials import is_local
 from invoice_sandbox.http.declared_errors import declared_status
@@ -51,7 +52,7 @@ class HandlerResponse:
     engine: Engine
     operation: Operation
     handler: Handler
-    conventions: Conventions
+    responses: JsonResponses
     has_scenarios: bool
 
     async def respond(self, parsed: ParsedRequest) -> Reply:
@@ -103,7 +104,8 @@ class HandlerResponse:
                 outcome = await self._handle(self.handler, call, parsed.request.trace)
                 if not isinstance(outcome, DeliverThenRespond):
                     await self._keep(state, parsed, outcome, call.now)
-                self.engine.coverage.note(workspace, call.hits)
+                if call.hits:
+                    self.engine.coverage.note(workspace, call.hits)
                 return outcome
         except _RolledBackError as rolled_back:
             if key is not None:
@@ -150,7 +152,7 @@ class HandlerResponse:
         given = result if isinstance(result, Response) else Response(result)
         if self.operation.lifecycle is not None and isinstance(given.data, Mapping):
             await _explain(trace, call, self.operation.lifecycle, given.data)
-        return json_reply(self.operation, given, self.conventions)
+        return self.responses.reply(given)
 
     async def _do_steps(self, call: Call) -> None:
         """The steps of the scenarios in force that come before this request is carried out."""
@@ -264,22 +266,70 @@ async def _explain(trace: Trace, call: Call, machine_name: str, data: Mapping[st
         trace.why["step"] = step
 
 
-def json_reply(operation: Operation, result: Any, conventions: Conventions) -> Reply:
-    """A response, in the envelope of the conventions unless it is bare.
+class _Declared(NamedTuple):
+    """The JSON response of a status. ``valid`` are the last bodies that its checker has allowed."""
 
-    Raises ContractViolationError.
+    media_type: str
+    checker: Checker | None
+    valid: dict[bytes, bytes]
+
+
+class JsonResponses:
+    """Writes the responses of one operation as JSON, and validates them.
+
+    A body of the same bytes as one that was valid for the same status is valid.
     """
-    given = result if isinstance(result, Response) else Response(result)
-    status = given.status or int(operation.success)
+
+    def __init__(self, operation: Operation, conventions: Conventions) -> None:
+        self._operation = operation
+        self._conventions = conventions
+        self._declared: dict[int, _Declared] = {}
+
+    def reply(self, result: Any) -> Reply:
+        """A response, in the envelope of the conventions unless it is bare.
+
+        Raises ContractViolationError.
+        """
+        given = result if isinstance(result, Response) else Response(result)
+        status = given.status or int(self._operation.success)
+        declared = self._declared.get(status)
+        if declared is None:
+            response = _response(self._operation, status)
+            if given.data is None and not response.content:
+                return Reply(status, headers=given.headers)
+            media_type = _json_type(self._operation, status, response)
+            declared = _Declared(media_type, response.content[media_type], {})
+            self._declared[status] = declared
+        body = self._validated(status, declared, given)
+        return Reply(status, body, declared.media_type, given.headers)
+
+    def _validated(self, status: int, declared: _Declared, given: Response) -> bytes:
+        body = jsonio.dumps(self._body(given, given.data))
+        known = declared.valid.get(body)
+        if known is None:
+            plain = given.data.plain() if isinstance(given.data, Written) else given.data
+            _check(self._operation, status, declared.checker, self._body(given, plain))
+            known = body
+            if len(body) <= _MAX_KEPT:
+                if len(declared.valid) >= _KEPT:
+                    del declared.valid[next(iter(declared.valid))]
+                declared.valid[body] = body
+        return known
+
+    def _body(self, given: Response, data: Any) -> Any:
+        return data if given.bare else self._conventions.success_body(data)
+
+
+_KEPT: Final = 128
+_MAX_KEPT: Final = 8 * 1024
+"""How many valid bodies are kept for each status of an operation, and of how many bytes."""
+
+
+def _response(operation: Operation, status: int) -> DeclaredResponse:
     response = operation.responses.get(str(status)) or operation.response_for(status)
     if response is None:
         raise undeclared(operation, status)
-    if given.data is None and not response.content:
-        return Reply(status, headers=given.headers)
-    body = given.data if given.bare else conventions.success_body(given.data)
-    media_type = _json_type(operation, status, response)
-    _check(operation, status, response.content[media_type], body)
-    return Reply(status, jsonio.dumps(body), media_type, given.headers)
+    return response
 
 
 def _json_type(operation: Operation, status: int, response: DeclaredResponse) -> str:

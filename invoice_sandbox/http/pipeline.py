@@ -30,7 +30,7 @@ class ClientGoneError(Exception):
 PREFER: Final = "prefer"
 
 EXCHANGE: Final = "invoice_sandbox.exchange"
-"""The extension of the ASGI scope by which our own server offers an ``Exchange``."""
+"""The extension of the ASGI scope by which our own server provides an ``Exchange``."""
 
 _NO_EXTENSIONS: Final[Mapping[str, Any]] = {}
 
@@ -129,7 +129,7 @@ class Request:
 
     @property
     def exchange(self) -> Exchange | None:
-        """What our own server offers besides ASGI messages."""
+        """What our own server provides besides ASGI messages."""
         exchange: Exchange | None = self.scope.get("extensions", _NO_EXTENSIONS).get(EXCHANGE)
         return exchange
 

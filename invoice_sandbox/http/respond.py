@@ -9,8 +9,8 @@ from typing import Any
 from invoice_sandbox.base.errors import ApiError, reject
 from invoice_sandbox.http.handling import (
     HandlerResponse,
+    JsonResponses,
     check_error,
-    json_reply,
     public_workspace,
     report_forbidden,
     undeclared,
@@ -49,13 +49,15 @@ class Responses:
         """What responds to the requests of one operation."""
         engine = self._engine
         if contract is engine.project.control and operation.id in self._functions:
-            return _ControlResponse(engine, operation, self._functions[operation.id]).respond
+            responses = JsonResponses(operation, engine.project.control_conventions)
+            function = self._functions[operation.id]
+            return _ControlResponse(engine, operation, function, responses).respond
         handler = engine.project.handlers.get(operation.id)
         if handler is None:
             return self._from_contract
-        conventions = engine.project.conventions_of(contract)
+        responses = JsonResponses(operation, engine.project.conventions_of(contract))
         has_scenarios = contract is engine.project.contract
-        return HandlerResponse(engine, operation, handler, conventions, has_scenarios).respond
+        return HandlerResponse(engine, operation, handler, responses, has_scenarios).respond
 
     async def _from_contract(self, parsed: ParsedRequest) -> Reply:
         workspace = parsed.workspace or await public_workspace(self._engine, parsed)
@@ -86,6 +88,7 @@ class _ControlResponse:
     engine: Engine
     operation: Operation
     function: ControlFunction
+    responses: JsonResponses
 
     async def respond(self, parsed: ParsedRequest) -> Reply:
         """The result of the function, validated."""
@@ -97,7 +100,7 @@ class _ControlResponse:
             raise
         if isinstance(result, Raw):
             return _raw(self.operation, result)
-        return json_reply(self.operation, result, self.engine.project.control_conventions)
+        return self.responses.reply(result)
 
     async def _result(self, parsed: ParsedRequest) -> Any:
         headers, body = dict(parsed.request.headers), parsed.body or {}

@@ -11,7 +11,7 @@ GET. An encoded slash does not separate segments, and no request is redirected.
 from __future__ import annotations
 
 import re
-from collections.abc import Awaitable, Callable, Iterator, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Final
 from urllib.parse import quote, unquote
@@ -161,6 +161,10 @@ class _Leaf:
     methods: dict[str, tuple[Target, list[str]]] = field(default_factory=dict)
 
 
+_End = tuple[_Leaf, list[str]]
+"""Where a path leads, with the texts of its parameters."""
+
+
 class RouteTable:
     """Routes of one document: a tree of segments, and the paths without parameters by themselves.
 
@@ -188,7 +192,7 @@ class RouteTable:
         if all(len(one) == 1 for one in template.segments):
             self._concrete[tuple(one[0] for one in template.segments)] = node.leaf
 
-    def find(self, segments: Sequence[str]) -> list[tuple[_Leaf, list[str]]]:
+    def find(self, segments: Sequence[str]) -> list[_End]:
         """The ends that a path leads to, the most exact first, each with its parameters."""
         concrete = self._concrete.get(tuple(segments))
         if concrete is not None:
@@ -204,11 +208,17 @@ class RouteTable:
         return sorted(ends, key=lambda end: end[0].rank) if len(ends) > 1 else ends
 
 
+_KNOWN_PATHS: Final = 4096
+_MAX_KNOWN_PATH: Final = 256
+"""How many paths the router remembers, and of what length."""
+
+
 class Router:
     """Finds what a request is for, in one or more tables; the first that has it counts."""
 
     def __init__(self, tables: Sequence[RouteTable]) -> None:
         self._tables = tables
+        self._known: dict[str | bytes, Sequence[_End]] = {}
 
     def targets(self, request: Request) -> dict[str, Target]:
         """The targets at the path of the request, by method."""
@@ -225,21 +235,37 @@ class Router:
         """
         for leaf, texts in self._leaves(request):
             if request.method in leaf.methods:
-                target, names = leaf.methods[request.method]
-                if isinstance(target, Page):
-                    return await target.respond(request)
-                request.trace.endpoint = target
-                path_texts = request.trace.path_texts = dict(zip(names, texts, strict=True))
-                if target.raw_parameters:
-                    path_texts = path_texts | _texts_as_sent(request, target, leaf.template, names)
-                await check_length(request, target.operation)
-                return RoutedRequest(request, target, path_texts)
+                return await _routed(request, leaf, texts)
         return _without_target(request, self.targets(request))
 
-    def _leaves(self, request: Request) -> Iterator[tuple[_Leaf, list[str]]]:
-        segments = path_segments(request)
-        for table in self._tables:
-            yield from table.find(segments)
+    def _leaves(self, request: Request) -> Sequence[_End]:
+        """The ends of the path, the most exact first, those of the first table before all others.
+
+        A path that was asked for before is looked up in one step.
+        """
+        raw: bytes = request.scope.get("raw_path") or b""
+        path = raw if b"%" in raw else request.path
+        if path not in self._known:
+            segments = path_segments(request)
+            ends = tuple([end for table in self._tables for end in table.find(segments)])
+            if len(path) > _MAX_KNOWN_PATH or not ends:
+                return ends
+            if len(self._known) >= _KNOWN_PATHS:
+                self._known.clear()
+            self._known[path] = ends
+        return self._known[path]
+
+
+async def _routed(request: Request, leaf: _Leaf, texts: Sequence[str]) -> RoutedRequest | Reply:
+    target, names = leaf.methods[request.method]
+    if isinstance(target, Page):
+        return await target.respond(request)
+    request.trace.endpoint = target
+    path_texts = request.trace.path_texts = dict(zip(names, texts, strict=True))
+    if target.raw_parameters:
+        path_texts = path_texts | _texts_as_sent(request, target, leaf.template, names)
+    await check_length(request, target.operation)
+    return RoutedRequest(request, target, path_texts)
 
 
 def _texts_as_sent(

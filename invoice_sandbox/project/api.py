@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import base64
 import binascii
-from collections.abc import Awaitable, Callable, Mapping
+from collections.abc import Awaitable, Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime, timedelta
 from typing import Any
@@ -16,6 +16,7 @@ from urllib.parse import urlencode
 from invoice_sandbox.base.clock import instant_text, parse_instant
 from invoice_sandbox.base.errors import ApiError, ErrorType, reject
 from invoice_sandbox.base.ids import new_key, new_secret, resource_id
+from invoice_sandbox.base.jsonio import Written
 from invoice_sandbox.base.jsonio import dumps as dump_json
 from invoice_sandbox.base.moved import missing
 from invoice_sandbox.openapi.operation import Contract
@@ -134,6 +135,42 @@ class Response:
     headers: tuple[tuple[str, str], ...] = ()
     status: int | None = None
     bare: bool = False
+
+
+class Presented(Sequence[Any], Written):
+    """What ``present`` makes of the records of a page."""
+
+    __slots__ = ("_page", "_present")
+
+    def __init__(self, page: Page, present: Callable[[Record], Any]) -> None:
+        self._page = page
+        self._present = present
+
+    def __len__(self) -> int:
+        """How many there are."""
+        return len(self._page.records)
+
+    def __getitem__(self, index: Any) -> Any:
+        """One of them, or some."""
+        return [self._present(one) for one in self._page.records][index]
+
+    def __iter__(self) -> Iterator[Any]:
+        """All of them."""
+        return iter([self._present(one) for one in self._page.records])
+
+    def plain(self) -> Any:
+        """As a list."""
+        return list(self)
+
+    def to_json(self) -> bytes:
+        """As a JSON array."""
+        if self._page.written is None:
+            return dump_json(self.plain())
+        return self._page.written(self._present)
+
+
+def _as_it_is(record: Record) -> Record:
+    return record
 
 
 @dataclass(frozen=True)
@@ -302,12 +339,13 @@ class Call(Context):
         collection: str,
         *,
         where: tuple[Condition, ...] = (),
-        present: Callable[[Record], Any] = lambda record: record,
+        present: Callable[[Record], Any] = _as_it_is,
     ) -> Response:
         """One page of a collection, newest first, by ``limit`` and ``cursor`` of the request.
 
         Headers say how many records match (``X-Total-Count``) and where the next page is
         (``Link``, RFC 8288). A cursor that this service never gave out names an empty page.
+        ``present`` must depend on the record alone: a page is written once while nothing changes.
         """
         names = self.conventions
         limit = int(self.query.get(names.limit_parameter, names.page_size))
@@ -316,7 +354,7 @@ class Call(Context):
         page = await self.state.page(collection, limit=limit, before=before, where=where)
         total = await self.state.count(collection, where)
         headers = ((names.total_header, str(total)), *self._link(page, limit))
-        return Response([present(record) for record in page.records], headers)
+        return Response(Presented(page, present), headers)
 
     def _link(self, page: Page, limit: int) -> tuple[tuple[str, str], ...]:
         if page.next_position is None:

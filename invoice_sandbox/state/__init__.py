@@ -6,7 +6,7 @@ of a stored object, so that a database can implement the same protocol.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import AbstractAsyncContextManager
 from dataclasses import dataclass, field
 from datetime import datetime
@@ -127,10 +127,15 @@ class Condition:
 
 @dataclass(frozen=True)
 class Page:
-    """Records, newest first, and the position where the next page begins; None: no next page."""
+    """Records, newest first, and the position where the next page begins; None: no next page.
 
-    records: tuple[Record, ...]
+    The records belong to whoever reads them. ``written``, if the store has it, returns what a
+    function makes of them as a JSON array, which it writes once while nothing changes.
+    """
+
+    records: Sequence[Record]
     next_position: int | None
+    written: Callable[[Callable[[Record], Any]], bytes] | None = field(default=None, compare=False)
 
 
 class NoWorkspaceError(KeyError):

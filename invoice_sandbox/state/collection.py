@@ -7,12 +7,13 @@ tuples that nothing can modify; whoever reads one gets a new dict.
 from __future__ import annotations
 
 from bisect import bisect_left
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from decimal import Decimal
 from typing import Any, Final, TypeAlias
 
 from rpds import HashTrieMap
 
+from invoice_sandbox.base.jsonio import dumps
 from invoice_sandbox.state import Condition, Page, Record
 
 Packed = tuple[Any, ...]
@@ -35,6 +36,13 @@ Index: TypeAlias = "HashTrieMap[Any, Positions]"
 
 _BLOCK: Final = 2048
 
+_Asked = tuple[int | None, int | None, tuple[Condition, ...]]
+"""The limit, position and conditions of a page."""
+
+_KEPT_PAGES: Final = 16
+_KEPT_RECORDS: Final = 100
+"""How many pages a version keeps, and of how many records."""
+
 
 class Collection:
     """Records by key, in the order of their positions.
@@ -44,7 +52,7 @@ class Collection:
     uses as many as its ``length``. A position whose record was deleted has no record.
     """
 
-    __slots__ = ("indexes", "keys", "length", "records", "shapes")
+    __slots__ = ("indexes", "keys", "length", "pages", "records", "shapes")
 
     def __init__(self, fields: Iterable[str] = ()) -> None:
         self.records: HashTrieMap[str, Stored] = HashTrieMap()
@@ -52,6 +60,7 @@ class Collection:
         self.length = 0
         self.indexes: dict[str, Index] = {one: HashTrieMap() for one in fields}
         self.shapes: dict[tuple[str, ...], tuple[str, ...]] = {}
+        self.pages: dict[_Asked, Page] = {}
 
     def with_record(self, key: str, record: Mapping[str, Any]) -> Collection:
         """The collection with the record at its end, or replaced in its position."""
@@ -81,17 +90,31 @@ class Collection:
     def get(self, key: str) -> Record | None:
         """A copy of the record, or None."""
         found = self.records.get(key)
-        return None if found is None else _unpack(found[1:])
+        return None if found is None else _record(found)
 
     def page(self, limit: int | None, before: int | None, where: tuple[Condition, ...]) -> Page:
-        """Copies of at most ``limit`` records, newest first, older than position ``before``."""
-        found: list[Record] = []
+        """At most ``limit`` records, newest first, older than position ``before``.
+
+        A version keeps its last small pages.
+        """
+        asked = (limit, before, where)
+        if asked not in self.pages:
+            page = self._page(*asked)
+            if len(page.records) > _KEPT_RECORDS:
+                return page
+            if len(self.pages) >= _KEPT_PAGES:
+                self.pages.clear()
+            self.pages[asked] = page
+        return self.pages[asked]
+
+    def _page(self, limit: int | None, before: int | None, where: tuple[Condition, ...]) -> Page:
+        found: list[Stored] = []
         start = self.length if before is None else min(before, self.length)
         for stored in self._matching(start, where):
             if len(found) == limit:
-                return Page(tuple(found), stored[0] + 1)
-            found.append(_unpack(stored[1:]))
-        return Page(tuple(found), None)
+                return _page(found, stored[0] + 1)
+            found.append(stored)
+        return _page(found, None)
 
     def count(self, where: tuple[Condition, ...]) -> int:
         """How many records match."""
@@ -142,7 +165,48 @@ class Collection:
         version = Collection.__new__(Collection)
         version.records, version.indexes = records, indexes
         version.keys, version.length, version.shapes = self.keys, self.length, self.shapes
+        version.pages = {}
         return version
+
+
+class _Records(Sequence[Record]):
+    """Copies of records, made when they are read."""
+
+    __slots__ = ("_shown", "_stored")
+
+    def __init__(self, stored: Sequence[Stored]) -> None:
+        self._stored = stored
+        self._shown: tuple[Callable[[Record], Any], bytes] | None = None
+
+    def __len__(self) -> int:
+        return len(self._stored)
+
+    def __getitem__(self, index: Any) -> Any:
+        found = self._stored[index]
+        return [_record(one) for one in found] if isinstance(index, slice) else _record(found)
+
+    def __iter__(self) -> Iterator[Record]:
+        return map(_record, self._stored)
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, Sequence) and list(self) == list(other)
+
+    __hash__ = None  # type: ignore[assignment]  # records are dicts
+
+    def written(self, present: Callable[[Record], Any]) -> bytes:
+        if self._shown is None or self._shown[0] is not present:
+            self._shown = (present, dumps([present(one) for one in self]))
+        return self._shown[1]
+
+
+def _page(stored: Sequence[Stored], next_position: int | None) -> Page:
+    records = _Records(stored)
+    return Page(records, next_position, records.written)
+
+
+def _record(stored: Stored) -> Record:
+    values = stored[3:]
+    return dict(zip(stored[2], values if stored[1] == _FLAT else map(_unpack, values), strict=True))
 
 
 def copied(value: Any) -> Any:

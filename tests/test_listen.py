@@ -25,7 +25,7 @@ import httpx
 import pytest
 
 from invoice_sandbox.base.ids import key_digest
-from invoice_sandbox.cli.forwarding import checked_target
+from invoice_sandbox.cli.receiver import checked_target
 from invoice_sandbox.state.credentials import DEMO_KEY
 from tests.receivers import (
     Receiver,

@@ -6,6 +6,7 @@ import click
 
 from invoice_sandbox.cli import forwarding
 from invoice_sandbox.cli.options import client, options, wants_json, with_connection
+from invoice_sandbox.cli.receiver import checked_target
 
 
 def _types(_context: click.Context, _parameter: click.Parameter, text: str) -> tuple[str, ...]:
@@ -21,7 +22,7 @@ def _types(_context: click.Context, _parameter: click.Parameter, text: str) -> t
         "--forward-to": {
             "metavar": "URL",
             "required": True,
-            "callback": lambda _context, _parameter, text: forwarding.checked_target(text),
+            "callback": lambda _context, _parameter, text: checked_target(text),
             "help": "Your receiver: a URL, or a port of this machine.",
         },
         "--events": {

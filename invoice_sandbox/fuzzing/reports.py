@@ -1,4 +1,9 @@
-"""The result of a run for people and for machines: text, JSON and JUnit XML."""
+"""The result of a run for people and for machines: text, JSON and JUnit XML.
+
+The reports of Schemathesis cannot stand for it: each is about one contract, lacks what only the
+verdict sees (an operation that never succeeded, a rejected valid request, a traceback of the
+server), and its NDJSON leaves out the requests that reproduce a failure.
+"""
 
 from __future__ import annotations
 

@@ -377,26 +377,39 @@ def _start(moved: Any) -> str:
 
 
 def test_a_request_during_an_advance_gets_a_response(notes: Running) -> None:
-    with in_scenario(notes, "slow") as client, ThreadPoolExecutor(1) as pool:
-        write_note(client)
-        advancing = pool.submit(advance, client, by="PT100S")
-        until(lambda: now(client) > START, "the advance did not begin")
-        seen = len(bells(client))
-        assert not advancing.done()
-        assert 0 < seen < 100
-        assert len(advancing.result(PATIENCE)["happened"]) == 100
+    """Unless the machine stalls just then, which does not happen every time."""
+
+    def is_between_steps() -> bool:
+        with in_scenario(notes, "slow") as client, ThreadPoolExecutor(1) as pool:
+            write_note(client)
+            advancing = pool.submit(advance, client, by="PT100S")
+            until(lambda: now(client) > START, "the advance did not begin")
+            seen = len(bells(client))
+            is_under_way = not advancing.done()
+            assert len(advancing.result(PATIENCE)["happened"]) == 100
+            return is_under_way and 0 < seen < 100
+
+    until(is_between_steps, "every request had to wait for the end of the advance")
 
 
 def test_a_workspace_that_is_deleted_during_its_advance_is_401(notes: Running) -> None:
+    """Unless the machine stalls just then, which does not happen every time."""
     with notes.client() as first:
-        made = make_workspace(first, scenario="slow")
-        with notes.client(made["key"]) as client, ThreadPoolExecutor(1) as pool:
-            write_note(client)
-            path, body = "/sandbox/clock/advance", {"by": "PT100S"}
-            advancing = pool.submit(client.post, path, json=body)
-            until(lambda: now(client) > START, "the advance did not begin")
-            data(first.delete(f"/sandbox/workspaces/{made['id']}"), 200)
-            assert error(advancing.result(PATIENCE)) == (401, "authentication_required")
+
+        def is_401() -> bool:
+            made = make_workspace(first, scenario="slow")
+            with notes.client(made["key"]) as client, ThreadPoolExecutor(1) as pool:
+                write_note(client)
+                path, body = "/sandbox/clock/advance", {"by": "PT100S"}
+                advancing = pool.submit(client.post, path, json=body)
+                until(lambda: now(client) > START, "the advance did not begin")
+                data(first.delete(f"/sandbox/workspaces/{made['id']}"), 200)
+                response = advancing.result(PATIENCE)
+                return not response.is_success and (
+                    error(response) == (401, "authentication_required")
+                )
+
+        until(is_401, "the advance went on in a workspace that is gone")
 
 
 def test_what_is_restored_during_an_advance_does_not_move_on_by_itself(notes: Running) -> None:

@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 import gc
-import time
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import ExitStack
 from select import select
 
@@ -14,6 +13,7 @@ from uvicorn.protocols.http.httptools_impl import RequestResponseCycle
 from invoice_sandbox.base.budget import Budget
 from invoice_sandbox.http.read import BODIES_OF_A_WORKSPACE
 from tests.hostile.wire import Answer, Wire
+from tests.scenario_run import until
 from tests.support import Running, serving
 
 BODY = 256 * 1024
@@ -71,7 +71,7 @@ def test_a_workspace_holds_only_its_share_of_bodies_in_flight(server: Running) -
         assert (full.status, full.headers["retry-after"]) == (503, "1")
         assert full.envelope_problem() is None
         assert rejected_for_its_content(server, other)
-    wait_until(lambda: rejected_for_its_content(server, key))
+    until(lambda: rejected_for_its_content(server, key), "it is read")
 
 
 def first_answer(wires: list[Wire]) -> Answer:
@@ -85,17 +85,11 @@ def rejected_for_its_content(server: Running, key: str) -> bool:
     return answer_to_head(server, invoice_head(key) + b" " * BODY).status == 400
 
 
-def wait_until(condition: Callable[[], bool]) -> None:
-    deadline = time.monotonic() + 60
-    while not condition():
-        assert time.monotonic() < deadline
-
-
 def test_what_was_sent_of_a_rejected_body_is_not_kept(server: Running) -> None:
     with Wire(server.port) as wire:
         wire.send(head("POST", "/api/invoices") + b" " * (BODY - 1))
         assert wire.answer().status == 401
-        wait_until(lambda: server.run(kept()) == 0)
+        until(lambda: server.run(kept()) == 0, "nothing is kept")
 
 
 async def kept() -> int:

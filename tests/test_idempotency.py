@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import json
 import socket
-from collections.abc import Iterator, Sequence
+import threading
+from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
-from dataclasses import replace
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import httpx
@@ -361,12 +362,38 @@ async def _is_idle(running: Running) -> bool:
     return len([entry for entry in log.entries if entry.operation == "createInvoice"]) == 2
 
 
+@dataclass
+class Hold:
+    """The requests that the toy's handler is working on, and whether it may finish them."""
+
+    under_way: int = 0
+    may_finish: threading.Event = field(default_factory=threading.Event)
+
+
+HOLD = Hold()
+
+
+@contextmanager
+def holding() -> Iterator[Hold]:
+    """The toy finishes no request until the end of the block."""
+    HOLD.may_finish.clear()
+    try:
+        yield HOLD
+    finally:
+        HOLD.may_finish.set()
+
+
 SLOW = """
 import asyncio
 
+from tests.test_idempotency import HOLD
+
 
 async def make_thing(call):
-    await asyncio.sleep(0.05)
+    HOLD.under_way += 1
+    while not HOLD.may_finish.is_set():
+        await asyncio.sleep(0.005)
+    HOLD.under_way -= 1
     number = await call.state.next_number("things")
     return {"number": number}
 
@@ -429,6 +456,7 @@ def toy(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Running]:
     (folder / "openapi" / "sandbox.yaml").write_text(json.dumps(lever))
     (folder / "handlers" / "__init__.py").write_text("")
     (folder / "handlers" / "things.py").write_text(SLOW)
+    HOLD.may_finish.set()
     with serving(replace(FROZEN, project=folder)) as running:
         yield running
 
@@ -447,41 +475,44 @@ def made(client: httpx.Client) -> int:
 
 
 class TestAtTheSameTime:
-    def _all_at_once(self, toy: Running, keys: Sequence[str]) -> tuple[list[httpx.Response], int]:
-        with toy_client(toy) as client:
-
-            def ask(key: str) -> httpx.Response:
-                return post(client, key, "/things", {})
-
-            with ThreadPoolExecutor(len(keys)) as pool:
-                answers = list(pool.map(ask, keys))
-            return answers, made(client)
-
     def test_the_same_key_makes_one(self, toy: Running) -> None:
-        """Every answer is the first one, a replay, or a request to wait."""
-        answers, number = self._all_at_once(toy, ["k"] * 20)
-        assert number == 1
-        done = [one for one in answers if one.status_code == 200]
-        waiting = [one for one in answers if one.status_code == 409]
-        assert len(done) + len(waiting) == 20
-        assert len([one for one in done if not is_replayed(one)]) == 1
-        assert waiting
+        """The others are to wait; after the first response they would get it again."""
+        with toy_client(toy) as client, ThreadPoolExecutor(20) as pool:
+            with holding():
+                asked = [pool.submit(post, client, "k", "/things", {}) for _ in range(20)]
+                until(lambda: sum(one.done() for one in asked) == 19, "the others get a response")
+                waiting = [one.result() for one in asked if one.done()]
+            (first,) = {one.result() for one in asked} - set(waiting)
+            assert (first.status_code, is_replayed(first)) == (200, False)
+            assert made(client) == 1
         for one in waiting:
-            assert one.headers["retry-after"] == "1"
+            assert (one.status_code, one.headers["retry-after"]) == (409, "1")
             assert "still in progress" in one.json()["error"]["message"]
 
-    def test_different_keys_do_not_wait_for_each_other(self, toy: Running) -> None:
-        answers, number = self._all_at_once(toy, [f"k{number}" for number in range(10)])
-        assert [one.status_code for one in answers] == [200] * 10
-        assert number == 10
+    def test_requests_under_other_keys_are_carried_out_meanwhile(self, toy: Running) -> None:
+        """One after the other, since they change the same workspace, and without a 409."""
+        with toy_client(toy) as client, ThreadPoolExecutor(10) as pool:
+            with holding() as hold:
+                asked = [pool.submit(post, client, "k0", "/things", {})]
+                until(lambda: hold.under_way == 1, "one is under way")
+                asked += [pool.submit(post, client, f"k{n}", "/things", {}) for n in range(1, 10)]
+                again = [post(client, "k0", "/things", {}).status_code for _ in range(20)]
+                assert again == [409] * 20  # meanwhile the others arrive
+            assert [one.result().status_code for one in asked] == [200] * 10
+            assert made(client) == 10
 
     def test_the_same_key_in_many_workspaces(self, toy: Running) -> None:
+        """No workspace waits for another."""
+
         def one(_: int) -> int:
             with toy_client(toy) as client:
                 return post(client, "k", "/things", {}).status_code
 
         with ThreadPoolExecutor(8) as pool:
-            assert list(pool.map(one, range(8))) == [200] * 8
+            with holding() as hold:
+                asked = [pool.submit(one, number) for number in range(8)]
+                until(lambda: hold.under_way == 8, "all are under way at the same time")
+            assert [each.result() for each in asked] == [200] * 8
 
     def test_invoices(self, client: httpx.Client) -> None:
         with ThreadPoolExecutor(16) as pool:

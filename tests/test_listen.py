@@ -624,7 +624,7 @@ def test_it_leaves_nothing_behind(
 def test_what_is_under_way_gets_a_response_before_it_ends(
     client: httpx.Client, receiver: Receiver
 ) -> None:
-    receiver.answers(answer(201, delay=1))
+    receiver.answers(answer(201, delay=0.5))
     with listening(str(client.base_url), receiver.url) as (listener, _):
         fire(client)
         until(lambda: bool(receiver.messages), "nothing came")

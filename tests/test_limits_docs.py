@@ -72,6 +72,14 @@ CONSTANTS: Final[dict[str, tuple[Any, str]]] = {
         count,
         "invoice_sandbox.openapi.load.yaml_12:_MAX_NODES",
     ),
+    "Schemas that one schema applies to one value": (
+        count,
+        "invoice_sandbox.openapi.load.effort:MAX_EXPANDED",
+    ),
+    "Schemas that lead on from one to the next": (
+        count,
+        "invoice_sandbox.openapi.load.effort:MAX_CHAIN",
+    ),
     "Requests in a journal": (count, "invoice_sandbox.state.memory:_LOG_ENTRIES"),
     "Size of a journal": (size, "invoice_sandbox.state.memory:_LOG_BYTES"),
     "Body in a journal": (size, "invoice_sandbox.runtime.journal:_MAX_BODY"),
@@ -147,6 +155,18 @@ def test_the_limit_of_a_body_is_what_the_contract_makes_of_it(server: Running) -
     operations = [*project.contract.operations.values(), *project.control.operations.values()]
     limits = {one.body.limit for one in operations if one.body is not None}
     assert {size(limit) for limit in limits} == {ROWS["Body"][0], ROWS["Body of an upload"][0]}
+
+
+@pytest.mark.parametrize(
+    ("sentence", "name"),
+    [
+        ("more than {} steps is 400", "invoice_sandbox.openapi.load.effort:MAX_EFFORT"),
+        ("Beyond {} steps only", "invoice_sandbox.openapi.schema.compile:_MAX_EXPLAINED"),
+        ("stops after {} steps", "invoice_sandbox.openapi.schema.compile:MAX_BACKTRACKING"),
+    ],
+)
+def test_a_number_of_steps_is_what_the_code_says(sentence: str, name: str) -> None:
+    assert sentence.format(count(resolve_name(name))) in PAGE
 
 
 def test_every_row_is_compared_or_is_no_number_of_ours() -> None:

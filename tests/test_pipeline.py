@@ -19,7 +19,7 @@ from hypothesis import strategies as st
 
 from invoice_sandbox.app import Sandbox, create_app
 from invoice_sandbox.base.errors import ApiError
-from invoice_sandbox.http.handling import JsonResponses
+from invoice_sandbox.http.handling import ContractViolationError, JsonResponses
 from invoice_sandbox.http.pipeline import (
     Endpoint,
     OperationStages,
@@ -317,7 +317,7 @@ def test_a_response_is_validated_once_and_an_invalid_one_every_time() -> None:
     assert responses.reply(Response("good", status=201)).body == first
     assert checked == ["good", "good"]
     for _ in range(2):
-        with pytest.raises(IndexError):  # nothing explains the problem here
+        with pytest.raises(ContractViolationError):
             responses.reply("bad")
     assert checked == ["good", "good", "bad", "bad"]
 

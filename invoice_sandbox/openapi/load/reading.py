@@ -4,11 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from typing import Any, Final
 
 from invoice_sandbox.openapi.load.bundling import bundle
-from invoice_sandbox.openapi.load.documents import DocumentError, load_document
+from invoice_sandbox.openapi.load.documents import DocumentError, load_document, place_of
+from invoice_sandbox.openapi.load.effort import check_effort
 from invoice_sandbox.openapi.load.fetching import Fetch, never
 from invoice_sandbox.openapi.load.limitations import limitations, repair
 from invoice_sandbox.openapi.load.model import Pointer
@@ -53,6 +55,7 @@ def read_contract(file: Path, fetch: Fetch = never) -> ReadContract:
 def _read(file: Path, fetch: Fetch) -> ReadContract:
     document = load_document(file)
     check_version(document, file)
+    check_effort(document, partial(place_of, file))
     whole = bundle(document, file, fetch)
     repaired = repair(whole.document)
     check_openapi(whole.document, file, whole.place)

@@ -9,10 +9,12 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
+from functools import partial
 from typing import Any, Final
 
 import jsonschema_rs
 
+from invoice_sandbox.openapi.load.effort import MAX_EFFORT, Efforts
 from invoice_sandbox.openapi.load.model import SCHEMA, Node, node
 from invoice_sandbox.openapi.load.references import identified
 from invoice_sandbox.openapi.schema.annotations import (
@@ -22,13 +24,6 @@ from invoice_sandbox.openapi.schema.annotations import (
     is_marked_anywhere,
     marked_members,
     without,
-)
-from invoice_sandbox.openapi.schema.branching import (
-    MAX_EXPLAINED,
-    MAX_LEVELS,
-    Branching,
-    levels,
-    shallow,
 )
 from invoice_sandbox.openapi.schema.generation_view import COMPONENTS, GenerationView, Schema
 from invoice_sandbox.openapi.schema.problems import Problem, is_missing, problem_of, problems_of
@@ -68,11 +63,33 @@ _DIALECTS: Final[Mapping[str, tuple[type[Any], int]]] = {
 MAX_PROBLEMS: Final = 20
 """The most problems of one value that are put into words."""
 
+MAX_BACKTRACKING: Final = 10_000
+"""Steps to match one text with a pattern that has look-around or back references."""
+
+_PATTERNS: Final = jsonschema_rs.FancyRegexOptions(backtrack_limit=MAX_BACKTRACKING)
 _BASE: Final = "https://contract.invalid/schemas"
 
 
 class SchemaError(ValueError):
     """A schema that cannot be compiled; the message says where and why."""
+
+
+def _no_error(_: Any) -> None:
+    return None
+
+
+def _no_steps(_value: Any, _most: int) -> int:
+    return 0
+
+
+def _first_error(
+    validate: Callable[[Any], None], value: Any
+) -> jsonschema_rs.ValidationError | None:
+    try:
+        validate(value)
+    except jsonschema_rs.ValidationError as error:
+        return error
+    return None
 
 
 @dataclass(frozen=True)
@@ -82,22 +99,23 @@ class Checker:
     is_valid: Callable[[Any], bool]
     _iterate: Callable[[Any], Iterable[jsonschema_rs.ValidationError]]
     _pattern_examples: Mapping[str, str]
-    _is_branching: bool = False
+    _first: Callable[[Any], jsonschema_rs.ValidationError | None] = _no_error
+    _steps: Callable[[Any, int], int] = _no_steps
 
     def problems(self, value: Any) -> tuple[Problem, ...]:
         """Everything wrong with ``value``, in the order of the schema; empty when it is valid."""
-        if self._is_branching:
-            return () if self.is_valid(value) else (self.first_problem(value)[0],)
-        return tuple(problem_of(error, self._pattern_examples) for error in self._iterate(value))
+        if self.is_valid(value):
+            return ()
+        return tuple(problem_of(one, self._pattern_examples) for one in self._errors(value))
 
     def explain(self, value: Any) -> tuple[tuple[Problem, ...], int]:
         """What is wrong with an invalid ``value``, missing members first, and how much in all.
 
         At most ``MAX_PROBLEMS`` are put into words.
         """
-        if self._is_branching and levels(value, MAX_EXPLAINED) > MAX_EXPLAINED:
-            return (Problem("", _UNEXPLAINED, ""),), 1
-        errors = sorted(self._iterate(value), key=lambda one: not is_missing(one))
+        errors = sorted(self._errors(value), key=lambda one: not is_missing(one))
+        if not errors:
+            return (self._unexplained(value),), 1
         shown = errors[:MAX_PROBLEMS]
         found = [one for error in shown for one in problems_of(error, self._pattern_examples)]
         return tuple(found[:MAX_PROBLEMS]), len(errors) - len(shown) + len(found)
@@ -107,13 +125,29 @@ class Checker:
 
         Only the first is put into words: a hostile value can be wrong in 100,000 places.
         """
-        if self._is_branching and levels(value, MAX_EXPLAINED) > MAX_EXPLAINED:
-            return Problem("", _UNEXPLAINED, ""), 1
-        errors = list(self._iterate(value))
+        errors = self._errors(value)
+        if not errors:
+            return self._unexplained(value), 1
         return problem_of(errors[0], self._pattern_examples), len(errors)
 
+    def _errors(self, value: Any) -> list[jsonschema_rs.ValidationError]:
+        """What is wrong with an invalid ``value``: all of it if that takes little effort, else the
+        first error, or nothing if that one consists of the errors of several alternatives."""
+        if self._steps(value, _MAX_EXPLAINED) <= _MAX_EXPLAINED:
+            return list(self._iterate(value))
+        first = self._first(value)
+        return [] if first is None else [first]
 
-_UNEXPLAINED: Final = f"does not satisfy its schema, or has more than {MAX_LEVELS} levels"
+    def _unexplained(self, value: Any) -> Problem:
+        is_soon = self._steps(value, MAX_EFFORT) <= MAX_EFFORT
+        return Problem("", _UNEXPLAINED if is_soon else _TOO_MUCH, "")
+
+
+_MAX_EXPLAINED: Final = 20_000
+"""Steps of a validation of which every error is reported."""
+
+_UNEXPLAINED: Final = "does not satisfy its schema"
+_TOO_MUCH: Final = f"takes more than {MAX_EFFORT:,} steps to validate"
 
 
 class Schemas:
@@ -136,7 +170,7 @@ class Schemas:
         self._compiled: dict[str, Checker] = {}
         self._pattern_examples: dict[str, str] = {}
         self._components: Mapping[str, Schema] = document.get("components", {}).get("schemas", {})
-        self._branching = Branching(self._components)
+        self._efforts = Efforts(document)
         defs = {name: self._portable(schema) for name, schema in self._components.items()}
         resource = {"$schema": self._dialect, "$defs": defs}
         try:
@@ -160,12 +194,22 @@ class Schemas:
                 registry=self._registry,
                 validate_formats=True,
                 offline=True,
+                pattern_options=_PATTERNS,
             )
         except (ValueError, jsonschema_rs.ReferencingError) as error:
             raise SchemaError(f"{place}: {str(error).splitlines()[0]}") from None
-        is_branching = self._branching.is_in(schema)
-        is_valid = shallow(compiled.is_valid) if is_branching else compiled.is_valid
-        checker = Checker(is_valid, compiled.iter_errors, self._pattern_examples, is_branching)
+        applied = self._efforts.of(schema)
+        steps = partial(self._efforts.steps, applied)
+        is_valid = compiled.is_valid
+        if self._efforts.is_counted(applied):
+            is_valid = partial(_is_soon_valid, is_valid, steps)
+        checker = Checker(
+            is_valid,
+            compiled.iter_errors,
+            self._pattern_examples,
+            _no_error if applied.has_alternatives else partial(_first_error, compiled.validate),
+            steps,
+        )
         self._compiled[key] = checker  # documents repeat themselves: one error body everywhere
         return checker
 
@@ -218,6 +262,12 @@ class Schemas:
         if key == "allOf" and isinstance(value, list):
             return [self._copy(part, not_required) for _, part in child.children()]
         return self._copy(child, frozenset())
+
+
+def _is_soon_valid(
+    is_valid: Callable[[Any], bool], steps: Callable[[Any, int], int], value: Any
+) -> bool:
+    return steps(value, MAX_EFFORT) <= MAX_EFFORT and is_valid(value)
 
 
 @dataclass(frozen=True)

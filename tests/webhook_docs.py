@@ -107,11 +107,11 @@ def _states() -> str:
 def _scenarios() -> str:
     shipped = load_project(default_project()).scenarios
     rows = [
-        (f"`{name}`", one.passes or "-")
+        (f"`{name}`", (one.passes or "-").removeprefix("The client "))
         for name, one in sorted(shipped.items())
         if name.startswith("webhook-") or name == "secret-rotation"
     ]
-    return _table(("Scenario", "Passes when"), rows)
+    return _table(("Scenario", "To pass, the client"), rows)
 
 
 ADDRESSES: Final = (

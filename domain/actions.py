@@ -5,7 +5,15 @@ from __future__ import annotations
 from datetime import timedelta
 from typing import Any, Final
 
-from invoice_sandbox.project.api import KEYS, Record, Step, Trigger, reject, scenario_action
+from invoice_sandbox.project.api import (
+    KEYS,
+    Percent,
+    Record,
+    Step,
+    Trigger,
+    reject,
+    scenario_action,
+)
 
 from . import erp, financing, payments, transitions
 from .credentials import revoke
@@ -29,6 +37,7 @@ _EVERYTHING: Final = "*"
 """The scope of a workspace's own key, which no client can give to another key."""
 
 
+_ALL: Final = Percent(WHOLE)
 _CREDITABLE: Final = ("OfferAccepted", "PartiallyFunded", "Funded", "PartiallyPaid", "Overdue")
 """The statuses in which a credit note can lower the debt."""
 
@@ -129,20 +138,20 @@ async def end_validity(step: Step) -> None:
 
 
 @scenario_action("fund-partially", "fund")
-async def pay_out(step: Step, *, percent: int = WHOLE) -> None:
+async def pay_out(step: Step, *, percent: Percent = _ALL) -> None:
     """Pay out a part of the net proceeds, by default all that is left. Raises ApiError."""
     await payments.pay_out(step, await load_invoice(step, step.subject), percent)
 
 
 @scenario_action(events=(payments.CREDIT_NOTE,))
-async def apply_credit_note(step: Step, *, percent: int) -> None:
+async def apply_credit_note(step: Step, *, percent: Percent) -> None:
     """Lower the debt by a part of the invoice's amount. Raises ApiError."""
     invoice = await _invoice(step, *_CREDITABLE)
     await payments.apply_credit_note(step, invoice, percent)
 
 
 @scenario_action("pay-partially", "pay")
-async def receive_payment(step: Step, *, percent: int = WHOLE) -> None:
+async def receive_payment(step: Step, *, percent: Percent = _ALL) -> None:
     """Let the debtor pay a part of the debt, by default all of it. Raises ApiError."""
     await payments.receive_payment(step, await load_invoice(step, step.subject), percent)
 

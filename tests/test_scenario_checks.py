@@ -296,7 +296,17 @@ WRONG: dict[str, tuple[str, str, str]] = {
     "a share below nothing": (
         "do: transition\n    with: {trigger: decline-offer}",
         "do: apply-credit-note\n    with: {percent: -5}",
-        "18:12: 'percent' must be a whole number",
+        "18:12: 'percent' must be a whole number from 1 to 100",
+    ),
+    "a share of nothing": (
+        "do: transition\n    with: {trigger: decline-offer}",
+        "do: apply-credit-note\n    with: {percent: 0}",
+        "18:12: 'percent' must be a whole number from 1 to 100",
+    ),
+    "a share above the whole": (
+        "do: transition\n    with: {trigger: decline-offer}",
+        "do: apply-credit-note\n    with: {percent: 101}",
+        "18:12: 'percent' must be a whole number from 1 to 100",
     ),
     "a number for a word": (
         "item: delivery_evidence",

@@ -318,6 +318,21 @@ def test_a_name_of_the_project_is_taken(own: Path) -> None:
     )
 
 
+def test_the_members_that_begin_a_scenario_of_the_project_are_taken(own: Path) -> None:
+    (own / "mine.yaml").write_text(STORY + "begins: {debtorId: sim_debtor_late}\n")
+    ran = run(f"validate {own}/mine.yaml")
+    problem = "'late-payment' begins with the same members (choose another value)"
+    assert (ran.exit_code, ran.stdout) == (1, f"{own}/mine.yaml:9:1: {problem}\n")
+
+
+def test_a_file_of_another_extension_is_a_problem(own: Path) -> None:
+    (own / "mine.yaml").rename(own / "mine.yml")
+    for line in (f"validate {own}/mine.yml", f"validate --scenarios {own}"):
+        ran = run(line)
+        expected = f"{own}/mine.yml: the file name does not end in .yaml (rename it to mine.yaml)\n"
+        assert (ran.exit_code, ran.stdout) == (1, expected)
+
+
 def test_a_file_of_the_project_itself_has_its_own_name() -> None:
     assert fine(f"validate {ROOT}/scenarios/late-payment.yaml") == "fine\n"
 

@@ -284,6 +284,34 @@ def test_a_server_does_not_start_with_two_scenarios_of_one_name(folder: Path) ->
     assert "(choose another name)" in refused.stderr
 
 
+BEGINS = FIRST + "begins: {debtorId: sim_debtor_late}\n"
+
+
+def test_a_server_does_not_start_with_two_scenarios_that_begin_alike(folder: Path) -> None:
+    write(folder / "mine.yaml", BEGINS)
+    refused = CliRunner().invoke(main, ["serve", "--port", "0", "--scenarios", str(folder)])
+    assert refused.exit_code == 2
+    expected = "mine.yaml:7:1: 'late-payment' begins with the same members (choose another value)"
+    assert expected in refused.stderr
+
+
+def test_a_server_does_not_start_with_a_file_of_another_extension(folder: Path) -> None:
+    write(folder / "other.yml", FIRST.replace("name: mine", "name: other"))
+    refused = CliRunner().invoke(main, ["serve", "--port", "0", "--scenarios", str(folder)])
+    assert refused.exit_code == 2
+    expected = "other.yml: the file name does not end in .yaml (rename it to other.yaml)"
+    assert expected in refused.stderr
+
+
+def test_a_new_file_of_another_extension_is_reported(
+    folder: Path, served: Running, caplog: pytest.LogCaptureFixture
+) -> None:
+    write(folder / "other.yml", FIRST.replace("name: mine", "name: other"))
+    scenarios = served.sandbox.engine.project.scenarios
+    until(lambda: "other" not in scenarios and "other.yml" in caplog.text, "it is not reported")
+    assert "rename it to other.yaml); the file is ignored" in caplog.text
+
+
 # How often it looks
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Final
@@ -15,7 +16,7 @@ from rich.table import Table
 from invoice_sandbox.base import jsonio
 from invoice_sandbox.base.clock import duration_text
 from invoice_sandbox.cli.options import FAILED, OFFLINE, Command, UsableError, options
-from invoice_sandbox.openapi.load.documents import DocumentError, place_of
+from invoice_sandbox.openapi.load.documents import DocumentError, load_document, place_of
 from invoice_sandbox.openapi.schema.file_schema import suggestion
 from invoice_sandbox.project.loader import (
     Project,
@@ -26,7 +27,7 @@ from invoice_sandbox.project.loader import (
 )
 from invoice_sandbox.scenarios.checks import SCHEMA, scenario_file_problems
 from invoice_sandbox.scenarios.drawing import mermaid, notes, step_views, svg, trigger_in_words
-from invoice_sandbox.scenarios.library import scenario_files
+from invoice_sandbox.scenarios.library import check_beginning, scenario_files
 from invoice_sandbox.scenarios.script import Scenario
 from invoice_sandbox.scenarios.simulation import Run, main_run
 
@@ -225,13 +226,29 @@ def validate(place: Place, files: Sequence[Path]) -> bool:
 
 
 def _taken(file: Path, place: Place) -> Iterator[tuple[str, str]]:
-    """A scenario of the user cannot have the name of one of the project."""
+    """A scenario of the user cannot have the name or the beginning of one of the project."""
     theirs = place.folder / "scenarios" / file.name
     if theirs.exists() and not (file.exists() and theirs.samefile(file)) and file.exists():
         yield (
             place_of(file, ("name",)),
             f"the project has a scenario '{file.stem}' (choose another name)",
         )
+        return
+    begins = _begins(file)
+    for other in scenario_files(place.folder / "scenarios") if begins else []:
+        try:
+            if other.stem != file.stem:
+                check_beginning(file, begins, other.stem, _begins(other))
+        except DocumentError as error:
+            yield error.place, f"{error.problem} ({error.advice})"
+
+
+def _begins(file: Path) -> Any:
+    """The members that begin a scenario; None for a file that cannot be read."""
+    with suppress(DocumentError):
+        document = load_document(file)
+        return document.get("begins") if isinstance(document, dict) else None
+    return None
 
 
 def _found(project: Project, name: str) -> tuple[Scenario, Run]:

@@ -21,7 +21,7 @@ from invoice_sandbox.base.jsonio import dumps as dump_json
 from invoice_sandbox.base.moved import missing
 from invoice_sandbox.openapi.operation import Contract
 from invoice_sandbox.project.conventions import Conventions
-from invoice_sandbox.scenarios.actions import Trigger, scenario_action
+from invoice_sandbox.scenarios.actions import Percent, Trigger, scenario_action
 from invoice_sandbox.scenarios.library import ScenarioResolver
 from invoice_sandbox.scenarios.lifecycle import IllegalMove, Lifecycle, Move
 from invoice_sandbox.scenarios.script import START, Scenario
@@ -85,6 +85,7 @@ __all__ = [
     "Origin",
     "Page",
     "PayloadError",
+    "Percent",
     "Record",
     "Response",
     "Step",

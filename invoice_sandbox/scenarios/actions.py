@@ -18,12 +18,16 @@ from typing import Any, Final, Literal, NewType, TypeVar
 Trigger = NewType("Trigger", str)
 """Type of a parameter that names a trigger of the lifecycle."""
 
+Percent = NewType("Percent", int)
+"""Type of a parameter from 1 to 100."""
+
 _Function = TypeVar("_Function", bound=Callable[..., Awaitable[None]])
 _MARK: Final = "_scenario_action"
 
 TYPE_NAMES: Final[Mapping[Any, str]] = {
     str: "a string",
     Trigger: "a trigger",
+    Percent: "a whole number from 1 to 100",
     bool: "true or false",
     int: "a whole number",
     Decimal: "a number",
@@ -102,6 +106,7 @@ def action_of(function: Callable[..., Awaitable[None]]) -> Action:
         if one.kind is not inspect.Parameter.KEYWORD_ONLY:
             continue
         type_ = types.get(one.name)
+        type_ = list if typing.get_origin(type_) is list else type_
         choices = typing.get_args(type_) if typing.get_origin(type_) is Literal else ()
         if type_ not in TYPE_NAMES and not choices:
             known = ", ".join(getattr(one, "__name__", str(one)) for one in TYPE_NAMES)

@@ -20,7 +20,7 @@ from invoice_sandbox.openapi.schema.file_schema import (
     schema_problems,
     suggestion,
 )
-from invoice_sandbox.scenarios.actions import Action, Trigger
+from invoice_sandbox.scenarios.actions import Action, Percent, Trigger
 from invoice_sandbox.scenarios.faults import fault_problem
 from invoice_sandbox.scenarios.lifecycle import Lifecycle, Machine
 from invoice_sandbox.scenarios.script import START, Scenario, resolved, scenario_of
@@ -64,6 +64,7 @@ class Vocabulary:
 
 def load_scenario(file: Path, vocabulary: Vocabulary) -> Scenario:
     """The scenario in a file. Raises DocumentError for the first problem."""
+    check_extension(file)
     with _located_errors(file):
         text = read_text(file)
     return _load_scenario(file, text, vocabulary)
@@ -84,9 +85,19 @@ def _checked(file: Path, text: str, vocabulary: Vocabulary) -> Any:
     return document
 
 
+def check_extension(file: Path) -> None:
+    """Raise DocumentError for a file whose name does not end in ``.yaml``."""
+    if file.suffix != ".yaml":
+        name = file.with_suffix(".yaml").name
+        raise DocumentError(
+            str(file), "the file name does not end in .yaml", f"rename it to {name}"
+        )
+
+
 def scenario_file_problems(file: Path, vocabulary: Vocabulary) -> Iterator[tuple[str, str]]:
     """``place, problem`` for every problem of a file."""
     try:
+        check_extension(file)
         with _located_errors(file):
             text = read_text(file)
         document = _parsed(file, text)
@@ -324,8 +335,9 @@ def _wrong_trigger(value: Any, place: Pointer, vocabulary: Vocabulary) -> Iterat
 def _fits(value: Any, type_: Any) -> bool:
     if type_ is bool or isinstance(value, bool):
         return type_ is bool and isinstance(value, bool)
-    if type_ is int:
-        return isinstance(value, int) and value >= 0
+    if type_ in {int, Percent}:
+        least, most = (1, 100) if type_ is Percent else (0, value)
+        return isinstance(value, int) and least <= value <= most
     if type_ in {str, list}:
         return isinstance(value, type_)
     return isinstance(value, (int, float))

@@ -30,8 +30,9 @@ _Stamp = tuple[int, int, int]
 
 
 def scenario_files(folder: Path) -> list[Path]:
-    """The scenario files of a folder, by name."""
-    return [file for file in sorted(folder.glob("*.yaml")) if file.stem != LIFECYCLE]
+    """The scenario files of a folder, by name; also those that should end in ``.yaml``."""
+    files = sorted([*folder.glob("*.yaml"), *folder.glob("*.yml")])
+    return [file for file in files if file.name != f"{LIFECYCLE}.yaml"]
 
 
 @dataclass(eq=False)
@@ -110,7 +111,11 @@ class Library(Mapping[str, Scenario]):
                 f"the name '{file.stem}' is used twice, also in {others[file.stem]}",
                 "choose another name",
             )
-        return load_scenario(file, self.vocabulary)
+        scenario = load_scenario(file, self.vocabulary)
+        for other, loaded in self._loaded.items():
+            if other != file:
+                check_beginning(file, scenario.begins, loaded.name, loaded.begins)
+        return scenario
 
     def _index(self) -> None:
         """Build a new mapping, so that an iteration over the old one is not affected."""
@@ -128,6 +133,13 @@ class Library(Mapping[str, Scenario]):
                     continue
                 found[file] = (status.st_mtime_ns, status.st_size, status.st_ino)
         return found
+
+
+def check_beginning(file: Path, begins: Any, other_name: str, other: Any) -> None:
+    """Raise DocumentError if a record that begins the scenario in ``file`` begins another, too."""
+    if begins and begins == other:
+        problem = f"'{other_name}' begins with the same members"
+        raise DocumentError(place_of(file, ("begins",)), problem, "choose another value")
 
 
 @dataclass(frozen=True)

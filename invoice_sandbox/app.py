@@ -26,14 +26,9 @@ from invoice_sandbox.http.route import Router, RouteTable, operation_routes
 from invoice_sandbox.openapi.load.fetching import Fetcher, never
 from invoice_sandbox.openapi.operation import Contract, Operation
 from invoice_sandbox.openapi.responses import NoResponseError, contract_response
-from invoice_sandbox.project.loader import (
-    SCENARIOS,
-    Project,
-    ProjectError,
-    default_project,
-    load_contract,
-    load_project,
-)
+from invoice_sandbox.project.code import ProjectError
+from invoice_sandbox.project.contracts import SCENARIOS
+from invoice_sandbox.project.loader import Project, default_project, load_contract, load_project
 from invoice_sandbox.project.users import with_users
 from invoice_sandbox.runtime.agenda import Agenda
 from invoice_sandbox.runtime.engine import Engine

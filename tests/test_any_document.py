@@ -17,7 +17,8 @@ from invoice_sandbox.openapi.load.documents import DocumentError
 from invoice_sandbox.openapi.load.limitations import summarized
 from invoice_sandbox.openapi.load.operations import Note, base_path
 from invoice_sandbox.openapi.load.reading import read_contract
-from invoice_sandbox.project.loader import ProjectError, load_contract
+from invoice_sandbox.project.code import ProjectError
+from invoice_sandbox.project.loader import load_contract
 from tests.support import FROZEN, serving
 from tests.toy import serving_contract
 

@@ -14,7 +14,9 @@ import pytest
 from invoice_sandbox.base import cache
 from invoice_sandbox.base.cache import MOST, content_of, entry, kept
 from invoice_sandbox.openapi.load.documents import DocumentError, load_document
-from invoice_sandbox.project.loader import ProjectError, load_project, merged_document
+from invoice_sandbox.project.code import ProjectError
+from invoice_sandbox.project.contracts import merged_document
+from invoice_sandbox.project.loader import load_project
 from invoice_sandbox.scenarios.checks import load_scenario
 
 CONTRACT = """

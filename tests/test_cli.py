@@ -27,7 +27,8 @@ from invoice_sandbox.base.ids import key_problem
 from invoice_sandbox.cli import main
 from invoice_sandbox.openapi.load.documents import load_document, place_of
 from invoice_sandbox.openapi.load.yaml_12 import parse_yaml
-from invoice_sandbox.project.loader import default_project, merged_document
+from invoice_sandbox.project.contracts import merged_document
+from invoice_sandbox.project.loader import default_project
 from invoice_sandbox.state.credentials import DEMO_KEY
 from tests.support import PATIENCE
 

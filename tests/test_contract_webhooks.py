@@ -16,12 +16,9 @@ from invoice_sandbox.base.ids import key_digest
 from invoice_sandbox.openapi.load.documents import load_document
 from invoice_sandbox.openapi.load.references import ContractError
 from invoice_sandbox.openapi.operation import compile_contract
-from invoice_sandbox.project.loader import (
-    ProjectError,
-    default_project,
-    load_project,
-    merged_document,
-)
+from invoice_sandbox.project.code import ProjectError
+from invoice_sandbox.project.contracts import merged_document
+from invoice_sandbox.project.loader import default_project, load_project
 from invoice_sandbox.scenarios.lifecycle import load_lifecycle
 from tests.notes_project import write_project
 from tests.scenario_run import advance, choose, register, run_to_end

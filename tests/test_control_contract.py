@@ -17,12 +17,8 @@ from openapi_spec_validator import OpenAPIV31SpecValidator
 from invoice_sandbox.control.functions import CONTROL_FUNCTIONS
 from invoice_sandbox.coverage.control import COVERAGE_FUNCTIONS
 from invoice_sandbox.openapi.load.operations import raw_operations
-from invoice_sandbox.project.loader import (
-    ProjectError,
-    default_project,
-    load_contract,
-    load_project,
-)
+from invoice_sandbox.project.code import ProjectError
+from invoice_sandbox.project.loader import default_project, load_contract, load_project
 from tests.support import FROZEN, Running, serving
 
 pytestmark = pytest.mark.slow

@@ -21,12 +21,7 @@ import pytest
 from invoice_sandbox.coverage.recording import RecordingError, mark_of, read_recordings
 from invoice_sandbox.coverage.report import Report, Row, report_from, report_of, rounded
 from invoice_sandbox.coverage.text import lines
-from invoice_sandbox.project.loader import (
-    Project,
-    default_project,
-    load_contract,
-    load_project,
-)
+from invoice_sandbox.project.loader import Project, default_project, load_contract, load_project
 from invoice_sandbox.settings import SettingError, read_settings
 from invoice_sandbox.state import Workspace
 from invoice_sandbox.state.hits import TYPES, Coverage, Hit, event, operation, status, step

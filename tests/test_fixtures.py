@@ -16,8 +16,9 @@ from domain.pricing import price, terms_of
 from domain.routing import Deal, judge
 from invoice_sandbox.openapi.load.documents import DocumentError, load_document
 from invoice_sandbox.openapi.schema.compile import Schemas
+from invoice_sandbox.project.contracts import merged_document
 from invoice_sandbox.project.fixtures import fixture_problems, load_fixtures
-from invoice_sandbox.project.loader import default_project, merged_document
+from invoice_sandbox.project.loader import default_project
 
 PROJECT = default_project()
 SHIPPED = PROJECT / "fixtures"

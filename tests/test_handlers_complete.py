@@ -6,13 +6,8 @@ import ast
 
 from invoice_sandbox.control.functions import CONTROL_FUNCTIONS
 from invoice_sandbox.coverage.control import COVERAGE_FUNCTIONS
-from invoice_sandbox.project.loader import (
-    default_project,
-    handler_functions,
-    load_project,
-    operation_names,
-    snake_case,
-)
+from invoice_sandbox.project.code import handler_functions, operation_names, snake_case
+from invoice_sandbox.project.loader import default_project, load_project
 from tests.support import Running
 
 

@@ -12,7 +12,7 @@ import pytest
 
 from invoice_sandbox.app import create_app
 from invoice_sandbox.openapi.operation import compile_contract
-from invoice_sandbox.project.loader import ProjectError
+from invoice_sandbox.project.code import ProjectError
 from tests.support import FROZEN
 from tests.toy import contract, serving_contract
 

@@ -15,7 +15,7 @@ from invoice_sandbox.openapi.load.overlay import (
     assumptions,
     overlay_problems,
 )
-from invoice_sandbox.project.loader import merged_document
+from invoice_sandbox.project.contracts import merged_document
 
 Action = dict[str, Any]
 

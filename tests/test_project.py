@@ -12,7 +12,8 @@ import orjson
 import pytest
 
 from invoice_sandbox.control.client import ControlClient
-from invoice_sandbox.project.loader import ProjectError, load_project, snake_case
+from invoice_sandbox.project.code import ProjectError, snake_case
+from invoice_sandbox.project.loader import load_project
 from invoice_sandbox.state.credentials import DEMO_KEY
 from invoice_sandbox.testing.workspace import ScenarioChoice, new_workspace
 from tests.support import CONVENTIONS, FROZEN, serving

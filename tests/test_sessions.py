@@ -21,7 +21,7 @@ from invoice_sandbox.base.ids import new_key
 from invoice_sandbox.cli.users import users
 from invoice_sandbox.http.admit import check_site
 from invoice_sandbox.http.pipeline import Request, Trace
-from invoice_sandbox.project.loader import ProjectError
+from invoice_sandbox.project.code import ProjectError
 from invoice_sandbox.settings import Settings
 from invoice_sandbox.state.credentials import DEMO_KEY
 from invoice_sandbox.state.passwords import hash_password, password_matches

@@ -14,8 +14,9 @@ from click.testing import CliRunner
 
 from invoice_sandbox.cli import main
 from invoice_sandbox.project import api
+from invoice_sandbox.project.code import ProjectError
 from invoice_sandbox.project.conventions import Conventions
-from invoice_sandbox.project.loader import ProjectError, load_project
+from invoice_sandbox.project.loader import load_project
 from tests.fuzz_docs import write_files
 from tests.readme import commands
 

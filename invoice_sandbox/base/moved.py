@@ -8,7 +8,6 @@ from types import ModuleType
 from typing import Any, Final
 
 _API: Final = "invoice_sandbox.project.api"
-_LOADER: Final = "invoice_sandbox.project.loader"
 MODULES: Final[Mapping[str, str]] = {
     "invoice_sandbox.handling": _API,
     "invoice_sandbox.errors": _API,
@@ -25,13 +24,15 @@ NAMES: Final[Mapping[str, Mapping[str, str]]] = {
         "story": "scenario_action",
     },
     "invoice_sandbox.project": {
-        name: f"{_LOADER}.{name}"
-        for name in (
-            *("Hooks", "Project", "ProjectError", "default_project", "load_project"),
-            *("base_document", "merged_document", "overlay_document", "handler_functions"),
+        name: f"invoice_sandbox.project.{module}.{name}"
+        for module, names in (
+            ("loader", ("Project", "default_project", "load_project")),
+            ("contracts", ("base_document", "merged_document", "overlay_document")),
+            ("code", ("Hooks", "ProjectError", "handler_functions")),
         )
+        for name in names
     }
-    | {"load_contract_alone": f"{_LOADER}.load_contract"},
+    | {"load_contract_alone": "invoice_sandbox.project.loader.load_contract"},
 }
 """Names removed from a module, and the names to use instead."""
 

@@ -23,18 +23,16 @@ from invoice_sandbox.openapi.load.reading import read_contract
 from invoice_sandbox.openapi.load.references import ContractError
 from invoice_sandbox.openapi.load.yaml_12 import yaml_text
 from invoice_sandbox.openapi.operation import Contract, compile_contract
-from invoice_sandbox.project.fixtures import fixture_problems
-from invoice_sandbox.project.loader import (
-    ProjectError,
+from invoice_sandbox.project.code import ProjectError, handler_functions, operation_names
+from invoice_sandbox.project.contracts import (
     base_document,
     contract_warnings,
     control_names,
-    default_project,
-    handler_functions,
     merged_document,
-    operation_names,
     overlay_document,
 )
+from invoice_sandbox.project.fixtures import fixture_problems
+from invoice_sandbox.project.loader import default_project
 
 PROBLEMS: Final = (ContractError, DocumentError, ProjectError)
 

@@ -28,13 +28,8 @@ from invoice_sandbox.coverage.page import page
 from invoice_sandbox.coverage.recording import RecordingError, read_recordings
 from invoice_sandbox.coverage.report import Report, report_from, report_of, rounded
 from invoice_sandbox.coverage.text import lines
-from invoice_sandbox.project.loader import (
-    Project,
-    ProjectError,
-    default_project,
-    load_contract,
-    load_project,
-)
+from invoice_sandbox.project.code import ProjectError
+from invoice_sandbox.project.loader import Project, default_project, load_contract, load_project
 
 PROBLEMS: Final = (ProjectError, RecordingError)
 

@@ -22,7 +22,8 @@ from invoice_sandbox.openapi.load.references import ContractError
 from invoice_sandbox.openapi.load.yaml_12 import yaml_text
 from invoice_sandbox.openapi.operation import Contract, compile_contract
 from invoice_sandbox.openapi.responses import NoResponseError, contract_response, is_json
-from invoice_sandbox.project.loader import ProjectError, contract_warnings, snake_case
+from invoice_sandbox.project.code import ProjectError, snake_case
+from invoice_sandbox.project.contracts import contract_warnings
 
 PROBLEMS: Final = (ContractError, DocumentError, ProjectError)
 

@@ -18,13 +18,8 @@ from invoice_sandbox.base.clock import duration_text
 from invoice_sandbox.cli.options import FAILED, OFFLINE, Command, UsableError, options
 from invoice_sandbox.openapi.load.documents import DocumentError, load_document, place_of
 from invoice_sandbox.openapi.schema.file_schema import suggestion
-from invoice_sandbox.project.loader import (
-    Project,
-    ProjectError,
-    default_project,
-    load_project,
-    load_vocabulary,
-)
+from invoice_sandbox.project.code import ProjectError
+from invoice_sandbox.project.loader import Project, default_project, load_project, load_vocabulary
 from invoice_sandbox.scenarios.checks import SCHEMA, scenario_file_problems
 from invoice_sandbox.scenarios.drawing import mermaid, notes, step_views, svg, trigger_in_words
 from invoice_sandbox.scenarios.library import check_beginning, scenario_files

@@ -10,7 +10,7 @@ from typing import Any
 import click
 
 from invoice_sandbox.cli.options import UsableError
-from invoice_sandbox.project.loader import ProjectError
+from invoice_sandbox.project.code import ProjectError
 from invoice_sandbox.server.serving import serve as serve_forever
 from invoice_sandbox.settings import ENVIRONMENT_PREFIX, FLAG, SETTINGS, SettingError, read_settings
 

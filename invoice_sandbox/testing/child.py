@@ -118,7 +118,7 @@ def main() -> None:
     if os.fork():
         os._exit(0)
     signal.alarm(_SECONDS_TO_START)
-    from invoice_sandbox.project.loader import ProjectError
+    from invoice_sandbox.project.code import ProjectError
     from invoice_sandbox.settings import SettingError
 
     try:

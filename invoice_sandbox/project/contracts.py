@@ -1,0 +1,222 @@
+"""The contracts of a project, its own and the control contract, and what has no effect in them."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Collection, Iterator, Mapping, Sequence
+from functools import partial
+from pathlib import Path
+from typing import Any, Final
+
+from invoice_sandbox.base.cache import entry, kept, software
+from invoice_sandbox.openapi.load.bundling import bundle
+from invoice_sandbox.openapi.load.documents import (
+    DocumentError,
+    Places,
+    load_document,
+    place_of,
+    read_text,
+)
+from invoice_sandbox.openapi.load.limitations import limitations, summarized
+from invoice_sandbox.openapi.load.merge import merged_parts, with_vocabularies
+from invoice_sandbox.openapi.load.openapi_30 import as_31
+from invoice_sandbox.openapi.load.operations import Note, base_path
+from invoice_sandbox.openapi.load.overlay import OverlayError, apply_overlay
+from invoice_sandbox.openapi.load.reading import ReadContract, read_contract
+from invoice_sandbox.openapi.load.references import ContractError
+from invoice_sandbox.openapi.load.validate import check_openapi, check_version
+from invoice_sandbox.openapi.operation import Contract, compile_contract
+from invoice_sandbox.openapi.responses import NoResponseError, contract_response
+from invoice_sandbox.project.code import operation_names
+from invoice_sandbox.project.conventions import FILE as CONVENTIONS_FILE
+from invoice_sandbox.project.conventions import Conventions
+
+_CONTROL: Final = Path(__file__).parents[1] / "control" / "openapi.yaml"
+_SUBJECT: Final = "x-subject"
+_FOR_TOOLS: Final = "x-project"
+"""The member of the control contract that ``control.client`` reads as ``ServedProject``."""
+
+SCENARIOS: Final = "scenarios"
+"""The vocabulary of the names of scenarios."""
+
+_TEMPLATE: Final = re.compile(r"\{[^}]*\}")
+
+
+def base_document(folder: Path) -> dict[str, Any]:
+    """The published contract of a project, as one document, checked as OpenAPI and made 3.1."""
+    return read_contract(folder / "openapi" / "openapi.yaml").document
+
+
+def overlay_document(folder: Path) -> dict[str, Any] | None:
+    """The overlay of a project, or None when it makes no assumptions."""
+    file = folder / "openapi" / "overlay.yaml"
+    if not file.exists():
+        return None
+    document = load_document(file)
+    if not isinstance(document, dict):
+        raise DocumentError(str(file), "an overlay is an object with 'overlay' and 'actions'")
+    return document
+
+
+def merged_document(folder: Path) -> dict[str, Any]:
+    """The served contract: published document plus overlay, checked again as a whole."""
+    overlay = overlay_document(folder)
+    if overlay is None:
+        return base_document(folder)
+    document = load_document(folder / "openapi" / "openapi.yaml")
+    place = entry("contract", software(), document, overlay)
+    merged: dict[str, Any] | None = place.read()
+    if merged is None:
+        merged, is_one_file = _merged(folder, document, overlay)
+        if is_one_file:
+            place.write(merged)
+    return merged
+
+
+def _merged(
+    folder: Path, document: dict[str, Any], overlay: dict[str, Any]
+) -> tuple[dict[str, Any], bool]:
+    """The merged document, and whether it consists of these two alone."""
+    published, file = (folder / "openapi" / name for name in ("openapi.yaml", "overlay.yaml"))
+    check_version(document, published)
+    whole = bundle(document, published)
+    try:
+        merged = apply_overlay(whole.document, overlay)
+    except OverlayError as error:
+        pointer = () if error.action is None else ("actions", error.action)
+        raise DocumentError(place_of(file, pointer), str(error)) from None
+    try:
+        check_openapi(merged, file)
+    except DocumentError:
+        base_document(folder)  # an error of the published contract is reported there
+        raise
+    return as_31(merged), whole.document is document
+
+
+def control_names(folder: Path) -> dict[str, str]:
+    """Handler function name to operationId, for the project's own control operations."""
+    file = folder / "openapi" / "sandbox.yaml"
+    return operation_names(load_document(file)) if file.exists() else {}
+
+
+def webhook_place(folder: Path, kind: str) -> str:
+    """Where a webhook is declared: by an action of the overlay, else in the published contract."""
+    overlay = overlay_document(folder.parent) or {"actions": []}
+    for index, action in enumerate(overlay["actions"]):
+        update = action.get("update")
+        if isinstance(update, dict) and kind in update.get("webhooks", {}):
+            pointer = ("actions", index, "update", "webhooks", kind)
+            return place_of(folder / "overlay.yaml", pointer)
+    return place_of(folder / "openapi.yaml", ("webhooks", kind))
+
+
+def control_contract(
+    contract: Contract,
+    subject: str | None,
+    words: Mapping[str, Sequence[str]],
+    part: Path | None = None,
+    for_tools: Mapping[str, Any] | None = None,
+) -> Contract:
+    """The control contract merged with the project's additions.
+
+    Raises DocumentError, and ContractError if the base path is taken.
+    """
+    part = part if part is not None and part.exists() else None
+    inputs = contract.base_path, subject, words, for_tools
+    make = partial(_control_document, *inputs, part)
+    text = None if part is None else read_text(part)
+    return compile_contract(kept(make, "control", *inputs, text))
+
+
+def _control_document(
+    taken: str,
+    subject: str | None,
+    words: Mapping[str, Sequence[str]],
+    for_tools: Mapping[str, Any] | None,
+    part: Path | None,
+) -> dict[str, Any]:
+    """The document without the names of scenarios, which may change: they are inserted when it is
+    served."""
+    document: dict[str, Any] = load_document(_CONTROL)
+    if taken == base_path(document):
+        raise ContractError(f"{taken} is reserved for the control API; use another base path")
+    if part is not None:
+        document = merged_parts(document, load_document(part), part)
+    document = with_vocabularies(document, words, {SCENARIOS})
+    document |= {_FOR_TOOLS: for_tools} if for_tools else {}
+    choice = document["components"]["schemas"]["ScenarioChoice"]["properties"]
+    described = choice.pop(_SUBJECT)
+    choice |= {} if subject is None else {subject: described}
+    if part is not None:
+        check_openapi(document, part)  # the engine's own contract is validated by a test
+    return document
+
+
+def members_for_tools(
+    contract: Contract, conventions: Conventions, subject: str | None
+) -> dict[str, Any]:
+    """What commands and the pytest plugin need: paths of operations, the member of a subject."""
+    roles = {
+        "register": conventions.register_operation,
+        "deliveries": conventions.deliveries_operation,
+    }
+    paths = {
+        role: contract.base_path + contract.operations[name].path
+        for role, name in roles.items()
+        if name is not None
+    }
+    named = {"webhooks": paths or None, "subject": subject}
+    return {name: value for name, value in named.items() if value is not None}
+
+
+def shadowed(contract: Contract, control: Contract) -> Iterator[Note]:
+    """Operations shadowed by the control API."""
+    control_routes = {
+        (one.method, _TEMPLATE.sub("{}", control.base_path + one.path))
+        for one in control.operations.values()
+    }
+    for one in contract.operations.values():
+        if (one.method, _TEMPLATE.sub("{}", contract.base_path + one.path)) in control_routes:
+            place = ("paths", one.path, one.method.lower())
+            yield Note(place, "this path is shadowed by the control API")
+
+
+def _without_conventions(folder: Path) -> Iterator[str]:
+    if not (folder / CONVENTIONS_FILE).exists():
+        yield (
+            f"{folder}: there is no {CONVENTIONS_FILE}, so bodies have no envelope "
+            "and every credential is accepted (access: any)"
+        )
+
+
+def project_warnings(folder: Path, contract: Contract, handlers: Collection[str]) -> Iterator[str]:
+    """What the contract and the conventions of a project folder leave without effect."""
+    yield from _without_conventions(folder)
+    file, places = folder / "openapi" / "openapi.yaml", Places()
+    document = dict(contract.document)
+    read = ReadContract(document, lambda one: places.of(file, one), limitations(document))
+    yield from contract_warnings(read, contract, handlers)
+
+
+def contract_warnings(
+    read: ReadContract, contract: Contract, handlers: Collection[str] = (), *, every: bool = False
+) -> Iterator[str]:
+    """``file:line:column: what has no effect``, for each place, or the first few of each kind.
+
+    ``handlers`` are the operations that do not need a response from the contract.
+    """
+    notes = [*read.limits, *contract.notes, *_unanswerable(contract, handlers)]
+    shown = [(one.pointer, one.text) for one in notes] if every else summarized(notes)
+    return (f"{read.place(pointer)}: {text}" for pointer, text in shown)
+
+
+def _unanswerable(contract: Contract, handlers: Collection[str]) -> Iterator[Note]:
+    """The operations that neither a handler nor the contract has a valid response for."""
+    for operation in contract.operations.values():
+        if operation.id in handlers:
+            continue
+        try:
+            contract_response(contract, operation, "start-up")
+        except NoResponseError as error:
+            place = ("paths", operation.path, operation.method.lower())
+            yield Note(place, f"this operation returns 501: {error}")

@@ -9,18 +9,16 @@ fit is checked by the command that has them.
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
-from typing import Any, Final
+from typing import Any
 
-import jsonschema_rs
 from jsonschema_rs.canonical import Containment
 
-from invoice_sandbox.openapi.load.model import SCHEMA, Node, Pointer, node
+from invoice_sandbox.openapi.load.model import Pointer
 from invoice_sandbox.openapi.load.operations import base_path, named_operations
-from invoice_sandbox.openapi.load.references import at_pointer, dereference, steps_of
-
-Document = Mapping[str, Any]
+from invoice_sandbox.openapi.load.references import dereference
+from invoice_sandbox.openapi.schema.members import Document, Member, Part, members
 
 
 @dataclass(frozen=True)
@@ -31,32 +29,6 @@ class Difference:
     text: str
     pointer: Pointer
     in_ours: bool = False
-
-
-@dataclass(frozen=True)
-class _Part:
-    """A value in a document and the pointer to it, behind any reference."""
-
-    document: Document
-    value: Any
-    pointer: Pointer
-
-    def get(self, key: str | int) -> _Part:
-        """The member of that name, or the item of that index; an empty object if there is none."""
-        missing = isinstance(self.value, Mapping) and key not in self.value
-        value = {} if missing else self.value[key]
-        return _Part(self.document, value, (*self.pointer, key)).resolved()
-
-    def resolved(self) -> _Part:
-        """What the references that stand here lead to."""
-        value, pointer, seen = self.value, self.pointer, set[str]()
-        while isinstance(value, Mapping) and isinstance(value.get("$ref"), str):
-            reference = value["$ref"]
-            if not reference.startswith("#/") or reference in seen:
-                return _Part(self.document, {}, pointer)
-            seen.add(reference)
-            value, pointer = at_pointer(self.document, reference[1:]), (*steps_of(reference[1:]),)
-        return _Part(self.document, value, pointer)
 
 
 def differences(ours: Document, theirs: Document) -> Iterator[Difference]:
@@ -97,19 +69,19 @@ def _without_prose(scheme: Document) -> Document:
     return {key: value for key, value in scheme.items() if key != "description"}
 
 
-def _operations(document: Document) -> dict[str, _Part]:
+def _operations(document: Document) -> dict[str, Part]:
     return {
-        name: _Part(document, raw, ("paths", path, method))
+        name: Part(document, raw, ("paths", path, method))
         for name, (path, method, raw) in named_operations(document).items()
     }
 
 
-def _where(operation: _Part) -> str:
+def _where(operation: Part) -> str:
     _, path, method = operation.pointer
     return f"{str(method).upper()} {path}"
 
 
-def _operation(name: str, old: _Part, new: _Part) -> Iterator[Difference]:
+def _operation(name: str, old: Part, new: Part) -> Iterator[Difference]:
     if old.pointer != new.pointer:
         text = f"{name} moved from {_where(old)} to {_where(new)}"
         yield Difference(True, text, new.pointer)
@@ -122,13 +94,13 @@ def _operation(name: str, old: _Part, new: _Part) -> Iterator[Difference]:
     yield from _responses(name, old, new)
 
 
-def _security(operation: _Part) -> frozenset[str]:
+def _security(operation: Part) -> frozenset[str]:
     """The alternatives, of which a caller needs one."""
     wanted = operation.value.get("security", operation.document.get("security", []))
     return frozenset(json.dumps(one, sort_keys=True) for one in wanted)
 
 
-def _parameters(name: str, old: _Part, new: _Part) -> Iterator[Difference]:
+def _parameters(name: str, old: Part, new: Part) -> Iterator[Difference]:
     before, after = _declared(old), _declared(new)
     for key in [one for one in before if one not in after]:
         text = f"{name}: {key[0]} parameter '{key[1]}' is gone"
@@ -147,9 +119,9 @@ def _parameters(name: str, old: _Part, new: _Part) -> Iterator[Difference]:
         yield from _contents(subject, before[key], parameter, is_request=True)
 
 
-def _declared(operation: _Part) -> dict[tuple[str, str], _Part]:
+def _declared(operation: Part) -> dict[tuple[str, str], Part]:
     _, path, _ = operation.pointer
-    item = _Part(operation.document, operation.document, ()).get("paths").get(path)
+    item = Part(operation.document, operation.document, ()).get("paths").get(path)
     found = [
         owner.get("parameters").get(index)
         for owner in (item, operation)
@@ -158,7 +130,7 @@ def _declared(operation: _Part) -> dict[tuple[str, str], _Part]:
     return {(one.value["in"], one.value["name"]): one for one in found}
 
 
-def _bodies(name: str, old: _Part, new: _Part) -> Iterator[Difference]:
+def _bodies(name: str, old: Part, new: Part) -> Iterator[Difference]:
     before, after = old.get("requestBody"), new.get("requestBody")
     if after.value.get("required", False) and not before.value.get("required", False):
         yield Difference(True, f"{name}: a request body is now required", after.pointer)
@@ -168,7 +140,7 @@ def _bodies(name: str, old: _Part, new: _Part) -> Iterator[Difference]:
         yield from _contents(f"{name}, request body", before, after, is_request=True)
 
 
-def _responses(name: str, old: _Part, new: _Part) -> Iterator[Difference]:
+def _responses(name: str, old: Part, new: Part) -> Iterator[Difference]:
     before, after = old.get("responses"), new.get("responses")
     for status in [one for one in before.value if one not in after.value]:
         pointer = (*before.pointer, status)
@@ -183,9 +155,7 @@ def _responses(name: str, old: _Part, new: _Part) -> Iterator[Difference]:
         yield from _contents(subject, before.get(status), declared, is_request=False)
 
 
-def _contents(
-    subject: str, before: _Part, after: _Part, *, is_request: bool
-) -> Iterator[Difference]:
+def _contents(subject: str, before: Part, after: Part, *, is_request: bool) -> Iterator[Difference]:
     old, new = before.get("content"), after.get("content")
     for media_type in [one for one in old.value if one not in new.value]:
         text = f"{subject}: media type {media_type} is gone"
@@ -198,86 +168,11 @@ def _contents(
             yield from _schemas(subject, old.get(media_type), media, is_request=is_request)
 
 
-@dataclass(frozen=True)
-class _Member:
-    """A member at any depth, with every schema that applies to it; ``parent`` is a name as well."""
-
-    required: bool
-    schemas: tuple[_Part, ...]
-    pointer: Pointer
-    parent: str = ""
-
-    @property
-    def is_closed(self) -> bool:
-        """Whether it takes no members but those declared."""
-        keys = ("additionalProperties", "unevaluatedProperties")
-        return any(one.value.get(key) is False for one in self.schemas for key in keys)
-
-    @property
-    def facets(self) -> dict[str, Any]:
-        """Its keywords but for those about members, which are compared one by one."""
-        return {
-            key: value
-            for one in self.schemas
-            for key, value in one.value.items()
-            if key not in _NO_FACETS and not key.startswith("x-")
-        }
-
-    def canonical(self, *, closed: bool) -> jsonschema_rs.CanonicalSchema:
-        """The canonical form of the facets; ``closed``: with declared members only."""
-        schemas = [_Expansion(one.document, closed).of_facets(one.value) for one in self.schemas]
-        return jsonschema_rs.canonicalize(
-            {"allOf": schemas}, draft=jsonschema_rs.Draft202012, validate_formats=True
-        )
-
-
-_NO_FACETS: Final = frozenset(
-    {"properties", "items", "required", "$ref", "allOf", "title", "description", "$comment"}
-    | {"default", "example", "examples", "deprecated", "readOnly", "writeOnly", "externalDocs"}
-    | {"$defs", "definitions", "discriminator", "xml"}
-)
-"""Keywords that are compared elsewhere, or that allow and forbid nothing."""
-
-_MAX_NODES: Final = 2_000
-
-
-@dataclass
-class _Expansion:
-    """Writes a schema out without references; one that contains itself ends in its own name."""
-
-    document: Document
-    closed: bool
-    left: int = _MAX_NODES
-
-    def of_facets(self, schema: Document) -> Any:
-        """The facets of ``schema`` with everything that they refer to."""
-        own = {key: value for key, value in schema.items() if key not in _NO_FACETS}
-        return self._written(node(own, SCHEMA, ("allOf", 0)), frozenset())
-
-    def _written(self, here: Node, above: frozenset[str]) -> Any:
-        self.left -= 1
-        if here.reference is not None:
-            return self._behind(here, here.reference, above)
-        copy = here.copy(lambda child: self._written(child, above))
-        is_part = here.pointer[-2:-1] == ("allOf",) and isinstance(here.pointer[-1], int)
-        if self.closed and here.is_schema and not is_part and "properties" in copy:
-            copy.setdefault("additionalProperties", False)
-        return copy
-
-    def _behind(self, here: Node, reference: str, above: frozenset[str]) -> Any:
-        found = at_pointer(self.document, reference[1:]) if reference[:2] == "#/" else None
-        if reference in above or self.left < 0 or found is None:
-            return {"const": reference}
-        return self._written(node(found, SCHEMA, here.pointer), above | {reference})
-
-
-def _schemas(
-    subject: str, before: _Part, after: _Part, *, is_request: bool
-) -> Iterator[Difference]:
+def _schemas(subject: str, before: Part, after: Part, *, is_request: bool) -> Iterator[Difference]:
     """What changes in the schemas of two parameters or media types."""
     if "schema" not in before.value and "schema" not in after.value:
         return
-    old, new = (_members(_with_schema(one)) for one in (before, after))
+    old, new = (members(_with_schema(one)) for one in (before, after))
     for name in [one for one in old if one not in new]:
         parent = new.get(old[name].parent)
         breaking = not is_request or (parent is not None and parent.is_closed)
@@ -293,14 +188,14 @@ def _schemas(
         yield Difference(member.required if is_request else was_closed, text, member.pointer)
 
 
-def _with_schema(holder: _Part) -> _Part:
+def _with_schema(holder: Part) -> Part:
     schema = holder.value.get("schema", {})
     pointer = (*holder.pointer, "schema") if "schema" in holder.value else holder.pointer
-    return _Part(holder.document, schema, pointer)
+    return Part(holder.document, schema, pointer)
 
 
 def _changed(
-    subject: str, name: str, old: _Member, new: _Member, *, is_request: bool
+    subject: str, name: str, old: Member, new: Member, *, is_request: bool
 ) -> Iterator[Difference]:
     label = f"member {name}" if name else "the value"
     if new.required and not old.required:
@@ -322,7 +217,7 @@ def _changed(
     yield Difference(covered != Containment.YES, text, new.pointer)
 
 
-def _refers(member: _Member) -> bool:
+def _refers(member: Member) -> bool:
     return '"$ref"' in json.dumps(member.facets)
 
 
@@ -352,48 +247,3 @@ def _shown(value: Any) -> str:
         return " or ".join(map(_shown, value))
     text = value if isinstance(value, str) else json.dumps(value)
     return text if len(text) <= 40 else text[:37] + "..."
-
-
-def _members(
-    schema: _Part,
-    name: str = "",
-    required: bool = True,
-    parent: str = "",
-    above: frozenset[Pointer] = frozenset(),
-) -> dict[str, _Member]:
-    """Every member that ``schema`` describes, by the path to it: ``items[].amount``.
-
-    ``above`` are the schemas that led here: a schema that contains itself is entered once.
-    """
-    target = schema.resolved()
-    if not isinstance(target.value, Mapping) or target.pointer in above:
-        return {}
-    parts = _parts(schema, 0)
-    inside = above | {one.pointer for one in parts}
-    members = {name: _Member(required, tuple(parts), schema.pointer, parent)}
-    demanded = {key: part for part in parts for key in part.value.get("required", [])}
-    for part in parts:
-        properties = part.value.get("properties", {})
-        for key, child in properties.items():
-            path = f"{name}.{key}" if name else key
-            at = _Part(part.document, child, (*part.pointer, "properties", key))
-            members.update(_members(at, path, key in demanded, name, inside))
-        items = _Part(part.document, part.value.get("items"), (*part.pointer, "items"))
-        members.update(_members(items, f"{name}[]", True, name, inside))
-    for key, part in sorted(demanded.items()):
-        path = f"{name}.{key}" if name else key
-        members.setdefault(path, _Member(True, (), (*part.pointer, "required"), name))
-    return members
-
-
-def _parts(schema: _Part, depth: int) -> Sequence[_Part]:
-    """The schema itself, what it refers to, and what it is composed of by ``allOf``."""
-    if depth > 8 or not isinstance(schema.value, Mapping):
-        return []
-    parts = [schema]
-    target = schema.resolved()
-    if target.pointer != schema.pointer:
-        parts += _parts(target, depth + 1)
-    for index, part in enumerate(schema.value.get("allOf", [])):
-        parts += _parts(_Part(schema.document, part, (*schema.pointer, "allOf", index)), depth + 1)
-    return parts

@@ -359,7 +359,7 @@ class TestLostAnswers:
 
 async def _is_idle(running: Running) -> bool:
     log = await running.sandbox.engine.store.log(running.sandbox.engine.first_workspace, "requests")
-    return len([entry for entry in log.entries if entry.operation == "createInvoice"]) == 2
+    return len([entry for entry in log.entries if entry.why.operation == "createInvoice"]) == 2
 
 
 @dataclass

@@ -13,13 +13,11 @@ from __future__ import annotations
 import logging
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import replace
-from datetime import datetime
 from functools import lru_cache
 from http import HTTPStatus
 from typing import Any, Final
 from urllib.parse import urlsplit
 
-from invoice_sandbox.base.clock import instant_text
 from invoice_sandbox.base.errors import ApiError, reject
 from invoice_sandbox.base.ids import random_request_id
 from invoice_sandbox.http.credentials import workspace_of_caller
@@ -36,9 +34,9 @@ from invoice_sandbox.http.pipeline import (
 from invoice_sandbox.http.route import Page, Target
 from invoice_sandbox.openapi.operation import Operation
 from invoice_sandbox.runtime.engine import Engine
-from invoice_sandbox.runtime.journal import Body, JournalEntry, length
+from invoice_sandbox.runtime.journal import Body, JournalEntry, Why, length
 from invoice_sandbox.scenarios.faults import REPLACE_RESPONSE
-from invoice_sandbox.state import NoWorkspaceError, Record, Workspace, hits
+from invoice_sandbox.state import NoWorkspaceError, Workspace, hits
 from invoice_sandbox.state.hits import API, SANDBOX, Hit
 
 EXPLAIN: Final = "x-sandbox-explain"
@@ -84,7 +82,8 @@ class Edge:
         self._engine = engine
         self._hosts = hosts
         self._targets = targets
-        self._control_path = engine.project.control.base_path
+        self._control_path = f"{engine.project.control.base_path}/"
+        self._clock = engine.system_clock
         self._conventions = engine.project.conventions
         self._hits = lru_cache(maxsize=_KNOWN_HITS)(_hits)
         self._version = (self._conventions.version_header, engine.project.contract.version)
@@ -95,7 +94,7 @@ class Edge:
         The request id is random until the credential is known, then drawn from the workspace's
         seed.
         """
-        trace, clock = request.trace, self._engine.system_clock
+        trace, clock = request.trace, self._clock
         started = clock.monotonic()
         trace.draw_id = self._random_id
         reply = await self._response(request, proceed)
@@ -111,7 +110,7 @@ class Edge:
         return await self._record(request, reply, workspace, clock.monotonic() - started)
 
     def _random_id(self) -> str:
-        now, prefix = self._engine.system_clock.now(), self._conventions.request_id_prefix
+        now, prefix = self._clock.now(), self._conventions.request_id_prefix
         return random_request_id(now, prefix)
 
     async def _response(self, request: Request, proceed: Proceed) -> Reply:
@@ -166,25 +165,19 @@ class Edge:
         self, request: Request, reply: Reply, workspace: Workspace | None, seconds: float
     ) -> Reply:
         """Write the journal of the project's API, and explain the response if asked to."""
-        at = workspace.clock.now(self._engine.system_clock) if workspace is not None else None
-        why = _explanation(request.trace, workspace, at)
-        is_control = request.path.startswith(f"{self._control_path}/")
-        if workspace is not None and at is not None and not is_control:
-            entry = _entry(request, reply, at, seconds, why)
-            await self._engine.journal.record(workspace.id, entry)
+        trace = request.trace
+        why = Why(trace.endpoint.operation.id if trace.endpoint else None, found=trace.why)
+        if workspace is not None:
+            scenario = trace.scenario.name if trace.scenario else workspace.scenario
+            clock = workspace.clock
+            why = Why(why.operation, scenario, clock.mode, clock.now(self._clock), trace.why)
+            if not request.path.startswith(self._control_path):
+                entry = _entry(request, reply, seconds, why)
+                await self._engine.journal.record(workspace.id, entry)
         if request.header(EXPLAIN) != "1":
             return reply
-        return replace(reply, headers=(*reply.headers, ("X-Sandbox-Explain", _short(why))))
-
-
-def _explanation(trace: Trace, workspace: Workspace | None, at: datetime | None) -> Record:
-    why: Record = {}
-    if trace.endpoint is not None:
-        why["operation"] = trace.endpoint.operation.id
-    if workspace is not None and at is not None:
-        scenario = trace.scenario.name if trace.scenario else workspace.scenario
-        why |= {"scenario": scenario, "clock": f"{workspace.clock.mode} {instant_text(at)}"}
-    return why | trace.why
+        short = _short(why.shown())
+        return replace(reply, headers=(*reply.headers, ("X-Sandbox-Explain", short)))
 
 
 def _check_head(request: Request, hosts: frozenset[str] | None) -> None:
@@ -257,22 +250,17 @@ def _is_injected(trace: Trace, reply: Reply) -> bool:
     return fault in REPLACE_RESPONSE or any(name == _PREFERRED for name, _ in reply.headers)
 
 
-def _entry(
-    request: Request, reply: Reply, at: datetime, seconds: float, why: Record
-) -> JournalEntry:
+def _entry(request: Request, reply: Reply, seconds: float, why: Why) -> JournalEntry:
     trace = request.trace
-    operation = trace.endpoint.operation if trace.endpoint else None
     is_reset = _is_reset(trace)
     content_type = request.header("content-type") or ""
     return JournalEntry(
         request_id=trace.request_id,
-        at=at,
         seconds=seconds,
-        operation=operation.id if operation else None,
         method=request.method,
         path=request.path,
         query=request.scope["query_string"].decode("latin-1"),
-        path_secrets=_path_secrets(trace, operation) if operation and trace.path_texts else (),
+        path_secrets=_path_secrets(trace) if trace.path_texts else (),
         request_headers=request.headers,
         request_body=Body(trace.content, content_type, is_valid_json=trace.is_json),
         status=None if is_reset else reply.status,
@@ -282,8 +270,9 @@ def _entry(
     )
 
 
-def _path_secrets(trace: Trace, operation: Operation) -> tuple[str, ...]:
-    names = {one.name for one in operation.parameters if one.secret and one.location == "path"}
+def _path_secrets(trace: Trace) -> tuple[str, ...]:
+    parameters = trace.endpoint.operation.parameters if trace.endpoint else ()
+    names = {one.name for one in parameters if one.secret and one.location == "path"}
     return tuple(text for name, text in trace.path_texts.items() if name in names and text)
 
 

@@ -68,8 +68,7 @@ class HandlerResponse:
         else:
             async with idempotency.single_flight(engine.store, workspace.id, key):
                 outcome = await self._outcome(parsed, workspace)
-        await engine.agenda.run_due(workspace)
-        await engine.agenda.schedule_wakeup(workspace.id)
+        await engine.agenda.settle(workspace)
         if isinstance(outcome, ApiError):
             await report_forbidden(engine, parsed, outcome)
             raise outcome
@@ -157,6 +156,8 @@ class HandlerResponse:
     async def _do_steps(self, call: Call) -> None:
         """The steps of the scenarios in force that come before this request is carried out."""
         name = self.operation.id
+        if not call.scenarios.has_calls(name):
+            return
         for scenario, subject in await _scenarios_of_call(call):
             if not any(step.call == name for step in scenario.calls):
                 continue

@@ -198,7 +198,7 @@ class Origin:
     user_agent: str | None = None
 
 
-@dataclass(frozen=True, kw_only=True)
+@dataclass(kw_only=True)
 class Context:
     """A workspace, opened for one request or one step: all of its changes are kept, or none.
 
@@ -301,7 +301,7 @@ class Context:
         return tuple(problem.sentence("the value") for problem in checker.problems(value))
 
 
-@dataclass(frozen=True, kw_only=True)
+@dataclass(kw_only=True)
 class Step(Context):
     """One step of the agenda, or one that goes with a request: what it was scheduled with."""
 
@@ -313,7 +313,7 @@ class Step(Context):
         return str(self.arguments["subject"])
 
 
-@dataclass(frozen=True, kw_only=True)
+@dataclass(kw_only=True)
 class Call(Context):
     """One request to one operation, already checked against the contract.
 

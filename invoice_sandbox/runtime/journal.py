@@ -78,6 +78,26 @@ class Body(NamedTuple):
     shown: Record | None = None
 
 
+class Why(NamedTuple):
+    """What explains a response: its operation, ``found`` on the way, and, of a known workspace, its
+    scenario, the mode of its clock and its instant ``at``."""
+
+    operation: str | None
+    scenario: str | None = None
+    clock: str = ""
+    at: datetime | None = None
+    found: Mapping[str, Any] = {}
+
+    def shown(self) -> Record:
+        """The explanation as the journal shows it."""
+        why: Record = {}
+        if self.operation is not None:
+            why["operation"] = self.operation
+        if self.at is not None:
+            why |= {"scenario": self.scenario, "clock": f"{self.clock} {instant_text(self.at)}"}
+        return {**why, **self.found}
+
+
 class JournalEntry(NamedTuple):
     """One request and its response, with all secrets: only ``Journal.entries`` shows it.
 
@@ -86,9 +106,7 @@ class JournalEntry(NamedTuple):
     """
 
     request_id: str
-    at: datetime
     seconds: float
-    operation: str | None
     method: str
     path: str
     query: str
@@ -98,11 +116,13 @@ class JournalEntry(NamedTuple):
     status: int | None
     response_headers: Headers
     response_body: Body
-    why: Record
+    why: Why
 
     def __repr__(self) -> str:
         """Without secrets."""
-        return f"JournalEntry({self.request_id}: {self.method}, {self.operation}, {self.status})"
+        return (
+            f"JournalEntry({self.request_id}: {self.method}, {self.why.operation}, {self.status})"
+        )
 
 
 class Journal:
@@ -172,9 +192,9 @@ class Redactor:
         path = self._text(entry.path, sent)
         return {
             "requestId": entry.request_id,
-            "at": instant_text(entry.at),
+            "at": instant_text(entry.why.at) if entry.why.at else None,
             "durationMs": round(entry.seconds * 1000, 3),
-            "operation": entry.operation,
+            "operation": entry.why.operation,
             "method": entry.method,
             "path": f"{path}?{self._query(entry.query, sent)}" if entry.query else path,
             "status": entry.status,
@@ -186,7 +206,7 @@ class Redactor:
                 "headers": self._shown(entry.response_headers, sent),
                 **self._body(entry.response_body, sent),
             },
-            "why": entry.why,
+            "why": entry.why.shown(),
         }
 
     def without_large_bodies(self, entry: JournalEntry) -> JournalEntry:

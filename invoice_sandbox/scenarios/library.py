@@ -51,6 +51,8 @@ class Library(Mapping[str, Scenario]):
     _loaded: dict[Path, Scenario] = field(default_factory=dict)
     _stamps: dict[Path, _Stamp] = field(default_factory=dict)
     _by_name: dict[str, Scenario] = field(default_factory=dict)
+    _called: frozenset[str] = frozenset()
+    _beginning: Sequence[Scenario] = ()
     _checked_at: float = 0.0
 
     def __post_init__(self) -> None:
@@ -74,6 +76,16 @@ class Library(Mapping[str, Scenario]):
         """How many there are."""
         self._refresh()
         return len(self._by_name)
+
+    def has_calls(self, operation_id: str) -> bool:
+        """Whether any scenario has steps that run with a request to the operation."""
+        self._refresh()
+        return operation_id in self._called
+
+    def beginning(self) -> Sequence[Scenario]:
+        """The scenarios that new records may get automatically."""
+        self._refresh()
+        return self._beginning
 
     def values(self) -> ValuesView[Scenario]:
         """All scenarios."""
@@ -122,6 +134,10 @@ class Library(Mapping[str, Scenario]):
         files = sorted(self._loaded, key=lambda file: (self.folders.index(file.parent), file))
         loaded = {self._loaded[file].name: self._loaded[file] for file in files}
         self._by_name = {**self.always, **loaded}
+        self._beginning = [one for one in self._by_name.values() if one.begins]
+        self._called = frozenset(
+            step.call for scenario in self._by_name.values() for step in scenario.calls
+        )
 
     def _stamps_now(self) -> dict[Path, _Stamp]:
         found = {}
@@ -151,12 +167,16 @@ class ScenarioResolver:
     default: Scenario
     named: Scenario | None = None
 
+    def has_calls(self, operation_id: str) -> bool:
+        """Whether steps of some scenario may run with a request to the operation."""
+        return not isinstance(self.scenarios, Library) or self.scenarios.has_calls(operation_id)
+
     def for_new(self, data: Mapping[str, Any]) -> Scenario:
         """The scenario of a record that was just created with ``data``."""
         if self.named is not None:
             return self.named
-        for scenario in self.scenarios.values():
-            if scenario.begins and scenario.begins.items() <= data.items():
+        for scenario in _beginning(self.scenarios):
+            if scenario.begins.items() <= data.items():
                 return scenario
         return self.default
 
@@ -172,6 +192,13 @@ class ScenarioResolver:
         if scenario is not self.default:
             run = {"scenario": scenario.name, "with": dict(scenario.conditions)}
             await state.put(SCENARIO_RUNS, record_id, run)
+
+
+def _beginning(scenarios: Mapping[str, Scenario]) -> Sequence[Scenario]:
+    """Those that new records may get automatically."""
+    if isinstance(scenarios, Library):
+        return scenarios.beginning()
+    return [scenario for scenario in scenarios.values() if scenario.begins]
 
 
 def with_conditions(

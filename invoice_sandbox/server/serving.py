@@ -25,6 +25,8 @@ OnReady = Callable[[str, Mapping[str, str]], None]
 _STOP_SIGNALS: Final = (signal.SIGINT, signal.SIGTERM)
 _BACKLOG: Final = 2048
 _SECONDS_TO_FINISH: Final = 5
+_YOUNG_OBJECTS: Final = 20_000
+"""Objects after which the garbage collector looks for cycles: those of some hundred requests."""
 
 
 class _Server(uvicorn.Server):
@@ -93,6 +95,7 @@ def _lasting_objects() -> Iterator[None]:
     try:
         yield
         gc.freeze()
+        gc.set_threshold(_YOUNG_OBJECTS)
     finally:
         gc.enable()
 

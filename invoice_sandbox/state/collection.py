@@ -97,6 +97,8 @@ class Collection:
 
         A version keeps its last small pages.
         """
+        if not self.records:
+            return _NO_RECORDS
         asked = (limit, before, where)
         if asked not in self.pages:
             page = self._page(*asked)
@@ -156,9 +158,11 @@ class Collection:
     ) -> dict[str, Index]:
         changed: dict[str, Index] = {}
         for name, index in self.indexes.items():
-            old, new = _terms(before, name), _terms(after, name)
+            old = _MISSING if before is None else _field(before, name)
+            new = _MISSING if after is None else _field(after, name)
             if old != new:
-                changed[name] = _with_terms_toggled(index, old ^ new, position)
+                terms = _terms(old) ^ _terms(new)
+                changed[name] = _with_terms_toggled(index, terms, position)
         return {**self.indexes, **changed} if changed else self.indexes
 
     def _version(self, records: HashTrieMap[str, Stored], indexes: dict[str, Index]) -> Collection:
@@ -204,6 +208,9 @@ def _page(stored: Sequence[Stored], next_position: int | None) -> Page:
     return Page(records, next_position, records.written)
 
 
+_NO_RECORDS: Final = _page((), None)
+
+
 def _record(stored: Stored) -> Record:
     values = stored[3:]
     return dict(zip(stored[2], values if stored[1] == _FLAT else map(_unpack, values), strict=True))
@@ -224,9 +231,8 @@ def _wanted(condition: Condition) -> tuple[Any, ...] | None:
     return {"=": (value,), "has": ((value,),)}.get(condition.operator)
 
 
-def _terms(stored: Stored | None, name: str) -> frozenset[Any]:
+def _terms(value: Any) -> frozenset[Any]:
     """What a record is found by: the text of the field, or each text of its list in a tuple."""
-    value = None if stored is None else _field(stored, name)
     if type(value) is str:
         return frozenset((value,))
     if type(value) is tuple and value[0] == _LIST:
@@ -325,16 +331,23 @@ _OPERATORS: Final[Mapping[str, Callable[[Any, Any], bool]]] = {
 
 def _pack(value: Any, shapes: dict[tuple[str, ...], tuple[str, ...]]) -> Any:
     """A JSON value that cannot be modified. ``shapes`` shares the names of alike objects."""
-    if isinstance(value, (dict, Mapping)):  # a dict is recognised faster
+    kind = type(value)
+    if kind in _SCALARS:
+        return value
+    if kind is dict or isinstance(value, Mapping):  # a dict is recognised faster
         names = tuple(value)
         if len(shapes) < _MAX_SHAPES:
             names = shapes.setdefault(names, names)
         if _SCALARS.issuperset(map(type, value.values())):
             return (_FLAT, names, *value.values())
-        return (_NESTED, names, *[_pack(one, shapes) for one in value.values()])
+        return (_NESTED, names, *_packed(value.values(), shapes))
     if isinstance(value, (list, tuple)):
-        return (_LIST, *[_pack(one, shapes) for one in value])
+        return (_LIST, *_packed(value, shapes))
     return value
+
+
+def _packed(values: Iterable[Any], shapes: dict[tuple[str, ...], tuple[str, ...]]) -> list[Any]:
+    return [one if type(one) in _SCALARS else _pack(one, shapes) for one in values]
 
 
 def _unpack(value: Any) -> Any:

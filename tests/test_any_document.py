@@ -61,7 +61,7 @@ NO_OPENAPI: dict[str, tuple[str, str]] = {
         "api.yaml:1:1: the version in 'openapi' must be text (write openapi: '3.1.0')",
     ),
     "AsyncAPI": ("asyncapi: 3.0.0", "api.yaml:1:1: AsyncAPI describes messages, not HTTP"),
-    "something else": ("a: 1", "api.yaml:1:1: not an OpenAPI document (it must say 'openapi"),
+    "something else": ("a: 1", "api.yaml:1:1: not an OpenAPI document (it must have 'openapi"),
     "a list": ("[1]", "api.yaml: not an OpenAPI document"),
     "nothing": ("", "api.yaml: not an OpenAPI document"),
 }

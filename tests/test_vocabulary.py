@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import ast
 import re
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from pathlib import Path
-from typing import Final
+from typing import Any, Final
 
 import pytest
+
+from invoice_sandbox.openapi.load.documents import load_document
 
 ROOT: Final = Path(__file__).parents[1]
 PAGES: Final = [
@@ -53,6 +56,9 @@ _FENCE: Final = re.compile(r"^```.*?^```$|^    \S.*$", re.MULTILINE | re.DOTALL)
 _NOT_PROSE: Final = re.compile(r"`[^`\n]+`|\]\([^)]*\)|<!--.*?-->")
 _PROMISED: Final = re.compile(r"--kind\b|\bkind=|\"?\bkind\"?(?=:|  )", re.IGNORECASE)
 """A member of faults whose name is promised: in JSON, in an option, and in a column title."""
+
+_IN_MESSAGE: Final = re.compile(r"\bkind (?=')|\{\w+\}")
+"""That member before a value in an error message, and the place of a value."""
 
 
 def found(text: str) -> Iterator[tuple[int, str, str]]:
@@ -108,6 +114,80 @@ def test_such_a_word_is_found(text: str, word: str) -> None:
 )
 def test_promised_names_and_other_words_are_not(text: str) -> None:
     assert list(found(text)) == []
+
+
+def texts_of(value: Any, key: str = "") -> Iterator[str]:
+    """The sentences of a contract, schema or scenario; not its examples and names on the wire.
+
+    ``x-gap`` quotes the specification.
+    """
+    if isinstance(value, Mapping):
+        for name, one in value.items():
+            if name not in {"example", "examples", "x-gap"}:
+                yield from texts_of(one, name)
+    elif isinstance(value, list):
+        for one in value:
+            yield from texts_of(one, key)
+    elif isinstance(value, str) and " " in value:
+        yield value
+
+
+def messages_of(source: str, *, with_docstrings: bool = False) -> Iterator[tuple[int, str]]:
+    """The line and the text of each string that has a space, without docstrings by default."""
+    tree = ast.parse(source)
+    docstrings = {
+        id(node.value)
+        for node in ast.walk(tree)
+        if isinstance(node, ast.Expr) and isinstance(node.value, ast.Constant)
+    }
+    left_out = set() if with_docstrings else docstrings
+    for node in ast.walk(tree):
+        if (
+            isinstance(node, ast.Constant)
+            and isinstance(node.value, str)
+            and " " in node.value
+            and id(node) not in left_out
+        ):
+            yield node.lineno, _IN_MESSAGE.sub(_blank, node.value)
+
+
+CONTRACTS: Final = [
+    *sorted((ROOT / "openapi").glob("*.yaml")),
+    *sorted((ROOT / "scenarios").glob("*.yaml")),
+    *sorted((ROOT / "fixtures").glob("*.*")),
+    ROOT / "conventions.yaml",
+    ROOT / "invoice_sandbox" / "control" / "openapi.yaml",
+    *sorted((ROOT / "invoice_sandbox").rglob("*.schema.json")),
+]
+
+
+@pytest.mark.parametrize("file", CONTRACTS, ids=lambda one: one.name)
+def test_a_contract_uses_the_words_of_the_field(file: Path) -> None:
+    texts = texts_of(load_document(file))
+    wrong = [f"'{word}' (write: {why}): {one}" for one in texts for _, word, why in found(one)]
+    assert wrong == []
+
+
+OLD_NAMES: Final = {"invoice_sandbox/base/moved.py", "invoice_sandbox/testing/workspace.py"}
+"""Files whose messages contain names that are gone."""
+
+
+def test_messages_and_help_use_the_words_of_the_field() -> None:
+    wrong = []
+    for file in sources():
+        name = file.relative_to(ROOT).as_posix()
+        if file.suffix == ".py" and name not in OLD_NAMES:
+            for line, text in messages_of(file.read_text(), with_docstrings="cli" in file.parts):
+                wrong += [f"{name}:{line}: {one}" for _, one, _ in found(text)]
+    assert wrong == []
+
+
+def test_such_a_word_is_found_in_a_message_and_in_a_contract() -> None:
+    source = 'def f():\n    """Which kind of fault."""\n    return f"Which kind of {kind}"\n'
+    assert [line for line, text in messages_of(source) if list(found(text))] == [3]
+    assert len([text for _, text in messages_of(source, with_docstrings=True)]) == 2
+    described = {"info": {"description": "The kind of it."}, "example": "a kind of", "type": "kind"}
+    assert list(texts_of(described)) == ["The kind of it."]
 
 
 CODE: Final = ("invoice_sandbox", "handlers", "domain", "scenarios", "fixtures")

@@ -116,7 +116,7 @@ class Finding:
 
 
 def print_contract(project: Path | None, *, base: bool, form: str) -> None:
-    """Write the merged document (or the published one alone) to stdout."""
+    """Write the merged document (or only the published one) to stdout."""
     folder = project or default_project()
     document = base_document(folder) if base else merged_document(folder)
     text = jsonio.dumps_pretty(document).decode() if form == "json" else yaml_text(document)
@@ -142,7 +142,7 @@ def print_assumptions(project: Path | None) -> None:
 
 
 def print_limitations(file: Path) -> None:
-    """Write a line for every place of ``file`` that has no effect when it is served alone."""
+    """Write a line for every place of ``file`` that has no effect when it is served with ``--contract``."""
     read = read_contract(file)
     count = 0
     for line in contract_warnings(read, compile_contract(read.document), every=True):

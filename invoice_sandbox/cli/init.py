@@ -145,7 +145,7 @@ from invoice_sandbox.project.api import Call
 
 
 # The name is the operationId in snake_case. The returned value must match the contract.
-# A call has the request (path, query, body), the workspace's state (await call.state.get(kind, id))
+# A call has the request (path, query, body), the workspace's state (call.state.get(collection, id))
 # and its clock (call.timestamp). Delete this function to fall back to the contract's example.
 async def {name}(call: Call) -> object:
     """{title}"""

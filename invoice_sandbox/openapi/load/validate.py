@@ -26,7 +26,7 @@ _MAX_MESSAGE_LENGTH: Final = 240
 
 def check_version(document: Any, file: Path) -> None:
     """Raise DocumentError, with what to do, unless ``document`` says it is OpenAPI 3.0 or 3.1."""
-    problem, advice = _NOT, "it must say 'openapi: 3.1.0' or 'openapi: 3.0.3'"
+    problem, advice = _NOT, "it must have 'openapi: 3.1.0' or 'openapi: 3.0.3'"
     members = document if isinstance(document, Mapping) else {}
     version = members.get("openapi")
     if isinstance(version, str) and version.startswith(("3.0.", "3.1.")):
@@ -35,7 +35,7 @@ def check_version(document: Any, file: Path) -> None:
         problem, advice = "the version in 'openapi' must be text", "write openapi: '3.1.0'"
     elif version is not None:
         problem = f"OpenAPI {version} is not served"
-        advice = "3.0 and 3.1 are: a document that uses nothing newer may say 'openapi: 3.1.0'"
+        advice = "3.0 and 3.1 are: a document that uses nothing newer may have 'openapi: 3.1.0'"
     elif "swagger" in members:
         problem = f"Swagger {members['swagger']} is not served"
         advice = "convert it to OpenAPI 3, as 'npx swagger2openapi FILE' or editor.swagger.io do"

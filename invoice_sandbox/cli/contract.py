@@ -142,7 +142,7 @@ def print_assumptions(project: Path | None) -> None:
 
 
 def print_limitations(file: Path) -> None:
-    """Write a line for every place of ``file`` that has no effect when it is served with ``--contract``."""
+    """Write a line for every place of ``file`` that ``serve --contract`` ignores."""
     read = read_contract(file)
     count = 0
     for line in contract_warnings(read, compile_contract(read.document), every=True):

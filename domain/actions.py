@@ -28,7 +28,7 @@ from .invoices import (
     prepare_duplicate_finding,
 )
 from .ledger import WHOLE
-from .offers import DEMO_PARTNER, load_offer, make_default_offer, unfinished_offers
+from .offers import load_offer, make_default_offer, unfinished_offers
 from .transitions import trigger_offer
 from .verification import ACTION_REQUIRED, Code, State, verify
 from .webhooks import rotate_all_secrets
@@ -77,14 +77,12 @@ async def request_financing(
     financing.check_financeable(step, invoice)
     options: dict[str, Any] = {"recoursePreference": "NonRecourse"} if without_recourse else {}
     options |= {"partnerIds": [partner_id]} if partner_id else {}
-    await financing.request_financing(step, invoice, options)
+    await financing.request_financing(step, [invoice], options)
 
 
 @scenario_action("receive-offer")
-async def make_offer(
-    step: Step, *, partner_id: str = DEMO_PARTNER, competing: bool = False
-) -> None:
-    """Let a partner make an offer on an invoice whose financing is requested.
+async def make_offer(step: Step, *, partner_id: str = "", competing: bool = False) -> None:
+    """Let a partner to which the request was routed make an offer on the invoice.
 
     A competing offer may also be on an invoice that has offers. Raises ApiError.
     """

@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from decimal import Decimal
 from typing import Any, Final
 
 from invoice_sandbox.project.api import Condition, Context, Record, reject
 
 from .audit import audit
-from .fingerprint import multiply_exactly, round_half_up
+from .fingerprint import EXACT, multiply_exactly, round_half_up
 from .invoices import (
     CLIENT,
     INVOICE,
@@ -22,7 +22,7 @@ from .invoices import (
     newest_invoices,
 )
 from .lifecycle import allows_trigger, move_record, unfinished_statuses
-from .routing import country_code, deal_for, route
+from .routing import country_code, deal_for, reasons, route
 from .terms import check_not_past_due, tenor_days
 
 REQUEST: Final = "financing-request"
@@ -33,7 +33,7 @@ REQUESTS: Final = "financing_requests"
 OPEN: Final = ("Routed", "OffersReceived")
 """The statuses in which a request accepts offers."""
 
-_INTERNAL: Final = frozenset({"source", "previousStatus"})
+_INTERNAL: Final = frozenset({"source", "previousStatus", "openInvoiceIds"})
 _DEFAULT_ADVANCE_RATE: Final = Decimal("0.85")
 
 
@@ -86,13 +86,18 @@ async def newest_request_for_offers(
 
 
 async def unfinished_request(context: Context, invoice_id: str) -> Record | None:
-    """The newest request for an invoice that is in no end state."""
+    """The newest request for an invoice that neither of them has left or ended."""
     return await _newest(context, invoice_id, unfinished_statuses(context, REQUEST))
 
 
 async def invoice_of(context: Context, request: Record) -> Record | None:
-    """The invoice of a request, or None for the synthetic invoice."""
-    return await context.state.get(INVOICES, (request["invoiceIds"] or [""])[0])
+    """The first invoice of a request that can receive an offer, else its first one.
+
+    None is the synthetic invoice.
+    """
+    invoices = [await load_invoice(context, one) for one in request["invoiceIds"]]
+    able = (one for one in invoices if allows_trigger(context, INVOICE, one, "receive-offer"))
+    return next(able, invoices[0] if invoices else None)
 
 
 def check_financeable(context: Context, invoice: Record) -> None:
@@ -106,23 +111,33 @@ def check_financeable(context: Context, invoice: Record) -> None:
     check_not_past_due(context, invoice)
 
 
-async def invoice_to_finance(context: Context, invoice_ids: list[str]) -> Record | None:
-    """The first invoice of ``invoice_ids``, else the newest one that can be financed, if any.
+async def invoices_to_finance(context: Context, body: Mapping[str, Any]) -> list[Record]:
+    """The named invoices, else the newest one that can be financed, if any.
 
-    Raises ApiError 404 for an unknown invoice, 409 for one that cannot be financed.
+    Raises ApiError 404 for an unknown invoice, 409 for one that cannot be financed, and for an
+    ``invoiceId`` that is not one of ``invoiceIds``.
     """
-    if invoice_ids:
-        invoice = await load_invoice(context, invoice_ids[0])
+    named, alias = body.get("invoiceIds", []), body.get("invoiceId")
+    ids = list(dict.fromkeys([*named, *([] if alias is None else [alias])]))
+    invoices = [await load_invoice(context, one) for one in ids]
+    if named and alias not in (None, *named):
+        raise reject(
+            "conflict",
+            problem="invoiceId is not one of invoiceIds",
+            advice="Send invoiceIds only.",
+        )
+    for invoice in invoices:
         check_financeable(context, invoice)
-        return invoice
+    if invoices:
+        return invoices
     today = context.now.date()
     verified = await newest_invoices(context, "Verified")
-    return next((one for one in verified if tenor_days(one, today) >= 0), None)
+    return [one for one in verified if tenor_days(one, today) >= 0][:1]
 
 
 async def invoice_to_route(
     context: Context, body: Mapping[str, Any]
-) -> tuple[Record | None, dict[str, str]]:
+) -> tuple[Record | None, dict[str, Any]]:
     """The invoice that ``routePartners`` is about, and the facts that its body overrides.
 
     The invoice is the one of ``invoiceId``, else that of ``financingRequestId``, else the newest,
@@ -132,13 +147,7 @@ async def invoice_to_route(
     invoice = await _find(context, INVOICES, body.get("invoiceId"))
     if invoice is None and request is not None:
         invoice = await invoice_of(context, request)
-    overrides = {}
-    if request is not None:
-        overrides = {
-            "product": request["product"],
-            "recourse": request["recoursePreference"],
-            "disclosure": request["disclosure"],
-        }
+    overrides = {} if request is None else _preferences(request)
     for member, name in (("debtorCountry", "debtor_country"), ("sellerCountry", "seller_country")):
         if isinstance(body.get(member), str):
             overrides[name] = country_code(body[member])
@@ -146,44 +155,65 @@ async def invoice_to_route(
 
 
 async def request_financing(
-    context: Context, invoice: Record | None, options: Mapping[str, Any]
+    context: Context, invoices: Sequence[Record], options: Mapping[str, Any]
 ) -> Record:
-    """Create a financing request and route it by the mandates of the demo partners.
+    """Create a financing request for all of ``invoices`` and route it by the mandates of partners.
 
     ``options`` are members of the body of ``createFinancingRequest``; those left out have
     defaults. Without an invoice the request is for the synthetic invoice. Raises ApiError 409
-    when the status of the invoice does not allow it.
+    when the status of an invoice does not allow it.
     """
-    if invoice is not None:
+    for invoice in invoices:
         check_not_past_due(context, invoice)
-    request = await _submit(context, invoice, options)
-    about = {"financingRequestId": request["id"]}
-    if invoice is not None:
-        invoice, event = await apply_invoice_trigger(context, invoice, "request-financing", **about)
-        await emit_move(context, event, invoice, financing_request=public_request(request))
-    matched = await _matching_partners(context, invoice or SYNTHETIC_INVOICE, request, options)
+    request = await _submit(context, invoices, options)
+    moved = await _apply(context, invoices, "request-financing", request)
+    await _emit(context, moved, request)
+    verdicts = await _verdicts(context, invoices, request, options)
+    matched = [partner_id for partner_id, failed in verdicts.items() if not failed]
+    unmatched = [
+        {"partnerId": partner_id, "failedFilters": reasons(failed)}
+        for partner_id, failed in verdicts.items()
+        if failed
+    ]
+    request |= {"routedPartnerIds": matched, "unmatched": unmatched}
     if matched:
-        return await move_request(context, {**request, "routedPartnerIds": matched}, "route")
-    if invoice is None:
-        return await move_request(context, request, "find-no-match")
-    invoice, event = await apply_invoice_trigger(context, invoice, "decline-financing", **about)
-    request = await move_request(context, request, "find-no-match")
-    await emit_move(context, event, invoice, financing_request=public_request(request))
+        return await move_request(context, request, "route")
+    moved = await _apply(context, [one for one, _ in moved], "decline-financing", request)
+    request = await move_request(context, {**request, "openInvoiceIds": []}, "find-no-match")
+    await _emit(context, moved, request)
     return request
 
 
-async def _submit(context: Context, invoice: Record | None, options: Mapping[str, Any]) -> Record:
-    financed = invoice or SYNTHETIC_INVOICE
+_Moved = tuple[Record, str | None]
+"""An invoice after a move, and the type of its event."""
+
+
+async def _apply(
+    context: Context, invoices: Sequence[Record], trigger: str, request: Record
+) -> list[_Moved]:
+    about = {"financingRequestId": request["id"]}
+    return [await apply_invoice_trigger(context, one, trigger, **about) for one in invoices]
+
+
+async def _emit(context: Context, moved: Sequence[_Moved], request: Record) -> None:
+    for invoice, event in moved:
+        await emit_move(context, event, invoice, financing_request=public_request(request))
+
+
+async def _submit(
+    context: Context, invoices: Sequence[Record], options: Mapping[str, Any]
+) -> Record:
+    currency = (invoices or [SYNTHETIC_INVOICE])[0]["currency"]
     rate = options.get("requestedAdvanceRate", _DEFAULT_ADVANCE_RATE)
-    advance = multiply_exactly(Decimal(financed["amount"]), Decimal(rate))
+    advance = multiply_exactly(_total(invoices or [SYNTHETIC_INVOICE], currency), Decimal(rate))
+    ids = [one["id"] for one in invoices]
     request: Record = {
         "id": await context.new_id("freq_sandbox"),
         "status": context.lifecycle.machines[REQUEST].initial,
-        "invoiceIds": [invoice["id"]] if invoice else [],
-        "requestedAmount": options.get(
-            "requestedAmount", round_half_up(advance, financed["currency"])
-        ),
-        "currency": options.get("currency", financed["currency"]),
+        "invoiceIds": ids,
+        "openInvoiceIds": ids,
+        "requestedAmount": options.get("requestedAmount", round_half_up(advance, currency)),
+        "currency": options.get("currency", currency),
         "requestedAdvanceRate": rate,
         "product": options.get("product", "Factoring"),
         "recoursePreference": options.get("recoursePreference", "Any"),
@@ -192,25 +222,52 @@ async def _submit(context: Context, invoice: Record | None, options: Mapping[str
         "createdAt": context.timestamp,
         "source": CLIENT,
         **({"neededBy": options["neededBy"]} if "neededBy" in options else {}),
-        **({} if invoice else {"synthetic": True}),
+        **({} if invoices else {"synthetic": True}),
     }
     await context.state.put(REQUESTS, request["id"], request)
     await audit(context, "financing_request.submitted", ("financing_request", request["id"]))
     return request
 
 
-async def _matching_partners(
-    context: Context, invoice: Record, request: Record, options: Mapping[str, Any]
-) -> list[str]:
-    deal = await deal_for(
-        context,
-        invoice,
-        product=request["product"],
-        recourse=request["recoursePreference"],
-        disclosure=request["disclosure"],
-    )
-    verdicts = await route(context, deal, options.get("partnerIds", ()))
-    return [verdict.partner["id"] for verdict in verdicts if not verdict.failed]
+async def _verdicts(
+    context: Context, invoices: Sequence[Record], request: Record, options: Mapping[str, Any]
+) -> dict[str, list[tuple[str, str]]]:
+    """For each partner the filters that the request fails with any of its invoices."""
+    financed = invoices or [SYNTHETIC_INVOICE]
+    failed: dict[str, list[tuple[str, str]]] = {}
+    for invoice in financed:
+        currency = invoice["currency"]
+        of_debtor = [one for one in financed if one["debtorId"] == invoice["debtorId"]]
+        deal = await deal_for(
+            context,
+            invoice,
+            **_preferences(request),
+            debtor_total=_total(of_debtor, currency),
+            request_total=_total(financed, currency),
+            requested_amount=options.get("requestedAmount"),
+            requested_currency=request["currency"].strip().upper(),
+        )
+        for verdict in await route(context, deal, options.get("partnerIds", ())):
+            known = failed.setdefault(verdict.partner["id"], [])
+            known += [one for one in verdict.failed if one not in known]
+    return failed
+
+
+def _preferences(request: Record) -> dict[str, Any]:
+    return {
+        "product": request["product"],
+        "recourse": request["recoursePreference"],
+        "disclosure": request["disclosure"],
+    }
+
+
+def _total(invoices: Sequence[Record], currency: str) -> Decimal:
+    """The amount of those of the invoices that are in the currency."""
+    total = Decimal(0)
+    for invoice in invoices:
+        if invoice["currency"].upper() == currency.upper():
+            total = EXACT.add(total, Decimal(invoice["amount"]))
+    return total
 
 
 async def _find(context: Context, collection: str, record_id: Any) -> Record | None:
@@ -218,6 +275,6 @@ async def _find(context: Context, collection: str, record_id: Any) -> Record | N
 
 
 async def _newest(context: Context, invoice_id: str, statuses: tuple[str, ...]) -> Record | None:
-    where = (Condition("status", "in", statuses), Condition("invoiceIds", "has", invoice_id))
+    where = (Condition("status", "in", statuses), Condition("openInvoiceIds", "has", invoice_id))
     page = await context.state.page(REQUESTS, limit=1, where=where)
     return page.records[0] if page.records else None

@@ -17,6 +17,7 @@ from invoice_sandbox.project.api import (
 
 from .audit import audit
 from .erp import PROCESS_ITEM, audit_item
+from .financing import REQUESTS
 from .invoices import (
     FOREIGN_REGISTRATIONS,
     INVOICES,
@@ -33,6 +34,9 @@ async def record_fixture(state: Transaction, collection: str, record: Mapping[st
         await store_fixture(state, dict(record))
     elif collection == FOREIGN_REGISTRATIONS:
         await store_foreign_registration(state, dict(record))
+    elif collection == REQUESTS:
+        stored = {**record, "openInvoiceIds": record["invoiceIds"]}
+        await state.put(collection, record["id"], stored)
     else:
         await state.put(collection, record["id"], record)
 

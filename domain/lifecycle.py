@@ -30,6 +30,11 @@ def is_funded(invoice: Mapping[str, Any]) -> bool:
     return _undisputed_status(invoice) in FUNDED
 
 
+def is_fully_funded(invoice: Mapping[str, Any]) -> bool:
+    """Whether the whole advance was paid out, as far as the status shows."""
+    return is_funded(invoice) and _undisputed_status(invoice) != "PartiallyFunded"
+
+
 def is_financed(invoice: Mapping[str, Any]) -> bool:
     """Whether an offer was accepted or an advance was ever paid out."""
     return is_funded(invoice) or _undisputed_status(invoice) == "OfferAccepted"

@@ -26,7 +26,7 @@ from .financing import (
 from .invoices import CLIENT, SYNTHETIC_INVOICE, apply_invoice_trigger, emit_move, load_invoice
 from .lifecycle import move_record, unfinished_statuses
 from .pricing import DAY_COUNT, Terms, check_offer, price, pricing_members, terms_of
-from .routing import load_partner
+from .routing import deal_for, load_partner, outside_mandate
 from .terms import check_not_past_due, tenor_days
 
 OFFER: Final = "offer"
@@ -145,6 +145,8 @@ async def make_offer(
         "createdAt": context.timestamp,
         "source": CLIENT,
     }
+    outside = await _outside_mandate(context, partner, financed, offer)
+    offer |= {"outsideMandate": outside} if outside else {}
     await context.state.put(OFFERS, offer["id"], offer)
     await audit(context, "offer.recorded", ("offer", offer["id"]), partnerId=partner["id"])
     return await _receive(context, offer, request, invoice)
@@ -171,17 +173,37 @@ def is_expired(context: Context, offer: Record) -> bool:
     return parse_instant(offer["validUntil"]) <= context.now
 
 
-async def make_default_offer(
-    context: Context, invoice: Record, partner_id: str = DEMO_PARTNER
-) -> Record:
+async def make_default_offer(context: Context, invoice: Record, partner_id: str = "") -> Record:
     """A partner's offer, with its own pricing, on the newest open request for the invoice.
 
-    Without an open request the offer refers to the invoice only. Raises ApiError 404 for an unknown
-    partner, 409 when the status of the invoice does not allow it.
+    It is the named partner if the request was routed to it, else a routed one without an offer on
+    the invoice. Without an open request the offer refers to the invoice only. Raises ApiError 404
+    for an unknown partner, 409 when the status of the invoice does not allow it.
     """
-    partner = await load_partner(context, partner_id)
+    partner = await load_partner(context, partner_id or DEMO_PARTNER)
     request = await newest_open_request(context, invoice["id"])
+    if request is not None:
+        partner = await _routed_partner(context, request, invoice, partner, bool(partner_id))
     return await make_offer(context, request, invoice, partner, {})
+
+
+async def _routed_partner(
+    context: Context, request: Record, invoice: Record, partner: Record, is_named: bool
+) -> Record:
+    routed = request["routedPartnerIds"]
+    if is_named and partner["id"] in routed:
+        return partner
+    made = {one["partnerId"] for one in await unfinished_offers(context, invoice["id"])}
+    preferred = sorted(routed, key=lambda one: (one in made, one != partner["id"]))
+    return await load_partner(context, preferred[0]) if preferred else partner
+
+
+async def _outside_mandate(
+    context: Context, partner: Record, invoice: Record, offer: Record
+) -> list[Record]:
+    """The filters of the partner's mandate that an offer fails, with reasons."""
+    terms = {name: offer[name] for name in ("product", "recourse", "disclosure")}
+    return await outside_mandate(context, partner, await deal_for(context, invoice, **terms))
 
 
 async def _open_request_of(context: Context, invoice_id: str) -> Record:
@@ -197,7 +219,7 @@ async def _open_request_of(context: Context, invoice_id: str) -> Record:
 
 async def _request_for_invoice(context: Context, request_id: str, invoice_id: str | None) -> Record:
     request = await open_request(context, request_id)
-    if invoice_id is not None and invoice_id not in request["invoiceIds"]:
+    if invoice_id is not None and invoice_id not in request["openInvoiceIds"]:
         raise reject(
             "conflict",
             problem="The financing request is for another invoice",

@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, replace
 from decimal import Decimal
 from typing import Any, Final
 
 from invoice_sandbox.project.api import Context, Record, reject
 
+from .exposure import Exposure, exposure_of
+from .fingerprint import EXACT
+from .pricing import price, terms_of
 from .terms import tenor_days
 
 PARTNERS: Final = "partners"
@@ -20,7 +23,11 @@ _UNKNOWN_SECTOR: Final = "Unknown"
 
 @dataclass(frozen=True)
 class Deal:
-    """The facts that a mandate filters by. ``tenor_days`` counts from today to the due date."""
+    """The facts that routing filters by. ``tenor_days`` counts from today to the due date.
+
+    ``debtor_total`` and ``request_total`` are the amounts of all invoices of the request, of this
+    debtor and in all; without a request they are None, as ``requested_amount`` is.
+    """
 
     currency: str
     amount: Decimal
@@ -31,6 +38,17 @@ class Deal:
     product: str = "Factoring"
     recourse: str = "Any"
     disclosure: str = "Disclosed"
+    debtor_id: str = ""
+    debtor_total: Decimal | None = None
+    request_total: Decimal | None = None
+    requested_amount: Decimal | None = None
+    requested_currency: str | None = None
+
+
+Filter = Callable[[Record, Deal, Exposure], str | None]
+"""The reason why a partner does not take a deal, or None."""
+
+_NO_EXPOSURE: Final = Exposure()
 
 
 @dataclass(frozen=True)
@@ -42,7 +60,7 @@ class Verdict:
     failed: tuple[tuple[str, str], ...]
 
 
-async def deal_for(context: Context, invoice: Mapping[str, Any], **overrides: str) -> Deal:
+async def deal_for(context: Context, invoice: Mapping[str, Any], **overrides: Any) -> Deal:
     """The deal for an invoice, with countries and sector from its organisations."""
     seller = await _organisation(context, invoice["sellerId"])
     debtor = await _organisation(context, invoice["debtorId"])
@@ -50,6 +68,7 @@ async def deal_for(context: Context, invoice: Mapping[str, Any], **overrides: st
         currency=invoice["currency"].upper(),
         amount=Decimal(invoice["amount"]),
         tenor_days=tenor_days(invoice, context.now.date()),
+        debtor_id=invoice["debtorId"],
         **{
             "seller_country": seller["country"],
             "debtor_country": debtor["country"],
@@ -92,23 +111,50 @@ async def default_partner(context: Context) -> Record:
 
 
 async def route(context: Context, deal: Deal, partner_ids: Sequence[str] = ()) -> list[Verdict]:
-    """The verdicts of the named partners, else of all except those that are ``onlyWhenNamed``."""
+    """The verdicts of the named partners, else of all.
+
+    A partner that is ``onlyWhenNamed`` matches only if it is named.
+    """
     every = await partners(context)
-    if partner_ids:
-        chosen = [partner for partner in every if partner["id"] in partner_ids]
-    else:
-        chosen = [partner for partner in every if not partner.get("onlyWhenNamed")]
-    return [judge(partner, deal) for partner in chosen]
+    return [
+        await _judged(context, partner, deal, is_named=bool(partner_ids))
+        for partner in every
+        if not partner_ids or partner["id"] in partner_ids
+    ]
 
 
-def judge(partner: Record, deal: Deal) -> Verdict:
+async def _judged(context: Context, partner: Record, deal: Deal, *, is_named: bool) -> Verdict:
+    verdict = judge(partner, deal, await _exposure(context, partner, deal))
+    if is_named or not partner.get("onlyWhenNamed"):
+        return verdict
+    return replace(verdict, failed=(*verdict.failed, ("invitation", "QUOTES_ONLY_WHEN_NAMED")))
+
+
+async def outside_mandate(context: Context, partner: Record, deal: Deal) -> list[Record]:
+    """The filters of the partner's mandate that a deal fails, with reasons."""
+    verdict = judge(partner, deal, await _exposure(context, partner, deal), _MANDATE)
+    return reasons(verdict.failed)
+
+
+async def _exposure(context: Context, partner: Record, deal: Deal) -> Exposure:
+    """The exposure that the mandate limits; it is not read for a mandate without such limits."""
+    if partner["mandate"].keys() & {"debtorConcentrationMax", "debtorLimitRequired"}:
+        return await exposure_of(context, partner["id"], deal.currency, deal.debtor_id)
+    return Exposure()
+
+
+def judge(
+    partner: Record,
+    deal: Deal,
+    exposure: Exposure = _NO_EXPOSURE,
+    filters: Sequence[tuple[str, Filter]] = (),
+) -> Verdict:
     """Compare a deal with a partner's mandate. A filter that the mandate lacks is passed."""
-    mandate = partner["mandate"]
-    results = [(name, reason, test(mandate, deal)) for name, reason, test in _FILTERS]
+    results = [(name, test(partner, deal, exposure)) for name, test in filters or FILTERS]
     return Verdict(
         partner,
-        passed=tuple(name for name, _, passed in results if passed),
-        failed=tuple((name, reason) for name, reason, passed in results if not passed),
+        passed=tuple(name for name, reason in results if reason is None),
+        failed=tuple((name, reason) for name, reason in results if reason is not None),
     )
 
 
@@ -121,8 +167,12 @@ def country_code(text: str) -> str:
 def public_verdict(verdict: Verdict) -> Record:
     """A verdict as the API shows it."""
     shown: Record = {"partnerId": verdict.partner["id"], "passedFilters": list(verdict.passed)}
-    failed = [{"filter": name, "reason": reason} for name, reason in verdict.failed]
-    return {**shown, "failedFilters": failed} if failed else shown
+    return {**shown, "failedFilters": reasons(verdict.failed)} if verdict.failed else shown
+
+
+def reasons(failed: Iterable[tuple[str, str]]) -> list[Record]:
+    """Failed filters with their reasons as the API shows them."""
+    return [{"filter": name, "reason": reason} for name, reason in failed]
 
 
 async def _organisation(context: Context, organisation_id: str) -> Record:
@@ -130,53 +180,106 @@ async def _organisation(context: Context, organisation_id: str) -> Record:
     return organisation or {"country": _DEFAULT_COUNTRY, "sector": _UNKNOWN_SECTOR}
 
 
-def _among(member: str, value: Callable[[Deal], str]) -> Callable[[Record, Deal], bool]:
-    return lambda mandate, deal: member not in mandate or value(deal) in mandate[member]
-
-
-def _between(low: str, high: str, value: Callable[[Deal], Any]) -> Callable[[Record, Deal], bool]:
-    def test(mandate: Record, deal: Deal) -> bool:
-        number = value(deal)
-        return bool(
-            (low not in mandate or number >= mandate[low])
-            and (high not in mandate or number <= mandate[high])
-        )
+def _among(member: str, value: Callable[[Deal], str], reason: str) -> Filter:
+    def test(partner: Record, deal: Deal, _: Exposure) -> str | None:
+        allowed = partner["mandate"].get(member)
+        return None if allowed is None or value(deal) in allowed else reason
 
     return test
 
 
-def _recourse(mandate: Record, deal: Deal) -> bool:
-    return deal.recourse == "Any" or deal.recourse in mandate.get("recourse", [deal.recourse])
+def _amount(partner: Record, deal: Deal, _: Exposure) -> str | None:
+    within = _is_between(partner["mandate"], "minAmount", "maxAmount", deal.amount)
+    return None if within else "AMOUNT_OUT_OF_RANGE"
 
 
-_FILTERS: Final[tuple[tuple[str, str, Callable[[Record, Deal], bool]], ...]] = (
-    ("currency", "CURRENCY_NOT_ELIGIBLE", _among("currencies", lambda deal: deal.currency)),
-    (
-        "amount",
-        "AMOUNT_OUT_OF_RANGE",
-        _between("minAmount", "maxAmount", lambda deal: deal.amount),
-    ),
-    (
-        "tenor",
-        "TENOR_OUT_OF_RANGE",
-        _between("minTenorDays", "maxTenorDays", lambda deal: deal.tenor_days),
-    ),
+def _tenor(partner: Record, deal: Deal, _: Exposure) -> str | None:
+    within = _is_between(partner["mandate"], "minTenorDays", "maxTenorDays", deal.tenor_days)
+    return None if within and deal.tenor_days >= 0 else "TENOR_OUT_OF_RANGE"
+
+
+def _is_between(mandate: Record, low: str, high: str, number: Decimal | int) -> bool:
+    least, most = mandate.get(low, number), mandate.get(high, number)
+    return bool(least <= number <= most)
+
+
+def _sector(partner: Record, deal: Deal, _: Exposure) -> str | None:
+    excluded = deal.debtor_sector in partner["mandate"].get("excludedSectors", [])
+    return "SECTOR_EXCLUDED" if excluded else None
+
+
+def _recourse(partner: Record, deal: Deal, _: Exposure) -> str | None:
+    offered = partner["mandate"].get("recourse", [deal.recourse])
+    return None if deal.recourse in {"Any", *offered} else "RECOURSE_NOT_OFFERED"
+
+
+def _debtor_limit(partner: Record, deal: Deal, exposure: Exposure) -> str | None:
+    if not partner["mandate"].get("debtorLimitRequired"):
+        return None
+    for limit in partner.get("debtorLimits", []):
+        if (limit["debtorId"], limit["currency"]) == (deal.debtor_id, deal.currency):
+            exceeded = (
+                EXACT.add(exposure.debtor, _or_amount(deal.debtor_total, deal)) > limit["amount"]
+            )
+            return "DEBTOR_LIMIT_EXCEEDED" if exceeded else None
+    return "DEBTOR_LIMIT_MISSING"
+
+
+def _concentration(partner: Record, deal: Deal, exposure: Exposure) -> str | None:
+    most = partner["mandate"].get("debtorConcentrationMax")
+    if most is None:
+        return None
+    portfolio = partner.get("portfolio", [])
+    others = sum(Decimal(one["amount"]) for one in portfolio if one["currency"] == deal.currency)
+    debtor = EXACT.add(exposure.debtor, _or_amount(deal.debtor_total, deal))
+    whole = EXACT.add(EXACT.add(exposure.total, _or_amount(deal.request_total, deal)), others)
+    within = debtor <= EXACT.multiply(whole, Decimal(most))
+    return None if within else "DEBTOR_CONCENTRATION_TOO_HIGH"
+
+
+def _net_proceeds(partner: Record, deal: Deal, _: Exposure) -> str | None:
+    figures = price(deal.amount, deal.currency, deal.tenor_days, terms_of(partner, {}))
+    return None if figures.net_proceeds > 0 else "NET_PROCEEDS_NOT_POSITIVE"
+
+
+def _requested_amount(_: Record, deal: Deal, __: Exposure) -> str | None:
+    amount = deal.requested_amount
+    above = amount is not None and amount > _or_amount(deal.request_total, deal)
+    return "REQUESTED_AMOUNT_ABOVE_INVOICE" if above else None
+
+
+def _requested_currency(_: Record, deal: Deal, __: Exposure) -> str | None:
+    other = deal.requested_currency not in (None, deal.currency)
+    return "CURRENCY_DIFFERS_FROM_INVOICE" if other else None
+
+
+def _or_amount(total: Decimal | None, deal: Deal) -> Decimal:
+    return deal.amount if total is None else total
+
+
+_MANDATE: Final[tuple[tuple[str, Filter], ...]] = (
+    ("currency", _among("currencies", lambda deal: deal.currency, "CURRENCY_NOT_ELIGIBLE")),
+    ("amount", _amount),
+    ("tenor", _tenor),
     (
         "sellerCountry",
-        "COUNTRY_NOT_ELIGIBLE",
-        _among("sellerCountries", lambda deal: deal.seller_country),
+        _among("sellerCountries", lambda deal: deal.seller_country, "COUNTRY_NOT_ELIGIBLE"),
     ),
     (
         "debtorCountry",
-        "COUNTRY_NOT_ELIGIBLE",
-        _among("debtorCountries", lambda deal: deal.debtor_country),
+        _among("debtorCountries", lambda deal: deal.debtor_country, "COUNTRY_NOT_ELIGIBLE"),
     ),
-    (
-        "debtorSector",
-        "SECTOR_EXCLUDED",
-        lambda mandate, deal: deal.debtor_sector not in mandate.get("excludedSectors", []),
-    ),
-    ("product", "PRODUCT_NOT_OFFERED", _among("products", lambda deal: deal.product)),
-    ("recourse", "RECOURSE_NOT_OFFERED", _recourse),
-    ("disclosure", "DISCLOSURE_NOT_OFFERED", _among("disclosure", lambda deal: deal.disclosure)),
+    ("debtorSector", _sector),
+    ("product", _among("products", lambda deal: deal.product, "PRODUCT_NOT_OFFERED")),
+    ("recourse", _recourse),
+    ("disclosure", _among("disclosure", lambda deal: deal.disclosure, "DISCLOSURE_NOT_OFFERED")),
+    ("debtorLimit", _debtor_limit),
+    ("debtorConcentration", _concentration),
 )
+FILTERS: Final = (
+    *_MANDATE,
+    ("netProceeds", _net_proceeds),
+    ("requestedAmount", _requested_amount),
+    ("requestedCurrency", _requested_currency),
+)
+"""The mandate, and what no partner finances: each returns the reason why a deal fails it."""

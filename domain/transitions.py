@@ -7,8 +7,10 @@ from typing import Any, Final, NamedTuple
 
 from invoice_sandbox.project.api import Context, Record, reject
 
+from .exposure import with_exposure
 from .financing import (
     REQUEST,
+    REQUESTS,
     move_request,
     public_request,
     request_financing,
@@ -16,7 +18,7 @@ from .financing import (
 )
 from .findings import clear_manual_reviews
 from .invoices import INVOICE, INVOICES, apply_invoice_trigger, emit_move, load_invoice
-from .lifecycle import allows_trigger, check_trigger
+from .lifecycle import allows_trigger, check_trigger, is_financed, is_fully_funded, is_funded
 from .offers import (
     OFFER,
     is_expired,
@@ -57,6 +59,10 @@ FOLLOWING: Final = {
 }
 """By trigger of the invoice. A trigger that is missing here moves the invoice only."""
 
+_LEAVING: Final = frozenset({"decline-financing", "cancel-financing", "expire", "close"})
+"""Triggers of a request with which an invoice leaves it."""
+
+_FORWARD: Final = frozenset({"accept-offer", "fund-partially", "fund"})
 _ENDS_REVIEW: Final = ("release-hold", "clear-duplicate")
 
 
@@ -69,7 +75,7 @@ async def trigger_invoice(
     other trigger gets ``metadata``.
     """
     if trigger == "request-financing":
-        await request_financing(context, invoice, {})
+        await request_financing(context, [invoice], {})
     elif trigger == "receive-offer":
         await make_default_offer(context, invoice)
     else:
@@ -152,6 +158,7 @@ async def _move_together(
     if trigger == "accept-offer" and offers:
         facts = {"recourse": offers[0]["recourse"], "acceptedAt": context.timestamp}
         invoice = {**invoice, **facts}
+    invoice = await with_exposure(context, invoice, trigger, offers[0] if offers else None)
     invoice, event = await apply_invoice_trigger(context, invoice, trigger, **metadata)
     if trigger in _ENDS_REVIEW:
         await clear_manual_reviews(context, invoice["id"])
@@ -159,7 +166,7 @@ async def _move_together(
     related: dict[str, Record] = {}
     following = FOLLOWING.get(trigger)
     if request is not None:
-        request = await _follow_request(context, request, following)
+        request = await _follow_request(context, request, invoice, following)
         related["financing_request"] = public_request(request)
     moved = await _follow_offers(context, offers, following)
     if moved:
@@ -167,10 +174,45 @@ async def _move_together(
     await emit_move(context, event, invoice, **related)
 
 
-async def _follow_request(context: Context, request: Record, following: Following | None) -> Record:
-    if following is None or not allows_trigger(context, REQUEST, request, following.request):
+async def _follow_request(
+    context: Context, request: Record, invoice: Record, following: Following | None
+) -> Record:
+    """The request after a move of one of its invoices.
+
+    It follows a step forward when all of its invoices have made it, and ends with the last one.
+    """
+    if following is None:
         return request
-    return await move_request(context, request, following.request)
+    others = [one for one in request["openInvoiceIds"] if one != invoice["id"]]
+    invoices = [await load_invoice(context, one) for one in others]
+    trigger = following.request
+    if trigger in _LEAVING:
+        request = {**request, "openInvoiceIds": others}
+        await context.state.put(REQUESTS, request["id"], request)
+        if not invoices:
+            possible = allows_trigger(context, REQUEST, request, trigger)
+            return await _try_request(context, request, trigger if possible else "close")
+    elif trigger not in _FORWARD:
+        waits = any(one["status"] == "Offered" for one in invoices)
+        return request if waits else await _try_request(context, request, trigger)
+    else:
+        invoices.append(invoice)
+    return await _move_forward(context, request, invoices)
+
+
+async def _move_forward(context: Context, request: Record, invoices: Sequence[Record]) -> Record:
+    if all(map(is_financed, invoices)):
+        request = await _try_request(context, request, "accept-offer")
+    if all(map(is_fully_funded, invoices)):
+        return await _try_request(context, request, "fund")
+    funded = any(map(is_funded, invoices))
+    return await _try_request(context, request, "fund-partially") if funded else request
+
+
+async def _try_request(context: Context, request: Record, trigger: str) -> Record:
+    if not allows_trigger(context, REQUEST, request, trigger):
+        return request
+    return await move_request(context, request, trigger)
 
 
 async def _follow_offers(

@@ -5,7 +5,7 @@ from __future__ import annotations
 from invoice_sandbox.project.api import Call, Record, Response
 
 from ..domain.credentials import visible_requests
-from ..domain.financing import REQUESTS, invoice_to_finance, public_request, request_financing
+from ..domain.financing import REQUESTS, invoices_to_finance, public_request, request_financing
 from ..domain.routing import check_partners
 
 
@@ -15,13 +15,12 @@ async def list_financing_requests(call: Call) -> Response:
 
 
 async def create_financing_request(call: Call) -> Record:
-    """Request financing of a verified invoice and route the request by demo mandates.
+    """Request financing of verified invoices, all or none, and route the request by mandates.
 
     Without a named invoice it is the newest one that can be financed, else the synthetic one.
     Raises ApiError 404 for an unknown invoice or partner, 409 for one that cannot be financed.
     """
     body = call.body
-    named = [body["invoiceId"]] if "invoiceId" in body else body.get("invoiceIds", [])
-    invoice = await invoice_to_finance(call, named)
+    invoices = await invoices_to_finance(call, body)
     await check_partners(call, body.get("partnerIds", []))
-    return public_request(await request_financing(call, invoice, body))
+    return public_request(await request_financing(call, invoices, body))

@@ -8,6 +8,7 @@ from invoice_sandbox.project.api import Call, Condition, Record, Response
 
 from ..domain.credentials import partner_of, partner_of_offer, visible_offers
 from ..domain.financing import invoice_of
+from ..domain.invoices import load_invoice
 from ..domain.offers import OFFERS, make_offer, public_offer, request_for_offer
 
 _FILTERS: Final = ("status", "invoiceId", "financingRequestId")
@@ -33,5 +34,8 @@ async def create_offer(call: Call) -> Record:
     request = await request_for_offer(
         call, body.get("financingRequestId"), body.get("invoiceId"), own
     )
-    invoice = None if request is None else await invoice_of(call, request)
+    if request is None or "invoiceId" not in body:
+        invoice = None if request is None else await invoice_of(call, request)
+    else:
+        invoice = await load_invoice(call, body["invoiceId"])
     return public_offer(await make_offer(call, request, invoice, partner, body))

@@ -119,9 +119,11 @@ def test_nothing_is_accepted_or_offered_for_an_invoice_past_due(client: httpx.Cl
     [
         pytest.param({"dueDate": "2027-05-21"}, {"partnerId": ALDER}, "181 days", id="tenor"),
         pytest.param(
-            {"dueDate": "2099-01-01"}, EVEREST, "net proceeds", id="fees above the advance"
+            {"dueDate": "2030-01-01"},
+            {**EVEREST, "discountFee": {"annualRate": 1}},
+            "net proceeds",
+            id="fees above the advance",
         ),
-        pytest.param({"amount": 0.001}, EVEREST, "net proceeds", id="less than a cent"),
         pytest.param({}, {"advanceRate": 0}, "net proceeds", id="no advance"),
         pytest.param({}, {"serviceFee": {"rate": 1}}, "net proceeds", id="service fee"),
     ],

@@ -9,10 +9,12 @@ from typing import Any
 import httpx
 import pytest
 
+from domain.exposure import Exposure
 from domain.routing import Deal, judge
 
 ROUTE = "/api/partners/route"
 ALDER, BIRCH, CEDAR = "ptn_sandbox_alder", "ptn_sandbox_birch", "ptn_sandbox_cedar"
+FIR = "ptn_sandbox_fir"
 INVOICE = {
     "sellerId": "org_seller_acme",
     "debtorId": "org_debtor_nobody_knows",
@@ -24,6 +26,7 @@ INVOICE = {
 FILTERS = [
     *("currency", "amount", "tenor", "sellerCountry", "debtorCountry"),
     *("debtorSector", "product", "recourse", "disclosure"),
+    *("debtorLimit", "debtorConcentration", "netProceeds", "requestedAmount", "requestedCurrency"),
 ]
 MANDATE_MEMBERS = {
     *("currencies", "sellerCountries", "debtorCountries", "minAmount", "maxAmount"),
@@ -152,8 +155,22 @@ MANDATE: dict[str, Any] = {
     "recourse": ["Recourse"],
     "disclosure": ["Disclosed"],
     "excludedSectors": ["Retail"],
+    "debtorLimitRequired": True,
+    "debtorConcentrationMax": Decimal("0.3"),
 }
-DEAL = Deal("EUR", Decimal(750), 60, "DE", "FR", "Trade")
+PRICING = {name: Decimal("0.5") for name in ("annualRate", "serviceFeeRate", "advanceRate")}
+PRICING["serviceFeeRate"] = Decimal("0.01")
+PARTNER: dict[str, Any] = {
+    "id": "ptn",
+    "mandate": MANDATE,
+    "pricing": PRICING,
+    "debtorLimits": [
+        {"debtorId": "org", "currency": currency, "amount": Decimal(1500)}
+        for currency in ("EUR", "GBP")
+    ],
+    "portfolio": [{"currency": currency, "amount": Decimal(3000)} for currency in ("EUR", "GBP")],
+}
+DEAL = Deal("EUR", Decimal(750), 60, "DE", "FR", "Trade", debtor_id="org")
 CHANGES: dict[str, tuple[dict[str, Any], tuple[str, str] | None]] = {
     "nothing": ({}, None),
     "currency": ({"currency": "GBP"}, ("currency", "CURRENCY_NOT_ELIGIBLE")),
@@ -168,6 +185,25 @@ CHANGES: dict[str, tuple[dict[str, Any], tuple[str, str] | None]] = {
     "recourse": ({"recourse": "NonRecourse"}, ("recourse", "RECOURSE_NOT_OFFERED")),
     "the same recourse": ({"recourse": "Recourse"}, None),
     "disclosure": ({"disclosure": "Confidential"}, ("disclosure", "DISCLOSURE_NOT_OFFERED")),
+    "a debtor without limit": ({"debtor_id": "x"}, ("debtorLimit", "DEBTOR_LIMIT_MISSING")),
+    "several invoices beyond the limit": (
+        {"debtor_total": Decimal(1501), "request_total": Decimal(9000)},
+        ("debtorLimit", "DEBTOR_LIMIT_EXCEEDED"),
+    ),
+    "too large a share": (
+        {"debtor_total": Decimal(1500), "request_total": Decimal(1500)},
+        ("debtorConcentration", "DEBTOR_CONCENTRATION_TOO_HIGH"),
+    ),
+    "the whole invoice": ({"requested_amount": Decimal(750)}, None),
+    "more than the invoice": (
+        {"requested_amount": Decimal("750.01")},
+        ("requestedAmount", "REQUESTED_AMOUNT_ABOVE_INVOICE"),
+    ),
+    "the same currency": ({"requested_currency": "EUR"}, None),
+    "another currency": (
+        {"requested_currency": "USD"},
+        ("requestedCurrency", "CURRENCY_DIFFERS_FROM_INVOICE"),
+    ),
 }
 
 
@@ -175,14 +211,48 @@ CHANGES: dict[str, tuple[dict[str, Any], tuple[str, str] | None]] = {
 def test_each_filter_looks_at_its_own_member_of_the_mandate(
     changes: dict[str, Any], failed: tuple[str, str] | None
 ) -> None:
-    judged = judge({"id": "ptn", "mandate": MANDATE}, replace(DEAL, **changes))
+    judged = judge(PARTNER, replace(DEAL, **changes))
     assert judged.failed == (() if failed is None else (failed,))
     assert {*judged.passed, *(name for name, _ in judged.failed)} == set(FILTERS)
 
 
-@pytest.mark.parametrize("changes", [row[0] for row in CHANGES.values()], ids=CHANGES)
+REQUESTED = {"requested_amount", "requested_currency"}
+
+
+@pytest.mark.parametrize(
+    "changes", [row[0] for row in CHANGES.values() if not row[0].keys() & REQUESTED]
+)
 def test_a_mandate_that_says_nothing_takes_everything(changes: dict[str, Any]) -> None:
-    assert judge({"id": "ptn", "mandate": {}}, replace(DEAL, **changes)).failed == ()
+    assert judge({**PARTNER, "mandate": {}}, replace(DEAL, **changes)).failed == ()
+
+
+def test_no_partner_takes_what_would_pay_the_seller_nothing() -> None:
+    partner = {**PARTNER, "mandate": {}}
+    failed = (("netProceeds", "NET_PROCEEDS_NOT_POSITIVE"),)
+    assert judge(partner, replace(DEAL, tenor_days=720)).failed == failed
+    assert judge(partner, replace(DEAL, amount=Decimal("0.004"))).failed == failed
+
+
+def test_no_partner_takes_what_is_past_due() -> None:
+    judged = judge({**PARTNER, "mandate": {}}, replace(DEAL, tenor_days=-1))
+    assert judged.failed == (("tenor", "TENOR_OUT_OF_RANGE"),)
+
+
+EXPOSED = {
+    "within the limit": (Exposure(Decimal(750), Decimal(750)), None),
+    "beyond the limit": (Exposure(Decimal(751), Decimal(9000)), "DEBTOR_LIMIT_EXCEEDED"),
+    "too large a share": (
+        Exposure(Decimal(750), Decimal(0)),
+        "DEBTOR_CONCENTRATION_TOO_HIGH",
+    ),
+}
+
+
+@pytest.mark.parametrize(("exposure", "reason"), EXPOSED.values(), ids=EXPOSED)
+def test_what_is_financed_already_counts(exposure: Exposure, reason: str | None) -> None:
+    portfolio = [{"currency": "EUR", "amount": Decimal(4000)}]
+    judged = judge({**PARTNER, "portfolio": portfolio}, DEAL, exposure)
+    assert [found for _, found in judged.failed] == ([] if reason is None else [reason])
 
 
 def test_a_debtor_that_is_unknown_is_in_germany(client: httpx.Client) -> None:
@@ -229,10 +299,71 @@ def test_a_financing_request_is_routed_with_its_invoice_and_its_options(
     assert verdict(routing, ALDER)[1].keys() == {"product", "recourse", "disclosure"}
 
 
-def test_a_partner_that_quotes_only_when_named_is_asked_only_then(client: httpx.Client) -> None:
+def test_a_partner_that_quotes_only_when_named_matches_only_then(client: httpx.Client) -> None:
     register(client)
-    assert CEDAR not in asked(route(client))
-    assert asked(route(client, partnerIds=[CEDAR])) == {CEDAR}
+    assert verdict(route(client), CEDAR)[1] == {"invitation": "QUOTES_ONLY_WHEN_NAMED"}
+    named = route(client, partnerIds=[CEDAR])
+    assert (asked(named), verdict(named, CEDAR)[1]) == ({CEDAR}, {})
+
+
+def test_every_configured_partner_matches_or_has_a_reason(client: httpx.Client) -> None:
+    register(client)
+    routing = route(client)
+    assert asked(routing) == {one["id"] for one in client.get("/api/partners").json()["data"]}
+    assert all(one["failedFilters"] for one in routing["unmatched"])
+
+
+def finance(client: httpx.Client, *triggers: str, **members: Any) -> Any:
+    """An invoice that Fir finances, moved on by ``triggers``."""
+    invoice = register(client, **members)
+    client.post("/api/verification/run", json={"invoiceId": invoice})
+    body = {"invoiceId": invoice, "partnerIds": [FIR]}
+    assert client.post("/api/financing-requests", json=body).json()["data"]["status"] == "Routed"
+    for trigger in ("receive-offer", "accept-offer", "fund", *triggers):
+        path = f"/sandbox/invoices/{invoice}/transition"
+        assert client.post(path, json={"trigger": trigger}).status_code == 200
+    return invoice
+
+
+BY_FIR = {"debtorId": "org_debtor_initech"}
+
+
+def test_a_debtor_without_a_limit_does_not_match(client: httpx.Client) -> None:
+    without, with_limit = register(client), register(client, **BY_FIR)
+    failed = verdict(route(client, invoiceId=without), FIR)[1]
+    assert failed == {"debtorLimit": "DEBTOR_LIMIT_MISSING"}
+    assert verdict(route(client, invoiceId=with_limit), FIR)[1] == {}
+
+
+@pytest.mark.parametrize(
+    ("triggers", "failed"),
+    [
+        pytest.param((), {"debtorLimit": "DEBTOR_LIMIT_EXCEEDED"}, id="funded"),
+        pytest.param(("pay-partially",), {"debtorLimit": "DEBTOR_LIMIT_EXCEEDED"}, id="part paid"),
+        pytest.param(("pay",), {}, id="paid"),
+        pytest.param(("pay", "settle"), {}, id="settled"),
+        pytest.param(
+            ("become-overdue", "default", "invoke-recourse", "repurchase"), {}, id="bought back"
+        ),
+    ],
+)
+def test_the_limit_counts_what_is_financed_until_it_is_paid(
+    client: httpx.Client, triggers: tuple[str, ...], failed: dict[str, str]
+) -> None:
+    finance(client, *triggers, **BY_FIR, amount=200000)
+    other = register(client, **BY_FIR, invoiceNumber="ROU-2", amount=200001)
+    found = verdict(route(client, invoiceId=other), FIR)[1]
+    assert {name: reason for name, reason in found.items() if name == "debtorLimit"} == failed
+
+
+def test_the_concentration_counts_what_is_financed(client: httpx.Client) -> None:
+    """A fifth of the partner's million and of both invoices is less than both."""
+    finance(client, **BY_FIR, amount=130000)
+    other = register(client, **BY_FIR, invoiceNumber="ROU-2", amount=125000)
+    failed = verdict(route(client, invoiceId=other), FIR)[1]
+    assert failed == {"debtorConcentration": "DEBTOR_CONCENTRATION_TOO_HIGH"}
+    less = register(client, **BY_FIR, invoiceNumber="ROU-3", amount=120000)
+    assert verdict(route(client, invoiceId=less), FIR)[1] == {}
 
 
 def test_only_the_partners_named_are_asked(client: httpx.Client) -> None:

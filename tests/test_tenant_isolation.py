@@ -150,6 +150,7 @@ TAKING = [
     Row("listAuditEvents", "invoice", "GET", "/api/audit-log?targetId={id}"),
     Row("listInvoices", "invoice", "GET", "/api/invoices?sellerId={id}"),
     Row("putUpload", "upload", "PUT", SIGNED, status=404),
+    Row("getLedger", "invoice", "GET", "/sandbox/invoices/{id}/ledger", status=404),
     Row("transitionInvoice", "invoice", "POST", MOVE, {"trigger": "withdraw"}, 404),
     Row("acceptOffer", "offer", "POST", "/sandbox/offers/{id}/accept", status=404),
     Row("declineOffer", "offer", "POST", "/sandbox/offers/{id}/decline", status=404),

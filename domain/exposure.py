@@ -1,0 +1,71 @@
+"""Exposure: what each partner has financed, in all and of each debtor, by currency.
+
+An invoice counts with its face value from the acceptance of the offer until the debtor has paid,
+the seller has bought it back, or the partner has written it off. Totals are kept, so that no rule
+reads all invoices.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from decimal import Decimal
+from typing import Any, Final
+
+from invoice_sandbox.project.api import Context, Record
+
+from .fingerprint import EXACT
+
+ENDS: Final = frozenset(
+    {
+        *("pay", "settle", "repurchase", "write-off", "withdraw-offer"),
+        *("reject", "uphold-dispute-before-funding"),
+    }
+)
+"""Triggers of an invoice after which the partner is exposed to it no more."""
+
+_EXPOSURES: Final = "exposures"
+_NONE: Final = Decimal(0)
+
+
+@dataclass(frozen=True)
+class Exposure:
+    """What a partner has financed in one currency: of one debtor, and in all."""
+
+    debtor: Decimal = _NONE
+    total: Decimal = _NONE
+
+
+async def exposure_of(context: Context, partner_id: str, currency: str, debtor_id: str) -> Exposure:
+    """The exposure of a partner to a debtor."""
+    record = await context.state.get(_EXPOSURES, f"{partner_id} {currency}")
+    if record is None:
+        return Exposure()
+    debtor = await context.state.get(_EXPOSURES, f"{partner_id} {currency} {debtor_id}")
+    return Exposure(debtor["amount"] if debtor else _NONE, record["amount"])
+
+
+async def with_exposure(
+    context: Context, invoice: Record, trigger: str, offer: Mapping[str, Any] | None
+) -> Record:
+    """The invoice with what the partner is exposed to after ``trigger``, and the totals changed.
+
+    ``offer`` is the one that the trigger is about.
+    """
+    if trigger == "accept-offer" and offer is not None:
+        amount = {"partnerId": offer["partnerId"], "amount": Decimal(offer["faceValue"])}
+        await _change(context, invoice, amount["partnerId"], amount["amount"])
+        return {**invoice, "exposure": amount}
+    if trigger in ENDS and "exposure" in invoice:
+        ended = invoice["exposure"]
+        await _change(context, invoice, ended["partnerId"], -ended["amount"])
+        return {name: value for name, value in invoice.items() if name != "exposure"}
+    return invoice
+
+
+async def _change(context: Context, invoice: Record, partner_id: str, amount: Decimal) -> None:
+    whole = f"{partner_id} {invoice['currency'].upper()}"
+    for key in (whole, f"{whole} {invoice['debtorId']}"):
+        before = await context.state.get(_EXPOSURES, key)
+        after = EXACT.add(before["amount"] if before else _NONE, amount)
+        await context.state.put(_EXPOSURES, key, {"amount": after})

@@ -120,7 +120,7 @@ def _financing_request(at: Workspace) -> httpx.Response:
 
 
 def _two_partners(at: Workspace) -> httpx.Response:
-    first = at.client.get("/api/partners", params={"limit": 3})
+    first = at.client.get("/api/partners", params={"limit": 4})
     return at.client.get(first.links["next"]["url"])
 
 

@@ -11,6 +11,7 @@ import httpx
 import pytest
 from openapi_spec_validator import OpenAPIV31SpecValidator
 
+from domain.lifecycle import GUARDS
 from invoice_sandbox.base import jsonio
 from invoice_sandbox.base.ids import key_digest
 from invoice_sandbox.openapi.load.documents import load_document
@@ -392,7 +393,7 @@ def tell(server: Running, scenario: str) -> list[Told]:
 
 
 def pull_everything(server: Running) -> list[Told]:
-    """Every move of an invoice, by the lever."""
+    """Every move of an invoice that its history allows, by the lever."""
     ways: dict[str, tuple[str, ...]] = {MACHINE.initial: ()}
     waiting = [MACHINE.initial]
     told: list[Told] = []
@@ -405,9 +406,9 @@ def pull_everything(server: Running) -> list[Told]:
                 for word in (*ways[state], trigger):
                     path = f"/sandbox/invoices/{invoice['id']}/transition"
                     moved = client.post(path, json={"trigger": word})
-                    assert moved.status_code == 200, moved.text
+                    assert moved.is_success or word in GUARDS, moved.text
                     watch.look()
-                status = moved.json()["data"]["status"]
+                status = moved.json()["data"]["status"] if moved.is_success else state
                 if status not in ways:
                     ways[status] = (*ways[state], trigger)
                     waiting.append(status)

@@ -491,8 +491,11 @@ def test_no_offer_is_made_that_pays_the_seller_nothing(
     invoice_id = register_new(partner, **members)
     moved = advance(partner, by="PT10S")
     assert happened(moved)[-1] == ("09:30:06", "make-offer", "skipped")
-    assert "net proceeds" in moved["happened"][-1]["reason"]
-    assert status(partner, invoice_id) == "FinancingRequested"
+    request = partner.get("/api/financing-requests").json()["data"][0]
+    assert (request["invoiceIds"], request["status"]) == ([invoice_id], "NoMatch")
+    reasons = [one["failedFilters"] for one in request["unmatched"]]
+    assert [{"filter": "netProceeds", "reason": "NET_PROCEEDS_NOT_POSITIVE"}] in reasons
+    assert status(partner, invoice_id) == "Verified"
 
 
 NONE: dict[str, dict[str, Any]] = {

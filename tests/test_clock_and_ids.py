@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import re
 from datetime import UTC, datetime, timedelta, timezone
 
@@ -14,6 +15,7 @@ from invoice_sandbox.base.clock import (
     FROZEN_START,
     ClockState,
     OperatingSystemClock,
+    Turn,
     instant_text,
     parse_instant,
 )
@@ -255,3 +257,26 @@ def test_later_request_ids_sort_after_earlier_ones() -> None:
 
 def test_request_ids_without_a_workspace_are_random() -> None:
     assert len({ids.random_request_id(NOW) for _ in range(100)}) == 100
+
+
+def test_long_work_gives_way_every_two_milliseconds() -> None:
+    """The others get a turn each time, here one for two pieces of 1.5 ms."""
+    now, turns = 0.0, 0
+
+    async def others() -> None:
+        nonlocal turns
+        while True:
+            turns += 1
+            await asyncio.sleep(0)
+
+    async def work() -> None:
+        nonlocal now
+        running = asyncio.ensure_future(others())
+        turn = Turn(lambda: now)
+        for _ in range(300):
+            now += 0.0015
+            await turn.give_way()
+        running.cancel()
+
+    asyncio.run(work())
+    assert turns == 150

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Iterator
 from typing import Any
 
@@ -12,6 +13,9 @@ from tests.toy import serving_contract
 
 SECRET = "hush-hush-0123456789"
 PASSWORD = {"type": "string", "format": "password"}
+MANY = {"type": "array", "items": {"$ref": "#/components/schemas/Password"}}
+NAMED = {"type": "object", "additionalProperties": PASSWORD}
+DEEP = {"properties": {"codes": MANY, "vault": NAMED, "one": {"anyOf": [MANY, {"type": "null"}]}}}
 FILTER = {"type": "object", "properties": {"pw": PASSWORD, "q": {"type": "string"}}}
 
 
@@ -22,7 +26,24 @@ def parameter(name: str, place: str, schema: dict[str, Any], **more: Any) -> dic
 DOCUMENT: dict[str, Any] = {
     "openapi": "3.1.0",
     "info": {"title": "Secrets", "version": "1"},
+    "components": {"schemas": {"Password": PASSWORD}},
     "paths": {
+        "/deep": {
+            "post": {
+                "parameters": [
+                    parameter("exploded", "query", FILTER, style="form", explode=True),
+                    parameter("list", "query", MANY),
+                ],
+                "requestBody": {"content": {"application/json": {"schema": DEEP}}},
+                "responses": {"204": {"description": "ok"}},
+            }
+        },
+        "/list": {
+            "post": {
+                "requestBody": {"content": {"application/json": {"schema": MANY}}},
+                "responses": {"204": {"description": "ok"}},
+            }
+        },
         "/things/{tok}": {
             "post": {
                 "parameters": [
@@ -34,7 +55,7 @@ DOCUMENT: dict[str, Any] = {
                 "requestBody": {"content": {"application/json": {"schema": FILTER}}},
                 "responses": {"204": {"description": "ok"}},
             }
-        }
+        },
     },
 }
 
@@ -43,6 +64,13 @@ SENT: dict[str, dict[str, Any]] = {
     "a header": {"url": "/things/t", "headers": {"X-Hdr": SECRET}},
     "a query": {"url": "/things/t", "params": {"zz": SECRET}},
     "an object in a query": {"url": "/things/t", "params": {"password[pw]": SECRET}},
+    "a list in a body": {"url": "/deep", "json": {"codes": [SECRET]}},
+    "a member whose name is not declared": {"url": "/deep", "json": {"vault": {"x": SECRET}}},
+    "an alternative": {"url": "/deep", "json": {"one": [SECRET]}},
+    "an exploded object in a query": {"url": "/deep", "params": {"pw": SECRET}},
+    "a list in a query": {"url": "/deep", "params": {"list": [SECRET, SECRET]}},
+    "a body without names": {"url": "/list", "json": [SECRET]},
+    "JSON in a query": {"url": "/list", "params": {"x": json.dumps({"pw": SECRET})}, "json": []},
     "a member with a short name": {"url": "/things/t", "json": {"pw": SECRET, "q": "x"}},
 }
 
@@ -60,3 +88,18 @@ def test_a_declared_secret_is_in_no_journal(client: httpx.Client, sent: dict[str
     journal = client.get("/sandbox/requests", params={"limit": 1})
     assert journal.json()["data"][0]["status"] == 204
     assert SECRET not in journal.text
+
+
+USUAL = (
+    *("private_key", "secretKey", "jwt", "passphrase", "X-Amz-Signature", "X-Amz-Security-Token"),
+    *("db_password", "clientSecret", "webhookSecret", "id_token", "otp", "pin", "cvv"),
+    *("session_id", "AccountKey"),
+)
+
+
+@pytest.mark.parametrize("name", USUAL)
+def test_a_usual_name_of_a_secret_needs_no_declaration(client: httpx.Client, name: str) -> None:
+    client.post("/deep", json={"x": [{name: SECRET}]}, params={name: SECRET})
+    journal = client.get("/sandbox/requests", params={"limit": 1})
+    assert SECRET not in journal.text
+    assert journal.json()["data"][0]["request"]["body"].startswith('{"x":[{')

@@ -354,6 +354,32 @@ MEDIA_TYPES = (
 )
 
 
+class TestLengths:
+    """Reading an entry is a bounded amount of work."""
+
+    def test_a_long_query_is_cut(self, client: httpx.Client) -> None:
+        client.get("/api/invoices?" + "a=b&" * 10_000)
+        path = last(client)["path"]
+        assert path.startswith("/api/invoices?a=b&a=b&")
+        assert path.endswith("...")
+        assert len(path) < 9_000
+
+    def test_a_long_path_is_cut(self, client: httpx.Client) -> None:
+        client.get("/api/invoices/" + "x" * 20_000)
+        assert last(client)["path"] == "/api/invoices/" + "x" * (2048 - 14) + "..."
+
+    def test_a_secret_at_the_cut_is_not_shown_in_part(self, client: httpx.Client) -> None:
+        key = key_of(client)
+        client.get("/api/invoices/" + "x" * (2048 - 24) + key)
+        assert key[:20] not in last(client)["path"]
+
+    def test_only_the_first_headers_are_shown(self, client: httpx.Client) -> None:
+        client.get("/api/invoices", headers={f"x-{number}": "y" for number in range(200)})
+        headers = last(client)["request"]["headers"]
+        assert len(headers) == 101
+        assert headers[-1][0] == "..."
+
+
 class TestSecrets:
     @pytest.mark.parametrize("name", BODIES)
     def test_passwords_in_bodies(self, client: httpx.Client, name: str) -> None:
@@ -547,6 +573,22 @@ class TestSecrets:
         told = "\n".join(one for one in ours if "HTTP Request" not in one)
         assert key not in told
         assert PASSWORD not in told
+
+    def test_of_a_request_with_very_many_secrets_no_text_is_shown(
+        self, client: httpx.Client
+    ) -> None:
+        words = [f"word-{number:020d}" for number in range(100)]
+        client.get(f"/api/invoices?x={words[7]}&y=z", headers={"Cookie": "; ".join(words)})
+        entry = last(client)
+        assert entry["path"] == "[redacted]?[redacted]&[redacted]"
+        assert (entry["status"], entry["response"]["body"]) == (200, None)
+
+    def test_of_a_body_with_secrets_among_very_many_values_only_the_length_is_shown(
+        self, client: httpx.Client
+    ) -> None:
+        client.post("/api/invoices", json={"password": "hunter2", "rest": [{}] * 6_000})
+        assert last(client)["request"]["body"] is None
+        assert last(client)["request"]["bodyBytes"] > 12_000
 
     def test_what_is_no_secret_stays(self, client: httpx.Client) -> None:
         body = {**INVOICE, "note": "the password is in the safe", "keyless": True}

@@ -83,6 +83,12 @@ CONSTANTS: Final[dict[str, tuple[Any, str]]] = {
     "Requests in a journal": (count, "invoice_sandbox.state.memory:_LOG_ENTRIES"),
     "Size of a journal": (size, "invoice_sandbox.state.memory:_LOG_BYTES"),
     "Body in a journal": (size, "invoice_sandbox.runtime.journal:_MAX_BODY"),
+    "Query in a journal": (size, "invoice_sandbox.runtime.journal:_MAX_QUERY"),
+    "Headers in a journal": (count, "invoice_sandbox.runtime.journal:_MAX_HEADERS"),
+    "Values of a body with secrets in a journal": (
+        count,
+        "invoice_sandbox.runtime.journal:_MAX_VALUES",
+    ),
     "Steps in one advance of the clock": (
         count,
         "invoice_sandbox.runtime.agenda:MAX_STEPS",

@@ -6,7 +6,7 @@ import copy
 import hashlib
 import re
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any, Final
 
 from invoice_sandbox.base import jsonio
@@ -67,7 +67,8 @@ class DeclaredResponse:
 class Operation:
     """One operation of the contract, ready to serve.
 
-    ``secrets`` are the names of members that its schemas declare as ``format: password``;
+    ``secrets`` are the names of members that its schemas declare as ``format: password``,
+    ``is_secret`` says that a body is one without a name;
     ``lifecycle`` is the machine that the records it returns go through (``x-lifecycle``).
     ``capability`` is the query parameter that is the credential of the address, and what it opens
     (``x-capability``).
@@ -83,6 +84,7 @@ class Operation:
     responses: Mapping[str, DeclaredResponse]
     success: str
     secrets: frozenset[str] = frozenset()
+    is_secret: bool = False
     lifecycle: str | None = None
     capability: tuple[str, str] | None = None
 
@@ -205,7 +207,7 @@ def _operation(
     success = next((status for status in responses if status.startswith("2")), None)
     if success is None:
         success = next(iter(responses), "default")
-    parameters = _parameters(document, schemas.request, path, name, raw)
+    parameters = _parameters(document, schemas.request, passwords, path, name, raw)
     return Operation(
         id=name,
         method=method.upper(),
@@ -217,9 +219,16 @@ def _operation(
         responses=responses,
         success=success,
         secrets=passwords.of(raw),
+        is_secret=_has_secret_body(passwords, raw),
         lifecycle=raw.get("x-lifecycle"),
         capability=_capability(document, path, raw),
     )
+
+
+def _has_secret_body(passwords: Passwords, raw: Mapping[str, Any]) -> bool:
+    bodies = [("requestBody", raw.get("requestBody"))]
+    bodies += [("response", one) for one in raw.get("responses", {}).values()]
+    return any(passwords.is_secret(body, type_) for type_, body in bodies)
 
 
 def _capability(
@@ -238,6 +247,7 @@ def path_names(template: str) -> list[str]:
 def _parameters(
     document: Mapping[str, Any],
     schemas: Schemas,
+    passwords: Passwords,
     path: str,
     name: str,
     raw: Mapping[str, Any],
@@ -245,7 +255,10 @@ def _parameters(
     merged = {(one["in"], one["name"]): one for _, one in _raw_parameters(document, path, "", raw)}
     queries = {given for location, given in merged if location == "query"}
     return tuple(
-        compile_parameter(one, schemas, f"{name}, parameter {given}", queries - {given})
+        replace(
+            compile_parameter(one, schemas, f"{name}, parameter {given}", queries - {given}),
+            secret=passwords.is_secret(one, "parameter"),
+        )
         for (location, given), one in merged.items()
         if location != "header" or given.lower() not in IGNORED_HEADERS
     )

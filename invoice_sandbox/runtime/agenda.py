@@ -16,7 +16,7 @@ from datetime import datetime
 from typing import Final
 from weakref import WeakValueDictionary
 
-from invoice_sandbox.base.clock import SystemClock, instant_text, parse_instant
+from invoice_sandbox.base.clock import SystemClock, Turn, instant_text, parse_instant
 from invoice_sandbox.state import (
     NoWorkspaceError,
     Record,
@@ -33,7 +33,6 @@ STEPS_LOG: Final = "steps"
 MAX_STEPS: Final = 10_000
 """Steps that run without a pause before the agenda stops: a scenario may be an endless loop."""
 
-_STEPS_AT_A_TIME: Final = 50
 _MAX_WAIT: Final = 24 * 60 * 60
 _PATIENCE: Final = 30.0
 
@@ -191,13 +190,14 @@ class Agenda:
         if due is None or due > now or self._is_looping(workspace, due):
             return []
         entries: list[Record] = []
+        turn = Turn()
         async with self.lock(workspace.id):
             while (done := await self._run_next(workspace.id)) is not None:
                 entries.append(done)
                 if len(entries) == MAX_STEPS:
                     await self._note_loop(workspace.id)
                     break
-                await _yield_sometimes(len(entries))
+                await turn.give_way()
         return entries
 
     async def _finish_lanes(self, workspace_id: str) -> list[Record]:
@@ -214,6 +214,7 @@ class Agenda:
 
     async def _run_until(self, workspace_id: str, end: datetime) -> list[Record]:
         entries: list[Record] = []
+        turn = Turn()
         while (done := await self._run_next(workspace_id, end)) is not None:
             entries.append(done)
             if len(entries) == MAX_STEPS:
@@ -221,7 +222,7 @@ class Agenda:
                 if due is not None and due <= end:
                     await self._note_loop(workspace_id)
                     raise EndlessError
-            await _yield_sometimes(len(entries))
+            await turn.give_way()
         return entries
 
     async def _log_attempt(self, workspace_id: str, entry: Record) -> None:
@@ -337,11 +338,6 @@ class Agenda:
 
 def _instant(entry: Record) -> datetime:
     return parse_instant(str(entry["at"]))
-
-
-async def _yield_sometimes(done: int) -> None:
-    if done % _STEPS_AT_A_TIME == 0:
-        await asyncio.sleep(0)  # lets other tasks run
 
 
 def _entry(

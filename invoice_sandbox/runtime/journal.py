@@ -16,7 +16,7 @@ from typing import Any, Final, NamedTuple
 from urllib.parse import unquote_plus
 
 from invoice_sandbox.base import jsonio
-from invoice_sandbox.base.clock import instant_text
+from invoice_sandbox.base.clock import Turn, instant_text
 from invoice_sandbox.base.ids import KEY_PREFIX
 from invoice_sandbox.openapi.message.media_types import is_json
 from invoice_sandbox.openapi.operation import Contract
@@ -32,33 +32,43 @@ _SECRET_HEADER: Final = re.compile(
     "authorization|api-?key|cookie|credential|passw|secret|session|signature|token"
 )
 _SECRET_NAMES: Final = frozenset(
-    {
-        "accesstoken",
-        "apikey",
-        "authorization",
-        "clientsecret",
-        "cookie",
-        "credential",
-        "key",
-        "passwd",
-        "password",
-        "pwd",
-        "refreshtoken",
-        "secret",
-        "sig",
-        "signature",
-        "token",
-        "xapikey",
-    }
+    {"authorization", "bearer", "connectionstring", "cookie", "key", "mnemonic", "pwd", "sig"}
 )
 """Names that secrets commonly have, as ``_plain`` writes them."""
+
+_SHORT_NAMES: Final = frozenset(
+    {
+        *("auth", "csrf", "cvc", "cvv", "hmac", "mfacode", "otp", "pass", "passcode", "pin"),
+        *("sas", "session", "sessionid", "sid", "totp"),
+    }
+)
+"""Names of secrets that are parts of other words, too: they count as whole names only."""
+
+_SECRET_ENDINGS: Final = (
+    *("apikey", "accesskey", "accountkey", "encryptionkey", "masterkey", "privatekey"),
+    *("secretkey", "sharedkey", "signingkey", "credential", "credentials", "jwt", "passphrase"),
+    *("passwd", "password", "secret", "signature", "token"),
+)
+"""What names of secrets end with, as ``_plain`` writes them."""
 
 _USER: Final = re.compile(r"://[^/?#\s\"\\]*@")
 _MARGIN: Final = 1024
 """Characters beyond what is shown, so that no secret is cut in two and shown in part."""
 
 _MEMBER: Final = re.compile(r'"([^"]*)"\s*:')
+_PAIR: Final = re.compile(r"([?&;])([^=?&;\"\s\\]{1,256})=[^&;\"\s\\]*")
 _SHORTEST_SECRET: Final = 16
+_MAX_SECRETS: Final = 64
+"""Secrets that a request may carry; beyond, nothing of its texts is shown."""
+
+_MAX_PATH: Final = 2 * 1024
+_MAX_QUERY: Final = 8 * 1024
+_MAX_HEADERS: Final = 100
+"""Characters of a path and a query, and headers, that are shown."""
+
+_MAX_VALUES: Final = 5_000
+"""Values of a body in which secrets are looked for; of a larger one only the length is shown."""
+
 _MAX_BODY: Final = 8 * 1024
 _LARGE_ENTRY: Final = 4 * _MAX_BODY
 """Bodies of an entry beyond this are cut, and redacted for that, when it is recorded."""
@@ -143,7 +153,11 @@ class Journal:
     async def entries(self, workspace_id: str) -> Log:
         """The entries, oldest first, without secrets, and how many were dropped."""
         log = await self._store.log(workspace_id, REQUESTS_LOG)
-        return Log(tuple(map(self._redactor.shown, log.entries)), log.dropped)
+        shown, turn = [], Turn()
+        for entry in log.entries:
+            shown.append(self._redactor.shown(entry))
+            await turn.give_way()
+        return Log(tuple(shown), log.dropped)
 
 
 def _size(entry: JournalEntry) -> int:
@@ -170,26 +184,21 @@ class Redactor:
         declared = frozenset().union(*members, *(one.secret_parameters for one in contracts))
         self._names = _SECRET_NAMES | {_plain(name) for name in declared}
         self._names |= {_plain(scheme.name) for scheme in schemes}
+        operations = [one for contract in contracts for one in contract.operations.values()]
+        self._hidden = frozenset(one.id for one in operations if one.is_secret)
         self._headers = {scheme.name for scheme in schemes if scheme.location == "header"}
         self._headers |= frozenset().union(*(one.secret_headers for one in contracts))
 
     @cached_property
     def _anywhere(self) -> re.Pattern[str]:
         """A secret name. Long patterns are compiled when the journal is first read."""
-        return re.compile(f"(?i){self._any_name}")
-
-    @cached_property
-    def _in_address(self) -> re.Pattern[str]:
-        return re.compile(rf"(?i)([?&;](?:{self._any_name})=)[^&;\"\s\\]*")
-
-    @property
-    def _any_name(self) -> str:
-        return "|".join(sorted(map(_spelled, self._names)))
+        names = sorted(map(_spelled, self._names.union(_SECRET_ENDINGS)))
+        return re.compile(f"(?i){'|'.join(names)}")
 
     def shown(self, entry: JournalEntry) -> Record:
         """The entry as the journal shows it."""
         sent = self._sent(entry)
-        path = self._text(entry.path, sent)
+        path = self._cut(entry.path, _MAX_PATH, sent)
         return {
             "requestId": entry.request_id,
             "at": instant_text(entry.why.at) if entry.why.at else None,
@@ -200,11 +209,11 @@ class Redactor:
             "status": entry.status,
             "request": {
                 "headers": self._shown(entry.request_headers, sent),
-                **self._body(entry.request_body, sent),
+                **self._body(entry.why.operation, entry.request_body, sent),
             },
             "response": {
                 "headers": self._shown(entry.response_headers, sent),
-                **self._body(entry.response_body, sent),
+                **self._body(entry.why.operation, entry.response_body, sent),
             },
             "why": entry.why.shown(),
         }
@@ -213,13 +222,16 @@ class Redactor:
         """The entry with what is shown of its bodies, instead of their bytes."""
         sent = self._sent(entry)
         request, response = (
-            Body(b"", body.media_type, shown=self._body(body, sent))
+            Body(b"", body.media_type, shown=self._body(entry.why.operation, body, sent))
             for body in (entry.request_body, entry.response_body)
         )
         return entry._replace(request_body=request, response_body=response)
 
     def _shown(self, headers: Iterable[tuple[str, str]], sent: _Sent) -> list[list[str]]:
-        return [self._header(name.lower(), value, sent) for name, value in headers]
+        given = list(headers)
+        shown = [self._header(name.lower(), value, sent) for name, value in given[:_MAX_HEADERS]]
+        more = len(given) - _MAX_HEADERS
+        return [*shown, ["...", f"{more} more"]] if more > 0 else shown
 
     def _header(self, name: str, value: str, sent: _Sent) -> list[str]:
         shown = REDACTED if self._is_secret(name) else self._text(value, sent)
@@ -234,13 +246,26 @@ class Redactor:
         sent = frozenset(word for word in words if len(word) >= _SHORTEST_SECRET)
         return sent | frozenset(entry.path_secrets)
 
+    def _cut(self, text: str, most: int, sent: _Sent) -> str:
+        """``text`` without secrets and no longer than ``most``; no secret is cut in two."""
+        if len(text) <= most:
+            return self._text(text, sent)
+        return f"{self._text(text[: most + _MARGIN], sent)[:most]}..."
+
     def _query(self, query: str, sent: _Sent) -> str:
-        return "&".join(self._pair(pair, sent) for pair in query.split("&"))
+        pairs = query[: _MAX_QUERY + _MARGIN].split("&")
+        shown = "&".join(self._pair(pair, sent) for pair in pairs)
+        return shown if len(query) <= _MAX_QUERY else f"{shown[:_MAX_QUERY]}..."
 
     def _pair(self, pair: str, sent: _Sent) -> str:
-        name, is_pair, _ = pair.partition("=")
+        name, is_pair, value = pair.partition("=")
         steps = re.split(r"[\[\].]+", unquote_plus(name))
-        if is_pair and any(_plain(step) in self._names for step in steps):
+        value = unquote_plus(value).lstrip()
+        is_json_text = value[:1] in {"{", "["}
+        if is_pair and (
+            any(self._is_secret_name(step) for step in steps)
+            or (is_json_text and self._may_name_secrets(value))
+        ):
             return f"{self._text(name, sent)}={REDACTED}"
         shown = self._text(pair, sent)
         plain = unquote_plus(shown)
@@ -248,21 +273,32 @@ class Redactor:
 
     def _text(self, text: str, sent: _Sent) -> str:
         """``text`` with anything that looks like a secret redacted."""
+        if len(sent) > _MAX_SECRETS:
+            return REDACTED if text else text
         for secret in sent:
             text = text.replace(secret, REDACTED)
         text = self._key.sub(REDACTED, text)
         if "=" in text:
-            text = self._in_address.sub(_redacted_value, text)
+            text = _PAIR.sub(self._without_value, text)
         return _USER.sub(f"://{REDACTED}@", text) if "@" in text else text
 
-    def _body(self, body: Body, sent: _Sent) -> Record:
+    def _without_value(self, match: re.Match[str]) -> str:
+        is_secret = self._is_secret_name(unquote_plus(match[2]))
+        return f"{match[1]}{match[2]}={REDACTED}" if is_secret else match[0]
+
+    def _is_secret_name(self, name: str) -> bool:
+        plain = _plain(name)
+        return plain in self._names or plain in _SHORT_NAMES or plain.endswith(_SECRET_ENDINGS)
+
+    def _body(self, operation: str | None, body: Body, sent: _Sent) -> Record:
         content = body.content
         if body.shown is not None:
             return body.shown
         if not content:
             return {"body": None}
         hidden = {"body": None, "bodyBytes": len(content)}
-        if not is_json(body.media_type.partition(";")[0].strip().lower()):
+        is_read = is_json(body.media_type.partition(";")[0].strip().lower())
+        if not is_read or operation in self._hidden or len(sent) > _MAX_SECRETS:
             return hidden
         try:
             text = self._json(content, body.is_valid_json)
@@ -285,22 +321,24 @@ class Redactor:
             raise ValueError("not JSON")
         if is_valid_json and not self._may_name_secrets(text[: _MAX_BODY + _MARGIN]):
             return text
+        if body.count(b",") + body.count(b"[") > _MAX_VALUES:
+            raise ValueError("too many values to find the secrets in them")
         try:
             return jsonio.dumps(self._redacted(jsonio.loads(body))).decode()
         except jsonio.JsonError:
-            if "\\" in text or self._anywhere.search(text):
+            if self._may_name_secrets(text) or self._anywhere.search(text):
                 raise
             return text
 
     def _may_name_secrets(self, text: str) -> bool:
         if "\\" in text:  # a name, or an address, may be written with escapes
             return True
-        return any(_plain(name) in self._names for name in set(_MEMBER.findall(text)))
+        return any(map(self._is_secret_name, set(_MEMBER.findall(text))))
 
     def _redacted(self, value: Any) -> Any:
         if isinstance(value, Mapping):
             return {
-                key: REDACTED if _plain(key) in self._names else self._redacted(one)
+                key: REDACTED if self._is_secret_name(key) else self._redacted(one)
                 for key, one in value.items()
             }
         if isinstance(value, list):
@@ -310,10 +348,6 @@ class Redactor:
 
 _Sent = frozenset[str]
 """The secrets that a request carries, to be redacted everywhere else too."""
-
-
-def _redacted_value(match: re.Match[str]) -> str:
-    return f"{match[1]}{REDACTED}"
 
 
 @lru_cache(maxsize=1000)

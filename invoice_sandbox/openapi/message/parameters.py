@@ -107,7 +107,6 @@ def compile_parameter(
         checker=schemas.compile(schema, place),
         candidates=reader(spelled, shape, others),
         may_be_empty=bool(raw.get("allowEmptyValue")) and location == "query",
-        secret=isinstance(schema, Mapping) and schema.get("format") == "password",
         in_raw_path=in_raw_path,
         in_many=explode and not shape.is_plain,
         other_names=spelled.is_spread and not shape.is_plain,

@@ -11,7 +11,7 @@ from collections.abc import Callable, Iterator, Mapping
 from contextlib import suppress
 from typing import Any, Final, Literal
 
-from invoice_sandbox.openapi.load.model import Node, address, node, walk
+from invoice_sandbox.openapi.load.model import SCHEMA, Node, address, node, walk
 from invoice_sandbox.openapi.load.references import ContractError, named
 
 Mark = Literal["readOnly", "writeOnly"]
@@ -92,10 +92,20 @@ Reference = tuple[str, str, str]
 """A reference, the address that it starts from, and the type of what it names."""
 
 
+_UNNAMED: Final = (
+    *("items", "prefixItems", "additionalItems", "contains", "unevaluatedItems"),
+    *("additionalProperties", "patternProperties", "unevaluatedProperties"),
+    *("allOf", "anyOf", "oneOf", "then", "else", "schema", "content"),
+)
+"""Keywords of what has no name of its own: the secret is then what contains it."""
+
+
 class Passwords:
     """Finds the secrets of the operations of one document.
 
-    A schema that many operations refer to is searched once.
+    A member is secret if its schema is declared as ``format: password``, or that of its items, of
+    members whose names are not declared, or of one of its alternatives. A schema that many
+    operations refer to is searched once.
     """
 
     def __init__(self, identified: Mapping[str, Any]) -> None:
@@ -108,8 +118,8 @@ class Passwords:
         whole = node(operation, "operation")
         names: set[str] = set()
         waiting: set[Reference] = set()
-        for key in ("requestBody", "responses"):
-            found, further = _searched(whole.child(key, operation.get(key)))
+        for key in ("parameters", "requestBody", "responses"):
+            found, further = self._searched(whole.child(key, operation.get(key)))
             names |= found
             waiting |= further
         done: set[Reference] = set()
@@ -121,26 +131,53 @@ class Passwords:
             waiting |= further - done
         return frozenset(names)
 
+    def is_secret(self, value: Any, type_: str) -> bool:
+        """Whether a secret without a name is in a body, or is a parameter (``type_``)."""
+        return self._is_secret(node(value, type_))
+
+    def _is_secret(self, start: Node) -> bool:
+        waiting, seen = [start], set[int]()
+        while waiting:
+            here = waiting.pop()
+            if not isinstance(here.value, Mapping) or id(here.value) in seen:
+                continue
+            seen.add(id(here.value))
+            if here.is_schema and here.value.get("format") == "password":
+                return True
+            if here.reference is not None:
+                waiting.append(self._target(_reference(here)))
+            for key in _UNNAMED:
+                if key in here.value:
+                    child = here.child(key, here.value[key])
+                    is_plain = child.type in {SCHEMA, "mediaType"}
+                    waiting += [child] if is_plain else [one for _, one in child.children()]
+        return False
+
     def _behind(self, reference: Reference) -> tuple[set[str], set[Reference]]:
         if reference not in self._seen:
-            text, base, type_ = reference
-            found = named(text, base, self._identified)
-            if found is None and text.startswith("#/"):
-                raise ContractError(f"{text} names nothing in the document")
-            whole = address(text, base).partition("#")[0]
-            self._seen[reference] = _searched(node(found, type_, base=whole))
+            self._seen[reference] = self._searched(self._target(reference))
         return self._seen[reference]
 
+    def _target(self, reference: Reference) -> Node:
+        text, base, type_ = reference
+        found = named(text, base, self._identified)
+        if found is None and text.startswith("#/"):
+            raise ContractError(f"{text} names nothing in the document")
+        return node(found, type_, base=address(text, base).partition("#")[0])
 
-def _searched(start: Node) -> tuple[set[str], set[Reference]]:
-    """Secrets in ``start`` itself, and what it refers to."""
-    names, references = set[str](), set[Reference]()
-    for here in walk(start):
-        if here.reference is not None:
-            base = "" if here.reference.startswith("#/components/") else here.base
-            references.add((here.reference, base, here.type))
-        properties = here.value.get("properties") if here.is_schema else None
-        for name, schema in properties.items() if isinstance(properties, Mapping) else ():
-            if isinstance(schema, Mapping) and schema.get("format") == "password":
-                names.add(name)
-    return names, references
+    def _searched(self, start: Node) -> tuple[set[str], set[Reference]]:
+        """Secrets in ``start`` itself, and what it refers to."""
+        names, references = set[str](), set[Reference]()
+        for here in walk(start):
+            if here.reference is not None:
+                references.add(_reference(here))
+            properties = here.value.get("properties") if here.is_schema else None
+            if isinstance(properties, Mapping):
+                members = here.child("properties", properties).children()
+                names |= {str(name) for name, member in members if self._is_secret(member)}
+        return names, references
+
+
+def _reference(here: Node) -> Reference:
+    text = str(here.reference)
+    return text, "" if text.startswith("#/components/") else here.base, here.type

@@ -57,6 +57,7 @@ def pytest_addoption(parser: pytest.Parser) -> None:
 def pytest_configure(config: pytest.Config) -> None:
     """Prepare the processes that tests start."""
     _heed_interrupts()
+    _share_cache()
     _record_coverage(config)
 
 
@@ -64,6 +65,12 @@ def _heed_interrupts() -> None:
     """In the background a shell makes its jobs ignore SIGINT, and their children inherit that."""
     if signal.getsignal(signal.SIGINT) == signal.SIG_IGN:
         signal.signal(signal.SIGINT, signal.default_int_handler)
+
+
+def _share_cache() -> None:
+    """Processes with another home, such as those of pytester, keep what they made in the same
+    folder."""
+    os.environ.setdefault("XDG_CACHE_HOME", str(Path("~/.cache").expanduser()))
 
 
 def _record_coverage(config: pytest.Config) -> None:

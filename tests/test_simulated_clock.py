@@ -330,6 +330,8 @@ def without_chance(answer: str) -> str:
     answer = re.sub(r"/inbox/\w{64}", "/inbox/TOKEN", answer)
     if '"durationMs":' in answer:  # real time, so its digits may be one more
         answer = re.sub(r'"durationMs":\d+|"content-length": "\d+"', "DURATION", answer)
+    if "authentication_required" in answer:  # nor does what the inbox rejected
+        answer = re.sub(r'\\"requestId\\":\\"req_sandbox_\w{26}', "REQUEST", answer)
     if " 404 " in answer:  # no credential was asked for, so the request belongs to no workspace
         answer = re.sub(r"req_sandbox_\w{26}", "REQUEST", answer)
     return answer

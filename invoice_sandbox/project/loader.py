@@ -142,7 +142,7 @@ def _content(folder: Path | None, parts: Sequence[str]) -> str:
     if folder is None:
         return ""
     digest = hashlib.sha256()
-    for file in sorted(file for part in parts for file in _files(folder / part)):
+    for file in sorted((file for part in parts for file in _files(folder / part)), key=str):
         if file.suffix in _READ and file.is_file():
             digest.update(f"{file}\0{file.stat().st_size}\0".encode())
             digest.update(file.read_bytes())

@@ -28,11 +28,10 @@ async def prepare_finding(
 
 
 async def clear_manual_reviews(context: Context, invoice_id: str) -> None:
-    """Drop the results that need a manual review, because a reviewer approved the invoice."""
-    findings = await load_findings(context, invoice_id)
-    left = {code: one for code, one in findings.items() if one[0] != "ManualReview"}
-    if left != findings:
-        await _store(context, invoice_id, left)
+    """Pass every item that needs a manual review, because a reviewer approved the invoice."""
+    for code, (state, _) in (await load_findings(context, invoice_id)).items():
+        if state == "ManualReview":
+            await prepare_finding(context, invoice_id, code, "Passed", "Reviewed")
 
 
 async def pass_required_documents(context: Context, invoice_id: str) -> None:

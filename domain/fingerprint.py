@@ -78,9 +78,9 @@ def canonical_text(invoice: Mapping[str, Any]) -> str:
     members = {
         "amount": _amount(invoice),
         "currency": _currency(invoice),
-        "debtorId": _party(invoice["debtorId"]),
+        "debtorId": canonical_party(invoice["debtorId"]),
         "invoiceNumber": _number(invoice["invoiceNumber"]),
-        "sellerId": _party(invoice["sellerId"]),
+        "sellerId": canonical_party(invoice["sellerId"]),
         "v": SCHEME,
     }
     return _canonical(members)
@@ -107,7 +107,11 @@ def similarity_keys(invoice: Mapping[str, Any]) -> tuple[str, ...]:
 
     Source: fingerprint scheme ilf1, similarity.
     """
-    parties = (_party(invoice["sellerId"]), _party(invoice["debtorId"]), _currency(invoice))
+    parties = (
+        canonical_party(invoice["sellerId"]),
+        canonical_party(invoice["debtorId"]),
+        _currency(invoice),
+    )
     same_number = _key("s1", *parties, _loose_number(invoice["invoiceNumber"]))
     due_date = invoice.get("dueDate")
     if due_date is None:
@@ -178,7 +182,8 @@ def _visible(text: str) -> str:
     return text if text.isascii() else text.translate(_ZERO_WIDTH)
 
 
-def _party(identifier: str) -> str:
+def canonical_party(identifier: str) -> str:
+    """`sellerId` or `debtorId` in canonical form."""
     return unicodedata.normalize("NFC", _visible(identifier)).strip()
 
 

@@ -15,6 +15,7 @@ from .pricing import price, terms_of
 from .terms import tenor_days
 
 PARTNERS: Final = "partners"
+ASSIGNMENT_RULES: Final = "assignment_rules"
 _ORGANISATIONS: Final = "organisations"
 _DEFAULT_COUNTRY: Final = "DE"
 _COUNTRY_ALIASES: Final = {"UK": "GB"}
@@ -62,8 +63,8 @@ class Verdict:
 
 async def deal_for(context: Context, invoice: Mapping[str, Any], **overrides: Any) -> Deal:
     """The deal for an invoice, with countries and sector from its organisations."""
-    seller = await _organisation(context, invoice["sellerId"])
-    debtor = await _organisation(context, invoice["debtorId"])
+    seller = await load_organisation(context, invoice["sellerId"])
+    debtor = await load_organisation(context, invoice["debtorId"])
     return Deal(
         currency=invoice["currency"].upper(),
         amount=Decimal(invoice["amount"]),
@@ -175,7 +176,8 @@ def reasons(failed: Iterable[tuple[str, str]]) -> list[Record]:
     return [{"filter": name, "reason": reason} for name, reason in failed]
 
 
-async def _organisation(context: Context, organisation_id: str) -> Record:
+async def load_organisation(context: Context, organisation_id: str) -> Record:
+    """The company of that id; one that is not configured is German."""
     organisation = await context.state.get(_ORGANISATIONS, organisation_id)
     return organisation or {"country": _DEFAULT_COUNTRY, "sector": _UNKNOWN_SECTOR}
 

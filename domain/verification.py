@@ -4,15 +4,27 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
+from datetime import date
 from decimal import Decimal
 from typing import Any, Final, Literal
 
 from invoice_sandbox.project.api import Context, Record, reject
 
 from .audit import audit
-from .findings import Finding, load_findings
-from .invoices import INVOICE, load_invoice, move_invoice, newest_invoice, public_invoice
+from .findings import Finding, load_findings, prepare_finding
+from .fingerprint import canonical_party, fingerprint, is_blank
+from .invoices import (
+    INVOICE,
+    Match,
+    find_duplicate,
+    load_invoice,
+    move_invoice,
+    newest_invoice,
+    public_invoice,
+    registry_state,
+)
 from .lifecycle import unfinished_statuses
+from .routing import ASSIGNMENT_RULES, load_organisation
 from .terms import tenor_days
 
 VERIFICATIONS: Final = "verifications"
@@ -68,6 +80,20 @@ State = Literal[
 ]
 """The state of an item."""
 
+
+@dataclass(frozen=True)
+class Seen:
+    """What verification looks at besides the invoice: the instant and the day, the most serious
+    other registration of the invoice, the debtor's country and whether claims are assignable there.
+    """
+
+    at: str
+    today: date
+    duplicate: Match | None
+    country: str
+    assignable: str
+
+
 ACTION_REQUIRED: Final = "invoice.action_required"
 
 _UNVERIFIED: Final = ("Registered", "VerificationPending", "VerificationFailed")
@@ -114,9 +140,18 @@ async def verify(context: Context, invoice: Record) -> Record:
     if previous is not None and _summary(previous) == _summary(result) and is_final:
         return previous
     if invoice["status"] in _UNVERIFIED:
+        await _keep_reviews(context, invoice, result)
         await _conclude(context, invoice, result)
     await context.state.put(VERIFICATIONS, invoice["id"], result)
     return result
+
+
+async def _keep_reviews(context: Context, invoice: Record, result: Record) -> None:
+    """Keep what a reviewer must decide, so that the decision is not asked for again."""
+    for row in result["checklist"]:
+        if row["state"] == "ManualReview":
+            finding = (row["code"], row["state"], row.get("detail"))
+            await prepare_finding(context, invoice["id"], *finding)
 
 
 async def _conclude(context: Context, invoice: Record, result: Record) -> None:
@@ -134,7 +169,7 @@ async def _conclude(context: Context, invoice: Record, result: Record) -> None:
 async def run_checklist(context: Context, invoice: Record) -> Record:
     """The result for the invoice in its present state; nothing is stored."""
     prepared = await load_findings(context, invoice["id"])
-    rows = checklist(context, invoice, prepared)
+    rows = checklist(invoice, prepared, await _look(context, invoice))
     return {
         "verificationId": await context.new_id("ver_sandbox"),
         "invoiceId": invoice["id"],
@@ -146,7 +181,7 @@ async def run_checklist(context: Context, invoice: Record) -> Record:
 
 
 def checklist(
-    context: Context, invoice: Mapping[str, Any], prepared: Mapping[str, Finding]
+    invoice: Mapping[str, Any], prepared: Mapping[str, Finding], seen: Seen
 ) -> list[Record]:
     """The items with their states. A prepared result takes precedence over the item's own rule.
 
@@ -157,16 +192,29 @@ def checklist(
     rows = []
     for item in ITEMS:
         finding = prepared.get(item.code)
-        state, detail = finding or _RULES.get(item.code, _passed)(context, invoice)
+        state, detail = finding or _RULES.get(item.code, _passed)(invoice, seen)
         row: Record = {
             "code": item.code,
             "label": item.label,
             "state": state,
             "mandatory": item.mandatory,
-            "checkedAt": context.timestamp,
+            "checkedAt": seen.at,
         }
         rows.append(row if detail is None else {**row, "detail": detail})
     return rows
+
+
+async def _look(context: Context, invoice: Record) -> Seen:
+    """What the rules of the items look at besides the invoice."""
+    country = (await load_organisation(context, invoice["debtorId"]))["country"]
+    rule = await context.state.get(ASSIGNMENT_RULES, country)
+    return Seen(
+        at=context.timestamp,
+        today=context.now.date(),
+        duplicate=await find_duplicate(context.state, fingerprint(invoice), invoice["id"]),
+        country=country,
+        assignable=rule["assignable"] if rule else "Unknown",
+    )
 
 
 def run_status(invoice_status: str, rows: list[Record]) -> str:
@@ -184,53 +232,68 @@ def run_status(invoice_status: str, rows: list[Record]) -> str:
     return "InProgress" if any(row["state"] in _OPEN for row in rows) else "Verified"
 
 
-def _passed(_context: Context, _invoice: Mapping[str, Any]) -> Finding:
+def _passed(_invoice: Mapping[str, Any], _seen: Seen) -> Finding:
     return "Passed", None
 
 
-def _data(_context: Context, invoice: Mapping[str, Any]) -> Finding:
+def _data(invoice: Mapping[str, Any], seen: Seen) -> Finding:
     issued, due = invoice.get("issueDate"), invoice.get("dueDate")
-    if issued and due and due < issued:
-        return "Failed", "DueBeforeIssue"
-    return "Passed", None
+    wrong = {
+        "BlankInvoiceNumber": is_blank(invoice["invoiceNumber"]),
+        "DueBeforeIssue": bool(issued and due and due < issued),
+        "IssuedInFuture": bool(issued and issued > seen.today.isoformat()),
+    }
+    found = [problem for problem, is_found in wrong.items() if is_found]
+    return ("Failed", ", ".join(found)) if found else ("Passed", None)
 
 
-def _duplicate(_context: Context, invoice: Mapping[str, Any]) -> Finding:
+def _duplicate(invoice: Mapping[str, Any], seen: Seen) -> Finding:
+    """An unverified invoice is stopped by a registration that is financed in the meantime."""
+    state = registry_state(seen.duplicate)
     if invoice["status"] == "DuplicateSuspected":
-        return "ManualReview", "RegisteredDuplicate"
+        return "ManualReview", state if seen.duplicate else "RegisteredDuplicate"
+    if invoice["status"] in _UNVERIFIED and state == "DuplicateFinanced":
+        return "ManualReview", state
     return "Passed", "RegisteredUnique"
 
 
-def _confirmation(_context: Context, invoice: Mapping[str, Any]) -> Finding:
+def _confirmation(invoice: Mapping[str, Any], _seen: Seen) -> Finding:
     return ("Failed", "Disputed") if invoice["status"] == "Disputed" else ("Passed", None)
 
 
-def _no_evidence(_context: Context, _invoice: Mapping[str, Any]) -> Finding:
+def _no_evidence(_invoice: Mapping[str, Any], _seen: Seen) -> Finding:
     return "NotApplicable", None
 
 
-def _eligibility(context: Context, invoice: Mapping[str, Any]) -> Finding:
+def _eligibility(invoice: Mapping[str, Any], seen: Seen) -> Finding:
     if invoice["status"] not in _UNVERIFIED:  # checked once, before the invoice was verified
         return "Passed", None
-    if tenor_days(invoice, context.now.date()) < 0:
+    if tenor_days(invoice, seen.today) < 0:
         return "Failed", "PastDue"
     if Decimal(invoice["amount"]) <= 0:
         return "Failed", "AmountNotPositive"
     return "Passed", None
 
 
-def _related(_context: Context, invoice: Mapping[str, Any]) -> Finding:
-    if invoice["sellerId"] == invoice["debtorId"]:
+def _assignability(_invoice: Mapping[str, Any], seen: Seen) -> Finding:
+    """By the rule of the debtor's country; without one a reviewer decides."""
+    state = {"Restricted": "Failed", "Unknown": "ManualReview"}.get(seen.assignable, "Passed")
+    return state, f"{seen.country}:{seen.assignable}"
+
+
+def _related(invoice: Mapping[str, Any], _seen: Seen) -> Finding:
+    if canonical_party(invoice["sellerId"]) == canonical_party(invoice["debtorId"]):
         return "Failed", "SameParty"
     return "Passed", None
 
 
-_RULES: Final[Mapping[str, Callable[[Context, Mapping[str, Any]], Finding]]] = {
+_RULES: Final[Mapping[str, Callable[[Mapping[str, Any], Seen], Finding]]] = {
     "invoice_data_complete": _data,
     "duplicate_check": _duplicate,
     "debtor_confirmation": _confirmation,
     "delivery_evidence": _no_evidence,
     "eligibility": _eligibility,
+    "assignability": _assignability,
     "related_party": _related,
 }
 

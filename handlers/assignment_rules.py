@@ -6,16 +6,15 @@ from typing import Final
 
 from invoice_sandbox.project.api import Call, Record
 
-from ..domain.routing import country_code
+from ..domain.routing import ASSIGNMENT_RULES, country_code
 
-_RULES: Final = "assignment_rules"
 _DISCLAIMER: Final = "Sandbox placeholder, not legal advice"
 
 
 async def get_assignment_rules(call: Call) -> Record:
     """The placeholder for a country; an unknown country is reported as not supported."""
     country = country_code(call.path["country"])
-    rule = await call.state.get(_RULES, country)
+    rule = await call.state.get(ASSIGNMENT_RULES, country)
     if rule is None:
         return {
             "country": country,

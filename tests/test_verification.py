@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+from datetime import date
 from typing import Any
 
 import httpx
 import pytest
 
+from domain.verification import Seen, checklist, run_status
 from invoice_sandbox.base.ids import key_digest
 from tests.support import Running
 
@@ -196,9 +198,29 @@ FAILING: dict[str, tuple[dict[str, Any], str, tuple[str, str]]] = {
     "an amount of zero": ({"amount": 0}, "eligibility", ("Failed", "AmountNotPositive")),
     "an amount below zero": ({"amount": -5}, "eligibility", ("Failed", "AmountNotPositive")),
     "due before it was issued": (
-        {"issueDate": "2027-01-02", "dueDate": "2027-01-01"},
+        {"issueDate": "2026-11-21", "dueDate": "2026-11-20"},
         "invoice_data_complete",
         ("Failed", "DueBeforeIssue"),
+    ),
+    "issued tomorrow": (
+        {"issueDate": "2026-11-22"},
+        "invoice_data_complete",
+        ("Failed", "IssuedInFuture"),
+    ),
+    "no number": (
+        {"invoiceNumber": ""},
+        "invoice_data_complete",
+        ("Failed", "BlankInvoiceNumber"),
+    ),
+    "a number that nobody sees": (
+        {"invoiceNumber": " \u200b\ufeff\t"},
+        "invoice_data_complete",
+        ("Failed", "BlankInvoiceNumber"),
+    ),
+    "all of them": (
+        {"invoiceNumber": " ", "issueDate": "2027-02-01"},
+        "invoice_data_complete",
+        ("Failed", "BlankInvoiceNumber, DueBeforeIssue, IssuedInFuture"),
     ),
 }
 
@@ -217,6 +239,73 @@ def test_a_mandatory_item_that_fails_fails_the_invoice(
     ]
 
 
+def test_an_invoice_issued_today_is_not_issued_in_the_future(client: httpx.Client) -> None:
+    register(client, issueDate="2026-11-21")
+    assert run(client)["status"] == "Verified"
+
+
+ASSIGNABLE: dict[str, tuple[str, tuple[str, str], str]] = {
+    "an unknown debtor is in Germany": ("org_nobody_knows", ("Passed", "DE:Yes"), "Verified"),
+    "the debtor's country": ("org_debtor_stark", ("Passed", "US:Yes"), "Verified"),
+    "with registration": ("org_debtor_wayne", ("Passed", "IN:WithRegistration"), "Verified"),
+    "a country without a rule": ("org_debtor_tyrell", ("ManualReview", "JP:Unknown"), "OnHold"),
+}
+
+
+@pytest.mark.parametrize(("debtor", "expected", "to"), ASSIGNABLE.values(), ids=ASSIGNABLE)
+def test_the_rule_of_the_debtors_country_decides_whether_the_claim_is_assignable(
+    client: httpx.Client, debtor: str, expected: tuple[str, str], to: str
+) -> None:
+    invoice = register(client, debtorId=debtor)
+    result = run(client)
+    assert finding(result, "assignability") == expected
+    assert (result["status"], status(client, invoice)) == (to, to)
+
+
+def test_a_claim_that_is_not_assignable_fails() -> None:
+    seen = Seen("2026-11-21T09:30:00Z", date(2026, 11, 21), None, "XX", "Restricted")
+    rows = checklist({**INVOICE, "status": "VerificationPending"}, {}, seen)
+    found = {row["code"]: (row["state"], row.get("detail")) for row in rows}
+    assert found["assignability"] == ("Failed", "XX:Restricted")
+    assert run_status("VerificationPending", rows) == "Failed"
+
+
+def test_a_reviewer_decides_once(client: httpx.Client) -> None:
+    invoice = register(client, debtorId="org_debtor_tyrell")
+    run(client)
+    path = f"/sandbox/invoices/{invoice['id']}/transition"
+    assert client.post(path, json={"trigger": "release-hold"}).status_code == 200
+    result = run(client)
+    assert (result["status"], finding(result, "assignability")) == (
+        "Verified",
+        ("Passed", "Reviewed"),
+    )
+
+
+def test_an_invoice_whose_duplicate_is_financed_in_the_meantime_is_stopped(
+    client: httpx.Client,
+) -> None:
+    first, cleared = register(client), register(client)
+    way = ["clear-duplicate", "verify", "request-financing", "receive-offer", "accept-offer"]
+    for trigger in way:
+        path = f"/sandbox/invoices/{cleared['id']}/transition"
+        assert client.post(path, json={"trigger": trigger}).status_code == 200
+    result = run(client, invoiceId=first["id"])
+    assert finding(result, "duplicate_check") == ("ManualReview", "DuplicateFinanced")
+    assert (result["status"], status(client, first)) == 2 * ("DuplicateSuspected",)
+
+
+def test_a_suspected_duplicate_of_a_financed_invoice_is_reported_as_such(
+    client: httpx.Client,
+) -> None:
+    register(client, sellerId="sim_seller_financed_elsewhere", invoiceNumber="FE-2026-0001")
+    second = register(
+        client, sellerId="sim_seller_financed_elsewhere", invoiceNumber="FE-2026-0001", amount=20000
+    )
+    result = run(client, invoiceId=second["id"])
+    assert finding(result, "duplicate_check") == ("ManualReview", "DuplicateFinanced")
+
+
 def test_an_invoice_due_today_is_not_past_due(client: httpx.Client) -> None:
     register(client, dueDate="2026-11-21")
     assert run(client)["status"] == "Verified"
@@ -230,7 +319,7 @@ def test_a_failed_invoice_whose_data_are_the_same_fails_the_same(client: httpx.C
 
 
 def test_an_item_that_is_not_mandatory_fails_nothing(client: httpx.Client) -> None:
-    register(client, debtorId=INVOICE["sellerId"])
+    register(client, debtorId=f" {INVOICE['sellerId']}\u200b")
     result = run(client)
     assert finding(result, "related_party") == ("Failed", "SameParty")
     assert result["status"] == "Verified"

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import importlib
+import re
 from pathlib import Path
 
 import pytest
@@ -29,6 +30,15 @@ def test_a_name_that_is_gone_tells_the_new_one(module: str, name: str, instead: 
         exec(f"from {module} import {name}")  # noqa: S102  an import statement as users write it
     *parents, last = instead.split(".")
     assert hasattr(importlib.import_module(".".join(parents) or module), last)
+
+
+@pytest.mark.parametrize("name", [*MODULES, *NAMES["invoice_sandbox.project.api"], *HOOKS])
+def test_the_changelog_lists_a_name_that_is_gone_with_the_new_one(name: str) -> None:
+    api = NAMES["invoice_sandbox.project.api"]
+    instead = MODULES.get(name) or api.get(name) or HOOKS[name]
+    rows = (Path(__file__).parents[1] / "CHANGELOG.md").read_text().splitlines()
+    (row,) = (row for row in rows if re.match(rf"\| .*`{re.escape(name)}\b.* \| ", row))
+    assert re.search(rf"`{re.escape(instead)}\b", row.rpartition(" | ")[2])
 
 
 def test_other_names_are_missing_as_usual() -> None:

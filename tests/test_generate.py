@@ -65,6 +65,9 @@ US = obj({"country": {"enum": ["US", "CA"]}, "code": TEXT}, "country", "code") |
 }
 
 SCHEMAS: dict[str, Schema] = {
+    "no member but integers, excluded": obj({}, **{"not": {"additionalProperties": INT}}),
+    "short names, excluded": obj({}, **{"not": {"propertyNames": {"maxLength": 3}}}),
+    "members by pattern, excluded": obj({}, **{"not": {"patternProperties": {"^a": INT}}}),
     "true": True,
     "empty": {},
     "null": {"type": "null"},

@@ -8,7 +8,6 @@ from __future__ import annotations
 import json
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import suppress
-from dataclasses import dataclass, field
 from functools import cache, lru_cache
 from hashlib import sha256
 from typing import Any, Final
@@ -182,6 +181,21 @@ def type_alone(name: str) -> CanonicalSchema:
     return canonical_form({"type": name})
 
 
+@cache
+def plain_form(name: str) -> CanonicalSchema:
+    """The form of common values of a type: a type alone has no view of its own."""
+    return canonical_form({"type": name, **_COMMON[name]})
+
+
+_COMMON: Final[Mapping[str, Mapping[str, Any]]] = {
+    "string": {"minLength": 1},
+    "integer": {"minimum": 1, "maximum": 100},
+    "number": {"minimum": 1, "maximum": 100},
+    "array": {"maxItems": 1_000},
+    "object": {"maxProperties": 1_000},
+}
+
+
 @lru_cache(maxsize=1024)
 def checker(form: CanonicalSchema) -> Callable[[Any], bool]:
     schema: Any = form.to_json_schema()
@@ -275,34 +289,6 @@ def item_form(view: Any, index: int) -> CanonicalSchema:
         return prefix[index]
     items: CanonicalSchema | None = view.items
     return any_value() if items is None else items
-
-
-@dataclass(frozen=True)
-class Unconstrained:
-    """The view of a type without any constraint, which the library does not have."""
-
-    min_length: int | None = None
-    max_length: int | None = None
-    patterns: tuple[str, ...] = ()
-    formats: tuple[str, ...] = ()
-    minimum: int | None = None
-    maximum: int | None = None
-    multiple_of: tuple[int, ...] = ()
-    excludes_integers: bool = False
-    min_items: int | None = None
-    max_items: int | None = None
-    distinctness: canonical.Distinctness = canonical.Distinctness.UNCONSTRAINED
-    prefix_items: tuple[CanonicalSchema, ...] = ()
-    items: CanonicalSchema | None = None
-    contains: tuple[canonical.ContainsView, ...] = ()
-    min_properties: int | None = None
-    max_properties: int | None = None
-    required: tuple[str, ...] = ()
-    property_names: CanonicalSchema | None = None
-    properties: Mapping[str, CanonicalSchema] = field(default_factory=dict)
-    pattern_properties: Mapping[str, CanonicalSchema] = field(default_factory=dict)
-    additional_properties: CanonicalSchema | None = None
-    violations: tuple[canonical.NameFailsView, ...] = ()
 
 
 def matches(pattern: str, name: str) -> bool:

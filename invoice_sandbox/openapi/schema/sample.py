@@ -26,11 +26,11 @@ from invoice_sandbox.openapi.schema.canonical import (
     Resolve,
     Schema,
     Sources,
-    Unconstrained,
     accepts,
     any_value,
     cannot,
     canonical_form,
+    plain_form,
     sources_of,
     supported,
     type_alone,
@@ -49,11 +49,7 @@ __all__ = ["CannotGenerate", "generate"]
 _ATTEMPTS: Final = 60
 _STEPS: Final = 10_000
 _STEPS_OF_ATTEMPT: Final = 2_500
-_RICH_DEPTH: Final = 5
 _DEEPEST: Final = 40
-_RETRIES: Final = 30
-_MAX_ITEMS: Final = 1_000
-_MAX_LENGTH: Final = 1_000_000
 _MAX_SPARE: Final = 60
 _FEW: Final = 3
 _TYPES: Final = ("string", "integer", "number", "boolean", "object", "array", "null")
@@ -107,7 +103,7 @@ def _generated(
             value = run.build(form, Place((schema,), vary=style.vary))
             if is_valid(value):
                 return value
-        except DeadEndError as error:
+        except (DeadEndError, ExhaustedError) as error:
             failure = str(error)
         left -= granted - run.left
         if left <= 0:
@@ -144,10 +140,10 @@ class _Run:
         """A value for ``form``. Raises DeadEndError when no choice leads to one."""
         self.left -= 1
         if self.left < 0:
-            raise ExhaustedError(place.pointer, "it branches too much to find a value")
+            raise ExhaustedError(f"{place.pointer}: it branches too much to find a value")
         if place.depth > _DEEPEST:
             raise place.fail(f"it requires a value nested more than {_DEEPEST} levels deep")
-        form = self.opened(form)
+        form = self.sources.opened(form)
         if self.chance(self.style.annotated):
             given = [one for one in self._annotated(place.written, 0) if accepts(form, one)]
             if given:
@@ -157,14 +153,9 @@ class _Run:
             for branch, narrowed in self.chosen(form, place):
                 try:
                     return self.build(narrowed, replace(place, written=(branch,)))
-                except ExhaustedError:
-                    raise
                 except DeadEndError:
                     continue
         return _BUILDERS[type(view)](self, form, view, place)
-
-    def opened(self, form: CanonicalSchema) -> CanonicalSchema:
-        return self.sources.opened(form)
 
     def chosen(
         self, form: CanonicalSchema, place: Place
@@ -238,8 +229,6 @@ class _Run:
             others = [one for one in forms if exclusive and one is not form]
             try:
                 return self.build(reduce(without, others, form), place)
-            except ExhaustedError:
-                raise
             except DeadEndError as error:
                 failure = error
         raise failure
@@ -297,7 +286,8 @@ def _of_type(run: _Run, name: str, place: Place) -> Any:
         return None
     if name == "boolean":
         return run.chance(0.5) if place.vary else True
-    return BUILDERS[name](run, type_alone(name), Unconstrained(), place)
+    form = plain_form(name)
+    return BUILDERS[name](run, form, form.view(), place)
 
 
 def _group(run: _Run, _form: CanonicalSchema, view: Any, place: Place) -> Any:

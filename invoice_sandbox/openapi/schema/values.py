@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, replace
 from fractions import Fraction
 from functools import cached_property
@@ -22,6 +23,7 @@ from jsonschema_rs.canonical import CanonicalKind
 from invoice_sandbox.openapi.schema import strings
 from invoice_sandbox.openapi.schema.canonical import (
     Schema,
+    Sources,
     accepts,
     any_value,
     checker,
@@ -30,6 +32,7 @@ from invoice_sandbox.openapi.schema.canonical import (
     type_alone,
     without,
 )
+from invoice_sandbox.openapi.schema.patterns import PatternError
 
 _RICH_DEPTH: Final = 5
 _RETRIES: Final = 30
@@ -40,11 +43,10 @@ _FEW: Final = 3
 
 
 class DeadEndError(Exception):
-    def __init__(self, pointer: str, reason: str) -> None:
-        super().__init__(f"{pointer}: {reason}")
+    """No value for a place; another choice before it may lead to one."""
 
 
-class ExhaustedError(DeadEndError):
+class ExhaustedError(Exception):
     """The attempt took too many steps; no other choice is tried in it."""
 
 
@@ -80,7 +82,7 @@ class Place:
         )
 
     def fail(self, reason: str) -> DeadEndError:
-        return DeadEndError(self.pointer, reason)
+        return DeadEndError(f"{self.pointer}: {reason}")
 
 
 class Attempt(Protocol):
@@ -88,12 +90,11 @@ class Attempt(Protocol):
 
     rng: Random
     style: Style
+    sources: Sources
 
     def chance(self, probability: float) -> bool: ...
 
     def build(self, form: CanonicalSchema, place: Place) -> Any: ...
-
-    def opened(self, form: CanonicalSchema) -> CanonicalSchema: ...
 
     def applicable(
         self, written: Sequence[Schema], keys: Sequence[str] = ...
@@ -121,7 +122,7 @@ def _string(run: Attempt, form: CanonicalSchema, view: Any, place: Place) -> str
         for text in strings.candidates(wanted, run.rng):
             if accepts(form, text):
                 return text
-    except strings.PatternError as error:
+    except PatternError as error:
         raise place.fail(str(error)) from None
     raise place.fail(f"no text was found for {_described(view)}")
 
@@ -143,9 +144,7 @@ def _words(name: str) -> str:
 
 def _number(run: Attempt, form: CanonicalSchema, view: Any, place: Place) -> int | float:
     """A multiple of the roundest step of which there is one between the bounds."""
-    for step in _steps(
-        view, whole=form.kind == CanonicalKind.INTEGER or form == type_alone("integer")
-    ):
+    for step in _steps(view, whole=form.kind == CanonicalKind.INTEGER):
         low, high = _multiples(view, step)
         for _ in range(min(_RETRIES, high - low + 1)):
             value = step * run.rng.randint(low, high)
@@ -212,7 +211,7 @@ def _array(run: Attempt, _form: CanonicalSchema, view: Any, place: Place) -> lis
 
 def _is_wanted(run: Attempt, form: CanonicalSchema, place: Place) -> bool:
     shallow = place.depth < _RICH_DEPTH and not run.recurs(form, place)
-    is_possible = run.opened(form).kind != CanonicalKind.FALSE
+    is_possible = run.sources.opened(form).kind != CanonicalKind.FALSE
     return is_possible and shallow and run.chance(run.style.optional)
 
 
@@ -307,12 +306,8 @@ class _ObjectBuilder:
             return
         if names is not None and not checker(names)(name):
             return
-        try:
+        with suppress(DeadEndError):
             self.add(name)
-        except ExhaustedError:
-            raise
-        except DeadEndError:
-            return
 
     @cached_property
     def declared(self) -> list[str]:

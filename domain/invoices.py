@@ -122,7 +122,7 @@ async def register_invoice(context: Context, fields: Mapping[str, Any]) -> Recor
     )
     await context.state.put(INVOICES, invoice["id"], invoice)
     await audit(context, machine.created, ("invoice", invoice["id"]), to=machine.initial)
-    dated = {**invoice, "dueDate": fields.get("dueDate") or due_date(invoice, context.now.date())}
+    dated = {**invoice, "dueDate": due_date(invoice, context.now.date())}
     await context.emit(machine.created, public_invoice(invoice), record=dated)
     if match is not None:
         await prepare_duplicate_finding(context, invoice["id"], match)
@@ -248,7 +248,8 @@ async def emit_move(
     if event_type is not None:
         resource = event_type.partition(".")[0]
         data = related.get(resource, public_invoice(invoice))
-        await context.emit(event_type, data, invoice["id"])
+        dated = {**invoice, "dueDate": due_date(invoice, context.now.date())}
+        await context.emit(event_type, data, invoice["id"], record=dated)
 
 
 async def _registered(state: Transaction, level: str, key: str, limit: int) -> tuple[Record, ...]:

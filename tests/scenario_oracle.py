@@ -95,6 +95,7 @@ def _names_of_step(step: Any, vocabulary: Vocabulary) -> Iterator[Name]:
         yield "operation", on["call"], vocabulary.operations
     else:
         yield "member", on["date"], vocabulary.members
+        yield "event", on.get("event", "start"), {"start", *vocabulary.lifecycle.events}
     actions = {name: one for name, one in vocabulary.actions.items() if one.in_scenarios}
     yield "action", step["do"], actions
     action = actions[step["do"]]
@@ -187,7 +188,7 @@ class _Walk:
 
 
 def _sets_off(step: Any) -> str:
-    return step["on"] if isinstance(step["on"], str) else "start"
+    return step["on"] if isinstance(step["on"], str) else step["on"].get("event", "start")
 
 
 def _wait(step: Any) -> timedelta:

@@ -169,6 +169,11 @@ def test_the_response_tells_the_conditions_that_hold(client: httpx.Client) -> No
         ("partial-funding", {"rest": "soon"}, "condition 'rest': 'soon' must be a duration"),
         ("rate-limited", {"refusals": 0}, "condition 'refusals': "),
         ("slow-api", {"delay": "P1D"}, "condition 'delay': "),
+        (
+            "late-payment",
+            {"late": "P120D"},
+            "conditions, late: 'P120D' is more than P90D. After day 90 the invoice is in default",
+        ),
         ("key-revoked-midflow", {"reads": 0}, "condition 'reads': "),
     ],
 )

@@ -175,7 +175,7 @@ WRONG: dict[str, tuple[str, str, str]] = {
         '"a\\nb": 1\nneeds:',
         (
             "4:1: unknown key 'a\\nb' (known: name, purpose, passes, begins, needs, conditions, "
-            "steps, faults, deliveries, expects)"
+            "limits, steps, faults, deliveries, expects)"
         ),
     ),
     "no purpose": (
@@ -355,6 +355,31 @@ WRONG: dict[str, tuple[str, str, str]] = {
         "date: dueDate",
         "date: duedate",
         "19:11: there is no date 'duedate' (did you mean dueDate?)",
+    ),
+    "an unknown event besides a date": (
+        "else: P60D}",
+        "else: P60D, event: invoice.fundd}",
+        "19:38: there is no event type 'invoice.fundd' (did you mean invoice.funded?)",
+    ),
+    "a limit of no condition": (
+        "steps:",
+        "limits: {patence: {most: P2D, because: It is long.}}\nsteps:",
+        "6:10: there is no condition 'patence' (did you mean patience?)",
+    ),
+    "a limit of another type": (
+        "steps:",
+        "limits: {patience: {most: 2, because: It is long.}}\nsteps:",
+        "6:21: '2' is no limit of 'P1D' (both are durations, or numbers)",
+    ),
+    "a condition above its limit": (
+        "steps:",
+        "limits: {patience: {most: PT23H, because: It is long.}}\nsteps:",
+        "5:14: 'P1D' is more than PT23H (It is long.)",
+    ),
+    "a limit without a reason": (
+        "steps:",
+        "limits: {patience: {most: P2D}}\nsteps:",
+        "6:10: 'patience' has no 'because'",
     ),
     "a member that is no date": (
         "date: dueDate",

@@ -11,6 +11,7 @@ import pytest
 from tests.scenario_run import (
     INVOICE,
     advance,
+    audited,
     choose,
     data,
     events_about,
@@ -113,19 +114,19 @@ OUTCOMES: dict[str, tuple[list[str], list[str]]] = {
 }
 
 
-def by_workspace(client: httpx.Client, name: str) -> Any:
+def by_workspace(client: httpx.Client, name: str, **members: Any) -> Any:
     choose(client, name)
-    return register(client)
+    return register(client, **members)
 
 
-def by_invoice(client: httpx.Client, name: str) -> Any:
-    invoice = register(client)
+def by_invoice(client: httpx.Client, name: str, **members: Any) -> Any:
+    invoice = register(client, **members)
     choose(client, name, invoice)
     return invoice
 
 
-def by_request(client: httpx.Client, name: str) -> Any:
-    return register(client, name)
+def by_request(client: httpx.Client, name: str, **members: Any) -> Any:
+    return register(client, name, **members)
 
 
 @pytest.mark.parametrize("begun", [by_workspace, by_invoice, by_request])
@@ -140,6 +141,30 @@ def test_the_scenario_runs_to_its_end_however_it_was_begun(
         [one["status"] for one in kind(client, invoice)] for kind in (financing_requests, offers)
     ]
     assert tuple(found) == OUTCOMES[name]
+
+
+TODAY, TOMORROW = "2026-11-21", "2026-11-22"
+
+
+@pytest.mark.parametrize("due", [TODAY, TOMORROW, "2027-01-20"])
+@pytest.mark.parametrize("begun", [by_workspace, by_invoice, by_request])
+def test_the_whole_lifecycle_ends_settled_whenever_the_invoice_is_due(
+    client: httpx.Client, begun: Callable[..., Any], due: str
+) -> None:
+    invoice = begun(client, "full-lifecycle", dueDate=due)
+    assert skipped(run_to_end(client)) == []
+    assert status(client, invoice) == "Settled"
+    days = {action: instant[:10] for instant, action in audited(client, invoice["id"])}
+    assert days["invoice.paid"] == due
+
+
+def test_a_debtor_that_pays_late_is_never_in_default(client: httpx.Client) -> None:
+    choose(client, "late-payment", late="P90D")
+    invoice = register(client)
+    assert skipped(run_to_end(client)) == []
+    actions = [action for _, action in audited(client, invoice["id"])]
+    assert actions[-2:] == ["invoice.paid", "invoice.settled"]
+    assert "invoice.defaulted" not in actions
 
 
 @pytest.mark.parametrize("debtor", MAGIC)

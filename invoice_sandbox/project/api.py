@@ -236,8 +236,7 @@ class Context:
         """Record and deliver an event, and schedule the scenario steps that it triggers.
 
         ``subject`` is the id of the record whose scenario the event belongs to; default is the id
-        of ``data``. ``record`` has the dates that the steps of a new record count from; default is
-        ``data``.
+        of ``data``. ``record`` has the dates that steps count from; default is ``data``.
         """
         event = await self.event(event_type, data)
         await self._record(event)
@@ -250,7 +249,7 @@ class Context:
             scenario = await self.scenarios.for_record(self.state, subject_id)
         faults = [one for one in scenario.deliveries if one.get("event", event_type) == event_type]
         await enqueue(self.state, event, faults, self.now)
-        await self._follow(scenario, event_type, subject_id, data)
+        await self._follow(scenario, event_type, subject_id, record or data)
         return event
 
     async def announce(self, event_type: str, data: Mapping[str, Any]) -> Record:

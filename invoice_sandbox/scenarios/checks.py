@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Iterator, Mapping
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from datetime import timedelta
+from decimal import Decimal
 from functools import lru_cache, partial
 from pathlib import Path
 from typing import Any, Final
@@ -167,7 +168,11 @@ def scenario_problems(document: Any, name: str, vocabulary: Vocabulary) -> Itera
     yield from by_schema
     if by_schema:
         return
-    by_name = [*_wrong_conditions(document, usable), *_wrong_names(body, name, vocabulary)]
+    by_name = [
+        *_wrong_conditions(document, usable),
+        *_beyond_limits(document, usable),
+        *_wrong_names(body, name, vocabulary),
+    ]
     yield from by_name
     if not by_name and vocabulary.machine is not None:
         yield from simulate(scenario_of(document), vocabulary.machine, vocabulary.actions)
@@ -190,6 +195,33 @@ def _wrong_conditions(document: Any, known: Mapping[str, Any]) -> Iterator[FileP
         if name not in used:
             place = ("conditions", name)
             yield FileProblem(place, f"condition '{name}' is not used", f"write ${name} in a step")
+
+
+def _beyond_limits(document: Any, known: Mapping[str, Any]) -> Iterator[FileProblem]:
+    for name, limit in document.get("limits", {}).items():
+        if name not in known:
+            advice = suggestion(name, known) if known else "add it to 'conditions'"
+            yield FileProblem(("limits", name), f"there is no condition '{name}'", advice)
+            continue
+        value, most = known[name], limit["most"]
+        size, largest = _size(value), _size(most)
+        if size is None or type(size) is not type(largest):
+            text = f"'{most}' is no limit of '{value}'"
+            yield FileProblem(("limits", name, "most"), text, "both are durations, or numbers")
+        elif size > largest:
+            text = f"'{value}' is more than {most}"
+            yield FileProblem(("conditions", name), text, limit["because"])
+
+
+def _size(value: Any) -> Any:
+    """A value that can be compared: a duration or a number; None for others."""
+    if isinstance(value, bool):
+        return None
+    if isinstance(value, str):
+        with suppress(ValueError):
+            return parse_duration(value)
+        return None
+    return Decimal(str(value))
 
 
 def _texts(value: Any, pointer: Pointer) -> Iterator[tuple[Pointer, str]]:
@@ -239,25 +271,34 @@ def _wrong_members(body: Mapping[str, Any], vocabulary: Vocabulary) -> Iterator[
                 yield _unknown(place, "status", str(status), vocabulary.machine.states)
 
 
+def _wrong_start(
+    step: Mapping[str, Any], place: Pointer, vocabulary: Vocabulary
+) -> Iterator[FileProblem]:
+    """What is wrong with the trigger of a step, and with its delay."""
+    on, events = step["on"], vocabulary.lifecycle.events
+    if isinstance(on, dict) and "call" in on:
+        if "after" in step:
+            text = "a step that runs with a request cannot wait"
+            yield FileProblem((*place, "after"), text, "remove 'after'")
+        return
+    if isinstance(on, str):
+        what, example, named, where = "an event", "PT1S", on, (*place, "on")
+    else:
+        what, example, named, where = "a date", "P1D", on.get("event"), (*place, "on", "event")
+        if on["date"] not in vocabulary.dates:
+            yield _unknown((*place, "on", "date"), "date", on["date"], vocabulary.dates)
+    if named is not None and named not in (START, *events):
+        yield _unknown(where, "event type", named, [START, *events])
+    if "after" not in step:
+        text = f"a step that follows {what} needs 'after'"
+        yield FileProblem(place, text, f"write 'after: {example}', for example")
+
+
 def _wrong_step(
     step: Mapping[str, Any], place: Pointer, vocabulary: Vocabulary
 ) -> Iterator[FileProblem]:
     on = step["on"]
-    if isinstance(on, str):
-        if on != START and on not in vocabulary.lifecycle.events:
-            yield _unknown((*place, "on"), "event type", on, [START, *vocabulary.lifecycle.events])
-        if "after" not in step:
-            text = "a step that follows an event needs 'after'"
-            yield FileProblem(place, text, "write 'after: PT1S', for example")
-    elif "date" in on:
-        if on["date"] not in vocabulary.dates:
-            yield _unknown((*place, "on", "date"), "date", on["date"], vocabulary.dates)
-        if "after" not in step:
-            text = "a step that follows a date needs 'after'"
-            yield FileProblem(place, text, "write 'after: P1D', for example")
-    elif "after" in step:
-        text = "a step that runs with a request cannot wait"
-        yield FileProblem((*place, "after"), text, "remove 'after'")
+    yield from _wrong_start(step, place, vocabulary)
     yield from _too_long(step, place)
     action = vocabulary.actions.get(step["do"])
     if action is None or not action.in_scenarios:

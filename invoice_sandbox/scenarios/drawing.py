@@ -83,7 +83,10 @@ def _why(step: Reaction | None) -> str:
     if step is None:
         return ""
     if step.date is not None:
-        default = f"without one, {span_in_words(step.otherwise + step.after)} after the start"
+        since = "the start" if step.on == START else step.on
+        default = f"without one, {span_in_words(step.otherwise + step.after)} after {since}"
+        if step.on != START:
+            default = f"not before {step.on}; {default}"
         if step.after == NOW:
             return f"on {step.date}; {default}"
         return f"{span_in_words(step.after)} after {step.date}; {default}"

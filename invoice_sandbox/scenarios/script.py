@@ -25,8 +25,9 @@ NOW: Final = timedelta()
 class Reaction:
     """A step that follows an event: ``after`` an event of type ``on`` (or START), run ``do``.
 
-    With ``date`` the time counts from the date in that member of the record or, without one, from
-    ``otherwise`` after the start. ``index`` is the position of the step in the file.
+    With ``date`` the time counts from the date in that member of the record, if that is later than
+    the event, or, without a date, from ``otherwise`` after the event. ``index`` is the position of
+    the step in the file.
     """
 
     index: int
@@ -154,7 +155,8 @@ def _reaction(index: int, raw: Mapping[str, Any]) -> Reaction:
     if isinstance(on, str):
         return Reaction(index, on, after, raw["do"], arguments)
     otherwise = parse_duration(on["else"])
-    return Reaction(index, START, after, raw["do"], arguments, on["date"], otherwise)
+    event = on.get("event", START)
+    return Reaction(index, event, after, raw["do"], arguments, on["date"], otherwise)
 
 
 def _date(value: Any) -> datetime | None:

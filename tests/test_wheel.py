@@ -4,17 +4,21 @@ from __future__ import annotations
 
 import os
 import re
+import shutil
 import signal
 import subprocess
 import sys
 import tomllib
 import zipfile
+from collections.abc import Iterable
 from contextlib import suppress
 from dataclasses import dataclass
+from importlib.metadata import Distribution, PackagePath, distribution, distributions
 from pathlib import Path
 
 import pytest
 import yaml
+from packaging.requirements import Requirement
 
 from tests.receivers import free_port
 from tests.support import PATIENCE
@@ -62,18 +66,54 @@ def run(*command: str | Path) -> None:
     assert done.returncode == 0, f"{command}\n{done.stdout}\n{done.stderr}"
 
 
+def needed(requirements: Iterable[str]) -> dict[str, Distribution]:
+    """The distributions that satisfy ``requirements``, and what these require in turn."""
+    found: dict[str, Distribution] = {}
+    waiting = [Requirement(one) for one in requirements]
+    while waiting:
+        wanted = waiting.pop()
+        if str(wanted) in found or not applies(wanted):
+            continue
+        found[str(wanted)] = distribution(wanted.name)
+        for text in found[str(wanted)].requires or ():
+            required = Requirement(text)
+            if any(applies(required, extra) for extra in wanted.extras or {""}):
+                required.marker = None
+                waiting.append(required)
+    return found
+
+
+def applies(requirement: Requirement, extra: str = "") -> bool:
+    """Whether a requirement holds here."""
+    return requirement.marker is None or requirement.marker.evaluate({"extra": extra})
+
+
+def copy(files: Iterable[PackagePath], folder: Path) -> None:
+    """Copy what pip has installed here to another site-packages, compiled as it is."""
+    for file in files:
+        source, target = Path(file.locate()), folder / file
+        if ".." not in file.parts and source.is_file():
+            target.parent.mkdir(parents=True, exist_ok=True)
+            shutil.copy2(source, target)
+
+
 @pytest.fixture(scope="module")
 def installed(tmp_path_factory: pytest.TempPathFactory) -> Installed:
-    """The wheel of this checkout, installed with the versions of constraints.txt."""
+    """The wheel of this checkout, with pip, and what the wheel requires, as it is installed here:
+    the same versions, without the seconds that pip takes to choose them."""
     folder = tmp_path_factory.mktemp("wheel")
     build = (sys.executable, "-m", "build", "--wheel", "--no-isolation")  # hatchling is installed
     run(*build, "--outdir", folder / "dist", ROOT)
     (wheel,) = (folder / "dist").iterdir()
     run(sys.executable, "-m", "venv", "--without-pip", folder / "venv")
     pip = (sys.executable, "-m", "pip", "--python", folder / "venv", "--disable-pip-version-check")
-    few = ("--quiet", "--no-compile", "-c", ROOT / "constraints.txt")  # compiled as it is imported
-    run(*pip, "install", *few, "pip", wheel)
-    return Installed(wheel, folder / "venv")
+    run(*pip, "install", "--quiet", "--no-compile", "--no-deps", wheel)
+    done = Installed(wheel, folder / "venv")
+    (itself,) = distributions(path=[str(done.site_packages)])
+    for one in needed(["pip", *(itself.requires or ())]).values():
+        copy(one.files or (), done.site_packages)
+    run(*pip, "check")
+    return done
 
 
 def test_the_image_is_built_with_every_part_of_the_wheel() -> None:

@@ -53,8 +53,8 @@ class Setting:
 SETTINGS: Final = (
     Setting("host", "127.0.0.1", "Address to listen on.", "ADDRESS"),
     Setting("port", "8080", "Port to listen on; 0 picks a free one.", "N"),
-    Setting("scenario", None, "Scenario of its first workspace. Default: auto-progress.", "NAME"),
-    Setting("seed", None, "Seed of its ids; the same seed gives the same ids.", "N"),
+    Setting("scenario", None, "Scenario of the first workspace. Default: auto-progress.", "NAME"),
+    Setting("seed", None, "Seed of the first workspace: the same seed gives the same ids.", "N"),
     Setting("clock", "live", "'live' follows real time, 'frozen' moves only by advance.", "MODE"),
     Setting(
         "now",
@@ -63,14 +63,14 @@ SETTINGS: Final = (
         "INSTANT",
     ),
     Setting("public-url", None, "Address of the server for clients, if it differs.", "URL"),
-    Setting("key", None, "Key of its first workspace, instead of the demo key.", "KEY"),
+    Setting("key", None, "Key of the first workspace, instead of the demo key.", "KEY"),
     Setting("users", None, "Users who may log in, instead of the demo users.", "FILE"),
     Setting("rate-limit", "120", "Requests a minute per key, or 'off'.", "N|off"),
     Setting("project", None, "Folder to serve: openapi/, handlers/, fixtures/, scenarios/.", "DIR"),
-    Setting("scenarios", None, "More scenarios of your own, in this folder.", "DIR"),
+    Setting("scenarios", None, "Folder with your own scenarios.", "DIR"),
     Setting("contract", None, "OpenAPI 3.0 or 3.1 file to serve without a project.", "FILE"),
     Setting("allow-remote-refs", "off", "Load files that $ref names over http(s).", FLAG),
-    Setting("max-workspaces", "1000", "Most workspaces of the server.", "N"),
+    Setting("max-workspaces", "1000", "Maximum number of workspaces.", "N"),
     Setting(
         "workspace-idle",
         "24",

@@ -188,10 +188,15 @@ async def revoke_calling_key(step: Step) -> None:
 
 
 @scenario_action()
-async def check_bounds(step: Step) -> None:
-    """Reject an invoice beyond the limits of a strict platform. Raises ApiError 400."""
+async def check_bounds(step: Step, *, pushed: bool = False) -> None:
+    """Reject an invoice beyond the limits of a strict platform. Raises ApiError 400.
+
+    The body is an invoice, or what an ERP system has ``pushed``.
+    """
     body = step.arguments.get("body")
-    problems = list(limit_problems(body)) if isinstance(body, dict) else []
+    if not isinstance(body, dict):
+        return
+    problems = list(erp.limit_problems_of_items(step, body) if pushed else limit_problems(body))
     if problems:
         raise reject(OUT_OF_BOUNDS, problems="; ".join(problems))
 

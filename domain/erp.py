@@ -9,7 +9,7 @@ from typing import Any, Final
 from invoice_sandbox.project.api import Step, dump_json
 
 from .audit import audit
-from .invoices import register_invoice
+from .invoices import limit_problems, register_invoice
 
 PROCESS_ITEM: Final = "process-erp-item"
 """The action that registers one pushed item."""
@@ -39,6 +39,14 @@ def pushed_items(body: Mapping[str, Any]) -> list[Any]:
         return list(body["invoices"])
     item = {name: value for name, value in body.items() if name in _ITEM}
     return [item] if item else []
+
+
+def limit_problems_of_items(step: Step, body: Mapping[str, Any]) -> Iterator[str]:
+    """One clause for each limit of a strict platform that an item violates which is registered."""
+    for index, item in enumerate(pushed_items(body)):
+        if _reason_to_skip(item) is None and not _problems(step, item):
+            place = f"invoices[{index}]." if "invoices" in body else ""
+            yield from (f"{place}{problem}" for problem in limit_problems(_invoice_input(item)))
 
 
 async def process_item(step: Step) -> None:

@@ -13,7 +13,7 @@ from invoice_sandbox.project.api import Condition, Context, Record, Transaction,
 
 from .audit import audit
 from .findings import prepare_finding
-from .fingerprint import RegistryKeys, fingerprint, minor_units, registry_keys
+from .fingerprint import RegistryKeys, fingerprint, is_blank, minor_units, registry_keys
 from .lifecycle import apply_trigger, is_financed
 from .terms import due_date
 
@@ -214,6 +214,8 @@ def limit_problems(invoice: Mapping[str, Any]) -> Iterator[str]:
     for name, longest in _MAX_LENGTHS.items():
         if not 1 <= len(invoice[name]) <= longest:
             yield f"{name}: must have 1 to {longest} characters"
+        elif is_blank(invoice[name]):
+            yield f"{name}: must not be blank"
     if not invoice["invoiceNumber"].isprintable():
         yield "invoiceNumber: must be printable"
     issued, due = invoice.get("issueDate"), invoice.get("dueDate")

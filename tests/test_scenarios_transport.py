@@ -257,6 +257,8 @@ OUTSIDE: list[tuple[dict[str, Any], str]] = [
     ({"debtorId": "d" * 129}, "debtorId: must have 1 to 128 characters"),
     ({"invoiceNumber": "n" * 65}, "invoiceNumber: must have 1 to 64 characters"),
     ({"invoiceNumber": "A\n1"}, "invoiceNumber: must be printable"),
+    ({"invoiceNumber": "   "}, "invoiceNumber: must not be blank"),
+    ({"sellerId": " "}, "sellerId: must not be blank"),
     (
         {"issueDate": "2026-11-02", "dueDate": "2026-11-01"},
         "dueDate: must not be before issueDate",
@@ -309,12 +311,32 @@ def test_every_bound_that_is_broken_is_named(client: httpx.Client) -> None:
     ]
 
 
-def test_what_an_erp_system_pushes_is_not_held_against_the_bounds(client: httpx.Client) -> None:
+PUSH = "/api/connectors/erp/invoices"
+
+
+@pytest.mark.parametrize(("members", "problem"), OUTSIDE, ids=[words(one) for one, _ in OUTSIDE])
+def test_what_an_erp_system_pushes_has_the_same_bounds(
+    client: httpx.Client, members: dict[str, Any], problem: str
+) -> None:
     choose(client, "strict-validation")
-    item = {**DATED, "amount": 10.005, "externalId": "E-1"}
-    body = {"source": {"system": "any"}, "invoices": [item]}
-    answer = client.post("/api/connectors/erp/invoices", json=body)
-    assert answer.status_code in {200, 201, 202}, answer.text
+    item = {**DATED, **members, "externalId": "E-1"}
+    fine = {**DATED, "externalId": "E-2", "invoiceNumber": "E-2"}
+    for body, place in (({"invoices": [fine, item]}, "invoices[1]."), (item, "")):
+        answer = client.post(PUSH, json=body)
+        if members.get("amount", 0) < 0:  # a credit note is rejected by item
+            assert answer.status_code == 202
+            continue
+        assert outcome(answer) == (400, "invalid_request", None)
+        assert answer.json()["error"]["message"].startswith(f"{place}{problem}. ")
+    assert count(client) == 0
+
+
+def test_a_pushed_item_that_is_not_registered_has_no_bounds(client: httpx.Client) -> None:
+    choose(client, "strict-validation")
+    paid = {**DATED, "amount": 0, "erpStatus": "Paid"}
+    incomplete = {"amount": 0}
+    body = {"invoices": [paid, incomplete, 7, {**DATED, "externalId": "E-1"}]}
+    assert client.post(PUSH, json=body).status_code == 202
     assert count(client) == 1
 
 

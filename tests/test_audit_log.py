@@ -11,7 +11,7 @@ from typing import Any
 import httpx
 import pytest
 
-from tests.support import Running
+from tests.support import PATIENCE, Running
 
 LOG = "/api/audit-log"
 KEYS = "/api/developer/api-keys"
@@ -277,7 +277,12 @@ def test_nothing_that_was_ever_handed_out_in_secret_is_shown_again(
         client.post("/api/webhooks/test", json={})
         upload = client.post("/api/storage/invoices/upload-url", json={}).json()["data"]
         secrets.add(upload["url"].partition("signature=")[2])
-        httpx.put(upload["url"], content=b"x", headers={"Content-Type": "application/pdf"})
+        httpx.put(
+            upload["url"],
+            content=b"x",
+            headers={"Content-Type": "application/pdf"},
+            timeout=PATIENCE,
+        )
         session = client.post("/api/auth/login", json=LOGIN).headers["Set-Cookie"]
         cookie = SimpleCookie(session)["ils_session"].value
         secrets.add(cookie)

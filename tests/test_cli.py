@@ -685,7 +685,8 @@ def test_beyond_loopback_a_random_key_is_printed_and_the_demo_key_opens_nothing(
         assert server.key != DEMO_KEY
         url = server.url.replace("0.0.0.0", "127.0.0.1") + "/api/invoices"  # noqa: S104
         statuses = [
-            httpx.get(url, headers={"X-API-Key": key}).status_code for key in (server.key, DEMO_KEY)
+            httpx.get(url, headers={"X-API-Key": key}, timeout=PATIENCE).status_code
+            for key in (server.key, DEMO_KEY)
         ]
         assert statuses == [200, 401]
         assert server.process.stdout is not None

@@ -31,7 +31,7 @@ from tests.scenario_run import (
     set_clock,
     status,
 )
-from tests.support import FROZEN, Running, serving
+from tests.support import FROZEN, PATIENCE, Running, serving
 
 CONFLICT = (409, "invalid_request")
 INVALID = (400, "invalid_request")
@@ -397,9 +397,9 @@ def test_an_upload_address_ends_after_a_quarter_of_an_hour_to_the_millisecond(
     assert urls[0]["expiresAt"] == "2026-11-21T09:45:00Z"
     file: dict[str, Any] = {"content": b"%PDF", "headers": {"Content-Type": "application/pdf"}}
     advance(client, by="PT899.999S")
-    assert httpx.put(urls[0]["url"], **file).status_code == 200
+    assert httpx.put(urls[0]["url"], **file, timeout=PATIENCE).status_code == 200
     advance(client, by="PT0.001S")
-    assert httpx.put(urls[1]["url"], **file).status_code == 404
+    assert httpx.put(urls[1]["url"], **file, timeout=PATIENCE).status_code == 404
 
 
 def test_the_response_to_a_repeated_request_is_kept_for_a_day_of_this_time(

@@ -380,7 +380,7 @@ def test_the_agenda_shows_what_is_due_and_then_what_was_done(
 def test_the_inbox_is_its_address_and_then_what_it_received(at: Run) -> None:
     address, empty = at("inbox").stdout.splitlines()
     assert empty == "No webhooks yet."
-    assert httpx.post(address, json={"type": "invoice.paid"}).status_code == 401
+    assert httpx.post(address, json={"type": "invoice.paid"}, timeout=PATIENCE).status_code == 401
     first, titles, row = at("inbox").stdout.splitlines()
     assert first == address
     assert titles.split() == ["received", "at", "type", "verified", "duplicate", "problem"]

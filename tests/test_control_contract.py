@@ -19,7 +19,7 @@ from invoice_sandbox.coverage.control import COVERAGE_FUNCTIONS
 from invoice_sandbox.openapi.load.operations import raw_operations
 from invoice_sandbox.project.code import ProjectError
 from invoice_sandbox.project.loader import default_project, load_contract, load_project
-from tests.support import FROZEN, Running, serving
+from tests.support import FROZEN, PATIENCE, Running, serving
 
 pytestmark = pytest.mark.slow
 
@@ -41,7 +41,9 @@ EXAMPLES: Mapping[str, Any] = {
 @pytest.fixture(scope="module")
 def document(server: Running) -> dict[str, Any]:
     """The contract as it is served to somebody without a key."""
-    served: dict[str, Any] = httpx.get(f"{server.url}/sandbox/openapi.json").json()
+    served: dict[str, Any] = httpx.get(
+        f"{server.url}/sandbox/openapi.json", timeout=PATIENCE
+    ).json()
     return served
 
 
@@ -69,7 +71,7 @@ class TestServed:
         assert list(OpenAPIV31SpecValidator(document).iter_errors()) == []
 
     def test_as_yaml_it_is_the_same(self, server: Running, document: dict[str, Any]) -> None:
-        text = httpx.get(f"{server.url}/sandbox/openapi.yaml").text
+        text = httpx.get(f"{server.url}/sandbox/openapi.yaml", timeout=PATIENCE).text
         assert yaml.safe_load(text) == document
 
     def test_every_operation_has_a_function(self, document: dict[str, Any]) -> None:
@@ -80,7 +82,7 @@ class TestServed:
         assert not set({**CONTROL_FUNCTIONS, **COVERAGE_FUNCTIONS}) & set(project.handlers)
 
     def test_no_two_operations_have_one_id(self, server: Running, document: dict[str, Any]) -> None:
-        own = httpx.get(f"{server.url}/openapi.json").json()
+        own = httpx.get(f"{server.url}/openapi.json", timeout=PATIENCE).json()
         ids = [raw["operationId"] for part in (own, document) for _, _, raw in raw_operations(part)]
         assert len(ids) == len(set(ids))
 
@@ -92,7 +94,7 @@ class TestServed:
 
     def test_its_words_are_the_project_s(self, server: Running, document: dict[str, Any]) -> None:
         schemas = document["components"]["schemas"]
-        own = httpx.get(f"{server.url}/openapi.json").json()
+        own = httpx.get(f"{server.url}/openapi.json", timeout=PATIENCE).json()
         assert schemas["NewFault"]["properties"]["operation"]["enum"] == list(operations(own))
         known = list(load_project(default_project()).scenarios)
         assert schemas["ScenarioName"]["enum"] == known
@@ -292,7 +294,7 @@ def foreign(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Running]:
 
 class TestForeignContracts:
     def test_it_has_the_engine_s_control_endpoints(self, foreign: Running) -> None:
-        served = httpx.get(f"{foreign.url}/sandbox/openapi.json").json()
+        served = httpx.get(f"{foreign.url}/sandbox/openapi.json", timeout=PATIENCE).json()
         assert set(operations(served)) == set({**CONTROL_FUNCTIONS, **COVERAGE_FUNCTIONS})
         words = served["components"]["schemas"]
         assert words["ScenarioName"]["enum"] == ["manual"]

@@ -310,7 +310,7 @@ def test_all_workspaces_add_to_one_recording(
 @pytest.mark.process
 def test_a_server_that_is_killed_has_recorded_everything(file: Path, project: Project) -> None:
     with started([*SERVE, "--coverage", file]) as server:
-        httpx.get(f"{server.url}/api/offers")
+        httpx.get(f"{server.url}/api/offers", timeout=PATIENCE)
         server.process.send_signal(signal.SIGKILL)
     assert status("api", "listOffers", "401") in read_recordings([file], project)
 

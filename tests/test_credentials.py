@@ -11,7 +11,7 @@ import pytest
 
 from invoice_sandbox.base.ids import key_digest, key_problem, new_key
 from invoice_sandbox.state.credentials import DEMO_KEY
-from tests.support import FROZEN, Running, serving
+from tests.support import FROZEN, PATIENCE, Running, serving
 
 KEYS = "/api/developer/api-keys"
 
@@ -180,10 +180,14 @@ def test_a_forwarded_request_may_use_any_other_key(server: Running, client: http
 def test_with_a_public_url_the_demo_key_is_not_valid() -> None:
     with serving(replace(FROZEN, public_url="https://sandbox.example")) as running:
         local = f"http://127.0.0.1:{running.port}"
-        answer = httpx.get(f"{local}/api/invoices", headers={"X-API-Key": DEMO_KEY})
+        answer = httpx.get(
+            f"{local}/api/invoices", headers={"X-API-Key": DEMO_KEY}, timeout=PATIENCE
+        )
         assert answer.status_code == 401
         assert "on a server that other machines can reach" in answer.json()["error"]["message"]
-        control = httpx.get(f"{local}/sandbox/clock", headers={"X-API-Key": DEMO_KEY})
+        control = httpx.get(
+            f"{local}/sandbox/clock", headers={"X-API-Key": DEMO_KEY}, timeout=PATIENCE
+        )
         assert control.status_code == 401
 
 

@@ -361,14 +361,23 @@ class TestSpoiltAnswers:
         assert answer.json()["data"]["status"]
         assert created(client) == 1
 
-    def test_drip_arrives_complete_and_in_pieces(self, client: httpx.Client) -> None:
-        inject(client, "drip", delay="PT0S")
+    def test_drip_arrives_complete_and_in_pieces(
+        self, server: Running, client: httpx.Client
+    ) -> None:
+        inject(client, "drip", delay="PT1S")
+        clock_runs = server.system_clock.is_running
         with client.stream("GET", "/api/invoices") as answer:
-            pieces = list(answer.iter_raw())
-        whole = b"".join(pieces)
-        assert len(pieces) > 1
-        assert len(whole) == int(answer.headers["content-length"])
-        assert json.loads(whole)["mode"] == "sandbox_mock"
+            whole = int(answer.headers["content-length"])
+            clock_runs.clear()
+            try:
+                pieces = answer.iter_raw()
+                first = next(pieces)
+            finally:
+                clock_runs.set()
+            assert 0 < len(first) < whole
+            body = first + b"".join(pieces)
+        assert len(body) == whole
+        assert json.loads(body)["mode"] == "sandbox_mock"
 
     def test_drip_takes_its_time(self, server: Running, client: httpx.Client) -> None:
         inject(client, "drip", delay="PT10S")
@@ -819,6 +828,8 @@ def test_nothing_is_left_behind(started: Started) -> None:
 
 
 def test_scenario_files_have_the_fault_types_of_the_control_api(server: Running) -> None:
-    declared = httpx.get(f"{server.url}/sandbox/openapi.json").json()["components"]["schemas"]
+    declared = httpx.get(f"{server.url}/sandbox/openapi.json", timeout=PATIENCE).json()[
+        "components"
+    ]["schemas"]
     in_files = json.loads(SCHEMA.read_text())["$defs"]["fault"]["properties"]
     assert in_files["kind"]["enum"] == declared["FaultKind"]["enum"]

@@ -18,7 +18,7 @@ import httpx
 import pytest
 
 from tests.clients.generated import Generated, GenerationError, generated
-from tests.support import FROZEN, Running, serving
+from tests.support import FROZEN, PATIENCE, Running, serving
 
 pytestmark = pytest.mark.slow
 
@@ -117,7 +117,7 @@ def delivered(caller: Caller) -> list[Any]:
 
 def operation_ids(contract_url: str) -> set[str]:
     """The operations of a contract, ``createInvoice`` as ``create_invoice``."""
-    items = httpx.get(contract_url).json()["paths"].values()
+    items = httpx.get(contract_url, timeout=PATIENCE).json()["paths"].values()
     names = [one["operationId"] for item in items for one in item.values() if "responses" in one]
     return {re.sub(r"(?=[A-Z])", "_", name).lower() for name in names}
 
@@ -135,7 +135,7 @@ def test_every_operation_can_be_imported_with_all_its_models(clients: Clients) -
 
 
 def test_every_schema_of_the_contract_is_a_model(clients: Clients) -> None:
-    contract = httpx.get(f"{clients.api.url}/openapi.json").json()
+    contract = httpx.get(f"{clients.api.url}/openapi.json", timeout=PATIENCE).json()
     for name in contract["components"]["schemas"]:
         assert clients.api.model(name).__name__ == name
 

@@ -199,7 +199,9 @@ class TestSameRequest:
         post(client, "k")
         secret = client.headers["authorization"].removeprefix("Bearer ")
         headers = {"X-API-Key": secret, "Idempotency-Key": "k"}
-        answer = httpx.post(f"{client.base_url}/api/invoices", json=INVOICE, headers=headers)
+        answer = httpx.post(
+            f"{client.base_url}/api/invoices", json=INVOICE, headers=headers, timeout=PATIENCE
+        )
         assert is_replayed(answer)
 
     def test_another_workspace_is_another_key(self, server: Running) -> None:

@@ -18,7 +18,7 @@ from click.testing import CliRunner, Result
 
 from invoice_sandbox.cli import main
 from invoice_sandbox.openapi.load.documents import load_document
-from tests.support import FROZEN, serving
+from tests.support import FROZEN, PATIENCE, serving
 
 CONTRACT = """\
 openapi: 3.0.3
@@ -190,9 +190,9 @@ def test_the_command_that_is_printed_serves_it(tmp_path: Path) -> None:
     with running("--project", str(tmp_path / "zoo")) as line:
         told = re.search(r"ready on (\S+) with key (\S+)", line)
         assert told is not None
-        reply = httpx.get(f"{told[1]}/v1/animals", headers={"X-API-Key": told[2]})
+        reply = httpx.get(f"{told[1]}/v1/animals", headers={"X-API-Key": told[2]}, timeout=PATIENCE)
         assert reply.json()[0]["name"] == "Ada"
-        assert httpx.get(f"{told[1]}/v1/animals").status_code == 401
+        assert httpx.get(f"{told[1]}/v1/animals", timeout=PATIENCE).status_code == 401
 
 
 QUOTES = '"' * 3

@@ -616,7 +616,7 @@ def test_it_leaves_nothing_behind(
         assert listener.end(name) == 0
     (mine,) = client.get("/api/webhooks").json()["data"]["endpoints"]
     assert (mine["status"], mine["disabledReason"]) == ("Disabled", "switched_off")
-    assert httpx.post(mine["url"], json={}, trust_env=False).status_code == 404
+    assert httpx.post(mine["url"], json={}, trust_env=False, timeout=PATIENCE).status_code == 404
     assert len(listener.lines) == 2
 
 

@@ -35,9 +35,14 @@ def kinds(webhooks: Webhooks) -> list[str]:
 def test_the_server_is_ready_and_the_key_opens_the_workspace(
     invoice_sandbox: InvoiceSandbox,
 ) -> None:
-    assert httpx.get(f"{invoice_sandbox.url}/sandbox/health").status_code == 200
+    assert httpx.get(f"{invoice_sandbox.url}/sandbox/health", timeout=PATIENCE).status_code == 200
     headers = {"X-API-Key": invoice_sandbox.key}
-    assert httpx.get(f"{invoice_sandbox.url}/api/invoices", headers=headers).status_code == 200
+    assert (
+        httpx.get(
+            f"{invoice_sandbox.url}/api/invoices", headers=headers, timeout=PATIENCE
+        ).status_code
+        == 200
+    )
     assert invoice_sandbox.client is invoice_sandbox.client
 
 

@@ -273,7 +273,7 @@ def process(hash_seed: str) -> Iterator[httpx.Client]:
             assert server.stdout is not None
             _, _, url, _, _, key = server.stdout.readline().rsplit(" ", 5)
             with httpx.Client(
-                base_url=url, headers={"Authorization": f"Bearer {key.strip()}"}
+                base_url=url, headers={"Authorization": f"Bearer {key.strip()}"}, timeout=PATIENCE
             ) as c:
                 yield c
         finally:

@@ -36,7 +36,7 @@ def address(client: httpx.Client, **body: Any) -> Any:
 
 def put(url: str, content: bytes = FILE, kind: str = "application/pdf") -> httpx.Response:
     """Upload without any key: the address is the credential."""
-    return httpx.put(url, content=content, headers={"Content-Type": kind})
+    return httpx.put(url, content=content, headers={"Content-Type": kind}, timeout=PATIENCE)
 
 
 def refusal(answer: httpx.Response) -> tuple[int, str]:
@@ -274,5 +274,5 @@ def test_a_file_of_ten_mebibytes_is_taken(client: httpx.Client) -> None:
 
 
 def test_an_address_is_for_putting_only(client: httpx.Client) -> None:
-    answer = httpx.get(address(client)["url"])
+    answer = httpx.get(address(client)["url"], timeout=PATIENCE)
     assert (answer.status_code, answer.headers["Allow"]) == (405, "PUT")

@@ -10,6 +10,7 @@ import pytest
 
 from invoice_sandbox.state.credentials import DEMO_KEY
 from tests.receivers import deliveries, free_port, replay, subscribe, switch
+from tests.support import PATIENCE
 from tests.webhook_docs import (
     BODY,
     FORGED,
@@ -63,9 +64,13 @@ def url() -> Iterator[str]:
 def sandbox(url: str) -> Iterator[httpx.Client]:
     """A new workspace whose clock stands."""
     demo = {"Authorization": f"Bearer {DEMO_KEY}"}
-    made = httpx.post(f"{url}/sandbox/workspaces", json={"clock": "frozen"}, headers=demo)
+    made = httpx.post(
+        f"{url}/sandbox/workspaces", json={"clock": "frozen"}, headers=demo, timeout=PATIENCE
+    )
     key = made.json()["data"]["key"]
-    with httpx.Client(base_url=url, headers={"Authorization": f"Bearer {key}"}) as client:
+    with httpx.Client(
+        base_url=url, headers={"Authorization": f"Bearer {key}"}, timeout=PATIENCE
+    ) as client:
         yield client
 
 

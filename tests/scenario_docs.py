@@ -87,8 +87,8 @@ def pictures() -> dict[str, str]:
 
 
 def _table(titles: Sequence[str], rows: Iterator[Sequence[str]]) -> str:
-    lines = [titles, ["---"] * len(titles), *rows]
-    return "".join(f"| {' | '.join(line)} |\n" for line in lines)
+    head, *lines = (f"| {' | '.join(line)} |\n" for line in (titles, *rows))
+    return f"{head}|{'---|' * len(titles)}\n{''.join(lines)}"
 
 
 def _scenario_rows() -> Iterator[Sequence[str]]:

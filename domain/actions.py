@@ -29,6 +29,7 @@ from .invoices import (
 )
 from .ledger import WHOLE
 from .offers import load_offer, make_default_offer, unfinished_offers
+from .routing import largest_amount
 from .transitions import trigger_offer
 from .verification import ACTION_REQUIRED, Code, State, verify
 from .webhooks import rotate_all_secrets
@@ -38,6 +39,7 @@ _EVERYTHING: Final = "*"
 
 
 _ALL: Final = Percent(WHOLE)
+_ALL_PARTNERS: Final[list[str]] = []
 _CREDITABLE: Final = ("OfferAccepted", "PartiallyFunded", "Funded", "PartiallyPaid", "Overdue")
 """The statuses in which a credit note can lower the debt."""
 
@@ -67,16 +69,23 @@ async def finish_verification(step: Step) -> None:
 
 @scenario_action("request-financing")
 async def request_financing(
-    step: Step, *, without_recourse: bool = False, partner_id: str = ""
+    step: Step,
+    *,
+    without_recourse: bool = False,
+    partner_ids: list[str] = _ALL_PARTNERS,
+    above_mandates: bool = False,
 ) -> None:
     """Request financing of a Verified invoice that is not past due. Raises ApiError.
 
-    ``partner_id`` is the only partner that is asked.
+    ``partner_ids`` are the only partners that are asked. A request ``above_mandates`` is for more
+    than the invoice and every mandate, so no partner matches.
     """
     invoice = await _invoice(step, "Verified")
     financing.check_financeable(step, invoice)
     options: dict[str, Any] = {"recoursePreference": "NonRecourse"} if without_recourse else {}
-    options |= {"partnerIds": [partner_id]} if partner_id else {}
+    options |= {"partnerIds": partner_ids} if partner_ids else {}
+    if above_mandates:
+        options["requestedAmount"] = 2 * await largest_amount(step, invoice)
     await financing.request_financing(step, [invoice], options)
 
 

@@ -85,6 +85,12 @@ async def partners(context: Context) -> list[Record]:
     return list(reversed(page.records))
 
 
+async def largest_amount(context: Context, invoice: Mapping[str, Any]) -> Decimal:
+    """The largest of the amount of an invoice and those that the mandates allow."""
+    limits = [partner["mandate"].get("maxAmount", 0) for partner in await partners(context)]
+    return max(Decimal(invoice["amount"]), *map(Decimal, limits))
+
+
 async def load_partner(context: Context, partner_id: str) -> Record:
     """The partner of that id. Raises ApiError 404."""
     partner = await context.state.get(PARTNERS, partner_id)

@@ -231,6 +231,50 @@ def test_a_client_may_decide_between_competing_offers_itself(client: httpx.Clien
     ]
 
 
+CURRENCIES = ["EUR", "GBP", "USD", "JPY", "KWD", "XAF", "xts", "a currency of nobody"]
+
+
+@pytest.mark.parametrize("begun", [by_workspace, by_invoice, by_request])
+@pytest.mark.parametrize("currency", CURRENCIES)
+def test_offers_compete_in_every_currency(
+    client: httpx.Client, currency: str, begun: Callable[..., Any]
+) -> None:
+    invoice = begun(client, "competing-offers", currency=currency)
+    assert skipped(run_to_end(client)) == []
+    made = offers(client, invoice)
+    assert len({one["partnerId"] for one in made}) == 2
+    assert sorted(one["status"] for one in made) == ["Accepted", "Superseded"]
+    (request,) = financing_requests(client, invoice)
+    assert {one["partnerId"] for one in made} <= set(request["routedPartnerIds"])
+    best = max(made, key=lambda one: one["netProceeds"])
+    assert best["status"] == "Accepted"
+
+
+@pytest.mark.parametrize("currency", CURRENCIES)
+def test_an_offer_is_withdrawn_in_every_currency(client: httpx.Client, currency: str) -> None:
+    choose(client, "offer-withdrawn")
+    invoice = register(client, currency=currency)
+    assert skipped(run_to_end(client)) == []
+    found = [(one["partnerId"], one["status"]) for one in offers(client, invoice)]
+    assert found == [(CEDAR, "Withdrawn")]
+
+
+@pytest.mark.parametrize("members", [{}, {"amount": 1}, {"amount": 10**13}, {"currency": "JPY"}])
+def test_no_partner_finances_more_than_every_mandate(
+    client: httpx.Client, members: dict[str, Any]
+) -> None:
+    choose(client, "no-partner-match")
+    invoice = register(client, **members)
+    assert skipped(run_to_end(client)) == []
+    (request,) = financing_requests(client, invoice)
+    assert (request["status"], request["routedPartnerIds"]) == ("NoMatch", [])
+    assert status(client, invoice) == "Verified"
+    partners = data(client.get("/api/partners"))
+    largest = max(one["mandate"].get("maxAmount", 0) for one in partners)
+    assert request["requestedAmount"] > max(largest, invoice["amount"])
+    assert {one["partnerId"] for one in request["unmatched"]} == {one["id"] for one in partners}
+
+
 @pytest.mark.parametrize("name", ["offer-expires", "offer-withdrawn", "withdrawn-after-accept"])
 def test_an_offer_that_is_gone_cannot_be_accepted(client: httpx.Client, name: str) -> None:
     invoice = by_workspace(client, name)

@@ -872,3 +872,22 @@ async def test_a_snapshot_can_be_restored_again_after_other_changes() -> None:
         async with store.transaction("one") as state:
             await state.put("k", "other", {"n": 9})
         assert numbers(await page_of(store)) == [9, 1, 0]
+
+
+@on_a_loop
+async def test_a_transaction_that_changes_much_lets_others_have_their_turn() -> None:
+    store, turns = await store_of("a"), 0
+
+    async def others() -> None:
+        nonlocal turns
+        while True:
+            turns += 1
+            await asyncio.sleep(0)
+
+    running = asyncio.ensure_future(others())
+    async with store.transaction("a") as state:
+        for number in range(10_000):
+            await state.schedule(FROZEN_START, "x", {"number": number})
+            await state.put("k", str(number), {"number": number})
+    running.cancel()
+    assert turns > 1

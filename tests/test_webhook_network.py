@@ -7,8 +7,10 @@ import errno
 import socket
 import ssl
 import sys
+import threading
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterator, Sequence
 from contextlib import asynccontextmanager, closing, contextmanager
+from contextvars import copy_context
 from dataclasses import dataclass, field
 from functools import cache
 from ipaddress import ip_address, ip_network
@@ -17,12 +19,12 @@ from pathlib import Path
 import httpx
 import pytest
 
+from invoice_sandbox.webhooks.names import LOOKUPS_OF_A_WORKSPACE, WORKSPACE, Names
 from invoice_sandbox.webhooks.network import ForbiddenAddressError, Network, url_problem
 from invoice_sandbox.webhooks.transport import (
     TRIED,
     Resolve,
     guarded_transport,
-    resolve_by_system,
 )
 from tests.support import PATIENCE
 
@@ -725,7 +727,7 @@ def test_no_more_than_some_addresses_of_a_name_are_tried(wire: Wire) -> None:
 
 
 def test_the_system_is_asked_where_no_other_resolver_is_given(wire: Wire) -> None:
-    addresses = asyncio.run(resolve_by_system("localhost", 80))
+    addresses = asyncio.run(resolved("localhost", 80))
     assert set(addresses) <= {"127.0.0.1", "::1"}
     assert (len(addresses), wire.lookups) == (len(set(addresses)), ["localhost"])
 
@@ -951,3 +953,64 @@ def test_a_name_without_addresses_is_no_connection() -> None:
 
 def test_a_transport_that_sent_nothing_closes_too() -> None:
     asyncio.run(guarded_transport(local=False).aclose())
+
+
+async def resolved(host: str, port: int) -> Sequence[str]:
+    return await Names().resolve(host, port)
+
+
+class DeadNameServer:
+    """Says nothing about names that begin with ``dead`` until the end of the test."""
+
+    def __init__(self) -> None:
+        self.end = threading.Event()
+        self.begun = threading.Semaphore(0)
+        self.asked: list[str] = []
+
+    def look_up(self, host: str, _port: int) -> Sequence[str]:
+        self.asked.append(host)
+        self.begun.release()
+        if host.startswith("dead"):
+            assert self.end.wait(60)
+        return ["203.0.113.1"]
+
+
+def looking_up(names: Names, workspace: str, host: str) -> asyncio.Task[Sequence[str]]:
+    context = copy_context()
+    context.run(WORKSPACE.set, workspace)
+    return asyncio.get_running_loop().create_task(names.resolve(host, 80), context=context)
+
+
+async def given_up(server: DeadNameServer) -> tuple[list[str], Sequence[str]]:
+    """What was looked up of ten dead names and one that lives, by one workspace, and by another.
+
+    The first workspace has given up when the other one begins.
+    """
+    names = Names(server.look_up)
+    dead = [looking_up(names, "a", f"dead{number}.test") for number in range(10)]
+    dead.append(looking_up(names, "a", "alive.test"))
+    for _ in range(LOOKUPS_OF_A_WORKSPACE):
+        assert await asyncio.to_thread(server.begun.acquire, timeout=60)
+    for task in dead:
+        task.cancel()
+    await asyncio.wait(dead)
+    waiting = looking_up(names, "a", "alive.test")
+    found = await looking_up(names, "b", "alive.test")
+    asked = list(server.asked)
+    assert not waiting.done()
+    server.end.set()
+    assert await waiting == found
+    return asked, found
+
+
+def test_dead_names_take_only_the_share_of_their_workspace() -> None:
+    """Also once nobody waits for them any more."""
+    server = DeadNameServer()
+    asked, found = asyncio.run(given_up(server))
+    assert sorted(asked) == ["alive.test", *(f"dead{one}.test" for one in range(4))]
+    assert found == ["203.0.113.1"]
+
+
+def test_a_name_that_cannot_be_encoded_is_an_error_of_the_lookup() -> None:
+    with pytest.raises(UnicodeError):
+        asyncio.run(resolved("a" * 64 + ".test", 80))

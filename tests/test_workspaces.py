@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import asyncio
+import time
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
@@ -11,6 +13,11 @@ from typing import Any
 import httpx
 import pytest
 
+from invoice_sandbox.base.clock import FROZEN_START, ClockState
+from invoice_sandbox.runtime.workspaces import Workspaces
+from invoice_sandbox.state import Workspace
+from invoice_sandbox.state.memory import MemoryStore
+from tests.scenario_docs import project
 from tests.scenario_run import (
     LIVE,
     START,
@@ -608,3 +615,26 @@ def test_two_hundred_live_workspaces_progress_by_themselves() -> None:
                 client.headers.update(one)
                 (offer,) = offers(client, invoice_id)
                 assert offer["createdAt"] == "2026-11-21T09:30:06Z"
+
+
+def steps_of_family(count: int) -> float:
+    """CPU seconds to find the family of a workspace that made ``count`` others."""
+
+    async def family() -> float:
+        store = MemoryStore()
+        first = Workspace("w", 1, "t", ClockState("frozen"), "manual")
+        await store.create_workspace(first, FROZEN_START)
+        for number in range(count):
+            made = replace(first, id=f"w{number}", made_by="w")
+            await store.create_workspace(made, FROZEN_START)
+        workspaces = Workspaces(store, project(), None, 10**6, None, first.clock, "manual")  # type: ignore[arg-type]
+        started = time.process_time()
+        assert len(await workspaces.family(first)) == count + 1
+        return time.process_time() - started
+
+    return min(asyncio.run(family()) for _ in range(3))
+
+
+def test_the_time_to_find_the_workspaces_of_a_key_grows_with_their_number() -> None:
+    """And not with its square, which would be 64 times as much here."""
+    assert steps_of_family(8_000) < 32 * steps_of_family(1_000)

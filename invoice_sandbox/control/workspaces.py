@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from datetime import datetime
 
-from invoice_sandbox.base.clock import ClockState, clock_at, instant_text, parse_instant
+from invoice_sandbox.base.clock import ClockState, Turn, clock_at, instant_text, parse_instant
 from invoice_sandbox.base.errors import reject
 from invoice_sandbox.base.ids import new_key
 from invoice_sandbox.control.clock import LATEST
@@ -16,7 +16,11 @@ from invoice_sandbox.state import Record
 async def list_workspaces(call: ControlCall) -> list[Record]:
     """The caller's workspace and those created from it, newest first."""
     family = await call.engine.workspaces.family(call.workspace)
-    return [await call.describe(one) for one in reversed(family)]
+    described, turn = [], Turn()
+    for one in reversed(family):
+        described.append(await call.describe(one))
+        await turn.give_way()
+    return described
 
 
 async def create_workspace(call: ControlCall) -> Record:

@@ -53,7 +53,7 @@ class Workspaces:
         Raises ApiError 409 when the server has ``most`` workspaces already.
         """
         await self._delete_idle()
-        if len(await self.store.workspaces()) >= self.most:
+        if await self.store.count_workspaces() >= self.most:
             raise reject(
                 "conflict",
                 problem=f"The server has {self.most} workspaces, which is its limit",
@@ -98,11 +98,11 @@ class Workspaces:
 
     async def family(self, workspace: Workspace) -> tuple[Workspace, ...]:
         """The workspace and those created from it, directly or indirectly; oldest first."""
-        members = [workspace]
+        members = {workspace.id: workspace}
         for one, _ in await self.store.workspaces():  # in the order of creation
-            if one.made_by in {member.id for member in members}:
-                members.append(one)
-        return tuple(members)
+            if one.made_by in members:
+                members[one.id] = one
+        return tuple(members.values())
 
     async def delete(self, workspaces: Sequence[Workspace]) -> None:
         """Delete workspaces with everything in them."""
@@ -155,8 +155,11 @@ class Workspaces:
         await self.store.restore_snapshot(workspace.id, snapshot_id, clock)
 
     async def _delete_idle(self) -> None:
-        for workspace, _ in await self.store.workspaces():
-            if await self.is_expired(workspace):
+        if self.idle is None:
+            return
+        latest = self.system_clock.now() - self.idle
+        for workspace, used in await self.store.workspaces():
+            if used <= latest and workspace.made_by is not None:
                 await self.store.delete_workspace(workspace.id)
 
     async def _free_id(self, wanted: str) -> str:

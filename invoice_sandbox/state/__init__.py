@@ -245,6 +245,10 @@ class Store(Protocol):
         """Every workspace and when it was last used, in the order of creation."""
         ...
 
+    async def count_workspaces(self) -> int:
+        """How many workspaces there are."""
+        ...
+
     async def credential(self, digest: str) -> Credential | None:
         """The valid credential with that digest, in any workspace; None: there is none."""
         ...

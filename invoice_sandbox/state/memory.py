@@ -10,7 +10,7 @@ from dataclasses import dataclass, field, replace
 from datetime import datetime
 from typing import Any, Final
 
-from invoice_sandbox.base.clock import ClockState
+from invoice_sandbox.base.clock import ClockState, Turn
 from invoice_sandbox.state import (
     Condition,
     Credential,
@@ -30,6 +30,9 @@ Indexes = Mapping[str, Iterable[str]]
 """The indexed fields of each collection."""
 
 NO_INDEXES: Final[Indexes] = {}
+
+_CHANGES_OF_A_TURN: Final = 16
+"""Changes after which a transaction looks whether others should have their turn."""
 
 _LOG_ENTRIES: Final = 1000
 _LOG_BYTES: Final = 4 * 1024 * 1024
@@ -126,6 +129,10 @@ class MemoryStore:
     async def workspaces(self) -> tuple[tuple[Workspace, datetime], ...]:
         """Every workspace and when it was last used, in the order of creation."""
         return tuple((space.state.workspace, space.last_used) for space in self._spaces.values())
+
+    async def count_workspaces(self) -> int:
+        """How many workspaces there are."""
+        return len(self._spaces)
 
     async def credential(self, digest: str) -> Credential | None:
         """The valid credential with that digest."""
@@ -288,6 +295,7 @@ class MemoryTransaction:
         self._indexes = indexes
         self._undo: list[tuple[Any, ...]] = []
         self.changed_credentials: dict[str, Credential | None] = {}
+        self._turn: Turn | None = None
 
     async def workspace(self) -> Workspace:
         """The workspace."""
@@ -306,6 +314,13 @@ class MemoryTransaction:
     async def put(self, collection: str, key: str, record: Mapping[str, Any]) -> None:
         """Insert the record at the end of the collection, or replace it in its position."""
         self._change(collection, self._collection(collection).with_record(key, record))
+        await self._give_way()
+
+    async def _give_way(self) -> None:
+        """Let other workspaces go on during a transaction that changes much."""
+        if len(self._undo) % _CHANGES_OF_A_TURN == 0:
+            self._turn = self._turn or Turn()
+            await self._turn.give_way()
 
     async def delete(self, collection: str, key: str) -> bool:
         """Remove the record; False if there is none."""
@@ -365,6 +380,7 @@ class MemoryTransaction:
         entry = (due, number, step)
         self._put_step(entry)
         self._undo.append((self._take_step, entry))
+        await self._give_way()
 
     async def steps(self, lane: str | None = None) -> tuple[ScheduledStep, ...]:
         """The scheduled steps of a lane, by due time, then by creation."""

@@ -20,6 +20,7 @@ from weakref import WeakValueDictionary
 from invoice_sandbox.base.clock import SystemClock, instant_text, parse_instant
 from invoice_sandbox.state import NoWorkspaceError, Record, Store, Workspace
 from invoice_sandbox.webhooks.attempts import Attempt, Outcome, Outgoing, note, prepare
+from invoice_sandbox.webhooks.names import WORKSPACE
 
 SIDE_BY_SIDE: Final = 384
 """Requests in flight at the same time."""
@@ -167,6 +168,7 @@ class Lanes:
 
     async def _work(self, key: _Lane) -> None:
         workspace_id, lane = key
+        WORKSPACE.set(workspace_id)
         reached: datetime | None = None
         while not self._is_closing:
             attempt = await self._next(workspace_id, lane, reached)

@@ -7,7 +7,6 @@ the connection is made, and the name is not resolved again after the check.
 from __future__ import annotations
 
 import asyncio
-import socket
 import ssl
 from collections.abc import (
     AsyncIterator,
@@ -26,6 +25,7 @@ from typing import Final
 import httpcore
 import httpx
 
+from invoice_sandbox.webhooks.names import Names
 from invoice_sandbox.webhooks.network import (
     HTTPS_PORTS,
     LOOPBACK,
@@ -58,8 +58,6 @@ IDLE: Final = 5.0
 KEPT: Final = 32
 """The most idle connections: the pool searches all of them for every request."""
 
-_NOWHERE: Final = frozenset({"example", "invalid"})
-
 _SAME_IN_HTTPX: Final[dict[type[Exception], type[httpx.TransportError]]] = {
     httpcore.ConnectTimeout: httpx.ConnectTimeout,
     httpcore.ReadTimeout: httpx.ReadTimeout,
@@ -78,23 +76,11 @@ _SAME_IN_HTTPX: Final[dict[type[Exception], type[httpx.TransportError]]] = {
 """Subclasses stand before their base classes."""
 
 
-async def resolve_by_system(host: str, port: int) -> Sequence[str]:
-    """The addresses that the operating system returns for a host, without duplicates.
-
-    Names reserved for documentation (RFC 6761) are not resolved.
-    """
-    if host.rstrip(".").rpartition(".")[2].lower() in _NOWHERE:
-        raise socket.gaierror(socket.EAI_NONAME, "the name is reserved and has no address")
-    loop = asyncio.get_running_loop()
-    found = await loop.getaddrinfo(host, port, type=socket.SOCK_STREAM)
-    return list(dict.fromkeys(str(address[0]) for *_, address in found))
-
-
 def guarded_transport(
     *,
     local: bool,
     opened: Sequence[Network] = (),
-    resolve: Resolve = resolve_by_system,
+    resolve: Resolve | None = None,
     connections: int = 100,
     tls: ssl.SSLContext | None = None,
 ) -> httpx.AsyncBaseTransport:
@@ -107,7 +93,7 @@ def guarded_transport(
     ``tls`` is given. Proxies of the environment are ignored, and redirects are not followed.
     """
     allowed = _Allowed(local, tuple(opened))
-    return _GuardedTransport(allowed, resolve, connections, tls)
+    return _GuardedTransport(allowed, resolve or Names().resolve, connections, tls)
 
 
 @dataclass(frozen=True)

@@ -5,13 +5,22 @@ from __future__ import annotations
 import json
 from contextlib import suppress
 from decimal import Decimal
+from types import MappingProxyType
 from typing import Any
 
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from invoice_sandbox.base.jsonio import MAX_DEPTH, JsonError, dumps, dumps_pretty, loads
+from invoice_sandbox.base.jsonio import (
+    MAX_DEPTH,
+    JsonError,
+    dumps,
+    dumps_pretty,
+    loads,
+    packed,
+    unpacked,
+)
 
 pytestmark = pytest.mark.slow
 
@@ -217,3 +226,44 @@ def test_what_is_no_json_value_cannot_be_written(write: Any, value: Any) -> None
 def test_a_decimal_that_is_no_number_is_never_written(text: str) -> None:
     with pytest.raises((TypeError, ValueError)):
         dumps(Decimal(text))
+
+
+ANY_NUMBER = (
+    st.integers()
+    | st.floats(allow_nan=False, allow_infinity=False)
+    | st.decimals(allow_nan=False, allow_infinity=False)
+)
+ANY_VALUE = st.recursive(
+    st.none() | st.booleans() | st.text() | ANY_NUMBER,
+    lambda values: st.lists(values) | st.dictionaries(st.text(), values),
+    max_leaves=20,
+)
+
+
+def exactly(value: Any) -> str:
+    """The value with its types, and with every digit of its numbers."""
+    return repr(value)
+
+
+@settings(deadline=None)
+@given(ANY_VALUE)
+def test_a_packed_value_comes_out_as_it_went_in(value: Any) -> None:
+    assert exactly(unpacked(packed(value))) == exactly(value)
+
+
+def test_tuples_come_out_as_lists_and_mappings_as_dicts() -> None:
+    stored = packed(MappingProxyType({"a": (1, Decimal(2))}))
+    assert exactly(unpacked(stored)) == exactly({"a": [1, Decimal(2)]})
+
+
+def test_a_packed_value_may_be_as_deep_as_a_body() -> None:
+    value: Any = Decimal("1.50")
+    for _ in range(MAX_DEPTH + 10):
+        value = [value]
+    assert exactly(unpacked(packed(value))) == exactly(value)
+
+
+@pytest.mark.parametrize("value", [{"a": object()}, [Decimal("NaN")]], ids=["object", "NaN"])
+def test_only_json_values_are_packed(value: Any) -> None:
+    with pytest.raises(TypeError):
+        packed(value)

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import json
 import math
+from collections.abc import Mapping
 from decimal import Decimal, InvalidOperation
 from typing import Any, Final
 
@@ -52,6 +53,52 @@ def loads(raw: bytes) -> Any:
 def dumps(value: Any) -> bytes:
     """``value`` as compact UTF-8 JSON; a Decimal keeps its digits."""
     return _written(value, 0)
+
+
+Packed = bytes | str
+"""A JSON value as text; as ``str`` if its numbers have digits that only a Decimal keeps."""
+
+
+def packed(value: Any) -> Packed:
+    """A JSON value as text for ``unpacked``."""
+    try:
+        return orjson.dumps(value)
+    except orjson.JSONEncodeError:
+        return orjson.dumps(_plain(value), default=_marked).decode()
+
+
+def unpacked(text: Packed) -> Any:
+    """A new value like the one that was packed, with lists for tuples and dicts for mappings."""
+    return _PACKED.decode(text) if isinstance(text, str) else orjson.loads(text)
+
+
+def _marked(number: Any) -> orjson.Fragment:
+    """A Decimal with an ``E``, which neither an int nor a float has. It keeps its exponent."""
+    if not isinstance(number, Decimal) or not number.is_finite():
+        raise TypeError(f"{type(number).__name__} is not a JSON value")
+    text = str(number)
+    return orjson.Fragment(text if "E" in text else f"{text}E0")
+
+
+def _decimal_or_float(digits: str) -> Decimal | float:
+    return Decimal(digits) if "E" in digits else float(digits)
+
+
+_PACKED: Final = json.JSONDecoder(parse_float=_decimal_or_float)
+
+
+def _plain(value: Any, depth: int = 0) -> Any:
+    """The value without what orjson cannot write; Decimals are left to ``_marked``."""
+    if isinstance(value, Mapping):
+        plain: Any = {key: _plain(one, depth + 1) for key, one in value.items()}
+    elif isinstance(value, list | tuple):
+        plain = [_plain(one, depth + 1) for one in value]
+    elif isinstance(value, int) and not isinstance(value, bool) and value.bit_length() > 63:
+        return orjson.Fragment(str(value))
+    else:
+        return value
+    is_deep = depth and depth % _FOLD_EVERY == 0
+    return orjson.Fragment(orjson.dumps(plain, default=_marked)) if is_deep else plain
 
 
 def dumps_pretty(value: Any) -> bytes:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Sequence
 from functools import lru_cache
-from typing import Final
+from typing import Any, Final
 
 from uvicorn.protocols.http.httptools_impl import STATUS_LINE, RequestResponseCycle
 
@@ -15,6 +15,9 @@ _NAMES: Final = 256
 
 _NOT_OURS: Final = "\0"
 """Begins the line of a header that uvicorn has to see: it ends the connection, or is no header."""
+
+
+_NO_SCOPE: Final[Any] = {}
 
 
 class Cycle(RequestResponseCycle):
@@ -42,6 +45,7 @@ class Cycle(RequestResponseCycle):
         self.waiting_for_100_continue = False
         self.transport.write(b"".join(parts))
         self.message_event.set()
+        self.scope = _NO_SCOPE  # it names this cycle, and both would wait for the garbage collector
         if not self.keep_alive:
             self.transport.close()
         self.on_response()

@@ -1,32 +1,22 @@
 """One collection of records as a persistent value: another version shares what did not change.
 
-Keeping a version is a snapshot, going back to a version is a rollback. Records are stored as
-tuples that nothing can modify; whoever reads one gets a new dict.
+Keeping a version is a snapshot, going back to a version is a rollback. Records are stored as JSON
+text, which nothing can modify and no garbage collector visits; whoever reads one gets a new dict.
 """
 
 from __future__ import annotations
 
 from bisect import bisect_left
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from decimal import Decimal
 from typing import Any, Final, TypeAlias
 
 from rpds import HashTrieMap
 
-from invoice_sandbox.base.jsonio import dumps
+from invoice_sandbox.base.jsonio import Packed, dumps, packed, unpacked
 from invoice_sandbox.state import Condition, Page, Record
 
-Packed = tuple[Any, ...]
-"""A JSON object or list: _FLAT or _NESTED, names and values; or _LIST and values."""
-
-_FLAT: Final = 0
-_NESTED: Final = 1
-_LIST: Final = 2
-_SCALARS: Final = frozenset({str, int, float, Decimal, bool, type(None)})
-_MAX_SHAPES: Final = 256
-
-Stored = tuple[Any, ...]
-"""The position of a record, followed by the items of its packed form."""
+Stored = Packed
+"""The position of a record and the record, as a packed list."""
 
 Positions = int | tuple[tuple[int, int], ...]
 """One position; or several as bits, in the order of blocks: the number of each block, its bits."""
@@ -52,24 +42,21 @@ class Collection:
     uses as many as its ``length``. A position whose record was deleted has no record.
     """
 
-    __slots__ = ("indexes", "keys", "length", "pages", "records", "shapes")
+    __slots__ = ("indexes", "keys", "length", "pages", "records")
 
     def __init__(self, fields: Iterable[str] = ()) -> None:
         self.records: HashTrieMap[str, Stored] = HashTrieMap()
         self.keys: list[str] = []
         self.length = 0
         self.indexes: dict[str, Index] = {one: HashTrieMap() for one in fields}
-        self.shapes: dict[tuple[str, ...], tuple[str, ...]] = {}
         self.pages: dict[_Asked, Page] = {}
 
     def with_record(self, key: str, record: Mapping[str, Any]) -> Collection:
         """The collection with the record at its end, or replaced in its position."""
         before = self.records.get(key)
-        position = self.length if before is None else before[0]
-        after: Stored = (position, *_pack(record, self.shapes))
-        changed = self._version(
-            self.records.insert(key, after), self._indexed(position, before, after)
-        )
+        position = self.length if before is None else _position(before)
+        indexes = self._indexed(position, before, record)
+        changed = self._version(self.records.insert(key, packed([position, record])), indexes)
         if before is None:
             del self.keys[position:]  # what a transaction that failed has left
             self.keys.append(key)
@@ -79,7 +66,8 @@ class Collection:
     def without(self, key: str) -> Collection:
         """The collection without the record, which must exist."""
         before = self.records[key]
-        return self._version(self.records.remove(key), self._indexed(before[0], before, None))
+        indexes = self._indexed(_position(before), before, _NO_MEMBERS)
+        return self._version(self.records.remove(key), indexes)
 
     def detached(self) -> Collection:
         """The same version, to continue from while others continue from a later one."""
@@ -114,7 +102,7 @@ class Collection:
         start = self.length if before is None else min(before, self.length)
         for stored in self._matching(start, where):
             if len(found) == limit:
-                return _page(found, stored[0] + 1)
+                return _page(found, _position(stored) + 1)
             found.append(stored)
         return _page(found, None)
 
@@ -132,9 +120,9 @@ class Collection:
         positions = range(start - 1, -1, -1) if blocks is None else _descending(blocks, start)
         for position in positions:
             found = self.records.get(self.keys[position])
-            if found is None or found[0] != position:
+            if found is None or _position(found) != position:
                 continue
-            if not others or _matches(found, others):
+            if not others or _matches(_record(found), others):
                 yield found
 
     def _blocks(
@@ -154,12 +142,14 @@ class Collection:
         return blocks, tuple(others)
 
     def _indexed(
-        self, position: int, before: Stored | None, after: Stored | None
+        self, position: int, before: Stored | None, after: Mapping[str, Any]
     ) -> dict[str, Index]:
         changed: dict[str, Index] = {}
+        if not self.indexes:
+            return self.indexes
+        earlier = _NO_MEMBERS if before is None else _record(before)
         for name, index in self.indexes.items():
-            old = _MISSING if before is None else _field(before, name)
-            new = _MISSING if after is None else _field(after, name)
+            old, new = earlier.get(name), after.get(name)
             if old != new:
                 terms = _terms(old) ^ _terms(new)
                 changed[name] = _with_terms_toggled(index, terms, position)
@@ -168,7 +158,7 @@ class Collection:
     def _version(self, records: HashTrieMap[str, Stored], indexes: dict[str, Index]) -> Collection:
         version = Collection.__new__(Collection)
         version.records, version.indexes = records, indexes
-        version.keys, version.length, version.shapes = self.keys, self.length, self.shapes
+        version.keys, version.length = self.keys, self.length
         version.pages = {}
         return version
 
@@ -211,14 +201,18 @@ def _page(stored: Sequence[Stored], next_position: int | None) -> Page:
 _NO_RECORDS: Final = _page((), None)
 
 
+_NO_MEMBERS: Final[Record] = {}
+
+
 def _record(stored: Stored) -> Record:
-    values = stored[3:]
-    return dict(zip(stored[2], values if stored[1] == _FLAT else map(_unpack, values), strict=True))
+    record: Record = unpacked(stored)[1]
+    return record
 
 
-def copied(value: Any) -> Any:
-    """A deep copy of a JSON value."""
-    return _unpack(_pack(value, {}))
+def _position(stored: Stored) -> int:
+    """The number that the text begins with: ``[17,{...}]``."""
+    end = stored.index(",") if isinstance(stored, str) else stored.index(b",")
+    return int(stored[1:end])
 
 
 def _wanted(condition: Condition) -> tuple[Any, ...] | None:
@@ -235,8 +229,8 @@ def _terms(value: Any) -> frozenset[Any]:
     """What a record is found by: the text of the field, or each text of its list in a tuple."""
     if type(value) is str:
         return frozenset((value,))
-    if type(value) is tuple and value[0] == _LIST:
-        return frozenset((one,) for one in value[1:] if type(one) is str)
+    if isinstance(value, (list, tuple)):
+        return frozenset((one,) for one in value if type(one) is str)
     return _NO_TERMS
 
 
@@ -295,20 +289,12 @@ def _descending(blocks: dict[int, int], start: int) -> Iterator[int]:
             bits ^= 1 << top
 
 
-def _matches(stored: Stored, where: tuple[Condition, ...]) -> bool:
+def _matches(record: Record, where: tuple[Condition, ...]) -> bool:
     return all(
-        _OPERATORS[condition.operator](_field(stored, condition.field), condition.value)
+        condition.field in record
+        and _OPERATORS[condition.operator](record[condition.field], condition.value)
         for condition in where
     )
-
-
-_MISSING: Final = object()
-
-
-def _field(stored: Stored, name: str) -> Any:
-    """A packed member of a stored record, _MISSING if it has none."""
-    names: tuple[str, ...] = stored[2]
-    return stored[names.index(name) + 3] if name in names else _MISSING
 
 
 def _compare(compare: Callable[[str, str], bool], value: Any, wanted: str) -> bool:
@@ -317,7 +303,7 @@ def _compare(compare: Callable[[str, str], bool], value: Any, wanted: str) -> bo
 
 
 def _has(value: Any, wanted: str) -> bool:
-    return type(value) is tuple and value[0] == _LIST and wanted in value[1:]
+    return isinstance(value, list) and wanted in value
 
 
 _OPERATORS: Final[Mapping[str, Callable[[Any, Any], bool]]] = {
@@ -327,34 +313,3 @@ _OPERATORS: Final[Mapping[str, Callable[[Any, Any], bool]]] = {
     "in": lambda value, wanted: value in wanted,
     "has": _has,
 }
-
-
-def _pack(value: Any, shapes: dict[tuple[str, ...], tuple[str, ...]]) -> Any:
-    """A JSON value that cannot be modified. ``shapes`` shares the names of alike objects."""
-    kind = type(value)
-    if kind in _SCALARS:
-        return value
-    if kind is dict or isinstance(value, Mapping):  # a dict is recognised faster
-        names = tuple(value)
-        if len(shapes) < _MAX_SHAPES:
-            names = shapes.setdefault(names, names)
-        if _SCALARS.issuperset(map(type, value.values())):
-            return (_FLAT, names, *value.values())
-        return (_NESTED, names, *_packed(value.values(), shapes))
-    if isinstance(value, (list, tuple)):
-        return (_LIST, *_packed(value, shapes))
-    return value
-
-
-def _packed(values: Iterable[Any], shapes: dict[tuple[str, ...], tuple[str, ...]]) -> list[Any]:
-    return [one if type(one) in _SCALARS else _pack(one, shapes) for one in values]
-
-
-def _unpack(value: Any) -> Any:
-    if type(value) is not tuple:
-        return value
-    if value[0] == _FLAT:
-        return dict(zip(value[1], value[2:], strict=True))
-    if value[0] == _NESTED:
-        return dict(zip(value[1], map(_unpack, value[2:]), strict=True))
-    return [_unpack(one) for one in value[1:]]

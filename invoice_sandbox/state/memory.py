@@ -11,6 +11,7 @@ from datetime import datetime
 from typing import Any, Final
 
 from invoice_sandbox.base.clock import ClockState, Turn
+from invoice_sandbox.base.jsonio import packed, unpacked
 from invoice_sandbox.state import (
     Condition,
     Credential,
@@ -22,7 +23,7 @@ from invoice_sandbox.state import (
     Snapshot,
     Workspace,
 )
-from invoice_sandbox.state.collection import Collection, copied
+from invoice_sandbox.state.collection import Collection
 
 _OrderedStep = tuple[datetime, int, ScheduledStep]
 
@@ -376,7 +377,9 @@ class MemoryTransaction:
         """Schedule a call of ``action`` for the workspace's instant ``due``."""
         self._state.steps_made += 1
         number = self._state.steps_made
-        step = ScheduledStep(number, due, action, copied(arguments), scenario, lane, place)
+        step = ScheduledStep(
+            number, due, action, unpacked(packed(arguments)), scenario, lane, place
+        )
         entry = (due, number, step)
         self._put_step(entry)
         self._undo.append((self._take_step, entry))

@@ -88,8 +88,22 @@ class Ledger:
 
     @property
     def outstanding(self) -> Decimal:
-        """The advance, with its fees, that the debtor's payments have not covered."""
-        return max(_minus(self["receivable"], self["held"]), NOTHING)
+        """The advance drawn so far, with its fees, that the debtor's payments have not covered.
+
+        Payments and reserve belong to the funded part of the invoice by its share of the advance.
+        """
+        reserve = _minus(self["held"], self.left_to_draw)
+        uncovered = max(_minus(self["receivable"], reserve), NOTHING)
+        if not self.left_to_draw:
+            return uncovered
+        whole = EXACT.add(self.drawn, self.left_to_draw)
+        share = EXACT.divide(multiply_exactly(uncovered, self.drawn), whole)
+        return round_half_up(share, self.purchase.currency)
+
+    @property
+    def surplus(self) -> Decimal:
+        """What is held for the seller and does not cover the funded part."""
+        return EXACT.add(_minus(self["held"], self["receivable"]), self.outstanding)
 
     @property
     def dilution(self) -> Decimal:
@@ -183,8 +197,7 @@ def settle(ledger: Ledger) -> Outcome:
 def repurchase(ledger: Ledger) -> Outcome:
     """The seller buys the receivable back: outstanding advance, fees, credit notes, interest."""
     due = EXACT.add(ledger["dilutionDue"], ledger["interestDue"])
-    position = EXACT.add(_minus(ledger["receivable"], ledger["held"]), due)
-    amount, released = max(position, NOTHING), max(-position, NOTHING)
+    amount, released = EXACT.add(ledger.outstanding, due), ledger.surplus
     after = _clear(ledger, "repurchase", sellerRepaid=amount, sellerReceived=-released)
     fees = min(ledger.fees, ledger.outstanding)
     figures = {
@@ -200,11 +213,12 @@ def repurchase(ledger: Ledger) -> Outcome:
 
 def write_off(ledger: Ledger) -> Outcome:
     """The partner bears the loss; the seller owes no more than its credit notes."""
-    surplus = max(_minus(ledger["held"], ledger["receivable"]), NOTHING)
     loss = EXACT.add(ledger.outstanding, ledger["interestDue"])
-    dilution = ledger["dilutionDue"]
-    after = _clear(ledger, "write-off", result=loss, sellerReceived=-surplus, sellerRepaid=dilution)
-    return Outcome(after, {"loss": loss, "sellerOwes": dilution, "partnerResult": after["result"]})
+    dilution, released = ledger["dilutionDue"], ledger.surplus
+    cash = {"sellerReceived": -released, "sellerRepaid": dilution}
+    after = _clear(ledger, "write-off", result=loss, **cash)
+    figures = {"loss": loss, "sellerOwes": dilution, "released": released}
+    return Outcome(after, {**figures, "partnerResult": after["result"]})
 
 
 def share(whole: Decimal, left: Decimal, percent: int, currency: str) -> Decimal:

@@ -106,6 +106,43 @@ def test_the_seller_is_never_worse_off_than_the_offer_says(
     assert ledger["sellerReceived"] >= purchase.face_value - purchase.fees
 
 
+@given(purchase=purchases(), part=PERCENT, paid=st.lists(PERCENT, max_size=3))
+def test_a_part_that_was_funded_is_sold_and_the_rest_is_the_sellers(
+    purchase: Purchase, part: int, paid: list[int]
+) -> None:
+    """If the debtor never pays the rest, the partner loses on the funded part only."""
+    ledger = books.pay_out(books.open_ledger(purchase), part).ledger
+    pay_out = ledger["sellerReceived"]
+    for percent in paid:
+        ledger = books.receive(ledger, percent).ledger
+    received = ledger["debtorPaid"]
+    funded = ledger.drawn / purchase.advance if purchase.advance else D(0)
+    reserve = max(received - purchase.advance, D(0))
+    expected = pay_out + (1 - funded) * received + funded * reserve
+    unit = D(1).scaleb(-minor_units(purchase.currency))
+    written_off = books.write_off(ledger)
+    assert abs(written_off.ledger["sellerReceived"] - expected) <= unit
+    bought_back = books.repurchase(ledger)
+    assert bought_back.figures["amount"] == written_off.figures["loss"]
+    assert bought_back.figures["released"] == written_off.figures["released"]
+
+
+def test_payments_settle_the_funded_part_pro_rata() -> None:
+    """Half of the advance of 8000 is drawn, and the debtor pays half of 10,000."""
+    half = books.receive(books.pay_out(books.open_ledger(EXAMPLE), 50).ledger, 50).ledger
+    assert half.outstanding == 1500  # half of 5000 less half of the reserve of 2000
+    assert books.accrue(half, DUE, DUE + 60)["interestDue"] == 30
+    figures = books.write_off(half).figures
+    assert (figures["loss"], figures["released"]) == (1500, 2500)
+    bought = books.repurchase(half).figures
+    assert [bought[name] for name in ("outstandingAdvance", "fees", "amount", "released")] == [
+        1400,
+        100,
+        1500,
+        2500,
+    ]
+
+
 def test_the_pay_out_is_the_net_proceeds_and_the_reserve_follows_at_settlement() -> None:
     paid_out = books.pay_out(books.open_ledger(EXAMPLE))
     assert paid_out.figures["amount"] == 7800

@@ -67,6 +67,7 @@ def test_a_table_replaces_the_one_before() -> None:
 
 
 def test_reasons_that_differ_in_a_number_only_are_one_line() -> None:
-    lines = [f"GET /{n}: {n} is no status. All other operations are served." for n in (100, 101)]
+    advice = "; add an example to the operation. All other operations are served."
+    lines = [f"GET /{n}: {n} is no status{advice}" for n in (100, 101)]
     page = with_table(TEXT, [Played("a.json", "3.0.3", operations=2, unanswered=lines)])
     assert "- a.json, GET /100 and 1 more: `100 is no status`\n" in page

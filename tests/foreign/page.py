@@ -29,7 +29,7 @@ _SHOWN: Final = ("Wrong", "501")
 _IN_EVERY_LINE: Final = re.compile(
     r"The contract has no usable response for this operation: "
     r"|\. All other operations are served\."
-    r"|; add an example to (the operation or the schema|[^.]*)$"
+    r"|; add an example to [^.]*(?=\.|$)"
 )
 """Advice for users that the page leaves out."""
 
@@ -70,7 +70,7 @@ def _reason_for_any_number(line: str) -> str:
 
 
 def _lines(played: list[Played]) -> Iterator[str]:
-    yield "\n| Documents | OpenAPI | Operations | Right | Wrong | 501 | Not asked | Start |\n"
+    yield "\n| Documents | OpenAPI | Operations | Right | Wrong | 501 | Not asked | Start (CPU) |\n"
     yield "|---|---|---|---|---|---|---|---|\n"
     for title, some in _rows(played):
         versions = ", ".join(sorted({one.version[:3] for one in some}))

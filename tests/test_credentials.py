@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Iterator, Mapping
 from dataclasses import replace
 from typing import Any
@@ -10,8 +11,11 @@ import httpx
 import pytest
 
 from invoice_sandbox.base.ids import key_digest, key_problem, new_key
-from invoice_sandbox.state.credentials import DEMO_KEY
-from tests.support import FROZEN, PATIENCE, Running, serving
+from invoice_sandbox.control.client import ControlClient
+from invoice_sandbox.state.credentials import DEMO_KEY, Presented, allows
+from invoice_sandbox.testing.server import Address, Options
+from invoice_sandbox.webhooks.listeners import Listener
+from tests.support import CONVENTIONS, FROZEN, PATIENCE, Running, serving
 
 KEYS = "/api/developer/api-keys"
 
@@ -306,3 +310,91 @@ def test_a_request_without_a_key_gets_the_advice_how_to_send_one(server: Running
     assert error["message"] == (
         "No credential was sent. Send 'Authorization: Bearer <API_KEY>' or 'X-API-Key: <API_KEY>'."
     )
+
+
+# What a scope covers, what is never shown
+
+
+@pytest.mark.parametrize(
+    ("held", "wanted", "covers"),
+    [
+        ("webhooks:write", "webhooks:write", True),
+        ("webhooks:write", "webhooks:read", True),
+        ("webhooks:read", "webhooks:write", False),
+        ("webhooks:write", "webhooks:test", False),
+        ("webhooks:test", "webhooks:read", False),
+        ("webhooks:write", "invoices:read", False),
+        ("*", "webhooks:test", True),
+    ],
+)
+def test_write_covers_read_and_nothing_else(held: str, wanted: str, covers: bool) -> None:
+    assert allows({held}, wanted) is covers
+
+
+def test_a_key_that_may_register_webhooks_may_not_send_tests(
+    server: Running, client: httpx.Client
+) -> None:
+    secret = create(client, scopes=["webhooks:write"])["secret"]
+    with server.client(secret) as limited:
+        assert limited.get("/api/webhooks").status_code == 200
+        assert limited.post("/api/webhooks/test", json={}).status_code == 403
+
+
+SECRET = "a-secret-of-somebody"
+HOLDERS: dict[str, Any] = {
+    "a secret of a request": Presented("api_key", SECRET),
+    "the settings": replace(FROZEN, key=SECRET),
+    "a listener": Listener("lsn_1", SECRET, "wsp_1", 0, 1),
+    "a client of the control API": ControlClient("http://127.0.0.1:8080", SECRET),
+    "the options of a test run": Options(key=SECRET),
+    "the server of a test run": Address("http://127.0.0.1:8080", SECRET, 9),
+}
+
+
+@pytest.mark.parametrize("name", HOLDERS)
+def test_no_value_shows_the_secret_that_it_holds(name: str) -> None:
+    assert SECRET not in repr(HOLDERS[name])
+
+
+# Two schemes that are required together
+
+
+@pytest.fixture(scope="module")
+def two_schemes(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Running]:
+    """A project whose keys are needed in two places at once."""
+    folder = tmp_path_factory.mktemp("two")
+    (folder / "openapi").mkdir()
+    reply = {"200": {"description": "in", "content": {"application/json": {"example": {}}}}}
+    both = {"operationId": "both", "security": [{"first": [], "second": []}], "responses": reply}
+    document = {
+        "openapi": "3.1.0",
+        "info": {"title": "Two", "version": "1"},
+        "paths": {"/both": {"get": both}},
+        "components": {
+            "securitySchemes": {
+                "first": {"type": "http", "scheme": "bearer"},
+                "second": {"type": "apiKey", "in": "header", "name": "X-API-Key"},
+            }
+        },
+    }
+    (folder / "openapi" / "openapi.yaml").write_text(json.dumps(document))
+    (folder / "conventions.yaml").write_text(CONVENTIONS)
+    with serving(replace(FROZEN, project=folder)) as running:
+        yield running
+
+
+@pytest.mark.parametrize(
+    ("headers", "expected"),
+    [
+        ({"Authorization": f"Bearer {DEMO_KEY}"}, 401),
+        ({"X-API-Key": DEMO_KEY}, 401),
+        ({"Authorization": f"Bearer {DEMO_KEY}", "X-API-Key": "unknown"}, 401),
+        ({"Authorization": f"Bearer {DEMO_KEY}", "X-API-Key": DEMO_KEY}, 200),
+    ],
+    ids=["the first", "the second", "one is unknown", "both"],
+)
+def test_two_schemes_that_are_required_together_are_both_needed(
+    two_schemes: Running, headers: dict[str, str], expected: int
+) -> None:
+    with two_schemes.client(None) as client:
+        assert client.get("/both", headers=headers).status_code == expected

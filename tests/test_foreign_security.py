@@ -261,3 +261,21 @@ def test_the_rate_limit_is_that_of_the_credential(contract: Path) -> None:
         for expected in (200, 429):
             assert status(running, "bearer", headers={"Authorization": "Bearer a"}) == expected
         assert status(running, "bearer", headers={"Authorization": "Bearer b"}) == 200
+
+
+def test_the_key_of_a_workspace_that_ended_opens_nothing(contract: Path) -> None:
+    """It does not count as any credential of somebody unknown."""
+    with serving(replace(FROZEN, contract=contract)) as running, running.client() as client:
+        key = client.post("/sandbox/workspaces", json={}).json()["data"]["key"]
+        sent = {"Authorization": f"Bearer {key}"}
+        assert status(running, "bearer", headers=sent) == 200
+        running.system_clock.pass_seconds(25 * 3600)
+        assert status(running, "bearer", headers=sent) == 401
+
+
+def test_the_demo_key_is_no_given_key_for_a_forwarded_request(contract: Path) -> None:
+    settings = replace(FROZEN, contract=contract, key=DEMO_KEY, key_given=True)
+    sent = {"Authorization": f"Bearer {DEMO_KEY}"}
+    with serving(settings) as running:
+        assert status(running, "bearer", headers=sent) == 200
+        assert status(running, "bearer", headers={**sent, "X-Forwarded-For": "192.0.2.1"}) == 401

@@ -395,6 +395,27 @@ def test_a_page_of_the_public_url_may_use_the_cookie() -> None:
         check_site(request, "https://other.example")
 
 
+@pytest.mark.parametrize(
+    ("sent", "is_ours"),
+    [
+        ({"origin": "http://127.0.0.1:8080", "host": "127.0.0.1:8080"}, True),
+        ({"origin": "http://127.0.0.1:9090", "host": "127.0.0.1:8080"}, False),
+        ({"origin": "http://127.0.0.1:8080"}, False),
+        ({"origin": "null", "host": "127.0.0.1:8080"}, False),
+        ({"host": "127.0.0.1:8080"}, True),
+    ],
+    ids=["its host", "another port", "without Host", "no origin to name", "no browser"],
+)
+def test_a_page_of_the_host_may_use_the_cookie(sent: dict[str, str], is_ours: bool) -> None:
+    """As a browser without Sec-Fetch-Site shows it."""
+    request = Request({}, None, "POST", LOGOUT, tuple(sent.items()), Trace())  # type: ignore[arg-type]
+    if is_ours:
+        check_site(request, "https://sandbox.example")
+    else:
+        with pytest.raises(ApiError):
+            check_site(request, "https://sandbox.example")
+
+
 @pytest.mark.parametrize("kind", ["text/plain", "application/x-www-form-urlencoded", ""])
 def test_a_form_changes_nothing_with_somebody_s_cookie(server: Running, kind: str) -> None:
     with logged_in(server) as seller:

@@ -14,6 +14,7 @@ import httpx
 import pytest
 
 from invoice_sandbox.base.clock import ClockState
+from invoice_sandbox.state.credentials import DEMO_KEY
 from tests.support import FROZEN, PATIENCE, Running, serving
 
 ASK = "/api/storage/invoices/upload-url"
@@ -276,3 +277,19 @@ def test_a_file_of_ten_mebibytes_is_taken(client: httpx.Client) -> None:
 def test_an_address_is_for_putting_only(client: httpx.Client) -> None:
     answer = httpx.get(address(client)["url"], timeout=PATIENCE)
     assert (answer.status_code, answer.headers["Allow"]) == (405, "PUT")
+
+
+@pytest.mark.parametrize("secret", [DEMO_KEY, "unknown"])
+def test_only_a_signature_opens_an_address_before_the_file_is_read(
+    client: httpx.Client, secret: str
+) -> None:
+    """A key in its place is 404 too, whatever else is wrong."""
+    url = address(client)["url"].partition("signature=")[0] + f"signature={secret}"
+    assert refusal(put(url, kind="text/plain")) == NOT_FOUND
+
+
+def test_an_address_that_expired_is_404_before_the_file_is_read(client: httpx.Client) -> None:
+    url = address(client)["url"]
+    assert put(url, kind="text/plain").status_code == 415
+    client.post("/sandbox/clock/advance", json={"by": "PT15M"})
+    assert refusal(put(url, kind="text/plain")) == NOT_FOUND

@@ -188,7 +188,7 @@ def test_an_entry_that_cannot_be_written_leaves_nothing_behind(
 
 
 def test_an_entry_that_is_there_can_be_read_while_others_write_it() -> None:
-    place, value = entry("toy"), ["long"] * 50_000
+    place, value = entry("toy"), ["long"] * 5_000
     place.write(value)
 
     def write() -> None:

@@ -181,7 +181,9 @@ def _pages(engine: Engine, settings: Settings) -> RouteTable:
 def _load(settings: Settings) -> Project:
     if settings.contract:
         fetch = Fetcher() if settings.allow_remote_refs else never
-        project = load_contract(settings.contract, settings.scenarios, fetch=fetch)
+        project = load_contract(
+            settings.contract, settings.scenarios, fetch=fetch, folders=settings.allow_refs_outside
+        )
         return _with_warnings(project)
     project = load_project(settings.project or default_project(), settings.scenarios)
     if settings.project is not None:

@@ -70,6 +70,13 @@ SETTINGS: Final = (
     Setting("scenarios", None, "Folder with your own scenarios.", "DIR"),
     Setting("contract", None, "OpenAPI 3.0 or 3.1 file to serve without a project.", "FILE"),
     Setting("allow-remote-refs", "off", "Load files that $ref names over http(s).", FLAG),
+    Setting(
+        "allow-refs-outside",
+        None,
+        "Folder that $ref may lead to, besides that of the contract. Repeatable.",
+        "DIR",
+        repeatable=True,
+    ),
     Setting("max-workspaces", "1000", "Maximum number of workspaces.", "N"),
     Setting(
         "workspace-idle",
@@ -116,6 +123,7 @@ class Settings:
     scenarios: Path | None = None
     contract: Path | None = None
     allow_remote_refs: bool = False
+    allow_refs_outside: tuple[Path, ...] = ()
     max_workspaces: int = 1000
     workspace_idle: timedelta | None = timedelta(hours=24)
     webhook_timeout: float = 15
@@ -178,6 +186,7 @@ def read_settings(texts: Mapping[str, str | None]) -> Settings:
         scenarios=_existing(given["scenarios"], "scenarios", folder=True),
         contract=_existing(given["contract"], "contract", folder=False),
         allow_remote_refs=_flag(_text(given, "allow-remote-refs"), "allow-remote-refs"),
+        allow_refs_outside=_folders(given["allow-refs-outside"]),
         max_workspaces=_integer(given, "max-workspaces", 1, 10**6),
         workspace_idle=None
         if given["workspace-idle"] == "off"
@@ -287,6 +296,11 @@ def _existing(text: str | None, name: str, *, folder: bool) -> Path | None:
     if not (path.is_dir() if folder else path.is_file()):
         raise SettingError(f"--{name}: there is no {'folder' if folder else 'file'} '{text}'")
     return path
+
+
+def _folders(text: str | None) -> tuple[Path, ...]:
+    found = (_existing(one, "allow-refs-outside", folder=True) for one in (text or "").split())
+    return tuple(one for one in found if one is not None)
 
 
 def _writable(text: str | None, name: str) -> Path | None:

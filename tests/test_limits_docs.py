@@ -68,9 +68,13 @@ CONSTANTS: Final[dict[str, tuple[Any, str]]] = {
         count,
         "invoice_sandbox.openapi.load.yaml_12:_MAX_LEVELS",
     ),
-    "Values of a YAML file, aliases expanded": (
+    "Size of a YAML or JSON file": (
+        size,
+        "invoice_sandbox.openapi.load.documents:MAX_FILE_BYTES",
+    ),
+    "Values of a YAML or JSON file, aliases expanded": (
         count,
-        "invoice_sandbox.openapi.load.yaml_12:_MAX_NODES",
+        "invoice_sandbox.openapi.load.documents:MAX_VALUES",
     ),
     "Schemas that one schema applies to one value": (
         count,

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import json
 import os
 import threading
+import tracemalloc
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
@@ -13,12 +15,13 @@ from typing import Any
 import pytest
 from openapi_spec_validator import OpenAPIV31SpecValidator
 
-from invoice_sandbox.openapi.load.documents import DocumentError
+from invoice_sandbox.openapi.load.documents import DocumentError, load_document
 from invoice_sandbox.openapi.load.fetching import MAX_FILES, Fetcher, FetchError
 from invoice_sandbox.openapi.load.reading import read_contract
 from invoice_sandbox.openapi.load.references import ContractError
 from invoice_sandbox.openapi.operation import compile_contract
 from invoice_sandbox.project.loader import load_contract
+from invoice_sandbox.settings import read_settings
 from tests.support import PATIENCE, ManualSystemClock
 
 pytestmark = pytest.mark.slow
@@ -44,7 +47,7 @@ def written(folder: Path, files: Mapping[str, str]) -> Path:
 
 def read(folder: Path, files: Mapping[str, str]) -> dict[str, Any]:
     """The one document that is made of them, which is valid OpenAPI by itself."""
-    document = read_contract(written(folder, files)).document
+    document = read_contract(written(folder, files), folders=[folder]).document
     if "$id" in repr(document):
         return document  # of which openapi-spec-validator knows nothing
     assert list(OpenAPIV31SpecValidator(document).iter_errors()) == []
@@ -150,7 +153,7 @@ ACCEPTS: dict[str, tuple[dict[str, str], Any, Any]] = {
 @pytest.mark.parametrize(("files", "right", "wrong"), ACCEPTS.values(), ids=ACCEPTS)
 def test_a_schema_may_be(tmp_path: Path, files: dict[str, str], right: Any, wrong: Any) -> None:
     read(tmp_path, files)
-    contract = load_contract(tmp_path / next(iter(files))).contract
+    contract = load_contract(tmp_path / next(iter(files)), folders=[tmp_path]).contract
     body = contract.operations["check"].body
     assert body is not None
     (checker,) = body.checkers.values()
@@ -439,3 +442,62 @@ def test_what_nobody_can_read_is_one_clear_line(tmp_path: Path, files: dict[str,
         compile_contract(read_contract(written(tmp_path, files)).document)
     assert "\n" not in str(refused.value)
     assert len(str(refused.value)) < 6000
+
+
+def outside(tmp_path: Path) -> Path:
+    """A contract that refers to a file beside its folder."""
+    files = {"api/api.yaml": of("{$ref: ../secret.yaml}")["api.yaml"], "secret.yaml": "const: hush"}
+    return written(tmp_path, files)
+
+
+def test_a_reference_stays_in_the_folder_of_the_contract(tmp_path: Path) -> None:
+    with pytest.raises(DocumentError, match=r"outside of the folder.*--allow-refs-outside DIR"):
+        read_contract(outside(tmp_path))
+
+
+def test_a_link_does_not_lead_out_of_the_folder(tmp_path: Path) -> None:
+    file = outside(tmp_path)
+    file.write_text(file.read_text().replace("../secret.yaml", "link.yaml"))
+    (file.parent / "link.yaml").symlink_to(tmp_path / "secret.yaml")
+    with pytest.raises(DocumentError, match="outside of the folder"):
+        read_contract(file)
+
+
+def test_another_folder_is_allowed_by_a_setting(tmp_path: Path) -> None:
+    file = outside(tmp_path)
+    settings = read_settings({"contract": str(file), "allow-refs-outside": str(tmp_path)})
+    assert settings.allow_refs_outside == (tmp_path,)
+    assert "hush" in repr(read_contract(file, folders=settings.allow_refs_outside).document)
+
+
+MANY = 1_000_001
+
+
+@pytest.mark.parametrize(
+    ("name", "text"),
+    [("a.json", "[" + "1," * MANY + "1]"), ("a.yaml", "- 1\n" * MANY)],
+    ids=["JSON", "YAML"],
+)
+def test_a_file_of_too_many_values_is_given_up_while_it_is_read(
+    tmp_path: Path, name: str, text: str
+) -> None:
+    tracemalloc.start()
+    try:
+        with pytest.raises(DocumentError, match="more than 1,000,000 values"):
+            load_document(written(tmp_path, {name: text}))
+        assert tracemalloc.get_traced_memory()[1] < 10 * len(text)
+    finally:
+        tracemalloc.stop()
+
+
+def test_commas_in_texts_are_no_values(tmp_path: Path) -> None:
+    text = json.dumps({"description": "," * MANY})
+    assert load_document(written(tmp_path, {"a.json": text})) == json.loads(text)
+
+
+def test_of_a_file_that_is_too_large_only_the_limit_is_read(tmp_path: Path) -> None:
+    file = tmp_path / "a.yaml"
+    with file.open("wb") as large:
+        large.truncate(17 * 1024 * 1024)
+    with pytest.raises(DocumentError, match="larger than 16,777,216 bytes"):
+        load_document(file)

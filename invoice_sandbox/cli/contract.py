@@ -141,9 +141,13 @@ def print_assumptions(project: Path | None) -> None:
     Console(width=width, markup=False, highlight=False).print(table)
 
 
+_ANYWHERE: Final = (Path("/"),)
+"""Folders that a contract may refer to here: nothing of it is served."""
+
+
 def print_limitations(file: Path) -> None:
     """Write a line for every place of ``file`` that ``serve --contract`` ignores."""
-    read = read_contract(file)
+    read = read_contract(file, folders=_ANYWHERE)
     count = 0
     for line in contract_warnings(read, compile_contract(read.document), every=True):
         count += 1
@@ -170,7 +174,7 @@ def check(project: Path | None, file: Path, *, as_json: bool) -> bool:
 
 def compare(folder: Path, file: Path) -> Iterator[Finding]:
     """Everything that differs or no longer fits when ``file`` is the published contract."""
-    read = read_contract(file)
+    read = read_contract(file, folders=_ANYWHERE)
     theirs = read.document
     own_file = folder / "openapi" / "openapi.yaml"
     for one in differences(base_document(folder), theirs):

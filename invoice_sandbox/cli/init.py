@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import shlex
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from keyword import iskeyword
 from pathlib import Path
@@ -39,7 +39,15 @@ PROBLEMS: Final = (ContractError, DocumentError, ProjectError)
     help="OpenAPI 3.0 or 3.1 document, YAML or JSON.",
 )
 @click.option("--allow-remote-refs", is_flag=True, help="Fetch http(s) references of the contract.")
-def init(folder: Path, file: Path, allow_remote_refs: bool) -> None:
+@click.option(
+    "--allow-refs-outside",
+    "folders",
+    metavar="DIR",
+    multiple=True,
+    type=click.Path(path_type=Path),
+    help="Folder that $ref may also lead to.",
+)
+def init(folder: Path, file: Path, allow_remote_refs: bool, folders: tuple[Path, ...]) -> None:
     """Create a project for a contract in DIR.
 
     The project has the contract in one file, an example handler, and a README.
@@ -49,7 +57,7 @@ def init(folder: Path, file: Path, allow_remote_refs: bool) -> None:
     invoice-sandbox serve --project petstore
     """
     try:
-        write_project(folder, file, allow_remote_refs=allow_remote_refs)
+        write_project(folder, file, folders, allow_remote_refs=allow_remote_refs)
     except PROBLEMS as error:
         raise UsableError(str(error)) from None
 
@@ -63,7 +71,9 @@ class _Example:
     body: Any
 
 
-def write_project(folder: Path, file: Path, *, allow_remote_refs: bool) -> None:
+def write_project(
+    folder: Path, file: Path, folders: Sequence[Path] = (), *, allow_remote_refs: bool
+) -> None:
     """Write a project that serves the contract of ``file`` into ``folder``; print what to do next.
 
     Raises ProjectError when the folder is not empty, and one of PROBLEMS for a contract
@@ -75,7 +85,7 @@ def write_project(folder: Path, file: Path, *, allow_remote_refs: bool) -> None:
         raise ProjectError(f"{folder}: {error.strerror}") from None
     if is_taken:
         raise ProjectError(f"{folder}: the folder is not empty; choose an empty or a new one")
-    read = read_contract(file, Fetcher() if allow_remote_refs else never)
+    read = read_contract(file, Fetcher() if allow_remote_refs else never, folders)
     contract = compile_contract(read.document)
     example = min(_examples(contract), key=lambda one: len(repr(one.body)), default=None)
     files = {

@@ -44,7 +44,7 @@ _TEMPLATE: Final = re.compile(r"\{[^}]*\}")
 
 def base_document(folder: Path) -> dict[str, Any]:
     """The published contract of a project, as one document, checked as OpenAPI and made 3.1."""
-    return read_contract(folder / "openapi" / "openapi.yaml").document
+    return read_contract(folder / "openapi" / "openapi.yaml", folders=[folder]).document
 
 
 def overlay_document(folder: Path) -> dict[str, Any] | None:

@@ -216,14 +216,19 @@ def load_vocabulary(folder: Path) -> Vocabulary:
 
 
 def load_contract(
-    file: Path, own_scenarios: Path | None = None, *, fetch: Fetch = never
+    file: Path,
+    own_scenarios: Path | None = None,
+    *,
+    fetch: Fetch = never,
+    folders: Sequence[Path] = (),
 ) -> Project:
     """A project of one contract file: every operation responds from the contract.
 
-    ``fetch`` gets what the contract refers to beyond this machine. Raises ProjectError.
+    ``fetch`` gets what the contract refers to beyond this machine; ``folders`` are those that it
+    may refer to besides its own. Raises ProjectError.
     """
     try:
-        read = read_contract(file, fetch)
+        read = read_contract(file, fetch, folders)
         contract = compile_contract(read.document)
         scenarios = _scenarios([], own_scenarios, vocabulary_of(contract, Lifecycle({}, {}), {}))
         conventions = plain_conventions(contract)

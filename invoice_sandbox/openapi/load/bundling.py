@@ -8,7 +8,7 @@ about the bundle names the file, line and column that a person can look at.
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Final
@@ -61,15 +61,18 @@ class Bundle:
         return self.places.of(self.file, pointer)
 
 
-def bundle(document: dict[str, Any], file: Path, fetch: Fetch = never) -> Bundle:
+def bundle(
+    document: dict[str, Any], file: Path, fetch: Fetch = never, folders: Sequence[Path] = ()
+) -> Bundle:
     """The ``document`` of ``file``, with everything that it refers to.
 
-    ``fetch`` gets what lies beyond this machine. Raises DocumentError, with the place of the
+    ``fetch`` gets what lies beyond this machine; files of it are read in the folder of ``file``
+    and in ``folders``. Raises DocumentError, with the place of the
     reference that cannot be resolved.
     """
     whole = Bundle(document, file)
     if not _is_self_contained(document):
-        whole = _Bundler(file, document, fetch).bundled()
+        whole = _Bundler(file, document, fetch, folders).bundled()
     _reject_circles(whole)
     return whole
 
@@ -107,10 +110,12 @@ def _is_self_contained(document: Mapping[str, Any]) -> bool:
 class _Bundler:
     """Copies a document, and all that it refers to, into one."""
 
-    def __init__(self, file: Path, document: dict[str, Any], fetch: Fetch) -> None:
-        """``document`` is that of ``file``; ``fetch`` gets what lies beyond this machine."""
+    def __init__(
+        self, file: Path, document: dict[str, Any], fetch: Fetch, folders: Sequence[Path]
+    ) -> None:
+        """``document`` is that of ``file``; what is read besides, ``Files`` describes."""
         self._file = file
-        self._files = Files(file, document, fetch)
+        self._files = Files(file, document, fetch, folders)
         self._root = self._files.root
         self._names: dict[tuple[str, Target], str] = {}
         self._taken: dict[str, set[str]] = {}

@@ -16,6 +16,10 @@ from typing import Any, Final
 
 from invoice_sandbox.base.cache import kept
 
+MAX_FILE_BYTES: Final = 16 * 1024 * 1024
+MAX_VALUES: Final = 1_000_000
+"""Values of a file, aliases of YAML expanded."""
+
 
 @dataclass
 class DocumentError(Exception):
@@ -47,7 +51,11 @@ def load_document(path: Path) -> Any:
 def read_text(path: Path) -> str:
     """The text of a file. Raises DocumentError when it is missing or not UTF-8."""
     try:
-        return path.read_text(encoding="utf-8-sig")
+        with path.open("rb") as file:
+            content = file.read(MAX_FILE_BYTES + 1)
+        if len(content) > MAX_FILE_BYTES:
+            raise DocumentError(str(path), f"larger than {MAX_FILE_BYTES:,} bytes")
+        return content.decode("utf-8-sig").replace("\r\n", "\n").replace("\r", "\n")
     except FileNotFoundError:
         raise DocumentError(str(path), "no such file") from None
     except (OSError, UnicodeDecodeError) as error:
@@ -182,6 +190,15 @@ class _RepeatedKeyError(Exception):
     pass
 
 
+def _reject_size(text: str, name: str) -> None:
+    """Raise DocumentError for JSON ``text`` of more than MAX_VALUES, which its commas separate."""
+    if text.count(",") > MAX_VALUES and _STRING.sub("", text).count(",") > MAX_VALUES:
+        raise DocumentError(name, f"holds more than {MAX_VALUES:,} values")
+
+
+_STRING: Final = re.compile(r'"(?:[^"\\\n]|\\.)*+"')
+
+
 def _parse_json(text: str, name: str) -> Any:
     def members(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
         found = dict(pairs)
@@ -198,6 +215,7 @@ def _parse_json(text: str, name: str) -> Any:
     def constant(word: str) -> Any:
         raise DocumentError(name, f"not JSON: {word} has no place in it")
 
+    _reject_size(text, name)
     try:
         return json.loads(
             text, object_pairs_hook=members, parse_float=number, parse_constant=constant

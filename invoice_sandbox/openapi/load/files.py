@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import os
 import re
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Final
@@ -42,9 +42,15 @@ class Target:
 class Files:
     """The files of a contract by their addresses: first the one of ``root``, then what is read."""
 
-    def __init__(self, file: Path, document: dict[str, Any], fetch: Fetch) -> None:
-        """``document`` is that of ``file``; ``fetch`` gets what lies beyond this machine."""
+    def __init__(
+        self, file: Path, document: dict[str, Any], fetch: Fetch, folders: Sequence[Path]
+    ) -> None:
+        """``document`` is that of ``file``; ``fetch`` gets what lies beyond this machine.
+
+        Files of this machine are read in the folder of ``file``, and in ``folders``.
+        """
         self._file = file
+        self._folders = [one.resolve() for one in (file.parent, *folders)]
         self.root = _canonical(file.absolute().as_uri())
         self.places = Places()
         self._fetch = fetch
@@ -129,6 +135,12 @@ class Files:
             pass
         elif scheme == "file" and urlsplit(file).scheme == "file":
             path = Path(self.shown(wanted))
+            resolved = path.resolve()
+            if not any(resolved.is_relative_to(one) for one in self._folders):
+                raise FetchError(
+                    f"{path} is outside of the folder of the contract",
+                    "serve --allow-refs-outside DIR allows another folder",
+                )
             if not path.is_file():
                 raise FetchError(f"there is no file {path}")
             self._contents[wanted] = load_document(path)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
@@ -34,13 +34,14 @@ class ReadContract:
     limits: tuple[Note, ...]
 
 
-def read_contract(file: Path, fetch: Fetch = never) -> ReadContract:
+def read_contract(file: Path, fetch: Fetch = never, folders: Sequence[Path] = ()) -> ReadContract:
     """The document of ``file``, OpenAPI 3.0 or 3.1, with everything that it refers to.
 
-    ``fetch`` gets what lies beyond this machine. Raises DocumentError, with a place.
+    ``fetch`` gets what lies beyond this machine; files of it are read in the folder of ``file`` and
+    in ``folders``. Raises DocumentError, with a place.
     """
     try:
-        return _read(file, fetch)
+        return _read(file, fetch, folders)
     except RecursionError:
         raise DocumentError(
             str(file), "nested too deeply, or a reference leads into itself"
@@ -52,11 +53,11 @@ def read_contract(file: Path, fetch: Fetch = never) -> ReadContract:
         raise DocumentError(str(file), f"cannot be read: {problem}") from None
 
 
-def _read(file: Path, fetch: Fetch) -> ReadContract:
+def _read(file: Path, fetch: Fetch, folders: Sequence[Path]) -> ReadContract:
     document = load_document(file)
     check_version(document, file)
     check_effort(document, partial(place_of, file))
-    whole = bundle(document, file, fetch)
+    whole = bundle(document, file, fetch, folders)
     repaired = repair(whole.document)
     check_openapi(whole.document, file, whole.place)
     notes = (*repaired, *limitations(whole.document))

@@ -10,11 +10,12 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
+from itertools import islice
 from typing import Any, Final
 
 import yaml
 
-from invoice_sandbox.openapi.load.documents import DocumentError, finite
+from invoice_sandbox.openapi.load.documents import MAX_VALUES, DocumentError, finite
 
 try:
     from yaml import CSafeLoader as _BaseLoader
@@ -22,7 +23,6 @@ except ImportError:  # PyYAML without libyaml: slower, same result
     from yaml import SafeLoader as _BaseLoader  # type: ignore[assignment]
 
 _MAX_LEVELS: Final = 256
-_MAX_NODES: Final = 1_000_000
 
 
 class _Loader(_BaseLoader):
@@ -49,6 +49,7 @@ def parse_yaml(text: str, name: str) -> Any:
     """The content of YAML ``text``; ``name`` stands for the file in messages."""
     try:
         _reject_depth(text, name)
+        _reject_size(text, name)
         return _Builder(name).value(_root(text))
     except yaml.MarkedYAMLError as error:
         raise _at(name, error.problem_mark or error.context_mark, error.problem or "") from None
@@ -59,6 +60,15 @@ def parse_yaml(text: str, name: str) -> Any:
         raise DocumentError(f"{name}:{line}", f"not YAML: {error.reason}") from None
     except yaml.YAMLError as error:
         raise DocumentError(name, f"not YAML: {' '.join(str(error).split())}") from None
+
+
+def _reject_size(text: str, name: str) -> None:
+    """Raise DocumentError for a text with too many values, before their nodes take memory."""
+    marks = sum(map(text.count, "\n,[{"))
+    if marks > MAX_VALUES:
+        events = islice(yaml.parse(text, Loader=_Loader), 2 * MAX_VALUES)
+        if sum(isinstance(one, yaml.NodeEvent) for one in events) > MAX_VALUES:
+            raise DocumentError(name, f"holds more than {MAX_VALUES:,} values")
 
 
 def composed(text: str) -> yaml.Node | None:
@@ -103,7 +113,7 @@ class _Builder:
         if node is None:
             return None
         self.nodes += 1
-        if self.nodes > _MAX_NODES:
+        if self.nodes > MAX_VALUES:
             raise _at(self.name, node.start_mark, "the document grows too large by its aliases")
         if isinstance(node, yaml.MappingNode) and node.tag == _TAG + "map":
             return self.mapping(node)

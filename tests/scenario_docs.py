@@ -189,7 +189,7 @@ faults:
 deliveries:
   - {event: offer.received, kind: duplicate}
 expects:
-  - {that: The offer is read once., operation: listOffers, times: 1}
+  - {that: The offer is read once., request: listOffers, times: 1}
 """
 
 MISTAKES: Final = (

@@ -223,6 +223,7 @@ _KEYS: Final = (
     *("name", "purpose", "passes", "begins", "needs", "conditions", "steps", "faults"),
     *("deliveries", "expects", "on", "after", "do", "with", "kind", "status", "count", "delay"),
     *("upTo", "when", "probability", "operation", "event", "date", "else", "call", "nth", "x-y"),
+    *("limits", "most", "request", "delivery", "response", "until", "atMost", "same", "gaps"),
     *("", " ", "a\nb", "\u2028", "\x1b[31m", "<<", "$delay", "~"),
 )
 _TIMES: Final = (
@@ -361,7 +362,7 @@ _LINES: Final = (
     *(b"name: other", b"steps: []", b"steps:", b"conditions: {delay: $other}", b"<<: 5"),
     *(b"<<: [1]", b"<<: {steps: []}", b"<<: *a", b"? [a]\n: b", b"needs: {status: []}", b"---"),
     *(b"begins: {sellerId: 5}", b"faults: [{kind: error, status: 500}]", b"%YAML 3.0", b"\t"),
-    *(b"deliveries: [{kind: late, event: nobody}]", b"expects: [{operation: getInvoice}]"),
+    *(b"deliveries: [{kind: late, event: nobody}]", b"expects: [{request: getInvoice}]"),
     b"faults: [{kind: error, operation: getInvoice, status: 409}]",
     b"conditions: &a {b: &b {c: *a}}",
     b"a: &a [x,x,x,x,x,x,x,x]\nb: &b [*a,*a,*a,*a,*a,*a,*a,*a]\nc: [*b,*b,*b,*b,*b,*b,*b,*b]",

@@ -73,18 +73,35 @@ def _names(told: Any, vocabulary: Vocabulary) -> Iterator[Name]:
             yield "member", member, vocabulary.members
     for status in told.get("needs", {}).get("status", []):
         yield "status", status, machine.states
-    for one in told.get("faults", []) + told.get("expects", []):
-        if "operation" in one:
-            yield "operation", one["operation"], vocabulary.operations
-        if one.get("kind") == "error":
-            asked = [one["operation"]] if "operation" in one else list(vocabulary.operations)
-            declared = {key for name in asked for key in vocabulary.operations[name].responses}
-            yield "declared answer", str(int(one.get("status", 429))), declared
+    for one in told.get("expects", []):
+        yield from _names_of_rule(one, told, vocabulary)
+    for one in told.get("faults", []):
+        yield from _names_of_fault(one, vocabulary)
     for one in told.get("deliveries", []):
         if "event" in one:
             yield "event", one["event"], vocabulary.lifecycle.events
     for step in told.get("steps", []):
         yield from _names_of_step(step, vocabulary)
+
+
+def _names_of_fault(one: Any, vocabulary: Vocabulary) -> Iterator[Name]:
+    if "operation" in one:
+        yield "operation", one["operation"], vocabulary.operations
+    if one.get("kind") == "error":
+        asked = [one["operation"]] if "operation" in one else list(vocabulary.operations)
+        declared = {key for name in asked for key in vocabulary.operations[name].responses}
+        yield "declared answer", str(int(one.get("status", 429))), declared
+
+
+def _names_of_rule(rule: Any, told: Any, vocabulary: Vocabulary) -> Iterator[Name]:
+    asked = rule.get("request", [])
+    for name in [asked] if isinstance(asked, str) else asked:
+        yield "operation", name, {"*", *vocabulary.operations}
+    for member, others in (("delivery", {"*"}), ("after", {"start"}), ("until", set())):
+        if member in rule:
+            yield "event", rule[member], others | set(vocabulary.lifecycle.events)
+    if "kind" in rule:
+        yield "fault", rule["kind"], [one["kind"] for one in told.get("deliveries", [])]
 
 
 def _names_of_step(step: Any, vocabulary: Vocabulary) -> Iterator[Name]:

@@ -54,7 +54,7 @@ faults:
 deliveries:
   - {event: offer.received, kind: duplicate}
 expects:
-  - {that: The offers are listed once., operation: listOffers, times: 1, within: P1D}
+  - {that: The offers are listed once., request: listOffers, times: 1, within: P1D}
 """
 
 
@@ -134,6 +134,108 @@ def test_there_are_36_scenarios_and_three_more(vocabulary: Vocabulary) -> None:
     assert len(told) == 36 + 3
     assert {"auto-progress", "manual", "strict-validation"} < told.keys()
     assert all(one.passes for name, one in told.items() if name not in {"auto-progress", "manual"})
+
+
+# What a correct client does
+
+
+def test_every_sentence_on_passing_has_rules_beside_it(vocabulary: Vocabulary) -> None:
+    told = Library([default_project() / "scenarios"], vocabulary)
+    assert {name for name, one in told.items() if bool(one.expects) != bool(one.passes)} == set()
+    assert sum(len(one.expects) for one in told.values()) > len(told)
+
+
+def test_rules_have_the_conditions_of_a_run(tmp_path: Path, vocabulary: Vocabulary) -> None:
+    text = GOOD.replace("{patience: P1D}", "{patience: P1D, most: 3}")
+    text = text.replace("times: 1, within: P1D", "atMost: $most, within: $patience")
+    (rule,) = load_scenario(written(tmp_path, text), vocabulary).expects
+    assert (rule["atMost"], rule["within"]) == (3, "P1D")
+
+
+WRONG_RULES: dict[str, tuple[str, str]] = {
+    "an unknown event": (
+        "request: listOffers, times: 1, after: offer.recieved",
+        "there is no event type 'offer.recieved' (did you mean offer.received?)",
+    ),
+    "an unknown end": (
+        "request: listOffers, times: 1, until: offer.recieved",
+        "there is no event type 'offer.recieved' (did you mean offer.received?)",
+    ),
+    "an unknown delivery": (
+        "delivery: offer.recieved, response: 2xx",
+        "there is no event type 'offer.recieved' (did you mean offer.received?)",
+    ),
+    "one unknown operation of several": (
+        "request: [listOffers, getOffers], times: 1",
+        "there is no operation 'getOffers' (did you mean listOffers?)",
+    ),
+    "a fault that is not injected": (
+        "delivery: offer.received, response: 4xx, kind: late",
+        "there is no fault among the 'deliveries' of this scenario 'late' (",
+    ),
+    "an event that never happens": (
+        "request: listOffers, times: 1, after: invoice.paid",
+        "the scenario never records 'invoice.paid' (known: ",
+    ),
+    "nothing about the requests": (
+        "request: listOffers",
+        "the rule has no condition for the requests (add one of times, atLeast, atMost, same, ",
+    ),
+    "nothing at all": (
+        "after: offer.received",
+        "the rule is about neither requests nor deliveries (add 'request', or 'delivery' with",
+    ),
+    "a count of no requests": (
+        "delivery: offer.received, response: 2xx, atMost: 1",
+        "'atMost' needs 'request' (add it)",
+    ),
+    "an answer to no delivery": (
+        "request: listOffers, times: 1, response: 2xx",
+        "'response' needs 'delivery' (add it)",
+    ),
+    "a status that is none": (
+        "request: listOffers, times: 1, status: 2x",
+        "'2x' must be a status such as 200 or 2xx",
+    ),
+    "a misspelt key": (
+        "request: listOffers, times: 1, untill: invoice.paid",
+        "unknown key 'untill' (did you mean until?)",
+    ),
+    "an unknown thing in common": (
+        "request: listOffers, same: key",
+        "'same' cannot be 'key'",
+    ),
+}
+
+
+@pytest.mark.parametrize(("rule", "said"), WRONG_RULES.values(), ids=WRONG_RULES)
+def test_a_rule_that_cannot_be_judged_is_reported(
+    tmp_path: Path, vocabulary: Vocabulary, rule: str, said: str
+) -> None:
+    text = GOOD.replace("request: listOffers, times: 1, within: P1D", rule)
+    found = problems(tmp_path, text, vocabulary)
+    assert found[0].startswith("story.yaml:27:")
+    assert found[0].partition(": ")[2].startswith(said)
+
+
+RULES: tuple[str, ...] = (
+    "request: '*', status: 5xx, gaps: grow",
+    "request: [listOffers, getInvoice], after: start, until: offer.declined, atLeast: 1",
+    "request: createInvoice, same: idempotencyKey",
+    "request: listOffers, status: 503, gaps: retryAfter, atMost: 4",
+    "delivery: '*', response: 2xx",
+    "delivery: offer.received, kind: duplicate, response: 204",
+    "delivery: offer.received, response: 2xx, request: listOffers, atLeast: 1",
+    "request: listWebhooks, after: webhook_endpoint.disabled, atLeast: 1",
+)
+
+
+@pytest.mark.parametrize("rule", RULES)
+def test_a_rule_that_can_be_judged_is_accepted(
+    tmp_path: Path, vocabulary: Vocabulary, rule: str
+) -> None:
+    text = GOOD.replace("request: listOffers, times: 1, within: P1D", rule)
+    assert problems(tmp_path, text, vocabulary) == []
 
 
 # One message each
@@ -492,8 +594,8 @@ WRONG: dict[str, tuple[str, str, str]] = {
         "25:29: 'kind' cannot be 'duplicated' (did you mean duplicate?)",
     ),
     "an unknown operation of an expectation": (
-        "operation: listOffers, times",
-        "operation: listOffer, times",
+        "request: listOffers, times",
+        "request: listOffer, times",
         "27:41: there is no operation 'listOffer' (did you mean listOffers?)",
     ),
     "a step that never comes": (

@@ -170,6 +170,9 @@ def test_show_tells_a_scenario_in_words() -> None:
         "                  records offer.received",
         "3 days 6 seconds  expire-offers        -> FinancingRequested",
         "                  3 days after offer.received; records offer.expired",
+        "",
+        "Expected of the client:",
+        "  The client learns that the offer is expired.",
     ]
 
 

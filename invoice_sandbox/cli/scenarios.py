@@ -272,7 +272,7 @@ def _description(scenario: Scenario, run: Run) -> Iterator[str]:
         yield ""
         yield f"{title}:"
         yield from (f"  {line}" for line in lines)
-    expected = [str(one["that"]) for one in scenario.document.get("expects", [])]
+    expected = [str(one["that"]) for one in scenario.expects]
     if expected:
         yield ""
         yield "Expected of the client:"

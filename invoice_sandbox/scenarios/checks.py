@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterator, Mapping
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from datetime import timedelta
@@ -245,14 +245,58 @@ def _wrong_names(
         yield from _wrong_step(step, ("steps", index), vocabulary)
     for index, fault in enumerate(body.get("faults", [])):
         yield from _wrong_fault(fault, ("faults", index), vocabulary)
-    for part, member, what, known in (
-        ("deliveries", "event", "event type", vocabulary.lifecycle.events),
-        ("expects", "operation", "operation", vocabulary.operations),
-    ):
-        for index, one in enumerate(body.get(part, [])):
-            if member in one and one[member] not in known:
-                yield _unknown((part, index, member), what, one[member], known)
+    events = vocabulary.lifecycle.events
+    for index, one in enumerate(body.get("deliveries", [])):
+        if "event" in one and one["event"] not in events:
+            yield _unknown(("deliveries", index, "event"), "event type", one["event"], events)
+    kinds = {one["kind"] for one in body.get("deliveries", [])}
+    for index, rule in enumerate(body.get("expects", [])):
+        yield from _wrong_expectation(rule, ("expects", index), vocabulary, kinds)
     yield from _wrong_members(body, vocabulary)
+
+
+_OF_REQUESTS: Final = ("times", "atLeast", "atMost", "same", "gaps")
+"""What a rule says of requests."""
+
+_NEEDS: Final = {
+    "request": ("status", "until", "within", *_OF_REQUESTS),
+    "delivery": ("kind", "response"),
+}
+"""Which members need the member of the key."""
+
+
+def _wrong_expectation(
+    rule: Mapping[str, Any], place: Pointer, vocabulary: Vocabulary, kinds: Collection[str]
+) -> Iterator[FileProblem]:
+    """What is wrong with a rule: unknown names, and members that do not go together."""
+    named = rule.get("request", [])
+    events = vocabulary.lifecycle.events
+    known: list[tuple[str, str, Sequence[str], Collection[str]]] = [
+        ("request", "operation", [named] if isinstance(named, str) else named, ["*"]),
+        ("delivery", "event type", _listed(rule, "delivery"), ["*", *events]),
+        ("after", "event type", _listed(rule, "after"), [START, *events]),
+        ("until", "event type", _listed(rule, "until"), events),
+        ("kind", "fault among the 'deliveries' of this scenario", _listed(rule, "kind"), kinds),
+    ]
+    for member, what, words, others in known:
+        names = [*others, *vocabulary.operations] if member == "request" else others
+        for word in words:
+            if word not in names:
+                yield _unknown((*place, member), what, word, names)
+    for subject, members in _NEEDS.items():
+        for member in members:
+            if member in rule and subject not in rule:
+                yield FileProblem((*place, member), f"'{member}' needs '{subject}'", "add it")
+    if "request" in rule and not any(member in rule for member in _OF_REQUESTS):
+        advice = f"add one of {', '.join(_OF_REQUESTS)}"
+        yield FileProblem(place, "the rule has no condition for the requests", advice)
+    if "request" not in rule and "response" not in rule:
+        text = "the rule is about neither requests nor deliveries"
+        yield FileProblem(place, text, "add 'request', or 'delivery' with 'response'")
+
+
+def _listed(rule: Mapping[str, Any], member: str) -> list[str]:
+    return [rule[member]] if member in rule else []
 
 
 def _wrong_members(body: Mapping[str, Any], vocabulary: Vocabulary) -> Iterator[FileProblem]:

@@ -67,7 +67,8 @@ class Scenario:
     A new record with the members ``begins`` gets the scenario automatically. ``needs`` are the
     values that an existing record must have before the scenario can start on it. ``conditions`` are
     the values that a run may change. ``faults`` are bodies of ``POST /sandbox/faults``,
-    ``deliveries`` the faults of webhook deliveries.
+    ``deliveries`` the faults of webhook deliveries, ``expects`` the rules that a correct client
+    keeps (``expectation`` in scenario.schema.json).
     """
 
     name: str
@@ -80,6 +81,7 @@ class Scenario:
     calls: tuple[OnCall, ...] = ()
     faults: tuple[Mapping[str, Any], ...] = ()
     deliveries: tuple[Mapping[str, Any], ...] = ()
+    expects: tuple[Mapping[str, Any], ...] = ()
     document: Mapping[str, Any] = field(default_factory=dict, repr=False)
 
     @cached_property
@@ -116,6 +118,7 @@ def scenario_of(document: Mapping[str, Any]) -> Scenario:
         calls=tuple(_on_call(index, one) for index, one in steps if _is_call(one)),
         faults=tuple(body.get("faults", [])),
         deliveries=tuple(body.get("deliveries", [])),
+        expects=tuple(body.get("expects", [])),
         document=document,
     )
 

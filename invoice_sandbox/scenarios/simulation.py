@@ -261,6 +261,7 @@ def simulate(
     else:
         yield from _useless_needs(scenario, started)
         yield from _useless_steps(simulations[0])
+        yield from _useless_rules(scenario, simulations, machine)
 
 
 def _useless_needs(scenario: Scenario, started: Mapping[str, _Simulation]) -> Iterator[FileProblem]:
@@ -288,6 +289,20 @@ def _useless_steps(simulation: _Simulation) -> Iterator[FileProblem]:
                 f"'{simulation.named(step)}' is not possible then: the {machine.name} is {status}"
             )
             yield FileProblem((*place, "do"), text, f"possible: {possible}")
+
+
+def _useless_rules(
+    scenario: Scenario, simulations: Iterable[_Simulation], machine: Machine
+) -> Iterator[FileProblem]:
+    """Rules of ``expects`` about events that the scenario never records."""
+    recorded = {machine.created}.union(*(one.recorded for one in simulations))
+    never = {one.event for one in machine.transitions} - recorded
+    for index, rule in enumerate(scenario.expects):
+        for member in ("after", "until", "delivery"):
+            if rule.get(member) in never:
+                text = f"the scenario never records '{rule[member]}'"
+                advice = suggestion("", sorted(str(one) for one in recorded))
+                yield FileProblem(("expects", index, member), text, advice)
 
 
 def _start_statuses(scenario: Scenario, machine: Machine) -> list[str]:

@@ -68,6 +68,11 @@ SCHEMAS: dict[str, Schema] = {
     "no member but integers, excluded": obj({}, **{"not": {"additionalProperties": INT}}),
     "short names, excluded": obj({}, **{"not": {"propertyNames": {"maxLength": 3}}}),
     "members by pattern, excluded": obj({}, **{"not": {"patternProperties": {"^a": INT}}}),
+    "an item that two lists need": {
+        "type": "array",
+        "maxItems": 1,
+        "allOf": [{"contains": {"minimum": 3}}, {"contains": {**INT, "maximum": 5}}],
+    },
     "true": True,
     "empty": {},
     "null": {"type": "null"},
@@ -412,3 +417,10 @@ def test_large_alternatives_without_a_required_member_exclude_each_other() -> No
         {"properties": {f"group{i}": obj({f"m{i}{k}": INT for k in range(200)})}} for i in range(3)
     ]
     assert isinstance(example_of({"type": "object", "oneOf": settings}), dict)
+
+
+def test_the_message_names_the_place_behind_a_reference() -> None:
+    impossible = obj({"value": {"type": "null", "minLength": 2, "enum": ["a"]}}, "value")
+    schema: Schema = {"$ref": "#/$defs/item", "$defs": {"item": impossible}}
+    with pytest.raises(CannotGenerate, match=r"^#/properties/value: its keywords exclude"):
+        example_of(schema)

@@ -139,6 +139,10 @@ class Sources:
 
     def _conflict(self, addressed: Any) -> str:
         """The deepest place where no value satisfies a schema, and the keywords that conflict."""
+        for _ in range(_MAX_REFERENCES):
+            if not isinstance(addressed, Mapping) or list(addressed) != ["$ref"]:
+                break
+            addressed = self.retrieve(addressed["$ref"])
         reasons = canonical.find_unsatisfiable(
             addressed,
             draft=jsonschema_rs.Draft202012,
@@ -160,6 +164,7 @@ _BELOW: Final = frozenset(
     {"properties", "patternProperties", "additionalProperties", "items", "prefixItems"}
 )
 _CANONICAL: Final = "urn:jsonschema:canonical:"
+_MAX_REFERENCES: Final = 10
 _MISSING: Final = "reference: "
 _OFFICIAL: Final = "https://json-schema.org/draft/"
 IDENTITY: Final = frozenset({"$id", "$anchor", "$dynamicAnchor", "$schema", "$defs", "definitions"})

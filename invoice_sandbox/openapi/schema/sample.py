@@ -36,12 +36,15 @@ from invoice_sandbox.openapi.schema.canonical import (
     type_alone,
     without,
 )
+from invoice_sandbox.openapi.schema.objects import object_value
 from invoice_sandbox.openapi.schema.values import (
-    BUILDERS,
     DeadEndError,
     ExhaustedError,
     Place,
     Style,
+    array_value,
+    number_value,
+    string_value,
 )
 
 __all__ = ["CannotGenerate", "generate"]
@@ -287,7 +290,8 @@ def _of_type(run: _Run, name: str, place: Place) -> Any:
     if name == "boolean":
         return run.chance(0.5) if place.vary else True
     form = plain_form(name)
-    return BUILDERS[name](run, form, form.view(), place)
+    view = form.view()
+    return _BUILDERS[type(view)](run, form, view, place)
 
 
 def _group(run: _Run, _form: CanonicalSchema, view: Any, place: Place) -> Any:
@@ -357,11 +361,11 @@ _BUILDERS: Final[Mapping[type, Callable[[_Run, CanonicalSchema, Any, Place], Any
     canonical.FalseView: _nothing,
     canonical.MultiTypeView: _of_types,
     canonical.TypedGroupView: _group,
-    canonical.StringView: BUILDERS["string"],
-    canonical.NumberView: BUILDERS["number"],
-    canonical.IntegerView: BUILDERS["number"],
-    canonical.ArrayView: BUILDERS["array"],
-    canonical.ObjectView: BUILDERS["object"],
+    canonical.StringView: string_value,
+    canonical.NumberView: number_value,
+    canonical.IntegerView: number_value,
+    canonical.ArrayView: array_value,
+    canonical.ObjectView: object_value,
     canonical.ConstView: _constant,
     canonical.EnumView: _constant,
     canonical.AnyOfView: _any_of,

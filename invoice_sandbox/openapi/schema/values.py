@@ -1,4 +1,4 @@
-"""Values of one type each: texts, numbers, lists and objects, for a canonical form.
+"""Values of one type each: texts, numbers and lists, for a canonical form.
 
 A function takes the attempt, the form, its view and the place, and raises DeadEndError.
 """
@@ -6,12 +6,9 @@ A function takes the attempt, the form, its view and the place, and raises DeadE
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import suppress
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from fractions import Fraction
-from functools import cached_property
-from itertools import islice
 from math import ceil, floor, lcm
 from random import Random
 from typing import Any, Final, Protocol
@@ -25,21 +22,15 @@ from invoice_sandbox.openapi.schema.canonical import (
     Schema,
     Sources,
     accepts,
-    any_value,
-    checker,
     item_form,
-    matches,
-    type_alone,
     without,
 )
 from invoice_sandbox.openapi.schema.patterns import PatternError
 
-_RICH_DEPTH: Final = 5
-_RETRIES: Final = 30
-_MAX_ITEMS: Final = 1_000
+RICH_DEPTH: Final = 5
+RETRIES: Final = 30
+MAX_ITEMS: Final = 1_000
 _MAX_LENGTH: Final = 1_000_000
-_MAX_SPARE: Final = 60
-_FEW: Final = 3
 
 
 class DeadEndError(Exception):
@@ -103,7 +94,7 @@ class Attempt(Protocol):
     def recurs(self, form: CanonicalSchema, place: Place) -> bool: ...
 
 
-def _string(run: Attempt, form: CanonicalSchema, view: Any, place: Place) -> str:
+def string_value(run: Attempt, form: CanonicalSchema, view: Any, place: Place) -> str:
     least = view.min_length or 0
     if least > _MAX_LENGTH:
         raise place.fail(f"it needs a text of more than {_MAX_LENGTH} characters")
@@ -142,11 +133,11 @@ def _words(name: str) -> str:
     return re.sub(r"(?<=[a-z0-9])(?=[A-Z])|[_\-\s]+", " ", name).strip().capitalize()
 
 
-def _number(run: Attempt, form: CanonicalSchema, view: Any, place: Place) -> int | float:
+def number_value(run: Attempt, form: CanonicalSchema, view: Any, place: Place) -> int | float:
     """A multiple of the roundest step of which there is one between the bounds."""
     for step in _steps(view, whole=form.kind == CanonicalKind.INTEGER):
         low, high = _multiples(view, step)
-        for _ in range(min(_RETRIES, high - low + 1)):
+        for _ in range(min(RETRIES, high - low + 1)):
             value = step * run.rng.randint(low, high)
             plain = int(value) if value.denominator == 1 else float(value)
             if accepts(form, plain):
@@ -183,12 +174,12 @@ def _multiples(view: Any, step: Fraction) -> tuple[int, int]:
     return min(1 if high > 0 else high - 99, high), high
 
 
-def _array(run: Attempt, _form: CanonicalSchema, view: Any, place: Place) -> list[Any]:
-    least, most = view.min_items or 0, _MAX_ITEMS if view.max_items is None else view.max_items
-    if least > min(most, _MAX_ITEMS):
+def array_value(run: Attempt, _form: CanonicalSchema, view: Any, place: Place) -> list[Any]:
+    least, most = view.min_items or 0, MAX_ITEMS if view.max_items is None else view.max_items
+    if least > min(most, MAX_ITEMS):
         raise place.fail(f"it needs {least} items")
     count = max(len(view.prefix_items), 1)
-    while count > least and not _is_wanted(run, item_form(view, count - 1), place):
+    while count > least and not is_wanted(run, item_form(view, count - 1), place):
         count -= 1
     plan = [item_form(view, index) for index in range(max(least, min(count, most)))]
     taken = 0
@@ -209,8 +200,8 @@ def _array(run: Attempt, _form: CanonicalSchema, view: Any, place: Place) -> lis
     return items
 
 
-def _is_wanted(run: Attempt, form: CanonicalSchema, place: Place) -> bool:
-    shallow = place.depth < _RICH_DEPTH and not run.recurs(form, place)
+def is_wanted(run: Attempt, form: CanonicalSchema, place: Place) -> bool:
+    shallow = place.depth < RICH_DEPTH and not run.recurs(form, place)
     is_possible = run.sources.opened(form).kind != CanonicalKind.FALSE
     return is_possible and shallow and run.chance(run.style.optional)
 
@@ -236,7 +227,7 @@ def _place_contained(
 
 def _item(run: Attempt, form: CanonicalSchema, place: Place, seen: set[str] | None) -> Any:
     """One item; it is none of ``seen``, to which it is added, where items have to differ."""
-    for attempt in range(_RETRIES):
+    for attempt in range(RETRIES):
         value = run.build(form, replace(place, vary=place.vary or attempt > 0))
         identity = jsonschema_rs.canonical.json.to_string(value)
         if seen is None or identity not in seen:
@@ -244,145 +235,3 @@ def _item(run: Attempt, form: CanonicalSchema, place: Place, seen: set[str] | No
                 seen.add(identity)
             return value
     raise place.fail("no further item was found that differs from the others")
-
-
-def _object(run: Attempt, _form: CanonicalSchema, view: Any, place: Place) -> dict[str, Any]:
-    builder = _ObjectBuilder(run, view, place, run.applicable(place.written))
-    for name in builder.view.required:
-        builder.add(name)
-    for name in builder.optional_names():
-        builder.try_to_add(name)
-    for violation in builder.view.violations:
-        builder.violate(violation)
-    least = builder.view.min_properties or 0
-    for name in islice(builder.spare_names(), least + _MAX_SPARE):
-        if len(builder.value) >= least:
-            break
-        builder.try_to_add(name)
-    if len(builder.value) < least:
-        raise place.fail(f"no {least} members were found")
-    return builder.in_order()
-
-
-class _ObjectBuilder:
-    """The members of one object, added one by one."""
-
-    def __init__(
-        self, run: Attempt, view: Any, place: Place, written: list[Mapping[str, Any]]
-    ) -> None:
-        """``written`` are the schemas that may be about the object."""
-        self.run, self.view, self.place, self.written = run, view, place, written
-        self.value: dict[str, Any] = {}
-
-    def form(self, name: str) -> CanonicalSchema:
-        """What the value of the member ``name`` has to satisfy."""
-        found = [self.view.properties[name]] if name in self.view.properties else []
-        for pattern, form in self.view.pattern_properties.items():
-            if matches(pattern, name):
-                found.append(form)
-        if not found and self.view.additional_properties is not None:
-            found = [self.view.additional_properties]
-        together = any_value()
-        for form in found:
-            together = together.intersect(form) if together.kind != CanonicalKind.TRUE else form
-        return together
-
-    def add(self, name: str, form: CanonicalSchema | None = None) -> None:
-        """Add the member. Raises DeadEndError."""
-        escaped = name.replace("~", "~0").replace("/", "~1")
-        written = [
-            one["properties"][name]
-            for one in self.written
-            if isinstance(one.get("properties"), Mapping) and name in one["properties"]
-        ]
-        below = self.place.below(written, f"properties/{escaped}", name)
-        self.value[name] = self.run.build(self.form(name) if form is None else form, below)
-
-    def try_to_add(self, name: str) -> None:
-        """Add the member, unless it is there, not allowed, or cannot be had."""
-        most = self.view.max_properties
-        names = self.view.property_names
-        if name in self.value or (most is not None and len(self.value) >= most):
-            return
-        if names is not None and not checker(names)(name):
-            return
-        with suppress(DeadEndError):
-            self.add(name)
-
-    @cached_property
-    def declared(self) -> list[str]:
-        """The names of declared members, in the order in which they are written."""
-        names = self.view.property_names
-        enumerated = names.view() if names is not None else None
-        listed = enumerated.values if isinstance(enumerated, canonical.EnumView) else []
-        sure = _declared(self.run.applicable(self.place.written, ("allOf",)))
-        own = {*sure, *self.view.properties, *listed}
-        known = [*_declared(self.written), *self.view.properties, *listed]
-        return [name for name in dict.fromkeys(known) if name in own]
-
-    def optional_names(self) -> list[str]:
-        """Those of the declared members that this attempt adds."""
-        if self.place.depth >= _RICH_DEPTH:
-            return []
-        names = [
-            name
-            for name in self.declared
-            if name not in self.value and _is_wanted(self.run, self.form(name), self.place)
-        ]
-        return names[:_FEW] if self.run.style.few else names
-
-    def spare_names(self) -> Iterator[str]:
-        """Names of further members, to reach minProperties."""
-        yield from self.declared
-        for pattern in self.view.pattern_properties:
-            wanted = strings.Wanted(words="member", patterns=[pattern], vary=True)
-            yield from strings.candidates(wanted, self.run.rng)
-        if self.view.property_names is not None:
-            names = self.view.property_names.intersect(type_alone("string"))
-            place = replace(self.place, written=(), vary=True)
-            for _ in range(_RETRIES):
-                yield self.run.build(names, place.below((), "propertyNames"))
-        yield from (f"member{number}" for number in range(1, _MAX_ITEMS))
-
-    def violate(self, violation: Any) -> None:
-        """Add a member that breaks what a negated schema requires of members."""
-        form = None
-        if isinstance(violation, canonical.NameFailsView):
-            names = type_alone("string").subtract(violation.schema)
-            name = self.run.build(names, self.place.below((), "propertyNames"))
-        elif isinstance(violation, canonical.PatternValueFailsView):
-            wanted = strings.Wanted(words="member", patterns=[violation.pattern])
-            name = next(strings.candidates(wanted, self.run.rng))
-            form = self.form(name).subtract(violation.schema)
-        else:
-            name = next(one for one in self.undeclared(violation))
-            form = self.form(name).subtract(violation.additional)
-        self.add(name, form)
-
-    def undeclared(self, violation: canonical.UndeclaredValueFailsView) -> Iterator[str]:
-        """Names that a negated schema does not declare."""
-        for name in (f"member{number}" for number in range(_MAX_ITEMS)):
-            if name not in violation.names and not any(
-                matches(one, name) for one in violation.patterns
-            ):
-                yield name
-
-    def in_order(self) -> dict[str, Any]:
-        """The members in the order of the schema, those that it does not declare last."""
-        order = [*self.declared, *self.value]
-        return {name: self.value[name] for name in order if name in self.value}
-
-
-def _declared(written: Sequence[Mapping[str, Any]]) -> list[str]:
-    found = [one.get("properties") for one in written]
-    return [name for one in found if isinstance(one, Mapping) for name in one]
-
-
-BUILDERS: Final[Mapping[str, Callable[[Attempt, CanonicalSchema, Any, Place], Any]]] = {
-    "object": _object,
-    "array": _array,
-    "string": _string,
-    "number": _number,
-    "integer": _number,
-}
-"""By the type of the value."""

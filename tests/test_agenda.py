@@ -461,6 +461,16 @@ def test_the_timer_looks_at_the_workspace_that_is_due_first(flowing: Running) ->
         until(lambda: due(late) == [], "the timer did not do the step")
 
 
+def test_the_timer_heeds_a_step_that_is_due_before_the_one_it_waits_for(flowing: Running) -> None:
+    with in_scenario(flowing, "long") as client:
+        write_note(client)
+        data(client.post("/notes", json={}, headers={"X-Sandbox-Scenario": "soon"}), 201)
+        assert len(due(client)) == 2
+        flowing.system_clock.pass_seconds(1)
+        until(lambda: len(due(client)) == 1, "the timer did not do the earlier step")
+        assert [one["do"] for one in agenda(client)["done"]] == ["ring"]
+
+
 def test_a_live_clock_is_advanced_too(flowing: Running) -> None:
     with in_scenario(flowing, "in-turn", now="2027-01-01T00:00:00Z") as client:
         write_note(client)

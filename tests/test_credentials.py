@@ -287,8 +287,9 @@ def test_revoking_needs_an_id_and_a_known_one(client: httpx.Client) -> None:
 def test_a_key_expires_at_its_instant(
     server: Running, client: httpx.Client, expires_at: str, answer: int
 ) -> None:
-    secret = create(client, expiresAt=expires_at)["secret"]
-    assert status(server, X_API_Key=secret) == answer
+    created = create(client, expiresAt=expires_at)
+    assert created["expiresAt"] == expires_at
+    assert status(server, X_API_Key=created["secret"]) == answer
 
 
 def test_when_a_key_was_used_last_is_kept(server: Running, client: httpx.Client) -> None:

@@ -6,6 +6,7 @@ import asyncio
 import logging
 from collections.abc import Iterator
 from dataclasses import replace
+from datetime import datetime, timedelta
 from typing import Any
 
 import httpx
@@ -308,10 +309,11 @@ def test_an_action_that_fails_is_given_up_logged_and_not_repeated(
     caplog: pytest.LogCaptureFixture,
 ) -> None:
     done: list[str] = []
-    reported: list[tuple[str, str]] = []
+    reported: list[tuple[str, str, datetime]] = []
+    later = FROZEN_START + timedelta(seconds=2)
 
-    async def report(_: Transaction, __: Workspace, step: ScheduledStep, reason: str) -> None:
-        reported.append((step.action, reason))
+    async def report(_: Transaction, at: Workspace, step: ScheduledStep, reason: str) -> None:
+        reported.append((step.action, reason, at.clock.at))
 
     async def run(_state: Transaction, _workspace: Workspace, step: ScheduledStep) -> list[str]:
         done.append(step.action)
@@ -323,18 +325,19 @@ def test_an_action_that_fails_is_given_up_logged_and_not_repeated(
         store, workspace = MemoryStore(), Workspace("w", 1, "w", ClockState("frozen"), "manual")
         await store.create_workspace(workspace, FROZEN_START)
         async with store.transaction("w") as state:
-            await state.schedule(FROZEN_START, "fail", {})
-            await state.schedule(FROZEN_START, "succeed", {})
+            await state.schedule(later, "fail", {})
+            await state.schedule(later, "succeed", {})
         system_clock = ManualSystemClock()
         lanes = Lanes(store, system_clock, no_sending, virtual_time=False)
         agenda = Agenda(store, system_clock, run, lanes, report)
-        await agenda.run_due(workspace)
-        await agenda.run_due(workspace)
+        moved = await agenda.advance("w", lambda start: start + timedelta(hours=1))
+        assert [one["outcome"] for one in moved.happened] == ["failed", "done"]
+        assert (await agenda.advance("w", lambda start: start)).happened == ()
 
     with caplog.at_level(logging.ERROR, "invoice_sandbox"):
         asyncio.run(two_steps())
     assert done == ["fail", "succeed"]
-    assert reported == [("fail", "ValueError")]
+    assert reported == [("fail", "ValueError", later)], "at the instant of the step"
     assert [one.getMessage() for one in caplog.records] == [
         "w: the step 'fail' failed and is not repeated"
     ]

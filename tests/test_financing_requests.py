@@ -22,6 +22,7 @@ INVOICE = {
     "currency": "EUR",
     "dueDate": "2027-01-20",
 }
+BIRCH = "ptn_sandbox_birch"
 ALDER = "ptn_sandbox_alder"
 
 
@@ -292,3 +293,29 @@ def test_what_the_engine_keeps_for_itself_is_not_shown(client: httpx.Client) -> 
     listed = client.get(REQUESTS).json()["data"]
     assert listed
     assert [one for one in listed if one.keys() & {"source", "previousStatus"}] == []
+
+
+@pytest.mark.parametrize(
+    ("wanted", "partner", "reasons"),
+    [
+        ({}, ALDER, set()),
+        ({"recoursePreference": "Recourse"}, ALDER, set()),
+        ({"recoursePreference": "NonRecourse"}, ALDER, {"RECOURSE_NOT_OFFERED"}),
+        ({"recoursePreference": "NonRecourse"}, BIRCH, {"DISCLOSURE_NOT_OFFERED"}),
+        ({"disclosure": "Confidential"}, ALDER, {"DISCLOSURE_NOT_OFFERED"}),
+        ({"disclosure": "Confidential"}, BIRCH, set()),
+    ],
+)
+def test_routing_heeds_recourse_and_disclosure(
+    client: httpx.Client, wanted: dict[str, str], partner: str, reasons: set[str]
+) -> None:
+    """Alder offers only recourse and disclosed, Birch both of recourse and only confidential."""
+    verified(client)
+    request = ask(client, **wanted)
+    failed = {
+        one["reason"]
+        for row in request["unmatched"]
+        if row["partnerId"] == partner
+        for one in row["failedFilters"]
+    }
+    assert failed & {"RECOURSE_NOT_OFFERED", "DISCLOSURE_NOT_OFFERED"} == reasons

@@ -388,6 +388,7 @@ def holding() -> Iterator[Hold]:
 SLOW = """
 import asyncio
 
+from invoice_sandbox.project.api import Response
 from tests.test_idempotency import HOLD
 
 
@@ -398,6 +399,12 @@ async def make_thing(call):
     HOLD.under_way -= 1
     number = await call.state.next_number("things")
     return {"number": number}
+
+
+async def make_secrets(call):
+    one = {"id": "1", "secret": "shown-once"}
+    headers = (("SET-cookie", "sid=shown-once"), ("X-Kept", "1"))
+    return Response({"first": one, "items": [one]}, headers)
 
 
 async def make_broken(call):
@@ -428,6 +435,16 @@ def _operation(name: str, status: str = "200") -> dict[str, Any]:
     )
 
 
+def _with_secrets() -> dict[str, Any]:
+    secret = {"type": "string", "format": "password"}
+    one = {"type": "object", "properties": {"id": {"type": "string"}, "secret": secret}}
+    members = {"first": one, "items": {"type": "array", "items": one}}
+    operation = _operation("makeSecrets")
+    media = {"schema": {"type": "object", "properties": members}}
+    operation["responses"]["200"]["content"]["application/json"] = media
+    return operation
+
+
 @pytest.fixture(scope="module")
 def toy(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Running]:
     """A project with a slow handler, a broken one, and a lever of its own."""
@@ -445,6 +462,7 @@ def toy(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Running]:
                 "delete": _operation("removeThings"),
             },
             "/broken": {"post": _operation("makeBroken")},
+            "/secrets": {"post": _with_secrets()},
         },
         "components": {"securitySchemes": {"key": {"type": "http", "scheme": "bearer"}}},
     }
@@ -522,6 +540,18 @@ class TestAtTheSameTime:
         assert {one.status_code for one in answers} <= {201, 409}
         assert len({one.content for one in answers if one.status_code == 201}) == 1
         assert created(client) == 1
+
+    def test_what_is_shown_once_is_not_in_the_response_again(self, toy: Running) -> None:
+        """Neither a secret, however deep it stands, nor a cookie."""
+        with toy_client(toy) as client:
+            first, second = (post(client, "k", "/secrets", {}) for _ in range(2))
+        one = {"id": "1", "secret": "shown-once"}
+        assert first.json() == {"first": one, "items": [one]}
+        assert first.headers["set-cookie"] == "sid=shown-once"
+        assert is_replayed(second)
+        assert second.json() == {"first": {"id": "1"}, "items": [{"id": "1"}]}
+        assert "set-cookie" not in second.headers
+        assert second.headers["x-kept"] == "1"
 
     def test_a_rejected_request_is_not_in_progress_for_ever(self, toy: Running) -> None:
         """What the handler did wrong is neither kept nor does it block the key."""

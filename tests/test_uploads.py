@@ -288,6 +288,12 @@ def test_only_a_signature_opens_an_address_before_the_file_is_read(
     assert refusal(put(url, kind="text/plain")) == NOT_FOUND
 
 
+def test_an_address_that_was_used_is_404_before_the_file_is_read(client: httpx.Client) -> None:
+    url = address(client)["url"]
+    assert put(url).status_code == 200
+    assert refusal(put(url, kind="text/plain")) == NOT_FOUND
+
+
 def test_an_address_that_expired_is_404_before_the_file_is_read(client: httpx.Client) -> None:
     url = address(client)["url"]
     assert put(url, kind="text/plain").status_code == 415

@@ -8,7 +8,7 @@ import threading
 import time
 from collections import Counter, defaultdict
 from collections.abc import Iterator
-from dataclasses import replace
+from dataclasses import dataclass, field, replace
 from datetime import timedelta
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from typing import Any
@@ -17,12 +17,13 @@ import httpx
 import pytest
 
 from invoice_sandbox.base.clock import ClockState, parse_instant
-from invoice_sandbox.state import Workspace
+from invoice_sandbox.runtime.agenda import Agenda
+from invoice_sandbox.state import Record, Workspace
 from invoice_sandbox.state.memory import MemoryStore
 from invoice_sandbox.webhooks.attempts import Outcome, Outgoing
 from invoice_sandbox.webhooks.endpoints import ENDPOINTS
 from invoice_sandbox.webhooks.lanes import SHARE, SIDE_BY_SIDE, SLOW_SIDE_BY_SIDE, Lanes, Send
-from invoice_sandbox.webhooks.outbox import EVENTS, plan
+from invoice_sandbox.webhooks.outbox import DELIVERIES, EVENTS, plan
 from invoice_sandbox.webhooks.signing import placeholder_secret
 from tests.receivers import (
     Message,
@@ -152,6 +153,8 @@ def test_an_advance_tells_what_was_sent_in_the_order_of_virtual_time(
         subscribe(client, receiver.url + path)
     register_new(client)
     moved = advance(client, by="PT6S")
+    instants = [one["at"] for one in moved["happened"]]
+    assert instants == sorted(instants), "steps and deliveries"
     sent = [(one["at"][11:-1], one["subject"][-1]) for one in moved["happened"] if _is_sent(one)]
     assert sent == [("09:30:02", "1"), ("09:30:02", "2"), ("09:30:06", "3"), ("09:30:06", "4")]
 
@@ -426,14 +429,19 @@ def test_on_a_live_clock_the_timer_makes_the_next_attempt(
 # Lanes alone, with a receiver in the test's hand
 
 
-async def planned(lanes: int) -> tuple[MemoryStore, Workspace]:
-    """A store with a workspace in which each endpoint is to get one event."""
+async def run_nothing(*_: Any) -> list[str]:
+    """No step is due."""
+    return []
+
+
+async def planned(lanes: int, events: int = 1) -> tuple[MemoryStore, Workspace]:
+    """A store with a workspace in which each endpoint is to get these events."""
     store, system_clock = MemoryStore(), ManualSystemClock()
     workspace = Workspace("one", 1, "token", ClockState("frozen"), "manual")
     await store.create_workspace(workspace, system_clock.now())
     async with store.transaction("one") as state:
-        event = {"id": "evt", "type": "invoice.verified", "payload": {}}
-        await state.put(EVENTS, "evt", event)
+        event: Record = {"id": "evt", "type": "invoice.verified", "payload": {}}
+        more = [{**event, "id": f"evt{number}"} for number in range(1, events)]
         for number in range(lanes):
             one = {
                 "id": f"whe_{number}",
@@ -442,7 +450,9 @@ async def planned(lanes: int) -> tuple[MemoryStore, Workspace]:
                 "secret": placeholder_secret(1, "one"),
             }
             await state.put(ENDPOINTS, one["id"], one)
-            await plan(state, one, event, workspace.clock.at)
+            for each in (event, *more):
+                await state.put(EVENTS, each["id"], each)
+                await plan(state, one, each, workspace.clock.at)
     return store, workspace
 
 
@@ -477,6 +487,68 @@ def test_a_lane_that_fails_by_an_error_of_our_own_stops_and_is_not_begun_again(
     asyncio.run(run())
     assert sorted(sent) == ["http://0/", "http://1/"]
     assert "deliveries to whe_0 have stopped" in caplog.text
+
+
+@dataclass
+class HeldSend:
+    """Sends that get their response when the test says so."""
+
+    has_begun: asyncio.Event = field(default_factory=asyncio.Event)
+    may_end: asyncio.Event = field(default_factory=asyncio.Event)
+    under_way: int = 0
+    ended: int = 0
+
+    async def __call__(self, _: Outgoing) -> Outcome:
+        self.under_way += 1
+        self.has_begun.set()
+        await self.may_end.wait()
+        self.ended += 1
+        return Outcome(200)
+
+
+async def under_way(lanes: Lanes, workspace: Workspace, send: HeldSend) -> None:
+    await lanes.wake(workspace)
+    await send.has_begun.wait()
+
+
+async def statuses(store: MemoryStore) -> list[str]:
+    async with store.transaction("one") as state:
+        page = await state.page(DELIVERIES, limit=10)
+    return [one["status"] for one in page.records]
+
+
+def test_closing_waits_for_what_is_being_sent_and_begins_nothing_more() -> None:
+    async def run() -> None:
+        store, workspace = await planned(1, events=2)
+        send = HeldSend()
+        lanes = lanes_of(store, send)
+        await under_way(lanes, workspace, send)
+        agenda = Agenda(store, ManualSystemClock(), run_nothing, lanes)
+        closing = asyncio.create_task(agenda.close(PATIENCE))
+        for _ in range(20):
+            await asyncio.sleep(0)
+        assert not closing.done()
+        send.may_end.set()
+        await closing
+        assert (send.under_way, send.ended) == (1, 1)
+        assert sorted(await statuses(store)) == ["Delivered", "Pending"]
+
+    asyncio.run(run())
+
+
+def test_closing_gives_up_what_takes_too_long_and_keeps_it_for_another_time() -> None:
+    async def run() -> None:
+        store, workspace = await planned(1)
+        send = HeldSend()
+        lanes = lanes_of(store, send)
+        await under_way(lanes, workspace, send)
+        await lanes.close(0)
+        send.may_end.set()
+        await asyncio.sleep(0)
+        assert (send.under_way, send.ended) == (1, 0)
+        assert await statuses(store) == ["Pending"]
+
+    asyncio.run(run())
 
 
 def test_endpoints_that_have_hung_before_take_no_places_of_the_others() -> None:

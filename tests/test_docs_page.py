@@ -224,6 +224,11 @@ def test_what_is_ours_is_marked_as_an_assumption(browser: Browser, server: Runni
             block.locator(".opblock-section").first.wait_for()
             assert "x-assumption" in block.inner_text()
             assert shown in block.inner_text()
+            assert "headers/X-Request-Id" in block.locator(".responses-wrapper").inner_text()
+        body = page.locator("#operations-offers-createOffer .opblock-section-request-body")
+        body.locator(".tablinks", has_text="Schema").click()
+        body.locator(".json-schema-2020-12-expand-deep-button").nth(1).click()
+        body.get_by_text("x-assumption").first.wait_for()
 
 
 def test_a_key_that_the_visitor_chose_stays(browser: Browser, server: Running) -> None:

@@ -9,7 +9,7 @@ import httpx
 import pytest
 
 from tests.scenario_docs import project
-from tests.scenario_run import choose, recorded_events, register, run_to_end
+from tests.scenario_run import choose, data, recorded_events, register, run_to_end
 from tests.support import Running
 
 SCENARIOS = project().scenarios
@@ -46,6 +46,11 @@ def test_every_event_of_the_rules_happens(server: Running, client: httpx.Client,
         run_to_end(client)
     happened = [one["type"] for one in recorded_events(server, client)]
     assert [one for one in events(name) if one not in happened] == []
+
+
+def test_the_control_api_lists_the_rules_of_every_scenario(client: httpx.Client) -> None:
+    listed = {one["name"]: one["expects"] for one in data(client.get("/sandbox/scenarios"))}
+    assert listed == {name: [*one.expects] for name, one in SCENARIOS.items()}
 
 
 def test_most_scenarios_have_rules_about_events() -> None:

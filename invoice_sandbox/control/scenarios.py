@@ -151,4 +151,5 @@ def _shown(scenario: Scenario, current: str) -> Record:
         ],
         "faults": [dict(fault) for fault in scenario.faults],
         "deliveries": [dict(one) for one in scenario.deliveries],
+        "expects": [dict(one) for one in scenario.expects],
     }

@@ -54,11 +54,12 @@ class _ObjectBuilder:
     ) -> None:
         """``written`` are the schemas that may be about the object."""
         self.run, self.view, self.place, self.written = run, view, place, written
+        self.properties: Any = view.properties  # made anew at each access
         self.value: dict[str, Any] = {}
 
     def form(self, name: str) -> CanonicalSchema:
         """What the value of the member ``name`` has to satisfy."""
-        found = [self.view.properties[name]] if name in self.view.properties else []
+        found = [self.properties[name]] if name in self.properties else []
         for pattern, form in self.view.pattern_properties.items():
             if matches(pattern, name):
                 found.append(form)
@@ -98,8 +99,8 @@ class _ObjectBuilder:
         enumerated = names.view() if names is not None else None
         listed = enumerated.values if isinstance(enumerated, canonical.EnumView) else []
         sure = _declared(self.run.applicable(self.place.written, ("allOf",)))
-        own = {*sure, *self.view.properties, *listed}
-        known = [*_declared(self.written), *self.view.properties, *listed]
+        own = {*sure, *self.properties, *listed}
+        known = [*_declared(self.written), *self.properties, *listed]
         return [name for name in dict.fromkeys(known) if name in own]
 
     def optional_names(self) -> list[str]:

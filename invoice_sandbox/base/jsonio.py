@@ -69,7 +69,7 @@ def packed(value: Any) -> Packed:
 
 def unpacked(text: Packed) -> Any:
     """A new value like the one that was packed, with lists for tuples and dicts for mappings."""
-    return _PACKED.decode(text) if isinstance(text, str) else orjson.loads(text)
+    return _PACKED.raw_decode(text)[0] if isinstance(text, str) else orjson.loads(text)
 
 
 def _marked(number: Any) -> orjson.Fragment:

@@ -90,6 +90,8 @@ class KnownKeys:
         outcomes: list[Credential | ApiError] = []
         valid: set[str] = set()
         for name, scheme in self.schemes:
+            if not _may_carry(request, scheme):
+                continue
             for outcome in await _outcomes(self.engine, request, scheme):
                 outcomes.append(outcome)
                 if isinstance(outcome, Credential):
@@ -247,6 +249,15 @@ async def workspace_of_caller(engine: Engine, request: Request) -> Workspace | N
     except ApiError:
         return None
     return await open_workspace(engine, credential) if credential else None
+
+
+def _may_carry(request: Request, scheme: Scheme) -> bool:
+    header = _HEADERS.get(scheme.location, scheme.name)
+    return header in request.first_headers or scheme.location == "query"
+
+
+_HEADERS: Final = {"basic": _AUTHORIZATION, "http": _AUTHORIZATION, "cookie": "cookie"}
+"""The headers of schemes whose name is not that of a header."""
 
 
 def secrets_of(request: Request, scheme: Scheme) -> list[str]:

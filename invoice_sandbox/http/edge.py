@@ -247,7 +247,9 @@ def _declared(operation: Operation, status: int) -> str | None:
 def _is_injected(trace: Trace, reply: Reply) -> bool:
     """Whether the response was requested: by a fault, or by what the client prefers."""
     fault = str(trace.why.get("fault", "")).rpartition(" ")[2]
-    return fault in REPLACE_RESPONSE or any(name == _PREFERRED for name, _ in reply.headers)
+    if fault in REPLACE_RESPONSE:
+        return True
+    return "preferred" in trace.why and any(name == _PREFERRED for name, _ in reply.headers)
 
 
 def _entry(request: Request, reply: Reply, seconds: float, why: Why) -> JournalEntry:

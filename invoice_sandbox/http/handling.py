@@ -285,6 +285,8 @@ class JsonResponses:
         self._operation = operation
         self._conventions = conventions
         self._declared: dict[int, _Declared] = {}
+        envelope = jsonio.dumps(conventions.success_body(_DATA))
+        self._around = envelope.split(jsonio.dumps(_DATA))
 
     def reply(self, result: Any) -> Reply:
         """A response, in the envelope of the conventions unless it is bare.
@@ -305,11 +307,14 @@ class JsonResponses:
         return Reply(status, body, declared.media_type, given.headers)
 
     def _validated(self, status: int, declared: _Declared, given: Response) -> bytes:
-        body = jsonio.dumps(self._body(given, given.data))
+        body = jsonio.dumps(given.data)
+        if not given.bare:
+            body = body.join(self._around)
         known = declared.valid.get(body)
         if known is None:
             plain = given.data.plain() if isinstance(given.data, Written) else given.data
-            _check(self._operation, status, declared.checker, self._body(given, plain))
+            whole = plain if given.bare else self._conventions.success_body(plain)
+            _check(self._operation, status, declared.checker, whole)
             known = body
             if len(body) <= _MAX_KEPT:
                 if len(declared.valid) >= _KEPT:
@@ -317,10 +322,8 @@ class JsonResponses:
                 declared.valid[body] = body
         return known
 
-    def _body(self, given: Response, data: Any) -> Any:
-        return data if given.bare else self._conventions.success_body(data)
 
-
+_DATA: Final = "the data, which no envelope holds as a text"
 _KEPT: Final = 128
 _MAX_KEPT: Final = 8 * 1024
 """How many valid bodies are kept for each status of an operation, and of how many bytes."""

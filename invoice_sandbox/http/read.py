@@ -7,7 +7,7 @@ is received after admission, and not at all if the contract declares none.
 from __future__ import annotations
 
 from asyncio import timeout, wait_for
-from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from functools import lru_cache, partial
@@ -227,6 +227,9 @@ class _Body:
     media_type: str = ""
 
 
+_NOTHING: Final = _Body()
+
+
 @dataclass(frozen=True)
 class _Reading:
     """How the requests of one operation are read; ``headers`` are those that it declares."""
@@ -243,7 +246,7 @@ class _Reading:
         """The request with its parameters and body, if the contract allows them."""
         found = self._parameters(admitted) if self.locations else _NO_PARAMETERS
         declared = self.operation.body
-        body = _Body() if declared is None else self._body(admitted, declared)
+        body = _NOTHING if declared is None else self._body(admitted, declared)
         key, caller = None, admitted.credential if self.is_idempotent else None
         if caller is not None and admitted.request.header(idempotency.HEADER) is not None:
             key = idempotency.key_of(admitted, caller, body.value, body.media_type)
@@ -266,7 +269,8 @@ class _Reading:
         values: dict[str, dict[str, Any]] = {"path": {}, "query": {}, "header": {}, "cookie": {}}
         missing, problems = [], []
         for parameter in self.operation.parameters:
-            found = parameter.find(given[parameter.location])
+            source = given[parameter.location]
+            found = parameter.find(source) if source.pairs else None
             if found is None:
                 if parameter.required:
                     missing.append(parameter.name)
@@ -337,12 +341,18 @@ def _body_type(body: RequestBody, content_type: str) -> _BodyType:
     return _BodyType(given.name, declared, "text" if is_read else "bytes")
 
 
-def _path(_: _Reading, admitted: AdmittedRequest) -> Iterator[Pair]:
-    yield from admitted.path_texts.items()
+def _path(_: _Reading, admitted: AdmittedRequest) -> Iterable[Pair]:
+    return admitted.path_texts.items()
 
 
-def _query(_: _Reading, admitted: AdmittedRequest) -> Iterator[Pair]:
+def _query(_: _Reading, admitted: AdmittedRequest) -> Iterable[Pair]:
     """The pairs in the query: names decoded, values as they were sent."""
+    if not admitted.request.scope["query_string"]:
+        return ()
+    return _pairs(admitted)
+
+
+def _pairs(admitted: AdmittedRequest) -> Iterator[Pair]:
     try:
         text = admitted.request.scope["query_string"].decode("ascii")
         if "%" in text:
@@ -378,7 +388,7 @@ def _cookies(plan: _Reading, admitted: AdmittedRequest) -> Iterator[Pair]:
         yield name, morsel.value
 
 
-_SOURCES: Final[Mapping[str, Callable[[_Reading, AdmittedRequest], Iterator[Pair]]]] = {
+_SOURCES: Final[Mapping[str, Callable[[_Reading, AdmittedRequest], Iterable[Pair]]]] = {
     "path": _path,
     "query": _query,
     "header": _headers,

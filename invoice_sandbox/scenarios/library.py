@@ -78,13 +78,12 @@ class Library(Mapping[str, Scenario]):
         return len(self._by_name)
 
     def has_calls(self, operation_id: str) -> bool:
-        """Whether any scenario has steps that run with a request to the operation."""
-        self._refresh()
+        """Whether any scenario had steps that run with a request to the operation, when one was
+        last requested."""
         return operation_id in self._called
 
     def beginning(self) -> Sequence[Scenario]:
-        """The scenarios that new records may get automatically."""
-        self._refresh()
+        """The scenarios that new records may get automatically, when one was last requested."""
         return self._beginning
 
     def values(self) -> ValuesView[Scenario]:
@@ -158,7 +157,7 @@ def check_beginning(file: Path, begins: Any, other_name: str, other: Any) -> Non
         raise DocumentError(place_of(file, ("begins",)), problem, "choose another value")
 
 
-@dataclass(frozen=True)
+@dataclass(slots=True)
 class ScenarioResolver:
     """Selects the scenario of a record: the one that the request names, else the record's own,
     else the ``default``, which is the workspace's."""

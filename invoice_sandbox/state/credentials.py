@@ -7,9 +7,9 @@ from __future__ import annotations
 
 import hmac
 from collections.abc import Collection, Iterable, Sequence
-from dataclasses import dataclass, field
 from datetime import datetime
-from typing import Final, Literal
+from functools import lru_cache
+from typing import Final, Literal, NamedTuple
 
 from invoice_sandbox.base.clock import instant_text, parse_instant
 from invoice_sandbox.base.errors import ApiError, reject
@@ -34,20 +34,29 @@ def allows(held: Collection[str], wanted: str) -> bool:
 
 def missing_scope(held: Collection[str], wanted: Iterable[str]) -> str | None:
     """The first of ``wanted`` that ``held`` does not cover, or None."""
+    if EVERYTHING in held:
+        return None
     return next((scope for scope in wanted if not allows(held, scope)), None)
 
 
-@dataclass(frozen=True)
-class Presented:
+class Presented(NamedTuple):
     """A secret of a request: a key from a header, or a session from a cookie."""
 
     type: Literal["api_key", "session"]
-    secret: str = field(repr=False)
+    secret: str
+
+    def __repr__(self) -> str:
+        """Without the secret."""
+        return f"Presented({self.type})"
+
+
+_known_digest = lru_cache(maxsize=1024)(key_digest)
+"""The digests of secrets that came with the last requests."""
 
 
 async def look_up(store: Store, presented: Presented) -> Credential | None:
     """The credential that a secret belongs to, or None when it is unknown."""
-    digest = key_digest(presented.secret)
+    digest = _known_digest(presented.secret)
     credential = await store.credential(digest)
     if (
         credential is None

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, Final
+from typing import Any, Final, NamedTuple
 from urllib.parse import unquote, unquote_plus
 
 from invoice_sandbox.base import jsonio
@@ -32,8 +32,7 @@ Candidates = Callable[[Given], list[Any]]
 TextError."""
 
 
-@dataclass(frozen=True)
-class Found:
+class Found(NamedTuple):
     """What a request gives for a parameter: its value, or a problem as a clause."""
 
     value: Any

@@ -100,6 +100,15 @@ async def invoice_of(context: Context, request: Record) -> Record | None:
     return next(able, invoices[0] if invoices else None)
 
 
+async def invoice_for_offer(
+    context: Context, request: Record | None, invoice_id: str | None
+) -> Record | None:
+    """The named invoice of a request, else the one of ``invoice_of``; None is the synthetic one."""
+    if request is None or invoice_id is None:
+        return None if request is None else await invoice_of(context, request)
+    return await load_invoice(context, invoice_id)
+
+
 def check_financeable(context: Context, invoice: Record) -> None:
     """Raise ApiError 409 unless financing of the invoice can be requested."""
     if invoice["status"] != "Verified":

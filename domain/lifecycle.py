@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
+from contextlib import suppress
 from typing import Any, Final, NamedTuple
 
-from invoice_sandbox.project.api import Context, IllegalMove, Record, reject
+from invoice_sandbox.project.api import Context, IllegalMove, Move, Record, reject
 
 from .audit import audit
 
@@ -131,21 +132,18 @@ def _legal(context: Context, machine: str, record: Record) -> tuple[str, ...]:
     return tuple(one for one in legal if one not in GUARDS or GUARDS[one].holds(record))
 
 
-def _step(context: Context, machine: str, record: Record, trigger: str) -> Any:
+def _step(context: Context, machine: str, record: Record, trigger: str) -> Move:
     states, legal = context.lifecycle.machines[machine], _legal(context, machine, record)
     status, because = record["status"], ""
-    if trigger in states.legal[status] and trigger not in legal:
+    if trigger in legal:
+        with suppress(IllegalMove):
+            return states.step(status, trigger, record.get("previousStatus"))
+    elif trigger in states.legal[status]:
         because = f" and {GUARDS[trigger].otherwise}"
-    try:
-        if because:
-            raise IllegalMove(machine, status, trigger, legal)
-        return states.step(status, trigger, record.get("previousStatus"))
-    except IllegalMove:
-        possible = tuple(one for one in legal if one != trigger)
-        listed = ", ".join(possible) or "none, this is an end state"
-        raise reject(
-            "conflict",
-            legal=possible,
-            problem=f"{record['id']} is {status}{because}, so '{trigger}' is not possible",
-            advice=f"Possible now: {listed}.",
-        ) from None
+    possible = tuple(one for one in legal if one != trigger)
+    raise reject(
+        "conflict",
+        legal=possible,
+        problem=f"{record['id']} is {status}{because}, so '{trigger}' is not possible",
+        advice=f"Possible now: {', '.join(possible) or 'none, this is an end state'}.",
+    )

@@ -7,8 +7,7 @@ from typing import Final
 from invoice_sandbox.project.api import Call, Condition, Record, Response
 
 from ..domain.credentials import partner_of, partner_of_offer, visible_offers
-from ..domain.financing import invoice_of
-from ..domain.invoices import load_invoice
+from ..domain.financing import invoice_for_offer
 from ..domain.offers import OFFERS, make_offer, public_offer, request_for_offer
 
 _FILTERS: Final = ("status", "invoiceId", "financingRequestId")
@@ -34,8 +33,5 @@ async def create_offer(call: Call) -> Record:
     request = await request_for_offer(
         call, body.get("financingRequestId"), body.get("invoiceId"), own
     )
-    if request is None or "invoiceId" not in body:
-        invoice = None if request is None else await invoice_of(call, request)
-    else:
-        invoice = await load_invoice(call, body["invoiceId"])
+    invoice = await invoice_for_offer(call, request, body.get("invoiceId"))
     return public_offer(await make_offer(call, request, invoice, partner, body))

@@ -127,10 +127,10 @@ class ControlClient:
         status, headers, content = self._exchange(method, path, body)
         return Reply(self.data_of(status, content), headers)
 
-    def content(self, method: str, path: str, body: Any = None) -> Any:
+    def content(self, method: str, path: str) -> Any:
         """The data of an operation of the API, or its whole body. Raises SandboxError."""
         __tracebackhide__ = True
-        status, _, content = self._exchange(method, path, body)
+        status, _, content = self._exchange(method, path, None)
         return self.content_of(status, content)
 
     def whole(self, method: str, path: str, body: Any = None) -> dict[str, Any]:

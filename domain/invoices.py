@@ -122,8 +122,8 @@ async def register_invoice(context: Context, fields: Mapping[str, Any]) -> Recor
     )
     await context.state.put(INVOICES, invoice["id"], invoice)
     await audit(context, machine.created, ("invoice", invoice["id"]), to=machine.initial)
-    dated = {**invoice, "dueDate": due_date(invoice, context.now.date())}
-    await context.emit(machine.created, public_invoice(invoice), record=dated)
+    record = _with_due_date(context, invoice)
+    await context.emit(machine.created, public_invoice(invoice), record=record)
     if match is not None:
         await prepare_duplicate_finding(context, invoice["id"], match)
         return await move_invoice(context, invoice, "suspect-duplicate")
@@ -250,8 +250,14 @@ async def emit_move(
     if event_type is not None:
         resource = event_type.partition(".")[0]
         data = related.get(resource, public_invoice(invoice))
-        dated = {**invoice, "dueDate": due_date(invoice, context.now.date())}
-        await context.emit(event_type, data, invoice["id"], record=dated)
+        record = _with_due_date(context, invoice)
+        await context.emit(event_type, data, invoice["id"], record=record)
+
+
+def _with_due_date(context: Context, invoice: Record) -> Record:
+    """The invoice as the steps of a scenario count from it."""
+    due = invoice.get("dueDate")
+    return {**invoice, "dueDate": due or due_date(invoice, context.now.date())}
 
 
 async def _registered(state: Transaction, level: str, key: str, limit: int) -> tuple[Record, ...]:

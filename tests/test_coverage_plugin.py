@@ -30,7 +30,7 @@ def test_a_scenario(invoice_sandbox):
     invoice_sandbox.advance("PT1S")
 
 def test_without_a_key(invoice_sandbox):
-    httpx.get(f"{invoice_sandbox.url}/api/invoices", timeout=PATIENCE)
+    httpx.get(f"{invoice_sandbox.url}/api/invoices", timeout=60)
 
 def test_another_workspace(invoice_sandbox):
     with invoice_sandbox.workspace() as other:

@@ -17,7 +17,7 @@ from invoice_sandbox.http.credentials import is_local
 from invoice_sandbox.http.delivery import Deliver
 from invoice_sandbox.http.edge import LOOPBACK_NAMES, Edge
 from invoice_sandbox.http.inject import Inject
-from invoice_sandbox.http.pages import pages
+from invoice_sandbox.http.pages import pages, start_page
 from invoice_sandbox.http.pipeline import OperationStages, Pipeline, Sandbox
 from invoice_sandbox.http.prefer import Prefer
 from invoice_sandbox.http.read import BODIES_IN_FLIGHT, Bodies, compile_reading
@@ -80,7 +80,9 @@ def _pipeline(engine: Engine, settings: Settings) -> Pipeline:
             _pages(engine, settings),
             operation_routes(project.control, stages, is_control=True),
             operation_routes(project.contract, stages, is_control=False),
-        ]
+            start_page(),
+        ],
+        project.contract.base_path,
     )
     return Pipeline(
         edge=Edge(engine, _hosts(settings, engine.url), router.targets),

@@ -99,6 +99,7 @@ SETTINGS: Final = (
         repeatable=True,
     ),
     Setting("coverage", None, "File to which coverage of the contract is recorded.", "FILE"),
+    Setting("log", None, "'requests' prints a line per request on stderr.", "requests"),
     Setting("store", "memory", "Store of the state: memory.", "URL"),
     Setting("workers", "1", "Server processes.", "N"),
 )
@@ -130,6 +131,7 @@ class Settings:
     webhook_time: Literal["wall", "virtual"] = "wall"
     allow_webhooks_to: tuple[_Network, ...] = ()
     coverage: Path | None = None
+    log_requests: bool = False
 
     @property
     def on_loopback(self) -> bool:
@@ -195,6 +197,7 @@ def read_settings(texts: Mapping[str, str | None]) -> Settings:
         webhook_time=_webhook_time(_text(given, "webhook-time")),
         allow_webhooks_to=_networks(given["allow-webhooks-to"]),
         coverage=_writable(given["coverage"], "coverage"),
+        log_requests=_is_requests(given["log"]),
     )
 
 
@@ -247,6 +250,12 @@ def _webhook_time(text: str) -> Literal["wall", "virtual"]:
     if text == "virtual":
         return "virtual"
     raise SettingError(f"--webhook-time must be 'wall' or 'virtual', not '{text}'")
+
+
+def _is_requests(text: str | None) -> bool:
+    if text not in {None, "requests"}:
+        raise SettingError(f"--log must be 'requests', not '{text}'")
+    return text is not None
 
 
 def _networks(text: str | None) -> tuple[_Network, ...]:

@@ -126,6 +126,7 @@ MISUSED: dict[str, tuple[list[str], str]] = {
     ),
     "rate limit": (["--rate-limit", "0"], "--rate-limit is a whole number from 1"),
     "store": (["--store", "sqlite:///x"], "--store: sqlite is not supported yet; use memory"),
+    "log": (["--log", "all"], "--log must be 'requests', not 'all'"),
     "workers": (["--workers", "2"], "--workers: several processes cannot share --store memory"),
     "project": (["--project", "nowhere"], "--project: there is no folder 'nowhere'"),
     "contract": (["--contract", "nowhere"], "--contract: there is no file 'nowhere'"),
@@ -660,7 +661,25 @@ def test_a_server_says_once_that_it_is_ready_answers_and_ends(name: str) -> None
         assert client.get("/api/invoices").status_code == 200
         server.process.send_signal(getattr(signal, name))
         out, err = server.process.communicate(timeout=PATIENCE)
-        assert (server.process.returncode, out, err) == (0, "", "")
+        assert (server.process.returncode, err) == (0, "")
+        docs, api, control = (server.url + path for path in ("/docs", "/api", "/sandbox"))
+        assert out == f"Docs at {docs}, API at {api}, control API at {control}\n"
+
+
+@pytest.mark.process
+def test_a_line_per_request_shows_no_secret() -> None:
+    with started([*SERVE, "--log", "requests"]) as server, server.client() as client:
+        client.get("/api/invoices", params={"api_key": "secret-of-mine"})
+        client.get("/sandbox/clock")
+        client.get("/api/offers", headers={"Authorization": "secret-of-mine"})
+        server.process.send_signal(signal.SIGTERM)
+        _, err = server.process.communicate(timeout=PATIENCE)
+    lines = [re.sub(r"\d+ ms  req_sandbox_\w+", "TIME", line) for line in err.splitlines()]
+    assert lines == [
+        "INFO GET  /api/invoices?api_key=[redacted]  200  listInvoices  TIME",
+        "INFO GET  /sandbox/clock  200  getClock  TIME",
+        "INFO GET  /api/offers  401  listOffers  TIME  authorization: [redacted]",
+    ]
 
 
 @pytest.mark.process

@@ -399,3 +399,25 @@ def test_two_schemes_that_are_required_together_are_both_needed(
 ) -> None:
     with two_schemes.client(None) as client:
         assert client.get("/both", headers=headers).status_code == expected
+
+
+@pytest.mark.parametrize("value", ["ilk_sandbox_unknown", "token"])
+def test_a_credential_without_bearer_is_what_the_error_is_about(
+    server: Running, value: str
+) -> None:
+    with server.client(None) as client:
+        answer = client.get("/api/invoices", headers={"Authorization": value})
+    assert answer.status_code == 401
+    assert answer.json()["error"]["message"] == (
+        "The Authorization header has a credential without 'Bearer' before it. "
+        "Send 'Authorization: Bearer <API_KEY>'."
+    )
+
+
+@pytest.mark.parametrize("value", ["Bearer", "Basic", "Bearer unknown", "Basic dTpw"])
+def test_an_error_never_says_that_a_scheme_is_missing_which_is_there(
+    server: Running, value: str
+) -> None:
+    with server.client(None) as client:
+        answer = client.get("/api/invoices", headers={"Authorization": value})
+    assert "Authorization header" not in answer.json()["error"]["message"]

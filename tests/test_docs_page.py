@@ -7,6 +7,7 @@ import shutil
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import replace
+from pathlib import Path
 
 import httpx
 import pytest
@@ -15,6 +16,7 @@ from playwright.sync_api import Browser, Locator, Page, sync_playwright
 from invoice_sandbox.base.ids import new_key
 from invoice_sandbox.state.credentials import DEMO_KEY
 from tests.support import FROZEN, Running, serving
+from tests.toy import contract, serving_contract
 
 pytestmark = pytest.mark.process
 
@@ -49,6 +51,26 @@ def referenced(answer: httpx.Response) -> set[httpx.URL]:
     return {
         answer.url.join(path) for path in re.findall(r'(?:src|href)="([^"]+)"', answer.text) if path
     }
+
+
+def test_the_root_leads_to_the_page(anyone: httpx.Client) -> None:
+    answer = anyone.get("/")
+    assert (answer.status_code, answer.headers["location"]) == (307, "/docs")
+
+
+def test_an_operation_at_the_root_stays_one(tmp_path: Path) -> None:
+    root = {"get": {"operationId": "root", "responses": {"204": {"description": "here"}}}}
+    document = contract({}) | {"paths": {"/": root}}
+    with serving_contract(tmp_path, document) as client:
+        assert client.get("/").status_code == 204
+
+
+def test_a_path_outside_of_the_base_path_is_told_the_base_path(tmp_path: Path) -> None:
+    document = contract({}, servers=[{"url": "https://api.example/v2"}])
+    with serving_contract(tmp_path, document) as client:
+        assert "begin with /v2. See" in client.post("/check", json={}).text
+        assert "begin with" not in client.post("/v2/checks", json={}).text
+        assert client.post("/v2/check", json={}).status_code == 204
 
 
 @pytest.mark.parametrize("path", PAGES)

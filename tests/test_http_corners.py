@@ -150,7 +150,7 @@ def test_options_lists_exactly_the_declared_methods(server: Running, client: htt
 
 @pytest.mark.parametrize(
     "path",
-    ["/", "/api", "/api/invoices/", "/api/health/", "//api/health", "/api/nothing", "/sandbox/x"],
+    ["/api", "/api/invoices/", "/api/health/", "//api/health", "/api/nothing", "/sandbox/x"],
 )
 def test_an_unknown_path_is_404_and_never_a_redirect(client: httpx.Client, path: str) -> None:
     answer = client.get(path)

@@ -172,9 +172,25 @@ class TestOwner:
         assert entry["requestId"] == answer.headers["x-request-id"]
         assert entry["method"] == method
 
-    def test_a_bad_key_s_requests_are_nobody_s(self) -> None:
+    def test_a_rejected_credential_is_in_the_journal_of_the_default_workspace(self) -> None:
         with serving() as running, running.client() as owner, running.client(None) as nobody:
-            for path in ("/api/invoices", "/api/nothing", "/api/health"):
+            answer = nobody.get("/api/invoices", headers={"Authorization": "typo-of-a-key"})
+            (entry,) = journal(owner)
+        assert entry["requestId"] == answer.headers["x-request-id"]
+        assert entry["status"] == 401
+        assert ["authorization", "[redacted]"] in entry["request"]["headers"]
+        assert entry["at"] == "2026-11-21T09:30:00Z"
+        assert "scenario" not in entry["why"]
+        assert "typo-of-a-key" not in json.dumps(entry)
+
+    def test_a_rejected_credential_learns_nothing_of_the_default_workspace(self) -> None:
+        with serving() as running, running.client(None) as nobody:
+            answer = nobody.get("/api/offers", headers=EXPLAIN)
+        assert answer.headers["x-sandbox-explain"] == 'operation="listOffers"'
+
+    def test_a_bad_key_s_requests_are_nobody_s_where_no_key_is_needed(self) -> None:
+        with serving() as running, running.client() as owner, running.client(None) as nobody:
+            for path in ("/api/nothing", "/api/health"):
                 nobody.get(path)
                 for key in ("nothing", new_key(), ""):
                     nobody.get(path, headers={"X-API-Key": key})

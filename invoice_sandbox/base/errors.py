@@ -65,6 +65,12 @@ _ERRORS: Final = (
     ),
     ErrorType("credential_missing", 401, "A credential is missing", "Send {ways}."),
     ErrorType(
+        "no_bearer",
+        401,
+        "The Authorization header has a credential without 'Bearer' before it",
+        "Send 'Authorization: Bearer <API_KEY>'.",
+    ),
+    ErrorType(
         "bad_credential",
         401,
         "The credential is not valid here: it is unknown, revoked or expired",
@@ -101,6 +107,12 @@ _ERRORS: Final = (
         "Request only scopes that the calling key has.",
     ),
     ErrorType("unknown_path", 404, "No operation has this path", "See {base_url}/openapi.json."),
+    ErrorType(
+        "outside_base_path",
+        404,
+        "No operation has this path: those of the contract begin with {base_path}",
+        "See {base_url}/openapi.json.",
+    ),
     ErrorType(
         "unknown_resource",
         404,

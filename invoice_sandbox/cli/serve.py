@@ -4,13 +4,16 @@ from __future__ import annotations
 
 import logging
 import sys
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from typing import Any
 
 import click
 
 from invoice_sandbox.cli.options import UsableError
+from invoice_sandbox.http.edge import REQUESTS
+from invoice_sandbox.http.pages import DOCS
 from invoice_sandbox.project.code import ProjectError
+from invoice_sandbox.runtime.engine import Engine
 from invoice_sandbox.server.serving import serve as serve_forever
 from invoice_sandbox.settings import ENVIRONMENT_PREFIX, FLAG, SETTINGS, SettingError, read_settings
 
@@ -46,8 +49,8 @@ def _joined(_context: click.Context, _option: click.Parameter, values: tuple[str
 def serve(**texts: str | None) -> None:
     """Serve the sandbox until it is stopped.
 
-    Prints one line with the URL and the key when it is ready. Every option is also an environment
-    variable: --rate-limit is INVOICE_SANDBOX_RATE_LIMIT.
+    Prints one line with the URL and the key when it is ready, then where docs and API are. Every
+    option is also an environment variable: --rate-limit is INVOICE_SANDBOX_RATE_LIMIT.
     """
     logging.basicConfig(
         stream=sys.stderr, level=logging.WARNING, format="%(levelname)s %(message)s"
@@ -55,10 +58,16 @@ def serve(**texts: str | None) -> None:
     try:
         settings = read_settings({name.replace("_", "-"): text for name, text in texts.items()})
 
-        def print_ready(url: str, passwords: Mapping[str, str]) -> None:
+        if settings.log_requests:
+            REQUESTS.setLevel(logging.INFO)
+
+        def print_ready(engine: Engine) -> None:
+            url, project = engine.url, engine.project
             click.echo(f"Invoice Liquidity Sandbox ready on {url} with key {settings.key}")
-            for email, password in passwords.items():
+            for email, password in engine.passwords.items():
                 click.echo(f"Log in as {email} with password {password}")
+            api, control = url + project.contract.common_path, url + project.control.base_path
+            click.echo(f"Docs at {url}{DOCS}, API at {api}, control API at {control}")
 
         serve_forever(settings, print_ready)
     except (SettingError, ProjectError) as error:

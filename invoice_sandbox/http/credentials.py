@@ -22,7 +22,7 @@ from invoice_sandbox.base.errors import ApiError, reject
 from invoice_sandbox.base.ids import key_digest
 from invoice_sandbox.http.pipeline import Request
 from invoice_sandbox.openapi.operation import Contract, Operation
-from invoice_sandbox.openapi.security import MUTUAL_TLS, Alternative, Scheme
+from invoice_sandbox.openapi.security import BASIC, BEARER, MUTUAL_TLS, Alternative, Scheme
 from invoice_sandbox.runtime.engine import Engine
 from invoice_sandbox.state import Credential, Workspace
 from invoice_sandbox.state.credentials import (
@@ -34,6 +34,8 @@ from invoice_sandbox.state.credentials import (
 )
 
 _AUTHORIZATION: Final = "authorization"
+_SCHEMES: Final = frozenset({"", BEARER, BASIC})
+"""What an ``Authorization`` header without a credential may consist of."""
 
 _FORWARDING: Final = frozenset(
     {
@@ -187,7 +189,16 @@ async def _outcomes(
     if not secrets:
         return []
     kind: Literal["api_key", "session"] = "session" if scheme.location == "cookie" else "api_key"
-    return [await _outcome(engine, request, Presented(kind, one)) for one in secrets]
+    found = [await _outcome(engine, request, Presented(kind, one)) for one in secrets]
+    if scheme.location == BEARER and _lacks_bearer(request):
+        found.append(reject("no_bearer"))
+    return found
+
+
+def _lacks_bearer(request: Request) -> bool:
+    """Whether a header is a credential alone, without the name of a scheme before it."""
+    values = request.header_values(_AUTHORIZATION)
+    return any(" " not in one.strip() and one.strip().lower() not in _SCHEMES for one in values)
 
 
 async def _outcome(engine: Engine, request: Request, presented: Presented) -> Credential | ApiError:

@@ -64,6 +64,8 @@ _PREFERRED: Final = "Preference-Applied"
 """The header of a response that the client chose with ``Prefer``."""
 
 log = logging.getLogger("invoice_sandbox")
+REQUESTS: Final = logging.getLogger("invoice_sandbox.requests")
+"""Gets a line about each request at the level INFO."""
 
 
 class Edge:
@@ -164,20 +166,36 @@ class Edge:
     async def _record(
         self, request: Request, reply: Reply, workspace: Workspace | None, seconds: float
     ) -> Reply:
-        """Write the journal of the project's API, and explain the response if asked to."""
-        trace = request.trace
-        why = Why(trace.endpoint.operation.id if trace.endpoint else None, found=trace.why)
-        if workspace is not None:
-            scenario = trace.scenario.name if trace.scenario else workspace.scenario
-            clock = workspace.clock
-            why = Why(why.operation, scenario, clock.mode, clock.now(self._clock), trace.why)
-            if not request.path.startswith(self._control_path):
-                entry = _entry(request, reply, seconds, why)
-                await self._engine.journal.record(workspace.id, entry)
+        """Write the journal of the project's API, and explain the response if asked to.
+
+        A request with a rejected credential is in the journal of the default workspace.
+        """
+        why = kept_why = self._why(request.trace, workspace)
+        owner = workspace
+        if request.path.startswith(self._control_path):
+            owner = None
+        elif owner is None and reply.status == HTTPStatus.UNAUTHORIZED:
+            owner = await self._engine.default_workspace()
+            kept_why = why._replace(clock=owner.clock.mode, at=owner.clock.now(self._clock))
+        is_logged = REQUESTS.isEnabledFor(logging.INFO)
+        if owner is not None or is_logged:
+            entry = _entry(request, reply, seconds, kept_why)
+            if is_logged:
+                REQUESTS.info(self._engine.journal.line(entry))
+            if owner is not None:
+                await self._engine.journal.record(owner.id, entry)
         if request.header(EXPLAIN) != "1":
             return reply
         short = _short(why.shown())
         return replace(reply, headers=(*reply.headers, ("X-Sandbox-Explain", short)))
+
+    def _why(self, trace: Trace, workspace: Workspace | None) -> Why:
+        operation = trace.endpoint.operation.id if trace.endpoint else None
+        if workspace is None:
+            return Why(operation, found=trace.why)
+        scenario = trace.scenario.name if trace.scenario else workspace.scenario
+        clock = workspace.clock
+        return Why(operation, scenario, clock.mode, clock.now(self._clock), trace.why)
 
 
 def _check_head(request: Request, hosts: frozenset[str] | None) -> None:

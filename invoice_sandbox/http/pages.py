@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from functools import cache, partial
+from http import HTTPStatus
 from typing import TYPE_CHECKING, Any, Final, cast
 
 from invoice_sandbox.base import jsonio
@@ -52,6 +53,15 @@ def pages(
     app = cache(partial(docs_app, titles, public_url))
     docs = _application_page(lambda request: app(demo_key(request)))
     return page_routes(_document_pages(contracts, public_url, vocabularies), {DOCS: docs})
+
+
+def start_page() -> RouteTable:
+    """The redirect from ``/`` to the docs, for contracts without an operation at ``/``."""
+    return page_routes({"/": Page(_to_docs)}, {})
+
+
+async def _to_docs(_request: Request) -> Reply:
+    return Reply(HTTPStatus.TEMPORARY_REDIRECT, headers=(("Location", DOCS),))
 
 
 def _document_pages(

@@ -216,8 +216,10 @@ _MAX_KNOWN_PATH: Final = 256
 class Router:
     """Finds what a request is for, in one or more tables; the first that has it counts."""
 
-    def __init__(self, tables: Sequence[RouteTable]) -> None:
+    def __init__(self, tables: Sequence[RouteTable], base_path: str = "") -> None:
+        """``base_path`` is that of the contract, for the error of a path outside of it."""
         self._tables = tables
+        self._base_path = base_path
         self._known: dict[str | bytes, Sequence[_End]] = {}
 
     def targets(self, request: Request) -> dict[str, Target]:
@@ -236,7 +238,10 @@ class Router:
         for leaf, texts in self._leaves(request):
             if request.method in leaf.methods:
                 return await _routed(request, leaf, texts)
-        return _without_target(request, self.targets(request))
+        targets = self.targets(request)
+        if not targets and not f"{request.path}/".startswith(f"{self._base_path}/"):
+            raise reject("outside_base_path", base_path=self._base_path)
+        return _without_target(request, targets)
 
     def _leaves(self, request: Request) -> Sequence[_End]:
         """The ends of the path, the most exact first, those of the first table before all others.

@@ -11,6 +11,7 @@ import re
 from collections.abc import Iterable, Mapping
 from datetime import datetime
 from functools import cached_property, lru_cache
+from http import HTTPStatus
 from itertools import chain
 from typing import Any, Final, NamedTuple
 from urllib.parse import unquote_plus
@@ -104,7 +105,9 @@ class Why(NamedTuple):
         if self.operation is not None:
             why["operation"] = self.operation
         if self.at is not None:
-            why |= {"scenario": self.scenario, "clock": f"{self.clock} {instant_text(self.at)}"}
+            if self.scenario is not None:
+                why["scenario"] = self.scenario
+            why["clock"] = f"{self.clock} {instant_text(self.at)}"
         return {**why, **self.found}
 
 
@@ -149,6 +152,16 @@ class Journal:
             entry = self._redactor.without_large_bodies(entry)
             size = _size(entry)
         await self._store.append(workspace_id, REQUESTS_LOG, entry, size)
+
+    def line(self, entry: JournalEntry) -> str:
+        """The entry in one line without secrets, and with the headers of a rejected credential."""
+        shown = self._redactor.shown(entry)
+        parts = [entry.method, shown["path"], shown["status"] or "reset", shown["operation"] or "-"]
+        parts += [f"{shown['durationMs']:.0f} ms", entry.request_id]
+        if entry.status == HTTPStatus.UNAUTHORIZED:
+            headers = shown["request"]["headers"]
+            parts += [f"{name}: {text}" for name, text in headers if text == REDACTED]
+        return re.sub(r"[^\x20-\x7e]", "?", "  ".join(map(str, parts)))
 
     async def entries(self, workspace_id: str) -> Log:
         """The entries, oldest first, without secrets, and how many were dropped."""

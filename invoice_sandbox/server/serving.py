@@ -9,7 +9,7 @@ import logging
 import signal
 import socket
 import threading
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import Any, Final
 
@@ -17,10 +17,11 @@ import uvicorn
 
 from invoice_sandbox.app import Sandbox, create_app
 from invoice_sandbox.http.read import Patience
+from invoice_sandbox.runtime.engine import Engine
 from invoice_sandbox.server.protocol import protocol_with
 from invoice_sandbox.settings import SettingError, Settings
 
-OnReady = Callable[[str, Mapping[str, str]], None]
+OnReady = Callable[[Engine], None]
 
 _STOP_SIGNALS: Final = (signal.SIGINT, signal.SIGTERM)
 _BACKLOG: Final = 2048
@@ -70,8 +71,8 @@ class _Server(uvicorn.Server):
 
 
 def serve(settings: Settings, on_ready: OnReady) -> None:
-    """Serve until SIGINT or SIGTERM. ``on_ready`` gets the URL, and the passwords that were made,
-    once the server accepts requests.
+    """Serve until SIGINT or SIGTERM. ``on_ready`` gets the engine, which knows the URL and the
+    passwords that were made, once the server accepts requests.
 
     Raises SettingError when the address cannot be listened on, and ProjectError.
     """
@@ -83,8 +84,7 @@ async def _serve(settings: Settings, on_ready: OnReady) -> None:
         url = settings.url(listener.getsockname()[1])
         with _lasting_objects():
             sandbox = await create_app(settings, url=url)
-        passwords = sandbox.engine.passwords
-        server = make_server(sandbox, lambda: on_ready(url, passwords))
+        server = make_server(sandbox, lambda: on_ready(sandbox.engine))
         await server.serve(sockets=[listener])
 
 

@@ -36,9 +36,11 @@ from invoice_sandbox.runtime.journal import Journal
 from invoice_sandbox.runtime.steps import failure_reporter, step_runner
 from invoice_sandbox.runtime.workspaces import WorkspaceOptions, Workspaces
 from invoice_sandbox.settings import Settings, check_scenario
-from invoice_sandbox.state.credentials import DEMO_KEY
+from invoice_sandbox.state import Quota, Quotas
+from invoice_sandbox.state.credentials import DEMO_KEY, KEYS
 from invoice_sandbox.state.hits import Coverage
 from invoice_sandbox.state.memory import MemoryStore
+from invoice_sandbox.webhooks.endpoints import ENDPOINTS
 from invoice_sandbox.webhooks.lanes import SIDE_BY_SIDE, SLOW_SIDE_BY_SIDE, Lanes
 from invoice_sandbox.webhooks.listeners import Listeners
 from invoice_sandbox.webhooks.outbox import INDEXES as WEBHOOK_INDEXES
@@ -110,7 +112,8 @@ async def _engine(
     project, passwords = with_users(_load(settings), settings.users, local=settings.local)
     scenario = settings.scenario or project.default_scenario
     check_scenario(scenario, project.scenarios)
-    store = MemoryStore({**project.conventions.indexes, **WEBHOOK_INDEXES})
+    indexes = {**project.conventions.indexes, **WEBHOOK_INDEXES}
+    store = MemoryStore(indexes, _quotas(settings))
     workspaces = Workspaces(
         store,
         project,
@@ -165,6 +168,18 @@ def _in_process(inside: _Inside) -> httpx.AsyncBaseTransport:
     import httpx
 
     return httpx.ASGITransport(inside, raise_app_exceptions=False)
+
+
+def _quotas(settings: Settings) -> Quotas:
+    """The quotas of each workspace, each with the setting that changes it."""
+    return Quotas(
+        records={
+            ENDPOINTS: Quota("webhook endpoints", settings.max_endpoints, "--max-endpoints"),
+            KEYS: Quota("API keys", settings.max_keys, "--max-keys"),
+        },
+        steps=Quota("due steps", settings.max_steps, "--max-steps"),
+        deliveries=Quota("pending deliveries", settings.max_deliveries, "--max-deliveries"),
+    )
 
 
 def _pages(engine: Engine, settings: Settings) -> RouteTable:

@@ -84,6 +84,10 @@ SETTINGS: Final = (
         "Hours after which an unused workspace is deleted, or 'off'. The first one is kept.",
         "N|off",
     ),
+    Setting("max-endpoints", "100", "Most webhook endpoints of a workspace.", "N"),
+    Setting("max-keys", "1000", "Most API keys of a workspace, revoked ones included.", "N"),
+    Setting("max-steps", "100000", "Most steps of scenarios that wait in a workspace.", "N"),
+    Setting("max-deliveries", "10000", "Most webhook deliveries that wait in a workspace.", "N"),
     Setting("webhook-timeout", "15", "Seconds that a webhook receiver has to respond.", "SECONDS"),
     Setting(
         "webhook-time",
@@ -127,6 +131,10 @@ class Settings:
     allow_refs_outside: tuple[Path, ...] = ()
     max_workspaces: int = 1000
     workspace_idle: timedelta | None = timedelta(hours=24)
+    max_endpoints: int = 100
+    max_keys: int = 1000
+    max_steps: int = 100_000
+    max_deliveries: int = 10_000
     webhook_timeout: float = 15
     webhook_time: Literal["wall", "virtual"] = "wall"
     allow_webhooks_to: tuple[_Network, ...] = ()
@@ -193,6 +201,10 @@ def read_settings(texts: Mapping[str, str | None]) -> Settings:
         workspace_idle=None
         if given["workspace-idle"] == "off"
         else timedelta(hours=_integer(given, "workspace-idle", 1, 10**5, " or 'off'")),
+        max_endpoints=_integer(given, "max-endpoints", 1, 10**6),
+        max_keys=_integer(given, "max-keys", 1, 10**6),
+        max_steps=_integer(given, "max-steps", 1, 10**7),
+        max_deliveries=_integer(given, "max-deliveries", 1, 10**7),
         webhook_timeout=_integer(given, "webhook-timeout", 1, 600),
         webhook_time=_webhook_time(_text(given, "webhook-time")),
         allow_webhooks_to=_networks(given["allow-webhooks-to"]),

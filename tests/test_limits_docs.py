@@ -133,6 +133,10 @@ OPTIONS: Final = {
     "Requests per minute and key": ("rate-limit", "120"),
     "Response of a webhook receiver": ("webhook-timeout", "15 s"),
     "Workspaces": ("max-workspaces", "1,000"),
+    "Webhook endpoints": ("max-endpoints", "100"),
+    "API keys, revoked ones included": ("max-keys", "1,000"),
+    "Waiting scenario steps": ("max-steps", "100,000"),
+    "Waiting webhook deliveries": ("max-deliveries", "10,000"),
     "Unused workspace": ("workspace-idle", "24 h"),
 }
 

@@ -604,7 +604,7 @@ def test_of_a_thousand_endpoints_those_that_hang_or_reject_cost_the_others_nothi
     nobody, is_back = free_port(), threading.Event()
 
     receiver.answers_by(lambda one: held(is_back) if _hangs(one) else answer())
-    settings = replace(FROZEN, webhook_timeout=100 * PATIENCE)
+    settings = replace(FROZEN, webhook_timeout=100 * PATIENCE, max_endpoints=1000)
     with serving(settings) as running, running.client() as client:
         register_new(client)
         for number in range(HANGING):

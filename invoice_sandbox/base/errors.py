@@ -204,6 +204,12 @@ _ERRORS: Final = (
         "The log of the sandbox gives the reason under this request id.",
     ),
     ErrorType(
+        "quota_exceeded",
+        429,
+        "The workspace has {limit} {quota}, which is its limit",
+        "Remove some, reset the workspace, or start the server with a larger {setting}.",
+    ),
+    ErrorType(
         "busy",
         503,
         "The server is handling as many bytes of request bodies as it may",

@@ -17,6 +17,7 @@ from typing import Final
 from weakref import WeakValueDictionary
 
 from invoice_sandbox.base.clock import SystemClock, Turn, instant_text, parse_instant
+from invoice_sandbox.base.errors import ApiError
 from invoice_sandbox.state import (
     NoWorkspaceError,
     Record,
@@ -259,6 +260,11 @@ class Agenda:
                 done = _entry(step, "done", events=await self._run(state, workspace, step))
         except SkippedStep as skipped:
             done = await self._drop_step(workspace_id, step, "skipped", str(skipped))
+        except ApiError as error:
+            if step is None:
+                raise
+            log.warning("%s: the step '%s' failed: %s", workspace_id, step.action, error.message())
+            done = await self._drop_step(workspace_id, step, "failed", error.message())
         except Exception as error:
             if step is None:
                 raise

@@ -138,6 +138,24 @@ class Page:
     written: Callable[[Callable[[Record], Any]], bytes] | None = field(default=None, compare=False)
 
 
+@dataclass(frozen=True)
+class Quota:
+    """The most of something in a workspace: its name, and the setting that changes it."""
+
+    name: str
+    most: int
+    setting: str
+
+
+@dataclass(frozen=True)
+class Quotas:
+    """The most in a workspace: records of collections, due steps, and deliveries that are due."""
+
+    records: Mapping[str, Quota] = field(default_factory=dict)
+    steps: Quota = Quota("due steps", 100_000, "--max-steps")
+    deliveries: Quota = Quota("pending deliveries", 10_000, "--max-deliveries")
+
+
 class NoWorkspaceError(KeyError):
     """The workspace does not exist, or was deleted."""
 
@@ -192,8 +210,13 @@ class Transaction(Protocol):
         scenario: str | None = None,
         lane: str | None = None,
         place: int | None = None,
+        *,
+        is_retry: bool = False,
     ) -> None:
-        """Schedule a call of ``action`` for the workspace's instant ``due``."""
+        """Schedule a call of ``action`` for the workspace's instant ``due``.
+
+        Raises ApiError 429 beyond the quota, which does not count a retry.
+        """
         ...
 
     async def steps(self, lane: str | None = None) -> tuple[ScheduledStep, ...]:

@@ -11,6 +11,7 @@ from datetime import datetime
 from typing import Any, Final
 
 from invoice_sandbox.base.clock import ClockState, Turn
+from invoice_sandbox.base.errors import reject
 from invoice_sandbox.base.jsonio import packed, unpacked
 from invoice_sandbox.state import (
     Condition,
@@ -18,6 +19,8 @@ from invoice_sandbox.state import (
     Log,
     NoWorkspaceError,
     Page,
+    Quota,
+    Quotas,
     Record,
     ScheduledStep,
     Snapshot,
@@ -31,6 +34,8 @@ Indexes = Mapping[str, Iterable[str]]
 """The indexed fields of each collection."""
 
 NO_INDEXES: Final[Indexes] = {}
+
+NO_QUOTAS: Final = Quotas()
 
 _CHANGES_OF_A_TURN: Final = 16
 """Changes after which a transaction looks whether others should have their turn."""
@@ -49,6 +54,7 @@ class _State:
     requests: int = 0
     steps: dict[str | None, list[_OrderedStep]] = field(default_factory=dict)
     steps_made: int = 0
+    in_lanes: int = 0
     credentials: dict[str, Credential] = field(default_factory=dict)
 
     def copy(self) -> _State:
@@ -60,7 +66,16 @@ class _State:
             self.requests,
             {lane: steps.copy() for lane, steps in self.steps.items()},
             self.steps_made,
+            self.in_lanes,
             self.credentials.copy(),
+        )
+
+
+def _check_quota(quota: Quota, used: int) -> None:
+    """Raise ApiError 429 for a workspace that has used up a quota."""
+    if used >= quota.most:
+        raise reject(
+            "quota_exceeded", quota=quota.name, limit=f"{quota.most:,}", setting=quota.setting
         )
 
 
@@ -104,8 +119,9 @@ class MemoryStore:
     ``indexes`` are the fields of each collection by which its records are looked up often.
     """
 
-    def __init__(self, indexes: Indexes = NO_INDEXES) -> None:
+    def __init__(self, indexes: Indexes = NO_INDEXES, quotas: Quotas = NO_QUOTAS) -> None:
         self.indexes = indexes
+        self.quotas = quotas
         self._spaces: dict[str, _Space] = {}
         self._owners: dict[str, str] = {}
 
@@ -277,7 +293,9 @@ class _Opening:
 
     async def __aenter__(self) -> MemoryTransaction:
         self._space = await self._store.lock(self._workspace_id)
-        self._transaction = MemoryTransaction(self._space.state, self._store.indexes)
+        self._transaction = MemoryTransaction(
+            self._space.state, self._store.indexes, self._store.quotas
+        )
         return self._transaction
 
     async def __aexit__(self, failed: type[BaseException] | None, *_: object) -> None:
@@ -291,8 +309,11 @@ class _Opening:
 class MemoryTransaction:
     """Changes state in place, with an undo log. The workspace's lock hides uncommitted changes."""
 
-    def __init__(self, state: _State, indexes: Indexes = NO_INDEXES) -> None:
+    def __init__(
+        self, state: _State, indexes: Indexes = NO_INDEXES, quotas: Quotas = NO_QUOTAS
+    ) -> None:
         self._state = state
+        self._quotas = quotas
         self._indexes = indexes
         self._undo: list[tuple[Any, ...]] = []
         self.changed_credentials: dict[str, Credential | None] = {}
@@ -314,7 +335,11 @@ class MemoryTransaction:
 
     async def put(self, collection: str, key: str, record: Mapping[str, Any]) -> None:
         """Insert the record at the end of the collection, or replace it in its position."""
-        self._change(collection, self._collection(collection).with_record(key, record))
+        stored = self._collection(collection)
+        quota = self._quotas.records.get(collection)
+        if quota is not None and key not in stored.records:
+            _check_quota(quota, len(stored.records))
+        self._change(collection, stored.with_record(key, record))
         await self._give_way()
 
     async def _give_way(self) -> None:
@@ -373,8 +398,16 @@ class MemoryTransaction:
         scenario: str | None = None,
         lane: str | None = None,
         place: int | None = None,
+        *,
+        is_retry: bool = False,
     ) -> None:
         """Schedule a call of ``action`` for the workspace's instant ``due``."""
+        if is_retry:
+            pass  # it takes the place of the attempt before it
+        elif lane is None:
+            _check_quota(self._quotas.steps, len(self._state.steps.get(None, ())))
+        else:
+            _check_quota(self._quotas.deliveries, self._state.in_lanes)
         self._state.steps_made += 1
         number = self._state.steps_made
         step = ScheduledStep(
@@ -416,11 +449,14 @@ class MemoryTransaction:
         self._undo.append((self._put_step, entry))
 
     def _put_step(self, entry: _OrderedStep) -> None:
-        bisect.insort(self._state.steps.setdefault(entry[2].lane, []), entry)
+        lane = entry[2].lane
+        bisect.insort(self._state.steps.setdefault(lane, []), entry)
+        self._state.in_lanes += lane is not None
 
     def _take_step(self, entry: _OrderedStep) -> None:
         steps = self._state.steps[entry[2].lane]
         steps.remove(entry)
+        self._state.in_lanes -= entry[2].lane is not None
         if not steps:
             del self._state.steps[entry[2].lane]
 

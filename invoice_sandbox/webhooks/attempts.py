@@ -154,7 +154,8 @@ async def note(
     delivery["nextAttemptAt"] = None if due is None else instant_text(due)
     await state.put(DELIVERIES, delivery["id"], delivery)
     if due is not None:
-        await state.schedule(due, DELIVER, {"subject": delivery["id"]}, lane=attempt.lane)
+        subject = {"subject": delivery["id"]}
+        await state.schedule(due, DELIVER, subject, lane=attempt.lane, is_retry=True)
     if outcome.status == _GONE and endpoint["status"] == ENABLED:
         await _close(state, endpoint, "gone", attempt.at)
     return delivery
@@ -189,7 +190,7 @@ async def _close_failing(state: Transaction, step: ScheduledStep) -> None:
 
 async def _close(state: Transaction, endpoint: Record, reason: str, at: datetime) -> None:
     await disable(state, endpoint, reason, at)
-    await state.schedule(at, CLOSE_ENDPOINT, {"subject": endpoint["id"]})
+    await state.schedule(at, CLOSE_ENDPOINT, {"subject": endpoint["id"]}, is_retry=True)
 
 
 def _judged(
@@ -216,7 +217,9 @@ async def _note_health(
     elif not outcome.is_success and since is None:
         endpoint = {**endpoint, "failingSince": instant_text(at)}
         arguments = {"subject": endpoint["id"], "since": endpoint["failingSince"]}
-        await state.schedule(at + DISABLED_AFTER, CLOSE_ENDPOINT, arguments, lane=endpoint["id"])
+        await state.schedule(
+            at + DISABLED_AFTER, CLOSE_ENDPOINT, arguments, lane=endpoint["id"], is_retry=True
+        )
     else:
         return endpoint
     await state.put(ENDPOINTS, endpoint["id"], endpoint)

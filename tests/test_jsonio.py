@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import json
+import sys
+import tracemalloc
 from contextlib import suppress
 from decimal import Decimal
 from types import MappingProxyType
@@ -267,3 +269,14 @@ def test_a_packed_value_may_be_as_deep_as_a_body() -> None:
 def test_only_json_values_are_packed(value: Any) -> None:
     with pytest.raises(TypeError):
         packed(value)
+
+
+def test_packed_text_takes_no_more_memory_than_its_bytes() -> None:
+    """orjson writes into a buffer of kilobytes, which it keeps."""
+    tracemalloc.start()
+    try:
+        kept = [packed({"number": number}) for number in range(1000)]
+        taken, _ = tracemalloc.get_traced_memory()
+    finally:
+        tracemalloc.stop()
+    assert taken < 2 * sum(map(sys.getsizeof, kept))

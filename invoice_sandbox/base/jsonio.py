@@ -62,9 +62,14 @@ Packed = bytes | str
 def packed(value: Any) -> Packed:
     """A JSON value as text for ``unpacked``."""
     try:
-        return orjson.dumps(value)
+        return fitted(orjson.dumps(value))
     except orjson.JSONEncodeError:
         return orjson.dumps(_plain(value), default=_marked).decode()
+
+
+def fitted(text: bytes) -> bytes:
+    """The same bytes without the kilobytes of buffer that orjson leaves behind them."""
+    return bytes(memoryview(text))
 
 
 def unpacked(text: Packed) -> Any:

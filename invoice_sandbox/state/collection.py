@@ -12,7 +12,7 @@ from typing import Any, Final, TypeAlias
 
 from rpds import HashTrieMap
 
-from invoice_sandbox.base.jsonio import Packed, dumps, packed, unpacked
+from invoice_sandbox.base.jsonio import Packed, dumps, fitted, packed, unpacked
 from invoice_sandbox.state import Condition, Page, Record
 
 Stored = Packed
@@ -189,7 +189,7 @@ class _Records(Sequence[Record]):
 
     def written(self, present: Callable[[Record], Any]) -> bytes:
         if self._shown is None or self._shown[0] is not present:
-            self._shown = (present, dumps([present(one) for one in self]))
+            self._shown = (present, fitted(dumps([present(one) for one in self])))
         return self._shown[1]
 
 

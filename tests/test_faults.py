@@ -22,6 +22,7 @@ import pytest
 
 from invoice_sandbox.scenarios.checks import SCHEMA
 from invoice_sandbox.state.credentials import DEMO_KEY
+from tests.scenario_run import until
 from tests.support import FROZEN, PATIENCE, Running, serving
 
 INVOICE = {
@@ -365,18 +366,18 @@ class TestSpoiltAnswers:
         self, server: Running, client: httpx.Client
     ) -> None:
         inject(client, "drip", delay="PT1S")
-        clock_runs = server.system_clock.is_running
-        with client.stream("GET", "/api/invoices") as answer:
-            whole = int(answer.headers["content-length"])
-            clock_runs.clear()
-            try:
-                pieces = answer.iter_raw()
-                first = next(pieces)
-            finally:
-                clock_runs.set()
-            assert 0 < len(first) < whole
-            body = first + b"".join(pieces)
-        assert len(body) == whole
+        clock = server.system_clock
+        before = clock.sleepers
+        clock.is_running.clear()
+        try:
+            with client.stream("GET", "/api/invoices") as answer:  # the head comes, the body waits
+                until(lambda: clock.sleepers > before, "the server waits before the first piece")
+                clock.is_running.set()
+                body = b"".join(answer.iter_raw())
+        finally:
+            clock.is_running.set()
+        assert clock.sleepers - before > 1
+        assert len(body) == int(answer.headers["content-length"])
         assert json.loads(body)["mode"] == "sandbox_mock"
 
     def test_drip_takes_its_time(self, server: Running, client: httpx.Client) -> None:

@@ -246,10 +246,10 @@ def test_a_contract_that_changed_is_merged_again(tmp_path: Path, part: str) -> N
 
 
 def test_a_contract_of_several_files_follows_each_of_them(tmp_path: Path) -> None:
-    folder = project(tmp_path / "toy", "../shared.yaml#/Toys")
-    (folder / "shared.yaml").write_text("Toys: {description: Before.}")
+    folder = project(tmp_path / "toy", "shared.yaml#/Toys")
+    (folder / "openapi" / "shared.yaml").write_text("Toys: {description: Before.}")
     before = merged_document(folder)
-    (folder / "shared.yaml").write_text("Toys: {description: After.}")
+    (folder / "openapi" / "shared.yaml").write_text("Toys: {description: After.}")
     after = merged_document(folder)
     assert "Before." in str(before)
     assert "After." in str(after)

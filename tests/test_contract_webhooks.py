@@ -478,3 +478,15 @@ def test_the_data_of_an_event_is_byte_for_byte_what_the_get_responses(
     other = [one for one in latest if jsonio.dumps(one.event["data"]) not in one.answer]
     assert [one.event["data"] for one in other] == []
     assert latest
+
+
+def shape(value: Any) -> Any:
+    """The members of a value, and those of the objects in it; lists have any length."""
+    return {name: shape(one) for name, one in value.items()} if isinstance(value, dict) else None
+
+
+@EVERY
+def test_the_example_of_a_type_has_the_members_of_an_event(told: list[Told], kind: str) -> None:
+    (media,) = WEBHOOKS[kind]["post"]["requestBody"]["content"].values()
+    recorded = [shape(one.event) for one in told if one.event["type"] == kind]
+    assert shape(media["example"]) in recorded

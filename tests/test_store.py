@@ -891,3 +891,36 @@ async def test_a_transaction_that_changes_much_lets_others_have_their_turn() -> 
             await state.put("k", str(number), {"number": number})
     running.cancel()
     assert turns > 1
+
+
+async def filled(store: MemoryStore, name: str, last: int) -> None:
+    """Put records into a workspace, ``last`` in the last one, and take a snapshot of it."""
+    async with store.transaction(name) as state:
+        for number in (*range(200), last):
+            await state.put("k", str(number), {"n": number, "text": "x" * 100})
+    await store.take_snapshot(name, Snapshot("s", FROZEN_START, ClockState("frozen")))
+
+
+async def records_of(store: MemoryStore, name: str) -> list[int]:
+    async with store.transaction(name) as state:
+        return numbers(await state.page("k", limit=2))
+
+
+@on_a_loop
+async def test_workspaces_that_begin_alike_share_memory_and_nothing_else() -> None:
+    store = await store_of("one", *map(str, range(50)), "other", indexes=["text"])
+    await filled(store, "one", 200)
+    await filled(store, "other", 201)
+    tracemalloc.start()
+    for number in range(50):
+        await filled(store, str(number), 200)
+    taken, _ = tracemalloc.get_traced_memory()
+    tracemalloc.stop()
+    assert taken / 50 < 10_000  # the texts alone are 20,000 bytes
+    async with store.transaction("7") as state:
+        await state.put("k", "new", {"n": 300, "text": "y"})
+        await state.put("k", "0", {"n": -1, "text": "y"})
+        assert await state.count("k", (Condition("text", "=", "y"),)) == 2
+    assert await records_of(store, "7") == [300, 200]
+    assert await records_of(store, "8") == await records_of(store, "one") == [200, 199]
+    assert await records_of(store, "other") == [201, 199]

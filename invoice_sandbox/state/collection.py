@@ -29,6 +29,9 @@ _BLOCK: Final = 2048
 _Asked = tuple[int | None, int | None, tuple[Condition, ...]]
 """The limit, position and conditions of a page."""
 
+_MAX_COMPARED: Final = 1000
+"""Records of a collection that is compared with another."""
+
 _KEPT_PAGES: Final = 16
 _KEPT_RECORDS: Final = 100
 """How many pages a version keeps, and of how many records."""
@@ -74,6 +77,17 @@ class Collection:
         copied = self._version(self.records, self.indexes)
         copied.keys = self.keys[: self.length]
         return copied
+
+    def is_like(self, other: Collection) -> bool:
+        """Whether both are small, and have the same records in the same positions."""
+        if self.length != other.length or self.length > _MAX_COMPARED:
+            return False
+        if len(self.records) != len(other.records) or self.indexes.keys() != other.indexes.keys():
+            return False
+        keys = self.keys[: self.length]
+        return keys == other.keys[: self.length] and all(
+            self.records.get(key) == other.records.get(key) for key in keys
+        )
 
     def get(self, key: str) -> Record | None:
         """A copy of the record, or None."""

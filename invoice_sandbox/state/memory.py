@@ -124,6 +124,7 @@ class MemoryStore:
         self.quotas = quotas
         self._spaces: dict[str, _Space] = {}
         self._owners: dict[str, str] = {}
+        self._shared: dict[str, Collection] = {}
 
     async def create_workspace(self, workspace: Workspace, now: datetime) -> None:
         """Add an empty workspace, last used ``now``. Raises KeyError when its id is taken."""
@@ -202,6 +203,8 @@ class MemoryStore:
         """Save the workspace."""
         space = await self.lock(workspace_id)
         try:
+            if not space.snapshots:
+                self._share_collections(space.state)
             space.snapshots[snapshot.id] = (snapshot, space.state.copy())
         finally:
             space.lock.release()
@@ -276,6 +279,13 @@ class MemoryStore:
             space.lock.release()
             raise NoWorkspaceError(workspace_id)
         return space
+
+    def _share_collections(self, state: _State) -> None:
+        """Workspaces begin with the same fixtures: let equal collections take the memory of one."""
+        for name, collection in state.collections.items():
+            shared = self._shared.setdefault(name, collection)
+            if collection is not shared and collection.is_like(shared):
+                state.collections[name] = shared.detached()
 
     def _forget_owners(self, space: _Space) -> None:
         for digest in space.state.credentials:

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from decimal import Decimal
 from typing import Any, Final
 
-from invoice_sandbox.project.api import Context, Record
+from invoice_sandbox.project.api import Context, Record, dump_json
 
 from .fingerprint import EXACT
 
@@ -38,11 +38,9 @@ class Exposure:
 
 async def exposure_of(context: Context, partner_id: str, currency: str, debtor_id: str) -> Exposure:
     """The exposure of a partner to a debtor."""
-    record = await context.state.get(_EXPOSURES, f"{partner_id} {currency}")
-    if record is None:
-        return Exposure()
-    debtor = await context.state.get(_EXPOSURES, f"{partner_id} {currency} {debtor_id}")
-    return Exposure(debtor["amount"] if debtor else _NONE, record["amount"])
+    total = await _amount(context, _key(partner_id, currency))
+    debtor = await _amount(context, _key(partner_id, currency, debtor_id)) if total else _NONE
+    return Exposure(debtor, total)
 
 
 async def with_exposure(
@@ -64,8 +62,17 @@ async def with_exposure(
 
 
 async def _change(context: Context, invoice: Record, partner_id: str, amount: Decimal) -> None:
-    whole = f"{partner_id} {invoice['currency'].upper()}"
-    for key in (whole, f"{whole} {invoice['debtorId']}"):
-        before = await context.state.get(_EXPOSURES, key)
-        after = EXACT.add(before["amount"] if before else _NONE, amount)
+    whole = (partner_id, invoice["currency"].upper())
+    for key in (_key(*whole), _key(*whole, invoice["debtorId"])):
+        after = EXACT.add(await _amount(context, key), amount)
         await context.state.put(_EXPOSURES, key, {"amount": after})
+
+
+async def _amount(context: Context, key: str) -> Decimal:
+    record = await context.state.get(_EXPOSURES, key)
+    return _NONE if record is None else record["amount"]
+
+
+def _key(*parts: str) -> str:
+    # A JSON array, not joined text: no space in a currency or an identifier makes two keys equal.
+    return dump_json(parts).decode()

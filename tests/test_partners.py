@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
+import asyncio
 from dataclasses import replace
 from decimal import Decimal
+from types import SimpleNamespace
 from typing import Any
 
 import httpx
 import pytest
 
-from domain.exposure import Exposure
+from domain.exposure import Exposure, exposure_of, with_exposure
 from domain.routing import Deal, judge
 
 ROUTE = "/api/partners/route"
@@ -304,6 +306,32 @@ def test_a_partner_that_quotes_only_when_named_matches_only_then(client: httpx.C
     assert verdict(route(client), CEDAR)[1] == {"invitation": "QUOTES_ONLY_WHEN_NAMED"}
     named = route(client, partnerIds=[CEDAR])
     assert (asked(named), verdict(named, CEDAR)[1]) == ({CEDAR}, {})
+
+
+class Kept:
+    """The state of a workspace, as far as exposure needs it."""
+
+    def __init__(self) -> None:
+        self.records: dict[str, Any] = {}
+
+    async def get(self, _collection: str, key: str) -> Any:
+        return self.records.get(key)
+
+    async def put(self, _collection: str, key: str, record: Any) -> None:
+        self.records[key] = record
+
+
+def test_a_space_in_a_currency_or_a_debtor_mixes_up_no_exposure() -> None:
+    async def exposed() -> tuple[Exposure, Exposure]:
+        context: Any = SimpleNamespace(state=Kept())
+        offer = {"partnerId": FIR, "faceValue": 100}
+        for currency, debtor in (("EUR", "A"), ("EUR A", "B")):
+            invoice = {"currency": currency, "debtorId": debtor}
+            await with_exposure(context, invoice, "accept-offer", offer)
+        of_debtor = await exposure_of(context, FIR, "EUR", "A")
+        return of_debtor, await exposure_of(context, FIR, "EUR A", "B")
+
+    assert asyncio.run(exposed()) == 2 * (Exposure(Decimal(100), Decimal(100)),)
 
 
 def test_every_configured_partner_matches_or_has_a_reason(client: httpx.Client) -> None:

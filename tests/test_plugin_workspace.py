@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Callable, Iterator
 from datetime import UTC, datetime, timedelta
 from typing import Any
@@ -100,11 +101,13 @@ def test_advance_takes_one_of_two(invoice_sandbox: InvoiceSandbox) -> None:
     ("arguments", "message"),
     [
         ({"by": "3D"}, "invalid duration '3D'; use ISO 8601 such as P3D or PT10S"),
+        ({"by": 3}, "invalid duration '3'; use ISO 8601 such as P3D or PT10S"),
+        ({"to": 5}, "invalid instant '5'; use RFC 3339 such as 2026-11-21T09:30:00Z"),
         ({"to": "soon"}, "invalid instant 'soon'; use RFC 3339 such as 2026-11-21T09:30:00Z"),
     ],
 )
 def test_an_error_of_advance_names_what_was_passed(
-    invoice_sandbox: InvoiceSandbox, arguments: dict[str, str], message: str
+    invoice_sandbox: InvoiceSandbox, arguments: dict[str, Any], message: str
 ) -> None:
     with pytest.raises(SandboxError) as caught:
         invoice_sandbox.advance(**arguments)
@@ -201,7 +204,7 @@ def test_an_event_that_did_not_arrive_is_reported_with_those_that_did(
     told = str(caught.value).splitlines()
     assert told[0] == "invoice.verified did not arrive with currency='EUR'"
     assert told[1] == "Received:"
-    assert "invoice.registered" in told[2]
+    assert re.search(r" invoice\.registered evt_\w+ currency='EUR'$", told[2])
     assert told[3] == "The next step is due at 2026-11-21T09:30:01Z; advance the clock."
 
 
@@ -277,6 +280,23 @@ def test_the_journal_is_that_of_the_test_in_its_order(invoice_sandbox: InvoiceSa
     assert deliveries(invoice_sandbox.client)
     asked = [one["operation"] for one in invoice_sandbox.requests]
     assert asked == ["createInvoice", "listOffers", "listWebhooks"]
+
+
+def test_what_the_plugin_sends_is_in_no_journal(invoice_sandbox: InvoiceSandbox) -> None:
+    invoice_sandbox.webhooks.to(invoice_sandbox.webhooks.url)
+    invoice_sandbox.webhooks.messages  # noqa: B018 - it sends requests
+    invoice_sandbox.deliveries  # noqa: B018
+    assert invoice_sandbox.client.get("/sandbox/requests").json()["data"] == []
+
+
+def test_the_report_shows_failed_deliveries(invoice_sandbox: InvoiceSandbox) -> None:
+    invoice_sandbox.webhooks.to("http://127.0.0.1:9/hooks")
+    register_new(invoice_sandbox.client)
+    invoice_sandbox.advance("PT0S")
+    *_, last = journal(invoice_sandbox).splitlines()
+    assert re.fullmatch(
+        r"delivery dlv_\w+ of invoice\.registered to whe_\w+ Failed: no_connection", last
+    )
 
 
 def test_the_report_tells_why(invoice_sandbox: InvoiceSandbox) -> None:

@@ -10,6 +10,7 @@ from pathlib import Path
 import pytest
 
 from invoice_sandbox.openapi.load.documents import DocumentError
+from invoice_sandbox.openapi.schema.file_schema import suggestion
 from invoice_sandbox.project.loader import (
     default_project,
     load_contract,
@@ -369,6 +370,11 @@ WRONG: dict[str, tuple[str, str, str]] = {
         "do: make-offer",
         "do: make-ofer",
         "14:30: there is no action 'make-ofer' (did you mean make-offer?)",
+    ),
+    "a trigger as an action": (
+        "do: make-offer",
+        "do: accept-offer",
+        "14:30: there is no action 'accept-offer' (use transition with trigger: accept-offer)",
     ),
     "an action that is none of stories": (
         "do: make-offer",
@@ -869,3 +875,7 @@ def test_a_server_does_not_start_with_a_wrong_scenario(
     assert message in ended.stderr
     assert f"{project / 'scenarios' / 'wrong.yaml'}:4:" in ended.stderr
     assert "Traceback" not in ended.stderr
+
+
+def test_where_nothing_is_known_no_empty_list_is_shown() -> None:
+    assert suggestion("x", []) == "none is known"

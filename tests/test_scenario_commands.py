@@ -457,3 +457,17 @@ def test_the_installed_program_does_it_too() -> None:
         [program, "scenarios", "show", "manual"], capture_output=True, text=True, check=True
     )
     assert ran.stdout.startswith("manual\nNothing happens by itself;")
+
+
+# The other group's commands
+
+
+@pytest.mark.parametrize("words", ["scenario validate", "scenarios validate"])
+def test_both_groups_have_the_commands_for_files(words: str, own: Path) -> None:
+    ran = CliRunner().invoke(main, [*words.split(), *map(str, own.glob("*.yaml"))])
+    assert (ran.exit_code, ran.output) == (0, "fine\n")
+
+
+def test_both_groups_have_the_command_for_a_server() -> None:
+    ran = CliRunner().invoke(main, ["scenarios", "use", "--help"])
+    assert (ran.exit_code, "Choose the scenario." in ran.output) == (0, True)

@@ -15,6 +15,7 @@ from rich.table import Table
 
 from invoice_sandbox.base import jsonio
 from invoice_sandbox.base.clock import duration_text
+from invoice_sandbox.cli.control import control_commands
 from invoice_sandbox.cli.options import FAILED, OFFLINE, Command, UsableError, options
 from invoice_sandbox.openapi.load.documents import DocumentError, load_document, place_of
 from invoice_sandbox.openapi.schema.file_schema import suggestion
@@ -63,7 +64,18 @@ def _run(do: Callable[[Place], Any], project: Path | None, scenarios: Path | Non
         raise UsableError(str(error)) from None
 
 
-@click.group()
+class _Scenarios(click.Group):
+    """The commands for files; those of ``scenario``, for a running server, are found too."""
+
+    def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
+        found = super().get_command(ctx, cmd_name)
+        if found is None:
+            group = control_commands()["scenario"]
+            return group.commands.get(cmd_name) if isinstance(group, click.Group) else None
+        return found
+
+
+@click.group(cls=_Scenarios)
 def scenarios() -> None:
     """Read, check and draw scenario files. No server is needed.
 

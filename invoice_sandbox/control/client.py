@@ -154,8 +154,9 @@ class ControlClient:
         return ServedProject(**named.get("webhooks", {}), subject=named.get("subject"))
 
     def headers(self, *, has_body: bool) -> dict[str, str]:
-        """The headers of a request. Requests of this client do not count as coverage."""
-        headers = {"Accept": "application/json", "X-Sandbox-Coverage": "off"}
+        """The headers of a request. Those of this client are in no coverage and in no journal."""
+        headers = {"Accept": "application/json"}
+        headers |= {"X-Sandbox-Coverage": "off", "X-Sandbox-Journal": "off"}
         if self.key is not None:
             headers["Authorization"] = f"Bearer {self.key}"
         return headers | ({"Content-Type": "application/json"} if has_body else {})

@@ -57,6 +57,9 @@ _EXPOSED_HEADERS: Final = (
 _UNCOUNTED: Final = "x-sandbox-coverage"
 """``off`` in this header: the request does not count, as a tool sent it and not a test."""
 
+_UNRECORDED: Final = "x-sandbox-journal"
+"""``off`` in this header: the request is in no journal, for the same reason."""
+
 _KNOWN_HITS: Final = 4096
 """Operations with one of their statuses, for which the coverage hits are remembered."""
 
@@ -172,7 +175,7 @@ class Edge:
         """
         why = kept_why = self._why(request.trace, workspace)
         owner = workspace
-        if request.path.startswith(self._control_path):
+        if request.path.startswith(self._control_path) or request.header(_UNRECORDED) == "off":
             owner = None
         elif owner is None and reply.status == HTTPStatus.UNAUTHORIZED:
             owner = await self._engine.default_workspace()

@@ -36,6 +36,9 @@ SCHEMA: Final = Path(__file__).with_name("scenario.schema.json")
 _MAX_WAIT: Final = timedelta(days=3650)
 """The longest wait of a step; the sum of many waits must stay below the year 9999."""
 
+_TRANSITION: Final = "transition"
+"""The action that fires a trigger of the lifecycle."""
+
 _MAX_TEXT: Final = 400
 _MAX_ADVICE: Final = 1200
 _CONFLICT: Final = 409
@@ -346,8 +349,7 @@ def _wrong_step(
     yield from _too_long(step, place)
     action = vocabulary.actions.get(step["do"])
     if action is None or not action.in_scenarios:
-        known = sorted(name for name, one in vocabulary.actions.items() if one.in_scenarios)
-        yield _unknown((*place, "do"), "action", step["do"], known)
+        yield _unknown_action(step["do"], (*place, "do"), vocabulary)
         return
     if not isinstance(on, str) and "call" in on:
         yield from _wrong_call(on["call"], action, place, vocabulary)
@@ -438,6 +440,15 @@ def _wrong_fault(
     problem = fault_problem(vocabulary.operations, fault)
     if problem is not None:
         yield FileProblem(place, problem)
+
+
+def _unknown_action(name: str, place: Pointer, vocabulary: Vocabulary) -> FileProblem:
+    known = sorted(other for other, one in vocabulary.actions.items() if one.in_scenarios)
+    moves = vocabulary.machine.transitions if vocabulary.machine is not None else ()
+    if name in {one.trigger for one in moves} and _TRANSITION in known:
+        advice = f"use {_TRANSITION} with trigger: {name}"
+        return FileProblem(place, f"there is no action '{name}'", advice)
+    return _unknown(place, "action", name, known)
 
 
 def _unknown(pointer: Pointer, what: str, word: str, known: Collection[str]) -> FileProblem:

@@ -18,7 +18,7 @@ _ERRORS: Final = 400
 def journal(sandbox: InvoiceSandbox) -> str:
     """The last requests to the workspace, their responses, and why."""
     try:
-        clock, entries = sandbox.clock, sandbox.requests
+        clock, entries, deliveries = sandbox.clock, sandbox.requests, sandbox.deliveries
     except SandboxError as error:
         return f"The journal of {sandbox.id} cannot be read: {error}"
     lines = [f"{sandbox.id} on {sandbox.url}, clock {clock['mode']} at {clock['now']}"]
@@ -28,7 +28,22 @@ def journal(sandbox: InvoiceSandbox) -> str:
     lines += [_line(entry) for entry in entries[-_MAX_LINES:]]
     if not entries:
         lines.append("There were no requests to the API.")
+    lines += [_failure(row) for row in deliveries if _has_failed(row)][-_MAX_LINES:]
     return "\n".join(lines)
+
+
+def _has_failed(row: Mapping[str, Any]) -> bool:
+    """Whether the last attempt of a delivery was not successful."""
+    return bool(row["attempts"]) and row["status"] != "Delivered"
+
+
+def _failure(row: Mapping[str, Any]) -> str:
+    """``delivery dlv_1 of invoice.paid to whe_1 Failed: 500``."""
+    last, count = row["attempts"][-1], len(row["attempts"])
+    cause = last["responseStatus"] or last["error"]
+    times = f" after {count} attempts" if count > 1 else ""
+    line = f"delivery {row['id']} of {row['eventType']} to {row['endpointId']} {row['status']}"
+    return f"{line}{times}: {cause}"
 
 
 def _line(entry: Mapping[str, Any]) -> str:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import threading
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from difflib import get_close_matches
 from typing import Any, Final
 
@@ -96,7 +96,8 @@ class Webhooks:
         wanted = ", ".join(f"{name}={value!r}" for name, value in members.items())
         lines = [f"{event_type} did not arrive" + (f" with {wanted}" if wanted else "")]
         lines += [self._suggestion(event_type), "Received:"]
-        lines += [f"  {_line(one, self._expected)}" for one in messages] or ["  nothing"]
+        shown = [_line(one, self._expected, members) for one in messages]
+        lines += [f"  {line}" for line in shown] or ["  nothing"]
         due = self._clock()["nextDue"]
         lines.append(
             f"The next step is due at {due}; advance the clock." if due else "Nothing is due."
@@ -129,10 +130,13 @@ def _fits(event: Event, event_type: str, members: Mapping[str, Any]) -> bool:
     return all(name in data and data[name] == value for name, value in members.items())
 
 
-def _line(message: Mapping[str, Any], expected: set[str]) -> str:
+def _line(message: Mapping[str, Any], expected: set[str], wanted: Iterable[str]) -> str:
+    """A message with the ``wanted`` members of its data."""
     try:
         event = json.loads(message["body"])
-        named = f"{event['type']} {event['id']}"
+        data = event["data"]
+        had = [f"{name}={data[name]!r}" for name in wanted if name in data]
+        named = " ".join([event["type"], event["id"], *had])
     except (ValueError, LookupError, TypeError):
         event, named = {}, "not an event"
     notes = []

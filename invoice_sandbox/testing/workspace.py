@@ -85,7 +85,6 @@ class InvoiceSandbox:
         self._project = project
         self._key = key
         self._choice = choice
-        self._own_requests: set[str] = set()
         self.id = workspace_id
         self.webhooks = Webhooks(self._client)
 
@@ -193,8 +192,14 @@ class InvoiceSandbox:
 
         Requests to the control API are not in it.
         """
-        entries = self.control("GET", f"/requests?limit={_MAX_REQUESTS}")
-        return [one for one in reversed(entries) if one["requestId"] not in self._own_requests]
+        return list(reversed(self.control("GET", f"/requests?limit={_MAX_REQUESTS}")))
+
+    @property
+    def deliveries(self) -> list[dict[str, Any]]:
+        """Every webhook delivery, oldest first; none if the project does not list deliveries."""
+        if self._project.deliveries is None:
+            return []
+        return list(reversed(self._client.content("GET", self._project.deliveries)["deliveries"]))
 
     def control(self, method: str, path: str, body: Any = None) -> Any:
         """Call the control API: ``control("POST", f"/offers/{offer}/accept", {})`` returns data."""
@@ -237,8 +242,6 @@ class InvoiceSandbox:
             return
         body = {"url": self.webhooks.url, "events": ["*"]}
         self._client.whole("POST", self._project.register, body)
-        (entry,) = self.control("GET", "/requests?limit=1")
-        self._own_requests.add(entry["requestId"])
 
 
 @contextmanager
@@ -286,7 +289,8 @@ def _instant(value: str | datetime | None) -> str:
     return _checked(parse_instant, _plain(value))
 
 
-def _checked(check: Callable[[str], object], text: str) -> str:
+def _checked(check: Callable[[str], object], value: object) -> str:
+    text = str(value)
     try:
         check(text)
     except ValueError as error:

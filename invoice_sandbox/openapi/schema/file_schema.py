@@ -66,7 +66,8 @@ def suggestion(word: str, known: Iterable[Any], otherwise: str = "") -> str:
     """Advice for a word that is unknown: the closest known word, else all of them."""
     words = [str(one) for one in known]
     close = get_close_matches(word, words, n=1)
-    return f"did you mean {close[0]}?" if close else otherwise or f"known: {', '.join(words)}"
+    known_words = f"known: {', '.join(words)}" if words else "none is known"
+    return f"did you mean {close[0]}?" if close else otherwise or known_words
 
 
 def _order(path: Iterable[str | int]) -> list[tuple[int, str]]:

@@ -7,7 +7,7 @@ EXAMPLES ?= 30
 SECONDS ?= 5
 WORKERS ?= auto
 
-.PHONY: gate install run test test-fast check format fuzz fuzz-seeds bench growth keywords foreign interop build constraints clean
+.PHONY: gate install run test test-fast check format fuzz fuzz-seeds bench attack growth keywords foreign interop build constraints clean
 
 unexport PYTHONDONTWRITEBYTECODE  # without caches every process of the tests compiles everything
 
@@ -56,6 +56,9 @@ fuzz-seeds: $(READY)  ## the same with 20 seeds, to its end even if one fails
 
 bench: $(NODE)  ## CPU, latency, start and memory beside Prism, for docs/performance.md
 	$(BIN)/python -m tests.bench --seconds $(SECONDS)
+
+attack: $(READY)  ## a bounded corpus of attacks on a running server, and a table
+	$(BIN)/python -m tests.attack
 
 growth: $(READY)  ## CPU and memory of a workspace with 100 to 100,000 invoices, for docs/performance.md
 	$(BIN)/python -m tests.bench.growth

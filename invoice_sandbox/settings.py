@@ -86,7 +86,7 @@ SETTINGS: Final = (
     ),
     Setting("max-endpoints", "100", "Most webhook endpoints of a workspace.", "N"),
     Setting("max-keys", "1000", "Most API keys of a workspace, revoked ones included.", "N"),
-    Setting("max-steps", "100000", "Most steps of scenarios that wait in a workspace.", "N"),
+    Setting("max-steps", "50000", "Most steps of scenarios that wait in a workspace.", "N"),
     Setting("max-deliveries", "10000", "Most webhook deliveries that wait in a workspace.", "N"),
     Setting("webhook-timeout", "15", "Seconds that a webhook receiver has to respond.", "SECONDS"),
     Setting(
@@ -133,7 +133,7 @@ class Settings:
     workspace_idle: timedelta | None = timedelta(hours=24)
     max_endpoints: int = 100
     max_keys: int = 1000
-    max_steps: int = 100_000
+    max_steps: int = 50_000
     max_deliveries: int = 10_000
     webhook_timeout: float = 15
     webhook_time: Literal["wall", "virtual"] = "wall"

@@ -135,7 +135,7 @@ OPTIONS: Final = {
     "Workspaces": ("max-workspaces", "1,000"),
     "Webhook endpoints": ("max-endpoints", "100"),
     "API keys, revoked ones included": ("max-keys", "1,000"),
-    "Waiting scenario steps": ("max-steps", "100,000"),
+    "Waiting scenario steps": ("max-steps", "50,000"),
     "Waiting webhook deliveries": ("max-deliveries", "10,000"),
     "Unused workspace": ("workspace-idle", "24 h"),
 }

@@ -152,7 +152,7 @@ class Quotas:
     """The most in a workspace: records of collections, due steps, and deliveries that are due."""
 
     records: Mapping[str, Quota] = field(default_factory=dict)
-    steps: Quota = Quota("due steps", 100_000, "--max-steps")
+    steps: Quota = Quota("due steps", 50_000, "--max-steps")
     deliveries: Quota = Quota("pending deliveries", 10_000, "--max-deliveries")
 
 

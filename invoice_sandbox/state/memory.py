@@ -465,7 +465,7 @@ class MemoryTransaction:
 
     def _take_step(self, entry: _OrderedStep) -> None:
         steps = self._state.steps[entry[2].lane]
-        steps.remove(entry)
+        del steps[bisect.bisect_left(steps, entry)]
         self._state.in_lanes -= entry[2].lane is not None
         if not steps:
             del self._state.steps[entry[2].lane]

@@ -1,0 +1,1 @@
+"""Attacks on a running server, kept as a regression: ``make attack``."""

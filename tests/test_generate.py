@@ -412,6 +412,7 @@ def test_what_two_references_allow_together_is_found() -> None:
     assert example_of({"allOf": both, "$defs": enums}) == {"a": 4}
 
 
+@pytest.mark.slow
 def test_large_alternatives_without_a_required_member_exclude_each_other() -> None:
     settings = [
         {"properties": {f"group{i}": obj({f"m{i}{k}": INT for k in range(200)})}} for i in range(3)

@@ -4,9 +4,12 @@ from __future__ import annotations
 
 import asyncio
 
+import pytest
+
 from tests.bench import growth
 
 
+@pytest.mark.slow
 def test_every_type_of_request_is_measured_at_every_size() -> None:
     results = asyncio.run(growth.cpu([6, 8]))
     assert list(results) == [6, 8]

@@ -68,7 +68,7 @@ SHORT = 0.5
 @pytest.fixture(scope="module")
 def patient() -> Iterator[Running]:
     """A server that waits long for receivers."""
-    with serving(replace(FROZEN, webhook_timeout=LONG)) as running:
+    with serving(replace(FROZEN, webhook_timeout=LONG, max_endpoints=1000)) as running:
         yield running
 
 

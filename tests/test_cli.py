@@ -16,6 +16,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
+from urllib.parse import urlsplit
 
 import click
 import httpx
@@ -30,6 +31,7 @@ from invoice_sandbox.openapi.load.yaml_12 import parse_yaml
 from invoice_sandbox.project.contracts import merged_document
 from invoice_sandbox.project.loader import default_project
 from invoice_sandbox.state.credentials import DEMO_KEY
+from tests.hostile.wire import Wire
 from tests.support import PATIENCE
 
 ROOT = Path(__file__).parents[1]
@@ -664,6 +666,22 @@ def test_a_server_says_once_that_it_is_ready_answers_and_ends(name: str) -> None
         assert (server.process.returncode, err) == (0, "")
         docs, api, control = (server.url + path for path in ("/docs", "/api", "/sandbox"))
         assert out == f"Docs at {docs}, API at {api}, control API at {control}\n"
+
+
+@pytest.mark.process
+def test_a_request_that_a_stop_cuts_off_gets_a_503_and_no_traceback() -> None:
+    """The stop waits for it as long as docs/limits.md says; half of its body never arrives."""
+    head = f"POST /api/invoices HTTP/1.1\r\nHost: 127.0.0.1\r\nAuthorization: Bearer {DEMO_KEY}\r\n"
+    with started(SERVE) as server, Wire(urlsplit(server.url).port or 0, PATIENCE) as wire:
+        wire.send(f"{head}Expect: 100-continue\r\nContent-Length: 9\r\n\r\n".encode())
+        assert wire.socket.recv(25) == b"HTTP/1.1 100 Continue\r\n\r\n"  # it waits for the body
+        server.process.send_signal(signal.SIGTERM)
+        answer = wire.answer()
+        assert (answer.status, answer.headers["connection"]) == (503, "close")
+        assert json.loads(answer.body)["error"]["code"] == "service_unavailable"
+        _, err = server.process.communicate(timeout=PATIENCE)
+        assert server.process.returncode == 0
+        assert "Traceback" not in err
 
 
 @pytest.mark.process

@@ -210,6 +210,12 @@ _ERRORS: Final = (
         "Remove some, reset the workspace, or start the server with a larger {setting}.",
     ),
     ErrorType(
+        "stopping",
+        503,
+        "The server stops, and this request took longer than it waits",
+        "Send it again when the server is back.",
+    ),
+    ErrorType(
         "busy",
         503,
         "The server is handling as many bytes of request bodies as it may",

@@ -11,6 +11,7 @@ re-binds its own name to 127.0.0.1 does not), and only pages served from loopbac
 from __future__ import annotations
 
 import logging
+from asyncio import CancelledError
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import replace
 from functools import lru_cache
@@ -65,6 +66,8 @@ _KNOWN_HITS: Final = 4096
 
 _PREFERRED: Final = "Preference-Applied"
 """The header of a response that the client chose with ``Prefer``."""
+
+_STOPPING: Final = reject("stopping", ("Connection", "close"), ("Retry-After", "1"))
 
 log = logging.getLogger("invoice_sandbox")
 REQUESTS: Final = logging.getLogger("invoice_sandbox.requests")
@@ -127,6 +130,10 @@ class Edge:
             return await error_reply(self._engine, request, error)
         except NoWorkspaceError:  # the workspace was deleted meanwhile
             return await error_reply(self._engine, request, reject("bad_credential"))
+        except CancelledError:
+            if request.exchange is None:  # of a client within this process, which no longer waits
+                raise
+            return await error_reply(self._engine, request, _STOPPING)
         except Exception:
             log.exception("%s: no response could be given", request.trace.request_id)
             return await error_reply(self._engine, request, reject("internal_error"))

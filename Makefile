@@ -1,6 +1,7 @@
 # Everything a checkout needs: Python 3.11 or newer, make, and a package index.
 PYTHON ?= python3
 BIN := .venv/bin
+SERVING := .venv/.serving
 READY := .venv/.ready
 NODE := .venv/.node
 EXAMPLES ?= 30
@@ -15,15 +16,19 @@ gate: check test  ## lint, types, import layers and all tests
 
 install: $(READY)  ## make .venv with exactly the versions of constraints.txt
 
-$(READY): pyproject.toml constraints.txt
+$(SERVING): pyproject.toml constraints.txt
 	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' \
 		|| { echo "Python 3.11 or newer is needed; set PYTHON=/path/to/python3.11"; exit 1; }
 	$(PYTHON) -m venv .venv
-	$(BIN)/pip install --quiet --disable-pip-version-check -c constraints.txt -e '.[dev]'
+	$(BIN)/pip install --quiet --disable-pip-version-check -c constraints.txt -e .
 	$(BIN)/python -m compileall -q invoice_sandbox handlers domain
 	@touch $@
 
-run: $(READY)  ## serve on http://127.0.0.1:8080
+$(READY): $(SERVING)
+	$(BIN)/pip install --quiet --disable-pip-version-check -c constraints.txt -e '.[dev]'
+	@touch $@
+
+run: $(SERVING)  ## serve on http://127.0.0.1:8080
 	$(BIN)/invoice-sandbox serve
 
 test: $(READY)  ## the whole test suite

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import re
 import shutil
@@ -173,6 +174,65 @@ def test_the_wheel_holds_sources_and_no_left_overs(installed: Installed) -> None
 def test_the_wheel_carries_its_licence(installed: Installed) -> None:
     with zipfile.ZipFile(installed.wheel) as archive:
         assert [name for name in archive.namelist() if name.endswith("licenses/LICENSE")]
+
+
+@pytest.mark.parametrize(("target", "needs_dev"), [("run", False), ("test", True)])
+def test_make_installs_what_its_target_needs(target: str, needs_dev: bool) -> None:
+    command = ("make", "--dry-run", "--always-make", target)
+    shown = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=True).stdout
+    assert "-c constraints.txt -e .\n" in shown
+    assert ("[dev]" in shown) is needs_dev
+
+
+# --- the client alone
+
+TEST_OF_A_CLIENT = """
+def test_offers(invoice_sandbox):
+    invoice = dict(sellerId="org_seller_acme", debtorId="org_debtor_globex", invoiceNumber="1")
+    invoice |= dict(amount=900, currency="EUR")
+    new = invoice_sandbox.client.post("/api/invoices", json=invoice)
+    with invoice_sandbox.snapshot():
+        invoice_sandbox.advance("P3D")
+        invoice_sandbox.webhooks.expect("offer.received", invoiceId=new.json()["data"]["id"])
+    assert [one["status"] for one in invoice_sandbox.requests] == [201]
+
+def test_failure(invoice_sandbox):
+    invoice_sandbox.fault("listOffers", "status", status=503)
+    assert invoice_sandbox.client.get("/api/offers").status_code == 200
+"""
+
+
+@pytest.fixture(scope="module")
+def thin(installed: Installed, tmp_path_factory: pytest.TempPathFactory) -> Installed:
+    """An environment with the wheel, httpx and pytest, and without what serving needs."""
+    venv = tmp_path_factory.mktemp("thin") / "venv"
+    run(sys.executable, "-m", "venv", "--without-pip", venv)
+    pip = (sys.executable, "-m", "pip", "--python", venv, "--disable-pip-version-check")
+    run(*pip, "install", "--quiet", "--no-compile", "--no-deps", installed.wheel)
+    done = Installed(installed.wheel, venv)
+    for one in needed(["httpx", "pytest"]).values():
+        copy(one.files or (), done.site_packages)
+    return done
+
+
+def test_a_client_needs_httpx_and_pytest_only(
+    installed: Installed, thin: Installed, tmp_path: Path
+) -> None:
+    (tmp_path / "test_client.py").write_text(TEST_OF_A_CLIENT)
+    options = "-q -W error --sandbox-coverage --sandbox-coverage-json coverage.json"
+    serve = (installed.command, "serve", "--port", "0")
+    with started(serve, cwd=tmp_path, PYTHONPATH="") as server:
+        env = environment(thin.bin) | {"INVOICE_SANDBOX_URL": server.url}
+        printed = output(f"python -m pytest {options} test_client.py", tmp_path, env)
+    assert "1 failed, 1 passed in" in printed
+    assert "GET /api/offers 503 listOffers (auto-progress)" in printed
+    assert "operations" in json.loads((tmp_path / "coverage.json").read_text())
+
+
+def test_a_client_without_a_server_is_told_to_pass_its_url(thin: Installed, tmp_path: Path) -> None:
+    (tmp_path / "test_client.py").write_text(TEST_OF_A_CLIENT)
+    printed = output("python -m pytest -q test_client.py", tmp_path, environment(thin.bin))
+    assert "only the client is installed here; pass the URL of a running sandbox" in printed
 
 
 # --- the pytest plugin, and the workflow that uses it

@@ -4,13 +4,15 @@ from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Iterator, Mapping
 from dataclasses import dataclass, replace
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-from invoice_sandbox.openapi.operation import Contract
-from invoice_sandbox.project.loader import Project
-from invoice_sandbox.scenarios.script import Scenario
 from invoice_sandbox.state import hits
 from invoice_sandbox.state.hits import API, INJECTED, SANDBOX, TYPES, Hit
+
+if TYPE_CHECKING:  # the pytest plugin merges reports where only a client is installed
+    from invoice_sandbox.openapi.operation import Contract
+    from invoice_sandbox.project.loader import Project
+    from invoice_sandbox.scenarios.script import Scenario
 
 
 @dataclass(frozen=True)

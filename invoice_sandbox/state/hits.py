@@ -13,8 +13,6 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Final
 
-import orjson
-
 from invoice_sandbox.state import Workspace
 
 Hit = tuple[str, ...]
@@ -124,6 +122,8 @@ class Coverage:
         if not hits:
             return
         self._written.update(hits)
+        import orjson  # reading a report needs none of it
+
         text = b"".join(orjson.dumps([self.mark, *hit]) + b"\n" for hit in hits)
         try:
             descriptor = os.open(file, os.O_WRONLY | os.O_APPEND | os.O_CREAT, 0o666)

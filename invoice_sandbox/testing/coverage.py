@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
@@ -69,9 +70,8 @@ class RunCoverage:
 
     def write_json(self, file: Path) -> None:
         """Write the report as JSON. Raises OSError."""
-        from invoice_sandbox.base import jsonio
-
-        file.write_bytes(jsonio.dumps_pretty(self._report().data()))
+        text = json.dumps(self._report().data(), indent=2, ensure_ascii=False)
+        file.write_text(f"{text}\n", encoding="utf-8")
 
     def write_html(self, file: Path) -> None:
         """Write the report as HTML. Raises OSError."""

@@ -165,6 +165,8 @@ def pytest_sessionfinish(session: pytest.Session) -> None:
                 write(session.config.invocation_params.dir / file)
             except OSError as error:
                 coverage.problems.append(f"{file} cannot be written: {error.strerror}")
+            except ImportError as error:
+                coverage.problems.append(f"{file} cannot be written without {error.name}")
 
 
 def pytest_terminal_summary(

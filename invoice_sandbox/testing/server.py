@@ -11,6 +11,7 @@ import tempfile
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import asdict, dataclass, field
+from importlib.util import find_spec
 from pathlib import Path
 from typing import Final
 
@@ -130,6 +131,8 @@ def _start(options: Options) -> Address:
 
     if not hasattr(os, "fork"):
         raise SandboxError("starting a sandbox needs Linux or macOS; pass the URL of a running one")
+    if find_spec("uvicorn") is None:
+        raise SandboxError("only the client is installed here; pass the URL of a running sandbox")
     folders = {"project": options.project, "scenarios": options.scenarios}
     texts = {
         "port": "0",

@@ -86,6 +86,7 @@ CONSTANTS: Final[dict[str, tuple[Any, str]]] = {
     ),
     "Requests in a journal": (count, "invoice_sandbox.state.memory:_LOG_ENTRIES"),
     "Size of a journal": (size, "invoice_sandbox.state.memory:_LOG_BYTES"),
+    "User-Agent in the audit log": (count, "invoice_sandbox.http.handling:_MAX_USER_AGENT"),
     "Body in a journal": (size, "invoice_sandbox.runtime.journal:_MAX_BODY"),
     "Query in a journal": (size, "invoice_sandbox.runtime.journal:_MAX_QUERY"),
     "Headers in a journal": (count, "invoice_sandbox.runtime.journal:_MAX_HEADERS"),
@@ -130,6 +131,8 @@ TIMES: Final = {
 }
 
 OPTIONS: Final = {
+    "Missing scopes (403) per minute and workspace": ("rate-limit", "120"),
+    "Rejected credentials (401) per minute and address": ("rate-limit", "120"),
     "Requests per minute and key": ("rate-limit", "120"),
     "Response of a webhook receiver": ("webhook-timeout", "15 s"),
     "Workspaces": ("max-workspaces", "1,000"),

@@ -116,3 +116,43 @@ def test_off_means_off() -> None:
     with serving(FROZEN) as running, running.client() as unlimited:
         answer = unlimited.get("/api/partners")
         assert "ratelimit" not in answer.headers
+
+
+LIMITED = replace(FROZEN, rate_limit=5)
+
+
+def test_rejected_credentials_are_counted_by_the_control_api_too() -> None:
+    with serving(LIMITED) as running, running.client("wrong") as client:
+        statuses = [client.get("/sandbox/clock").status_code for _ in range(7)]
+    assert statuses == [401] * 5 + [429] * 2
+
+
+def test_the_control_api_does_not_limit_those_that_may_call_it() -> None:
+    with serving(LIMITED) as running, running.client() as client:
+        assert {client.get("/sandbox/clock").status_code for _ in range(10)} == {200}
+
+
+def test_missing_scopes_are_counted_for_the_workspace_and_not_for_each_key() -> None:
+    """So that new keys do not fill the audit log: it notes every 403, but no 429."""
+    with serving(LIMITED) as running:
+        owner = running.new_workspace()
+        statuses = []
+        for _ in range(4):
+            with running.client(owner) as client:
+                made = client.post("/api/developer/api-keys", json={"scopes": ["offers:read"]})
+            with running.client(made.json()["data"]["secret"]) as client:
+                statuses += [client.get("/api/invoices").status_code for _ in range(2)]
+        assert statuses == [403] * 5 + [429] * 3
+        running.system_clock.pass_seconds(60)
+        with running.client(owner) as client:
+            log = client.get("/api/audit-log", params={"limit": 100}).json()["data"]
+        assert [event["action"] for event in log].count("authorization.refused") == 5
+
+
+def test_the_audit_log_holds_the_beginning_of_a_long_user_agent() -> None:
+    with serving() as running, running.client() as client:
+        client.post(
+            "/api/developer/api-keys", json={"name": "x"}, headers={"User-Agent": "u" * 9_000}
+        )
+        [event, *_] = client.get("/api/audit-log").json()["data"]
+        assert event["context"]["userAgent"] == "u" * 256

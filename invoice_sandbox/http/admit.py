@@ -26,8 +26,9 @@ _FEW_CALLERS: Final = 10_000
 
 
 _KNOWN: Final = "default"
+_FORBIDDEN: Final = "forbidden"
 _ANONYMOUS: Final = "anonymous"
-_POLICIES: Final = (_KNOWN, _ANONYMOUS)
+_POLICIES: Final = (_KNOWN, _ANONYMOUS, _FORBIDDEN)
 
 OnForbidden = Callable[[AdmittedRequest, ApiError], Awaitable[None]]
 Identify = Callable[[Request], Awaitable[Credential | None]]
@@ -38,7 +39,8 @@ class Admission:
     """Makes the admission of each operation.
 
     Requests are counted here, because the credential has the rate window: its own, or that of the
-    caller's address when there is no valid one. The control API is never limited.
+    caller's address when there is no valid one. A missing scope is counted for the workspace, too,
+    as a workspace may have many keys. The control API is limited in what it rejects only.
     ``on_forbidden`` is called for every known caller that is not authorised. ``key_given``: a
     policy that accepts any credential is narrowed to the key that the server was started with.
     """
@@ -68,6 +70,7 @@ class Admission:
             identify=identified,
             default_workspace=is_open,
             limiter=None if is_control else self.limiter,
+            rejections=self.limiter,
             on_forbidden=self.on_forbidden,
             advice=advice(operation.security, contract.schemes),
             challenges=challenges(operation.security, contract.schemes),
@@ -113,6 +116,7 @@ class _Gate:
     identify: Identify
     default_workspace: bool
     limiter: RateLimiter | None
+    rejections: RateLimiter | None
     on_forbidden: OnForbidden
     advice: str
     challenges: tuple[tuple[str, str], ...]
@@ -123,15 +127,17 @@ class _Gate:
         try:
             admitted = await self._identified(routed)
         except ApiError as error:
-            self._count(request, None)
+            self._count(self.rejections, request, None)
             values = {**error.values, "ways": self.advice}
             raise ApiError(error.type, values, self.challenges) from None
         if self.operation.security.requirements:
-            self._count(request, admitted.credential)
+            self._count(self.limiter, request, admitted.credential)
         if admitted.credential is not None:
             try:
                 self._authorize(request, admitted.credential)
             except ApiError as error:
+                if self.rejections is not None:
+                    self.rejections.count(_FORBIDDEN, admitted.credential.workspace_id)
                 await self.on_forbidden(admitted, error)
                 raise
         return admitted
@@ -154,14 +160,16 @@ class _Gate:
         trace.drawn_id = seeded_request_id(workspace.seed, number, now, prefix)
         return _admitted(routed, credential, workspace)
 
-    def _count(self, request: Request, credential: Credential | None) -> None:
-        if self.limiter is None:
+    def _count(
+        self, limiter: RateLimiter | None, request: Request, credential: Credential | None
+    ) -> None:
+        if limiter is None:
             return
         if credential is not None:
             name, caller = _KNOWN, credential.digest
         else:
             name, caller = _ANONYMOUS, str((request.scope.get("client") or ("unknown",))[0])
-        request.trace.headers += self.limiter.count(name, caller)
+        request.trace.headers += limiter.count(name, caller)
 
     def _authorize(self, request: Request, credential: Credential) -> None:
         """Reject a credential without the scope, and a change from another site's page (403)."""

@@ -74,6 +74,10 @@ class ManualSystemClock:
         """The instant that the test chose."""
         return self.instant
 
+    def calendar(self) -> datetime:
+        """The same."""
+        return self.instant
+
     def monotonic(self) -> float:
         """Seconds that the test moves."""
         return self.seconds

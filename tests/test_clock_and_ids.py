@@ -119,6 +119,17 @@ def test_the_machine_tells_utc_and_seconds_that_grow() -> None:
     assert system_clock.monotonic() <= system_clock.monotonic()
 
 
+@pytest.mark.parametrize("jump", [timedelta(hours=-1), timedelta(hours=25)])
+def test_time_goes_on_evenly_when_the_calendar_is_set(jump: timedelta) -> None:
+    """So nothing that is due waits, and no workspace looks unused."""
+    calendar, seconds = [FROZEN_START], [100.0]
+    system_clock = OperatingSystemClock(lambda: calendar[0], lambda: seconds[0])
+    calendar[0] += jump
+    seconds[0] += 8
+    assert system_clock.now() == FROZEN_START + timedelta(seconds=8)
+    assert system_clock.calendar() == FROZEN_START + jump
+
+
 # --- keys
 
 WELL_FORMED = "ilk_sandbox_CECB5EE8zUJG0vI1PtzJtiV8pgvVjP2NKDq6"

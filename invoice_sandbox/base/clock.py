@@ -12,7 +12,7 @@ import time
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime, timedelta
-from functools import lru_cache
+from functools import lru_cache, partial
 from typing import Final, Literal, Protocol
 
 FROZEN_START: Final = datetime(2026, 11, 21, 9, 30, tzinfo=UTC)
@@ -43,6 +43,10 @@ class SystemClock(Protocol):
         """The instant, in UTC."""
         ...
 
+    def calendar(self) -> datetime:
+        """The machine's calendar, in UTC, for what others compare with theirs: signatures."""
+        ...
+
     def monotonic(self) -> float:
         """Seconds that never decrease."""
         ...
@@ -52,12 +56,35 @@ class SystemClock(Protocol):
         ...
 
 
+_calendar: Final = partial(datetime.now, UTC)
+_steady: Final = (
+    partial(time.clock_gettime, time.CLOCK_BOOTTIME)
+    if hasattr(time, "CLOCK_BOOTTIME")
+    else time.monotonic
+)
+"""Seconds that nobody can set; on Linux they go on while the machine sleeps."""
+
+
 class OperatingSystemClock:
-    """The machine's clocks."""
+    """The machine's clocks. ``now`` runs on evenly from when this clock was made: whoever sets the
+    machine's calendar neither delays what is due nor makes anything look idle."""
+
+    def __init__(
+        self,
+        calendar: Callable[[], datetime] = _calendar,
+        steady: Callable[[], float] = _steady,
+    ) -> None:
+        self._calendar = calendar
+        self._steady = steady
+        self._start, self._started = calendar(), steady()
 
     def now(self) -> datetime:
-        """The machine's instant, in UTC."""
-        return datetime.now(UTC)
+        """The instant, in UTC."""
+        return self._start + timedelta(seconds=self._steady() - self._started)
+
+    def calendar(self) -> datetime:
+        """What the machine's calendar shows, in UTC."""
+        return self._calendar()
 
     def monotonic(self) -> float:
         """The machine's monotonic seconds."""

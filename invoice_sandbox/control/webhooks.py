@@ -40,7 +40,7 @@ async def receive_webhook(call: PublicControlCall) -> Record:
     try:
         async with engine.store.transaction(credential.workspace_id) as state:
             now = (await state.workspace()).clock.now(engine.system_clock)
-            instant = now if engine.virtual_webhook_time else engine.system_clock.now()
+            instant = now if engine.virtual_webhook_time else engine.system_clock.calendar()
             message = await received(
                 state,
                 inbox_url(engine.url, token),

@@ -188,7 +188,7 @@ class Lanes:
             if step is None:
                 return None
             at = max(step.due, reached or step.due)
-            instant = at if self._virtual_time else self._system_clock.now()
+            instant = at if self._virtual_time else self._system_clock.calendar()
             attempt = await prepare(state, step, lane, at, int(instant.timestamp()))
             if attempt is None:
                 await state.discard_step(step.number, lane)

@@ -68,7 +68,7 @@ class Sender:
         except Exception:  # no receiver may stop its lane
             log.exception("the delivery to %s failed by an internal error", request.url)
             return self._failed("no_connection", started)
-        waits = parse_retry_after(retry_after, self._system_clock.now())
+        waits = parse_retry_after(retry_after, self._system_clock.calendar())
         return Outcome(status, None, self._took(started), body, waits)
 
     async def close(self) -> None:

@@ -13,7 +13,7 @@ import httpx
 import pytest
 
 from invoice_sandbox.app import create_app
-from invoice_sandbox.runtime.agenda import STEPS_LOG
+from invoice_sandbox.runtime.agenda import STEPS_LOG, STEPS_OF_A_REQUEST
 from tests.notes_project import bells, write_note, write_project
 from tests.scenario_run import (
     LIVE,
@@ -446,6 +446,19 @@ def test_a_request_does_first_what_is_due(flowing: Running) -> None:
         assert bells(client) == [("00:00:01", "one"), ("00:00:02", "two"), ("00:00:02", "two too")]
         flowing.system_clock.pass_seconds(100)
         assert bells(client)[3:] == [("00:00:03", "three")]
+
+
+def test_a_request_does_not_wait_for_the_steps_of_all_records(flowing: Running) -> None:
+    """It does some of them before and some after; the timer does the others."""
+    with in_scenario(flowing, "long") as client:
+        for _ in range(2 * STEPS_OF_A_REQUEST + 20):
+            write_note(client)
+        flowing.system_clock.pass_seconds(21 * 3600)
+        assert len(bells(client)) == STEPS_OF_A_REQUEST
+        with in_scenario(flowing, "soon") as another:  # its timer finds the others due as well
+            write_note(another)
+        until(lambda: due(client) == [], "the timer did not do the others")
+        assert len(bells(client)) == 2 * STEPS_OF_A_REQUEST + 20
 
 
 def test_the_timer_looks_at_the_workspace_that_is_due_first(flowing: Running) -> None:

@@ -79,7 +79,7 @@ class HandlerResponse:
 
     async def _outcome(self, parsed: ParsedRequest, workspace: Workspace) -> Reply | ApiError:
         agenda = self.engine.agenda
-        await agenda.run_due(workspace)
+        await agenda.catch_up(workspace)
         outcome = await self._carry_out(parsed, workspace.id)
         if isinstance(outcome, DeliverThenRespond):
             await agenda.finish(workspace.id, outcome.lane)

@@ -34,6 +34,9 @@ STEPS_LOG: Final = "steps"
 MAX_STEPS: Final = 10_000
 """Steps that run without a pause before the agenda stops: a scenario may be an endless loop."""
 
+STEPS_OF_A_REQUEST: Final = 50
+"""Due steps that run before or after a request to a workspace with a live clock."""
+
 _MAX_WAIT: Final = 24 * 60 * 60
 _PATIENCE: Final = 30.0
 
@@ -104,10 +107,25 @@ class Agenda:
         await self._lanes.wake(workspace)
         return done
 
+    async def catch_up(self, workspace: Workspace) -> None:
+        """Run the steps that are due before a request.
+
+        On a live clock at most STEPS_OF_A_REQUEST: a request does not wait for the steps of
+        thousands of records. The timer runs the others.
+        """
+        due = await self._store.next_due(workspace.id)
+        if due is None or due > workspace.clock.now(self._system_clock):
+            return
+        if workspace.clock.mode == "frozen":
+            await self._run_due_steps(workspace)
+        elif not self.lock(workspace.id).locked():  # else they are run already
+            await self._run_due_steps(workspace, STEPS_OF_A_REQUEST)
+        await self._lanes.wake(workspace)
+
     async def settle(self, workspace: Workspace) -> None:
-        """Run all steps that are due after a request, and set the timer for the next one."""
+        """Run the steps that are due after a request, and set the timer for the next one."""
         if await self._store.next_due(workspace.id) is not None:
-            await self.run_due(workspace)
+            await self.catch_up(workspace)
             await self.schedule_wakeup(workspace.id)
 
     async def advance(self, workspace_id: str, target: Target, *, wait: bool = True) -> Advance:
@@ -185,7 +203,7 @@ class Agenda:
     async def _next_step_due(self, workspace_id: str) -> datetime | None:
         return (await self._store.due_times(workspace_id)).get(None)
 
-    async def _run_due_steps(self, workspace: Workspace) -> list[Record]:
+    async def _run_due_steps(self, workspace: Workspace, most: int = MAX_STEPS) -> list[Record]:
         due = await self._next_step_due(workspace.id)
         now = workspace.clock.now(self._system_clock)
         if due is None or due > now or self._is_looping(workspace, due):
@@ -193,11 +211,10 @@ class Agenda:
         entries: list[Record] = []
         turn = Turn()
         async with self.lock(workspace.id):
-            while (done := await self._run_next(workspace.id)) is not None:
+            while len(entries) < most and (done := await self._run_next(workspace.id)) is not None:
                 entries.append(done)
                 if len(entries) == MAX_STEPS:
                     await self._note_loop(workspace.id)
-                    break
                 await turn.give_way()
         return entries
 

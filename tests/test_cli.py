@@ -30,6 +30,7 @@ from invoice_sandbox.openapi.load.documents import load_document, place_of
 from invoice_sandbox.openapi.load.yaml_12 import parse_yaml
 from invoice_sandbox.project.contracts import merged_document
 from invoice_sandbox.project.loader import default_project
+from invoice_sandbox.server.serving import MAX_FILES
 from invoice_sandbox.state.credentials import DEMO_KEY
 from tests.hostile.wire import Wire
 from tests.support import PATIENCE
@@ -682,6 +683,16 @@ def test_a_request_that_a_stop_cuts_off_gets_a_503_and_no_traceback() -> None:
         _, err = server.process.communicate(timeout=PATIENCE)
         assert server.process.returncode == 0
         assert "Traceback" not in err
+
+
+@pytest.mark.process
+def test_a_server_may_open_as_many_files_as_the_system_lets_it() -> None:
+    with started(["sh", "-c", 'ulimit -Sn 256; exec "$@"', "sh", *SERVE]) as server:
+        limits = Path(f"/proc/{server.process.pid}/limits").read_text()
+    found = re.search(r"Max open files +(\d+) +(\w+)", limits)
+    assert found, limits
+    hard = MAX_FILES if found[2] == "unlimited" else int(found[2])
+    assert int(found[1]) == min(hard, MAX_FILES)
 
 
 @pytest.mark.process

@@ -24,6 +24,9 @@ from invoice_sandbox.settings import SettingError, Settings
 OnReady = Callable[[Engine], None]
 
 _STOP_SIGNALS: Final = (signal.SIGINT, signal.SIGTERM)
+MAX_FILES: Final = 65_536
+"""Open files that the server asks the operating system for."""
+
 _BACKLOG: Final = 2048
 _SECONDS_TO_FINISH: Final = 5
 _YOUNG_OBJECTS: Final = 20_000
@@ -76,7 +79,20 @@ def serve(settings: Settings, on_ready: OnReady) -> None:
 
     Raises SettingError when the address cannot be listened on, and ProjectError.
     """
+    _raise_file_limit()
     _runner()(_serve(settings, on_ready))
+
+
+def _raise_file_limit() -> None:
+    """Let the process open as many files as it may, up to MAX_FILES: each connection is one."""
+    try:
+        import resource
+    except ImportError:  # not on Windows, which has no such limit
+        return
+    soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+    wanted = MAX_FILES if hard == resource.RLIM_INFINITY else min(hard, MAX_FILES)
+    if soft != resource.RLIM_INFINITY and soft < wanted:
+        resource.setrlimit(resource.RLIMIT_NOFILE, (wanted, hard))
 
 
 async def _serve(settings: Settings, on_ready: OnReady) -> None:

@@ -213,6 +213,13 @@ def read_settings(texts: Mapping[str, str | None]) -> Settings:
     )
 
 
+def default_project() -> Path:
+    """The project that comes with this package: inside the wheel, or the checkout's root."""
+    package = Path(__file__).parent
+    shipped = package / "shipped_project"
+    return shipped if shipped.is_dir() else package.parent
+
+
 def check_scenario(name: str, known: Collection[str]) -> None:
     """Raise SettingError, with suggestions, unless the project has a scenario of that name."""
     if name not in known:

@@ -172,12 +172,17 @@ WITHOUT_COMMAND = {
     "getSandboxHealth": "a check for machines",
     "getCoverage": "the command 'coverage' also reads recordings",
     "receiveWebhook": "receives webhooks",
-    "replayDelivery": "deliveries are read over the API",
     **dict.fromkeys(
         ("createListener", "deleteListener", "streamListener", "answerMessage"),
         "the command 'listen' uses it",
     ),
     "receiveForListener": "receives webhooks",
+    "putUpload": "curl uploads a file",
+    "getLedger": "nobody reads it as a table",
+    "triggerEvent": "trigger uses it",
+    "enableEndpoint": "rarely needed by hand",
+    "disableEndpoint": "listen uses it",
+    "rotateEndpointSecret": "rarely needed by hand",
 }
 """Operations of the control API without a command of their own, and why."""
 
@@ -278,14 +283,25 @@ CHANGING: dict[str, dict[str, Any]] = {
     "scenario use manual": {"name": "manual", "current": True, "steps": []},
     "fault add --kind drip --delay PT3S": {"kind": "drip", "delay": "PT3S", "count": 1},
     "fault remove {fault}": {"id": "{fault}", "deleted": True},
+    "transition inv_sandbox_0006 become-overdue": {"status": "Overdue"},
+    "offer accept off_sandbox_0007": {"status": "Accepted"},
+    "offer decline off_sandbox_0007": {"status": "Declined"},
+    "offer withdraw off_sandbox_0007": {"status": "Withdrawn"},
+    "replay {delivery}": {"id": "{delivery}", "status": "Delivered", "attempt": 2},
 }
 
 
 @pytest.fixture
 def names(at: Run, server: Running, key: str) -> dict[str, str]:
     """What there is in the workspace: a made workspace, a snapshot, a fault, a request."""
-    register_invoice(server, key)
+    inbox = data(at("inbox --json"))["url"]
+    with server.client(key) as client:
+        client.post("/api/webhooks", json={"url": inbox, "events": ["*"]}).raise_for_status()
+        register_invoice(server, key)
+        at("clock advance PT0S")
+        (delivery,) = client.get("/api/webhooks").json()["data"]["deliveries"]
     return {
+        "delivery": delivery["id"],
         "workspace": data(at("workspace new --json"))["id"],
         "snapshot": data(at("snapshot --json"))["id"],
         "fault": data(at("fault add --kind reset --json"))["id"],
@@ -295,7 +311,7 @@ def names(at: Run, server: Running, key: str) -> dict[str, str]:
 
 def test_every_command_is_tried() -> None:
     tried = " ; ".join([*READING, *CHANGING, "fault clear"])
-    groups = {"workspace", "fault"}
+    groups = {"workspace", "fault", "offer"}
     assert [words for words in COMMANDS.keys() - groups - ELSEWHERE if words not in tried] == []
 
 

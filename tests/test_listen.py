@@ -219,6 +219,17 @@ def test_a_line_tells_time_type_id_answer_and_duration(
 
 
 @pytest.mark.process
+def test_a_retry_is_marked(client: httpx.Client, receiver: Receiver) -> None:
+    receiver.answers(answer(500), answer(200))
+    with listening(str(client.base_url), receiver.url) as (listener, _):
+        event = fire(client)
+        settle(client)
+        listener.expect(rf"{event}  500  \d+ ms$")
+        client.post("/sandbox/clock/advance", json={"by": "PT1M"}).raise_for_status()
+        listener.expect(rf"{event}  200  \d+ ms  retry$")
+
+
+@pytest.mark.process
 def test_as_json_every_line_is_an_object(client: httpx.Client, receiver: Receiver) -> None:
     words = ("listen", "--url", str(client.base_url), "--forward-to", receiver.url, "--json")
     with process(*words) as listener:
@@ -230,6 +241,7 @@ def test_as_json_every_line_is_an_object(client: httpx.Client, receiver: Receive
     assert endpoint(client, ready["endpointId"])["url"].startswith(ready["url"])
     assert receiver.messages[0].verified(ready["secret"])
     assert told["webhookId"] == event
+    assert told["retry"] is False
     assert (told["type"], told["status"], told["error"]) == ("invoice.verified", 200, None)
     assert isinstance(told["durationMs"], int)
 
@@ -723,7 +735,8 @@ def test_where_to_forward_to_may_be_said_briefly(text: str, url: str) -> None:
 
 
 @pytest.mark.parametrize(
-    "text", ["", "0", "99999", "ftp://x", "http://", "http://a b", "a:b", "http://x:y", "/hooks"]
+    "text",
+    ["", "0", "99999", "ftp://x", "http://", "http://a b", "a:b", "http://x:y", "/hooks", "3000/h"],
 )
 def test_what_is_no_address_is_misuse(text: str) -> None:
     with pytest.raises(click.BadParameter, match="use a port, or a URL"):

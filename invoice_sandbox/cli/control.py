@@ -31,6 +31,7 @@ from invoice_sandbox.cli.options import client, connection_options, print_reply
 from invoice_sandbox.cli.views import VIEWS, show_request
 from invoice_sandbox.control.client import path
 from invoice_sandbox.openapi.load.documents import load_document
+from invoice_sandbox.settings import default_project
 
 Raw = Mapping[str, Any]
 
@@ -43,9 +44,16 @@ _MAX_REQUESTS: Final = 1000
 
 @cache
 def control_contract() -> dict[str, Any]:
-    """The contract of the control API, as its file has it."""
-    document: dict[str, Any] = load_document(Path(__file__).parents[1] / "control" / "openapi.yaml")
-    return document
+    """The contract of the control API with that of the bundled project, as their files have it."""
+    common = load_document(Path(__file__).parents[1] / "control" / "openapi.yaml")
+    own = load_document(default_project() / "openapi" / "sandbox.yaml")
+    schemas = {**common["components"]["schemas"], **own["components"]["schemas"]}
+    return {
+        **common,
+        "tags": [*common["tags"], *own["tags"]],
+        "paths": {**common["paths"], **own["paths"]},
+        "components": {**common["components"], "schemas": schemas},
+    }
 
 
 @cache
@@ -156,7 +164,8 @@ class Input:
 
     def argument(self, *, required: bool) -> click.Argument:
         """The argument for it."""
-        metavar = self.metavar if required else f"[{self.metavar}]"
+        name = self.metavar or self.name.upper()
+        metavar = name if required else f"[{name}]"
         return click.Argument([self.name], type=self.type, metavar=metavar, required=required)
 
 

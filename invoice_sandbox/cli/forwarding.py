@@ -69,6 +69,8 @@ class _Printer:
     url: str
     target: str
     as_json: bool
+    shown: dict[str, None] = field(default_factory=dict)
+    """The ids of the latest messages: another delivery of one of them is a retry."""
 
     def ready(self, endpoint: Row) -> None:
         """The endpoint was created; its secret is shown only once."""
@@ -89,7 +91,12 @@ class _Printer:
         """A message was forwarded, with this response or error."""
         at = instant_text(OperatingSystemClock().now())
         outcome = response.error if response.status is None else response.status
-        texts = (at, message.type, message.id, outcome, f"{response.milliseconds} ms")
+        is_retry = message.id in self.shown
+        self.shown[message.id] = None
+        if len(self.shown) > _MAX_KNOWN:
+            self.shown.pop(next(iter(self.shown)))
+        texts = [at, message.type, message.id, outcome, f"{response.milliseconds} ms"]
+        texts += ["retry"] if is_retry else []
         data = {
             "is": "delivery",
             "at": at,
@@ -98,6 +105,7 @@ class _Printer:
             "status": response.status,
             "error": response.error,
             "durationMs": response.milliseconds,
+            "retry": is_retry,
         }
         self._print(data, "  ".join(map(plain, texts)))
         if response.status == _GONE:

@@ -38,9 +38,9 @@ def listen(forward_to: str, events: tuple[str, ...]) -> None:
     """Forward webhooks to your own receiver, until stopped.
 
     It registers a webhook endpoint and prints its signing secret, then a line for each delivery:
-    time, type, webhook-id, response of your receiver, duration. Headers and body are forwarded as
-    they were signed. After a lost connection it catches up on missed deliveries. With --json each
-    line is a JSON object.
+    time, type, webhook-id, response of your receiver, duration, and 'retry' if it is one. Headers
+    and body are forwarded as they were signed. After a lost connection it catches up on missed
+    deliveries. With --json each line is a JSON object.
 
     \b
     invoice-sandbox listen --forward-to 3000

@@ -31,6 +31,7 @@ def checked_target(text: str) -> str:
     try:
         parts = urlsplit(url)
         usable = parts.scheme in {"http", "https"} and bool(parts.hostname) and parts.port != 0
+        usable = usable and not str(parts.hostname).isdigit()  # 3000/hooks
         httpx.URL(url)
     except (ValueError, httpx.InvalidURL):
         usable = False

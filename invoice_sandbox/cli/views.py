@@ -147,6 +147,14 @@ def _deleted(deleted: Row) -> None:
     print_lines([deleted["id"], "deleted"])
 
 
+def _record(record: Row) -> None:
+    print_lines([record["id"], record["status"]])
+
+
+def _delivery(row: Row) -> None:
+    print_table(_TRIGGERED, [row])
+
+
 def _inbox(inbox: Row) -> None:
     click.echo(plain(inbox["url"]))
     print_table(_INBOX, inbox["messages"])
@@ -184,6 +192,8 @@ VIEWS: Final[Mapping[str, Callable[[Reply], None]]] = {
     "faults": _rows(_FAULTS),
     "fault": _data(_fault),
     "deleted": _data(_deleted),
+    "record": _data(_record),
+    "delivery": _data(_delivery),
     "requests": _requests,
     "inbox": _data(_inbox),
 }

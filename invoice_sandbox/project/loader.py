@@ -51,6 +51,7 @@ from invoice_sandbox.scenarios.checks import Vocabulary
 from invoice_sandbox.scenarios.library import Library
 from invoice_sandbox.scenarios.lifecycle import Lifecycle, load_lifecycle
 from invoice_sandbox.scenarios.script import Scenario
+from invoice_sandbox.settings import default_project as default_project
 from invoice_sandbox.state import Transaction
 
 _PARTS: Final = (CONVENTIONS_FILE, "openapi", "handlers", "domain", "fixtures", "scenarios")
@@ -117,13 +118,6 @@ class Project:
             await state.put(kind, record["id"], record)
         else:
             await self.hooks.record_fixture(state, kind, record)
-
-
-def default_project() -> Path:
-    """The project that comes with this package: inside the wheel, or the checkout's root."""
-    package = Path(__file__).parents[1]
-    shipped = package / "shipped_project"
-    return shipped if shipped.is_dir() else package.parent
 
 
 def load_project(folder: Path, own_scenarios: Path | None = None) -> Project:

@@ -201,18 +201,25 @@ def _load(settings: Settings) -> Project:
         project = load_contract(
             settings.contract, settings.scenarios, fetch=fetch, folders=settings.allow_refs_outside
         )
-        return _with_warnings(project)
+        return _with_warnings(project, strict=settings.strict)
     project = load_project(settings.project or default_project(), settings.scenarios)
     if settings.project is not None:
-        return _with_warnings(project)
+        return _with_warnings(project, strict=settings.strict)
     for operation in project.contract.operations.values():
         if operation.id not in project.handlers:
             _check_response(project.contract, operation)
     return project
 
 
-def _with_warnings(project: Project) -> Project:
-    """The project, after its warnings have been logged: what of its contract is not supported."""
+def _with_warnings(project: Project, *, strict: bool) -> Project:
+    """The project, after its warnings have been logged: what of its contract is not supported.
+
+    Raises ProjectError with all of them if the settings are ``strict``.
+    """
+    if strict and project.warnings:
+        lines = "\n".join(project.warnings)
+        count = len(project.warnings)
+        raise ProjectError(f"--strict: {count} warning{'s'[: count > 1]}\n{lines}")
     for line in project.warnings:
         log.warning(line)
     return project

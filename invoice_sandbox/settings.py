@@ -69,6 +69,7 @@ SETTINGS: Final = (
     Setting("project", None, "Folder to serve: openapi/, handlers/, fixtures/, scenarios/.", "DIR"),
     Setting("scenarios", None, "Folder with your own scenarios.", "DIR"),
     Setting("contract", None, "OpenAPI 3.0 or 3.1 file to serve without a project.", "FILE"),
+    Setting("strict", "off", "Warnings about the contract are errors.", FLAG),
     Setting("allow-remote-refs", "off", "Load files that $ref names over http(s).", FLAG),
     Setting(
         "allow-refs-outside",
@@ -127,6 +128,7 @@ class Settings:
     project: Path | None = None
     scenarios: Path | None = None
     contract: Path | None = None
+    strict: bool = False
     allow_remote_refs: bool = False
     allow_refs_outside: tuple[Path, ...] = ()
     max_workspaces: int = 1000
@@ -195,6 +197,7 @@ def read_settings(texts: Mapping[str, str | None]) -> Settings:
         project=_existing(given["project"], "project", folder=True),
         scenarios=_existing(given["scenarios"], "scenarios", folder=True),
         contract=_existing(given["contract"], "contract", folder=False),
+        strict=_flag(_text(given, "strict"), "strict"),
         allow_remote_refs=_flag(_text(given, "allow-remote-refs"), "allow-remote-refs"),
         allow_refs_outside=_folders(given["allow-refs-outside"]),
         max_workspaces=_integer(given, "max-workspaces", 1, 10**6),

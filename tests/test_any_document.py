@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import asyncio
 import json
 import logging
+import re
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -12,15 +14,16 @@ import httpx
 import pytest
 from click.testing import CliRunner
 
+from invoice_sandbox.app import create_app
 from invoice_sandbox.cli import main
 from invoice_sandbox.openapi.load.documents import DocumentError
 from invoice_sandbox.openapi.load.limitations import summarized
 from invoice_sandbox.openapi.load.operations import Note, base_path
 from invoice_sandbox.openapi.load.reading import read_contract
 from invoice_sandbox.project.code import ProjectError
-from invoice_sandbox.project.loader import load_contract
+from invoice_sandbox.project.loader import load_contract, load_project
 from tests.support import FROZEN, serving
-from tests.toy import serving_contract
+from tests.toy import contract, serving_contract
 
 pytestmark = pytest.mark.slow
 
@@ -138,6 +141,14 @@ FAULTS: dict[str, tuple[Any, str]] = {
         {"required": ["a", "a"]},
         "duplicate names in 'required' are ignored",
     ),
+    "a value twice in enum, as in UK Open Banking's payment initiation": (
+        {"type": "string", "enum": ["DAY", "WEEK", "MONT", "WEEK"]},
+        "duplicate values in 'enum' are ignored",
+    ),
+    "equal objects in enum": (
+        {"enum": [{"a": 1, "b": 2}, {"b": 2, "a": 1}]},
+        "duplicate values in 'enum' are ignored",
+    ),
     "a pattern that is none": (
         {"pattern": "["},
         "this pattern cannot be compiled, and is not checked",
@@ -155,6 +166,120 @@ def test_a_small_fault_of_a_schema_is_repaired_and_reported(
 ) -> None:
     (line,) = warnings(tmp_path, document({}, components={"schemas": {"A": schema}}))
     assert line.endswith(f": {message}")
+
+
+@pytest.mark.parametrize("version", ["3.0.3", "3.1.0"])
+def test_an_enum_with_a_value_twice_is_checked(tmp_path: Path, version: str) -> None:
+    schema = {"type": "string", "enum": ["DAY", "WEEK", "WEEK"]}
+    content = contract({"required": ["period"], "properties": {"period": schema}}, openapi=version)
+    with serving_contract(tmp_path, content) as client:
+        assert client.post("/check", json={"period": "WEEK"}).status_code == 204
+        assert client.post("/check", json={"period": "YEAR"}).status_code == 400
+
+
+# What cannot be served is named, and the rest is served
+
+
+def test_true_and_one_are_two_values(tmp_path: Path) -> None:
+    content = document({}, components={"schemas": {"A": {"enum": [True, 1, "1"]}}})
+    assert warnings(tmp_path, content) == []
+
+
+FINE = {"get": {**OK, "operationId": "fine"}}
+
+
+def with_schema(schema: Any) -> dict[str, Any]:
+    """An operation whose response has this schema."""
+    media = {"application/json": {"schema": schema}}
+    return {"responses": {"200": {"description": "ok", "content": media}}}
+
+
+REST: dict[str, tuple[Any, str, bool]] = {
+    "a schema": (with_schema({"type": "strong"}), "this schema is not checked: ", True),
+    "a schema that is nowhere": (
+        with_schema({"$ref": "#/components/schemas/Gone"}),
+        "this schema is not checked: cannot resolve reference '#/components/schemas/Gone'",
+        True,
+    ),
+    "a schema of a file that is nowhere": (
+        with_schema({"$ref": "gone.yaml#/A"}),
+        "this schema is not checked: cannot resolve reference 'gone.yaml#/A': there is no file",
+        True,
+    ),
+    "a member": ({**OK, "wrong": 1}, "this is ignored: ", True),
+    "a part of the path that is not declared": (
+        OK,
+        "id: no parameter of this name; it is any string",
+        True,
+    ),
+    "an operationId of another operation": (
+        {**OK, "operationId": "fine"},
+        "fine: another operation has this name",
+        True,
+    ),
+    "no responses": ({"responses": {}}, "this operation is not served: ", False),
+    "a response that is nowhere": (
+        {"responses": {"200": {"$ref": "#/components/responses/Gone"}}},
+        "this operation is not served: cannot resolve reference '#/components/responses/Gone'",
+        False,
+    ),
+    "a parameter": (
+        {**OK, "parameters": [{"name": "q", "in": "query string"}]},
+        "this operation is not served: ",
+        False,
+    ),
+}
+
+
+@pytest.mark.parametrize("version", ["3.0.3", "3.1.0"])
+@pytest.mark.parametrize(("operation", "message", "is_served"), REST.values(), ids=REST)
+def test_what_cannot_be_served_is_named_and_the_rest_is_served(
+    tmp_path: Path, version: str, operation: Any, message: str, is_served: bool
+) -> None:
+    path = "/b/{id}" if "part of the path" in message or "no parameter" in message else "/b"
+    content = document({"/a": FINE, path: {"get": operation}}, openapi=version)
+    (line,) = warnings(tmp_path, content)
+    assert message in line
+    assert re.match(r"\d+:\d+: ", line)
+    with serving_contract(tmp_path, content) as client:
+        assert client.get("/a").status_code == 200
+        assert client.get(path.replace("{id}", "1")).status_code == (200 if is_served else 404)
+
+
+def test_a_schema_of_a_request_body_is_named_too(tmp_path: Path) -> None:
+    (line,) = warnings(tmp_path, contract({"properties": {"a": {"type": "strin"}}}))
+    assert 'this schema is not checked: "strin" is not valid' in line
+
+
+def test_members_of_other_versions_are_ignored_all_at_once(tmp_path: Path) -> None:
+    content = document({"/a": FINE}, definitions={}, produces=[], tags=[{}, {"name": "a"}, {}])
+    lines = warnings(tmp_path, content)
+    assert len(lines) == 4
+    assert load_contract(tmp_path / "api.json").contract.document["tags"] == [{"name": "a"}]
+
+
+def test_a_document_of_which_nothing_is_left_is_an_error(tmp_path: Path) -> None:
+    with pytest.raises(ProjectError, match=r"api\.json:\d+:\d+: /paths/~1a/get/responses: "):
+        load_contract(written(tmp_path, document({"/a": {"get": {"responses": {}}}})))
+
+
+def test_strict_makes_warnings_errors(tmp_path: Path) -> None:
+    content = document({"/a": FINE, "/b": {"get": {**OK, "callbacks": {"c": {}}}}})
+    settings = replace(FROZEN, contract=written(tmp_path, content), strict=True)
+    with pytest.raises(ProjectError, match=r"--strict: 1 warning\n.*callbacks are not called"):
+        asyncio.run(create_app(settings, url="http://127.0.0.1"))
+
+
+def test_strict_is_content_without_warnings(tmp_path: Path) -> None:
+    settings = replace(FROZEN, contract=written(tmp_path, document({"/a": FINE})), strict=True)
+    assert asyncio.run(create_app(settings, url="http://127.0.0.1")).engine.project.warnings == ()
+
+
+def test_a_project_reports_what_of_its_document_is_changed(tmp_path: Path) -> None:
+    (tmp_path / "openapi").mkdir()
+    content = document({"/a": FINE, "/b": {"get": {**OK, "wrong": 1}}})
+    (tmp_path / "openapi" / "openapi.yaml").write_text(json.dumps(content))
+    assert any("this is ignored: " in one for one in load_project(tmp_path).warnings)
 
 
 def test_a_security_scheme_that_is_not_declared_is_not_asked_for(tmp_path: Path) -> None:

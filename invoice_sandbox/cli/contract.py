@@ -147,7 +147,7 @@ _ANYWHERE: Final = (Path("/"),)
 
 def print_limitations(file: Path) -> None:
     """Write a line for every place of ``file`` that ``serve --contract`` ignores."""
-    read = read_contract(file, folders=_ANYWHERE)
+    read = read_contract(file, folders=_ANYWHERE, whole=False)
     count = 0
     for line in contract_warnings(read, compile_contract(read.document), every=True):
         count += 1

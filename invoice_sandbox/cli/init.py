@@ -85,7 +85,8 @@ def write_project(
         raise ProjectError(f"{folder}: {error.strerror}") from None
     if is_taken:
         raise ProjectError(f"{folder}: the folder is not empty; choose an empty or a new one")
-    read = read_contract(file, Fetcher() if allow_remote_refs else never, folders)
+    fetch = Fetcher() if allow_remote_refs else never
+    read = read_contract(file, fetch, folders, whole=False)
     contract = compile_contract(read.document)
     example = min(_examples(contract), key=lambda one: len(repr(one.body)), default=None)
     files = {

@@ -47,6 +47,11 @@ def base_document(folder: Path) -> dict[str, Any]:
     return read_contract(folder / "openapi" / "openapi.yaml", folders=[folder]).document
 
 
+def _published(folder: Path) -> ReadContract:
+    """The same without what is not valid OpenAPI, for a project without an overlay."""
+    return read_contract(folder / "openapi" / "openapi.yaml", folders=[folder], whole=False)
+
+
 def overlay_document(folder: Path) -> dict[str, Any] | None:
     """The overlay of a project, or None when it makes no assumptions."""
     file = folder / "openapi" / "overlay.yaml"
@@ -62,7 +67,7 @@ def merged_document(folder: Path) -> dict[str, Any]:
     """The served contract: published document plus overlay, checked again as a whole."""
     overlay = overlay_document(folder)
     if overlay is None:
-        return base_document(folder)
+        return _published(folder).document
     document = load_document(folder / "openapi" / "openapi.yaml")
     place = entry("contract", software(), document, overlay)
     merged: dict[str, Any] | None = place.read()
@@ -194,7 +199,9 @@ def project_warnings(folder: Path, contract: Contract, handlers: Collection[str]
     yield from _without_conventions(folder)
     file, places = folder / "openapi" / "openapi.yaml", Places()
     document = dict(contract.document)
-    read = ReadContract(document, lambda one: places.of(file, one), limitations(document))
+    repairs = _published(folder).repairs if overlay_document(folder) is None else ()
+    notes = (*repairs, *limitations(document))
+    read = ReadContract(document, lambda one: places.of(file, one), notes)
     yield from contract_warnings(read, contract, handlers)
 
 

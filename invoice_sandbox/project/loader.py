@@ -222,7 +222,7 @@ def load_contract(
     may refer to besides its own. Raises ProjectError.
     """
     try:
-        read = read_contract(file, fetch, folders)
+        read = read_contract(file, fetch, folders, whole=False)
         contract = compile_contract(read.document)
         scenarios = _scenarios([], own_scenarios, vocabulary_of(contract, Lifecycle({}, {}), {}))
         conventions = plain_conventions(contract)

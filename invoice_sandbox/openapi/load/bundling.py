@@ -8,7 +8,7 @@ about the bundle names the file, line and column that a person can look at.
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Final
@@ -33,6 +33,9 @@ from invoice_sandbox.openapi.load.references import at_pointer
 
 Origins = Mapping[tuple[str, ...], tuple[str, Pointer]]
 """Where a place of the bundle came from: the file, and the pointer within it."""
+
+Unresolved = Callable[[Pointer, DocumentError], None]
+"""What is done about a reference of the bundle that leads nowhere."""
 
 _FILE: Final = re.compile(r"[^#]*\.(?:ya?ml|json)(?:#.*)?|[^#]+#/.*")
 _UNNAMEABLE: Final = re.compile(r"[^A-Za-z0-9._-]+")
@@ -61,28 +64,37 @@ class Bundle:
         return self.places.of(self.file, pointer)
 
 
+def reject(_place: Pointer, error: DocumentError) -> None:
+    """Raise the error: the document needs the reference."""
+    raise error
+
+
 def bundle(
-    document: dict[str, Any], file: Path, fetch: Fetch = never, folders: Sequence[Path] = ()
+    document: dict[str, Any],
+    file: Path,
+    fetch: Fetch = never,
+    folders: Sequence[Path] = (),
+    unresolved: Unresolved = reject,
 ) -> Bundle:
     """The ``document`` of ``file``, with everything that it refers to.
 
     ``fetch`` gets what lies beyond this machine; files of it are read in the folder of ``file``
-    and in ``folders``. Raises DocumentError, with the place of the
-    reference that cannot be resolved.
+    and in ``folders``. ``unresolved`` is called for a reference that leads nowhere, which stays as
+    it is. Raises DocumentError, also for one that an option would allow.
     """
     whole = Bundle(document, file)
     if not _is_self_contained(document):
-        whole = _Bundler(file, document, fetch, folders).bundled()
-    _reject_circles(whole)
+        whole = _Bundler(file, document, fetch, folders, unresolved).bundled()
+    _find_circles(whole, unresolved)
     return whole
 
 
-def _reject_circles(whole: Bundle) -> None:
-    """Raise DocumentError for a component that is a reference to a reference ... to itself."""
+def _find_circles(whole: Bundle, unresolved: Unresolved) -> None:
+    """Call ``unresolved`` for a component that is a reference to a reference ... to itself."""
     for here in walk(node(whole.document)):
         if len(here.pointer) == 3 and here.pointer[0] == "components" and _is_circle(whole, here):
             problem = f"the reference '{here.reference}' leads back to itself"
-            raise DocumentError(whole.place(here.pointer), problem)
+            unresolved(here.pointer, DocumentError(whole.place(here.pointer), problem))
 
 
 def _is_circle(whole: Bundle, here: Node) -> bool:
@@ -111,10 +123,16 @@ class _Bundler:
     """Copies a document, and all that it refers to, into one."""
 
     def __init__(
-        self, file: Path, document: dict[str, Any], fetch: Fetch, folders: Sequence[Path]
+        self,
+        file: Path,
+        document: dict[str, Any],
+        fetch: Fetch,
+        folders: Sequence[Path],
+        unresolved: Unresolved,
     ) -> None:
         """``document`` is that of ``file``; what is read besides, ``Files`` describes."""
         self._file = file
+        self._unresolved = unresolved
         self._files = Files(file, document, fetch, folders)
         self._root = self._files.root
         self._names: dict[tuple[str, Target], str] = {}
@@ -146,7 +164,7 @@ class _Bundler:
                 here = node(value, type_, ("components", section, name))
                 if here.reference is None or here.reference.startswith("#") or "$id" in value:
                     continue
-                target = self._files.target(here.reference, self._root, here)
+                target = self._target(here.reference, self._root, here, None)
                 if target is not None and target.address != self._root:
                     self._names.setdefault((section, target), name)
 
@@ -159,6 +177,17 @@ class _Bundler:
             copy["discriminator"] = self._mapped(here, copy["discriminator"], file)
         return copy
 
+    def _target(self, reference: str, file: str, here: Node, out: Pointer | None) -> Target | None:
+        """What a reference names; None: it stays as it is. ``out`` None: it is asked for again."""
+        try:
+            return self._files.target(reference, file, here)
+        except DocumentError as error:
+            if error.advice:
+                raise
+            if out is not None:
+                self._unresolved(out, error)
+            return None
+
     def _members(self, here: Node, file: str, out: Pointer) -> Any:
         return here.copy(lambda child: self._copy(child, file, (*out, child.pointer[-1])))
 
@@ -166,7 +195,7 @@ class _Bundler:
         """A reference within the bundle, or what it names if that cannot be a component."""
         beside = {key: child for key, child in here.value.items() if key != "$ref"}
         beside = self._members(Node(beside, here.type, here.pointer, here.base), file, out)
-        target = self._files.target(reference, file, here)
+        target = self._target(reference, file, here, out)
         if target is None:
             return {"$ref": reference, **beside}
         if target.address == self._root and _may_stay(target.pointer, here.type):

@@ -1,24 +1,16 @@
-"""What a document declares and the sandbox does not do, and small faults that are repaired.
-
-Each is a Note with its place, so that the rest can be served.
-"""
+"""What a document declares and the sandbox does not do, each with its place."""
 
 from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Iterator, Mapping
-from functools import cache
 from itertools import groupby
 from typing import Any, Final
 
-import jsonschema_rs
-
-from invoice_sandbox.openapi.load.model import DOCUMENT, Node, Pointer, node, walk
+from invoice_sandbox.openapi.load.model import Node, Pointer, node, walk
 from invoice_sandbox.openapi.load.operations import (
     Note,
     base_path,
-    named_operations,
-    operation_id,
 )
 
 _SHOWN: Final = 3
@@ -103,69 +95,3 @@ _WITHOUT_EFFECT: Final[Mapping[str, Mapping[str, str]]] = {
     "operation": {"servers": _SERVERS, "callbacks": "callbacks are not called"},
     "example": {"externalValue": "'externalValue' is not read: this example is not used"},
 }
-
-
-def repair(document: dict[str, Any]) -> tuple[Note, ...]:
-    """Change ``document`` where it would keep everything else from being served; what, and where.
-
-    A duplicate name in ``required`` is removed. A pattern that is no regular expression
-    as ECMA-262 and Rust have them is left out. A security scheme that is declared nowhere is not
-    required. The names of operations without an operationId that are numbered are noted, too.
-    """
-    notes = [
-        Note((*here.pointer, *place), text)
-        for here in walk(node(document))
-        if here.is_schema
-        for place, text in _repair_schema(here.value)
-    ]
-    return (*notes, *_repair_security(document), *_numbered_names(document))
-
-
-def _repair_schema(schema: dict[str, Any]) -> Iterator[tuple[tuple[str, ...], str]]:
-    required = schema.get("required")
-    if isinstance(required, list) and all(isinstance(name, str) for name in required):
-        once = list(dict.fromkeys(required))
-        if once != required:
-            schema["required"] = once
-            yield ("required",), "duplicate names in 'required' are ignored"
-    pattern = schema.get("pattern")
-    if isinstance(pattern, str) and not _is_pattern(pattern):
-        del schema["pattern"]
-        yield ("pattern",), "this pattern cannot be compiled, and is not checked"
-    patterns = schema.get("patternProperties")
-    for wrong in [one for one in patterns or () if not _is_pattern(one)]:
-        del schema["patternProperties"][wrong]
-        yield (
-            ("patternProperties", wrong),
-            "this pattern cannot be compiled, and is not checked",
-        )
-
-
-@cache
-def _is_pattern(text: str) -> bool:
-    try:
-        jsonschema_rs.Draft202012Validator({"pattern": text})
-    except ValueError:
-        return False
-    return True
-
-
-def _repair_security(document: dict[str, Any]) -> Iterator[Note]:
-    components = document.get("components")
-    declared = components.get("securitySchemes", {}) if isinstance(components, dict) else {}
-    for here in walk(node(document)):
-        has_security = here.type in {DOCUMENT, "operation"} and isinstance(here.value, dict)
-        wanted = here.value.get("security") if has_security else None
-        for index, requirement in enumerate(wanted if isinstance(wanted, list) else ()):
-            for name in [one for one in requirement if one not in declared]:
-                del requirement[name]
-                place = (*here.pointer, "security", index, name)
-                yield Note(place, f"{name}: this security scheme is not declared and not checked")
-
-
-def _numbered_names(document: dict[str, Any]) -> Iterator[Note]:
-    if not isinstance(document.get("paths"), dict):
-        return
-    for name, (path, method, raw) in named_operations(document).items():
-        if name != operation_id(path, method, raw):
-            yield Note(("paths", path, method), f"without operationId: it is called {name} here")

@@ -8,16 +8,24 @@ from functools import partial
 from pathlib import Path
 from typing import Any, Final
 
-from invoice_sandbox.openapi.load.bundling import bundle
+from invoice_sandbox.openapi.load.bundling import Bundle, bundle
 from invoice_sandbox.openapi.load.documents import DocumentError, load_document, place_of
 from invoice_sandbox.openapi.load.effort import check_effort
 from invoice_sandbox.openapi.load.fetching import Fetch, never
-from invoice_sandbox.openapi.load.limitations import limitations, repair
-from invoice_sandbox.openapi.load.model import Pointer
+from invoice_sandbox.openapi.load.limitations import limitations
+from invoice_sandbox.openapi.load.model import Pointer, node, walk
 from invoice_sandbox.openapi.load.openapi_30 import as_31
 from invoice_sandbox.openapi.load.operations import Note
 from invoice_sandbox.openapi.load.references import ContractError
-from invoice_sandbox.openapi.load.validate import check_openapi, check_version
+from invoice_sandbox.openapi.load.repair import declare, repair, take_out
+from invoice_sandbox.openapi.load.validate import (
+    Invalid,
+    check_openapi,
+    check_version,
+    invalid_places,
+    invalid_schemas,
+    not_valid,
+)
 
 _MAX_MESSAGE_LENGTH: Final = 200
 
@@ -26,22 +34,27 @@ _MAX_MESSAGE_LENGTH: Final = 200
 class ReadContract:
     """``document`` is valid OpenAPI 3.1 and refers to nothing outside itself.
 
-    ``place`` gives file, line and column of a place in it; ``limits`` is what has no effect here.
+    ``place`` gives file, line and column of a place in it; ``limits`` is what has no effect here,
+    ``repairs`` what had to be changed first.
     """
 
     document: dict[str, Any]
     place: Callable[[Pointer], str]
     limits: tuple[Note, ...]
+    repairs: tuple[Note, ...] = ()
 
 
-def read_contract(file: Path, fetch: Fetch = never, folders: Sequence[Path] = ()) -> ReadContract:
+def read_contract(
+    file: Path, fetch: Fetch = never, folders: Sequence[Path] = (), *, whole: bool = True
+) -> ReadContract:
     """The document of ``file``, OpenAPI 3.0 or 3.1, with everything that it refers to.
 
     ``fetch`` gets what lies beyond this machine; files of it are read in the folder of ``file`` and
-    in ``folders``. Raises DocumentError, with a place.
+    in ``folders``. Unless it has to be ``whole``, it is without what is not valid OpenAPI, which
+    its ``repairs`` name. Raises DocumentError, with a place.
     """
     try:
-        return _read(file, fetch, folders)
+        return _read(file, fetch, folders, whole=whole)
     except RecursionError:
         raise DocumentError(
             str(file), "nested too deeply, or a reference leads into itself"
@@ -53,12 +66,52 @@ def read_contract(file: Path, fetch: Fetch = never, folders: Sequence[Path] = ()
         raise DocumentError(str(file), f"cannot be read: {problem}") from None
 
 
-def _read(file: Path, fetch: Fetch, folders: Sequence[Path]) -> ReadContract:
+def _read(file: Path, fetch: Fetch, folders: Sequence[Path], *, whole: bool) -> ReadContract:
     document = load_document(file)
     check_version(document, file)
     check_effort(document, partial(place_of, file))
-    whole = bundle(document, file, fetch, folders)
-    repaired = repair(whole.document)
-    check_openapi(whole.document, file, whole.place)
-    notes = (*repaired, *limitations(whole.document))
-    return ReadContract(as_31(whole.document), whole.place, notes)
+    if whole:
+        bundled = bundle(document, file, fetch, folders)
+        repairs = repair(bundled.document)
+        check_openapi(bundled.document, file, bundled.place)
+    else:
+        wrong: list[Invalid] = []
+        bundled = bundle(
+            document,
+            file,
+            fetch,
+            folders,
+            lambda at, error: wrong.append(Invalid(at, error.problem)),
+        )
+        repairs = _rest(bundled, wrong)
+    notes = limitations(bundled.document)
+    return ReadContract(as_31(bundled.document), bundled.place, (*repairs, *notes), repairs)
+
+
+def _rest(bundled: Bundle, wrong: Sequence[Invalid]) -> tuple[Note, ...]:
+    """Change the document so that it is valid OpenAPI; what, and where.
+
+    Raises DocumentError if that cannot be done, or leaves no operation.
+    """
+    document = bundled.document
+    had_operations = _has_operations(document)
+    notes = take_out(document, wrong)
+    first: DocumentError | None = None
+    while True:
+        notes += [*repair(document), *declare(document)]
+        found = invalid_places(document, bundled.file) or invalid_schemas(document)
+        if not found:
+            break
+        first = first or not_valid(found[0], bundled.place)
+        taken = take_out(document, found)
+        notes += taken
+        if not taken:
+            raise not_valid(found[0], bundled.place)
+    if first is not None and had_operations and not _has_operations(document):
+        raise first
+    return tuple(dict.fromkeys(notes))
+
+
+def _has_operations(document: dict[str, Any]) -> bool:
+    found = (one for one in walk(node(document)) if one.type == "operation")
+    return any(one.pointer[0] == "paths" for one in found)

@@ -3,13 +3,16 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Container, Mapping
+from collections.abc import Callable, Container, Iterator, Mapping
+from dataclasses import dataclass
+from functools import partial
+from itertools import islice
 from pathlib import Path
 from typing import Any, Final
 
 import jsonschema_rs
 
-from invoice_sandbox.base.cache import Entry, entry
+from invoice_sandbox.base.cache import entry
 from invoice_sandbox.openapi.load.documents import DocumentError, Places, pointer_text
 from invoice_sandbox.openapi.load.model import Node, Pointer, node, walk
 from invoice_sandbox.openapi.load.references import identified
@@ -17,8 +20,11 @@ from invoice_sandbox.openapi.load.references import identified
 _OFFICIAL: Final = "https://json-schema.org/draft/"
 _META: Final = _OFFICIAL + "2020-12/schema"
 _NOT: Final = "not an OpenAPI document"
-_RULES: Final = 1
-"""Raise it whenever this module accepts less: documents that passed are validated again."""
+_RULES: Final = 2
+"""Raise it whenever this module finds more: documents are validated again."""
+
+_MOST: Final = 1000
+"""How many problems of a document are looked for."""
 
 _MAX_MESSAGE_LENGTH: Final = 240
 """Letters of a message: the validator puts whole objects into some."""
@@ -45,6 +51,18 @@ def check_version(document: Any, file: Path) -> None:
     raise DocumentError(place, problem, advice)
 
 
+@dataclass(frozen=True)
+class Invalid:
+    """A place of a document that OpenAPI does not allow, and why not.
+
+    ``is_extra``: it is a member that the object around it cannot have.
+    """
+
+    pointer: Pointer
+    text: str
+    is_extra: bool = False
+
+
 def check_openapi(document: Any, file: Path, place: Callable[[Pointer], str] | None = None) -> None:
     """Raise DocumentError, with line and column, unless ``document`` is valid OpenAPI 3.0 or 3.1.
 
@@ -52,34 +70,47 @@ def check_openapi(document: Any, file: Path, place: Callable[[Pointer], str] | N
     another document is an error. Invalid defaults (annotations, JSON Schema Validation 9.2) and
     undeclared ``required`` names are not errors.
     """
+    for found in invalid_places(document, file):
+        raise not_valid(found, place or partial(Places().of, file))
+
+
+def not_valid(found: Invalid, place: Callable[[Pointer], str]) -> DocumentError:
+    """The error that a document is not valid OpenAPI at a place."""
+    pointer = found.pointer[:-1] if found.is_extra else found.pointer
+    problem = f"{pointer_text(pointer)}: {found.text}".removeprefix(": ")
+    return DocumentError(place(pointer), problem)
+
+
+def invalid_places(document: Any, file: Path) -> list[Invalid]:
+    """Where ``document`` is not valid OpenAPI: one kind of problem at a time, the first 1000.
+
+    Kept for this very document and this very validator, which is slow. Raises DocumentError for
+    what has no place.
+    """
+    from importlib.metadata import version
+
     from referencing.exceptions import Unresolvable
 
     check_version(document, file)
-    passed = _passed(document)
-    if passed.read():
-        return
+    known = entry("valid", version("openapi-spec-validator"), _RULES, document)
+    rows = known.read()
+    if rows is not None:
+        return [Invalid(tuple(pointer), text, is_extra) for pointer, text, is_extra in rows]
     try:
-        readable = _pointers_only(node(document), {_META, *identified(document)})
-        found = _first_problem(readable)
+        found = list(islice(_invalid(_readable(document)), _MOST))
     except Unresolvable as error:
         raise DocumentError(str(file), f"cannot resolve reference '{error.ref}'") from None
     except RecursionError:
         raise DocumentError(str(file), "nested too deeply") from None
-    if found is not None:
-        pointer, text = found
-        where = Places().of(file, pointer) if place is None else place(pointer)
-        raise DocumentError(where, f"{pointer_text(pointer)}: {text}".removeprefix(": "))
-    passed.write(True)
+    known.write([[one.pointer, one.text, one.is_extra] for one in found])
+    return found
 
 
-def _passed(document: Any) -> Entry:
-    """``True`` once this very document has passed, by this very validator, which is slow."""
-    from importlib.metadata import version
-
-    return entry("valid", version("openapi-spec-validator"), _RULES, document)
+def _readable(document: Any) -> Any:
+    return _pointers_only(node(document), {_META, *identified(document)})
 
 
-def _first_problem(document: dict[str, Any]) -> tuple[Pointer, str] | None:
+def _invalid(document: dict[str, Any]) -> Iterator[Invalid]:
     from jsonschema_path import SchemaPath
     from openapi_spec_validator import OpenAPIV30SpecValidator, OpenAPIV31SpecValidator
 
@@ -87,32 +118,70 @@ def _first_problem(document: dict[str, Any]) -> tuple[Pointer, str] | None:
     validator = OpenAPIV30SpecValidator if is_30 else OpenAPIV31SpecValidator
     offline = SchemaPath.from_dict(document, handlers={"<all_urls>": _reject_fetching})
     for error in validator(offline).iter_errors():
+        if error.instance is document:
+            yield from _in_form(document)
+            return
         if not _is_opinion(error):
-            found = _in_form(document, error) or _in_operation(document, error.message)
-            found = found or _in_schema(document, error)
+            found = _in_operation(document, error.message) or _in_schema(document, error)
             pointer, text = found or (tuple(error.absolute_path), error.message)
-            return pointer, text.splitlines()[0][:_MAX_MESSAGE_LENGTH]
-    return None
+            yield Invalid(pointer, _short(text))
 
 
-def _in_form(document: dict[str, Any], error: Any) -> tuple[Pointer, str] | None:
-    """Where exactly the document is not valid OpenAPI.
+def invalid_schemas(document: dict[str, Any]) -> list[Invalid]:
+    """Where schemas of an OpenAPI 3.1 document are not JSON Schema 2020-12: one place of each.
+
+    The validator looks at some of them only. A schema with a dialect of its own is left out.
+    """
+    if not document["openapi"].startswith("3.1.") or "jsonSchemaDialect" in document:
+        return []
+    return [wrong for here in _outermost_schemas(node(document)) for wrong in _in_schema_of(here)]
+
+
+def _outermost_schemas(here: Node) -> Iterator[Node]:
+    if here.is_schema:
+        yield here
+        return
+    for child in here.containers():
+        yield from _outermost_schemas(child)
+
+
+def _in_schema_of(here: Node) -> Iterator[Invalid]:
+    if "$schema" in here.value:
+        return
+    try:
+        jsonschema_rs.meta.validate(here.value)
+    except jsonschema_rs.ValidationError as error:
+        yield Invalid((*here.pointer, *error.instance_path), _short(error.message))
+
+
+def _short(text: str) -> str:
+    return text.splitlines()[0][:_MAX_MESSAGE_LENGTH]
+
+
+def _in_form(document: dict[str, Any]) -> Iterator[Invalid]:
+    """Where exactly the document does not have the form of OpenAPI.
 
     Its schema has "this or a reference" in many places; the validator reports no more than that.
     """
     from openapi_spec_validator.schemas import schema_v30, schema_v31
 
-    if error.instance is not document:
-        return None
     form = schema_v30 if document["openapi"].startswith("3.0.") else schema_v31
-    found: Any = next(jsonschema_rs.validator_for({**form}).iter_errors(document), None)
-    while found is not None:
-        branches = [one for one in getattr(found.kind, "context", []) if one]
+    for error in jsonschema_rs.validator_for({**form}).iter_errors(document):
+        found = _innermost(error)
+        pointer, text = tuple(found.instance_path), _short(found.message)
+        extra = getattr(found.kind, "unexpected", None) or ()
+        yield from [Invalid((*pointer, one), text, is_extra=True) for one in extra]
+        if not extra:
+            yield Invalid(pointer, text)
+
+
+def _innermost(error: Any) -> Any:
+    while True:
+        branches = [one for one in getattr(error.kind, "context", []) if one]
         likely = [one[0] for one in branches if not _wants_reference(one[0])]
         if len(likely) != 1:
-            return tuple(found.instance_path), found.message
-        found = likely[0]
-    return None
+            return error
+        error = likely[0]
 
 
 def _wants_reference(error: jsonschema_rs.ValidationError) -> bool:

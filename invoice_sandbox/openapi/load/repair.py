@@ -1,0 +1,197 @@
+"""Changes a document where it would keep everything else from being served.
+
+Each change is a Note with its place.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Iterator, Sequence
+from functools import cache
+from typing import Any, Final
+
+import jsonschema_rs
+
+from invoice_sandbox.openapi.load.model import DOCUMENT, SCHEMA, Node, Pointer, node, walk
+from invoice_sandbox.openapi.load.operations import Note, named_operations, operation_id
+from invoice_sandbox.openapi.load.references import dereference
+from invoice_sandbox.openapi.load.validate import Invalid
+
+_TEMPLATE: Final = re.compile(r"\{[^}]*\}")
+
+
+def repair(document: dict[str, Any]) -> tuple[Note, ...]:
+    """Change ``document`` where it would keep everything else from being served; what, and where.
+
+    A duplicate name in ``required`` or value in ``enum`` is removed. A pattern that is no regular
+    expression as ECMA-262 and Rust have them is left out. A security scheme that is declared
+    nowhere is not required. The names of operations without an operationId that are numbered are
+    noted, too.
+    """
+    notes = [
+        Note((*here.pointer, *place), text)
+        for here in walk(node(document))
+        if here.is_schema
+        for place, text in _repair_schema(here.value)
+    ]
+    return (*notes, *_repair_security(document), *_numbered_names(document))
+
+
+def _repair_schema(schema: dict[str, Any]) -> Iterator[tuple[tuple[str, ...], str]]:
+    required = schema.get("required")
+    if isinstance(required, list) and all(isinstance(name, str) for name in required):
+        once = list(dict.fromkeys(required))
+        if once != required:
+            schema["required"] = once
+            yield ("required",), "duplicate names in 'required' are ignored"
+    values = schema.get("enum")
+    if isinstance(values, list):
+        different = list(
+            {json.dumps(one, sort_keys=True, default=str): one for one in values}.values()
+        )
+        if len(different) < len(values):
+            schema["enum"] = different
+            yield ("enum",), "duplicate values in 'enum' are ignored"
+    pattern = schema.get("pattern")
+    if isinstance(pattern, str) and not _is_pattern(pattern):
+        del schema["pattern"]
+        yield ("pattern",), "this pattern cannot be compiled, and is not checked"
+    patterns = schema.get("patternProperties")
+    for wrong in [one for one in patterns or () if not _is_pattern(one)]:
+        del schema["patternProperties"][wrong]
+        yield (
+            ("patternProperties", wrong),
+            "this pattern cannot be compiled, and is not checked",
+        )
+
+
+@cache
+def _is_pattern(text: str) -> bool:
+    try:
+        jsonschema_rs.Draft202012Validator({"pattern": text})
+    except ValueError:
+        return False
+    return True
+
+
+def _repair_security(document: dict[str, Any]) -> Iterator[Note]:
+    components = document.get("components")
+    declared = components.get("securitySchemes", {}) if isinstance(components, dict) else {}
+    for here in walk(node(document)):
+        has_security = here.type in {DOCUMENT, "operation"} and isinstance(here.value, dict)
+        wanted = here.value.get("security") if has_security else None
+        for index, requirement in enumerate(wanted if isinstance(wanted, list) else ()):
+            for name in [one for one in requirement if one not in declared]:
+                del requirement[name]
+                place = (*here.pointer, "security", index, name)
+                yield Note(place, f"{name}: this security scheme is not declared and not checked")
+
+
+def _numbered_names(document: dict[str, Any]) -> Iterator[Note]:
+    if not isinstance(document.get("paths"), dict):
+        return
+    for name, (path, method, raw) in named_operations(document).items():
+        if name != operation_id(path, method, raw):
+            yield Note(("paths", path, method), f"without operationId: it is called {name} here")
+
+
+def take_out(document: dict[str, Any], found: Sequence[Invalid]) -> list[Note]:
+    """Change ``document`` so that it can be served without what was ``found``; what, and where.
+
+    A member that cannot be there, and what is for people only, is left out. Of a schema nothing is
+    checked. Otherwise the operation, or the component, is left out. Empty: nothing could be done.
+    """
+    notes: list[Note] = []
+    for wrong in reversed(found):  # the last item of a list first
+        around = list(_around(node(document), wrong.pointer))
+        pointers = [one.pointer for one in around]
+        is_done = any(note.pointer in pointers for note in notes)
+        if len(around) > len(wrong.pointer) and not is_done:
+            notes += _without(document, around, wrong)
+    return notes[::-1]
+
+
+def _without(document: dict[str, Any], around: list[Node], wrong: Invalid) -> Iterator[Note]:
+    """Leave out, or replace, the smallest part that can be; ``around`` leads to the place."""
+    if wrong.is_extra or _is_for_people(around[-1].pointer):
+        yield _left_out(document, around[-1], f"this is ignored: {wrong.text}")
+        return
+    for here in reversed(around):
+        if here.type == SCHEMA and here.value != {}:
+            _parent(document, here)[here.pointer[-1]] = {}
+            yield Note(here.pointer, f"this schema is not checked: {wrong.text}")
+        elif here.type in _UNUSED:
+            yield _left_out(document, here, f"this is ignored: {wrong.text}")
+        elif here.type in {"operation", "pathItem"} or len(here.pointer) == _COMPONENT:
+            yield _left_out(document, here, f"this {here.type} is not served: {wrong.text}")
+        else:
+            continue
+        return
+
+
+_UNUSED: Final = frozenset({"link", "callback", "example"})
+_COMPONENT: Final = 3
+"""The length of the pointer to a component."""
+
+
+def _around(here: Node, pointer: Pointer) -> Iterator[Node]:
+    """Every value on the way to a place, as far as there is one."""
+    yield here
+    for step in pointer:
+        children = {str(key): child for key, child in here.children()}
+        if str(step) not in children:
+            return
+        here = children[str(step)]
+        yield here
+
+
+def _is_for_people(pointer: Pointer) -> bool:
+    """Whether a place is in a part of the document that changes nothing that is served."""
+    if pointer[:1] == ("info",):
+        return len(pointer) > 1 and pointer[1] not in {"title", "version"}
+    return pointer[:1] in {("tags",), ("externalDocs",)}
+
+
+def _left_out(document: dict[str, Any], here: Node, text: str) -> Note:
+    del _parent(document, here)[here.pointer[-1]]
+    return Note(here.pointer, text)
+
+
+def _parent(document: Any, here: Node) -> Any:
+    for step in here.pointer[:-1]:
+        document = document[step]
+    return document
+
+
+def declare(document: dict[str, Any]) -> Iterator[Note]:
+    """Change operations that name no parameter for a part of their path, or the operationId of
+    another: a string is declared for the part, and the second operationId is removed."""
+    seen = set[str]()
+    for here in walk(node(document)):
+        if here.type != "operation" or not isinstance(here.value, dict):
+            continue
+        name = here.value.get("operationId")
+        if isinstance(name, str) and name in seen:
+            del here.value["operationId"]
+            yield Note((*here.pointer, "operationId"), f"{name}: another operation has this name")
+        seen.add(str(name))
+        for missing in _undeclared(document, here):
+            here.value.setdefault("parameters", []).append(
+                {"name": missing, "in": "path", "required": True, "schema": {"type": "string"}}
+            )
+            yield Note(here.pointer, f"{missing}: no parameter of this name; it is any string")
+
+
+def _undeclared(document: dict[str, Any], here: Node) -> list[str]:
+    """The names in the path of an operation that neither it nor its path declares."""
+    if here.pointer[0] != "paths" or len(here.pointer) != _COMPONENT:
+        return []
+    item = document["paths"][here.pointer[1]]
+    lists = [one.get("parameters", []) for one in (item, here.value)]
+    if not all(isinstance(one, list) for one in lists):
+        return []
+    declared = [dereference(document, one) for parameters in lists for one in parameters]
+    names = {one.get("name") for one in declared if isinstance(one, dict)}
+    parts = [one[1:-1] for one in _TEMPLATE.findall(str(here.pointer[1]))]
+    return [one for one in dict.fromkeys(parts) if one not in names]

@@ -21,6 +21,7 @@ import pytest
 import yaml
 from packaging.requirements import Requirement
 
+from invoice_sandbox import __version__
 from tests.receivers import free_port
 from tests.support import PATIENCE
 from tests.test_cli import ROOT, started
@@ -28,6 +29,7 @@ from tests.testing_docs import PAGE, environment, output, write_files
 
 pytestmark = pytest.mark.process
 
+NAME = "invoice-liquidity-sandbox"
 FOLDERS = ("openapi", "handlers", "domain", "fixtures", "scenarios")
 
 
@@ -169,6 +171,15 @@ def test_the_wheel_holds_sources_and_no_left_overs(installed: Installed) -> None
         r"__pycache__|\.py[co]$|~$|\.(swp|orig|rej|log|tmp|db)$|/\.[^/]*$|/tests?/"
     )
     assert not [name for name in installed.files if left_over.search(name)]
+
+
+def test_the_version_is_that_of_the_package(installed: Installed) -> None:
+    settings = tomllib.loads((ROOT / "pyproject.toml").read_text())
+    assert "version" not in settings["project"]
+    (itself,) = [
+        one for one in distributions(path=[str(installed.site_packages)]) if one.name == NAME
+    ]
+    assert itself.version == __version__
 
 
 def test_the_wheel_carries_its_licence(installed: Installed) -> None:

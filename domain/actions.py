@@ -172,7 +172,7 @@ async def release_reserve(step: Step) -> None:
 @scenario_action("default")
 async def declare_default(step: Step) -> None:
     """Declare the default when the recourse period of the offer has ended. Raises ApiError."""
-    invoice = await _invoice(step, "Overdue")
+    invoice = await _invoice(step, "Overdue", "PartiallyPaid")
     days = await payments.days_until_default(step, invoice)
     if days > 0:
         start = step.now.replace(hour=0, minute=0, second=0, microsecond=0)

@@ -161,6 +161,12 @@ async def visible_requests(call: Call) -> tuple[Condition, ...]:
     return () if partner_id is None else (Condition("routedPartnerIds", "has", partner_id),)
 
 
+async def visible_partners(call: Call) -> tuple[Condition, ...]:
+    """The condition of the partners that the caller may see."""
+    partner_id = await partner_of(call)
+    return () if partner_id is None else (Condition("id", "=", partner_id),)
+
+
 async def visible_offers(call: Call) -> tuple[Condition, ...]:
     """The condition of the offers that the caller may see."""
     partner_id = await partner_of(call)

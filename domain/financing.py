@@ -37,8 +37,10 @@ _INTERNAL: Final = frozenset({"source", "previousStatus", "openInvoiceIds"})
 _DEFAULT_ADVANCE_RATE: Final = Decimal("0.85")
 
 
-def public_request(record: Mapping[str, Any]) -> Record:
-    """A financing request as the API shows it."""
+def public_request(record: Mapping[str, Any], partner_id: str | None = None) -> Record:
+    """A financing request as the API shows it; to ``partner_id`` it names no other partner."""
+    if partner_id is not None:
+        record = {**record, "routedPartnerIds": [partner_id], "unmatched": []}
     return {name: value for name, value in record.items() if name not in _INTERNAL}
 
 

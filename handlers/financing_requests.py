@@ -2,16 +2,19 @@
 
 from __future__ import annotations
 
+from functools import partial
+
 from invoice_sandbox.project.api import Call, Record, Response
 
-from ..domain.credentials import visible_requests
+from ..domain.credentials import partner_of, visible_requests
 from ..domain.financing import REQUESTS, invoices_to_finance, public_request, request_financing
 from ..domain.routing import check_partners
 
 
 async def list_financing_requests(call: Call) -> Response:
     """The caller's financing requests, newest first; of a partner's session, those routed to it."""
-    return await call.page(REQUESTS, where=await visible_requests(call), present=public_request)
+    present = partial(public_request, partner_id=await partner_of(call))
+    return await call.page(REQUESTS, where=await visible_requests(call), present=present)
 
 
 async def create_financing_request(call: Call) -> Record:

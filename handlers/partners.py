@@ -5,14 +5,15 @@ from __future__ import annotations
 from invoice_sandbox.project.api import Call, Record, Response
 
 from ..domain.audit import audit
+from ..domain.credentials import visible_partners
 from ..domain.financing import invoice_to_route
 from ..domain.invoices import SYNTHETIC_INVOICE
 from ..domain.routing import PARTNERS, deal_for, public_verdict, route
 
 
 async def list_partners(call: Call) -> Response:
-    """The configured partners with their demo mandates."""
-    return await call.page(PARTNERS)
+    """The configured partners with their demo mandates; of a partner's session, that partner."""
+    return await call.page(PARTNERS, where=await visible_partners(call))
 
 
 async def route_partners(call: Call) -> Record:

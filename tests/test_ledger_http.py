@@ -191,6 +191,20 @@ def test_the_default_falls_after_the_end_of_the_recourse_period_of_the_offer(
     assert event["occurredAt"] == f"{day}T00:00:00Z"
 
 
+@pytest.mark.parametrize("paid_on", ["2027-01-15", "2027-01-25", "2027-04-20"])
+def test_the_unpaid_rest_of_a_part_payment_is_in_default_as_well(
+    client: httpx.Client, paid_on: str
+) -> None:
+    choose(client, "default-recourse")
+    invoice = register(client)
+    advance(client, to=f"{paid_on}T12:00:00Z")
+    move(client, invoice, "pay-partially")
+    advance(client, to="2027-04-20T23:59:59Z")
+    assert status(client, invoice) in {"Overdue", "PartiallyPaid"}
+    advance(client, to="2027-04-21T00:00:00Z")
+    assert status(client, invoice) == "Defaulted"
+
+
 def test_a_repurchase_states_advance_fees_and_interest(client: httpx.Client) -> None:
     invoice = register(client)
     move(client, invoice, *ACCEPTED, "fund", "become-overdue")

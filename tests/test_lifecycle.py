@@ -80,6 +80,7 @@ Funded Disputed invoice.disputed
 PartiallyPaid PartiallyPaid invoice.partially_paid
 PartiallyPaid Paid invoice.paid
 PartiallyPaid Overdue invoice.overdue
+PartiallyPaid Defaulted invoice.defaulted
 PartiallyPaid Disputed invoice.disputed
 Overdue PartiallyPaid invoice.partially_paid
 Overdue Paid invoice.paid
@@ -109,11 +110,11 @@ TERMINAL = {
 INVOICE = SHIPPED.machines["invoice"]
 
 
-def test_an_invoice_has_exactly_the_69_transitions() -> None:
+def test_an_invoice_has_exactly_the_70_transitions() -> None:
     created = ("(none)", INVOICE.initial, INVOICE.created)
     moves = [(one.from_, one.to, one.event) for one in INVOICE.transitions]
     expected = [tuple(line.split()) for line in TRIPLES.strip().splitlines()]
-    assert len(expected) == 69
+    assert len(expected) == 70
     assert sorted([created, *moves], key=str) == sorted(expected, key=str)
 
 

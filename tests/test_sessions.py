@@ -288,6 +288,17 @@ def test_a_partner_sees_the_requests_that_were_routed_to_it(
     assert {own["id"], other["id"]} <= set(ids(client, REQUESTS))
 
 
+def test_a_partner_sees_no_other_partner(client: httpx.Client, server: Running) -> None:
+    """Mandates, prices and debtor limits of a partner are no business of its competitors."""
+    own = requested(client, "P-8", ALDER, EVEREST)
+    assert len(ids(client, "/api/partners")) > 1
+    with alder(client, server) as partner:
+        assert ids(partner, "/api/partners") == [ALDER]
+        seen = {one["id"]: one for one in partner.get(REQUESTS).json()["data"]}
+    assert seen[own["id"]]["routedPartnerIds"] == [ALDER]
+    assert not any(one.get("unmatched") for one in seen.values())
+
+
 def test_a_partner_sees_its_own_offers(client: httpx.Client, server: Running) -> None:
     request = requested(client, "P-3", ALDER, EVEREST)
     for partner_id in (ALDER, EVEREST):

@@ -38,7 +38,7 @@ def _has_failed(row: Mapping[str, Any]) -> bool:
 
 
 def _failure(row: Mapping[str, Any]) -> str:
-    """``delivery dlv_1 of invoice.paid to whe_1 Failed: 500``."""
+    """``delivery dlv_1 of order.paid to whe_1 Failed: 500``."""
     last, count = row["attempts"][-1], len(row["attempts"])
     cause = last["responseStatus"] or last["error"]
     times = f" after {count} attempts" if count > 1 else ""

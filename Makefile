@@ -5,6 +5,8 @@ SERVING := .venv/.serving
 READY := .venv/.ready
 NODE := .venv/.node
 EXAMPLES ?= 30
+COUNT ?= 20
+SEEDS ?= $(shell od -An -v -tu4 -N$$((4 * $(COUNT))) /dev/urandom)
 SECONDS ?= 5
 WORKERS ?= auto
 
@@ -53,8 +55,8 @@ format: $(READY)  ## let the formatter and the lint fixes write
 fuzz: $(READY)  ## schemathesis, all phases and checks, EXAMPLES an operation
 	$(BIN)/invoice-sandbox fuzz --max-examples $(EXAMPLES) --table
 
-fuzz-seeds: $(READY)  ## the same with 20 seeds, to its end even if one fails
-	@failed=; for seed in $$(seq 0 19); do \
+fuzz-seeds: $(READY)  ## the same with COUNT new seeds, or with SEEDS, to its end even if one fails
+	@failed=; for seed in $(SEEDS); do \
 		echo "seed $$seed"; \
 		$(BIN)/invoice-sandbox fuzz --max-examples $(EXAMPLES) --seed $$seed || failed="$$failed $$seed"; \
 	done; test -z "$$failed" || { echo "something was found with seeds:$$failed"; exit 1; }

@@ -168,6 +168,46 @@ def test_an_encoded_slash_stays_inside_its_parameter(client: httpx.Client) -> No
     assert (data["country"], data["supported"]) == ("A/B", False)
 
 
+STRANGE = {
+    "line feed": "a%0Ab",
+    "line feed at the end": "a%0A",
+    "carriage return": "a%0D%0Ab",
+    "zero byte": "%00",
+    "line separator": "a%E2%80%A8b",
+    "next line": "a%C2%85b",
+    "slash": "a%2Fb",
+    "backslash": "a%5Cb",
+    "dots": "%2E%2E",
+    "dots and a slash": "%2E%2E%2Fa",
+    "a dot": "%2E",
+    "no UTF-8": "%FF",
+    "percent": "%25",
+    "question mark": "%3F%23",
+    "semicolon": ";a=b",
+    "blank": "%20",
+}
+"""Texts of one segment of a path."""
+
+
+@pytest.mark.parametrize("text", STRANGE.values(), ids=STRANGE)
+def test_no_text_in_a_path_leads_to_an_undeclared_response(server: Running, text: str) -> None:
+    """The request is one of the operation, and its response is one that the operation declares."""
+    project, asked = server.sandbox.engine.project, 0
+    with server.client(server.new_workspace()) as client:
+        for contract in (project.contract, project.control):
+            for operation in contract.operations.values():
+                if "{" not in operation.path:
+                    continue
+                path = contract.base_path + re.sub(r"\{[^}]*\}", text, operation.path)
+                reply = client.request(operation.method, path, json={})
+                asked += 1
+                declared = operation.response_for(reply.status_code)
+                assert declared is not None, (operation.id, path, reply.text)
+                unknown = reply.status_code == 404 and "No operation has this path" in reply.text
+                assert not unknown, (operation.id, path, reply.text)
+    assert asked > 20
+
+
 QUERIES = {
     "limit=1&limit=2": 400,
     "limit=0": 400,

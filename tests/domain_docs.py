@@ -66,8 +66,8 @@ def _recourse() -> Iterable[Row]:
     funded = books.pay_out(accepted).ledger
     yield "`Funded`", funded
     yield "`Overdue`, `Defaulted`, `Recourse`", funded
-    late = books.accrue(funded, DUE, DUE + 105)
-    yield "interest for 105 days", late
+    late = books.accrue(funded, DUE, DUE + 106)
+    yield "interest for 106 days", late
     yield "`Repurchased`", books.repurchase(late).ledger
 
 

@@ -98,6 +98,9 @@ def test_no_accepted_invoice_ends_in_an_error(
         choose(client, scenario)
         invoice = data(post("/api/invoices", new_invoice(**body)), 201)
         assert post("/sandbox/clock/advance", {"by": "PT10S"}).status_code == 200
+        assert post("/api/registry/fingerprint", new_invoice(**body)).status_code == 200
+        pushed = {"invoices": [new_invoice(**body), {**DATED, **body}]}
+        assert post("/api/connectors/erp/invoices", pushed).status_code == 202
         about = {"invoiceId": invoice["id"]}
         assert post("/api/verification/run", about).status_code in {200, 409}
         assert post("/api/partners/route", about).status_code == 200

@@ -199,7 +199,11 @@ def _load(settings: Settings) -> Project:
     if settings.contract:
         fetch = Fetcher() if settings.allow_remote_refs else never
         project = load_contract(
-            settings.contract, settings.scenarios, fetch=fetch, folders=settings.allow_refs_outside
+            settings.contract,
+            settings.scenarios,
+            fetch=fetch,
+            folders=settings.allow_refs_outside,
+            stateful=settings.stateful,
         )
         return _with_warnings(project, strict=settings.strict)
     project = load_project(settings.project or default_project(), settings.scenarios)

@@ -69,6 +69,7 @@ SETTINGS: Final = (
     Setting("project", None, "Folder to serve: openapi/, handlers/, fixtures/, scenarios/.", "DIR"),
     Setting("scenarios", None, "Folder with your own scenarios.", "DIR"),
     Setting("contract", None, "OpenAPI 3.0 or 3.1 file to serve without a project.", "FILE"),
+    Setting("stateful", "off", "Keep what is posted to collections of that file.", FLAG),
     Setting("strict", "off", "Warnings about the contract are errors.", FLAG),
     Setting("allow-remote-refs", "off", "Load files that $ref names over http(s).", FLAG),
     Setting(
@@ -128,6 +129,7 @@ class Settings:
     project: Path | None = None
     scenarios: Path | None = None
     contract: Path | None = None
+    stateful: bool = False
     strict: bool = False
     allow_remote_refs: bool = False
     allow_refs_outside: tuple[Path, ...] = ()
@@ -197,6 +199,7 @@ def read_settings(texts: Mapping[str, str | None]) -> Settings:
         project=_existing(given["project"], "project", folder=True),
         scenarios=_existing(given["scenarios"], "scenarios", folder=True),
         contract=_existing(given["contract"], "contract", folder=False),
+        stateful=_stateful(given),
         strict=_flag(_text(given, "strict"), "strict"),
         allow_remote_refs=_flag(_text(given, "allow-remote-refs"), "allow-remote-refs"),
         allow_refs_outside=_folders(given["allow-refs-outside"]),
@@ -250,6 +253,13 @@ def _flag(text: str, name: str) -> bool:
     if text.lower() not in _ON | _OFF:
         raise SettingError(f"--{name} must be 'on' or 'off', not '{text}'")
     return text.lower() in _ON
+
+
+def _stateful(given: Mapping[str, str | None]) -> bool:
+    wanted = _flag(_text(given, "stateful"), "stateful")
+    if wanted and not given["contract"]:
+        raise SettingError("--stateful needs --contract; a project has handlers")
+    return wanted
 
 
 def _clock(mode: str, now: str | None) -> ClockState:

@@ -24,6 +24,7 @@ from invoice_sandbox.openapi.operation import Contract, compile_contract
 from invoice_sandbox.openapi.responses import NoResponseError, contract_response, is_json
 from invoice_sandbox.project.code import ProjectError, snake_case
 from invoice_sandbox.project.contracts import contract_warnings
+from invoice_sandbox.project.stateful import Collection, inferred
 
 PROBLEMS: Final = (ContractError, DocumentError, ProjectError)
 
@@ -47,7 +48,10 @@ PROBLEMS: Final = (ContractError, DocumentError, ProjectError)
     type=click.Path(path_type=Path),
     help="Folder that $ref may also lead to.",
 )
-def init(folder: Path, file: Path, allow_remote_refs: bool, folders: tuple[Path, ...]) -> None:
+@click.option("--stateful", is_flag=True, help="Write handlers that keep what is posted.")
+def init(
+    folder: Path, file: Path, allow_remote_refs: bool, folders: tuple[Path, ...], stateful: bool
+) -> None:
     """Create a project for a contract in DIR.
 
     The project has the contract in one file, an example handler, and a README.
@@ -57,7 +61,7 @@ def init(folder: Path, file: Path, allow_remote_refs: bool, folders: tuple[Path,
     invoice-sandbox serve --project petstore
     """
     try:
-        write_project(folder, file, folders, allow_remote_refs=allow_remote_refs)
+        write_project(folder, file, folders, allow_remote_refs=allow_remote_refs, stateful=stateful)
     except PROBLEMS as error:
         raise UsableError(str(error)) from None
 
@@ -72,7 +76,12 @@ class _Example:
 
 
 def write_project(
-    folder: Path, file: Path, folders: Sequence[Path] = (), *, allow_remote_refs: bool
+    folder: Path,
+    file: Path,
+    folders: Sequence[Path] = (),
+    *,
+    allow_remote_refs: bool,
+    stateful: bool = False,
 ) -> None:
     """Write a project that serves the contract of ``file`` into ``folder``; print what to do next.
 
@@ -94,7 +103,10 @@ def write_project(
         "handlers/__init__.py": f'"""Handlers of {_title(contract)}."""\n',
         "README.md": _readme(contract, folder),
     }
-    if example is not None:
+    collections = [*inferred(contract)] if stateful else []
+    if collections:
+        files["handlers/collections.py"] = _collections(contract, collections)
+    elif example is not None:
         files["handlers/example.py"] = _handler(example)
     try:
         for name, text in files.items():
@@ -104,6 +116,8 @@ def write_project(
         raise ProjectError(f"{folder}: cannot be written: {error.strerror}") from None
     for line in contract_warnings(read, contract):
         click.echo(f"WARNING {line}", err=True)
+    for collection in collections:
+        click.echo(f"Stateful {collection}")
     click.echo(f"{folder}: {len(contract.operations)} operations, {len(files)} files.")
     click.echo(f"Serve it: invoice-sandbox serve --project {shlex.quote(str(folder))}")
 
@@ -116,8 +130,7 @@ def _examples(contract: Contract) -> Iterator[_Example]:
             given = contract_response(contract, operation, "handler")
         except NoResponseError:
             continue
-        is_name = function.isascii() and function.isidentifier() and not iskeyword(function)
-        if is_name and is_json(given.media_type) and operation.method == "GET":
+        if _is_function_name(function) and is_json(given.media_type) and operation.method == "GET":
             title = _quotable(f"{operation.method} {operation.path}")
             yield _Example(function, title, given.body)
 
@@ -139,6 +152,27 @@ def _handler(example: _Example) -> str:
     return _HANDLER.format(name=example.function, title=example.title, body="\n".join(lines))
 
 
+def _collections(contract: Contract, collections: Sequence[Collection]) -> str:
+    """The module with a handler for each operation of the collections."""
+    parts = [_COLLECTIONS]
+    for number, one in enumerate(collections, 1):
+        members = json.loads(jsonio.dumps({**vars(one), "operations": dict(one.operations)}))
+        values = "".join(f"    {name}={value!r},\n" for name, value in members.items())
+        parts.append(f"COLLECTION_{number} = Collection(\n{values})\n")
+        for what, name in one.operations.items():
+            operation = contract.operations[name]
+            title = _quotable(f"{operation.method} {operation.path}")
+            function = snake_case(name)
+            if _is_function_name(function):
+                body = f'    """{title}"""\n    return await COLLECTION_{number}.{what}(call)\n'
+                parts.append(f"async def {function}(call: Call) -> object:\n{body}")
+    return "\n\n".join(parts)
+
+
+def _is_function_name(text: str) -> bool:
+    return text.isascii() and text.isidentifier() and not iskeyword(text)
+
+
 def _readme(contract: Contract, folder: Path) -> str:
     return _README.format(
         title=_title(contract),
@@ -147,6 +181,14 @@ def _readme(contract: Contract, folder: Path) -> str:
         base=contract.base_path,
     )
 
+
+_COLLECTIONS: Final = '''"""Collections keep what is posted. Others respond from the contract."""
+
+from __future__ import annotations
+
+from invoice_sandbox.project.api import Call
+from invoice_sandbox.project.stateful import Collection
+'''
 
 _HANDLER: Final = '''"""Responses of your own; other operations respond from the contract."""
 

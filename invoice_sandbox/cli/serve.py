@@ -67,6 +67,8 @@ def serve(**texts: str | None) -> None:
             for email, password in engine.passwords.items():
                 click.echo(f"Log in as {email} with password {password}")
             api, control = url + project.contract.common_path, url + project.control.base_path
+            for collection in project.collections:
+                click.echo(f"Stateful {collection}")
             click.echo(f"Docs at {url}{DOCS}, API at {api}, control API at {control}")
 
         serve_forever(settings, print_ready)

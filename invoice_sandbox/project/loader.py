@@ -46,6 +46,7 @@ from invoice_sandbox.project.conventions import (
     plain_conventions,
 )
 from invoice_sandbox.project.fixtures import load_fixtures
+from invoice_sandbox.project.stateful import Collection, inferred
 from invoice_sandbox.scenarios.actions import Action
 from invoice_sandbox.scenarios.checks import Vocabulary
 from invoice_sandbox.scenarios.library import Library
@@ -65,6 +66,7 @@ class Project:
     """Everything a server needs to know about what it serves.
 
     ``warnings`` are lines of text: what the contract declares and the sandbox does not support.
+    ``collections`` are those that were inferred from the contract.
     """
 
     contract: Contract
@@ -77,6 +79,7 @@ class Project:
     scenarios: Mapping[str, Scenario] = field(default_factory=lambda: {_MANUAL.name: _MANUAL})
     warnings: tuple[str, ...] = ()
     conventions: Conventions = field(default_factory=Conventions)
+    collections: tuple[Collection, ...] = ()
 
     @cached_property
     def control_conventions(self) -> Conventions:
@@ -215,8 +218,11 @@ def load_contract(
     *,
     fetch: Fetch = never,
     folders: Sequence[Path] = (),
+    stateful: bool = False,
 ) -> Project:
     """A project of one contract file: every operation responds from the contract.
+
+    If it is ``stateful``, the collections that the contract implies keep what is posted.
 
     ``fetch`` gets what the contract refers to beyond this machine; ``folders`` are those that it
     may refer to besides its own. Raises ProjectError.
@@ -230,9 +236,12 @@ def load_contract(
         control = control_contract(contract, None, words)
         read = replace(read, limits=(*read.limits, *shadowed(contract, control)))
         warnings = contract_warnings(read, contract)
+        collections = tuple(inferred(contract)) if stateful else ()
         return Project(
             contract,
             control,
+            handlers={name: one for some in collections for name, one in some.handlers().items()},
+            collections=collections,
             scenarios=scenarios,
             warnings=tuple(warnings),
             conventions=conventions,

@@ -277,8 +277,9 @@ def test_a_worker_that_crashes_leaves_the_server_to_the_others(pytester: pytest.
     run(pytester, CRASHING, "-n", "2").assert_outcomes(passed=5, failed=1)
     told = notes(pytester.path)
     assert {one["worker"] for one in told} >= {"gw0", "gw1"}
-    (url,) = {one["url"] for one in told}
-    assert_gone(url)
+    (_,) = {one["url"] for one in told if one["worker"] in {"gw0", "gw1"}}
+    for url in {one["url"] for one in told}:  # the other may have ended before the replacement
+        assert_gone(url)
 
 
 # --- nothing is left behind

@@ -167,3 +167,31 @@ def test_init_writes_the_collections_as_handlers(tmp_path: Path) -> None:
 def test_stateful_is_for_a_contract() -> None:
     with pytest.raises(SettingError, match="--stateful needs --contract"):
         read_settings({"stateful": "on"})
+
+
+def test_null_is_a_value_for_put(tmp_path: Path) -> None:
+    content = document({"type": "string"})
+    item = content["paths"]["/o/{owner}/pets/{petId}"]
+    for method in ("put", "get"):
+        item[method]["responses"] = shown({"properties": {"id": {"type": "string"}}})
+    item["put"]["requestBody"] = media({})
+    with served(tmp_path, content) as client:
+        at = f"/o/1/pets/{client.post('/o/1/pets', json={'name': 'Rex'}).json()['id']}"
+        assert client.put(at, json={"chip": None}).json()["chip"] is None
+        assert client.get(at).json()["chip"] is None
+
+
+def test_a_record_may_be_created_by_its_own_name_without_a_body_in_return(tmp_path: Path) -> None:
+    content = document({"type": "string"})
+    post = content["paths"]["/o/{owner}/pets"]["post"]
+    post["responses"] = {"201": {"description": "made"}}
+    post["requestBody"] = media({})
+    with served(tmp_path, content) as client:
+        assert client.post("/o/1/pets", json={"id": "rex", "name": "Rex"}).content == b""
+        assert client.get("/o/1/pets/rex").json()["name"] == "Rex"
+
+
+def test_a_post_that_only_declares_errors_makes_no_collection(tmp_path: Path) -> None:
+    content = document({"type": "string"})
+    content["paths"]["/o/{owner}/pets"]["post"]["responses"] = {"405": {"description": "never"}}
+    assert load_contract(written(tmp_path, content), stateful=True).collections == ()

@@ -8,6 +8,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
+from http import HTTPStatus
 from typing import Any, Final
 from uuid import NAMESPACE_URL, uuid5
 
@@ -158,8 +159,8 @@ _ON_ITEM: Final = {"GET": "get", "PUT": "replace", "PATCH": "change", "DELETE": 
 def inferred(contract: Contract) -> Iterator[Collection]:
     """The collections of a document.
 
-    An operation without a JSON response (or none at all) is left out, and so is one on an item
-    that declares no 404.
+    An operation without a success in JSON (or without a body) is left out, and so is one on an
+    item that declares no 404.
     """
     paths: dict[str, dict[str, Operation]] = {}
     for operation in contract.operations.values():
@@ -190,6 +191,7 @@ def _can_be_kept(contract: Contract, operation: Operation, what: str) -> bool:
     except NoResponseError:
         return False
     is_declared = what in {"create", "page"} or operation.response_for(404) is not None
+    is_declared = is_declared and given.status < HTTPStatus.BAD_REQUEST
     return is_declared and (given.body is None or is_json(given.media_type))
 
 

@@ -23,7 +23,7 @@ from .invoices import (
 )
 from .lifecycle import allows_trigger, move_record, unfinished_statuses
 from .routing import country_code, deal_for, reasons, route
-from .terms import check_not_past_due, tenor_days
+from .tenor import check_not_past_due, tenor_days
 
 REQUEST: Final = "financing-request"
 """The machine of the lifecycle."""

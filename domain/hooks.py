@@ -24,7 +24,7 @@ from .invoices import (
     store_fixture,
     store_foreign_registration,
 )
-from .terms import due_date
+from .tenor import due_date
 from .webhooks import audit_endpoint
 
 

@@ -15,7 +15,7 @@ from .audit import audit
 from .findings import prepare_finding
 from .fingerprint import RegistryKeys, fingerprint, is_blank, minor_units, registry_keys
 from .lifecycle import apply_trigger, is_financed
-from .terms import due_date
+from .tenor import due_date
 
 INVOICE: Final = "invoice"
 """The machine of the lifecycle."""

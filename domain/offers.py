@@ -27,7 +27,7 @@ from .invoices import CLIENT, SYNTHETIC_INVOICE, apply_invoice_trigger, emit_mov
 from .lifecycle import move_record, unfinished_statuses
 from .pricing import DAY_COUNT, Terms, check_offer, price, pricing_members, terms_of
 from .routing import deal_for, load_partner, outside_mandate
-from .terms import check_not_past_due, tenor_days
+from .tenor import check_not_past_due, tenor_days
 
 OFFER: Final = "offer"
 """The machine of the lifecycle."""

@@ -18,7 +18,7 @@ from .invoices import CLIENT, INVOICE, public_invoice
 from .ledger import Ledger, Outcome, Purchase
 from .lifecycle import FUNDED, check_trigger
 from .offers import accepted_offer, find_accepted_offer
-from .terms import tenor_days
+from .tenor import tenor_days
 from .transitions import trigger_invoice
 
 CREDIT_NOTE: Final = "invoice.credit_note_applied"

@@ -12,7 +12,7 @@ from invoice_sandbox.project.api import Context, Record, reject
 from .exposure import Exposure, exposure_of
 from .fingerprint import EXACT
 from .pricing import price, terms_of
-from .terms import tenor_days
+from .tenor import tenor_days
 
 PARTNERS: Final = "partners"
 ASSIGNMENT_RULES: Final = "assignment_rules"

@@ -28,7 +28,7 @@ from .offers import (
     public_offer,
     unfinished_offers,
 )
-from .terms import check_not_past_due
+from .tenor import check_not_past_due
 
 
 class Following(NamedTuple):

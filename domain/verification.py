@@ -25,7 +25,7 @@ from .invoices import (
 )
 from .lifecycle import unfinished_statuses
 from .routing import ASSIGNMENT_RULES, load_organisation
-from .terms import tenor_days
+from .tenor import tenor_days
 
 VERIFICATIONS: Final = "verifications"
 """The latest verification of each invoice, by the invoice's id."""

@@ -14,7 +14,6 @@ from invoice_sandbox.coverage.control import COVERAGE_FUNCTIONS
 from invoice_sandbox.coverage.recording import mark_of
 from invoice_sandbox.http.admit import Admission, RateLimiter
 from invoice_sandbox.http.credentials import is_local
-from invoice_sandbox.http.delivery import Deliver
 from invoice_sandbox.http.edge import LOOPBACK_NAMES, Edge
 from invoice_sandbox.http.inject import Inject
 from invoice_sandbox.http.pages import pages, start_page
@@ -23,6 +22,7 @@ from invoice_sandbox.http.prefer import Prefer
 from invoice_sandbox.http.read import BODIES_IN_FLIGHT, Bodies, compile_reading
 from invoice_sandbox.http.respond import Responses
 from invoice_sandbox.http.route import Router, RouteTable, operation_routes
+from invoice_sandbox.http.send import SendReply
 from invoice_sandbox.openapi.load.fetching import Fetcher, never
 from invoice_sandbox.openapi.operation import Contract, Operation
 from invoice_sandbox.openapi.responses import NoResponseError, contract_response
@@ -92,7 +92,7 @@ def _pipeline(engine: Engine, settings: Settings) -> Pipeline:
         receive=Bodies(Budget(BODIES_IN_FLIGHT)),
         inject=Inject(engine),
         prefer=Prefer(engine),
-        deliver=Deliver(engine.system_clock),
+        send_reply=SendReply(engine.system_clock),
     )
 
 

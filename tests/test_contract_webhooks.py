@@ -15,7 +15,7 @@ from domain.lifecycle import GUARDS
 from invoice_sandbox.base import jsonio
 from invoice_sandbox.base.ids import key_digest
 from invoice_sandbox.openapi.load.documents import load_document
-from invoice_sandbox.openapi.load.references import ContractError
+from invoice_sandbox.openapi.load.pointers import ContractError
 from invoice_sandbox.openapi.operation import compile_contract
 from invoice_sandbox.project.code import ProjectError
 from invoice_sandbox.project.contracts import merged_document

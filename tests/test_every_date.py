@@ -9,7 +9,7 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from domain.terms import day_number
+from domain.tenor import day_number
 from invoice_sandbox.project.api import dump_json
 from tests.scenario_run import DATED, agenda, choose, data, new_invoice
 from tests.support import Running

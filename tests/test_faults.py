@@ -20,10 +20,15 @@ from typing import Any
 import httpx
 import pytest
 
+from invoice_sandbox.http.send import ALTERATIONS
+from invoice_sandbox.openapi.load.documents import load_document
 from invoice_sandbox.scenarios.checks import SCHEMA
+from invoice_sandbox.scenarios.faults import ALTER_RESPONSE, REPLACE_RESPONSE, TAKE_TIME
 from invoice_sandbox.state.credentials import DEMO_KEY
 from tests.scenario_run import until
 from tests.support import FROZEN, PATIENCE, Running, serving
+
+CONTROL_CONTRACT = Path(__file__).parents[1] / "invoice_sandbox" / "control" / "openapi.yaml"
 
 INVOICE = {
     "sellerId": "org_seller_acme",
@@ -834,3 +839,11 @@ def test_scenario_files_have_the_fault_types_of_the_control_api(server: Running)
     ]["schemas"]
     in_files = json.loads(SCHEMA.read_text())["$defs"]["fault"]["properties"]
     assert in_files["kind"]["enum"] == declared["FaultKind"]["enum"]
+
+
+def test_every_fault_type_of_the_contract_has_its_effect_in_a_table() -> None:
+    declared = load_document(CONTROL_CONTRACT)["components"]["schemas"]["FaultKind"]["enum"]
+    effects = [{"latency"}, REPLACE_RESPONSE, ALTERATIONS]
+    assert sorted(declared) == sorted(kind for kinds in effects for kind in kinds)
+    assert ALTERATIONS.keys() - {"reset"} == ALTER_RESPONSE
+    assert {*declared} >= TAKE_TIME

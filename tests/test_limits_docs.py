@@ -110,10 +110,10 @@ CONSTANTS: Final[dict[str, tuple[Any, str]]] = {
         "invoice_sandbox.webhooks.lanes:SIDE_BY_SIDE",
     ),
     "Concurrent webhooks of one workspace": (count, "invoice_sandbox.webhooks.lanes:SHARE"),
-    "Concurrent DNS lookups of the server": (count, "invoice_sandbox.webhooks.names:LOOKUPS"),
+    "Concurrent DNS lookups of the server": (count, "invoice_sandbox.webhooks.dns:LOOKUPS"),
     "Concurrent DNS lookups of one workspace": (
         count,
-        "invoice_sandbox.webhooks.names:LOOKUPS_OF_A_WORKSPACE",
+        "invoice_sandbox.webhooks.dns:LOOKUPS_OF_A_WORKSPACE",
     ),
     "Response body of a webhook receiver": (
         size,

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from invoice_sandbox.base.moved import HOOKS, MODULES, NAMES
+from invoice_sandbox.base.renamed import HOOKS, MODULES, NAMES
 from invoice_sandbox.project.code import ProjectError
 from invoice_sandbox.project.loader import load_project
 from tests.test_project import write_project

@@ -12,7 +12,7 @@ from typing import Any, NamedTuple
 import httpx
 import pytest
 
-from invoice_sandbox.openapi.load.references import ContractError
+from invoice_sandbox.openapi.load.pointers import ContractError
 from invoice_sandbox.openapi.message.styles import Given
 from invoice_sandbox.openapi.operation import compile_contract
 from tests.toy import serving_contract

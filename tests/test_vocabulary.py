@@ -168,7 +168,7 @@ def test_a_contract_uses_the_words_of_the_field(file: Path) -> None:
     assert wrong == []
 
 
-OLD_NAMES: Final = {"invoice_sandbox/base/moved.py", "invoice_sandbox/testing/workspace.py"}
+OLD_NAMES: Final = {"invoice_sandbox/base/renamed.py", "invoice_sandbox/testing/workspace.py"}
 """Files whose messages contain names that are gone."""
 
 
@@ -201,7 +201,7 @@ IN_CODE: Final = re.compile(
 )
 
 CODE_EXCEPTIONS: Final = {
-    "invoice_sandbox/base/moved.py": (r".*", "the names that are gone, and the new ones"),
+    "invoice_sandbox/base/renamed.py": (r".*", "the names that are gone, and the new ones"),
     "invoice_sandbox/cli/coverage.py": (r"--levers", "an option that is gone; its error message"),
     "invoice_sandbox/testing/workspace.py": (r"lever\b", "a method that is gone; its message"),
     "invoice_sandbox/cli/forwarding.py": (r"/answers|secondsToAnswer", "names on the wire"),

@@ -19,7 +19,7 @@ from pathlib import Path
 import httpx
 import pytest
 
-from invoice_sandbox.webhooks.names import LOOKUPS_OF_A_WORKSPACE, WORKSPACE, Names
+from invoice_sandbox.webhooks.dns import LOOKUPS_OF_A_WORKSPACE, WORKSPACE, Names
 from invoice_sandbox.webhooks.network import ForbiddenAddressError, Network, url_problem
 from invoice_sandbox.webhooks.transport import (
     TRIED,

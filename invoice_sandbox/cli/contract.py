@@ -19,8 +19,8 @@ from invoice_sandbox.openapi.diff import differences
 from invoice_sandbox.openapi.examples import bad_examples
 from invoice_sandbox.openapi.load.documents import DocumentError, place_of
 from invoice_sandbox.openapi.load.overlay import assumptions, overlay_problems
+from invoice_sandbox.openapi.load.pointers import ContractError
 from invoice_sandbox.openapi.load.reading import read_contract
-from invoice_sandbox.openapi.load.references import ContractError
 from invoice_sandbox.openapi.load.yaml_12 import yaml_text
 from invoice_sandbox.openapi.operation import Contract, compile_contract
 from invoice_sandbox.project.code import ProjectError, handler_functions, operation_names

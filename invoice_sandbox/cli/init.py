@@ -17,8 +17,8 @@ from invoice_sandbox.base import jsonio
 from invoice_sandbox.cli.options import FILE, UsableError
 from invoice_sandbox.openapi.load.documents import DocumentError
 from invoice_sandbox.openapi.load.fetching import Fetcher, never
+from invoice_sandbox.openapi.load.pointers import ContractError
 from invoice_sandbox.openapi.load.reading import read_contract
-from invoice_sandbox.openapi.load.references import ContractError
 from invoice_sandbox.openapi.load.yaml_12 import yaml_text
 from invoice_sandbox.openapi.operation import Contract, compile_contract
 from invoice_sandbox.openapi.responses import NoResponseError, contract_response, is_json

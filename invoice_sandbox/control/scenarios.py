@@ -9,7 +9,7 @@ from typing import Any, Final
 from invoice_sandbox.base.clock import duration_text
 from invoice_sandbox.base.errors import ErrorType, reject
 from invoice_sandbox.openapi.load.documents import pointer_text
-from invoice_sandbox.openapi.load.references import at_pointer
+from invoice_sandbox.openapi.load.pointers import at_pointer
 from invoice_sandbox.openapi.schema.file_schema import Pointer
 from invoice_sandbox.project.api import Response
 from invoice_sandbox.runtime.control_call import ControlCall

@@ -230,7 +230,7 @@ class Endpoint:
 class Pipeline:
     """The stages in order. Those of one operation are in its Endpoint, which routing finds.
 
-    ``deliver`` sends streams and what an injected fault alters.
+    ``send_reply`` sends streams and what an injected fault alters.
     """
 
     edge: Callable[[Request, Proceed], Awaitable[Reply]]
@@ -238,7 +238,7 @@ class Pipeline:
     receive: Callable[[AdmittedRequest], Awaitable[None]]
     inject: Callable[[AdmittedRequest, CarryOut], Awaitable[Reply]]
     prefer: Callable[[ParsedRequest], Awaitable[Reply | None]]
-    deliver: Callable[[Request, Reply, Send], Awaitable[None]]
+    send_reply: Callable[[Request, Reply, Send], Awaitable[None]]
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Respond to one ASGI request, unless the client is gone."""
@@ -256,7 +256,7 @@ class Pipeline:
         if reply.stream is None and request.trace.injected_fault is None:
             await send_whole(request, reply, send)
         else:
-            await self.deliver(request, reply, send)
+            await self.send_reply(request, reply, send)
 
     async def _inside(self, request: Request) -> Reply:
         routed = await self.route(request)

@@ -17,7 +17,7 @@ from jsonschema_rs.canonical import Containment
 
 from invoice_sandbox.openapi.load.model import Pointer
 from invoice_sandbox.openapi.load.operations import base_path, named_operations
-from invoice_sandbox.openapi.load.references import dereference
+from invoice_sandbox.openapi.load.pointers import dereference
 from invoice_sandbox.openapi.schema.members import Document, Member, Part, members
 
 

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from invoice_sandbox.openapi.load.operations import operation_id, raw_operations
-from invoice_sandbox.openapi.load.references import dereference
+from invoice_sandbox.openapi.load.pointers import dereference
 from invoice_sandbox.openapi.schema.compile import Schemas
 
 Pointer = tuple[str | int, ...]

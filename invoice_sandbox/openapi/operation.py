@@ -12,7 +12,7 @@ from typing import Any, Final
 
 from invoice_sandbox.base import jsonio
 from invoice_sandbox.openapi.load.operations import Note, base_path, named_operations
-from invoice_sandbox.openapi.load.references import ContractError, dereference
+from invoice_sandbox.openapi.load.pointers import ContractError, dereference
 from invoice_sandbox.openapi.message.bodies import RequestBody, compile_body
 from invoice_sandbox.openapi.message.media_types import JSON, is_json, is_text, parse
 from invoice_sandbox.openapi.message.parameters import IGNORED_HEADERS, Parameter, compile_parameter

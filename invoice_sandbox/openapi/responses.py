@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import Any, Final
 
 from invoice_sandbox.base import jsonio
-from invoice_sandbox.openapi.load.references import dereference
+from invoice_sandbox.openapi.load.pointers import dereference
 from invoice_sandbox.openapi.message.media_types import concrete, is_json, is_text, preferred
 from invoice_sandbox.openapi.message.texts import Shape
 from invoice_sandbox.openapi.operation import Contract, DeclaredResponse, Operation

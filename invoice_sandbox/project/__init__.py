@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from invoice_sandbox.base.moved import missing
+from invoice_sandbox.base.renamed import missing
 
 
 def __getattr__(name: str) -> Any:

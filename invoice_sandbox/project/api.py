@@ -18,7 +18,7 @@ from invoice_sandbox.base.errors import ApiError, ErrorType, reject
 from invoice_sandbox.base.ids import new_key, new_secret, resource_id
 from invoice_sandbox.base.jsonio import Written
 from invoice_sandbox.base.jsonio import dumps as dump_json
-from invoice_sandbox.base.moved import missing
+from invoice_sandbox.base.renamed import missing
 from invoice_sandbox.openapi.operation import Contract
 from invoice_sandbox.project.conventions import Conventions
 from invoice_sandbox.scenarios.actions import Percent, Trigger, scenario_action

@@ -15,7 +15,7 @@ from types import ModuleType
 from typing import Any, Final
 
 from invoice_sandbox.base.errors import ApiError
-from invoice_sandbox.base.moved import HOOKS
+from invoice_sandbox.base.renamed import HOOKS
 from invoice_sandbox.openapi.load.operations import named_operations
 from invoice_sandbox.openapi.operation import Contract
 from invoice_sandbox.openapi.schema.file_schema import suggestion

@@ -16,8 +16,8 @@ from invoice_sandbox.openapi.load.documents import (
     place_of,
 )
 from invoice_sandbox.openapi.load.fetching import Fetch, never
+from invoice_sandbox.openapi.load.pointers import ContractError
 from invoice_sandbox.openapi.load.reading import read_contract
-from invoice_sandbox.openapi.load.references import ContractError
 from invoice_sandbox.openapi.operation import Contract, compile_contract
 from invoice_sandbox.openapi.schema.file_schema import suggestion
 from invoice_sandbox.project.api import Handler

@@ -25,9 +25,9 @@ from invoice_sandbox.base import jsonio
 from invoice_sandbox.base.clock import OperatingSystemClock
 from invoice_sandbox.base.errors import ApiError, reject
 from invoice_sandbox.base.ids import random_request_id
-from invoice_sandbox.http.delivery import CONNECTION
 from invoice_sandbox.http.pipeline import EXCHANGE
 from invoice_sandbox.http.read import PATIENCE, Patience, too_slow
+from invoice_sandbox.http.send import CONNECTION
 from invoice_sandbox.project.conventions import Conventions
 from invoice_sandbox.server.cycle import Cycle
 

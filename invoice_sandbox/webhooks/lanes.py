@@ -20,7 +20,7 @@ from weakref import WeakValueDictionary
 from invoice_sandbox.base.clock import SystemClock, instant_text, parse_instant
 from invoice_sandbox.state import NoWorkspaceError, Record, Store, Workspace
 from invoice_sandbox.webhooks.attempts import Attempt, Outcome, Outgoing, note, prepare
-from invoice_sandbox.webhooks.names import WORKSPACE
+from invoice_sandbox.webhooks.dns import WORKSPACE
 
 SIDE_BY_SIDE: Final = 384
 """Requests in flight at the same time."""

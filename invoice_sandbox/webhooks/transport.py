@@ -25,7 +25,7 @@ from typing import Final
 import httpcore
 import httpx
 
-from invoice_sandbox.webhooks.names import Names
+from invoice_sandbox.webhooks.dns import Names
 from invoice_sandbox.webhooks.network import (
     HTTPS_PORTS,
     LOOPBACK,

@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from typing import Any, Final
 from urllib.parse import quote, urlencode
 
-from invoice_sandbox.openapi.load.references import at_pointer
+from invoice_sandbox.openapi.load.pointers import at_pointer
 from invoice_sandbox.openapi.schema.compile import RequestResponseSchemas
 from invoice_sandbox.openapi.schema.sample import CannotGenerate, generate
 

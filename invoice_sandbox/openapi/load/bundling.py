@@ -29,7 +29,7 @@ from invoice_sandbox.openapi.load.model import (
     node,
     walk,
 )
-from invoice_sandbox.openapi.load.references import at_pointer
+from invoice_sandbox.openapi.load.pointers import at_pointer
 
 Origins = Mapping[tuple[str, ...], tuple[str, Pointer]]
 """Where a place of the bundle came from: the file, and the pointer within it."""

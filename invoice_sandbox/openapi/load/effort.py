@@ -15,7 +15,7 @@ from typing import Any, Final
 
 from invoice_sandbox.openapi.load.documents import DocumentError
 from invoice_sandbox.openapi.load.model import SCHEMA, Node, Pointer, node, walk
-from invoice_sandbox.openapi.load.references import identified, named
+from invoice_sandbox.openapi.load.pointers import identified, named
 
 MAX_CHAIN: Final = 256
 """Schemas that lead on from one to the next, by reference or keyword, for one value."""

@@ -22,7 +22,7 @@ from invoice_sandbox.openapi.load.documents import (
 )
 from invoice_sandbox.openapi.load.fetching import Fetch, FetchError
 from invoice_sandbox.openapi.load.model import DOCUMENT, FILE, Node, Pointer, address, node
-from invoice_sandbox.openapi.load.references import identified_nodes, steps_of
+from invoice_sandbox.openapi.load.pointers import identified_nodes, steps_of
 
 _META: Final = "https://json-schema.org/draft/"
 _USER: Final = re.compile(r"://[^/@]*@")

@@ -10,7 +10,7 @@ from typing import Any, Final
 
 from invoice_sandbox.openapi.load.documents import DocumentError, place_of
 from invoice_sandbox.openapi.load.operations import base_path
-from invoice_sandbox.openapi.load.references import ContractError
+from invoice_sandbox.openapi.load.pointers import ContractError
 
 _FORMS: Final[Mapping[str, type]] = {
     "openapi": str,

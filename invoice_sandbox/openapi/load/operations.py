@@ -9,7 +9,7 @@ from typing import Any
 from urllib.parse import urljoin, urlsplit
 
 from invoice_sandbox.openapi.load.model import METHODS, Pointer
-from invoice_sandbox.openapi.load.references import dereference
+from invoice_sandbox.openapi.load.pointers import dereference
 
 
 @dataclass(frozen=True)

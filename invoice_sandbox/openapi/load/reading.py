@@ -16,7 +16,7 @@ from invoice_sandbox.openapi.load.limitations import limitations
 from invoice_sandbox.openapi.load.model import Pointer, node, walk
 from invoice_sandbox.openapi.load.openapi_30 import as_31
 from invoice_sandbox.openapi.load.operations import Note
-from invoice_sandbox.openapi.load.references import ContractError
+from invoice_sandbox.openapi.load.pointers import ContractError
 from invoice_sandbox.openapi.load.repair import declare, repair, take_out
 from invoice_sandbox.openapi.load.validate import (
     Invalid,

@@ -15,7 +15,7 @@ import jsonschema_rs
 
 from invoice_sandbox.openapi.load.model import DOCUMENT, SCHEMA, Node, Pointer, node, walk
 from invoice_sandbox.openapi.load.operations import Note, named_operations, operation_id
-from invoice_sandbox.openapi.load.references import dereference
+from invoice_sandbox.openapi.load.pointers import dereference
 from invoice_sandbox.openapi.load.validate import Invalid
 
 _TEMPLATE: Final = re.compile(r"\{[^}]*\}")

@@ -13,7 +13,7 @@ from decimal import Decimal
 from functools import cached_property
 from typing import Any, Final
 
-from invoice_sandbox.openapi.load.references import named
+from invoice_sandbox.openapi.load.pointers import named
 from invoice_sandbox.openapi.schema.compile import Schema, Schemas
 
 _INTEGER: Final = re.compile(r"-?(?:0|[1-9][0-9]*)", re.ASCII)

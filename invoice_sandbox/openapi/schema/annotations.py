@@ -12,7 +12,7 @@ from contextlib import suppress
 from typing import Any, Final, Literal
 
 from invoice_sandbox.openapi.load.model import SCHEMA, Node, address, node, walk
-from invoice_sandbox.openapi.load.references import ContractError, named
+from invoice_sandbox.openapi.load.pointers import ContractError, named
 
 Mark = Literal["readOnly", "writeOnly"]
 OF_THE_SERVER: Final[Mark] = "readOnly"

@@ -16,7 +16,7 @@ import jsonschema_rs
 
 from invoice_sandbox.openapi.load.effort import MAX_EFFORT, Efforts
 from invoice_sandbox.openapi.load.model import SCHEMA, Node, node
-from invoice_sandbox.openapi.load.references import identified
+from invoice_sandbox.openapi.load.pointers import identified
 from invoice_sandbox.openapi.schema.annotations import (
     OF_THE_CLIENT,
     OF_THE_SERVER,

@@ -12,7 +12,7 @@ from typing import Any, Final
 from urllib.parse import urldefrag
 
 from invoice_sandbox.openapi.load.model import SCHEMA, Node, address, node
-from invoice_sandbox.openapi.load.references import named
+from invoice_sandbox.openapi.load.pointers import named
 from invoice_sandbox.openapi.schema.annotations import OF_THE_CLIENT, marked_members, without
 
 Schema = Mapping[str, Any] | bool

@@ -12,7 +12,7 @@ from typing import Any, Final
 import jsonschema_rs
 
 from invoice_sandbox.openapi.load.model import SCHEMA, Node, Pointer, node
-from invoice_sandbox.openapi.load.references import at_pointer, steps_of
+from invoice_sandbox.openapi.load.pointers import at_pointer, steps_of
 
 Document = Mapping[str, Any]
 

@@ -37,7 +37,7 @@ class Connection(Protocol):
         ...
 
 
-class Deliver:
+class SendReply:
     """Sends a stream, or a response that a fault alters."""
 
     def __init__(self, system_clock: SystemClock) -> None:
@@ -51,8 +51,8 @@ class Deliver:
         elif fault is None:
             await send_whole(request, reply, send)
         else:
-            delivery = _Delivery(request, reply, send, fault, self._system_clock)
-            await _ALTERATIONS[fault.kind](delivery)
+            altered = _AlteredReply(request, reply, send, fault, self._system_clock)
+            await ALTERATIONS[fault.kind](altered)
 
 
 async def _send_stream(
@@ -83,7 +83,7 @@ async def _next(parts: AsyncGenerator[bytes, None], gone: asyncio.Future[None]) 
 
 
 @dataclass(frozen=True)
-class _Delivery:
+class _AlteredReply:
     """A response that an injected fault alters."""
 
     request: Request
@@ -155,10 +155,11 @@ async def _wait_for_end(request: Request) -> None:
         pass
 
 
-_ALTERATIONS: Final[Mapping[str, Callable[[_Delivery], Awaitable[None]]]] = {
-    "reset": _Delivery.reset,
-    "truncate": _Delivery.truncate,
-    "malformed": _Delivery.malformed,
-    "drip": _Delivery.drip,
-    "content-type": _Delivery.content_type,
+ALTERATIONS: Final[Mapping[str, Callable[[_AlteredReply], Awaitable[None]]]] = {
+    "reset": _AlteredReply.reset,
+    "truncate": _AlteredReply.truncate,
+    "malformed": _AlteredReply.malformed,
+    "drip": _AlteredReply.drip,
+    "content-type": _AlteredReply.content_type,
 }
+"""By type of fault: how it alters the response."""

@@ -50,7 +50,7 @@ async def find_subject(state: Transaction, subject: str) -> Record | None:
 async def on_forbidden(context: Context, error: ApiError) -> None:
     """Audit that an authenticated caller lacked the authorisation for a request."""
     values = {name: str(value) for name, value in error.values.items()}
-    await audit(context, "authorization.refused", outcome="Failure", code=error.code, **values)
+    await audit(context, "authorization.rejected", outcome="Failure", code=error.code, **values)
 
 
 async def on_endpoint_disabled(context: Context, endpoint: Record) -> None:

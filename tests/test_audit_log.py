@@ -172,7 +172,7 @@ def test_a_key_that_lacks_a_scope_is_one_failed_event(
     made = _key(client, scopes=["invoices:read"])
     with server.client(made["secret"]) as limited:
         assert caused(client, lambda: limited.post("/api/offers", json={})) == [
-            "authorization.refused"
+            "authorization.rejected"
         ]
     event = events(client)[-1]
     assert (event["outcome"], event["actor"]["id"]) == ("Failure", made["id"])
@@ -185,7 +185,7 @@ def test_a_key_that_grants_more_than_it_holds_is_one_failed_event(
     made = _key(client, scopes=["keys:write"])
     with server.client(made["secret"]) as limited:
         refused = caused(client, lambda: limited.post(KEYS, json={"scopes": ["*"]}))
-    assert refused == ["authorization.refused"]
+    assert refused == ["authorization.rejected"]
 
 
 def test_a_page_of_another_site_is_one_failed_event(server: Running) -> None:
@@ -195,7 +195,7 @@ def test_a_page_of_another_site_is_one_failed_event(server: Running) -> None:
         refused = caused(
             client, lambda: visitor.post("/api/invoices", json=INVOICE, headers=headers)
         )
-        assert refused == ["authorization.refused"]
+        assert refused == ["authorization.rejected"]
         assert events(client)[-1]["actor"]["id"] == "usr_sandbox_seller"
 
 

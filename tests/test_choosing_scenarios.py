@@ -167,7 +167,7 @@ def test_the_response_tells_the_conditions_that_hold(client: httpx.Client) -> No
         ("partial-funding", {"percent": 0.5}, "condition 'percent' must be like 40"),
         ("partial-funding", {"rest": 1}, "condition 'rest' must be like 'P1D'"),
         ("partial-funding", {"rest": "soon"}, "condition 'rest': 'soon' must be a duration"),
-        ("rate-limited", {"refusals": 0}, "condition 'refusals': "),
+        ("rate-limited", {"rejections": 0}, "condition 'rejections': "),
         ("slow-api", {"delay": "P1D"}, "condition 'delay': "),
         (
             "late-payment",

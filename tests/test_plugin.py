@@ -136,7 +136,7 @@ def test_two_runs_side_by_side_have_servers_of_their_own(pytester: pytest.Pytest
 # --- the marker
 
 MARKED = """
-@pytest.mark.scenario("rate-limited", refusals=1)
+@pytest.mark.scenario("rate-limited", rejections=1)
 def test_conditions(invoice_sandbox):
     answers = [invoice_sandbox.client.post("/api/invoices", json=INVOICE) for _ in range(2)]
     assert [answer.status_code for answer in answers] == [429, 201]

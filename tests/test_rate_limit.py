@@ -146,7 +146,7 @@ def test_missing_scopes_are_counted_for_the_workspace_and_not_for_each_key() -> 
         running.system_clock.pass_seconds(60)
         with running.client(owner) as client:
             log = client.get("/api/audit-log", params={"limit": 100}).json()["data"]
-        assert [event["action"] for event in log].count("authorization.refused") == 5
+        assert [event["action"] for event in log].count("authorization.rejected") == 5
 
 
 def test_the_audit_log_holds_the_beginning_of_a_long_user_agent() -> None:

@@ -102,7 +102,7 @@ def test_no_fault_is_injected_into_the_control_api(client: httpx.Client, name: s
 def test_a_run_may_change_how_many_are_rejected(
     client: httpx.Client, name: str, expected: Answers
 ) -> None:
-    choose(client, name, refusals=1)
+    choose(client, name, rejections=1)
     assert answered(client, len(expected)) == expected
 
 

@@ -211,9 +211,6 @@ CODE_EXCEPTIONS: Final = {
         r"/answers|answerMessage|MessageAnswer|secondsToAnswer",
         "names on the wire, used by listen of earlier versions",
     ),
-    "domain/hooks.py": (r"authorization\.refused", "an audit action on the wire"),
-    "scenarios/maintenance-5xx.yaml": (r"\$?refusals", "a promised condition"),
-    "scenarios/rate-limited.yaml": (r"\$?refusals", "a promised condition"),
 }
 """By file: what it may contain, and why."""
 

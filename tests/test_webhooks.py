@@ -16,6 +16,7 @@ import pytest
 from standardwebhooks import Webhook, WebhookVerificationError
 
 from invoice_sandbox.webhooks.network import is_own_address, url_problem
+from invoice_sandbox.webhooks.retry import GAPS
 from invoice_sandbox.webhooks.signing import placeholder_secret, sign
 from tests.support import FROZEN, Running, serving
 
@@ -86,6 +87,15 @@ MEMBERS: dict[str, tuple[str, Any]] = {
 @pytest.mark.parametrize(("member", "value"), MEMBERS.values(), ids=MEMBERS)
 def test_a_member_that_is_sent_is_kept(client: httpx.Client, member: str, value: Any) -> None:
     assert create(client, url=URL, **{member: value})[member] == value
+
+
+@pytest.mark.parametrize("profile", GAPS)
+def test_every_retry_profile_can_be_chosen(client: httpx.Client, profile: str) -> None:
+    assert create(client, url=URL, retryProfile=profile)["retryProfile"] == profile
+
+
+def test_an_unknown_retry_profile_is_the_standard_one(client: httpx.Client) -> None:
+    assert create(client, url=URL, retryProfile="hourly")["retryProfile"] == "standard"
 
 
 KINDS: dict[str, tuple[list[str], list[str]]] = {

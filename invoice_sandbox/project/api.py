@@ -61,6 +61,7 @@ from invoice_sandbox.webhooks.outbox import (
     plan,
     published_delivery,
 )
+from invoice_sandbox.webhooks.retry import retry_profile
 from invoice_sandbox.webhooks.signing import placeholder_secret
 
 __all__ = [
@@ -116,6 +117,7 @@ __all__ = [
     "published_delivery",
     "published_endpoint",
     "reject",
+    "retry_profile",
     "revoke_key",
     "rotated",
     "scenario_action",

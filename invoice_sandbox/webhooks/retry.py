@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from datetime import datetime, timedelta
 from email.utils import parsedate_to_datetime
-from typing import Final
+from typing import Any, Final
 
 STANDARD: Final = "standard"
 
@@ -29,6 +29,11 @@ DISABLED_AFTER: Final = timedelta(days=5)
 
 _THROTTLED: Final = frozenset({429, 503})
 _MAX_DIGITS: Final = 9
+
+
+def retry_profile(value: Any) -> str:
+    """``value`` if it is the name of a retry profile, else that of the standard one."""
+    return value if isinstance(value, str) and value in GAPS else STANDARD
 
 
 def next_gap(

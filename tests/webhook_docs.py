@@ -86,7 +86,8 @@ def _schedule() -> str:
         (f"`{name}`", ", ".join(map(in_words, gaps)), in_words(sum(gaps, timedelta())))
         for name, gaps in GAPS.items()
     ]
-    disabled = f"The sandbox disables an endpoint that only failed for {in_words(DISABLED_AFTER)}."
+    days = in_words(DISABLED_AFTER)
+    disabled = f"The sandbox disables an endpoint whose every attempt failed for {days}."
     return f"{_table(titles, rows)}\n{disabled}\n"
 
 

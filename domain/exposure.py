@@ -56,7 +56,7 @@ async def with_exposure(
         return {**invoice, "exposure": amount}
     if trigger in ENDS and "exposure" in invoice:
         ended = invoice["exposure"]
-        await _change(context, invoice, ended["partnerId"], -ended["amount"])
+        await _change(context, invoice, ended["partnerId"], Decimal(ended["amount"]).copy_negate())
         return {name: value for name, value in invoice.items() if name != "exposure"}
     return invoice
 

@@ -13,7 +13,7 @@ from invoice_sandbox.project.api import Condition, Context, Record, Transaction,
 
 from .audit import audit
 from .findings import prepare_finding
-from .fingerprint import RegistryKeys, fingerprint, is_blank, minor_units, registry_keys
+from .fingerprint import EXACT, RegistryKeys, fingerprint, is_blank, minor_units, registry_keys
 from .lifecycle import apply_trigger, is_financed
 from .tenor import due_date
 
@@ -299,5 +299,5 @@ def _amount_problems(amount: Decimal, currency: str) -> Iterator[str]:
     if amount > _LARGEST_AMOUNT:
         yield f"amount: must be at most {_LARGEST_AMOUNT}"
     digits = minor_units(currency)
-    if -int(amount.normalize().as_tuple().exponent) > digits:
+    if -int(EXACT.normalize(amount).as_tuple().exponent) > digits:
         yield f"amount: must have at most {digits} decimals in {currency}"

@@ -11,6 +11,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from decimal import Decimal
+from functools import reduce
 from typing import Any, Final
 
 from invoice_sandbox.project.api import Record
@@ -122,13 +123,12 @@ class Outcome:
 def open_ledger(purchase: Purchase) -> Ledger:
     """The books when the offer is accepted: nothing is paid out, all is held for the seller."""
     face = purchase.face_value
-    return _post(Ledger(purchase, {}), "purchase", receivable=face, held=-face)
+    return _post(Ledger(purchase, {}), "purchase", receivable=face, held=_negative(face))
 
 
 def carried_forward(ledger: Ledger) -> Ledger:
     """The ledger with its postings as one opening balance, because their times are not known."""
-    signs = {name: 1 if name in DEBITS else -1 for name in ACCOUNTS}
-    amounts = {name: signs[name] * ledger[name] for name in ACCOUNTS if ledger[name]}
+    amounts = {name: _signed(name, ledger[name]) for name in ACCOUNTS if ledger[name]}
     return replace(ledger, postings=(Posting("opening-balance", amounts),))
 
 
@@ -138,7 +138,9 @@ def pay_out(ledger: Ledger, percent: int = WHOLE) -> Outcome:
     drawn = replace(ledger, drawn=EXACT.add(ledger.drawn, gross))
     fees = _minus(drawn.fees, ledger.fees)
     cash = _minus(gross, fees)
-    after = _post(drawn, "pay-out", held=gross, sellerReceived=-cash, result=-fees)
+    after = _post(
+        drawn, "pay-out", held=gross, sellerReceived=_negative(cash), result=_negative(fees)
+    )
     figures = {"amount": cash, "fees": fees, "paidOut": after["sellerReceived"]}
     net_proceeds = _minus(ledger.purchase.advance, ledger.purchase.fees)
     return Outcome(after, figures | {"netProceeds": net_proceeds})
@@ -153,7 +155,9 @@ def credit(ledger: Ledger, percent: int) -> Outcome:
     amount = share(one.face_value, ledger["receivable"], percent, one.currency)
     covered = min(amount, ledger["held"])
     rest = _minus(amount, covered)
-    after = _post(ledger, "credit-note", receivable=-amount, held=covered, dilutionDue=rest)
+    after = _post(
+        ledger, "credit-note", receivable=_negative(amount), held=covered, dilutionDue=rest
+    )
     return Outcome(after, {"amount": amount, "owed": after["receivable"]})
 
 
@@ -161,7 +165,7 @@ def receive(ledger: Ledger, percent: int = WHOLE) -> Outcome:
     """The debtor pays ``percent`` of what it owes."""
     owed = ledger["receivable"]
     amount = share(owed, owed, percent, ledger.purchase.currency)
-    after = _post(ledger, "payment", receivable=-amount, debtorPaid=amount)
+    after = _post(ledger, "payment", receivable=_negative(amount), debtorPaid=amount)
     figures = {"amount": amount, "paid": after["debtorPaid"], "owed": after["receivable"]}
     return Outcome(after, figures)
 
@@ -173,7 +177,7 @@ def accrue(ledger: Ledger, due_day: int, today: int) -> Ledger:
         return ledger
     one = ledger.purchase
     amount = interest(ledger.outstanding, one.late_rate, today - start, one.currency)
-    after = _post(ledger, "interest", interestDue=amount, result=-amount)
+    after = _post(ledger, "interest", interestDue=amount, result=_negative(amount))
     return replace(after, interest_day=today)
 
 
@@ -182,7 +186,7 @@ def settle(ledger: Ledger) -> Outcome:
     due = EXACT.add(ledger["dilutionDue"], ledger["interestDue"])
     released = max(_minus(ledger["held"], due), NOTHING)
     repaid = max(_minus(due, ledger["held"]), NOTHING)
-    after = _clear(ledger, "settlement", sellerReceived=-released, sellerRepaid=repaid)
+    after = _clear(ledger, "settlement", sellerReceived=_negative(released), sellerRepaid=repaid)
     figures = {
         "reserveAmount": EXACT.add(ledger["held"], _minus(ledger.dilution, ledger["dilutionDue"])),
         "dilutionAmount": ledger.dilution,
@@ -198,7 +202,7 @@ def repurchase(ledger: Ledger) -> Outcome:
     """The seller buys the receivable back: outstanding advance, fees, credit notes, interest."""
     due = EXACT.add(ledger["dilutionDue"], ledger["interestDue"])
     amount, released = EXACT.add(ledger.outstanding, due), ledger.surplus
-    after = _clear(ledger, "repurchase", sellerRepaid=amount, sellerReceived=-released)
+    after = _clear(ledger, "repurchase", sellerRepaid=amount, sellerReceived=_negative(released))
     fees = min(ledger.fees, ledger.outstanding)
     figures = {
         "amount": amount,
@@ -215,7 +219,7 @@ def write_off(ledger: Ledger) -> Outcome:
     """The partner bears the loss; the seller owes no more than its credit notes."""
     loss = EXACT.add(ledger.outstanding, ledger["interestDue"])
     dilution, released = ledger["dilutionDue"], ledger.surplus
-    cash = {"sellerReceived": -released, "sellerRepaid": dilution}
+    cash = {"sellerReceived": _negative(released), "sellerRepaid": dilution}
     after = _clear(ledger, "write-off", result=loss, **cash)
     figures = {"loss": loss, "sellerOwes": dilution, "released": released}
     return Outcome(after, {**figures, "partnerResult": after["result"]})
@@ -245,23 +249,32 @@ def from_record(purchase: Purchase, record: Mapping[str, Any]) -> Ledger:
 
 def _clear(ledger: Ledger, step: str, **amounts: Decimal) -> Ledger:
     """Post ``amounts`` against everything that is still open."""
-    open_ = {name: -ledger[name] for name in DEBITS if name not in CASH}
+    open_ = {name: _negative(ledger[name]) for name in DEBITS if name not in CASH}
     return _post(ledger, step, **open_, held=ledger["held"], **amounts)
 
 
 def _post(ledger: Ledger, step: str, **amounts: Decimal) -> Ledger:
     """Post debits (positive) and credits (negative). Raises LedgerError."""
-    if sum(amounts.values()) != 0:
+    if reduce(EXACT.add, amounts.values(), NOTHING) != 0:
         raise LedgerError(f"the posting does not balance: {amounts}")
     balances = dict(ledger.balances)
     for account, amount in amounts.items():
-        change = amount if account in DEBITS else -amount
-        balances[account] = EXACT.add(ledger[account], change)
+        balances[account] = EXACT.add(ledger[account], _signed(account, amount))
         if balances[account] < 0 and account != "result":
             raise LedgerError(f"{account} would be {balances[account]}")
     moved = {account: amount for account, amount in amounts.items() if amount}
     posted = (Posting(step, moved),) if moved else ()
     return replace(ledger, balances=balances, postings=(*ledger.postings, *posted))
+
+
+def _signed(account: str, amount: Decimal) -> Decimal:
+    """A balance as an amount of a posting, and back: credits are negative there."""
+    return amount if account in DEBITS else _negative(amount)
+
+
+def _negative(amount: Decimal) -> Decimal:
+    """``-amount``, which would round to the 28 digits of Python's default."""
+    return amount.copy_negate()
 
 
 def _minus(one: Decimal, other: Decimal) -> Decimal:

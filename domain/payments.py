@@ -14,6 +14,7 @@ from invoice_sandbox.project.api import Condition, Context, Record
 
 from . import ledger as books
 from .audit import audit
+from .fingerprint import EXACT
 from .invoices import CLIENT, INVOICE, public_invoice
 from .ledger import Ledger, Outcome, Purchase
 from .lifecycle import FUNDED, check_trigger
@@ -176,7 +177,7 @@ def _posting_rows(context: Context, invoice: Record, ledger: Ledger) -> list[Rec
 
 def _entry(account: str, amount: Decimal) -> Record:
     side = "debit" if amount > 0 else "credit"
-    return {"account": account, side: abs(amount)}
+    return {"account": account, side: amount.copy_abs()}
 
 
 def _without_offer(posting: Record) -> Record:
@@ -189,8 +190,8 @@ def _purchase(offer: Mapping[str, Any]) -> Purchase:
     advance = Decimal(offer["advanceAmount"])
     return Purchase(
         currency=offer["currency"],
-        face_value=advance + Decimal(offer["reserveAmount"]),
+        face_value=EXACT.add(advance, Decimal(offer["reserveAmount"])),
         advance=advance,
-        fees=Decimal(discount["amount"]) + Decimal(offer["serviceFee"]["amount"]),
+        fees=EXACT.add(Decimal(discount["amount"]), Decimal(offer["serviceFee"]["amount"])),
         late_rate=Decimal(late["annualRate"]),
     )

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from decimal import Decimal
+from functools import reduce
 from typing import Any, Final
 
 from invoice_sandbox.project.api import Context, Record, reject
@@ -238,7 +239,8 @@ def _concentration(partner: Record, deal: Deal, exposure: Exposure) -> str | Non
     if most is None:
         return None
     portfolio = partner.get("portfolio", [])
-    others = sum(Decimal(one["amount"]) for one in portfolio if one["currency"] == deal.currency)
+    amounts = (one["amount"] for one in portfolio if one["currency"] == deal.currency)
+    others = reduce(EXACT.add, map(Decimal, amounts), Decimal(0))
     debtor = EXACT.add(exposure.debtor, _or_amount(deal.debtor_total, deal))
     whole = EXACT.add(EXACT.add(exposure.total, _or_amount(deal.request_total, deal)), others)
     within = debtor <= EXACT.multiply(whole, Decimal(most))

@@ -56,7 +56,7 @@ def test_a_recording_is_reported_as_text(recording: Path) -> None:
     ran = run(f"coverage {recording}")
     assert ran.exit_code == 0
     declared = ["operations 1 of 25", "statuses 1 of 178", "events 0 of 35"]
-    assert counted(ran) == [*declared, "transitions 0 of 95", "steps 0 of 171"]
+    assert counted(ran) == [*declared, "transitions 0 of 96", "steps 0 of 171"]
     assert "api listOffers: 400, 401, 403, 405, 429" in ran.stdout
 
 

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import json
+from fractions import Fraction
 from typing import Any
 
 import httpx
@@ -51,6 +53,26 @@ def test_every_scenario_starts_on_an_invoice_with_any_due_date(
     assert response.status_code == 201, response.text
     assert client.post("/sandbox/clock/advance", json={"by": "P400D"}).status_code == 200
     assert [one for one in agenda(client)["done"] if one["outcome"] == "failed"] == []
+
+
+@pytest.mark.parametrize("scenario", SCENARIOS)
+@pytest.mark.parametrize("currency", ["EUR", "JPY"])
+def test_an_amount_of_more_than_28_digits_is_calculated_exactly(
+    client: httpx.Client, scenario: str, currency: str
+) -> None:
+    choose(client, scenario)
+    amount = 1234567890123456789012345678901
+    invoice = data(
+        client.post("/api/invoices", json=new_invoice(amount=amount, currency=currency)), 201
+    )
+    assert client.post("/sandbox/clock/advance", json={"by": "P400D"}).status_code == 200
+    assert [one for one in agenda(client)["done"] if one["outcome"] == "failed"] == []
+    ledger = client.get(f"/sandbox/invoices/{invoice['id']}/ledger").text
+    postings = json.loads(ledger, parse_int=Fraction, parse_float=Fraction)["data"]["postings"]
+    assert (postings != []) is (scenario not in {"auto-progress", "invoice-expires"})
+    for posting in postings:
+        debits = sum(one.get("debit", 0) for one in posting["entries"])
+        assert debits == sum(one.get("credit", 0) for one in posting["entries"]), posting
 
 
 def test_a_step_after_the_year_9999_stays_in_the_agenda(client: httpx.Client) -> None:

@@ -50,8 +50,8 @@ def pytest_collection_finish() -> None:
 
 def pytest_addoption(parser: pytest.Parser) -> None:
     """``--contract-coverage`` is for runs of everything."""
-    told = "Fail unless the run touches all that contract, lifecycle and scenarios declare."
-    parser.addoption(_OPTION, action="store_true", help=told)
+    reported = "Fail unless the run touches all that contract, lifecycle and scenarios declare."
+    parser.addoption(_OPTION, action="store_true", help=reported)
 
 
 def pytest_configure(config: pytest.Config) -> None:

@@ -64,7 +64,7 @@ Manner = Callable[[Message, Streams], Awaitable[None]]
 # Manners
 
 
-def answer(status: int = 200, body: bytes = b"", *, delay: float = 0, **headers: str) -> Manner:
+def response(status: int = 200, body: bytes = b"", *, delay: float = 0, **headers: str) -> Manner:
     """Answer with these; an underscore in a header's name stands for a hyphen."""
     given = "".join(f"{name.replace('_', '-')}: {text}\r\n" for name, text in headers.items())
     head = f"HTTP/1.1 {status} Whatever\r\ncontent-length: {len(body)}\r\n{given}\r\n"
@@ -126,7 +126,7 @@ def calling(function: Callable[[Message], None], then: Manner | None = None) -> 
 
     async def manner(message: Message, streams: Streams) -> None:
         await asyncio.to_thread(function, message)
-        await (then or answer())(message, streams)
+        await (then or response())(message, streams)
 
     return manner
 
@@ -137,7 +137,7 @@ def held(gate: threading.Event, then: Manner | None = None) -> Manner:
     async def manner(message: Message, streams: Streams) -> None:
         while not gate.is_set():  # noqa: ASYNC110  it is set in another thread
             await asyncio.sleep(0.05)
-        await (then or answer())(message, streams)
+        await (then or response())(message, streams)
 
     return manner
 
@@ -149,15 +149,15 @@ class Receiver:
         self.url = ""
         self.port = 0
         self.messages: list[Message] = []
-        self._manners: list[Manner] = [answer()]
+        self._manners: list[Manner] = [response()]
         self._choose: Callable[[Message], Manner] | None = None
         self._tasks: set[asyncio.Task[None]] = set()
 
-    def answers(self, *manners: Manner) -> None:
+    def responses(self, *manners: Manner) -> None:
         """Answer the next requests so, and all after them like the last one."""
         self._manners = list(manners)
 
-    def answers_by(self, choose: Callable[[Message], Manner]) -> None:
+    def responds_by(self, choose: Callable[[Message], Manner]) -> None:
         """Answer each request as ``choose`` says."""
         self._choose = choose
 
@@ -220,7 +220,7 @@ def receiving(*manners: Manner, port: int = 0) -> Iterator[Receiver]:
     """A receiver in a thread of its own."""
     receiver, ready = Receiver(), threading.Event()
     if manners:
-        receiver.answers(*manners)
+        receiver.responses(*manners)
     loop = asyncio.new_event_loop()
     stop = asyncio.Event()
     serve = receiver.serve(port, ready.set, stop)
@@ -300,12 +300,12 @@ def _data(reply: httpx.Response) -> Any:
 def main(port: int) -> None:
     """Receive until killed; say on stdout that it is ready, and the id of each message."""
 
-    def tell(message: Message) -> Manner:
+    def report(message: Message) -> Manner:
         print(message.id, flush=True)  # noqa: T201
-        return answer(204)
+        return response(204)
 
     receiver = Receiver()
-    receiver.answers_by(tell)
+    receiver.responds_by(report)
     ready = lambda: print("ready", flush=True)  # noqa: E731, T201
     asyncio.run(receiver.serve(port, ready, asyncio.Event()))
 

@@ -79,9 +79,9 @@ def with_generated(page: str) -> str:
 
 def pictures() -> dict[str, str]:
     """The picture of every scenario, by the name of its file."""
-    world = project().vocabulary
+    vocabulary = project().vocabulary
     return {
-        f"{name}.svg": svg(one, main_run(one, world.machine, world.actions))
+        f"{name}.svg": svg(one, main_run(one, vocabulary.machine, vocabulary.actions))
         for name, one in project().scenarios.items()
     }
 

@@ -256,7 +256,7 @@ def _textual(file: Path, chance: random.Random) -> Mutant:
     content = file.read_bytes()
     done = []
     for _ in range(chance.choice((1, 1, 1, 2, 4))):
-        change = chance.choice(_SPOILS)
+        change = chance.choice(_CORRUPTIONS)
         content = change(content, chance)
         done.append(change.__name__.strip("_"))
     return Mutant(file.stem, " and ".join(done), content)
@@ -367,7 +367,7 @@ _LINES: Final = (
     b"conditions: &a {b: &b {c: *a}}",
     b"a: &a [x,x,x,x,x,x,x,x]\nb: &b [*a,*a,*a,*a,*a,*a,*a,*a]\nc: [*b,*b,*b,*b,*b,*b,*b,*b]",
 )
-_SPOILS: Final[tuple[Callable[[bytes, random.Random], bytes], ...]] = (
+_CORRUPTIONS: Final[tuple[Callable[[bytes, random.Random], bytes], ...]] = (
     *(_flip_a_byte, _flip_a_byte, _cut, _cut_out, _insert, _insert, _before_a_value),
     *(_before_a_value, _repeat_a_line, _drop_a_line, _indent_a_line, _outdent_a_line),
     *(_replace_a_line, _shuffle_lines, _append, _recode),

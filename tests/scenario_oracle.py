@@ -30,24 +30,26 @@ _MOST: Final = 1_500
 
 def nonsense(document: Any, name: str, vocabulary: Vocabulary) -> list[str]:
     """What is wrong with a story; nothing if it can be told to its end."""
-    told = _told(document, document.get("conditions", {}))
-    wrong = [one.message for one in _SCHEMA.iter_errors(told)]
+    reported = _with_conditions(document, document.get("conditions", {}))
+    wrong = [one.message for one in _SCHEMA.iter_errors(reported)]
     wrong += [
-        f"no {what}: {word}" for what, word, known in _names(told, vocabulary) if word not in known
+        f"no {what}: {word}"
+        for what, word, known in _names(reported, vocabulary)
+        if word not in known
     ]
-    if told.get("name") != name:
-        wrong.append(f"the name is {told.get('name')}")
+    if reported.get("name") != name:
+        wrong.append(f"the name is {reported.get('name')}")
     texts = set(_texts({**document, "conditions": {}}))
     wrong += [f"unused: {one}" for one in document.get("conditions", {}) if f"${one}" not in texts]
-    wrong += [f"unknown: {one}" for one in _texts(told) if one.startswith("$")]
-    return wrong or [f"step {index} has no moment" for index in _never(told, vocabulary)]
+    wrong += [f"unknown: {one}" for one in _texts(reported) if one.startswith("$")]
+    return wrong or [f"step {index} has no moment" for index in _never(reported, vocabulary)]
 
 
-def _told(value: Any, conditions: Mapping[str, Any]) -> Any:
+def _with_conditions(value: Any, conditions: Mapping[str, Any]) -> Any:
     if isinstance(value, dict):
-        return {key: _told(one, conditions) for key, one in value.items()}
+        return {key: _with_conditions(one, conditions) for key, one in value.items()}
     if isinstance(value, list):
-        return [_told(one, conditions) for one in value]
+        return [_with_conditions(one, conditions) for one in value]
     known = isinstance(value, str) and value[:1] == "$" and value[1:] in conditions
     return conditions[value[1:]] if known else value
 
@@ -66,21 +68,21 @@ Name = tuple[str, Any, Any]
 """What it names, the name, and those that there are."""
 
 
-def _names(told: Any, vocabulary: Vocabulary) -> Iterator[Name]:
+def _names(reported: Any, vocabulary: Vocabulary) -> Iterator[Name]:
     machine = _machine(vocabulary)
     for part in ("begins", "needs"):
-        for member in told.get(part, {}):
+        for member in reported.get(part, {}):
             yield "member", member, vocabulary.members
-    for status in told.get("needs", {}).get("status", []):
+    for status in reported.get("needs", {}).get("status", []):
         yield "status", status, machine.states
-    for one in told.get("expects", []):
-        yield from _names_of_rule(one, told, vocabulary)
-    for one in told.get("faults", []):
+    for one in reported.get("expects", []):
+        yield from _names_of_rule(one, reported, vocabulary)
+    for one in reported.get("faults", []):
         yield from _names_of_fault(one, vocabulary)
-    for one in told.get("deliveries", []):
+    for one in reported.get("deliveries", []):
         if "event" in one:
             yield "event", one["event"], vocabulary.lifecycle.events
-    for step in told.get("steps", []):
+    for step in reported.get("steps", []):
         yield from _names_of_step(step, vocabulary)
 
 
@@ -93,7 +95,7 @@ def _names_of_fault(one: Any, vocabulary: Vocabulary) -> Iterator[Name]:
         yield "declared answer", str(int(one.get("status", 429))), declared
 
 
-def _names_of_rule(rule: Any, told: Any, vocabulary: Vocabulary) -> Iterator[Name]:
+def _names_of_rule(rule: Any, reported: Any, vocabulary: Vocabulary) -> Iterator[Name]:
     asked = rule.get("request", [])
     for name in [asked] if isinstance(asked, str) else asked:
         yield "operation", name, {"*", *vocabulary.operations}
@@ -101,7 +103,7 @@ def _names_of_rule(rule: Any, told: Any, vocabulary: Vocabulary) -> Iterator[Nam
         if member in rule:
             yield "event", rule[member], others | set(vocabulary.lifecycle.events)
     if "kind" in rule:
-        yield "fault", rule["kind"], [one["kind"] for one in told.get("deliveries", [])]
+        yield "fault", rule["kind"], [one["kind"] for one in reported.get("deliveries", [])]
 
 
 def _names_of_step(step: Any, vocabulary: Vocabulary) -> Iterator[Name]:
@@ -213,15 +215,15 @@ def _wait(step: Any) -> timedelta:
     return since + parse_duration(step["after"])
 
 
-def _never(told: Any, vocabulary: Vocabulary) -> list[int]:
+def _never(reported: Any, vocabulary: Vocabulary) -> list[int]:
     """The steps that are never done, if the story is begun where it is meant to be."""
     steps = {
         index: one
-        for index, one in enumerate(told.get("steps", []))
+        for index, one in enumerate(reported.get("steps", []))
         if isinstance(one["on"], str) or "date" in one["on"]
     }
     machine = _machine(vocabulary)
-    needed = told.get("needs", {}).get("status", [])
+    needed = reported.get("needs", {}).get("status", [])
     status = machine.initial if machine.initial in needed or not needed else needed[0]
     walk = _Walk(steps, vocabulary)
     proven = walk.begin(status, clients=False) and walk.begin(status, clients=True)

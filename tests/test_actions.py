@@ -31,7 +31,7 @@ def registered(client: httpx.Client, *triggers: str, **members: Any) -> Any:
     return invoice
 
 
-def act(server: Running, client: httpx.Client, action: str, invoice: Any, **told: Any) -> Any:
+def act(server: Running, client: httpx.Client, action: str, invoice: Any, **reported: Any) -> Any:
     """What became of one step, due now, whose story is about ``invoice``."""
 
     async def schedule() -> None:
@@ -42,7 +42,7 @@ def act(server: Running, client: httpx.Client, action: str, invoice: Any, **told
         assert workspace is not None
         now = workspace.clock.now(server.sandbox.engine.system_clock)
         async with store.transaction(workspace.id) as state:
-            await state.schedule(now, action, {**told, "subject": invoice["id"]})
+            await state.schedule(now, action, {**reported, "subject": invoice["id"]})
 
     server.run(schedule())
     client.get("/api/invoices")  # what is due is done before

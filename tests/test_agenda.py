@@ -36,7 +36,7 @@ from tests.scenario_run import (
 )
 from tests.support import FROZEN, PATIENCE, Running, serving
 
-STORIES = {
+SCENARIO_FILES = {
     "in-turn": """
         start PT3S ring three
         start PT1S ring one
@@ -76,7 +76,7 @@ STORIES = {
 
 @pytest.fixture(scope="module")
 def project(tmp_path_factory: pytest.TempPathFactory) -> Any:
-    return write_project(tmp_path_factory.mktemp("notes"), **STORIES)
+    return write_project(tmp_path_factory.mktemp("notes"), **SCENARIO_FILES)
 
 
 @pytest.fixture(scope="module")
@@ -204,8 +204,8 @@ def test_the_agenda_lists_what_is_due_in_order_and_what_was_done_latest_first(
     with in_scenario(notes, "chain") as client:
         note = write_note(client)
         advance(client, by="PT5S")
-        told = agenda(client)
-        assert told["due"] == [
+        reported = agenda(client)
+        assert reported["due"] == [
             {
                 "at": "2026-11-21T09:30:06Z",
                 "do": "ring",
@@ -214,12 +214,12 @@ def test_the_agenda_lists_what_is_due_in_order_and_what_was_done_latest_first(
                 "subject": note["id"],
             }
         ]
-        assert [(one["at"], one["do"]) for one in told["done"]] == [
+        assert [(one["at"], one["do"]) for one in reported["done"]] == [
             ("2026-11-21T09:30:05Z", "ring"),
             ("2026-11-21T09:30:05Z", "ring"),
             ("2026-11-21T09:30:02Z", "echo"),
         ]
-        assert told["done"][2] == {
+        assert reported["done"][2] == {
             "at": "2026-11-21T09:30:02Z",
             "do": "echo",
             "with": {"word": "first"},
@@ -296,9 +296,9 @@ def test_the_clock_moves_along_with_a_step_that_fails(
 def test_a_scenario_that_goes_in_circles_stops_after_10_000_steps(notes: Running) -> None:
     with in_scenario(notes, "circle") as client:
         write_note(client)
-        answer = client.post("/sandbox/clock/advance", json={"by": "P1D"})
-        assert error(answer) == (409, "invalid_request")
-        message = answer.json()["error"]["message"]
+        response = client.post("/sandbox/clock/advance", json={"by": "P1D"})
+        assert error(response) == (409, "invalid_request")
+        message = response.json()["error"]["message"]
         assert "10000 steps" in message
         assert "2026-11-21T12:16:40Z" in message
         assert (now(client), clock(client)["nextDue"]) == (
@@ -312,8 +312,8 @@ def test_a_scenario_that_goes_in_circles_stops_after_10_000_steps(notes: Running
 def test_a_scenario_that_goes_in_circles_without_time_passing_stops_too(notes: Running) -> None:
     with in_scenario(notes, "whirl") as client, notes.client() as other:
         write_note(client)
-        answer = client.post("/sandbox/clock/advance", json={"by": "PT1S"})
-        assert error(answer) == (409, "invalid_request")
+        response = client.post("/sandbox/clock/advance", json={"by": "PT1S"})
+        assert error(response) == (409, "invalid_request")
         assert now(client) == START
         assert now(other) == START
         choose(client, "manual")

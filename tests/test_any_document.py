@@ -302,7 +302,7 @@ def test_operations_without_operation_id_are_reported_apart(tmp_path: Path) -> N
 
 
 REFERENCE = {"$ref": "#/components/schemas/A"}
-TOLD: dict[str, tuple[dict[str, Any], str, str]] = {
+REPORTED: dict[str, tuple[dict[str, Any], str, str]] = {
     "callbacks": (
         document({"/a": {"get": {**OK, "callbacks": {"c": {}}}}}),
         '"callbacks"',
@@ -382,7 +382,7 @@ TOLD: dict[str, tuple[dict[str, Any], str, str]] = {
 }
 
 
-@pytest.mark.parametrize(("content", "key", "message"), TOLD.values(), ids=TOLD)
+@pytest.mark.parametrize(("content", "key", "message"), REPORTED.values(), ids=REPORTED)
 def test_what_has_no_effect_is_reported_with_its_place(
     tmp_path: Path, content: dict[str, Any], key: str, message: str
 ) -> None:
@@ -494,7 +494,7 @@ def path_parameters(*names: str) -> list[dict[str, Any]]:
 LIMIT: dict[str, Any] = {"name": "limit", "in": "query", "schema": {"type": "integer"}}
 
 
-def answering(word: str, *names: str) -> dict[str, Any]:
+def responding(word: str, *names: str) -> dict[str, Any]:
     content = {"application/json": {"example": word}}
     responses = {"200": {"description": "ok", "content": content}}
     return {"get": {"responses": responses, "parameters": path_parameters(*names)}}
@@ -515,11 +515,11 @@ def test_a_path_without_parameters_comes_before_one_with(
 ) -> None:
     content = document(
         {
-            "/a/{id}": answering("any", "id"),
-            "/a/{id}/x": answering("any and x", "id"),
-            "/a/{id}.json": answering("any in JSON", "id"),
-            "/a/me/{x}": answering("me and any", "x"),
-            "/a/me": answering("me"),
+            "/a/{id}": responding("any", "id"),
+            "/a/{id}/x": responding("any and x", "id"),
+            "/a/{id}.json": responding("any in JSON", "id"),
+            "/a/me/{x}": responding("me and any", "x"),
+            "/a/me": responding("me"),
         }
     )
     with serving_contract(tmp_path, content) as client:
@@ -527,13 +527,13 @@ def test_a_path_without_parameters_comes_before_one_with(
 
 
 def test_a_path_without_parameters_has_its_own_methods_only(tmp_path: Path) -> None:
-    deleting = {**answering("any", "id")}
+    deleting = {**responding("any", "id")}
     deleting["delete"] = {**deleting["get"], "operationId": "deleteAny"}
-    content = document({"/a/{id}": deleting, "/a/me": answering("me")})
+    content = document({"/a/{id}": deleting, "/a/me": responding("me")})
     with serving_contract(tmp_path, content) as client:
         assert client.delete("/a/1").json() == "any"
-        refused = client.delete("/a/me")
-        assert (refused.status_code, refused.headers["allow"]) == (405, "GET")
+        rejected = client.delete("/a/me")
+        assert (rejected.status_code, rejected.headers["allow"]) == (405, "GET")
 
 
 PROBLEM: dict[str, Any] = {
@@ -548,7 +548,7 @@ PROBLEM: dict[str, Any] = {
         }
     },
 }
-REFUSED: dict[str, tuple[dict[str, Any], int]] = {
+REJECTED: dict[str, tuple[dict[str, Any], int]] = {
     "400": ({"400": PROBLEM}, 400),
     "a range": ({"4XX": PROBLEM}, 400),
     "default": ({"default": PROBLEM}, 400),
@@ -557,26 +557,26 @@ REFUSED: dict[str, tuple[dict[str, Any], int]] = {
 }
 
 
-@pytest.mark.parametrize(("responses", "status"), REFUSED.values(), ids=REFUSED)
+@pytest.mark.parametrize(("responses", "status"), REJECTED.values(), ids=REJECTED)
 def test_an_error_is_what_the_document_declares(
     tmp_path: Path, responses: dict[str, Any], status: int
 ) -> None:
     get = {"responses": {**OK["responses"], **responses}, "parameters": [LIMIT]}
     with serving_contract(tmp_path, document({"/a": {"get": get}})) as client:
         assert client.get("/a", params={"limit": 1}).status_code == 200
-        refused = client.get("/a", params={"limit": "many"})
-        assert refused.status_code == status
-        assert refused.headers["content-type"] == "application/problem+json"
-        assert isinstance(refused.json()["title"], str)
-        assert refused.headers["x-sandbox-error"].startswith("limit must be a whole number")
+        rejected = client.get("/a", params={"limit": "many"})
+        assert rejected.status_code == status
+        assert rejected.headers["content-type"] == "application/problem+json"
+        assert isinstance(rejected.json()["title"], str)
+        assert rejected.headers["x-sandbox-error"].startswith("limit must be a whole number")
 
 
 def test_an_error_that_is_not_declared_is_in_the_usual_envelope(tmp_path: Path) -> None:
     get = {"responses": OK["responses"], "parameters": [LIMIT]}
     with serving_contract(tmp_path, document({"/a": {"get": get}})) as client:
-        refused = client.get("/a", params={"limit": "many"})
-        assert (refused.status_code, refused.json()["error"]["code"]) == (400, "invalid_request")
-        assert "x-sandbox-error" not in refused.headers
+        rejected = client.get("/a", params={"limit": "many"})
+        assert (rejected.status_code, rejected.json()["error"]["code"]) == (400, "invalid_request")
+        assert "x-sandbox-error" not in rejected.headers
 
 
 def test_head_is_its_own_operation_beside_get(tmp_path: Path) -> None:

@@ -27,7 +27,7 @@ ROOT = Path(__file__).parents[1]
         f"no more than {fetching.MAX_FILES}",
     ],
 )
-def test_the_page_tells_of(word: str) -> None:
+def test_the_page_describes(word: str) -> None:
     assert word in " ".join(TEXT.split())
 
 
@@ -57,7 +57,7 @@ def test_the_make_targets_are_there() -> None:
 def test_a_table_replaces_the_one_before() -> None:
     played = [
         Played("maker a.json", "3.0.3", operations=2, right=1, unanswered=["GET /a: no"]),
-        Played("maker b.json", refused="/x/node_modules/maker-1/b.json:1:1: not OpenAPI"),
+        Played("maker b.json", rejected="/x/node_modules/maker-1/b.json:1:1: not OpenAPI"),
     ]
     once = with_table(TEXT, played)
     assert with_table(once, played) == once

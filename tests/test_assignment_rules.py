@@ -37,9 +37,9 @@ UNKNOWN = {
 
 
 def rules(client: httpx.Client, country: str) -> Any:
-    answer = client.get(f"/api/assignment-rules/{quote(country, safe='')}")
-    assert answer.status_code == 200, answer.text
-    return answer.json()["data"]
+    response = client.get(f"/api/assignment-rules/{quote(country, safe='')}")
+    assert response.status_code == 200, response.text
+    return response.json()["data"]
 
 
 @pytest.mark.parametrize("country", COUNTRIES)

@@ -28,9 +28,9 @@ LOGIN = {"email": "seller@demo.example", "password": "demo-password"}
 
 def events(client: httpx.Client, **params: str) -> list[Any]:
     """The log, oldest first."""
-    answer = client.get(LOG, params=params)
-    assert answer.status_code == 200, answer.text
-    return list(reversed(answer.json()["data"]))
+    response = client.get(LOG, params=params)
+    assert response.status_code == 200, response.text
+    return list(reversed(response.json()["data"]))
 
 
 def caused(client: httpx.Client, act: Callable[[], Any]) -> list[str]:
@@ -47,8 +47,8 @@ def register(client: httpx.Client, **members: Any) -> str:
 def test_an_event_says_who_did_what_to_what_when_and_with_which_result(
     client: httpx.Client,
 ) -> None:
-    answer = client.post("/api/invoices", json=INVOICE, headers={"User-Agent": "partner-ci/1.0"})
-    invoice = answer.json()["data"]["id"]
+    response = client.post("/api/invoices", json=INVOICE, headers={"User-Agent": "partner-ci/1.0"})
+    invoice = response.json()["data"]["id"]
     key = client.get(KEYS).json()["data"][0]["id"]
     event = events(client)[-1]
     assert event.pop("id").startswith("aud_sandbox_")
@@ -59,7 +59,7 @@ def test_an_event_says_who_did_what_to_what_when_and_with_which_result(
         "targets": [{"type": "invoice", "id": invoice}],
         "outcome": "Success",
         "context": {
-            "requestId": answer.headers["X-Request-Id"],
+            "requestId": response.headers["X-Request-Id"],
             "ip": "127.0.0.1",
             "userAgent": "partner-ci/1.0",
         },
@@ -192,7 +192,7 @@ def test_a_page_of_another_site_is_one_failed_event(server: Running) -> None:
     with server.client(None) as visitor, server.client() as client:
         cookie = visitor.post("/api/auth/login", json=LOGIN).headers["Set-Cookie"].split(";")[0]
         headers = {"Cookie": cookie, "Origin": "https://evil.example"}
-        refused = caused(
+        rejected = caused(
             client, lambda: visitor.post("/api/invoices", json=INVOICE, headers=headers)
         )
         assert refused == ["authorization.rejected"]

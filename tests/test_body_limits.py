@@ -12,7 +12,7 @@ from uvicorn.protocols.http.httptools_impl import RequestResponseCycle
 
 from invoice_sandbox.base.budget import Budget
 from invoice_sandbox.http.read import BODIES_OF_A_WORKSPACE
-from tests.hostile.wire import Answer, Wire
+from tests.hostile.wire import Response, Wire
 from tests.scenario_run import until
 from tests.support import Running, serving
 
@@ -37,28 +37,28 @@ def invoice_head(key: str) -> bytes:
     return head("POST", "/api/invoices", f"Authorization: Bearer {key}")
 
 
-def answer_to_head(server: Running, sent: bytes) -> Answer:
+def response_to_head(server: Running, sent: bytes) -> Response:
     with Wire(server.port) as wire:
         wire.send(sent)
-        return wire.answer()
+        return wire.response()
 
 
 def test_a_request_without_a_valid_key_is_rejected_before_its_body_is_sent(server: Running) -> None:
-    assert answer_to_head(server, head("POST", "/api/invoices")).status == 401
+    assert response_to_head(server, head("POST", "/api/invoices")).status == 401
 
 
 def test_a_file_for_an_unknown_address_is_rejected_before_it_is_sent(server: Running) -> None:
     path = "/sandbox/uploads/x?expires=1&signature=x"
-    answer = answer_to_head(server, head("PUT", path))
-    assert answer.status == 404
-    assert b"no open upload with this address" in answer.body
+    response = response_to_head(server, head("PUT", path))
+    assert response.status == 404
+    assert b"no open upload with this address" in response.body
 
 
 def test_a_missing_scope_is_reported_before_the_body_is_sent(server: Running) -> None:
     with server.client(server.new_workspace()) as client:
         made = client.post("/api/developer/api-keys", json={"name": "x", "scopes": ["offers:read"]})
     key = made.json()["data"]["secret"]
-    assert answer_to_head(server, invoice_head(key)).status == 403
+    assert response_to_head(server, invoice_head(key)).status == 403
 
 
 def test_a_workspace_holds_only_its_share_of_bodies_in_flight(server: Running) -> None:
@@ -67,28 +67,28 @@ def test_a_workspace_holds_only_its_share_of_bodies_in_flight(server: Running) -
         wires = [stack.enter_context(Wire(server.port)) for _ in range(MORE_THAN_ITS_SHARE)]
         for wire in wires:
             wire.send(invoice_head(key) + b" " * (BODY - 1))
-        full = first_answer(wires)
+        full = first_response(wires)
         assert (full.status, full.headers["retry-after"]) == (503, "1")
         assert full.envelope_problem() is None
         assert rejected_for_its_content(server, other)
     until(lambda: rejected_for_its_content(server, key), "it is read")
 
 
-def first_answer(wires: list[Wire]) -> Answer:
+def first_response(wires: list[Wire]) -> Response:
     """The response on the connection that gets one; the others wait for the rest of a body."""
     ready, _, _ = select([one.socket for one in wires], [], [], 60)
-    return next(one for one in wires if one.socket in ready).answer()
+    return next(one for one in wires if one.socket in ready).response()
 
 
 def rejected_for_its_content(server: Running, key: str) -> bool:
     """Whether a whole body is read: it is only spaces."""
-    return answer_to_head(server, invoice_head(key) + b" " * BODY).status == 400
+    return response_to_head(server, invoice_head(key) + b" " * BODY).status == 400
 
 
 def test_what_was_sent_of_a_rejected_body_is_not_kept(server: Running) -> None:
     with Wire(server.port) as wire:
         wire.send(head("POST", "/api/invoices") + b" " * (BODY - 1))
-        assert wire.answer().status == 401
+        assert wire.response().status == 401
         until(lambda: server.run(kept()) == 0, "nothing is kept")
 
 

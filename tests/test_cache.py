@@ -117,7 +117,7 @@ def test_what_json_cannot_hold_is_made_each_time(value: object) -> None:
 # --- what is not trusted
 
 
-SPOILT: dict[str, Callable[[bytes], bytes]] = {
+CORRUPTED: dict[str, Callable[[bytes], bytes]] = {
     "empty": lambda _: b"",
     "cut": lambda content: content[:-1],
     "one letter is another": lambda content: content.replace(b"fine", b"find"),
@@ -126,12 +126,12 @@ SPOILT: dict[str, Callable[[bytes], bytes]] = {
 }
 
 
-@pytest.mark.parametrize("spoil", SPOILT.values(), ids=SPOILT)
-def test_a_spoilt_entry_is_made_again(spoil: Callable[[bytes], bytes]) -> None:
+@pytest.mark.parametrize("corrupt", CORRUPTED.values(), ids=CORRUPTED)
+def test_a_corrupted_entry_is_made_again(corrupt: Callable[[bytes], bytes]) -> None:
     kept(lambda: "fine", "toy")
     file = entry("toy", cache.software()).file
     assert file is not None
-    file.write_bytes(spoil(file.read_bytes()))
+    file.write_bytes(corrupt(file.read_bytes()))
     assert kept(lambda: "new", "toy") == "new"
     assert kept(never, "toy") == "new"
 

@@ -19,11 +19,11 @@ def put(client: httpx.Client, name: str, **members: Any) -> httpx.Response:
     return client.put("/sandbox/scenario", json={"name": name, **members})
 
 
-def message(answer: httpx.Response, status: int) -> str:
+def message(response: httpx.Response, status: int) -> str:
     """What a refusal says."""
-    assert answer.status_code == status, answer.text
-    assert answer.json()["error"]["code"] == "invalid_request"
-    return str(answer.json()["error"]["message"])
+    assert response.status_code == status, response.text
+    assert response.json()["error"]["code"] == "invalid_request"
+    return str(response.json()["error"]["message"])
 
 
 def in_store(client: httpx.Client, invoice: Any | None = None) -> list[str | None]:
@@ -152,7 +152,7 @@ def test_a_choice_may_change_conditions_for_its_invoice_only(client: httpx.Clien
     assert (status(client, first), status(client, second)) == ("OfferAccepted", "Offered")
 
 
-def test_the_response_tells_the_conditions_that_hold(client: httpx.Client) -> None:
+def test_the_response_shows_the_conditions_that_hold(client: httpx.Client) -> None:
     shown = put(client, "partial-funding", **{"with": {"percent": 10}}).json()["data"]
     assert shown["conditions"] == {"percent": 10, "rest": "P1D"}
 
@@ -185,8 +185,8 @@ def test_conditions_that_a_scenario_cannot_have_are_rejected(
 
 
 def test_an_unknown_condition_gets_similar_names(client: httpx.Client) -> None:
-    answer = put(client, "partial-funding", **{"with": {"procent": 10}})
-    assert "percent" in message(answer, 409).replace("procent", "")
+    response = put(client, "partial-funding", **{"with": {"procent": 10}})
+    assert "percent" in message(response, 409).replace("procent", "")
 
 
 # Refused choices
@@ -205,11 +205,11 @@ def test_an_unknown_scenario_in_a_request_gets_similar_names(
 
 
 def test_an_unknown_invoice_is_rejected(client: httpx.Client) -> None:
-    answer = put(client, "offer-expires", invoiceId="inv_sandbox_none")
-    assert answer.status_code == 404
-    problem = answer.json()["error"]["message"]
+    response = put(client, "offer-expires", invoiceId="inv_sandbox_none")
+    assert response.status_code == 404
+    problem = response.json()["error"]["message"]
     assert problem.startswith("No record with this id can run a scenario. ")
-    assert answer.json()["error"]["code"] == "resource_not_found"
+    assert response.json()["error"]["code"] == "resource_not_found"
 
 
 def test_an_invoice_that_does_not_meet_the_needs_is_rejected_saying_which(
@@ -226,7 +226,7 @@ def test_an_invoice_that_does_not_meet_the_needs_is_rejected_saying_which(
 
 
 @pytest.mark.parametrize("name", ["slow-api", "rate-limited", "scope-missing", "maintenance-5xx"])
-def test_a_scenario_that_alters_answers_cannot_be_that_of_one_invoice(
+def test_a_scenario_that_alters_responses_cannot_be_that_of_one_invoice(
     client: httpx.Client, name: str
 ) -> None:
     invoice = register(client)
@@ -238,8 +238,8 @@ def test_a_scenario_that_alters_answers_cannot_be_that_of_one_invoice(
 def test_a_rejected_choice_changes_nothing(client: httpx.Client) -> None:
     invoice = register(client, "invoice-expires")
     for body in ({"name": "rate-limited"}, {"name": "offer-expires", "with": {"x": 1}}):
-        answer = client.put("/sandbox/scenario", json={**body, "invoiceId": invoice["id"]})
-        assert answer.status_code == 409
+        response = client.put("/sandbox/scenario", json={**body, "invoiceId": invoice["id"]})
+        assert response.status_code == 409
     assert in_store(client, invoice) == ["invoice-expires"]
 
 
@@ -294,7 +294,7 @@ def test_the_faults_of_the_scenario_before_are_gone_and_injected_ones_are_not(
 # Requests that name a scenario with faults
 
 
-def answers(client: httpx.Client, times: int, name: str = "rate-limited") -> list[int]:
+def responses(client: httpx.Client, times: int, name: str = "rate-limited") -> list[int]:
     """What so many requests are answered that name the scenario."""
     return [client.get(GET, headers=named(name)).status_code for _ in range(times)]
 
@@ -304,27 +304,27 @@ def test_faults_of_requests_are_counted_in_the_workspace(
 ) -> None:
     key = client.post("/api/developer/api-keys", json={"scopes": ["invoices:read"]}).json()["data"]
     with server.client(key["secret"]) as other:
-        assert answers(client, 2) == [429, 429]
-        assert answers(other, 2) == [429, 200]
-    assert answers(client, 1) == [200]
+        assert responses(client, 2) == [429, 429]
+        assert responses(other, 2) == [429, 200]
+    assert responses(client, 1) == [200]
 
 
 def test_they_are_counted_afresh_when_a_scenario_is_chosen(client: httpx.Client) -> None:
-    assert answers(client, 4) == [429, 429, 429, 200]
+    assert responses(client, 4) == [429, 429, 429, 200]
     choose(client, "auto-progress")
-    assert answers(client, 4) == [429, 429, 429, 200]
+    assert responses(client, 4) == [429, 429, 429, 200]
 
 
 def test_they_are_counted_afresh_when_the_workspace_is_reset(client: httpx.Client) -> None:
-    assert answers(client, 4) == [429, 429, 429, 200]
+    assert responses(client, 4) == [429, 429, 429, 200]
     assert client.post("/sandbox/reset").is_success
-    assert answers(client, 4) == [429, 429, 429, 200]
+    assert responses(client, 4) == [429, 429, 429, 200]
 
 
 def test_faults_of_one_scenario_do_not_use_up_those_of_another(client: httpx.Client) -> None:
-    assert answers(client, 2, "maintenance-5xx") == [503, 503]
-    assert answers(client, 4, "rate-limited") == [429, 429, 429, 200]
-    assert answers(client, 2, "maintenance-5xx") == [500, 200]
+    assert responses(client, 2, "maintenance-5xx") == [503, 503]
+    assert responses(client, 4, "rate-limited") == [429, 429, 429, 200]
+    assert responses(client, 2, "maintenance-5xx") == [500, 200]
 
 
 def test_the_control_endpoints_take_no_scenario_from_a_request(client: httpx.Client) -> None:
@@ -333,7 +333,7 @@ def test_the_control_endpoints_take_no_scenario_from_a_request(client: httpx.Cli
         assert client.put(
             "/sandbox/scenario", json={"name": "manual"}, headers=named(name)
         ).is_success
-    assert answers(client, 4) == [429, 429, 429, 200]
+    assert responses(client, 4) == [429, 429, 429, 200]
 
 
 # One workspace and another

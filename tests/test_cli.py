@@ -65,7 +65,7 @@ def test_help_explains_every_option_of_a_command(name: str) -> None:
         assert option.help, f"{option.opts[0]} is not explained"
 
 
-def test_help_tells_defaults_and_the_environment() -> None:
+def test_help_shows_defaults_and_the_environment() -> None:
     shown = " ".join(run("serve", "--help").output.split())
     assert "Default: 127.0.0.1." in shown
     assert "Default: 8080." in shown
@@ -165,17 +165,17 @@ MISUSED: dict[str, tuple[list[str], str]] = {
     ("arguments", "reason"), [pytest.param(*row, id=name) for name, row in MISUSED.items()]
 )
 def test_misuse_is_one_line_on_stderr_and_exit_status_2(arguments: list[str], reason: str) -> None:
-    refused = run("serve", *arguments)
-    assert (refused.exit_code, refused.stdout) == (2, ""), refused.exception
-    assert reason in refused.stderr
-    assert refused.stderr.startswith("Error: ")
-    assert refused.stderr.count("\n") == 1
+    rejected = run("serve", *arguments)
+    assert (rejected.exit_code, rejected.stdout) == (2, ""), rejected.exception
+    assert reason in rejected.stderr
+    assert rejected.stderr.startswith("Error: ")
+    assert rejected.stderr.count("\n") == 1
 
 
 def test_a_wrong_environment_variable_is_named_as_the_option_it_is() -> None:
-    refused = run("serve", env={"INVOICE_SANDBOX_RATE_LIMIT": "fast"})
-    assert refused.exit_code == 2
-    assert "--rate-limit is a whole number from 1" in refused.stderr
+    rejected = run("serve", env={"INVOICE_SANDBOX_RATE_LIMIT": "fast"})
+    assert rejected.exit_code == 2
+    assert "--rate-limit is a whole number from 1" in rejected.stderr
 
 
 @pytest.mark.parametrize("arguments", [["--nope"], ["extra"], ["--port"]], ids=" ".join)
@@ -186,18 +186,18 @@ def test_what_is_no_option_is_misuse(arguments: list[str]) -> None:
 def test_a_port_in_use_is_named() -> None:
     with socket.create_server(("127.0.0.1", 0)) as other:
         port = other.getsockname()[1]
-        refused = run("serve", "--port", str(port))
-    assert refused.exit_code == 2
-    assert f"--port: cannot listen on 127.0.0.1:{port}: Address already in use" in refused.stderr
+        rejected = run("serve", "--port", str(port))
+    assert rejected.exit_code == 2
+    assert f"--port: cannot listen on 127.0.0.1:{port}: Address already in use" in rejected.stderr
 
 
 def test_an_invalid_contract_is_one_line_with_a_place(tmp_path: Path) -> None:
     file = tmp_path / "contract.yaml"
     file.write_text('openapi: 3.1.0\ninfo:\n  version: "1"\npaths: {}\n')
-    refused = run("serve", "--port", "0", "--contract", file)
-    assert refused.exit_code == 2
-    assert refused.stderr.startswith(f"Error: {file}:2:1: /info: ")
-    assert refused.stderr.count("\n") == 1
+    rejected = run("serve", "--port", "0", "--contract", file)
+    assert rejected.exit_code == 2
+    assert rejected.stderr.startswith(f"Error: {file}:2:1: /info: ")
+    assert rejected.stderr.count("\n") == 1
 
 
 # --- the contract
@@ -272,9 +272,9 @@ def test_a_project_without_an_overlay_makes_no_assumptions(tmp_path: Path) -> No
 @pytest.mark.parametrize("option", ["--assumptions", "--format=yaml"])
 def test_an_overlay_that_is_none_is_misuse(tmp_path: Path, option: str, actions: str) -> None:
     folder = project(tmp_path, TOY, f"overlay: 1.0.0\nactions: {actions}\n")
-    refused = run("contract", "--project", folder, option)
-    assert refused.exit_code == 2, refused.exception
-    assert f"{folder / 'openapi' / 'overlay.yaml'}:" in refused.stderr
+    rejected = run("contract", "--project", folder, option)
+    assert rejected.exit_code == 2, rejected.exception
+    assert f"{folder / 'openapi' / 'overlay.yaml'}:" in rejected.stderr
 
 
 def test_an_integer_beyond_64_bits_is_printed_with_all_its_digits(tmp_path: Path) -> None:
@@ -598,14 +598,14 @@ def test_differences_come_in_the_same_order_every_time(tmp_path: Path) -> None:
 def test_a_file_that_is_no_contract_is_misuse(tmp_path: Path, text: str, reason: str) -> None:
     file = tmp_path / "next.yaml"
     file.write_text(text)
-    refused = run("contract", "--check", file)
-    assert refused.exit_code == 2
-    assert reason in refused.stderr
+    rejected = run("contract", "--check", file)
+    assert rejected.exit_code == 2
+    assert reason in rejected.stderr
 
 
 def test_a_file_that_does_not_exist_is_misuse() -> None:
-    refused = run("contract", "--check", "nowhere.yaml")
-    assert (refused.exit_code, "nowhere.yaml" in refused.stderr) == (2, True)
+    rejected = run("contract", "--check", "nowhere.yaml")
+    assert (rejected.exit_code, "nowhere.yaml" in rejected.stderr) == (2, True)
 
 
 # --- real processes
@@ -656,7 +656,7 @@ SERVE = [sys.executable, "-m", "invoice_sandbox", "serve", "--port", "0"]
 
 @pytest.mark.parametrize("name", ["SIGTERM", "SIGINT"])
 @pytest.mark.process
-def test_a_server_says_once_that_it_is_ready_answers_and_ends(name: str) -> None:
+def test_a_server_says_once_that_it_is_ready_responds_and_ends(name: str) -> None:
     """An idle keep-alive connection does not keep it from ending at once, with status 0."""
     with started(SERVE) as server, server.client() as client:
         assert server.key == DEMO_KEY
@@ -680,9 +680,9 @@ def test_a_request_that_a_stop_cuts_off_gets_a_503_and_no_traceback() -> None:
         wire.send(f"{head}Expect: 100-continue\r\nContent-Length: 9\r\n\r\n".encode())
         assert wire.socket.recv(25) == b"HTTP/1.1 100 Continue\r\n\r\n"  # it waits for the body
         server.process.send_signal(signal.SIGTERM)
-        answer = wire.answer()
-        assert (answer.status, answer.headers["connection"]) == (503, "close")
-        assert json.loads(answer.body)["error"]["code"] == "service_unavailable"
+        response = wire.response()
+        assert (response.status, response.headers["connection"]) == (503, "close")
+        assert json.loads(response.body)["error"]["code"] == "service_unavailable"
         _, err = server.process.communicate(timeout=PATIENCE)
         assert server.process.returncode == 0
         assert "Traceback" not in err

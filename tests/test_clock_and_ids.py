@@ -113,7 +113,7 @@ def test_a_clock_is_a_value() -> None:
     assert len({ClockState("frozen"), ClockState("frozen"), ClockState("live")}) == 2
 
 
-def test_the_machine_tells_utc_and_seconds_that_grow() -> None:
+def test_the_machine_returns_utc_and_seconds_that_grow() -> None:
     system_clock = OperatingSystemClock()
     assert system_clock.now().tzinfo is UTC
     assert system_clock.monotonic() <= system_clock.monotonic()

@@ -196,9 +196,9 @@ BACKWARDS: dict[str, tuple[str, str, dict[str, Any]]] = {
 def test_a_clock_never_goes_backwards(
     client: httpx.Client, method: str, path: str, body: Any
 ) -> None:
-    answer = client.request(method, path, json=body)
-    assert error(answer) == CONFLICT
-    message = answer.json()["error"]["message"]
+    response = client.request(method, path, json=body)
+    assert error(response) == CONFLICT
+    message = response.json()["error"]["message"]
     assert f"The clock shows {START} and never goes backwards" in message
     assert "snapshot" in message
     assert clock(client) == {"mode": "frozen", "now": START, "nextDue": None}
@@ -217,17 +217,17 @@ def test_a_clock_goes_no_further_than_the_year_9000(
     client: httpx.Client, method: str, path: str, body: Any
 ) -> None:
     advance(client, to="8999-12-31T00:00:00Z")
-    answer = client.request(method, path, json=body)
-    assert error(answer) == CONFLICT
-    assert "9000-01-01T00:00:00Z" in answer.json()["error"]["message"]
+    response = client.request(method, path, json=body)
+    assert error(response) == CONFLICT
+    assert "9000-01-01T00:00:00Z" in response.json()["error"]["message"]
     assert (clock(client)["mode"], now(client)) == ("frozen", "8999-12-31T00:00:00Z")
 
 
 def test_an_advance_beyond_what_dates_can_say_is_rejected_too(client: httpx.Client) -> None:
     """Years of more than four digits are nothing that a date can hold."""
     advance(client, to="8000-01-01T00:00:00Z")
-    answer = client.post("/sandbox/clock/advance", json={"by": "P999999D"})
-    assert error(answer) == CONFLICT
+    response = client.post("/sandbox/clock/advance", json={"by": "P999999D"})
+    assert error(response) == CONFLICT
 
 
 def test_the_published_flow_works_in_the_last_minute_of_all(client: httpx.Client) -> None:
@@ -270,9 +270,9 @@ WRONG: dict[str, tuple[str, Any, str]] = {
 def test_a_time_that_is_none_is_400_and_named(
     client: httpx.Client, member: str, value: Any, named: str
 ) -> None:
-    answer = client.post("/sandbox/clock/advance", json={member: value})
-    assert error(answer) == INVALID
-    assert answer.json()["error"]["message"].startswith(named)
+    response = client.post("/sandbox/clock/advance", json={member: value})
+    assert error(response) == INVALID
+    assert response.json()["error"]["message"].startswith(named)
     assert now(client) == START
 
 
@@ -523,10 +523,10 @@ def test_what_cannot_be_financed_fails_its_verification(
 def test_an_amount_is_taken_with_all_its_digits(partner: httpx.Client) -> None:
     text = '{"sellerId":"a","debtorId":"b","invoiceNumber":"1","currency":"EUR","amount":%s}'
     digits = "12345678901234567890123456789.01"
-    answer = partner.post(
+    response = partner.post(
         "/api/invoices", content=text % digits, headers={"Content-Type": "application/json"}
     )
-    invoice_id = data(answer, 201)["id"]
+    invoice_id = data(response, 201)["id"]
     advance(partner, by="PT10S")
     listed = partner.get("/api/offers", params={"invoiceId": invoice_id})
     assert f'"faceValue":{digits}' in listed.text
@@ -570,7 +570,7 @@ def test_what_a_client_did_itself_is_not_done_again(
     assert len(offers(partner, invoice_id)) == 1
 
 
-def test_what_a_client_does_in_between_is_never_answered_by_a_second_offer(
+def test_what_a_client_does_in_between_never_leads_to_a_second_offer(
     partner: httpx.Client,
 ) -> None:
     invoice_id = register_new(partner)

@@ -123,9 +123,11 @@ def test_a_delivery_has_the_headers_that_are_sent(kind: str) -> None:
 
 @EVERY
 def test_a_receiver_may_accept_be_gone_ask_to_wait_or_fail(kind: str) -> None:
-    answers = WEBHOOKS[kind]["post"]["responses"]
-    assert answers.keys() == {"2XX", "410", "429", "503", "default"}
-    waiting = {status for status, one in answers.items() if "Retry-After" in one.get("headers", {})}
+    responses = WEBHOOKS[kind]["post"]["responses"]
+    assert responses.keys() == {"2XX", "410", "429", "503", "default"}
+    waiting = {
+        status for status, one in responses.items() if "Retry-After" in one.get("headers", {})
+    }
     assert waiting == {"429", "503"}
 
 
@@ -150,7 +152,7 @@ RULES: Final = (
 
 
 @pytest.mark.parametrize("word", RULES)
-def test_the_tag_tells_how_events_are_sent(word: str) -> None:
+def test_the_tag_describes_how_events_are_sent(word: str) -> None:
     (tag,) = [one for one in DOCUMENT["tags"] if one["name"] == "webhooks"]
     assert word in tag["description"]
 
@@ -199,8 +201,8 @@ def test_an_event_never_holds_the_secret_of_an_endpoint() -> None:
 
 
 def test_what_is_sent_with_an_event_is_what_the_contract_promises(client: httpx.Client) -> None:
-    answer = client.post("/api/webhooks/test", json={"eventType": "invoice.verified"})
-    sent = answer.json()["data"]["request"]
+    response = client.post("/api/webhooks/test", json={"eventType": "invoice.verified"})
+    sent = response.json()["data"]["request"]
     declared = {
         one["name"]: one["schema"]
         for one in map(resolved, WEBHOOKS["invoice.verified"]["post"]["parameters"])
@@ -215,9 +217,9 @@ def test_what_is_sent_with_an_event_is_what_the_contract_promises(client: httpx.
 @EVERY
 def test_a_sample_of_a_type_is_what_the_contract_promises(client: httpx.Client, kind: str) -> None:
     client.post("/api/webhooks", json={"enabled": False})
-    answer = client.post("/api/webhooks/test", json={"eventType": kind})
-    assert answer.status_code == 200, answer.text
-    sample = json.loads(answer.json()["data"]["request"]["body"])
+    response = client.post("/api/webhooks/test", json={"eventType": kind})
+    assert response.status_code == 200, response.text
+    sample = json.loads(response.json()["data"]["request"]["body"])
     assert EVENTS[kind].problems(sample) == ()
 
 
@@ -318,14 +320,14 @@ def test_webhooks_of_a_contract_without_a_lifecycle_are_fine(tmp_path: Path) -> 
 # What is recorded, story by story and move by move
 
 
-class Told(NamedTuple):
+class Recorded(NamedTuple):
     """An event, and what the GET of what it is about answered when it had just happened.
 
     ``latest`` is false of an event after which the same step told more of the same thing.
     """
 
     event: Any
-    answer: bytes
+    response: bytes
     latest: bool
 
 
@@ -348,18 +350,18 @@ class Watch:
     """Reads the events of a workspace as they happen, and what is answered then."""
 
     def __init__(self, server: Running, client: httpx.Client) -> None:
-        self.told: list[Told] = []
+        self.reported: list[Recorded] = []
         self._server, self._client = server, client
 
     def look(self) -> None:
         """Note what is new."""
-        new = events(self._server, self._client)[len(self.told) :]
+        new = events(self._server, self._client)[len(self.reported) :]
         latest = {one["data"]["id"]: one["id"] for one in new}
         for one in new:
             path = FAMILIES[family(one["type"])][1].format(id=one["data"]["id"])
-            answer = self._client.get(path)
+            response = self._client.get(path)
             is_latest = latest[one["data"]["id"]] == one["id"]
-            self.told.append(Told(one, answer.content, is_latest))
+            self.reported.append(Recorded(one, response.content, is_latest))
 
 
 SCENARIOS: Final = sorted(
@@ -370,7 +372,7 @@ SCENARIOS: Final = sorted(
 MACHINE: Final = LIFECYCLE.machines["invoice"]
 
 
-def tell(server: Running, scenario: str) -> list[Told]:
+def report(server: Running, scenario: str) -> list[Recorded]:
     """A story, step by step."""
     with server.client(server.new_workspace()) as client:
         watch = Watch(server, client)
@@ -386,17 +388,17 @@ def tell(server: Running, scenario: str) -> list[Told]:
         for _ in range(30):
             due = client.get("/sandbox/agenda").json()["data"]["due"]
             if not due:
-                return watch.told
+                return watch.reported
             client.post("/sandbox/clock/advance", json={"to": min(one["at"] for one in due)})
             watch.look()
         raise AssertionError("the story is not over")
 
 
-def pull_everything(server: Running) -> list[Told]:
+def pull_everything(server: Running) -> list[Recorded]:
     """Every move of an invoice that its history allows, by the lever."""
     ways: dict[str, tuple[str, ...]] = {MACHINE.initial: ()}
     waiting = [MACHINE.initial]
-    told: list[Told] = []
+    reported: list[Recorded] = []
     with server.client(server.new_workspace()) as client:
         watch = Watch(server, client)
         for state in waiting:
@@ -412,11 +414,11 @@ def pull_everything(server: Running) -> list[Told]:
                 if status not in ways:
                     ways[status] = (*ways[state], trigger)
                     waiting.append(status)
-        told += watch.told
-    return told
+        reported += watch.reported
+    return reported
 
 
-def use_everything(server: Running) -> list[Told]:
+def use_everything(server: Running) -> list[Recorded]:
     """What clients and the other levers can do."""
     with server.client(server.new_workspace()) as client:
         watch = Watch(server, client)
@@ -441,27 +443,27 @@ def use_everything(server: Running) -> list[Told]:
             recorded = client.post("/sandbox/events", json={"type": kind})
             assert recorded.is_success, recorded.text
             watch.look()
-        return watch.told
+        return watch.reported
 
 
 @pytest.fixture(scope="module")
-def told() -> list[Told]:
+def reported() -> list[Recorded]:
     """All events of all stories, of all moves, and of all that clients can do."""
     with serving(FROZEN) as server:
-        stories = [one for name in SCENARIOS for one in tell(server, name)]
-        return [*stories, *pull_everything(server), *use_everything(server)]
+        scenarios = [one for name in SCENARIOS for one in report(server, name)]
+        return [*scenarios, *pull_everything(server), *use_everything(server)]
 
 
 @pytest.mark.slow
-def test_every_type_is_recorded_by_something(told: list[Told]) -> None:
-    assert {one.event["type"] for one in told} == WEBHOOKS.keys()
+def test_every_type_is_recorded_by_something(reported: list[Recorded]) -> None:
+    assert {one.event["type"] for one in reported} == WEBHOOKS.keys()
 
 
 @EVERY
 def test_an_event_that_is_recorded_is_what_the_contract_promises(
-    told: list[Told], kind: str
+    reported: list[Recorded], kind: str
 ) -> None:
-    recorded = [one.event for one in told if one.event["type"] == kind]
+    recorded = [one.event for one in reported if one.event["type"] == kind]
     problems = {
         problem.sentence(f"the event {kind}")
         for event in recorded
@@ -472,10 +474,10 @@ def test_an_event_that_is_recorded_is_what_the_contract_promises(
 
 @EVERY
 def test_the_data_of_an_event_is_byte_for_byte_what_the_get_responses(
-    told: list[Told], kind: str
+    reported: list[Recorded], kind: str
 ) -> None:
-    latest = [one for one in told if one.event["type"] == kind and one.latest]
-    other = [one for one in latest if jsonio.dumps(one.event["data"]) not in one.answer]
+    latest = [one for one in reported if one.event["type"] == kind and one.latest]
+    other = [one for one in latest if jsonio.dumps(one.event["data"]) not in one.response]
     assert [one.event["data"] for one in other] == []
     assert latest
 
@@ -486,7 +488,9 @@ def shape(value: Any) -> Any:
 
 
 @EVERY
-def test_the_example_of_a_type_has_the_members_of_an_event(told: list[Told], kind: str) -> None:
+def test_the_example_of_a_type_has_the_members_of_an_event(
+    reported: list[Recorded], kind: str
+) -> None:
     (media,) = WEBHOOKS[kind]["post"]["requestBody"]["content"].values()
-    recorded = [shape(one.event) for one in told if one.event["type"] == kind]
+    recorded = [shape(one.event) for one in reported if one.event["type"] == kind]
     assert shape(media["example"]) in recorded

@@ -71,7 +71,7 @@ def at(server: Running, key: str) -> Run:
 
 
 @pytest.fixture
-def refused(server: Running, key: str) -> Run:
+def rejected(server: Running, key: str) -> Run:
     """Runs a line in the test's own workspace, and expects one line of refusal."""
 
     def run_there(line: str) -> Result:
@@ -325,7 +325,7 @@ def test_json_is_exactly_the_data_of_the_response(
 
 
 @pytest.mark.parametrize("line", CHANGING)
-def test_a_change_answers_its_data_as_json(at: Run, names: dict[str, str], line: str) -> None:
+def test_a_change_returns_its_data_as_json(at: Run, names: dict[str, str], line: str) -> None:
     changed = data(at(line.format(**names) + " --json"))
     expected = {
         name: value.format(**names) if isinstance(value, str) else value
@@ -673,10 +673,10 @@ def test_a_key_that_no_header_carries_is_misuse_and_not_repeated(bad: str) -> No
     ],
 )
 def test_what_the_server_rejects_is_said_in_its_words(
-    refused: Run, line: str, message: str
+    rejected: Run, line: str, message: str
 ) -> None:
-    assert message in refused(line).stderr
-    assert message in refused(f"{line} --json").stderr
+    assert message in rejected(line).stderr
+    assert message in rejected(f"{line} --json").stderr
 
 
 def test_an_unknown_key_is_rejected_and_not_repeated(server: Running) -> None:
@@ -740,7 +740,7 @@ def test_a_server_that_is_not_there_is_one_helpful_line() -> None:
 
 
 @contextmanager
-def answering(status: int, body: bytes, location: str = "") -> Iterator[str]:
+def responding(status: int, body: bytes, location: str = "") -> Iterator[str]:
     """The address of a server that answers everything alike."""
 
     class Handler(BaseHTTPRequestHandler):
@@ -779,14 +779,14 @@ def answering(status: int, body: bytes, location: str = "") -> Iterator[str]:
     ],
 )
 def test_what_is_no_sandbox_is_one_helpful_line(status: int, body: bytes) -> None:
-    with answering(status, body) as url:
+    with responding(status, body) as url:
         ran = run(f"clock --url {url}")
     assert (ran.exit_code, ran.stdout) == (1, "")
     assert ran.stderr == f"Error: the server at {url} is not an invoice sandbox; {ADVICE}\n"
 
 
 def test_the_key_does_not_follow_a_redirect(server: Running, key: str) -> None:
-    with answering(302, b"", f"{server.url}/sandbox/clock") as url:
+    with responding(302, b"", f"{server.url}/sandbox/clock") as url:
         ran = run(f"clock --url {url} --key {key}")
     assert (ran.exit_code, ran.stdout) == (1, "")
     assert "is not an invoice sandbox" in ran.stderr
@@ -797,7 +797,7 @@ def test_a_key_in_a_message_of_the_server_is_not_printed() -> None:
         "error": {"code": "unauthenticated", "message": f"no {DEMO_KEY}\x1b[31m"},
         "mode": "sandbox_mock",
     }
-    with answering(401, json.dumps(error).encode()) as url:
+    with responding(401, json.dumps(error).encode()) as url:
         ran = run(f"clock --url {url}")
     assert ran.stderr == "Error: no [key]\\x1b[31m\n"
 
@@ -823,7 +823,7 @@ def test_a_server_that_accepts_no_connection_is_given_up_before_the_time_for_a_r
     assert "(no connection within 0.2 seconds)" in str(given_up.value)
 
 
-def test_a_server_that_does_not_answer_in_time_is_one_helpful_line() -> None:
+def test_a_server_that_does_not_respond_in_time_is_one_helpful_line() -> None:
     with silent() as (url, _), pytest.raises(SandboxError) as timed_out:
         ControlClient(url, DEMO_KEY, patience=0.05).ask("GET", "/clock")
     assert str(timed_out.value) == (
@@ -862,8 +862,8 @@ def test_a_value_is_shown_as_text_that_steers_no_terminal(value: Any, shown: str
 
 
 @pytest.mark.parametrize("line", ["scenario use \udcff", "snapshot delete \udcff"])
-def test_what_is_no_text_is_rejected_by_the_server(refused: Run, line: str) -> None:
-    assert refused(line).stderr
+def test_what_is_no_text_is_rejected_by_the_server(rejected: Run, line: str) -> None:
+    assert rejected(line).stderr
 
 
 def test_a_filter_may_hold_what_is_no_text(at: Run) -> None:
@@ -963,6 +963,6 @@ def test_the_default_address_is_that_of_the_server() -> None:
     assert "8080" in str(port.help)
 
 
-def test_a_server_of_its_own_answers_the_demo_key() -> None:
+def test_a_server_of_its_own_accepts_the_demo_key() -> None:
     with serving() as running:
         assert run(f"reset --url {running.url}").stdout.endswith(f"  {START}\n")

@@ -107,8 +107,8 @@ class TestServed:
             media = raw.get("requestBody", {}).get("content", {}).get("application/json", {})
             for name, example in media.get("examples", {}).items():
                 url = "/sandbox" + re.sub(r"\{[^}]*\}", "nothing", path)
-                answer = client.request(method, url, json=example["value"])
-                assert answer.status_code != 400, f"{raw['operationId']} {name}: {answer.text}"
+                response = client.request(method, url, json=example["value"])
+                assert response.status_code != 400, f"{raw['operationId']} {name}: {response.text}"
                 tried += 1
         assert tried > 10
 
@@ -126,18 +126,18 @@ class TestAccess:
     def test_without_a_key_it_is_401(self, server: Running, document: dict[str, Any]) -> None:
         with server.client(None) as nobody:
             for name in operations(document).keys() - OPEN:
-                answer = ask(nobody, document, name)
-                assert answer.status_code == 401, name
-                assert answer.json()["error"]["code"] == "authentication_required"
+                response = ask(nobody, document, name)
+                assert response.status_code == 401, name
+                assert response.json()["error"]["code"] == "authentication_required"
 
     def test_a_usual_key_is_not_enough(
         self, server: Running, document: dict[str, Any], default_key: str
     ) -> None:
         with server.client(default_key) as client:
             for name in operations(document).keys() - OPEN:
-                answer = ask(client, document, name)
-                assert answer.status_code == 403, name
-                assert "sandbox:control" in answer.json()["error"]["message"]
+                response = ask(client, document, name)
+                assert response.status_code == 403, name
+                assert "sandbox:control" in response.json()["error"]["message"]
 
     def test_a_session_is_not_enough(self, server: Running, document: dict[str, Any]) -> None:
         body = {"email": "seller@demo.example", "password": "demo-password"}
@@ -152,8 +152,8 @@ class TestAccess:
         secret = client.post("/api/developer/api-keys", json=body).json()["data"]["secret"]
         headers = {"Authorization": f"Bearer {secret}"}
         for name in operations(document).keys() - OPEN:
-            answer = ask(client, document, name, headers=headers)
-            assert answer.status_code in {200, 201, 404, 409}, f"{name}: {answer.text}"
+            response = ask(client, document, name, headers=headers)
+            assert response.status_code in {200, 201, 404, 409}, f"{name}: {response.text}"
 
     def test_what_is_open_to_all(self, server: Running, default_key: str) -> None:
         headers = {"Content-Type": "application/pdf"}
@@ -167,9 +167,9 @@ class TestAccess:
         with serving(replace(FROZEN, rate_limit=120)) as running, running.client() as client:
             for path in ("clock", "faults", "requests"):
                 for _ in range(50):
-                    answer = client.get(f"/sandbox/{path}")
-                    assert answer.status_code == 200
-                    assert "ratelimit" not in answer.headers
+                    response = client.get(f"/sandbox/{path}")
+                    assert response.status_code == 200
+                    assert "ratelimit" not in response.headers
             assert client.get("/api/invoices").status_code == 200
 
     @pytest.mark.parametrize("name", sorted(EXAMPLES))
@@ -178,9 +178,9 @@ class TestAccess:
     ) -> None:
         path, method, _ = operations(document)[name]
         url = "/sandbox" + path.replace("{id}", "nothing")
-        answer = client.request(method, url, json={"no such member": 1, "kind": 1, "name": 1})
-        assert answer.status_code == 400
-        message = answer.json()["error"]["message"]
+        response = client.request(method, url, json={"no such member": 1, "kind": 1, "name": 1})
+        assert response.status_code == 400
+        message = response.json()["error"]["message"]
         assert f"{str(client.base_url).rstrip('/')}/sandbox/openapi.json" in message
 
 
@@ -194,7 +194,7 @@ info: {title: Part, version: "1"}
 servers: [{url: /sandbox}]
 """
 HERE = "sandbox.yaml:"
-ANSWERS = "responses: {'204': {description: x}}"
+RESPONSES = "responses: {'204': {description: x}}"
 PARTS = {
     "a path": ("paths:\n  /clock: {}", f"{HERE}5:3: '/clock' is there already"),
     "a path by another name": (
@@ -210,7 +210,7 @@ PARTS = {
         f"{HERE}4:32: 'bearerAuth' is there already",
     ),
     "a tag": ("tags:\n  - name: clock", f"{HERE}5:5: the tag 'clock' is there already"),
-    "an operation": (f"paths: {{/x: {{get: {{operationId: getClock, {ANSWERS}}}}}}}", HERE),
+    "an operation": (f"paths: {{/x: {{get: {{operationId: getClock, {RESPONSES}}}}}}}", HERE),
     "a reference to nothing": (
         "paths: {/x: {get: {responses: {'200': {$ref: '#/components/responses/None'}}}}}",
         HERE,
@@ -240,9 +240,9 @@ class TestParts:
     def test_what_a_part_cannot_say(self, folder: Path, name: str) -> None:
         text, problem = PARTS[name]
         (folder / "openapi" / "sandbox.yaml").write_text(PART + text)
-        with pytest.raises(ProjectError) as refused:
+        with pytest.raises(ProjectError) as rejected:
             load_project(folder)
-        assert problem in str(refused.value)
+        assert problem in str(rejected.value)
 
     @pytest.mark.parametrize(
         ("text", "problem"),
@@ -257,9 +257,9 @@ class TestParts:
     )
     def test_what_is_no_part(self, folder: Path, text: str, problem: str) -> None:
         (folder / "openapi" / "sandbox.yaml").write_text(text)
-        with pytest.raises(ProjectError) as refused:
+        with pytest.raises(ProjectError) as rejected:
             load_project(folder)
-        assert problem in str(refused.value)
+        assert problem in str(rejected.value)
 
     def test_a_part_adds_and_uses_what_is_there(self, folder: Path) -> None:
         part = """tags: [{name: own}]

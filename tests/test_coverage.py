@@ -52,7 +52,7 @@ def names(report: Mapping[str, Any], kind: str, **members: Any) -> set[Names]:
     }
 
 
-def touched(client: httpx.Client, kind: str, **members: Any) -> set[Names]:
+def covered(client: httpx.Client, kind: str, **members: Any) -> set[Names]:
     """What the lever says was touched, levers left out."""
     report = data(client.get("/sandbox/coverage"), 200)
     return {one for one in names(report, kind, **members) if one[0] != "sandbox"}
@@ -66,17 +66,17 @@ def project() -> Project:
 # --- what counts
 
 
-def test_a_workspace_that_was_just_made_has_touched_nothing(client: httpx.Client) -> None:
+def test_a_workspace_that_was_just_made_has_covered_nothing(client: httpx.Client) -> None:
     for kind in TYPES:
-        assert touched(client, kind) == set()
+        assert covered(client, kind) == set()
 
 
-def test_an_operation_counts_with_the_status_that_it_answered(client: httpx.Client) -> None:
+def test_an_operation_counts_with_the_status_that_it_returned(client: httpx.Client) -> None:
     register_new(client)
     client.post("/api/invoices", json={})
-    assert touched(client, "operations") == {("api", "createInvoice")}
+    assert covered(client, "operations") == {("api", "createInvoice")}
     statuses = {("api", "createInvoice", "201"), ("api", "createInvoice", "400")}
-    assert touched(client, "statuses") == statuses
+    assert covered(client, "statuses") == statuses
 
 
 def test_a_method_that_is_not_there_counts_for_every_operation_of_the_path(
@@ -84,8 +84,8 @@ def test_a_method_that_is_not_there_counts_for_every_operation_of_the_path(
 ) -> None:
     assert client.patch("/api/invoices").status_code == 405
     expected = {("api", "createInvoice", "405"), ("api", "listInvoices", "405")}
-    assert touched(client, "statuses") == expected
-    assert touched(client, "operations") == set()
+    assert covered(client, "statuses") == expected
+    assert covered(client, "operations") == set()
 
 
 def test_what_is_rejected_before_the_key_is_looked_at_counts_for_its_workspace(
@@ -93,24 +93,24 @@ def test_what_is_rejected_before_the_key_is_looked_at_counts_for_its_workspace(
 ) -> None:
     too_large = b" " * 300_000
     assert client.post("/api/invoices", content=too_large).status_code == 413
-    assert touched(client, "statuses") == {("api", "createInvoice", "413")}
+    assert covered(client, "statuses") == {("api", "createInvoice", "413")}
 
 
 def test_what_has_no_key_counts_for_the_first_workspace() -> None:
     with serving() as server, server.client(None) as nobody, server.client() as first:
         assert nobody.get("/api/offers").status_code == 401
-        assert touched(first, "statuses") == {("api", "listOffers", "401")}
+        assert covered(first, "statuses") == {("api", "listOffers", "401")}
 
 
 def test_an_unknown_path_touches_nothing(client: httpx.Client) -> None:
     client.get("/api/nothing")
     client.options("/api/invoices")
-    assert touched(client, "statuses") == touched(client, "operations") == set()
+    assert covered(client, "statuses") == covered(client, "operations") == set()
 
 
 def test_a_request_that_reports_so_does_not_count(client: httpx.Client) -> None:
     client.get("/api/offers", headers={"X-Sandbox-Coverage": "off"})
-    assert touched(client, "operations") == set()
+    assert covered(client, "operations") == set()
 
 
 def fault(client: httpx.Client, **members: Any) -> None:
@@ -120,22 +120,22 @@ def fault(client: httpx.Client, **members: Any) -> None:
 def test_an_injected_status_is_distinguished_from_a_served_one(client: httpx.Client) -> None:
     fault(client, kind="status", status=429)
     assert client.get("/api/offers").status_code == 429
-    assert touched(client, "statuses", injected=True) == {("api", "listOffers", "429")}
+    assert covered(client, "statuses", injected=True) == {("api", "listOffers", "429")}
     fault(client, kind="status", status=200)
     client.get("/api/offers")
-    assert ("api", "listOffers", "200") in touched(client, "statuses", injected=True)
+    assert ("api", "listOffers", "200") in covered(client, "statuses", injected=True)
     client.get("/api/offers")
-    assert ("api", "listOffers", "200") in touched(client, "statuses")
-    assert ("api", "listOffers", "200") not in touched(client, "statuses", injected=True)
+    assert ("api", "listOffers", "200") in covered(client, "statuses")
+    assert ("api", "listOffers", "200") not in covered(client, "statuses", injected=True)
 
 
 def test_a_preferred_status_was_ordered_too(client: httpx.Client) -> None:
-    answer = client.get("/api/offers", headers={"Prefer": "code=429"})
-    assert answer.status_code == 429
+    response = client.get("/api/offers", headers={"Prefer": "code=429"})
+    assert response.status_code == 429
     client.get("/api/offers", headers={"Prefer": "code=418"})
     ordered = {("api", "listOffers", "429")}
-    assert touched(client, "statuses", injected=True) == ordered
-    assert touched(client, "statuses") == ordered | {("api", "listOffers", "400")}
+    assert covered(client, "statuses", injected=True) == ordered
+    assert covered(client, "statuses") == ordered | {("api", "listOffers", "400")}
 
 
 def test_an_injected_status_that_is_not_declared_touches_the_operation_only(
@@ -143,8 +143,8 @@ def test_an_injected_status_that_is_not_declared_touches_the_operation_only(
 ) -> None:
     fault(client, kind="status", status=503)
     client.get("/api/offers")
-    assert touched(client, "operations") == {("api", "listOffers")}
-    assert touched(client, "statuses") == set()
+    assert covered(client, "operations") == {("api", "listOffers")}
+    assert covered(client, "statuses") == set()
 
 
 @pytest.mark.parametrize("when", ["before", "after"])
@@ -152,26 +152,26 @@ def test_a_response_that_never_comes_touches_no_status(client: httpx.Client, whe
     fault(client, kind="reset", when=when)
     with pytest.raises(httpx.TransportError):
         client.get("/api/offers")
-    assert touched(client, "operations") == {("api", "listOffers")}
-    assert touched(client, "statuses") == set()
+    assert covered(client, "operations") == {("api", "listOffers")}
+    assert covered(client, "statuses") == set()
 
 
-def test_a_delayed_answer_was_served(client: httpx.Client) -> None:
+def test_a_delayed_response_was_served(client: httpx.Client) -> None:
     fault(client, kind="latency", delay="PT0.001S")
     client.get("/api/offers")
-    assert touched(client, "statuses", injected=True) == set()
-    assert touched(client, "statuses") == {("api", "listOffers", "200")}
+    assert covered(client, "statuses", injected=True) == set()
+    assert covered(client, "statuses") == {("api", "listOffers", "200")}
 
 
 def test_events_transitions_and_steps_count_when_they_come_about(client: httpx.Client) -> None:
     choose(client, "auto-progress")
     register_new(client)
-    assert touched(client, "events") == {("invoice.registered",)}
-    assert touched(client, "transitions") == touched(client, "steps") == set()
+    assert covered(client, "events") == {("invoice.registered",)}
+    assert covered(client, "transitions") == covered(client, "steps") == set()
     advance(client, by="PT1S")
-    assert touched(client, "steps") == {("auto-progress", "1")}
-    assert touched(client, "transitions") == {("invoice", "Registered", "start-verification")}
-    assert ("invoice.verification_started",) in touched(client, "events")
+    assert covered(client, "steps") == {("auto-progress", "1")}
+    assert covered(client, "transitions") == {("invoice", "Registered", "start-verification")}
+    assert ("invoice.verification_started",) in covered(client, "events")
 
 
 def test_a_step_counts_when_it_was_done_and_not_when_it_was_left_out(client: httpx.Client) -> None:
@@ -179,7 +179,7 @@ def test_a_step_counts_when_it_was_done_and_not_when_it_was_left_out(client: htt
     move(client, register_new(client), "withdraw")
     moved = advance(client, by="PT1S")
     assert [one["outcome"] for one in moved["happened"]] == ["skipped"]
-    assert touched(client, "steps") == set()
+    assert covered(client, "steps") == set()
 
 
 def test_a_step_counts_whose_thing_was_given_the_scenario_later(client: httpx.Client) -> None:
@@ -187,22 +187,22 @@ def test_a_step_counts_whose_thing_was_given_the_scenario_later(client: httpx.Cl
     chosen = {"name": "auto-progress", "invoiceId": invoice_id}
     data(client.put("/sandbox/scenario", json=chosen), 200)
     advance(client, by="PT1S")
-    assert touched(client, "steps") == {("auto-progress", "1")}
+    assert covered(client, "steps") == {("auto-progress", "1")}
 
 
 def test_a_step_that_goes_with_a_request_counts_though_it_rejects_it(client: httpx.Client) -> None:
     choose(client, "strict-validation")
     invoice = {"sellerId": "s", "debtorId": "d", "invoiceNumber": "1", "currency": "EUR"}
     assert client.post("/api/invoices", json={**invoice, "amount": 0}).status_code == 400
-    assert touched(client, "steps") == {("strict-validation", "1")}
+    assert covered(client, "steps") == {("strict-validation", "1")}
 
 
 def test_what_was_undone_touches_no_transition(client: httpx.Client) -> None:
     invoice_id = register_new(client)
     body = {"trigger": "settle"}
-    answer = client.post(f"/sandbox/invoices/{invoice_id}/transition", json=body)
-    assert answer.status_code == 409
-    assert touched(client, "transitions") == set()
+    response = client.post(f"/sandbox/invoices/{invoice_id}/transition", json=body)
+    assert response.status_code == 409
+    assert covered(client, "transitions") == set()
 
 
 def test_control_endpoints_count_as_a_part_of_their_own(client: httpx.Client) -> None:
@@ -214,7 +214,7 @@ def test_control_endpoints_count_as_a_part_of_their_own(client: httpx.Client) ->
 # --- whose it is
 
 
-def test_a_workspace_has_touched_what_those_made_from_it_did_also_when_they_are_gone(
+def test_a_workspace_has_covered_what_those_made_from_it_did_also_when_they_are_gone(
     server: Running, client: httpx.Client
 ) -> None:
     child = make_workspace(client)
@@ -222,26 +222,26 @@ def test_a_workspace_has_touched_what_those_made_from_it_did_also_when_they_are_
         grandchild = make_workspace(inside)
         with server.client(grandchild["key"]) as innermost:
             innermost.get("/api/offers")
-        assert touched(inside, "operations") == {("api", "listOffers")}
+        assert covered(inside, "operations") == {("api", "listOffers")}
         inside.get("/api/partners")
     data(client.delete(f"/sandbox/workspaces/{child['id']}"), 200)
-    assert touched(client, "operations") == {("api", "listOffers"), ("api", "listPartners")}
+    assert covered(client, "operations") == {("api", "listOffers"), ("api", "listPartners")}
 
 
-def test_what_another_workspace_touched_does_not_count(server: Running) -> None:
+def test_what_another_workspace_covered_does_not_count(server: Running) -> None:
     with (
         server.client(server.new_workspace()) as one,
         server.client(server.new_workspace()) as other,
     ):
         one.get("/api/offers")
-        assert touched(other, "operations") == set()
+        assert covered(other, "operations") == set()
 
 
-def test_no_snapshot_takes_back_what_was_touched(client: httpx.Client) -> None:
+def test_no_snapshot_takes_back_coverage(client: httpx.Client) -> None:
     before = snapshot(client)
     client.get("/api/offers")
     restore(client, before)
-    assert touched(client, "operations") == {("api", "listOffers")}
+    assert covered(client, "operations") == {("api", "listOffers")}
 
 
 def a_workspace(name: str, maker: str | None = None) -> Workspace:
@@ -290,13 +290,16 @@ def recorded(file: Path) -> Iterator[httpx.Client]:
         yield client
 
 
-def test_whatever_is_touched_for_the_first_time_gets_one_line(
+def test_whatever_is_covered_for_the_first_time_gets_one_line(
     recorded: httpx.Client, file: Path
 ) -> None:
     for _ in range(3):
         recorded.get("/api/offers")
-    told = [json.loads(line)[1:] for line in file.read_text().splitlines()]
-    assert told == [["operations", "api", "listOffers"], ["statuses", "api", "listOffers", "200"]]
+    reported = [json.loads(line)[1:] for line in file.read_text().splitlines()]
+    assert reported == [
+        ["operations", "api", "listOffers"],
+        ["statuses", "api", "listOffers", "200"],
+    ]
 
 
 def test_all_workspaces_add_to_one_recording(
@@ -335,7 +338,7 @@ def test_processes_that_record_at_once_do_not_mix_their_lines(file: Path) -> Non
     assert all(json.loads(line)[0] == "mark" for line in lines_of)
 
 
-def test_a_recording_that_cannot_be_written_does_not_keep_anybody_from_answering(
+def test_a_recording_that_cannot_be_written_does_not_stop_any_response(
     recorded: httpx.Client, file: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
     file.unlink(missing_ok=True)
@@ -412,7 +415,7 @@ def everything(project: Project) -> set[Hit]:
     return {(kind, *row.names) for kind, rows in report_of(project, ()) for row in rows}
 
 
-def test_what_can_be_touched_is_what_is_declared(project: Project) -> None:
+def test_what_can_be_covered_is_what_is_declared(project: Project) -> None:
     counts = report_of(project, ()).counts
     contracts = (project.contract, project.control)
     operations = [one for part in contracts for one in part.operations.values()]
@@ -421,11 +424,11 @@ def test_what_can_be_touched_is_what_is_declared(project: Project) -> None:
     assert counts["events"].declared == len(project.lifecycle.events)
     machines = project.lifecycle.machines.values()
     assert counts["transitions"].declared == sum(len(one.transitions) for one in machines)
-    stories = project.scenarios.values()
-    assert counts["steps"].declared == sum(len(one.document.get("steps", ())) for one in stories)
+    scenarios = project.scenarios.values()
+    assert counts["steps"].declared == sum(len(one.document.get("steps", ())) for one in scenarios)
 
 
-def test_with_everything_touched_nothing_is_missing(project: Project) -> None:
+def test_with_everything_covered_nothing_is_missing(project: Project) -> None:
     report = report_of(project, everything(project))
     assert (report.percent, report.missing) == (100, {})
     assert [*lines(report)][-1] == "Everything is covered."

@@ -60,7 +60,7 @@ def test_a_recording_is_reported_as_text(recording: Path) -> None:
     assert "api listOffers: 400, 401, 403, 405, 429" in ran.stdout
 
 
-def test_a_server_tells_the_same_of_a_workspace(
+def test_a_server_reports_the_same_of_a_workspace(
     server: Running, asked: str, recording: Path
 ) -> None:
     ran = run("coverage", INVOICE_SANDBOX_URL=server.url, INVOICE_SANDBOX_KEY=asked)
@@ -75,20 +75,20 @@ def test_control_endpoints_count_when_they_are_asked_for(recording: Path) -> Non
     assert "getCoverage" in ran.stdout
 
 
-def test_one_type_can_be_told_alone(recording: Path) -> None:
+def test_one_type_can_be_reported_by_itself(recording: Path) -> None:
     ran = run(f"coverage {recording} --only steps --only events --json")
-    told = json.loads(ran.stdout)
-    assert set(told) == {"percent", "summary", "events", "steps"}
+    reported = json.loads(ran.stdout)
+    assert set(reported) == {"percent", "summary", "events", "steps"}
 
 
-def test_json_is_what_the_control_endpoint_answers(server: Running, asked: str) -> None:
+def test_json_is_what_the_control_endpoint_returns(server: Running, asked: str) -> None:
     ran = run(f"coverage --control-api --json --url {server.url} --key {asked}")
     with server.client(asked) as client:
-        answer = client.get("/sandbox/coverage").json()["data"]
-    told = json.loads(ran.stdout)
+        response = client.get("/sandbox/coverage").json()["data"]
+    reported = json.loads(ran.stdout)
     for kind in TYPES:
-        rows = [row for row in answer[kind] if row.get("operation") != "getCoverage"]
-        assert [row for row in told[kind] if row.get("operation") != "getCoverage"] == rows
+        rows = [row for row in response[kind] if row.get("operation") != "getCoverage"]
+        assert [row for row in reported[kind] if row.get("operation") != "getCoverage"] == rows
 
 
 LEAST = {
@@ -125,9 +125,9 @@ def test_the_recording_of_another_contract_is_reported_with_that_contract(tmp_pa
         server.client() as client,
     ):
         client.post("/check", json={})
-    refused = run(f"coverage {recording}")
-    assert (refused.exit_code, refused.stdout) == (2, "")
-    assert "another project; pass that one with --project or --contract" in refused.stderr
+    rejected = run(f"coverage {recording}")
+    assert (rejected.exit_code, rejected.stdout) == (2, "")
+    assert "another project; pass that one with --project or --contract" in rejected.stderr
     ran = run(f"coverage {recording} --contract {file} --strict")
     assert (ran.exit_code, ran.stdout.splitlines()[-1]) == (0, "Everything is covered.")
 
@@ -159,14 +159,14 @@ MISUSED = {
 }
 
 
-@pytest.mark.parametrize(("line", "status", "told"), MISUSED.values(), ids=MISUSED)
-def test_what_cannot_be_told_is_said_in_one_line(
-    recording: Path, line: str, status: int, told: str
+@pytest.mark.parametrize(("line", "status", "reported"), MISUSED.values(), ids=MISUSED)
+def test_what_cannot_be_reported_is_explained_in_one_line(
+    recording: Path, line: str, status: int, reported: str
 ) -> None:
     ran: Result = run(line.format(file=recording))
     assert (ran.exit_code, ran.stdout) == (status, "")
     (said,) = [one for one in ran.stderr.splitlines() if one.startswith("Error: ")]
-    assert told in said
+    assert reported in said
 
 
 # --- the page
@@ -201,7 +201,7 @@ class Read(HTMLParser):
         self.texts.append(data.strip())
 
 
-def test_the_page_needs_nothing_else_and_tells_all(recording: Path, tmp_path: Path) -> None:
+def test_the_page_needs_nothing_else_and_shows_everything(recording: Path, tmp_path: Path) -> None:
     file = tmp_path / "coverage.html"
     ran = run(f"coverage {recording} --html {file}")
     assert ran.exit_code == 0

@@ -48,18 +48,18 @@ def _no_sandbox_of_the_environment(monkeypatch: pytest.MonkeyPatch) -> None:
         monkeypatch.delenv(f"INVOICE_SANDBOX_{name}", raising=False)
 
 
-def told(folder: Path) -> dict[str, Any]:
+def reported(folder: Path) -> dict[str, Any]:
     """What the file says that a run has written."""
     found: dict[str, Any] = json.loads((folder / "coverage.json").read_text())
     return found
 
 
 def operations(folder: Path) -> set[str]:
-    return {name for _, name in names(told(folder), "operations")}
+    return {name for _, name in names(reported(folder), "operations")}
 
 
 @pytest.mark.process
-def test_the_run_ends_with_what_it_touched(pytester: pytest.Pytester) -> None:
+def test_the_run_ends_with_its_coverage(pytester: pytest.Pytester) -> None:
     result = run(pytester, SUITE, "--sandbox-coverage")
     result.assert_outcomes(passed=5)
     printed = result.stdout.str()
@@ -80,7 +80,7 @@ def test_it_is_written_into_files(pytester: pytest.Pytester) -> None:
     files = (JSON, "coverage.json", "--sandbox-coverage-html", "coverage.html")
     run(pytester, SUITE, *files).assert_outcomes(passed=5)
     assert operations(pytester.path) == OPERATIONS
-    report = told(pytester.path)
+    report = reported(pytester.path)
     assert names(report, "steps") == {("auto-progress", "1")}
     assert ("api", "listInvoices", "401") in names(report, "statuses")
     assert {row["part"] for row in report["statuses"]} == {"api"}
@@ -94,14 +94,14 @@ def test_a_file_that_cannot_be_written_is_said_and_fails_nothing(pytester: pytes
     assert "no/where.json cannot be written: No such file" in result.stdout.str()
 
 
-def test_what_all_workers_touched_counts_once(pytester: pytest.Pytester) -> None:
+def test_what_all_workers_covered_counts_once(pytester: pytest.Pytester) -> None:
     result = run(pytester, SUITE, "-n", "3", JSON, "coverage.json")
     result.assert_outcomes(passed=5)
     assert operations(pytester.path) == OPERATIONS
     assert result.stdout.str().count("= coverage of the invoice sandbox =") == 1
 
 
-def test_on_a_server_of_others_only_what_this_run_touched_counts(
+def test_on_a_server_of_others_only_what_this_run_covered_counts(
     pytester: pytest.Pytester,
 ) -> None:
     with serving(FROZEN) as server, server.client() as other:

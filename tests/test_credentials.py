@@ -21,9 +21,9 @@ KEYS = "/api/developer/api-keys"
 
 
 def create(client: httpx.Client, **body: Any) -> dict[str, Any]:
-    answer = client.post(KEYS, json=body)
-    assert answer.status_code == 201, answer.text
-    created: dict[str, Any] = answer.json()["data"]
+    response = client.post(KEYS, json=body)
+    assert response.status_code == 201, response.text
+    created: dict[str, Any] = response.json()["data"]
     return created
 
 
@@ -166,9 +166,9 @@ def test_a_forwarded_request_cannot_use_the_demo_key(
     server: Running, name: str, value: str
 ) -> None:
     with server.client() as client:
-        answer = client.get("/api/invoices", headers={name: value})
-    assert answer.status_code == 401
-    assert answer.json()["error"]["message"] == (
+        response = client.get("/api/invoices", headers={name: value})
+    assert response.status_code == 401
+    assert response.json()["error"]["message"] == (
         "The demo key is public, so it is not valid in a request that was forwarded "
         f"({name.lower()}). Use another key, such as that of 'invoice-sandbox serve --key KEY'."
     )
@@ -184,11 +184,11 @@ def test_a_forwarded_request_may_use_any_other_key(server: Running, client: http
 def test_with_a_public_url_the_demo_key_is_not_valid() -> None:
     with serving(replace(FROZEN, public_url="https://sandbox.example")) as running:
         local = f"http://127.0.0.1:{running.port}"
-        answer = httpx.get(
+        response = httpx.get(
             f"{local}/api/invoices", headers={"X-API-Key": DEMO_KEY}, timeout=PATIENCE
         )
-        assert answer.status_code == 401
-        assert "on a server that other machines can reach" in answer.json()["error"]["message"]
+        assert response.status_code == 401
+        assert "on a server that other machines can reach" in response.json()["error"]["message"]
         control = httpx.get(
             f"{local}/sandbox/clock", headers={"X-API-Key": DEMO_KEY}, timeout=PATIENCE
         )
@@ -212,9 +212,9 @@ def test_a_key_grants_only_what_it_holds(server: Running, client: httpx.Client) 
     with server.client(secret) as limited:
         assert create(limited, scopes=["offers:read", "keys:read"])["scopes"]
         assert create(limited)["scopes"] == ["keys:read"]
-        refused = limited.post(KEYS, json={"scopes": ["offers:write"]})
-        assert refused.status_code == 403
-        assert "offers:write" in refused.json()["error"]["message"]
+        rejected = limited.post(KEYS, json={"scopes": ["offers:write"]})
+        assert rejected.status_code == 403
+        assert "offers:write" in rejected.json()["error"]["message"]
 
 
 WRONG: dict[str, dict[str, Any]] = {
@@ -230,9 +230,9 @@ WRONG: dict[str, dict[str, Any]] = {
 def test_a_member_with_an_impossible_value_is_named(
     client: httpx.Client, body: dict[str, Any]
 ) -> None:
-    refused = client.post(KEYS, json=body)
-    assert refused.status_code == 400
-    assert refused.json()["error"]["message"].startswith(next(iter(body)))
+    rejected = client.post(KEYS, json=body)
+    assert rejected.status_code == 400
+    assert rejected.json()["error"]["message"].startswith(next(iter(body)))
 
 
 @pytest.mark.parametrize("name", ["CI key", 1, None, ["a"]], ids=repr)
@@ -241,9 +241,9 @@ def test_the_name_of_a_key_is_free_text(client: httpx.Client, name: Any) -> None
 
 
 def test_an_unknown_scope_is_400_and_the_known_ones_are_listed(client: httpx.Client) -> None:
-    refused = client.post(KEYS, json={"scopes": ["invoices:everything"]})
-    assert refused.status_code == 400
-    assert "invoices:read" in refused.json()["error"]["message"]
+    rejected = client.post(KEYS, json={"scopes": ["invoices:everything"]})
+    assert rejected.status_code == 400
+    assert "invoices:read" in rejected.json()["error"]["message"]
 
 
 def test_a_revoked_key_opens_nothing_from_the_next_request_on(
@@ -274,7 +274,7 @@ def test_revoking_needs_an_id_and_a_known_one(client: httpx.Client) -> None:
 
 
 @pytest.mark.parametrize(
-    ("expires_at", "answer"),
+    ("expires_at", "response"),
     [
         ("2026-11-21T09:30:01Z", 200),
         ("2026-11-21T10:30:00+01:00", 401),
@@ -285,11 +285,11 @@ def test_revoking_needs_an_id_and_a_known_one(client: httpx.Client) -> None:
     ],
 )
 def test_a_key_expires_at_its_instant(
-    server: Running, client: httpx.Client, expires_at: str, answer: int
+    server: Running, client: httpx.Client, expires_at: str, response: int
 ) -> None:
     created = create(client, expiresAt=expires_at)
     assert created["expiresAt"] == expires_at
-    assert status(server, X_API_Key=created["secret"]) == answer
+    assert status(server, X_API_Key=created["secret"]) == response
 
 
 def test_when_a_key_was_used_last_is_kept(server: Running, client: httpx.Client) -> None:
@@ -406,9 +406,9 @@ def test_a_credential_without_bearer_is_what_the_error_is_about(
     server: Running, value: str
 ) -> None:
     with server.client(None) as client:
-        answer = client.get("/api/invoices", headers={"Authorization": value})
-    assert answer.status_code == 401
-    assert answer.json()["error"]["message"] == (
+        response = client.get("/api/invoices", headers={"Authorization": value})
+    assert response.status_code == 401
+    assert response.json()["error"]["message"] == (
         "The Authorization header has a credential without 'Bearer' before it. "
         "Send 'Authorization: Bearer <API_KEY>'."
     )
@@ -419,5 +419,5 @@ def test_an_error_never_says_that_a_scheme_is_missing_which_is_there(
     server: Running, value: str
 ) -> None:
     with server.client(None) as client:
-        answer = client.get("/api/invoices", headers={"Authorization": value})
-    assert "Authorization header" not in answer.json()["error"]["message"]
+        response = client.get("/api/invoices", headers={"Authorization": value})
+    assert "Authorization header" not in response.json()["error"]["message"]

@@ -73,8 +73,8 @@ def send(client: httpx.Client, declared: Declared, **options: Any) -> httpx.Resp
     return client.request(method, url_of(declared), **options)
 
 
-def is_refused(answer: httpx.Response, status: int, code: str) -> None:
-    assert (answer.status_code, answer.json()["error"]["code"]) == (status, code), answer.text
+def is_rejected(response: httpx.Response, status: int, code: str) -> None:
+    assert (response.status_code, response.json()["error"]["code"]) == (status, code), response.text
 
 
 @pytest.fixture(scope="module")
@@ -91,15 +91,15 @@ def test_another_method_is_405_and_names_those_that_there_are(
     contract, operation = declared
     methods = METHODS_OF[contract.base_path, operation.path]
     strange = next(one.upper() for one in METHODS if one.upper() not in {*methods, "OPTIONS"})
-    answer = send(client, declared, method=strange)
-    is_refused(answer, 405, "invalid_request")
-    assert set(answer.headers["Allow"].split(", ")) >= methods
+    response = send(client, declared, method=strange)
+    is_rejected(response, 405, "invalid_request")
+    assert set(response.headers["Allow"].split(", ")) >= methods
 
 
 @declaring("400", takes_json)
 def test_a_body_that_is_no_json_is_400(client: httpx.Client, declared: Declared) -> None:
-    answer = send(client, declared, content=b"{", headers={"Content-Type": "application/json"})
-    is_refused(answer, 400, "invalid_request")
+    response = send(client, declared, content=b"{", headers={"Content-Type": "application/json"})
+    is_rejected(response, 400, "invalid_request")
 
 
 def admitted_url(client: httpx.Client, declared: Declared) -> str:
@@ -113,8 +113,8 @@ def admitted_url(client: httpx.Client, declared: Declared) -> str:
 @declaring("400", lambda one: not takes_json(one) and has_query(one))
 def test_a_query_that_is_no_text_is_400(client: httpx.Client, declared: Declared) -> None:
     url = admitted_url(client, declared)
-    answer = client.request(declared[1].method, f"{url}{'&' if '?' in url else '?'}cursor=%ff")
-    is_refused(answer, 400, "invalid_request")
+    response = client.request(declared[1].method, f"{url}{'&' if '?' in url else '?'}cursor=%ff")
+    is_rejected(response, 400, "invalid_request")
 
 
 @pytest.mark.parametrize("name", ["X-Sandbox-Scenario", "Prefer"])
@@ -125,14 +125,14 @@ def test_an_unknown_scenario_or_preference_is_a_declared_400(
     headers = {name: "code=999" if name == "Prefer" else "unknown"}
     body = VALID_BODIES.get(operation.id, {}) if has_body(operation) else None
     query = {"id": "key_sandbox_0001"} if operation.id == "revokeApiKey" else {}
-    answer = client.request(
+    response = client.request(
         operation.method,
         operation.path.replace("{country}", "DE").replace("{id}", "inv_sandbox_seed_verified"),
         json=body,
         params=query,
         headers=headers,
     )
-    is_refused(answer, 400, "invalid_request")
+    is_rejected(response, 400, "invalid_request")
     assert "400" in operation.responses
 
 
@@ -143,8 +143,8 @@ VALID_BODIES: Final = dict.fromkeys(("createInvoice", "generateFingerprint"), IN
 def test_an_idempotency_key_that_is_too_long_is_400(
     client: httpx.Client, declared: Declared
 ) -> None:
-    answer = send(client, declared, headers={"Idempotency-Key": "x" * 256})
-    is_refused(answer, 400, "invalid_request")
+    response = send(client, declared, headers={"Idempotency-Key": "x" * 256})
+    is_rejected(response, 400, "invalid_request")
 
 
 @declaring("413", has_body)
@@ -153,23 +153,23 @@ def test_a_body_that_is_too_large_is_413(client: httpx.Client, declared: Declare
     assert body is not None
     content = b" " * (body.limit + 1)
     headers = {"Content-Type": next(iter(body.checkers))}
-    is_refused(send(client, declared, content=content, headers=headers), 413, "invalid_request")
+    is_rejected(send(client, declared, content=content, headers=headers), 413, "invalid_request")
 
 
 @declaring("415", has_body)
 def test_a_body_of_another_type_is_415(client: httpx.Client, declared: Declared) -> None:
     url, headers = admitted_url(client, declared), {"Content-Type": "text/csv"}
-    answer = client.request(declared[1].method, url, content=b"a,b", headers=headers)
-    is_refused(answer, 415, "invalid_request")
+    response = client.request(declared[1].method, url, content=b"a,b", headers=headers)
+    is_rejected(response, 415, "invalid_request")
 
 
 @declaring("429")
 def test_too_many_requests_are_429_with_retry_after(limited: Running, declared: Declared) -> None:
     with limited.client(limited.new_workspace()) as client:
         client.get("/api/invoices")
-        answer = send(client, declared)
-    is_refused(answer, 429, "rate_limit_exceeded")
-    assert int(answer.headers["Retry-After"]) > 0
+        response = send(client, declared)
+    is_rejected(response, 429, "rate_limit_exceeded")
+    assert int(response.headers["Retry-After"]) > 0
 
 
 # What a page does with the cookie of its visitor
@@ -183,7 +183,7 @@ def test_a_change_with_a_cookie_is_403_from_another_site(server: Running, name: 
     declared = (PROJECT.contract, PROJECT.contract.operations[name])
     with logged_in(server) as client:
         client.headers["Origin"] = "https://evil.example"
-        is_refused(send(client, declared), 403, "invalid_request")
+        is_rejected(send(client, declared), 403, "invalid_request")
 
 
 # What only some operations reject, or answer
@@ -192,26 +192,26 @@ def test_a_change_with_a_cookie_is_403_from_another_site(server: Running, name: 
 def test_one_snapshot_more_than_there_may_be_is_409(client: httpx.Client) -> None:
     for _ in range(MAX_SNAPSHOTS):
         snapshot(client)
-    is_refused(client.post("/sandbox/snapshots"), 409, "invalid_request")
+    is_rejected(client.post("/sandbox/snapshots"), 409, "invalid_request")
 
 
 def test_who_would_be_gone_afterwards_cannot_go_back(client: httpx.Client) -> None:
     taken = snapshot(client)
     made = data(client.post("/api/developer/api-keys", json={"scopes": ["sandbox:control"]}), 201)
     younger = {"Authorization": f"Bearer {made['secret']}"}
-    answer = client.post(f"/sandbox/snapshots/{taken}/restore", headers=younger)
-    is_refused(answer, 409, "invalid_request")
+    response = client.post(f"/sandbox/snapshots/{taken}/restore", headers=younger)
+    is_rejected(response, 409, "invalid_request")
 
 
 def test_an_endpoint_that_must_not_be_called_cannot_be_enabled(client: httpx.Client) -> None:
     data(client.post("/api/webhooks", json={"url": "https://10.0.0.1/hook"}), 201)
     (endpoint,) = data(client.get("/api/webhooks"))["endpoints"]
-    answer = client.post(f"/sandbox/webhooks/{endpoint['id']}/enable")
-    is_refused(answer, 409, "invalid_request")
+    response = client.post(f"/sandbox/webhooks/{endpoint['id']}/enable")
+    is_rejected(response, 409, "invalid_request")
 
 
 @pytest.mark.parametrize("status", [204, 302])
-def test_a_listener_answers_what_its_client_reports(client: httpx.Client, status: int) -> None:
+def test_a_listener_returns_what_its_client_reports(client: httpx.Client, status: int) -> None:
     made = opened(client)
     data(client.post("/api/webhooks", json={"url": made["url"], "events": ["*"]}), 201)
     with streaming(client, made) as lines:

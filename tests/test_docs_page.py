@@ -46,16 +46,18 @@ def private_server() -> Iterator[Running]:
         yield running
 
 
-def referenced(answer: httpx.Response) -> set[httpx.URL]:
+def referenced(response: httpx.Response) -> set[httpx.URL]:
     """Every address that a page loads something from."""
     return {
-        answer.url.join(path) for path in re.findall(r'(?:src|href)="([^"]+)"', answer.text) if path
+        response.url.join(path)
+        for path in re.findall(r'(?:src|href)="([^"]+)"', response.text)
+        if path
     }
 
 
 def test_the_root_leads_to_the_page(anyone: httpx.Client) -> None:
-    answer = anyone.get("/")
-    assert (answer.status_code, answer.headers["location"]) == (307, "/docs")
+    response = anyone.get("/")
+    assert (response.status_code, response.headers["location"]) == (307, "/docs")
 
 
 def test_an_operation_at_the_root_stays_one(tmp_path: Path) -> None:
@@ -65,7 +67,7 @@ def test_an_operation_at_the_root_stays_one(tmp_path: Path) -> None:
         assert client.get("/").status_code == 204
 
 
-def test_a_path_outside_of_the_base_path_is_told_the_base_path(tmp_path: Path) -> None:
+def test_a_path_outside_of_the_base_path_gets_the_base_path(tmp_path: Path) -> None:
     document = contract({}, servers=[{"url": "https://api.example/v2"}])
     with serving_contract(tmp_path, document) as client:
         assert "begin with /v2. See" in client.post("/check", json={}).text
@@ -120,7 +122,7 @@ def test_assets_are_kept_as_long_as_they_cannot_change(
 
 
 @pytest.mark.parametrize("path", [*PAGES, *ASSETS])
-def test_head_answers_as_get_without_the_body(anyone: httpx.Client, path: str) -> None:
+def test_head_responds_as_get_without_the_body(anyone: httpx.Client, path: str) -> None:
     head, get = anyone.head(path), anyone.get(path)
     assert (head.status_code, head.content) == (200, b"")
     for name in ("content-type", "content-length", "cache-control", "content-security-policy"):
@@ -129,9 +131,9 @@ def test_head_answers_as_get_without_the_body(anyone: httpx.Client, path: str) -
 
 @pytest.mark.parametrize("method", ["POST", "PUT", "PATCH", "DELETE"])
 def test_pages_are_only_read(anyone: httpx.Client, method: str) -> None:
-    answer = anyone.request(method, "/docs")
-    assert (answer.status_code, answer.headers["allow"]) == (405, "GET, HEAD, OPTIONS")
-    assert answer.json()["error"]["code"] == "invalid_request"
+    response = anyone.request(method, "/docs")
+    assert (response.status_code, response.headers["allow"]) == (405, "GET, HEAD, OPTIONS")
+    assert response.json()["error"]["code"] == "invalid_request"
     options = anyone.options("/docs")
     assert (options.status_code, options.headers["allow"]) == (204, "GET, HEAD, OPTIONS")
 
@@ -140,8 +142,8 @@ def test_pages_are_only_read(anyone: httpx.Client, method: str) -> None:
     "path", ["/docs/nothing", "/docs/..%2f__init__.py", "/docs/static/", "/docsx"]
 )
 def test_what_is_not_there_is_rejected_in_the_envelope(anyone: httpx.Client, path: str) -> None:
-    answer = anyone.get(path)
-    assert (answer.status_code, answer.json()["error"]["code"]) == (404, "resource_not_found")
+    response = anyone.get(path)
+    assert (response.status_code, response.json()["error"]["code"]) == (404, "resource_not_found")
 
 
 @pytest.mark.parametrize("path", ["/docs", "/docs/swagger-ui.css"])

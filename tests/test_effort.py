@@ -156,7 +156,7 @@ def trees(schemas: dict[str, Any], body: Any, path: str = "/trees") -> dict[str,
 
 
 @pytest.mark.parametrize(
-    ("depth", "told"),
+    ("depth", "reported"),
     [
         (2, "must be an object"),
         (9, "child.child must be an object"),
@@ -166,9 +166,9 @@ def trees(schemas: dict[str, Any], body: Any, path: str = "/trees") -> dict[str,
     ],
 )
 def test_a_nested_value_is_rejected_with_the_reason(
-    client: httpx.Client, depth: int, told: str
+    client: httpx.Client, depth: int, reported: str
 ) -> None:
-    assert told in rejection(client, "/trees", nested(depth, 1))
+    assert reported in rejection(client, "/trees", nested(depth, 1))
 
 
 def test_steps_that_double_with_each_member_are_bounded(client: httpx.Client) -> None:
@@ -181,9 +181,9 @@ def test_of_very_many_errors_the_first_is_reported(client: httpx.Client) -> None
 
 
 def rejection(client: httpx.Client, path: str, body: Any) -> str:
-    answer = client.post(path, json=body)
-    assert (answer.status_code, answer.json()["error"]["code"]) == (400, "invalid_request")
-    return str(answer.json()["error"]["message"])
+    response = client.post(path, json=body)
+    assert (response.status_code, response.json()["error"]["code"]) == (400, "invalid_request")
+    return str(response.json()["error"]["message"])
 
 
 def test_a_right_value_is_taken(client: httpx.Client) -> None:

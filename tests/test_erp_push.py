@@ -40,9 +40,9 @@ SOURCE = {"system": "demo-erp", "connectionId": "conn_demo_0001"}
 
 
 def push(client: httpx.Client, **body: Any) -> Any:
-    answer = client.post(PUSH, json=body)
-    assert answer.status_code == 202, answer.text
-    return answer.json()["data"]
+    response = client.post(PUSH, json=body)
+    assert response.status_code == 202, response.text
+    return response.json()["data"]
 
 
 def push_items(client: httpx.Client, *items: Any, **source: Any) -> Any:
@@ -56,7 +56,7 @@ def registered(client: httpx.Client) -> list[Any]:
     return [{k: v for k, v in one.items() if k not in {"id", "registryId"}} for one in made[::-1]]
 
 
-def told(client: httpx.Client, target: Any) -> list[tuple[str, Any]]:
+def reported(client: httpx.Client, target: Any) -> list[tuple[str, Any]]:
     """Action and metadata of the audit events about an import, oldest first."""
     events = client.get("/api/audit-log", params={"targetId": target["importId"]}).json()["data"]
     return [(one["action"], one["metadata"]) for one in reversed(events)]
@@ -87,7 +87,7 @@ def test_the_payload_may_be_one_invoice(client: httpx.Client) -> None:
 def test_one_known_member_makes_the_payload_an_invoice(client: httpx.Client, name: str) -> None:
     accepted = push(client, **{name: ITEM[name]})
     assert accepted["received"] == 1
-    assert told(client, accepted)[1][0] == "erp_item.rejected"
+    assert reported(client, accepted)[1][0] == "erp_item.rejected"
 
 
 @pytest.mark.parametrize(
@@ -107,8 +107,8 @@ def test_a_payload_without_invoices_is_accepted_and_does_nothing(
     ids=repr,
 )
 def test_a_frame_that_the_contract_does_not_allow_is_400(client: httpx.Client, body: Any) -> None:
-    answer = client.post(PUSH, json=body)
-    assert (answer.status_code, answer.json()["error"]["code"]) == (400, "invalid_request")
+    response = client.post(PUSH, json=body)
+    assert (response.status_code, response.json()["error"]["code"]) == (400, "invalid_request")
 
 
 BAD: dict[str, tuple[Any, str]] = {
@@ -127,7 +127,7 @@ def test_a_bad_item_is_reported_in_the_audit_log_and_stops_no_other(
     client: httpx.Client, item: Any, problem: str
 ) -> None:
     accepted = push_items(client, item, {**ITEM, "externalId": "ERP-2"})
-    (_, (action, metadata)) = told(client, accepted)
+    (_, (action, metadata)) = reported(client, accepted)
     assert (accepted["received"], action, metadata["index"]) == (2, "erp_item.rejected", 0)
     (text,) = metadata["problems"]
     assert problem in text
@@ -165,7 +165,7 @@ def test_what_cannot_be_financed_is_skipped_with_the_reason(
 ) -> None:
     accepted = push_items(client, {**ITEM, **members})
     metadata = {"index": 0, "erpStatus": members["erpStatus"], "reason": reason}
-    assert told(client, accepted)[1:] == [("erp_item.skipped", metadata)]
+    assert reported(client, accepted)[1:] == [("erp_item.skipped", metadata)]
     assert registered(client) == []
 
 
@@ -211,7 +211,7 @@ def test_an_item_that_is_no_invoice_to_finance_is_rejected_alone(
     other = {**ITEM, "externalId": "ERP-2", "invoiceNumber": "ERP-2"}
     accepted = push_items(client, {**ITEM, **members}, other)
     metadata = {"index": 0, "problems": [problem]}
-    assert told(client, accepted)[1] == ("erp_item.rejected", metadata)
+    assert reported(client, accepted)[1] == ("erp_item.rejected", metadata)
     assert [one["invoiceNumber"] for one in registered(client)] == ["ERP-2"]
 
 
@@ -227,7 +227,7 @@ def test_any_other_erp_status_registers_the_invoice(client: httpx.Client, status
 def test_the_same_external_id_again_changes_nothing(client: httpx.Client) -> None:
     push_items(client, ITEM)
     again = push_items(client, {**ITEM, "amount": 1})
-    assert told(client, again)[1:] == [("erp_item.unchanged", {"index": 0})]
+    assert reported(client, again)[1:] == [("erp_item.unchanged", {"index": 0})]
     assert registered(client) == [{**INVOICE, "status": "Registered"}]
 
 
@@ -254,12 +254,12 @@ def test_the_same_external_id_of_another_system_is_another_invoice(
 
 
 @pytest.mark.parametrize("source", ["SAP", None, 7, ["SAP"], {"system": "SAP"}], ids=repr)
-def test_the_source_may_be_anything_and_tells_external_ids_apart(
+def test_the_source_may_be_anything_and_distinguishes_external_ids(
     client: httpx.Client, source: Any
 ) -> None:
     accepted = [push(client, source=source, invoices=[ITEM]) for _ in range(2)]
     assert [one["source"] for one in accepted] == [source, source]
-    assert told(client, accepted[1])[1:] == [("erp_item.unchanged", {"index": 0})]
+    assert reported(client, accepted[1])[1:] == [("erp_item.unchanged", {"index": 0})]
     push(client, source="another system", invoices=[{**ITEM, "invoiceNumber": "S-2"}])
     assert [one["invoiceNumber"] for one in registered(client)] == ["ERP-1", "S-2"]
 
@@ -384,4 +384,4 @@ def test_a_step_that_fails_is_audited_where_its_result_is_looked_for(
             await report(state, await state.workspace(), step, "ValueError")
 
     server.run(fail())
-    assert told(client, {"importId": target}) == [event]
+    assert reported(client, {"importId": target}) == [event]

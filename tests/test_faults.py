@@ -41,9 +41,9 @@ INVOICE = {
 
 def inject(client: httpx.Client, kind: str, **members: Any) -> dict[str, Any]:
     """A new fault, as the lever answers it."""
-    answer = client.post("/sandbox/faults", json={"kind": kind, **members})
-    assert answer.status_code == 201, answer.text
-    fault: dict[str, Any] = answer.json()["data"]
+    response = client.post("/sandbox/faults", json={"kind": kind, **members})
+    assert response.status_code == 201, response.text
+    fault: dict[str, Any] = response.json()["data"]
     return fault
 
 
@@ -93,7 +93,7 @@ def connection(client: httpx.Client) -> Iterator[socket.socket]:
         yield raw
 
 
-def read_answer(raw: socket.socket) -> bytes:
+def read_response(raw: socket.socket) -> bytes:
     """One answer, of a connection that stays open."""
     received = b""
     while b"\r\n\r\n" not in received:
@@ -115,7 +115,7 @@ def read_all(raw: socket.socket) -> bytes:
 
 
 class TestLatency:
-    def test_it_waits_and_then_answers(self, server: Running, client: httpx.Client) -> None:
+    def test_it_waits_and_then_responds(self, server: Running, client: httpx.Client) -> None:
         inject(client, "latency", delay="PT1.5S")
         before = server.system_clock.seconds
         assert create(client).status_code == 201
@@ -154,8 +154,8 @@ class TestLatency:
     def test_real_time_passes(self, started: Started) -> None:
         with started.client() as client:
             inject(client, "latency", delay="PT0.25S")
-            answer = client.get("/api/invoices")
-        assert answer.elapsed.total_seconds() >= 0.25
+            response = client.get("/api/invoices")
+        assert response.elapsed.total_seconds() >= 0.25
 
 
 STATUSES = {
@@ -183,23 +183,23 @@ class TestStatus:
     @pytest.mark.parametrize("status", STATUSES)
     def test_any_status_gets_a_response(self, client: httpx.Client, status: int) -> None:
         inject(client, "status", status=status)
-        answer = client.get("/api/invoices")
-        assert answer.status_code == status
+        response = client.get("/api/invoices")
+        assert response.status_code == status
         if status in {204, 205, 304}:
-            assert answer.content == b""
+            assert response.content == b""
         else:
-            assert answer.json()["mode"] == "sandbox_mock"
-            assert answer.headers["content-type"] == "application/json"
+            assert response.json()["mode"] == "sandbox_mock"
+            assert response.headers["content-type"] == "application/json"
 
     @pytest.mark.parametrize("status", [status for status, code in STATUSES.items() if code])
     def test_errors_have_the_envelope(self, client: httpx.Client, status: int) -> None:
         fault = inject(client, "status", status=status)
-        answer = client.get("/api/invoices")
-        error = answer.json()["error"]
+        response = client.get("/api/invoices")
+        error = response.json()["error"]
         assert error["code"] == STATUSES[status]
-        assert error["requestId"] == answer.headers["x-request-id"]
+        assert error["requestId"] == response.headers["x-request-id"]
         assert fault["id"] in error["message"]
-        assert set(answer.json()) == {"error", "mode"}
+        assert set(response.json()) == {"error", "mode"}
 
     @pytest.mark.parametrize("status", [429, 503])
     def test_the_response_has_retry_after(self, client: httpx.Client, status: int) -> None:
@@ -249,14 +249,14 @@ class TestStatus:
 class TestError:
     def test_429_unless_given(self, client: httpx.Client) -> None:
         inject(client, "error", operation="listInvoices")
-        answer = client.get("/api/invoices")
-        assert answer.status_code == 429
-        assert answer.json()["error"]["code"] == "rate_limit_exceeded"
+        response = client.get("/api/invoices")
+        assert response.status_code == 429
+        assert response.json()["error"]["code"] == "rate_limit_exceeded"
 
     def test_one_that_the_operation_declares(self, client: httpx.Client) -> None:
         inject(client, "error", operation="getInvoice", status=404)
-        answer = client.get("/api/invoices/inv_sandbox_0001")
-        assert answer.json()["error"]["code"] == "resource_not_found"
+        response = client.get("/api/invoices/inv_sandbox_0001")
+        assert response.json()["error"]["code"] == "resource_not_found"
 
     def test_for_all_it_meets_those_that_declare_it(self, client: httpx.Client) -> None:
         """``error`` never answers what the contract of the operation does not know."""
@@ -297,12 +297,12 @@ class TestReset:
                 read_all(raw)
         assert created(client) == 1
 
-    def test_what_was_answered_before_arrives(self, client: httpx.Client) -> None:
+    def test_what_was_sent_before_arrives(self, client: httpx.Client) -> None:
         """Two requests on one connection; only the second one meets the fault."""
         inject(client, "reset", operation="createInvoice")
         with connection(client) as raw:
             raw.sendall(request(client, "GET", "/api/invoices"))
-            assert read_answer(raw).startswith(b"HTTP/1.1 200")
+            assert read_response(raw).startswith(b"HTTP/1.1 200")
             raw.sendall(request(client, "POST", "/api/invoices", INVOICE))
             with pytest.raises(ConnectionResetError):
                 read_all(raw)
@@ -315,7 +315,7 @@ class TestReset:
                 with pytest.raises(httpx.ReadError):
                     create(client)
                 kept.sendall(wanted)
-                assert read_answer(kept).startswith(b"HTTP/1.1 200")
+                assert read_response(kept).startswith(b"HTTP/1.1 200")
 
     def test_head_is_rejected_before_it(self, client: httpx.Client) -> None:
         """HEAD is no method of the contract, so no fault is spent on it."""
@@ -324,7 +324,7 @@ class TestReset:
         assert faults(client)[0]["id"] == fault["id"]
 
 
-class TestSpoiltAnswers:
+class TestCorruptedResponses:
     def test_truncate_promises_more_than_it_sends(self, client: httpx.Client) -> None:
         inject(client, "truncate")
         with connection(client) as raw:
@@ -343,28 +343,28 @@ class TestSpoiltAnswers:
 
     def test_malformed_is_complete_and_no_json(self, client: httpx.Client) -> None:
         inject(client, "malformed")
-        answer = create(client)
-        assert answer.status_code == 201
-        assert len(answer.content) == int(answer.headers["content-length"])
+        response = create(client)
+        assert response.status_code == 201
+        assert len(response.content) == int(response.headers["content-length"])
         with pytest.raises(json.JSONDecodeError):
-            answer.json()
+            response.json()
         assert created(client) == 1
 
     @pytest.mark.parametrize("example", [12, True, None, "text", [], {}, [[1]], 0.5])
     def test_no_value_stays_json(self, tmp_path: Path, example: Any) -> None:
         """Also one that would be JSON without its last character."""
-        with serving_answers(tmp_path, example) as client:
+        with serving_responses(tmp_path, example) as client:
             inject(client, "malformed")
-            answer = client.get("/value")
-            assert len(answer.content) == len(client.get("/value").content)
+            response = client.get("/value")
+            assert len(response.content) == len(client.get("/value").content)
             with pytest.raises(json.JSONDecodeError):
-                answer.json()
+                response.json()
 
     def test_content_type_calls_it_something_else(self, client: httpx.Client) -> None:
         inject(client, "content-type")
-        answer = create(client)
-        assert answer.headers.get_list("content-type") == ["text/html"]
-        assert answer.json()["data"]["status"]
+        response = create(client)
+        assert response.headers.get_list("content-type") == ["text/html"]
+        assert response.json()["data"]["status"]
         assert created(client) == 1
 
     def test_drip_arrives_complete_and_in_pieces(
@@ -375,14 +375,16 @@ class TestSpoiltAnswers:
         before = clock.sleepers
         clock.is_running.clear()
         try:
-            with client.stream("GET", "/api/invoices") as answer:  # the head comes, the body waits
+            with client.stream(
+                "GET", "/api/invoices"
+            ) as response:  # the head comes, the body waits
                 until(lambda: clock.sleepers > before, "the server waits before the first piece")
                 clock.is_running.set()
-                body = b"".join(answer.iter_raw())
+                body = b"".join(response.iter_raw())
         finally:
             clock.is_running.set()
         assert clock.sleepers - before > 1
-        assert len(body) == int(answer.headers["content-length"])
+        assert len(body) == int(response.headers["content-length"])
         assert json.loads(body)["mode"] == "sandbox_mock"
 
     def test_drip_takes_its_time(self, server: Running, client: httpx.Client) -> None:
@@ -392,17 +394,17 @@ class TestSpoiltAnswers:
         assert server.system_clock.seconds - before == pytest.approx(10)
 
     def test_drip_takes_its_time_for_a_few_bytes_too(self, tmp_path: Path) -> None:
-        with serving_answers(tmp_path, 12) as client:
+        with serving_responses(tmp_path, 12) as client:
             inject(client, "drip", delay="PT0.2S")
-            answer = client.get("/value")
-        assert answer.content == b"12"
+            response = client.get("/value")
+        assert response.content == b"12"
 
     def test_an_error_is_altered_like_any_response(self, client: httpx.Client) -> None:
         inject(client, "malformed", operation="getInvoice")
-        answer = client.get("/api/invoices/nothing")
-        assert answer.status_code == 404
+        response = client.get("/api/invoices/nothing")
+        assert response.status_code == 404
         with pytest.raises(json.JSONDecodeError):
-            answer.json()
+            response.json()
 
     @pytest.mark.parametrize("kind", ["truncate", "malformed", "drip", "content-type"])
     def test_long_bodies(self, client: httpx.Client, kind: str) -> None:
@@ -416,14 +418,14 @@ class TestSpoiltAnswers:
             with pytest.raises(httpx.RemoteProtocolError):
                 client.get("/api/invoices")
         else:
-            answer = client.get("/api/invoices")
-            assert len(answer.content) == int(answer.headers["content-length"]) > 2_000_000
+            response = client.get("/api/invoices")
+            assert len(response.content) == int(response.headers["content-length"]) > 2_000_000
         assert client.get("/api/invoices").json()["mode"] == "sandbox_mock"
 
     @pytest.mark.parametrize("kind", ["truncate", "malformed", "drip", "content-type", "reset"])
     def test_a_response_without_a_body(self, tmp_path: Path, kind: str) -> None:
         """There is nothing to spoil, and nothing else goes wrong either."""
-        with serving_answers(tmp_path, 12) as client:
+        with serving_responses(tmp_path, 12) as client:
             inject(client, kind, **({"delay": "PT0S"} if kind == "drip" else {}))
             if kind == "reset":
                 with pytest.raises(httpx.ReadError):
@@ -498,7 +500,7 @@ class TestWhichAndHowOften:
             assert statuses(client, 1, path) == [503]
 
 
-class TestLevers:
+class TestControlAPI:
     def test_a_fault_is_reported_as_it_was_made(self, client: httpx.Client) -> None:
         asked = {
             "operation": "listOffers",
@@ -528,16 +530,16 @@ class TestLevers:
         with server.client(server.new_workspace()) as other:
             theirs = inject(other, "status")["id"]
         for fault_id in ("flt_sandbox_nothing", theirs):
-            answer = client.delete(f"/sandbox/faults/{fault_id}")
-            assert answer.status_code == 404
-            assert answer.json()["error"]["code"] == "resource_not_found"
+            response = client.delete(f"/sandbox/faults/{fault_id}")
+            assert response.status_code == 404
+            assert response.json()["error"]["code"] == "resource_not_found"
 
     def test_at_most_a_hundred(self, client: httpx.Client) -> None:
         for _ in range(100):
             inject(client, "status", operation="listOffers")
-        answer = client.post("/sandbox/faults", json={"kind": "status"})
-        assert answer.status_code == 409
-        assert "100 faults" in answer.json()["error"]["message"]
+        response = client.post("/sandbox/faults", json={"kind": "status"})
+        assert response.status_code == 409
+        assert "100 faults" in response.json()["error"]["message"]
 
     @pytest.mark.parametrize(
         ("body", "problem"),
@@ -564,9 +566,9 @@ class TestLevers:
         ids=lambda value: None if isinstance(value, str) else "-".join(map(str, value.values())),
     )
     def test_nonsense(self, client: httpx.Client, body: Mapping[str, Any], problem: str) -> None:
-        answer = client.post("/sandbox/faults", json=body)
-        assert answer.status_code == 409
-        assert problem in answer.json()["error"]["message"]
+        response = client.post("/sandbox/faults", json=body)
+        assert response.status_code == 409
+        assert problem in response.json()["error"]["message"]
         assert faults(client) == []
 
     @pytest.mark.parametrize(
@@ -598,26 +600,26 @@ class TestLevers:
         ids=json.dumps,
     )
     def test_what_the_contract_does_not_know(self, client: httpx.Client, body: Any) -> None:
-        answer = client.post("/sandbox/faults", json=body)
-        assert answer.status_code == 400
-        assert "/sandbox/openapi.json" in answer.json()["error"]["message"]
+        response = client.post("/sandbox/faults", json=body)
+        assert response.status_code == 400
+        assert "/sandbox/openapi.json" in response.json()["error"]["message"]
         assert faults(client) == []
 
-    def test_the_control_endpoints_are_never_touched(self, client: httpx.Client) -> None:
+    def test_the_control_endpoints_are_never_covered(self, client: httpx.Client) -> None:
         for kind in ("status", "reset", "latency"):
             inject(client, kind, count=None)
         for path in ("clock", "faults", "requests", "workspaces", "scenarios", "health"):
             assert client.get(f"/sandbox/{path}").status_code == 200
         assert client.post("/sandbox/reset").status_code == 200
 
-    def test_the_project_s_control_endpoints_are_never_touched(self, client: httpx.Client) -> None:
+    def test_the_project_s_control_endpoints_are_never_covered(self, client: httpx.Client) -> None:
         invoice = create(client).json()["data"]["id"]
         inject(client, "status", count=None)
         body = {"trigger": "start-verification"}
-        answer = client.post(f"/sandbox/invoices/{invoice}/transition", json=body)
-        assert answer.status_code == 200
+        response = client.post(f"/sandbox/invoices/{invoice}/transition", json=body)
+        assert response.status_code == 200
 
-    def test_another_workspace_is_never_touched(
+    def test_another_workspace_is_never_changed(
         self, server: Running, client: httpx.Client
     ) -> None:
         with server.client(server.new_workspace()) as other:
@@ -695,7 +697,7 @@ components:
 """
 
 
-def test_only_injected_answers_are_exempt_from_the_contract(
+def test_only_injected_responses_are_exempt_from_the_contract(
     tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
     """An undeclared status is fine when it was asked for; the handler's own answer is checked."""
@@ -717,7 +719,7 @@ def test_only_injected_answers_are_exempt_from_the_contract(
 
 
 @contextmanager
-def serving_answers(folder: Path, example: Any) -> Iterator[httpx.Client]:
+def serving_responses(folder: Path, example: Any) -> Iterator[httpx.Client]:
     """A client of a contract that answers ``example`` at one path, and no body at another."""
     media = {"application/json": {"example": example, "schema": {}}}
     document = {

@@ -29,9 +29,9 @@ ALDER = "ptn_sandbox_alder"
 def register(client: httpx.Client, amount: str | None = None, **members: Any) -> Any:
     """A registered invoice; ``amount`` as the JSON number to send, digit by digit."""
     body = orjson.dumps(INVOICE | members | ({"amount": orjson.Fragment(amount)} if amount else {}))
-    answer = client.post("/api/invoices", content=body, headers=JSON)
-    assert answer.status_code == 201
-    return answer.json()["data"]
+    response = client.post("/api/invoices", content=body, headers=JSON)
+    assert response.status_code == 201
+    return response.json()["data"]
 
 
 def verified(client: httpx.Client, amount: str | None = None, **members: Any) -> Any:
@@ -42,17 +42,17 @@ def verified(client: httpx.Client, amount: str | None = None, **members: Any) ->
 
 
 def ask(client: httpx.Client, **body: Any) -> Any:
-    answer = client.post(REQUESTS, json=body)
-    assert answer.status_code == 201, answer.text
-    return answer.json()["data"]
+    response = client.post(REQUESTS, json=body)
+    assert response.status_code == 201, response.text
+    return response.json()["data"]
 
 
 def status(client: httpx.Client, invoice: Any) -> str:
     return str(client.get(f"/api/invoices/{invoice['id']}").json()["data"]["status"])
 
 
-def refusal(answer: httpx.Response) -> tuple[int, str]:
-    return answer.status_code, answer.json()["error"]["code"]
+def rejection(response: httpx.Response) -> tuple[int, str]:
+    return response.status_code, response.json()["error"]["code"]
 
 
 def test_every_member_that_is_left_out_has_its_default(client: httpx.Client) -> None:
@@ -150,9 +150,9 @@ def test_the_usual_amount_is_exact_to_the_minor_unit(
     client: httpx.Client, amount: str, currency: str, usual: str
 ) -> None:
     verified(client, amount, currency=currency)
-    answer = client.post(REQUESTS, json={})
-    assert answer.status_code == 201
-    assert f'"requestedAmount":{usual},' in answer.text
+    response = client.post(REQUESTS, json={})
+    assert response.status_code == 201
+    assert f'"requestedAmount":{usual},' in response.text
 
 
 def test_a_request_moves_the_invoice_and_is_audited(client: httpx.Client) -> None:
@@ -160,8 +160,8 @@ def test_a_request_moves_the_invoice_and_is_audited(client: httpx.Client) -> Non
     request = ask(client)
     assert status(client, invoice) == "FinancingRequested"
     events = client.get("/api/audit-log").json()["data"]
-    told = [(one["action"], one["targets"][0]["id"]) for one in reversed(events)]
-    assert told[-3:] == [
+    reported = [(one["action"], one["targets"][0]["id"]) for one in reversed(events)]
+    assert reported[-3:] == [
         ("financing_request.submitted", request["id"]),
         ("financing_request.created", invoice["id"]),
         ("financing_request.routed", request["id"]),
@@ -205,31 +205,31 @@ def test_a_reference_to_nothing_is_404_and_changes_nothing(
 ) -> None:
     invoice = verified(client)
     before = client.get(REQUESTS).json()
-    assert refusal(client.post(REQUESTS, json=body)) == (404, "resource_not_found")
+    assert rejection(client.post(REQUESTS, json=body)) == (404, "resource_not_found")
     assert (status(client, invoice), client.get(REQUESTS).json()) == ("Verified", before)
 
 
 def test_an_invoice_that_is_not_verified_is_409(client: httpx.Client) -> None:
     invoice = register(client)
-    answer = client.post(REQUESTS, json={"invoiceId": invoice["id"]})
-    assert refusal(answer) == (409, "invalid_request")
-    assert "Registered" in answer.json()["error"]["message"]
+    response = client.post(REQUESTS, json={"invoiceId": invoice["id"]})
+    assert rejection(response) == (409, "invalid_request")
+    assert "Registered" in response.json()["error"]["message"]
 
 
 def test_an_invoice_cannot_be_financed_twice(client: httpx.Client) -> None:
     invoice = verified(client)
     ask(client)
-    answer = client.post(REQUESTS, json={"invoiceId": invoice["id"]})
-    assert refusal(answer) == (409, "invalid_request")
+    response = client.post(REQUESTS, json={"invoiceId": invoice["id"]})
+    assert rejection(response) == (409, "invalid_request")
 
 
 def test_an_invoice_that_is_past_due_is_409() -> None:
     with serving(replace(FROZEN, clock=ClockState("live"))) as live, live.client() as client:
         invoice = verified(client, dueDate="2026-11-21")
         live.system_clock.pass_seconds(86_400)
-        answer = client.post(REQUESTS, json={"invoiceId": invoice["id"]})
-        assert refusal(answer) == (409, "invalid_request")
-        assert "2026-11-21" in answer.json()["error"]["message"]
+        response = client.post(REQUESTS, json={"invoiceId": invoice["id"]})
+        assert rejection(response) == (409, "invalid_request")
+        assert "2026-11-21" in response.json()["error"]["message"]
         assert ask(client)["synthetic"], "nor is it chosen by default"
 
 
@@ -256,8 +256,8 @@ WRONG: dict[str, str] = {
 
 @pytest.mark.parametrize("body", WRONG.values(), ids=WRONG)
 def test_an_impossible_value_is_400(client: httpx.Client, body: str) -> None:
-    answer = client.post(REQUESTS, content=body, headers=JSON)
-    assert refusal(answer) == (400, "invalid_request")
+    response = client.post(REQUESTS, content=body, headers=JSON)
+    assert rejection(response) == (400, "invalid_request")
 
 
 def test_a_member_that_is_unknown_is_ignored(client: httpx.Client) -> None:

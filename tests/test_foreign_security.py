@@ -41,12 +41,12 @@ OWN_KEY = new_key()
 
 
 def document() -> dict[str, Any]:
-    answer = {"200": {"description": "in", "content": {"application/json": {"example": 1}}}}
+    response = {"200": {"description": "in", "content": {"application/json": {"example": 1}}}}
     return {
         "openapi": "3.1.0",
         "info": {"title": "Doors", "version": "1"},
         "paths": {
-            f"/{name}": {"get": {"operationId": name, "security": security, "responses": answer}}
+            f"/{name}": {"get": {"operationId": name, "security": security, "responses": response}}
             for name, security in OPERATIONS.items()
         },
         "components": {"securitySchemes": SCHEMES},
@@ -241,8 +241,8 @@ def test_secrets_of_every_scheme_are_left_out_of_the_journal(anyone: Running) ->
     with anyone.client(None) as client:
         for name, sent in ways(secret).items():
             headers = {"X-API-Key": key, **sent.get("headers", {})}
-            answer = client.get(f"/{name}", headers=headers, params=sent.get("params"))
-            assert answer.status_code == 200
+            response = client.get(f"/{name}", headers=headers, params=sent.get("params"))
+            assert response.status_code == 200
     with anyone.client(key) as client:
         journal = client.get("/sandbox/requests").text
     assert "/cookie" in journal

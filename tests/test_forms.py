@@ -147,9 +147,9 @@ FORMS: dict[str, tuple[str, str, str]] = {
 @pytest.mark.parametrize("name", FORMS)
 def test_a_form_is_validated_against_its_schema(server: httpx.Client, name: str) -> None:
     path, body, problem = FORMS[name]
-    answer = post(server, path, URLENCODED, body.encode())
-    assert answer.status_code == (400 if problem else 204), answer.text
-    assert problem in answer.text
+    response = post(server, path, URLENCODED, body.encode())
+    assert response.status_code == (400 if problem else 204), response.text
+    assert problem in response.text
 
 
 PNG = ("a.png", b"\x89PNG", "image/png")
@@ -222,9 +222,9 @@ PARTS: dict[str, tuple[str, list[tuple[str, Any]], str]] = {
 @pytest.mark.parametrize("name", PARTS)
 def test_parts_are_validated_against_their_schema(server: httpx.Client, name: str) -> None:
     path, parts, problem = PARTS[name]
-    answer = server.post(path, files=parts)
-    assert answer.status_code == (400 if problem else 204), answer.text
-    assert problem in answer.text
+    response = server.post(path, files=parts)
+    assert response.status_code == (400 if problem else 204), response.text
+    assert problem in response.text
 
 
 ADA = b'{"name": "Ada"}'
@@ -310,12 +310,12 @@ def test_a_body_that_is_no_form_is_rejected_in_the_envelope(
     server: httpx.Client, name: str
 ) -> None:
     path, media_type, body, problem = HOSTILE[name]
-    answer = server.post(path, content=body, headers=[(b"Content-Type", media_type.encode())])
+    response = server.post(path, content=body, headers=[(b"Content-Type", media_type.encode())])
     if not problem:
-        assert answer.status_code == 204
+        assert response.status_code == 204
         return
-    assert (answer.status_code, answer.json()["error"]["code"]) == (400, "invalid_request")
-    assert problem in answer.json()["error"]["message"]
+    assert (response.status_code, response.json()["error"]["code"]) == (400, "invalid_request")
+    assert problem in response.json()["error"]["message"]
 
 
 PIECES = [

@@ -137,14 +137,14 @@ def test_a_kept_workspace_is_as_every_request_met_it(server: Running, key: str) 
 
 
 def test_a_document_of_somebody_else_is_fuzzed_with_its_own_credential(tmp_path: Path) -> None:
-    answers = {"200": {"description": "Fine."}, "401": {"description": "Who are you?"}}
+    responses = {"200": {"description": "Fine."}, "401": {"description": "Who are you?"}}
     scheme = {"type": "apiKey", "in": "header", "name": "X-Pet-Key"}
     document = {
         "openapi": "3.1.0",
         "info": {"title": "Pets", "version": "1"},
         "components": {"securitySchemes": {"pet": scheme}},
         "security": [{"pet": []}],
-        "paths": {"/pets": {"get": {"operationId": "listPets", "responses": answers}}},
+        "paths": {"/pets": {"get": {"operationId": "listPets", "responses": responses}}},
     }
     file = tmp_path / "pets.json"
     file.write_text(json.dumps(document))

@@ -52,10 +52,10 @@ def test_a_run_that_sent_nothing_fails_with_that_one_finding() -> None:
 
 @pytest.mark.parametrize("status", [401, 403, 429])
 def test_an_error_of_a_valid_request_with_a_valid_key_is_a_finding(status: int) -> None:
-    refused = replace(LISTED, status=status, request="curl http://x")
+    rejected = replace(LISTED, status=status, request="curl http://x")
     title = f"It returned {status} for 1 request, schema-valid and with a valid key"
     expected = Finding("listItems", title, "", "coverage", ("curl http://x",))
-    assert judged([*GOOD, refused]) == [expected]
+    assert judged([*GOOD, rejected]) == [expected]
 
 
 @pytest.mark.parametrize(
@@ -83,13 +83,13 @@ def test_a_server_error_is_a_finding_in_every_mode(mode: Any) -> None:
     assert (found.operation, found.title) == ("listItems", "It returned 503 for 2 requests")
 
 
-def test_a_server_error_is_not_told_twice() -> None:
+def test_a_server_error_is_not_reported_twice() -> None:
     broken = replace(LISTED, status=500)
     assert findings(CONTRACT, [*GOOD, broken], [FOUND], Outcome(fuzzer_exit=1)) == [FOUND]
 
 
 @pytest.mark.parametrize(
-    ("answered", "said"),
+    ("responded", "said"),
     [
         pytest.param([replace(LISTED, status=404)] * 2, "404x2", id="another-status"),
         pytest.param([replace(LISTED, status=202)], "202x1", id="undeclared-success"),
@@ -98,10 +98,10 @@ def test_a_server_error_is_not_told_twice() -> None:
         ),
     ],
 )
-def test_an_operation_must_reach_its_declared_success(answered: list[Call], said: str) -> None:
+def test_an_operation_must_reach_its_declared_success(responded: list[Call], said: str) -> None:
     text = f"Responses to schema-valid requests: {said}."
     expected = Finding("listItems", "It never returned its success status 200", text)
-    assert judged([LOGGED_IN, *answered]) == [expected]
+    assert judged([LOGGED_IN, *responded]) == [expected]
 
 
 def test_a_success_range_is_reached_by_any_status_of_it() -> None:
@@ -147,7 +147,7 @@ def test_the_table_counts_statuses_by_operation_and_type_of_request() -> None:
 # --- contract
 
 
-def test_the_contract_tells_of_each_operation_what_a_verdict_needs() -> None:
+def test_the_contract_declares_of_each_operation_what_a_verdict_needs() -> None:
     link = {"links": {"next": {"$ref": "#/components/links/Next"}}}
     created = {"security": [{"key": []}], "operationId": "create", "responses": {"201": link}}
     responses: dict[str, Any] = {"200": {}, "2XX": {}, "400": {}, "default": {}}
@@ -208,13 +208,13 @@ def test_a_setup_that_cannot_be_understood_is_rejected_by_name(step: object) -> 
         setup_of("enableItem", {"x-fuzz-setup": [step]})
 
 
-def test_what_the_shipped_contracts_tell_the_fuzzer_can_be_understood() -> None:
+def test_what_the_shipped_contracts_declare_for_the_fuzzer_can_be_understood() -> None:
     project = load_project(default_project())
     for document in (project.contract.document, project.control.document):
         for _, _, name, raw in operations(document):
-            told = {word for word in raw if word.startswith("x-fuzz-")}
-            assert told <= {"x-fuzz-setup", "x-fuzz-unreachable", "x-fuzz-forgets"}
-            assert len(told - {"x-fuzz-forgets"}) <= 1, name
+            reported = {word for word in raw if word.startswith("x-fuzz-")}
+            assert reported <= {"x-fuzz-setup", "x-fuzz-unreachable", "x-fuzz-forgets"}
+            assert len(reported - {"x-fuzz-forgets"}) <= 1, name
             names = {one.get("name") for one in raw.get("parameters", ())}
             assert all(set(step.keep) <= names for step in setup_of(name, raw))
 

@@ -38,7 +38,7 @@ class Clients:
 
     server: Running
     api: Generated
-    levers: Generated
+    controls: Generated
 
 
 @dataclass(frozen=True)
@@ -47,15 +47,15 @@ class Caller:
 
     clients: Clients
     api: Any
-    levers: Any
+    controls: Any
 
     def ask(self, operation: str, *, expect: int = 200, **arguments: Any) -> Any:
         """The body of an answer of the API, which must have this status."""
         return _asked(self.clients.api, operation, self.api, expect, arguments)
 
-    def lever(self, operation: str, *, expect: int = 200, **arguments: Any) -> Any:
+    def control(self, operation: str, *, expect: int = 200, **arguments: Any) -> Any:
         """The same of the levers."""
-        return _asked(self.clients.levers, operation, self.levers, expect, arguments)
+        return _asked(self.clients.controls, operation, self.controls, expect, arguments)
 
     def model(self, name: str, members: Any) -> Any:
         """A schema of the API as the client has it."""
@@ -67,13 +67,13 @@ class Caller:
 
     def advance(self, by: str) -> None:
         """Move the clock of the workspace; its body, with one of two members, has no model."""
-        self.lever("advance_clock", body={"by": by})
+        self.control("advance_clock", body={"by": by})
 
 
 def _asked(client: Generated, operation: str, connection: Any, expect: int, arguments: Any) -> Any:
-    answer = client.call(operation, connection, **arguments)
-    assert answer.status_code == expect, answer.content
-    return answer.parsed
+    response = client.call(operation, connection, **arguments)
+    assert response.status_code == expect, response.content
+    return response.parsed
 
 
 @pytest.fixture(scope="module")
@@ -81,19 +81,19 @@ def clients(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Clients]:
     """A server whose invoices move by themselves, and its generated clients."""
     folder = tmp_path_factory.mktemp("generated")
     with serving(replace(FROZEN, scenario=None)) as server:
-        levers = f"{server.url}/sandbox"
+        controls = f"{server.url}/sandbox"
         with (
             generated(f"{server.url}/openapi.json", server.url, folder, "invoice_api") as api,
-            generated(f"{levers}/openapi.json", levers, folder, "invoice_levers") as of_levers,
+            generated(f"{controls}/openapi.json", controls, folder, "invoice_levers") as of_control,
         ):
-            yield Clients(server, api, of_levers)
+            yield Clients(server, api, of_control)
 
 
 @contextmanager
 def calling(clients: Clients, key: str | None) -> Iterator[Caller]:
     """One who sends ``key``, or nothing."""
-    with clients.api.connection(key) as api, clients.levers.connection(key) as levers:
-        yield Caller(clients, api, levers)
+    with clients.api.connection(key) as api, clients.controls.connection(key) as controls:
+        yield Caller(clients, api, controls)
 
 
 @pytest.fixture
@@ -111,7 +111,7 @@ def register(caller: Caller, **members: Any) -> Any:
 
 def delivered(caller: Caller) -> list[Any]:
     """The events in the inbox, oldest first."""
-    messages = caller.lever("get_inbox").data.messages
+    messages = caller.control("get_inbox").data.messages
     return [json.loads(one.body) for one in reversed(messages)]
 
 
@@ -124,12 +124,12 @@ def operation_ids(contract_url: str) -> set[str]:
 
 @pytest.mark.process
 def test_no_operation_of_either_contract_is_left_out(clients: Clients) -> None:
-    for client in (clients.api, clients.levers):
+    for client in (clients.api, clients.controls):
         assert client.operations == operation_ids(f"{client.url}/openapi.json")
 
 
 def test_every_operation_can_be_imported_with_all_its_models(clients: Clients) -> None:
-    for client in (clients.api, clients.levers):
+    for client in (clients.api, clients.controls):
         for operation in client.operations:
             assert callable(client.module(operation).sync)
 
@@ -147,7 +147,7 @@ def test_the_published_flow(caller: Caller) -> None:
     health = caller.ask("get_health")
     assert (health.data["status"], health.mode) == ("ok", "sandbox_mock")
 
-    inbox = caller.lever("get_inbox").data.url
+    inbox = caller.control("get_inbox").data.url
     endpoint = caller.ask("create_webhook", expect=201, body=caller.generic(url=inbox)).data
     assert endpoint["secret"].startswith("whsec_")
 
@@ -161,8 +161,8 @@ def test_the_published_flow(caller: Caller) -> None:
     caller.advance("PT2S")
     assert caller.ask("get_invoice", id=invoice.id).data.status == "Verified"
 
-    wish = caller.generic(invoiceIds=[invoice.id], requestedAdvanceRate=0.85)
-    request = caller.ask("create_financing_request", expect=201, body=wish).data
+    options = caller.generic(invoiceIds=[invoice.id], requestedAdvanceRate=0.85)
+    request = caller.ask("create_financing_request", expect=201, body=options).data
     (newest,) = caller.ask("list_financing_requests", limit=1).data
     assert newest["id"] == request["id"]
     partner = caller.ask("list_partners").data[0]
@@ -172,7 +172,7 @@ def test_the_published_flow(caller: Caller) -> None:
     caller.advance("PT10S")
     offers = caller.ask("list_offers", invoice_id=invoice.id).data
     assert {one["status"] for one in offers} == {"Received"}
-    caller.lever("accept_offer", id=offers[0]["id"])
+    caller.control("accept_offer", id=offers[0]["id"])
     (accepted,) = caller.ask("list_invoices", status="OfferAccepted", limit=1).data
     assert accepted["id"] == invoice.id
 
@@ -203,7 +203,7 @@ def test_a_session_with_its_cookie(clients: Clients, caller: Caller) -> None:
 
 
 def test_webhooks_are_models_of_what_they_are_about(caller: Caller) -> None:
-    inbox = caller.lever("get_inbox").data.url
+    inbox = caller.control("get_inbox").data.url
     caller.ask("create_webhook", expect=201, body=caller.generic(url=inbox))
     invoice = register(caller)
     caller.advance("PT10S")
@@ -217,11 +217,11 @@ def test_webhooks_are_models_of_what_they_are_about(caller: Caller) -> None:
 
 def test_a_file_is_uploaded(caller: Caller) -> None:
     """Of several types for files the generator always sends the last one: JPEG."""
-    wish = caller.generic(fileName="a.jpg", contentType="image/jpeg", contentLength=3)
-    address = httpx.URL(caller.ask("create_upload_url", body=wish).data["url"])
+    options = caller.generic(fileName="a.jpg", contentType="image/jpeg", contentLength=3)
+    address = httpx.URL(caller.ask("create_upload_url", body=options).data["url"])
     sent: dict[str, Any] = {"id": address.path.rpartition("/")[2], **address.params}
-    file = caller.clients.levers.types.File(payload=io.BytesIO(b"\xff\xd8\xff"))
-    stored = caller.lever("put_upload", body=file, **sent)
+    file = caller.clients.controls.types.File(payload=io.BytesIO(b"\xff\xd8\xff"))
+    stored = caller.control("put_upload", body=file, **sent)
     assert stored.data["status"] == "Stored"
 
 
@@ -237,17 +237,19 @@ def auditor(clients: Clients, caller: Caller) -> Iterator[Caller]:
         yield auditor
 
 
-def check_error(answer: Any, code: str) -> None:
+def check_error(response: Any, code: str) -> None:
     """The answer is the envelope of errors, with this code."""
-    assert type(answer).__name__ == "ErrorResponse"
-    assert (answer.error.code, answer.mode) == (code, "sandbox_mock")
-    assert answer.error.request_id.startswith("req_sandbox_")
-    assert answer.error.message
+    assert type(response).__name__ == "ErrorResponse"
+    assert (response.error.code, response.mode) == (code, "sandbox_mock")
+    assert response.error.request_id.startswith("req_sandbox_")
+    assert response.error.message
 
 
 def test_an_invalid_request_is_an_error(caller: Caller) -> None:
-    answer = caller.ask("create_financing_request", expect=400, body=caller.generic(product="Loan"))
-    check_error(answer, "invalid_request")
+    response = caller.ask(
+        "create_financing_request", expect=400, body=caller.generic(product="Loan")
+    )
+    check_error(response, "invalid_request")
 
 
 def test_a_wrong_key_is_an_error(clients: Clients) -> None:
@@ -266,9 +268,9 @@ def test_an_unknown_id_is_an_error(caller: Caller) -> None:
 
 def test_what_is_rejected_by_a_control_endpoint_is_an_error(caller: Caller) -> None:
     invoice = register(caller)
-    body = caller.clients.levers.model("Transition").from_dict({"trigger": "fund"})
-    answer = caller.lever("transition_invoice", expect=409, id=invoice.id, body=body)
-    check_error(answer, "invalid_request")
+    body = caller.clients.controls.model("Transition").from_dict({"trigger": "fund"})
+    response = caller.control("transition_invoice", expect=409, id=invoice.id, body=body)
+    check_error(response, "invalid_request")
 
 
 @pytest.mark.process

@@ -19,9 +19,9 @@ import pytest
 
 from invoice_sandbox.openapi.operation import Contract, Operation
 from tests.hostile.cases import GROUPS, HEALTH, Case
-from tests.hostile.json_texts import MAY, MUST_ACCEPT, MUST_REFUSE
+from tests.hostile.json_texts import MAY, MUST_ACCEPT, MUST_REJECT
 from tests.hostile.server import IMPATIENT
-from tests.hostile.wire import Answer, Process, Wire, process, request
+from tests.hostile.wire import Process, Response, Wire, process, request
 from tests.scenario_run import until
 from tests.support import PATIENCE, Running
 
@@ -69,13 +69,13 @@ def check_health(server: Process, before: int) -> None:
     assert server.resident() - before < MAX_GROWTH
 
 
-def talk(wire: Wire, case: Case) -> Iterator[Answer]:
+def talk(wire: Wire, case: Case) -> Iterator[Response]:
     """Send what the case sends, and read one answer after the other."""
     wire.send(case.sent)
     if case.half:
         wire.socket.shutdown(socket.SHUT_WR)
     for _ in case.statuses:
-        yield wire.answer()
+        yield wire.response()
 
 
 CASES: Final = [
@@ -90,15 +90,15 @@ def test_every_request_gets_a_response_as_far_as_a_response_is_possible(
     hostile: Process, case: Case
 ) -> None:
     with hostile.wire() as wire:
-        answers = talk(wire, case)
-        for allowed, answer in zip(case.statuses, answers, strict=True):
-            assert answer.status in (allowed if isinstance(allowed, frozenset) else {allowed})
-            assert answer.envelope_problem() is None
+        responses = talk(wire, case)
+        for allowed, response in zip(case.statuses, responses, strict=True):
+            assert response.status in (allowed if isinstance(allowed, frozenset) else {allowed})
+            assert response.envelope_problem() is None
         if case.then == "closed":
             assert wire.is_closed()
         else:
             wire.send(HEALTH)
-            assert wire.answer().status == 200
+            assert wire.response().status == 200
 
 
 def operations_with_a_body(contract: Contract) -> list[Operation]:
@@ -135,16 +135,16 @@ def test_every_operation_with_a_body_is_in_the_corpus(
     assert not any("{" in target for target in targets.values())
 
 
-def classes(texts: dict[str, bytes], wire: Wire, target: str) -> Iterator[tuple[str, Answer]]:
+def classes(texts: dict[str, bytes], wire: Wire, target: str) -> Iterator[tuple[str, Response]]:
     """Send every text as the body of one operation, over one connection."""
     method, path = target.split()
     for name, text in texts.items():
         wire.send(request(method, path, body=text))
-        yield name, wire.answer()
+        yield name, wire.response()
 
 
-def is_no_json(answer: Answer) -> bool:
-    return answer.status == 400 and NO_JSON in json.loads(answer.body)["error"]["message"]
+def is_no_json(response: Response) -> bool:
+    return response.status == 400 and NO_JSON in json.loads(response.body)["error"]["message"]
 
 
 def test_what_is_no_json_is_rejected_by_every_operation(
@@ -153,9 +153,9 @@ def test_what_is_no_json_is_rejected_by_every_operation(
     wrong: dict[str, Any] = {}
     with hostile.wire() as wire:
         for operation, target in targets.items():
-            for name, answer in classes(MUST_REFUSE, wire, target):
-                if not is_no_json(answer) or answer.envelope_problem():
-                    wrong[f"{operation} {name}"] = (answer.status, answer.body[:200])
+            for name, response in classes(MUST_REJECT, wire, target):
+                if not is_no_json(response) or response.envelope_problem():
+                    wrong[f"{operation} {name}"] = (response.status, response.body[:200])
     assert not wrong
 
 
@@ -165,10 +165,10 @@ def test_what_is_json_is_read_as_json_by_every_operation(
     wrong: dict[str, Any] = {}
     with hostile.wire() as wire:
         for operation, target in targets.items():
-            for name, answer in classes(MUST_ACCEPT, wire, target):
-                fine = answer.status < 500 and not is_no_json(answer)
-                if not fine or answer.envelope_problem():
-                    wrong[f"{operation} {name}"] = (answer.status, answer.body[:200])
+            for name, response in classes(MUST_ACCEPT, wire, target):
+                fine = response.status < 500 and not is_no_json(response)
+                if not fine or response.envelope_problem():
+                    wrong[f"{operation} {name}"] = (response.status, response.body[:200])
     assert not wrong
 
 
@@ -179,9 +179,9 @@ def test_what_json_leaves_open_is_read_as_documented(
     wrong: dict[str, Any] = {}
     with hostile.wire() as wire:
         for operation, target in targets.items():
-            for name, answer in classes(texts, wire, target):
-                if answer.status >= 500 or is_no_json(answer) == MAY[name][1]:
-                    wrong[f"{operation} {name}"] = (answer.status, answer.body[:200])
+            for name, response in classes(texts, wire, target):
+                if response.status >= 500 or is_no_json(response) == MAY[name][1]:
+                    wrong[f"{operation} {name}"] = (response.status, response.body[:200])
     assert not wrong
 
 
@@ -227,27 +227,27 @@ def test_a_large_body_is_judged_soon_by_every_operation(
 ) -> None:
     with hostile.wire() as wire:
         for operation, target in targets.items():
-            ((_, answer),) = classes({"": text}, wire, target)
-            assert answer.status < 500, operation
-            assert answer.envelope_problem() is None
+            ((_, response),) = classes({"": text}, wire, target)
+            assert response.status < 500, operation
+            assert response.envelope_problem() is None
 
 
 BODY: Final = ("Content-Type: application/json", "Content-Length: 1000")
 
 
-def drip(wire: Wire, data: bytes, pause: float) -> Answer:
+def drip(wire: Wire, data: bytes, pause: float) -> Response:
     """Send a byte now and then until there is an answer. Time is what is tested here."""
     for position in range(len(data)):
         wire.send(data[position : position + 1])
         if select.select([wire.socket], [], [], pause)[0]:
-            return wire.answer()
+            return wire.response()
     pytest.fail("there was no answer")
 
 
 def test_a_head_must_come_whole_in_its_time(impatient: Process) -> None:
     with impatient.wire() as wire:
-        answer = drip(wire, HEALTH, IMPATIENT.head / 4)
-        assert (answer.status, answer.envelope_problem()) == (408, None)
+        response = drip(wire, HEALTH, IMPATIENT.head / 4)
+        assert (response.status, response.envelope_problem()) == (408, None)
         assert wire.is_closed()
 
 
@@ -255,10 +255,10 @@ def too_late(impatient: Process, body: bytes, pause: float) -> str:
     """The message about a body that comes byte by byte."""
     with impatient.wire() as wire:
         wire.send(request("POST", "/api/invoices", *BODY))
-        answer = drip(wire, body, pause)
-        assert (answer.status, answer.envelope_problem()) == (408, None)
+        response = drip(wire, body, pause)
+        assert (response.status, response.envelope_problem()) == (408, None)
         assert wire.is_closed()
-    return str(json.loads(answer.body)["error"]["message"])
+    return str(json.loads(response.body)["error"]["message"])
 
 
 def test_a_body_must_not_stop(impatient: Process) -> None:
@@ -283,13 +283,13 @@ SILENT: Final = {
 }
 
 
-@pytest.mark.parametrize(("sent", "answers"), SILENT.values(), ids=SILENT)
+@pytest.mark.parametrize(("sent", "responses"), SILENT.values(), ids=SILENT)
 def test_a_client_that_is_silent_is_not_waited_for(
-    impatient: Process, sent: bytes, answers: int
+    impatient: Process, sent: bytes, responses: int
 ) -> None:
     with impatient.wire() as wire:
         wire.send(sent)
-        assert [wire.answer().status for _ in range(answers)] == [200] * answers
+        assert [wire.response().status for _ in range(responses)] == [200] * responses
         assert wire.is_closed()
 
 
@@ -328,7 +328,7 @@ def test_a_client_that_reads_slowly_gets_all_of_it(impatient: Process) -> None:
             for _ in range(50):
                 time.sleep(IMPATIENT.response / 10)
                 try:
-                    assert wire.answer().status == 200
+                    assert wire.response().status == 200
                 except EOFError:
                     return False
         return True
@@ -377,8 +377,8 @@ def is_served_meanwhile(impatient: Process) -> bool:
         is_meanwhile = not select.select([wire.socket for wire, _ in wires], [], [], 0)[0]
         assert impatient.resident() - before < 32 * MEBIBYTE
         for wire, status in wires:
-            answer = wire.answer()
-            assert (answer.status, answer.envelope_problem()) == (status, None)
+            response = wire.response()
+            assert (response.status, response.envelope_problem()) == (status, None)
             assert wire.is_closed()
     return is_meanwhile
 
@@ -399,10 +399,10 @@ def test_what_comes_again_takes_no_more_memory(hostile: Process) -> None:
     for _ in range(2):
         for case in (case for cases in GROUPS.values() for case in cases.values()):
             with hostile.wire() as wire:
-                assert all(answer.status < 500 for answer in talk(wire, case))
+                assert all(response.status < 500 for response in talk(wire, case))
         with hostile.wire() as wire:
             for target in ("POST /api/connectors/erp/invoices", "POST /api/invoices"):
-                assert all(answer.status < 500 for _, answer in classes(WIDE, wire, target))
+                assert all(response.status < 500 for _, response in classes(WIDE, wire, target))
         assert hostile.ask("POST", "/sandbox/reset", body=b"{}").status == 200
         left.append(hostile.resident())
     assert left[-1] - left[0] < MAX_LEFT
@@ -427,15 +427,15 @@ def pattern_document() -> dict[str, Any]:
     for number, pattern in enumerate(CATASTROPHIC.values()):
         schema = {"type": "string", "pattern": pattern}
         media = {"content": {"application/json": {"schema": schema}}}
-        answers = {"responses": {"200": {"description": "Fine.", **media}}}
-        post = {"requestBody": {"required": True, **media}, **answers}
+        responses = {"responses": {"200": {"description": "Fine.", **media}}}
+        post = {"requestBody": {"required": True, **media}, **responses}
         anywhere = [{"name": "text", "in": place, "schema": schema} for place in PLACES]
         in_path = {"name": "text", "in": "path", "required": True, "schema": schema}
         paths[f"/{number}"] = {
             "post": {"operationId": f"post{number}", **post},
-            "get": {"operationId": f"get{number}", "parameters": anywhere, **answers},
+            "get": {"operationId": f"get{number}", "parameters": anywhere, **responses},
         }
-        one = {"operationId": f"one{number}", "parameters": [in_path], **answers}
+        one = {"operationId": f"one{number}", "parameters": [in_path], **responses}
         paths[f"/{number}/{{text}}"] = {"get": one}
     return {"openapi": "3.1.0", "info": {"title": "Patterns", "version": "1"}, "paths": paths}
 
@@ -469,16 +469,16 @@ def test_no_pattern_of_a_contract_takes_long(patterned: Process, number: int) ->
     for place, sent in requests.items():
         with patterned.wire() as wire:
             wire.send(sent)
-            answer = wire.answer()
-            assert (answer.status, answer.envelope_problem()) == (400, None), place
+            response = wire.response()
+            assert (response.status, response.envelope_problem()) == (400, None), place
     assert patterned.ask("GET", path).status == 200  # generated, and checked by the pattern
 
 
 def test_a_pattern_that_cannot_be_read_is_named_at_the_start(tmp_path: Path) -> None:
     schema = {"type": "string", "pattern": "((a{1,100}){1,100}){1,100}"}
     parameter = {"name": "greedy", "in": "query", "schema": schema}
-    answers = {"200": {"description": "Fine."}}
-    search = {"operationId": "search", "parameters": [parameter], "responses": answers}
+    responses = {"200": {"description": "Fine."}}
+    search = {"operationId": "search", "parameters": [parameter], "responses": responses}
     document = {
         "openapi": "3.1.0",
         "info": {"title": "Patterns", "version": "1"},

@@ -92,18 +92,18 @@ def test_a_body_is_read_as_json_to_the_letter(
     client: httpx.Client, body: bytes, status: int
 ) -> None:
     headers = {"Content-Type": "application/json"}
-    answer = client.post("/api/invoices", content=body, headers=headers)
-    assert answer.status_code == status, answer.text
-    assert answer.headers["content-type"] == "application/json"
-    json.loads(answer.content.decode())
+    response = client.post("/api/invoices", content=body, headers=headers)
+    assert response.status_code == status, response.text
+    assert response.headers["content-type"] == "application/json"
+    json.loads(response.content.decode())
 
 
 def test_an_integer_keeps_all_its_digits(client: httpx.Client) -> None:
     digits = "1234567890123456789012345678901234567890"
     headers = {"Content-Type": "application/json"}
-    answer = client.post("/api/invoices", content=invoice(digits), headers=headers)
-    assert f'"amount":{digits}' in answer.text
-    assert f'"amount":{digits}' in client.get(f"/api/invoices/{answer.json()['data']['id']}").text
+    response = client.post("/api/invoices", content=invoice(digits), headers=headers)
+    assert f'"amount":{digits}' in response.text
+    assert f'"amount":{digits}' in client.get(f"/api/invoices/{response.json()['data']['id']}").text
 
 
 CHUNKED = ("Content-Type: application/json", "Transfer-Encoding: chunked")
@@ -143,9 +143,9 @@ def test_options_lists_exactly_the_declared_methods(server: Running, client: htt
     for operation in server.sandbox.engine.project.contract.operations.values():
         declared.setdefault(operation.path, set()).add(operation.method)
     for path, methods in declared.items():
-        answer = client.options(path)
-        assert (answer.status_code, answer.content) == (204, b"")
-        assert set(answer.headers["allow"].split(", ")) == methods
+        response = client.options(path)
+        assert (response.status_code, response.content) == (204, b"")
+        assert set(response.headers["allow"].split(", ")) == methods
 
 
 @pytest.mark.parametrize(
@@ -153,9 +153,9 @@ def test_options_lists_exactly_the_declared_methods(server: Running, client: htt
     ["/api", "/api/invoices/", "/api/health/", "//api/health", "/api/nothing", "/sandbox/x"],
 )
 def test_an_unknown_path_is_404_and_never_a_redirect(client: httpx.Client, path: str) -> None:
-    answer = client.get(path)
-    assert answer.status_code == 404
-    assert answer.json()["error"]["code"] == "resource_not_found"
+    response = client.get(path)
+    assert response.status_code == 404
+    assert response.json()["error"]["code"] == "resource_not_found"
 
 
 @pytest.mark.parametrize("path", ["/api/invoices/a%2Fb", "/api/invoices/%00", "/api/invoices/%FF"])
@@ -231,16 +231,16 @@ def test_query_parameters_are_checked(client: httpx.Client, query: str, status: 
 
 def test_bytes_that_are_no_http_get_a_response_in_the_envelope(raw: socket.socket) -> None:
     status, headers, body = exchange(raw, b"nonsense\r\n\r\n")
-    answer = json.loads(body)
-    assert (status, answer["error"]["code"]) == (400, "invalid_request")
-    assert headers["x-request-id"] == answer["error"]["requestId"].lower()
+    response = json.loads(body)
+    assert (status, response["error"]["code"]) == (400, "invalid_request")
+    assert headers["x-request-id"] == response["error"]["requestId"].lower()
 
 
 @pytest.mark.parametrize(("length", "status"), [(16_000, 200), (16_384, 431), (1_000_000, 431)])
 def test_headers_beyond_16_kib_are_431(raw: socket.socket, length: int, status: int) -> None:
-    answer = exchange(raw, request("GET", "/api/health", f"X-Long: {'x' * length}"))
-    assert answer[0] == status
-    assert json.loads(answer[2])["mode"] == "sandbox_mock"
+    response = exchange(raw, request("GET", "/api/health", f"X-Long: {'x' * length}"))
+    assert response[0] == status
+    assert json.loads(response[2])["mode"] == "sandbox_mock"
 
 
 POSTED = ("Content-Type: application/json", "Content-Length: 2")
@@ -269,13 +269,13 @@ ON_THE_WIRE: dict[str, tuple[bytes, int]] = {
 
 
 @pytest.mark.parametrize(("sent", "status"), ON_THE_WIRE.values(), ids=ON_THE_WIRE)
-def test_odd_bytes_on_the_wire_get_a_clear_answer(
+def test_odd_bytes_on_the_wire_get_a_clear_response(
     raw: socket.socket, sent: bytes, status: int
 ) -> None:
-    answer = exchange(raw, sent)
-    assert answer[0] == status
-    assert answer[1]["content-type"] == "application/json"
-    assert json.loads(answer[2])["mode"] == "sandbox_mock"
+    response = exchange(raw, sent)
+    assert response[0] == status
+    assert response[1]["content-type"] == "application/json"
+    assert json.loads(response[2])["mode"] == "sandbox_mock"
 
 
 def test_a_client_that_expects_100_continue_gets_it(raw: socket.socket) -> None:
@@ -326,21 +326,21 @@ def test_only_pages_of_this_machine_may_read(
     client: httpx.Client, origin: str, may_read: bool
 ) -> None:
     headers = {"Origin": origin, "Access-Control-Request-Method": "POST"}
-    for answer in (
+    for response in (
         client.get("/api/health", headers=headers),
         client.options("/api/invoices", headers=headers),
         client.get("/api/nothing", headers=headers),
     ):
-        allowed = answer.headers.get("access-control-allow-origin")
+        allowed = response.headers.get("access-control-allow-origin")
         assert allowed == (origin if may_read else None)
-        assert answer.headers["vary"] == "Origin"
+        assert response.headers["vary"] == "Origin"
 
 
 def test_a_preflight_names_methods_and_headers(client: httpx.Client) -> None:
     headers = {"Origin": "http://localhost:3000", "Access-Control-Request-Method": "POST"}
-    answer = client.options("/api/invoices", headers=headers)
-    assert answer.headers["access-control-allow-methods"] == "GET, POST"
-    assert "X-API-Key" in answer.headers["access-control-allow-headers"]
+    response = client.options("/api/invoices", headers=headers)
+    assert response.headers["access-control-allow-methods"] == "GET, POST"
+    assert "X-API-Key" in response.headers["access-control-allow-headers"]
 
 
 def test_a_client_that_hangs_up_in_its_body_hurts_nobody(
@@ -373,8 +373,8 @@ def test_no_request_whatsoever_yields_a_5xx(
     client: httpx.Client, method: str, path: str, body: Any, headers: dict[str, str]
 ) -> None:
     target = quote(path if path.startswith("/") else f"/api/{path}")
-    answer = client.request(method, target, content=body, headers=headers)
-    assert answer.status_code < 500
+    response = client.request(method, target, content=body, headers=headers)
+    assert response.status_code < 500
 
 
 TOKENS = st.sampled_from([b"GET", b"POST", b"DELETE", b"HEAD", b"QUERY"]) | st.binary(max_size=8)
@@ -398,8 +398,8 @@ def test_no_bytes_whatsoever_yield_a_5xx(
     parts = urlsplit(server.url)
     with socket.create_connection((parts.hostname or "", parts.port or 0), PATIENCE) as connection:
         connection.sendall(head + b"\r\n\r\n" + body)
-        answer = connection.recv(65536)
-    assert re.match(rb"HTTP/1\.1 [234]\d\d ", answer)
+        response = connection.recv(65536)
+    assert re.match(rb"HTTP/1\.1 [234]\d\d ", response)
     with server.client(None) as client:
         assert client.get("/api/health").status_code == 200
 

@@ -42,10 +42,10 @@ def created(client: httpx.Client) -> int:
     return sum(one["invoiceNumber"] == INVOICE["invoiceNumber"] for one in invoices)
 
 
-def is_replayed(answer: httpx.Response) -> bool:
+def is_replayed(response: httpx.Response) -> bool:
     """Whether the answer says that it was given before."""
-    assert answer.headers.get(REPLAYED) in {None, "true"}
-    return REPLAYED in answer.headers
+    assert response.headers.get(REPLAYED) in {None, "true"}
+    return REPLAYED in response.headers
 
 
 class TestReplay:
@@ -74,8 +74,8 @@ class TestReplay:
         second = post(client, "k", "/api/financing-requests", {"invoiceId": "inv_nothing"})
         assert (first.status_code, second.status_code) == (404, 404)
         assert is_replayed(second)
-        for answer in (first, second):
-            assert answer.json()["error"]["requestId"] == answer.headers["x-request-id"]
+        for response in (first, second):
+            assert response.json()["error"]["requestId"] == response.headers["x-request-id"]
         assert first.json()["error"]["message"] == second.json()["error"]["message"]
 
     def test_an_error_stays_when_its_reason_is_gone(self, client: httpx.Client) -> None:
@@ -128,16 +128,16 @@ class TestKeys:
         ids=repr,
     )
     def test_anything_else_is_rejected(self, client: httpx.Client, key: bytes) -> None:
-        answer = client.post("/api/invoices", json=INVOICE, headers=[(b"Idempotency-Key", key)])
-        assert answer.status_code == 400
-        assert "1 to 255 printable ASCII" in answer.json()["error"]["message"]
+        response = client.post("/api/invoices", json=INVOICE, headers=[(b"Idempotency-Key", key)])
+        assert response.status_code == 400
+        assert "1 to 255 printable ASCII" in response.json()["error"]["message"]
         assert created(client) == 0
 
     @pytest.mark.parametrize("second", ["a", "b"])
     def test_two_lines_are_rejected(self, client: httpx.Client, second: str) -> None:
         headers = [("Idempotency-Key", "a"), ("Idempotency-Key", second)]
-        answer = client.post("/api/invoices", json=INVOICE, headers=headers)
-        assert answer.status_code == 400
+        response = client.post("/api/invoices", json=INVOICE, headers=headers)
+        assert response.status_code == 400
         assert created(client) == 0
 
     def test_keys_are_case_sensitive(self, client: httpx.Client) -> None:
@@ -148,10 +148,10 @@ class TestKeys:
 class TestSameRequest:
     def test_another_body_is_rejected(self, client: httpx.Client) -> None:
         post(client, "k")
-        answer = post(client, "k", body={**INVOICE, "amount": 2000})
-        assert answer.status_code == 400
-        assert "another request" in answer.json()["error"]["message"]
-        assert not is_replayed(answer)
+        response = post(client, "k", body={**INVOICE, "amount": 2000})
+        assert response.status_code == 400
+        assert "another request" in response.json()["error"]["message"]
+        assert not is_replayed(response)
         assert is_replayed(post(client, "k"))
         assert created(client) == 1
 
@@ -171,8 +171,8 @@ class TestSameRequest:
         }
         headers = {"Idempotency-Key": "k", "Content-Type": "application/json; charset=utf-8"}
         post(client, "k", body=value)
-        answer = client.post("/api/invoices", content=forms[form], headers=headers)
-        assert is_replayed(answer)
+        response = client.post("/api/invoices", content=forms[form], headers=headers)
+        assert is_replayed(response)
 
     def test_the_order_of_a_list_counts(self, client: httpx.Client) -> None:
         post(client, "k", body={**INVOICE, "more": [1, 2]})
@@ -199,10 +199,10 @@ class TestSameRequest:
         post(client, "k")
         secret = client.headers["authorization"].removeprefix("Bearer ")
         headers = {"X-API-Key": secret, "Idempotency-Key": "k"}
-        answer = httpx.post(
+        response = httpx.post(
             f"{client.base_url}/api/invoices", json=INVOICE, headers=headers, timeout=PATIENCE
         )
-        assert is_replayed(answer)
+        assert is_replayed(response)
 
     def test_another_workspace_is_another_key(self, server: Running) -> None:
         """Also one of the same seed, whose keys have the same ids."""
@@ -254,8 +254,8 @@ class TestNotKept:
 
     def test_an_unknown_caller(self, client: httpx.Client) -> None:
         headers = {"Authorization": "Bearer nothing", "Idempotency-Key": "k"}
-        refused = client.post("/api/invoices", json=INVOICE, headers=headers)
-        assert refused.status_code == 401
+        rejected = client.post("/api/invoices", json=INVOICE, headers=headers)
+        assert rejected.status_code == 401
         assert post(client, "k").status_code == 201
 
     def test_a_scope_that_is_missing(self, client: httpx.Client) -> None:
@@ -263,8 +263,8 @@ class TestNotKept:
         secret = client.post("/api/developer/api-keys", json=scopes).json()["data"]["secret"]
         headers = {"Authorization": f"Bearer {secret}", "Idempotency-Key": "k"}
         for _ in range(2):
-            answer = client.post("/api/invoices", json=INVOICE, headers=headers)
-            assert (answer.status_code, is_replayed(answer)) == (403, False)
+            response = client.post("/api/invoices", json=INVOICE, headers=headers)
+            assert (response.status_code, is_replayed(response)) == (403, False)
 
     def test_a_handler_that_rejects_for_lack_of_scope(self, client: httpx.Client) -> None:
         scopes = {"scopes": ["keys:write"]}
@@ -272,18 +272,18 @@ class TestNotKept:
         headers = {"Authorization": f"Bearer {secret}", "Idempotency-Key": "k"}
         body = {"scopes": ["offers:read"]}
         for _ in range(2):
-            answer = client.post("/api/developer/api-keys", json=body, headers=headers)
-            assert (answer.status_code, is_replayed(answer)) == (403, False)
+            response = client.post("/api/developer/api-keys", json=body, headers=headers)
+            assert (response.status_code, is_replayed(response)) == (403, False)
 
     def test_a_rate_limit(self) -> None:
         with serving(replace(FROZEN, rate_limit=1)) as running, running.client() as client:
             client.get("/api/invoices")
             assert post(client, "k").status_code == 429
             running.system_clock.pass_seconds(61)
-            assert (answer := post(client, "k")).status_code == 201
-            assert not is_replayed(answer)
+            assert (response := post(client, "k")).status_code == 201
+            assert not is_replayed(response)
 
-    def test_an_injected_answer(self, client: httpx.Client) -> None:
+    def test_an_injected_response(self, client: httpx.Client) -> None:
         client.post("/sandbox/faults", json={"kind": "status"})
         assert post(client, "k").status_code == 503
         assert not is_replayed(post(client, "k"))
@@ -310,14 +310,14 @@ class TestSecrets:
 
     def test_nor_without_a_credential(self, server: Running) -> None:
         with server.client(None) as nobody:
-            answers = [post(nobody, "k", "/api/auth/login", LOGIN) for _ in range(2)]
+            responses = [post(nobody, "k", "/api/auth/login", LOGIN) for _ in range(2)]
             nobody.cookies.clear()
             bad = post(nobody, "k", "/api/auth/login", {**LOGIN, "password": "wrong"})
-        assert [is_replayed(one) for one in answers] == [False, False]
+        assert [is_replayed(one) for one in responses] == [False, False]
         assert bad.status_code == 401
 
 
-class TestLostAnswers:
+class TestLostResponses:
     @pytest.mark.parametrize("when", ["before", "after"])
     def test_a_reset_connection(self, client: httpx.Client, when: str) -> None:
         """Whether or not it was carried out, the client repeats it, and it is done once."""
@@ -325,8 +325,8 @@ class TestLostAnswers:
         with pytest.raises(httpx.ReadError):
             post(client, "k")
         assert created(client) == (0 if when == "before" else 1)
-        answer = post(client, "k")
-        assert (answer.status_code, is_replayed(answer)) == (201, when == "after")
+        response = post(client, "k")
+        assert (response.status_code, is_replayed(response)) == (201, when == "after")
         assert created(client) == 1
 
     @pytest.mark.parametrize("kind", ["truncate", "malformed", "status", "error"])
@@ -336,8 +336,8 @@ class TestLostAnswers:
             post(client, "k")
         except httpx.RemoteProtocolError:
             assert kind == "truncate"
-        answer = post(client, "k")
-        assert (answer.status_code, is_replayed(answer)) == (201, True)
+        response = post(client, "k")
+        assert (response.status_code, is_replayed(response)) == (201, True)
         assert created(client) == 1
 
     def test_a_client_that_did_not_wait(self) -> None:
@@ -427,9 +427,9 @@ async def use_lever(call):
 
 def _operation(name: str, status: str = "200") -> dict[str, Any]:
     schema = {"type": "object", "properties": {"number": {"type": "integer"}}}
-    answer = {"description": "x", "content": {"application/json": {"schema": schema}}}
+    response = {"description": "x", "content": {"application/json": {"schema": schema}}}
     body: dict[str, Any] = {"content": {"application/json": {"schema": {}}}}
-    operation: dict[str, Any] = {"operationId": name, "responses": {status: answer}}
+    operation: dict[str, Any] = {"operationId": name, "responses": {status: response}}
     return (
         operation if name in {"listThings", "removeThings"} else {**operation, "requestBody": body}
     )
@@ -466,14 +466,14 @@ def toy(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Running]:
         },
         "components": {"securitySchemes": {"key": {"type": "http", "scheme": "bearer"}}},
     }
-    lever = {
+    control = {
         "openapi": "3.1.0",
         "info": {"title": "ControlClient", "version": "1"},
         "servers": [{"url": "/sandbox"}],
         "paths": {"/lever": {"post": _operation("useLever")}},
     }
     (folder / "openapi" / "openapi.yaml").write_text(json.dumps(document))
-    (folder / "openapi" / "sandbox.yaml").write_text(json.dumps(lever))
+    (folder / "openapi" / "sandbox.yaml").write_text(json.dumps(control))
     (folder / "handlers" / "__init__.py").write_text("")
     (folder / "handlers" / "things.py").write_text(SLOW)
     HOLD.may_finish.set()
@@ -536,9 +536,9 @@ class TestAtTheSameTime:
 
     def test_invoices(self, client: httpx.Client) -> None:
         with ThreadPoolExecutor(16) as pool:
-            answers = list(pool.map(lambda _: post(client, "k"), range(40)))
-        assert {one.status_code for one in answers} <= {201, 409}
-        assert len({one.content for one in answers if one.status_code == 201}) == 1
+            responses = list(pool.map(lambda _: post(client, "k"), range(40)))
+        assert {one.status_code for one in responses} <= {201, 409}
+        assert len({one.content for one in responses if one.status_code == 201}) == 1
         assert created(client) == 1
 
     def test_what_is_shown_once_is_not_in_the_response_again(self, toy: Running) -> None:
@@ -557,8 +557,8 @@ class TestAtTheSameTime:
         """What the handler did wrong is neither kept nor does it block the key."""
         with toy_client(toy) as client:
             for _ in range(3):
-                answer = post(client, "k", "/broken", {})
-                assert (answer.status_code, is_replayed(answer)) == (500, False)
+                response = post(client, "k", "/broken", {})
+                assert (response.status_code, is_replayed(response)) == (500, False)
             assert made(client) == 0
 
     def test_a_client_that_leaves_blocks_nothing(self, toy: Running) -> None:
@@ -571,9 +571,9 @@ class TestAtTheSameTime:
                     "Idempotency-Key: k\r\nContent-Type: application/json\r\n"
                     "Content-Length: 2\r\n\r\n{}".encode()
                 )
-            while (answer := post(client, "k", "/things", {})).status_code == 409:
+            while (response := post(client, "k", "/things", {})).status_code == 409:
                 pass
-            assert answer.status_code == 200
+            assert response.status_code == 200
             assert made(client) == 1
 
 
@@ -582,8 +582,8 @@ class TestWhere:
         with toy_client(toy) as client:
             for method in ("GET", "DELETE"):
                 for key in ("k", "k", "x" * 300):
-                    answer = client.request(method, "/things", headers={"Idempotency-Key": key})
-                    assert (answer.status_code, is_replayed(answer)) == (200, False)
+                    response = client.request(method, "/things", headers={"Idempotency-Key": key})
+                    assert (response.status_code, is_replayed(response)) == (200, False)
 
     def test_the_project_s_control_endpoints_know_it(self, toy: Running) -> None:
         with toy_client(toy) as client:
@@ -603,7 +603,7 @@ class TestWhere:
         headers = {"Idempotency-Key": "k", "Content-Type": "application/json"}
         with toy_client(toy) as client:
             for content in (b'"a"', b' "a" ', b'"\\u0061"'):
-                answer = client.post("/things", content=content, headers=headers)
-                assert answer.status_code == 200
-            assert is_replayed(answer)
+                response = client.post("/things", content=content, headers=headers)
+                assert response.status_code == 200
+            assert is_replayed(response)
             assert client.post("/things", content=b'"b"', headers=headers).status_code == 400

@@ -66,7 +66,7 @@ ACCEPTED = {
         {"$ref": "#/components/schemas/A"}, A={"type": "object", "default": 1}
     ),
 }
-REFUSED = {
+REJECTED = {
     "a required vocabulary that nobody knows": (
         toy(OWN, Meta=meta_schema(**{"https://toy.example/vocab": True})),
         "Unknown vocabulary: 'https://toy.example/vocab'",
@@ -98,9 +98,9 @@ def test_what_is_referred_to_by_its_id_is_checked(tmp_path: Path) -> None:
         assert client.post("/check", json={}).status_code == 400
 
 
-@pytest.mark.parametrize("name", REFUSED)
+@pytest.mark.parametrize("name", REJECTED)
 def test_a_contract_is_not_served_that_refers_to(tmp_path: Path, name: str) -> None:
-    document, reason = REFUSED[name]
+    document, reason = REJECTED[name]
     file = tmp_path / "contract.json"
     file.write_bytes(orjson.dumps(document))
     with pytest.raises(ProjectError, match=reason):

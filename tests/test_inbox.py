@@ -103,9 +103,9 @@ def test_forgeries_are_kept_and_rejected(client: httpx.Client) -> None:
     wrong = "the signature is wrong"
     assert problems == [wrong, "the timestamp is too far from now", wrong, None]
     (delivery,) = data(client.get("/api/webhooks"))["deliveries"]
-    answers = [(one["variation"], one["responseStatus"]) for one in delivery["attempts"]]
+    responses = [(one["variation"], one["responseStatus"]) for one in delivery["attempts"]]
     forged = ["bad-signature", "stale-timestamp", "changed-body"]
-    assert answers == [*((one, 401) for one in forged), (None, 200)]
+    assert responses == [*((one, 401) for one in forged), (None, 200)]
 
 
 def test_what_comes_again_is_a_duplicate(client: httpx.Client) -> None:
@@ -137,8 +137,8 @@ def test_a_message_is_judged(
     server: Running, client: httpx.Client, changes: dict[str, str], problem: str | None
 ) -> None:
     secret = subscribe(client)["secret"]
-    answer = send(client, secret, 1795253400, **changes)
-    assert answer.status_code == (200 if problem is None else 401)
+    response = send(client, secret, 1795253400, **changes)
+    assert response.status_code == (200 if problem is None else 401)
     assert [one["problem"] for one in messages(client)] == [problem]
     assert now(server) == 1795253400
 
@@ -154,8 +154,8 @@ def test_a_timestamp_may_be_five_minutes_off(
 def test_without_an_endpoint_of_its_address_nothing_is_genuine(
     server: Running, client: httpx.Client
 ) -> None:
-    answer = send(client, "whsec_c2FuZGJveC1wbGFjZWhvbGRlci1zZWNyZXQtMDAwMSE=", now(server))
-    assert error(answer) == (401, "authentication_required")
+    response = send(client, "whsec_c2FuZGJveC1wbGFjZWhvbGRlci1zZWNyZXQtMDAwMSE=", now(server))
+    assert error(response) == (401, "authentication_required")
     assert [one["problem"] for one in messages(client)] == ["no endpoint has this address"]
 
 
@@ -175,8 +175,8 @@ def test_after_a_rotation_both_secrets_are_good_for_a_day(
 
 def test_an_unknown_address_is_404(client: httpx.Client) -> None:
     for token in ("nothing", "0" * 64, client.headers["Authorization"].split()[1]):
-        answer = client.post(f"/sandbox/inbox/{token}", json={})
-        assert error(answer) == (404, "resource_not_found")
+        response = client.post(f"/sandbox/inbox/{token}", json={})
+        assert error(response) == (404, "resource_not_found")
 
 
 def test_an_inbox_is_of_one_workspace(server: Running, client: httpx.Client) -> None:

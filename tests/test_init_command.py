@@ -114,7 +114,7 @@ def test_the_project_is_served(tmp_path: Path) -> None:
         assert client.get("/v1/impossible").status_code == 501
 
 
-def test_the_handler_is_what_answers(tmp_path: Path) -> None:
+def test_the_handler_is_what_responds(tmp_path: Path) -> None:
     init(tmp_path)
     handler = tmp_path / "zoo" / "handlers" / "example.py"
     handler.write_text(handler.read_text().replace("Ada", "Zoe"))
@@ -122,7 +122,7 @@ def test_the_handler_is_what_answers(tmp_path: Path) -> None:
         assert client.get("/v1/animals").json()[0]["name"] == "Zoe"
 
 
-def test_a_response_of_a_handler_is_held_against_the_contract(tmp_path: Path) -> None:
+def test_a_response_of_a_handler_is_validated_against_the_contract(tmp_path: Path) -> None:
     init(tmp_path)
     handler = tmp_path / "zoo" / "handlers" / "example.py"
     handler.write_text(handler.read_text().replace("'Ada'", "1"))
@@ -130,7 +130,7 @@ def test_a_response_of_a_handler_is_held_against_the_contract(tmp_path: Path) ->
         assert client.get("/v1/animals").status_code == 500
 
 
-def test_a_contract_without_answers_in_json_has_no_example_of_a_handler(tmp_path: Path) -> None:
+def test_a_contract_without_json_responses_has_no_example_of_a_handler(tmp_path: Path) -> None:
     file = tmp_path / "zoo.yaml"
     file.write_text("openapi: 3.1.0\ninfo: {title: a, version: '1'}\npaths: {}\n")
     folder = tmp_path / "zoo"
@@ -148,9 +148,9 @@ def test_nothing_is_overwritten(tmp_path: Path, there: str) -> None:
         (tmp_path / "zoo" / "mine.txt").unlink()
         (tmp_path / "zoo").rmdir()
         (tmp_path / "zoo").write_text("mine")
-    refused = init(tmp_path)
-    assert refused.exit_code == 2
-    assert refused.stderr.startswith(f"Error: {tmp_path / 'zoo'}: the folder is not empty")
+    rejected = init(tmp_path)
+    assert rejected.exit_code == 2
+    assert rejected.stderr.startswith(f"Error: {tmp_path / 'zoo'}: the folder is not empty")
     assert "mine" in {one.read_text() for one in tmp_path.rglob("*") if one.is_file()}
 
 
@@ -164,9 +164,9 @@ def test_a_contract_that_cannot_be_served_is_reported_and_nothing_is_written(
 ) -> None:
     file = tmp_path / "zoo.yaml"
     file.write_text("openapi: 3.1.0\n")
-    refused = CliRunner().invoke(main, ["init", str(tmp_path / "zoo"), "--contract", str(file)])
-    assert refused.exit_code == 2
-    assert refused.stderr.startswith(f"Error: {file}:1:1: ")
+    rejected = CliRunner().invoke(main, ["init", str(tmp_path / "zoo"), "--contract", str(file)])
+    assert rejected.exit_code == 2
+    assert rejected.stderr.startswith(f"Error: {file}:1:1: ")
     assert not (tmp_path / "zoo").exists()
 
 
@@ -188,11 +188,13 @@ def running(*arguments: str) -> Iterator[str]:
 def test_the_command_that_is_printed_serves_it(tmp_path: Path) -> None:
     init(tmp_path)
     with running("--project", str(tmp_path / "zoo")) as line:
-        told = re.search(r"ready on (\S+) with key (\S+)", line)
-        assert told is not None
-        reply = httpx.get(f"{told[1]}/v1/animals", headers={"X-API-Key": told[2]}, timeout=PATIENCE)
+        reported = re.search(r"ready on (\S+) with key (\S+)", line)
+        assert reported is not None
+        reply = httpx.get(
+            f"{reported[1]}/v1/animals", headers={"X-API-Key": reported[2]}, timeout=PATIENCE
+        )
         assert reply.json()[0]["name"] == "Ada"
-        assert httpx.get(f"{told[1]}/v1/animals", timeout=PATIENCE).status_code == 401
+        assert httpx.get(f"{reported[1]}/v1/animals", timeout=PATIENCE).status_code == 401
 
 
 QUOTES = '"' * 3

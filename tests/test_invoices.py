@@ -23,15 +23,15 @@ INVOICE: dict[str, Any] = {
 
 
 def create(client: httpx.Client, **changes: Any) -> dict[str, Any]:
-    answer = client.post("/api/invoices", json={**INVOICE, **changes})
-    assert answer.status_code == 201, answer.text
-    created: dict[str, Any] = answer.json()["data"]
+    response = client.post("/api/invoices", json={**INVOICE, **changes})
+    assert response.status_code == 201, response.text
+    created: dict[str, Any] = response.json()["data"]
     return created
 
 
-def message(answer: httpx.Response) -> str:
-    assert answer.status_code == 400
-    return str(answer.json()["error"]["message"])
+def message(response: httpx.Response) -> str:
+    assert response.status_code == 400
+    return str(response.json()["error"]["message"])
 
 
 def test_what_was_posted_is_read_back_with_exactly_the_published_members(
@@ -222,15 +222,15 @@ def test_filters_narrow_a_list(client: httpx.Client, query: str, found: list[str
 
 
 def test_an_unknown_invoice_is_404(client: httpx.Client) -> None:
-    answer = client.get("/api/invoices/inv_sandbox_nobody")
-    assert answer.status_code == 404
-    assert answer.json()["error"]["code"] == "resource_not_found"
+    response = client.get("/api/invoices/inv_sandbox_nobody")
+    assert response.status_code == 404
+    assert response.json()["error"]["code"] == "resource_not_found"
 
 
 def session_of(running: Running) -> list[tuple[bytes, str]]:
     """What a fixed series of requests answers: bodies and request ids."""
     with running.client() as client:
-        answers = [
+        responses = [
             client.post("/api/invoices", json=INVOICE),
             client.post("/api/invoices", json=INVOICE),
             client.post("/api/verification/run"),
@@ -240,7 +240,7 @@ def session_of(running: Running) -> list[tuple[bytes, str]]:
             client.get("/api/invoices/unknown"),
             client.get("/api/audit-log"),
         ]
-        return [(answer.content, answer.headers["x-request-id"]) for answer in answers]
+        return [(response.content, response.headers["x-request-id"]) for response in responses]
 
 
 def test_the_same_seed_clock_and_requests_give_the_same_bytes() -> None:

@@ -35,9 +35,9 @@ EXPLAIN = {"X-Sandbox-Explain": "1"}
 
 def journal(client: httpx.Client, **query: Any) -> list[dict[str, Any]]:
     """The entries that match the query."""
-    answer = client.get("/sandbox/requests", params=query)
-    assert answer.status_code == 200, answer.text
-    entries: list[dict[str, Any]] = answer.json()["data"]
+    response = client.get("/sandbox/requests", params=query)
+    assert response.status_code == 200, response.text
+    entries: list[dict[str, Any]] = response.json()["data"]
     return entries
 
 
@@ -63,8 +63,8 @@ def raw_exchange(client: httpx.Client, request: bytes) -> bytes:
 
 
 class TestEntries:
-    def test_an_entry_tells_everything(self, client: httpx.Client) -> None:
-        answer = client.post("/api/invoices?x=1", json=INVOICE)
+    def test_an_entry_shows_everything(self, client: httpx.Client) -> None:
+        response = client.post("/api/invoices?x=1", json=INVOICE)
         entry = last(client)
         assert isinstance(entry.pop("durationMs"), int | float)
         headers = entry["request"].pop("headers")
@@ -72,14 +72,14 @@ class TestEntries:
         assert ["x-contract-version", "0.1.0"] in entry["response"].pop("headers")
         why = entry.pop("why")
         assert entry == {
-            "requestId": answer.headers["x-request-id"],
+            "requestId": response.headers["x-request-id"],
             "at": "2026-11-21T09:30:00Z",
             "operation": "createInvoice",
             "method": "POST",
             "path": "/api/invoices?x=1",
             "status": 201,
-            "request": {"body": answer.request.content.decode()},
-            "response": {"body": answer.text},
+            "request": {"body": response.request.content.decode()},
+            "response": {"body": response.text},
         }
         assert why["operation"] == "createInvoice"
 
@@ -142,7 +142,7 @@ class TestEntries:
         assert last(client)["operation"] == "listOffers"
 
 
-REFUSED_EARLY = {
+REJECTED_EARLY = {
     "an unknown path": ("GET", "/api/nothing", b"", {}, 404),
     "a wrong method": ("PUT", "/api/invoices", b"", {}, 405),
     "too large a body": ("POST", "/api/invoices", b" " * 300_000, JSON, 413),
@@ -155,28 +155,28 @@ REFUSED_EARLY = {
 
 
 class TestOwner:
-    @pytest.mark.parametrize("name", REFUSED_EARLY)
+    @pytest.mark.parametrize("name", REJECTED_EARLY)
     @pytest.mark.parametrize("header", ["bearer", "x-api-key"])
     def test_what_was_rejected_early_is_its_caller_s(
         self, server: Running, client: httpx.Client, name: str, header: str
     ) -> None:
-        method, path, body, headers, status = REFUSED_EARLY[name]
+        method, path, body, headers, status = REJECTED_EARLY[name]
         key = {"X-API-Key": key_of(client)}
         if header == "bearer":
             key = {"Authorization": f"Bearer {key_of(client)}"}
         with server.client(None) as anonymous:
-            answer = anonymous.request(method, path, content=body, headers={**headers, **key})
-        assert answer.status_code == status
+            response = anonymous.request(method, path, content=body, headers={**headers, **key})
+        assert response.status_code == status
         (entry,) = journal(client)
         assert entry["status"] == status
-        assert entry["requestId"] == answer.headers["x-request-id"]
+        assert entry["requestId"] == response.headers["x-request-id"]
         assert entry["method"] == method
 
     def test_a_rejected_credential_is_in_the_journal_of_the_default_workspace(self) -> None:
         with serving() as running, running.client() as owner, running.client(None) as nobody:
-            answer = nobody.get("/api/invoices", headers={"Authorization": "typo-of-a-key"})
+            response = nobody.get("/api/invoices", headers={"Authorization": "typo-of-a-key"})
             (entry,) = journal(owner)
-        assert entry["requestId"] == answer.headers["x-request-id"]
+        assert entry["requestId"] == response.headers["x-request-id"]
         assert entry["status"] == 401
         assert ["authorization", "[redacted]"] in entry["request"]["headers"]
         assert entry["at"] == "2026-11-21T09:30:00Z"
@@ -185,8 +185,8 @@ class TestOwner:
 
     def test_a_rejected_credential_learns_nothing_of_the_default_workspace(self) -> None:
         with serving() as running, running.client(None) as nobody:
-            answer = nobody.get("/api/offers", headers=EXPLAIN)
-        assert answer.headers["x-sandbox-explain"] == 'operation="listOffers"'
+            response = nobody.get("/api/offers", headers=EXPLAIN)
+        assert response.headers["x-sandbox-explain"] == 'operation="listOffers"'
 
     def test_a_bad_key_s_requests_are_nobody_s_where_no_key_is_needed(self) -> None:
         with serving() as running, running.client() as owner, running.client(None) as nobody:
@@ -199,8 +199,8 @@ class TestOwner:
 
     def test_two_keys_that_disagree(self, server: Running, client: httpx.Client) -> None:
         with server.client(server.new_workspace()) as other:
-            answer = client.get("/api/nothing", headers={"X-API-Key": key_of(other)})
-            assert answer.status_code == 404
+            response = client.get("/api/nothing", headers={"X-API-Key": key_of(other)})
+            assert response.status_code == 404
             assert client.get("/api/offers", headers={"X-API-Key": key_of(other)}).is_error
             assert journal(other) == journal(client) == []
 
@@ -248,23 +248,23 @@ class TestFilters:
     def test_each_and_together(
         self, busy: httpx.Client, query: Mapping[str, Any], found: list[int]
     ) -> None:
-        answer = busy.get("/sandbox/requests", params=query)
-        assert [one["status"] for one in answer.json()["data"]] == found
-        assert answer.headers["x-total-count"] == str(len(found))
-        assert answer.headers["x-journal-dropped"] == "0"
+        response = busy.get("/sandbox/requests", params=query)
+        assert [one["status"] for one in response.json()["data"]] == found
+        assert response.headers["x-total-count"] == str(len(found))
+        assert response.headers["x-journal-dropped"] == "0"
 
     def test_limit_leaves_the_count(self, busy: httpx.Client) -> None:
-        answer = busy.get("/sandbox/requests", params={"limit": 2})
-        assert [one["status"] for one in answer.json()["data"]] == [200, 503]
-        assert answer.headers["x-total-count"] == "5"
+        response = busy.get("/sandbox/requests", params={"limit": 2})
+        assert [one["status"] for one in response.json()["data"]] == [200, 503]
+        assert response.headers["x-total-count"] == "5"
 
     @pytest.mark.parametrize(
         "query", ["limit=0", "limit=1001", "limit=x", "status=99", "status=600", "fault=maybe"]
     )
     def test_what_is_no_filter(self, client: httpx.Client, query: str) -> None:
-        answer = client.get(f"/sandbox/requests?{query}")
-        assert answer.status_code == 400
-        assert "/sandbox/openapi.json" in answer.json()["error"]["message"]
+        response = client.get(f"/sandbox/requests?{query}")
+        assert response.status_code == 400
+        assert "/sandbox/openapi.json" in response.json()["error"]["message"]
 
 
 class TestBounds:
@@ -272,10 +272,10 @@ class TestBounds:
     def test_a_thousand_entries(self, client: httpx.Client) -> None:
         for number in range(1005):
             client.get(f"/api/{number}")
-        answer = client.get("/sandbox/requests", params={"limit": 1000})
-        assert answer.headers["x-journal-dropped"] == "5"
-        assert answer.headers["x-total-count"] == "1000"
-        paths = [one["path"] for one in answer.json()["data"]]
+        response = client.get("/sandbox/requests", params={"limit": 1000})
+        assert response.headers["x-journal-dropped"] == "5"
+        assert response.headers["x-total-count"] == "1000"
+        paths = [one["path"] for one in response.json()["data"]]
         assert (paths[0], paths[-1]) == ("/api/1004", "/api/5")
 
     @pytest.mark.parametrize("where", ["bodies", "headers", "paths"])
@@ -290,26 +290,26 @@ class TestBounds:
                 client.get("/api/nothing", headers={"X-Long": long})
             else:
                 client.get(f"/api/nothing?{long}")
-        answer = client.get("/sandbox/requests", params={"limit": 1000})
-        held, dropped = (int(answer.headers[f"x-{name}"]) for name in COUNTS)
+        response = client.get("/sandbox/requests", params={"limit": 1000})
+        held, dropped = (int(response.headers[f"x-{name}"]) for name in COUNTS)
         assert held + dropped == 300
         assert dropped > 0
-        assert len(answer.content) < 5 * 1024 * 1024
+        assert len(response.content) < 5 * 1024 * 1024
 
     def test_large_bodies_take_the_room_of_what_is_shown(self, client: httpx.Client) -> None:
         """Thirty of them are more than the whole journal may hold."""
         for _ in range(30):
             client.post("/api/invoices", json={**INVOICE, "sellerId": "x" * 200_000})
-        answer = client.get("/sandbox/requests", params={"limit": 1000})
-        assert answer.headers["x-journal-dropped"] == "0"
+        response = client.get("/sandbox/requests", params={"limit": 1000})
+        assert response.headers["x-journal-dropped"] == "0"
 
     @pytest.mark.parametrize("letter", ["x", "ü"])
     def test_long_bodies_are_cut(self, client: httpx.Client, letter: str) -> None:
-        answer = client.post("/api/invoices", json={**INVOICE, "sellerId": letter * 20_000})
+        response = client.post("/api/invoices", json={**INVOICE, "sellerId": letter * 20_000})
         entry = last(client)
-        sent = answer.request.content
+        sent = response.request.content
         assert entry["request"]["bodyBytes"] == len(sent)
-        assert entry["response"]["bodyBytes"] == len(answer.content)
+        assert entry["response"]["bodyBytes"] == len(response.content)
         cut = entry["request"]["body"]
         assert 8190 <= len(cut.encode()) <= 8192
         assert sent.decode().startswith(cut)
@@ -420,8 +420,8 @@ class TestSecrets:
     def test_the_login_s_cookie(self) -> None:
         body = {"email": "seller@demo.example", "password": "demo-password"}
         with serving() as running, running.client() as owner:
-            answer = owner.post("/api/auth/login", json=body)
-            cookie = answer.cookies["ils_session"]
+            response = owner.post("/api/auth/login", json=body)
+            cookie = response.cookies["ils_session"]
             owner.cookies.clear()
             with running.client(None) as browser:
                 browser.cookies.set("ils_session", cookie)
@@ -554,12 +554,12 @@ class TestSecrets:
         for path in ("/api/developer/api-keys", "/api/webhooks"):
             headers = {"Idempotency-Key": path}
             for _ in range(2):
-                answer = client.post(path, json={}, headers=headers)
+                response = client.post(path, json={}, headers=headers)
             first = client.post(path, json={})
             secrets.append(first.json()["data"]["secret"])
             client.get(f"/api/invoices?x={quote(secrets[-1])}")
             client.post("/api/invoices", json={"note": secrets[-1]})
-            assert answer.status_code == 201
+            assert response.status_code == 201
         hidden(client, *secrets)
         entry = journal(client, operation="createApiKey")[0]
         assert json.loads(entry["response"]["body"])["data"]["secret"] == "[redacted]"
@@ -586,9 +586,9 @@ class TestSecrets:
         client.get(f"/api/invoices?api_key={key}")
         client.post("/api/auth/login", json={"email": "x", "password": PASSWORD})
         ours = [one.getMessage() for one in caplog.records if "httpcore" not in one.name]
-        told = "\n".join(one for one in ours if "HTTP Request" not in one)
-        assert key not in told
-        assert PASSWORD not in told
+        reported = "\n".join(one for one in ours if "HTTP Request" not in one)
+        assert key not in reported
+        assert PASSWORD not in reported
 
     def test_of_a_request_with_very_many_secrets_no_text_is_shown(
         self, client: httpx.Client
@@ -680,7 +680,7 @@ class TestWhy:
 
     def test_every_problem_has_its_pointer(self, client: httpx.Client) -> None:
         body = {"sellerId": "a", "debtorId": "b", "currency": 7, "dueDate": "soon"}
-        answer = client.post("/api/invoices", json=body, headers=EXPLAIN)
+        response = client.post("/api/invoices", json=body, headers=EXPLAIN)
         assert last(client)["why"]["problems"] == [
             {"pointer": "/invoiceNumber", "problem": "is required"},
             {"pointer": "/amount", "problem": "is required"},
@@ -690,7 +690,7 @@ class TestWhy:
         assert (
             'problems="/invoiceNumber is required; /amount is required; '
             '/currency must be a string; /dueDate must be a date such as 2026-11-21"'
-        ) in answer.headers["x-sandbox-explain"]
+        ) in response.headers["x-sandbox-explain"]
 
     def test_at_most_twenty_problems_are_listed(self, client: httpx.Client) -> None:
         assert client.post("/api/developer/api-keys", json={"scopes": ["x"] * 50}).is_error
@@ -698,8 +698,8 @@ class TestWhy:
 
     def test_the_place_in_the_control_endpoints_contract(self, client: httpx.Client) -> None:
         """ControlClient are in no journal, but they explain themselves."""
-        answer = client.post("/sandbox/faults", json={"kind": "explode"}, headers=EXPLAIN)
-        found = re.search(r'schemaPath="([^"]*)"', answer.headers["x-sandbox-explain"])
+        response = client.post("/sandbox/faults", json={"kind": "explode"}, headers=EXPLAIN)
+        found = re.search(r'schemaPath="([^"]*)"', response.headers["x-sandbox-explain"])
         assert found
         resolve(client.get("/sandbox/openapi.json").json(), found[1])
 
@@ -722,9 +722,9 @@ class TestWhy:
     def test_the_next_triggers_of_an_illegal_one(self, client: httpx.Client) -> None:
         made = client.post("/api/invoices", json=INVOICE).json()["data"]["id"]
         path, body = f"/sandbox/invoices/{made}/transition", {"trigger": "settle"}
-        answer = client.post(path, json=body, headers=EXPLAIN)
-        assert answer.status_code == 409
-        assert "start-verification" in answer.headers["x-sandbox-explain"]
+        response = client.post(path, json=body, headers=EXPLAIN)
+        assert response.status_code == 409
+        assert "start-verification" in response.headers["x-sandbox-explain"]
 
     def test_the_step_that_moved_an_invoice(self) -> None:
         settings = replace(FROZEN, scenario="auto-progress")
@@ -740,66 +740,66 @@ class TestWhy:
             }
 
 
-def explained(answer: httpx.Response) -> str:
+def explained(response: httpx.Response) -> str:
     """The one explanation of an answer."""
-    (text,) = answer.headers.get_list("x-sandbox-explain")
+    (text,) = response.headers.get_list("x-sandbox-explain")
     assert re.fullmatch(r"[\x20-\x7e]{1,4096}", text)
     return str(text)
 
 
 class TestExplainHeader:
     def test_on_success(self, client: httpx.Client) -> None:
-        answer = client.post("/api/invoices", json=INVOICE, headers=EXPLAIN)
-        text = explained(answer)
+        response = client.post("/api/invoices", json=INVOICE, headers=EXPLAIN)
+        text = explained(response)
         assert 'operation="createInvoice"' in text
         assert 'scenario="manual"' in text
         assert "start-verification" in text
 
     @pytest.mark.parametrize("value", ["0", "true", "", "11", "1, 1", "yes"])
     def test_any_other_value_asks_for_none(self, client: httpx.Client, value: str) -> None:
-        answer = client.get("/api/invoices", headers={"X-Sandbox-Explain": value})
-        assert "x-sandbox-explain" not in answer.headers
+        response = client.get("/api/invoices", headers={"X-Sandbox-Explain": value})
+        assert "x-sandbox-explain" not in response.headers
 
     def test_without_it_there_is_none(self, client: httpx.Client) -> None:
         assert "x-sandbox-explain" not in client.get("/api/invoices").headers
 
-    @pytest.mark.parametrize("name", REFUSED_EARLY)
+    @pytest.mark.parametrize("name", REJECTED_EARLY)
     def test_on_early_errors(self, client: httpx.Client, name: str) -> None:
-        method, path, body, headers, status = REFUSED_EARLY[name]
-        answer = client.request(method, path, content=body, headers={**headers, **EXPLAIN})
-        assert answer.status_code == status
-        explained(answer)
+        method, path, body, headers, status = REJECTED_EARLY[name]
+        response = client.request(method, path, content=body, headers={**headers, **EXPLAIN})
+        assert response.status_code == status
+        explained(response)
 
     def test_on_errors_of_callers(self, server: Running, client: httpx.Client) -> None:
         with server.client(None) as anonymous:
-            answer = anonymous.get("/api/invoices", headers=EXPLAIN)
-            assert answer.status_code == 401
-            assert explained(answer) == 'operation="listInvoices"'
+            response = anonymous.get("/api/invoices", headers=EXPLAIN)
+            assert response.status_code == 401
+            assert explained(response) == 'operation="listInvoices"'
             explained(anonymous.get("/api/health", headers=EXPLAIN))
         weak = {"scopes": ["offers:read"]}
         secret = client.post("/api/developer/api-keys", json=weak).json()["data"]["secret"]
         headers = {**EXPLAIN, "Authorization": f"Bearer {secret}"}
-        answer = client.get("/api/invoices", headers=headers)
-        assert answer.status_code == 403
-        explained(answer)
+        response = client.get("/api/invoices", headers=headers)
+        assert response.status_code == 403
+        explained(response)
 
     def test_on_late_errors(self, client: httpx.Client) -> None:
-        answer = client.get("/api/invoices/nothing", headers=EXPLAIN)
-        assert answer.status_code == 404
-        explained(answer)
+        response = client.get("/api/invoices/nothing", headers=EXPLAIN)
+        assert response.status_code == 404
+        explained(response)
         body = {"invoiceId": client.post("/api/invoices", json=INVOICE).json()["data"]["id"]}
-        answer = client.post("/api/financing-requests", json=body, headers=EXPLAIN)
-        assert answer.status_code == 409
-        explained(answer)
+        response = client.post("/api/financing-requests", json=body, headers=EXPLAIN)
+        assert response.status_code == 409
+        explained(response)
 
     def test_on_a_rate_limit(self) -> None:
         with serving(replace(FROZEN, rate_limit=1)) as running, running.client() as client:
             client.get("/api/invoices")
-            answer = client.get("/api/invoices", headers=EXPLAIN)
-            assert answer.status_code == 429
-            explained(answer)
+            response = client.get("/api/invoices", headers=EXPLAIN)
+            assert response.status_code == 429
+            explained(response)
 
-    def test_on_an_injected_answer(self, client: httpx.Client) -> None:
+    def test_on_an_injected_response(self, client: httpx.Client) -> None:
         client.post("/sandbox/faults", json={"kind": "status"})
         assert "status" in explained(client.get("/api/invoices", headers=EXPLAIN))
 
@@ -813,14 +813,14 @@ class TestExplainHeader:
         head = raw_exchange(client, request.encode()).partition(b"\r\n\r\n")[0]
         assert b"x-evil" not in head.lower()
         body = {f"x{text}\r\nX-Evil: 1": 1}
-        answer = client.post("/api/invoices", json=body, headers=EXPLAIN)
-        assert "x-evil" not in answer.headers
-        explained(answer)
+        response = client.post("/api/invoices", json=body, headers=EXPLAIN)
+        assert "x-evil" not in response.headers
+        explained(response)
 
     def test_pages_may_read_and_send_it(self, client: httpx.Client) -> None:
         origin = {"Origin": "http://localhost:3000"}
-        answer = client.get("/api/invoices", headers={**origin, **EXPLAIN})
-        exposed = answer.headers["access-control-expose-headers"].lower()
+        response = client.get("/api/invoices", headers={**origin, **EXPLAIN})
+        exposed = response.headers["access-control-expose-headers"].lower()
         for name in ("x-sandbox-explain", "idempotent-replayed", "x-journal-dropped"):
             assert name in exposed
         asked = {

@@ -113,7 +113,7 @@ def test_an_exponent_below_all_exponents_is_zero() -> None:
     assert loads(b"1e-400") == Decimal("1e-400")
 
 
-REFUSED: dict[str, tuple[bytes, str]] = {
+REJECTED: dict[str, tuple[bytes, str]] = {
     "nothing": (b"", "line 1, column 1"),
     "white space": (b" \n ", "line 2, column 2"),
     "NaN": (b"[NaN]", "NaN is not a JSON value"),
@@ -146,7 +146,7 @@ REFUSED: dict[str, tuple[bytes, str]] = {
 
 
 @pytest.mark.parametrize(
-    ("raw", "reason"), [pytest.param(*row, id=name) for name, row in REFUSED.items()]
+    ("raw", "reason"), [pytest.param(*row, id=name) for name, row in REJECTED.items()]
 )
 def test_what_is_not_json_is_rejected_with_a_reason(raw: bytes, reason: str) -> None:
     with pytest.raises(JsonError) as caught:

@@ -11,7 +11,7 @@ import pytest
 
 from tests.keywords.contracts import embedded, request_contract, response_contract, write_echo
 from tests.keywords.page import PAGE, Played, is_asserted, played, with_generated
-from tests.keywords.play import as_answers, as_requests
+from tests.keywords.play import as_requests, as_responses
 from tests.keywords.suite import FOLDER, Group, groups, schemas_within
 
 pytestmark = pytest.mark.slow
@@ -37,11 +37,11 @@ def test_no_case_is_judged_wrongly_in_either_direction(suite: Played) -> None:
 def test_every_required_case_is_played_in_both_directions(suite: Played) -> None:
     files = (FOLDER / "tests" / "draft2020-12").glob("*.json")
     written = sum(file.read_text().count('"valid":') for file in files)
-    assert len(suite.requests) == len(suite.answers) == written
+    assert len(suite.requests) == len(suite.responses) == written
 
 
 def test_every_format_of_the_suite_is_asserted_in_both_directions(suite: Played) -> None:
-    for outcomes in (suite.requests, suite.answers):
+    for outcomes in (suite.requests, suite.responses):
         held = [one for one in outcomes if is_asserted(one)]
         assert {one.verdict for one in held} == {"refused"}
         assert len(held) == sum(one.file == "format" for one in suite.groups)
@@ -53,13 +53,13 @@ def test_the_page_is_up_to_date(suite: Played) -> None:
 
 
 def test_a_wrong_verdict_would_be_reported(tmp_path: Path) -> None:
-    told = group("const", 1)
-    turned = tuple(replace(case, valid=not case.valid) for case in told.cases)
-    turned_around = [replace(told, cases=turned)]
+    reported = group("const", 1)
+    turned = tuple(replace(case, valid=not case.valid) for case in reported.cases)
+    turned_around = [replace(reported, cases=turned)]
     (tmp_path / "echo").mkdir()
     requests = as_requests(turned_around, tmp_path)
-    answers = as_answers(turned_around, tmp_path / "echo")
-    assert len(Played(turned_around, requests, answers).wrong) == 2 * len(turned)
+    responses = as_responses(turned_around, tmp_path / "echo")
+    assert len(Played(turned_around, requests, responses).wrong) == 2 * len(turned)
 
 
 def test_an_instance_keeps_the_bytes_of_the_suite() -> None:

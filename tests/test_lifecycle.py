@@ -164,7 +164,7 @@ def test_the_usual_way_of_an_invoice_leads_to_its_settlement() -> None:
 
 # The format ------------------------------------------------------------------------------------
 
-DOOR = """\
+EXAMPLE_LIFECYCLE = """\
 machines:
   door:
     initial: Open
@@ -201,7 +201,7 @@ otherEvents: [door.knocked_at]
 @pytest.fixture
 def door(tmp_path: Path) -> Machine:
     file = tmp_path / "door.yaml"
-    file.write_text(DOOR)
+    file.write_text(EXAMPLE_LIFECYCLE)
     return load_lifecycle(file).machines["door"]
 
 
@@ -254,7 +254,7 @@ BROKEN: dict[str, tuple[str, str, str]] = {
         "terminal: [Gone, Gone]",
         "5:22: duplicate 'Gone' in 'terminal'",
     ),
-    "an empty file": (DOOR, "", " the file must be an object"),
+    "an empty file": (EXAMPLE_LIFECYCLE, "", " the file must be an object"),
     "a trigger in another case": ("unblock\n", "un_block\n", f"16:9: 'un_block' {KEBAB}"),
     "a machine in another case": ("  door:\n", "  Door:\n", f"2:3: 'Door' {KEBAB}"),
     "an event type of two words": ("  door.shut:", "  Door shut:", f"27:3: 'Door shut' {KIND}"),
@@ -353,9 +353,9 @@ BROKEN: dict[str, tuple[str, str, str]] = {
 def test_a_wrong_file_names_what_is_wrong_and_where(
     tmp_path: Path, old: str, new: str, problem: str
 ) -> None:
-    assert DOOR.count(old) == 1
+    assert EXAMPLE_LIFECYCLE.count(old) == 1
     file = tmp_path / "lifecycle.yaml"
-    file.write_text(DOOR.replace(old, new))
+    file.write_text(EXAMPLE_LIFECYCLE.replace(old, new))
     with pytest.raises(DocumentError) as caught:
         load_lifecycle(file)
     assert str(caught.value) == f"{file}:{problem}"

@@ -29,7 +29,6 @@ from invoice_sandbox.cli.receiver import checked_target
 from invoice_sandbox.state.credentials import DEMO_KEY
 from tests.receivers import (
     Receiver,
-    answer,
     calling,
     deliveries,
     delivery,
@@ -40,6 +39,7 @@ from tests.receivers import (
     raw,
     receiving,
     reset,
+    response,
     subscribe,
     trigger,
 )
@@ -202,10 +202,10 @@ def test_the_very_bytes_that_were_signed_arrive(client: httpx.Client, receiver: 
 
 
 @pytest.mark.process
-def test_a_line_tells_time_type_id_answer_and_duration(
+def test_a_line_shows_time_type_id_response_and_duration(
     client: httpx.Client, receiver: Receiver
 ) -> None:
-    receiver.answers(answer(202), answer(500), reset)
+    receiver.responses(response(202), response(500), reset)
     with listening(str(client.base_url), receiver.url) as (listener, _):
         for kind, outcome in (
             ("invoice.verified", "202"),
@@ -220,7 +220,7 @@ def test_a_line_tells_time_type_id_answer_and_duration(
 
 @pytest.mark.process
 def test_a_retry_is_marked(client: httpx.Client, receiver: Receiver) -> None:
-    receiver.answers(answer(500), answer(200))
+    receiver.responses(response(500), response(200))
     with listening(str(client.base_url), receiver.url) as (listener, _):
         event = fire(client)
         settle(client)
@@ -236,35 +236,39 @@ def test_as_json_every_line_is_an_object(client: httpx.Client, receiver: Receive
         ready = json.loads(listener.expect("ready").string)
         event = fire(client)
         settle(client)
-        told = json.loads(listener.expect("delivery").string)
+        reported = json.loads(listener.expect("delivery").string)
     assert ready["forwardTo"] == receiver.url
     assert endpoint(client, ready["endpointId"])["url"].startswith(ready["url"])
     assert receiver.messages[0].verified(ready["secret"])
-    assert told["webhookId"] == event
-    assert told["retry"] is False
-    assert (told["type"], told["status"], told["error"]) == ("invoice.verified", 200, None)
-    assert isinstance(told["durationMs"], int)
+    assert reported["webhookId"] == event
+    assert reported["retry"] is False
+    assert (reported["type"], reported["status"], reported["error"]) == (
+        "invoice.verified",
+        200,
+        None,
+    )
+    assert isinstance(reported["durationMs"], int)
 
 
 @pytest.mark.parametrize(
     ("manner", "status", "body"),
     [
-        (answer(204), 204, ""),
-        (answer(201, b"made"), 201, "made"),
-        (answer(302, b"", location="http://127.0.0.1:1/"), 302, ""),
-        (answer(404, b"\xff?"), 404, "\ufffd?"),
-        (answer(500, b"x" * 100_000), 500, "x" * 512),
+        (response(204), 204, ""),
+        (response(201, b"made"), 201, "made"),
+        (response(302, b"", location="http://127.0.0.1:1/"), 302, ""),
+        (response(404, b"\xff?"), 404, "\ufffd?"),
+        (response(500, b"x" * 100_000), 500, "x" * 512),
         (reset, 502, None),
         (raw(b"what?\r\n\r\n"), 502, "no_http"),
-        (answer(999), 502, "no_http"),
+        (response(999), 502, "no_http"),
     ],
     ids=["empty", "body", "redirect", "no text", "long", "reset", "no HTTP", "no status"],
 )
-def test_the_log_shows_what_the_receiver_answered(
+def test_the_log_shows_what_the_receiver_returned(
     listened: tuple[httpx.Client, Receiver], manner: Any, status: int, body: str | None
 ) -> None:
     client, receiver = listened
-    receiver.answers(manner)
+    receiver.responses(manner)
     event = fire(client)
     settle(client)
     (row,) = [one for one in deliveries(client) if one["eventId"] == event]
@@ -290,7 +294,7 @@ def test_what_the_receiver_asks_for_puts_the_next_attempt_off(
     listened: tuple[httpx.Client, Receiver],
 ) -> None:
     client, receiver = listened
-    receiver.answers(answer(503, retry_after="100"))
+    receiver.responses(response(503, retry_after="100"))
     event = fire(client)
     settle(client)
     (row,) = [one for one in deliveries(client) if one["eventId"] == event]
@@ -331,7 +335,7 @@ def test_many_arrive_once_each_and_in_order(client: httpx.Client, receiver: Rece
 @pytest.mark.process
 def test_a_receiver_may_call_back_meanwhile(client: httpx.Client, receiver: Receiver) -> None:
     seen: list[int] = []
-    receiver.answers(calling(lambda _: seen.append(client.get("/api/invoices").status_code)))
+    receiver.responses(calling(lambda _: seen.append(client.get("/api/invoices").status_code)))
     with listening(str(client.base_url), receiver.url):
         fire(client)
         settle(client)
@@ -496,7 +500,7 @@ def test_a_response_that_was_under_way_is_reported_after_a_reconnect(
     client: httpx.Client, wire: Wire, receiver: Receiver, first: str
 ) -> None:
     gate = threading.Event()
-    receiver.answers(held(gate, then=answer(201, b"slowly")))
+    receiver.responses(held(gate, then=response(201, b"slowly")))
     with listening(wire.url, receiver.url) as (listener, _):
         fire(client)
         until(lambda: bool(receiver.messages), "nothing came")
@@ -636,7 +640,7 @@ def test_it_leaves_nothing_behind(
 def test_what_is_under_way_gets_a_response_before_it_ends(
     client: httpx.Client, receiver: Receiver
 ) -> None:
-    receiver.answers(answer(201, delay=0.5))
+    receiver.responses(response(201, delay=0.5))
     with listening(str(client.base_url), receiver.url) as (listener, _):
         fire(client)
         until(lambda: bool(receiver.messages), "nothing came")
@@ -776,10 +780,10 @@ def next_message(lines: Iterator[str]) -> Any:
     return json.loads(next(one for one in lines if one.startswith("data: "))[6:])
 
 
-def report(client: httpx.Client, listener: Any, number: int, **told: Any) -> httpx.Response:
+def report(client: httpx.Client, listener: Any, number: int, **reported: Any) -> httpx.Response:
     """What the levers say to a report."""
     place = f"/sandbox/listeners/{listener['id']}/answers"
-    return client.post(place, json={"message": number, **told})
+    return client.post(place, json={"message": number, **reported})
 
 
 def test_a_token_brings_a_listener_back_and_no_other_workspace_may_use_it(
@@ -863,7 +867,7 @@ def test_a_client_that_has_gone_listens_no_more(server: Running, mine: httpx.Cli
 
 
 @pytest.mark.parametrize(
-    "told",
+    "reported",
     [
         {},
         {"status": 200, "error": "x"},
@@ -874,8 +878,8 @@ def test_a_client_that_has_gone_listens_no_more(server: Running, mine: httpx.Cli
         {"status": 200, "other": 1},
     ],
 )
-def test_a_report_of_another_form_is_rejected(mine: httpx.Client, told: Any) -> None:
-    assert report(mine, opened(mine), 1, **told).status_code == 400
+def test_a_report_of_another_form_is_rejected(mine: httpx.Client, reported: Any) -> None:
+    assert report(mine, opened(mine), 1, **reported).status_code == 400
 
 
 @pytest.mark.parametrize("token", ["short", "x" * 129, "_" * 40, "../" * 20])

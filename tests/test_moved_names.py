@@ -25,7 +25,7 @@ def test_a_module_that_is_gone_names_the_new_one(module: str, instead: str) -> N
     ("module", "name", "instead"),
     [(module, *one) for module, names in NAMES.items() for one in names.items()],
 )
-def test_a_name_that_is_gone_tells_the_new_one(module: str, name: str, instead: str) -> None:
+def test_a_name_that_is_gone_gives_the_new_one(module: str, name: str, instead: str) -> None:
     with pytest.raises(ImportError, match=f"{module}.{name} is now {instead}"):
         exec(f"from {module} import {name}")  # noqa: S102  an import statement as users write it
     *parents, last = instead.split(".")
@@ -49,7 +49,7 @@ def test_other_names_are_missing_as_usual() -> None:
 
 
 @pytest.mark.parametrize(("name", "instead"), HOOKS.items())
-def test_a_hook_that_was_renamed_tells_the_new_name(
+def test_a_hook_that_was_renamed_gives_the_new_name(
     tmp_path: Path, name: str, instead: str
 ) -> None:
     project = write_project(tmp_path, "")

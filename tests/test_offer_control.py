@@ -101,10 +101,10 @@ def test_the_response_is_the_offer_as_the_api_shows_it(
     client: httpx.Client, word: str, status: str, number: int
 ) -> None:
     _, made = offered(client, number)
-    answer = pull(client, made[0], word)
+    response = pull(client, made[0], word)
     listed = client.get("/api/offers").json()["data"]
-    assert answer.json()["data"] in listed
-    assert answer.json()["data"]["status"] == status
+    assert response.json()["data"] in listed
+    assert response.json()["data"]["status"] == status
 
 
 def test_a_new_offer_can_come_after_the_last_one_was_declined(client: httpx.Client) -> None:
@@ -137,7 +137,7 @@ def test_an_offer_beside_which_another_is_live_moves_without_others(
     assert actions(client, first) == [f"offer.{word}", "offer.recorded"]
 
 
-REFUSED: dict[str, tuple[list[str], str, str]] = {
+REJECTED: dict[str, tuple[list[str], str, str]] = {
     # what was done to the invoice before, the word for the newest offer, what is said
     "accept a declined one": (["decline-offer"], "accept", "Declined"),
     "accept twice": (["accept-offer"], "accept", "Possible now: withdraw."),
@@ -151,24 +151,24 @@ REFUSED: dict[str, tuple[list[str], str, str]] = {
 }
 
 
-@pytest.mark.parametrize(("triggers", "word", "said"), REFUSED.values(), ids=REFUSED)
+@pytest.mark.parametrize(("triggers", "word", "said"), REJECTED.values(), ids=REJECTED)
 def test_what_a_status_does_not_allow_is_409_and_changes_nothing(
     client: httpx.Client, triggers: list[str], word: str, said: str
 ) -> None:
     invoice_id, (_, newest) = offered(client)
     move(client, invoice_id, *triggers)
     before = statuses(client, invoice_id), actions(client, newest), actions(client, invoice_id)
-    answer = pull(client, newest, word)
-    assert (answer.status_code, answer.json()["error"]["code"]) == (409, "invalid_request")
-    assert said in answer.json()["error"]["message"]
+    response = pull(client, newest, word)
+    assert (response.status_code, response.json()["error"]["code"]) == (409, "invalid_request")
+    assert said in response.json()["error"]["message"]
     after = statuses(client, invoice_id), actions(client, newest), actions(client, invoice_id)
     assert after == before
 
 
 @pytest.mark.parametrize("word", ["accept", "decline", "withdraw"])
 def test_an_unknown_offer_is_404(client: httpx.Client, word: str) -> None:
-    answer = pull(client, "off_sandbox_nowhere_0001", word)
-    assert (answer.status_code, answer.json()["error"]["code"]) == (404, "resource_not_found")
+    response = pull(client, "off_sandbox_nowhere_0001", word)
+    assert (response.status_code, response.json()["error"]["code"]) == (404, "resource_not_found")
 
 
 @pytest.mark.parametrize(

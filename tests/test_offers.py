@@ -40,15 +40,15 @@ def requested(client: httpx.Client, amount: str = "10000.00", **members: Any) ->
 
 
 def open_request(client: httpx.Client, invoice: Any, **body: Any) -> Any:
-    answer = client.post("/api/financing-requests", json={"invoiceId": invoice["id"], **body})
-    assert answer.json()["data"]["status"] == "Routed", answer.text
-    return answer.json()["data"]
+    response = client.post("/api/financing-requests", json={"invoiceId": invoice["id"], **body})
+    assert response.json()["data"]["status"] == "Routed", response.text
+    return response.json()["data"]
 
 
 def offer(client: httpx.Client, **body: Any) -> Any:
-    answer = client.post(OFFERS, json=body)
-    assert answer.status_code == 201, answer.text
-    return answer.json()["data"]
+    response = client.post(OFFERS, json=body)
+    assert response.status_code == 201, response.text
+    return response.json()["data"]
 
 
 def status(client: httpx.Client, request: Any) -> tuple[str, str]:
@@ -59,8 +59,8 @@ def status(client: httpx.Client, request: Any) -> tuple[str, str]:
     return found["status"], invoice["status"]
 
 
-def refusal(answer: httpx.Response) -> tuple[int, str]:
-    return answer.status_code, answer.json()["error"]["code"]
+def rejection(response: httpx.Response) -> tuple[int, str]:
+    return response.status_code, response.json()["error"]["code"]
 
 
 def test_the_worked_example_comes_out_to_the_cent(client: httpx.Client) -> None:
@@ -154,13 +154,13 @@ def test_a_disclosed_offer_requires_notice_of_assignment(
 
 def test_an_offer_takes_the_options_of_its_request(client: httpx.Client) -> None:
     invoice = verified(client)
-    wishes = {"product": "InvoiceDiscounting", "disclosure": "Confidential"}
-    body = {"invoiceId": invoice["id"], "recoursePreference": "NonRecourse", **wishes}
+    options = {"product": "InvoiceDiscounting", "disclosure": "Confidential"}
+    body = {"invoiceId": invoice["id"], "recoursePreference": "NonRecourse", **options}
     asked = client.post("/api/financing-requests", json=body).json()["data"]
     assert asked["status"] == "Routed", "one demo partner takes everything"
     made = offer(client)
     assert (made["recourse"], made["noticeOfAssignmentRequired"]) == ("NonRecourse", False)
-    assert {name: made[name] for name in wishes} == wishes
+    assert {name: made[name] for name in options} == options
 
 
 OF_TEN_THOUSAND = ["85000", "15000", "1275", "250", "83475"]
@@ -186,12 +186,14 @@ def test_figures_are_exact_to_the_minor_unit_of_the_currency(
     client: httpx.Client, amount: str, currency: str, figures: list[str]
 ) -> None:
     requested(client, amount, currency=currency)
-    answer = client.post(OFFERS, json=RATES)
-    assert answer.status_code == 201
+    response = client.post(OFFERS, json=RATES)
+    assert response.status_code == 201
     advance, reserve, discount, service, net = figures
-    assert f'"advanceAmount":{advance},"reserveAmount":{reserve},' in answer.text
-    assert f'"tenorDays":60,"amount":{discount}' in answer.text
-    assert f'"serviceFee":{{"rate":0.0025,"amount":{service}}},"netProceeds":{net},' in answer.text
+    assert f'"advanceAmount":{advance},"reserveAmount":{reserve},' in response.text
+    assert f'"tenorDays":60,"amount":{discount}' in response.text
+    assert (
+        f'"serviceFee":{{"rate":0.0025,"amount":{service}}},"netProceeds":{net},' in response.text
+    )
 
 
 @pytest.mark.parametrize("rate", ["0", "1", "1e-300", "1e-400000", f"0.{'3' * 500}"])
@@ -201,11 +203,11 @@ def test_no_rate_is_too_small_or_too_long_to_be_worked_out(client: httpx.Client,
     body = f'{{{about}, "discountFee": {{"annualRate": {rate}}}}}'
     assert client.post(OFFERS, content=body, headers=JSON).status_code == 201
     body = f'{{{about}, "advanceRate": {rate}}}'
-    answer = client.post(OFFERS, content=body, headers=JSON)
-    if answer.status_code == 409:
+    response = client.post(OFFERS, content=body, headers=JSON)
+    if response.status_code == 409:
         assert float(rate) < 1e-6
     else:
-        data = answer.json()["data"]
+        data = response.json()["data"]
         assert data["advanceAmount"] + data["reserveAmount"] == 10000
 
 
@@ -291,23 +293,23 @@ def test_a_reference_to_nothing_is_404_and_records_nothing(
 ) -> None:
     requested(client)
     before = client.get(OFFERS).json()
-    answer = client.post(OFFERS, json={member: "abc_sandbox_nowhere_0001"})
-    assert refusal(answer) == (404, "resource_not_found")
+    response = client.post(OFFERS, json={member: "abc_sandbox_nowhere_0001"})
+    assert rejection(response) == (404, "resource_not_found")
     assert client.get(OFFERS).json() == before
 
 
 def test_a_request_that_is_not_open_takes_no_offers(client: httpx.Client) -> None:
     body = {"invoiceId": verified(client, currency="beads")["id"], "partnerIds": [ALDER]}
     closed = client.post("/api/financing-requests", json=body).json()["data"]
-    answer = client.post(OFFERS, json={"financingRequestId": closed["id"]})
-    assert refusal(answer) == (409, "invalid_request")
-    assert "NoMatch" in answer.json()["error"]["message"]
+    response = client.post(OFFERS, json={"financingRequestId": closed["id"]})
+    assert rejection(response) == (409, "invalid_request")
+    assert "NoMatch" in response.json()["error"]["message"]
 
 
 def test_an_invoice_without_an_open_request_takes_no_offers(client: httpx.Client) -> None:
     invoice = verified(client)
-    answer = client.post(OFFERS, json={"invoiceId": invoice["id"]})
-    assert refusal(answer) == (409, "invalid_request")
+    response = client.post(OFFERS, json={"invoiceId": invoice["id"]})
+    assert rejection(response) == (409, "invalid_request")
 
 
 def test_a_request_and_an_invoice_that_do_not_belong_together_are_409(
@@ -315,7 +317,7 @@ def test_a_request_and_an_invoice_that_do_not_belong_together_are_409(
 ) -> None:
     request, other = requested(client), requested(client, invoiceNumber="OFF-2")
     body = {"financingRequestId": request["id"], "invoiceId": other["invoiceIds"][0]}
-    assert refusal(client.post(OFFERS, json=body)) == (409, "invalid_request")
+    assert rejection(client.post(OFFERS, json=body)) == (409, "invalid_request")
 
 
 WRONG: dict[str, Any] = {
@@ -340,7 +342,7 @@ WRONG: dict[str, Any] = {
 
 @pytest.mark.parametrize("body", WRONG.values(), ids=WRONG)
 def test_an_impossible_value_is_400(client: httpx.Client, body: Any) -> None:
-    assert refusal(client.post(OFFERS, json=body)) == (400, "invalid_request")
+    assert rejection(client.post(OFFERS, json=body)) == (400, "invalid_request")
 
 
 @pytest.mark.parametrize("conditions", ["none", [1], None, ["Debtor confirmation"]], ids=repr)
@@ -384,13 +386,13 @@ def test_the_list_is_newest_first_and_comes_in_pages(client: httpx.Client) -> No
 
 @pytest.mark.parametrize("limit", ["0", "101", "-1", "x", ""])
 def test_a_page_has_one_to_a_hundred_records(client: httpx.Client, limit: str) -> None:
-    assert refusal(client.get(OFFERS, params={"limit": limit})) == (400, "invalid_request")
+    assert rejection(client.get(OFFERS, params={"limit": limit})) == (400, "invalid_request")
 
 
 def test_a_cursor_that_was_never_given_out_names_an_empty_page(client: httpx.Client) -> None:
     offer(client)
-    answer = client.get(OFFERS, params={"cursor": "abc"})
-    assert (answer.status_code, answer.json()["data"]) == (200, [])
+    response = client.get(OFFERS, params={"cursor": "abc"})
+    assert (response.status_code, response.json()["data"]) == (200, [])
 
 
 def test_what_the_engine_keeps_for_itself_is_not_shown(client: httpx.Client) -> None:

@@ -80,11 +80,11 @@ def key_with(client: httpx.Client, *scopes: str) -> dict[str, str]:
     return {"Authorization": f"Bearer {created['secret']}"}
 
 
-def is_refused(answer: httpx.Response, operation: Operation, status: int, code: str) -> None:
-    body = answer.json()
-    assert (answer.status_code, body["error"]["code"]) == (status, code)
+def is_rejected(response: httpx.Response, operation: Operation, status: int, code: str) -> None:
+    body = response.json()
+    assert (response.status_code, body["error"]["code"]) == (status, code)
     assert body["mode"] == "sandbox_mock"
-    assert body["error"]["requestId"] == answer.headers["x-request-id"]
+    assert body["error"]["requestId"] == response.headers["x-request-id"]
     assert operation.response_for(status) is not None, "the contract declares this status"
 
 
@@ -114,14 +114,14 @@ def test_the_table_has_every_operation_of_the_contract() -> None:
 def test_a_valid_request_gets_a_response_in_the_success_envelope(
     client: httpx.Client, operation: Operation
 ) -> None:
-    answer = send(client, operation)
-    assert answer.status_code == int(operation.success), answer.text
-    assert answer.headers["content-type"] == "application/json"
-    assert answer.json().keys() == {"data", "mode"}
-    assert answer.json()["mode"] == "sandbox_mock"
-    assert answer.headers["x-request-id"].startswith("req_sandbox_")
-    assert answer.headers["x-contract-version"] == "0.1.0"
-    assert not {"ratelimit", "ratelimit-policy", "retry-after"} & answer.headers.keys()
+    response = send(client, operation)
+    assert response.status_code == int(operation.success), response.text
+    assert response.headers["content-type"] == "application/json"
+    assert response.json().keys() == {"data", "mode"}
+    assert response.json()["mode"] == "sandbox_mock"
+    assert response.headers["x-request-id"].startswith("req_sandbox_")
+    assert response.headers["x-contract-version"] == "0.1.0"
+    assert not {"ratelimit", "ratelimit-policy", "retry-after"} & response.headers.keys()
 
 
 @pytest.mark.parametrize("operation", COUNTED, ids=ids)
@@ -146,8 +146,8 @@ def test_what_needs_no_credential_gets_a_response_without_a_good_one(
     server: Running, operation: Operation, headers: dict[str, str]
 ) -> None:
     with server.client(None) as newcomer:  # whose cookie of a login nobody else gets
-        answer = send(newcomer, operation, headers=headers)
-    assert answer.status_code == int(operation.success), answer.text
+        response = send(newcomer, operation, headers=headers)
+    assert response.status_code == int(operation.success), response.text
 
 
 def test_nothing_but_health_and_login_is_open_to_all() -> None:
@@ -159,27 +159,27 @@ def test_nothing_but_health_and_login_is_open_to_all() -> None:
 def test_without_a_credential_the_response_is_401(
     stranger: httpx.Client, operation: Operation
 ) -> None:
-    answer = send(stranger, operation)
-    is_refused(answer, operation, 401, "authentication_required")
-    assert answer.headers["www-authenticate"] == 'Bearer realm="sandbox"'
+    response = send(stranger, operation)
+    is_rejected(response, operation, 401, "authentication_required")
+    assert response.headers["www-authenticate"] == 'Bearer realm="sandbox"'
 
 
 @pytest.mark.parametrize("operation", PROTECTED, ids=ids)
 @pytest.mark.parametrize("header", ["Authorization", "X-API-Key"])
 def test_an_unknown_key_is_401(stranger: httpx.Client, operation: Operation, header: str) -> None:
-    answer = send(stranger, operation, headers={header: "Bearer ilk_sandbox_unknown"})
-    is_refused(answer, operation, 401, "authentication_required")
+    response = send(stranger, operation, headers={header: "Bearer ilk_sandbox_unknown"})
+    is_rejected(response, operation, 401, "authentication_required")
 
 
 @pytest.mark.parametrize("operation", SCOPED, ids=ids)
 def test_without_its_scope_the_response_is_403_and_names_it(
     client: httpx.Client, operation: Operation
 ) -> None:
-    answer = send(client, operation, headers=key_with(client, "sandbox:control"))
-    is_refused(answer, operation, 403, "insufficient_scope")
+    response = send(client, operation, headers=key_with(client, "sandbox:control"))
+    is_rejected(response, operation, 403, "insufficient_scope")
     scope = operation.security.scopes[0]
-    assert scope in answer.json()["error"]["message"]
-    assert f'scope="{scope}"' in answer.headers["www-authenticate"]
+    assert scope in response.json()["error"]["message"]
+    assert f'scope="{scope}"' in response.headers["www-authenticate"]
 
 
 @pytest.mark.parametrize("operation", SCOPED, ids=ids)
@@ -211,8 +211,8 @@ def test_write_implies_read(client: httpx.Client, scope: str) -> None:
 def test_a_body_that_cannot_be_read_is_rejected(
     client: httpx.Client, operation: Operation, content: bytes, media_type: str, status: int
 ) -> None:
-    answer = send(client, operation, content=content, headers={"Content-Type": media_type})
-    is_refused(answer, operation, status, "invalid_request")
+    response = send(client, operation, content=content, headers={"Content-Type": media_type})
+    is_rejected(response, operation, status, "invalid_request")
 
 
 @pytest.mark.parametrize("operation", WITH_BODY, ids=ids)
@@ -221,19 +221,19 @@ def test_a_body_that_is_required_may_not_be_empty(
 ) -> None:
     assert operation.body is not None
     headers = {"Content-Type": "application/json"}
-    answer = send(client, operation, content=b"", headers=headers)
+    response = send(client, operation, content=b"", headers=headers)
     if operation.body.required:
-        is_refused(answer, operation, 400, "invalid_request")
+        is_rejected(response, operation, 400, "invalid_request")
     else:
-        assert answer.status_code == int(operation.success)
+        assert response.status_code == int(operation.success)
 
 
 @pytest.mark.parametrize("operation", WITHOUT_BODY, ids=ids)
 def test_a_body_that_nobody_declared_is_not_looked_at(
     client: httpx.Client, operation: Operation
 ) -> None:
-    answer = send(client, operation, content=b"{", headers={"Content-Type": "text/plain"})
-    assert answer.status_code == int(operation.success), answer.text
+    response = send(client, operation, content=b"{", headers={"Content-Type": "text/plain"})
+    assert response.status_code == int(operation.success), response.text
 
 
 LARGE, BROKEN = b" " * (256 * 1024 + 1), b"{"
@@ -268,7 +268,7 @@ def test_the_first_failed_check_decides_the_response(
 def test_every_path_rejects_methods_it_does_not_declare(
     client: httpx.Client, operation: Operation
 ) -> None:
-    answer = client.request("PATCH", ROWS[operation.id].path)
-    is_refused(answer, operation, 405, "invalid_request")
+    response = client.request("PATCH", ROWS[operation.id].path)
+    is_rejected(response, operation, 405, "invalid_request")
     declared = {one.method for one in OPERATIONS if one.path == operation.path}
-    assert set(answer.headers["allow"].split(", ")) == declared
+    assert set(response.headers["allow"].split(", ")) == declared

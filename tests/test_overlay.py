@@ -148,7 +148,7 @@ def test_two_targets_of_one_update_share_nothing() -> None:
     assert merged["y"] == {"list": [1]}
 
 
-REFUSED: dict[str, tuple[Any, str]] = {
+REJECTED: dict[str, tuple[Any, str]] = {
     "target matches nothing": (update("$.nothing", {}), "matches nothing in the contract"),
     "removal of nothing": (remove("$.a[7]"), "matches nothing in the contract"),
     "not JSONPath": (update("paths.x", {}), "not an RFC 9535 JSONPath"),
@@ -170,7 +170,7 @@ REFUSED: dict[str, tuple[Any, str]] = {
 
 
 @pytest.mark.parametrize(
-    ("action", "reason"), [pytest.param(*row, id=name) for name, row in REFUSED.items()]
+    ("action", "reason"), [pytest.param(*row, id=name) for name, row in REJECTED.items()]
 )
 def test_an_action_that_does_not_fit_is_an_error(action: Any, reason: str) -> None:
     document = {"a": [1], "s": 1, "o": {}}

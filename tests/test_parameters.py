@@ -37,14 +37,14 @@ class Row(NamedTuple):
     more: dict[str, Any] = {}  # noqa: RUF012 - a tuple's default is never changed
 
     def parameter(self) -> dict[str, Any]:
-        told = {"style": self.style, "explode": self.explode}
+        reported = {"style": self.style, "explode": self.explode}
         schema = SHAPES.get(type(self.value), {}) if self.schema is None else self.schema
         return {
             "name": "color",
             "in": self.location,
             "required": True,
             "schema": {**schema, "const": self.value},
-            **{name: one for name, one in told.items() if one is not None},
+            **{name: one for name, one in reported.items() if one is not None},
         } | self.more
 
 
@@ -232,7 +232,7 @@ CORNERS = {
         "query", None, None, "color", 7, {"type": "integer"}, {"allowEmptyValue": True}
     ),
 }
-REFUSED = {
+REJECTED = {
     "no sign of the style": (Row("path", "label", None, "blue", "blue"), "must begin with '.'"),
     "another name": (Row("path", "matrix", None, ";colour=a", "a"), "must be written as ;color="),
     "a member without a value": (Row("path", None, False, "R,100,G", RGB), "name,value"),
@@ -258,7 +258,7 @@ REFUSED = {
 ROWS = {
     **{f"{one.location} {one.style} {one.explode} {one.sent}": one for one in EXAMPLES},
     **CORNERS,
-    **{name: row for name, (row, _) in REFUSED.items()},
+    **{name: row for name, (row, _) in REJECTED.items()},
 }
 PATHS = {name: f"/row{number}" for number, name in enumerate(ROWS)}
 
@@ -336,10 +336,10 @@ def ask(client: httpx.Client, name: str) -> httpx.Response:
     return send(client, path, *((header, line) for line in row.sent.split("\n")))
 
 
-@pytest.mark.parametrize("name", [one for one in ROWS if one not in REFUSED])
+@pytest.mark.parametrize("name", [one for one in ROWS if one not in REJECTED])
 def test_a_text_is_read_as_the_value_that_it_stands_for(server: httpx.Client, name: str) -> None:
-    answer = ask(server, name)
-    assert answer.status_code == 204, answer.text
+    response = ask(server, name)
+    assert response.status_code == 204, response.text
 
 
 UNIONS: dict[str, tuple[dict[str, Any], list[str], Any]] = {
@@ -363,13 +363,13 @@ def test_a_text_is_read_as_the_type_that_fits_where_several_are_allowed(name: st
     assert (found.value, type(found.value), found.problem) == (value, type(value), None)
 
 
-@pytest.mark.parametrize("name", REFUSED)
+@pytest.mark.parametrize("name", REJECTED)
 def test_a_text_that_stands_for_no_value_is_rejected_and_reported_why(
     server: httpx.Client, name: str
 ) -> None:
-    answer = ask(server, name)
-    assert answer.status_code == 400
-    assert REFUSED[name][1] in answer.json()["error"]["message"]
+    response = ask(server, name)
+    assert response.status_code == 400
+    assert REJECTED[name][1] in response.json()["error"]["message"]
 
 
 def test_several_parameters_may_stand_in_one_segment(server: httpx.Client) -> None:

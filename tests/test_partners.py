@@ -38,15 +38,15 @@ MANDATE_MEMBERS = {
 
 
 def register(client: httpx.Client, **members: Any) -> str:
-    answer = client.post("/api/invoices", json=INVOICE | members)
-    assert answer.status_code == 201
-    return str(answer.json()["data"]["id"])
+    response = client.post("/api/invoices", json=INVOICE | members)
+    assert response.status_code == 201
+    return str(response.json()["data"]["id"])
 
 
 def route(client: httpx.Client, **body: Any) -> Any:
-    answer = client.post(ROUTE, json=body)
-    assert answer.status_code == 200, answer.text
-    return answer.json()["data"]
+    response = client.post(ROUTE, json=body)
+    assert response.status_code == 200, response.text
+    return response.json()["data"]
 
 
 def verdict(routing: Any, partner: str) -> Any:
@@ -292,8 +292,8 @@ def test_a_financing_request_is_routed_with_its_invoice_and_its_options(
 ) -> None:
     invoice = register(client)
     client.post("/api/verification/run", json={"invoiceId": invoice})
-    wishes = {"product": "InvoiceDiscounting", "disclosure": "Confidential"}
-    body = {"invoiceId": invoice, "recoursePreference": "NonRecourse", **wishes}
+    options = {"product": "InvoiceDiscounting", "disclosure": "Confidential"}
+    body = {"invoiceId": invoice, "recoursePreference": "NonRecourse", **options}
     request = client.post("/api/financing-requests", json=body).json()["data"]
     register(client, invoiceNumber="ROU-2")
     routing = route(client, financingRequestId=request["id"])
@@ -439,8 +439,8 @@ def test_a_country_that_is_no_text_is_ignored(
 
 @pytest.mark.parametrize("body", [b"[]", b"null", b"", b"{"], ids=["list", "null", "none", "cut"])
 def test_a_body_that_is_no_object_is_400(client: httpx.Client, body: bytes) -> None:
-    answer = client.post(ROUTE, content=body, headers={"Content-Type": "application/json"})
-    assert (answer.status_code, answer.json()["error"]["code"]) == (400, "invalid_request")
+    response = client.post(ROUTE, content=body, headers={"Content-Type": "application/json"})
+    assert (response.status_code, response.json()["error"]["code"]) == (400, "invalid_request")
 
 
 def test_routing_changes_no_invoice_and_is_audited(client: httpx.Client) -> None:

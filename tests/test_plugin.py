@@ -266,19 +266,19 @@ def test_it(invoice_sandbox, number):
 @pytest.mark.process
 def test_four_workers_share_one_server(pytester: pytest.Pytester) -> None:
     run(pytester, PARALLEL, "-n", "4").assert_outcomes(passed=12)
-    told = notes(pytester.path)
-    assert len({one["worker"] for one in told}) == 4
-    (url,) = {one["url"] for one in told}
+    reported = notes(pytester.path)
+    assert len({one["worker"] for one in reported}) == 4
+    (url,) = {one["url"] for one in reported}
     assert_gone(url)
 
 
 @pytest.mark.process
 def test_a_worker_that_crashes_leaves_the_server_to_the_others(pytester: pytest.Pytester) -> None:
     run(pytester, CRASHING, "-n", "2").assert_outcomes(passed=5, failed=1)
-    told = notes(pytester.path)
-    assert {one["worker"] for one in told} >= {"gw0", "gw1"}
-    (_,) = {one["url"] for one in told if one["worker"] in {"gw0", "gw1"}}
-    for url in {one["url"] for one in told}:  # the other may have ended before the replacement
+    reported = notes(pytester.path)
+    assert {one["worker"] for one in reported} >= {"gw0", "gw1"}
+    (_,) = {one["url"] for one in reported if one["worker"] in {"gw0", "gw1"}}
+    for url in {one["url"] for one in reported}:  # the other may have ended before the replacement
         assert_gone(url)
 
 
@@ -369,13 +369,13 @@ def test_a_server_that_is_running_is_used_and_left_clean(
                 monkeypatch.setenv(f"INVOICE_SANDBOX_{name.upper()}", text)
             options = {}
         run(pytester, ASKS, *(f"--sandbox-{name}={text}" for name, text in options.items()))
-        (told,) = notes(pytester.path)
-        assert told["url"] == server.url
-        assert told["workspace"].startswith("wsp_sandbox_")
+        (reported,) = notes(pytester.path)
+        assert reported["url"] == server.url
+        assert reported["workspace"].startswith("wsp_sandbox_")
         assert len(data(client.get("/sandbox/workspaces"))) == 1
 
 
-REFUSED: dict[str, tuple[list[str], str]] = {
+REJECTED: dict[str, tuple[list[str], str]] = {
     "nobody there": (["--sandbox-url=http://127.0.0.1:9"], "no sandbox responds at"),
     "no address": (["--sandbox-url=here"], "invalid URL of a sandbox"),
     "address and folder": (
@@ -387,12 +387,12 @@ REFUSED: dict[str, tuple[list[str], str]] = {
 }
 
 
-@pytest.mark.parametrize("name", REFUSED)
+@pytest.mark.parametrize("name", REJECTED)
 @pytest.mark.process
 def test_options_that_cannot_be_are_reported_in_a_line(
     pytester: pytest.Pytester, name: str
 ) -> None:
-    arguments, problem = REFUSED[name]
+    arguments, problem = REJECTED[name]
     result = run(pytester, ASKS, *arguments)
     result.assert_outcomes(errors=1)
     assert problem in result.stdout.str()
@@ -408,7 +408,7 @@ def test_what_is_given_comes_before_the_environment() -> None:
         options_from({"scenarios": "mine"}, environment)
 
 
-OWN_STORY = """
+OWN_SCENARIO = """
 name: own-story
 purpose: Nothing happens but a verification.
 passes: The client waits.
@@ -420,7 +420,7 @@ steps:
 @pytest.mark.process
 def test_scenarios_of_a_folder_may_be_chosen(pytester: pytest.Pytester) -> None:
     folder = pytester.mkdir("mine")
-    (folder / "own-story.yaml").write_text(OWN_STORY)
+    (folder / "own-story.yaml").write_text(OWN_SCENARIO)
     text = """
 @pytest.mark.scenario("own-story")
 def test_it(invoice_sandbox):

@@ -165,7 +165,7 @@ def health_command() -> list[str]:
 
 @pytest.mark.parametrize("is_there", [True, False])
 @pytest.mark.process
-def test_its_health_check_tells_a_server_that_answers_from_none(
+def test_its_health_check_passes_only_while_a_server_responds(
     invoice_sandbox: InvoiceSandbox, is_there: bool
 ) -> None:
     port = invoice_sandbox.url.rpartition(":")[2] if is_there else "9"

@@ -20,7 +20,7 @@ from invoice_sandbox.testing import (
     running,
 )
 from invoice_sandbox.testing.report import journal
-from tests.receivers import answer, deliveries, receiving
+from tests.receivers import deliveries, receiving, response
 from tests.scenario_run import new_invoice, offers, register_new, status
 from tests.support import PATIENCE
 
@@ -152,7 +152,7 @@ def test_a_fault_is_injected_into_one_operation_or_any(invoice_sandbox: InvoiceS
     assert invoice_sandbox.client.get("/api/offers").status_code == 200
 
 
-REFUSED: dict[str, tuple[Callable[[InvoiceSandbox], object], int, str]] = {
+REJECTED: dict[str, tuple[Callable[[InvoiceSandbox], object], int, str]] = {
     "scenario": (lambda sandbox: sandbox.scenario("kyb-hod"), 400, "Did you mean kyb-hold"),
     "condition": (lambda sandbox: sandbox.scenario("kyb-hold", x=1), 409, "x"),
     "backwards": (lambda sandbox: sandbox.advance(to="2020-01-01T00:00:00Z"), 409, "backwards"),
@@ -162,11 +162,11 @@ REFUSED: dict[str, tuple[Callable[[InvoiceSandbox], object], int, str]] = {
 }
 
 
-@pytest.mark.parametrize("name", REFUSED)
+@pytest.mark.parametrize("name", REJECTED)
 def test_what_is_rejected_is_reported_in_the_words_of_the_api(
     invoice_sandbox: InvoiceSandbox, name: str
 ) -> None:
-    pull, status, words = REFUSED[name]
+    pull, status, words = REJECTED[name]
     with pytest.raises(SandboxError, match=words) as caught:
         pull(invoice_sandbox)
     assert caught.value.status == status
@@ -201,11 +201,11 @@ def test_an_event_that_did_not_arrive_is_reported_with_those_that_did(
     register_new(invoice_sandbox.client)
     with pytest.raises(NotReceivedError) as caught:
         invoice_sandbox.webhooks.expect("invoice.verified", currency="EUR")
-    told = str(caught.value).splitlines()
-    assert told[0] == "invoice.verified did not arrive with currency='EUR'"
-    assert told[1] == "Received:"
-    assert re.search(r" invoice\.registered evt_\w+ currency='EUR'$", told[2])
-    assert told[3] == "The next step is due at 2026-11-21T09:30:01Z; advance the clock."
+    reported = str(caught.value).splitlines()
+    assert reported[0] == "invoice.verified did not arrive with currency='EUR'"
+    assert reported[1] == "Received:"
+    assert re.search(r" invoice\.registered evt_\w+ currency='EUR'$", reported[2])
+    assert reported[3] == "The next step is due at 2026-11-21T09:30:01Z; advance the clock."
 
 
 def test_a_type_that_no_contract_has_is_reported_with_its_neighbours(
@@ -299,7 +299,7 @@ def test_the_report_shows_failed_deliveries(invoice_sandbox: InvoiceSandbox) -> 
     )
 
 
-def test_the_report_tells_why(invoice_sandbox: InvoiceSandbox) -> None:
+def test_the_report_shows_why(invoice_sandbox: InvoiceSandbox) -> None:
     register_new(invoice_sandbox.client)
     invoice_sandbox.fault("listOffers", "status", status=503)
     invoice_sandbox.client.get("/api/offers")
@@ -414,7 +414,7 @@ def test_an_address_loses_its_final_slash() -> None:
 @pytest.mark.parametrize("status", [200, 404])
 def test_a_server_that_is_no_sandbox_is_reported(status: int) -> None:
     with (
-        receiving(answer(status, json.dumps([1]).encode())) as receiver,
+        receiving(response(status, json.dumps([1]).encode())) as receiver,
         pytest.raises(SandboxError, match="is not an invoice sandbox"),
     ):
         ControlClient(receiver.url.removesuffix("/hooks"), "x").ask("POST", "/reset", {})

@@ -19,7 +19,7 @@ from tests.toy import serving_contract
 
 NUMBER = {"type": "integer", "minimum": 0, "maximum": 10**9}
 OBJECT = {"type": "object", "properties": {"n": NUMBER}}
-ANSWERS = {
+RESPONSES = {
     "200": {
         "description": "ok",
         "headers": {
@@ -51,7 +51,7 @@ ANSWERS = {
 }
 
 
-def operation(responses: dict[str, Any] = ANSWERS, **members: Any) -> dict[str, Any]:
+def operation(responses: dict[str, Any] = RESPONSES, **members: Any) -> dict[str, Any]:
     return {"get": {"operationId": "getThing", "responses": responses, **members}}
 
 
@@ -105,20 +105,20 @@ CHOSEN: dict[str, tuple[tuple[str, ...], int, Any, str]] = {
 
 
 @pytest.mark.parametrize("name", CHOSEN)
-def test_the_preferred_answer_is_given_and_reports_so(toy: httpx.Client, name: str) -> None:
+def test_the_preferred_response_is_given_and_reports_so(toy: httpx.Client, name: str) -> None:
     preferences, status, body, applied = CHOSEN[name]
-    answer = ask(toy, *preferences)
-    assert (answer.status_code, answer.headers["preference-applied"]) == (status, applied)
-    assert (answer.json() if answer.content else None) == body
+    response = ask(toy, *preferences)
+    assert (response.status_code, response.headers["preference-applied"]) == (status, applied)
+    assert (response.json() if response.content else None) == body
 
 
 @pytest.mark.parametrize(
     "preference", ["return=minimal", "dynamic=false", "", ",,=;", "code=", '"']
 )
 def test_other_preferences_are_ignored(toy: httpx.Client, preference: str) -> None:
-    answer = ask(toy, preference)
-    assert (answer.status_code, answer.json()) == (200, {"n": 5})
-    assert "preference-applied" not in answer.headers
+    response = ask(toy, preference)
+    assert (response.status_code, response.json()) == (200, {"n": 5})
+    assert "preference-applied" not in response.headers
 
 
 def test_dynamic_makes_a_value_where_else_an_example_is_given(toy: httpx.Client) -> None:
@@ -139,7 +139,7 @@ def test_each_status_is_made_for_itself_and_by_the_seed(tmp_path: Path) -> None:
     assert made[0] == made[1] != made[2]
 
 
-REFUSED = {
+REJECTED = {
     "an undeclared status": (
         "code=418",
         "declares no response 418. Declared: 200, 404, 409, 204, 5XX.",
@@ -152,21 +152,21 @@ REFUSED = {
 }
 
 
-@pytest.mark.parametrize("name", REFUSED)
+@pytest.mark.parametrize("name", REJECTED)
 def test_what_the_contract_does_not_have_is_rejected_and_it_reports_what_it_has(
     toy: httpx.Client, name: str
 ) -> None:
-    preference, message = REFUSED[name]
-    answer = ask(toy, preference)
-    assert answer.status_code == 400
-    assert message in answer.json()["error"]["message"]
-    assert "preference-applied" not in answer.headers
+    preference, message = REJECTED[name]
+    response = ask(toy, preference)
+    assert response.status_code == 400
+    assert message in response.json()["error"]["message"]
+    assert "preference-applied" not in response.headers
 
 
 def test_an_invalid_request_is_rejected_first(toy: httpx.Client) -> None:
-    answer = toy.get("/thing?limit=x", headers={"Prefer": "code=404"})
-    assert answer.status_code == 400
-    assert "limit must be" in answer.text
+    response = toy.get("/thing?limit=x", headers={"Prefer": "code=404"})
+    assert response.status_code == 400
+    assert "limit must be" in response.text
 
 
 def test_a_credential_is_asked_for_first(tmp_path: Path) -> None:
@@ -203,8 +203,8 @@ ACCEPTED = {
 @pytest.mark.parametrize("name", ACCEPTED)
 def test_the_media_type_is_one_that_the_client_accepts(toy: httpx.Client, name: str) -> None:
     accept, status, media_type = ACCEPTED[name]
-    answer = ask(toy, Accept=accept)
-    assert (answer.status_code, answer.headers["content-type"]) == (status, media_type)
+    response = ask(toy, Accept=accept)
+    assert (response.status_code, response.headers["content-type"]) == (status, media_type)
 
 
 MEDIA = {
@@ -224,12 +224,12 @@ def test_what_gets_a_response_is_of_the_declared_type_or_within_its_range(
     declared, media_type, body = MEDIA[name]
     responses = {"200": {"description": "ok", "content": {declared: {"schema": {"const": 7}}}}}
     with serving_contract(tmp_path, document({"/thing": operation(responses)})) as client:
-        answer = ask(client)
-    assert answer.content == body
-    assert answer.headers["content-type"] == (media_type or declared)
+        response = ask(client)
+    assert response.content == body
+    assert response.headers["content-type"] == (media_type or declared)
 
 
-def test_what_cannot_be_made_is_empty_and_told_at_start_up(tmp_path: Path) -> None:
+def test_what_cannot_be_made_is_empty_and_reported_at_start_up(tmp_path: Path) -> None:
     responses = {"200": {"description": "ok", "content": {"application/xml": {"schema": OBJECT}}}}
     served = document({"/thing": operation(responses)})
     (note,) = compile_contract(served).notes
@@ -253,8 +253,8 @@ def test_an_error_gets_a_response_whatever_the_client_accepts(toy: httpx.Client)
 
 
 def test_it_is_reported_in_the_journal_and_in_the_explanation(toy: httpx.Client) -> None:
-    answer = ask(toy, "code=404", **{"X-Sandbox-Explain": "1"})
-    assert 'preferred="code=404"' in answer.headers["x-sandbox-explain"]
+    response = ask(toy, "code=404", **{"X-Sandbox-Explain": "1"})
+    assert 'preferred="code=404"' in response.headers["x-sandbox-explain"]
     entry = toy.get("/sandbox/requests").json()["data"][0]
     assert (entry["status"], entry["why"]["preferred"]) == (404, "code=404")
 
@@ -275,8 +275,8 @@ def test_a_handler_is_not_run(client: httpx.Client) -> None:
         "currency": "EUR",
     }
     headers = {"Prefer": "code=201", "Idempotency-Key": "preferred"}
-    answer = client.post(INVOICES, json=body, headers=headers)
-    assert (answer.status_code, answer.headers["preference-applied"]) == (201, "code=201")
+    response = client.post(INVOICES, json=body, headers=headers)
+    assert (response.status_code, response.headers["preference-applied"]) == (201, "code=201")
     assert client.get(INVOICES).headers["x-total-count"] == before
     carried_out = client.post(INVOICES, json=body, headers={"Idempotency-Key": "preferred"})
     assert carried_out.status_code == 201
@@ -294,17 +294,17 @@ def test_every_declared_status_of_every_operation_can_be_had(server: Running) ->
                 continue
             for status in filter(str.isdigit, one.responses):
                 headers = {"Prefer": f"code={status}"}
-                answer = client.request(one.method, OWN.base_path + path, headers=headers)
-                assert answer.status_code == int(status), (one.id, answer.text)
-                response = one.response_for(int(status))
-                assert response is not None
-                checker = response.content.get("application/json")
-                assert checker is None or checker.is_valid(answer.json()), one.id
+                response = client.request(one.method, OWN.base_path + path, headers=headers)
+                assert response.status_code == int(status), (one.id, response.text)
+                declared = one.response_for(int(status))
+                assert declared is not None
+                checker = declared.content.get("application/json")
+                assert checker is None or checker.is_valid(response.json()), one.id
                 schemas += checker is not None
     assert schemas > 50
 
 
-def test_the_rate_limit_counts_preferred_answers_too() -> None:
+def test_the_rate_limit_counts_preferred_responses_too() -> None:
     with serving(replace(FROZEN, rate_limit=1)) as running, running.client() as client:
         headers = {"Prefer": "code=200"}
         assert client.get(INVOICES, headers=headers).status_code == 200
@@ -312,9 +312,9 @@ def test_the_rate_limit_counts_preferred_answers_too() -> None:
 
 
 def test_the_control_endpoints_know_no_preferences(client: httpx.Client) -> None:
-    answer = client.get("/sandbox/clock", headers={"Prefer": "code=401"})
-    assert answer.status_code == 200
-    assert "preference-applied" not in answer.headers
+    response = client.get("/sandbox/clock", headers={"Prefer": "code=401"})
+    assert response.status_code == 200
+    assert "preference-applied" not in response.headers
 
 
 def test_a_header_of_thousands_of_letters_is_read_at_once(server: Running) -> None:

@@ -24,7 +24,7 @@ from tests.toy import serving_contract
 MEDIA = "application/json"
 
 
-def answers(schema: Any, **examples: Any) -> dict[str, Any]:
+def responses(schema: Any, **examples: Any) -> dict[str, Any]:
     """A contract with one operation whose success answer has this schema and these examples."""
     response = {"description": "ok", "content": {MEDIA: {"schema": schema, **examples}}}
     operation = {"operationId": "readThing", "responses": {"200": response}}
@@ -44,7 +44,7 @@ DATA = {
 
 def write_project(folder: Path, handler: str) -> Path:
     (folder / "openapi").mkdir()
-    (folder / "openapi" / "openapi.yaml").write_bytes(orjson.dumps(answers(DATA)))
+    (folder / "openapi" / "openapi.yaml").write_bytes(orjson.dumps(responses(DATA)))
     (folder / "conventions.yaml").write_text(CONVENTIONS)
     (folder / "handlers").mkdir()
     (folder / "handlers" / "__init__.py").touch()
@@ -67,7 +67,7 @@ SOURCES: dict[str, tuple[dict[str, Any], set[int]]] = {
 def test_an_operation_without_a_handler_gets_a_response_from_the_contract(
     tmp_path: Path, examples: dict[str, Any], allowed: set[int]
 ) -> None:
-    with serving_contract(tmp_path, answers(NUMBER, **examples)) as client:
+    with serving_contract(tmp_path, responses(NUMBER, **examples)) as client:
         first = client.get("/thing")
         assert first.json() in allowed
         assert client.get("/thing").content == first.content
@@ -77,7 +77,7 @@ def test_the_same_seed_generates_the_same_response(tmp_path: Path) -> None:
     schema = {"type": "array", "minItems": 5, "items": {"type": "string", "format": "uuid"}}
     found = []
     for _ in range(2):
-        with serving_contract(tmp_path, answers(schema)) as client:
+        with serving_contract(tmp_path, responses(schema)) as client:
             found.append(client.get("/thing").content)
     assert found[0] == found[1]
 
@@ -86,7 +86,7 @@ def test_a_response_that_cannot_be_given_is_reported_at_start_and_when_it_is_ask
     tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
     schema = {"allOf": [{"type": "string"}, {"type": "integer"}]}
-    with serving_contract(tmp_path, answers(schema)) as client:
+    with serving_contract(tmp_path, responses(schema)) as client:
         reply = client.get("/thing")
     (line,) = caplog.messages
     assert line.startswith(f"{tmp_path / 'contract.json'}:1:")
@@ -97,13 +97,13 @@ def test_a_response_that_cannot_be_given_is_reported_at_start_and_when_it_is_ask
 
 def test_a_folder_with_nothing_but_a_contract_is_a_working_mock(tmp_path: Path) -> None:
     (tmp_path / "openapi").mkdir()
-    (tmp_path / "openapi" / "openapi.yaml").write_bytes(orjson.dumps(answers(NUMBER, example=42)))
+    (tmp_path / "openapi" / "openapi.yaml").write_bytes(orjson.dumps(responses(NUMBER, example=42)))
     with serving(replace(FROZEN, project=tmp_path)) as running, running.client(None) as client:
         assert client.get("/thing").json() == 42
 
 
 def test_an_operation_needs_no_operation_id(tmp_path: Path) -> None:
-    document = answers(NUMBER, example=42)
+    document = responses(NUMBER, example=42)
     del document["paths"]["/thing"]["get"]["operationId"]
     with serving_contract(tmp_path, document) as client:
         assert client.get("/thing").json() == 42
@@ -119,11 +119,11 @@ def served(folder: Path, handler: str, caplog: pytest.LogCaptureFixture) -> tupl
         serving(replace(FROZEN, project=project)) as running,
         running.client(None) as client,
     ):
-        answer = client.get("/thing")
-    return answer.status_code, answer.json(), caplog.text
+        response = client.get("/thing")
+    return response.status_code, response.json(), caplog.text
 
 
-def test_a_handler_answers_in_the_envelope(
+def test_a_handler_responds_in_the_envelope(
     tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
     handler = "async def read_thing(call):\n    return {'n': 1}\n"
@@ -153,14 +153,14 @@ FORBIDDEN = {
 def test_what_the_contract_does_not_allow_is_500_with_the_reason_in_the_log(
     tmp_path: Path, caplog: pytest.LogCaptureFixture, body: str, reason: str
 ) -> None:
-    status, answer, log = served(tmp_path, f"async def read_thing(call):\n    {body}\n", caplog)
-    assert (status, answer["error"]["code"]) == (500, "internal_error")
+    status, response, log = served(tmp_path, f"async def read_thing(call):\n    {body}\n", caplog)
+    assert (status, response["error"]["code"]) == (500, "internal_error")
     assert reason in log
-    assert answer["error"]["requestId"] in log
-    assert reason not in answer["error"]["message"]
+    assert response["error"]["requestId"] in log
+    assert reason not in response["error"]["message"]
 
 
-def test_what_a_forbidden_answer_changed_is_undone(
+def test_what_a_forbidden_response_changed_is_undone(
     tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
     handler = (
@@ -319,9 +319,9 @@ def test_a_handler_module_that_cannot_serve_is_an_error(
 
 
 def test_null_is_a_response_too(tmp_path: Path) -> None:
-    with serving_contract(tmp_path, answers({"type": "null"}, example=None)) as client:
-        answer = client.get("/thing")
-        assert (answer.content, answer.headers["content-type"]) == (b"null", MEDIA)
+    with serving_contract(tmp_path, responses({"type": "null"}, example=None)) as client:
+        response = client.get("/thing")
+        assert (response.content, response.headers["content-type"]) == (b"null", MEDIA)
 
 
 # Conventions that tools and credentials follow
@@ -341,7 +341,7 @@ async def register_thing(call):
 def project_with_conventions(folder: Path, conventions: str) -> Path:
     """A project whose contract registers webhook endpoints at ``/v1/thing``."""
     project = write_project(folder, WEBHOOK_HANDLERS)
-    document = answers({"type": "object"})
+    document = responses({"type": "object"})
     document["servers"] = [{"url": "/v1"}]
     body = {"content": {MEDIA: {"schema": {"type": "object"}}}}
     created = {"201": {"description": "ok", "content": {MEDIA: {"schema": {"type": "object"}}}}}

@@ -626,7 +626,7 @@ REFERRING: Final = {"runVerification", "createFinancingRequest", "createOffer", 
 WITH_BODY: Final = {row.id for row in ENDPOINTS if row.body} | {"runVerification"}
 EVERYWHERE: Final = {row.id for row in ENDPOINTS}
 
-ANSWERS: Final[Mapping[str, set[str]]] = {
+RESPONSES: Final[Mapping[str, set[str]]] = {
     "400": EVERYWHERE,  # also an unknown name in X-Sandbox-Scenario or Prefer
     "401": EVERYWHERE - {"getHealth"},
     "403": EVERYWHERE - SCOPELESS | {"logout"},  # a logout by another site's page is refused
@@ -646,7 +646,7 @@ def test_an_error_status_is_declared_where_it_can_happen_and_nowhere_else() -> N
         for status in operation(MERGED, row)["responses"]
         if status >= "400"
     }
-    assert declared == ANSWERS
+    assert declared == RESPONSES
 
 
 @pytest.mark.parametrize("name", sorted(PAGED))

@@ -66,10 +66,10 @@ def test_a_server_rejects_the_121st_request_of_a_key_and_no_other() -> None:
     with serving(replace(FROZEN, rate_limit=120)) as running, running.client() as client:
         statuses = {client.get("/api/partners").status_code for _ in range(120)}
         assert statuses == {200}
-        refused = client.get("/api/partners")
-        assert refused.status_code == 429
-        assert refused.json()["error"]["code"] == "rate_limit_exceeded"
-        assert refused.headers["retry-after"] == "60"
+        rejected = client.get("/api/partners")
+        assert rejected.status_code == 429
+        assert rejected.json()["error"]["code"] == "rate_limit_exceeded"
+        assert rejected.headers["retry-after"] == "60"
         assert client.get("/api/health").status_code == 200
         with running.client(running.new_workspace()) as other:
             assert other.get("/api/partners").status_code == 200
@@ -98,8 +98,8 @@ def test_an_address_without_a_key_has_a_window_beside_those_of_keys() -> None:
 def test_a_key_has_one_window_in_whatever_header_it_comes() -> None:
     with serving(replace(FROZEN, rate_limit=2)) as running, running.client(None) as client:
         for header, left in (({"Authorization": f"Bearer {DEMO_KEY}"}, 1), (OTHER_HEADER, 0)):
-            answer = client.get("/api/partners", headers=header)
-            assert answer.headers["ratelimit"] == f'"default";r={left};t=60'
+            response = client.get("/api/partners", headers=header)
+            assert response.headers["ratelimit"] == f'"default";r={left};t=60'
         assert client.get("/api/partners", headers=OTHER_HEADER).status_code == 429
 
 
@@ -107,15 +107,15 @@ def test_what_is_rejected_counts_and_the_limit_is_looked_at_before_scope_and_bod
     with serving(replace(FROZEN, rate_limit=2)) as running, running.client() as client:
         created = client.post("/api/developer/api-keys", json={"scopes": ["offers:read"]}).json()
         with running.client(created["data"]["secret"]) as limited:
-            answers = [limited.post("/api/offers", content=b"{") for _ in range(3)]
-    assert [answer.status_code for answer in answers] == [403, 403, 429]
-    assert answers[2].json()["error"]["requestId"] == answers[2].headers["x-request-id"]
+            responses = [limited.post("/api/offers", content=b"{") for _ in range(3)]
+    assert [response.status_code for response in responses] == [403, 403, 429]
+    assert responses[2].json()["error"]["requestId"] == responses[2].headers["x-request-id"]
 
 
 def test_off_means_off() -> None:
     with serving(FROZEN) as running, running.client() as unlimited:
-        answer = unlimited.get("/api/partners")
-        assert "ratelimit" not in answer.headers
+        response = unlimited.get("/api/partners")
+        assert "ratelimit" not in response.headers
 
 
 LIMITED = replace(FROZEN, rate_limit=5)

@@ -250,7 +250,7 @@ def test_a_path_item_of_30_may_be_a_file(tmp_path: Path) -> None:
 # What cannot be followed
 
 
-REFUSED: dict[str, tuple[dict[str, str], str]] = {
+REJECTED: dict[str, tuple[dict[str, str], str]] = {
     "no such file": (
         of("{$ref: none.yaml}"),
         "api.yaml:7:59: cannot resolve reference 'none.yaml': there is no file none.yaml",
@@ -306,7 +306,7 @@ REFUSED: dict[str, tuple[dict[str, str], str]] = {
 }
 
 
-@pytest.mark.parametrize(("files", "message"), REFUSED.values(), ids=REFUSED)
+@pytest.mark.parametrize(("files", "message"), REJECTED.values(), ids=REJECTED)
 def test_what_names_nothing_is_reported_with_its_place(
     tmp_path: Path, files: dict[str, str], message: str
 ) -> None:
@@ -438,10 +438,10 @@ UNREADABLE: dict[str, dict[str, str]] = {
 
 @pytest.mark.parametrize("files", UNREADABLE.values(), ids=UNREADABLE)
 def test_what_nobody_can_read_is_one_clear_line(tmp_path: Path, files: dict[str, str]) -> None:
-    with pytest.raises((DocumentError, ContractError)) as refused:
+    with pytest.raises((DocumentError, ContractError)) as rejected:
         compile_contract(read_contract(written(tmp_path, files)).document)
-    assert "\n" not in str(refused.value)
-    assert len(str(refused.value)) < 6000
+    assert "\n" not in str(rejected.value)
+    assert len(str(rejected.value)) < 6000
 
 
 def outside(tmp_path: Path) -> Path:

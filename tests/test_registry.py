@@ -28,16 +28,16 @@ TO_DEFAULTED = (*TO_FUNDED, "become-overdue", "default")
 
 
 def create(client: httpx.Client, **members: Any) -> Any:
-    answer = client.post("/api/invoices", json={**INVOICE, **members})
-    assert answer.status_code == 201
-    return answer.json()["data"]
+    response = client.post("/api/invoices", json={**INVOICE, **members})
+    assert response.status_code == 201
+    return response.json()["data"]
 
 
 def move(client: httpx.Client, invoice: Any, *triggers: str) -> None:
     for trigger in triggers:
         path = f"/sandbox/invoices/{invoice['id']}/transition"
-        answer = client.post(path, json={"trigger": trigger})
-        assert answer.status_code == 200, answer.text
+        response = client.post(path, json={"trigger": trigger})
+        assert response.status_code == 200, response.text
 
 
 def look(client: httpx.Client, **members: Any) -> Any:
@@ -176,5 +176,5 @@ def test_at_most_ten_matches_are_listed(client: httpx.Client) -> None:
     assert len(look(client)["matches"]) == 10
 
 
-def test_the_answer_names_the_version_of_the_canonical_form(client: httpx.Client) -> None:
+def test_the_response_names_the_version_of_the_canonical_form(client: httpx.Client) -> None:
     assert look(client)["canonicalization"] == "ilf1 (RFC 8785)"

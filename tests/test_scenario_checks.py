@@ -81,9 +81,9 @@ def problems(
     file = written(folder, text, name)
     found = [f"{place}: {problem}" for place, problem in scenario_file_problems(file, vocabulary)]
     if found:
-        with pytest.raises(DocumentError) as refused:
+        with pytest.raises(DocumentError) as rejected:
             load_scenario(file, vocabulary)
-        assert str(refused.value) == found[0]
+        assert str(rejected.value) == found[0]
     else:
         load_scenario(file, vocabulary)
     assert all(one.isprintable() for one in found)
@@ -131,19 +131,23 @@ def test_every_shipped_file_is_fine(vocabulary: Vocabulary) -> None:
 
 
 def test_there_are_36_scenarios_and_three_more(vocabulary: Vocabulary) -> None:
-    told = Library([default_project() / "scenarios"], vocabulary)
-    assert len(told) == 36 + 3
-    assert {"auto-progress", "manual", "strict-validation"} < told.keys()
-    assert all(one.passes for name, one in told.items() if name not in {"auto-progress", "manual"})
+    reported = Library([default_project() / "scenarios"], vocabulary)
+    assert len(reported) == 36 + 3
+    assert {"auto-progress", "manual", "strict-validation"} < reported.keys()
+    assert all(
+        one.passes for name, one in reported.items() if name not in {"auto-progress", "manual"}
+    )
 
 
 # What a correct client does
 
 
 def test_every_sentence_on_passing_has_rules_beside_it(vocabulary: Vocabulary) -> None:
-    told = Library([default_project() / "scenarios"], vocabulary)
-    assert {name for name, one in told.items() if bool(one.expects) != bool(one.passes)} == set()
-    assert sum(len(one.expects) for one in told.values()) > len(told)
+    reported = Library([default_project() / "scenarios"], vocabulary)
+    assert {
+        name for name, one in reported.items() if bool(one.expects) != bool(one.passes)
+    } == set()
+    assert sum(len(one.expects) for one in reported.values()) > len(reported)
 
 
 def test_rules_have_the_conditions_of_a_run(tmp_path: Path, vocabulary: Vocabulary) -> None:
@@ -669,7 +673,7 @@ def test_words_are_looked_at_once_the_shape_is_right(
     ]
 
 
-def test_the_scenario_is_rehearsed_once_its_words_are_right(
+def test_the_scenario_is_simulated_once_its_words_are_right(
     tmp_path: Path, vocabulary: Vocabulary
 ) -> None:
     early = GOOD.replace("after: PT6S", "after: PT3S")
@@ -772,7 +776,7 @@ def test_anchors_and_merges_are_read_as_yaml_does(tmp_path: Path, vocabulary: Vo
     assert problems(tmp_path, text, vocabulary) == []
 
 
-def test_in_a_merged_object_the_nearest_place_is_named(
+def test_in_a_merged_object_the_closest_place_is_named(
     tmp_path: Path, vocabulary: Vocabulary
 ) -> None:
     text = GOOD.replace("{on: start, after: PT1S,", "{<<: {on: begin}, after: PT1S,")
@@ -842,14 +846,14 @@ def test_the_first_file_that_is_wrong_stops_a_folder(
         Library([tmp_path], vocabulary)
 
 
-def test_without_a_lifecycle_a_scenario_may_still_spoil_answers(tmp_path: Path) -> None:
+def test_without_a_lifecycle_a_scenario_may_still_inject_faults(tmp_path: Path) -> None:
     contract = load_contract(default_project() / "openapi" / "openapi.yaml").contract
     alone = vocabulary_of(contract, Lifecycle({}, {}), {})
     text = "name: story\npurpose: x\nfaults: [{kind: status, status: 503}]\n"
     assert load_scenario(written(tmp_path, text), alone).faults
 
 
-REFUSED = {
+REJECTED = {
     "an unknown action": ("note.written PT1S rign", "there is no action 'rign' (did you mean ring"),
     "an unknown event": ("note.writen PT1S ring", "no event type 'note.writen' (did you mean"),
     "a time that is none": ("note.written 1s ring", "PT10S or P3D"),
@@ -857,12 +861,12 @@ REFUSED = {
 }
 
 
-@pytest.mark.parametrize(("story", "message"), REFUSED.values(), ids=REFUSED)
+@pytest.mark.parametrize(("scenario", "message"), REJECTED.values(), ids=REJECTED)
 @pytest.mark.process
 def test_a_server_does_not_start_with_a_wrong_scenario(
-    tmp_path: Path, story: str, message: str
+    tmp_path: Path, scenario: str, message: str
 ) -> None:
-    project = write_project(tmp_path, wrong=story)
+    project = write_project(tmp_path, wrong=scenario)
     command = [sys.executable, "-m", "invoice_sandbox", "serve", "--port", "0"]
     ended = subprocess.run(
         [*command, "--project", str(project)],

@@ -27,7 +27,7 @@ from tests.scenario_docs import project
 
 ROOT = Path(__file__).parents[1]
 SHIPPED = {file.stem: load_document(file) for file in scenario_files(ROOT / "scenarios")}
-STORY = """\
+SCENARIO_FILE = """\
 name: mine
 purpose: The seller declines the offer.
 steps:
@@ -80,7 +80,7 @@ def misused(line: str) -> str:
 @pytest.fixture
 def own(tmp_path: Path) -> Path:
     """A folder with one scenario of one's own."""
-    (tmp_path / "mine.yaml").write_text(STORY)
+    (tmp_path / "mine.yaml").write_text(SCENARIO_FILE)
     return tmp_path
 
 
@@ -105,11 +105,11 @@ def test_there_are_five_commands() -> None:
 
 
 def test_the_list_has_every_scenario_with_trigger_scenario_and_when_a_client_passes() -> None:
-    told = " ".join(re.sub("[│┃]", " ", fine("list")).split())
+    reported = " ".join(re.sub("[│┃]", " ", fine("list")).split())
     for name, document in SHIPPED.items():
-        assert f" {name} " in told
-        assert set(document["purpose"].split()) < set(told.split())
-    assert "sellerId sim_seller_kyb_hold" in told
+        assert f" {name} " in reported
+        assert set(document["purpose"].split()) < set(reported.split())
+    assert "sellerId sim_seller_kyb_hold" in reported
 
 
 def test_the_list_is_in_the_order_of_the_names() -> None:
@@ -150,7 +150,7 @@ def test_the_trigger_reports_how_a_scenario_is_begun(
 # show
 
 
-def test_show_tells_a_scenario_in_words() -> None:
+def test_show_prints_a_scenario_in_words() -> None:
     statuses = ", ".join(SHIPPED["offer-expires"]["needs"]["status"])
     assert fine("show offer-expires").splitlines() == [
         "offer-expires",
@@ -193,7 +193,7 @@ def test_show_tells_a_scenario_in_words() -> None:
         ("verification-failed", "skipped, because the status is Verified by then"),
     ],
 )
-def test_show_tells_everything_that_a_scenario_does(
+def test_show_prints_everything_that_a_scenario_does(
     name: str, line: str, capsys: pytest.CaptureFixture[str]
 ) -> None:
     show_scenario(LOADED, name, as_json=False)
@@ -213,9 +213,9 @@ def test_every_scenario_can_be_shown_and_every_step_of_it_is_reported(
 
 
 def test_show_as_json_has_the_file_and_the_way_of_the_scenario() -> None:
-    told: dict[str, Any] = json.loads(fine("show late-payment --json"))
-    assert told["document"] == SHIPPED["late-payment"]
-    assert told["steps"][-2] == {
+    reported: dict[str, Any] = json.loads(fine("show late-payment --json"))
+    assert reported["document"] == SHIPPED["late-payment"]
+    assert reported["steps"][-2] == {
         "at": "P70D",
         "by": "scenario",
         "do": "pay",
@@ -252,7 +252,7 @@ def test_a_file_that_is_fine_is_said_to_be(own: Path) -> None:
 
 def test_every_problem_of_every_file_is_a_line_and_the_status_is_1(own: Path) -> None:
     (own / "one.yaml").write_text("name: one\nsteps:\n  - {on: start, do: make-ofer}\n")
-    (own / "two.yaml").write_text(STORY.replace("mine", "two").replace("PT6S", "6s"))
+    (own / "two.yaml").write_text(SCENARIO_FILE.replace("mine", "two").replace("PT6S", "6s"))
     ran = run(f"validate {own}/one.yaml {own}/mine.yaml {own}/two.yaml")
     assert (ran.exit_code, ran.stderr) == (1, "")
     assert ran.stdout.splitlines() == [
@@ -262,7 +262,9 @@ def test_every_problem_of_every_file_is_a_line_and_the_status_is_1(own: Path) ->
 
 
 def test_two_problems_of_one_file_are_two_lines(own: Path) -> None:
-    (own / "mine.yaml").write_text(STORY.replace("make-offer", "make-ofer").replace("mine", "me"))
+    (own / "mine.yaml").write_text(
+        SCENARIO_FILE.replace("make-offer", "make-ofer").replace("mine", "me")
+    )
     ran = run(f"validate {own}/mine.yaml")
     assert (ran.exit_code, ran.stdout.count("\n")) == (1, 2)
 
@@ -312,7 +314,9 @@ def test_a_file_that_may_not_be_read_is_a_problem(own: Path) -> None:
 
 
 def test_a_name_of_the_project_is_taken(own: Path) -> None:
-    (own / "late-payment.yaml").write_text(STORY.replace("name: mine", "name: late-payment"))
+    (own / "late-payment.yaml").write_text(
+        SCENARIO_FILE.replace("name: mine", "name: late-payment")
+    )
     ran = run(f"validate {own}/late-payment.yaml")
     assert ran.exit_code == 1
     assert ran.stdout == (
@@ -322,7 +326,7 @@ def test_a_name_of_the_project_is_taken(own: Path) -> None:
 
 
 def test_the_members_that_begin_a_scenario_of_the_project_are_taken(own: Path) -> None:
-    (own / "mine.yaml").write_text(STORY + "begins: {debtorId: sim_debtor_late}\n")
+    (own / "mine.yaml").write_text(SCENARIO_FILE + "begins: {debtorId: sim_debtor_late}\n")
     ran = run(f"validate {own}/mine.yaml")
     problem = "'late-payment' begins with the same members (choose another value)"
     assert (ran.exit_code, ran.stdout) == (1, f"{own}/mine.yaml:9:1: {problem}\n")
@@ -361,7 +365,7 @@ def test_every_scenario_can_be_drawn_as_mermaid(
         assert re.fullmatch(rf"    ({state}|{arrow}|{note})", line), line
 
 
-def test_mermaid_tells_times_actions_events_and_notes() -> None:
+def test_mermaid_shows_times_actions_events_and_notes() -> None:
     drawn = fine("diagram webhook-out-of-order")
     assert "    s0 --> s1 : 1 second, start-verification, invoice.verification_started\n" in drawn
     assert (
@@ -379,11 +383,11 @@ def test_every_scenario_can_be_drawn_as_svg(name: str, capsys: pytest.CaptureFix
 
 def test_marks_in_a_text_do_not_break_a_picture(own: Path) -> None:
     odd = """'He said: "<b>&amp;</b>"; #1 {x} --> y'"""
-    (own / "mine.yaml").write_text(STORY.replace("The seller declines the offer.", odd))
+    (own / "mine.yaml").write_text(SCENARIO_FILE.replace("The seller declines the offer.", odd))
     drawn = fine(f"diagram mine --format svg --scenarios {own}")
-    told = " ".join(ElementTree.fromstring(drawn).itertext())  # noqa: S314  our own
-    assert 'He said: "<b>&amp;</b>"; #1 {x} --> y' in told
-    (own / "mine.yaml").write_text(f"{STORY}begins: {{sellerId: 'a: b; \"c\"'}}\n")
+    reported = " ".join(ElementTree.fromstring(drawn).itertext())  # noqa: S314  our own
+    assert 'He said: "<b>&amp;</b>"; #1 {x} --> y' in reported
+    (own / "mine.yaml").write_text(f"{SCENARIO_FILE}begins: {{sellerId: 'a: b; \"c\"'}}\n")
     assert " : sellerId a b c\n" in fine(f"diagram mine --scenarios {own}")
 
 
@@ -430,7 +434,7 @@ def test_a_broken_file_among_the_own_ones_is_one_line_and_status_2(own: Path, li
 
 
 def test_a_name_that_is_taken_is_one_line_and_status_2(own: Path) -> None:
-    (own / "manual.yaml").write_text(STORY.replace("name: mine", "name: manual"))
+    (own / "manual.yaml").write_text(SCENARIO_FILE.replace("name: mine", "name: manual"))
     said = misused(f"list --scenarios {own}")
     assert f"{own}/manual.yaml:1:1: the name 'manual' is used twice" in said
 

@@ -35,7 +35,7 @@ from tests.test_scenarios_verification import FINANCED_ELSEWHERE, MEMBERS, uploa
 SECONDS: Final = 10
 """What playing all stories may take."""
 
-Answer = tuple[int, str]
+ErrorKey = tuple[int, str]
 """Status and code of an error."""
 
 Part = Callable[[Running, httpx.Client], None]
@@ -129,8 +129,8 @@ def repeat_with_the_same_key(_: Running, client: httpx.Client) -> None:
 def wait_for_events(_: Running, client: httpx.Client) -> None:
     """At an address where nobody listens: what befalls deliveries is told by the story."""
     body = {"url": "http://127.0.0.1:9/hook", "events": ["*"]}
-    answer = client.post("/api/webhooks", json=body)
-    assert answer.status_code == httpx.codes.CREATED, answer.text
+    response = client.post("/api/webhooks", json=body)
+    assert response.status_code == httpx.codes.CREATED, response.text
     register(client)
 
 
@@ -158,11 +158,11 @@ PARTS: Final[Mapping[str, Part]] = {
 
 
 @dataclass(frozen=True)
-class Told:
+class Recorded:
     """What one story came to: errors, with the request that met each, kinds of events, statuses of
     invoices, and the outcomes of steps."""
 
-    errors: Mapping[Answer, str]
+    errors: Mapping[ErrorKey, str]
     kinds: frozenset[str]
     statuses: frozenset[str]
     outcomes: frozenset[str]
@@ -172,14 +172,14 @@ class Told:
 class Played:
     """What all stories came to, and the seconds that this process worked for it."""
 
-    stories: Mapping[str, Told]
+    scenarios: Mapping[str, Recorded]
     seconds: float
 
     def reached(self, part: str) -> dict[Any, list[str]]:
         """Every error, kind, status or outcome, with the stories in which it came about."""
         found: dict[Any, list[str]] = {}
-        for name, told in self.stories.items():
-            for one in getattr(told, part):
+        for name, reported in self.scenarios.items():
+            for one in getattr(reported, part):
                 found.setdefault(one, []).append(name)
         return found
 
@@ -198,19 +198,19 @@ def played(project: Project) -> Iterator[Played]:
     """
     with serving() as server:
         begun = time.process_time()
-        stories = {name: tell(server, name) for name in sorted(project.scenarios)}
-        yield Played(stories, time.process_time() - begun)
+        scenarios = {name: report(server, name) for name in sorted(project.scenarios)}
+        yield Played(scenarios, time.process_time() - begun)
 
 
-def tell(server: Running, name: str) -> Told:
+def report(server: Running, name: str) -> Recorded:
     """Play a story to its end."""
-    errors: dict[Answer, str] = {}
+    errors: dict[ErrorKey, str] = {}
 
-    def note(answer: httpx.Response) -> None:
-        if answer.is_error:
-            answer.read()
-            asked = f"{answer.request.method} {answer.request.url.path}"
-            errors[answer.status_code, answer.json()["error"]["code"]] = asked
+    def note(response: httpx.Response) -> None:
+        if response.is_error:
+            response.read()
+            asked = f"{response.request.method} {response.request.url.path}"
+            errors[response.status_code, response.json()["error"]["code"]] = asked
 
     with server.client(server.new_workspace()) as client:
         client.event_hooks = {"response": [note]}
@@ -219,7 +219,7 @@ def tell(server: Running, name: str) -> Told:
         done = run_to_end(client)
         kinds = {one["type"] for one in recorded_events(server, client)}
         log = client.get("/api/audit-log", params={"limit": 100}).json()["data"]
-    return Told(
+    return Recorded(
         errors,
         frozenset(kinds),
         frozenset(one["metadata"]["to"] for one in log if "to" in one["metadata"]),
@@ -231,7 +231,7 @@ def tell(server: Running, name: str) -> Told:
 # What must be reached -----------------------------------------------------------------------------
 
 
-def declared_errors(document: Mapping[str, Any]) -> set[Answer]:
+def declared_errors(document: Mapping[str, Any]) -> set[ErrorKey]:
     """Status and code of every error that any operation of a contract declares, by its examples."""
     found = set()
     for _, _, operation in raw_operations(document):
@@ -260,8 +260,8 @@ def test_every_code_of_the_error_envelope_is_declared_with_a_status(project: Pro
 def test_all_36_scenarios_and_three_more_are_played(played: Played, project: Project) -> None:
     files = scenario_files(default_project() / "scenarios")
     assert len(files) == 36 + 3
-    assert {file.stem for file in files} == played.stories.keys() == project.scenarios.keys()
-    assert PARTS.keys() <= played.stories.keys()
+    assert {file.stem for file in files} == played.scenarios.keys() == project.scenarios.keys()
+    assert PARTS.keys() <= played.scenarios.keys()
 
 
 def test_every_error_of_the_contract_is_reached_by_a_scenario(
@@ -272,14 +272,14 @@ def test_every_error_of_the_contract_is_reached_by_a_scenario(
     assert declared - played.reached("errors").keys() == set()
 
 
-def test_no_scenario_answers_an_error_that_is_not_declared_unless_it_injects_it(
+def test_no_scenario_returns_an_error_that_is_not_declared_unless_it_injects_it(
     played: Played, project: Project
 ) -> None:
     declared = declared_errors(project.contract.document)
-    for name, told in played.stories.items():
+    for name, reported in played.scenarios.items():
         faults = project.scenarios[name].faults
         injected = {one["status"] for one in faults if one["kind"] == "status"}
-        strange = {one for one in told.errors if one not in declared and one[0] not in injected}
+        strange = {one for one in reported.errors if one not in declared and one[0] not in injected}
         assert strange == set(), name
 
 

@@ -82,11 +82,11 @@ def test_every_scenario_has_a_row_with_its_picture(page: str) -> None:
 
 
 @pytest.mark.parametrize("file", SHIPPED, ids=lambda one: one.stem)
-def test_the_row_tells_what_happens_and_when_a_client_passes(page: str, file: Path) -> None:
-    told = load_document(file)
+def test_the_row_describes_what_happens_and_when_a_client_passes(page: str, file: Path) -> None:
+    reported = load_document(file)
     row = page.partition(f"\n| [`{file.stem}`]")[2].partition("\n")[0]
-    passes = told.get("passes", "The client -").removeprefix("The client ")
-    for text in (told["purpose"], f"| {passes} |", *told.get("begins", {}).values()):
+    passes = reported.get("passes", "The client -").removeprefix("The client ")
+    for text in (reported["purpose"], f"| {passes} |", *reported.get("begins", {}).values()):
         assert text in row
 
 
@@ -172,9 +172,9 @@ def test_each_file_leads_an_editor_to_the_schema(file: Path) -> None:
 @pytest.mark.parametrize("file", SHIPPED, ids=lambda one: one.stem)
 def test_an_editor_finds_nothing_wrong_with_a_file_as_it_stands(file: Path) -> None:
     # Numbers that are conditions, such as $times, are the one thing that an editor cannot know.
-    told = load_document(file)
-    wrong = [error.instance for error in Draft202012Validator(SCHEMA).iter_errors(told)]
-    conditions = {f"${name}" for name in told.get("conditions", {})}
+    reported = load_document(file)
+    wrong = [error.instance for error in Draft202012Validator(SCHEMA).iter_errors(reported)]
+    conditions = {f"${name}" for name in reported.get("conditions", {})}
     assert [one for one in wrong if one not in conditions] == []
 
 
@@ -256,8 +256,8 @@ def test_it_is_played_to_its_end_on_a_clock_that_only_the_test_moves(tmp_path: P
         invoice = register(client, debtorId="sim_debtor_argues")
         done = run_to_end(client)
         assert skipped(done) == []
-        told = [(one["at"], kind) for one in done for kind in one["events"]]
-        assert told[-4:] == [
+        reported = [(one["at"], kind) for one in done for kind in one["events"]]
+        assert reported[-4:] == [
             ("2026-11-21T09:30:06Z", "offer.received"),
             ("2026-11-22T09:30:06Z", "invoice.disputed"),
             ("2026-11-27T09:30:06Z", "invoice.dispute_resolved"),

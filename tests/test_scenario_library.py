@@ -65,7 +65,7 @@ def client(served: Running) -> Iterator[httpx.Client]:
         yield one
 
 
-def told(client: httpx.Client) -> dict[str, Any]:
+def reported(client: httpx.Client) -> dict[str, Any]:
     """Every scenario that the server tells, by name."""
     listed = client.get("/sandbox/scenarios").json()["data"]
     return {one["name"]: one for one in listed}
@@ -73,7 +73,7 @@ def told(client: httpx.Client) -> dict[str, Any]:
 
 def purpose(client: httpx.Client, name: str = "mine") -> str | None:
     """What a scenario is for, as the server has it now."""
-    found = told(client).get(name)
+    found = reported(client).get(name)
     return None if found is None else str(found["purpose"])
 
 
@@ -116,7 +116,7 @@ def test_a_changed_file_is_taken_over_and_everything_else_stays(
         client.get("/api/invoices").json(),
     )
     assert before == after
-    assert told(client)["mine"]["current"]
+    assert reported(client)["mine"]["current"]
 
 
 def test_what_is_new_follows_the_new_file(folder: Path, client: httpx.Client) -> None:
@@ -204,14 +204,14 @@ def test_one_broken_file_does_not_keep_others_from_being_taken_over(
     write(folder / "broken.yaml", "name: broken\n")
     write(folder / "mine.yaml", SECOND)
     becomes(client, "The second version.")
-    assert "broken" not in told(client)
+    assert "broken" not in reported(client)
 
 
 def test_a_server_does_not_start_with_a_broken_file(folder: Path) -> None:
     write(folder / "mine.yaml", BROKEN)
-    refused = CliRunner().invoke(main, ["serve", "--port", "0", "--scenarios", str(folder)])
-    assert refused.exit_code == 2
-    assert refused.stderr == f"Error: {folder}/mine.yaml:6:54: {ADVICE}\n"
+    rejected = CliRunner().invoke(main, ["serve", "--port", "0", "--scenarios", str(folder)])
+    assert rejected.exit_code == 2
+    assert rejected.stderr == f"Error: {folder}/mine.yaml:6:54: {ADVICE}\n"
 
 
 # New and gone
@@ -278,10 +278,10 @@ def test_a_new_file_with_a_name_of_the_project_is_left_out_and_reported(
 
 def test_a_server_does_not_start_with_two_scenarios_of_one_name(folder: Path) -> None:
     write(folder / "manual.yaml", FIRST.replace("name: mine", "name: manual"))
-    refused = CliRunner().invoke(main, ["serve", "--port", "0", "--scenarios", str(folder)])
-    assert refused.exit_code == 2
-    assert "manual.yaml:1:1: the name 'manual' is used twice, also in" in refused.stderr
-    assert "(choose another name)" in refused.stderr
+    rejected = CliRunner().invoke(main, ["serve", "--port", "0", "--scenarios", str(folder)])
+    assert rejected.exit_code == 2
+    assert "manual.yaml:1:1: the name 'manual' is used twice, also in" in rejected.stderr
+    assert "(choose another name)" in rejected.stderr
 
 
 BEGINS = FIRST + "begins: {debtorId: sim_debtor_late}\n"
@@ -289,18 +289,18 @@ BEGINS = FIRST + "begins: {debtorId: sim_debtor_late}\n"
 
 def test_a_server_does_not_start_with_two_scenarios_that_begin_alike(folder: Path) -> None:
     write(folder / "mine.yaml", BEGINS)
-    refused = CliRunner().invoke(main, ["serve", "--port", "0", "--scenarios", str(folder)])
-    assert refused.exit_code == 2
+    rejected = CliRunner().invoke(main, ["serve", "--port", "0", "--scenarios", str(folder)])
+    assert rejected.exit_code == 2
     expected = "mine.yaml:7:1: 'late-payment' begins with the same members (choose another value)"
-    assert expected in refused.stderr
+    assert expected in rejected.stderr
 
 
 def test_a_server_does_not_start_with_a_file_of_another_extension(folder: Path) -> None:
     write(folder / "other.yml", FIRST.replace("name: mine", "name: other"))
-    refused = CliRunner().invoke(main, ["serve", "--port", "0", "--scenarios", str(folder)])
-    assert refused.exit_code == 2
+    rejected = CliRunner().invoke(main, ["serve", "--port", "0", "--scenarios", str(folder)])
+    assert rejected.exit_code == 2
     expected = "other.yml: the file name does not end in .yaml (rename it to other.yaml)"
-    assert expected in refused.stderr
+    assert expected in rejected.stderr
 
 
 def test_a_new_file_of_another_extension_is_reported(

@@ -86,7 +86,7 @@ def _judged(mutant: Mutant, folder: Path, vocabulary: Vocabulary) -> Verdict:
     return Verdict(mutant, (), load_document(file))
 
 
-def _refused(verdicts: list[Verdict]) -> list[Verdict]:
+def _rejected(verdicts: list[Verdict]) -> list[Verdict]:
     return [one for one in verdicts if one.messages]
 
 
@@ -97,8 +97,8 @@ def _accepted(verdicts: list[Verdict]) -> list[Verdict]:
 def test_there_are_mutants_enough_of_every_file_and_of_both_fates(verdicts: list[Verdict]) -> None:
     assert len(verdicts) >= LEAST
     assert {one.mutant.name for one in verdicts} == {file.stem for file in SHIPPED}
-    assert {one.mutant.name for one in _refused(verdicts)} == {file.stem for file in SHIPPED}
-    assert len(_refused(verdicts)) > len(_accepted(verdicts)) > PLAYED
+    assert {one.mutant.name for one in _rejected(verdicts)} == {file.stem for file in SHIPPED}
+    assert len(_rejected(verdicts)) > len(_accepted(verdicts)) > PLAYED
 
 
 def test_the_same_seed_gives_the_same_mutants(vocabulary: Vocabulary) -> None:
@@ -108,7 +108,7 @@ def test_the_same_seed_gives_the_same_mutants(vocabulary: Vocabulary) -> None:
 
 
 def test_an_error_is_one_line_with_file_line_and_column(verdicts: list[Verdict]) -> None:
-    for one in _refused(verdicts):
+    for one in _rejected(verdicts):
         for message in one.messages:
             _, found, said = message.partition(f"{one.mutant.name}.yaml:")
             assert found, f"{message!r} of {one.mutant}"
@@ -118,7 +118,7 @@ def test_an_error_is_one_line_with_file_line_and_column(verdicts: list[Verdict])
 
 
 def test_an_error_names_a_place_that_the_file_has(verdicts: list[Verdict]) -> None:
-    for one in _refused(verdicts):
+    for one in _rejected(verdicts):
         line = int(one.messages[0].partition(f"{one.mutant.name}.yaml:")[2].split(":")[0])
         # YAML also ends a line where others do not, and may tell of the end that comes too soon.
         most = one.mutant.content.decode(errors="replace").splitlines()
@@ -131,14 +131,14 @@ def test_all_problems_are_reported_as_cleanly_and_the_first_one_first(
     for one in verdicts[::5]:
         file = tmp_path / f"{one.mutant.name}.yaml"
         file.write_bytes(one.mutant.content)
-        told = [f"{place}: {text}" for place, text in scenario_file_problems(file, vocabulary)]
-        assert bool(told) == bool(one.messages), one.mutant
-        for message in told:
+        reported = [f"{place}: {text}" for place, text in scenario_file_problems(file, vocabulary)]
+        assert bool(reported) == bool(one.messages), one.mutant
+        for message in reported:
             said = message.removeprefix(f"{file}:")
             assert _MESSAGE.fullmatch(said), f"{message!r} of {one.mutant}"
             assert said.isprintable(), f"{message!r} of {one.mutant}"
-        if told:
-            assert one.messages[0].endswith(told[0].removeprefix(str(tmp_path)))
+        if reported:
+            assert one.messages[0].endswith(reported[0].removeprefix(str(tmp_path)))
 
 
 def test_nothing_is_accepted_that_is_nonsense(
@@ -148,7 +148,9 @@ def test_nothing_is_accepted_that_is_nonsense(
         assert nonsense(one.document, one.mutant.name, vocabulary) == [], one.mutant
 
 
-def test_the_opinion_that_accepted_files_are_held_against_has_teeth(vocabulary: Vocabulary) -> None:
+def test_the_opinion_that_accepted_files_are_validated_against_has_teeth(
+    vocabulary: Vocabulary,
+) -> None:
     for file in SHIPPED:
         document = load_document(file)
         assert nonsense(document, file.stem, vocabulary) == []
@@ -161,7 +163,7 @@ def test_the_opinion_that_accepted_files_are_held_against_has_teeth(vocabulary: 
 def test_a_sample_of_what_is_accepted_is_played_and_no_step_fails(
     verdicts: list[Verdict], tmp_path: Path
 ) -> None:
-    sample = _told_differently(_accepted(verdicts))
+    sample = _behaving_differently(_accepted(verdicts))
     chosen = random.Random(SEED).sample(sample, PLAYED)  # noqa: S311  it is to be the same one
     for number, one in enumerate(chosen):
         document = {**one.document, "name": f"mutant-{number}"}
@@ -175,7 +177,7 @@ def test_a_sample_of_what_is_accepted_is_played_and_no_step_fails(
             assert outcomes <= {"done", "skipped"}, one.mutant
 
 
-def _told_differently(accepted: list[Verdict]) -> list[Verdict]:
+def _behaving_differently(accepted: list[Verdict]) -> list[Verdict]:
     """Those whose steps are not the ones of the shipped file, so that they are worth playing."""
     shipped = {file.stem: load_document(file).get("steps", []) for file in SHIPPED}
     return [one for one in accepted if one.document.get("steps", []) != shipped[one.mutant.name]]
@@ -190,8 +192,8 @@ def _played(client: httpx.Client, name: str) -> set[str]:
         due = client.get("/sandbox/agenda").json()["data"]["due"]
         if not due:
             break
-        answer = client.post("/sandbox/clock/advance", json={"to": due[-1]["at"]})
-        assert answer.status_code == 200, answer.text
-        happened = answer.json()["data"]["happened"]
+        response = client.post("/sandbox/clock/advance", json={"to": due[-1]["at"]})
+        assert response.status_code == 200, response.text
+        happened = response.json()["data"]["happened"]
         outcomes |= {step["outcome"] for step in happened if step["scenario"] == name}
     return outcomes

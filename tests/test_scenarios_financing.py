@@ -40,7 +40,7 @@ FUNDED = ACCEPTED + "\nPT2M6S invoice.funded Funded"
 OVERDUE = FUNDED + "\n2027-01-21T00:00:00Z invoice.overdue Overdue"
 DEFAULTED = OVERDUE + "\n2027-04-21T00:00:00Z invoice.defaulted Defaulted"
 
-STORIES: dict[str, str] = {
+SCENARIO_TABLE: dict[str, str] = {
     "competing-offers": OFFERED
     + """
     PT8S        offer.received                   Offered
@@ -130,13 +130,13 @@ def by_request(client: httpx.Client, name: str, **members: Any) -> Any:
 
 
 @pytest.mark.parametrize("begun", [by_workspace, by_invoice, by_request])
-@pytest.mark.parametrize("name", STORIES)
+@pytest.mark.parametrize("name", SCENARIO_TABLE)
 def test_the_scenario_runs_to_its_end_however_it_was_begun(
     server: Running, client: httpx.Client, name: str, begun: Callable[[httpx.Client, str], Any]
 ) -> None:
     invoice = begun(client, name)
     assert skipped(run_to_end(client)) == []
-    assert events_about(server, client, invoice) == expected(STORIES[name])
+    assert events_about(server, client, invoice) == expected(SCENARIO_TABLE[name])
     found = [
         [one["status"] for one in kind(client, invoice)] for kind in (financing_requests, offers)
     ]
@@ -173,7 +173,7 @@ def test_a_magic_debtor_brings_its_scenario(
 ) -> None:
     invoice = register(client, debtorId=debtor)
     run_to_end(client)
-    assert events_about(server, client, invoice) == expected(STORIES[MAGIC[debtor]])
+    assert events_about(server, client, invoice) == expected(SCENARIO_TABLE[MAGIC[debtor]])
 
 
 @pytest.mark.parametrize("debtor", MAGIC)
@@ -529,8 +529,8 @@ def test_a_run_may_change_the_delays(
 def test_an_expired_invoice_is_not_financed_any_more(client: httpx.Client) -> None:
     invoice = by_workspace(client, "invoice-expires")
     run_to_end(client)
-    answer = client.post("/api/financing-requests", json={"invoiceId": invoice["id"]})
-    assert answer.status_code == 409
+    response = client.post("/api/financing-requests", json={"invoiceId": invoice["id"]})
+    assert response.status_code == 409
 
 
 def test_an_open_request_and_its_offers_expire_with_the_invoice(client: httpx.Client) -> None:

@@ -12,7 +12,7 @@ import pytest
 from tests.scenario_run import DATED, choose, offers, register
 from tests.support import FROZEN, Running, serving
 
-Answers = list[tuple[int, str | None, str | None]]
+Responses = list[tuple[int, str | None, str | None]]
 """Of each request in turn: the status, the code of the error, and Retry-After."""
 
 LIMITED = (429, "rate_limit_exceeded", "1")
@@ -20,23 +20,23 @@ CLOSED = (503, "service_unavailable", "1")
 FAILED = (500, "internal_error", None)
 GOOD = (200, None, None)
 
-STORIES: dict[str, Answers] = {
+SCENARIO_TABLE: dict[str, Responses] = {
     "rate-limited": [LIMITED, LIMITED, LIMITED, GOOD, GOOD],
     "maintenance-5xx": [CLOSED, CLOSED, FAILED, GOOD, GOOD],
 }
 
 
-def answered(client: httpx.Client, times: int, path: str = "/api/invoices") -> Answers:
+def responded(client: httpx.Client, times: int, path: str = "/api/invoices") -> Responses:
     """What so many requests in a row are answered."""
     return [outcome(client.get(path)) for _ in range(times)]
 
 
-def outcome(answer: httpx.Response) -> tuple[int, str | None, str | None]:
-    error = answer.json().get("error")
+def outcome(response: httpx.Response) -> tuple[int, str | None, str | None]:
+    error = response.json().get("error")
     if error is not None:
         assert set(error) == {"code", "message", "requestId"}
-        assert answer.headers["x-request-id"] == error["requestId"]
-    return answer.status_code, error and error["code"], answer.headers.get("retry-after")
+        assert response.headers["x-request-id"] == error["requestId"]
+    return response.status_code, error and error["code"], response.headers.get("retry-after")
 
 
 def by_workspace(client: httpx.Client, name: str) -> None:
@@ -52,32 +52,32 @@ WAYS: list[Begun] = [by_workspace, by_request]
 
 
 @pytest.mark.parametrize("begun", WAYS)
-@pytest.mark.parametrize("name", STORIES)
+@pytest.mark.parametrize("name", SCENARIO_TABLE)
 def test_responses_fail_as_configured_and_then_all_is_well(
     client: httpx.Client, name: str, begun: Begun
 ) -> None:
     begun(client, name)
-    assert answered(client, 5) == STORIES[name]
+    assert responded(client, 5) == SCENARIO_TABLE[name]
 
 
 def test_a_server_may_be_started_with_the_scenario() -> None:
     settings = replace(FROZEN, scenario="maintenance-5xx")
     with serving(settings) as server, server.client() as client:
-        assert answered(client, 5) == STORIES["maintenance-5xx"]
+        assert responded(client, 5) == SCENARIO_TABLE["maintenance-5xx"]
 
 
-@pytest.mark.parametrize("name", STORIES)
+@pytest.mark.parametrize("name", SCENARIO_TABLE)
 def test_only_requests_that_name_the_scenario_meet_it(client: httpx.Client, name: str) -> None:
     named = {"X-Sandbox-Scenario": name}
-    for expected in STORIES[name]:
+    for expected in SCENARIO_TABLE[name]:
         assert outcome(client.get("/api/offers")) == GOOD
         assert outcome(client.get("/api/offers", headers=named)) == expected
 
 
-@pytest.mark.parametrize("name", STORIES)
+@pytest.mark.parametrize("name", SCENARIO_TABLE)
 def test_what_is_rejected_changes_nothing(client: httpx.Client, name: str) -> None:
     choose(client, name)
-    bad = [one for one in STORIES[name] if one != GOOD]
+    bad = [one for one in SCENARIO_TABLE[name] if one != GOOD]
     for expected in bad:
         assert outcome(client.post("/api/invoices", json=DATED)) == expected
     register(client)
@@ -85,11 +85,11 @@ def test_what_is_rejected_changes_nothing(client: httpx.Client, name: str) -> No
     assert [one["invoiceNumber"] for one in listed].count(DATED["invoiceNumber"]) == 1
 
 
-@pytest.mark.parametrize("name", STORIES)
+@pytest.mark.parametrize("name", SCENARIO_TABLE)
 def test_no_fault_is_injected_into_the_control_api(client: httpx.Client, name: str) -> None:
     choose(client, name)
-    assert answered(client, 2, "/sandbox/scenarios") == [GOOD, GOOD]
-    assert answered(client, 1) == STORIES[name][:1]
+    assert responded(client, 2, "/sandbox/scenarios") == [GOOD, GOOD]
+    assert responded(client, 1) == SCENARIO_TABLE[name][:1]
 
 
 @pytest.mark.parametrize(
@@ -100,7 +100,7 @@ def test_no_fault_is_injected_into_the_control_api(client: httpx.Client, name: s
     ],
 )
 def test_a_run_may_change_how_many_are_rejected(
-    client: httpx.Client, name: str, expected: Answers
+    client: httpx.Client, name: str, expected: Responses
 ) -> None:
     choose(client, name, rejections=1)
     assert answered(client, len(expected)) == expected
@@ -158,7 +158,7 @@ def test_a_run_may_change_the_delay(server: Running, client: httpx.Client) -> No
 def test_other_requests_are_as_fast_as_ever(server: Running, client: httpx.Client) -> None:
     choose(client, "slow-api")
     waited = server.system_clock.seconds
-    assert answered(client, 3) == [GOOD] * 3
+    assert responded(client, 3) == [GOOD] * 3
     assert server.system_clock.seconds == waited
 
 
@@ -167,9 +167,9 @@ def test_other_requests_are_as_fast_as_ever(server: Running, client: httpx.Clien
 
 def new_key(client: httpx.Client, *scopes: str) -> Any:
     """Another key of the same workspace."""
-    answer = client.post("/api/developer/api-keys", json={"scopes": list(scopes)})
-    assert answer.status_code == 201, answer.text
-    return answer.json()["data"]
+    response = client.post("/api/developer/api-keys", json={"scopes": list(scopes)})
+    assert response.status_code == 201, response.text
+    return response.json()["data"]
 
 
 def keys(client: httpx.Client) -> dict[str, str]:
@@ -178,7 +178,7 @@ def keys(client: httpx.Client) -> dict[str, str]:
     return {one["id"]: one["status"] for one in listed}
 
 
-REFUSED = (401, "authentication_required", None)
+REJECTED = (401, "authentication_required", None)
 
 
 @pytest.mark.parametrize("begun", WAYS)
@@ -189,11 +189,11 @@ def test_the_key_ends_with_the_third_read_of_an_invoice(
     path = f"/api/invoices/{invoice['id']}"
     with server.client(key["secret"]) as polling:
         begun(client if begun is by_workspace else polling, "key-revoked-midflow")
-        assert answered(polling, 5, path) == [GOOD, GOOD, GOOD, REFUSED, REFUSED]
+        assert responded(polling, 5, path) == [GOOD, GOOD, GOOD, REJECTED, REJECTED]
     assert keys(client)[key["id"]] == "Revoked"
     (event,) = client.get("/api/audit-log", params={"action": "api_key.revoked"}).json()["data"]
     assert event["targets"] == [{"type": "api_key", "id": key["id"]}]
-    assert answered(client, 1, path) == [GOOD]
+    assert responded(client, 1, path) == [GOOD]
 
 
 def test_after_the_scenario_a_new_key_lets_the_client_go_on(
@@ -203,16 +203,16 @@ def test_after_the_scenario_a_new_key_lets_the_client_go_on(
     path = f"/api/invoices/{invoice['id']}"
     choose(client, "key-revoked-midflow", reads=1)
     with server.client(old["secret"]) as polling:
-        assert answered(polling, 2, path) == [GOOD, REFUSED]
+        assert responded(polling, 2, path) == [GOOD, REJECTED]
     with server.client(new_key(client, "invoices:read")["secret"]) as polling:
-        assert answered(polling, 4, path) == [GOOD] * 4
+        assert responded(polling, 4, path) == [GOOD] * 4
 
 
 def test_the_first_key_of_a_workspace_is_never_revoked(client: httpx.Client) -> None:
     invoice = register(client)
     before = keys(client)
     choose(client, "key-revoked-midflow")
-    assert answered(client, 5, f"/api/invoices/{invoice['id']}") == [GOOD] * 5
+    assert responded(client, 5, f"/api/invoices/{invoice['id']}") == [GOOD] * 5
     assert keys(client) == before
 
 
@@ -224,20 +224,20 @@ FORBIDDEN = (403, "insufficient_scope", None)
 @pytest.mark.parametrize("begun", WAYS)
 def test_listing_offers_is_forbidden_and_nothing_else(client: httpx.Client, begun: Begun) -> None:
     begun(client, "scope-missing")
-    assert answered(client, 4, "/api/offers") == [FORBIDDEN] * 4
-    assert answered(client, 1, "/api/invoices") == [GOOD]
+    assert responded(client, 4, "/api/offers") == [FORBIDDEN] * 4
+    assert responded(client, 1, "/api/invoices") == [GOOD]
 
 
 def test_offers_can_be_listed_again_once_another_scenario_is_chosen(client: httpx.Client) -> None:
     choose(client, "scope-missing")
-    assert answered(client, 1, "/api/offers") == [FORBIDDEN]
+    assert responded(client, 1, "/api/offers") == [FORBIDDEN]
     choose(client, "manual")
-    assert answered(client, 1, "/api/offers") == [GOOD]
+    assert responded(client, 1, "/api/offers") == [GOOD]
 
 
 def test_a_key_that_lacks_the_scope_is_treated_alike(server: Running, client: httpx.Client) -> None:
     with server.client(new_key(client, "invoices:read")["secret"]) as lacking:
-        assert answered(lacking, 2, "/api/offers") == [FORBIDDEN] * 2
+        assert responded(lacking, 2, "/api/offers") == [FORBIDDEN] * 2
 
 
 # Strict bounds
@@ -286,9 +286,9 @@ def test_an_invoice_beyond_a_bound_is_rejected_naming_the_member(
     client: httpx.Client, members: dict[str, Any], problem: str
 ) -> None:
     choose(client, "strict-validation")
-    answer = client.post("/api/invoices", json={**DATED, **members})
-    assert outcome(answer) == (400, "invalid_request", None)
-    assert answer.json()["error"]["message"].startswith(f"{problem}. ")
+    response = client.post("/api/invoices", json={**DATED, **members})
+    assert outcome(response) == (400, "invalid_request", None)
+    assert response.json()["error"]["message"].startswith(f"{problem}. ")
     choose(client, "manual")
     register(client, **members)
 
@@ -322,12 +322,12 @@ def test_what_an_erp_system_pushes_has_the_same_bounds(
     item = {**DATED, **members, "externalId": "E-1"}
     fine = {**DATED, "externalId": "E-2", "invoiceNumber": "E-2"}
     for body, place in (({"invoices": [fine, item]}, "invoices[1]."), (item, "")):
-        answer = client.post(PUSH, json=body)
+        response = client.post(PUSH, json=body)
         if members.get("amount", 0) < 0:  # a credit note is rejected by item
-            assert answer.status_code == 202
+            assert response.status_code == 202
             continue
-        assert outcome(answer) == (400, "invalid_request", None)
-        assert answer.json()["error"]["message"].startswith(f"{place}{problem}. ")
+        assert outcome(response) == (400, "invalid_request", None)
+        assert response.json()["error"]["message"].startswith(f"{place}{problem}. ")
     assert count(client) == 0
 
 

@@ -47,7 +47,7 @@ TO_HELD = """
     PT2S        invoice.held                  OnHold
 """
 
-STORIES: dict[str, tuple[dict[str, Any] | None, str]] = {
+SCENARIO_TABLE: dict[str, tuple[dict[str, Any] | None, str]] = {
     # the members by which the story begins by itself (None: by none), and all of its events
     "happy-path": (None, f"{TO_OFFERED}P3DT6S offer.expired FinancingRequested"),
     "full-lifecycle": (
@@ -143,14 +143,18 @@ def for_the_request(client: httpx.Client, name: str) -> Any:
 
 
 def by_its_members(client: httpx.Client, name: str) -> Any:
-    members, _ = STORIES[name]
+    members, _ = SCENARIO_TABLE[name]
     return register(client, **(members or {}))
 
 
 Beginning = Callable[[httpx.Client, str], Any]
 EVERY_WAY: list[tuple[str, Beginning]] = [
-    *((name, begin) for name in STORIES for begin in (for_the_workspace, for_the_invoice)),
-    *((name, by_its_members) for name, (members, _) in STORIES.items() if members is not None),
+    *((name, begin) for name in SCENARIO_TABLE for begin in (for_the_workspace, for_the_invoice)),
+    *(
+        (name, by_its_members)
+        for name, (members, _) in SCENARIO_TABLE.items()
+        if members is not None
+    ),
     ("happy-path", for_the_request),
 ]
 
@@ -163,14 +167,14 @@ def test_a_scenario_runs_to_its_end(
 ) -> None:
     invoice = begin(client, name)
     run_to_end(client)
-    assert events_about(server, client, invoice) == expected(STORIES[name][1])
+    assert events_about(server, client, invoice) == expected(SCENARIO_TABLE[name][1])
 
 
-@pytest.mark.parametrize("name", STORIES)
+@pytest.mark.parametrize("name", SCENARIO_TABLE)
 def test_a_scenario_begins_by_its_members_only(client: httpx.Client, name: str) -> None:
-    told = {one["name"]: one for one in client.get("/sandbox/scenarios").json()["data"]}
-    assert told[name]["begins"] == (STORIES[name][0] or {})
-    assert told[name]["passes"]
+    reported = {one["name"]: one for one in client.get("/sandbox/scenarios").json()["data"]}
+    assert reported[name]["begins"] == (SCENARIO_TABLE[name][0] or {})
+    assert reported[name]["passes"]
 
 
 @pytest.mark.parametrize(
@@ -233,7 +237,7 @@ def test_a_scenario_goes_on_from_a_run_as_from_its_own_verification(
     run_verification(client, invoice)
     run_to_end(client)
     kinds = [line.type for line in events_about(server, client, invoice)]
-    assert kinds == [line.type for line in expected(STORIES[name][1])]
+    assert kinds == [line.type for line in expected(SCENARIO_TABLE[name][1])]
 
 
 def test_a_released_hold_leaves_nothing_to_review(client: httpx.Client) -> None:
@@ -274,7 +278,7 @@ def test_after_the_upload_of_the_document_a_run_verifies_the_invoice(
     assert (verification["status"], findings(verification)) == ("Verified", {})
     assert detail(verification, "delivery_evidence") == "DocumentReceived"
     assert events_about(server, client, invoice) == expected(f"""
-        {STORIES["action-required"][1]}
+        {SCENARIO_TABLE["action-required"][1]}
         {wait}  invoice.verified  Verified
     """)
 
@@ -412,9 +416,12 @@ def test_an_invoice_that_was_financed_elsewhere_is_suspected_and_rejected(
 
 def test_of_a_foreign_registration_only_its_existence_is_reported(client: httpx.Client) -> None:
     for _ in range(2):  # registered by the client itself in between
-        told = fingerprint(client, **FINANCED_ELSEWHERE)
-        assert (told["duplicateRisk"], told["registryState"]) == ("Exact", "DuplicateFinanced")
-        assert told["matches"][0] == {"matchType": "Exact", "ownRegistration": False}
+        reported = fingerprint(client, **FINANCED_ELSEWHERE)
+        assert (reported["duplicateRisk"], reported["registryState"]) == (
+            "Exact",
+            "DuplicateFinanced",
+        )
+        assert reported["matches"][0] == {"matchType": "Exact", "ownRegistration": False}
         register(client, **FINANCED_ELSEWHERE)
     assert "reg_foreign" not in client.get("/api/audit-log").text
 
@@ -434,9 +441,9 @@ def test_an_invoice_without_its_debtor_is_rejected_and_not_registered(client: ht
     choose(client, "validation-error")
     before = client.get("/api/invoices").json()["data"]
     body = {name: value for name, value in DATED.items() if name != "debtorId"}
-    answer = client.post("/api/invoices", json=body)
-    assert (answer.status_code, answer.json()["error"]["code"]) == (400, "invalid_request")
-    assert "debtorId" in answer.json()["error"]["message"]
+    response = client.post("/api/invoices", json=body)
+    assert (response.status_code, response.json()["error"]["code"]) == (400, "invalid_request")
+    assert "debtorId" in response.json()["error"]["message"]
     assert client.get("/api/invoices").json()["data"] == before
 
 
@@ -502,7 +509,7 @@ def test_a_request_over_all_mandates_finds_no_partner(client: httpx.Client) -> N
 
 
 def test_a_scenario_skips_no_step_without_interference(client: httpx.Client) -> None:
-    for name in STORIES.keys() - {"verification-failed"}:
+    for name in SCENARIO_TABLE.keys() - {"verification-failed"}:
         choose(client, name)
         register(client, invoiceNumber=name, **MEMBERS.get(name, {}))
     assert skipped(run_to_end(client)) == []
@@ -512,8 +519,8 @@ def upload(client: httpx.Client, invoice: Any) -> None:
     """Send a document for an invoice, by an address asked for it."""
     body = {"invoiceId": invoice["id"]}
     asked = client.post("/api/storage/invoices/upload-url", json=body).json()["data"]
-    answer = client.put(asked["url"], content=b"%PDF-1.7", headers=asked["headers"])
-    assert answer.status_code == 200, answer.text
+    response = client.put(asked["url"], content=b"%PDF-1.7", headers=asked["headers"])
+    assert response.status_code == 200, response.text
 
 
 def detail(verification: Any, code: str) -> str | None:

@@ -42,10 +42,10 @@ INVOICE = {
 }
 
 
-def session_id(answer: httpx.Response) -> str:
+def session_id(response: httpx.Response) -> str:
     """The session's id, from the cookie that a login sets."""
-    assert answer.status_code == 200, answer.text
-    return SimpleCookie(answer.headers["Set-Cookie"])[COOKIE].value
+    assert response.status_code == 200, response.text
+    return SimpleCookie(response.headers["Set-Cookie"])[COOKIE].value
 
 
 @pytest.fixture
@@ -76,8 +76,8 @@ def login_in_memory(settings: Settings, url: str) -> httpx.Response:
     return asyncio.run(login())
 
 
-def refusal(answer: httpx.Response) -> tuple[int, str]:
-    return answer.status_code, answer.json()["error"]["code"]
+def rejection(response: httpx.Response) -> tuple[int, str]:
+    return response.status_code, response.json()["error"]["code"]
 
 
 def ask_session(client: httpx.Client, cookie: str) -> httpx.Response:
@@ -114,15 +114,15 @@ def test_the_cookie_is_http_only_lax_for_eight_hours_and_not_secure_on_plain_htt
 
 
 def test_the_cookie_is_secure_when_clients_come_by_https() -> None:
-    answer = login_in_memory(FROZEN, "https://sandbox.example")
-    assert "Secure" in answer.headers["Set-Cookie"].split("; ")
+    response = login_in_memory(FROZEN, "https://sandbox.example")
+    assert "Secure" in response.headers["Set-Cookie"].split("; ")
 
 
 def test_the_id_is_only_in_the_cookie_and_has_256_bits(visitor: httpx.Client) -> None:
-    answer = visitor.post(LOGIN, json=SELLER)
-    cookie = session_id(answer)
+    response = visitor.post(LOGIN, json=SELLER)
+    cookie = session_id(response)
     assert len(cookie) >= 43
-    assert cookie not in answer.text
+    assert cookie not in response.text
 
 
 def test_every_login_has_a_new_id(visitor: httpx.Client) -> None:
@@ -131,7 +131,7 @@ def test_every_login_has_a_new_id(visitor: httpx.Client) -> None:
     visitor.cookies.clear()
     second = session_id(visitor.post(LOGIN, json=SELLER))
     assert len({chosen, first, second}) == 3
-    assert refusal(ask_session(visitor, chosen)) == (401, "authentication_required")
+    assert rejection(ask_session(visitor, chosen)) == (401, "authentication_required")
 
 
 def test_an_address_is_the_same_in_capitals(visitor: httpx.Client) -> None:
@@ -156,29 +156,29 @@ FAILING: dict[str, dict[str, Any]] = {
 
 @pytest.mark.parametrize("body", FAILING.values(), ids=FAILING)
 def test_every_failed_login_is_the_same_401(visitor: httpx.Client, body: dict[str, Any]) -> None:
-    answer = visitor.post(LOGIN, json=body)
-    assert refusal(answer) == (401, "authentication_required")
-    assert answer.json()["error"]["message"] == (
+    response = visitor.post(LOGIN, json=body)
+    assert rejection(response) == (401, "authentication_required")
+    assert response.json()["error"]["message"] == (
         "The e-mail address or the password is not valid. Log in as one of the demo users."
     )
-    assert "Set-Cookie" not in answer.headers
-    assert answer.headers["WWW-Authenticate"] == 'Bearer realm="sandbox"'
+    assert "Set-Cookie" not in response.headers
+    assert response.headers["WWW-Authenticate"] == 'Bearer realm="sandbox"'
 
 
 @pytest.mark.parametrize("body", [b"[]", b"null", b"{", b""], ids=["list", "null", "cut", "none"])
 def test_a_login_that_is_no_object_is_400(visitor: httpx.Client, body: bytes) -> None:
-    answer = visitor.post(LOGIN, content=body, headers={"Content-Type": "application/json"})
-    assert refusal(answer) == (400, "invalid_request")
+    response = visitor.post(LOGIN, content=body, headers={"Content-Type": "application/json"})
+    assert rejection(response) == (400, "invalid_request")
 
 
 def test_logout_ends_the_session_and_clears_the_cookie(server: Running) -> None:
     with logged_in(server) as browser:
-        answer = browser.post(LOGOUT)
-        assert answer.json()["data"] == {"authenticated": False}
-        cookie = answer.headers["Set-Cookie"]
+        response = browser.post(LOGOUT)
+        assert response.json()["data"] == {"authenticated": False}
+        cookie = response.headers["Set-Cookie"]
         assert cookie.startswith(f"{COOKIE}=;")
         assert {"Max-Age=0", "Path=/", "HttpOnly"} <= set(cookie.split("; "))
-        assert refusal(browser.get(SESSION)) == (401, "authentication_required")
+        assert rejection(browser.get(SESSION)) == (401, "authentication_required")
 
 
 def test_logout_ends_no_other_session(server: Running) -> None:
@@ -191,7 +191,7 @@ def test_logout_ends_no_other_session(server: Running) -> None:
 def test_without_a_credential_there_is_no_session(
     visitor: httpx.Client, method: str, path: str
 ) -> None:
-    assert refusal(visitor.request(method, path)) == (401, "authentication_required")
+    assert rejection(visitor.request(method, path)) == (401, "authentication_required")
 
 
 def test_the_session_of_a_key_is_the_demo_role_session(client: httpx.Client) -> None:
@@ -228,8 +228,8 @@ def test_a_session_has_the_scopes_of_its_role(server: Running) -> None:
     with logged_in(server, **AUDITOR) as auditor:
         assert auditor.get(SESSION).json()["data"]["role"] == "demo_auditor"
         assert auditor.get("/api/audit-log").status_code == 200
-        answer = auditor.post("/api/invoices", json=INVOICE)
-        assert refusal(answer) == (403, "insufficient_scope")
+        response = auditor.post("/api/invoices", json=INVOICE)
+        assert rejection(response) == (403, "insufficient_scope")
 
 
 @pytest.mark.parametrize("name", ["seller", "partner", "auditor"])
@@ -237,8 +237,8 @@ def test_no_role_may_make_keys_or_control_the_sandbox(server: Running, name: str
     with logged_in(server, email=f"{name}@demo.example", password=PASSWORD) as user:
         scopes = set(user.get(SESSION).json()["data"]["scopes"])
         assert not scopes & {"*", "keys:write", "sandbox:control"}
-        answer = user.post("/api/developer/api-keys", json={})
-        assert refusal(answer) == (403, "insufficient_scope")
+        response = user.post("/api/developer/api-keys", json={})
+        assert rejection(response) == (403, "insufficient_scope")
 
 
 PARTNER = {"email": "partner@demo.example", "password": PASSWORD}
@@ -315,7 +315,7 @@ def test_a_partner_sees_the_invoices_of_its_requests(client: httpx.Client, serve
     with alder(client, server) as partner:
         (mine,), (hidden,) = own["invoiceIds"], other["invoiceIds"]
         assert partner.get(f"/api/invoices/{mine}").status_code == 200
-        assert refusal(partner.get(f"/api/invoices/{hidden}")) == (404, "resource_not_found")
+        assert rejection(partner.get(f"/api/invoices/{hidden}")) == (404, "resource_not_found")
         assert mine in ids(partner, "/api/invoices")
         assert hidden not in ids(partner, "/api/invoices")
 
@@ -325,13 +325,13 @@ def test_a_partner_makes_offers_as_itself_only(client: httpx.Client, server: Run
     with alder(client, server) as partner:
         for partner_id in (EVEREST, "ptn_unknown"):
             body = {"financingRequestId": own["id"], "partnerId": partner_id}
-            assert refusal(partner.post(OFFERS, json=body)) == (403, "invalid_request")
+            assert rejection(partner.post(OFFERS, json=body)) == (403, "invalid_request")
         for body in (
             {"financingRequestId": other["id"]},
             {"invoiceId": other["invoiceIds"][0]},
             {"invoiceId": other["invoiceIds"][0], "partnerId": ALDER},
         ):
-            assert refusal(partner.post(OFFERS, json=body)) == (404, "resource_not_found")
+            assert rejection(partner.post(OFFERS, json=body)) == (404, "resource_not_found")
         made = partner.post(OFFERS, json={}).json()["data"]  # on the newest one that it sees
     assert (made["partnerId"], made["financingRequestId"]) == (ALDER, own["id"])
 
@@ -361,9 +361,9 @@ def test_another_site_changes_nothing_with_somebody_s_cookie(
 ) -> None:
     with logged_in(server) as seller:
         del seller.headers["Origin"]
-        answer = seller.post("/api/invoices", json=INVOICE, headers=headers)
-        assert refusal(answer) == (403, "invalid_request")
-        assert answer.json()["error"]["message"] == (
+        response = seller.post("/api/invoices", json=INVOICE, headers=headers)
+        assert rejection(response) == (403, "invalid_request")
+        assert response.json()["error"]["message"] == (
             "A page of another site cannot change anything with the session of this one. "
             "Send the request from a page of this server, or use an API key."
         )
@@ -386,8 +386,8 @@ def test_whoever_is_no_other_site_may_use_the_cookie(
 ) -> None:
     with logged_in(server) as seller:
         del seller.headers["Origin"]
-        answer = seller.post("/api/invoices", json=INVOICE, headers=headers)
-        assert answer.status_code == 201
+        response = seller.post("/api/invoices", json=INVOICE, headers=headers)
+        assert response.status_code == 201
 
 
 def test_logout_needs_neither_an_origin_nor_a_content_type(server: Running) -> None:
@@ -430,12 +430,12 @@ def test_a_page_of_the_host_may_use_the_cookie(sent: dict[str, str], is_ours: bo
 @pytest.mark.parametrize("kind", ["text/plain", "application/x-www-form-urlencoded", ""])
 def test_a_form_changes_nothing_with_somebody_s_cookie(server: Running, kind: str) -> None:
     with logged_in(server) as seller:
-        answer = seller.post(
+        response = seller.post(
             "/api/invoices",
             content=httpx.Request("POST", "/", json=INVOICE).content,
             headers={"Content-Type": kind},
         )
-        assert refusal(answer) == (415, "invalid_request")
+        assert rejection(response) == (415, "invalid_request")
 
 
 def test_reading_with_a_cookie_needs_no_origin(server: Running) -> None:
@@ -445,8 +445,10 @@ def test_reading_with_a_cookie_needs_no_origin(server: Running) -> None:
 
 
 def test_a_key_needs_no_origin(client: httpx.Client) -> None:
-    answer = client.post("/api/invoices", json=INVOICE, headers={"Origin": "https://evil.example"})
-    assert answer.status_code == 201
+    response = client.post(
+        "/api/invoices", json=INVOICE, headers={"Origin": "https://evil.example"}
+    )
+    assert response.status_code == 201
 
 
 def test_what_a_change_by_cookie_may_be_rejected_with_is_declared(server: Running) -> None:
@@ -474,13 +476,13 @@ def test_a_cookie_beside_a_key_is_ignored(client: httpx.Client) -> None:
 
 def test_a_valid_cookie_authenticates_beside_an_invalid_key(server: Running) -> None:
     with logged_in(server) as seller:
-        answer = seller.get(SESSION, headers={"X-API-Key": new_key()})
-        assert answer.json()["data"]["user"]["id"] == "usr_sandbox_seller"
+        response = seller.get(SESSION, headers={"X-API-Key": new_key()})
+        assert response.json()["data"]["user"]["id"] == "usr_sandbox_seller"
 
 
 def test_an_old_cookie_prevents_no_login(visitor: httpx.Client) -> None:
-    answer = visitor.post(LOGIN, json=SELLER, headers={"Cookie": f"{COOKIE}=old"})
-    assert answer.status_code == 200
+    response = visitor.post(LOGIN, json=SELLER, headers={"Cookie": f"{COOKIE}=old"})
+    assert response.status_code == 200
 
 
 @pytest.mark.parametrize("header", ["Authorization", "X-API-Key"])
@@ -488,17 +490,17 @@ def test_a_session_id_is_no_key(visitor: httpx.Client, header: str) -> None:
     cookie = session_id(visitor.post(LOGIN, json=SELLER))
     visitor.cookies.clear()
     value = f"Bearer {cookie}" if header == "Authorization" else cookie
-    answer = visitor.get(SESSION, headers={header: value})
-    assert refusal(answer) == (401, "authentication_required")
+    response = visitor.get(SESSION, headers={header: value})
+    assert rejection(response) == (401, "authentication_required")
 
 
 def test_a_key_is_no_session_id(visitor: httpx.Client) -> None:
-    assert refusal(ask_session(visitor, DEMO_KEY)) == (401, "authentication_required")
+    assert rejection(ask_session(visitor, DEMO_KEY)) == (401, "authentication_required")
 
 
 @pytest.mark.parametrize("cookie", ["", "x", "0" * 64, '"', "a=b", "\\"], ids=repr)
 def test_a_cookie_that_was_never_issued_is_401(visitor: httpx.Client, cookie: str) -> None:
-    assert refusal(ask_session(visitor, cookie)) == (401, "authentication_required")
+    assert rejection(ask_session(visitor, cookie)) == (401, "authentication_required")
 
 
 def test_a_session_ends_after_eight_hours() -> None:
@@ -509,7 +511,7 @@ def test_a_session_ends_after_eight_hours() -> None:
         running.system_clock.pass_seconds(EIGHT_HOURS - 1)
         assert seller.get(SESSION).status_code == 200
         running.system_clock.pass_seconds(1)
-        assert refusal(seller.get(SESSION)) == (401, "authentication_required")
+        assert rejection(seller.get(SESSION)) == (401, "authentication_required")
 
 
 HASH = hash_password("correct horse", cost=10, parallel=1)
@@ -535,8 +537,8 @@ def test_users_of_a_file_replace_the_demo_users(tmp_path: Path) -> None:
     file = tmp_path / "users.yaml"
     file.write_text(USERS)
     settings = replace(FROZEN, users=file, public_url="https://sandbox.example")
-    answer = log_in(settings, "ann@corp.example", "correct horse")
-    assert answer.json()["data"]["user"]["displayName"] == "Ann"
+    response = log_in(settings, "ann@corp.example", "correct horse")
+    assert response.json()["data"]["user"]["displayName"] == "Ann"
     for email, password in (
         ("ann@corp.example", "wrong horse"),
         ("bob@corp.example", "correct horse"),
@@ -617,8 +619,8 @@ def test_demo_users_have_random_passwords_on_a_server_that_others_can_reach() ->
 
 
 def test_a_forwarded_request_cannot_use_the_demo_password(visitor: httpx.Client) -> None:
-    answer = visitor.post(LOGIN, json=SELLER, headers={"X-Forwarded-For": "192.0.2.1"})
-    assert refusal(answer) == (401, "authentication_required")
+    response = visitor.post(LOGIN, json=SELLER, headers={"X-Forwarded-For": "192.0.2.1"})
+    assert rejection(response) == (401, "authentication_required")
 
 
 def test_a_hash_that_the_command_prints_matches_its_password_only() -> None:
@@ -631,6 +633,6 @@ def test_a_hash_that_the_command_prints_matches_its_password_only() -> None:
 
 def test_the_demo_password_opens_nothing_on_a_server_that_others_can_reach() -> None:
     reachable = replace(FROZEN, host="0.0.0.0", key=new_key())  # noqa: S104  bound nowhere
-    answer = login_in_memory(reachable, "http://sandbox.example")
-    assert refusal(answer) == (401, "authentication_required")
+    response = login_in_memory(reachable, "http://sandbox.example")
+    assert rejection(response) == (401, "authentication_required")
     assert login_in_memory(FROZEN, "http://sandbox.example").status_code == 200

@@ -316,7 +316,7 @@ def test_the_address_has_no_final_slash(settings: Settings, url: str) -> None:
 # --- scenarios
 
 
-def test_an_unknown_scenario_lists_near_names() -> None:
+def test_an_unknown_scenario_lists_close_names() -> None:
     known = ("auto-progress", "kyb-hold", "manual")
     check_scenario("manual", known)
     with pytest.raises(SettingError) as caught:

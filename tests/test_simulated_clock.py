@@ -64,7 +64,7 @@ def status(client: httpx.Client, invoice_id: str) -> str:
     return str(client.get(f"/api/invoices/{invoice_id}").json()["data"]["status"])
 
 
-def story(client: httpx.Client, invoice_id: str) -> list[tuple[str, str]]:
+def scenario(client: httpx.Client, invoice_id: str) -> list[tuple[str, str]]:
     """What the audit log tells of the invoice: instant and action, the oldest first."""
     log = client.get("/api/audit-log", params={"targetId": invoice_id}).json()["data"]
     return [(event["occurredAt"], event["action"]) for event in reversed(log)]
@@ -103,7 +103,7 @@ def test_the_flow_takes_six_seconds_and_stops(client: httpx.Client) -> None:
         ("2026-11-21T09:30:04Z", "done"),
         ("2026-11-21T09:30:06Z", "done"),
     ]
-    assert story(client, invoice["id"]) == [
+    assert scenario(client, invoice["id"]) == [
         ("2026-11-21T09:30:00Z", "invoice.registered"),
         ("2026-11-21T09:30:01Z", "invoice.verification_started"),
         ("2026-11-21T09:30:02Z", "invoice.verified"),
@@ -193,8 +193,10 @@ def _done(client: httpx.Client) -> list[Any]:
 
 def test_months_pass_by_moving_the_clock(client: httpx.Client) -> None:
     def pull(trigger: str) -> None:
-        answer = client.post(f"/sandbox/invoices/{invoice['id']}/transition", json=told(trigger))
-        assert answer.status_code == 200, answer.text
+        response = client.post(
+            f"/sandbox/invoices/{invoice['id']}/transition", json=reported(trigger)
+        )
+        assert response.status_code == 200, response.text
 
     invoice = register(client)
     advance(client, by="PT6S")
@@ -209,7 +211,7 @@ def test_months_pass_by_moving_the_clock(client: httpx.Client) -> None:
     pull("invoke-recourse")
     advance(client, by="P14D")
     pull("repurchase")
-    assert story(client, invoice["id"])[5:] == [
+    assert scenario(client, invoice["id"])[5:] == [
         ("2026-11-21T09:30:06Z", "offer.accepted"),
         ("2026-11-23T10:00:00Z", "invoice.funded"),
         ("2027-01-21T00:00:00Z", "invoice.overdue"),
@@ -220,7 +222,7 @@ def test_months_pass_by_moving_the_clock(client: httpx.Client) -> None:
     assert status(client, invoice["id"]) == "Repurchased"
 
 
-def told(trigger: str) -> dict[str, str]:
+def reported(trigger: str) -> dict[str, str]:
     return {"trigger": trigger}
 
 
@@ -282,14 +284,14 @@ def process(hash_seed: str) -> Iterator[httpx.Client]:
 
 def mixed_run(client: httpx.Client) -> list[str]:
     """Everything that was answered to a long run of all kinds of requests."""
-    answers: list[str] = []
+    responses: list[str] = []
 
     def ask(method: str, path: str, body: Any = None, **headers: str) -> Any:
-        answer = client.request(method, path, json=body, headers=headers)
-        kept = {name: text for name, text in answer.headers.items() if name != "date"}
-        text = answer.text.replace(str(client.base_url), "http://server/")
-        answers.append(f"{method} {path} {answer.status_code} {json.dumps(kept)} {text}")
-        return answer.json() if answer.content else None
+        response = client.request(method, path, json=body, headers=headers)
+        kept = {name: text for name, text in response.headers.items() if name != "date"}
+        text = response.text.replace(str(client.base_url), "http://server/")
+        responses.append(f"{method} {path} {response.status_code} {json.dumps(kept)} {text}")
+        return response.json() if response.content else None
 
     inbox = ask("GET", "/sandbox/inbox")["data"]["url"]
     ask("POST", "/api/webhooks", {"url": inbox, "events": ["*"]})
@@ -299,7 +301,7 @@ def mixed_run(client: httpx.Client) -> list[str]:
         invoice = ask("POST", "/api/invoices", body, **again)["data"]["id"]
         ask("POST", "/api/invoices", body, **again)
         ask("POST", "/sandbox/clock/advance", {"by": f"PT{number}S"})
-        ask("POST", f"/sandbox/invoices/{invoice}/transition", told("withdraw"))
+        ask("POST", f"/sandbox/invoices/{invoice}/transition", reported("withdraw"))
         ask("POST", "/api/registry/fingerprint", body)
         fault = {"kind": "status", "status": 503, "count": 2, "probability": 0.5}
         ask("POST", "/sandbox/faults", {**fault, "operation": "listPartners"})
@@ -320,22 +322,22 @@ def mixed_run(client: httpx.Client) -> list[str]:
     ask("GET", "/sandbox/inbox")
     ask("POST", "/sandbox/reset")
     ask("GET", "/api/audit-log")
-    return answers
+    return responses
 
 
-def without_chance(answer: str) -> str:
+def without_chance(response: str) -> str:
     """Without what is promised to come from the machine's randomness."""
-    answer = re.sub(r"ilk_sandbox_\w{36}", "KEY", answer)
-    answer = re.sub(r'"last4": ?"\w{4}"', "LAST4", answer)
-    answer = re.sub(r"/inbox/\w{64}", "/inbox/TOKEN", answer)
-    if '"durationMs":' in answer:  # real time, so its digits may be one more
-        answer = re.sub(r'"durationMs":\d+|"content-length": "\d+"', "DURATION", answer)
-    if "authentication_required" in answer:  # nor does what the inbox rejected
-        answer = re.sub(r'\\"requestId\\":\\"req_sandbox_\w{26}', "REQUEST", answer)
-    if " 404 " in answer:  # no credential was asked for, so the request belongs to no workspace
-        answer = re.sub(r"req_sandbox_\w{26}", "REQUEST", answer)
+    response = re.sub(r"ilk_sandbox_\w{36}", "KEY", response)
+    response = re.sub(r'"last4": ?"\w{4}"', "LAST4", response)
+    response = re.sub(r"/inbox/\w{64}", "/inbox/TOKEN", response)
+    if '"durationMs":' in response:  # real time, so its digits may be one more
+        response = re.sub(r'"durationMs":\d+|"content-length": "\d+"', "DURATION", response)
+    if "authentication_required" in response:  # nor does what the inbox rejected
+        response = re.sub(r'\\"requestId\\":\\"req_sandbox_\w{26}', "REQUEST", response)
+    if " 404 " in response:  # no credential was asked for, so the request belongs to no workspace
+        response = re.sub(r"req_sandbox_\w{26}", "REQUEST", response)
     # The same goes for what an inbox rejected, in the log of the attempts.
-    return re.sub(r'\\"requestId\\":\\"\w+', "REQUEST", answer)
+    return re.sub(r'\\"requestId\\":\\"\w+', "REQUEST", response)
 
 
 @pytest.mark.process
@@ -343,8 +345,8 @@ def test_a_long_mixed_run_is_the_same_in_another_process() -> None:
     with process("1") as one, process("4242") as other:
         first, second = mixed_run(one), mixed_run(other)
     assert len(first) > 150
-    assert [without_chance(answer) for answer in first] == [
-        without_chance(answer) for answer in second
+    assert [without_chance(response) for response in first] == [
+        without_chance(response) for response in second
     ]
 
 

@@ -56,7 +56,7 @@ def _step(line: str) -> str:
 _ACTIONS = load_vocabulary(default_project()).actions
 
 
-def told(folder: Path, vocabulary: Vocabulary, *steps: str, needs: str = "") -> list[str]:
+def reported(folder: Path, vocabulary: Vocabulary, *steps: str, needs: str = "") -> list[str]:
     """Everything that the rehearsal says of these steps: ``line:column: text``."""
     file = written(folder, *steps, needs=needs)
     return [
@@ -117,7 +117,7 @@ RIGHT: dict[str, tuple[str, ...]] = {
 def test_a_right_order_is_accepted(
     tmp_path: Path, vocabulary: Vocabulary, steps: tuple[str, ...]
 ) -> None:
-    assert told(tmp_path, vocabulary, *steps) == []
+    assert reported(tmp_path, vocabulary, *steps) == []
 
 
 def test_every_shipped_scenario_is_free_of_problems(vocabulary: Vocabulary) -> None:
@@ -181,7 +181,7 @@ ILLEGAL: dict[str, tuple[tuple[str, ...], int, str]] = {
 def test_an_illegal_order_is_reported_with_what_is_possible(
     tmp_path: Path, vocabulary: Vocabulary, steps: tuple[str, ...], number: int, said: str
 ) -> None:
-    (found,) = told(tmp_path, vocabulary, *steps)
+    (found,) = reported(tmp_path, vocabulary, *steps)
     column = _step(steps[number - 1]).index("do: ") + len("  - ") + 1
     assert found.startswith(f"{LINES + number}:{column}: {said}")
 
@@ -214,7 +214,7 @@ UNREACHED: dict[str, tuple[tuple[str, ...], int, str]] = {
 def test_a_step_that_never_comes_is_reported_with_what_is_recorded(
     tmp_path: Path, vocabulary: Vocabulary, steps: tuple[str, ...], number: int, kind: str
 ) -> None:
-    found = told(tmp_path, vocabulary, *steps)[0]
+    found = reported(tmp_path, vocabulary, *steps)[0]
     assert found.startswith(f"{LINES + number}:6: {NEVER.format(kind)}")
     known = found.partition(" (known: ")[2].removesuffix(")").split(", ")
     assert kind not in known
@@ -223,7 +223,7 @@ def test_a_step_that_never_comes_is_reported_with_what_is_recorded(
 
 def test_each_step_that_never_comes_is_reported(tmp_path: Path, vocabulary: Vocabulary) -> None:
     steps = ("invoice.funded P1D pay", "invoice.paid PT1S settle", "invoice.settled P1D withdraw")
-    assert [one.split(": ")[0] for one in told(tmp_path, vocabulary, *steps)] == [
+    assert [one.split(": ")[0] for one in reported(tmp_path, vocabulary, *steps)] == [
         "4:6",
         "5:6",
         "6:6",
@@ -239,7 +239,7 @@ def test_a_circle_in_which_no_time_passes_is_rejected(
     tmp_path: Path, vocabulary: Vocabulary
 ) -> None:
     steps = (*TO_OFFER, "offer.received PT0S decline-offer", "offer.declined PT0S make-offer")
-    assert told(tmp_path, vocabulary, *steps) == [f"3:1: {CIRCLE}"]
+    assert reported(tmp_path, vocabulary, *steps) == [f"3:1: {CIRCLE}"]
 
 
 def test_a_circle_that_grows_is_rejected_soon(tmp_path: Path, vocabulary: Vocabulary) -> None:
@@ -250,7 +250,7 @@ def test_a_circle_that_grows_is_rejected_soon(tmp_path: Path, vocabulary: Vocabu
         "offer.declined PT0S make-offer",
         *more,
     )
-    assert told(tmp_path, vocabulary, *steps) == [f"3:1: {CIRCLE}"]
+    assert reported(tmp_path, vocabulary, *steps) == [f"3:1: {CIRCLE}"]
 
 
 def test_an_action_that_sets_itself_off_is_a_circle(tmp_path: Path, vocabulary: Vocabulary) -> None:
@@ -261,7 +261,7 @@ def test_an_action_that_sets_itself_off_is_a_circle(tmp_path: Path, vocabulary: 
         f"{{on: offer.accepted, after: PT0S, {credit}",
         f"{{on: invoice.credit_note_applied, after: PT0S, {credit}",
     )
-    assert told(tmp_path, vocabulary, *steps) == [f"3:1: {CIRCLE}"]
+    assert reported(tmp_path, vocabulary, *steps) == [f"3:1: {CIRCLE}"]
 
 
 # Where it begins
@@ -269,15 +269,15 @@ def test_an_action_that_sets_itself_off_is_a_circle(tmp_path: Path, vocabulary: 
 
 def test_a_scenario_may_begin_late_only(tmp_path: Path, vocabulary: Vocabulary) -> None:
     steps = ("start PT1S request-financing", "start PT2S make-offer")
-    assert told(tmp_path, vocabulary, *steps, needs="[Verified]") == []
-    assert len(told(tmp_path, vocabulary, *steps)) == 2
+    assert reported(tmp_path, vocabulary, *steps, needs="[Verified]") == []
+    assert len(reported(tmp_path, vocabulary, *steps)) == 2
 
 
 def test_what_is_possible_only_if_it_begins_later_is_rejected(
     tmp_path: Path, vocabulary: Vocabulary
 ) -> None:
     steps = (*TO_OFFER[:2], "start PT0S request-financing")
-    (said,) = told(tmp_path, vocabulary, *steps, needs="[Registered, Verified]")
+    (said,) = reported(tmp_path, vocabulary, *steps, needs="[Registered, Verified]")
     assert "'request-financing' is not possible then: the invoice is Registered" in said
 
 
@@ -285,7 +285,7 @@ def test_what_is_possible_only_if_it_begins_later_is_rejected(
 def test_a_later_beginning_from_which_nothing_moves_is_rejected(
     tmp_path: Path, vocabulary: Vocabulary, status: str
 ) -> None:
-    (said,) = told(tmp_path, vocabulary, *TO_OFFER, needs=f"[Registered, {status}]")
+    (said,) = reported(tmp_path, vocabulary, *TO_OFFER, needs=f"[Registered, {status}]")
     assert said == (f"3:30: no step of the scenario is possible from status '{status}' (remove it)")
 
 
@@ -294,8 +294,8 @@ def test_a_later_beginning_from_which_nothing_moves_is_rejected(
 
 def way(folder: Path, vocabulary: Vocabulary, *steps: str, needs: str = "") -> Run:
     """How a story of these steps goes."""
-    story = load_scenario(written(folder, *steps, needs=needs), vocabulary)
-    return main_run(story, vocabulary.machine, vocabulary.actions)
+    scenario = load_scenario(written(folder, *steps, needs=needs), vocabulary)
+    return main_run(scenario, vocabulary.machine, vocabulary.actions)
 
 
 def brief(moments: Run) -> list[tuple[float, str, str]]:
@@ -303,7 +303,7 @@ def brief(moments: Run) -> list[tuple[float, str, str]]:
     return [(one.at.total_seconds(), one.do, one.status) for one in moments]
 
 
-def test_the_main_way_tells_every_step_with_its_time(
+def test_the_main_run_shows_every_step_with_its_time(
     tmp_path: Path, vocabulary: Vocabulary
 ) -> None:
     assert brief(way(tmp_path, vocabulary, *TO_OFFER)) == [
@@ -353,8 +353,8 @@ def test_a_step_whose_time_has_gone_by_is_left_out(tmp_path: Path, vocabulary: V
         "start PT0S start-verification",
     )
     assert all(one.possible for one in way(tmp_path, vocabulary, *steps))
-    story = (*TO_OFFER[:2], "invoice.held PT1S reject", "start PT1M request-financing")
-    moments = way(tmp_path, vocabulary, *story)
+    scenario = (*TO_OFFER[:2], "invoice.held PT1S reject", "start PT1M request-financing")
+    moments = way(tmp_path, vocabulary, *scenario)
     assert [one.do for one in moments if not one.possible] == ["request-financing"]
 
 

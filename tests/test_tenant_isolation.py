@@ -122,7 +122,7 @@ DEMO = {"email": "seller@demo.example", "password": "demo-password"}
 ITEM = {**INVOICE, "invoiceNumber": "TEN-4"}
 MOVE = "/sandbox/invoices/{id}/transition"
 ROTATE, EVENTS = "/sandbox/webhooks/{id}/rotate-secret", "/sandbox/events"
-ANSWERS = "/sandbox/listeners/{id}/answers"
+RESPONSES = "/sandbox/listeners/{id}/answers"
 SIGNED = "/sandbox/uploads/{id}?expires=1795254300&signature=" + "0" * 64
 TAKING = [
     Row("getInvoice", "invoice", "GET", "/api/invoices/{id}", status=404),
@@ -171,7 +171,7 @@ TAKING = [
         404,
     ),
     Row("streamListener", "listener", "GET", "/sandbox/listeners/{id}/stream?idle=0", status=404),
-    Row("answerMessage", "listener", "POST", ANSWERS, {"message": 1, "status": 200}, 404),
+    Row("answerMessage", "listener", "POST", RESPONSES, {"message": 1, "status": 200}, 404),
     Row("deleteListener", "listener", "DELETE", "/sandbox/listeners/{id}", status=404),
     Row("removeFault", "fault", "DELETE", "/sandbox/faults/{id}", status=404),
 ]
@@ -216,14 +216,14 @@ WITHOUT_IDS = {
 }
 
 
-def told(answer: httpx.Response, resource_id: str) -> Any:
+def reported(response: httpx.Response, resource_id: str) -> Any:
     """An answer without what differs between any two requests: ids, signatures and the id asked."""
-    text = answer.text.replace(resource_id, "ASKED")
+    text = response.text.replace(resource_id, "ASKED")
     text = re.sub(r'"requestId":"[^"]*"', '"requestId":""', text)
     text = re.sub(r"(?<=_)\d{4}(?=[\"\\.?_])", "N", text)
     text = re.sub(r"signature=[0-9a-f]+", "signature=S", text)
     text = re.sub(r'"webhook-signature":"[^"]*"', '"webhook-signature":""', text)
-    return answer.status_code, json.loads(text)
+    return response.status_code, json.loads(text)
 
 
 def unknown(resource_id: str) -> str:
@@ -245,7 +245,7 @@ def test_an_id_of_another_workspace_gets_a_response_as_an_unknown_one(
     if row.operation == "createInvoice":  # the same invoice twice would be a duplicate
         assert second.json()["data"]["status"] == "Registered"
     else:
-        assert told(second, foreign) == told(first, nobody_s)
+        assert reported(second, foreign) == reported(first, nobody_s)
 
 
 @pytest.mark.parametrize("row", TAKING, ids=str)
@@ -268,9 +268,9 @@ def test_asking_with_an_id_of_another_workspace_changes_nothing_there(
 def test_a_list_shows_nothing_of_another_workspace(theirs: Theirs, path: str) -> None:
     token = theirs.ids["workspace"].removeprefix("wsp_sandbox_")
     assert token in theirs.other.get(path).text or path == "/api/partners"
-    answer = theirs.client.get(path)
-    assert answer.status_code == 200
-    assert token not in answer.text
+    response = theirs.client.get(path)
+    assert response.status_code == 200
+    assert token not in response.text
 
 
 @pytest.mark.parametrize(
@@ -282,9 +282,9 @@ def test_a_cursor_of_another_workspace_shows_nothing_of_it(theirs: Theirs, path:
         assert path == "/api/webhooks", "every other list holds more than one record"
         return
     token = theirs.ids["workspace"].removeprefix("wsp_sandbox_")
-    answer = theirs.client.get(first.links["next"]["url"])
-    assert answer.status_code == 200
-    assert token not in answer.text
+    response = theirs.client.get(first.links["next"]["url"])
+    assert response.status_code == 200
+    assert token not in response.text
 
 
 def test_an_invoice_of_another_workspace_is_no_duplicate(theirs: Theirs) -> None:

@@ -42,9 +42,9 @@ def client(server: Running) -> Iterator[httpx.Client]:
 def registered(client: httpx.Client) -> str:
     """The id of a new invoice."""
     body = {**INVOICE, "invoiceNumber": f"MOV-{next(_NUMBERS)}"}
-    answer = client.post("/api/invoices", json=body)
-    assert answer.status_code == 201
-    return str(answer.json()["data"]["id"])
+    response = client.post("/api/invoices", json=body)
+    assert response.status_code == 201
+    return str(response.json()["data"]["id"])
 
 
 def pull(client: httpx.Client, invoice_id: str, trigger: str) -> httpx.Response:
@@ -60,8 +60,8 @@ def driven(client: httpx.Client, *triggers: str, without_recourse: bool = False)
             body = {"invoiceId": invoice_id, "recoursePreference": "NonRecourse"}
             assert client.post("/api/financing-requests", json=body).status_code == 201
             continue
-        answer = pull(client, invoice_id, trigger)
-        assert answer.status_code == 200, answer.text
+        response = pull(client, invoice_id, trigger)
+        assert response.status_code == 200, response.text
     return invoice_id
 
 
@@ -180,10 +180,10 @@ def test_every_transition_writes_one_audit_event_and_one_domain_event(
     without_recourse = (one.from_, one.trigger) == ("Defaulted", "write-off")
     invoice_id = driven(client, *way, without_recourse=without_recourse)
     before = len(audited(client, invoice_id)), len(recorded(server, client, invoice_id))
-    answer = pull(client, invoice_id, one.trigger)
-    assert answer.status_code == 200, answer.text
-    assert answer.json()["data"]["status"] == held(*way, one.trigger)
-    assert answer.json()["data"] == client.get(f"/api/invoices/{invoice_id}").json()["data"]
+    response = pull(client, invoice_id, one.trigger)
+    assert response.status_code == 200, response.text
+    assert response.json()["data"]["status"] == held(*way, one.trigger)
+    assert response.json()["data"] == client.get(f"/api/invoices/{invoice_id}").json()["data"]
     (entry,) = audited(client, invoice_id)[: -before[0]]
     assert entry["action"] == one.event
     assert (entry["metadata"]["from"], entry["metadata"]["to"]) == (
@@ -204,9 +204,9 @@ def test_a_trigger_that_the_status_does_not_allow_is_409_and_changes_nothing(
     possible = [one for one in MACHINE.legal[state] if one not in forbidden]
     legal = ", ".join(possible) or "none, this is an end state"
     for trigger in set(TRIGGERS) - set(possible) - FORBIDDEN:
-        answer = pull(client, invoice_id, trigger)
-        assert (answer.status_code, answer.json()["error"]["code"]) == (409, "invalid_request")
-        message = answer.json()["error"]["message"]
+        response = pull(client, invoice_id, trigger)
+        assert (response.status_code, response.json()["error"]["code"]) == (409, "invalid_request")
+        message = response.json()["error"]["message"]
         assert f"{invoice_id} is {state}, so '{trigger}' is not possible" in message
         assert f"Possible now: {legal}." in message
     assert everything(server, client, invoice_id) == before
@@ -255,9 +255,9 @@ def test_a_trigger_that_the_history_of_the_invoice_does_not_allow_is_409(
 ) -> None:
     invoice_id = driven(client, *way, without_recourse=without_recourse)
     before = status(client, invoice_id)
-    answer = pull(client, invoice_id, trigger)
-    assert answer.status_code == 409
-    message = answer.json()["error"]["message"]
+    response = pull(client, invoice_id, trigger)
+    assert response.status_code == 409
+    message = response.json()["error"]["message"]
     assert f"is {why}, so '{trigger}' is not possible" in message
     assert trigger not in message.partition("Possible now")[2]
     assert status(client, invoice_id) == before
@@ -318,16 +318,16 @@ WRONG: dict[str, Any] = {
 @pytest.mark.parametrize("body", WRONG.values(), ids=WRONG)
 def test_anything_but_one_known_trigger_is_400(client: httpx.Client, body: Any) -> None:
     path = f"/sandbox/invoices/{registered(client)}/transition"
-    answer = client.post(path, json=body)
-    assert (answer.status_code, answer.json()["error"]["code"]) == (400, "invalid_request")
+    response = client.post(path, json=body)
+    assert (response.status_code, response.json()["error"]["code"]) == (400, "invalid_request")
 
 
 def test_an_unknown_invoice_is_404(client: httpx.Client) -> None:
-    answer = pull(client, "inv_sandbox_nowhere_0001", "pay")
-    assert (answer.status_code, answer.json()["error"]["code"]) == (404, "resource_not_found")
+    response = pull(client, "inv_sandbox_nowhere_0001", "pay")
+    assert (response.status_code, response.json()["error"]["code"]) == (404, "resource_not_found")
 
 
-LEVERS = {
+CONTROL = {
     "transition": "/sandbox/invoices/inv_sandbox_0001/transition",
     "accept": "/sandbox/offers/off_sandbox_0007/accept",
     "decline": "/sandbox/offers/off_sandbox_0007/decline",
@@ -335,19 +335,19 @@ LEVERS = {
 }
 
 
-@pytest.mark.parametrize("path", LEVERS.values(), ids=LEVERS)
+@pytest.mark.parametrize("path", CONTROL.values(), ids=CONTROL)
 def test_a_key_without_control_of_the_sandbox_is_403(
     server: Running, client: httpx.Client, path: str
 ) -> None:
     scopes = {"scopes": ["invoices:write", "offers:write", "financing:write"]}
     key = client.post("/api/developer/api-keys", json=scopes).json()["data"]["secret"]
     with server.client(key) as other:
-        answer = other.post(path, json={"trigger": "dispute"})
-    assert (answer.status_code, answer.json()["error"]["code"]) == (403, "insufficient_scope")
-    assert "sandbox:control" in answer.json()["error"]["message"]
+        response = other.post(path, json={"trigger": "dispute"})
+    assert (response.status_code, response.json()["error"]["code"]) == (403, "insufficient_scope")
+    assert "sandbox:control" in response.json()["error"]["message"]
 
 
-@pytest.mark.parametrize("path", LEVERS.values(), ids=LEVERS)
+@pytest.mark.parametrize("path", CONTROL.values(), ids=CONTROL)
 def test_an_anonymous_caller_is_401(server: Running, path: str) -> None:
     with server.client(None) as nobody:
         assert nobody.post(path, json={"trigger": "dispute"}).status_code == 401
@@ -357,18 +357,18 @@ def examples() -> Iterator[tuple[str, Any]]:
     """What the contract shows: each address with each body, in its order."""
     document = load_document(ROOT / "openapi" / "sandbox.yaml")
     for path, item in document["paths"].items():
-        lever = item.get("post")
-        if lever is not None and lever["tags"] == ["lifecycle"]:
-            (shown,) = lever["parameters"][0]["examples"].values()
-            content = lever.get("requestBody", {}).get("content", {}).get("application/json", {})
+        control = item.get("post")
+        if control is not None and control["tags"] == ["lifecycle"]:
+            (shown,) = control["parameters"][0]["examples"].values()
+            content = control.get("requestBody", {}).get("content", {}).get("application/json", {})
             for body in content.get("examples", {"none": {"value": None}}).values():
                 yield f"/sandbox{path}".replace("{id}", shown["value"]), body["value"]
 
 
 def test_every_example_of_the_contract_works_on_the_starting_data(server: Running) -> None:
     with server.client(server.new_workspace()) as fresh:
-        answers = [fresh.post(path, json=body) for path, body in examples()]
-    assert [one.status_code for one in answers] == [200] * 6
+        responses = [fresh.post(path, json=body) for path, body in examples()]
+    assert [one.status_code for one in responses] == [200] * 6
 
 
 # What belongs to the invoice --------------------------------------------------------------------
@@ -534,8 +534,8 @@ def test_an_invoice_without_request_and_offers_moves_without_others(
         "invoiceNumber": trigger,
     }
     put(server, client, **fixture, status="Offered")
-    answer = pull(client, fixture["id"], trigger)
-    assert (answer.status_code, answer.json()["data"]["status"]) == (
+    response = pull(client, fixture["id"], trigger)
+    assert (response.status_code, response.json()["data"]["status"]) == (
         200,
         MACHINE.step("Offered", trigger).to,
     )

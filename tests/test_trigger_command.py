@@ -9,7 +9,7 @@ import httpx
 import pytest
 from click.testing import Result
 
-from tests.receivers import Receiver, answer, endpoint, receiving, subscribe, switch
+from tests.receivers import Receiver, endpoint, receiving, response, subscribe, switch
 from tests.support import Running
 from tests.test_control_commands import run
 
@@ -50,10 +50,10 @@ def test_it_reports_what_was_recorded_and_that_nobody_wants_it(at: Run) -> None:
     assert last == "No webhook endpoint subscribes to this event."
 
 
-def test_it_waits_until_every_endpoint_has_answered(
+def test_it_waits_until_every_endpoint_has_responded(
     at: Run, client: httpx.Client, receiver: Receiver
 ) -> None:
-    receiver.answers(answer(201), answer(500))
+    receiver.responses(response(201), response(500))
     first = subscribe(client, f"{receiver.url}/a", events=["*"])
     second = subscribe(client, f"{receiver.url}/b", events=["invoice.*"])
     subscribe(client, f"{receiver.url}/c", events=["offer.received"])

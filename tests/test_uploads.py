@@ -30,9 +30,9 @@ MOST = 10 * 1024 * 1024
 
 
 def address(client: httpx.Client, **body: Any) -> Any:
-    answer = client.post(ASK, json=body)
-    assert answer.status_code == 200, answer.text
-    return answer.json()["data"]
+    response = client.post(ASK, json=body)
+    assert response.status_code == 200, response.text
+    return response.json()["data"]
 
 
 def put(url: str, content: bytes = FILE, kind: str = "application/pdf") -> httpx.Response:
@@ -40,8 +40,8 @@ def put(url: str, content: bytes = FILE, kind: str = "application/pdf") -> httpx
     return httpx.put(url, content=content, headers={"Content-Type": kind}, timeout=PATIENCE)
 
 
-def refusal(answer: httpx.Response) -> tuple[int, str]:
-    return answer.status_code, answer.json()["error"]["code"]
+def rejection(response: httpx.Response) -> tuple[int, str]:
+    return response.status_code, response.json()["error"]["code"]
 
 
 NOT_FOUND = (404, "resource_not_found")
@@ -95,7 +95,7 @@ def test_an_upload_works_once_and_without_a_key(client: httpx.Client) -> None:
         "bytes": len(FILE),
         "sha256": DIGEST,
     }
-    assert refusal(put(made["url"])) == NOT_FOUND
+    assert rejection(put(made["url"])) == NOT_FOUND
 
 
 def test_an_upload_belongs_to_the_workspace_of_its_address(
@@ -120,7 +120,7 @@ def test_equal_ids_of_two_workspaces_are_two_uploads(server: Running) -> None:
             made.append(address(client))
     assert made[0]["uploadId"] == made[1]["uploadId"]
     assert [put(one["url"]).status_code for one in made] == [200, 200]
-    assert refusal(put(made[0]["url"])) == NOT_FOUND
+    assert rejection(put(made[0]["url"])) == NOT_FOUND
 
 
 def test_the_name_of_a_file_is_in_no_path_and_no_key(client: httpx.Client) -> None:
@@ -138,7 +138,7 @@ def _changed(url: str, **changes: str | None) -> str:
     return parts._replace(query=text).geturl()
 
 
-SPOILED: dict[str, dict[str, str | None]] = {
+CORRUPTED: dict[str, dict[str, str | None]] = {
     "no signature": {"signature": None},
     "an empty signature": {"signature": ""},
     "another signature": {"signature": "0" * 64},
@@ -150,20 +150,20 @@ SPOILED: dict[str, dict[str, str | None]] = {
 }
 
 
-@pytest.mark.parametrize("changes", SPOILED.values(), ids=SPOILED)
+@pytest.mark.parametrize("changes", CORRUPTED.values(), ids=CORRUPTED)
 def test_an_address_that_is_not_the_one_given_out_is_404(
     client: httpx.Client, changes: dict[str, str | None]
 ) -> None:
     url = address(client)["url"]
-    assert refusal(put(_changed(url, **changes))) == NOT_FOUND
+    assert rejection(put(_changed(url, **changes))) == NOT_FOUND
     assert put(url).status_code == 200, "and the right one still works"
 
 
 def test_a_signature_opens_no_other_upload(client: httpx.Client) -> None:
     first, second = address(client), address(client)
-    assert refusal(put(first["url"].replace(first["uploadId"], second["uploadId"]))) == NOT_FOUND
+    assert rejection(put(first["url"].replace(first["uploadId"], second["uploadId"]))) == NOT_FOUND
     unknown = first["url"].replace(first["uploadId"], "upl_sandbox_nowhere_0001")
-    assert refusal(put(unknown)) == NOT_FOUND
+    assert rejection(put(unknown)) == NOT_FOUND
 
 
 @pytest.mark.parametrize("header", ["Authorization", "X-API-Key", "Cookie"])
@@ -171,8 +171,8 @@ def test_a_signature_is_no_credential(server: Running, client: httpx.Client, hea
     secret = address(client)["url"].partition("signature=")[2]
     value = {"Authorization": f"Bearer {secret}", "Cookie": f"ils_session={secret}"}
     with server.client(None) as visitor:
-        answer = visitor.get("/api/invoices", headers={header: value.get(header, secret)})
-    assert refusal(answer) == (401, "authentication_required")
+        response = visitor.get("/api/invoices", headers={header: value.get(header, secret)})
+    assert rejection(response) == (401, "authentication_required")
 
 
 @pytest.fixture(scope="module")
@@ -197,18 +197,18 @@ def test_a_file_of_another_type_than_announced_is_400_and_may_be_sent_again(
 ) -> None:
     made = address(client)
     wrong = put(made["url"], kind="image/png")
-    assert refusal(wrong) == (400, INVALID)
+    assert rejection(wrong) == (400, INVALID)
     assert "application/pdf" in wrong.json()["error"]["message"]
     assert put(made["url"]).status_code == 200
 
 
 @pytest.mark.parametrize("kind", ["text/html", "application/json", ""])
 def test_a_type_that_is_not_declared_is_415(client: httpx.Client, kind: str) -> None:
-    assert refusal(put(address(client)["url"], kind=kind)) == (415, INVALID)
+    assert rejection(put(address(client)["url"], kind=kind)) == (415, INVALID)
 
 
 def test_an_upload_without_a_file_is_400(client: httpx.Client) -> None:
-    assert refusal(put(address(client)["url"], content=b"")) == (400, INVALID)
+    assert rejection(put(address(client)["url"], content=b"")) == (400, INVALID)
 
 
 ANNOUNCED: dict[str, dict[str, Any]] = {
@@ -224,7 +224,7 @@ def test_a_file_must_be_the_one_that_was_announced(
     client: httpx.Client, body: dict[str, Any]
 ) -> None:
     url = address(client, **body)["url"]
-    assert refusal(put(url, content=FILE + b"!")) == (400, INVALID)
+    assert rejection(put(url, content=FILE + b"!")) == (400, INVALID)
     assert put(url).status_code == 200
 
 
@@ -266,8 +266,8 @@ def test_a_file_over_ten_mebibytes_is_413_before_it_is_sent(client: httpx.Client
     )
     with socket.create_connection((str(url.hostname), int(url.port or 80)), PATIENCE) as connection:
         connection.sendall(head.encode())
-        answer = connection.recv(65_536)
-    assert answer.startswith(b"HTTP/1.1 413 ")
+        response = connection.recv(65_536)
+    assert response.startswith(b"HTTP/1.1 413 ")
 
 
 def test_a_file_of_ten_mebibytes_is_taken(client: httpx.Client) -> None:
@@ -275,8 +275,8 @@ def test_a_file_of_ten_mebibytes_is_taken(client: httpx.Client) -> None:
 
 
 def test_an_address_is_for_putting_only(client: httpx.Client) -> None:
-    answer = httpx.get(address(client)["url"], timeout=PATIENCE)
-    assert (answer.status_code, answer.headers["Allow"]) == (405, "PUT")
+    response = httpx.get(address(client)["url"], timeout=PATIENCE)
+    assert (response.status_code, response.headers["Allow"]) == (405, "PUT")
 
 
 @pytest.mark.parametrize("secret", [DEMO_KEY, "unknown"])
@@ -285,17 +285,17 @@ def test_only_a_signature_opens_an_address_before_the_file_is_read(
 ) -> None:
     """A key in its place is 404 too, whatever else is wrong."""
     url = address(client)["url"].partition("signature=")[0] + f"signature={secret}"
-    assert refusal(put(url, kind="text/plain")) == NOT_FOUND
+    assert rejection(put(url, kind="text/plain")) == NOT_FOUND
 
 
 def test_an_address_that_was_used_is_404_before_the_file_is_read(client: httpx.Client) -> None:
     url = address(client)["url"]
     assert put(url).status_code == 200
-    assert refusal(put(url, kind="text/plain")) == NOT_FOUND
+    assert rejection(put(url, kind="text/plain")) == NOT_FOUND
 
 
 def test_an_address_that_expired_is_404_before_the_file_is_read(client: httpx.Client) -> None:
     url = address(client)["url"]
     assert put(url, kind="text/plain").status_code == 415
     client.post("/sandbox/clock/advance", json={"by": "PT15M"})
-    assert refusal(put(url, kind="text/plain")) == NOT_FOUND
+    assert rejection(put(url, kind="text/plain")) == NOT_FOUND

@@ -38,15 +38,15 @@ ITEMS = [
 
 
 def register(client: httpx.Client, **members: Any) -> Any:
-    answer = client.post("/api/invoices", json=INVOICE | members)
-    assert answer.status_code == 201
-    return answer.json()["data"]
+    response = client.post("/api/invoices", json=INVOICE | members)
+    assert response.status_code == 201
+    return response.json()["data"]
 
 
 def run(client: httpx.Client, **body: Any) -> Any:
-    answer = client.post(RUN, json=body)
-    assert answer.status_code == 200
-    return answer.json()["data"]
+    response = client.post(RUN, json=body)
+    assert response.status_code == 200
+    return response.json()["data"]
 
 
 def status(client: httpx.Client, invoice: Any) -> str:
@@ -148,8 +148,8 @@ def test_an_invoice_of_the_fixtures_is_never_chosen_by_default(client: httpx.Cli
 
 
 def test_an_unknown_invoice_is_404(client: httpx.Client) -> None:
-    answer = client.post(RUN, json={"invoiceId": "inv_sandbox_nowhere_0001"})
-    assert (answer.status_code, answer.json()["error"]["code"]) == (404, "resource_not_found")
+    response = client.post(RUN, json={"invoiceId": "inv_sandbox_nowhere_0001"})
+    assert (response.status_code, response.json()["error"]["code"]) == (404, "resource_not_found")
 
 
 NO_BODY_OF_A_RUN = {
@@ -165,8 +165,8 @@ NO_BODY_OF_A_RUN = {
 
 @pytest.mark.parametrize("body", NO_BODY_OF_A_RUN.values(), ids=NO_BODY_OF_A_RUN)
 def test_a_body_that_is_no_object_of_the_contract_is_400(client: httpx.Client, body: bytes) -> None:
-    answer = client.post(RUN, content=body, headers={"Content-Type": "application/json"})
-    assert (answer.status_code, answer.json()["error"]["code"]) == (400, "invalid_request")
+    response = client.post(RUN, content=body, headers={"Content-Type": "application/json"})
+    assert (response.status_code, response.json()["error"]["code"]) == (400, "invalid_request")
 
 
 @pytest.mark.parametrize(
@@ -177,9 +177,9 @@ def test_an_invoice_that_has_come_to_its_end_is_409(
 ) -> None:
     invoice = register(client)
     force(server, client, invoice, end)
-    answer = client.post(RUN, json={"invoiceId": invoice["id"]})
-    assert (answer.status_code, answer.json()["error"]["code"]) == (409, "invalid_request")
-    assert end in answer.json()["error"]["message"]
+    response = client.post(RUN, json={"invoiceId": invoice["id"]})
+    assert (response.status_code, response.json()["error"]["code"]) == (409, "invalid_request")
+    assert end in response.json()["error"]["message"]
 
 
 def test_verifying_again_gives_the_same_verification_and_moves_nothing(

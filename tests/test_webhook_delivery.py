@@ -23,7 +23,6 @@ from tests.receivers import (
     Manner,
     Message,
     Receiver,
-    answer,
     calling,
     deliveries,
     delivery,
@@ -32,6 +31,7 @@ from tests.receivers import (
     held,
     receiving,
     replay,
+    response,
     subscribe,
     switch,
     trigger,
@@ -202,7 +202,7 @@ def test_what_happened_before_an_endpoint_was_registered_is_not_sent(
 def test_the_delivery_log_shows_what_was_sent_but_no_secret(
     client: httpx.Client, receiver: Receiver
 ) -> None:
-    receiver.answers(answer(200, b"thanks \xff" + b"x" * 1000))
+    receiver.responses(response(200, b"thanks \xff" + b"x" * 1000))
     secret = subscribe(client, receiver.url + "/hooks?a=1")["secret"]
     register_new(client)
     trigger(client)
@@ -220,7 +220,7 @@ def test_the_delivery_log_shows_what_was_sent_but_no_secret(
 # Events on demand
 
 
-def test_every_type_can_be_had_once_there_is_something_to_tell(
+def test_every_type_can_be_had_once_there_is_something_to_report(
     today: Running, client: httpx.Client, receiver: Receiver
 ) -> None:
     kinds = list(today.sandbox.engine.project.lifecycle.events)
@@ -250,7 +250,7 @@ def test_every_type_can_be_had_once_there_is_something_to_tell(
     assert {one["do"] for one in agenda(client)["due"]} <= {"end-validity"}  # nothing has moved
 
 
-def test_an_event_tells_of_the_invoice_that_was_named(
+def test_an_event_is_about_the_invoice_that_was_named(
     client: httpx.Client, receiver: Receiver
 ) -> None:
     first, _ = register_new(client), register_new(client)
@@ -271,10 +271,10 @@ def test_an_event_tells_of_the_invoice_that_was_named(
 # POST /api/webhooks/test
 
 
-def test_a_test_is_sent_and_answers_what_was_sent_and_what_came_back(
+def test_a_test_is_sent_and_returns_what_was_sent_and_what_came_back(
     client: httpx.Client, receiver: Receiver
 ) -> None:
-    receiver.answers(answer(202))
+    receiver.responses(response(202))
     one = subscribe(client, receiver.url, events=["invoice.paid"])
     result = data(client.post("/api/webhooks/test", json={}))
     (message,) = receiver.messages
@@ -289,7 +289,7 @@ def test_a_test_is_sent_and_answers_what_was_sent_and_what_came_back(
 
 
 def test_a_test_that_fails_is_not_repeated(client: httpx.Client, receiver: Receiver) -> None:
-    receiver.answers(answer(500))
+    receiver.responses(response(500))
     subscribe(client, receiver.url)
     result = data(client.post("/api/webhooks/test", json={"eventType": "offer.received"}))
     assert (result["webhookFired"], result["delivery"]["status"]) == (True, "Exhausted")
@@ -323,7 +323,7 @@ def test_a_test_that_is_not_sent_shows_what_would_be(
 
 
 def test_a_test_of_a_receiver_that_hangs_is_a_timeout(receiver: Receiver) -> None:
-    receiver.answers(hang)
+    receiver.responses(hang)
     with serving(replace(FROZEN, webhook_timeout=0.5)) as hasty, hasty.client() as client:
         subscribe(client, receiver.url)
         result = data(client.post("/api/webhooks/test", json={}))
@@ -346,7 +346,7 @@ def test_a_receiver_of_a_test_may_call_back_and_test_once_more(
             if len(receiver.messages) == 1:
                 data(another.post("/api/webhooks/test", json={}))
 
-    receiver.answers(calling(call_back))
+    receiver.responses(calling(call_back))
     subscribe(client, receiver.url)
     result = data(client.post("/api/webhooks/test", json={}))
     assert result["delivery"]["status"] == "Delivered"
@@ -357,7 +357,7 @@ def test_a_receiver_of_a_test_may_call_back_and_test_once_more(
 def test_a_test_does_not_wait_for_what_the_endpoint_is_getting(
     client: httpx.Client, receiver: Receiver, gate: threading.Event
 ) -> None:
-    receiver.answers(held(gate), answer())
+    receiver.responses(held(gate), response())
     subscribe(client, receiver.url)
     register_new(client)
     trigger(client)
@@ -499,7 +499,7 @@ def test_a_duplicate_that_switches_its_endpoint_off_was_sent_all_the_same(
         with today.client(key) as another:
             switch(another, one["id"], "disable")
 
-    receiver.answers(answer(), calling(call_back))
+    receiver.responses(response(), calling(call_back))
     register_new(client)
     advance(client, by="PT6S")
     (first, second) = deliveries(client)
@@ -527,7 +527,7 @@ def test_webhook_out_of_order(client: httpx.Client, receiver: Receiver) -> None:
 def test_webhook_bad_signature(client: httpx.Client, receiver: Receiver) -> None:
     choose(client, "webhook-bad-signature")
     mine, _ = in_both(client, receiver)
-    receiver.answers_by(lambda one: answer(200 if genuine(one, mine["secret"]) else 401))
+    receiver.responds_by(lambda one: response(200 if genuine(one, mine["secret"]) else 401))
     register_new(client)
     advance(client, by="PT6S")
     verdicts = [(one.kind, genuine(one, mine["secret"])) for one in receiver.messages]
@@ -585,7 +585,7 @@ def test_equal_seed_requests_and_clock_give_equal_bytes(receiver: Receiver) -> N
     bodies: list[list[bytes]] = []
     for _ in range(2):
         receiver.messages.clear()
-        receiver.answers(*(answer(status) for status in (500, 503, 200, 500, 200)))
+        receiver.responses(*(response(status) for status in (500, 503, 200, 500, 200)))
         with (
             serving(replace(FROZEN, webhook_time="virtual")) as running,
             running.client() as client,
@@ -607,7 +607,7 @@ def test_equal_seed_requests_and_clock_give_equal_bytes(receiver: Receiver) -> N
 def test_with_virtual_time_the_second_of_a_signature_is_that_of_the_attempt(
     receiver: Receiver,
 ) -> None:
-    receiver.answers(answer(500), answer())
+    receiver.responses(response(500), response())
     settings = replace(FROZEN, webhook_time="virtual")
     with serving(settings) as running, running.client() as client:
         running.system_clock.pass_seconds(1000)
@@ -625,13 +625,13 @@ def test_with_virtual_time_the_second_of_a_signature_is_that_of_the_attempt(
 def test_a_snapshot_remembers_what_was_still_to_be_sent(
     client: httpx.Client, receiver: Receiver
 ) -> None:
-    receiver.answers(answer(500))
+    receiver.responses(response(500))
     subscribe(client, receiver.url)
     register_new(client)
     trigger(client)
     advance(client, by="PT1S")
     before, taken = delivery(client), snapshot(client)
-    receiver.answers(answer())
+    receiver.responses(response())
     advance(client, by="PT4S")
     assert delivery(client)["status"] == "Delivered"
     restore(client, taken)
@@ -646,7 +646,7 @@ def test_what_comes_back_after_a_restore_changes_nothing_in_a_state_that_never_s
     client: httpx.Client, receiver: Receiver, gate: threading.Event
 ) -> None:
     taken = snapshot(client)
-    receiver.answers(held(gate))
+    receiver.responses(held(gate))
     subscribe(client, receiver.url)
     register_new(client)
     trigger(client)
@@ -662,7 +662,7 @@ def test_an_event_after_a_restore_is_sent_although_its_delivery_is_named_like_an
 ) -> None:
     subscribe(client, receiver.url)
     taken = snapshot(client)
-    receiver.answers(held(gate))
+    receiver.responses(held(gate))
     first = register_new(client)
     trigger(client)
     advance(client, by="P1D", wait=False)
@@ -684,7 +684,7 @@ def test_an_endpoint_after_a_restore_gets_what_another_address_was_getting(
 ) -> None:
     register_new(client)
     taken = snapshot(client)
-    receiver.answers(held(gate))
+    receiver.responses(held(gate))
     subscribe(client, receiver.url)
     trigger(client)
     until(lambda: len(receiver.messages) == 1, "the first is under way")
@@ -701,7 +701,7 @@ def test_an_endpoint_after_a_restore_gets_what_another_address_was_getting(
 def test_a_workspace_that_is_deleted_while_it_sends_leaves_nothing_behind(
     today: Running, client: httpx.Client, receiver: Receiver, gate: threading.Event
 ) -> None:
-    receiver.answers(held(gate, then=answer(500)))
+    receiver.responses(held(gate, then=response(500)))
     made = make_workspace(client)
     with today.client(made["key"]) as other:
         subscribe(other, receiver.url, retryProfile="fast")
@@ -709,7 +709,7 @@ def test_a_workspace_that_is_deleted_while_it_sends_leaves_nothing_behind(
         trigger(other)
         until(lambda: len(receiver.messages) == 1, "it is under way")
         assert client.delete(f"/sandbox/workspaces/{made['id']}").status_code == 200
-    receiver.answers(answer())
+    receiver.responses(response())
     gate.set()
     register_new(client)
     subscribe(client, receiver.url)
@@ -724,7 +724,7 @@ def test_what_is_switched_off_or_replayed_while_it_is_sent_is_in_the_log_all_the
 ) -> None:
     one = subscribe(client, receiver.url)
     register_new(client)
-    receiver.answers(held(gate))
+    receiver.responses(held(gate))
     trigger(client)
     until(lambda: len(receiver.messages) == 1, "it is under way")
     switch(client, one["id"], "disable")
@@ -734,7 +734,7 @@ def test_what_is_switched_off_or_replayed_while_it_is_sent_is_in_the_log_all_the
     assert (delivery(client)["status"], delivery(client)["attempt"]) == ("Delivered", 1)
     switch(client, one["id"], "enable")
     gate.clear()
-    receiver.answers(held(gate, then=answer(500)), answer())
+    receiver.responses(held(gate, then=response(500)), response())
     trigger(client)
     until(lambda: len(receiver.messages) == 2, "another is under way")
     replayed = replay(client, deliveries(client)[-1]["id"])
@@ -748,12 +748,12 @@ def test_what_is_switched_off_or_replayed_while_it_is_sent_is_in_the_log_all_the
     assert len(receiver.messages) == 3
 
 
-@pytest.mark.parametrize("manner", [answer(delay=0.3), hang], ids=["soon", "never"])
+@pytest.mark.parametrize("manner", [response(delay=0.3), hang], ids=["soon", "never"])
 @pytest.mark.process
 def test_a_server_that_is_stopped_waits_for_no_receiver_for_ever(
     receiver: Receiver, manner: Manner
 ) -> None:
-    receiver.answers(manner)
+    receiver.responses(manner)
     with started("--webhook-timeout", "600") as (process, client):
         subscribe(client, receiver.url)
         register_new(client)

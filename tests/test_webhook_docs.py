@@ -102,13 +102,13 @@ def test_what_is_generated_from_the_code_is_up_to_date() -> None:
 
 
 @pytest.mark.parametrize("file", RECEIVERS)
-def test_a_receiver_answers_every_forgery_with_401(file: str) -> None:
+def test_a_receiver_rejects_every_forgery_with_401(file: str) -> None:
     with receiver_of_docs(file) as receiver:
         assert responses_to_forgeries(receiver) == dict.fromkeys(FORGED, 401)
 
 
 @pytest.mark.parametrize("file", RECEIVERS)
-def test_a_receiver_accepts_an_event_once_and_answers_it_twice(file: str) -> None:
+def test_a_receiver_accepts_an_event_once_and_responds_to_it_twice(file: str) -> None:
     with receiver_of_docs(file) as receiver:
         assert [receiver.post(BODY, genuine(BODY)) for _ in range(2)] == [204, 204]
         assert receiver.lines()[-2:] == ["accepted: invoice.verified evt_1", "again: evt_1"]
@@ -120,7 +120,7 @@ def test_a_receiver_rejects_a_body_without_bounds(file: str) -> None:
         assert receiver.post(b" " * 100_000, {}) == 413
 
 
-def test_the_receiver_in_python_answers_before_its_work_is_done() -> None:
+def test_the_receiver_in_python_responds_before_its_work_is_done() -> None:
     with receiver_of_docs(PYTHON, changed=SLOW) as receiver:
         assert [receiver.post(BODY, genuine(BODY)) for _ in range(2)] == [204, 204]
 

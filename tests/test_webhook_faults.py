@@ -22,7 +22,6 @@ from tests.receivers import (
     Endless,
     Manner,
     Receiver,
-    answer,
     deliveries,
     delivery,
     endpoint,
@@ -32,6 +31,7 @@ from tests.receivers import (
     raw,
     receiving,
     reset,
+    response,
     subscribe,
     trigger,
 )
@@ -128,7 +128,7 @@ FAULTS: dict[str, tuple[Manner, tuple[str, int | None, str | None]]] = {
         ("Delivered", 200, None),
     ),
     "claims to be compressed": (
-        answer(200, b"no gzip", content_encoding="gzip"),
+        response(200, b"no gzip", content_encoding="gzip"),
         ("Delivered", 200, None),
     ),
     "has a strange Retry-After": (
@@ -145,27 +145,27 @@ def test_whatever_a_receiver_does_is_an_outcome(
     manner: Manner,
     expected: tuple[str, int | None, str | None],
 ) -> None:
-    receiver.answers(manner)
+    receiver.responses(manner)
     subscribe(client, receiver.url)
     trigger(client)
     advance(client, by="PT0S")
     assert outcome(client) == expected
-    receiver.answers(answer())
+    receiver.responses(response())
     advance(client, by="PT5S")
     assert delivery(client)["status"] == "Delivered"
     assert len(set(receiver.ids())) == 1
 
 
-@pytest.mark.parametrize("manner", [hang, answer(delay=TIMEOUT * 2)], ids=["never", "too late"])
-def test_a_receiver_that_does_not_answer_in_time_is_a_timeout(
+@pytest.mark.parametrize("manner", [hang, response(delay=TIMEOUT * 2)], ids=["never", "too late"])
+def test_a_receiver_that_does_not_respond_in_time_is_a_timeout(
     hasty: httpx.Client, receiver: Receiver, manner: Manner
 ) -> None:
-    receiver.answers(manner)
+    receiver.responses(manner)
     subscribe(hasty, receiver.url)
     trigger(hasty)
     advance(hasty, by="PT0S")
     assert outcome(hasty) == ("Failed", None, "timeout")
-    receiver.answers(answer())
+    receiver.responses(response())
     deliver_at_last(hasty)
     assert len(set(receiver.ids())) == 1
 
@@ -206,7 +206,7 @@ def test_tls_to_a_receiver_that_speaks_none_is_a_failure_and_leaves_nothing_open
 
 def test_a_redirect_leads_nowhere(client: httpx.Client, receiver: Receiver) -> None:
     with receiving() as other:
-        receiver.answers(answer(307, location=other.url))
+        receiver.responses(response(307, location=other.url))
         subscribe(client, receiver.url)
         trigger(client)
         advance(client, by="PT0S")
@@ -236,7 +236,7 @@ def test_a_response_is_read_no_further_than_64_kib(
     client: httpx.Client, receiver: Receiver
 ) -> None:
     body = Endless(b"x" * 10_000, 0.001)
-    receiver.answers(body)
+    receiver.responses(body)
     subscribe(client, receiver.url)
     trigger(client)
     advance(client, by="PT0S")
@@ -246,10 +246,10 @@ def test_a_response_is_read_no_further_than_64_kib(
     assert body.written < LIMIT + 3_000_000  # what sockets hold besides
 
 
-def test_a_large_answer_that_is_complete_is_a_success(
+def test_a_large_response_that_is_complete_is_a_success(
     client: httpx.Client, receiver: Receiver
 ) -> None:
-    receiver.answers(answer(200, b"y" * 5_000_000), answer())
+    receiver.responses(response(200, b"y" * 5_000_000), response())
     subscribe(client, receiver.url)
     for _ in range(2):
         trigger(client)
@@ -258,7 +258,7 @@ def test_a_large_answer_that_is_complete_is_a_success(
 
 
 def test_a_body_that_trickles_ends_in_a_timeout(hasty: httpx.Client, receiver: Receiver) -> None:
-    receiver.answers(Endless(b"x", 0.05), answer())
+    receiver.responses(Endless(b"x", 0.05), response())
     subscribe(hasty, receiver.url)
     trigger(hasty)
     advance(hasty, by="PT0S")
@@ -306,7 +306,7 @@ def test_a_response_after_the_timeout_is_a_failure_and_the_next_attempt_has_the_
     hasty: httpx.Client, receiver: Receiver
 ) -> None:
     """The receiver has processed it, and has to recognise it when it comes again."""
-    receiver.answers(answer(200, delay=TIMEOUT * 2), answer(200))
+    receiver.responses(response(200, delay=TIMEOUT * 2), response(200))
     subscribe(hasty, receiver.url)
     trigger(hasty)
     deliver_at_last(hasty)
@@ -359,7 +359,7 @@ def test_a_receiver_that_is_killed_between_attempts_gets_everything_when_it_is_b
 def test_a_receiver_that_is_killed_while_it_works_gets_the_message_again(
     client: httpx.Client, receiver: Receiver
 ) -> None:
-    receiver.answers(reset, answer())
+    receiver.responses(reset, response())
     subscribe(client, receiver.url)
     trigger(client)
     advance(client, by="PT5S")
@@ -382,12 +382,12 @@ def test_a_connection_that_was_kept_and_closed_costs_no_attempt(client: httpx.Cl
 def test_an_endpoint_that_only_hangs_is_disabled_like_any_other(
     hasty: httpx.Client, receiver: Receiver
 ) -> None:
-    receiver.answers(hang)
+    receiver.responses(hang)
     one = subscribe(hasty, receiver.url, retryProfile="fast")
     trigger(hasty)
     advance(hasty, by="PT2S")
     assert delivery(hasty)["status"] == "Failed"
-    receiver.answers(reset)
+    receiver.responses(reset)
     advance(hasty, by="P5D")
     assert endpoint(hasty, one["id"])["disabledReason"] == "failing"
     assert delivery(hasty)["status"] == "Exhausted"

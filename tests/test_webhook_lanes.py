@@ -28,7 +28,6 @@ from invoice_sandbox.webhooks.signing import placeholder_secret
 from tests.receivers import (
     Message,
     Receiver,
-    answer,
     calling,
     deliveries,
     delivery,
@@ -37,6 +36,7 @@ from tests.receivers import (
     held,
     receiving,
     reset,
+    response,
     subscribe,
     switch,
     trigger,
@@ -120,7 +120,7 @@ def test_an_endpoint_gets_its_events_one_at_a_time_in_their_order(
         time.sleep(0.005)
         under_way[message.path] -= 1
 
-    receiver.answers(calling(count))
+    receiver.responses(calling(count))
     for path in ("/a", "/b", "/c"):
         subscribe(client, receiver.url + path)
     ids = [trigger(client)["id"] for _ in range(20)]
@@ -135,7 +135,7 @@ def test_what_is_tried_again_stands_in_the_lane_at_its_instant(
 ) -> None:
     """At least once, and not in order: a later event overtakes one that failed."""
     failing = iter([500])
-    receiver.answers_by(lambda _: answer(next(failing, 200)))
+    receiver.responds_by(lambda _: response(next(failing, 200)))
     subscribe(client, receiver.url)
     first = trigger(client)["id"]
     advance(client, by="PT3S")
@@ -144,11 +144,11 @@ def test_what_is_tried_again_stands_in_the_lane_at_its_instant(
     assert receiver.ids() == [first, second, first]
 
 
-def test_an_advance_tells_what_was_sent_in_the_order_of_virtual_time(
+def test_an_advance_reports_what_was_sent_in_the_order_of_virtual_time(
     client: httpx.Client, receiver: Receiver
 ) -> None:
     choose(client, "auto-progress")
-    receiver.answers_by(lambda one: answer(delay=0.05 if one.path == "/slow" else 0))
+    receiver.responds_by(lambda one: response(delay=0.05 if one.path == "/slow" else 0))
     for path in ("/slow", "/fast"):
         subscribe(client, receiver.url + path)
     register_new(client)
@@ -170,7 +170,7 @@ def test_a_receiver_that_hangs_delays_neither_others_nor_the_scenario(
     client: httpx.Client, receiver: Receiver
 ) -> None:
     choose(client, "auto-progress")
-    receiver.answers_by(lambda one: hang if one.path == "/hangs" else answer())
+    receiver.responds_by(lambda one: hang if one.path == "/hangs" else response())
     for path in ("/hangs", "/fine"):
         subscribe(client, receiver.url + path)
     invoice_id = register_new(client)
@@ -188,7 +188,7 @@ def _at(receiver: Receiver, path: str) -> list[Message]:
 def test_an_advance_waits_until_every_lane_has_come_to_rest(
     quick: httpx.Client, receiver: Receiver
 ) -> None:
-    receiver.answers(hang)
+    receiver.responses(hang)
     subscribe(quick, receiver.url, retryProfile="fast")
     subscribe(quick, receiver.url + "/again", retryProfile="fast")
     trigger(quick)
@@ -198,11 +198,11 @@ def test_an_advance_waits_until_every_lane_has_come_to_rest(
     assert len([one for one in moved["happened"] if one["at"] == "2026-11-21T09:30:01Z"]) == 2
 
 
-def test_an_advance_that_does_not_wait_answers_at_once_and_the_lanes_go_on(
+def test_an_advance_that_does_not_wait_responds_at_once_and_the_lanes_go_on(
     client: httpx.Client, receiver: Receiver
 ) -> None:
     gate = threading.Event()
-    receiver.answers(held(gate))
+    receiver.responses(held(gate))
     subscribe(client, receiver.url)
     trigger(client)
     moved = advance(client, by="P1D", wait=False)
@@ -217,7 +217,7 @@ def test_an_advance_that_does_not_wait_answers_at_once_and_the_lanes_go_on(
 def test_a_request_that_makes_an_event_does_not_wait_for_its_delivery(
     client: httpx.Client, receiver: Receiver
 ) -> None:
-    receiver.answers(hang)
+    receiver.responses(hang)
     subscribe(client, receiver.url, events=["*"])
     for _ in range(3):
         register_new(client)
@@ -230,7 +230,7 @@ def test_an_endpoint_that_hangs_keeps_its_own_lane_waiting_and_loses_nothing(
     client: httpx.Client, receiver: Receiver
 ) -> None:
     gate = threading.Event()
-    receiver.answers(held(gate, then=reset), answer())
+    receiver.responses(held(gate, then=reset), response())
     subscribe(client, receiver.url)
     ids = [trigger(client)["id"] for _ in range(4)]
     until(lambda: len(receiver.messages) == 1, "the first is under way")
@@ -245,7 +245,7 @@ def test_a_lane_does_what_comes_due_while_it_is_under_way(
     client: httpx.Client, receiver: Receiver
 ) -> None:
     gate = threading.Event()
-    receiver.answers(held(gate), answer())
+    receiver.responses(held(gate), response())
     subscribe(client, receiver.url)
     ids = [trigger(client)["id"]]
     until(lambda: len(receiver.messages) == 1, "it is under way")
@@ -261,7 +261,7 @@ def test_a_lane_does_what_comes_due_while_it_is_under_way(
 
 
 @pytest.mark.parametrize("waits", [True, False], ids=["waiting", "not waiting"])
-def test_a_receiver_that_calls_back_during_an_advance_gets_its_answers(
+def test_a_receiver_that_calls_back_during_an_advance_gets_its_responses(
     patient: Running, client: httpx.Client, receiver: Receiver, waits: bool
 ) -> None:
     choose(client, "auto-progress")
@@ -278,7 +278,7 @@ def test_a_receiver_that_calls_back_during_an_advance_gets_its_answers(
             trigger(another, "invoice.paid", invoiceId=invoice_id)
             agenda(another)
 
-    receiver.answers(calling(call_back))
+    receiver.responses(calling(call_back))
     subscribe(client, receiver.url)
     register_new(client)
     moved = advance(client, by="PT6S", wait=waits)
@@ -311,7 +311,7 @@ def test_a_receiver_that_waits_for_itself_runs_into_its_timeout_and_nothing_else
             advance(another, by="PT1S")
         ended.set()
 
-    receiver.answers(calling(call_back), answer())
+    receiver.responses(calling(call_back), response())
     subscribe(quick, receiver.url)
     trigger(quick)
     advance(quick, by="PT1S")
@@ -341,12 +341,12 @@ def test_a_workspace_may_be_deleted_or_restored_by_the_receiver_of_its_events(
             data(client.delete(f"/sandbox/workspaces/{made['id']}"), 200)
 
         for call_back in (go_back, delete):
-            receiver.answers(calling(call_back))
+            receiver.responses(calling(call_back))
             subscribe(other, receiver.url)
             trigger(other)
-            answered = other.post("/sandbox/clock/advance", json={"by": "PT0S"})
-            assert answered.status_code in {200, 401}, answered.text
-        assert answered.status_code == 401
+            responded = other.post("/sandbox/clock/advance", json={"by": "PT0S"})
+            assert responded.status_code in {200, 401}, responded.text
+        assert responded.status_code == 401
     assert len(receiver.messages) == 2
 
 
@@ -360,7 +360,7 @@ def test_a_receiver_may_make_the_next_event_for_itself(
             with patient.client(key_of(client)) as another:
                 trigger(another)
 
-    receiver.answers(calling(call_back))
+    receiver.responses(calling(call_back))
     subscribe(client, receiver.url)
     trigger(client)
     advance(client, by="PT0S")
@@ -378,7 +378,7 @@ def test_a_receiver_may_switch_its_own_endpoint_off(
         with patient.client(key_of(client)) as another:
             switch(another, one["id"], "disable")
 
-    receiver.answers(calling(call_back))
+    receiver.responses(calling(call_back))
     for _ in range(3):
         trigger(client)
     gate.set()
@@ -396,7 +396,7 @@ def test_on_a_live_clock_a_retry_counts_from_the_end_of_the_attempt(
 ) -> None:
     gate = threading.Event()
     set_clock(client, mode="live")
-    receiver.answers(held(gate, then=answer(500)), answer())
+    receiver.responses(held(gate, then=response(500)), response())
     subscribe(client, receiver.url)
     trigger(client)
     until(lambda: len(receiver.messages) == 1, "it is under way")
@@ -416,7 +416,7 @@ def test_on_a_live_clock_the_timer_makes_the_next_attempt(
     patient: Running, client: httpx.Client, receiver: Receiver
 ) -> None:
     set_clock(client, mode="live")
-    receiver.answers(answer(500), answer())
+    receiver.responses(response(500), response())
     subscribe(client, receiver.url, retryProfile="fast")
     trigger(client)
     until(lambda: delivery(client)["attempt"] == 1, "the first has failed")
@@ -589,7 +589,7 @@ def test_endpoints_that_have_hung_before_take_no_places_of_the_others() -> None:
 # Many
 
 
-HEALTHY, HANGING, REFUSING = 800, 100, 100
+HEALTHY, HANGING, REJECTING = 800, 100, 100
 EACH = 2
 MAX_MEMORY = 96 * 1024
 """KiB that the process may grow by for 1,000 endpoints, 2,000 deliveries and what is sent."""
@@ -603,13 +603,13 @@ def test_of_a_thousand_endpoints_those_that_hang_or_reject_cost_the_others_nothi
     over, in bounded memory; and those that hang get theirs when they are back."""
     nobody, is_back = free_port(), threading.Event()
 
-    receiver.answers_by(lambda one: held(is_back) if _hangs(one) else answer())
+    receiver.responds_by(lambda one: held(is_back) if _hangs(one) else response())
     settings = replace(FROZEN, webhook_timeout=100 * PATIENCE, max_endpoints=1000)
     with serving(settings) as running, running.client() as client:
         register_new(client)
         for number in range(HANGING):
             subscribe(client, f"{receiver.url}/hangs/{number}")
-        for _ in range(REFUSING):
+        for _ in range(REJECTING):
             subscribe(client, f"http://127.0.0.1:{nobody}/")
         for number in range(HEALTHY):
             subscribe(client, f"{receiver.url}/{number}")

@@ -161,7 +161,7 @@ class Receiver:
 
 @asynccontextmanager
 async def receiving(
-    answer: bytes = OK, tls: ssl.SSLContext | None = None
+    response: bytes = OK, tls: ssl.SSLContext | None = None
 ) -> AsyncIterator[Receiver]:
     """A receiver that gives everyone the same answer, and hangs up after an empty one."""
     receiver = Receiver()
@@ -172,9 +172,9 @@ async def receiving(
                 head = await reader.readuntil(b"\r\n\r\n")
                 receiver.peers.append(writer.get_extra_info("peername")[1])
                 receiver.got.append(head + await reader.readexactly(len(BODY)))
-                writer.write(answer)
+                writer.write(response)
                 await writer.drain()
-                if not answer.endswith(b"ok"):
+                if not response.endswith(b"ok"):
                     return
         except (asyncio.IncompleteReadError, ConnectionError):
             return
@@ -189,7 +189,7 @@ async def receiving(
 
 
 @dataclass
-class Answers:
+class Responses:
     """A resolver that gives one answer after the other, and repeats the last one."""
 
     rows: list[Sequence[str]]
@@ -201,9 +201,9 @@ class Answers:
         return self.rows.pop(0) if len(self.rows) > 1 else self.rows[0]
 
 
-def answering(*addresses: str) -> Answers:
+def responding(*addresses: str) -> Responses:
     """A resolver that always gives the same addresses."""
-    return Answers([addresses])
+    return Responses([addresses])
 
 
 @asynccontextmanager
@@ -372,9 +372,9 @@ SLOPPY = {
 """What these mean depends on who reads them, so they are not even registered."""
 
 
-def refuses_unseen(url: str, silence: Silence, wire: Wire, *, local: bool) -> None:
+def rejects_unseen(url: str, silence: Silence, wire: Wire, *, local: bool) -> None:
     """Hold that a URL is refused although every name leads to the silent socket."""
-    resolve = answering("127.0.0.1")
+    resolve = responding("127.0.0.1")
     with pytest.raises((ForbiddenAddressError, httpx.InvalidURL)):
         post_once(url.replace("{port}", str(silence.port)), resolve, local=local)
     assert (resolve.asked, wire.lookups, wire.connects) == ([], [], [])
@@ -386,7 +386,7 @@ def refuses_unseen(url: str, silence: Silence, wire: Wire, *, local: bool) -> No
 def test_a_hostile_url_is_rejected_before_any_name_is_resolved(
     url: str, local: bool, silence: Silence, wire: Wire
 ) -> None:
-    refuses_unseen(url, silence, wire, local=local)
+    rejects_unseen(url, silence, wire, local=local)
 
 
 @pytest.mark.usefixtures("https_silence")
@@ -394,7 +394,7 @@ def test_a_hostile_url_is_rejected_before_any_name_is_resolved(
 def test_loopback_is_rejected_where_others_can_reach_the_server(
     url: str, silence: Silence, wire: Wire
 ) -> None:
-    refuses_unseen(url, silence, wire, local=False)
+    rejects_unseen(url, silence, wire, local=False)
 
 
 @pytest.mark.parametrize("local", [True, False], ids=["local", "reachable"])
@@ -411,13 +411,13 @@ def test_what_is_not_sent_to_is_not_registered_either(url: str, local: bool) -> 
     "port", [*range(1, 443, 17), 444, 3306, 6379, 8080, 8442, 8444, 11211, 65535]
 )
 def test_beyond_loopback_no_port_but_two_is_called(port: int, silence: Silence, wire: Wire) -> None:
-    refuses_unseen(f"https://{PUBLIC}:{port}/", silence, wire, local=True)
+    rejects_unseen(f"https://{PUBLIC}:{port}/", silence, wire, local=True)
 
 
 def test_a_rejected_url_is_not_repeated_beyond_its_host() -> None:
-    with pytest.raises(ForbiddenAddressError) as refused:
-        post_once("https://user:secret@10.0.0.1/token", answering(PUBLIC), local=False)
-    assert str(refused.value) == (
+    with pytest.raises(ForbiddenAddressError) as rejected:
+        post_once("https://user:secret@10.0.0.1/token", responding(PUBLIC), local=False)
+    assert str(rejected.value) == (
         "10.0.0.1 has an address that webhooks must not use (url_not_allowed)"
     )
 
@@ -506,11 +506,11 @@ KINDS = {
 LOOPBACK_ADDRESSES = ["127.0.0.1", "127.255.255.254", "::1", "::ffff:127.0.0.1", "::ffff:7f00:1"]
 
 
-def refuses_name(resolve: Answers, wire: Wire, kind: str, *, local: bool) -> None:
+def rejects_name(resolve: Responses, wire: Wire, kind: str, *, local: bool) -> None:
     """Hold that a name is refused for where it leads, after it was resolved once."""
-    with pytest.raises(ForbiddenAddressError) as refused:
+    with pytest.raises(ForbiddenAddressError) as rejected:
         post_once(NAME, resolve, local=local)
-    assert (refused.value.host, refused.value.address_type) == ("partner.example", kind)
+    assert (rejected.value.host, rejected.value.address_type) == ("partner.example", kind)
     assert (resolve.asked, wire.connects) == ([("partner.example", 8443)], [])
 
 
@@ -520,7 +520,7 @@ def refuses_name(resolve: Answers, wire: Wire, kind: str, *, local: bool) -> Non
 def test_a_name_that_leads_to_a_special_address_is_rejected(
     address: str, kind: str, local: bool, wire: Wire
 ) -> None:
-    refuses_name(answering(address), wire, kind, local=local)
+    rejects_name(responding(address), wire, kind, local=local)
 
 
 @pytest.mark.usefixtures("https_silence")
@@ -528,7 +528,7 @@ def test_a_name_that_leads_to_a_special_address_is_rejected(
 def test_a_name_that_leads_to_loopback_is_rejected_where_others_can_reach_the_server(
     address: str, wire: Wire
 ) -> None:
-    refuses_name(answering(address), wire, "loopback", local=False)
+    rejects_name(responding(address), wire, "loopback", local=False)
 
 
 ORDERS = {"first": 0, "between": 1, "last": 2}
@@ -546,14 +546,14 @@ def test_a_name_with_one_forbidden_address_is_rejected_as_a_whole(
     addresses = [PUBLIC, ANOTHER]
     addresses.insert(place, address)
     with pytest.raises(ForbiddenAddressError):
-        post_once(NAME, answering(*addresses), local=local)
+        post_once(NAME, responding(*addresses), local=local)
     assert wire.connects == []
 
 
 @pytest.mark.parametrize("address", [PUBLIC, "10.0.0.1", "::"])
 def test_localhost_that_leads_elsewhere_is_rejected(address: str, wire: Wire) -> None:
     with pytest.raises(ForbiddenAddressError):
-        post_once("http://localhost:8443/hooks", answering(address), local=True)
+        post_once("http://localhost:8443/hooks", responding(address), local=True)
     assert wire.connects == []
 
 
@@ -565,7 +565,7 @@ def test_localhost_that_leads_elsewhere_is_rejected(address: str, wire: Wire) ->
 def test_what_was_judged_is_connected_to_whatever_the_name_leads_to_next(
     local: bool, wire: Wire
 ) -> None:
-    resolve = Answers([[PUBLIC], ["127.0.0.1"]])
+    resolve = Responses([[PUBLIC], ["127.0.0.1"]])
     with pytest.raises(httpx.ConnectError):
         post_once(NAME, resolve, local=local)
     assert resolve.asked == [("partner.example", 8443)]
@@ -574,20 +574,20 @@ def test_what_was_judged_is_connected_to_whatever_the_name_leads_to_next(
 
 @pytest.mark.usefixtures("https_silence")
 def test_a_name_is_judged_again_for_every_new_connection(wire: Wire) -> None:
-    resolve = Answers([[PUBLIC], ["127.0.0.1"], [PUBLIC, "127.0.0.1"], [ANOTHER]])
+    resolve = Responses([[PUBLIC], ["127.0.0.1"], [PUBLIC, "127.0.0.1"], [ANOTHER]])
 
     async def run() -> list[type[Exception]]:
         async with sending(resolve, local=False) as post:
             problems = [await problem_of(post(NAME)) for _ in range(4)]
         return [type(problem) for problem in problems]
 
-    refused, tried = ForbiddenAddressError, httpx.ConnectError
-    assert asyncio.run(run()) == [tried, refused, refused, tried]
+    rejected, tried = ForbiddenAddressError, httpx.ConnectError
+    assert asyncio.run(run()) == [tried, rejected, rejected, tried]
     assert wire.connects == [(PUBLIC, 8443), (ANOTHER, 8443)]
 
 
 def test_who_asks_the_resolver_twice_is_led_to_the_silent_socket() -> None:
-    resolve = Answers([[PUBLIC], ["127.0.0.1"]])
+    resolve = Responses([[PUBLIC], ["127.0.0.1"]])
 
     async def check_then_connect(port: int) -> None:
         assert await resolve("partner.example", port) == [PUBLIC]
@@ -602,7 +602,7 @@ def test_who_asks_the_resolver_twice_is_led_to_the_silent_socket() -> None:
 
 
 def test_a_kept_connection_leads_to_what_was_judged_and_no_name_is_resolved_again() -> None:
-    resolve = Answers([["127.0.0.1"], ["10.0.0.1"]])
+    resolve = Responses([["127.0.0.1"], ["10.0.0.1"]])
 
     async def run() -> list[int]:
         async with receiving() as receiver, sending(resolve, local=True) as post:
@@ -616,7 +616,7 @@ def test_a_kept_connection_leads_to_what_was_judged_and_no_name_is_resolved_agai
 
 
 def test_a_connection_that_ended_is_made_anew_and_judged_anew() -> None:
-    resolve = Answers([["127.0.0.1"], ["10.0.0.1"]])
+    resolve = Responses([["127.0.0.1"], ["10.0.0.1"]])
 
     async def run() -> int:
         ending = OK.replace(b"\r\n\r\n", b"\r\nConnection: close\r\n\r\n")
@@ -637,7 +637,7 @@ def test_a_receiver_in_an_opened_network_is_reached_by_name_and_address(host: st
     async def run() -> None:
         async with receiving() as receiver:
             opened = (ip_network("127.0.0.0/8"), ip_network("::1"))
-            resolve = answering("127.0.0.1")
+            resolve = responding("127.0.0.1")
             async with sending(resolve, local=False, opened=opened) as post:
                 assert (await post(f"http://{host}:{receiver.port}/hooks")).status_code == 200
 
@@ -659,7 +659,7 @@ def test_a_name_is_called_only_if_all_its_addresses_are_opened(
     wire: Wire, url: str, addresses: list[str]
 ) -> None:
     async def run() -> None:
-        async with sending(answering(*addresses), local=False, opened=OPENED) as post:
+        async with sending(responding(*addresses), local=False, opened=OPENED) as post:
             with pytest.raises(ForbiddenAddressError):
                 await post(url)
 
@@ -672,9 +672,9 @@ def test_a_receiver_on_loopback_is_reached_by_a_local_server_and_by_no_other(hos
     async def run() -> list[bytes]:
         async with receiving() as receiver:
             url = f"http://{host}:{receiver.port}/hooks?a=b#c"
-            async with sending(answering("127.0.0.1"), local=True) as post:
+            async with sending(responding("127.0.0.1"), local=True) as post:
                 assert (await post(url)).text == "ok"
-            async with sending(answering("127.0.0.1"), local=False) as post:
+            async with sending(responding("127.0.0.1"), local=False) as post:
                 with pytest.raises(ForbiddenAddressError):
                     await post(url)
             return receiver.got
@@ -704,14 +704,14 @@ def test_a_public_receiver_is_connected_to_where_it_was_said_to_be(
     url: str, address: tuple[str, int], local: bool, wire: Wire
 ) -> None:
     with pytest.raises(httpx.ConnectError):
-        post_once(url, answering(PUBLIC), local=local)
+        post_once(url, responding(PUBLIC), local=local)
     assert (wire.connects, wire.lookups) == ([address], [])
 
 
 def test_when_an_address_takes_no_connection_the_next_one_is_tried() -> None:
     async def run() -> None:
         async with receiving() as receiver:
-            resolve = answering("::1", "127.0.0.1")
+            resolve = responding("::1", "127.0.0.1")
             async with sending(resolve, local=True) as post:
                 assert (await post(f"http://localhost:{receiver.port}/")).text == "ok"
             assert len(resolve.asked) == 1
@@ -722,7 +722,7 @@ def test_when_an_address_takes_no_connection_the_next_one_is_tried() -> None:
 def test_no_more_than_some_addresses_of_a_name_are_tried(wire: Wire) -> None:
     addresses = [f"93.184.215.{number}" for number in range(1, 20)]
     with pytest.raises(httpx.ConnectError):
-        post_once(NAME, answering(*addresses), local=False)
+        post_once(NAME, responding(*addresses), local=False)
     assert wire.connects == [(address, 8443) for address in addresses[:TRIED]]
 
 
@@ -735,7 +735,7 @@ def test_the_system_is_asked_where_no_other_resolver_is_given(wire: Wire) -> Non
 def test_no_more_connections_are_open_than_were_allowed() -> None:
     async def run() -> set[int]:
         async with receiving() as receiver:
-            async with sending(answering(), local=True, connections=1) as post:
+            async with sending(responding(), local=True, connections=1) as post:
                 await asyncio.gather(*(post(receiver.url) for _ in range(5)))
             return set(receiver.peers)
 
@@ -753,7 +753,7 @@ def redirect(location: str) -> bytes:
 def test_a_redirect_is_a_response_and_is_not_followed(silence: Silence, wire: Wire) -> None:
     async def run() -> None:
         async with receiving(redirect(f"http://127.0.0.1:{silence.port}/")) as receiver:
-            async with sending(answering(), local=True) as post:
+            async with sending(responding(), local=True) as post:
                 assert (await post(receiver.url)).status_code == 307
             assert wire.connects == [("127.0.0.1", receiver.port)]
 
@@ -762,7 +762,7 @@ def test_a_redirect_is_a_response_and_is_not_followed(silence: Silence, wire: Wi
 
 def test_a_client_that_follows_redirects_is_rejected_all_the_same(wire: Wire) -> None:
     async def run() -> None:
-        transport = guarded_transport(local=True, resolve=answering(PUBLIC))
+        transport = guarded_transport(local=True, resolve=responding(PUBLIC))
         async with (
             receiving(redirect("http://169.254.169.254/latest/meta-data")) as receiver,
             httpx.AsyncClient(transport=transport, follow_redirects=True) as client,
@@ -781,7 +781,7 @@ def test_proxies_of_the_environment_are_not_used(
         monkeypatch.setenv(variable, f"http://127.0.0.1:{silence.port}")
 
     async def run() -> None:
-        async with receiving() as receiver, sending(answering(), local=True) as post:
+        async with receiving() as receiver, sending(responding(), local=True) as post:
             assert (await post(receiver.url)).text == "ok"
             assert len(receiver.got) == 1
 
@@ -790,7 +790,7 @@ def test_proxies_of_the_environment_are_not_used(
 
 def test_a_request_has_no_other_way_to_name_a_target(silence: Silence) -> None:
     async def run() -> bytes:
-        async with receiving() as receiver, sending(answering(), local=True) as post:
+        async with receiving() as receiver, sending(responding(), local=True) as post:
             target = f"http://127.0.0.1:{silence.port}/".encode()
             await post(receiver.url, extensions={"target": target, "sni_hostname": "other"})
             return receiver.got[0]
@@ -831,7 +831,7 @@ def certificate(tmp_path: Path) -> Path:
 
 async def post_over_tls(receiver: Receiver, host: str, **extensions: str) -> httpx.Response:
     """Post the body to a receiver that speaks TLS, under one of its names."""
-    async with sending(answering("127.0.0.1"), local=True, tls=None) as post:
+    async with sending(responding("127.0.0.1"), local=True, tls=None) as post:
         return await post(f"https://{host}:{receiver.port}/hooks", extensions=extensions)
 
 
@@ -875,7 +875,7 @@ def test_a_certificate_of_another_or_of_nobody_ends_the_connection(
 
 
 @pytest.mark.parametrize(
-    ("answer", "problem"),
+    ("response", "problem"),
     [
         (b"", httpx.RemoteProtocolError),
         (b"220 mail.example ESMTP\r\n", httpx.RemoteProtocolError),
@@ -884,10 +884,10 @@ def test_a_certificate_of_another_or_of_nobody_ends_the_connection(
     ids=["nothing", "another protocol", "half a body"],
 )
 def test_a_response_that_is_no_http_is_said_to_be_none(
-    answer: bytes, problem: type[httpx.TransportError]
+    response: bytes, problem: type[httpx.TransportError]
 ) -> None:
     async def run() -> None:
-        async with receiving(answer) as receiver, sending(answering(), local=True) as post:
+        async with receiving(response) as receiver, sending(responding(), local=True) as post:
             with pytest.raises(problem):
                 await post(receiver.url)
 
@@ -898,13 +898,13 @@ def test_a_port_that_nobody_listens_on_is_no_connection() -> None:
     with listening() as silence:
         port = silence.port
     with pytest.raises(httpx.ConnectError):
-        post_once(f"http://127.0.0.1:{port}/", answering(), local=True)
+        post_once(f"http://127.0.0.1:{port}/", responding(), local=True)
 
 
-def test_a_receiver_that_does_not_answer_in_time_is_timed_out() -> None:
+def test_a_receiver_that_does_not_respond_in_time_is_timed_out() -> None:
     async def run() -> None:
         with listening() as silence:
-            async with sending(answering(), local=True) as post:
+            async with sending(responding(), local=True) as post:
                 with pytest.raises(httpx.ReadTimeout):
                     await post(
                         f"http://127.0.0.1:{silence.port}/",
@@ -914,7 +914,7 @@ def test_a_receiver_that_does_not_answer_in_time_is_timed_out() -> None:
     asyncio.run(run())
 
 
-def test_a_resolver_that_does_not_answer_in_time_is_timed_out(wire: Wire) -> None:
+def test_a_resolver_that_does_not_respond_in_time_is_timed_out(wire: Wire) -> None:
     async def never(_host: str, _port: int) -> Sequence[str]:
         await asyncio.Event().wait()
         return [PUBLIC]
@@ -948,7 +948,7 @@ def test_a_name_that_cannot_be_resolved_is_no_connection(problem: Exception, wir
 
 def test_a_name_without_addresses_is_no_connection() -> None:
     with pytest.raises(httpx.ConnectError):
-        post_once(NAME, answering(), local=False)
+        post_once(NAME, responding(), local=False)
 
 
 def test_a_transport_that_sent_nothing_closes_too() -> None:

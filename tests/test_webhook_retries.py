@@ -14,12 +14,12 @@ from invoice_sandbox.base.clock import instant_text, parse_duration
 from tests.receivers import (
     Manner,
     Receiver,
-    answer,
     deliveries,
     delivery,
     endpoint,
     receiving,
     replay,
+    response,
     subscribe,
     switch,
     trigger,
@@ -79,7 +79,7 @@ def state(one: Any) -> tuple[str, int, str | None]:
 def test_a_delivery_that_fails_is_tried_at_the_declared_instants_and_given_up(
     client: httpx.Client, receiver: Receiver, profile: str
 ) -> None:
-    receiver.answers(answer(500))
+    receiver.responses(response(500))
     subscribe(client, receiver.url, retryProfile=profile)
     trigger(client)
     began = advance(client, by="PT0S")
@@ -97,7 +97,7 @@ def test_a_delivery_that_fails_is_tried_at_the_declared_instants_and_given_up(
 def test_it_makes_no_difference_in_which_strides_the_clock_is_moved(
     client: httpx.Client, receiver: Receiver, profile: str
 ) -> None:
-    receiver.answers(answer(500))
+    receiver.responses(response(500))
     subscribe(client, receiver.url, retryProfile=profile)
     trigger(client)
     advance(client, by="PT0S")
@@ -117,7 +117,7 @@ def test_it_makes_no_difference_in_which_strides_the_clock_is_moved(
 
 @pytest.mark.parametrize("status", [200, 201, 202, 204, 299])
 def test_any_2xx_is_success(client: httpx.Client, receiver: Receiver, status: int) -> None:
-    receiver.answers(answer(status))
+    receiver.responses(response(status))
     subscribe(client, receiver.url)
     trigger(client)
     advance(client, by="P2D")
@@ -132,7 +132,7 @@ def test_any_2xx_is_success(client: httpx.Client, receiver: Receiver, status: in
 def test_anything_else_is_failure_and_no_redirect_is_followed(
     client: httpx.Client, receiver: Receiver, status: int
 ) -> None:
-    receiver.answers(answer(status, location=f"{receiver.url}/elsewhere"))
+    receiver.responses(response(status, location=f"{receiver.url}/elsewhere"))
     subscribe(client, receiver.url + "/hooks")
     trigger(client)
     advance(client, by="PT4S")
@@ -144,7 +144,7 @@ def test_anything_else_is_failure_and_no_redirect_is_followed(
 def test_an_endpoint_that_comes_back_gets_what_it_missed(
     client: httpx.Client, receiver: Receiver
 ) -> None:
-    receiver.answers(answer(500), answer(503), answer(200))
+    receiver.responses(response(500), response(503), response(200))
     subscribe(client, receiver.url)
     trigger(client)
     advance(client, by="P2D")
@@ -192,7 +192,7 @@ RETRY_AFTER: dict[str, tuple[int, str, str]] = {
 def test_retry_after_puts_off_the_next_attempt_as_far_as_the_slot_after_it(
     client: httpx.Client, receiver: Receiver, status: int, header: str, second: str
 ) -> None:
-    receiver.answers(answer(status, retry_after=header), answer())
+    receiver.responses(response(status, retry_after=header), response())
     subscribe(client, receiver.url)
     trigger(client)
     advance(client, by="PT10M")
@@ -203,7 +203,7 @@ def test_retry_after_puts_off_the_next_attempt_as_far_as_the_slot_after_it(
 def test_an_attempt_that_was_put_off_puts_off_those_behind_it(
     client: httpx.Client, receiver: Receiver
 ) -> None:
-    receiver.answers(answer(429, retry_after="60"), answer(500))
+    receiver.responses(response(429, retry_after="60"), response(500))
     subscribe(client, receiver.url, retryProfile="fast")
     trigger(client)
     advance(client, by="PT10M")
@@ -212,7 +212,7 @@ def test_an_attempt_that_was_put_off_puts_off_those_behind_it(
 
 
 def test_the_last_attempt_is_never_put_off(client: httpx.Client, receiver: Receiver) -> None:
-    receiver.answers(answer(503, retry_after="3600"))
+    receiver.responses(response(503, retry_after="3600"))
     subscribe(client, receiver.url, retryProfile="fast")
     trigger(client)
     advance(client, by="P1D")
@@ -232,11 +232,11 @@ def test_410_disables_at_once_and_cancels_what_is_pending(
     client: httpx.Client, receiver: Receiver
 ) -> None:
     gone = subscribe(client, receiver.url, events=["*"])
-    receiver.answers(answer(500))
+    receiver.responses(response(500))
     for _ in range(3):
         trigger(client)
     advance(client, by="PT0S")
-    receiver.answers(answer(410))
+    receiver.responses(response(410))
     with receiving() as other:
         teller = others(client, other)
         advance(client, by="PT5S")
@@ -262,7 +262,7 @@ def test_410_disables_at_once_and_cancels_what_is_pending(
 def test_410_to_the_first_attempt_leaves_nothing_to_be_done(
     client: httpx.Client, receiver: Receiver
 ) -> None:
-    receiver.answers(answer(410))
+    receiver.responses(response(410))
     gone = subscribe(client, receiver.url)
     trigger(client)
     happened = advance(client, by="PT0S")["happened"]
@@ -291,7 +291,7 @@ def fail_for_days(client: httpx.Client, days: int) -> None:
 def test_five_days_of_only_failures_disable_an_endpoint(
     client: httpx.Client, receiver: Receiver
 ) -> None:
-    receiver.answers(answer(500))
+    receiver.responses(response(500))
     failing = subscribe(client, receiver.url)
     with receiving() as other:
         others(client, other)
@@ -319,7 +319,7 @@ def test_a_failing_endpoint_is_disabled_on_the_way_of_one_long_stride(
     client: httpx.Client, receiver: Receiver
 ) -> None:
     """What would have been tried after the fifth day is not."""
-    receiver.answers(answer(500))
+    receiver.responses(response(500))
     failing = subscribe(client, receiver.url)
     trigger(client)
     advance(client, by="P4DT23H")
@@ -337,11 +337,11 @@ def test_one_success_in_between_and_the_five_days_begin_anew(
     client: httpx.Client, receiver: Receiver
 ) -> None:
     failing = subscribe(client, receiver.url, retryProfile="fast")
-    receiver.answers(answer(500))
+    receiver.responses(response(500))
     fail_for_days(client, 3)
-    receiver.answers(answer())
+    receiver.responses(response())
     fail_for_days(client, 1)
-    receiver.answers(answer(500))
+    receiver.responses(response(500))
     fail_for_days(client, 4)
     assert endpoint(client, failing["id"])["status"] == "Enabled"
     fail_for_days(client, 1)
@@ -352,7 +352,7 @@ def test_one_success_in_between_and_the_five_days_begin_anew(
 def test_one_failure_that_nothing_followed_disables_after_five_days_too(
     client: httpx.Client, receiver: Receiver
 ) -> None:
-    receiver.answers(answer(500))
+    receiver.responses(response(500))
     failing = subscribe(client, receiver.url, retryProfile="fast")
     trigger(client)
     advance(client, by="P5D")
@@ -363,7 +363,7 @@ def test_one_long_stride_disables_nothing_that_shorter_ones_would_not(
     client: httpx.Client, receiver: Receiver
 ) -> None:
     """On the way, five days after the failure, the endpoint has long answered."""
-    receiver.answers(answer(500), answer())
+    receiver.responses(response(500), response())
     one = subscribe(client, receiver.url)
     trigger(client)
     advance(client, by="PT0S")
@@ -382,7 +382,7 @@ def test_a_silent_endpoint_is_not_a_failing_one(client: httpx.Client, receiver: 
 def test_an_endpoint_that_is_enabled_again_has_five_days_again(
     client: httpx.Client, receiver: Receiver
 ) -> None:
-    receiver.answers(answer(500))
+    receiver.responses(response(500))
     failing = subscribe(client, receiver.url, retryProfile="fast")
     fail_for_days(client, 5)
     assert endpoint(client, failing["id"])["status"] == "Disabled"
@@ -399,7 +399,7 @@ def test_an_endpoint_that_is_enabled_again_has_five_days_again(
 def test_switching_an_endpoint_off_cancels_what_was_to_come(
     client: httpx.Client, receiver: Receiver
 ) -> None:
-    receiver.answers(answer(500))
+    receiver.responses(response(500))
     one = subscribe(client, receiver.url)
     trigger(client)
     advance(client, by="PT0S")
@@ -409,7 +409,7 @@ def test_switching_an_endpoint_off_cancels_what_was_to_come(
     switch(client, one["id"], "enable")
     advance(client, by="P2D")
     assert len(receiver.messages) == 1
-    receiver.answers(answer())
+    receiver.responses(response())
     trigger(client)
     advance(client, by="PT0S")
     assert [state(two)[0] for two in deliveries(client)] == ["Cancelled", "Delivered"]
@@ -420,7 +420,7 @@ def test_switching_an_endpoint_off_cancels_what_was_to_come(
 def test_a_replay_that_was_cancelled_is_not_tried_again_when_its_endpoint_is_enabled(
     client: httpx.Client, receiver: Receiver
 ) -> None:
-    receiver.answers(answer(500))
+    receiver.responses(response(500))
     one = subscribe(client, receiver.url, retryProfile="fast")
     trigger(client)
     advance(client, by="PT0S")
@@ -433,9 +433,9 @@ def test_a_replay_that_was_cancelled_is_not_tried_again_when_its_endpoint_is_ena
 
 
 REPLAYED: dict[str, tuple[str, list[Manner]]] = {
-    "Delivered": ("P2D", [answer()]),
-    "Failed": ("PT1S", [answer(500)]),
-    "Exhausted": ("P2D", [answer(500)]),
+    "Delivered": ("P2D", [response()]),
+    "Failed": ("PT1S", [response(500)]),
+    "Exhausted": ("P2D", [response(500)]),
 }
 
 
@@ -443,12 +443,12 @@ REPLAYED: dict[str, tuple[str, list[Manner]]] = {
 def test_a_replay_is_one_more_attempt_of_the_same_row_under_the_same_id(
     client: httpx.Client, receiver: Receiver, before: str, manners: list[Manner]
 ) -> None:
-    receiver.answers(*manners)
+    receiver.responses(*manners)
     subscribe(client, receiver.url)
     trigger(client)
     advance(client, by=before)
     was = delivery(client)
-    receiver.answers(answer(201))
+    receiver.responses(response(201))
     one = replay(client, was["id"])
     assert state(one) == ("Delivered", was["attempt"] + 1, None)
     assert one["attempts"][:-1] == was["attempts"]
@@ -466,7 +466,7 @@ def test_a_replay_that_fails_is_repeated_as_the_schedule_has_it(
     subscribe(client, receiver.url, retryProfile="fast")
     trigger(client)
     advance(client, by="PT0S")
-    receiver.answers(answer(500))
+    receiver.responses(response(500))
     assert state(replay(client, delivery(client)["id"])) == ("Failed", 2, *at("PT1S"))
     advance(client, by="P1D")
     assert instants(delivery(client)) == at("PT0S", *SCHEDULES["fast"])
@@ -476,7 +476,7 @@ def test_a_replay_that_fails_is_repeated_as_the_schedule_has_it(
 def test_what_was_cancelled_can_be_replayed_once_the_endpoint_is_enabled(
     client: httpx.Client, receiver: Receiver
 ) -> None:
-    receiver.answers(answer(410), answer())
+    receiver.responses(response(410), response())
     gone = subscribe(client, receiver.url)
     trigger(client)
     advance(client, by="PT0S")
@@ -511,7 +511,7 @@ def test_every_attempt_has_the_same_id_and_bytes_and_a_signature_of_its_own_seco
 ) -> None:
     server.system_clock.instant = datetime.now(UTC)
     try:
-        receiver.answers(answer(500), answer(500), answer())
+        receiver.responses(response(500), response(500), response())
         secret = subscribe(client, receiver.url)["secret"]
         trigger(client)
         seconds = []

@@ -34,19 +34,19 @@ INVOICE = {
 
 
 def create(client: httpx.Client, **body: Any) -> Any:
-    answer = client.post(WEBHOOKS, json=body)
-    assert answer.status_code == 201, answer.text
-    return answer.json()["data"]
+    response = client.post(WEBHOOKS, json=body)
+    assert response.status_code == 201, response.text
+    return response.json()["data"]
 
 
 def sample(client: httpx.Client, **body: Any) -> Any:
-    answer = client.post(TEST, json=body)
-    assert answer.status_code == 200, answer.text
-    return answer.json()["data"]
+    response = client.post(TEST, json=body)
+    assert response.status_code == 200, response.text
+    return response.json()["data"]
 
 
-def event(answer: Any) -> Any:
-    return json.loads(answer["request"]["body"])
+def event(response: Any) -> Any:
+    return json.loads(response["request"]["body"])
 
 
 @pytest.fixture(scope="module")
@@ -221,8 +221,8 @@ def test_types_that_are_no_texts_are_left_out(client: httpx.Client) -> None:
 @pytest.mark.parametrize("path", [WEBHOOKS, TEST])
 @pytest.mark.parametrize("body", [b"[]", b"null", b"", b"{"], ids=["list", "null", "none", "cut"])
 def test_a_body_that_is_no_object_is_400(client: httpx.Client, path: str, body: bytes) -> None:
-    answer = client.post(path, content=body, headers={"Content-Type": "application/json"})
-    assert (answer.status_code, answer.json()["error"]["code"]) == (400, "invalid_request")
+    response = client.post(path, content=body, headers={"Content-Type": "application/json"})
+    assert (response.status_code, response.json()["error"]["code"]) == (400, "invalid_request")
 
 
 # Where deliveries may go
@@ -460,12 +460,12 @@ def test_the_official_library_rejects_a_changed_sample(
 
 def test_a_sample_reports_what_is_sent_to_which_endpoint(client: httpx.Client) -> None:
     endpoint = create(client, url=URL)
-    answer = sample(client)
-    assert (answer["endpointId"], answer["simulated"]) == (endpoint["id"], True)
-    request = answer["request"]
+    response = sample(client)
+    assert (response["endpointId"], response["simulated"]) == (endpoint["id"], True)
+    request = response["request"]
     assert (request["method"], request["headers"]["content-type"]) == ("POST", "application/json")
     assert request["headers"]["user-agent"] == "InvoiceLiquiditySandbox-Webhooks/0.1.0"
-    assert request["headers"]["webhook-id"] == event(answer)["id"]
+    assert request["headers"]["webhook-id"] == event(response)["id"]
     assert request["headers"]["webhook-timestamp"] == "1795253400"
 
 
@@ -492,9 +492,11 @@ def test_without_an_endpoint_nothing_is_fired_and_the_sample_is_signed_all_the_s
     today: Running,
 ) -> None:
     with today.client(today.new_workspace()) as client:
-        answer = sample(client)
-    assert (answer["webhookFired"], answer["endpointId"]) == (False, None)
-    payload = Webhook(SAMPLE_SECRET).verify(answer["request"]["body"], answer["request"]["headers"])
+        response = sample(client)
+    assert (response["webhookFired"], response["endpointId"]) == (False, None)
+    payload = Webhook(SAMPLE_SECRET).verify(
+        response["request"]["body"], response["request"]["headers"]
+    )
     assert payload["data"]["status"] == "Verified"
 
 
@@ -505,26 +507,26 @@ def test_without_a_choice_it_is_the_newest_endpoint_and_the_newest_invoice(
     newest = create(client, url=URL)
     client.post("/api/invoices", json=INVOICE)
     invoice = client.post("/api/invoices", json={**INVOICE, "amount": 5}).json()["data"]
-    answer = sample(client)
-    assert (answer["endpointId"], event(answer)["data"]["id"]) == (newest["id"], invoice["id"])
+    response = sample(client)
+    assert (response["endpointId"], event(response)["data"]["id"]) == (newest["id"], invoice["id"])
 
 
 def test_the_endpoint_and_the_type_can_be_chosen(client: httpx.Client) -> None:
     chosen = create(client, url=URL)
     create(client, url=URL)
-    answer = sample(client, endpointId=chosen["id"], eventType="offer.received")
-    assert (answer["endpointId"], event(answer)["type"]) == (chosen["id"], "offer.received")
+    response = sample(client, endpointId=chosen["id"], eventType="offer.received")
+    assert (response["endpointId"], event(response)["type"]) == (chosen["id"], "offer.received")
     official = Webhook(chosen["secret"])
-    headers = answer["request"]["headers"]
+    headers = response["request"]["headers"]
     second = datetime.fromtimestamp(int(headers["webhook-timestamp"]), UTC)
-    expected = official.sign(headers["webhook-id"], second, answer["request"]["body"])
+    expected = official.sign(headers["webhook-id"], second, response["request"]["body"])
     assert headers["webhook-signature"] == expected
 
 
 def test_a_sample_is_never_sent_to_an_address_in_the_body(client: httpx.Client) -> None:
-    answer = sample(client, url="http://127.0.0.1:9/never")
-    assert (answer["endpointId"], answer["webhookFired"]) == (None, False)
-    assert "127.0.0.1" not in json.dumps(answer)
+    response = sample(client, url="http://127.0.0.1:9/never")
+    assert (response["endpointId"], response["webhookFired"]) == (None, False)
+    assert "127.0.0.1" not in json.dumps(response)
 
 
 def test_two_samples_have_two_ids(client: httpx.Client) -> None:
@@ -536,18 +538,18 @@ def test_two_samples_have_two_ids(client: httpx.Client) -> None:
 def test_a_strange_value_of_a_test_is_never_an_error(
     client: httpx.Client, member: str, value: Any
 ) -> None:
-    answer = sample(client, **{member: value})
+    response = sample(client, **{member: value})
     kind = value if member == "eventType" and isinstance(value, str) else "invoice.verified"
-    assert event(answer)["type"] == kind
-    assert answer["simulated"] is True
+    assert event(response)["type"] == kind
+    assert response["simulated"] is True
 
 
 def test_the_second_of_the_signature_is_real_even_when_the_clock_stands_still() -> None:
     with serving() as running, closing(running.client()) as client:
         running.system_clock.instant += timedelta(days=1)
-        answer = sample(client)
-    assert answer["request"]["headers"]["webhook-timestamp"] == str(1795253400 + 86_400)
-    assert event(answer)["timestamp"] == "2026-11-21T09:30:00Z"
+        response = sample(client)
+    assert response["request"]["headers"]["webhook-timestamp"] == str(1795253400 + 86_400)
+    assert event(response)["timestamp"] == "2026-11-21T09:30:00Z"
 
 
 def test_a_type_that_is_named_twice_is_kept_once(client: httpx.Client) -> None:

@@ -240,7 +240,7 @@ def test_a_client_needs_httpx_and_pytest_only(
     assert "operations" in json.loads((tmp_path / "coverage.json").read_text())
 
 
-def test_a_client_without_a_server_is_told_to_pass_its_url(thin: Installed, tmp_path: Path) -> None:
+def test_a_client_without_a_server_must_pass_its_url(thin: Installed, tmp_path: Path) -> None:
     (tmp_path / "test_client.py").write_text(TEST_OF_A_CLIENT)
     printed = output("python -m pytest -q test_client.py", tmp_path, environment(thin.bin))
     assert "only the client is installed here; pass the URL of a running sandbox" in printed

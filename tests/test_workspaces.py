@@ -47,9 +47,9 @@ NOT_FOUND = (404, "resource_not_found")
 
 
 @contextmanager
-def inside(running: Running, maker: httpx.Client, **wishes: Any) -> Iterator[httpx.Client]:
+def inside(running: Running, maker: httpx.Client, **options: Any) -> Iterator[httpx.Client]:
     """A client in a new workspace that ``maker`` made."""
-    with running.client(make_workspace(maker, **wishes)["key"]) as client:
+    with running.client(make_workspace(maker, **options)["key"]) as client:
         yield client
 
 
@@ -88,11 +88,11 @@ def test_a_workspace_is_as_it_was_asked_for(client: httpx.Client) -> None:
 
 
 def test_without_options_it_is_as_the_server_s(client: httpx.Client) -> None:
-    for answer in (
+    for response in (
         client.post("/sandbox/workspaces"),
         client.post("/sandbox/workspaces", json={}),
     ):
-        made = data(answer, 201)
+        made = data(response, 201)
         assert (made["scenario"], made["clock"]["mode"], made["clock"]["now"]) == (
             "manual",
             "frozen",
@@ -113,12 +113,12 @@ CLOCKS: dict[str, tuple[dict[str, Any], str, str]] = {
 }
 
 
-@pytest.mark.parametrize(("wishes", "mode", "instant"), CLOCKS.values(), ids=CLOCKS)
+@pytest.mark.parametrize(("options", "mode", "instant"), CLOCKS.values(), ids=CLOCKS)
 def test_its_clock_begins_where_it_was_asked_to(
-    wishes: dict[str, Any], mode: str, instant: str
+    options: dict[str, Any], mode: str, instant: str
 ) -> None:
     with serving() as running, running.client() as first:
-        made = make_workspace(first, **wishes)
+        made = make_workspace(first, **options)
         assert (made["clock"]["mode"], made["clock"]["now"]) == (mode, instant)
         with running.client(made["key"]) as client:
             register_new(client)
@@ -141,14 +141,14 @@ WRONG: dict[str, tuple[Any, int]] = {
 def test_what_cannot_be_made_is_rejected_and_not_made(
     client: httpx.Client, body: Any, status: int
 ) -> None:
-    answer = client.post("/sandbox/workspaces", json=body)
-    assert error(answer) == (status, "invalid_request")
+    response = client.post("/sandbox/workspaces", json=body)
+    assert error(response) == (status, "invalid_request")
     assert len(listed(client)) == 1
 
 
 def history(client: httpx.Client) -> list[str]:
     """Everything that a short story answers: bodies and request ids."""
-    answers = [
+    responses = [
         client.post("/api/invoices", json={**new_invoice(), "invoiceNumber": "SAME"}),
         client.get("/api/invoices"),
         client.get("/api/invoices/nothing"),
@@ -156,16 +156,16 @@ def history(client: httpx.Client) -> list[str]:
         client.post("/api/financing-requests", json={}),
         client.get("/api/audit-log"),
     ]
-    return [f"{one.headers['X-Request-Id']} {one.text}" for one in answers]
+    return [f"{one.headers['X-Request-Id']} {one.text}" for one in responses]
 
 
 @pytest.mark.parametrize("seed", [0, 7, 2**63 - 1])
 def test_the_same_seed_gives_the_same_ids(server: Running, client: httpx.Client, seed: int) -> None:
-    told = []
+    reported = []
     for _ in range(2):
         with inside(server, client, seed=seed) as other:
-            told.append(history(other))
-    assert told[0] == told[1]
+            reported.append(history(other))
+    assert reported[0] == reported[1]
 
 
 def test_without_a_seed_no_id_is_given_twice(server: Running, client: httpx.Client) -> None:
@@ -223,8 +223,8 @@ def test_a_deleted_workspace_is_gone_with_its_keys(server: Running, client: http
     made = make_workspace(client)
     with server.client(made["key"]) as other:
         second = data(other.post("/api/developer/api-keys", json={}))["secret"]
-        answer = client.delete(f"/sandbox/workspaces/{made['id']}")
-        assert data(answer, 200) == {"id": made["id"], "deleted": True}
+        response = client.delete(f"/sandbox/workspaces/{made['id']}")
+        assert data(response, 200) == {"id": made["id"], "deleted": True}
         assert error(other.get("/api/invoices")) == UNAUTHENTICATED
         assert error(other.get("/sandbox/clock")) == UNAUTHENTICATED
     with server.client(second) as other:
@@ -293,10 +293,10 @@ def test_a_seed_is_free_again_after_its_workspace_was_deleted(
 def test_a_server_holds_as_many_workspaces_as_it_may() -> None:
     with serving(replace(FROZEN, max_workspaces=3)) as running, running.client() as first:
         made = [make_workspace(first) for _ in range(2)]
-        answer = first.post("/sandbox/workspaces", json={})
-        assert error(answer) == CONFLICT
-        assert "has 3 workspaces, which is its limit" in answer.json()["error"]["message"]
-        assert "--max-workspaces" in answer.json()["error"]["message"]
+        response = first.post("/sandbox/workspaces", json={})
+        assert error(response) == CONFLICT
+        assert "has 3 workspaces, which is its limit" in response.json()["error"]["message"]
+        assert "--max-workspaces" in response.json()["error"]["message"]
         data(first.delete(f"/sandbox/workspaces/{made[0]['id']}"), 200)
         make_workspace(first)
         assert len(listed(first)) == 3
@@ -436,8 +436,8 @@ def test_keys_and_sessions_that_were_made_are_gone_after_a_reset(
         reset(own)
         with server.client(key) as other, server.client(None) as browser:
             assert error(other.get("/api/invoices")) == UNAUTHENTICATED
-            answer = browser.get("/api/auth/session", headers={"Cookie": cookie})
-            assert error(answer) == UNAUTHENTICATED
+            response = browser.get("/api/auth/session", headers={"Cookie": cookie})
+            assert error(response) == UNAUTHENTICATED
 
 
 def test_a_revoked_key_of_the_workspace_s_making_is_good_again_after_a_reset(
@@ -459,9 +459,9 @@ def test_a_key_that_would_be_gone_cannot_reset(server: Running, client: httpx.Cl
     secret = data(client.post("/api/developer/api-keys", json=scopes))["secret"]
     invoice_id = register_new(client)
     with server.client(secret) as other:
-        answer = other.post("/sandbox/reset")
-        assert error(answer) == CONFLICT
-        assert "the key that the workspace was created with" in answer.json()["error"]["message"]
+        response = other.post("/sandbox/reset")
+        assert error(response) == CONFLICT
+        assert "the key that the workspace was created with" in response.json()["error"]["message"]
         assert status(other, invoice_id) == "Registered"
 
 
@@ -500,7 +500,7 @@ def _webhooks(client: httpx.Client) -> Any:
     return data(client.get("/api/webhooks"))
 
 
-def _lever(path: str) -> Callable[[httpx.Client], Any]:
+def _control(path: str) -> Callable[[httpx.Client], Any]:
     return lambda client: data(client.get(f"/sandbox/{path}"))
 
 
@@ -512,7 +512,7 @@ def _repeat(client: httpx.Client) -> bool:
 
 SEPARATE: dict[str, tuple[Callable[[httpx.Client], Any], Callable[[httpx.Client], Any]]] = {
     "state": (lambda client: move(client, register_new(client), "start-verification"), _state),
-    "scenario": (lambda client: choose(client, "auto-progress"), _lever("scenarios")),
+    "scenario": (lambda client: choose(client, "auto-progress"), _control("scenarios")),
     "clock": (lambda client: advance(client, by="P1D"), clock),
     "mode of the clock": (lambda client: set_clock(client, mode="live"), clock),
     "agenda": (
@@ -521,7 +521,7 @@ SEPARATE: dict[str, tuple[Callable[[httpx.Client], Any], Callable[[httpx.Client]
     ),
     "faults": (
         lambda client: client.post("/sandbox/faults", json={"kind": "status"}),
-        _lever("faults"),
+        _control("faults"),
     ),
     "journal": (lambda client: client.get("/api/partners"), _journal),
     "keys": (lambda client: client.post("/api/developer/api-keys", json={}), _keys),
@@ -529,8 +529,8 @@ SEPARATE: dict[str, tuple[Callable[[httpx.Client], Any], Callable[[httpx.Client]
         lambda client: client.post("/api/webhooks", json={"url": "http://127.0.0.1:9/"}),
         _webhooks,
     ),
-    "snapshots": (snapshot, _lever("snapshots")),
-    "workspaces": (make_workspace, _lever("workspaces")),
+    "snapshots": (snapshot, _control("snapshots")),
+    "workspaces": (make_workspace, _control("workspaces")),
 }
 
 

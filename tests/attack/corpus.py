@@ -56,7 +56,7 @@ def _all(target: Target, requests: list[bytes]) -> list[int]:
 
 def _status(wire: Wire, request: bytes) -> int:
     wire.send(request)
-    return wire.answer().status
+    return wire.response().status
 
 
 def _unfinished(target: Target, count: int, head: str, size: int) -> list[int]:
@@ -78,7 +78,7 @@ def _statuses_so_far(wires: list[Wire]) -> Iterator[int]:
     for wire in wires:
         wire.socket.settimeout(0.001)
         try:
-            yield wire.answer().status
+            yield wire.response().status
         except (TimeoutError, EOFError):
             yield 0
 

@@ -21,7 +21,7 @@ def worst(port: int, end: threading.Event) -> float:
         while not end.wait(_PAUSE):
             started = time.monotonic()
             wire.send(b"GET /sandbox/health HTTP/1.1\r\nHost: 127.0.0.1\r\n\r\n")
-            wire.answer()
+            wire.response()
             slowest = max(slowest, time.monotonic() - started)
     return slowest
 

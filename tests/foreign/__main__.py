@@ -34,7 +34,7 @@ def main(bounded: bool, every: bool, words: tuple[str, ...]) -> None:
     unasked = sum(len(one.unasked) for one in played)
     if not (bounded or every or words):
         PAGE.write_text(with_table(PAGE.read_text(), played))
-    counted = Counter("refused" if one.refused else "served" for one in played)
+    counted = Counter("refused" if one.rejected else "served" for one in played)
     right = sum(one.right for one in played)
     operations = sum(one.operations for one in played)
     click.echo(
@@ -52,9 +52,9 @@ def _played(chosen: dict[packages.Package, list[str]], words: tuple[str, ...]) -
         for name, file in zip(wanted, package.documents(wanted), strict=True):
             one = play(file, f"{package.name} {name}")
             every.append(one)
-            word = "refused" if one.refused else "WRONG" if one.wrong else "ok"
-            told = one.refused or f"{one.right} of {one.operations} in {one.seconds:.1f} s"
-            click.echo(f"{word:8}{one.name}: {told}")
+            word = "refused" if one.rejected else "WRONG" if one.wrong else "ok"
+            reported = one.rejected or f"{one.right} of {one.operations} in {one.seconds:.1f} s"
+            click.echo(f"{word:8}{one.name}: {reported}")
             for line in (*one.wrong, *one.unasked, *one.unanswered):
                 click.echo(f"        {line[:300]}")
     return every

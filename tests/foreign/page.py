@@ -85,20 +85,20 @@ def _lines(played: list[Played]) -> Iterator[str]:
         yield from _listed(f"{title}:", lines)
     yield "\nRejected at the start:\n\n"
     for one in played:
-        if one.refused:
-            yield f"- `{_FOLDER_OF_PACKAGE.sub('', one.refused)}`\n"
+        if one.rejected:
+            yield f"- `{_FOLDER_OF_PACKAGE.sub('', one.rejected)}`\n"
     yield "\n"
 
 
 def _is_named(played: Played) -> bool:
-    return played.name.startswith(f"{_NAMED} ") and not played.refused
+    return played.name.startswith(f"{_NAMED} ") and not played.rejected
 
 
 def _rows(played: Iterable[Played]) -> Iterator[tuple[str, list[Played]]]:
     """Documents by the titles of their rows: those of a collection have one in common."""
     rows: dict[str, list[Played]] = {}
     for one in played:
-        if not one.refused:
+        if not one.rejected:
             package = one.name.partition(" ")[0]
             rows.setdefault(package if package in _COLLECTIONS else one.name, []).append(one)
     for title, some in rows.items():

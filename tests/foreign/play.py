@@ -45,7 +45,7 @@ class Played:
 
     name: str
     version: str = ""
-    refused: str = ""
+    rejected: str = ""
     operations: int = 0
     right: int = 0
     seconds: float = 0
@@ -66,7 +66,7 @@ def play(file: Path, name: str) -> Played:
             played.warnings = len(running.sandbox.engine.project.warnings)
             _play(played, load_document(file), client)
     except ProjectError as error:
-        played.refused = str(error)
+        played.rejected = str(error)
     return played
 
 
@@ -126,7 +126,7 @@ class Judge:
         responses = self._at(at)
         status = str(reply.status_code)
         declared = next((one for one in _keys(status) if one in responses), None)
-        if declared is None or _is_a_refusal(reply):
+        if declared is None or _is_a_rejection(reply):
             return reply.text[:200]
         content = self._at((*at, declared)).get("content") or {}
         if not content:
@@ -173,8 +173,8 @@ class Judge:
 
 
 def _without_discriminator(value: dict[str, Any]) -> dict[str, Any]:
-    told = value.get("discriminator")
-    is_one = isinstance(told, dict) and "propertyName" in told
+    reported = value.get("discriminator")
+    is_one = isinstance(reported, dict) and "propertyName" in reported
     return {key: one for key, one in value.items() if key != "discriminator" or not is_one}
 
 
@@ -188,7 +188,7 @@ def _keys(status: str) -> tuple[str, ...]:
     return status, f"{status[0]}XX", f"{status[0]}xx", "default"
 
 
-def _is_a_refusal(reply: httpx.Response) -> bool:
+def _is_a_rejection(reply: httpx.Response) -> bool:
     """Whether the sandbox itself refuses, be it that the document declares such a status too."""
     if reply.is_success or "json" not in reply.headers.get("content-type", ""):
         return False

@@ -108,7 +108,7 @@ MUST_ACCEPT: Final[dict[str, bytes]] = {
     "y_structure_whitespace_kinds": b"\t\r\n {\t\r\n }\t\r\n ",
 }
 
-MUST_REFUSE: Final[dict[str, bytes]] = {
+MUST_REJECT: Final[dict[str, bytes]] = {
     "n_array_1_true_without_comma": b"[1 true]",
     "n_array_a_invalid_utf8": b"[a\xe5]",
     "n_array_colon_instead_of_comma": b'["": 1]',

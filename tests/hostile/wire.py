@@ -24,7 +24,7 @@ class NotReadyError(Exception):
 
 
 @dataclass(frozen=True)
-class Answer:
+class Response:
     """What came back: status, headers in lower case, body."""
 
     status: int
@@ -38,13 +38,15 @@ class Answer:
         if self.headers.get("content-type") != "application/json":
             return f"its type is {self.headers.get('content-type')}"
         try:
-            told = json.loads(self.body)
+            reported = json.loads(self.body)
         except ValueError:
             return f"its body is {self.body[:80]!r}"
-        error = told.get("error", {})
-        if set(told) != {"error", "mode"} or set(error) != {"code", "message", "requestId"}:
-            return f"its members are {told}"
-        return None if all(isinstance(one, str) and one for one in error.values()) else f"{told}"
+        error = reported.get("error", {})
+        if set(reported) != {"error", "mode"} or set(error) != {"code", "message", "requestId"}:
+            return f"its members are {reported}"
+        return (
+            None if all(isinstance(one, str) and one for one in error.values()) else f"{reported}"
+        )
 
 
 class Wire:
@@ -65,19 +67,19 @@ class Wire:
         with suppress(BrokenPipeError, ConnectionResetError):
             self.socket.sendall(data)
 
-    def answer(self, *, has_body: bool = True) -> Answer:
+    def response(self, *, has_body: bool = True) -> Response:
         """The next final answer. Raises EOFError when the connection ends, TimeoutError."""
         head = self._until(b"\r\n\r\n")
         first, *lines = head.decode("latin-1").split("\r\n")
         status = int(first.split()[1])
         if status == 100:
-            return self.answer(has_body=has_body)
+            return self.response(has_body=has_body)
         headers = dict(line.lower().split(": ", 1) for line in lines)
         length = int(headers.get("content-length", 0)) if has_body else 0
         while len(self._received) < length:
             self._more()
         body, self._received = self._received[:length], self._received[length:]
-        return Answer(status, headers, body)
+        return Response(status, headers, body)
 
     def is_closed(self) -> bool:
         """Whether the server ends the connection, with nothing more to say."""
@@ -115,11 +117,11 @@ class Process:
         """A new connection."""
         return Wire(self.port, patience)
 
-    def ask(self, *parts: Any, **named: Any) -> Answer:
+    def ask(self, *parts: Any, **named: Any) -> Response:
         """The answer to one request on a connection of its own."""
         with self.wire() as wire:
             wire.send(request(*parts, **named))
-            return wire.answer()
+            return wire.response()
 
     def sockets(self) -> int:
         """How many sockets it holds, its listening one included."""

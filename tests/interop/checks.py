@@ -39,8 +39,8 @@ class Check:
             subprocess.SubprocessError,
         ) as error:
             line = traceback.extract_tb(error.__traceback__)[-1].line
-            told = f"{line}\n        {type(error).__name__}: {error}"
-            click.echo(f"FAILED  {self.rule}\n        {told}")
+            reported = f"{line}\n        {type(error).__name__}: {error}"
+            click.echo(f"FAILED  {self.rule}\n        {reported}")
             return False
         click.echo(f"ok      {self.rule}  [{seen}; {time.monotonic() - begun:.1f} s]")
         return True

@@ -21,8 +21,8 @@ import httpx
 
 from tests.interop.checks import PATIENCE, Check, bearer, new_key, rule_of
 from tests.interop.node import program
-from tests.interop.refusals import allowed, forbidden
-from tests.interop.typed import Answer, Operation, operations, walk
+from tests.interop.rejections import allowed, forbidden
+from tests.interop.typed import Operation, Response, operations, walk
 from tests.receivers import free_port
 
 _DIALECT: Final = "https://json-schema.org/draft/2020-12/schema"
@@ -72,8 +72,8 @@ def _wait_for(proxy: Proxy, running: subprocess.Popen[bytes]) -> None:
         try:
             client.get(f"{proxy.url}/api/health")
         except httpx.TransportError:
-            told = f"{running.poll()} {proxy.log.read_text()}"
-            raise AssertionError(f"Prism did not become ready: {told}") from None
+            reported = f"{running.poll()} {proxy.log.read_text()}"
+            raise AssertionError(f"Prism did not become ready: {reported}") from None
 
 
 @dataclass(frozen=True)
@@ -85,7 +85,7 @@ class Stage:
     contract: Any
     declared: dict[Operation, set[int]]
 
-    def all_answers(self, proxy: Proxy) -> Iterator[Answer]:
+    def all_responses(self, proxy: Proxy) -> Iterator[Response]:
         """The answers of the flow, and of what is refused though the contract allows it."""
         yield from walk(self.folder, proxy.url, self.sandbox)
         with asking(proxy) as api:
@@ -105,22 +105,21 @@ def with_dialect(stage: Stage) -> str:
 
 def _is_silent(stage: Stage, contract: Any) -> str:
     with prism(contract, stage.sandbox, stage.folder, "--errors") as proxy:
-        answers = list(stage.all_answers(proxy))
+        responses = list(stage.all_responses(proxy))
         assert not proxy.complaints(), proxy.complaints()
-    assert not [one for one in answers if one.violations]
-    _check_covered(stage, answers)
-    statuses = {(one.operation, one.status) for one in answers}
-    return (
-        f"{len(answers)} answers, {len(statuses)} declared ones of {len(stage.declared)} operations"
-    )
+    assert not [one for one in responses if one.violations]
+    _check_covered(stage, responses)
+    statuses = {(one.operation, one.status) for one in responses}
+    declared = f"{len(statuses)} declared ones of {len(stage.declared)} operations"
+    return f"{len(responses)} responses, {declared}"
 
 
-def _check_covered(stage: Stage, answers: list[Answer]) -> None:
+def _check_covered(stage: Stage, responses: list[Response]) -> None:
     """Every operation succeeded, and rejected a request that the contract allows."""
-    assert {one.operation for one in answers if one.is_success} == stage.declared.keys()
-    refused = {one.operation for one in answers if not one.is_success}
-    assert refused == stage.declared.keys()
-    for one in answers:
+    assert {one.operation for one in responses if one.is_success} == stage.declared.keys()
+    rejected = {one.operation for one in responses if not one.is_success}
+    assert rejected == stage.declared.keys()
+    for one in responses:
         assert one.status in stage.declared[one.operation], one
 
 
@@ -129,36 +128,36 @@ def broken_requests(stage: Stage) -> str:
     seen = set()
     with prism(stage.contract, stage.sandbox, stage.folder) as proxy, asking(proxy) as api:
         for ask in forbidden(stage.declared, stage.sandbox):
-            answer = ask.send(api)
-            assert answer.violations, f"Prism has no complaint of {ask}"
-            for one in json.loads(answer.violations):
+            response = ask.send(api)
+            assert response.violations, f"Prism has no complaint of {ask}"
+            for one in json.loads(response.violations):
                 assert one["location"][0] == "request", f"{ask}: {one}"
-            seen.add((answer.operation, answer.status))
+            seen.add((response.operation, response.status))
     return f"{len(seen)} declared answers"
 
 
-def every_declared_answer(stage: Stage) -> str:
+def every_declared_response(stage: Stage) -> str:
     """Both kinds of requests together have every answer that the contract declares."""
     asked = [*allowed(stage.declared, stage.sandbox), *forbidden(stage.declared, stage.sandbox)]
-    refusals = {(one.operation, one.status) for one in asked}
+    rejections = {(one.operation, one.status) for one in asked}
     declared = {
         (operation, status)
         for operation, statuses in stage.declared.items()
         for status in statuses
         if status >= 400
     }
-    assert refusals == declared, sorted(refusals ^ declared)
+    assert rejections == declared, sorted(rejections ^ declared)
     return f"{len(declared)} refusals"
 
 
 def contract_of_nothing(stage: Stage) -> str:
     """Prism complains of every answer if the contract is changed so that none satisfies it."""
     with prism(_unsatisfied(stage.contract), stage.sandbox, stage.folder) as proxy:
-        answers = list(stage.all_answers(proxy))
-    for one in answers:
+        responses = list(stage.all_responses(proxy))
+    for one in responses:
         locations = [found["location"][0] for found in json.loads(one.violations or "[]")]
         assert "response" in locations, f"Prism has no complaint of {one}"
-    return f"{len(answers)} answers"
+    return f"{len(responses)} answers"
 
 
 def _unsatisfied(contract: Any) -> Any:
@@ -188,7 +187,7 @@ _CHECKS: Final[tuple[Callable[[Stage], str], ...]] = (
     as_served,
     with_dialect,
     broken_requests,
-    every_declared_answer,
+    every_declared_response,
     contract_of_nothing,
     not_json,
 )

@@ -26,7 +26,7 @@ Operation = tuple[str, str]
 
 
 @dataclass(frozen=True)
-class Answer:
+class Response:
     """What an operation was answered with; ``violations`` is what a validating proxy said."""
 
     operation: Operation
@@ -49,11 +49,13 @@ def operations(url: str) -> dict[Operation, set[int]]:
     }
 
 
-def walk(folder: Path, api: str, sandbox: str) -> list[Answer]:
+def walk(folder: Path, api: str, sandbox: str) -> list[Response]:
     """Run the flow in a new workspace of ``sandbox``, asking the API at ``api``."""
     command: list[str | Path] = [needed_node(), "flow.ts", api, sandbox, new_key(sandbox)]
-    told = [json.loads(line) for line in run(command, folder, seconds=PATIENCE).splitlines()]
-    return [Answer((one["method"], one["path"]), one["status"], one["violations"]) for one in told]
+    reported = [json.loads(line) for line in run(command, folder, seconds=PATIENCE).splitlines()]
+    return [
+        Response((one["method"], one["path"]), one["status"], one["violations"]) for one in reported
+    ]
 
 
 def makes_types(url: str, folder: Path) -> str:
@@ -62,8 +64,8 @@ def makes_types(url: str, folder: Path) -> str:
     for file, path in CONTRACTS.items():
         options = ["--default-non-nullable=false", "-o", file]
         command = [*program("openapi-typescript"), f"{url}{path}", *options]
-        told = run(command, folder, seconds=PATIENCE)
-        assert "warn" not in told.lower(), told
+        reported = run(command, folder, seconds=PATIENCE)
+        assert "warn" not in reported.lower(), reported
         lines += (folder / file).read_text().count("\n")
     return f"{lines} lines"
 
@@ -78,10 +80,10 @@ def type_checks(folder: Path) -> str:
 
 def walks(url: str, folder: Path) -> str:
     """The flow succeeds with every operation of the API."""
-    answers = walk(folder, url, url)
-    asked = {one.operation for one in answers if one.is_success}
+    responses = walk(folder, url, url)
+    asked = {one.operation for one in responses if one.is_success}
     assert asked == operations(url).keys(), operations(url).keys() ^ asked
-    return f"{len(answers)} answers of {len(asked)} operations"
+    return f"{len(responses)} answers of {len(asked)} operations"
 
 
 def checks(url: str, folder: Path) -> list[Check]:

@@ -49,15 +49,15 @@ INVOICE: Final = {
 class Message:
     """A delivery that the receiver got, and what the libraries found."""
 
-    told: Any
+    reported: Any
 
     @property
     def id(self) -> str:
-        return str(self.told["headers"]["webhook-id"])
+        return str(self.reported["headers"]["webhook-id"])
 
     @property
     def body(self) -> bytes:
-        return base64.b64decode(self.told["body"])
+        return base64.b64decode(self.reported["body"])
 
     @property
     def event(self) -> Any:
@@ -65,26 +65,28 @@ class Message:
 
     @property
     def signatures(self) -> list[str]:
-        return list(self.told["headers"]["webhook-signature"].split(" "))
+        return list(self.reported["headers"]["webhook-signature"].split(" "))
 
     @property
     def is_accepted(self) -> bool:
         """Whether all libraries accept it; False: none does. The libraries must agree."""
-        accepted = self.told["accepted"]
+        accepted = self.reported["accepted"]
         assert accepted in ([], LIBRARIES), f"the libraries differ: only {accepted} accept it"
         return bool(accepted)
 
     @property
     def accepted_by(self) -> set[str]:
         """The secrets by which it is genuine."""
-        return {one["secret"] for one in self.told["verdicts"] if one["problem"] is None}
+        return {one["secret"] for one in self.reported["verdicts"] if one["problem"] is None}
 
     def check_genuine(self) -> None:
         """It is accepted by all, read as what was sent, and no change to it is accepted."""
-        assert self.is_accepted, self.told["verdicts"]
-        read = [one["event"] for one in self.told["verdicts"] if one["problem"] is None]
+        assert self.is_accepted, self.reported["verdicts"]
+        read = [one["event"] for one in self.reported["verdicts"] if one["problem"] is None]
         assert all(one == self.event for one in read), "a library reads another event"
-        assert not self.told["forgeries"], f"forgeries are accepted: {self.told['forgeries']}"
+        assert not self.reported["forgeries"], (
+            f"forgeries are accepted: {self.reported['forgeries']}"
+        )
         assert self.id == self.event["id"]
 
 
@@ -210,7 +212,7 @@ def forged(stage: Stage) -> str:
         message.check_genuine()
     deliveries = stage.sandbox.get("/api/webhooks").json()["data"]["deliveries"]
     assert {one["status"] for one in deliveries} == {"Delivered"}
-    problems = {one["problem"] for message in messages[:3] for one in message.told["verdicts"]}
+    problems = {one["problem"] for message in messages[:3] for one in message.reported["verdicts"]}
     return f"6 rejected, 2 accepted: {'; '.join(sorted(problems - {None}))}"
 
 
@@ -223,11 +225,11 @@ def docs_session(_: Stage) -> str:
 def docs_receiver(_: Stage) -> str:
     """The receiver in JavaScript of docs/webhooks.md answers every forgery with a 4xx."""
     with receiver_of_docs(JAVASCRIPT) as receiver:
-        answers = responses_to_forgeries(receiver)
-        assert answers == dict.fromkeys(FORGED, 401), answers
+        responses = responses_to_forgeries(receiver)
+        assert responses == dict.fromkeys(FORGED, 401), responses
         assert [receiver.post(BODY, genuine(BODY)) for _ in range(2)] == [204, 204]
         assert receiver.lines()[-2:] == ["accepted: invoice.verified evt_1", "again: evt_1"]
-    return f"{len(answers)} forgeries"
+    return f"{len(responses)} forgeries"
 
 
 _CHECKS: Final[tuple[Callable[[Stage], str], ...]] = (

@@ -14,7 +14,7 @@ def main() -> int:
     """Play, write the page, and tell what is wrong."""
     outcome = played()
     PAGE.write_text(with_generated(PAGE.read_text(), outcome))
-    total = len(outcome.requests) + len(outcome.answers)
+    total = len(outcome.requests) + len(outcome.responses)
     sys.stdout.write("".join(f"{one}\n" for one in outcome.wrong))
     sys.stdout.write(f"{total} cases played, {len(outcome.wrong)} wrong\n")
     return 1 if outcome.wrong else 0

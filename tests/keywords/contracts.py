@@ -47,7 +47,7 @@ def response_contract(groups: Sequence[Group]) -> dict[str, Any]:
     The schema is a component unless it is a boolean, and it describes the member ``data``, so that
     a body is never empty.
     """
-    paths = {path(one): _operation(one, True, _answer(one)) for one in groups}
+    paths = {path(one): _operation(one, True, _response(one)) for one in groups}
     return _contract(paths, {one.id: schema(one) for one in groups if _is_object(one)})
 
 
@@ -115,7 +115,7 @@ def _is_object(group: Group) -> bool:
     return isinstance(group.schema, dict)
 
 
-def _answer(group: Group) -> dict[str, Any]:
+def _response(group: Group) -> dict[str, Any]:
     data = {"$ref": f"#/components/schemas/{group.id}"} if _is_object(group) else group.schema
     envelope = {"type": "object", "properties": {"data": data}, "required": ["data"]}
     return {"200": {"description": "echoed", "content": {_JSON: {"schema": envelope}}}}

@@ -8,7 +8,7 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Final
 
-from tests.keywords.play import Outcome, as_answers, as_requests
+from tests.keywords.play import Outcome, as_requests, as_responses
 from tests.keywords.suite import Group, groups
 
 PAGE: Final = Path(__file__).parent.parent.parent / "docs" / "keywords.md"
@@ -25,12 +25,12 @@ class Played:
 
     groups: Sequence[Group]
     requests: Sequence[Outcome]
-    answers: Sequence[Outcome]
+    responses: Sequence[Outcome]
 
     @property
     def wrong(self) -> list[str]:
         """Every case, by name, that one direction judges otherwise than the suite."""
-        return [*_wrong("request", self.requests), *_wrong("answer", self.answers)]
+        return [*_wrong("request", self.requests), *_wrong("answer", self.responses)]
 
 
 def played() -> Played:
@@ -38,7 +38,7 @@ def played() -> Played:
     every = groups()
     with TemporaryDirectory() as first, TemporaryDirectory() as second:
         requests = as_requests(every, Path(first))
-        return Played(every, requests, as_answers(every, Path(second)))
+        return Played(every, requests, as_responses(every, Path(second)))
 
 
 def with_generated(page: str, of: Played) -> str:
@@ -85,7 +85,7 @@ def _table(of: Played) -> str:
 def _counts(of: Played, files: set[str]) -> str:
     """The number of cases, and of correct results per direction if some are not."""
     cases = sum(len(one.cases) for one in of.groups if one.file in files)
-    directions = (of.requests, of.answers)
+    directions = (of.requests, of.responses)
     right = {sum(one.right for one in way if one.group.file in files) for way in directions}
     return str(cases) if right == {cases} else f"{' and '.join(map(str, right))} of {cases}"
 

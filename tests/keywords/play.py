@@ -48,13 +48,13 @@ def as_requests(groups: Sequence[Group], folder: Path) -> list[Outcome]:
         ]
 
 
-def as_answers(groups: Sequence[Group], folder: Path) -> list[Outcome]:
+def as_responses(groups: Sequence[Group], folder: Path) -> list[Outcome]:
     """Each instance as what a handler answers: 200 with that value, or 500 for a violation."""
     write_echo(folder, groups)
     settings = replace(FROZEN, project=folder)
     with serving(settings) as running, running.client() as client, _violations() as violations:
         return [
-            Outcome(group, case, _of_answer(_sent(client, group, case), violations, case))
+            Outcome(group, case, _of_response(_sent(client, group, case), violations, case))
             for group in groups
             for case in group.cases
         ]
@@ -64,24 +64,24 @@ def _sent(client: httpx.Client, group: Group, case: Case) -> httpx.Response:
     return client.post(path(group), content=case.instance, headers=_HEADERS)
 
 
-def _of_request(answer: httpx.Response) -> str:
-    explained = "schemaPath=" in answer.headers["x-sandbox-explain"]
-    if answer.status_code == 204:
+def _of_request(response: httpx.Response) -> str:
+    explained = "schemaPath=" in response.headers["x-sandbox-explain"]
+    if response.status_code == 204:
         return "allowed"
-    return "refused" if answer.status_code == 400 and explained else _else(answer)
+    return "refused" if response.status_code == 400 and explained else _else(response)
 
 
-def _of_answer(answer: httpx.Response, violations: list[str], case: Case) -> str:
-    told = len(violations)
+def _of_response(response: httpx.Response, violations: list[str], case: Case) -> str:
+    reported = len(violations)
     violations.clear()
-    if answer.status_code == 200 and not told:
-        sent, given = orjson.loads(case.instance), answer.json()["data"]
+    if response.status_code == 200 and not reported:
+        sent, given = orjson.loads(case.instance), response.json()["data"]
         return "allowed" if sent == given else f"allowed, but answered as {given!r}"
-    return "refused" if answer.status_code == 500 and told == 1 else _else(answer)
+    return "refused" if response.status_code == 500 and reported == 1 else _else(response)
 
 
-def _else(answer: httpx.Response) -> str:
-    return f"{answer.status_code} {re.sub(r'req_[A-Za-z0-9_]+', 'req', answer.text)[:200]}"
+def _else(response: httpx.Response) -> str:
+    return f"{response.status_code} {re.sub(r'req_[A-Za-z0-9_]+', 'req', response.text)[:200]}"
 
 
 class _Violations(logging.Handler):
@@ -89,13 +89,13 @@ class _Violations(logging.Handler):
 
     def __init__(self) -> None:
         super().__init__()
-        self.told: list[str] = []
+        self.reported: list[str] = []
 
     def emit(self, record: logging.LogRecord) -> None:
         """Keep the text of a violation; anything else that goes wrong is not one."""
         error = record.exc_info[1] if record.exc_info else None
         if isinstance(error, ContractViolationError):
-            self.told.append(str(error))
+            self.reported.append(str(error))
 
 
 @contextmanager
@@ -105,7 +105,7 @@ def _violations() -> Iterator[list[str]]:
     _LOGGER.addHandler(handler)
     _LOGGER.propagate = False
     try:
-        yield handler.told
+        yield handler.reported
     finally:
         _LOGGER.removeHandler(handler)
         _LOGGER.propagate = propagate

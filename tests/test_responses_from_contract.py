@@ -48,7 +48,7 @@ def response(media_type: str = "application/json", **media: Any) -> dict[str, An
     return {"description": "ok", "content": {media_type: media}}
 
 
-def answer_of(folder: Path, document: dict[str, Any], seed: int | None = FROZEN.seed) -> bytes:
+def response_of(folder: Path, document: dict[str, Any], seed: int | None = FROZEN.seed) -> bytes:
     file = folder / "contract.json"
     file.write_bytes(orjson.dumps(document))
     with (
@@ -61,7 +61,7 @@ def answer_of(folder: Path, document: dict[str, Any], seed: int | None = FROZEN.
 REFERRED = {"a": {"$ref": "#/components/examples/Five"}}
 ELSEWHERE = {"a": {"externalValue": "https://toy.example/a.json"}}
 JSON = "application/json"
-ANSWERS: dict[str, tuple[dict[str, Any], tuple[int, str | None, bytes]]] = {
+RESPONSES: dict[str, tuple[dict[str, Any], tuple[int, str | None, bytes]]] = {
     "an example by reference": ({"200": response(examples=REFERRED)}, (200, JSON, b'{"n":5}')),
     "an example elsewhere is not fetched": (
         {"200": response(schema={"const": 3}, examples=ELSEWHERE)},
@@ -100,7 +100,7 @@ GENERATED: dict[str, dict[str, Any]] = {
 @pytest.fixture(scope="module")
 def mock(tmp_path_factory: pytest.TempPathFactory) -> Iterator[httpx.Client]:
     """A server without handlers that has every row of the tables at a path of its own."""
-    rows = {name: responses for name, (responses, _) in ANSWERS.items()}
+    rows = {name: responses for name, (responses, _) in RESPONSES.items()}
     rows |= {name: {"200": response(schema=schema)} for name, schema in GENERATED.items()}
     document = operation({})
     document["paths"] = {path(name): {"get": {"responses": rows[name]}} for name in rows}
@@ -112,13 +112,13 @@ def path(name: str) -> str:
     return "/" + name.replace(" ", "-")
 
 
-@pytest.mark.parametrize("name", ANSWERS)
+@pytest.mark.parametrize("name", RESPONSES)
 def test_the_success_response_is_given_as_the_contract_shows_it(
     mock: httpx.Client, name: str
 ) -> None:
-    answer = mock.get(path(name))
-    given = (answer.status_code, answer.headers.get("content-type"), answer.content)
-    assert given == ANSWERS[name][1]
+    response = mock.get(path(name))
+    given = (response.status_code, response.headers.get("content-type"), response.content)
+    assert given == RESPONSES[name][1]
 
 
 @pytest.mark.parametrize("name", GENERATED)
@@ -133,8 +133,8 @@ def test_a_generated_response_is_valid_in_the_eyes_of_another_validator(
 
 def test_a_generated_response_is_the_same_for_the_same_seed_and_only_for_it(tmp_path: Path) -> None:
     document = operation({"200": response(schema=THING)})
-    assert answer_of(tmp_path, document, seed=7) == answer_of(tmp_path, document, seed=7)
-    assert answer_of(tmp_path, document, seed=7) != answer_of(tmp_path, document, seed=8)
+    assert response_of(tmp_path, document, seed=7) == response_of(tmp_path, document, seed=7)
+    assert response_of(tmp_path, document, seed=7) != response_of(tmp_path, document, seed=8)
 
 
 def test_the_request_is_checked_all_the_same(tmp_path: Path) -> None:
@@ -156,7 +156,7 @@ def test_who_may_ask_is_what_the_contract_says(tmp_path: Path) -> None:
 
 def test_an_error_has_the_envelope_even_where_the_contract_declares_none(tmp_path: Path) -> None:
     with serving_contract(tmp_path, operation({"200": response(example=1)})) as client:
-        refused = client.post("/thing")
-    assert (refused.status_code, refused.headers["allow"]) == (405, "GET")
-    assert refused.json()["error"]["code"] == "invalid_request"
-    assert refused.headers["x-contract-version"] == "1.0.0"
+        rejected = client.post("/thing")
+    assert (rejected.status_code, rejected.headers["allow"]) == (405, "GET")
+    assert rejected.json()["error"]["code"] == "invalid_request"
+    assert rejected.headers["x-contract-version"] == "1.0.0"

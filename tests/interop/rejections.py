@@ -14,7 +14,7 @@ from typing import Any, Final
 import httpx
 
 from tests.interop.checks import bearer, new_key, workspace
-from tests.interop.typed import Answer, Operation
+from tests.interop.typed import Operation, Response
 
 Declared = Mapping[Operation, set[int]]
 """The statuses that each operation declares."""
@@ -68,20 +68,20 @@ class Ask:
     method: str | None = None
     """Instead of that of the operation."""
 
-    def send(self, api: httpx.Client) -> Answer:
+    def send(self, api: httpx.Client) -> Response:
         """Ask the API, which must answer as expected, with the envelope of errors."""
         method, path = self.operation
-        answer = api.request(
+        response = api.request(
             self.method or method,
             path.replace("{id}", "none").replace("{country}", "DE"),
             headers=self.headers,
             content=self.body,
             params=self.params,
         )
-        told = f"{self.operation}: {answer.status_code} {answer.text[:500]}"
-        assert answer.status_code == self.status, f"{self.status} is expected. {told}"
-        assert answer.json().keys() == {"error", "mode"}, told
-        return Answer(self.operation, answer.status_code, answer.headers.get("sl-violations"))
+        reported = f"{self.operation}: {response.status_code} {response.text[:500]}"
+        assert response.status_code == self.status, f"{self.status} is expected. {reported}"
+        assert response.json().keys() == {"error", "mode"}, reported
+        return Response(self.operation, response.status_code, response.headers.get("sl-violations"))
 
 
 def allowed(declared: Declared, sandbox: str) -> Iterator[Ask]:
@@ -128,8 +128,8 @@ def _of_credentials(declared: Declared, owner: httpx.Client) -> Iterator[Ask]:
 
 def _of_sessions(owner: httpx.Client) -> Iterator[Ask]:
     login = {"email": "seller@demo.example", "password": "demo-password"}
-    answer = owner.post("/api/auth/login", json=login).raise_for_status()
-    cookie = {"Cookie": f"ils_session={answer.cookies['ils_session']}"}
+    response = owner.post("/api/auth/login", json=login).raise_for_status()
+    cookie = {"Cookie": f"ils_session={response.cookies['ils_session']}"}
     owner.cookies.clear()
     yield Ask(_LOGOUT, 403, cookie | {"Sec-Fetch-Site": "cross-site"})
 

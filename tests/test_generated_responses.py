@@ -46,7 +46,7 @@ def document(schema: dict[str, Any], **components: Any) -> dict[str, Any]:
     }
 
 
-def answers(whole: dict[str, Any]) -> Iterator[Any]:
+def responses(whole: dict[str, Any]) -> Iterator[Any]:
     """What the operation answers, for several seeds."""
     contract: Contract = compile_contract(whole)
     for seed in SEEDS:
@@ -129,7 +129,7 @@ DOCUMENTS: dict[str, dict[str, Any]] = {
 
 @pytest.mark.parametrize("whole", DOCUMENTS.values(), ids=DOCUMENTS)
 def test_an_response_is_valid_wherever_its_schema_leads(whole: dict[str, Any]) -> None:
-    for value in answers(whole):
+    for value in responses(whole):
         assert is_valid(whole, value), value
 
 
@@ -159,14 +159,14 @@ def by(**discriminator: Any) -> dict[str, Any]:
         ({"mapping": {"meow": "Cat"}}, ("meow", "Dog")),
     ],
 )
-def test_the_member_that_tells_alternatives_apart_is_right(
+def test_the_member_that_distinguishes_alternatives_is_right(
     mapping: dict[str, Any], names: tuple[str, str]
 ) -> None:
     for first, second in (("Cat", "Dog"), ("Dog", "Cat")):
         either = {"oneOf": [ref(first), ref(second)], **by(**mapping)}
         whole = document(either, Cat=CAT, Dog=DOG)
         name = names[0] if first == "Cat" else names[1]
-        for value in answers(whole):
+        for value in responses(whole):
             assert is_valid(whole, value)
             assert value.keys() == {"petType", "lives" if first == "Cat" else "bark"}
             assert value["petType"] == name
@@ -176,7 +176,7 @@ def test_a_schema_that_knows_its_name_better_is_believed() -> None:
     """``Cat`` allows ``cat`` only, so what the discriminator would call it cannot be."""
     cat = obj({"petType": {"const": "cat"}}, "petType")
     whole = document({"oneOf": [ref("Cat")], **by()}, Cat=cat)
-    assert {value["petType"] for value in answers(whole)} == {"cat"}
+    assert {value["petType"] for value in responses(whole)} == {"cat"}
 
 
 def test_a_parent_is_returned_as_one_of_those_that_build_upon_it() -> None:
@@ -185,7 +185,7 @@ def test_a_parent_is_returned_as_one_of_those_that_build_upon_it() -> None:
     dog = {"allOf": [ref("Pet"), obj({"bark": {"type": "boolean"}}, "bark")]}
     for heirs in ({"Cat": cat, "Dog": dog}, {"Dog": dog, "Cat": cat}):
         whole = document(ref("Pet"), Pet=pet, **heirs)
-        for value in answers(whole):
+        for value in responses(whole):
             assert is_valid(whole, value)
             assert value["petType"] == next(iter(heirs))
             assert value.keys() == {
@@ -238,7 +238,7 @@ def test_alternatives_that_only_the_discriminator_distinguishes(
     either = {"type": "object", "oneOf": [ref("Cat"), ref("Dog")], **by(**mapping)}
     for schema in (either, obj({"pet": either}, "pet")):
         whole = document(schema, **components)
-        for value in answers(whole):
+        for value in responses(whole):
             assert is_valid(whole, value)
             assert value.get("pet", value)["petType"] in names
 
@@ -263,7 +263,7 @@ ACCOUNTS = document(ref("Account"), Account=ACCOUNT, Owner=OWNER, Secret=SECRET)
 
 
 def test_what_only_clients_send_is_never_returned() -> None:
-    for value in answers(ACCOUNTS):
+    for value in responses(ACCOUNTS):
         assert value.keys() == {"id", "owner"}
         assert value["owner"].keys() >= {"number", "name"}
 
@@ -280,34 +280,34 @@ def client(tmp_path_factory: pytest.TempPathFactory) -> Iterator[httpx.Client]:
         yield one
 
 
-def refusal(answer: httpx.Response) -> str:
-    return str(answer.json()["error"]["message"])
+def rejection(response: httpx.Response) -> str:
+    return str(response.json()["error"]["message"])
 
 
 def test_a_request_needs_nothing_that_is_the_servers(client: httpx.Client) -> None:
     sent = {"owner": {"name": "Ada"}, "secret": "long enough"}
-    answer = client.post("/thing", json=sent)
-    assert answer.status_code == 200
-    assert "secret" not in answer.json()
-    assert "id" in answer.json()
+    response = client.post("/thing", json=sent)
+    assert response.status_code == 200
+    assert "secret" not in response.json()
+    assert "id" in response.json()
 
 
 def test_what_is_the_clients_is_asked_of_it(client: httpx.Client) -> None:
-    answer = client.post("/thing", json={"owner": {"name": "Ada"}})
-    assert (answer.status_code, "secret is required" in refusal(answer)) == (400, True)
-    answer = client.post("/thing", json={"owner": {}, "secret": "long enough"})
-    assert (answer.status_code, "owner.name is required" in refusal(answer)) == (400, True)
+    response = client.post("/thing", json={"owner": {"name": "Ada"}})
+    assert (response.status_code, "secret is required" in rejection(response)) == (400, True)
+    response = client.post("/thing", json={"owner": {}, "secret": "long enough"})
+    assert (response.status_code, "owner.name is required" in rejection(response)) == (400, True)
 
 
 def test_what_is_the_servers_may_be_sent_and_is_checked(client: httpx.Client) -> None:
     sent = {"id": "1", "owner": {"name": "Ada", "number": 1}, "secret": "long enough"}
     assert client.post("/thing", json=sent).status_code == 200
-    answer = client.post("/thing", json={**sent, "id": 1})
-    assert (answer.status_code, "id must be a string" in refusal(answer)) == (400, True)
+    response = client.post("/thing", json={**sent, "id": 1})
+    assert (response.status_code, "id must be a string" in rejection(response)) == (400, True)
 
 
 @pytest.mark.parametrize(
-    ("sent", "told"),
+    ("sent", "reported"),
     [
         ({"petType": "Cat", "lives": "nine"}, "lives must be a whole number"),
         ({"petType": "Dog", "bark": 1}, "bark must be true or false"),
@@ -316,8 +316,8 @@ def test_what_is_the_servers_may_be_sent_and_is_checked(client: httpx.Client) ->
     ],
 )
 def test_an_error_speaks_of_the_alternative_that_was_meant(
-    client: httpx.Client, sent: Any, told: str
+    client: httpx.Client, sent: Any, reported: str
 ) -> None:
-    answer = client.post("/pets", json=sent)
-    assert answer.status_code == 400
-    assert told in refusal(answer)
+    response = client.post("/pets", json=sent)
+    assert response.status_code == 400
+    assert reported in rejection(response)

@@ -90,7 +90,7 @@ def _stop_recording() -> None:
 
 @pytest.hookimpl(trylast=True)
 def pytest_sessionfinish(session: pytest.Session) -> None:
-    """A run in which all tests passed fails if something was not touched."""
+    """A run in which all tests passed fails if something was not covered."""
     file = session.config.stash.get(_FILE, None)
     if file is None:
         return

@@ -1,4 +1,4 @@
-"""Receivers of webhooks on real ports, which remember what they get and answer as they are told.
+"""Receivers of webhooks on real ports, which remember what they get and respond as configured.
 
 ``python -m tests.receivers PORT`` is one in a process of its own, to be killed.
 """
@@ -58,14 +58,14 @@ class Message:
 
 
 Manner = Callable[[Message, Streams], Awaitable[None]]
-"""How one request is answered."""
+"""The response to one request."""
 
 
 # Manners
 
 
 def response(status: int = 200, body: bytes = b"", *, delay: float = 0, **headers: str) -> Manner:
-    """Answer with these; an underscore in a header's name stands for a hyphen."""
+    """Respond with these; an underscore in a header's name stands for a hyphen."""
     given = "".join(f"{name.replace('_', '-')}: {text}\r\n" for name, text in headers.items())
     head = f"HTTP/1.1 {status} Whatever\r\ncontent-length: {len(body)}\r\n{given}\r\n"
 
@@ -78,7 +78,7 @@ def response(status: int = 200, body: bytes = b"", *, delay: float = 0, **header
 
 
 def raw(data: bytes) -> Manner:
-    """Answer with these bytes, whatever they are, and close the connection."""
+    """Respond with these bytes, whatever they are, and close the connection."""
 
     async def manner(_: Message, streams: Streams) -> None:
         streams[1].write(data)
@@ -122,7 +122,7 @@ class Endless:
 
 
 def calling(function: Callable[[Message], None], then: Manner | None = None) -> Manner:
-    """Call ``function`` in a thread of its own, then answer."""
+    """Call ``function`` in a thread of its own, then respond."""
 
     async def manner(message: Message, streams: Streams) -> None:
         await asyncio.to_thread(function, message)
@@ -132,7 +132,7 @@ def calling(function: Callable[[Message], None], then: Manner | None = None) -> 
 
 
 def held(gate: threading.Event, then: Manner | None = None) -> Manner:
-    """Answer when the test opens the gate."""
+    """Respond when the test opens the gate."""
 
     async def manner(message: Message, streams: Streams) -> None:
         while not gate.is_set():  # noqa: ASYNC110  it is set in another thread
@@ -143,7 +143,7 @@ def held(gate: threading.Event, then: Manner | None = None) -> Manner:
 
 
 class Receiver:
-    """Answers on ``url``. ``messages`` are those that came, in their order."""
+    """Responds on ``url``. ``messages`` are those that came, in their order."""
 
     def __init__(self) -> None:
         self.url = ""
@@ -154,11 +154,11 @@ class Receiver:
         self._tasks: set[asyncio.Task[None]] = set()
 
     def responses(self, *manners: Manner) -> None:
-        """Answer the next requests so, and all after them like the last one."""
+        """Respond to the next requests so, and all after them like the last one."""
         self._manners = list(manners)
 
     def responds_by(self, choose: Callable[[Message], Manner]) -> None:
-        """Answer each request as ``choose`` says."""
+        """Respond to each request as ``choose`` says."""
         self._choose = choose
 
     def kinds(self) -> list[str]:
@@ -170,7 +170,7 @@ class Receiver:
         return [message.id for message in self.messages]
 
     async def serve(self, port: int, ready: Callable[[], None], stop: asyncio.Event) -> None:
-        """Answer until ``stop``."""
+        """Respond until ``stop``."""
         server = await asyncio.start_server(self._meet, "127.0.0.1", port, backlog=2000)
         self.port = server.sockets[0].getsockname()[1]
         self.url = f"http://127.0.0.1:{self.port}"

@@ -1,4 +1,4 @@
-"""Broken stories for tests: seeded changes of the shipped scenario files, of structure and text."""
+"""Broken scenarios for tests: seeded changes of the structure and text of the shipped files."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ SHIPPED: Final = scenario_files(default_project() / "scenarios")
 
 @dataclass(frozen=True)
 class Mutant:
-    """A changed file: the story that it was, what was done to it, and its bytes."""
+    """A changed file: the scenario that it was, what was done to it, and its bytes."""
 
     name: str
     change: str

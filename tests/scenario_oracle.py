@@ -1,4 +1,4 @@
-"""Is a story sound? An opinion for tests that shares no code with the checks it is held against.
+"""Is a scenario sound? A second opinion, which shares no code with the checks of the engine.
 
 Where the checks say more than this does, that is theirs; what this finds they must have found.
 """
@@ -29,7 +29,7 @@ _MOST: Final = 1_500
 
 
 def nonsense(document: Any, name: str, vocabulary: Vocabulary) -> list[str]:
-    """What is wrong with a story; nothing if it can be told to its end."""
+    """What is wrong with a scenario; nothing if it can be run to the end."""
     reported = _with_conditions(document, document.get("conditions", {}))
     wrong = [one.message for one in _SCHEMA.iter_errors(reported)]
     wrong += [
@@ -149,7 +149,7 @@ class _Situation:
 
 @dataclass
 class _Walk:
-    """Everything that can come about in a story, one situation after the other."""
+    """Everything that can come about in a scenario, one situation after the other."""
 
     steps: Mapping[int, Any]
     vocabulary: Vocabulary
@@ -216,7 +216,7 @@ def _wait(step: Any) -> timedelta:
 
 
 def _never(reported: Any, vocabulary: Vocabulary) -> list[int]:
-    """The steps that are never done, if the story is begun where it is meant to be."""
+    """The steps that are never done, if the scenario is begun where it is meant to be."""
     steps = {
         index: one
         for index, one in enumerate(reported.get("steps", []))

@@ -42,7 +42,7 @@ CONVENTIONS = (Path(__file__).parents[1] / "conventions.yaml").read_text().split
 Without its webhook operations: such a project has others."""
 
 RECORDING = "INVOICE_SANDBOX_COVERAGE"
-"""The variable that names the file to which all servers of a whole run add what is touched."""
+"""The variable that names the file to which all servers of a whole run add what is covered."""
 
 FROZEN = Settings(
     port=0,
@@ -105,7 +105,7 @@ class ManualSystemClock:
 
 @dataclass(frozen=True)
 class Running:
-    """A sandbox that answers on ``url``."""
+    """A sandbox that responds on ``url``."""
 
     url: str
     sandbox: Sandbox

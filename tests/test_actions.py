@@ -32,7 +32,7 @@ def registered(client: httpx.Client, *triggers: str, **members: Any) -> Any:
 
 
 def act(server: Running, client: httpx.Client, action: str, invoice: Any, **reported: Any) -> Any:
-    """What became of one step, due now, whose story is about ``invoice``."""
+    """What became of one step, due now, whose scenario is about ``invoice``."""
 
     async def schedule() -> None:
         store = server.sandbox.engine.store

@@ -195,7 +195,7 @@ def test_a_control_endpoint_sees_what_is_due_now_as_done(project: Any) -> None:
     assert asyncio.run(ask()) == (later, [later], 1)
 
 
-# What the agenda tells
+# What the agenda reports
 
 
 def test_the_agenda_lists_what_is_due_in_order_and_what_was_done_latest_first(

@@ -44,7 +44,7 @@ def written(folder: Path, content: Any) -> Path:
 
 
 def warnings(folder: Path, content: dict[str, Any]) -> list[str]:
-    """What is told at the start, each line from the number of the line in the file."""
+    """What is reported at the start, each line from the number of the line in the file."""
     project = load_contract(written(folder, content))
     return [one.removeprefix(f"{folder / 'api.json'}:") for one in project.warnings]
 
@@ -298,7 +298,7 @@ def test_operations_without_operation_id_are_reported_apart(tmp_path: Path) -> N
         assert [client.get(path).status_code for path in content["paths"]] == [200, 200, 200]
 
 
-# What has no effect is told
+# What has no effect is reported
 
 
 REFERENCE = {"$ref": "#/components/schemas/A"}

@@ -15,12 +15,12 @@ LATE, DEFAULT = "sim_debtor_late", "sim_debtor_default"
 
 
 def put(client: httpx.Client, name: str, **members: Any) -> httpx.Response:
-    """The answer to a choice."""
+    """The response to a choice."""
     return client.put("/sandbox/scenario", json={"name": name, **members})
 
 
 def message(response: httpx.Response, status: int) -> str:
-    """What a refusal says."""
+    """What a rejection says."""
     assert response.status_code == status, response.text
     assert response.json()["error"]["code"] == "invalid_request"
     return str(response.json()["error"]["message"])
@@ -189,7 +189,7 @@ def test_an_unknown_condition_gets_similar_names(client: httpx.Client) -> None:
     assert "percent" in message(response, 409).replace("procent", "")
 
 
-# Refused choices
+# Rejected choices
 
 
 def test_an_unknown_scenario_is_rejected(client: httpx.Client) -> None:
@@ -295,7 +295,7 @@ def test_the_faults_of_the_scenario_before_are_gone_and_injected_ones_are_not(
 
 
 def responses(client: httpx.Client, times: int, name: str = "rate-limited") -> list[int]:
-    """What so many requests are answered that name the scenario."""
+    """What so many requests get that name the scenario."""
     return [client.get(GET, headers=named(name)).status_code for _ in range(times)]
 
 

@@ -1,4 +1,4 @@
-"""docs/clients.md tells the truth. Its sessions that need Node.js are run by ``make interop``."""
+"""docs/clients.md is true. Its sessions that need Node.js are run by ``make interop``."""
 
 from __future__ import annotations
 

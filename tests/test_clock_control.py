@@ -240,7 +240,7 @@ def test_the_published_flow_works_in_the_last_minute_of_all(client: httpx.Client
     assert offer["validUntil"] == "9000-01-03T23:59:06Z"
 
 
-# What is refused
+# What is rejected
 
 WRONG: dict[str, tuple[str, Any, str]] = {
     "a month": ("by", "P1M", "by"),
@@ -445,7 +445,7 @@ ANY = {
 
 @pytest.fixture(scope="module")
 def usual() -> Iterator[Running]:
-    """A server whose scenario is the one that it has unless it is told otherwise."""
+    """A server whose scenario is the one that it has unless another is chosen."""
     with serving(replace(FROZEN, scenario=None)) as running:
         yield running
 

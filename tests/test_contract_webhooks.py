@@ -317,13 +317,13 @@ def test_webhooks_of_a_contract_without_a_lifecycle_are_fine(tmp_path: Path) -> 
     assert list(load_project(project).contract.webhooks) == ["moon.risen"]
 
 
-# What is recorded, story by story and move by move
+# What is recorded, scenario by scenario and move by move
 
 
 class Recorded(NamedTuple):
-    """An event, and what the GET of what it is about answered when it had just happened.
+    """An event, and what the GET of what it is about returned when it had just happened.
 
-    ``latest`` is false of an event after which the same step told more of the same thing.
+    ``latest`` is false of an event after which the same step reported more of the same thing.
     """
 
     event: Any
@@ -347,7 +347,7 @@ def events(server: Running, client: httpx.Client) -> list[Any]:
 
 
 class Watch:
-    """Reads the events of a workspace as they happen, and what is answered then."""
+    """Reads the events of a workspace as they happen, and the response of the API then."""
 
     def __init__(self, server: Running, client: httpx.Client) -> None:
         self.reported: list[Recorded] = []
@@ -373,7 +373,7 @@ MACHINE: Final = LIFECYCLE.machines["invoice"]
 
 
 def report(server: Running, scenario: str) -> list[Recorded]:
-    """A story, step by step."""
+    """A scenario, step by step."""
     with server.client(server.new_workspace()) as client:
         watch = Watch(server, client)
         original = register(client)
@@ -395,7 +395,7 @@ def report(server: Running, scenario: str) -> list[Recorded]:
 
 
 def pull_everything(server: Running) -> list[Recorded]:
-    """Every move of an invoice that its history allows, by the lever."""
+    """Every move of an invoice that its history allows, by the control endpoint."""
     ways: dict[str, tuple[str, ...]] = {MACHINE.initial: ()}
     waiting = [MACHINE.initial]
     reported: list[Recorded] = []
@@ -419,7 +419,7 @@ def pull_everything(server: Running) -> list[Recorded]:
 
 
 def use_everything(server: Running) -> list[Recorded]:
-    """What clients and the other levers can do."""
+    """What clients and the other control endpoints can do."""
     with server.client(server.new_workspace()) as client:
         watch = Watch(server, client)
         erp = {"externalId": "E-1", "sellerId": "s", "debtorId": "d", "invoiceNumber": "1"}
@@ -448,7 +448,7 @@ def use_everything(server: Running) -> list[Recorded]:
 
 @pytest.fixture(scope="module")
 def reported() -> list[Recorded]:
-    """All events of all stories, of all moves, and of all that clients can do."""
+    """All events of all scenarios, of all moves, and of all that clients can do."""
     with serving(FROZEN) as server:
         scenarios = [one for name in SCENARIOS for one in report(server, name)]
         return [*scenarios, *pull_everything(server), *use_everything(server)]

@@ -72,7 +72,7 @@ def at(server: Running, key: str) -> Run:
 
 @pytest.fixture
 def rejected(server: Running, key: str) -> Run:
-    """Runs a line in the test's own workspace, and expects one line of refusal."""
+    """Runs a line in the test's own workspace, and expects one line of rejection."""
 
     def run_there(line: str) -> Result:
         ran = run(line, INVOICE_SANDBOX_URL=server.url, INVOICE_SANDBOX_KEY=key)
@@ -486,7 +486,7 @@ def test_a_fault_takes_effect_as_often_as_it_is_asked_to(
 
 @pytest.fixture
 def asked(at: Run, server: Running, key: str) -> str:
-    """Four requests, one of them with a fault; the identifier of the one that was refused."""
+    """Four requests, one of them with a fault; the identifier of the one that was rejected."""
     with server.client(key) as client:
         client.post("/api/invoices", json=INVOICE)
         client.post("/api/invoices?x=a b", json={"sellerId": "\x1b[31m"})
@@ -649,7 +649,7 @@ def test_a_key_that_no_header_carries_is_misuse_and_not_repeated(bad: str) -> No
     assert "ilk_sandbox_a" not in misused.stderr
 
 
-# --- refusals and misuse
+# --- rejections and misuse
 
 
 @pytest.mark.parametrize(
@@ -724,7 +724,7 @@ def test_wrong_usage_asks_no_server(line: str) -> None:
     assert "no sandbox responds" not in misused.stderr
 
 
-# --- when no sandbox answers
+# --- when no sandbox responds
 
 
 ADVICE = "start one with 'invoice-sandbox serve', or correct the URL"
@@ -741,7 +741,7 @@ def test_a_server_that_is_not_there_is_one_helpful_line() -> None:
 
 @contextmanager
 def responding(status: int, body: bytes, location: str = "") -> Iterator[str]:
-    """The address of a server that answers everything alike."""
+    """The address of a server that responds to everything alike."""
 
     class Handler(BaseHTTPRequestHandler):
         def do_GET(self) -> None:
@@ -804,7 +804,7 @@ def test_a_key_in_a_message_of_the_server_is_not_printed() -> None:
 
 @contextmanager
 def silent() -> Iterator[tuple[str, socket.socket]]:
-    """The address of a server that takes connections and never answers."""
+    """The address of a server that takes connections and never responds."""
     with socket.create_server(("127.0.0.1", 0)) as listener:
         yield f"http://127.0.0.1:{listener.getsockname()[1]}", listener
 

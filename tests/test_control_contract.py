@@ -1,4 +1,4 @@
-"""The levers have a contract of their own, which a project may add to and never change."""
+"""The control API has a contract of its own, which a project may add to and never change."""
 
 from __future__ import annotations
 
@@ -57,7 +57,7 @@ def operations(document: Mapping[str, Any]) -> dict[str, tuple[str, str, dict[st
 def ask(
     client: httpx.Client, document: Mapping[str, Any], name: str, **more: Any
 ) -> httpx.Response:
-    """A request to a lever, right in form, about things that are not there."""
+    """A request to a control endpoint, right in form, about things that are not there."""
     path, method, _ = operations(document)[name]
     url = "/sandbox" + re.sub(r"\{[^}]*\}", "nothing", path)
     body = {"json": EXAMPLES[name]} if name in EXAMPLES else {}
@@ -101,7 +101,7 @@ class TestServed:
         assert "x-vocabulary" not in json.dumps(document)
 
     def test_every_example_is_right(self, client: httpx.Client, document: dict[str, Any]) -> None:
-        """None is answered 400."""
+        """None gets 400."""
         tried = 0
         for path, method, raw in operations(document).values():
             media = raw.get("requestBody", {}).get("content", {}).get("application/json", {})
@@ -285,7 +285,7 @@ components:
 
 @pytest.fixture(scope="module")
 def foreign(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Running]:
-    """A server of one file, whose operation has the name of a lever."""
+    """A server of one file, whose operation has the name of a control endpoint."""
     file = tmp_path_factory.mktemp("foreign") / "contract.json"
     file.write_text(json.dumps(CONTRACT).replace("getX", "getClock"))
     with serving(replace(FROZEN, contract=file)) as running:

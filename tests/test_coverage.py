@@ -1,4 +1,4 @@
-"""What was touched is noted where it happens, told by workspace, and recorded in a file."""
+"""What was covered is noted where it happens, reported by workspace, and recorded in a file."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ Names = tuple[str, ...]
 
 
 def names(report: Mapping[str, Any], kind: str, **members: Any) -> set[Names]:
-    """The names of what was touched of a kind, as the lever tells it."""
+    """The names of what was covered of a kind, as the control endpoint reports it."""
     wanted = {"covered": True, **members}
     return {
         tuple(row[name] for name in TYPES[kind])
@@ -53,7 +53,7 @@ def names(report: Mapping[str, Any], kind: str, **members: Any) -> set[Names]:
 
 
 def covered(client: httpx.Client, kind: str, **members: Any) -> set[Names]:
-    """What the lever says was touched, levers left out."""
+    """What the control endpoint says was covered, without control endpoints."""
     report = data(client.get("/sandbox/coverage"), 200)
     return {one for one in names(report, kind, **members) if one[0] != "sandbox"}
 

@@ -1,4 +1,4 @@
-"""``invoice-sandbox coverage`` tells what servers recorded, or what one knows."""
+"""``invoice-sandbox coverage`` reports what servers recorded, or what one knows."""
 
 from __future__ import annotations
 
@@ -45,7 +45,7 @@ def asked(server: Running) -> str:
 
 
 def counted(ran: Result) -> list[str]:
-    """The lines that say how much of each kind was touched."""
+    """The lines that say how much of each kind was covered."""
     return [
         " ".join(line.split())
         for line in re.findall(r"^\w+ +\d+ of +\d+", ran.stdout, re.MULTILINE)
@@ -234,7 +234,7 @@ def test_the_page_of_a_foreign_contract_has_its_operations_only() -> None:
 
 
 def gate(*arguments: str) -> subprocess.CompletedProcess[str]:
-    """A run of our own tests in which nothing is touched."""
+    """A run of our own tests in which nothing is covered."""
     slow = ("-p", "no:schemathesis", "-p", "no:hypothesispytest", "-p", "no:cacheprovider")
     command = [sys.executable, "-m", "pytest", "-q", *slow, *arguments]
     return subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=False)

@@ -1,4 +1,4 @@
-"""docs/coverage.md tells the truth: its commands are run, and its tables are complete.
+"""docs/coverage.md is true: its commands are run, and its tables are complete.
 
 ``python -m tests.test_coverage_docs`` brings the outputs of the page up to date.
 """

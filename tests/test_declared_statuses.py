@@ -1,6 +1,6 @@
-"""What the contract and the levers' contract declare of every operation is really answered.
+"""Every status that the API and the control API declare is really returned.
 
-Success, 401 and 403 are tested with the operations themselves; here is what each of them refuses
+Success, 401 and 403 are tested with the operations themselves; here is what each of them rejects
 in the same way, and what no other test happens to meet.
 """
 
@@ -186,7 +186,7 @@ def test_a_change_with_a_cookie_is_403_from_another_site(server: Running, name: 
         is_rejected(send(client, declared), 403, "invalid_request")
 
 
-# What only some operations reject, or answer
+# What only some operations reject, or return
 
 
 def test_one_snapshot_more_than_there_may_be_is_409(client: httpx.Client) -> None:

@@ -1,4 +1,4 @@
-"""Answers go wrong when, how and as often as was asked for, and never otherwise."""
+"""Responses go wrong when, how and as often as was asked for, and never otherwise."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ INVOICE = {
 
 
 def inject(client: httpx.Client, kind: str, **members: Any) -> dict[str, Any]:
-    """A new fault, as the lever answers it."""
+    """A new fault, as the control endpoint returns it."""
     response = client.post("/sandbox/faults", json={"kind": kind, **members})
     assert response.status_code == 201, response.text
     fault: dict[str, Any] = response.json()["data"]
@@ -54,7 +54,7 @@ def faults(client: httpx.Client) -> list[dict[str, Any]]:
 
 
 def statuses(client: httpx.Client, times: int, path: str = "/api/invoices") -> list[int]:
-    """What so many requests are answered."""
+    """What so many requests get."""
     return [client.get(path).status_code for _ in range(times)]
 
 
@@ -94,7 +94,7 @@ def connection(client: httpx.Client) -> Iterator[socket.socket]:
 
 
 def read_response(raw: socket.socket) -> bytes:
-    """One answer, of a connection that stays open."""
+    """One response, of a connection that stays open."""
     received = b""
     while b"\r\n\r\n" not in received:
         received += raw.recv(65536)
@@ -237,7 +237,7 @@ class TestStatus:
         assert statuses(client, 3) == [503, 503, 200]
 
     def test_the_next_request_on_the_connection_gets_a_response(self, client: httpx.Client) -> None:
-        """A status without a body leaves nothing on the wire that would be taken for an answer."""
+        """A status without a body leaves nothing on the wire that would be taken for a response."""
         for status in (204, 205, 304):
             inject(client, "status", status=status)
         with connection(client) as raw:
@@ -259,7 +259,7 @@ class TestError:
         assert response.json()["error"]["code"] == "resource_not_found"
 
     def test_for_all_it_meets_those_that_declare_it(self, client: httpx.Client) -> None:
-        """``error`` never answers what the contract of the operation does not know."""
+        """``error`` never returns what the contract of the operation does not know."""
         inject(client, "error", status=404)
         assert client.get("/api/invoices").status_code == 200
         assert client.get("/api/invoices/inv_sandbox_0001").status_code == 404
@@ -424,7 +424,7 @@ class TestCorruptedResponses:
 
     @pytest.mark.parametrize("kind", ["truncate", "malformed", "drip", "content-type", "reset"])
     def test_a_response_without_a_body(self, tmp_path: Path, kind: str) -> None:
-        """There is nothing to spoil, and nothing else goes wrong either."""
+        """There is nothing to corrupt, and nothing else goes wrong either."""
         with serving_responses(tmp_path, 12) as client:
             inject(client, kind, **({"delay": "PT0S"} if kind == "drip" else {}))
             if kind == "reset":
@@ -700,7 +700,7 @@ components:
 def test_only_injected_responses_are_exempt_from_the_contract(
     tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
-    """An undeclared status is fine when it was asked for; the handler's own answer is checked."""
+    """An undeclared status is fine when it was asked for; the handler's own response is checked."""
     (tmp_path / "openapi").mkdir()
     (tmp_path / "openapi" / "openapi.yaml").write_text(BROKEN)
     (tmp_path / "handlers").mkdir()
@@ -720,7 +720,7 @@ def test_only_injected_responses_are_exempt_from_the_contract(
 
 @contextmanager
 def serving_responses(folder: Path, example: Any) -> Iterator[httpx.Client]:
-    """A client of a contract that answers ``example`` at one path, and no body at another."""
+    """A client of a contract that returns ``example`` at one path, and no body at another."""
     media = {"application/json": {"example": example, "schema": {}}}
     document = {
         "openapi": "3.1.0",

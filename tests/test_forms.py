@@ -1,4 +1,4 @@
-"""Bodies of any document: forms are read by their schema, and whatever comes is answered."""
+"""Bodies of any document: forms are read by their schema, and whatever comes gets a response."""
 
 from __future__ import annotations
 

@@ -181,7 +181,7 @@ def _rest(terminal: int) -> bytes:
         while more := os.read(terminal, 1024):
             read += more
     except OSError:
-        pass  # how Linux tells that nobody writes any more
+        pass  # how Linux reports that nobody writes any more
     return read
 
 

@@ -50,11 +50,11 @@ class Caller:
     controls: Any
 
     def ask(self, operation: str, *, expect: int = 200, **arguments: Any) -> Any:
-        """The body of an answer of the API, which must have this status."""
+        """The body of a response of the API, which must have this status."""
         return _asked(self.clients.api, operation, self.api, expect, arguments)
 
     def control(self, operation: str, *, expect: int = 200, **arguments: Any) -> Any:
-        """The same of the levers."""
+        """The same of the control API."""
         return _asked(self.clients.controls, operation, self.controls, expect, arguments)
 
     def model(self, name: str, members: Any) -> Any:
@@ -238,7 +238,7 @@ def auditor(clients: Clients, caller: Caller) -> Iterator[Caller]:
 
 
 def check_error(response: Any, code: str) -> None:
-    """The answer is the envelope of errors, with this code."""
+    """The response is the envelope of errors, with this code."""
     assert type(response).__name__ == "ErrorResponse"
     assert (response.error.code, response.mode) == (code, "sandbox_mock")
     assert response.error.request_id.startswith("req_sandbox_")

@@ -1,4 +1,4 @@
-"""Answers made from schemas that refer far and wide; readOnly, writeOnly, and alternatives."""
+"""Responses made from schemas that refer far and wide; readOnly, writeOnly, and alternatives."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ def obj(properties: dict[str, Any], *required: str, **more: Any) -> dict[str, An
 
 
 def document(schema: dict[str, Any], **components: Any) -> dict[str, Any]:
-    """A contract whose only operation, ``POST /thing``, takes and answers ``schema``."""
+    """A contract whose only operation, ``POST /thing``, takes and returns ``schema``."""
     content = {"application/json": {"schema": schema}}
     operation = {
         "operationId": "makeThing",
@@ -47,7 +47,7 @@ def document(schema: dict[str, Any], **components: Any) -> dict[str, Any]:
 
 
 def responses(whole: dict[str, Any]) -> Iterator[Any]:
-    """What the operation answers, for several seeds."""
+    """What the operation returns, for several seeds."""
     contract: Contract = compile_contract(whole)
     for seed in SEEDS:
         yield contract_response(contract, contract.operations["makeThing"], seed).body
@@ -134,7 +134,7 @@ def test_an_response_is_valid_wherever_its_schema_leads(whole: dict[str, Any]) -
 
 
 def test_the_strict_tree_is_strict_at_every_level() -> None:
-    """The other validator can tell, so the test above means something."""
+    """The other validator can distinguish them, so the test above means something."""
     whole = document(ref("Strict"), Strict=STRICT_TREE, Tree=TREE)
     assert is_valid(whole, {"data": 1, "children": [{"data": 2, "children": []}]})
     assert not is_valid(whole, {"data": 1, "children": [{"data": 2}]})
@@ -270,7 +270,7 @@ def test_what_only_clients_send_is_never_returned() -> None:
 
 @pytest.fixture(scope="module")
 def client(tmp_path_factory: pytest.TempPathFactory) -> Iterator[httpx.Client]:
-    """A client of a server that takes accounts, pets, and answers them."""
+    """A client of a server that takes accounts, pets, and returns them."""
     file = tmp_path_factory.mktemp("made") / "contract.json"
     whole = document(ref("Account"), Account=ACCOUNT, Owner=OWNER, Secret=SECRET, Cat=CAT, Dog=DOG)
     pets = document({**EITHER, **by()})["paths"]["/thing"]["post"]

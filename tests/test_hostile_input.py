@@ -1,4 +1,4 @@
-"""Whatever is sent: a clear answer, soon, never a 5xx; and then the server is as well as before.
+"""Whatever is sent: a clear response, soon, never a 5xx; and then the server is as well as before.
 
 Every server here is a process of its own, so that its memory and its log are its own too. The
 limits are those of docs/limits.md.
@@ -70,7 +70,7 @@ def check_health(server: Process, before: int) -> None:
 
 
 def talk(wire: Wire, case: Case) -> Iterator[Response]:
-    """Send what the case sends, and read one answer after the other."""
+    """Send what the case sends, and read one response after the other."""
     wire.send(case.sent)
     if case.half:
         wire.socket.shutdown(socket.SHUT_WR)
@@ -236,7 +236,7 @@ BODY: Final = ("Content-Type: application/json", "Content-Length: 1000")
 
 
 def drip(wire: Wire, data: bytes, pause: float) -> Response:
-    """Send a byte now and then until there is an answer. Time is what is tested here."""
+    """Send a byte now and then until there is a response. Time is what is tested here."""
     for position in range(len(data)):
         wire.send(data[position : position + 1])
         if select.select([wire.socket], [], [], pause)[0]:
@@ -344,7 +344,7 @@ def read_slowly(connection: socket.socket, pause: float) -> None:
 
 
 def test_a_client_that_reads_without_end_is_given_up(impatient: Process) -> None:
-    """A few bytes now and then keep no answer going."""
+    """A few bytes now and then keep no response going."""
     with socket.socket() as trickle:
         trickle.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 4096)
         trickle.settimeout(PATIENCE)
@@ -422,7 +422,7 @@ CATASTROPHIC: Final = {
 
 
 def pattern_document() -> dict[str, Any]:
-    """For each pattern a body, an answer, and a parameter of every kind that must match it."""
+    """For each pattern a body, a response, and a parameter of every kind that must match it."""
     paths: dict[str, Any] = {}
     for number, pattern in enumerate(CATASTROPHIC.values()):
         schema = {"type": "string", "pattern": pattern}

@@ -1,4 +1,4 @@
-"""What clients, proxies and attackers send: a clear answer, never a 5xx."""
+"""What clients, proxies and attackers send: a clear response, never a 5xx."""
 
 from __future__ import annotations
 
@@ -65,7 +65,7 @@ def raw(server: Running) -> Iterator[socket.socket]:
 
 
 def exchange(raw: socket.socket, request: bytes) -> tuple[int, dict[str, str], bytes]:
-    """Send a request that asks to close, and read the answer to its end."""
+    """Send a request that asks to close, and read the response to its end."""
     raw.sendall(request)
     received = b""
     while part := raw.recv(65536):
@@ -392,7 +392,7 @@ LINES = st.sampled_from([b"Host: ", b"Cookie: ", b"Authorization: Bearer ", b"Or
 def test_no_bytes_whatsoever_yield_a_5xx(
     server: Running, method: bytes, target: bytes, lines: list[bytes], body: bytes
 ) -> None:
-    """There is always an answer, so that nobody waits, and then the server is as well as ever."""
+    """There is always a response, so that nobody waits, and then the server is as well as ever."""
     fixed = [b"Host: 127.0.0.1", b"Connection: close", b"Content-Length: %d" % len(body)]
     head = b"\r\n".join([method + b" /" + target + b" HTTP/1.1", *fixed, *lines])
     parts = urlsplit(server.url)

@@ -43,7 +43,7 @@ def created(client: httpx.Client) -> int:
 
 
 def is_replayed(response: httpx.Response) -> bool:
-    """Whether the answer says that it was given before."""
+    """Whether the response says that it was given before."""
     assert response.headers.get(REPLAYED) in {None, "true"}
     return REPLAYED in response.headers
 
@@ -447,7 +447,7 @@ def _with_secrets() -> dict[str, Any]:
 
 @pytest.fixture(scope="module")
 def toy(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Running]:
-    """A project with a slow handler, a broken one, and a lever of its own."""
+    """A project with a slow handler, a broken one, and a control endpoint of its own."""
     folder = tmp_path_factory.mktemp("toy")
     (folder / "openapi").mkdir()
     (folder / "handlers").mkdir()

@@ -53,7 +53,7 @@ def subscribe(client: httpx.Client, **members: Any) -> Any:
 
 
 def send(client: httpx.Client, secret: str, second: int, **changes: str) -> httpx.Response:
-    """The answer to a message that was signed with this secret, or changed since."""
+    """The response to a message that was signed with this secret, or changed since."""
     payload = {"id": "evt_1", "type": "invoice.verified"}
     request = signed_request({**payload, "payload": payload}, (secret,), second)
     body = changes.pop("body", request["body"])

@@ -228,7 +228,7 @@ def test_an_unknown_invoice_is_404(client: httpx.Client) -> None:
 
 
 def session_of(running: Running) -> list[tuple[bytes, str]]:
-    """What a fixed series of requests answers: bodies and request ids."""
+    """What a fixed series of requests returns: bodies and request ids."""
     with running.client() as client:
         responses = [
             client.post("/api/invoices", json=INVOICE),

@@ -1,4 +1,4 @@
-"""The journal tells what was asked, what was answered and why, and never a secret."""
+"""The journal shows what was asked, what was returned and why, and never a secret."""
 
 from __future__ import annotations
 
@@ -52,7 +52,7 @@ def key_of(client: httpx.Client) -> str:
 
 
 def raw_exchange(client: httpx.Client, request: bytes) -> bytes:
-    """What is answered to bytes that ask for the connection to be closed."""
+    """The response to bytes that ask for the connection to be closed."""
     address = (client.base_url.host, client.base_url.port or 0)
     with socket.create_connection(address, PATIENCE) as raw:
         raw.sendall(request)
@@ -741,7 +741,7 @@ class TestWhy:
 
 
 def explained(response: httpx.Response) -> str:
-    """The one explanation of an answer."""
+    """The one explanation of a response."""
     (text,) = response.headers.get_list("x-sandbox-explain")
     assert re.fullmatch(r"[\x20-\x7e]{1,4096}", text)
     return str(text)

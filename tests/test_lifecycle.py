@@ -1,4 +1,4 @@
-"""Lifecycles: what the shipped file says, what a wrong file is told, and how steps are taken."""
+"""Lifecycles: what the shipped file says, the errors of a wrong file, and how steps are taken."""
 
 from __future__ import annotations
 
@@ -146,7 +146,7 @@ def test_there_are_31_types_of_an_invoice_and_four_others() -> None:
 
 
 def test_a_type_is_recorded_by_one_machine_only() -> None:
-    """Else one act would tell a client the same thing twice."""
+    """Else one act would report the same thing to a client twice."""
     recorded = [
         {one.event for one in machine.transitions if one.event}
         for machine in SHIPPED.machines.values()

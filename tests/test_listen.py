@@ -122,7 +122,7 @@ def process(*words: str, program: Sequence[str | Path] = (COMMAND,)) -> Iterator
 
 @contextmanager
 def sandbox(port: int, *words: str) -> Iterator[Process]:
-    """A server that is ready to answer."""
+    """A server that is ready to respond."""
     fixed = ("--seed", "7", "--clock", "frozen", "--scenario", "manual", "--rate-limit", "off")
     with process("serve", "--port", str(port), *fixed, *words) as server:
         server.expect(" ready on ")
@@ -747,7 +747,7 @@ def test_what_is_no_address_is_misuse(text: str) -> None:
         checked_target(text)
 
 
-# --- the levers
+# --- the control endpoints
 
 
 @pytest.fixture
@@ -781,7 +781,7 @@ def next_message(lines: Iterator[str]) -> Any:
 
 
 def report(client: httpx.Client, listener: Any, number: int, **reported: Any) -> httpx.Response:
-    """What the levers say to a report."""
+    """What the control API returns for a report."""
     place = f"/sandbox/listeners/{listener['id']}/answers"
     return client.post(place, json={"message": number, **reported})
 

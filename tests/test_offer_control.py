@@ -1,4 +1,4 @@
-"""The levers of an offer: accept, decline, withdraw, and what becomes of everything around it."""
+"""Control endpoints of an offer: accept, decline, withdraw, and what becomes of all around it."""
 
 from __future__ import annotations
 

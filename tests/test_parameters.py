@@ -1,7 +1,7 @@
-"""Parameters of any document: every location, style and shape, as OpenAPI 3.1 tells them apart.
+"""Parameters of any document: every location, style and shape, as OpenAPI 3.1 distinguishes them.
 
-Each row is an operation of its own, whose parameter allows one value only: a request is answered
-when its text was read as that value, and refused otherwise.
+Each row is an operation of its own, whose parameter allows one value only: a request succeeds
+when its text was read as that value, and is rejected otherwise.
 """
 
 from __future__ import annotations

@@ -87,7 +87,7 @@ def is_up(url: str) -> bool:
 
 
 def assert_gone(url: str) -> None:
-    """The server stops by itself, though nobody tells it to."""
+    """The server stops by itself, though nobody asks it to."""
     until(lambda: not is_up(url), "the server has stopped")
 
 

@@ -1,4 +1,4 @@
-"""docs/testing.md tells the truth, and the files that it hands out do what it says."""
+"""docs/testing.md is true, and the files that it hands out do what it says."""
 
 from __future__ import annotations
 

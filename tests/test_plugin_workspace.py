@@ -396,7 +396,7 @@ async def test_an_asynchronous_client_sends_the_key(sandbox: InvoiceSandbox) -> 
     assert await _ask(sandbox) == 201
 
 
-# --- what answers is no sandbox
+# --- what responds is no sandbox
 
 
 @pytest.mark.parametrize(

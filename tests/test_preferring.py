@@ -1,4 +1,4 @@
-"""``Prefer`` and ``Accept``: a client chooses among the answers that the contract shows."""
+"""``Prefer`` and ``Accept``: a client chooses among the responses that the contract shows."""
 
 from __future__ import annotations
 

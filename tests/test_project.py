@@ -1,4 +1,4 @@
-"""A project: its handlers, what they may answer, and what is answered without them."""
+"""A project: its handlers, what they may return, and what is returned without them."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ MEDIA = "application/json"
 
 
 def responses(schema: Any, **examples: Any) -> dict[str, Any]:
-    """A contract with one operation whose success answer has this schema and these examples."""
+    """A contract with one operation whose success response has this schema and these examples."""
     response = {"description": "ok", "content": {MEDIA: {"schema": schema, **examples}}}
     operation = {"operationId": "readThing", "responses": {"200": response}}
     return {
@@ -52,7 +52,7 @@ def write_project(folder: Path, handler: str) -> Path:
     return folder
 
 
-# Answers from the contract
+# Responses from the contract
 
 NUMBER = {"type": "integer", "minimum": 40, "maximum": 44}
 SOURCES: dict[str, tuple[dict[str, Any], set[int]]] = {
@@ -109,7 +109,7 @@ def test_an_operation_needs_no_operation_id(tmp_path: Path) -> None:
         assert client.get("/thing").json() == 42
 
 
-# Answers of handlers
+# Responses of handlers
 
 
 def served(folder: Path, handler: str, caplog: pytest.LogCaptureFixture) -> tuple[int, Any, str]:

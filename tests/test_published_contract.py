@@ -163,7 +163,7 @@ def body_schema(document: Mapping[str, Any], row: Row) -> dict[str, Any]:
 
 
 def problems(document: Mapping[str, Any], schema: Mapping[str, Any], value: Any) -> list[str]:
-    """Why ``schema`` refuses ``value``; formats are asserted."""
+    """Why ``schema`` rejects ``value``; formats are asserted."""
     whole = {**schema, "components": document["components"]}
     validator = jsonschema_rs.Draft202012Validator(whole, validate_formats=True)
     return [error.message for error in validator.iter_errors(value)]
@@ -618,7 +618,7 @@ def test_an_error_brings_the_header_that_http_wants_with_it(response: str, heade
     assert header in MERGED["components"]["responses"][response]["headers"]
 
 
-# What an operation may answer beyond the published statuses
+# What an operation may return beyond the published statuses
 
 SCOPELESS: Final = {"getHealth", "login", "getSession", "logout"}
 PAGED: Final = {row.id for row in ENDPOINTS if row.envelope == LIST}
@@ -629,7 +629,7 @@ EVERYWHERE: Final = {row.id for row in ENDPOINTS}
 RESPONSES: Final[Mapping[str, set[str]]] = {
     "400": EVERYWHERE,  # also an unknown name in X-Sandbox-Scenario or Prefer
     "401": EVERYWHERE - {"getHealth"},
-    "403": EVERYWHERE - SCOPELESS | {"logout"},  # a logout by another site's page is refused
+    "403": EVERYWHERE - SCOPELESS | {"logout"},  # a logout by another site's page is rejected
     "404": REFERRING | {"getInvoice"},
     "405": EVERYWHERE,
     "409": REFERRING,

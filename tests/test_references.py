@@ -329,7 +329,7 @@ def _inside(folder: Path) -> Iterator[None]:
 
 
 class _Files(BaseHTTPRequestHandler):
-    """Answers with the files of the server, by their paths."""
+    """Responds with the files of the server, by their paths."""
 
     def do_GET(self) -> None:
         """A text; a redirect for what starts with an arrow; 404 for what is not there."""

@@ -1,4 +1,4 @@
-"""What an operation without a handler answers: only what its contract says, over real HTTP."""
+"""What an operation without a handler returns: only what its contract says, over real HTTP."""
 
 from __future__ import annotations
 

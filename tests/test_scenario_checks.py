@@ -1,4 +1,4 @@
-"""Scenario files: one that cannot be told to its end is refused, with its place and what to do."""
+"""Scenario files: one that cannot be run to the end is rejected, with its place and what to do."""
 
 from __future__ import annotations
 
@@ -61,7 +61,7 @@ expects:
 
 @pytest.fixture(scope="module")
 def vocabulary() -> Vocabulary:
-    """What the shipped stories may speak of, read once."""
+    """What the shipped scenarios may speak of, read once."""
     return load_vocabulary(default_project())
 
 
@@ -804,7 +804,7 @@ def test_that_a_later_beginning_skips_steps_does_not_make_a_wrong_order_right(
     assert found[0].startswith("story.yaml:13:32: 'request-financing' is not possible then: ")
 
 
-# Conditions under which a story is told
+# Conditions of a scenario
 
 
 @pytest.mark.parametrize(

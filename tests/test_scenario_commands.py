@@ -50,7 +50,7 @@ class Loaded(Place):
     """The project that is shipped, read once for all tests that only look at it."""
 
     def load(self) -> Project:
-        """The project with all its stories."""
+        """The project with all its scenarios."""
         return project()
 
 
@@ -71,7 +71,7 @@ def fine(line: str, **env: str) -> str:
 
 
 def misused(line: str) -> str:
-    """The last line of what a line says that must be refused as misuse."""
+    """The last line of what a line says that must be rejected as misuse."""
     ran = run(line)
     assert (ran.exit_code, ran.stdout) == (2, ""), (line, ran.output, ran.exception)
     return ran.stderr.splitlines()[-1]

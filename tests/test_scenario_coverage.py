@@ -1,6 +1,6 @@
-"""All stories together: what the contract and the lifecycle declare comes about in one of them.
+"""All scenarios together: what the contract and the lifecycle declare comes about in one of them.
 
-Each story is played once, on a frozen clock, with the client's part in it. What must be reached is
+Each scenario runs once, on a frozen clock, with the client's part in it. What must be reached is
 read from the contract and from the lifecycle; nothing is listed here but what clients do.
 """
 
@@ -33,7 +33,7 @@ from tests.support import Running, serving
 from tests.test_scenarios_verification import FINANCED_ELSEWHERE, MEMBERS, upload
 
 SECONDS: Final = 10
-"""What playing all stories may take."""
+"""What playing all scenarios may take."""
 
 ErrorKey = tuple[int, str]
 """Status and code of an error."""
@@ -127,7 +127,7 @@ def repeat_with_the_same_key(_: Running, client: httpx.Client) -> None:
 
 
 def wait_for_events(_: Running, client: httpx.Client) -> None:
-    """At an address where nobody listens: what befalls deliveries is told by the story."""
+    """At an address where nobody listens: the scenario injects the failures of deliveries."""
     body = {"url": "http://127.0.0.1:9/hook", "events": ["*"]}
     response = client.post("/api/webhooks", json=body)
     assert response.status_code == httpx.codes.CREATED, response.text
@@ -151,7 +151,7 @@ PARTS: Final[Mapping[str, Part]] = {
     "slow-api": repeat_with_the_same_key,
     "webhook-exhausted": wait_for_events,
 }
-"""The client's part in a story; in all others it registers an invoice."""
+"""The client's part in a scenario; in all others it registers an invoice."""
 
 
 # What came of it ----------------------------------------------------------------------------------
@@ -159,7 +159,7 @@ PARTS: Final[Mapping[str, Part]] = {
 
 @dataclass(frozen=True)
 class Recorded:
-    """What one story came to: errors, with the request that met each, kinds of events, statuses of
+    """What one scenario came to: errors, with the request that met each, types of events, states of
     invoices, and the outcomes of steps."""
 
     errors: Mapping[ErrorKey, str]
@@ -170,13 +170,13 @@ class Recorded:
 
 @dataclass(frozen=True)
 class Played:
-    """What all stories came to, and the seconds that this process worked for it."""
+    """What all scenarios came to, and the seconds that this process worked for it."""
 
     scenarios: Mapping[str, Recorded]
     seconds: float
 
     def reached(self, part: str) -> dict[Any, list[str]]:
-        """Every error, kind, status or outcome, with the stories in which it came about."""
+        """Every error, kind, status or outcome, with the scenarios in which it came about."""
         found: dict[Any, list[str]] = {}
         for name, reported in self.scenarios.items():
             for one in getattr(reported, part):
@@ -191,7 +191,7 @@ def project() -> Project:
 
 @pytest.fixture(scope="module")
 def played(project: Project) -> Iterator[Played]:
-    """Every story played once, each in a workspace of its own.
+    """Every scenario played once, each in a workspace of its own.
 
     The seconds are those that processors worked for this process, server and client together:
     playing waits for nothing, and a machine that is busy otherwise makes no difference.
@@ -203,7 +203,7 @@ def played(project: Project) -> Iterator[Played]:
 
 
 def report(server: Running, name: str) -> Recorded:
-    """Play a story to its end."""
+    """Play a scenario to its end."""
     errors: dict[ErrorKey, str] = {}
 
     def note(response: httpx.Response) -> None:
@@ -223,7 +223,7 @@ def report(server: Running, name: str) -> Recorded:
         errors,
         frozenset(kinds),
         frozenset(one["metadata"]["to"] for one in log if "to" in one["metadata"]),
-        # A delivery is no step of a story, and fails where the story is about that.
+        # A delivery is no step of a scenario, and fails where the scenario is about that.
         frozenset(step["outcome"] for step in done if step["scenario"] is not None),
     )
 
@@ -305,7 +305,7 @@ def test_playing_all_scenarios_takes_less_than_ten_seconds(played: Played) -> No
     assert played.seconds < SECONDS
 
 
-# A story that nobody else tells
+# A scenario that no other test runs
 
 
 def test_after_the_day_of_two_secrets_the_seller_gives_up(

@@ -203,7 +203,7 @@ def test_everything_in_a_picture_is_within_its_borders(file: Path) -> None:
         assert 0 < y < height, one.text
 
 
-# Enough to write a story from
+# Enough to write a scenario from
 
 EXPIRES_IN_DISPUTE = """\
 # yaml-language-server: $schema=scenario.schema.json

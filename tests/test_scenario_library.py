@@ -66,7 +66,7 @@ def client(served: Running) -> Iterator[httpx.Client]:
 
 
 def reported(client: httpx.Client) -> dict[str, Any]:
-    """Every scenario that the server tells, by name."""
+    """Every scenario that the server reports, by name."""
     listed = client.get("/sandbox/scenarios").json()["data"]
     return {one["name"]: one for one in listed}
 

@@ -1,7 +1,7 @@
-"""Broken scenario files: each is refused in clean lines with their places, or is a sound story.
+"""Broken scenario files: each is rejected in clean lines with their places, or is a sound scenario.
 
-Wrong words in free text cannot be told from right ones, be it a sentence, a seller's id or an
-argument that is any string; all else that is accepted must hold against an opinion of its own
+Wrong words in free text look like right ones, be it a sentence, a seller's id or an
+argument that is any string; all else that is accepted must agree with an opinion of its own
 (``scenario_oracle``), and a sample of it is played.
 """
 
@@ -35,7 +35,7 @@ LEAST: Final = 2000
 SEED: Final = 20261121
 PLAYED: Final = 40
 ADVANCES: Final = 12
-"""How often the clock is moved at most: a story may go round for ever."""
+"""How often the clock is moved at most: a scenario may go round for ever."""
 
 _MESSAGE: Final = re.compile(r"[1-9][0-9]*:[1-9][0-9]*: \S.*")
 _LONGEST: Final = 2000
@@ -52,13 +52,13 @@ class Verdict:
 
 @pytest.fixture(scope="module")
 def vocabulary() -> Vocabulary:
-    """What the shipped stories may speak of, read once."""
+    """What the shipped scenarios may speak of, read once."""
     return load_vocabulary(default_project())
 
 
 @pytest.fixture(scope="module")
 def verdicts(vocabulary: Vocabulary, tmp_path_factory: pytest.TempPathFactory) -> list[Verdict]:
-    """Every mutant judged; one that ends in another exception than a refusal fails here."""
+    """Every mutant judged; one that ends in another exception than a rejection fails here."""
     folder = tmp_path_factory.mktemp("mutants")
     return [
         _judged(one, folder, vocabulary) for one in _different(mutants(MUTANTS, SEED, vocabulary))
@@ -120,7 +120,7 @@ def test_an_error_is_one_line_with_file_line_and_column(verdicts: list[Verdict])
 def test_an_error_names_a_place_that_the_file_has(verdicts: list[Verdict]) -> None:
     for one in _rejected(verdicts):
         line = int(one.messages[0].partition(f"{one.mutant.name}.yaml:")[2].split(":")[0])
-        # YAML also ends a line where others do not, and may tell of the end that comes too soon.
+        # YAML also ends a line where others do not, and may report the end that comes too soon.
         most = one.mutant.content.decode(errors="replace").splitlines()
         assert 1 <= line <= len(most) + 1, f"{one.messages} of {one.mutant}"
 
@@ -184,7 +184,7 @@ def _behaving_differently(accepted: list[Verdict]) -> list[Verdict]:
 
 
 def _played(client: httpx.Client, name: str) -> set[str]:
-    """How the steps of a story end, as far as it is followed."""
+    """How the steps of a scenario end, as far as it is followed."""
     choose(client, name)
     register(client)
     outcomes = set()

@@ -1,4 +1,4 @@
-"""The stories of financing told to their end: offers, payouts, payments, defaults and expiry."""
+"""The scenarios of financing run to the end: offers, payouts, payments, defaults and expiry."""
 
 from __future__ import annotations
 
@@ -97,7 +97,7 @@ MAGIC = {
     "sim_debtor_late": "late-payment",
     "sim_debtor_default": "default-recourse",
 }
-"""Debtors that bring their story with them."""
+"""Debtors that bring their scenario with them."""
 
 # Where the request and the offers, the first one first, stand at the end.
 OUTCOMES: dict[str, tuple[list[str], list[str]]] = {

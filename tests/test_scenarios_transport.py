@@ -1,4 +1,4 @@
-"""The stories in which answers go wrong, keys end, and strict bounds hold."""
+"""The scenarios in which responses go wrong, keys end, and strict bounds hold."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ SCENARIO_TABLE: dict[str, Responses] = {
 
 
 def responded(client: httpx.Client, times: int, path: str = "/api/invoices") -> Responses:
-    """What so many requests in a row are answered."""
+    """What so many requests in a row get."""
     return [outcome(client.get(path)) for _ in range(times)]
 
 
@@ -106,7 +106,7 @@ def test_a_run_may_change_how_many_are_rejected(
     assert answered(client, len(expected)) == expected
 
 
-# A slow answer
+# A slow response
 
 
 def post(client: httpx.Client, key: str | None = "once") -> httpx.Response:

@@ -1,4 +1,4 @@
-"""The acceptance stories from the registration to the first financing, each told to its end."""
+"""The acceptance scenarios from the registration to the first financing, each run to the end."""
 
 from __future__ import annotations
 
@@ -48,7 +48,7 @@ TO_HELD = """
 """
 
 SCENARIO_TABLE: dict[str, tuple[dict[str, Any] | None, str]] = {
-    # the members by which the story begins by itself (None: by none), and all of its events
+    # the members by which the scenario begins by itself (None: by none), and all of its events
     "happy-path": (None, f"{TO_OFFERED}P3DT6S offer.expired FinancingRequested"),
     "full-lifecycle": (
         None,
@@ -124,7 +124,7 @@ SCENARIO_TABLE: dict[str, tuple[dict[str, Any] | None, str]] = {
     ),
 }
 MEMBERS: dict[str, dict[str, Any]] = {"no-partner-match": {"amount": 1_000_000}}
-"""What an invoice needs for a story besides its beginning."""
+"""What an invoice needs for a scenario besides its beginning."""
 
 
 def for_the_workspace(client: httpx.Client, name: str) -> Any:
@@ -198,7 +198,7 @@ def test_no_scenario_begins_by_anything_but_its_exact_members(
 # Verification -----------------------------------------------------------------------------------
 
 FLIPPED: dict[str, tuple[str, str, dict[str, tuple[str, str | None]]]] = {
-    # the status of a run, the one that the invoice has after it, what the checklist tells
+    # the status of a run, the one that the invoice has after it, what the checklist reports
     "kyb-hold": ("OnHold", "OnHold", {"seller_kyb": ("ManualReview", None)}),
     "kyb-declined": ("OnHold", "OnHold", {"seller_kyb": ("ManualReview", None)}),
     "sanctions-hit": ("OnHold", "OnHold", {"sanctions_screening": ("ManualReview", None)}),
@@ -434,7 +434,7 @@ def test_another_invoice_of_the_same_seller_is_verified(
     assert events_about(server, client, invoice) == expected(TO_VERIFIED)
 
 
-# Refusals, disputes, and nobody to finance --------------------------------------------------------
+# Rejections, disputes, and nobody to finance -----------------------------------------------------
 
 
 def test_an_invoice_without_its_debtor_is_rejected_and_not_registered(client: httpx.Client) -> None:

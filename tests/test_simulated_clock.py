@@ -1,6 +1,6 @@
-"""The published flow finishes by itself, a story of months takes one second, and a run repeats.
+"""The published flow finishes by itself, a scenario of months takes one second, and a run repeats.
 
-What is asserted here is what the sandbox promises of its clock as a whole; the levers have tests
+What is asserted here is what the sandbox promises of its clock; the control endpoints have tests
 of their own.
 """
 
@@ -65,7 +65,7 @@ def status(client: httpx.Client, invoice_id: str) -> str:
 
 
 def scenario(client: httpx.Client, invoice_id: str) -> list[tuple[str, str]]:
-    """What the audit log tells of the invoice: instant and action, the oldest first."""
+    """What the audit log reports of the invoice: instant and action, the oldest first."""
     log = client.get("/api/audit-log", params={"targetId": invoice_id}).json()["data"]
     return [(event["occurredAt"], event["action"]) for event in reversed(log)]
 
@@ -188,7 +188,7 @@ def _done(client: httpx.Client) -> list[Any]:
     return done
 
 
-# A story of months -----------------------------------------------------------------------------
+# A scenario of months -----------------------------------------------------------------------------
 
 
 def test_months_pass_by_moving_the_clock(client: httpx.Client) -> None:
@@ -283,7 +283,7 @@ def process(hash_seed: str) -> Iterator[httpx.Client]:
 
 
 def mixed_run(client: httpx.Client) -> list[str]:
-    """Everything that was answered to a long run of all kinds of requests."""
+    """Everything that was returned to a long run of all kinds of requests."""
     responses: list[str] = []
 
     def ask(method: str, path: str, body: Any = None, **headers: str) -> Any:

@@ -1,4 +1,4 @@
-"""Scenarios simulated on the lifecycle: right orders are accepted, wrong ones told with a place."""
+"""Scenarios simulated on the lifecycle: right orders are accepted, wrong ones reported."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ EXPIRES = f"{{on: {DUE}, after: PT0S, do: transition, with: {{trigger: expire}}}
 
 @pytest.fixture(scope="module")
 def vocabulary() -> Vocabulary:
-    """What the shipped stories may speak of, read once."""
+    """What the shipped scenarios may speak of, read once."""
     return load_vocabulary(default_project())
 
 
@@ -57,7 +57,7 @@ _ACTIONS = load_vocabulary(default_project()).actions
 
 
 def reported(folder: Path, vocabulary: Vocabulary, *steps: str, needs: str = "") -> list[str]:
-    """Everything that the rehearsal says of these steps: ``line:column: text``."""
+    """Everything that the simulation reports of these steps: ``line:column: text``."""
     file = written(folder, *steps, needs=needs)
     return [
         f"{place}: {text}".removeprefix(f"{file}:")
@@ -293,7 +293,7 @@ def test_a_later_beginning_from_which_nothing_moves_is_rejected(
 
 
 def way(folder: Path, vocabulary: Vocabulary, *steps: str, needs: str = "") -> Run:
-    """How a story of these steps goes."""
+    """How a scenario of these steps goes."""
     scenario = load_scenario(written(folder, *steps, needs=needs), vocabulary)
     return main_run(scenario, vocabulary.machine, vocabulary.actions)
 

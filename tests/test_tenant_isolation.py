@@ -1,4 +1,4 @@
-"""An id of another workspace is answered exactly as an id that never existed.
+"""An id of another workspace gets exactly the response of an id that never existed.
 
 One row for every operation that takes an id, and one for every operation that lists some; the
 last test holds the rows against the served contract, so that no operation is forgotten.
@@ -94,7 +94,7 @@ class Row:
     status: int = 200
 
     def ask(self, client: httpx.Client, resource_id: str) -> httpx.Response:
-        """The answer to the request with this id."""
+        """The response to the request with this id."""
         body = (
             None
             if self.body is None
@@ -217,7 +217,7 @@ WITHOUT_IDS = {
 
 
 def reported(response: httpx.Response, resource_id: str) -> Any:
-    """An answer without what differs between any two requests: ids, signatures and the id asked."""
+    """A response without what differs between two requests: ids, signatures and the id asked."""
     text = response.text.replace(resource_id, "ASKED")
     text = re.sub(r'"requestId":"[^"]*"', '"requestId":""', text)
     text = re.sub(r"(?<=_)\d{4}(?=[\"\\.?_])", "N", text)
@@ -256,7 +256,7 @@ def test_asking_with_an_id_of_another_workspace_changes_nothing_there(
         return [
             theirs.other.get(path).json()["data"]
             for name, path in LISTING.items()
-            if name not in {"listApiKeys", "listRequests"}  # they tell of this very request
+            if name not in {"listApiKeys", "listRequests"}  # they show this very request
         ]
 
     before = seen()

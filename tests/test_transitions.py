@@ -1,4 +1,4 @@
-"""The transition lever: every move of an invoice, and what its request and offers make of it."""
+"""The transition endpoint: every move of an invoice, and what its request and offers make of it."""
 
 from __future__ import annotations
 
@@ -140,7 +140,7 @@ def recorded(server: Running, client: httpx.Client, subject: str) -> list[str]:
 
 
 def about(event: Any) -> list[str]:
-    """The ids of what an event is about: an invoice's move may tell of its offer or request."""
+    """The ids of what an event is about: an invoice's move may be about its offer or request."""
     data = event["data"]
     if event["type"] not in {one.event for one in MACHINE.transitions}:
         return [data["id"]]

@@ -54,7 +54,7 @@ def status(client: httpx.Client, invoice: Any) -> str:
 
 
 def actions(client: httpx.Client, invoice: Any) -> list[str]:
-    """What the audit log tells of an invoice, oldest first."""
+    """What the audit log reports of an invoice, oldest first."""
     events = client.get("/api/audit-log", params={"targetId": invoice["id"]}).json()["data"]
     return [event["action"] for event in reversed(events)]
 

@@ -248,3 +248,56 @@ def test_every_exception_of_the_code_is_needed() -> None:
 @pytest.mark.parametrize("text", ["note_refusal", "NoteRefusal", "the story", "X-Sandbox-Refusal"])
 def test_such_a_word_is_found_in_code(text: str) -> None:
     assert in_code(text) != []
+
+
+TESTS: Final = [
+    file for file in sorted((ROOT / "tests").rglob("*.py")) if file != Path(__file__).resolve()
+]
+
+IN_TESTS: Final = re.compile(rf"{IN_CODE.pattern}|\b(doors?|worlds?|grounds?)\b", re.IGNORECASE)
+
+
+def names_and_docstrings(source: str) -> Iterator[tuple[int, str]]:
+    """Each name that a module binds and each of its docstrings, with the line."""
+    for node in ast.walk(ast.parse(source)):
+        match node:
+            case ast.FunctionDef(name=name) | ast.AsyncFunctionDef(name=name):
+                yield node.lineno, name
+            case ast.ClassDef(name=name):
+                yield node.lineno, name
+            case ast.arg(arg=name) | ast.Name(id=name, ctx=ast.Store()):
+                yield node.lineno, name
+            case ast.Expr(value=ast.Constant(value=str() as text)):
+                yield node.lineno, text
+
+
+def in_test(text: str) -> list[str]:
+    """Words that are not used in tests, also as parts of identifiers."""
+    words = re.sub(r"(?<=[a-z])(?=[A-Z])", " ", text).replace("_", " ")
+    return [match.group().lower() for match in IN_TESTS.finditer(words)]
+
+
+def test_names_and_docstrings_of_tests_use_the_words_of_the_field() -> None:
+    wrong = []
+    for file in TESTS:
+        name = file.relative_to(ROOT).as_posix()
+        wrong += [f"{name}: {word}" for word in in_test(name)]
+        for line, text in names_and_docstrings(file.read_text()):
+            wrong += [f"{name}:{line}: {word}" for word in in_test(text)]
+    assert wrong == []
+
+
+@pytest.mark.parametrize(
+    "source",
+    [
+        "def test_it_is_refused(): ...",
+        "async def tell(): ...",
+        "class Answer: ...",
+        "def f(story): ...",
+        "answers = 1",
+        "STORY: str = ''",
+        'def f():\n    """What the door is told."""',
+    ],
+)
+def test_such_a_word_is_found_in_a_test(source: str) -> None:
+    assert any(in_test(text) for _, text in names_and_docstrings(source))

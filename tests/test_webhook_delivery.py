@@ -1,4 +1,4 @@
-"""Events arrive at receivers, signed, once, in order; and what is told of it afterwards."""
+"""Events arrive at receivers, signed, once, in order; and what is reported of it afterwards."""
 
 from __future__ import annotations
 
@@ -81,7 +81,7 @@ def receiver() -> Iterator[Receiver]:
 
 @pytest.fixture
 def gate() -> Iterator[threading.Event]:
-    """Holds back what a receiver answers; open in the end."""
+    """Holds back what a receiver returns; open in the end."""
     gate = threading.Event()
     yield gate
     gate.set()

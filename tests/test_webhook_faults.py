@@ -40,7 +40,7 @@ from tests.support import FROZEN, PATIENCE, ManualSystemClock, Running, serving
 
 TIMEOUT = 0.4
 """Seconds that a receiver has where its timeout is what is tested. A slow machine may take longer
-for what a receiver answers at once, so such a server only shows what ends in a timeout."""
+for what a receiver returns at once, so such a server only shows what ends in a timeout."""
 
 LIMIT = 64 * 1024
 
@@ -92,7 +92,7 @@ def attempt(client: httpx.Client) -> Any:
 
 
 def outcome(client: httpx.Client) -> tuple[str, int | None, str | None]:
-    """Status of the delivery, status of the answer, and the error, after one attempt."""
+    """Status of the delivery, status of the response, and the error, after one attempt."""
     one = delivery(client)
     assert one["attempt"] == 1
     return one["status"], one["responseStatus"], attempt(client)["error"]
@@ -171,7 +171,7 @@ def test_a_receiver_that_does_not_respond_in_time_is_a_timeout(
 
 
 def deliver_at_last(client: httpx.Client) -> None:
-    """Attempt it on schedule until the receiver, which now answers at once, did so in time."""
+    """Attempt it on schedule until the receiver, which now responds at once, did so in time."""
 
     def is_delivered() -> bool:
         advance(client, by="PT5M")

@@ -81,7 +81,7 @@ def hasty() -> Iterator[Running]:
 
 @pytest.fixture
 def client(patient: Running) -> Iterator[httpx.Client]:
-    """A client in a new workspace with an invoice of which events can tell."""
+    """A client in a new workspace with an invoice that events can report."""
     with patient.client(patient.new_workspace()) as client:
         register_new(client)
         yield client
@@ -303,7 +303,7 @@ def _body(message: Message) -> dict[str, Any]:
 def test_a_receiver_that_waits_for_itself_runs_into_its_timeout_and_nothing_else(
     hasty: Running, quick: httpx.Client, receiver: Receiver
 ) -> None:
-    """An advance within an advance has to be sent with ``wait`` false; else it is a late answer."""
+    """An advance within an advance must be sent with ``wait`` false; else it is a late response."""
     ended = threading.Event()
 
     def call_back(_: Message) -> None:

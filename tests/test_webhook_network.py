@@ -34,7 +34,7 @@ PUBLIC, ANOTHER = "93.184.215.14", "93.184.215.15"
 NAME = "https://partner.example:8443/hooks"
 Post = Callable[..., Awaitable[httpx.Response]]
 _TRUSTING_NOBODY = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
-"""For the tests that get nowhere near TLS: to load certificates would take most of their time."""
+"""For the tests that never reach TLS: to load certificates would take most of their time."""
 
 
 # What happens on the network
@@ -79,7 +79,7 @@ def _start_auditing() -> None:
 
 @pytest.fixture(autouse=True)
 def wire() -> Iterator[Wire]:
-    """What the test tries on the network, as the interpreter tells it."""
+    """What the test tries on the network, as the interpreter reports it."""
     _start_auditing()
     wire = Wire()
     _watching.append(wire)
@@ -113,7 +113,7 @@ def listening(port: int = 0) -> Iterator[Silence]:
     """A silent socket on loopback; several test runs may share a port that is asked for.
 
     Where a program of the machine has that port, another one has to do: then it is ``wire`` alone
-    that tells of a connection to it.
+    that reports a connection to it.
     """
     with closing(socket.socket()) as listener:
         if port and sys.platform != "win32":
@@ -163,7 +163,7 @@ class Receiver:
 async def receiving(
     response: bytes = OK, tls: ssl.SSLContext | None = None
 ) -> AsyncIterator[Receiver]:
-    """A receiver that gives everyone the same answer, and hangs up after an empty one."""
+    """A receiver that gives everyone the same response, and hangs up after an empty one."""
     receiver = Receiver()
 
     async def serve(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
@@ -190,13 +190,13 @@ async def receiving(
 
 @dataclass
 class Responses:
-    """A resolver that gives one answer after the other, and repeats the last one."""
+    """A resolver that gives one response after the other, and repeats the last one."""
 
     rows: list[Sequence[str]]
     asked: list[tuple[str, int]] = field(default_factory=list)
 
     async def __call__(self, host: str, port: int) -> Sequence[str]:
-        """The next answer, whatever the name is."""
+        """The next response, whatever the name is."""
         self.asked.append((host, port))
         return self.rows.pop(0) if len(self.rows) > 1 else self.rows[0]
 
@@ -238,7 +238,7 @@ def post_once(url: str, resolve: Resolve, *, local: bool) -> httpx.Response:
     return asyncio.run(run())
 
 
-# URLs that are refused before anything happens on the network
+# URLs that are rejected before anything happens on the network
 
 HOSTILE = {
     "ftp": "ftp://localhost:{port}/",
@@ -373,7 +373,7 @@ SLOPPY = {
 
 
 def rejects_unseen(url: str, silence: Silence, wire: Wire, *, local: bool) -> None:
-    """Hold that a URL is refused although every name leads to the silent socket."""
+    """Hold that a URL is rejected although every name leads to the silent socket."""
     resolve = responding("127.0.0.1")
     with pytest.raises((ForbiddenAddressError, httpx.InvalidURL)):
         post_once(url.replace("{port}", str(silence.port)), resolve, local=local)
@@ -507,7 +507,7 @@ LOOPBACK_ADDRESSES = ["127.0.0.1", "127.255.255.254", "::1", "::ffff:127.0.0.1",
 
 
 def rejects_name(resolve: Responses, wire: Wire, kind: str, *, local: bool) -> None:
-    """Hold that a name is refused for where it leads, after it was resolved once."""
+    """Hold that a name is rejected for where it leads, after it was resolved once."""
     with pytest.raises(ForbiddenAddressError) as rejected:
         post_once(NAME, resolve, local=local)
     assert (rejected.value.host, rejected.value.address_type) == ("partner.example", kind)
@@ -557,7 +557,7 @@ def test_localhost_that_leads_elsewhere_is_rejected(address: str, wire: Wire) ->
     assert wire.connects == []
 
 
-# A resolver that changes its answer between check and connection
+# A resolver that changes its response between check and connection
 
 
 @pytest.mark.usefixtures("https_silence")
@@ -746,7 +746,7 @@ def test_no_more_connections_are_open_than_were_allowed() -> None:
 
 
 def redirect(location: str) -> bytes:
-    """An answer that sends the client elsewhere."""
+    """A response that sends the client elsewhere."""
     return f"HTTP/1.1 307 Go\r\nLocation: {location}\r\nContent-Length: 2\r\n\r\nok".encode()
 
 

@@ -47,7 +47,7 @@ SCHEDULES = {
 
 @pytest.fixture
 def client(client: httpx.Client) -> httpx.Client:
-    """A client in a workspace with an invoice of which events can tell."""
+    """A client in a workspace with an invoice that events can report."""
     register_new(client)
     return client
 
@@ -224,7 +224,7 @@ def test_the_last_attempt_is_never_put_off(client: httpx.Client, receiver: Recei
 
 
 def others(client: httpx.Client, receiver: Receiver) -> Any:
-    """An endpoint that is told of endpoints which are disabled."""
+    """An endpoint that gets events about endpoints which are disabled."""
     return subscribe(client, receiver.url, events=["webhook_endpoint.disabled"])
 
 
@@ -362,7 +362,7 @@ def test_one_failure_that_nothing_followed_disables_after_five_days_too(
 def test_one_long_stride_disables_nothing_that_shorter_ones_would_not(
     client: httpx.Client, receiver: Receiver
 ) -> None:
-    """On the way, five days after the failure, the endpoint has long answered."""
+    """On the way, five days after the failure, the endpoint has long responded."""
     receiver.responses(response(500), response())
     one = subscribe(client, receiver.url)
     trigger(client)

@@ -1,4 +1,4 @@
-"""Workspaces: made, listed, reset and deleted by lever, and never aware of one another."""
+"""Workspaces: made, listed, reset and deleted, and never aware of one another."""
 
 from __future__ import annotations
 
@@ -59,7 +59,7 @@ def listed(client: httpx.Client) -> list[str]:
 
 
 def current(client: httpx.Client) -> Any:
-    """The client's own workspace as the levers show it."""
+    """The client's own workspace as the control API shows it."""
     shown = data(client.get("/sandbox/workspaces"))
     (own,) = [one for one in shown if one["current"]]
     return own
@@ -147,7 +147,7 @@ def test_what_cannot_be_made_is_rejected_and_not_made(
 
 
 def history(client: httpx.Client) -> list[str]:
-    """Everything that a short story answers: bodies and request ids."""
+    """Everything that a short scenario returns: bodies and request ids."""
     responses = [
         client.post("/api/invoices", json={**new_invoice(), "invoiceNumber": "SAME"}),
         client.get("/api/invoices"),
@@ -375,7 +375,7 @@ def test_workspaces_may_be_kept_for_ever() -> None:
 def test_a_reset_workspace_is_as_it_was_made(server: Running, client: httpx.Client) -> None:
     with inside(server, client, seed=12, scenario="auto-progress") as own:
         as_made = current(own)
-        data(own.post("/sandbox/reset"))  # so that both stories begin with the second request
+        data(own.post("/sandbox/reset"))  # so that both scenarios begin with the second request
         first = history(own)
         register_new(own)
         advance(own, by="PT3S")
@@ -505,7 +505,7 @@ def _control(path: str) -> Callable[[httpx.Client], Any]:
 
 
 def _repeat(client: httpx.Client) -> bool:
-    """Whether an answer to this key was kept here before."""
+    """Whether a response to this key was kept here before."""
     body, key = {**new_invoice(), "invoiceNumber": "X"}, {"Idempotency-Key": "shared"}
     return "Idempotent-Replayed" in client.post("/api/invoices", json=body, headers=key).headers
 
@@ -586,7 +586,7 @@ def test_every_workspace_has_rate_windows_of_its_own() -> None:
     ):
         assert [one.get("/api/invoices").status_code for _ in range(4)] == [200, 200, 200, 429]
         assert two.get("/api/invoices").status_code == 200
-        assert data(one.get("/sandbox/clock"))  # a lever is never limited
+        assert data(one.get("/sandbox/clock"))  # a control endpoint is never limited
 
 
 def test_a_snapshot_of_another_workspace_is_unknown(server: Running, client: httpx.Client) -> None:

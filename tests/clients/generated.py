@@ -22,7 +22,7 @@ CONFIG: Final = {
         "image/jpeg": "application/octet-stream",
     },
 }
-"""The generator knows one media type of files, so it is told that these are like it."""
+"""The generator knows one media type of files, so it gets these as the same."""
 
 
 class GenerationError(Exception):
@@ -66,7 +66,7 @@ class Generated:
         return importlib.import_module(f"{self.package}.api.{file.parent.name}.{operation}")
 
     def call(self, operation: str, connection: Any, /, **arguments: Any) -> Any:
-        """Ask an operation; the answer has its status, and the body as a model."""
+        """Ask an operation; the response has its status, and the body as a model."""
         module = self.module(operation)
         self.asked.add(operation)
         return module.sync_detailed(client=connection, **arguments)

@@ -1,1 +1,1 @@
-"""Contracts that others have made, served as they are: does every operation answer as it says?"""
+"""Contracts that others have made, served as they are: does every operation respond as it says?"""

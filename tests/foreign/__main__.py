@@ -1,7 +1,7 @@
 """``python -m tests.foreign`` serves what others have made, and brings docs/any-document.md up to
 date; ``--bounded`` plays a few documents and ``--every`` 2,600, and neither writes anything.
 
-Ends with 1 when an answer is not what its document says.
+Ends with 1 when a response is not what its document says.
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
-"""Serve a document, ask for every operation, and hold each answer against the document itself.
+"""Serve a document, ask for every operation, and compare each response with the document itself.
 
-Answers are judged by Python's jsonschema and openapi-schema-validator, with the document as its
+Responses are judged by Python's jsonschema and openapi-schema-validator, with the document as its
 makers wrote it: nothing of the sandbox's own reading of schemas is trusted.
 """
 
@@ -39,8 +39,8 @@ _ADDRESS: Final = "urn:document"
 
 @dataclass
 class Played:
-    """What came of one document. ``refused`` is why it was not served, ``seconds`` the CPU time of
-    the start; ``wrong`` are answers that the document does not allow, ``unanswered`` those with
+    """What came of one document. ``rejected`` is why it was not served, ``seconds`` the CPU time of
+    the start; ``wrong`` are responses that the document does not allow, ``unanswered`` those with
     status 501, ``unasked`` operations that no valid request could be made for; each a line."""
 
     name: str
@@ -110,7 +110,7 @@ def _play(played: Played, document: Mapping[str, Any], client: httpx.Client) -> 
 
 @dataclass(frozen=True)
 class Judge:
-    """Whether answers are what a document, as it was written, says.
+    """Whether responses are what a document, as it was written, says.
 
     All but what one of the validators reads otherwise than OpenAPI says: discriminators, which
     "cannot change the validation result" (3.1.1), and in 3.0 what stands beside a reference.
@@ -119,7 +119,7 @@ class Judge:
     document: Mapping[str, Any]
 
     def problem(self, path: str, method: str, reply: httpx.Response) -> str | None:
-        """What is wrong with an answer; None: nothing."""
+        """What is wrong with a response; None: nothing."""
         at = ("paths", path, method, "responses")
         if "responses" not in self._at(at[:3]):
             return None if reply.is_success else reply.text[:200]
@@ -189,7 +189,7 @@ def _keys(status: str) -> tuple[str, ...]:
 
 
 def _is_a_rejection(reply: httpx.Response) -> bool:
-    """Whether the sandbox itself refuses, be it that the document declares such a status too."""
+    """Whether the sandbox itself rejects, be it that the document declares such a status too."""
     if reply.is_success or "json" not in reply.headers.get("content-type", ""):
         return False
     body = reply.json()
@@ -197,7 +197,7 @@ def _is_a_rejection(reply: httpx.Response) -> bool:
 
 
 def _is_of_the_client(error: ValidationError) -> bool:
-    """A member that only requests have is not required of an answer (OpenAPI 3.1, writeOnly)."""
+    """A member that only requests have is not required of a response (OpenAPI 3.1, writeOnly)."""
     if error.validator != "required" or not isinstance(error.schema, Mapping):
         return False
     properties = error.schema.get("properties", {})

@@ -1,6 +1,6 @@
-"""Requests that no well-meaning client sends: the bytes, what may be answered, and what is left.
+"""Requests that no well-meaning client sends: the bytes, what may be returned, and what is left.
 
-``statuses`` has one entry for each answer that must come, in order: the status, or those that are
+``statuses`` has one entry for each response that must come, in order: the status, or those that are
 allowed. ``then`` is what the server does with the connection: it keeps it ``open`` for the next
 request, or it is ``closed``. ``half`` ends the sending side once the bytes are out.
 """

@@ -325,7 +325,7 @@ MAY: Final[dict[str, tuple[bytes, bool]]] = {
     "i_number_beyond_decimal": (b"[1e-99999999999999999999999]", True),
     "i_number_200000_digits": (b"[0." + b"1" * 200_000 + b"]", True),
     "i_number_integer_of_200000_digits": (b"[" + b"9" * 200_000 + b"]", False),
-    # Half of a surrogate pair is no text, so nothing could store or answer it.
+    # Half of a surrogate pair is no text, so nothing could store or return it.
     "i_object_key_lone_2nd_surrogate": (rb'{"\uDFAA":0}', False),
     "i_string_1st_surrogate_but_2nd_missing": (rb'["\uDADA"]', False),
     "i_string_1st_valid_surrogate_2nd_invalid": (rb'["\uD888\u1234"]', False),
@@ -351,7 +351,7 @@ MAY: Final[dict[str, tuple[bytes, bool]]] = {
     "i_string_overlong_sequence_6_bytes": (b'["\xfc\x83\xbf\xbf\xbf\xbf"]', False),
     "i_string_truncated-utf-8": (b'["\xe0\xff"]', False),
     "i_structure_UTF-8_BOM_empty_object": (b"\xef\xbb\xbf{}", False),
-    # 256 levels are read; one more is refused.
+    # 256 levels are read; one more is rejected.
     "i_structure_257_nested_arrays": (b"[" * 257 + b"]" * 257, False),
     "i_structure_500_nested_arrays": (b"[" * 500 + b"]" * 500, False),
     "i_structure_100000_nested_objects": (b'{"a":' * 30_000 + b"1" + b"}" * 30_000, False),

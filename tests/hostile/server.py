@@ -17,7 +17,7 @@ IMPATIENT: Final = Patience(head=1.0, silence=0.8, body=1.6, response=0.5, whole
 
 
 async def main(patience: Patience) -> None:
-    """Serve until the process is told to end."""
+    """Serve until the process is asked to end."""
     settings = read_settings({"port": "0", "rate-limit": "off", "scenario": "manual"})
     with listen(settings) as listener:
         url = settings.url(listener.getsockname()[1])

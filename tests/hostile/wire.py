@@ -32,7 +32,7 @@ class Response:
     body: bytes
 
     def envelope_problem(self) -> str | None:
-        """What is wrong with the answer to somebody who did something wrong."""
+        """What is wrong with the response to somebody who did something wrong."""
         if self.status < 400:
             return None
         if self.headers.get("content-type") != "application/json":
@@ -50,7 +50,7 @@ class Response:
 
 
 class Wire:
-    """One connection. It reads answers one after the other, as long as they come."""
+    """One connection. It reads responses one after the other, as long as they come."""
 
     def __init__(self, port: int, patience: float = PATIENCE) -> None:
         self.socket = socket.create_connection(("127.0.0.1", port), patience)
@@ -68,7 +68,7 @@ class Wire:
             self.socket.sendall(data)
 
     def response(self, *, has_body: bool = True) -> Response:
-        """The next final answer. Raises EOFError when the connection ends, TimeoutError."""
+        """The next final response. Raises EOFError when the connection ends, TimeoutError."""
         head = self._until(b"\r\n\r\n")
         first, *lines = head.decode("latin-1").split("\r\n")
         status = int(first.split()[1])
@@ -118,7 +118,7 @@ class Process:
         return Wire(self.port, patience)
 
     def ask(self, *parts: Any, **named: Any) -> Response:
-        """The answer to one request on a connection of its own."""
+        """The response to one request on a connection of its own."""
         with self.wire() as wire:
             wire.send(request(*parts, **named))
             return wire.response()

@@ -16,12 +16,12 @@ import httpx
 from invoice_sandbox.state.credentials import DEMO_KEY
 
 PATIENCE: Final = 20
-"""Seconds within which one answer must be there."""
+"""Seconds within which one response must be there."""
 
 
 @dataclass(frozen=True)
 class Check:
-    """A rule in a sentence, and how it is looked at: it answers what was seen, or raises."""
+    """A rule in a sentence, and how it is looked at: it returns what was seen, or raises."""
 
     rule: str
     look: Callable[[], str]

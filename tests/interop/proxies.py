@@ -1,8 +1,8 @@
-"""Whether Prism, as a validating proxy before the sandbox, finds nothing wrong with any answer.
+"""Whether Prism, as a validating proxy before the sandbox, finds nothing wrong with any response.
 
-The whole flow and every declared refusal go through it. Prism reads a contract of OpenAPI 3.1 as
+The whole flow and every declared rejection go through it. Prism reads a contract of OpenAPI 3.1 as
 JSON Schema draft 7 unless the contract names its dialect, so they go through it both ways. That
-its silence means something is shown by a contract that no answer satisfies.
+its silence means something is shown by a contract that no response satisfies.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ from tests.receivers import free_port
 
 _DIALECT: Final = "https://json-schema.org/draft/2020-12/schema"
 _HANGING: Final = 1.0
-"""Seconds after which it is taken for granted that Prism will not answer."""
+"""Seconds after which it is taken for granted that Prism will not respond."""
 
 
 @dataclass(frozen=True)
@@ -44,7 +44,7 @@ class Proxy:
 
 @contextlib.contextmanager
 def prism(contract: Any, sandbox: str, folder: Path, *options: str) -> Iterator[Proxy]:
-    """Prism before ``sandbox``, ready, which holds requests and answers to ``contract``."""
+    """Prism before ``sandbox``, ready, which holds requests and responses to ``contract``."""
     port = free_port()
     file, log = folder / f"prism-{port}.json", folder / f"prism-{port}.log"
     file.write_text(json.dumps(contract))
@@ -86,7 +86,7 @@ class Stage:
     declared: dict[Operation, set[int]]
 
     def all_responses(self, proxy: Proxy) -> Iterator[Response]:
-        """The answers of the flow, and of what is refused though the contract allows it."""
+        """The responses of the flow, and of what is rejected though the contract allows it."""
         yield from walk(self.folder, proxy.url, self.sandbox)
         with asking(proxy) as api:
             for ask in allowed(self.declared, self.sandbox):
@@ -94,7 +94,7 @@ class Stage:
 
 
 def as_served(stage: Stage) -> str:
-    """Prism, which turns violations to errors, has no complaint of the flow or of refusals."""
+    """Prism, which turns violations to errors, has no complaint of the flow or of rejections."""
     return _is_silent(stage, stage.contract)
 
 
@@ -124,7 +124,7 @@ def _check_covered(stage: Stage, responses: list[Response]) -> None:
 
 
 def broken_requests(stage: Stage) -> str:
-    """Of requests that break the contract, Prism complains of the request, never of the answer."""
+    """If a request breaks the contract, Prism complains of the request, never of the response."""
     seen = set()
     with prism(stage.contract, stage.sandbox, stage.folder) as proxy, asking(proxy) as api:
         for ask in forbidden(stage.declared, stage.sandbox):
@@ -137,7 +137,7 @@ def broken_requests(stage: Stage) -> str:
 
 
 def every_declared_response(stage: Stage) -> str:
-    """Both kinds of requests together have every answer that the contract declares."""
+    """Both kinds of requests together have every response that the contract declares."""
     asked = [*allowed(stage.declared, stage.sandbox), *forbidden(stage.declared, stage.sandbox)]
     rejections = {(one.operation, one.status) for one in asked}
     declared = {
@@ -151,7 +151,7 @@ def every_declared_response(stage: Stage) -> str:
 
 
 def contract_of_nothing(stage: Stage) -> str:
-    """Prism complains of every answer if the contract is changed so that none satisfies it."""
+    """Prism complains of every response if the contract is changed so that none satisfies it."""
     with prism(_unsatisfied(stage.contract), stage.sandbox, stage.folder) as proxy:
         responses = list(stage.all_responses(proxy))
     for one in responses:
@@ -168,7 +168,7 @@ def _unsatisfied(contract: Any) -> Any:
 
 
 def not_json(stage: Stage) -> str:
-    """A body that is not JSON is answered with 400 here, and never by Prism."""
+    """A body that is not JSON is rejected with 400 here, and never by Prism."""
     headers = bearer(new_key(stage.sandbox)) | {"Content-Type": "application/json"}
 
     def ask(api: str) -> int:

@@ -1,6 +1,6 @@
-"""A request for every refusal that the API declares.
+"""A request for every rejection that the API declares.
 
-The first half are requests that the contract allows, and that are refused for what they ask; a
+The first half are requests that the contract allows, and that are rejected for what they ask; a
 validating proxy lets them through. The second half breaks the contract.
 """
 
@@ -58,7 +58,7 @@ _SETTLED: Final = {"invoiceId": "inv_sandbox_0003"}
 
 @dataclass(frozen=True)
 class Ask:
-    """A request that is to be refused with ``status``."""
+    """A request that is to be rejected with ``status``."""
 
     operation: Operation
     status: int
@@ -69,7 +69,7 @@ class Ask:
     """Instead of that of the operation."""
 
     def send(self, api: httpx.Client) -> Response:
-        """Ask the API, which must answer as expected, with the envelope of errors."""
+        """Ask the API, which must respond as expected, with the envelope of errors."""
         method, path = self.operation
         response = api.request(
             self.method or method,

@@ -27,7 +27,7 @@ Operation = tuple[str, str]
 
 @dataclass(frozen=True)
 class Response:
-    """What an operation was answered with; ``violations`` is what a validating proxy said."""
+    """What an operation returned; ``violations`` is what a validating proxy said."""
 
     operation: Operation
     status: int

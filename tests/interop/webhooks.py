@@ -104,7 +104,7 @@ class Stage:
         return endpoint
 
     def knows(self, *secrets: str) -> None:
-        """Tell the receiver the secrets, and have it forget what came before."""
+        """Pass the secrets to the receiver, and have it forget what came before."""
         self.receiver.put("/secrets", json=secrets).raise_for_status()
 
     def received(self) -> list[Message]:
@@ -112,7 +112,7 @@ class Stage:
         return [Message(one) for one in self.receiver.get("/messages").json()]
 
     def invoice(self, **members: Any) -> Any:
-        """A new invoice, and six seconds of its story."""
+        """A new invoice, and six seconds of its scenario."""
         reply = self.sandbox.post("/api/invoices", json={**INVOICE, **members})
         self.advance("PT6S")
         return reply.raise_for_status().json()["data"]
@@ -123,7 +123,7 @@ class Stage:
 
 
 def both_published_events(stage: Stage) -> str:
-    """Both published events are verified, and tell what the API tells."""
+    """Both published events are verified, and report what the API reports."""
     stage.subscribe()
     invoice = stage.invoice()
     messages = stage.received()
@@ -223,7 +223,7 @@ def docs_session(_: Stage) -> str:
 
 
 def docs_receiver(_: Stage) -> str:
-    """The receiver in JavaScript of docs/webhooks.md answers every forgery with a 4xx."""
+    """The receiver in JavaScript of docs/webhooks.md rejects every forgery with a 4xx."""
     with receiver_of_docs(JAVASCRIPT) as receiver:
         responses = responses_to_forgeries(receiver)
         assert responses == dict.fromkeys(FORGED, 401), responses

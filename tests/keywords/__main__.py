@@ -11,7 +11,7 @@ from tests.keywords.page import PAGE, played, with_generated
 
 
 def main() -> int:
-    """Play, write the page, and tell what is wrong."""
+    """Play, write the page, and report what is wrong."""
     outcome = played()
     PAGE.write_text(with_generated(PAGE.read_text(), outcome))
     total = len(outcome.requests) + len(outcome.responses)

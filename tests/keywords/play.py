@@ -1,4 +1,4 @@
-"""Every case of the suite sent to a real server, as a request and as an answer."""
+"""Every case of the suite sent to a real server, as a request and as a response."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ _LOGGER: Final = logging.getLogger("invoice_sandbox")
 
 @dataclass(frozen=True)
 class Outcome:
-    """What became of one case: ``verdict`` is ``allowed``, ``refused``, or what else happened."""
+    """What became of one case: ``verdict`` is ``allowed``, ``rejected``, or what else happened."""
 
     group: Group
     case: Case
@@ -33,7 +33,7 @@ class Outcome:
     @property
     def right(self) -> bool:
         """Whether the verdict is that of the suite."""
-        return self.verdict == ("allowed" if self.case.valid else "refused")
+        return self.verdict == ("allowed" if self.case.valid else "rejected")
 
 
 def as_requests(groups: Sequence[Group], folder: Path) -> list[Outcome]:
@@ -49,7 +49,7 @@ def as_requests(groups: Sequence[Group], folder: Path) -> list[Outcome]:
 
 
 def as_responses(groups: Sequence[Group], folder: Path) -> list[Outcome]:
-    """Each instance as what a handler answers: 200 with that value, or 500 for a violation."""
+    """Each instance as what a handler returns: 200 with that value, or 500 for a violation."""
     write_echo(folder, groups)
     settings = replace(FROZEN, project=folder)
     with serving(settings) as running, running.client() as client, _violations() as violations:
@@ -68,7 +68,7 @@ def _of_request(response: httpx.Response) -> str:
     explained = "schemaPath=" in response.headers["x-sandbox-explain"]
     if response.status_code == 204:
         return "allowed"
-    return "refused" if response.status_code == 400 and explained else _else(response)
+    return "rejected" if response.status_code == 400 and explained else _else(response)
 
 
 def _of_response(response: httpx.Response, violations: list[str], case: Case) -> str:
@@ -77,7 +77,7 @@ def _of_response(response: httpx.Response, violations: list[str], case: Case) ->
     if response.status_code == 200 and not reported:
         sent, given = orjson.loads(case.instance), response.json()["data"]
         return "allowed" if sent == given else f"allowed, but answered as {given!r}"
-    return "refused" if response.status_code == 500 and reported == 1 else _else(response)
+    return "rejected" if response.status_code == 500 and reported == 1 else _else(response)
 
 
 def _else(response: httpx.Response) -> str:
@@ -100,7 +100,7 @@ class _Violations(logging.Handler):
 
 @contextmanager
 def _violations() -> Iterator[list[str]]:
-    """The violations that the server tells of, instead of its log on standard error."""
+    """The violations that the server reports, instead of its log on standard error."""
     handler, propagate = _Violations(), _LOGGER.propagate
     _LOGGER.addHandler(handler)
     _LOGGER.propagate = False

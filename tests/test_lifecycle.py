@@ -199,7 +199,7 @@ otherEvents: [door.knocked_at]
 
 
 @pytest.fixture
-def door(tmp_path: Path) -> Machine:
+def machine(tmp_path: Path) -> Machine:
     file = tmp_path / "door.yaml"
     file.write_text(EXAMPLE_LIFECYCLE)
     return load_lifecycle(file).machines["door"]
@@ -401,8 +401,8 @@ def test_an_editor_finds_the_schema() -> None:
 # Steps -----------------------------------------------------------------------------------------
 
 
-def test_legal_triggers_stand_in_the_order_of_the_file(door: Machine) -> None:
-    assert {state: door.legal[state] for state in door.states} == {
+def test_legal_triggers_stand_in_the_order_of_the_file(machine: Machine) -> None:
+    assert {state: machine.legal[state] for state in machine.states} == {
         "Open": ("shut", "block"),
         "Shut": ("block", "remove"),
         "Blocked": ("unblock",),
@@ -410,14 +410,14 @@ def test_legal_triggers_stand_in_the_order_of_the_file(door: Machine) -> None:
     }
 
 
-def test_a_step_reports_where_it_leads_and_what_it_records(door: Machine) -> None:
-    assert door.step("Open", "shut") == Move("shut", "Open", "Shut", "door.shut")
-    assert door.step("Shut", "block", "Open") == Move("block", "Shut", "Blocked", None)
+def test_a_step_reports_where_it_leads_and_what_it_records(machine: Machine) -> None:
+    assert machine.step("Open", "shut") == Move("shut", "Open", "Shut", "door.shut")
+    assert machine.step("Shut", "block", "Open") == Move("block", "Shut", "Blocked", None)
 
 
 @pytest.mark.parametrize("previous", ["Open", "Shut"])
-def test_a_step_back_leads_to_the_status_held_before(door: Machine, previous: str) -> None:
-    assert door.step("Blocked", "unblock", previous).to == previous
+def test_a_step_back_leads_to_the_status_held_before(machine: Machine, previous: str) -> None:
+    assert machine.step("Blocked", "unblock", previous).to == previous
 
 
 @pytest.mark.parametrize(
@@ -432,10 +432,10 @@ def test_a_step_back_leads_to_the_status_held_before(door: Machine, previous: st
     ],
 )
 def test_an_illegal_move_names_the_legal_ones(
-    door: Machine, status: str, trigger: str, previous: str | None, legal: tuple[str, ...]
+    machine: Machine, status: str, trigger: str, previous: str | None, legal: tuple[str, ...]
 ) -> None:
     with pytest.raises(IllegalMove) as caught:
-        door.step(status, trigger, previous)
+        machine.step(status, trigger, previous)
     assert caught.value == IllegalMove("door", status, trigger, legal)
 
 

@@ -184,8 +184,8 @@ def test_a_key_that_grants_more_than_it_holds_is_one_failed_event(
 ) -> None:
     made = _key(client, scopes=["keys:write"])
     with server.client(made["secret"]) as limited:
-        refused = caused(client, lambda: limited.post(KEYS, json={"scopes": ["*"]}))
-    assert refused == ["authorization.rejected"]
+        rejected = caused(client, lambda: limited.post(KEYS, json={"scopes": ["*"]}))
+    assert rejected == ["authorization.rejected"]
 
 
 def test_a_page_of_another_site_is_one_failed_event(server: Running) -> None:
@@ -195,7 +195,7 @@ def test_a_page_of_another_site_is_one_failed_event(server: Running) -> None:
         rejected = caused(
             client, lambda: visitor.post("/api/invoices", json=INVOICE, headers=headers)
         )
-        assert refused == ["authorization.rejected"]
+        assert rejected == ["authorization.rejected"]
         assert events(client)[-1]["actor"]["id"] == "usr_sandbox_seller"
 
 

@@ -103,7 +103,7 @@ def test_a_run_may_change_how_many_are_rejected(
     client: httpx.Client, name: str, expected: Responses
 ) -> None:
     choose(client, name, rejections=1)
-    assert answered(client, len(expected)) == expected
+    assert responded(client, len(expected)) == expected
 
 
 # A slow response

@@ -434,7 +434,7 @@ def test_another_invoice_of_the_same_seller_is_verified(
     assert events_about(server, client, invoice) == expected(TO_VERIFIED)
 
 
-# Rejections, disputes, and nobody to finance -----------------------------------------------------
+# Rejections, disputes, and nobody to finance --------------------------------------------------
 
 
 def test_an_invoice_without_its_debtor_is_rejected_and_not_registered(client: httpx.Client) -> None:

@@ -48,7 +48,6 @@ class Sources:
         self._forms: dict[str, CanonicalSchema] = {}
         self._parts: dict[str, Any] = {}
         self._opened: dict[str, CanonicalSchema | None] = {}
-        self._needed: dict[CanonicalSchema, frozenset[str]] = {}
 
     def canonical(self, schema: Schema) -> CanonicalSchema:
         """The canonical form of ``schema``. Raises CannotGenerate if no value satisfies it."""
@@ -125,17 +124,6 @@ class Sources:
         address = f"part:/{sha256(text.encode()).hexdigest()}"
         self._parts[address] = part
         return {"$ref": address}
-
-    def needed_references(self, form: CanonicalSchema) -> frozenset[str]:
-        """The references that a value of ``form`` cannot do without, but for those behind them."""
-        form = self.opened(form)
-        if form not in self._needed:
-            self._needed[form] = frozenset()
-            parts = map(self.needed_references, _needed_parts(form))
-            view = form.view()
-            own = {view.uri} if isinstance(view, canonical.ReferenceView) else ()
-            self._needed[form] = frozenset[str](own).union(*parts)
-        return self._needed[form]
 
     def _conflict(self, addressed: Any) -> str:
         """The deepest place where no value satisfies a schema, and the keywords that conflict."""
@@ -271,21 +259,6 @@ def supported(schema: Any) -> Any:
 
 
 _UNSUPPORTED: Final = frozenset({"unevaluatedProperties", "unevaluatedItems", "not"})
-
-
-def _needed_parts(form: CanonicalSchema) -> Sequence[CanonicalSchema]:
-    match form.view():
-        case canonical.AnyOfView(branches=parts) | canonical.OneOfView(branches=parts):
-            return parts
-        case canonical.AllOfView(branches=parts):
-            return parts
-        case canonical.TypedGroupView(body=body):
-            return [body]
-        case canonical.ObjectView() as view:
-            return [form for name, form in view.properties.items() if name in view.required]
-        case canonical.ArrayView() as view:
-            return [item_form(view, index) for index in range(min(view.min_items or 0, 3))]
-    return []
 
 
 def item_form(view: Any, index: int) -> CanonicalSchema:

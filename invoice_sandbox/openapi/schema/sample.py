@@ -4,6 +4,13 @@ The canonical form of jsonschema-rs has no applicators to satisfy: intersections
 negations and unevaluated members are worked out, and what no value satisfies is ``false``. A value
 is built for that form; the examples, titles and the order of members come from the schema as it is
 written. The first value that the validator of the whole schema accepts is the result.
+
+What is here beside the canonical form, and what goes wrong without it: subtraction that stops at
+large forms (one response of GitHub's document takes 0.9 s instead of 0.07 s), forms level by level
+(twice the CPU time for Stripe's), the alternatives as written and conjunctions of references (6 of
+10 bodies with a discriminator have no value), violations and contained items (7 schemas of
+tests/test_generate.py have none), the repeat without unsupported keywords (3 of the JSON Schema
+suite).
 """
 
 from __future__ import annotations
@@ -237,10 +244,9 @@ class _Run:
         raise failure
 
     def recurs(self, form: CanonicalSchema, place: Place) -> bool:
-        """Whether ``form`` leads back to a reference that the run is inside of."""
-        if not place.active:
-            return False
-        return not place.active.isdisjoint(self.sources.needed_references(form))
+        """Whether ``form`` is a reference that the run is inside of."""
+        view = self.sources.opened(form).view()
+        return isinstance(view, canonical.ReferenceView) and view.uri in place.active
 
 
 _CHOICES: Final = ("anyOf", "oneOf")

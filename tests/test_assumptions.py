@@ -88,6 +88,13 @@ def test_nothing_that_is_only_published_is_marked(client: httpx.Client) -> None:
                 assert found(one, member) is not None
 
 
+def test_the_control_contract_is_an_assumption_as_a_whole(client: httpx.Client) -> None:
+    served = client.get("/sandbox/openapi.json").json()
+    (note,) = served["info"]["x-assumption"]
+    assert note.keys() == {"assumption", "gap"}
+    assert [one for one in walked(served) if "x-assumption" in one] == [served["info"]]
+
+
 def found(value: Any, pointer: str) -> Any:
     """What a JSON Pointer without its first slash names."""
     for step in pointer.split("/"):

@@ -11,10 +11,25 @@ from hypothesis import strategies as st
 
 from domain.fingerprint import minor_units
 from domain.pricing import Terms, price
-from tests.scenario_run import advance, choose, data, error, move, new_invoice, offers, status
+from invoice_sandbox.base.clock import parse_instant
+from tests.scenario_run import (
+    advance,
+    choose,
+    data,
+    error,
+    move,
+    new_invoice,
+    offers,
+    restore,
+    snapshot,
+    status,
+)
 
 ALDER = "ptn_sandbox_alder"
 EVEREST = {"partnerId": "ptn_sandbox_everest"}
+LAST = "9000-01-01T00:00:00Z"
+"""The instant beyond which no clock goes."""
+
 RATES = st.decimals(0, 1, places=4)
 
 
@@ -93,6 +108,30 @@ def test_an_offer_with_a_past_valid_until_is_recorded_as_expired(client: httpx.C
     assert made["status"] == "Expired"
     assert status(client, invoice_id) == "FinancingRequested"
     assert error(accept(client, made)) == (409, "invalid_request")
+
+
+@pytest.mark.parametrize("instant", ["2026-11-24T08:00:01Z", "2031-01-01T00:00:00Z", LAST])
+def test_no_offer_is_listed_as_live_after_its_valid_until(
+    client: httpx.Client, instant: str
+) -> None:
+    offer(client, requested(client))
+    advance(client, to=instant)
+    listed = data(client.get("/api/offers"))
+    live = [one for one in listed if one["status"] == "Received"]
+    assert live
+    assert [one for one in live if parse_instant(one["validUntil"]) <= parse_instant(instant)] == []
+    assert data(client.get("/api/offers", params={"status": "Received"})) == live
+
+
+def test_a_live_offer_of_the_starting_data_ends_with_the_term_of_its_invoice(
+    client: httpx.Client,
+) -> None:
+    advance(client, to="2027-01-20T23:59:59Z")
+    saved = snapshot(client)
+    assert accept(client, {"id": "off_sandbox_0009"}).status_code == 200
+    restore(client, saved)
+    advance(client, "PT1S")
+    assert error(accept(client, {"id": "off_sandbox_0009"})) == (409, "invalid_request")
 
 
 def test_an_offer_on_no_invoice_expires_too(client: httpx.Client) -> None:

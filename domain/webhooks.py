@@ -21,6 +21,7 @@ from invoice_sandbox.project.api import (
     all_endpoints,
     is_own_address,
     is_rotating,
+    is_signing_secret,
     missing_scope,
     placeholder_secret,
     plan,
@@ -95,6 +96,9 @@ async def register_endpoint(call: Call) -> Record:
     reason = address_problem(call, call.body.get("url"))
     if reason is None and call.body.get("enabled") is False:
         reason = "not_enabled"
+    secret = call.body.get("secret")
+    if not is_signing_secret(secret):
+        secret = placeholder_secret(call.workspace.seed, endpoint_id)
     endpoint: Record = {
         "id": endpoint_id,
         "url": _text(call.body.get("url")),
@@ -105,7 +109,7 @@ async def register_endpoint(call: Call) -> Record:
         "retryProfile": retry_profile(call.body.get("retryProfile")),
         "status": ENABLED if reason is None else DISABLED,
         **({} if reason is None else {"disabledReason": reason}),
-        "secret": placeholder_secret(call.workspace.seed, endpoint_id),
+        "secret": secret,
         "createdAt": call.timestamp,
     }
     await call.state.put(ENDPOINTS, endpoint_id, endpoint)

@@ -11,6 +11,7 @@ from invoice_sandbox.project.api import (
     enable,
     published_endpoint,
     reject,
+    remove,
 )
 
 from ..domain.webhooks import (
@@ -52,6 +53,14 @@ async def disable_endpoint(call: Call) -> Record:
         endpoint = await disable(call.state, endpoint, "switched_off", call.now)
         await audit_endpoint(call, "disabled", endpoint, reason="switched_off")
     return published_endpoint(endpoint)
+
+
+async def remove_endpoint(call: Call) -> Record:
+    """Delete the endpoint and cancel its pending deliveries. 404."""
+    endpoint = await load_endpoint(call.state, call.path["id"])
+    await remove(call.state, endpoint, call.now)
+    await audit_endpoint(call, "removed", endpoint)
+    return {"id": endpoint["id"], "deleted": True}
 
 
 async def rotate_endpoint_secret(call: Call) -> Record:

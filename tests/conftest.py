@@ -58,6 +58,7 @@ def pytest_configure(config: pytest.Config) -> None:
     """Prepare the processes that tests start."""
     _heed_interrupts()
     _share_cache()
+    _forget_secrets(config)
     _record_coverage(config)
 
 
@@ -71,6 +72,13 @@ def _share_cache() -> None:
     """Processes with another home, such as those of pytester, keep what they made in the same
     folder."""
     os.environ.setdefault("XDG_CACHE_HOME", str(Path("~/.cache").expanduser()))
+
+
+def _forget_secrets(config: pytest.Config) -> None:
+    """Keep what ``listen`` remembers out of the user's own folder."""
+    folder = tempfile.TemporaryDirectory()
+    config.add_cleanup(folder.cleanup)
+    os.environ["XDG_STATE_HOME"] = folder.name
 
 
 def _record_coverage(config: pytest.Config) -> None:

@@ -181,7 +181,8 @@ WITHOUT_COMMAND = {
     "getLedger": "nobody reads it as a table",
     "triggerEvent": "trigger uses it",
     "enableEndpoint": "rarely needed by hand",
-    "disableEndpoint": "listen uses it",
+    "disableEndpoint": "rarely needed by hand",
+    "removeEndpoint": "listen uses it",
     "rotateEndpointSecret": "rarely needed by hand",
 }
 """Operations of the control API without a command of their own, and why."""

@@ -160,6 +160,7 @@ TAKING = [
     Row("restoreSnapshot", "snapshot", "POST", "/sandbox/snapshots/{id}/restore", status=404),
     Row("enableEndpoint", "endpoint", "POST", "/sandbox/webhooks/{id}/enable", status=404),
     Row("disableEndpoint", "endpoint", "POST", "/sandbox/webhooks/{id}/disable", status=404),
+    Row("removeEndpoint", "endpoint", "DELETE", "/sandbox/webhooks/{id}", status=404),
     Row("rotateEndpointSecret", "endpoint", "POST", ROTATE, status=404),
     Row("replayDelivery", "delivery", "POST", "/sandbox/deliveries/{id}/replay", status=404),
     Row(

@@ -368,6 +368,50 @@ def test_a_test_does_not_wait_for_what_the_endpoint_is_getting(
 # Rotation
 
 
+def test_a_deleted_endpoint_is_gone_and_its_deliveries_stay(
+    client: httpx.Client, receiver: Receiver
+) -> None:
+    one = subscribe(client, receiver.url)
+    receiver.responses(response(500))
+    register_new(client)
+    trigger(client)
+    advance(client, by="PT0S")
+    path = f"/sandbox/webhooks/{one['id']}"
+    assert data(client.delete(path), 200) == {"id": one["id"], "deleted": True}
+    assert error(client.delete(path)) == (404, "resource_not_found")
+    advance(client, by="P3D")
+    listed = data(client.get("/api/webhooks"), 200)
+    assert (listed["endpoints"], delivery(client)["status"]) == ([], "Cancelled")
+    assert len(receiver.messages) == 1
+    assert error(client.post(f"/sandbox/deliveries/{delivery(client)['id']}/replay"))[0] == 409
+    assert audited(client, one["id"])[-1][1] == "webhook_endpoint.removed"
+
+
+@pytest.mark.parametrize(
+    ("secret", "is_used"),
+    [
+        (f"whsec_{'A' * 32}", True),
+        (f"whsec_{'A' * 84}AA==", True),
+        (f"whsec_{'A' * 31}", False),
+        (f"whsec_{'A' * 28}", False),
+        (f"whsec_{'A' * 88}", False),
+        ("A" * 32, False),
+        (["whsec_"], False),
+    ],
+)
+def test_a_chosen_secret_signs_if_it_is_one(
+    client: httpx.Client, receiver: Receiver, secret: Any, is_used: bool
+) -> None:
+    one = subscribe(client, receiver.url, secret=secret)
+    register_new(client)
+    trigger(client)
+    advance(client, by="PT0S")
+    assert (one["secret"] == secret) == is_used
+    assert receiver.messages[0].verified(one["secret"])
+    if is_used:
+        assert secret not in client.get("/sandbox/requests").text
+
+
 def test_two_secrets_sign_for_a_day_of_virtual_time(
     client: httpx.Client, receiver: Receiver
 ) -> None:

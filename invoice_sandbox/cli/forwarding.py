@@ -20,15 +20,15 @@ from urllib.parse import urlsplit
 import click
 
 from invoice_sandbox.base.clock import OperatingSystemClock, instant_text
-from invoice_sandbox.base.ids import new_secret
 from invoice_sandbox.cli.output import Row, plain
-from invoice_sandbox.cli.receiver import Receiver, Response
+from invoice_sandbox.cli.receiver import Identity, Receiver, Response
 from invoice_sandbox.cli.stream import (
     LISTENERS,
     Attempt,
     GoneError,
     LostError,
     Message,
+    ReplacedError,
     Sandbox,
     registration_path,
 )
@@ -44,22 +44,34 @@ _MAX_KNOWN: Final = 1000
 _GONE: Final = 410
 
 
-def listen(client: ControlClient, target: str, types: Sequence[str], *, as_json: bool) -> None:
-    """Forward until SIGINT or SIGTERM. Raises SandboxError."""
+def listen(
+    client: ControlClient,
+    target: str,
+    types: Sequence[str],
+    identity: Identity,
+    *,
+    as_json: bool,
+) -> None:
+    """Forward until SIGINT, SIGTERM, or another ``listen`` takes over. Raises SandboxError."""
     registration_path(client)
     with contextlib.suppress(KeyboardInterrupt):
-        asyncio.run(_listen(client, target, types, as_json=as_json))
+        asyncio.run(_listen(client, target, types, identity, as_json=as_json))
 
 
 async def _listen(
-    client: ControlClient, target: str, types: Sequence[str], *, as_json: bool
+    client: ControlClient,
+    target: str,
+    types: Sequence[str],
+    identity: Identity,
+    *,
+    as_json: bool,
 ) -> None:
     stop = asyncio.Event()
     for name in (signal.SIGINT, signal.SIGTERM):
         asyncio.get_running_loop().add_signal_handler(name, stop.set)
     async with Sandbox(client) as sandbox, Receiver(target) as receiver:
         printer = _Printer(client.url, target, as_json)
-        await _Forwarder(sandbox, receiver, printer, types).run_until(stop)
+        await _Forwarder(sandbox, receiver, printer, types, identity).run_until(stop)
 
 
 @dataclass(frozen=True)
@@ -73,7 +85,7 @@ class _Printer:
     """The ids of the latest messages: another delivery of one of them is a retry."""
 
     def ready(self, endpoint: Row) -> None:
-        """The endpoint was created; its secret is shown only once."""
+        """The endpoint was created."""
         data = {
             "is": "ready",
             "url": self.url,
@@ -84,7 +96,7 @@ class _Printer:
         self._print(
             data,
             f"Ready: {self.url} -> {self._shown_target}, "
-            f"endpoint {endpoint['id']}, signing secret {endpoint['secret']} (shown only once)",
+            f"endpoint {endpoint['id']}, signing secret {endpoint['secret']}",
         )
 
     def forwarded(self, message: Message, response: Response) -> None:
@@ -136,7 +148,7 @@ class _Forwarder:
     receiver: Receiver
     printer: _Printer
     types: Sequence[str]
-    token: str = field(default_factory=new_secret, repr=False)
+    identity: Identity
     listener: Row = field(default_factory=dict)
     endpoint: Row = field(default_factory=dict)
     reported: set[Attempt] = field(default_factory=set)
@@ -146,6 +158,7 @@ class _Forwarder:
     _catching_up: asyncio.Task[None] | None = None
     _is_away: bool = False
     _is_new: bool = False
+    _is_replaced: bool = False
 
     async def run_until(self, stop: asyncio.Event) -> None:
         """Forward until ``stop``, then clean up. Raises SandboxError."""
@@ -182,6 +195,10 @@ class _Forwarder:
                             self._begin(self._handle(message))
             except LostError:
                 self._note_loss()
+            except ReplacedError:
+                self._is_replaced = True
+                self.printer.note("Another 'listen' forwards to this receiver now.")
+                return
             except GoneError:
                 pass  # the listener was deleted; create another one
             is_prepared = False
@@ -190,22 +207,35 @@ class _Forwarder:
 
     async def _prepare(self) -> None:
         """Create the listener and its endpoint, unless they exist."""
-        wanted = {"token": self.token}
+        wanted = {"token": self.identity.token(self.sandbox.client.key or "")}
         self.listener = await self.sandbox.ask("POST", LISTENERS, wanted)
         if await self._is_registered():
             return
-        url, events = self.listener["url"], list(self.types)
-        made = await self.sandbox.register({"url": url, "events": events})
+        registration: Row = {
+            "url": self.listener["url"],
+            "events": list(self.types),
+            "secret": self.identity.secret,
+        }
+        made = await self.sandbox.register(registration)
+        if made["secret"] != self.identity.secret:
+            self.printer.note("This project chooses the signing secret itself.")
         self.endpoint = made
         self._check(made)
         self._is_new = True
 
     async def _is_registered(self) -> bool:
-        if not self.endpoint:
-            return False
+        """Whether the endpoint still exists. Others of the same listener are deleted: they belong
+        to a command that was killed, or that this one replaces."""
         known = (await self.sandbox.webhooks())["endpoints"]
-        mine = (self.endpoint["id"], self.listener["url"])
-        return mine in {(one["id"], one["url"]) for one in known}
+        same_url = {one["id"] for one in known if one["url"] == self.listener["url"]}
+        mine = self.endpoint.get("id")
+        for other in same_url - {mine}:
+            await self._remove(other)
+        return mine in same_url
+
+    async def _remove(self, endpoint_id: str) -> None:
+        with contextlib.suppress(GoneError):  # someone else did it, or the project has no such path
+            await self.sandbox.ask("DELETE", path("/sandbox/webhooks/{id}", id=endpoint_id))
 
     def _check(self, endpoint: Row) -> None:
         for member, problem in (
@@ -293,7 +323,7 @@ class _Forwarder:
             self._failed.set()
 
     async def _leave(self) -> None:
-        """Wait for deliveries in progress, then disable the endpoint."""
+        """Wait for deliveries in progress, then delete what was registered."""
         self._stop_catching_up()
         problems = [
             task.exception() for task in self._tasks if task.done() and not task.cancelled()
@@ -303,7 +333,8 @@ class _Forwarder:
             async with asyncio.timeout(_SECONDS_TO_FINISH):
                 if under_way:
                     await asyncio.wait(under_way)
-                await self._clear()
+                if not self._is_replaced:
+                    await self._clear()
         for task in (*self._tasks, *self._responses.values()):
             task.cancel()
         for problem in problems:
@@ -313,9 +344,7 @@ class _Forwarder:
     async def _clear(self) -> None:
         with contextlib.suppress(LostError, GoneError, SandboxError):
             if self.endpoint:
-                place = path("/sandbox/webhooks/{id}/disable", id=self.endpoint["id"])
-                with contextlib.suppress(GoneError):
-                    await self.sandbox.ask("POST", place)
+                await self._remove(self.endpoint["id"])
             if self.listener:
                 place = path(f"{LISTENERS}/{{id}}", id=self.listener["id"])
                 await self.sandbox.ask("DELETE", place)

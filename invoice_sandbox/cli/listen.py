@@ -6,7 +6,7 @@ import click
 
 from invoice_sandbox.cli import forwarding
 from invoice_sandbox.cli.options import client, options, wants_json, with_connection
-from invoice_sandbox.cli.receiver import checked_target
+from invoice_sandbox.cli.receiver import checked_secret, checked_target, identity_of
 
 
 def _types(_context: click.Context, _parameter: click.Parameter, text: str) -> tuple[str, ...]:
@@ -31,10 +31,15 @@ def _types(_context: click.Context, _parameter: click.Parameter, text: str) -> t
             "callback": _types,
             "help": "Only events of these types. Default: all.",
         },
+        "--secret": {
+            "metavar": "WHSEC",
+            "callback": lambda _context, _parameter, text: text and checked_secret(text),
+            "help": "Signing secret. Default: the one remembered for this receiver.",
+        },
     }
 )
 @with_connection
-def listen(forward_to: str, events: tuple[str, ...]) -> None:
+def listen(forward_to: str, events: tuple[str, ...], secret: str | None) -> None:
     """Forward webhooks to your own receiver, until stopped.
 
     It registers a webhook endpoint and prints its signing secret, then a line for each delivery:
@@ -42,8 +47,12 @@ def listen(forward_to: str, events: tuple[str, ...]) -> None:
     and body are forwarded as they were signed. After a lost connection it catches up on missed
     deliveries. With --json each line is a JSON object.
 
+    The secret is the same each time for the same receiver. At the end the endpoint is deleted.
+    Another 'listen' for the same receiver and key takes over.
+
     \b
     invoice-sandbox listen --forward-to 3000
     invoice-sandbox listen --forward-to http://localhost:3000/hooks --events invoice.paid,offer.*
     """
-    forwarding.listen(client(), forward_to, events, as_json=wants_json())
+    identity = identity_of(forward_to, secret)
+    forwarding.listen(client(), forward_to, events, identity, as_json=wants_json())

@@ -3,8 +3,15 @@
 from __future__ import annotations
 
 import asyncio
-from dataclasses import dataclass, replace
+import base64
+import contextlib
+import hashlib
+import hmac
+import os
+import secrets
+from dataclasses import dataclass, field, replace
 from datetime import timedelta
+from pathlib import Path
 from typing import Final
 from urllib.parse import urlsplit
 
@@ -15,7 +22,9 @@ from invoice_sandbox.base.clock import OperatingSystemClock, SystemClock
 from invoice_sandbox.cli.output import Row
 from invoice_sandbox.cli.stream import Message
 from invoice_sandbox.control.client import uses_proxy
+from invoice_sandbox.webhooks.signing import SECRET_BYTES, SECRET_PREFIX, is_signing_secret
 
+_FILE_NAME: Final = 32
 _READ_LIMIT: Final = 4096
 _MAX_RETRY_AFTER: Final = 100
 _STATUSES: Final = range(200, 600)
@@ -38,6 +47,69 @@ def checked_target(text: str) -> str:
     if not usable or not url.isprintable() or " " in url:
         raise click.BadParameter("use a port, or a URL such as http://localhost:3000/hooks")
     return url
+
+
+def checked_secret(text: str) -> str:
+    """A signing secret as it was typed. Raises click.BadParameter, which does not repeat it."""
+    if not is_signing_secret(text):
+        raise click.BadParameter(f"use {SECRET_PREFIX} and the base64 of 24 to 64 bytes")
+    return text
+
+
+@dataclass(frozen=True)
+class Identity:
+    """What stays the same whenever webhooks are forwarded to one target: the signing secret, and
+    the token of the listener, which is another one for every API key."""
+
+    secret: str = field(repr=False)
+    seed: str = field(repr=False)
+
+    def token(self, key: str) -> str:
+        """The token of the listener that uses this key."""
+        return hmac.digest(self.seed.encode(), key.encode(), "sha256").hex()
+
+
+def identity_of(target: str, secret: str | None = None) -> Identity:
+    """The identity of a target, kept in the user's state folder; ``secret`` replaces that part.
+
+    A new one is made if none was kept. It is used even if it cannot be kept.
+    """
+    file = _state_folder() / hashlib.sha256(target.encode()).hexdigest()[:_FILE_NAME]
+    kept = _read(file)
+    if kept is None:
+        kept = Identity(_new_secret(), secrets.token_hex(32))
+        with contextlib.suppress(OSError):
+            _write(file, f"{kept.secret}\n{kept.seed}\n")
+    return kept if secret is None else replace(kept, secret=secret)
+
+
+def _state_folder() -> Path:
+    """The folder of the XDG Base Directory Specification, which ignores a relative one."""
+    home = Path(os.environ.get("XDG_STATE_HOME", ""))
+    home = home if home.is_absolute() else Path("~/.local/state").expanduser()
+    return home / "invoice-liquidity-sandbox" / "listen"
+
+
+def _read(file: Path) -> Identity | None:
+    try:
+        secret, seed = file.read_text(encoding="ascii").split()
+    except (OSError, ValueError):
+        return None
+    return Identity(secret, seed) if is_signing_secret(secret) else None
+
+
+def _write(file: Path, text: str) -> None:
+    """Write a file that only its owner may read, complete as soon as it exists."""
+    file.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
+    fresh = file.with_name(secrets.token_hex(8))
+    handle = os.open(fresh, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
+    with os.fdopen(handle, "w", encoding="ascii") as opened:
+        opened.write(text)
+    fresh.replace(file)
+
+
+def _new_secret() -> str:
+    return SECRET_PREFIX + base64.b64encode(secrets.token_bytes(SECRET_BYTES)).decode()
 
 
 @dataclass(frozen=True)

@@ -34,6 +34,10 @@ class LostError(Exception):
         self.problem = problem
 
 
+class ReplacedError(Exception):
+    """Another client listens with the same token now."""
+
+
 class GoneError(Exception):
     """The listener, endpoint or delivery does not exist: 404."""
 
@@ -125,7 +129,7 @@ class Sandbox:
             raise LostError(SandboxError(f"{self.client.url} has no webhooks")) from None
 
     async def stream(self, listener_id: str) -> AsyncGenerator[Message | None, None]:
-        """None at the beginning, then the deliveries. Raises like ``ask``."""
+        """None at the beginning, then the deliveries. Raises like ``ask``, and ReplacedError."""
         headers = self.client.headers(has_body=False) | {"Accept": "text/event-stream"}
         place = path(f"{LISTENERS}/{{id}}/stream", id=listener_id)
         silence = httpx.Timeout(_SECONDS_OF_SILENCE, connect=_SECONDS_TO_CONNECT)
@@ -140,6 +144,8 @@ class Sandbox:
                     for event in events:
                         if event == b": listening":
                             yield None
+                        elif event == b": replaced":
+                            raise ReplacedError
                         elif not event.startswith(b":"):
                             yield _message(event)
         except (httpx.RequestError, httpx.StreamError):

@@ -60,9 +60,10 @@ from invoice_sandbox.webhooks.outbox import (
     enqueue,
     plan,
     published_delivery,
+    remove,
 )
 from invoice_sandbox.webhooks.retry import retry_profile
-from invoice_sandbox.webhooks.signing import placeholder_secret
+from invoice_sandbox.webhooks.signing import is_signing_secret, placeholder_secret
 
 __all__ = [
     "DELIVERIES",
@@ -104,6 +105,7 @@ __all__ = [
     "instant_text",
     "is_own_address",
     "is_rotating",
+    "is_signing_secret",
     "issue_key",
     "missing_scope",
     "new_key",
@@ -117,6 +119,7 @@ __all__ = [
     "published_delivery",
     "published_endpoint",
     "reject",
+    "remove",
     "retry_profile",
     "revoke_key",
     "rotated",

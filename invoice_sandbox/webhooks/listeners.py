@@ -27,6 +27,9 @@ MAX_WAITING: Final = 1000
 HEARTBEAT: Final = 10.0
 """Seconds without a message after which a comment line keeps the connection open."""
 
+REPLACED: Final = b": replaced\n\n"
+"""The end of a stream that another one replaced."""
+
 _PREFIX: Final = "lsn_sandbox_"
 _DIGITS: Final = 16
 _CONNECTION_S: Final = frozenset(
@@ -130,7 +133,8 @@ class Listener:
         """The messages as server-sent events, starting with those that wait already.
 
         Waiting messages with numbers up to ``after`` are skipped. The stream replaces an earlier
-        one. It ends after ``idle`` without a message, or when ``is_open`` returns False.
+        one, which ends with the comment ``REPLACED``. It ends after ``idle`` without a message, or
+        when ``is_open`` returns False.
         """
         self.disconnect()
         news = self._stream = asyncio.Event()
@@ -152,6 +156,8 @@ class Listener:
                     silence += min(left, HEARTBEAT)
                     if silence < idle.total_seconds():
                         yield b": still here\n\n"
+            if self._stream is not None:
+                yield REPLACED
         finally:
             if self._stream is news:
                 self._stream = None

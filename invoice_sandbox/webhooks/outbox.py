@@ -153,6 +153,12 @@ async def disable(state: Transaction, endpoint: Record, reason: str, now: dateti
     return disabled
 
 
+async def remove(state: Transaction, endpoint: Record, now: datetime) -> None:
+    """Delete an endpoint and cancel its unfinished deliveries. The delivery log stays."""
+    await disable(state, endpoint, "removed", now)
+    await state.delete(ENDPOINTS, endpoint["id"])
+
+
 async def enable(state: Transaction, endpoint: Record) -> Record:
     """Enable an endpoint for future events."""
     gone = {"disabledReason", "disabledAt", "failingSince"}

@@ -6,10 +6,13 @@ import base64
 import hashlib
 import hmac
 from collections.abc import Sequence
-from typing import Final
+from typing import Any, Final
 
 SECRET_PREFIX: Final = "whsec_"  # noqa: S105  the published prefix, no secret
 SECRET_BYTES: Final = 32
+_ALLOWED_BYTES: Final = range(24, 65)
+"""The length of a secret, by Standard Webhooks."""
+
 USER_AGENT: Final = "InvoiceLiquiditySandbox-Webhooks/0.1.0"
 
 
@@ -20,6 +23,17 @@ def placeholder_secret(seed: int, endpoint: str) -> str:
     """
     drawn = hashlib.sha256(f"webhook-secret/{seed}/{endpoint}".encode()).digest()
     return SECRET_PREFIX + base64.b64encode(drawn[:SECRET_BYTES]).decode()
+
+
+def is_signing_secret(value: Any) -> bool:
+    """Whether a value is ``whsec_`` and the base64 of 24 to 64 bytes."""
+    if not isinstance(value, str) or not value.startswith(SECRET_PREFIX):
+        return False
+    try:
+        key = base64.b64decode(value.removeprefix(SECRET_PREFIX), validate=True)
+    except ValueError:
+        return False
+    return len(key) in _ALLOWED_BYTES
 
 
 def sign(secret: str, message_id: str, timestamp: int, payload: bytes) -> str:

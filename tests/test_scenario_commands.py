@@ -155,7 +155,8 @@ def test_show_prints_a_scenario_in_words() -> None:
     assert fine("show offer-expires").splitlines() == [
         "offer-expires",
         "The offer is not accepted, so it expires after 72 hours.",
-        "Passes when: The client does not accept the expired offer and requests a new one.",
+        "Passes when: The client does not accept the expired offer and waits for another on its "
+        "open request.",
         "",
         "Trigger: workspace, record, header",
         f"To start it later, status must be: {statuses}",
@@ -173,6 +174,7 @@ def test_show_prints_a_scenario_in_words() -> None:
         "",
         "Expected of the client:",
         "  The client learns that the offer is expired.",
+        "  The client requests no financing again, because its request is still open.",
     ]
 
 

@@ -155,8 +155,7 @@ def test_show_prints_a_scenario_in_words() -> None:
     assert fine("show offer-expires").splitlines() == [
         "offer-expires",
         "The offer is not accepted, so it expires after 72 hours.",
-        "Passes when: The client does not accept the expired offer and waits for another on its "
-        "open request.",
+        f"Passes when: {SHIPPED['offer-expires']['passes']}",
         "",
         "Trigger: workspace, record, header",
         f"To start it later, status must be: {statuses}",

@@ -24,10 +24,10 @@ from typing import Any, Final
 from invoice_sandbox.project.loader import Project, default_project, load_project
 from invoice_sandbox.scenarios.actions import Action, Parameter
 from invoice_sandbox.scenarios.checks import scenario_file_problems
-from invoice_sandbox.scenarios.drawing import svg
+from invoice_sandbox.scenarios.drawing import mermaid
 from invoice_sandbox.scenarios.lifecycle import PREVIOUS
 from invoice_sandbox.scenarios.simulation import main_run
-from tests.readme import PICTURE, commands, outputs, with_outputs
+from tests.readme import commands, outputs, with_outputs
 
 PAGE: Final = Path(__file__).parent.parent / "docs" / "scenarios.md"
 TUTORIAL: Final = PAGE.parent / "scenario-tutorial.md"
@@ -81,7 +81,7 @@ def pictures() -> dict[str, str]:
     """The picture of every scenario, by the name of its file."""
     vocabulary = project().vocabulary
     return {
-        f"{name}.svg": svg(one, main_run(one, vocabulary.machine, vocabulary.actions))
+        f"{name}.mmd": mermaid(one, main_run(one, vocabulary.machine, vocabulary.actions))
         for name, one in project().scenarios.items()
     }
 
@@ -93,7 +93,7 @@ def _table(titles: Sequence[str], rows: Iterator[Sequence[str]]) -> str:
 
 def _scenario_rows() -> Iterator[Sequence[str]]:
     for name, one in sorted(project().scenarios.items()):
-        picture = f"[`{name}`]({PICTURES.name}/{name}.svg)"
+        picture = f"[`{name}`]({PICTURES.name}/{name}.mmd)"
         ids = ", ".join(f"`{member}: {value}`" for member, value in one.begins.items())
         happens = f"{one.purpose} Magic id: {ids}." if ids else one.purpose
         yield picture, happens, (one.passes or "-").removeprefix("The client ")
@@ -326,8 +326,8 @@ def main() -> None:
     TUTORIAL.write_text(played(TUTORIAL.read_text()))
     PICTURES.mkdir(exist_ok=True)
     drawn = pictures()
-    for file in PICTURES.glob("*.svg"):
-        if file.name not in {*drawn, PICTURE.name}:
+    for file in PICTURES.glob("*.mmd"):
+        if file.name not in drawn:
             file.unlink()
     for name, text in drawn.items():
         (PICTURES / name).write_text(text)

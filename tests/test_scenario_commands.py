@@ -10,7 +10,6 @@ import subprocess
 import sys
 from pathlib import Path
 from typing import Any
-from xml.etree import ElementTree
 
 import click
 import pytest
@@ -18,12 +17,13 @@ from click.testing import CliRunner, Result
 from jsonschema import Draft202012Validator
 
 from invoice_sandbox.cli import main
-from invoice_sandbox.cli.scenarios import Place, draw_scenario, list_scenarios, show_scenario
+from invoice_sandbox.cli.scenarios import description
 from invoice_sandbox.cli.scenarios import scenarios as group
 from invoice_sandbox.openapi.load.documents import load_document
-from invoice_sandbox.project.loader import Project
+from invoice_sandbox.scenarios.drawing import trigger_in_words
 from invoice_sandbox.scenarios.library import scenario_files
-from tests.scenario_docs import project
+from invoice_sandbox.scenarios.simulation import main_run
+from tests.scenario_docs import pictures, project
 
 ROOT = Path(__file__).parents[1]
 SHIPPED = {file.stem: load_document(file) for file in scenario_files(ROOT / "scenarios")}
@@ -46,15 +46,11 @@ def test_the_schema_of_a_file_is_printed_and_holds_for_those_that_are_shipped() 
     assert not checker.is_valid({"name": "mine"})
 
 
-class Loaded(Place):
-    """The project that is shipped, read once for all tests that only look at it."""
-
-    def load(self) -> Project:
-        """The project with all its scenarios."""
-        return project()
-
-
-LOADED = Loaded()
+def words(name: str) -> str:
+    """What ``show`` prints, without loading the project each time."""
+    vocabulary, scenario = project().vocabulary, project().scenarios[name]
+    ran = main_run(scenario, vocabulary.machine, vocabulary.actions)
+    return "\n".join(description(scenario, ran))
 
 
 def run(line: str, **env: str | None) -> Result:
@@ -139,12 +135,8 @@ def test_the_list_as_json_is_for_scripts() -> None:
         ("key-revoked-midflow", "workspace, header"),
     ],
 )
-def test_the_trigger_reports_how_a_scenario_is_begun(
-    name: str, trigger: str, capsys: pytest.CaptureFixture[str]
-) -> None:
-    list_scenarios(LOADED, as_json=True)
-    listed = {one["name"]: one["trigger"] for one in json.loads(capsys.readouterr().out)}
-    assert listed[name] == trigger
+def test_the_trigger_reports_how_a_scenario_is_begun(name: str, trigger: str) -> None:
+    assert trigger_in_words(project().scenarios[name]) == trigger
 
 
 # show
@@ -194,19 +186,13 @@ def test_show_prints_a_scenario_in_words() -> None:
         ("verification-failed", "skipped, because the status is Verified by then"),
     ],
 )
-def test_show_prints_everything_that_a_scenario_does(
-    name: str, line: str, capsys: pytest.CaptureFixture[str]
-) -> None:
-    show_scenario(LOADED, name, as_json=False)
-    assert line in capsys.readouterr().out
+def test_show_prints_everything_that_a_scenario_does(name: str, line: str) -> None:
+    assert line in words(name)
 
 
 @pytest.mark.parametrize("name", SHIPPED)
-def test_every_scenario_can_be_shown_and_every_step_of_it_is_reported(
-    name: str, capsys: pytest.CaptureFixture[str]
-) -> None:
-    show_scenario(LOADED, name, as_json=False)
-    shown = capsys.readouterr().out
+def test_every_scenario_can_be_shown_and_every_step_of_it_is_reported(name: str) -> None:
+    shown = words(name)
     assert shown.startswith(f"{name}\n{SHIPPED[name]['purpose']}\n")
     for step in SHIPPED[name].get("steps", []):
         word = step.get("with", {}).get("trigger", step["do"])
@@ -353,11 +339,8 @@ def test_a_folder_in_the_place_of_a_file_is_misuse(own: Path) -> None:
 
 
 @pytest.mark.parametrize("name", SHIPPED)
-def test_every_scenario_can_be_drawn_as_mermaid(
-    name: str, capsys: pytest.CaptureFixture[str]
-) -> None:
-    draw_scenario(LOADED, name, "mermaid", None)
-    first, *lines = capsys.readouterr().out.splitlines()
+def test_every_scenario_can_be_drawn_as_mermaid(name: str) -> None:
+    first, *lines = pictures()[f"{name}.mmd"].splitlines()
     assert first == "stateDiagram-v2"
     state = r'state "[^"]+" as s\d+'
     arrow = r"(\[\*\]|s\d+) --> s\d+ : [^#;:\"<>{}]+"
@@ -374,42 +357,9 @@ def test_mermaid_shows_times_actions_events_and_notes() -> None:
     )
 
 
-@pytest.mark.parametrize("name", SHIPPED)
-def test_every_scenario_can_be_drawn_as_svg(name: str, capsys: pytest.CaptureFixture[str]) -> None:
-    draw_scenario(LOADED, name, "svg", None)
-    picture = ElementTree.fromstring(capsys.readouterr().out)  # noqa: S314  our own
-    assert picture.tag == "{http://www.w3.org/2000/svg}svg"
-    assert f"Scenario {name}" in "".join(picture.itertext())
-
-
 def test_marks_in_a_text_do_not_break_a_picture(own: Path) -> None:
-    odd = """'He said: "<b>&amp;</b>"; #1 {x} --> y'"""
-    (own / "mine.yaml").write_text(SCENARIO_FILE.replace("The seller declines the offer.", odd))
-    drawn = fine(f"diagram mine --format svg --scenarios {own}")
-    reported = " ".join(ElementTree.fromstring(drawn).itertext())  # noqa: S314  our own
-    assert 'He said: "<b>&amp;</b>"; #1 {x} --> y' in reported
     (own / "mine.yaml").write_text(f"{SCENARIO_FILE}begins: {{sellerId: 'a: b; \"c\"'}}\n")
     assert " : sellerId a b c\n" in fine(f"diagram mine --scenarios {own}")
-
-
-def test_a_picture_can_be_written_to_a_file(tmp_path: Path) -> None:
-    file = tmp_path / "picture.svg"
-    assert fine(f"diagram kyb-hold --format svg --output {file}") == ""
-    assert file.read_text() == fine("diagram kyb-hold --format svg")
-
-
-def test_a_picture_that_cannot_be_written_is_one_line_and_status_1(tmp_path: Path) -> None:
-    ran = run(f"diagram kyb-hold --output {tmp_path}/none/picture.svg")
-    assert (ran.exit_code, ran.stdout) == (1, "")
-    assert ran.stderr == f"Error: {tmp_path}/none/picture.svg: No such file or directory\n"
-
-
-def test_another_form_is_misuse() -> None:
-    assert "'png' is not one of 'mermaid', 'svg'" in misused("diagram kyb-hold --format png")
-
-
-def test_a_picture_is_the_same_every_time() -> None:
-    assert len({fine("diagram duplicate-similar --format svg") for _ in range(3)}) == 1
 
 
 # A folder of one's own, and another project

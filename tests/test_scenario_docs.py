@@ -10,7 +10,6 @@ from dataclasses import replace
 from importlib.resources import files
 from pathlib import Path
 from typing import Any
-from xml.etree import ElementTree
 
 import pytest
 from jsonschema import Draft202012Validator
@@ -75,7 +74,7 @@ def test_there_is_an_up_to_date_picture_of_every_scenario_and_of_nothing_else() 
 
 
 def test_every_scenario_has_a_row_with_its_picture(page: str) -> None:
-    rows = [f"\n| [`{file.stem}`](pictures/{file.stem}.svg) | " for file in SHIPPED]
+    rows = [f"\n| [`{file.stem}`](pictures/{file.stem}.mmd) | " for file in SHIPPED]
     assert [row for row in rows if page.count(row) != 1] == []
     for text in (page, TUTORIAL.read_text(), README.read_text()):
         assert f"{len(rows)} scenarios" in text
@@ -176,31 +175,6 @@ def test_an_editor_finds_nothing_wrong_with_a_file_as_it_stands(file: Path) -> N
     wrong = [error.instance for error in Draft202012Validator(SCHEMA).iter_errors(reported)]
     conditions = {f"${name}" for name in reported.get("conditions", {})}
     assert [one for one in wrong if one not in conditions] == []
-
-
-# Pictures
-
-
-@pytest.mark.parametrize("file", SHIPPED, ids=lambda one: one.stem)
-def test_a_picture_stands_alone_and_can_be_read_in_the_light_and_in_the_dark(file: Path) -> None:
-    text = (PICTURES / f"{file.stem}.svg").read_text()
-    picture = ElementTree.fromstring(text)  # noqa: S314  drawn by this repository
-    assert not re.search(r"href|url\(|@import|<script|<image", text)
-    assert "prefers-color-scheme: dark" in text
-    assert file.stem in "".join(picture.itertext())
-
-
-@pytest.mark.parametrize("file", SHIPPED, ids=lambda one: one.stem)
-def test_everything_in_a_picture_is_within_its_borders(file: Path) -> None:
-    picture = ElementTree.parse(PICTURES / f"{file.stem}.svg").getroot()  # noqa: S314  as above
-    width, height = int(picture.attrib["width"]), int(picture.attrib["height"])
-    wide = 7.6  # units of a letter in the widest of the usual typefaces
-    for one in picture.iter("{http://www.w3.org/2000/svg}text"):
-        x, y, length = int(one.attrib["x"]), int(one.attrib["y"]), len(one.text or "") * wide
-        left = x - length if one.attrib.get("class") == "time" else x
-        assert left >= 0, one.text
-        assert left + length <= width, one.text
-        assert 0 < y < height, one.text
 
 
 # Enough to write a scenario from

@@ -10,11 +10,9 @@ from pathlib import Path
 from typing import Any, Final
 
 import click
-from rich.console import Console
-from rich.table import Table
 
-from invoice_sandbox.base import jsonio
-from invoice_sandbox.cli.options import FAILED, FILE, FOLDER, UsableError
+from invoice_sandbox.cli.options import FAILED, FILE, OFFLINE, UsableError
+from invoice_sandbox.cli.output import print_grid, print_json
 from invoice_sandbox.openapi.diff import differences
 from invoice_sandbox.openapi.examples import bad_examples
 from invoice_sandbox.openapi.load.documents import DocumentError, place_of
@@ -38,12 +36,7 @@ PROBLEMS: Final = (ContractError, DocumentError, ProjectError)
 
 
 @click.command()
-@click.option(
-    "--project",
-    metavar="DIR",
-    type=FOLDER,
-    help="Project folder with openapi/, handlers/, scenarios/. Default: the bundled one.",
-)
+@click.option("--project", **OFFLINE["--project"])
 @click.option("--base", is_flag=True, help="Print the published contract without the assumptions.")
 @click.option(
     "--format",
@@ -119,8 +112,10 @@ def print_contract(project: Path | None, *, base: bool, form: str) -> None:
     """Write the merged document (or only the published one) to stdout."""
     folder = project or default_project()
     document = base_document(folder) if base else merged_document(folder)
-    text = jsonio.dumps_pretty(document).decode() if form == "json" else yaml_text(document)
-    sys.stdout.write(text)
+    if form == "json":
+        print_json(document)
+    else:
+        sys.stdout.write(yaml_text(document))
 
 
 def print_assumptions(project: Path | None) -> None:
@@ -131,14 +126,9 @@ def print_assumptions(project: Path | None) -> None:
     if overlay is None:
         click.echo("This project makes no assumptions: it has no openapi/overlay.yaml.")
         return
-    table = Table("#")
-    for title in ("Gap in the specification", "Assumption and reason", "Place in the contract"):
-        table.add_column(title, overflow="fold")
-    for number, one in enumerate(assumptions(overlay), 1):
-        table.add_row(str(number), one.gap, one.reason, one.target)
-    # Without a terminal there is no width; a table in a file should not be cut to 80 columns.
-    width = None if sys.stdout.isatty() else 160
-    Console(width=width, markup=False, highlight=False).print(table)
+    titles = ("#", "Gap in the specification", "Assumption and reason", "Place in the contract")
+    found = enumerate(assumptions(overlay), 1)
+    print_grid(titles, ([str(number), one.gap, one.reason, one.target] for number, one in found))
 
 
 _ANYWHERE: Final = (Path("/"),)
@@ -160,8 +150,7 @@ def check(project: Path | None, file: Path, *, as_json: bool) -> bool:
     found = sorted(compare(project or default_project(), file), key=lambda one: not one.breaking)
     breaking = sum(finding.breaking for finding in found)
     if as_json:
-        report = {"breaking": breaking, "differences": [asdict(one) for one in found]}
-        sys.stdout.write(jsonio.dumps_pretty(report).decode())
+        print_json({"breaking": breaking, "differences": [asdict(one) for one in found]})
         return breaking > 0
     for finding in found:
         mark = "BREAKS " if finding.breaking else "changes"

@@ -3,65 +3,49 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import suppress
-from dataclasses import dataclass
+from functools import wraps
 from pathlib import Path
 from typing import Any, Final
 
 import click
-from rich.console import Console
-from rich.table import Table
 
 from invoice_sandbox.base import jsonio
 from invoice_sandbox.base.clock import duration_text
 from invoice_sandbox.cli.control import control_commands
 from invoice_sandbox.cli.options import FAILED, OFFLINE, Command, UsableError, options
+from invoice_sandbox.cli.output import print_grid, print_json
 from invoice_sandbox.openapi.load.documents import DocumentError, load_document, place_of
 from invoice_sandbox.openapi.schema.file_schema import suggestion
 from invoice_sandbox.project.code import ProjectError
-from invoice_sandbox.project.loader import Project, default_project, load_project, load_vocabulary
+from invoice_sandbox.project.loader import default_project, load_project, load_vocabulary
 from invoice_sandbox.scenarios.checks import SCHEMA, scenario_file_problems
-from invoice_sandbox.scenarios.drawing import mermaid, notes, step_views, svg, trigger_in_words
+from invoice_sandbox.scenarios.drawing import mermaid, notes, step_views, trigger_in_words
 from invoice_sandbox.scenarios.library import check_beginning, scenario_files
 from invoice_sandbox.scenarios.script import Scenario
 from invoice_sandbox.scenarios.simulation import Run, main_run
 
 PROBLEMS: Final = (DocumentError, ProjectError)
-_WIDE: Final = 160
-
-
-@dataclass(frozen=True)
-class Place:
-    """Where scenarios are: a project (None: the bundled one), and a folder of the user."""
-
-    project: Path | None = None
-    own: Path | None = None
-
-    @property
-    def folder(self) -> Path:
-        """The folder of the project."""
-        return self.project or default_project()
-
-    def load(self) -> Project:
-        """The project with all its scenarios. Raises ProjectError."""
-        return load_project(self.folder, self.own)
 
 
 _AS_JSON: Final = {"--json as_json": {"is_flag": True, "help": "Print JSON."}}
 
 
 def _offline(more: dict[str, dict[str, Any]] | None = None) -> Callable[[Command], Command]:
-    """Options of a command that reads scenarios from files."""
-    return options({**(more or {}), **OFFLINE})
+    """Options of a command that reads scenarios from files; problems of these end it."""
 
+    def add(command: Command) -> Command:
+        @wraps(command)
+        def run(*args: Any, **values: Any) -> None:
+            try:
+                command(*args, **values)
+            except PROBLEMS as error:
+                raise UsableError(str(error)) from None
 
-def _run(do: Callable[[Place], Any], project: Path | None, scenarios: Path | None) -> Any:
-    """Run a function on the scenarios of a project; problems of their files end the command."""
-    try:
-        return do(Place(project, scenarios))
-    except PROBLEMS as error:
-        raise UsableError(str(error)) from None
+        return options({**(more or {}), **OFFLINE})(run)
+
+    return add
 
 
 class _Scenarios(click.Group):
@@ -85,31 +69,42 @@ def scenarios() -> None:
     invoice-sandbox scenarios list
     invoice-sandbox scenarios show late-payment
     invoice-sandbox scenarios validate mine/my-scenario.yaml
-    invoice-sandbox scenarios diagram late-payment --format svg --output late-payment.svg
+    invoice-sandbox scenarios diagram late-payment
     """
 
 
 @scenarios.command("list")
 @_offline(_AS_JSON)
-def _list(*, as_json: bool, project: Path | None, scenarios: Path | None) -> None:
+def _list(as_json: bool, project: Path | None, scenarios: Path | None) -> None:
     """List every scenario: its trigger, what happens, when a client passes.
 
     \b
     invoice-sandbox scenarios list
     """
-    _run(lambda place: list_scenarios(place, as_json=as_json), project, scenarios)
+    found = load_project(project or default_project(), scenarios).scenarios
+    rows = [_summary(found[name]) for name in sorted(found)]
+    if as_json:
+        print_json(rows)
+        return
+    cells = [[one["name"], one["trigger"], one["purpose"], one["passes"] or "-"] for one in rows]
+    print_grid(("name", "trigger", "what happens", "the client passes when"), cells)
 
 
 @scenarios.command("show")
 @click.argument("name")
 @_offline(_AS_JSON)
-def _show(name: str, *, as_json: bool, project: Path | None, scenarios: Path | None) -> None:
+def _show(name: str, as_json: bool, project: Path | None, scenarios: Path | None) -> None:
     """Show the scenario NAME step by step.
 
     \b
     invoice-sandbox scenarios show late-payment
     """
-    _run(lambda place: show_scenario(place, name, as_json=as_json), project, scenarios)
+    scenario, run = _found(name, project, scenarios)
+    if as_json:
+        print_json(_whole(scenario, run))
+        return
+    for line in description(scenario, run):
+        click.echo(line)
 
 
 @scenarios.command("validate")
@@ -125,8 +120,18 @@ def _validate(files: tuple[Path, ...], project: Path | None, scenarios: Path | N
     \b
     invoice-sandbox scenarios validate mine/my-scenario.yaml
     """
-    if _run(lambda place: validate(place, files), project, scenarios):
-        sys.exit(FAILED)
+    folder = project or default_project()
+    vocabulary = load_vocabulary(folder)
+    problems = [
+        f"{where}: {problem}"
+        for file in files or scenario_files(scenarios or folder / "scenarios")
+        for where, problem in (
+            *scenario_file_problems(file, vocabulary),
+            *_taken(file, folder / "scenarios"),
+        )
+    ]
+    click.echo("\n".join(problems) or "fine")
+    sys.exit(FAILED if problems else 0)
 
 
 @scenarios.command("schema")
@@ -136,113 +141,32 @@ def _schema() -> None:
     \b
     invoice-sandbox scenarios schema > scenario.schema.json
     """
-    print_schema()
+    click.echo(SCHEMA.read_text(encoding="utf-8"), nl=False)
 
 
 @scenarios.command("diagram")
 @click.argument("name")
-@_offline(
-    {
-        "--format form": {
-            "type": click.Choice(["mermaid", "svg"]),
-            "default": "mermaid",
-            "show_default": True,
-            "help": "Format of the diagram.",
-        },
-        "--output": {
-            "metavar": "FILE",
-            "type": click.Path(dir_okay=False, path_type=Path),
-            "help": "Write the diagram to this file.",
-        },
-    }
-)
-def _diagram(
-    name: str, form: str, output: Path | None, project: Path | None, scenarios: Path | None
-) -> None:
-    """Draw the scenario NAME as a state diagram.
+@_offline()
+def _diagram(name: str, project: Path | None, scenarios: Path | None) -> None:
+    """Draw the scenario NAME as a state diagram of Mermaid.
 
     \b
-    invoice-sandbox scenarios diagram late-payment
-    invoice-sandbox scenarios diagram late-payment --format svg --output late-payment.svg
+    invoice-sandbox scenarios diagram late-payment > late-payment.mmd
     """
-    _run(lambda place: draw_scenario(place, name, form, output), project, scenarios)
+    click.echo(mermaid(*_found(name, project, scenarios)), nl=False)
 
 
-def print_schema() -> None:
-    """Print the JSON Schema of scenario files."""
-    click.echo(SCHEMA.read_text(encoding="utf-8"), nl=False)
-
-
-def list_scenarios(place: Place, *, as_json: bool) -> None:
-    """Print every scenario: name, trigger, what happens, when the client passes."""
-    scenarios = place.load().scenarios
-    rows = sorted(scenarios.values(), key=lambda one: one.name)
-    if as_json:
-        _print_json([_summary(one) for one in rows])
-        return
-    table = Table()
-    for title in ("name", "trigger", "what happens", "the client passes when"):
-        table.add_column(title, overflow="fold", no_wrap=title == "name")
-    for one in rows:
-        table.add_row(one.name, trigger_in_words(one), one.purpose, one.passes or "-")
-    # Without a terminal there is no width; a table in a file should not be cut to 80 columns.
-    width = None if sys.stdout.isatty() else _WIDE
-    Console(width=width, markup=False, highlight=False).print(table)
-
-
-def show_scenario(place: Place, name: str, *, as_json: bool) -> None:
-    """Print one scenario in words. Raises click.ClickException for an unknown name."""
-    project = place.load()
-    scenario, run = _found(project, name)
-    if as_json:
-        _print_json(_whole(scenario, run))
-        return
-    for line in _description(scenario, run):
-        click.echo(line)
-
-
-def draw_scenario(place: Place, name: str, form: str, output: Path | None) -> None:
-    """Print or write a diagram of one scenario. Raises click.ClickException."""
-    scenario, run = _found(place.load(), name)
-    text = svg(scenario, run) if form == "svg" else mermaid(scenario, run)
-    if output is None:
-        click.echo(text, nl=False)
-        return
-    try:
-        output.write_text(text, encoding="utf-8")
-    except OSError as error:
-        raise click.ClickException(f"{output}: {error.strerror}") from None
-
-
-def validate(place: Place, files: Sequence[Path]) -> bool:
-    """Print one line for every problem of the files, or ``fine``; True when there is any.
-
-    Without files it checks those of the user's folder, or those of the project.
-    """
-    vocabulary = load_vocabulary(place.folder)
-    meant = list(files) or scenario_files(place.own or place.folder / "scenarios")
-    found = False
-    for file in meant:
-        problems = [*scenario_file_problems(file, vocabulary), *_taken(file, place)]
-        found = found or bool(problems)
-        for where, problem in problems:
-            click.echo(f"{where}: {problem}")
-    if not found:
-        click.echo("fine")
-    return found
-
-
-def _taken(file: Path, place: Place) -> Iterator[tuple[str, str]]:
-    """A scenario of the user cannot have the name or the beginning of one of the project."""
-    theirs = place.folder / "scenarios" / file.name
-    if theirs.exists() and not (file.exists() and theirs.samefile(file)) and file.exists():
+def _taken(file: Path, project: Path) -> Iterator[tuple[str, str]]:
+    """A scenario of the user cannot have the name or the beginning of one in ``project``."""
+    theirs = project / file.name
+    if theirs.exists() and file.exists() and not theirs.samefile(file):
         yield (
             place_of(file, ("name",)),
             f"the project has a scenario '{file.stem}' (choose another name)",
         )
         return
     begins = _begins(file)
-    for other in scenario_files(place.folder / "scenarios") if begins else []:
+    for other in scenario_files(project) if begins else []:
         try:
             if other.stem != file.stem:
                 check_beginning(file, begins, other.stem, _begins(other))
@@ -258,7 +182,8 @@ def _begins(file: Path) -> Any:
     return None
 
 
-def _found(project: Project, name: str) -> tuple[Scenario, Run]:
+def _found(name: str, folder: Path | None, own: Path | None) -> tuple[Scenario, Run]:
+    project = load_project(folder or default_project(), own)
     scenario = project.scenarios.get(name)
     if scenario is None:
         advice = suggestion(name, sorted(project.scenarios))
@@ -266,7 +191,8 @@ def _found(project: Project, name: str) -> tuple[Scenario, Run]:
     return scenario, main_run(scenario, project.vocabulary.machine, project.actions)
 
 
-def _description(scenario: Scenario, run: Run) -> Iterator[str]:
+def description(scenario: Scenario, run: Run) -> Iterator[str]:
+    """The lines that show a scenario to people."""
     yield scenario.name
     yield scenario.purpose
     if scenario.passes:
@@ -276,7 +202,7 @@ def _description(scenario: Scenario, run: Run) -> Iterator[str]:
     for member, values in scenario.needs.items():
         yield f"To start it later, {member} must be: {', '.join(map(str, values))}"
     for name, value in scenario.conditions.items():
-        yield f"Condition {name}: {_as_json(value)}"
+        yield f"Condition {name}: {jsonio.dumps(value).decode()}"
     if run:
         yield ""
         yield from _table(run)
@@ -329,11 +255,3 @@ def _whole(scenario: Scenario, run: Run) -> dict[str, Any]:
     ]
     document: Mapping[str, Any] = scenario.document
     return {**_summary(scenario), "document": dict(document), "steps": shown}
-
-
-def _as_json(value: Any) -> str:
-    return jsonio.dumps(value).decode()
-
-
-def _print_json(data: Any) -> None:
-    sys.stdout.write(jsonio.dumps_pretty(data).decode())

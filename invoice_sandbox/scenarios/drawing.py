@@ -1,13 +1,10 @@
-"""Drawings of a scenario: a Mermaid state diagram, and an SVG timeline."""
+"""A scenario in words, and as a Mermaid state diagram."""
 
 from __future__ import annotations
 
-import re
-import textwrap
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from datetime import timedelta
-from html import escape
 from typing import Any, Final
 
 from invoice_sandbox.base.clock import parse_duration
@@ -221,132 +218,3 @@ def _safe_in_note(text: str) -> str:
 
 def _without(marks: str, text: str) -> str:
     return " ".join(text.translate(str.maketrans(marks, " " * len(marks))).split())
-
-
-# SVG ------------------------------------------------------------------------------------------
-
-_WIDTH: Final = 760
-_TIME: Final = 130
-_LINE: Final = 150
-_BOX: Final = 172
-_BOX_WIDTH: Final = _WIDTH - _BOX - 16
-_ROW: Final = 18
-_GAP: Final = 14
-_FITS: Final = 72
-"""Characters that fit into a box, with up to 7.6 units each at this size."""
-
-_FITS_PAGE: Final = 94
-_FITS_TIME: Final = 16
-
-_STYLE: Final = """
-text { font: 13px ui-sans-serif, system-ui, sans-serif; fill: #1f2328 }
-.title { font-size: 17px; font-weight: 600 } .what { font-weight: 600 }
-.soft { fill: #59636e } .time { text-anchor: end; fill: #59636e }
-.page { fill: #ffffff } .box { fill: #f6f8fa; stroke: #d1d9e0 }
-.note { fill: #fff8c5; stroke: #d4a72c }
-.out { stroke-dasharray: 4 3 } .line { stroke: #59636e; stroke-width: 2 } .dot { fill: #0969da }
-@media (prefers-color-scheme: dark) {
-  text { fill: #f0f6fc } .soft, .time { fill: #9198a1 } .page { fill: #0d1117 }
-  .box { fill: #151b23; stroke: #3d444d } .note { fill: #272115; stroke: #9e6a03 }
-  .line { stroke: #9198a1 } .dot { fill: #4493f8 }
-}
-"""
-
-_Row = tuple[str, str]
-
-
-def svg(scenario: Scenario, run: Run) -> str:
-    """The scenario as a timeline from top to bottom, with a box for each step."""
-    parts: list[str] = []
-    y = 30
-    parts.append(_text(16, y, "title", scenario.name))
-    for line in _header(scenario):
-        y += 20
-        parts.append(_text(16, y, "soft", line))
-    y += 20
-    first = y + 22
-    last = first
-    for view in step_views(run):
-        drawn, height = _box(y, "box", list(_view_rows(view)), out=not view.simulated.possible)
-        last = y + 22
-        parts += [*drawn, f'<circle class="dot" cx="{_LINE}" cy="{last}" r="5"/>']
-        times = _times_wrapped(view.when)
-        parts += [_text(_TIME, last + 5 + 16 * n, "time", line) for n, line in enumerate(times)]
-        y += max(height, 16 * len(times) + 12) + _GAP
-    if last > first:
-        line = f'<line class="line" x1="{_LINE}" y1="{first}" x2="{_LINE}" y2="{last}"/>'
-        parts.insert(0, line)
-    sides = notes(scenario)
-    if not run and not sides:
-        sides = [("Nothing happens automatically", ())]
-    for title, lines in sides:
-        rows = [("what", title), *(("", row) for line in lines for row in _wrapped(line, _FITS))]
-        drawn, height = _box(y, "note", rows)
-        parts += drawn
-        y += height + _GAP
-    return _page(scenario, parts, y)
-
-
-def _header(scenario: Scenario) -> Iterator[str]:
-    yield from _wrapped(scenario.purpose, _FITS_PAGE)
-    if scenario.passes:
-        yield from _wrapped(f"Passes when: {scenario.passes}", _FITS_PAGE)
-    yield from _wrapped(f"Trigger: {trigger_in_words(scenario)}", _FITS_PAGE)
-
-
-def _times_wrapped(when: str) -> list[str]:
-    """``2 minutes 6 seconds`` in two lines, without a break between number and unit."""
-    lines = [""]
-    for part in re.findall(r"(?:\+ )?[\d.]+ \w+|\D+", when):
-        joined = f"{lines[-1]} {part}".strip()
-        lines[-1:] = [joined] if len(joined) <= _FITS_TIME else [lines[-1], part]
-    return lines
-
-
-def _page(scenario: Scenario, parts: Sequence[str], height: int) -> str:
-    size = f'viewBox="0 0 {_WIDTH} {height}" width="{_WIDTH}" height="{height}"'
-    role = 'role="img" aria-labelledby="title desc"'
-    lines = [
-        f'<svg xmlns="http://www.w3.org/2000/svg" {size} {role}>',
-        f'<title id="title">Scenario {escape(scenario.name)}</title>',
-        f'<desc id="desc">{escape(scenario.purpose)}</desc>',
-        f"<style>{_STYLE}</style>",
-        f'<rect class="page" width="{_WIDTH}" height="{height}" rx="6"/>',
-        *parts,
-        "</svg>",
-    ]
-    return "\n".join(lines) + "\n"
-
-
-def _view_rows(view: StepView) -> Iterator[_Row]:
-    for line in _wrapped(view.what, _FITS):
-        yield "what", line
-    arrow = "" if not view.simulated.possible else "\N{RIGHTWARDS ARROW} "
-    for line in _wrapped(arrow + view.leads, _FITS):
-        yield "", line
-    records = f"records {', '.join(view.events)}" if view.events else ""
-    small = [part for part in (view.why, records) if part]
-    together = "; ".join(small)
-    for part in [together] if len(together) <= _FITS else small:
-        for line in _wrapped(part, _FITS):
-            yield "soft", line
-
-
-def _box(y: int, style: str, rows: Sequence[_Row], *, out: bool = False) -> tuple[list[str], int]:
-    height = _ROW * len(rows) + 14
-    style = f"{style} out" if out else style
-    drawn = [
-        f'<rect class="{style}" x="{_BOX}" y="{y}" width="{_BOX_WIDTH}" height="{height}" rx="6"/>'
-    ]
-    for number, (row_style, text) in enumerate(rows):
-        drawn.append(_text(_BOX + 12, y + 22 + _ROW * number, row_style, text))
-    return drawn, height
-
-
-def _text(x: int, y: int, style: str, text: str) -> str:
-    css = f' class="{style}"' if style else ""
-    return f'<text x="{x}" y="{y}"{css}>{escape(text)}</text>'
-
-
-def _wrapped(text: str, width: int) -> list[str]:
-    return textwrap.wrap(text, width)

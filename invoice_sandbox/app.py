@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+from dataclasses import replace
 from functools import partial
 from typing import TYPE_CHECKING, Any
 from urllib.parse import urlsplit
@@ -36,13 +37,14 @@ from invoice_sandbox.runtime.journal import Journal
 from invoice_sandbox.runtime.steps import failure_reporter, step_runner
 from invoice_sandbox.runtime.workspaces import WorkspaceOptions, Workspaces
 from invoice_sandbox.settings import Settings, check_scenario
-from invoice_sandbox.state import Quota, Quotas
+from invoice_sandbox.state import MEBIBYTE, Quota, Quotas
 from invoice_sandbox.state.credentials import DEMO_KEY, KEYS
 from invoice_sandbox.state.hits import Coverage
 from invoice_sandbox.state.memory import MemoryStore
 from invoice_sandbox.webhooks.endpoints import ENDPOINTS
 from invoice_sandbox.webhooks.lanes import SIDE_BY_SIDE, SLOW_SIDE_BY_SIDE, Lanes
 from invoice_sandbox.webhooks.listeners import Listeners
+from invoice_sandbox.webhooks.outbox import DELIVERIES
 from invoice_sandbox.webhooks.outbox import INDEXES as WEBHOOK_INDEXES
 from invoice_sandbox.webhooks.sender import Sender
 
@@ -113,7 +115,8 @@ async def _engine(
     scenario = settings.scenario or project.default_scenario
     check_scenario(scenario, project.scenarios)
     indexes = {**project.conventions.indexes, **WEBHOOK_INDEXES}
-    store = MemoryStore(indexes, _quotas(settings))
+    quotas = _quotas(settings)
+    store = MemoryStore(indexes, quotas)
     workspaces = Workspaces(
         store,
         project,
@@ -122,6 +125,7 @@ async def _engine(
         idle=settings.workspace_idle,
         clock=settings.clock,
         scenario=scenario,
+        quotas=quotas,
     )
     sender = Sender(
         system_clock,
@@ -142,8 +146,9 @@ async def _engine(
             store, system_clock, step_runner(project, coverage), lanes, failure_reporter(project)
         ),
         sender=sender,
-        listeners=Listeners(system_clock, settings.webhook_timeout),
+        listeners=Listeners(system_clock, settings.webhook_timeout, quotas),
         workspaces=workspaces,
+        quotas=quotas,
         coverage=coverage,
         first_workspace=first.id,
         url=url,
@@ -172,13 +177,21 @@ def _in_process(inside: _Inside) -> httpx.AsyncBaseTransport:
 
 def _quotas(settings: Settings) -> Quotas:
     """The quotas of each workspace, each with the setting that changes it."""
+    most = Quotas()
     return Quotas(
         records={
             ENDPOINTS: Quota("webhook endpoints", settings.max_endpoints, "--max-endpoints"),
             KEYS: Quota("API keys", settings.max_keys, "--max-keys"),
         },
-        steps=Quota("due steps", settings.max_steps, "--max-steps"),
-        deliveries=Quota("pending deliveries", settings.max_deliveries, "--max-deliveries"),
+        growing=frozenset({DELIVERIES, ENDPOINTS, KEYS}),
+        state=replace(most.state, most=settings.max_state * MEBIBYTE),
+        steps=replace(most.steps, most=settings.max_steps),
+        deliveries=replace(most.deliveries, most=settings.max_deliveries),
+        faults=replace(most.faults, most=settings.max_faults),
+        children=replace(most.children, most=settings.max_children),
+        depth=replace(most.depth, most=settings.max_depth),
+        listeners=replace(most.listeners, most=settings.max_listeners),
+        queue=replace(most.queue, most=settings.max_queue * MEBIBYTE),
     )
 
 

@@ -87,6 +87,17 @@ SETTINGS: Final = (
         "N|off",
     ),
     Setting("max-endpoints", "100", "Most webhook endpoints of a workspace.", "N"),
+    Setting("max-state", "256", "Most MiB of records and waiting steps of a workspace.", "N"),
+    Setting(
+        "max-children",
+        "100",
+        "Most workspaces that come from one that was created with the first key.",
+        "N",
+    ),
+    Setting("max-depth", "8", "Most generations of workspaces after the first one.", "N"),
+    Setting("max-faults", "100", "Most faults of a workspace.", "N"),
+    Setting("max-listeners", "16", "Most listeners of a workspace.", "N"),
+    Setting("max-queue", "16", "Most MiB of messages for the listeners of a workspace.", "N"),
     Setting("max-keys", "1000", "Most API keys of a workspace, revoked ones included.", "N"),
     Setting("max-steps", "50000", "Most steps of scenarios that wait in a workspace.", "N"),
     Setting("max-deliveries", "10000", "Most webhook deliveries that wait in a workspace.", "N"),
@@ -114,7 +125,8 @@ SETTINGS: Final = (
 @dataclass(frozen=True)
 class Settings:
     """Settings of a server, checked. ``rate_limit`` and ``workspace_idle`` None mean off; ``seed``
-    None: random; ``scenario`` None: the project's default. ``key_given``: the key was chosen."""
+    None: random; ``scenario`` None: the project's default. ``key_given``: the key was chosen.
+    ``max_state`` and ``max_queue`` are in MiB."""
 
     host: str = "127.0.0.1"
     port: int = 8080
@@ -136,6 +148,12 @@ class Settings:
     max_workspaces: int = 1000
     workspace_idle: timedelta | None = timedelta(hours=24)
     max_endpoints: int = 100
+    max_state: int = 256
+    max_children: int = 100
+    max_depth: int = 8
+    max_faults: int = 100
+    max_listeners: int = 16
+    max_queue: int = 16
     max_keys: int = 1000
     max_steps: int = 50_000
     max_deliveries: int = 10_000
@@ -208,6 +226,12 @@ def read_settings(texts: Mapping[str, str | None]) -> Settings:
         if given["workspace-idle"] == "off"
         else timedelta(hours=_integer(given, "workspace-idle", 1, 10**5, " or 'off'")),
         max_endpoints=_integer(given, "max-endpoints", 1, 10**6),
+        max_state=_integer(given, "max-state", 1, 10**6),
+        max_children=_integer(given, "max-children", 1, 10**6),
+        max_depth=_integer(given, "max-depth", 1, 1000),
+        max_faults=_integer(given, "max-faults", 1, 10**4),
+        max_listeners=_integer(given, "max-listeners", 1, 1000),
+        max_queue=_integer(given, "max-queue", 1, 10**4),
         max_keys=_integer(given, "max-keys", 1, 10**6),
         max_steps=_integer(given, "max-steps", 1, 10**7),
         max_deliveries=_integer(given, "max-deliveries", 1, 10**7),

@@ -538,7 +538,7 @@ class TestControlAPI:
         for _ in range(100):
             inject(client, "status", operation="listOffers")
         response = client.post("/sandbox/faults", json={"kind": "status"})
-        assert response.status_code == 409
+        assert response.status_code == 429
         assert "100 faults" in response.json()["error"]["message"]
 
     @pytest.mark.parametrize(

@@ -2,14 +2,20 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Callable
 from dataclasses import replace
+from datetime import timedelta
 from typing import Any
 
 import httpx
 import pytest
 
-from tests.support import FROZEN, Running, serving
+from invoice_sandbox.state import Quotas
+from invoice_sandbox.state.collection import RECORD_BYTES
+from invoice_sandbox.webhooks.listeners import Listeners, QueueFullError, Reported
+from tests.receivers import deliveries
+from tests.support import FROZEN, ManualSystemClock, Running, serving
 
 HOOK = {"url": "https://partner.example/hooks", "events": ["invoice.registered"]}
 INVOICE = {
@@ -38,6 +44,30 @@ def push(client: httpx.Client, number: int) -> httpx.Response:
     return client.post("/api/connectors/erp/invoices", json={"invoices": [item] * 4})
 
 
+def long_number(client: httpx.Client, number: int) -> httpx.Response:
+    return client.post("/api/invoices", json={**INVOICE, "invoiceNumber": f"{number:0200000}"})
+
+
+def filled(client: httpx.Client) -> httpx.Client:
+    if not client.get("/sandbox/snapshots").json()["data"]:
+        assert long_number(client, 1).status_code < 300
+    return client
+
+
+def grandchild(client: httpx.Client, number: int) -> httpx.Response:
+    if number == 0:
+        made = client.post("/sandbox/workspaces", json={}).json()["data"]
+        client.headers["Authorization"] = f"Bearer {made['key']}"
+    return client.post("/sandbox/workspaces", json={})
+
+
+def descendant(client: httpx.Client, _: int) -> httpx.Response:
+    made = client.post("/sandbox/workspaces", json={})
+    if made.status_code < 300:
+        client.headers["Authorization"] = f"Bearer {made.json()['data']['key']}"
+    return made
+
+
 QUOTAS: dict[str, tuple[dict[str, Any], Callable[[httpx.Client, int], httpx.Response], str]] = {
     "endpoints": (
         {"max_endpoints": 2},
@@ -50,6 +80,23 @@ QUOTAS: dict[str, tuple[dict[str, Any], Callable[[httpx.Client, int], httpx.Resp
         "3 API keys, which is its limit",
     ),
     "steps": ({"max_steps": 3}, push, "3 due steps, which is its limit"),
+    "state": ({"max_state": 1}, long_number, "1,048,576 bytes of state, which is its limit"),
+    "faults": (
+        {"max_faults": 2},
+        lambda client, _: client.post("/sandbox/faults", json={"kind": "status", "status": 503}),
+        "2 faults, which is its limit",
+    ),
+    "children": ({"max_children": 3}, grandchild, "3 workspaces created from it, which is"),
+    "depth": (
+        {"max_depth": 2},
+        descendant,
+        "2 generations of workspaces before it, which is its limit",
+    ),
+    "snapshots": (
+        {"max_state": 1},
+        lambda client, _: filled(client).post("/sandbox/snapshots"),
+        "1,048,576 bytes of state, which is",
+    ),
     "deliveries": ({"max_deliveries": 2}, invoice_with_webhook, "2 pending deliveries, which is"),
 }
 
@@ -85,6 +132,104 @@ def test_a_quota_counts_what_there_is_now() -> None:
         assert client.post("/api/webhooks", json=HOOK).status_code == 429
         assert client.post("/sandbox/reset").status_code == 200
         assert client.post("/api/webhooks", json=HOOK).status_code < 300
+
+
+def size(running: Running) -> int:
+    return int(space(running).state.size)
+
+
+def space(running: Running) -> Any:
+    spaces = running.sandbox.engine.store._spaces  # type: ignore[attr-defined]  # noqa: SLF001
+    return spaces[running.sandbox.engine.first_workspace]
+
+
+def counted(running: Running) -> int:
+    """The size of a workspace, counted once more from its records, steps and counters."""
+    state = space(running).state
+    records = sum(
+        len(key) + len(text) + RECORD_BYTES
+        for one in state.collections.values()
+        for key, text in one.records.items()
+    )
+    steps = sum(entry[3] for lane in state.steps.values() for entry in lane)
+    return int(records + steps + 200 * len(state.numbers))
+
+
+def fill(running: Running, client: httpx.Client) -> None:
+    """Use up the state: first by long records, then by short ones."""
+    while long_number(client, size(running)).status_code < 300:
+        pass
+    while invoice(client, size(running)).status_code < 300:
+        pass
+
+
+def test_the_size_of_a_workspace_is_that_of_what_it_has_now() -> None:
+    with serving(replace(FROZEN, scenario="auto-progress")) as running, running.client() as client:
+        sizes = [size(running)]
+        assert push(client, 1).status_code < 300
+        sizes.append(size(running))
+        client.post("/api/webhooks", json=HOOK)
+        client.post("/sandbox/snapshots")
+        client.post("/sandbox/clock/advance", json={"by": "P30D"})
+        client.post("/sandbox/clock/advance", json={"by": "P90D"})
+        assert client.post("/api/invoices", json={}).status_code == 400
+        assert client.delete("/api/invoices/none").status_code >= 400
+        sizes.append(size(running))
+        assert sizes[0] < sizes[1] < sizes[2] == counted(running)
+        client.post("/sandbox/reset")
+        assert size(running) == sizes[0] == counted(running)
+
+
+def test_what_was_rejected_leaves_nothing() -> None:
+    with serving(replace(FROZEN, max_state=1)) as running, running.client() as client:
+        fill(running, client)
+        full = size(running)
+        assert long_number(client, 0).status_code == 429
+        assert size(running) == full == counted(running)
+        assert client.get("/api/invoices").status_code == 200
+        assert client.post("/sandbox/reset").status_code == 200
+        assert long_number(client, 0).status_code < 300
+
+
+def test_a_delivery_is_recorded_in_a_full_workspace() -> None:
+    """The lane of an endpoint whose result could not be stored would stop for ever."""
+    with serving(replace(FROZEN, max_state=1)) as running, running.client() as client:
+        client.post("/api/webhooks", json={**HOOK, "url": "http://127.0.0.1:9/hooks"})
+        assert invoice(client, 1).status_code < 300
+        fill(running, client)
+        client.post("/sandbox/clock/advance", json={"by": "P1D"})
+        assert len(deliveries(client)[-1]["attempts"]) > 2
+
+
+def test_messages_for_listeners_have_a_quota_in_bytes() -> None:
+    clock = ManualSystemClock()
+    quotas = replace(Quotas(), queue=replace(Quotas().queue, most=100))
+
+    async def hand_over() -> list[str]:
+        listeners = Listeners(clock, 15, quotas)
+        both = [listeners.open("wsp_1") for _ in range(2)]
+        streams = [one.stream(0, timedelta(60), there) for one in both]
+        for one in streams:
+            await anext(one)
+        first = asyncio.create_task(listeners.hand_over(both[0], {}, b"x" * 60))
+        await asyncio.sleep(0)
+        found = []
+        with pytest.raises(QueueFullError):
+            await listeners.hand_over(both[1], {"name": "x" * 17}, b"x" * 20)
+        found.append("full")
+        number = both[0].first_number - 1
+        both[0].report(number, Reported(200))
+        assert (await first).status == 200
+        second = asyncio.create_task(listeners.hand_over(both[1], {}, b"x" * 60))
+        await asyncio.sleep(0)
+        both[1].report(both[1].first_number - 1, Reported(204))
+        found.append(str((await second).status))
+        return found
+
+    async def there() -> bool:
+        return True
+
+    assert asyncio.run(hand_over()) == ["full", "204"]
 
 
 def pending(running: Running) -> int:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from dataclasses import replace
-from typing import Final
 
 from invoice_sandbox.base.errors import reject
 from invoice_sandbox.base.ids import resource_id
@@ -11,9 +10,6 @@ from invoice_sandbox.project.api import Response
 from invoice_sandbox.runtime.control_call import ControlCall
 from invoice_sandbox.scenarios.faults import PREFIX, fault_of, fault_problem
 from invoice_sandbox.state import Fault, Record
-
-MAX_FAULTS: Final = 100
-"""The maximum number of faults of a workspace."""
 
 
 async def list_faults(call: ControlCall) -> list[Record]:
@@ -32,12 +28,7 @@ async def add_fault(call: ControlCall) -> Record:
         )
     async with call.engine.store.transaction(call.workspace.id) as state:
         workspace = await state.workspace()
-        if len(workspace.faults) >= MAX_FAULTS:
-            raise reject(
-                "conflict",
-                problem=f"The workspace has {MAX_FAULTS} faults, which is the maximum",
-                advice="Remove one.",
-            )
+        call.engine.quotas.faults.check(len(workspace.faults))
         number = await state.next_number(PREFIX)
         fault = fault_of(resource_id(PREFIX, workspace.token, number), call.body)
         await state.change_workspace(replace(workspace, faults=(*workspace.faults, fault)))

@@ -10,10 +10,10 @@ from invoice_sandbox.base.errors import reject
 from invoice_sandbox.runtime.control_call import ControlCall, PublicControlCall, Raw
 from invoice_sandbox.state import Record
 from invoice_sandbox.webhooks.listeners import (
-    MAX_LISTENERS,
     InUseError,
     Listener,
     NobodyListensError,
+    QueueFullError,
     Reported,
 )
 from invoice_sandbox.webhooks.network import listener_url
@@ -35,7 +35,7 @@ async def create_listener(call: ControlCall) -> Record:
         raise reject(
             "conflict",
             problem="The token is in use, or all "
-            f"{MAX_LISTENERS} listeners of the workspace are connected",
+            f"{engine.quotas.listeners.most} listeners of the workspace are connected",
             advice="Omit the token, or delete a listener.",
         ) from None
     return {
@@ -73,7 +73,9 @@ async def receive_for_listener(call: PublicControlCall) -> Raw:
         raise reject("unknown_resource", kind="listener", member="address")
     try:
         async with asyncio.timeout(listeners.patience):
-            reported = await listener.hand_over(call.headers, call.raw_body)
+            reported = await listeners.hand_over(listener, call.headers, call.raw_body)
+    except QueueFullError:
+        return _text_response(503, "too many bytes wait for the listeners; see --max-queue")
     except NobodyListensError:
         return _text_response(503, "no client is connected")
     except TimeoutError:

@@ -307,6 +307,13 @@ class Agenda:
         try:
             async with self._store.transaction(workspace_id) as state:
                 await self._report(state, await state.workspace(), step, reason)
+        except ApiError as error:
+            log.warning(
+                "%s: the failed step '%s' was not reported: %s",
+                workspace_id,
+                step.action,
+                error.message(),
+            )
         except Exception:
             log.exception("%s: the failed step '%s' was not reported", workspace_id, step.action)
 

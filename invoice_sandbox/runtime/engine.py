@@ -10,7 +10,7 @@ from invoice_sandbox.project.loader import Project
 from invoice_sandbox.runtime.agenda import Agenda
 from invoice_sandbox.runtime.journal import Journal
 from invoice_sandbox.runtime.workspaces import Workspaces
-from invoice_sandbox.state import Store, Workspace
+from invoice_sandbox.state import Quotas, Store, Workspace
 from invoice_sandbox.state.hits import Coverage
 from invoice_sandbox.webhooks.listeners import Listeners
 from invoice_sandbox.webhooks.network import Network
@@ -36,6 +36,7 @@ class Engine:
     sender: Sender
     listeners: Listeners
     workspaces: Workspaces
+    quotas: Quotas
     coverage: Coverage
     first_workspace: str
     url: str

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from datetime import timedelta
 from typing import Final
 
@@ -12,7 +12,7 @@ from invoice_sandbox.base.errors import reject
 from invoice_sandbox.base.ids import key_digest, new_secret, random_seed, resource_id, seed_token
 from invoice_sandbox.project.loader import Project
 from invoice_sandbox.scenarios.library import faults_of, with_conditions
-from invoice_sandbox.state import Credential, Snapshot, Store, Workspace
+from invoice_sandbox.state import Credential, Quotas, Snapshot, Store, Workspace
 from invoice_sandbox.state.credentials import EVERYTHING, issue_key
 from invoice_sandbox.webhooks.inbox import open_inbox
 
@@ -46,13 +46,16 @@ class Workspaces:
     idle: timedelta | None
     clock: ClockState
     scenario: str
+    quotas: Quotas = field(default_factory=Quotas)
 
     async def create(self, key: str, options: WorkspaceOptions = WorkspaceOptions()) -> Workspace:
         """Create a workspace with the project's fixtures, to which ``key`` has every scope.
 
-        Raises ApiError 409 when the server has ``most`` workspaces already.
+        Raises ApiError 409 when the server has ``most`` workspaces already, and 429 beyond a quota
+        of the workspace that it is created from.
         """
         await self._delete_idle()
+        await self._check_quotas(options.made_by)
         if await self.store.count_workspaces() >= self.most:
             raise reject(
                 "conflict",
@@ -114,6 +117,16 @@ class Workspaces:
         if self.idle is None or workspace.made_by is None:
             return False
         return await self.store.last_used(workspace.id) + self.idle <= self.system_clock.now()
+
+    async def _check_quotas(self, maker: str | None) -> None:
+        """Raise ApiError 429 if the ``maker`` is too deep, or its family too large."""
+        line: list[Workspace] = []
+        while maker is not None and (one := await self.store.workspace(maker)) is not None:
+            line.append(one)
+            maker = one.made_by
+        self.quotas.depth.check(len(line), 0)
+        if len(line) > 1:  # what the first workspace creates is limited by ``most`` alone
+            self.quotas.children.check(len(await self.family(line[-2])) - 1)
 
     async def _fill(self, workspace: Workspace, key: str) -> None:
         if await self.store.credential(key_digest(key)) is not None:

@@ -10,11 +10,14 @@ from collections.abc import Callable, Mapping, Sequence
 from contextlib import AbstractAsyncContextManager
 from dataclasses import dataclass, field
 from datetime import datetime
-from typing import Any, Literal, Protocol
+from typing import Any, Final, Literal, Protocol
 
 from invoice_sandbox.base.clock import ClockState
+from invoice_sandbox.base.errors import reject
 
 Record = dict[str, Any]
+
+MEBIBYTE: Final = 1024 * 1024
 
 
 @dataclass(frozen=True)
@@ -146,14 +149,34 @@ class Quota:
     most: int
     setting: str
 
+    def check(self, used: int, added: int = 1) -> None:
+        """Raise ApiError 429 if ``added`` to what is used exceeds the quota."""
+        if used + added > self.most:
+            limit = f"{self.most:,}"
+            raise reject("quota_exceeded", quota=self.name, limit=limit, setting=self.setting)
+
 
 @dataclass(frozen=True)
 class Quotas:
-    """The most in a workspace: records of collections, due steps, and deliveries that are due."""
+    """The most in a workspace: records of collections, due steps, and deliveries that are due.
+
+    ``state`` counts the bytes of records and steps, and again those of all snapshots. Records of
+    ``growing`` collections may be replaced by larger ones beyond it: the server writes into them
+    what it has sent. ``children`` are the workspaces created from a child of the first workspace,
+    directly or not; ``depth`` is how many creations lie between the first workspace and another.
+    ``queue`` counts the bytes of messages that wait for listeners.
+    """
 
     records: Mapping[str, Quota] = field(default_factory=dict)
+    growing: frozenset[str] = frozenset()
+    state: Quota = Quota("bytes of state", 256 * MEBIBYTE, "--max-state")
     steps: Quota = Quota("due steps", 50_000, "--max-steps")
     deliveries: Quota = Quota("pending deliveries", 10_000, "--max-deliveries")
+    faults: Quota = Quota("faults", 100, "--max-faults")
+    children: Quota = Quota("workspaces created from it", 100, "--max-children")
+    depth: Quota = Quota("generations of workspaces before it", 8, "--max-depth")
+    listeners: Quota = Quota("listeners", 16, "--max-listeners")
+    queue: Quota = Quota("bytes of messages for listeners", 16 * MEBIBYTE, "--max-queue")
 
 
 class NoWorkspaceError(KeyError):

@@ -24,6 +24,9 @@ Positions = int | tuple[tuple[int, int], ...]
 Index: TypeAlias = "HashTrieMap[Any, Positions]"
 """The positions of the records that have a term; ``_terms`` gives the terms of a record."""
 
+RECORD_BYTES: Final = 250
+"""What a record takes besides its text and its key."""
+
 _BLOCK: Final = 2048
 
 _Asked = tuple[int | None, int | None, tuple[Condition, ...]]
@@ -42,15 +45,17 @@ class Collection:
 
     The position of a record never changes, so that cursors stay valid. ``keys`` has the key of
     each position. It is only appended to, and shared by the versions since the last restore: each
-    uses as many as its ``length``. A position whose record was deleted has no record.
+    uses as many as its ``length``. A position whose record was deleted has no record. ``size`` is
+    that of all keys and records, in bytes.
     """
 
-    __slots__ = ("indexes", "keys", "length", "pages", "records")
+    __slots__ = ("indexes", "keys", "length", "pages", "records", "size")
 
     def __init__(self, fields: Iterable[str] = ()) -> None:
         self.records: HashTrieMap[str, Stored] = HashTrieMap()
         self.keys: list[str] = []
         self.length = 0
+        self.size = 0
         self.indexes: dict[str, Index] = {one: HashTrieMap() for one in fields}
         self.pages: dict[_Asked, Page] = {}
 
@@ -59,7 +64,9 @@ class Collection:
         before = self.records.get(key)
         position = self.length if before is None else _position(before)
         indexes = self._indexed(position, before, record)
-        changed = self._version(self.records.insert(key, packed([position, record])), indexes)
+        text = packed([position, record])
+        changed = self._version(self.records.insert(key, text), indexes)
+        changed.size += len(text) - (-len(key) - RECORD_BYTES if before is None else len(before))
         if before is None:
             del self.keys[position:]  # what a transaction that failed has left
             self.keys.append(key)
@@ -70,7 +77,9 @@ class Collection:
         """The collection without the record, which must exist."""
         before = self.records[key]
         indexes = self._indexed(_position(before), before, _NO_MEMBERS)
-        return self._version(self.records.remove(key), indexes)
+        changed = self._version(self.records.remove(key), indexes)
+        changed.size -= len(before) + len(key) + RECORD_BYTES
+        return changed
 
     def detached(self) -> Collection:
         """The same version, to continue from while others continue from a later one."""
@@ -172,7 +181,7 @@ class Collection:
     def _version(self, records: HashTrieMap[str, Stored], indexes: dict[str, Index]) -> Collection:
         version = Collection.__new__(Collection)
         version.records, version.indexes = records, indexes
-        version.keys, version.length = self.keys, self.length
+        version.keys, version.length, version.size = self.keys, self.length, self.size
         version.pages = {}
         return version
 

@@ -11,7 +11,6 @@ from datetime import datetime
 from typing import Any, Final
 
 from invoice_sandbox.base.clock import ClockState, Turn
-from invoice_sandbox.base.errors import reject
 from invoice_sandbox.base.jsonio import packed, unpacked
 from invoice_sandbox.state import (
     Condition,
@@ -19,7 +18,6 @@ from invoice_sandbox.state import (
     Log,
     NoWorkspaceError,
     Page,
-    Quota,
     Quotas,
     Record,
     ScheduledStep,
@@ -28,7 +26,8 @@ from invoice_sandbox.state import (
 )
 from invoice_sandbox.state.collection import Collection
 
-_OrderedStep = tuple[datetime, int, ScheduledStep]
+_OrderedStep = tuple[datetime, int, ScheduledStep, int]
+"""When a step is due, its number, the step, and its size in bytes."""
 
 Indexes = Mapping[str, Iterable[str]]
 """The indexed fields of each collection."""
@@ -39,6 +38,10 @@ NO_QUOTAS: Final = Quotas()
 
 _CHANGES_OF_A_TURN: Final = 16
 """Changes after which a transaction looks whether others should have their turn."""
+
+_STEP_BYTES: Final = 1000
+_NUMBER_BYTES: Final = 200
+"""What a scheduled step takes besides its arguments, and what a counter takes."""
 
 _LOG_ENTRIES: Final = 1000
 _LOG_BYTES: Final = 4 * 1024 * 1024
@@ -56,6 +59,7 @@ class _State:
     steps_made: int = 0
     in_lanes: int = 0
     credentials: dict[str, Credential] = field(default_factory=dict)
+    size: int = 0
 
     def copy(self) -> _State:
         """An independent copy. It shares the collections, which are never modified."""
@@ -68,15 +72,18 @@ class _State:
             self.steps_made,
             self.in_lanes,
             self.credentials.copy(),
+            self.size,
         )
 
+    def replace(self, name: str, collection: Collection) -> None:
+        """Let another version of a collection take its place."""
+        self.size += collection.size - self.collections[name].size
+        self.collections[name] = collection
 
-def _check_quota(quota: Quota, used: int) -> None:
-    """Raise ApiError 429 for a workspace that has used up a quota."""
-    if used >= quota.most:
-        raise reject(
-            "quota_exceeded", quota=quota.name, limit=f"{quota.most:,}", setting=quota.setting
-        )
+    def forget_number(self, name: str) -> None:
+        """Remove a counter."""
+        del self.numbers[name]
+        self.size -= _NUMBER_BYTES
 
 
 class _BoundedLog:
@@ -205,6 +212,8 @@ class MemoryStore:
         try:
             if not space.snapshots:
                 self._share_collections(space.state)
+            kept = sum(state.size for _, state in space.snapshots.values())
+            self.quotas.state.check(kept, space.state.size)
             space.snapshots[snapshot.id] = (snapshot, space.state.copy())
         finally:
             space.lock.release()
@@ -346,10 +355,14 @@ class MemoryTransaction:
     async def put(self, collection: str, key: str, record: Mapping[str, Any]) -> None:
         """Insert the record at the end of the collection, or replace it in its position."""
         stored = self._collection(collection)
+        is_new = key not in stored.records
         quota = self._quotas.records.get(collection)
-        if quota is not None and key not in stored.records:
-            _check_quota(quota, len(stored.records))
-        self._change(collection, stored.with_record(key, record))
+        if quota is not None and is_new:
+            quota.check(len(stored.records))
+        changed = stored.with_record(key, record)
+        if changed.size > stored.size and (is_new or collection not in self._quotas.growing):
+            self._quotas.state.check(self._state.size, changed.size - stored.size)
+        self._change(collection, changed)
         await self._give_way()
 
     async def _give_way(self) -> None:
@@ -384,7 +397,13 @@ class MemoryTransaction:
     async def next_number(self, name: str) -> int:
         """The next number of the counter ``name``."""
         numbers = self._state.numbers
-        previous = numbers.get(name, 0)
+        previous = numbers.get(name)
+        if previous is None:
+            self._quotas.state.check(self._state.size, _NUMBER_BYTES)
+            self._undo.append((self._state.forget_number, name))
+            self._state.size += _NUMBER_BYTES
+            numbers[name] = 1
+            return 1
         self._undo.append((numbers.__setitem__, name, previous))
         numbers[name] = previous + 1
         return previous + 1
@@ -396,9 +415,8 @@ class MemoryTransaction:
         return found
 
     def _change(self, name: str, changed: Collection) -> None:
-        collections = self._state.collections
-        self._undo.append((collections.__setitem__, name, collections[name]))
-        collections[name] = changed
+        self._undo.append((self._state.replace, name, self._state.collections[name]))
+        self._state.replace(name, changed)
 
     async def schedule(
         self,
@@ -412,25 +430,28 @@ class MemoryTransaction:
         is_retry: bool = False,
     ) -> None:
         """Schedule a call of ``action`` for the workspace's instant ``due``."""
-        if is_retry:
-            pass  # it takes the place of the attempt before it
-        elif lane is None:
-            _check_quota(self._quotas.steps, len(self._state.steps.get(None, ())))
-        else:
-            _check_quota(self._quotas.deliveries, self._state.in_lanes)
+        text = packed(arguments)
+        size = len(text) + _STEP_BYTES
+        if not is_retry:  # it takes the place of the attempt before it
+            self._check_step(lane, size)
         self._state.steps_made += 1
         number = self._state.steps_made
-        step = ScheduledStep(
-            number, due, action, unpacked(packed(arguments)), scenario, lane, place
-        )
-        entry = (due, number, step)
+        step = ScheduledStep(number, due, action, unpacked(text), scenario, lane, place)
+        entry = (due, number, step, size)
         self._put_step(entry)
         self._undo.append((self._take_step, entry))
         await self._give_way()
 
+    def _check_step(self, lane: str | None, size: int) -> None:
+        if lane is None:
+            self._quotas.steps.check(len(self._state.steps.get(None, ())))
+        else:
+            self._quotas.deliveries.check(self._state.in_lanes)
+        self._quotas.state.check(self._state.size, size)
+
     async def steps(self, lane: str | None = None) -> tuple[ScheduledStep, ...]:
         """The scheduled steps of a lane, by due time, then by creation."""
-        return tuple(step for _, _, step in self._state.steps.get(lane, ()))
+        return tuple(entry[2] for entry in self._state.steps.get(lane, ()))
 
     async def take_due(self, now: datetime) -> ScheduledStep | None:
         """Remove and return the first step without a lane that is due at ``now``, if any."""
@@ -462,11 +483,13 @@ class MemoryTransaction:
         lane = entry[2].lane
         bisect.insort(self._state.steps.setdefault(lane, []), entry)
         self._state.in_lanes += lane is not None
+        self._state.size += entry[3]
 
     def _take_step(self, entry: _OrderedStep) -> None:
         steps = self._state.steps[entry[2].lane]
         del steps[bisect.bisect_left(steps, entry)]
         self._state.in_lanes -= entry[2].lane is not None
+        self._state.size -= entry[3]
         if not steps:
             del self._state.steps[entry[2].lane]
 

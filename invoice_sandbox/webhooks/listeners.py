@@ -17,9 +17,7 @@ from typing import Final
 from invoice_sandbox.base import jsonio
 from invoice_sandbox.base.clock import SystemClock
 from invoice_sandbox.base.ids import key_digest, new_secret
-
-MAX_LISTENERS: Final = 16
-"""The most listeners of a workspace. A new one replaces the one that is unused for longest."""
+from invoice_sandbox.state import Quotas
 
 MAX_WAITING: Final = 1000
 """The most messages of a listener that wait for a response."""
@@ -30,12 +28,18 @@ HEARTBEAT: Final = 10.0
 REPLACED: Final = b": replaced\n\n"
 """The end of a stream that another one replaced."""
 
+NO_QUOTAS: Final = Quotas()
+
 _PREFIX: Final = "lsn_sandbox_"
 _DIGITS: Final = 16
 _CONNECTION_S: Final = frozenset(
     {"accept", "accept-encoding", "connection", "content-length", "host", "transfer-encoding"}
 )
 """Headers of one connection, which are not forwarded."""
+
+
+class QueueFullError(Exception):
+    """The messages that wait for the listeners of the workspace take too many bytes."""
 
 
 class NobodyListensError(Exception):
@@ -72,9 +76,17 @@ class _Message:
         return b"id: %d\nevent: delivery\ndata: %s\n\n" % (self.number, jsonio.dumps(data))
 
 
+def _size(headers: Mapping[str, str], body: bytes) -> int:
+    """The bytes of a message."""
+    return len(body) + sum(len(name) + len(text) for name, text in headers.items())
+
+
 @dataclass
 class Listener:
-    """One address and, while a client is connected, its stream."""
+    """One address and, while a client is connected, its stream.
+
+    ``size`` is that of the messages that wait, in bytes.
+    """
 
     id: str
     token: str = field(repr=False)
@@ -83,6 +95,7 @@ class Listener:
     first_number: int
     _waiting: dict[int, _Message] = field(default_factory=dict)
     _stream: asyncio.Event | None = None
+    size: int = 0
 
     @property
     def is_connected(self) -> bool:
@@ -98,9 +111,12 @@ class Listener:
         response: asyncio.Future[Reported] = asyncio.get_running_loop().create_future()
         self._waiting[number] = _Message(number, kept, body.decode(errors="replace"), response)
         self._stream.set()
+        size = _size(headers, body)
+        self.size += size
         try:
             return await response
         finally:
+            self.size -= size
             del self._waiting[number]
 
     def report(self, number: int, reported: Reported) -> bool:
@@ -166,10 +182,13 @@ class Listener:
 class Listeners:
     """The listeners of all workspaces."""
 
-    def __init__(self, system_clock: SystemClock, patience: float) -> None:
+    def __init__(
+        self, system_clock: SystemClock, patience: float, quotas: Quotas = NO_QUOTAS
+    ) -> None:
         """``patience``: real seconds that the client has to report a response."""
         self._system_clock = system_clock
         self.patience = patience
+        self.quotas = quotas
         self._by_token: dict[str, Listener] = {}
 
     def open(self, workspace_id: str, token: str | None = None) -> Listener:
@@ -192,6 +211,15 @@ class Listeners:
         )
         self._by_token[token] = listener
         return listener
+
+    async def hand_over(
+        self, listener: Listener, headers: Mapping[str, str], body: bytes
+    ) -> Reported:
+        """Pass a message to a listener's client. Raises NobodyListensError and QueueFullError."""
+        waiting = sum(one.size for one in self._of(listener.workspace_id))
+        if waiting + _size(headers, body) > self.quotas.queue.most:
+            raise QueueFullError
+        return await listener.hand_over(headers, body)
 
     def at(self, token: str) -> Listener | None:
         """The listener of that token."""
@@ -229,7 +257,7 @@ class Listeners:
 
     def _make_room(self, workspace_id: str) -> None:
         theirs = self._of(workspace_id)
-        if len(theirs) < MAX_LISTENERS:
+        if len(theirs) < self.quotas.listeners.most:
             return
         silent = [one for one in theirs if not one.is_connected]
         if not silent:

@@ -176,8 +176,10 @@ async def declare_default(step: Step) -> None:
     days = await payments.days_until_default(step, invoice)
     if days > 0:
         start = step.now.replace(hour=0, minute=0, second=0, microsecond=0)
-        wait = start + timedelta(days=days) - step.now
-        await step.schedule("declare-default", wait, subject=step.subject)
+        due = start + timedelta(days=days)
+        await step.state.schedule(
+            due, "declare-default", step.arguments, step.scenario, place=step.place
+        )
     else:
         await transitions.trigger_invoice(step, invoice, "default")
 

@@ -16,6 +16,7 @@ from invoice_sandbox.project.api import (
 )
 
 from .audit import audit
+from .disputes import suspend
 from .erp import PROCESS_ITEM, audit_item
 from .financing import REQUESTS
 from .invoices import (
@@ -67,3 +68,8 @@ async def on_step_failed(step: Step, action: str, reason: str) -> None:
     elif "subject" in step.arguments:
         target = ("invoice", step.subject)
         await audit(step, "scenario_step.failed", target, outcome="Failure", do=action)
+
+
+async def on_step_skipped(step: Step, action: str, _reason: str) -> None:
+    """Keep a step that falls due in a dispute for the end of the dispute."""
+    await suspend(step, action)

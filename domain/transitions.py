@@ -7,6 +7,7 @@ from typing import Any, Final, NamedTuple
 
 from invoice_sandbox.project.api import Context, Record, reject
 
+from .disputes import resume
 from .exposure import with_exposure
 from .financing import (
     REQUEST,
@@ -83,7 +84,8 @@ async def trigger_invoice(
         if trigger == "accept-offer":
             _check_acceptable(context, invoice, offers[:1])
         await _move_together(context, invoice, trigger, offers, **metadata)
-        await _drop_expired(context, await load_invoice(context, invoice["id"]))
+        if trigger == "resolve-dispute":
+            await _go_on(context, await load_invoice(context, invoice["id"]))
     return await load_invoice(context, invoice["id"])
 
 
@@ -110,10 +112,11 @@ async def trigger_offer(context: Context, offer: Record, trigger: str) -> Record
     return await load_offer(context, offer["id"])
 
 
-async def _drop_expired(context: Context, invoice: Record) -> None:
-    """Expire the invoice's offers again if the last one expired during a dispute."""
+async def _go_on(context: Context, invoice: Record) -> None:
+    """Do what the dispute of an invoice held up: its last offer may have expired meanwhile."""
     if invoice["status"] == "Offered" and not await unfinished_offers(context, invoice["id"]):
         await _move_together(context, invoice, "expire-offers", [])
+    await resume(context, invoice["id"])
 
 
 async def expire_offer(context: Context, offer: Record) -> None:

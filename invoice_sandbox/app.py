@@ -34,7 +34,7 @@ from invoice_sandbox.project.users import with_users
 from invoice_sandbox.runtime.agenda import Agenda
 from invoice_sandbox.runtime.engine import Engine
 from invoice_sandbox.runtime.journal import Journal
-from invoice_sandbox.runtime.steps import failure_reporter, step_runner
+from invoice_sandbox.runtime.steps import drop_reporter, step_runner
 from invoice_sandbox.runtime.workspaces import WorkspaceOptions, Workspaces
 from invoice_sandbox.settings import Settings, check_scenario
 from invoice_sandbox.state import MEBIBYTE, Quota, Quotas
@@ -143,7 +143,7 @@ async def _engine(
         journal=Journal(store, (project.contract, project.control), project.conventions.key_prefix),
         system_clock=system_clock,
         agenda=Agenda(
-            store, system_clock, step_runner(project, coverage), lanes, failure_reporter(project)
+            store, system_clock, step_runner(project, coverage), lanes, drop_reporter(project)
         ),
         sender=sender,
         listeners=Listeners(system_clock, settings.webhook_timeout, quotas),

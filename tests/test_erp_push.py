@@ -15,7 +15,7 @@ import pytest
 from invoice_sandbox.base.clock import FROZEN_START, ClockState
 from invoice_sandbox.base.ids import key_digest
 from invoice_sandbox.runtime.agenda import Agenda
-from invoice_sandbox.runtime.steps import failure_reporter
+from invoice_sandbox.runtime.steps import drop_reporter
 from invoice_sandbox.state import ScheduledStep, Transaction, Workspace
 from invoice_sandbox.state.memory import MemoryStore
 from invoice_sandbox.webhooks.attempts import Outcome, Outgoing
@@ -312,7 +312,10 @@ def test_an_action_that_fails_is_given_up_logged_and_not_repeated(
     reported: list[tuple[str, str, datetime]] = []
     later = FROZEN_START + timedelta(seconds=2)
 
-    async def report(_: Transaction, at: Workspace, step: ScheduledStep, reason: str) -> None:
+    async def report(
+        _: Transaction, at: Workspace, step: ScheduledStep, outcome: str, reason: str
+    ) -> None:
+        assert outcome == "failed"
         reported.append((step.action, reason, at.clock.at))
 
     async def run(_state: Transaction, _workspace: Workspace, step: ScheduledStep) -> list[str]:
@@ -380,8 +383,8 @@ def test_a_step_that_fails_is_audited_where_its_result_is_looked_for(
         assert credential is not None
         async with engine.store.transaction(credential.workspace_id) as state:
             step = ScheduledStep(1, FROZEN_START, action, arguments)
-            report = failure_reporter(engine.project)
-            await report(state, await state.workspace(), step, "ValueError")
+            report = drop_reporter(engine.project)
+            await report(state, await state.workspace(), step, "failed", "ValueError")
 
     server.run(fail())
     assert reported(client, {"importId": target}) == [event]

@@ -307,9 +307,14 @@ class Context:
 
 @dataclass(kw_only=True)
 class Step(Context):
-    """One step of the agenda, or one that goes with a request: what it was scheduled with."""
+    """One step of the agenda, or one that goes with a request: what it was scheduled with.
+
+    ``scenario`` and ``place`` are those of ScheduledStep.
+    """
 
     arguments: Mapping[str, Any]
+    scenario: str | None = None
+    place: int | None = None
 
     @property
     def subject(self) -> str:

@@ -26,7 +26,7 @@ from invoice_sandbox.state import Record, Transaction
 RecordFixture = Callable[[Transaction, str, Mapping[str, Any]], Awaitable[None]]
 OnForbidden = Callable[[Context, ApiError], Awaitable[None]]
 OnEndpointDisabled = Callable[[Context, Record], Awaitable[None]]
-OnStepFailed = Callable[[Step, str, str], Awaitable[None]]
+OnStepDropped = Callable[[Step, str, str], Awaitable[None]]
 FindSubject = Callable[[Transaction, str], Awaitable[Record | None]]
 
 _PACKAGE: Final = "_invoice_sandbox_project"
@@ -45,14 +45,16 @@ class Hooks:
     ``find_subject(state, id)`` returns the record with this id that a scenario can run on, or None;
     ``on_endpoint_disabled(context, endpoint)`` is called when a webhook endpoint is disabled;
     ``on_step_failed(step, action, reason)`` is called when a step fails, or a step that a handler
-    scheduled is skipped.
+    scheduled is skipped;
+    ``on_step_skipped(step, action, reason)`` is called when a step of a scenario is skipped.
     """
 
     record_fixture: RecordFixture | None = None
     on_forbidden: OnForbidden | None = None
     find_subject: FindSubject | None = None
     on_endpoint_disabled: OnEndpointDisabled | None = None
-    on_step_failed: OnStepFailed | None = None
+    on_step_failed: OnStepDropped | None = None
+    on_step_skipped: OnStepDropped | None = None
 
 
 def snake_case(name: str) -> str:

@@ -13,7 +13,7 @@ import logging
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass, replace
 from datetime import datetime
-from typing import Final
+from typing import Final, Literal
 from weakref import WeakValueDictionary
 
 from invoice_sandbox.base.clock import SystemClock, Turn, instant_text, parse_instant
@@ -45,8 +45,11 @@ log = logging.getLogger("invoice_sandbox")
 RunStep = Callable[[Transaction, Workspace, ScheduledStep], Awaitable[list[str]]]
 """Runs one step within a transaction and returns the types of the events that it recorded."""
 
-ReportFailure = Callable[[Transaction, Workspace, ScheduledStep, str], Awaitable[None]]
-"""Reports a step that failed, with the reason, where a client looks for its result."""
+Dropped = Literal["failed", "skipped"]
+"""Why a step was dropped."""
+
+ReportDropped = Callable[[Transaction, Workspace, ScheduledStep, Dropped, str], Awaitable[None]]
+"""Reports a step that failed or was skipped, with the reason."""
 
 Target = Callable[[datetime], datetime]
 """Calculates the instant to advance to from the present instant."""
@@ -78,7 +81,7 @@ class Agenda:
         system_clock: SystemClock,
         run: RunStep,
         lanes: Lanes,
-        report: ReportFailure | None = None,
+        report: ReportDropped | None = None,
     ) -> None:
         """``run`` raises SkippedStep for a step that is no longer possible."""
         self._store = store
@@ -291,31 +294,35 @@ class Agenda:
         return done
 
     async def _drop_step(
-        self, workspace_id: str, step: ScheduledStep | None, outcome: str, reason: str
+        self, workspace_id: str, step: ScheduledStep | None, outcome: Dropped, reason: str
     ) -> Record:
         assert step is not None  # noqa: S101  only a step that was taken can fail
         async with self._store.transaction(workspace_id) as state:
             await state.discard_step(step.number)
             await self._forward(state, await state.workspace(), step.due)
-        if outcome == "failed" or step.scenario is None:
-            await self._report_failure(workspace_id, step, reason)
+        await self._report_dropped(workspace_id, step, outcome, reason)
         return _entry(step, outcome, reason)
 
-    async def _report_failure(self, workspace_id: str, step: ScheduledStep, reason: str) -> None:
+    async def _report_dropped(
+        self, workspace_id: str, step: ScheduledStep, outcome: Dropped, reason: str
+    ) -> None:
         if self._report is None:
             return
         try:
             async with self._store.transaction(workspace_id) as state:
-                await self._report(state, await state.workspace(), step, reason)
+                await self._report(state, await state.workspace(), step, outcome, reason)
         except ApiError as error:
             log.warning(
-                "%s: the failed step '%s' was not reported: %s",
+                "%s: the %s step '%s' was not reported: %s",
                 workspace_id,
+                outcome,
                 step.action,
                 error.message(),
             )
         except Exception:
-            log.exception("%s: the failed step '%s' was not reported", workspace_id, step.action)
+            log.exception(
+                "%s: the %s step '%s' was not reported", workspace_id, outcome, step.action
+            )
 
     async def _move_clock(self, workspace_id: str, instant: datetime) -> None:
         async with self._store.transaction(workspace_id) as state:

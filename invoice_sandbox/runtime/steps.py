@@ -7,7 +7,13 @@ from typing import Final
 from invoice_sandbox.base.errors import ApiError
 from invoice_sandbox.project.api import Origin, Step
 from invoice_sandbox.project.loader import Project
-from invoice_sandbox.runtime.agenda import ReportFailure, RunStep, SkippedStep, step_summary
+from invoice_sandbox.runtime.agenda import (
+    Dropped,
+    ReportDropped,
+    RunStep,
+    SkippedStep,
+    step_summary,
+)
 from invoice_sandbox.scenarios.library import resolver_of
 from invoice_sandbox.state import ScheduledStep, Transaction, Workspace, hits
 from invoice_sandbox.state.hits import Coverage, Hit
@@ -37,15 +43,25 @@ def step_runner(project: Project, coverage: Coverage) -> RunStep:
     return run
 
 
-def failure_reporter(project: Project) -> ReportFailure:
-    """The function that calls the project's hook for a step that failed."""
+def drop_reporter(project: Project) -> ReportDropped:
+    """The function that calls the project's hook for a step that failed or was skipped.
+
+    A step that a handler scheduled has no second chance: it failed.
+    """
+    hooks = project.hooks
 
     async def report(
-        state: Transaction, workspace: Workspace, scheduled: ScheduledStep, reason: str
+        state: Transaction,
+        workspace: Workspace,
+        scheduled: ScheduledStep,
+        outcome: Dropped,
+        reason: str,
     ) -> None:
-        if project.hooks.on_step_failed is not None:
+        is_failure = outcome == "failed" or scheduled.scenario is None
+        hook = hooks.on_step_failed if is_failure else hooks.on_step_skipped
+        if hook is not None:
             step = _step(project, state, workspace, scheduled)
-            await project.hooks.on_step_failed(step, scheduled.action, reason)
+            await hook(step, scheduled.action, reason)
 
     return report
 
@@ -63,6 +79,8 @@ def _step(
         conventions=project.conventions,
         scenarios=resolver_of(project.scenarios, workspace),
         arguments=scheduled.arguments,
+        scenario=scheduled.scenario,
+        place=scheduled.place,
     )
 
 

@@ -1,0 +1,167 @@
+"""A dispute suspends the scenario of its invoice, which goes on when the seller has won."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import httpx
+import pytest
+
+from tests.scenario_run import (
+    advance,
+    agenda,
+    audited,
+    choose,
+    move,
+    register,
+    run_to_end,
+    status,
+)
+
+DUE = "2027-01-20"
+"""The due date of the invoice, in all of these tests."""
+
+ACROSS: dict[str, tuple[str, str, str, str]] = {
+    "the due date, paid on it": (
+        "full-lifecycle",
+        "2027-01-15",
+        "2027-02-01",
+        """
+        2027-02-01 invoice.paid
+        2027-02-02 invoice.settled
+        """,
+    ),
+    "the due date, not the payment": (
+        "late-payment",
+        "2027-01-15",
+        "2027-01-25",
+        """
+        2027-01-25 invoice.overdue
+        2027-01-30 invoice.paid
+        2027-01-31 invoice.settled
+        """,
+    ),
+    "due date and payment": (
+        "late-payment",
+        "2027-01-15",
+        "2027-02-10",
+        """
+        2027-02-10 invoice.overdue
+        2027-02-10 invoice.paid
+        2027-02-11 invoice.settled
+        """,
+    ),
+    "the payment": (
+        "late-payment",
+        "2027-01-25",
+        "2027-02-10",
+        """
+        2027-02-10 invoice.paid
+        2027-02-11 invoice.settled
+        """,
+    ),
+    "due date and default": (
+        "default-recourse",
+        "2027-01-15",
+        "2027-05-01",
+        """
+        2027-05-01 invoice.overdue
+        2027-05-01 invoice.defaulted
+        2027-05-02 invoice.recourse_invoked
+        2027-05-16 invoice.repurchased
+        """,
+    ),
+    "the default": (
+        "default-non-recourse",
+        "2027-03-01",
+        "2027-04-25",
+        """
+        2027-04-25 invoice.defaulted
+        2027-04-26 invoice.written_off
+        """,
+    ),
+    "neither": (
+        "default-recourse",
+        "2027-02-01",
+        "2027-04-20",
+        """
+        2027-04-21 invoice.defaulted
+        2027-04-22 invoice.recourse_invoked
+        2027-05-06 invoice.repurchased
+        """,
+    ),
+}
+
+
+def disputed(client: httpx.Client, scenario: str, first: str, last: str) -> Any:
+    """An invoice that the debtor disputes from one day to another."""
+    choose(client, scenario)
+    invoice = register(client, dueDate=DUE)
+    advance(client, to=f"{first}T12:00:00Z")
+    move(client, invoice, "dispute")
+    advance(client, to=f"{last}T12:00:00Z")
+    assert status(client, invoice) == "Disputed"
+    return invoice
+
+
+def days(client: httpx.Client, invoice: Any) -> list[tuple[str, str]]:
+    """Day and action of what is in the audit log of an invoice after its dispute."""
+    log = [(at[:10], action) for at, action in audited(client, invoice["id"])]
+    ended = [action for _, action in log].index("invoice.dispute_resolved")
+    return log[ended + 1 :]
+
+
+@pytest.mark.parametrize(("scenario", "first", "last", "table"), ACROSS.values(), ids=ACROSS)
+def test_after_a_dispute_the_invoice_goes_on_as_its_dates_say(
+    client: httpx.Client, scenario: str, first: str, last: str, table: str
+) -> None:
+    invoice = disputed(client, scenario, first, last)
+    move(client, invoice, "resolve-dispute")
+    run_to_end(client)
+    assert days(client, invoice) == [tuple(one.split()) for one in table.strip().splitlines()]
+
+
+def test_a_dispute_during_the_verification_holds_up_the_offer(client: httpx.Client) -> None:
+    choose(client, "auto-progress")
+    invoice = register(client)
+    advance(client, "PT1S")
+    move(client, invoice, "dispute")
+    done = advance(client, "P1D")["happened"]
+    assert {one["outcome"] for one in done} == {"skipped"}
+    assert agenda(client)["due"] == []
+    move(client, invoice, "resolve-dispute")
+    assert status(client, invoice) == "Offered"
+
+
+def test_nothing_goes_on_after_a_dispute_that_the_debtor_wins(client: httpx.Client) -> None:
+    invoice = disputed(client, "late-payment", "2027-01-15", "2027-02-10")
+    move(client, invoice, "uphold-dispute-after-funding")
+    assert agenda(client)["due"] == []
+    assert status(client, invoice) == "Recourse"
+
+
+def test_nothing_goes_on_in_a_scenario_that_was_replaced_during_the_dispute(
+    client: httpx.Client,
+) -> None:
+    invoice = disputed(client, "late-payment", "2027-01-15", "2027-02-10")
+    choose(client, "manual")
+    move(client, invoice, "resolve-dispute")
+    assert status(client, invoice) == "Funded"
+
+
+def test_what_was_done_after_one_dispute_is_not_done_after_another(client: httpx.Client) -> None:
+    invoice = disputed(client, "late-payment", "2027-01-15", "2027-01-25")
+    move(client, invoice, "resolve-dispute", "dispute", "resolve-dispute")
+    assert status(client, invoice) == "Overdue"
+    outcomes = [one["outcome"] for one in agenda(client)["done"] if one["at"] > DUE]
+    assert outcomes == ["done", "skipped"]
+
+
+def test_a_default_that_a_payment_prevents_is_no_failed_step(client: httpx.Client) -> None:
+    choose(client, "default-recourse")
+    invoice = register(client, dueDate=DUE)
+    advance(client, to="2027-02-01T00:00:00Z")
+    move(client, invoice, "pay")
+    run_to_end(client)
+    assert status(client, invoice) == "Paid"
+    assert "scenario_step.failed" not in [action for _, action in audited(client, invoice["id"])]

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import gc
 import sys
 import tracemalloc
 from collections.abc import Awaitable, Callable, Coroutine, Sequence
@@ -11,6 +12,7 @@ from datetime import UTC, datetime, timedelta
 from functools import wraps
 from types import FrameType
 from typing import Any, ParamSpec
+from weakref import ref
 
 import pytest
 from hypothesis import given
@@ -935,3 +937,34 @@ async def test_a_rollback_of_many_steps_is_little_work() -> None:
             for number in range(30_000):
                 await state.schedule(FROZEN_START, "x", {"number": number})
             raise ZeroDivisionError
+
+
+@on_a_loop
+async def test_a_committed_transaction_is_freed_at_once() -> None:
+    """Not when the garbage collector looks next: it holds every version it has made."""
+    store = await store_of("one")
+    gc.disable()
+    try:
+        async with store.transaction("one") as state:
+            await state.schedule(NOW, "x", {})
+        freed = ref(state)
+        del state
+        assert freed() is None
+    finally:
+        gc.enable()
+
+
+@on_a_loop
+async def test_discarded_steps_take_no_memory() -> None:
+    store = await store_of("one")
+    async with store.transaction("one") as state:
+        await state.schedule(NOW, "first", {})
+    tracemalloc.start()
+    try:
+        for number in range(2, 2002):
+            async with store.transaction("one") as state:
+                await state.schedule(NOW + timedelta(minutes=1), "x", {})
+                assert await state.discard_step(number)
+        assert tracemalloc.get_traced_memory()[0] < 50_000
+    finally:
+        tracemalloc.stop()

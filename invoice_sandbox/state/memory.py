@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import bisect
 from collections import deque
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, replace
@@ -11,7 +10,7 @@ from datetime import datetime
 from typing import Any, Final
 
 from invoice_sandbox.base.clock import ClockState, Turn
-from invoice_sandbox.base.jsonio import packed, unpacked
+from invoice_sandbox.base.jsonio import packed
 from invoice_sandbox.state import (
     Condition,
     Credential,
@@ -25,9 +24,7 @@ from invoice_sandbox.state import (
     Workspace,
 )
 from invoice_sandbox.state.collection import Collection
-
-_OrderedStep = tuple[datetime, int, ScheduledStep, int]
-"""When a step is due, its number, the step, and its size in bytes."""
+from invoice_sandbox.state.steps import StepQueue, StoredStep, scheduled_step
 
 Indexes = Mapping[str, Iterable[str]]
 """The indexed fields of each collection."""
@@ -39,9 +36,9 @@ NO_QUOTAS: Final = Quotas()
 _CHANGES_OF_A_TURN: Final = 16
 """Changes after which a transaction looks whether others should have their turn."""
 
-_STEP_BYTES: Final = 1000
+_STEP_BYTES: Final = 400
 _NUMBER_BYTES: Final = 200
-"""What a scheduled step takes besides its arguments, and what a counter takes."""
+"""What a scheduled step takes besides its text, and what a counter takes."""
 
 _LOG_ENTRIES: Final = 1000
 _LOG_BYTES: Final = 4 * 1024 * 1024
@@ -55,7 +52,7 @@ class _State:
     collections: dict[str, Collection] = field(default_factory=dict)
     numbers: dict[str, int] = field(default_factory=dict)
     requests: int = 0
-    steps: dict[str | None, list[_OrderedStep]] = field(default_factory=dict)
+    steps: dict[str | None, StepQueue] = field(default_factory=dict)
     steps_made: int = 0
     in_lanes: int = 0
     credentials: dict[str, Credential] = field(default_factory=dict)
@@ -178,12 +175,12 @@ class MemoryStore:
     async def next_due(self, workspace_id: str) -> datetime | None:
         """When the first step of any lane is due."""
         steps = self._space(workspace_id).state.steps
-        return min([first[0][0] for first in steps.values()]) if steps else None
+        return min([queue.first()[0] for queue in steps.values()]) if steps else None
 
     async def due_times(self, workspace_id: str) -> Mapping[str | None, datetime]:
         """When the first step of each lane is due, and under None the first without a lane."""
         steps = self._space(workspace_id).state.steps
-        return {lane: first[0][0] for lane, first in steps.items()}
+        return {lane: queue.first()[0] for lane, queue in steps.items()}
 
     def transaction(self, workspace_id: str) -> _Opening:
         """A transaction. Those of one workspace are serial."""
@@ -191,8 +188,8 @@ class MemoryStore:
 
     def commit(self, workspace_id: str, changed: Mapping[str, Credential | None]) -> None:
         """Make the changed credentials of a transaction valid, or invalid (None)."""
-        credentials = self._spaces[workspace_id].state.credentials
         for digest, credential in changed.items():
+            credentials = self._spaces[workspace_id].state.credentials
             if credential is None:
                 credentials.pop(digest, None)
                 self._owners.pop(digest, None)
@@ -320,8 +317,9 @@ class _Opening:
     async def __aexit__(self, failed: type[BaseException] | None, *_: object) -> None:
         if failed is not None:
             self._transaction.undo()
-        elif self._transaction.changed_credentials:
+        else:
             self._store.commit(self._workspace_id, self._transaction.changed_credentials)
+            self._transaction.forget_undo()
         self._space.lock.release()
 
 
@@ -430,16 +428,13 @@ class MemoryTransaction:
         is_retry: bool = False,
     ) -> None:
         """Schedule a call of ``action`` for the workspace's instant ``due``."""
-        text = packed(arguments)
-        size = len(text) + _STEP_BYTES
+        text = packed((action, arguments, scenario, place))
         if not is_retry:  # it takes the place of the attempt before it
-            self._check_step(lane, size)
+            self._check_step(lane, len(text) + _STEP_BYTES)
         self._state.steps_made += 1
         number = self._state.steps_made
-        step = ScheduledStep(number, due, action, unpacked(text), scenario, lane, place)
-        entry = (due, number, step, size)
-        self._put_step(entry)
-        self._undo.append((self._take_step, entry))
+        self._put_step(lane, (due, number, text))
+        self._undo.append((self._take_step, lane, number))
         await self._give_way()
 
     def _check_step(self, lane: str | None, size: int) -> None:
@@ -451,47 +446,53 @@ class MemoryTransaction:
 
     async def steps(self, lane: str | None = None) -> tuple[ScheduledStep, ...]:
         """The scheduled steps of a lane, by due time, then by creation."""
-        return tuple(entry[2] for entry in self._state.steps.get(lane, ()))
+        queue = self._state.steps.get(lane)
+        return () if queue is None else tuple(queue.in_order(lane))
 
     async def take_due(self, now: datetime) -> ScheduledStep | None:
         """Remove and return the first step without a lane that is due at ``now``, if any."""
-        steps = self._state.steps.get(None)
-        if not steps or steps[0][0] > now:
+        first = self._first(None, now)
+        if first is None:
             return None
-        first = steps[0]
-        self._drop(first)
-        return first[2]
+        await self.discard_step(first[1])
+        return scheduled_step(first, None)
 
     async def first_in_lane(self, lane: str, now: datetime) -> ScheduledStep | None:
         """The first step of a lane that is due at ``now``, if any."""
-        steps = self._state.steps.get(lane)
-        return steps[0][2] if steps and steps[0][0] <= now else None
+        first = self._first(lane, now)
+        return None if first is None else scheduled_step(first, lane)
+
+    def _first(self, lane: str | None, now: datetime) -> StoredStep | None:
+        queue = self._state.steps.get(lane)
+        if queue is None:
+            return None
+        first = queue.first()
+        return first if first[0] <= now else None
 
     async def discard_step(self, number: int, lane: str | None = None) -> bool:
         """Remove a step. False: there is no step of that number."""
-        steps = self._state.steps.get(lane, ())
-        entry = next((one for one in steps if one[1] == number), None)
-        if entry is not None:
-            self._drop(entry)
-        return entry is not None
+        step = self._take_step(lane, number)
+        if step is not None:
+            self._undo.append((self._put_step, lane, step))
+        return step is not None
 
-    def _drop(self, entry: _OrderedStep) -> None:
-        self._take_step(entry)
-        self._undo.append((self._put_step, entry))
-
-    def _put_step(self, entry: _OrderedStep) -> None:
-        lane = entry[2].lane
-        bisect.insort(self._state.steps.setdefault(lane, []), entry)
+    def _put_step(self, lane: str | None, step: StoredStep) -> None:
+        if lane not in self._state.steps:
+            self._state.steps[lane] = StepQueue()
+        self._state.steps[lane].add(step)
         self._state.in_lanes += lane is not None
-        self._state.size += entry[3]
+        self._state.size += len(step[2]) + _STEP_BYTES
 
-    def _take_step(self, entry: _OrderedStep) -> None:
-        steps = self._state.steps[entry[2].lane]
-        del steps[bisect.bisect_left(steps, entry)]
-        self._state.in_lanes -= entry[2].lane is not None
-        self._state.size -= entry[3]
-        if not steps:
-            del self._state.steps[entry[2].lane]
+    def _take_step(self, lane: str | None, number: int) -> StoredStep | None:
+        queue = self._state.steps.get(lane)
+        step = queue.remove(number) if queue else None
+        if queue is None or step is None:
+            return None
+        self._state.in_lanes -= lane is not None
+        self._state.size -= len(step[2]) + _STEP_BYTES
+        if not queue:
+            del self._state.steps[lane]
+        return step
 
     async def credentials(self) -> tuple[Credential, ...]:
         """Every credential that was valid when the transaction began."""
@@ -504,6 +505,11 @@ class MemoryTransaction:
     async def revoke(self, digest: str) -> None:
         """Make the credential invalid when the transaction commits."""
         self.changed_credentials[digest] = None
+
+    def forget_undo(self) -> None:
+        """Let go of all earlier versions: the undo log refers to the transaction, which refers to
+        it, so they would wait for the garbage collector."""
+        self._undo.clear()
 
     def undo(self) -> None:
         """Undo every change, the last one first."""

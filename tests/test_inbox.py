@@ -94,6 +94,25 @@ def test_both_published_events_arrive_in_one_advance(client: httpx.Client) -> No
     assert first["headers"]["webhook-id"] == verified["id"]
 
 
+def test_a_message_has_the_instant_of_its_delivery(client: httpx.Client) -> None:
+    subscribe(client)
+    client.post("/api/invoices", json=INVOICE)
+    advance(client, by="PT10S")
+    instants = [one["receivedAt"] for one in messages(client)]
+    assert instants == ["2026-11-21T09:30:02Z", "2026-11-21T09:30:06Z"]
+
+
+def test_a_long_advance_in_virtual_time_leaves_signatures_valid() -> None:
+    settings = replace(FROZEN, scenario="auto-progress", webhook_time="virtual")
+    with serving(settings) as running, running.client() as client:
+        subscribe(client, events=["*"])
+        client.post("/api/invoices", json=INVOICE)
+        happened = advance(client, by="P90D")["happened"]
+        assert "failed" not in {one["outcome"] for one in happened}
+        assert [one["problem"] for one in messages(client)] == [None] * len(messages(client))
+        assert "offer.expired" in {json.loads(one["body"])["type"] for one in messages(client)}
+
+
 def test_forgeries_are_kept_and_rejected(client: httpx.Client) -> None:
     subscribe(client, events=["invoice.verified"])
     choose(client, "webhook-bad-signature")

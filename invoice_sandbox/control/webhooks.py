@@ -10,6 +10,7 @@ from invoice_sandbox.state import NoWorkspaceError, Record
 from invoice_sandbox.webhooks.endpoints import ENABLED, ENDPOINTS
 from invoice_sandbox.webhooks.inbox import (
     INBOX_LOG,
+    SENT_AT,
     inbox_token,
     inbox_url,
     is_inbox,
@@ -39,7 +40,7 @@ async def receive_webhook(call: PublicControlCall) -> Record:
         raise reject("unknown_resource", kind="inbox", member="address")
     try:
         async with engine.store.transaction(credential.workspace_id) as state:
-            now = (await state.workspace()).clock.now(engine.system_clock)
+            now = SENT_AT.get() or (await state.workspace()).clock.now(engine.system_clock)
             instant = now if engine.virtual_webhook_time else engine.system_clock.calendar()
             message = await received(
                 state,

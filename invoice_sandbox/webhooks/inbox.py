@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hmac
 from collections.abc import Iterable, Mapping
+from contextvars import ContextVar
 from datetime import datetime
 from typing import Any, Final
 
@@ -18,6 +19,10 @@ INBOX_LOG: Final = "inbox"
 
 TOLERANCE: Final = 300
 """The most seconds that a timestamp may differ, as in Standard Webhooks."""
+
+SENT_AT: Final[ContextVar[datetime | None]] = ContextVar("SENT_AT", default=None)
+"""The workspace's instant of the attempt that a lane is sending: during an advance its clock already
+shows the end."""
 
 _INBOX: Final = "inbox"
 _ONLY: Final = "token"
@@ -71,7 +76,8 @@ async def received(
 ) -> Record:
     """A message as the inbox shows it. ``problem`` None: its signature is valid.
 
-    ``url`` is the address that it was sent to, ``second`` the time of the receiver's clock.
+    ``url`` is the address that it was sent to, ``now`` the workspace's instant of the delivery,
+    ``second`` the time of the receiver's clock.
     """
     theirs = [one for one in await all_endpoints(state) if one["url"] == url]
     signer = next((one["id"] for one in theirs if _is_signed(one, headers, body, now)), None)

@@ -21,6 +21,7 @@ from invoice_sandbox.base.clock import SystemClock, instant_text, parse_instant
 from invoice_sandbox.state import NoWorkspaceError, Record, Store, Workspace
 from invoice_sandbox.webhooks.attempts import Attempt, Outcome, Outgoing, note, prepare
 from invoice_sandbox.webhooks.dns import WORKSPACE
+from invoice_sandbox.webhooks.inbox import SENT_AT
 
 SIDE_BY_SIDE: Final = 384
 """Requests in flight at the same time."""
@@ -196,6 +197,7 @@ class Lanes:
 
     async def _send_attempt(self, workspace_id: str, attempt: Attempt) -> Outcome:
         assert attempt.request is not None  # noqa: S101  only a simulated failure has no request
+        SENT_AT.set(attempt.at)
         endpoint = (workspace_id, attempt.delivery["endpointId"])
         if endpoint in self._slow_endpoints:
             async with self._slow:

@@ -732,12 +732,31 @@ class TestWhy:
             made = client.post("/api/invoices", json=INVOICE).json()["data"]["id"]
             client.post("/sandbox/clock/advance", json={"by": "PT3S"})
             client.get(f"/api/invoices/{made}")
-            assert last(client)["why"]["step"] == {
+            step = {
                 "at": "2026-11-21T09:30:02Z",
                 "do": "finish-verification",
                 "with": {},
                 "scenario": "auto-progress",
             }
+            assert last(client)["why"]["step"] == step
+            text = explained(client.get(f"/api/invoices/{made}", headers=EXPLAIN))
+            assert json.loads(text.rpartition("step=")[2]) == step
+
+    def test_the_scenario_is_that_of_the_invoice(self, client: httpx.Client) -> None:
+        headers = {"X-Sandbox-Scenario": "happy-path"}
+        made = client.post("/api/invoices", json=INVOICE, headers=headers).json()["data"]["id"]
+        client.get(f"/api/invoices/{made}")
+        assert last(client)["why"]["scenario"] == "happy-path"
+        body = {"invoiceId": made}
+        client.post("/api/financing-requests", json=body)
+        assert (last(client)["status"], last(client)["why"]["scenario"]) == (409, "happy-path")
+        transition = f"/sandbox/invoices/{made}/transition"
+        rejected = client.post(transition, json={"trigger": "settle"}, headers=EXPLAIN)
+        assert 'scenario="happy-path"' in explained(rejected)
+        client.get(f"/api/invoices/{made}", headers={"X-Sandbox-Scenario": "slow-api"})
+        assert last(client)["why"]["scenario"] == "slow-api"
+        client.get("/api/offers")
+        assert last(client)["why"]["scenario"] == "manual"
 
 
 def explained(response: httpx.Response) -> str:

@@ -214,7 +214,8 @@ def show_request(entry: Row) -> None:
             for one in value:
                 click.echo(f"    {plain(one['pointer'] or 'the body')}: {plain(one['problem'])}")
         else:
-            click.echo(f"  {plain(name)}: {plain(value)}")
+            text = jsonio.dumps(value).decode() if isinstance(value, dict) else value
+            click.echo(f"  {plain(name)}: {plain(text)}")
 
 
 def _show_message(message: Row) -> None:

@@ -19,6 +19,7 @@ from http import HTTPStatus
 from typing import Any, Final
 from urllib.parse import urlsplit
 
+from invoice_sandbox.base import jsonio
 from invoice_sandbox.base.errors import ApiError, reject
 from invoice_sandbox.base.ids import random_request_id
 from invoice_sandbox.http.credentials import workspace_of_caller
@@ -307,7 +308,7 @@ def _path_secrets(trace: Trace) -> tuple[str, ...]:
 
 
 def _short(why: Mapping[str, Any]) -> str:
-    """The explanation on one line of printable ASCII, as ``name=value`` pairs."""
+    """The explanation on one line of printable ASCII, ``name=value`` pairs; an object is JSON."""
     text = ", ".join(f"{name}={_quoted(value)}" for name, value in why.items())
     return printable(text)[:_MAX_EXPLAIN_LENGTH]
 
@@ -318,6 +319,6 @@ def _quoted(value: Any) -> str:
     if isinstance(value, list) and value and isinstance(value[0], Mapping):
         return f'"{"; ".join(" ".join(one.values()).strip() for one in value)}"'
     if isinstance(value, Mapping):
-        value = [one for one in value.values() if one is not None]
+        return jsonio.dumps(value).decode()
     words = value if isinstance(value, str) else " ".join(map(str, value))
     return f'"{words}"'

@@ -143,6 +143,7 @@ class HandlerResponse:
             result = await handler(call)
         except ApiError as error:
             check_error(self.operation, error)
+            await _explain_scenario(trace, call, {})
             if "legal" in error.values:
                 trace.why["next"] = list(error.values["legal"])
             raise _RolledBackError(error) from error
@@ -152,6 +153,7 @@ class HandlerResponse:
         if isinstance(result, DeliverThenRespond):
             return result
         given = result if isinstance(result, Response) else Response(result)
+        await _explain_scenario(trace, call, given.data)
         if self.operation.lifecycle is not None and isinstance(given.data, Mapping):
             await _explain(trace, call, self.operation.lifecycle, given.data)
         return self.responses.reply(given)
@@ -258,6 +260,17 @@ def _step(call: Call, arguments: Mapping[str, Any]) -> Step:
         hits=call.hits,
         arguments=arguments,
     )
+
+
+async def _explain_scenario(trace: Trace, call: Call, data: Any) -> None:
+    """Name the scenario of the record that the request or its response is about, if it has one of
+    its own. A scenario that the request itself names comes first."""
+    if call.scenarios.named is None:
+        body = call.body.values() if isinstance(call.body, Mapping) else ()
+        made = data.get("id") if isinstance(data, Mapping) else None
+        about = (*call.path.values(), made, *body)
+        if (name := await call.scenarios.name_among(call.state, about)) is not None:
+            trace.why["scenario"] = name
 
 
 async def _explain(trace: Trace, call: Call, machine_name: str, data: Mapping[str, Any]) -> None:

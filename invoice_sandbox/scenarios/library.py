@@ -7,7 +7,7 @@ file has an error, the library logs it once and keeps the previous version of th
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable, Iterator, Mapping, Sequence, ValuesView
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence, ValuesView
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Final
@@ -185,6 +185,14 @@ class ScenarioResolver:
         if run is None:
             return self.default
         return with_conditions(self.scenarios, run["scenario"], run["with"])
+
+    async def name_among(self, state: Transaction, values: Iterable[Any]) -> str | None:
+        """The name of the scenario of the first value that is the id of a record with its own."""
+        for value in values:
+            run = await state.get(SCENARIO_RUNS, value) if isinstance(value, str) else None
+            if run is not None:
+                return str(run["scenario"])
+        return None
 
     async def assign(self, state: Transaction, record_id: str, scenario: Scenario) -> None:
         """Store the scenario of a record, unless it is the workspace's."""

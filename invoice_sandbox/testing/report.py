@@ -61,7 +61,7 @@ def _line(entry: Mapping[str, Any]) -> str:
 
 def _text(name: str, value: Any) -> str:
     if isinstance(value, Mapping):
-        value = [one for one in value.values() if one is not None]
+        value = json.dumps(value)
     if isinstance(value, list):
         value = " ".join(map(str, value))
     return name if value is True else f"{name} {value}"

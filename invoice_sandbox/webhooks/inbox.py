@@ -21,8 +21,8 @@ TOLERANCE: Final = 300
 """The most seconds that a timestamp may differ, as in Standard Webhooks."""
 
 SENT_AT: Final[ContextVar[datetime | None]] = ContextVar("SENT_AT", default=None)
-"""The workspace's instant of the attempt that a lane is sending: during an advance its clock already
-shows the end."""
+"""The workspace's instant of the attempt that a lane is sending. During an advance the clock shows
+the end already."""
 
 _INBOX: Final = "inbox"
 _ONLY: Final = "token"

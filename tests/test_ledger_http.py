@@ -220,6 +220,27 @@ def test_a_repurchase_states_advance_fees_and_interest(client: httpx.Client) -> 
     }
 
 
+def test_part_payments_after_the_default_lower_what_the_seller_buys_back(
+    client: httpx.Client,
+) -> None:
+    invoice = register(client)
+    move(client, invoice, *ACCEPTED, "fund", "become-overdue")
+    advance(client, to="2027-04-21T00:00:00Z")
+    move(client, invoice, "default", "pay-partially")
+    assert status(client, invoice) == "Defaulted"
+    move(client, invoice, "invoke-recourse", "pay-partially")
+    assert status(client, invoice) == "Recourse"
+    assert balances(client, invoice)["receivable"] == 2500
+    move(client, invoice, "repurchase")
+    found = balances(client, invoice)
+    interest = Decimal("242.67")
+    assert found["debtorPaid"] == 7500
+    assert found["sellerRepaid"] == 500 + interest  # 2500 less the reserve of 2000
+    assert found["debtorPaid"] == (
+        found["sellerReceived"] - found["sellerRepaid"] + found["result"]
+    )
+
+
 STEPS = st.lists(
     st.sampled_from(["fund-partially", "fund", "pay-partially", "pay", "become-overdue", "dispute"])
     | st.sampled_from(["resolve-dispute", "default", "invoke-recourse", "settle"])

@@ -86,6 +86,10 @@ CONSTANTS: Final[dict[str, tuple[Any, str]]] = {
     ),
     "Requests in a journal": (count, "invoice_sandbox.state.memory:_LOG_ENTRIES"),
     "Size of a journal": (size, "invoice_sandbox.state.memory:_LOG_BYTES"),
+    "Requests per minute of a workspace and all created from it": (
+        count,
+        "invoice_sandbox.http.admit:FAMILY_LIMIT",
+    ),
     "User-Agent in the audit log": (count, "invoice_sandbox.http.handling:_MAX_USER_AGENT"),
     "Body in a journal": (size, "invoice_sandbox.runtime.journal:_MAX_BODY"),
     "Query in a journal": (size, "invoice_sandbox.runtime.journal:_MAX_QUERY"),

@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import replace
 
 import pytest
 
 from invoice_sandbox.base.errors import ApiError
+from invoice_sandbox.http import admit
 from invoice_sandbox.http.admit import RateLimiter
 from invoice_sandbox.state.credentials import DEMO_KEY
-from tests.support import FROZEN, ManualSystemClock, serving
+from tests.support import FROZEN, ManualSystemClock, Running, serving
 
 OTHER_HEADER = {"X-API-Key": DEMO_KEY}
 
@@ -127,9 +129,54 @@ def test_rejected_credentials_are_counted_by_the_control_api_too() -> None:
     assert statuses == [401] * 5 + [429] * 2
 
 
-def test_the_control_api_does_not_limit_those_that_may_call_it() -> None:
+def test_reading_by_the_control_api_has_no_limit(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(admit, "FAMILY_LIMIT", 3)
+    monkeypatch.setattr(admit, "_FAMILY_KEYS", 0)
     with serving(LIMITED) as running, running.client() as client:
         assert {client.get("/sandbox/clock").status_code for _ in range(10)} == {200}
+
+
+@pytest.fixture(name="family")
+def _family(monkeypatch: pytest.MonkeyPatch) -> Iterator[Running]:
+    """A server that allows six requests to a family of workspaces."""
+    monkeypatch.setattr(admit, "FAMILY_LIMIT", 6)
+    monkeypatch.setattr(admit, "_FAMILY_KEYS", 0)
+    with serving(LIMITED) as running:
+        yield running
+
+
+def test_changes_by_the_control_api_are_limited(family: Running) -> None:
+    with family.client(family.new_workspace()) as client:
+        responses = [client.post("/sandbox/reset") for _ in range(7)]
+        assert [one.status_code for one in responses] == [200] * 6 + [429]
+        assert responses[6].headers["ratelimit-policy"] == '"workspace";q=6;w=60'
+        with family.client(family.new_workspace()) as other:
+            assert other.post("/sandbox/reset").status_code == 200
+        family.system_clock.pass_seconds(60)
+        assert client.post("/sandbox/reset").status_code == 200
+
+
+def test_new_keys_share_the_limit_of_their_workspace(family: Running) -> None:
+    with family.client(family.new_workspace()) as client:
+        keys = [
+            client.post("/api/developer/api-keys", json={}).json()["data"]["secret"]
+            for _ in range(3)
+        ]
+    statuses = []
+    for key in keys:
+        with family.client(key) as client:
+            statuses += [client.get("/api/partners").status_code for _ in range(2)]
+    assert statuses == [200] * 3 + [429] * 3
+
+
+def test_workspaces_share_the_limit_of_the_one_that_they_come_from(family: Running) -> None:
+    key, statuses = family.new_workspace(), []
+    for _ in range(4):
+        with family.client(key) as client:
+            made = client.post("/sandbox/workspaces", json={})
+            statuses += [made.status_code, client.post("/sandbox/reset").status_code]
+            key = made.json()["data"]["key"] if made.status_code == 201 else key
+    assert statuses == [201, 200] * 3 + [429] * 2
 
 
 def test_missing_scopes_are_counted_for_the_workspace_and_not_for_each_key() -> None:

@@ -28,7 +28,18 @@ _FEW_CALLERS: Final = 10_000
 _KNOWN: Final = "default"
 _FORBIDDEN: Final = "forbidden"
 _ANONYMOUS: Final = "anonymous"
-_POLICIES: Final = (_KNOWN, _ANONYMOUS, _FORBIDDEN)
+_FAMILY: Final = "workspace"
+
+FAMILY_LIMIT: Final = 6_000
+"""Requests in a window of a workspace and those created from it, whatever keys they have: those to
+the API, and changes by the control API."""
+
+_FAMILY_KEYS: Final = 50
+"""Keys of a workspace that may use up their windows, if that is more."""
+
+_READING: Final = frozenset({"GET", "HEAD"})
+_REPORTS: Final = frozenset({"answerMessage"})
+"""What a listener sends for each delivery to it. The deliveries have limits of their own."""
 
 OnForbidden = Callable[[AdmittedRequest, ApiError], Awaitable[None]]
 Identify = Callable[[Request], Awaitable[Credential | None]]
@@ -40,7 +51,7 @@ class Admission:
 
     Requests are counted here, because the credential has the rate window: its own, or that of the
     caller's address when there is no valid one. A missing scope is counted for the workspace, too,
-    as a workspace may have many keys. The control API is limited in what it rejects only.
+    as a workspace may have many keys. The control API is limited in what it rejects and changes.
     ``on_forbidden`` is called for every known caller that is not authorised. ``key_given``: a
     policy that accepts any credential is narrowed to the key that the server was started with.
     """
@@ -53,6 +64,8 @@ class Admission:
     def compile(self, contract: Contract, operation: Operation) -> Admit:
         """What admits the requests of one operation. It raises ApiError 401, 403, 404 and 429."""
         is_control = contract is self.engine.project.control
+        is_change = operation.method not in _READING and operation.id not in _REPORTS
+        is_counted = is_change or not is_control
         is_open = self.engine.project.conventions_of(contract).access == "any"
         if not operation.security.requirements and not is_open:
             if operation.capability is None:
@@ -70,6 +83,7 @@ class Admission:
             identify=identified,
             default_workspace=is_open,
             limiter=None if is_control else self.limiter,
+            family_limiter=self.limiter if is_counted else None,
             rejections=self.limiter,
             on_forbidden=self.on_forbidden,
             advice=advice(operation.security, contract.schemes),
@@ -116,6 +130,7 @@ class _Gate:
     identify: Identify
     default_workspace: bool
     limiter: RateLimiter | None
+    family_limiter: RateLimiter | None
     rejections: RateLimiter | None
     on_forbidden: OnForbidden
     advice: str
@@ -132,6 +147,8 @@ class _Gate:
             raise ApiError(error.type, values, self.challenges) from None
         if self.operation.security.requirements:
             self._count(self.limiter, request, admitted.credential)
+        if self.family_limiter is not None and admitted.workspace is not None:
+            self.family_limiter.count(_FAMILY, await self._family(admitted.workspace))
         if admitted.credential is not None:
             try:
                 self._authorize(request, admitted.credential)
@@ -141,6 +158,12 @@ class _Gate:
                 await self.on_forbidden(admitted, error)
                 raise
         return admitted
+
+    async def _family(self, workspace: Workspace) -> str:
+        """The id of the workspace whose rate window a request to this one counts in."""
+        if workspace.made_by in {None, self.engine.first_workspace}:
+            return workspace.id
+        return (await self.engine.workspaces.eldest(workspace)).id
 
     async def _identified(self, routed: RoutedRequest) -> AdmittedRequest:
         """The request with its caller. Raises ApiError 401."""
@@ -219,9 +242,12 @@ class RateLimiter:
     """
 
     def __init__(self, limit: int, system_clock: SystemClock) -> None:
-        self._limit = limit
+        self._limits = dict.fromkeys((_KNOWN, _ANONYMOUS, _FORBIDDEN), limit)
+        self._limits[_FAMILY] = max(FAMILY_LIMIT, _FAMILY_KEYS * limit)
         self._system_clock = system_clock
-        self._policies = {name: f'"{name}";q={limit};w={WINDOW_SECONDS}' for name in _POLICIES}
+        self._policies = {
+            name: f'"{name}";q={most};w={WINDOW_SECONDS}' for name, most in self._limits.items()
+        }
         self._windows: dict[tuple[str, str], _Window] = {}
         self._sweep_at = _FEW_CALLERS
 
@@ -232,18 +258,19 @@ class RateLimiter:
         if window is None or window.ends <= now:
             window = self._open(policy, caller, now)
         window.used += 1
-        left = max(0, self._limit - window.used)
+        limit = self._limits[policy]
+        left = max(0, limit - window.used)
         seconds = max(1, math.ceil(window.ends - now))
         headers = [
             ("RateLimit-Policy", self._policies[policy]),
             ("RateLimit", f'"{policy}";r={left};t={seconds}'),
         ]
-        if window.used > self._limit:
+        if window.used > limit:
             raise reject(
                 "rate_limited",
                 *headers,
                 ("Retry-After", str(seconds)),
-                limit=self._limit,
+                limit=limit,
                 window=WINDOW_SECONDS,
                 retry_after=seconds,
             )

@@ -107,6 +107,11 @@ class Workspaces:
                 members[one.id] = one
         return tuple(members.values())
 
+    async def eldest(self, workspace: Workspace) -> Workspace:
+        """The child of the first workspace that this one comes from, or the first workspace."""
+        line = await self._line(workspace.made_by)
+        return line[-2] if len(line) > 1 else workspace
+
     async def delete(self, workspaces: Sequence[Workspace]) -> None:
         """Delete workspaces with everything in them."""
         for workspace in workspaces:
@@ -118,12 +123,17 @@ class Workspaces:
             return False
         return await self.store.last_used(workspace.id) + self.idle <= self.system_clock.now()
 
-    async def _check_quotas(self, maker: str | None) -> None:
-        """Raise ApiError 429 if the ``maker`` is too deep, or its family too large."""
+    async def _line(self, maker: str | None) -> list[Workspace]:
+        """The workspace of an id, the one that it was created from, and so on."""
         line: list[Workspace] = []
         while maker is not None and (one := await self.store.workspace(maker)) is not None:
             line.append(one)
             maker = one.made_by
+        return line
+
+    async def _check_quotas(self, maker: str | None) -> None:
+        """Raise ApiError 429 if the ``maker`` is too deep, or its family too large."""
+        line = await self._line(maker)
         self.quotas.depth.check(len(line), 0)
         if len(line) > 1:  # what the first workspace creates is limited by ``most`` alone
             self.quotas.children.check(len(await self.family(line[-2])) - 1)

@@ -13,7 +13,7 @@ from datetime import datetime
 from typing import Any, Final, Literal, Protocol
 
 from invoice_sandbox.base.clock import ClockState
-from invoice_sandbox.base.errors import reject
+from invoice_sandbox.base.errors import ApiError, reject
 
 Record = dict[str, Any]
 
@@ -152,8 +152,12 @@ class Quota:
     def check(self, used: int, added: int = 1) -> None:
         """Raise ApiError 429 if ``added`` to what is used exceeds the quota."""
         if used + added > self.most:
-            limit = f"{self.most:,}"
-            raise reject("quota_exceeded", quota=self.name, limit=limit, setting=self.setting)
+            raise self.exceeded()
+
+    def exceeded(self) -> ApiError:
+        """The error of a workspace that would use more."""
+        limit = f"{self.most:,}"
+        return reject("quota_exceeded", quota=self.name, limit=limit, setting=self.setting)
 
 
 @dataclass(frozen=True)

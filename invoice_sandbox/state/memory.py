@@ -17,6 +17,7 @@ from invoice_sandbox.state import (
     Log,
     NoWorkspaceError,
     Page,
+    Quota,
     Quotas,
     Record,
     ScheduledStep,
@@ -81,6 +82,12 @@ class _State:
         """Remove a counter."""
         del self.numbers[name]
         self.size -= _NUMBER_BYTES
+
+
+def _check(quota: Quota, used: int, added: int = 1) -> None:
+    """Raise ApiError 429 if ``added`` to what is used exceeds the quota."""
+    if used + added > quota.most:  # asked for each record, so without another call
+        raise quota.exceeded()
 
 
 class _BoundedLog:
@@ -210,7 +217,7 @@ class MemoryStore:
             if not space.snapshots:
                 self._share_collections(space.state)
             kept = sum(state.size for _, state in space.snapshots.values())
-            self.quotas.state.check(kept, space.state.size)
+            _check(self.quotas.state, kept, space.state.size)
             space.snapshots[snapshot.id] = (snapshot, space.state.copy())
         finally:
             space.lock.release()
@@ -356,10 +363,10 @@ class MemoryTransaction:
         is_new = key not in stored.records
         quota = self._quotas.records.get(collection)
         if quota is not None and is_new:
-            quota.check(len(stored.records))
+            _check(quota, len(stored.records))
         changed = stored.with_record(key, record)
         if changed.size > stored.size and (is_new or collection not in self._quotas.growing):
-            self._quotas.state.check(self._state.size, changed.size - stored.size)
+            _check(self._quotas.state, self._state.size, changed.size - stored.size)
         self._change(collection, changed)
         await self._give_way()
 
@@ -397,7 +404,7 @@ class MemoryTransaction:
         numbers = self._state.numbers
         previous = numbers.get(name)
         if previous is None:
-            self._quotas.state.check(self._state.size, _NUMBER_BYTES)
+            _check(self._quotas.state, self._state.size, _NUMBER_BYTES)
             self._undo.append((self._state.forget_number, name))
             self._state.size += _NUMBER_BYTES
             numbers[name] = 1
@@ -439,10 +446,10 @@ class MemoryTransaction:
 
     def _check_step(self, lane: str | None, size: int) -> None:
         if lane is None:
-            self._quotas.steps.check(len(self._state.steps.get(None, ())))
+            _check(self._quotas.steps, len(self._state.steps.get(None, ())))
         else:
-            self._quotas.deliveries.check(self._state.in_lanes)
-        self._quotas.state.check(self._state.size, size)
+            _check(self._quotas.deliveries, self._state.in_lanes)
+        _check(self._quotas.state, self._state.size, size)
 
     async def steps(self, lane: str | None = None) -> tuple[ScheduledStep, ...]:
         """The scheduled steps of a lane, by due time, then by creation."""

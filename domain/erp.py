@@ -8,7 +8,7 @@ from typing import Any, Final
 
 from invoice_sandbox.project.api import Step, dump_json
 
-from .audit import audit
+from .audit import Target, audit
 from .invoices import limit_problems, register_invoice
 
 PROCESS_ITEM: Final = "process-erp-item"
@@ -25,6 +25,10 @@ _SKIPPED: Final = {
 """ERP statuses of an invoice that cannot be financed, as letters in upper case, with the reason."""
 
 _PARTLY_PAID: Final = "PARTIALLYPAID"
+_OPEN: Final = frozenset({"OPEN", "SUBMITTED", _PARTLY_PAID})
+"""ERP statuses of an invoice that can be financed. Any other counts as open, because ERP systems
+have words of their own; the result of the item says so."""
+
 _CREDIT_NOTES: Final = frozenset({"CREDITNOTE", "CREDITMEMO"})
 
 _INPUT: Final = frozenset(
@@ -65,15 +69,20 @@ async def process_item(step: Step) -> None:
     elif key is not None and await step.state.get(_KNOWN_ITEMS, key) is not None:
         await audit_item(step, "unchanged")
     else:
-        invoice = await register_invoice(step, _invoice_input(item))
+        facts = {"index": step.arguments["index"], **_reading(item)}
+        invoice = await register_invoice(step, _invoice_input(item), _target(step), **facts)
         if key is not None:
             await step.state.put(_KNOWN_ITEMS, key, {"invoiceId": invoice["id"]})
 
 
 async def audit_item(step: Step, result: str, **details: Any) -> None:
     """Audit what became of the item of the step: ``rejected``, ``skipped`` or ``unchanged``."""
-    target = ("erp_import", step.arguments["importId"])
-    await audit(step, f"erp_item.{result}", target, index=step.arguments["index"], **details)
+    facts = {"index": step.arguments["index"], **details}
+    await audit(step, f"erp_item.{result}", _target(step), **facts)
+
+
+def _target(step: Step) -> Target:
+    return "erp_import", str(step.arguments["importId"])
 
 
 def _reason_to_skip(item: Any) -> str | None:
@@ -83,6 +92,12 @@ def _reason_to_skip(item: Any) -> str | None:
     if status == _PARTLY_PAID and item.get("outstandingAmount") == 0:
         return "nothing is outstanding"
     return _SKIPPED.get(status)
+
+
+def _reading(item: Mapping[str, Any]) -> dict[str, Any]:
+    """How the ERP status of a registered item was read, if it is no known word."""
+    known = item.get("erpStatus") is None or _word(item, "erpStatus") in _OPEN
+    return {} if known else {"erpStatus": item["erpStatus"], "readAs": "OPEN"}
 
 
 def _problems(step: Step, item: Any) -> list[str]:

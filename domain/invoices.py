@@ -11,7 +11,7 @@ from iso4217 import Currency
 
 from invoice_sandbox.project.api import Condition, Context, Record, Transaction, reject
 
-from .audit import audit
+from .audit import Target, audit
 from .findings import prepare_finding
 from .fingerprint import EXACT, RegistryKeys, fingerprint, is_blank, minor_units, registry_keys
 from .lifecycle import apply_trigger, is_financed
@@ -101,10 +101,13 @@ async def newest_invoice(context: Context, *statuses: str) -> Record | None:
     return next(iter(await newest_invoices(context, *statuses, limit=1)), None)
 
 
-async def register_invoice(context: Context, fields: Mapping[str, Any]) -> Record:
+async def register_invoice(
+    context: Context, fields: Mapping[str, Any], *targets: Target, **metadata: Any
+) -> Record:
     """Register an invoice. One whose fingerprint is registered becomes DuplicateSuspected.
 
-    A similar invoice does not change the status.
+    A similar invoice does not change the status. The audit event has ``targets`` besides the
+    invoice, and ``metadata``.
     """
     machine, keys = context.lifecycle.machines[INVOICE], registry_keys(fields)
     match = await find_duplicate(context.state, keys.fingerprint)
@@ -121,7 +124,8 @@ async def register_invoice(context: Context, fields: Mapping[str, Any]) -> Recor
         "Registered",
     )
     await context.state.put(INVOICES, invoice["id"], invoice)
-    await audit(context, machine.created, ("invoice", invoice["id"]), to=machine.initial)
+    target, facts = ("invoice", invoice["id"]), {"to": machine.initial, **metadata}
+    await audit(context, machine.created, target, *targets, **facts)
     record = _with_due_date(context, invoice)
     await context.emit(machine.created, public_invoice(invoice), record=record)
     if match is not None:

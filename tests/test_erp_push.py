@@ -127,7 +127,7 @@ def test_a_bad_item_is_reported_in_the_audit_log_and_stops_no_other(
     client: httpx.Client, item: Any, problem: str
 ) -> None:
     accepted = push_items(client, item, {**ITEM, "externalId": "ERP-2"})
-    (_, (action, metadata)) = reported(client, accepted)
+    (_, (action, metadata), _) = reported(client, accepted)
     assert (accepted["received"], action, metadata["index"]) == (2, "erp_item.rejected", 0)
     (text,) = metadata["problems"]
     assert problem in text
@@ -222,6 +222,20 @@ STRANGE_STATUSES = ["OPEN", "SUBMITTED", "Posted", "nonsense", 7, None, [], ["PA
 def test_any_other_erp_status_registers_the_invoice(client: httpx.Client, status: Any) -> None:
     push_items(client, {**ITEM, "erpStatus": status, "outstandingAmount": 1})
     assert registered(client) == [{**INVOICE, "status": "Registered"}]
+
+
+@pytest.mark.parametrize("status", STRANGE_STATUSES, ids=repr)
+def test_the_result_of_an_item_names_its_invoice_and_a_status_that_counts_as_open(
+    client: httpx.Client, status: Any
+) -> None:
+    accepted = push_items(client, {**ITEM, "erpStatus": status})
+    query = {"targetId": accepted["importId"], "action": "invoice.registered"}
+    (event,) = client.get("/api/audit-log", params=query).json()["data"]
+    assert [one["type"] for one in event["targets"]] == ["invoice", "erp_import"]
+    assert client.get(f"/api/invoices/{event['targets'][0]['id']}").status_code == 200
+    is_known = status in ("OPEN", "SUBMITTED", None)
+    read = {} if is_known else {"erpStatus": status, "readAs": "OPEN"}
+    assert event["metadata"] == {"to": "Registered", "index": 0, **read}
 
 
 def test_the_same_external_id_again_changes_nothing(client: httpx.Client) -> None:

@@ -218,6 +218,19 @@ def test_an_operation_can_be_tried_out_at_once(
         assert '"mode": "sandbox_mock"' in block.locator(".live-responses-table").inner_text()
 
 
+def test_each_visit_registers_an_invoice_that_is_no_duplicate(
+    browser: Browser, server: Running
+) -> None:
+    numbers = set()
+    for _ in range(2):
+        with visiting(browser, f"{server.url}/docs") as page:
+            block = executed(page, "invoices", "createInvoice")
+            shown = block.locator(".live-responses-table").inner_text()
+            assert '"status": "Registered"' in shown
+            numbers |= set(re.findall(r'"invoiceNumber": "INV-2026-0042-(\w+)"', shown))
+    assert len(numbers) == 2
+
+
 def test_every_operation_of_every_contract_is_shown(browser: Browser, server: Running) -> None:
     project = server.sandbox.engine.project
     contracts = [project.contract, *([project.control] if project.control else [])]

@@ -14,6 +14,20 @@
     return request;
   };
 
+  // A number that was used before makes a duplicate, so each visit gets examples with another one.
+  const visit = Date.now().toString(36).toUpperCase();
+  const withNewNumbers = (response) => {
+    if (!/\/openapi\.json$/.test(new URL(response.url, location.href).pathname)) return response;
+    const contract = JSON.parse(response.text);
+    const operations = Object.values(contract.paths).flatMap(Object.values);
+    const bodies = operations.flatMap((one) => Object.values(one.requestBody?.content ?? {}));
+    for (const example of bodies.flatMap((one) => Object.values(one.examples ?? {}))) {
+      for (const name of example["x-unique"] ?? []) example.value[name] += `-${visit}`;
+    }
+    response.text = JSON.stringify(contract);
+    return response;
+  };
+
   // A key that the visitor chose stays.
   const authorize = () => {
     if (demoKey && !ui.authSelectors.authorized().has("bearerAuth")) {
@@ -30,6 +44,7 @@
     presets: [SwaggerUIBundle.presets.apis, SwaggerUIStandalonePreset],
     plugins: [withoutLogo],
     requestInterceptor: stayHere,
+    responseInterceptor: withNewNumbers,
     onComplete: authorize,
   });
 })();

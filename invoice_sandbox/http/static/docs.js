@@ -19,7 +19,7 @@
   const withNewNumbers = (response) => {
     if (!/\/openapi\.json$/.test(new URL(response.url, location.href).pathname)) return response;
     const contract = JSON.parse(response.text);
-    const operations = Object.values(contract.paths).flatMap(Object.values);
+    const operations = Object.values(contract.paths ?? {}).flatMap(Object.values);
     const bodies = operations.flatMap((one) => Object.values(one.requestBody?.content ?? {}));
     for (const example of bodies.flatMap((one) => Object.values(one.examples ?? {}))) {
       for (const name of example["x-unique"] ?? []) example.value[name] += `-${visit}`;

@@ -9,12 +9,12 @@ import ipaddress
 from collections.abc import Collection, Mapping
 from dataclasses import dataclass, field
 from datetime import timedelta
-from difflib import get_close_matches
 from pathlib import Path
 from typing import Any, Final, Literal
 from urllib.parse import urlsplit
 
 from invoice_sandbox.base.clock import FROZEN_START, ClockState, instant_text, parse_instant
+from invoice_sandbox.base.errors import suggestion
 from invoice_sandbox.base.ids import KEY_BODY_LENGTH, KEY_PREFIX, key_checksum, key_problem, new_key
 from invoice_sandbox.state.credentials import DEMO_KEY
 
@@ -253,8 +253,7 @@ def default_project() -> Path:
 def check_scenario(name: str, known: Collection[str]) -> None:
     """Raise SettingError, with suggestions, unless the project has a scenario of that name."""
     if name not in known:
-        found = ", ".join(get_close_matches(name, known, n=3) or known) or "none, in this project"
-        raise SettingError(f"--scenario: there is no '{name}'; known: {found}")
+        raise SettingError(f"--scenario: there is no '{name}'; {suggestion(name, known)}")
 
 
 def _text(given: Mapping[str, str | None], name: str) -> str:

@@ -137,7 +137,7 @@ MISUSED: dict[str, tuple[list[str], str]] = {
         ["--project", "x", "--contract", "y"],
         "--contract and --project cannot be used together",
     ),
-    "scenario": (["--port", "0", "--scenario", "manul"], "there is no 'manul'; known: manual"),
+    "scenario": (["--port", "0", "--scenario", "manul"], "did you mean manual?"),
     "a project without a contract": (
         ["--port", "0", "--project", str(ROOT / "tests")],
         "tests/openapi/openapi.yaml: no such file",

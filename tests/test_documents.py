@@ -137,8 +137,8 @@ WRONG: dict[str, tuple[str, str, str]] = {
     "a number without end": ("a: 1\nb: .inf\n", "f:2:4", "'.inf' is not a valid float"),
     "what is no number": ("a: [1, .NaN]\n", "f:1:8", "'.NaN' is not a valid float"),
     "a timestamp that is none": ("a: !!timestamp foo\n", "f:1:4", "tag"),
-    "a control character": ("a: 1\nb: \x07\n", "f:2", "control characters are not allowed"),
-    "an anchor inside itself": ("a: &x [*x]\n", "f", "nested too deeply"),
+    "a control character": ("a: 1\nb: \x07\n", "f:2:4", "control characters are not allowed"),
+    "an anchor inside itself": ("a: &x [*x]\n", "f:1:1", "nested too deeply"),
 }
 
 
@@ -201,7 +201,7 @@ def test_an_empty_file_is_null(tmp_path: Path) -> None:
     file = tmp_path / "a.yaml"
     file.write_text("# nothing but a comment\n")
     assert load_document(file) is None
-    assert place_of(file, ("a",)) == str(file)
+    assert place_of(file, ("a",)) == f"{file}:1:1"
 
 
 def test_a_missing_file_is_named(tmp_path: Path) -> None:
@@ -220,7 +220,7 @@ def test_a_file_that_is_not_utf_8_is_rejected(tmp_path: Path) -> None:
     file.write_bytes("a: é".encode("latin-1"))
     with pytest.raises(DocumentError, match="cannot be read") as caught:
         load_document(file)
-    assert caught.value.place == str(file)
+    assert caught.value.place == f"{file}:1:4"
 
 
 def test_an_error_reads_as_place_problem_and_advice() -> None:

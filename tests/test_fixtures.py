@@ -427,7 +427,7 @@ BROKEN: dict[str, tuple[str, str, Found]] = {
     "records that are no list": ("misc", "records: 7\n", [(":1:1", NOT_A_LIST)]),
     "no records": ("misc", "schema: Invoice\n", [(":1:1", NOT_A_LIST)]),
     "a list": ("misc", "# nothing else\n- id: a\n", [(":2:1", NOT_A_LIST)]),
-    "nothing": ("misc", "", [("", NOT_A_LIST)]),
+    "nothing": ("misc", "", [(":1:1", NOT_A_LIST)]),
     "no list, by its schema": (
         "users",
         "records: 7\n",

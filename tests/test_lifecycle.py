@@ -256,7 +256,7 @@ BROKEN: dict[str, tuple[str, str, str]] = {
         "terminal: [Gone, Gone]",
         "5:22: duplicate 'Gone' in 'terminal'",
     ),
-    "an empty file": (EXAMPLE_LIFECYCLE, "", " the file must be an object"),
+    "an empty file": (EXAMPLE_LIFECYCLE, "", "1:1: the file must be an object"),
     "a trigger in another case": ("unblock\n", "un_block\n", f"16:9: 'un_block' {KEBAB}"),
     "a machine in another case": ("  door:\n", "  Door:\n", f"2:3: 'Door' {KEBAB}"),
     "an event type of two words": ("  door.shut:", "  Door shut:", f"27:3: 'Door shut' {KIND}"),

@@ -211,7 +211,7 @@ def test_an_event_that_did_not_arrive_is_reported_with_those_that_did(
 def test_a_type_that_no_contract_has_is_reported_with_its_neighbours(
     invoice_sandbox: InvoiceSandbox,
 ) -> None:
-    with pytest.raises(NotReceivedError, match=r"Did you mean invoice\.verified"):
+    with pytest.raises(NotReceivedError, match=r"did you mean invoice\.verified"):
         invoice_sandbox.webhooks.expect("invoice.verifed")
     assert invoice_sandbox.requests == []
 

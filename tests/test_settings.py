@@ -321,7 +321,7 @@ def test_an_unknown_scenario_lists_close_names() -> None:
     check_scenario("manual", known)
     with pytest.raises(SettingError) as caught:
         check_scenario("kyb_hold", known)
-    assert str(caught.value) == "--scenario: there is no 'kyb_hold'; known: kyb-hold"
+    assert str(caught.value) == "--scenario: there is no 'kyb_hold'; did you mean kyb-hold?"
 
 
 def test_a_scenario_like_no_other_lists_them_all() -> None:

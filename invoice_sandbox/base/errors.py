@@ -6,8 +6,9 @@ status, and what the body of an error looks like, are conventions of the project
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
+from difflib import get_close_matches
 from http import HTTPStatus
 from typing import Any, Final
 
@@ -272,3 +273,11 @@ def reject(error: str | ErrorType, *headers: tuple[str, str], **values: Any) -> 
     ``error`` is the name of an error of the engine, or an error type of the project.
     """
     return ApiError(ERRORS[error] if isinstance(error, str) else error, values, headers)
+
+
+def suggestion(word: str, known: Iterable[Any], otherwise: str = "") -> str:
+    """Advice for a word that is unknown: the closest known word, else all of them."""
+    words = [str(one) for one in known]
+    close = get_close_matches(word, words, n=1)
+    known_words = f"known: {', '.join(words)}" if words else "none is known"
+    return f"did you mean {close[0]}?" if close else otherwise or known_words

@@ -13,11 +13,11 @@ import click
 
 from invoice_sandbox.base import jsonio
 from invoice_sandbox.base.clock import duration_text
+from invoice_sandbox.base.errors import suggestion
 from invoice_sandbox.cli.control import control_commands
 from invoice_sandbox.cli.options import FAILED, OFFLINE, Command, UsableError, options
 from invoice_sandbox.cli.output import print_grid, print_json
 from invoice_sandbox.openapi.load.documents import DocumentError, load_document, place_of
-from invoice_sandbox.openapi.schema.file_schema import suggestion
 from invoice_sandbox.project.code import ProjectError
 from invoice_sandbox.project.loader import default_project, load_project, load_vocabulary
 from invoice_sandbox.scenarios.checks import SCHEMA, scenario_file_problems

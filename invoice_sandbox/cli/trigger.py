@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from difflib import get_close_matches
 from http import HTTPStatus
 from typing import Any
 
 import click
 
+from invoice_sandbox.base.errors import suggestion
 from invoice_sandbox.cli.options import client, print_reply, with_connection
 from invoice_sandbox.cli.views import show_triggered
 from invoice_sandbox.control.client import ControlClient, Reply, SandboxError
@@ -59,14 +59,9 @@ def _record(sandbox: ControlClient, type_: str, subject: str | None) -> Any:
         known = _event_types(sandbox) if error.status == HTTPStatus.BAD_REQUEST else []
         if not known or type_ in known:
             raise
-        raise click.ClickException(_unknown(type_, known)) from None
+        advice = suggestion(type_, known)
+        raise click.ClickException(f"unknown event type '{type_}'; {advice}") from None
 
 
 def _event_types(sandbox: ControlClient) -> list[str]:
     return sorted(sandbox.whole("GET", "/openapi.json").get("webhooks", {}))
-
-
-def _unknown(type_: str, known: list[str]) -> str:
-    close = get_close_matches(type_, known, n=3)
-    advice = f"did you mean {' or '.join(close)}?" if close else f"use one of {', '.join(known)}"
-    return f"unknown event type '{type_}'; {advice}"

@@ -8,13 +8,13 @@ import tempfile
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, field
-from difflib import get_close_matches
 from importlib.util import find_spec
 from pathlib import Path
 from typing import Any, Final
 
 import click
 
+from invoice_sandbox.base.errors import suggestion
 from invoice_sandbox.control.client import ControlClient, SandboxError, path
 from invoice_sandbox.fuzzing.contract import (
     Contract,
@@ -140,19 +140,13 @@ def _chosen(plan: Plan, documents: Mapping[str, dict[str, Any]]) -> dict[str, Co
     known = [operation for contract in whole.values() for operation in contract]
     unknown = [name for name in plan.operations if name not in known]
     if unknown:
-        raise click.BadParameter(
-            f"unknown operation '{unknown[0]}'; {_suggestion(unknown[0], known)}"
-        )
+        advice = suggestion(unknown[0], known)
+        raise click.BadParameter(f"unknown operation '{unknown[0]}'; {advice}")
     chosen = {
         name: {one: contract[one] for one in contract if one in (plan.operations or known)}
         for name, contract in whole.items()
     }
     return {name: contract for name, contract in chosen.items() if contract}
-
-
-def _suggestion(name: str, known: Sequence[str]) -> str:
-    close = get_close_matches(name, known, n=3)
-    return f"did you mean {' or '.join(close)}?" if close else f"use one of {', '.join(known)}"
 
 
 def _fuzz(plan: Plan, server: Server, part: Part) -> Result:

@@ -7,6 +7,8 @@ from dataclasses import dataclass
 from typing import Any, Final
 
 from invoice_sandbox.openapi.load.model import METHODS
+from invoice_sandbox.openapi.load.operations import raw_operations
+from invoice_sandbox.openapi.load.pointers import dereference
 
 SETUP: Final = "x-fuzz-setup"
 """On an operation: the requests before the fuzzing, and which values of their responses to keep."""
@@ -61,10 +63,8 @@ class Step:
 def operations(document: Mapping[str, Any]) -> Iterator[tuple[str, str, str, dict[str, Any]]]:
     """Path, method, name and raw form of every operation. Without an operationId the name is method
     and path, as in Schemathesis."""
-    for path, item in document.get("paths", {}).items():
-        for method, raw in item.items():
-            if method in METHODS:
-                yield path, method, raw.get("operationId", f"{method.upper()} {path}"), raw
+    for path, method, raw in raw_operations(document):
+        yield path, method, raw.get("operationId", f"{method.upper()} {path}"), raw
 
 
 def contract_of(document: Mapping[str, Any]) -> Contract:
@@ -75,9 +75,7 @@ def contract_of(document: Mapping[str, Any]) -> Contract:
             sources.setdefault(target, set()).add(name)
     return {
         name: Operation(
-            successes=frozenset(
-                text for text in map(str, raw.get("responses", {})) if _is_2xx(text)
-            ),
+            successes=frozenset(one for one in map(str, raw.get("responses", {})) if one[0] == "2"),
             is_public=_is_public(raw.get("security", document.get("security"))),
             unreachable=raw.get(UNREACHABLE),
             linked_from=frozenset(sources.get(name, ())),
@@ -114,28 +112,13 @@ def setup_of(name: str, raw: Mapping[str, Any]) -> list[Step]:
     return steps
 
 
-def _is_2xx(status: str) -> bool:
-    return status[0] == "2"
-
-
 def _is_public(security: Any) -> bool:
     return not security or {} in security
 
 
 def _linked(document: Mapping[str, Any], raw: Mapping[str, Any]) -> Iterator[str]:
     for response in raw.get("responses", {}).values():
-        for link in _resolved(document, response).get("links", {}).values():
-            target = _resolved(document, link).get("operationId")
+        for link in dereference(document, response).get("links", {}).values():
+            target = dereference(document, link).get("operationId")
             if target is not None:
                 yield target
-
-
-def _resolved(document: Mapping[str, Any], value: Mapping[str, Any]) -> Mapping[str, Any]:
-    """The value itself, or the component of the same document that it refers to."""
-    reference = value.get("$ref", "")
-    if not reference.startswith("#/components/"):
-        return value
-    found: Any = document
-    for part in reference.removeprefix("#/").split("/"):
-        found = found.get(part, {})
-    return dict(found)

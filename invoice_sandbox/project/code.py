@@ -9,16 +9,14 @@ import re
 import sys
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass, fields
-from difflib import get_close_matches
 from pathlib import Path
 from types import ModuleType
 from typing import Any, Final
 
-from invoice_sandbox.base.errors import ApiError
+from invoice_sandbox.base.errors import ApiError, suggestion
 from invoice_sandbox.base.renamed import HOOKS
 from invoice_sandbox.openapi.load.operations import named_operations
 from invoice_sandbox.openapi.operation import Contract
-from invoice_sandbox.openapi.schema.file_schema import suggestion
 from invoice_sandbox.project.api import Context, Handler, Step
 from invoice_sandbox.scenarios.actions import Action, ActionError, action_of
 from invoice_sandbox.state import Record, Transaction
@@ -94,9 +92,8 @@ def load_handlers(folder: Path, contracts: Sequence[Contract]) -> dict[str, Hand
     handlers: dict[str, Handler] = {}
     for name, (function, file) in handler_functions(folder).items():
         if name not in names:
-            close = get_close_matches(name, names, n=1)
-            hint = f"; did you mean {close[0]}?" if close else ""
-            raise ProjectError(f"{file}: {name} is not an operation of the contract{hint}")
+            advice = suggestion(name, names)
+            raise ProjectError(f"{file}: {name} is not an operation of the contract; {advice}")
         handlers[names[name]] = function
     return handlers
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from functools import partial
 from pathlib import Path
@@ -20,7 +19,7 @@ from invoice_sandbox.openapi.load.documents import (
 from invoice_sandbox.openapi.load.limitations import limitations, summarized
 from invoice_sandbox.openapi.load.merge import merged_parts, with_vocabularies
 from invoice_sandbox.openapi.load.openapi_30 import as_31
-from invoice_sandbox.openapi.load.operations import Note, base_path
+from invoice_sandbox.openapi.load.operations import Note, base_path, without_names
 from invoice_sandbox.openapi.load.overlay import OverlayError, apply_overlay
 from invoice_sandbox.openapi.load.pointers import ContractError
 from invoice_sandbox.openapi.load.reading import ReadContract, read_contract
@@ -38,8 +37,6 @@ _FOR_TOOLS: Final = "x-project"
 
 SCENARIOS: Final = "scenarios"
 """The vocabulary of the names of scenarios."""
-
-_TEMPLATE: Final = re.compile(r"\{[^}]*\}")
 
 
 def base_document(folder: Path) -> dict[str, Any]:
@@ -177,11 +174,11 @@ def members_for_tools(
 def shadowed(contract: Contract, control: Contract) -> Iterator[Note]:
     """Operations shadowed by the control API."""
     control_routes = {
-        (one.method, _TEMPLATE.sub("{}", control.base_path + one.path))
+        (one.method, without_names(control.base_path + one.path))
         for one in control.operations.values()
     }
     for one in contract.operations.values():
-        if (one.method, _TEMPLATE.sub("{}", contract.base_path + one.path)) in control_routes:
+        if (one.method, without_names(contract.base_path + one.path)) in control_routes:
             place = ("paths", one.path, one.method.lower())
             yield Note(place, "this path is shadowed by the control API")
 

@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import Any, Final, Literal
 
 from invoice_sandbox.base.clock import instant_text
-from invoice_sandbox.base.errors import CODES, ERRORS, ApiError, ErrorType, code_for
+from invoice_sandbox.base.errors import CODES, ERRORS, ApiError, ErrorType, code_for, suggestion
 from invoice_sandbox.base.ids import KEY_PREFIX, REQUEST_PREFIX
 from invoice_sandbox.openapi.load.documents import DocumentError, load_document, place_of
 from invoice_sandbox.openapi.message.media_types import JSON
@@ -24,7 +24,6 @@ from invoice_sandbox.openapi.schema.file_schema import (
     FileProblem,
     Pointer,
     schema_problems,
-    suggestion,
 )
 
 FILE: Final = "conventions.yaml"

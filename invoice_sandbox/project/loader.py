@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any, Final
 
 from invoice_sandbox.base.cache import content_of, kept
-from invoice_sandbox.base.errors import reject
+from invoice_sandbox.base.errors import reject, suggestion
 from invoice_sandbox.openapi.load.documents import (
     DocumentError,
     place_of,
@@ -19,7 +19,6 @@ from invoice_sandbox.openapi.load.fetching import Fetch, never
 from invoice_sandbox.openapi.load.pointers import ContractError
 from invoice_sandbox.openapi.load.reading import read_contract
 from invoice_sandbox.openapi.operation import Contract, compile_contract
-from invoice_sandbox.openapi.schema.file_schema import suggestion
 from invoice_sandbox.project.api import Handler
 from invoice_sandbox.project.code import (
     Hooks,

@@ -8,8 +8,9 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any, Final
 
+from invoice_sandbox.base.errors import suggestion
 from invoice_sandbox.openapi.load.documents import DocumentError, load_document, place_of
-from invoice_sandbox.openapi.schema.file_schema import schema_problems, suggestion
+from invoice_sandbox.openapi.schema.file_schema import schema_problems
 from invoice_sandbox.project.code import ProjectError
 from invoice_sandbox.project.loader import Project
 from invoice_sandbox.state.passwords import hash_password, is_password_hash

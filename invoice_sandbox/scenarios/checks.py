@@ -13,13 +13,13 @@ from typing import Any, Final
 
 from invoice_sandbox.base.cache import kept
 from invoice_sandbox.base.clock import parse_duration
+from invoice_sandbox.base.errors import suggestion
 from invoice_sandbox.openapi.load.documents import DocumentError, parse_text, place_of, read_text
 from invoice_sandbox.openapi.operation import Operation
 from invoice_sandbox.openapi.schema.file_schema import (
     FileProblem,
     Pointer,
     schema_problems,
-    suggestion,
 )
 from invoice_sandbox.scenarios.actions import Action, Percent, Trigger
 from invoice_sandbox.scenarios.faults import fault_problem
@@ -69,7 +69,7 @@ class Vocabulary:
 def load_scenario(file: Path, vocabulary: Vocabulary) -> Scenario:
     """The scenario in a file. Raises DocumentError for the first problem."""
     check_extension(file)
-    with _located_errors(file):
+    with _one_line_errors():
         text = read_text(file)
     return _load_scenario(file, text, vocabulary)
 
@@ -102,7 +102,7 @@ def scenario_file_problems(file: Path, vocabulary: Vocabulary) -> Iterator[tuple
     """``place, problem`` for every problem of a file."""
     try:
         check_extension(file)
-        with _located_errors(file):
+        with _one_line_errors():
             text = read_text(file)
         document = _parsed(file, text)
     except DocumentError as error:
@@ -117,40 +117,22 @@ def _row(error: DocumentError) -> tuple[str, str]:
 
 
 def _parsed(file: Path, text: str) -> Any:
-    with _located_errors(file):
+    with _one_line_errors():
         return parse_text(text, str(file))
 
 
 @contextmanager
-def _located_errors(file: Path) -> Iterator[None]:
-    """Add line and column to the place of a DocumentError, if there is a file."""
+def _one_line_errors() -> Iterator[None]:
+    """Put the problem of a DocumentError into one line."""
     try:
         yield
     except DocumentError as error:
-        place = _with_column(file, error.place)
-        raise DocumentError(place, _one_line(error.problem), error.advice) from None
+        raise DocumentError(error.place, _one_line(error.problem), error.advice) from None
 
 
 def _located(file: Path, problem: FileProblem) -> DocumentError:
-    place = _with_column(file, place_of(file, problem.pointer))
+    place = place_of(file, problem.pointer)
     return DocumentError(place, _one_line(problem.text), _one_line(problem.advice, _MAX_ADVICE))
-
-
-def _with_column(file: Path, place: str) -> str:
-    """The place with line and column: of the first invalid character, else of the first line."""
-    line_and_column = place.removeprefix(str(file))
-    if line_and_column.count(":") == len(("line", "column")) or not file.is_file():
-        return place
-    from yaml.reader import Reader  # slow to import, and only errors need it
-
-    data = file.read_bytes()
-    try:
-        strange = Reader.NON_PRINTABLE.search(data.decode("utf-8-sig"))
-    except UnicodeDecodeError as error:
-        before = data[: error.start].decode(errors="replace")
-    else:
-        before = "" if strange is None else strange.string[: strange.start()]
-    return f"{file}:{before.count(chr(10)) + 1}:{len(before) - before.rfind(chr(10))}"
 
 
 def _one_line(text: str, most: int = _MAX_TEXT) -> str:

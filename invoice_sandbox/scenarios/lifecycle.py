@@ -12,12 +12,12 @@ from functools import cached_property
 from pathlib import Path
 from typing import Any, Final
 
+from invoice_sandbox.base.errors import suggestion
 from invoice_sandbox.openapi.load.documents import DocumentError, load_document, place_of
 from invoice_sandbox.openapi.schema.file_schema import (
     FileProblem,
     Pointer,
     schema_problems,
-    suggestion,
 )
 
 SCHEMA: Final = Path(__file__).with_name("lifecycle.schema.json")

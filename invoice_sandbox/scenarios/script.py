@@ -13,7 +13,7 @@ from functools import cached_property
 from typing import Any, Final
 
 from invoice_sandbox.base.clock import later, parse_duration, start_of_day
-from invoice_sandbox.openapi.schema.file_schema import suggestion
+from invoice_sandbox.base.errors import suggestion
 
 START: Final = "start"
 """The trigger of the first steps: the scenario starts for a record."""

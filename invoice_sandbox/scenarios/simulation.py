@@ -12,7 +12,8 @@ from datetime import timedelta
 from graphlib import CycleError, TopologicalSorter
 from typing import Final
 
-from invoice_sandbox.openapi.schema.file_schema import FileProblem, Pointer, suggestion
+from invoice_sandbox.base.errors import suggestion
+from invoice_sandbox.openapi.schema.file_schema import FileProblem, Pointer
 from invoice_sandbox.scenarios.actions import Action, Trigger
 from invoice_sandbox.scenarios.lifecycle import IllegalMove, Machine
 from invoice_sandbox.scenarios.script import NOW, START, Reaction, Scenario

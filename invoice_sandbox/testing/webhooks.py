@@ -5,9 +5,9 @@ from __future__ import annotations
 import json
 import threading
 from collections.abc import Iterable, Mapping
-from difflib import get_close_matches
 from typing import Any, Final
 
+from invoice_sandbox.base.errors import suggestion
 from invoice_sandbox.control.client import ControlClient, SandboxError
 
 Event = dict[str, Any]
@@ -109,13 +109,8 @@ class Webhooks:
         known = anonymous.whole("GET", "/openapi.json").get("webhooks", {})
         if event_type in known:
             return ""
-        close = get_close_matches(event_type, known, n=3)
-        advice = (
-            f"Did you mean {' or '.join(close)}?"
-            if close
-            else f"It has {', '.join(sorted(known))}."
-        )
-        return f"The contract has no event of this type. {advice}"
+        advice = suggestion(event_type, sorted(known))
+        return f"The contract has no event of this type; {advice}"
 
 
 def _verified(messages: list[dict[str, Any]]) -> list[Event]:

@@ -58,7 +58,11 @@ def read_text(path: Path) -> str:
         return content.decode("utf-8-sig").replace("\r\n", "\n").replace("\r", "\n")
     except FileNotFoundError:
         raise DocumentError(str(path), "no such file") from None
-    except (OSError, UnicodeDecodeError) as error:
+    except UnicodeDecodeError as error:
+        before = content[: error.start].decode(errors="replace")
+        place = f"{path}{line_and_column(before, len(before))}"
+        raise DocumentError(place, f"cannot be read: {error}") from None
+    except OSError as error:
         raise DocumentError(str(path), f"cannot be read: {error}") from None
 
 
@@ -118,7 +122,7 @@ class Places:
         text = self._texts[name]
         if text.lstrip().startswith("{"):
             with suppress(ValueError, RecursionError):  # else it is the flow style of YAML
-                return _line_and_column(text, _json_offset(text, pointer))
+                return line_and_column(text, _json_offset(text, pointer))
         from invoice_sandbox.openapi.load import yaml_12
 
         if name not in self._nodes:
@@ -131,7 +135,8 @@ def pointer_text(pointer: Iterable[str | int]) -> str:
     return "".join("/" + str(step).replace("~", "~0").replace("/", "~1") for step in pointer)
 
 
-def _line_and_column(text: str, offset: int) -> str:
+def line_and_column(text: str, offset: int) -> str:
+    """``:line:column`` of a place in ``text``."""
     line, start = text.count("\n", 0, offset) + 1, text.rfind("\n", 0, offset) + 1
     return f":{line}:{offset - start + 1}"
 

@@ -8,13 +8,9 @@ from itertools import groupby
 from typing import Any, Final
 
 from invoice_sandbox.openapi.load.model import Node, Pointer, node, walk
-from invoice_sandbox.openapi.load.operations import (
-    Note,
-    base_path,
-)
+from invoice_sandbox.openapi.load.operations import Note, base_path, without_names
 
 _SHOWN: Final = 3
-_TEMPLATE: Final = re.compile(r"\{[^}]*\}")
 _OWN_PAGES: Final = re.compile(r"/(?:openapi\.(?:json|yaml)|docs(?:/.*)?|sandbox/openapi\..*)")
 
 
@@ -74,7 +70,7 @@ def _without_null(version: str, pointer: Pointer, schema: Mapping[str, Any]) -> 
 def _hidden(document: Mapping[str, Any], paths: Mapping[str, Any]) -> Iterator[Note]:
     seen = set[str]()
     for path in paths:
-        plain = _TEMPLATE.sub("{}", path)
+        plain = without_names(path)
         if _OWN_PAGES.fullmatch(base_path(document) + path):
             yield Note(("paths", path), "the sandbox has pages of its own at this path")
         elif "#" in path or "?" in path:

@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Collection, Mapping, Sequence
 from copy import deepcopy
 from pathlib import Path
 from typing import Any, Final
 
 from invoice_sandbox.openapi.load.documents import DocumentError, place_of
-from invoice_sandbox.openapi.load.operations import base_path
+from invoice_sandbox.openapi.load.operations import base_path, without_names
 from invoice_sandbox.openapi.load.pointers import ContractError
 
 _FORMS: Final[Mapping[str, type]] = {
@@ -105,14 +104,11 @@ def _new_tags(whole: Mapping[str, Any], part: Mapping[str, Any], file: Path) -> 
 
 def _check_paths(whole: Mapping[str, Any], part: Mapping[str, Any], file: Path) -> None:
     """Raise DocumentError for a path that differs from another in its parameters' names only."""
-    there = {_TEMPLATE.sub("{}", path): path for path in whole["paths"]}
+    there = {without_names(path): path for path in whole["paths"]}
     for path in part.get("paths", {}):
-        same = there.get(_TEMPLATE.sub("{}", path), path)
+        same = there.get(without_names(path), path)
         if same != path:
             raise DocumentError(place_of(file, ("paths", path)), f"'{path}' duplicates '{same}'")
-
-
-_TEMPLATE: Final = re.compile(r"\{[^}]*\}")
 
 
 def _add(

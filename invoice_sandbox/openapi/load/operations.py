@@ -45,6 +45,11 @@ def raw_operations(document: Mapping[str, Any]) -> Iterator[tuple[str, str, dict
                 yield path, method, resolved[method]
 
 
+def without_names(path: str) -> str:
+    """``/orders/{id}`` as ``/orders/{}``: what is left is the same for paths that match alike."""
+    return re.sub(r"\{[^}]*\}", "{}", path)
+
+
 def operation_id(path: str, method: str, raw: Mapping[str, Any]) -> str:
     """The operationId as declared, else made of method and path: ``get_pets_id``."""
     words = re.sub(r"[^A-Za-z0-9]+", "_", f"{method}{path}").strip("_")

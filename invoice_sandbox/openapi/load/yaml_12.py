@@ -15,6 +15,7 @@ from typing import Any, Final
 
 import yaml
 
+from invoice_sandbox.openapi.load import documents
 from invoice_sandbox.openapi.load.documents import MAX_VALUES, DocumentError, finite
 
 try:
@@ -54,10 +55,12 @@ def parse_yaml(text: str, name: str) -> Any:
     except yaml.MarkedYAMLError as error:
         raise _at(name, error.problem_mark or error.context_mark, error.problem or "") from None
     except RecursionError:
-        raise DocumentError(name, "nested too deeply, or an alias stands inside itself") from None
+        problem = "nested too deeply, or an alias stands inside itself"
+        raise DocumentError(f"{name}:1:1", problem) from None
     except yaml.reader.ReaderError as error:
-        line = text.count("\n", 0, error.position) + 1
-        raise DocumentError(f"{name}:{line}", f"not YAML: {error.reason}") from None
+        strange = yaml.reader.Reader.NON_PRINTABLE.search(text)  # its position counts bytes
+        place = f"{name}{documents.line_and_column(text, strange.start() if strange else 0)}"
+        raise DocumentError(place, f"not YAML: {error.reason}") from None
     except yaml.YAMLError as error:
         raise DocumentError(name, f"not YAML: {' '.join(str(error).split())}") from None
 
@@ -81,14 +84,14 @@ def composed(text: str) -> yaml.Node | None:
 
 def line_and_column(node: yaml.Node | None, pointer: Sequence[str | int]) -> str:
     """``:line:column`` of the place below ``node`` that ``pointer`` names, or of its closest
-    ancestor; empty if there is no node."""
+    ancestor."""
     mark = node.start_mark if node else None
     for step in pointer:
         found = _child(node, step)
         if found is None:
             break
         mark, node = found
-    return f":{mark.line + 1}:{mark.column + 1}" if mark else ""
+    return f":{mark.line + 1}:{mark.column + 1}" if mark else ":1:1"
 
 
 def _child(node: yaml.Node | None, step: str | int) -> tuple[yaml.Mark, yaml.Node] | None:

@@ -5,13 +5,13 @@ from __future__ import annotations
 import json
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass
-from difflib import get_close_matches
 from functools import lru_cache
 from pathlib import Path
 from typing import Any, Final
 
 from jsonschema_rs import Draft202012Validator as Draft202012
 
+from invoice_sandbox.base.errors import suggestion
 from invoice_sandbox.openapi.load.documents import DocumentError
 
 Pointer = tuple[str | int, ...]
@@ -60,14 +60,6 @@ def _is_fine(document: Any, schema_file: Path) -> bool:
 def _quick_checker(schema: str) -> Callable[[Any], bool]:
     checker: Callable[[Any], bool] = Draft202012(json.loads(schema), validate_formats=True).is_valid
     return checker
-
-
-def suggestion(word: str, known: Iterable[Any], otherwise: str = "") -> str:
-    """Advice for a word that is unknown: the closest known word, else all of them."""
-    words = [str(one) for one in known]
-    close = get_close_matches(word, words, n=1)
-    known_words = f"known: {', '.join(words)}" if words else "none is known"
-    return f"did you mean {close[0]}?" if close else otherwise or known_words
 
 
 def _order(path: Iterable[str | int]) -> list[tuple[int, str]]:

@@ -546,6 +546,10 @@ class TestControlAPI:
         [
             ({"kind": "latency", "status": 503}, "'latency' cannot have 'status'"),
             ({"kind": "reset", "status": 503}, "'reset' cannot have 'status'"),
+            ({"kind": "reset", "retryAfter": "PT2S"}, "'reset' cannot have 'retryAfter'"),
+            ({"kind": "patch"}, "has 'patch' if it is of kind 'patch'"),
+            ({"kind": "status", "patch": {}}, "has 'patch' if it is of kind 'patch'"),
+            ({"kind": "patch", "patch": {}, "when": "before"}, "'when' must be 'after'"),
             ({"kind": "status", "delay": "PT1S"}, "'status' cannot have 'delay'"),
             ({"kind": "malformed", "delay": "PT1S"}, "'malformed' cannot have 'delay'"),
             ({"kind": "drip", "upTo": "PT1S"}, "'drip' cannot have 'upTo'"),
@@ -835,6 +839,44 @@ def test_nothing_is_left_behind(started: Started) -> None:
     assert started.stop() == ""
 
 
+@pytest.mark.parametrize(
+    ("members", "header"),
+    [({}, "1"), ({"retryAfter": "PT2.5S"}, "3"), ({"retryAfter": None}, None)],
+    ids=["default", "rounded up", "without it"],
+)
+def test_retry_after_of_a_fault(
+    client: httpx.Client, members: dict[str, Any], header: str | None
+) -> None:
+    inject(client, "status", **members)
+    assert client.get("/api/invoices").headers.get("retry-after") == header
+
+
+def test_a_gateway_returns_an_html_page(client: httpx.Client) -> None:
+    inject(client, "html", status=504)
+    response = client.get("/api/invoices")
+    assert response.status_code == 504
+    assert response.headers["content-type"] == "text/html; charset=utf-8"
+    assert response.text.startswith("<!doctype html>")
+
+
+def test_a_patch_changes_adds_and_removes_members_of_a_response(client: httpx.Client) -> None:
+    plain = client.get("/api/invoices/inv_sandbox_0001").json()
+    inject(client, "patch", patch={"data": {"status": "Curated", "future": [1], "dueDate": None}})
+    patched = client.get("/api/invoices/inv_sandbox_0001").json()
+    assert patched["data"].pop("future") == [1]
+    assert patched["data"].pop("status") == "Curated"
+    assert patched["data"] == {
+        name: value for name, value in plain["data"].items() if name not in {"status", "dueDate"}
+    }
+    assert client.get("/api/invoices/inv_sandbox_0001").json() == plain
+
+
+def test_a_patch_leaves_an_error_response_as_it_is(client: httpx.Client) -> None:
+    inject(client, "patch", patch={"data": {"status": "Curated"}})
+    response = client.get("/api/invoices/inv_sandbox_9999")
+    assert (response.status_code, "data" in response.json()) == (404, False)
+
+
 def test_scenario_files_have_the_fault_types_of_the_control_api(server: Running) -> None:
     declared = httpx.get(f"{server.url}/sandbox/openapi.json", timeout=PATIENCE).json()[
         "components"
@@ -845,7 +887,7 @@ def test_scenario_files_have_the_fault_types_of_the_control_api(server: Running)
 
 def test_every_fault_type_of_the_contract_has_its_effect_in_a_table() -> None:
     declared = load_document(CONTROL_CONTRACT)["components"]["schemas"]["FaultKind"]["enum"]
-    effects = [{"latency"}, REPLACE_RESPONSE, ALTERATIONS]
+    effects = [{"latency", "patch"}, REPLACE_RESPONSE, ALTERATIONS]
     assert sorted(declared) == sorted(kind for kinds in effects for kind in kinds)
-    assert ALTERATIONS.keys() - {"reset"} == ALTER_RESPONSE
+    assert (ALTERATIONS.keys() - {"reset"}) | {"patch"} == ALTER_RESPONSE
     assert {*declared} >= TAKE_TIME

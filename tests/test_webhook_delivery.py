@@ -590,6 +590,31 @@ def test_webhook_bad_signature(client: httpx.Client, receiver: Receiver) -> None
         assert one["status"] == "Delivered"
 
 
+def test_webhook_unknown_type(client: httpx.Client, receiver: Receiver) -> None:
+    choose(client, "webhook-unknown-type")
+    mine = subscribe(client, receiver.url)
+    register_new(client)
+    advance(client, by="PT6S")
+    types = ["invoice.rated", "invoice.verified", "offer.rated", "offer.received"]
+    assert receiver.kinds() == types
+    assert all(genuine(message, mine["secret"]) for message in receiver.messages)
+    first, second = (message.event for message in receiver.messages[:2])
+    assert first["id"] == "evt_sandbox_future_0001" != second["id"]
+    assert first["data"].pop("rating") == {"grade": "A", "score": 7}
+    assert first["data"] == second["data"]
+
+
+def test_secret_ended(client: httpx.Client, receiver: Receiver) -> None:
+    mine = subscribe(client, receiver.url)
+    new = data(client.post(f"/sandbox/webhooks/{mine['id']}/rotate-secret", json={}))["secret"]
+    advance(client, by="P2D")
+    choose(client, "secret-ended")
+    register_new(client)
+    advance(client, by="PT3S")
+    signed = [(genuine(one, mine["secret"]), genuine(one, new)) for one in receiver.messages]
+    assert signed == [(True, False), (False, True)]
+
+
 def test_a_client_that_accepts_a_forgery_gets_the_true_message_all_the_same(
     client: httpx.Client, receiver: Receiver
 ) -> None:

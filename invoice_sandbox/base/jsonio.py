@@ -55,6 +55,19 @@ def dumps(value: Any) -> bytes:
     return _written(value, 0)
 
 
+def merge_patch(value: Any, patch: Any) -> Any:
+    """``value`` changed by a JSON Merge Patch (RFC 7396); null removes a member."""
+    if not isinstance(patch, Mapping):
+        return patch
+    members = dict(value) if isinstance(value, Mapping) else {}
+    for name, one in patch.items():
+        if one is None:
+            members.pop(name, None)
+        else:
+            members[name] = merge_patch(members.get(name), one)
+    return members
+
+
 Packed = bytes | str
 """A JSON value as text; as ``str`` if its numbers have digits that only a Decimal keeps."""
 

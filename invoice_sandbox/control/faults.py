@@ -66,7 +66,10 @@ def _shown(fault: Fault) -> Record:
     }
     if fault.status is not None:
         shown["status"] = fault.status
-    for name, seconds in (("delay", fault.delay), ("upTo", fault.up_to)):
+    if fault.patch is not None:
+        shown["patch"] = dict(fault.patch)
+    times = (("delay", fault.delay), ("upTo", fault.up_to), ("retryAfter", fault.retry_after))
+    for name, seconds in times:
         if seconds is not None:
             shown[name] = f"PT{seconds:g}S"
     return shown

@@ -5,9 +5,11 @@ The contract is not consulted for an injected response.
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable
+import math
+from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass, replace
-from typing import Final
+from http import HTTPStatus
+from typing import Any, Final
 
 from invoice_sandbox.base import jsonio
 from invoice_sandbox.base.errors import ApiError, ErrorType
@@ -18,6 +20,7 @@ from invoice_sandbox.http.pipeline import (
     Reply,
     Request,
 )
+from invoice_sandbox.openapi.message.media_types import is_json
 from invoice_sandbox.openapi.operation import Operation
 from invoice_sandbox.project.conventions import Conventions
 from invoice_sandbox.runtime.engine import Engine
@@ -27,13 +30,9 @@ from invoice_sandbox.scenarios.script import Scenario
 from invoice_sandbox.state import Fault, Workspace
 
 _HEADER: Final = "x-sandbox-scenario"
-_RETRY: Final = ("Retry-After", "1")
-_FAULT_HEADERS: Final = {
-    401: (("WWW-Authenticate", 'Bearer realm="sandbox"'),),
-    429: (_RETRY,),
-    503: (_RETRY,),
-}
-"""What clients look for in responses of these statuses."""
+_CHALLENGE: Final = (("WWW-Authenticate", 'Bearer realm="sandbox"'),)
+_HTML: Final = "<!doctype html><title>{status}</title><h1>Error {status}</h1><p>{text}</p>\n"
+"""What a gateway returns that is no part of the API."""
 
 _INJECTED: Final = "The fault {id} injected this response"
 _ADVICE: Final = "Remove it, or wait and try again."
@@ -109,6 +108,8 @@ class _Injection:
 
     async def after(self, proceed: Callable[[], Awaitable[Reply]]) -> Reply:
         """Take effect on the response, whether it is a success or an error."""
+        if self.fault.patch is not None:
+            return _patched(await proceed(), self.fault.patch)
         if self.fault.kind not in REPLACE_RESPONSE and self.fault.kind != "latency":
             self._alter()
             return await proceed()
@@ -133,11 +134,23 @@ class _Injection:
         await self.engine.system_clock.sleep(seconds)
 
 
+def _patched(reply: Reply, patch: Mapping[str, Any]) -> Reply:
+    """The response with ``patch`` merged into its JSON object; other bodies are not changed."""
+    if reply.stream is not None or not is_json(reply.media_type.partition(";")[0]):
+        return reply
+    return replace(reply, body=jsonio.dumps(jsonio.merge_patch(jsonio.loads(reply.body), patch)))
+
+
 def _injected(conventions: Conventions, request: Request, fault: Fault) -> Reply:
     status = fault.status or 503
-    headers = _FAULT_HEADERS.get(status, ())
+    headers = _CHALLENGE if status == HTTPStatus.UNAUTHORIZED else ()
+    if fault.retry_after is not None:
+        headers = (*headers, ("Retry-After", str(math.ceil(fault.retry_after))))
     if status in _WITHOUT_BODY:
         return Reply(status)
+    if fault.kind == "html":
+        text = _HTML.format(status=status, text=_INJECTED.format(id=fault.id))
+        return Reply(status, text.encode(), "text/html; charset=utf-8", headers)
     if status < 400:
         return Reply(status, jsonio.dumps(conventions.success_body({})), headers=headers)
     error = ApiError(ErrorType("injected", status, _INJECTED, _ADVICE), {"id": fault.id})

@@ -135,6 +135,8 @@ _DELIVERY_FAULTS: Final[Mapping[str, str]] = {
     "bad-signature": "with a wrong signature",
     "stale-timestamp": "with an old timestamp",
     "changed-body": "with a body changed after signing",
+    "previous-secret": "signed with the previous secret only",
+    "patch": "with changed members",
 }
 
 

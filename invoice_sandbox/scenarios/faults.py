@@ -11,10 +11,10 @@ from invoice_sandbox.base.clock import parse_duration
 from invoice_sandbox.openapi.operation import Operation
 from invoice_sandbox.state import Fault, Workspace
 
-ALTER_RESPONSE: Final = frozenset({"truncate", "malformed", "drip", "content-type"})
+ALTER_RESPONSE: Final = frozenset({"truncate", "malformed", "drip", "content-type", "patch"})
 """Kinds that alter a response, so the request must have been executed."""
 
-REPLACE_RESPONSE: Final = frozenset({"error", "status"})
+REPLACE_RESPONSE: Final = frozenset({"error", "status", "html"})
 """Kinds that replace the response with another one."""
 
 TAKE_TIME: Final = frozenset({"latency", "drip"})
@@ -22,7 +22,9 @@ TAKE_TIME: Final = frozenset({"latency", "drip"})
 
 PREFIX: Final = "flt_sandbox"
 _DELAY: Final = 2.0
-_STATUS: Final = {"error": 429, "status": 503}
+_STATUS: Final = {"error": 429, "status": 503, "html": 502}
+_RETRY_AFTER: Final = {429: 1.0, 503: 1.0}
+"""Seconds in the header ``Retry-After`` of injected responses, by status."""
 
 
 @dataclass(frozen=True)
@@ -81,7 +83,11 @@ def fault_problem(operations: Mapping[str, Operation], body: Mapping[str, Any]) 
     """Why the members of a fault's body, each valid by itself, are invalid together; or None."""
     kind = body["kind"]
     if "status" in body and kind not in REPLACE_RESPONSE:
-        return f"A fault of kind '{kind}' cannot have 'status'; only 'error' and 'status' can"
+        return f"A fault of kind '{kind}' cannot have 'status'; it has no response of its own"
+    if "retryAfter" in body and kind not in REPLACE_RESPONSE:
+        return f"A fault of kind '{kind}' cannot have 'retryAfter'; it has no response of its own"
+    if ("patch" in body) != (kind == "patch"):
+        return "A fault has 'patch' if it is of kind 'patch', and only then"
     if "delay" in body and kind not in TAKE_TIME:
         return f"A fault of kind '{kind}' cannot have 'delay'; only 'latency' and 'drip' can"
     if "upTo" in body and kind != "latency":
@@ -118,11 +124,12 @@ def fault_of(
     """The fault of a request body, with default values for omitted members."""
     kind = body["kind"]
     default_delay = _DELAY if kind in TAKE_TIME else None
+    status = _whole(body.get("status", _STATUS.get(kind)))
     return Fault(
         id=fault_id,
         kind=kind,
         operation=body.get("operation"),
-        status=_whole(body.get("status", _STATUS.get(kind))),
+        status=status,
         delay=_seconds(body, "delay", default_delay),
         up_to=_seconds(body, "upTo", None),
         when=body.get("when", "after" if kind in ALTER_RESPONSE else "before"),
@@ -130,6 +137,8 @@ def fault_of(
         probability=float(body.get("probability", 1)),
         scenario=scenario,
         only_named=only_named,
+        retry_after=_seconds(body, "retryAfter", _RETRY_AFTER.get(status or 0)),
+        patch=body.get("patch"),
     )
 
 
@@ -139,4 +148,6 @@ def _whole(value: Any) -> int | None:
 
 
 def _seconds(body: Mapping[str, Any], name: str, default: float | None) -> float | None:
-    return parse_duration(body[name]).total_seconds() if name in body else default
+    if name not in body:
+        return default
+    return None if body[name] is None else parse_duration(body[name]).total_seconds()

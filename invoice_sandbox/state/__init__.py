@@ -28,6 +28,8 @@ class Fault:
     number of times that it will still take effect, None: no limit. ``seen`` counts the requests it
     was considered for, ``fired`` those it took effect on. ``scenario`` is the scenario that it
     belongs to; with ``only_named`` it affects only requests that name that scenario.
+    ``retry_after`` are the seconds in that header, None: without it. ``patch`` is merged into the
+    body of the response.
     """
 
     id: str
@@ -43,6 +45,8 @@ class Fault:
     fired: int = 0
     scenario: str | None = None
     only_named: bool = False
+    retry_after: float | None = None
+    patch: Mapping[str, Any] | None = None
 
 
 @dataclass(frozen=True)

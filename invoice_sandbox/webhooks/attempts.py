@@ -37,6 +37,7 @@ _FAILURE: Final = 500
 _SHOWN: Final = 512
 _STALE: Final = 3600
 _FAIL: Final = "fail"
+_PREVIOUS_SECRET: Final = "previous-secret"  # noqa: S105 - the name of a fault
 _WRONG_SECRET: Final = (
     SECRET_PREFIX + base64.b64encode(b"not the secret of this endpoint!").decode()
 )
@@ -110,7 +111,10 @@ async def prepare(
         return Attempt(step, lane, delivery, event, endpoint["url"], at, None, _FAIL, outcome)
     variation = fault["kind"] if fault else _repeated(delivery)
     secrets = signing_secrets(endpoint, at)
-    request = Outgoing(endpoint["url"], *_signed(event, secrets, second, variation))
+    if variation == _PREVIOUS_SECRET:
+        secrets = (endpoint.get("previousSecret", _WRONG_SECRET),)
+    sent = event if fault is None else _patched(event, fault.get("patch"))
+    request = Outgoing(endpoint["url"], *_signed(sent, secrets, second, variation))
     return Attempt(step, lane, delivery, event, endpoint["url"], at, request, variation)
 
 
@@ -240,6 +244,16 @@ def _consumed(faults: list[Record]) -> list[Record]:
         return faults
     left = {**first, "left": first["left"] - 1}
     return [left, *rest] if left["left"] else rest
+
+
+def _patched(event: Record, patch: Mapping[str, Any] | None) -> Record:
+    """The event with a changed payload; if that has another id, so has the event."""
+    if patch is None:
+        return event
+    payload = jsonio.merge_patch(event["payload"], patch)
+    named = [payload.get(name) for name, one in event["payload"].items() if one == event["id"]]
+    ids = [one for one in named if isinstance(one, str)]
+    return {**event, "id": next(iter(ids), event["id"]), "payload": payload}
 
 
 def _signed(

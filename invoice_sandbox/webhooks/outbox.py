@@ -179,5 +179,6 @@ def _counted(fault: Mapping[str, Any]) -> Record:
     return {
         "kind": fault["kind"],
         "status": fault.get("status"),
+        "patch": fault.get("patch"),
         "left": fault.get("count", 1),
     }

@@ -49,6 +49,11 @@ async def process_erp_item(step: Step) -> None:
     await erp.process_item(step)
 
 
+async def plan_erp_items(step: Step) -> None:
+    """Schedule the next items of a large push."""
+    await erp.plan_items(step)
+
+
 @scenario_action("start-verification")
 async def start_verification(step: Step, *, again: bool = False) -> None:
     """Start the verification of a Registered invoice, or start it again after it failed.

@@ -2,17 +2,27 @@
 
 from __future__ import annotations
 
+import hashlib
 from collections.abc import Iterator, Mapping
 from decimal import Decimal
 from typing import Any, Final
 
-from invoice_sandbox.project.api import Step, dump_json
+from invoice_sandbox.project.api import Context, Step, dump_json
 
 from .audit import Target, audit
 from .invoices import limit_problems, register_invoice
 
 PROCESS_ITEM: Final = "process-erp-item"
 """The action that registers one pushed item."""
+
+PLAN_ITEMS: Final = "plan-erp-items"
+"""The action that schedules the next slice of a large push."""
+
+SLICE: Final = 1_000
+"""Items of a push that are scheduled at once."""
+
+_SLICES: Final = "erp_slices"
+"""The items of large pushes that are not scheduled yet, by import and index of the first one."""
 
 _KNOWN_ITEMS: Final = "erp_items"
 """The items that were registered, by system and external id."""
@@ -53,32 +63,96 @@ def limit_problems_of_items(step: Step, body: Mapping[str, Any]) -> Iterator[str
             yield from (f"{place}{problem}" for problem in limit_problems(_invoice_input(item)))
 
 
+async def schedule_items(context: Context, import_id: str, source: Any, items: list[Any]) -> None:
+    """Schedule a step for each item of a push, in slices: a small body may have 100,000 items."""
+    for start in range(SLICE, len(items), SLICE):
+        rest = {"items": items[start : start + SLICE]}
+        await context.state.put(_SLICES, f"{import_id}/{start}", rest)
+    system = _system(source)
+    for index, item in enumerate(items[:SLICE]):
+        await _schedule_item(context, import_id, index, item, system)
+    if len(items) > SLICE:
+        await context.schedule(
+            PLAN_ITEMS, importId=import_id, start=SLICE, received=len(items), system=system
+        )
+
+
+async def plan_items(step: Step) -> None:
+    """Schedule the items of one slice that can be registered, and then the next slice.
+
+    One audit event reports all items of the slice with the same problems. The arguments of the step
+    are ``importId``, ``start`` (the index of the first item), ``received`` and ``system``.
+    """
+    import_id, start = step.arguments["importId"], step.arguments["start"]
+    place = f"{import_id}/{start}"
+    found = await step.state.get(_SLICES, place) or {"items": []}
+    await step.state.delete(_SLICES, place)
+    reports: dict[bytes, tuple[_Report, list[int]]] = {}
+    for index, item in enumerate(found["items"], start):
+        report = _report(step, item)
+        if report is None:
+            await _schedule_item(step, import_id, index, item, step.arguments["system"])
+        else:
+            reports.setdefault(dump_json(report), (report, []))[1].append(index)
+    for (result, details), indexes in reports.values():
+        await _audit_item(step, result, index=indexes[0], indexes=indexes, **details)
+    if start + SLICE < step.arguments["received"]:
+        await step.schedule(PLAN_ITEMS, **{**step.arguments, "start": start + SLICE})
+
+
 async def process_item(step: Step) -> None:
     """Register one pushed item, unless it is invalid, not to be financed, or registered already.
 
     A partly paid invoice is registered with its outstanding amount. The arguments of the step are
-    ``item``, ``index``, ``importId`` and ``source``.
+    ``item``, ``index``, ``importId`` and ``system``.
     """
-    item, key = step.arguments["item"], _key(step.arguments["item"], step.arguments["source"])
-    reason = _reason_to_skip(item)
-    problems = [] if reason else _problems(step, item)
-    if reason is not None:
-        await audit_item(step, "skipped", erpStatus=item["erpStatus"], reason=reason)
-    elif problems:
-        await audit_item(step, "rejected", outcome="Failure", problems=problems)
+    item, index = step.arguments["item"], step.arguments["index"]
+    report, key = _report(step, item), _key(item, step.arguments["system"])
+    if report is not None:
+        result, details = report
+        await _audit_item(step, result, index=index, **details)
     elif key is not None and await step.state.get(_KNOWN_ITEMS, key) is not None:
-        await audit_item(step, "unchanged")
+        await _audit_item(step, "unchanged", index=index)
     else:
-        facts = {"index": step.arguments["index"], **_reading(item)}
+        facts = {"index": index, **_reading(item)}
         invoice = await register_invoice(step, _invoice_input(item), _target(step), **facts)
         if key is not None:
             await step.state.put(_KNOWN_ITEMS, key, {"invoiceId": invoice["id"]})
 
 
-async def audit_item(step: Step, result: str, **details: Any) -> None:
-    """Audit what became of the item of the step: ``rejected``, ``skipped`` or ``unchanged``."""
-    facts = {"index": step.arguments["index"], **details}
-    await audit(step, f"erp_item.{result}", _target(step), **facts)
+async def audit_failure(step: Step, action: str, reason: str) -> None:
+    """Audit the item that could not be registered, or the first one of those never scheduled."""
+    if action == PLAN_ITEMS:
+        index = step.arguments["start"]
+        await audit(step, "erp_import.stopped", _target(step), outcome="Failure", index=index)
+    else:
+        problem = f"the item could not be registered: {reason}"
+        index = step.arguments["index"]
+        await _audit_item(step, "rejected", index=index, outcome="Failure", problems=[problem])
+
+
+_Report = tuple[str, dict[str, Any]]
+"""What became of an item, and the details of its audit event."""
+
+
+def _report(step: Step, item: Any) -> _Report | None:
+    """Why an item is not to be registered; None if it may be."""
+    reason = _reason_to_skip(item)
+    if reason is not None:
+        return "skipped", {"erpStatus": item["erpStatus"], "reason": reason}
+    problems = _problems(step, item)
+    return ("rejected", {"outcome": "Failure", "problems": problems}) if problems else None
+
+
+async def _schedule_item(
+    context: Context, import_id: str, index: int, item: Any, system: str | None
+) -> None:
+    await context.schedule(PROCESS_ITEM, importId=import_id, index=index, item=item, system=system)
+
+
+async def _audit_item(step: Step, result: str, **details: Any) -> None:
+    """Audit what became of an item: ``rejected``, ``skipped`` or ``unchanged``."""
+    await audit(step, f"erp_item.{result}", _target(step), **details)
 
 
 def _target(step: Step) -> Target:
@@ -137,10 +211,18 @@ def _word(item: Mapping[str, Any], name: str) -> str:
     return "".join(filter(str.isalpha, word)).upper() if isinstance(word, str) else ""
 
 
-def _key(item: Any, source: Any) -> str | None:
+def _key(item: Any, system: str | None) -> str | None:
     """The key of an item with an external id, which is unique in its ERP system."""
     external_id = item.get("externalId") if isinstance(item, dict) else None
-    if not isinstance(external_id, str):
-        return None
+    return dump_json([system, external_id]).decode() if isinstance(external_id, str) else None
+
+
+def _system(source: Any) -> str | None:
+    """What stands for the ERP system that pushed, however long its name is."""
     system = source.get("system") if isinstance(source, Mapping) else source
-    return dump_json([system if isinstance(system, str) else None, external_id]).decode()
+    if not isinstance(system, str) or len(system) <= _LONGEST_SYSTEM:
+        return system if isinstance(system, str) else None
+    return hashlib.sha256(system.encode()).hexdigest()
+
+
+_LONGEST_SYSTEM: Final = 64

@@ -17,7 +17,7 @@ from invoice_sandbox.project.api import (
 
 from .audit import audit
 from .disputes import suspend
-from .erp import PROCESS_ITEM, audit_item
+from .erp import PLAN_ITEMS, PROCESS_ITEM, audit_failure
 from .financing import REQUESTS
 from .invoices import (
     FOREIGN_REGISTRATIONS,
@@ -62,9 +62,8 @@ async def on_endpoint_disabled(context: Context, endpoint: Record) -> None:
 
 async def on_step_failed(step: Step, action: str, reason: str) -> None:
     """Audit a step that failed: a pushed item as rejected, any other under its invoice."""
-    if action == PROCESS_ITEM:
-        problem = f"the item could not be registered: {reason}"
-        await audit_item(step, "rejected", outcome="Failure", problems=[problem])
+    if action in {PROCESS_ITEM, PLAN_ITEMS}:
+        await audit_failure(step, action, reason)
     elif "subject" in step.arguments:
         target = ("invoice", step.subject)
         await audit(step, "scenario_step.failed", target, outcome="Failure", do=action)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from invoice_sandbox.project.api import Call, Record
 
 from ..domain.audit import audit
-from ..domain.erp import PROCESS_ITEM, pushed_items
+from ..domain.erp import pushed_items, schedule_items
 
 
 async def push_erp_invoices(call: Call) -> Record:
@@ -14,8 +14,7 @@ async def push_erp_invoices(call: Call) -> Record:
     source = call.body.get("source", {})
     import_id = await call.new_id("imp_sandbox")
     await audit(call, "erp_import.accepted", ("erp_import", import_id), received=len(items))
-    for index, item in enumerate(items):
-        await call.schedule(PROCESS_ITEM, importId=import_id, index=index, source=source, item=item)
+    await schedule_items(call, import_id, source, items)
     return {
         "importId": import_id,
         "status": "Accepted",

@@ -12,6 +12,7 @@ from typing import Any
 import httpx
 import pytest
 
+from domain.erp import SLICE
 from invoice_sandbox.base.clock import FROZEN_START, ClockState
 from invoice_sandbox.base.ids import key_digest
 from invoice_sandbox.runtime.agenda import Agenda
@@ -374,6 +375,13 @@ def test_an_action_that_fails_is_given_up_logged_and_not_repeated(
             id="a pushed item",
         ),
         pytest.param(
+            "plan-erp-items",
+            {"importId": "imp_1", "start": 1000},
+            "imp_1",
+            ("erp_import.stopped", {"index": 1000}),
+            id="the rest of a large push",
+        ),
+        pytest.param(
             "transition",
             {"subject": "inv_1"},
             "inv_1",
@@ -402,3 +410,25 @@ def test_a_step_that_fails_is_audited_where_its_result_is_looked_for(
 
     server.run(fail())
     assert reported(client, {"importId": target}) == [event]
+
+
+# Large pushes
+
+
+def test_a_push_of_any_size_is_accepted_and_reported() -> None:
+    """The published schema has no maximum: 2,500 items need no 2,500 steps at a time."""
+    items: list[Any] = [7] * (2 * SLICE + 500)
+    items[SLICE + 300] = {**ITEM, "invoiceNumber": "ERP-LATE"}
+    items[SLICE + 301] = {**ITEM, "erpStatus": "DRAFT"}
+    with serving(replace(FROZEN, max_steps=SLICE + 2)) as running, running.client() as client:
+        accepted = push_items(client, *items)
+        assert accepted["received"] == 2 * SLICE + 500
+        assert [one["invoiceNumber"] for one in registered(client)] == ["ERP-LATE"]
+        target = {"targetId": accepted["importId"], "limit": 100}
+        events = client.get("/api/audit-log", params=target).json()["data"]
+    last, skipped, between = [one["metadata"] for one in events[:3]]
+    assert last["indexes"] == list(range(2 * SLICE, 2 * SLICE + 500))
+    assert (skipped["indexes"], skipped["reason"]) == ([SLICE + 301], "the invoice is a draft")
+    late = {SLICE + 300, SLICE + 301}
+    assert between["indexes"] == [one for one in range(SLICE, 2 * SLICE) if one not in late]
+    assert between["problems"] == ["the item must be an object"]

@@ -184,7 +184,7 @@ ATTACKS: Final = (
     Attack("slow bodies without a key", _slow_bodies, frozenset({0, 401}), 3, 64),
     Attack("slow bodies with a key", _slow_bodies_with_key, frozenset({0, 503}), 3, 96),
     Attack("secrets in headers and queries", _secrets, frozenset({200}), 3, 32),
-    Attack("130,000 pushed items", _no_objects, frozenset({429}), 2, 64),
+    Attack("130,000 pushed items", _no_objects, frozenset({202}), 2, 64),
     Attack("1,000 pushed invoices", _many_invoices, frozenset({200, 202}), 6, 160),
     Attack("150 endpoints", _many_endpoints, frozenset({201, 429}), 2, 32),
     Attack("200 workspaces", _many_workspaces, frozenset({200, 201}), 4, 64),

@@ -426,7 +426,7 @@ def test_a_push_of_any_size_is_accepted_and_reported() -> None:
         assert [one["invoiceNumber"] for one in registered(client)] == ["ERP-LATE"]
         target = {"targetId": accepted["importId"], "limit": 100}
         events = client.get("/api/audit-log", params=target).json()["data"]
-    last, skipped, between = [one["metadata"] for one in events[:3]]
+    last, skipped, between = [one["metadata"] for one in events if "indexes" in one["metadata"]]
     assert last["indexes"] == list(range(2 * SLICE, 2 * SLICE + 500))
     assert (skipped["indexes"], skipped["reason"]) == ([SLICE + 301], "the invoice is a draft")
     late = {SLICE + 300, SLICE + 301}

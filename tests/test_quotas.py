@@ -11,8 +11,10 @@ from typing import Any
 import httpx
 import pytest
 
+from invoice_sandbox.base.jsonio import packed
 from invoice_sandbox.state import Quotas
 from invoice_sandbox.state.collection import RECORD_BYTES
+from invoice_sandbox.state.memory import STEP_BYTES
 from invoice_sandbox.webhooks.listeners import Listeners, QueueFullError, Reported
 from tests.receivers import deliveries
 from tests.support import FROZEN, ManualSystemClock, Running, serving
@@ -147,11 +149,13 @@ def counted(running: Running) -> int:
     """The size of a workspace, counted once more from its records, steps and counters."""
     state = space(running).state
     records = sum(
-        len(key) + len(text) + RECORD_BYTES
+        len(key) + len(packed(one.get(key))) + RECORD_BYTES
         for one in state.collections.values()
-        for key, text in one.records.items()
+        for key in one.records
     )
-    steps = sum(entry[3] for lane in state.steps.values() for entry in lane)
+    waiting = [step for lane, queue in state.steps.items() for step in queue.in_order(lane)]
+    texts = [(step.action, step.arguments, step.scenario, step.place) for step in waiting]
+    steps = sum(len(packed(one)) + STEP_BYTES for one in texts)
     return int(records + steps + 200 * len(state.numbers))
 
 

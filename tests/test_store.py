@@ -19,6 +19,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from invoice_sandbox.base.clock import FROZEN_START, ClockState
+from invoice_sandbox.base.ids import new_secret
 from invoice_sandbox.state import (
     Condition,
     Credential,
@@ -30,9 +31,20 @@ from invoice_sandbox.state import (
     memory,
 )
 from invoice_sandbox.state.memory import MemoryStore
+from invoice_sandbox.state.packing import Packing, size_of
 from tests.support import PATIENCE, little_work
 
 P = ParamSpec("P")
+
+JSON_VALUES = st.recursive(
+    st.none()
+    | st.booleans()
+    | st.integers()
+    | st.text(max_size=9)
+    | st.decimals(allow_nan=False, allow_infinity=False),
+    lambda inner: st.lists(inner, max_size=3) | st.dictionaries(st.text(max_size=3), inner),
+    max_leaves=8,
+)
 
 
 def on_a_loop(test: Callable[P, Coroutine[Any, Any, None]]) -> Callable[P, None]:
@@ -968,3 +980,44 @@ async def test_discarded_steps_take_no_memory() -> None:
         assert tracemalloc.get_traced_memory()[0] < 50_000
     finally:
         tracemalloc.stop()
+
+
+# --- records as bytes
+
+
+@given(st.lists(st.dictionaries(st.text(max_size=3), JSON_VALUES, max_size=3), min_size=1))
+def test_a_record_comes_back_from_its_bytes(records: list[dict[str, Any]]) -> None:
+    packing = Packing()
+    for number in range(300):
+        record = records[number % len(records)]
+        assert packing.unpack(packing.pack(number, record)) == record
+
+
+def test_records_that_are_like_earlier_ones_take_little_room() -> None:
+    packing, kinds = Packing(), [{f"{kind}-{n}": kind for n in range(30)} for kind in range(12)]
+    stored = [packing.pack(n, {**kinds[n % 12], "n": n}) for n in range(2000)]
+    assert [packing.unpack(one)["n"] for one in stored] == list(range(2000))
+    texts = sum(map(size_of, stored[500:]))
+    assert sum(map(len, stored[500:])) * 5 < texts
+
+
+def test_records_that_are_like_nothing_else_bring_few_dictionaries() -> None:
+    packing = Packing()
+    tracemalloc.start()
+    try:
+        for n in range(3000):
+            packing.pack(n, {"n": (new_secret(), new_secret())})
+        assert tracemalloc.get_traced_memory()[0] < 150_000
+    finally:
+        tracemalloc.stop()
+
+
+def test_the_same_bytes_with_another_dictionary_are_not_the_same_record() -> None:
+    one, other = collection.Collection(), collection.Collection()
+    for n in range(140):
+        one = one.with_record(str(n), {"text": "some text", "n": n})
+        other = other.with_record(str(n), {"text": "same size", "n": n})
+    for n in range(139):
+        one, other = one.without(str(n)), other.without(str(n))
+    assert one.records.get("139") == other.records.get("139")
+    assert not one.is_like(other)

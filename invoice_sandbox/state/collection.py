@@ -1,7 +1,6 @@
 """One collection of records as a persistent value: another version shares what did not change.
 
-Keeping a version is a snapshot, going back to a version is a rollback. Records are stored as JSON
-text, which nothing can modify and no garbage collector visits; whoever reads one gets a new dict.
+Keeping a version is a snapshot, going back to a version is a rollback.
 """
 
 from __future__ import annotations
@@ -12,11 +11,9 @@ from typing import Any, Final, TypeAlias
 
 from rpds import HashTrieMap
 
-from invoice_sandbox.base.jsonio import Packed, dumps, fitted, packed, unpacked
+from invoice_sandbox.base.jsonio import dumps, fitted
 from invoice_sandbox.state import Condition, Page, Record
-
-Stored = Packed
-"""The position of a record and the record, as a packed list."""
+from invoice_sandbox.state.packing import Packing, Stored, position_of, size_of
 
 Positions = int | tuple[tuple[int, int], ...]
 """One position; or several as bits, in the order of blocks: the number of each block, its bits."""
@@ -49,24 +46,27 @@ class Collection:
     that of all keys and records, in bytes.
     """
 
-    __slots__ = ("indexes", "keys", "length", "pages", "records", "size")
+    __slots__ = ("indexes", "keys", "length", "packing", "pages", "records", "size")
 
     def __init__(self, fields: Iterable[str] = ()) -> None:
         self.records: HashTrieMap[str, Stored] = HashTrieMap()
         self.keys: list[str] = []
         self.length = 0
         self.size = 0
+        self.packing = Packing()
         self.indexes: dict[str, Index] = {one: HashTrieMap() for one in fields}
         self.pages: dict[_Asked, Page] = {}
 
     def with_record(self, key: str, record: Mapping[str, Any]) -> Collection:
         """The collection with the record at its end, or replaced in its position."""
         before = self.records.get(key)
-        position = self.length if before is None else _position(before)
+        position = self.length if before is None else position_of(before)
         indexes = self._indexed(position, before, record)
-        text = packed([position, record])
-        changed = self._version(self.records.insert(key, text), indexes)
-        changed.size += len(text) - (-len(key) - RECORD_BYTES if before is None else len(before))
+        stored = self.packing.pack(position, record)
+        changed = self._version(self.records.insert(key, stored), indexes)
+        changed.size += size_of(stored) + (
+            len(key) + RECORD_BYTES if before is None else -size_of(before)
+        )
         if before is None:
             del self.keys[position:]  # what a transaction that failed has left
             self.keys.append(key)
@@ -76,15 +76,16 @@ class Collection:
     def without(self, key: str) -> Collection:
         """The collection without the record, which must exist."""
         before = self.records[key]
-        indexes = self._indexed(_position(before), before, _NO_MEMBERS)
+        indexes = self._indexed(position_of(before), before, _NO_MEMBERS)
         changed = self._version(self.records.remove(key), indexes)
-        changed.size -= len(before) + len(key) + RECORD_BYTES
+        changed.size -= size_of(before) + len(key) + RECORD_BYTES
         return changed
 
     def detached(self) -> Collection:
         """The same version, to continue from while others continue from a later one."""
         copied = self._version(self.records, self.indexes)
         copied.keys = self.keys[: self.length]
+        copied.packing = self.packing.copy()
         return copied
 
     def is_like(self, other: Collection) -> bool:
@@ -94,14 +95,16 @@ class Collection:
         if len(self.records) != len(other.records) or self.indexes.keys() != other.indexes.keys():
             return False
         keys = self.keys[: self.length]
-        return keys == other.keys[: self.length] and all(
-            self.records.get(key) == other.records.get(key) for key in keys
+        return (
+            self.packing.reads_like(other.packing)
+            and keys == other.keys[: self.length]
+            and all(self.records.get(key) == other.records.get(key) for key in keys)
         )
 
     def get(self, key: str) -> Record | None:
         """A copy of the record, or None."""
         found = self.records.get(key)
-        return None if found is None else _record(found)
+        return None if found is None else self.packing.unpack(found)
 
     def page(self, limit: int | None, before: int | None, where: tuple[Condition, ...]) -> Page:
         """At most ``limit`` records, newest first, older than position ``before``.
@@ -125,9 +128,9 @@ class Collection:
         start = self.length if before is None else min(before, self.length)
         for stored in self._matching(start, where):
             if len(found) == limit:
-                return _page(found, _position(stored) + 1)
+                return _page(self.packing, found, position_of(stored) + 1)
             found.append(stored)
-        return _page(found, None)
+        return _page(self.packing, found, None)
 
     def count(self, where: tuple[Condition, ...]) -> int:
         """How many records match."""
@@ -143,9 +146,9 @@ class Collection:
         positions = range(start - 1, -1, -1) if blocks is None else _descending(blocks, start)
         for position in positions:
             found = self.records.get(self.keys[position])
-            if found is None or _position(found) != position:
+            if found is None or position_of(found) != position:
                 continue
-            if not others or _matches(_record(found), others):
+            if not others or _matches(self.packing.unpack(found), others):
                 yield found
 
     def _blocks(
@@ -170,7 +173,7 @@ class Collection:
         changed: dict[str, Index] = {}
         if not self.indexes:
             return self.indexes
-        earlier = _NO_MEMBERS if before is None else _record(before)
+        earlier = _NO_MEMBERS if before is None else self.packing.unpack(before)
         for name, index in self.indexes.items():
             old, new = earlier.get(name), after.get(name)
             if old != new:
@@ -182,16 +185,17 @@ class Collection:
         version = Collection.__new__(Collection)
         version.records, version.indexes = records, indexes
         version.keys, version.length, version.size = self.keys, self.length, self.size
-        version.pages = {}
+        version.packing, version.pages = self.packing, {}
         return version
 
 
 class _Records(Sequence[Record]):
     """Copies of records, made when they are read."""
 
-    __slots__ = ("_shown", "_stored")
+    __slots__ = ("_packing", "_shown", "_stored")
 
-    def __init__(self, stored: Sequence[Stored]) -> None:
+    def __init__(self, packing: Packing, stored: Sequence[Stored]) -> None:
+        self._packing = packing
         self._stored = stored
         self._shown: tuple[Callable[[Record], Any], bytes] | None = None
 
@@ -199,11 +203,11 @@ class _Records(Sequence[Record]):
         return len(self._stored)
 
     def __getitem__(self, index: Any) -> Any:
-        found = self._stored[index]
-        return [_record(one) for one in found] if isinstance(index, slice) else _record(found)
+        found, unpack = self._stored[index], self._packing.unpack
+        return [unpack(one) for one in found] if isinstance(index, slice) else unpack(found)
 
     def __iter__(self) -> Iterator[Record]:
-        return map(_record, self._stored)
+        return map(self._packing.unpack, self._stored)
 
     def __eq__(self, other: object) -> bool:
         return isinstance(other, Sequence) and list(self) == list(other)
@@ -216,26 +220,15 @@ class _Records(Sequence[Record]):
         return self._shown[1]
 
 
-def _page(stored: Sequence[Stored], next_position: int | None) -> Page:
-    records = _Records(stored)
+def _page(packing: Packing, stored: Sequence[Stored], next_position: int | None) -> Page:
+    records = _Records(packing, stored)
     return Page(records, next_position, records.written)
 
 
-_NO_RECORDS: Final = _page((), None)
+_NO_RECORDS: Final = _page(Packing(), (), None)
 
 
 _NO_MEMBERS: Final[Record] = {}
-
-
-def _record(stored: Stored) -> Record:
-    record: Record = unpacked(stored)[1]
-    return record
-
-
-def _position(stored: Stored) -> int:
-    """The number that the text begins with: ``[17,{...}]``."""
-    end = stored.index(",") if isinstance(stored, str) else stored.index(b",")
-    return int(stored[1:end])
 
 
 def _wanted(condition: Condition) -> tuple[Any, ...] | None:

@@ -37,7 +37,7 @@ NO_QUOTAS: Final = Quotas()
 _CHANGES_OF_A_TURN: Final = 16
 """Changes after which a transaction looks whether others should have their turn."""
 
-_STEP_BYTES: Final = 400
+STEP_BYTES: Final = 400
 _NUMBER_BYTES: Final = 200
 """What a scheduled step takes besides its text, and what a counter takes."""
 
@@ -437,7 +437,7 @@ class MemoryTransaction:
         """Schedule a call of ``action`` for the workspace's instant ``due``."""
         text = packed((action, arguments, scenario, place))
         if not is_retry:  # it takes the place of the attempt before it
-            self._check_step(lane, len(text) + _STEP_BYTES)
+            self._check_step(lane, len(text) + STEP_BYTES)
         self._state.steps_made += 1
         number = self._state.steps_made
         self._put_step(lane, (due, number, text))
@@ -488,7 +488,7 @@ class MemoryTransaction:
             self._state.steps[lane] = StepQueue()
         self._state.steps[lane].add(step)
         self._state.in_lanes += lane is not None
-        self._state.size += len(step[2]) + _STEP_BYTES
+        self._state.size += len(step[2]) + STEP_BYTES
 
     def _take_step(self, lane: str | None, number: int) -> StoredStep | None:
         queue = self._state.steps.get(lane)
@@ -496,7 +496,7 @@ class MemoryTransaction:
         if queue is None or step is None:
             return None
         self._state.in_lanes -= lane is not None
-        self._state.size -= len(step[2]) + _STEP_BYTES
+        self._state.size -= len(step[2]) + STEP_BYTES
         if not queue:
             del self._state.steps[lane]
         return step

@@ -220,6 +220,17 @@ def test_a_repurchase_states_advance_fees_and_interest(client: httpx.Client) -> 
     }
 
 
+def test_a_trigger_of_the_control_api_waits_for_no_date_and_costs_no_interest_before_it(
+    client: httpx.Client,
+) -> None:
+    invoice = register(client)
+    move(client, invoice, *ACCEPTED, "fund", "become-overdue", "default")
+    assert status(client, invoice) == "Defaulted"
+    assert balances(client, invoice)["result"] == 200
+    move(client, invoice, "invoke-recourse", "repurchase")
+    assert balances(client, invoice)["sellerRepaid"] == 8000
+
+
 def test_part_payments_after_the_default_lower_what_the_seller_buys_back(
     client: httpx.Client,
 ) -> None:

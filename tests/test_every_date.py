@@ -109,9 +109,9 @@ def test_the_year_0_ends_a_day_before_the_year_1() -> None:
 
 
 @ON_ONE_SERVER
-@given(body=BODIES, scenario=st.sampled_from(SCENARIOS))
+@given(body=BODIES, day=DATES, scenario=st.sampled_from(SCENARIOS))
 def test_no_accepted_invoice_ends_in_an_error(
-    server: Running, client: httpx.Client, body: dict[str, Any], scenario: str
+    server: Running, client: httpx.Client, body: dict[str, Any], day: str, scenario: str
 ) -> None:
     def post(path: str, value: Any) -> httpx.Response:
         return client.post(path, content=dump_json(value), headers=JSON)
@@ -126,7 +126,15 @@ def test_no_accepted_invoice_ends_in_an_error(
         about = {"invoiceId": invoice["id"]}
         assert post("/api/verification/run", about).status_code in {200, 409}
         assert post("/api/partners/route", about).status_code == 200
-        assert post("/api/financing-requests", about).status_code in {201, 409}
+        asked = {"requestedAmount": abs(body["amount"]) or 1, "currency": body["currency"]}
+        assert post("/api/financing-requests", {**about, **asked}).status_code in {201, 409}
+        assert post("/api/financing-requests", {**about, "neededBy": day}).status_code in {201, 409}
         assert post("/api/offers", about).status_code in {201, 409}
+        valid = {"validUntil": f"{day}T12:00:00Z", "advanceRate": 1, "recoursePeriodDays": 0}
+        assert post("/api/offers", {**about, **valid}).status_code in {201, 409}
+        assert post("/api/offers", valid).status_code in {201, 409}
         assert post("/sandbox/clock/advance", {"by": "P500D"}).status_code == 200
+        assert client.get(f"/sandbox/invoices/{invoice['id']}/ledger").status_code == 200
+        period = {"createdFrom": day, "createdTo": day}
+        assert client.get("/api/invoices", params=period).status_code == 200
         assert [one for one in agenda(client)["done"] if one["outcome"] == "failed"] == []

@@ -32,6 +32,7 @@ WHOLE: Final = 100
 """Percent: everything that is left."""
 
 NOTHING: Final = Decimal(0)
+EVERYTHING: Final = Decimal(1)
 
 
 class LedgerError(ValueError):
@@ -40,13 +41,15 @@ class LedgerError(ValueError):
 
 @dataclass(frozen=True)
 class Purchase:
-    """What an accepted offer agrees on. ``late_rate`` is the interest per year of 360 days."""
+    """What an accepted offer agrees on. ``late_rate`` is the interest per year of 360 days,
+    ``recourse_share`` the seller's share of what the debtor in default leaves unpaid."""
 
     currency: str
     face_value: Decimal
     advance: Decimal
     fees: Decimal
     late_rate: Decimal
+    recourse_share: Decimal = EVERYTHING
 
 
 @dataclass(frozen=True)
@@ -199,16 +202,23 @@ def settle(ledger: Ledger) -> Outcome:
 
 
 def repurchase(ledger: Ledger) -> Outcome:
-    """The seller buys the receivable back: outstanding advance, fees, credit notes, interest."""
-    due = EXACT.add(ledger["dilutionDue"], ledger["interestDue"])
-    amount, released = EXACT.add(ledger.outstanding, due), ledger.surplus
-    after = _clear(ledger, "repurchase", sellerRepaid=amount, sellerReceived=_negative(released))
+    """The seller buys the receivable back: outstanding advance, fees, credit notes, interest.
+
+    Of all but the credit notes it pays the share of the purchase; the partner bears the rest.
+    """
+    one = ledger.purchase
+    whole, released = EXACT.add(ledger.outstanding, ledger["interestDue"]), ledger.surplus
+    claim = round_half_up(multiply_exactly(whole, one.recourse_share), one.currency)
+    amount, loss = EXACT.add(claim, ledger["dilutionDue"]), _minus(whole, claim)
+    cash = {"sellerRepaid": amount, "sellerReceived": _negative(released)}
+    after = _clear(ledger, "repurchase", result=loss, **cash)
     fees = min(ledger.fees, ledger.outstanding)
     figures = {
         "amount": amount,
         "outstandingAdvance": _minus(ledger.outstanding, fees),
         "fees": fees,
         "interest": ledger["interestDue"],
+        "loss": loss,
         "released": released,
         "partnerResult": after["result"],
     }

@@ -58,7 +58,8 @@ GUARDS: Final[Mapping[str, Guard]] = {
         lambda one: one.get("recourse") != "NonRecourse", "was sold without recourse"
     ),
 }
-"""By trigger of an invoice. ``recourse`` of its record is that of the accepted offer."""
+"""By trigger of an invoice. ``recourse`` of its record is that of the accepted offer, or full
+recourse after a dispute that the debtor won."""
 
 
 async def move_record(

@@ -42,6 +42,7 @@ EXPIRE: Final = "end-validity"
 
 _INTERNAL: Final = frozenset({"source", "previousStatus"})
 _VALIDITY: Final = timedelta(hours=72)
+_RECOURSE_LIMIT: Final = Decimal("0.5")
 
 
 def public_offer(record: Mapping[str, Any]) -> Record:
@@ -240,9 +241,12 @@ def _condition_members(
 ) -> Record:
     late_rate = options.get("lateInterest", {}).get("annualRate", annual_rate)
     preference = request.get("recoursePreference", "Any")
+    recourse = options.get("recourse", "Recourse" if preference == "Any" else preference)
+    limit = options.get("recourseLimit", _RECOURSE_LIMIT)
     disclosure = options.get("disclosure", request.get("disclosure", "Disclosed"))
     return {
-        "recourse": options.get("recourse", "Recourse" if preference == "Any" else preference),
+        "recourse": recourse,
+        **({"recourseLimit": limit} if recourse == "LimitedRecourse" else {}),
         "lateInterest": {"annualRate": late_rate, "dayCount": DAY_COUNT},
         "recoursePeriodDays": options.get("recoursePeriodDays", 90),
         "product": options.get("product", request.get("product", "Factoring")),

@@ -137,7 +137,7 @@ async def _load(context: Context, invoice: Record, offer: Record) -> Ledger:
     A fixture has no postings: its status says what was paid out, and whether the debtor has paid.
     """
     stored = await context.state.get(_LEDGERS, offer["id"])
-    ledger = books.open_ledger(_purchase(offer))
+    ledger = books.open_ledger(_purchase(offer, invoice))
     if stored is not None:
         ledger = books.from_record(ledger.purchase, stored)
     elif invoice.get("source") != CLIENT and invoice["status"] in FUNDED:
@@ -184,14 +184,16 @@ def _without_offer(posting: Record) -> Record:
     return {name: value for name, value in posting.items() if name != "offerId"}
 
 
-def _purchase(offer: Mapping[str, Any]) -> Purchase:
+def _purchase(offer: Mapping[str, Any], invoice: Mapping[str, Any]) -> Purchase:
     discount = offer["discountFee"]
     late: Mapping[str, Any] = offer.get("lateInterest", discount)
     advance = Decimal(offer["advanceAmount"])
+    limited = invoice.get("recourse") == "LimitedRecourse"
     return Purchase(
         currency=offer["currency"],
         face_value=EXACT.add(advance, Decimal(offer["reserveAmount"])),
         advance=advance,
         fees=EXACT.add(Decimal(discount["amount"]), Decimal(offer["serviceFee"]["amount"])),
         late_rate=Decimal(late["annualRate"]),
+        recourse_share=Decimal(offer["recourseLimit"]) if limited else books.EVERYTHING,
     )

@@ -161,6 +161,8 @@ async def _move_together(
     if trigger == "accept-offer" and offers:
         facts = {"recourse": offers[0]["recourse"], "acceptedAt": context.timestamp}
         invoice = {**invoice, **facts}
+    elif trigger == "uphold-dispute-after-funding":
+        invoice = {**invoice, "recourse": "Recourse"}  # the seller warrants an undisputed debt
     invoice = await with_exposure(context, invoice, trigger, offers[0] if offers else None)
     invoice, event = await apply_invoice_trigger(context, invoice, trigger, **metadata)
     if trigger in _ENDS_REVIEW:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from decimal import Decimal
 
 import pytest
@@ -27,7 +28,8 @@ def purchases(draw: st.DrawFn) -> Purchase:
     rates = [D(draw(st.integers(0, most))) / 10_000 for most in (10_000, 3_000, 300)]
     figures = price(amount, currency, draw(st.integers(0, 180)), Terms(*rates))
     fees = min(figures.discount_fee + figures.service_fee, figures.advance)
-    return Purchase(currency, figures.face_value, figures.advance, fees, rates[1])
+    recourse = draw(st.sampled_from([D(0), D("0.335"), D(1)]))
+    return Purchase(currency, figures.face_value, figures.advance, fees, rates[1], recourse)
 
 
 PERCENT = st.integers(1, 100)
@@ -123,7 +125,8 @@ def test_a_part_that_was_funded_is_sold_and_the_rest_is_the_sellers(
     written_off = books.write_off(ledger)
     assert abs(written_off.ledger["sellerReceived"] - expected) <= unit
     bought_back = books.repurchase(ledger)
-    assert bought_back.figures["amount"] == written_off.figures["loss"]
+    borne = bought_back.figures["amount"] + bought_back.figures["loss"]
+    assert borne == written_off.figures["loss"]
     assert bought_back.figures["released"] == written_off.figures["released"]
 
 
@@ -171,6 +174,15 @@ def test_a_repurchase_is_the_outstanding_advance_fees_and_interest() -> None:
     figures = books.repurchase(books.accrue(funded, DUE, DUE + 90)).figures
     parts = [figures[name] for name in ("outstandingAdvance", "fees", "interest", "amount")]
     assert parts == [7800, 200, 240, 8240]
+
+
+def test_with_limited_recourse_the_partner_bears_its_share_of_advance_and_interest() -> None:
+    funded = books.pay_out(books.open_ledger(replace(EXAMPLE, recourse_share=D("0.3")))).ledger
+    diluted = books.credit(funded, 30).ledger  # 1000 beyond the reserve, of which 600 are paid
+    bought = books.repurchase(books.accrue(diluted, DUE, DUE + 90))
+    parts = [bought.figures[name] for name in ("interest", "amount", "loss", "partnerResult")]
+    whole = funded.outstanding - 1000 + 210
+    assert parts == [210, 1000 + whole * D("0.3"), whole * D("0.7"), 200 + 210 - whole * D("0.7")]
 
 
 def test_a_write_off_is_the_partners_loss() -> None:

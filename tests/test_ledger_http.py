@@ -252,6 +252,39 @@ def test_part_payments_after_the_default_lower_what_the_seller_buys_back(
     )
 
 
+LIMITED = {"recourse": "LimitedRecourse", "partnerId": EVEREST}
+BOUGHT_BACK: dict[str, tuple[dict[str, Any], tuple[str, ...], int]] = {
+    "half by default": (LIMITED, ("become-overdue", "default", "invoke-recourse"), 4000),
+    "a tenth": (
+        {**LIMITED, "recourseLimit": 0.1},
+        ("become-overdue", "default", "invoke-recourse"),
+        800,
+    ),
+    "all after a dispute": (LIMITED, ("dispute", "uphold-dispute-after-funding"), 8000),
+    "full recourse": (
+        {**LIMITED, "recourse": "Recourse", "recourseLimit": 0.1},
+        ("become-overdue", "default", "invoke-recourse"),
+        8000,
+    ),
+}
+
+
+@pytest.mark.parametrize(("terms", "steps", "repaid"), BOUGHT_BACK.values(), ids=BOUGHT_BACK)
+def test_limited_recourse_limits_what_the_seller_bears_of_a_default(
+    client: httpx.Client, terms: dict[str, Any], steps: tuple[str, ...], repaid: int
+) -> None:
+    invoice = register(client)
+    move(client, invoice, *TO_REQUEST)
+    body = {"invoiceId": invoice["id"], **terms}
+    offer = data(client.post("/api/offers", json=body), 201)
+    is_limited = terms["recourse"] == "LimitedRecourse"
+    assert offer.get("recourseLimit") == (terms.get("recourseLimit", 0.5) if is_limited else None)
+    move(client, invoice, "accept-offer", "fund", *steps, "repurchase")
+    found = balances(client, invoice)
+    assert found["sellerRepaid"] == repaid
+    assert found.get("result", 0) == 200 - (8000 - repaid)
+
+
 STEPS = st.lists(
     st.sampled_from(["fund-partially", "fund", "pay-partially", "pay", "become-overdue", "dispute"])
     | st.sampled_from(["resolve-dispute", "default", "invoke-recourse", "settle"])

@@ -445,6 +445,7 @@ def test_a_repurchase_states_its_amount(client: httpx.Client) -> None:
         "outstandingAdvance": 7800,
         "fees": 200,
         "interest": interest,
+        "loss": 0,
         "released": 0,
         "partnerResult": pytest.approx(200 + interest),
     }

@@ -98,7 +98,7 @@ async def register_endpoint(call: Call) -> Record:
         reason = "not_enabled"
     secret = call.body.get("secret")
     if not is_signing_secret(secret):
-        secret = placeholder_secret(call.workspace.seed, endpoint_id)
+        secret = placeholder_secret(call.workspace.secret_seed, endpoint_id)
     endpoint: Record = {
         "id": endpoint_id,
         "url": _text(call.body.get("url")),
@@ -132,7 +132,7 @@ async def rotate_secret(context: Context, endpoint: Record) -> Record:
             problem=f"The previous secret signs until {endpoint['previousSecretUntil']}",
             advice="Rotate the secret after that.",
         )
-    endpoint = rotated(endpoint, context.workspace.seed, context.now)
+    endpoint = rotated(endpoint, context.workspace.secret_seed, context.now)
     await context.state.put(ENDPOINTS, endpoint["id"], endpoint)
     await audit_endpoint(context, "secret_rotated", endpoint)
     return endpoint

@@ -125,6 +125,7 @@ async def _engine(
         idle=settings.workspace_idle,
         clock=settings.clock,
         scenario=scenario,
+        local=settings.local,
         quotas=quotas,
     )
     sender = Sender(

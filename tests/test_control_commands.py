@@ -968,3 +968,14 @@ def test_the_default_address_is_that_of_the_server() -> None:
 def test_a_server_of_its_own_accepts_the_demo_key() -> None:
     with serving() as running:
         assert run(f"reset --url {running.url}").stdout.endswith(f"  {START}\n")
+
+
+def test_a_key_that_only_creates_workspaces_works_without_seeds(server: Running) -> None:
+    with server.client() as client:
+        body = {"scopes": ["workspaces:create"]}
+        made = client.post("/api/developer/api-keys", json=body).json()["data"]["secret"]
+    usual = {"INVOICE_SANDBOX_URL": server.url, "INVOICE_SANDBOX_KEY": made}
+    created = CliRunner().invoke(main, ["workspace", "new"], env=usual)
+    assert (created.exit_code, "seed" in created.output) == (0, False), created.output
+    listed = CliRunner().invoke(main, ["workspace", "list"], env=usual)
+    assert (listed.exit_code, created.output.split()[0] in listed.output) == (0, True)

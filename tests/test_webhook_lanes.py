@@ -447,7 +447,7 @@ async def planned(lanes: int, events: int = 1) -> tuple[MemoryStore, Workspace]:
                 "id": f"whe_{number}",
                 "url": f"http://{number}/",
                 "status": "Enabled",
-                "secret": placeholder_secret(1, "one"),
+                "secret": placeholder_secret("1", "one"),
             }
             await state.put(ENDPOINTS, one["id"], one)
             for each in (event, *more):

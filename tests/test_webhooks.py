@@ -417,7 +417,7 @@ def test_the_published_vector_is_signed_as_published() -> None:
 
 @pytest.mark.parametrize("payload", ["", "{}", '{"a":"\u00e4\u20ac\U0001f600"}', "x" * 20_000])
 def test_signatures_are_those_of_the_official_library(payload: str) -> None:
-    secret = placeholder_secret(7, "whe_sandbox_0001")
+    secret = placeholder_secret("7", "whe_sandbox_0001")
     when = datetime(2026, 11, 21, 9, 30, tzinfo=UTC)
     official = Webhook(secret).sign("evt_1", when, payload)
     assert sign(secret, "evt_1", int(when.timestamp()), payload.encode()) == official

@@ -15,6 +15,7 @@ import httpx
 import pytest
 
 from invoice_sandbox.base.clock import FROZEN_START, ClockState
+from invoice_sandbox.base.ids import new_key
 from invoice_sandbox.runtime.workspaces import Workspaces
 from invoice_sandbox.state import Workspace
 from invoice_sandbox.state.memory import MemoryStore
@@ -650,3 +651,99 @@ def steps_of_family(count: int) -> int:
 def test_the_time_to_find_the_workspaces_of_a_key_grows_with_their_number() -> None:
     """And not with its square, which would be 64 times as much here."""
     assert steps_of_family(100) < steps_of_family(800) < 16 * steps_of_family(100)
+
+
+# Keys that only create workspaces
+
+
+@pytest.fixture(name="maker")
+def _maker(client: httpx.Client, server: Running) -> Iterator[httpx.Client]:
+    """A client with a key of the first workspace that may create workspaces and nothing else."""
+    with server.client(key_for(client)) as maker:
+        yield maker
+
+
+def key_for(client: httpx.Client) -> str:
+    body = {"scopes": ["workspaces:create"]}
+    return str(data(client.post("/api/developer/api-keys", json=body), 201)["secret"])
+
+
+def test_a_key_that_creates_workspaces_lists_and_deletes_those_that_it_created(
+    server: Running, client: httpx.Client, maker: httpx.Client
+) -> None:
+    others = [make_workspace(client)["id"], listed(client)[-1]]
+    with server.client(key_for(client)) as another:
+        others.append(make_workspace(another)["id"])
+    own = make_workspace(maker)["id"]
+    assert listed(maker) == [own]
+    for one in others:
+        assert maker.delete(f"/sandbox/workspaces/{one}").status_code in {404, 409}
+    assert data(maker.delete(f"/sandbox/workspaces/{own}"), 200) == {"id": own, "deleted": True}
+    assert listed(maker) == []
+    assert set(others) <= set(listed(client))
+
+
+def test_a_key_that_creates_workspaces_sees_no_seed(maker: httpx.Client) -> None:
+    made = make_workspace(maker)
+    assert "seed" not in made
+    with_key = {"Authorization": f"Bearer {made['key']}"}
+    assert all("seed" not in one for one in data(maker.get("/sandbox/workspaces")))
+    [own] = data(maker.get("/sandbox/workspaces", headers=with_key))
+    assert isinstance(own["seed"], int)
+
+
+@pytest.mark.parametrize(
+    ("method", "path"),
+    [("GET", "/sandbox/clock"), ("POST", "/sandbox/reset"), ("GET", "/api/invoices")],
+)
+def test_a_key_that_creates_workspaces_may_do_nothing_else(
+    maker: httpx.Client, method: str, path: str
+) -> None:
+    assert maker.request(method, path).status_code == 403
+
+
+def test_the_key_of_a_workspace_reaches_what_comes_from_it(
+    server: Running, maker: httpx.Client
+) -> None:
+    made = make_workspace(maker)
+    with server.client(made["key"]) as child:
+        grandchild = make_workspace(child)["id"]
+        assert listed(child) == [grandchild, made["id"]]
+    assert listed(maker) == [made["id"]]
+    data(maker.delete(f"/sandbox/workspaces/{made['id']}"), 200)
+    with server.client() as first:
+        assert grandchild not in listed(first)
+
+
+def test_a_key_creates_as_many_workspaces_as_the_quota_of_children_allows() -> None:
+    with serving(replace(FROZEN, max_children=2)) as running, running.client() as client:
+        key = key_for(client)
+        with running.client(key) as maker:
+            made = [maker.post("/sandbox/workspaces").status_code for _ in range(3)]
+            assert made == [201, 201, 429]
+            assert maker.delete(f"/sandbox/workspaces/{listed(maker)[0]}").status_code == 200
+            assert maker.post("/sandbox/workspaces").status_code == 201
+        assert client.post("/sandbox/workspaces").status_code == 201
+
+
+def signing_secret(client: httpx.Client) -> Any:
+    hook = {"url": "https://partner.example/hooks"}
+    return data(client.post("/api/webhooks", json=hook), 201)["secret"]
+
+
+def test_no_seed_gives_a_signing_secret_of_a_server_that_others_reach() -> None:
+    shared = replace(FROZEN, public_url="https://sandbox.example", key=new_key())
+    secrets = []
+    for _ in range(2):
+        with serving(shared) as running, running.client(running.new_workspace(seed=7)) as client:
+            client.base_url = httpx.URL(f"http://127.0.0.1:{running.port}")
+            secrets.append(signing_secret(client))
+    assert secrets[0] != secrets[1]
+
+
+def test_on_this_machine_alone_the_same_seed_gives_the_same_signing_secret() -> None:
+    secrets = []
+    for _ in range(2):
+        with serving() as running, running.client(running.new_workspace(seed=7)) as client:
+            secrets.append(signing_secret(client))
+    assert secrets[0] == secrets[1]

@@ -119,8 +119,9 @@ def _agenda(agenda: Row) -> None:
 
 
 def _workspace(workspace: Row) -> None:
-    scenario, seed = f"scenario {workspace['scenario']}", f"seed {workspace['seed']}"
-    print_lines([workspace["id"], scenario, seed, _clock_text(workspace["clock"])])
+    seed = [f"seed {workspace['seed']}"] if "seed" in workspace else []
+    shown = [workspace["id"], f"scenario {workspace['scenario']}", *seed]
+    print_lines([*shown, _clock_text(workspace["clock"])])
 
 
 def _new_workspace(workspace: Row) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from datetime import datetime
 
 from invoice_sandbox.base.clock import ClockState, Turn, clock_at, instant_text, parse_instant
@@ -10,15 +11,18 @@ from invoice_sandbox.base.ids import new_key
 from invoice_sandbox.control.clock import LATEST
 from invoice_sandbox.runtime.control_call import ControlCall
 from invoice_sandbox.runtime.workspaces import WorkspaceOptions
-from invoice_sandbox.state import Record
+from invoice_sandbox.state import Record, Workspace
+from invoice_sandbox.state.credentials import CONTROL, allows
 
 
 async def list_workspaces(call: ControlCall) -> list[Record]:
-    """The caller's workspace and those created from it, newest first."""
-    family = await call.engine.workspaces.family(call.workspace)
+    """The caller's workspace and those created from it, newest first.
+
+    A key that may only create workspaces gets those that it created.
+    """
     described, turn = [], Turn()
-    for one in reversed(family):
-        described.append(await call.describe(one))
+    for one in reversed(await _visible(call)):
+        described.append(await _described(call, one))
         await turn.give_way()
     return described
 
@@ -34,9 +38,10 @@ async def create_workspace(call: ControlCall) -> Record:
         clock=_clock(call),
         scenario=scenario,
         made_by=call.workspace.id,
+        maker=_maker(call),
     )
     workspace = await call.engine.workspaces.create(key, options)
-    return {**await call.describe(workspace), "key": key}
+    return {**await _described(call, workspace), "key": key}
 
 
 async def delete_workspace(call: ControlCall) -> Record:
@@ -51,8 +56,7 @@ async def delete_workspace(call: ControlCall) -> Record:
             problem="A workspace cannot delete itself",
             advice="Use a key of the workspace that it was created from.",
         )
-    family = await call.engine.workspaces.family(call.workspace)
-    found = next((one for one in family if one.id == wanted), None)
+    found = next((one for one in await _visible(call) if one.id == wanted), None)
     if found is None:
         raise reject("unknown_resource", kind="workspace created from this one", member="id")
     gone = await call.engine.workspaces.family(found)
@@ -68,6 +72,27 @@ async def reset_workspace(call: ControlCall) -> Record:
         await call.engine.workspaces.reset(call.workspace, call.credential)
     call.engine.listeners.disconnect(call.workspace.id)
     return await call.describe(await call.fresh())
+
+
+def _maker(call: ControlCall) -> str | None:
+    """The key of the request, if it may only create workspaces."""
+    return None if allows(call.credential.scopes, CONTROL) else call.credential.subject
+
+
+async def _visible(call: ControlCall) -> Sequence[Workspace]:
+    """The workspaces that the caller may list and delete, oldest first."""
+    maker, workspaces = _maker(call), call.engine.workspaces
+    if maker is None:
+        return await workspaces.family(call.workspace)
+    return await workspaces.made_with(call.workspace, maker)
+
+
+async def _described(call: ControlCall, workspace: Workspace) -> Record:
+    """A workspace as the caller may see it: a key that only creates workspaces gets no seed."""
+    described = await call.describe(workspace)
+    if _maker(call) is not None:
+        del described["seed"]
+    return described
 
 
 def _clock(call: ControlCall) -> ClockState | None:

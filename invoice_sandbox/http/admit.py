@@ -161,9 +161,9 @@ class _Gate:
 
     async def _family(self, workspace: Workspace) -> str:
         """The id of the workspace whose rate window a request to this one counts in."""
-        if workspace.made_by in {None, self.engine.first_workspace}:
-            return workspace.id
-        return (await self.engine.workspaces.eldest(workspace)).id
+        if workspace.made_by not in {None, self.engine.first_workspace}:
+            workspace = await self.engine.workspaces.eldest(workspace)
+        return workspace.maker or workspace.id
 
     async def _identified(self, routed: RoutedRequest) -> AdmittedRequest:
         """The request with its caller. Raises ApiError 401."""

@@ -25,19 +25,24 @@ class WorkspaceOptions:
     """Options of a new workspace.
 
     ``seed`` None: a random one, so that its ids differ from those of all others. ``clock`` and
-    ``scenario`` None: the server's. ``made_by``: the workspace whose key creates it.
+    ``scenario`` None: the server's. ``made_by``: the workspace whose key creates it; ``maker``: the
+    key, if it may do nothing else.
     """
 
     seed: int | None = None
     clock: ClockState | None = None
     scenario: str | None = None
     made_by: str | None = None
+    maker: str | None = None
 
 
 @dataclass(frozen=True)
 class Workspaces:
     """All workspaces of a server: at most ``most``, each deleted after ``idle`` without a request
-    (None: never). The first workspace is never deleted. ``clock`` and ``scenario`` are defaults."""
+    (None: never). The first workspace is never deleted. ``clock`` and ``scenario`` are defaults.
+
+    Placeholder secrets are random, unless only this machine can reach the server (``local``): then
+    they derive from the seed, so that whole runs are the same."""
 
     store: Store
     project: Project
@@ -46,6 +51,7 @@ class Workspaces:
     idle: timedelta | None
     clock: ClockState
     scenario: str
+    local: bool = False
     quotas: Quotas = field(default_factory=Quotas)
 
     async def create(self, key: str, options: WorkspaceOptions = WorkspaceOptions()) -> Workspace:
@@ -55,7 +61,7 @@ class Workspaces:
         of the workspace that it is created from.
         """
         await self._delete_idle()
-        await self._check_quotas(options.made_by)
+        await self._check_quotas(options)
         if await self.store.count_workspaces() >= self.most:
             raise reject(
                 "conflict",
@@ -71,6 +77,8 @@ class Workspaces:
             clock=options.clock or self.clock,
             scenario=options.scenario or self.scenario,
             made_by=options.made_by,
+            maker=options.maker,
+            secret_seed=str(seed) if self.local else new_secret(),
         )
         faults = faults_of(with_conditions(self.project.scenarios, workspace.scenario, {}))
         workspace = replace(workspace, faults=faults)
@@ -107,10 +115,15 @@ class Workspaces:
                 members[one.id] = one
         return tuple(members.values())
 
+    async def made_with(self, workspace: Workspace, key_id: str) -> tuple[Workspace, ...]:
+        """The workspaces that a key of the workspace created; oldest first."""
+        family = await self.family(workspace)
+        return tuple(one for one in family if (one.made_by, one.maker) == (workspace.id, key_id))
+
     async def eldest(self, workspace: Workspace) -> Workspace:
         """The child of the first workspace that this one comes from, or the first workspace."""
-        line = await self._line(workspace.made_by)
-        return line[-2] if len(line) > 1 else workspace
+        line = [workspace, *await self._line(workspace.made_by)]
+        return line[max(len(line) - 2, 0)]
 
     async def delete(self, workspaces: Sequence[Workspace]) -> None:
         """Delete workspaces with everything in them."""
@@ -131,12 +144,14 @@ class Workspaces:
             maker = one.made_by
         return line
 
-    async def _check_quotas(self, maker: str | None) -> None:
-        """Raise ApiError 429 if the ``maker`` is too deep, or its family too large."""
-        line = await self._line(maker)
+    async def _check_quotas(self, options: WorkspaceOptions) -> None:
+        """Raise ApiError 429 if there are too many above the new one, or beside it."""
+        line = await self._line(options.made_by)
         self.quotas.depth.check(len(line), 0)
         if len(line) > 1:  # what the first workspace creates is limited by ``most`` alone
             self.quotas.children.check(len(await self.family(line[-2])) - 1)
+        if options.maker is not None:
+            self.quotas.children.check(len(await self.made_with(line[0], options.maker)))
 
     async def _fill(self, workspace: Workspace, key: str) -> None:
         if await self.store.credential(key_digest(key)) is not None:

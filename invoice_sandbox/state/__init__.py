@@ -54,8 +54,9 @@ class Workspace:
     """The unit of isolation.
 
     ``token`` represents ``seed`` inside ids. ``made_by`` is the id of the workspace whose key
-    created this one. ``conditions`` are the conditions of its scenario. ``named`` are the scenarios
-    whose faults were added because a request named them.
+    created this one, ``maker`` the id of that key if it may do nothing else. Placeholder secrets
+    derive from ``secret_seed``. ``conditions`` are the conditions of its scenario. ``named`` are
+    the scenarios whose faults were added because a request named them.
     """
 
     id: str
@@ -64,6 +65,8 @@ class Workspace:
     clock: ClockState
     scenario: str
     made_by: str | None = None
+    maker: str | None = None
+    secret_seed: str = field(default="", repr=False)
     faults: tuple[Fault, ...] = ()
     conditions: Mapping[str, Any] = field(default_factory=dict)
     named: tuple[str, ...] = ()

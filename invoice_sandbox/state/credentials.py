@@ -22,12 +22,21 @@ DEMO_KEY: Final = KEY_PREFIX + "DemoKeyForLocalIntegrationTest3H6UmJ"
 DEMO_KEY_DIGEST: Final = key_digest(DEMO_KEY)
 
 EVERYTHING: Final = "*"
+CONTROL: Final = "sandbox:control"
+CREATE_WORKSPACES: Final = "workspaces:create"
+"""The scope of a key that creates workspaces, and lists and deletes those that it created."""
+
 KEYS: Final = "api_keys"
 """The collection of key metadata."""
 
 
 def allows(held: Collection[str], wanted: str) -> bool:
-    """Whether ``held`` scopes cover ``wanted``: ``x:write`` covers ``x:read``, ``*`` everything."""
+    """Whether ``held`` scopes cover ``wanted``: ``x:write`` covers ``x:read``, ``*`` everything.
+
+    The control API includes the creation of workspaces.
+    """
+    if wanted == CREATE_WORKSPACES and CONTROL in held:
+        return True
     resource, _, level = wanted.partition(":")
     return wanted in held or EVERYTHING in held or (level == "read" and f"{resource}:write" in held)
 

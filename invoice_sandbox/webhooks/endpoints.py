@@ -50,7 +50,7 @@ def is_rotating(endpoint: Mapping[str, str], now: datetime) -> bool:
     return until is not None and now < parse_instant(until)
 
 
-def rotated(endpoint: Mapping[str, object], seed: int, now: datetime) -> Record:
+def rotated(endpoint: Mapping[str, object], seed: str, now: datetime) -> Record:
     """The endpoint with a new placeholder secret; the old one signs for another day."""
     rotations = int(str(endpoint.get("rotations", 0))) + 1
     return {

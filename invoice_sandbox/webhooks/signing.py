@@ -16,8 +16,8 @@ _ALLOWED_BYTES: Final = range(24, 65)
 USER_AGENT: Final = "InvoiceLiquiditySandbox-Webhooks/0.1.0"
 
 
-def placeholder_secret(seed: int, endpoint: str) -> str:
-    """The signing secret of an endpoint: 32 bytes drawn from the workspace's seed.
+def placeholder_secret(seed: str, endpoint: str) -> str:
+    """The signing secret of an endpoint: 32 bytes drawn from ``Workspace.secret_seed``.
 
     A placeholder by the specification (Events, rule 3); its signatures are valid.
     """

@@ -14,7 +14,7 @@ from typing import Any, Final, Literal
 from urllib.parse import urlsplit
 
 from invoice_sandbox.base.clock import FROZEN_START, ClockState, instant_text, parse_instant
-from invoice_sandbox.base.errors import suggestion
+from invoice_sandbox.base.errors import UserError, suggestion
 from invoice_sandbox.base.ids import KEY_BODY_LENGTH, KEY_PREFIX, key_checksum, key_problem, new_key
 from invoice_sandbox.state.credentials import DEMO_KEY
 
@@ -22,7 +22,7 @@ _MAX_DIGITS: Final = 19
 ENVIRONMENT_PREFIX: Final = "INVOICE_SANDBOX"
 
 
-class SettingError(ValueError):
+class SettingError(UserError, ValueError):
     """A setting with an invalid value; the message names the setting and the valid values."""
 
 

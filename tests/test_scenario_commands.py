@@ -101,15 +101,15 @@ def test_there_are_five_commands() -> None:
 
 
 def test_the_list_has_every_scenario_with_trigger_scenario_and_when_a_client_passes() -> None:
-    reported = " ".join(re.sub("[│┃]", " ", fine("list")).split())
+    reported = " ".join(fine("list").split())
     for name, document in SHIPPED.items():
-        assert f" {name} " in reported
+        assert f" {name} " in f" {reported}"
         assert set(document["purpose"].split()) < set(reported.split())
     assert "sellerId sim_seller_kyb_hold" in reported
 
 
 def test_the_list_is_in_the_order_of_the_names() -> None:
-    listed = re.findall(r"^│ ([a-z][a-z0-9-]*) ", fine("list"), re.MULTILINE)
+    listed = re.findall(r"^([a-z][a-z0-9-]*) ", fine("list"), re.MULTILINE)[1:]
     assert listed == sorted(SHIPPED)
 
 

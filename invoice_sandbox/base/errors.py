@@ -24,6 +24,13 @@ CODES: Final[Mapping[int, str]] = {
 """The code of an error by its status. Other statuses fall back to the 400 or 500 code."""
 
 
+class UserError(Exception):
+    """A problem with what the user of a command gave; the message says what to do.
+
+    It ends every command with one line on stderr and exit status 2.
+    """
+
+
 @dataclass(frozen=True)
 class ErrorType:
     """An error: its name, the HTTP status, what is wrong, and what to do about it.

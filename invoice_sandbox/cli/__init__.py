@@ -29,6 +29,10 @@ of the whole imports no module. The others come from the contract of the control
 _INTERRUPTED: Final = 130
 
 
+class _Misuse(click.ClickException):
+    exit_code = 2
+
+
 class _Main(click.Group):
     """Finds commands by name, and ends each of them in the same way."""
 
@@ -52,11 +56,14 @@ class _Main(click.Group):
             formatter.write_dl([(one, commands[one].get_short_help_str(width)) for one in names])
 
     def invoke(self, ctx: click.Context) -> Any:
+        from invoice_sandbox.base.errors import UserError
         from invoice_sandbox.cli.output import plain
         from invoice_sandbox.control.client import SandboxError
 
         try:
             return super().invoke(ctx)
+        except UserError as error:
+            raise _Misuse(str(error)) from None
         except SandboxError as error:
             raise click.ClickException(plain(str(error))) from None
         except KeyboardInterrupt:

@@ -11,17 +11,17 @@ from typing import Any, Final
 
 import click
 
-from invoice_sandbox.cli.options import FAILED, FILE, OFFLINE, UsableError
-from invoice_sandbox.cli.output import print_grid, print_json
+from invoice_sandbox.cli.options import FAILED, FILE, OFFLINE
+from invoice_sandbox.cli.output import Table, print_json, print_table
 from invoice_sandbox.openapi.diff import differences
 from invoice_sandbox.openapi.examples import bad_examples
-from invoice_sandbox.openapi.load.documents import DocumentError, place_of
+from invoice_sandbox.openapi.load.documents import place_of
 from invoice_sandbox.openapi.load.overlay import assumptions, overlay_problems
 from invoice_sandbox.openapi.load.pointers import ContractError
 from invoice_sandbox.openapi.load.reading import read_contract
 from invoice_sandbox.openapi.load.yaml_12 import yaml_text
 from invoice_sandbox.openapi.operation import Contract, compile_contract
-from invoice_sandbox.project.code import ProjectError, handler_functions, operation_names
+from invoice_sandbox.project.code import handler_functions, operation_names
 from invoice_sandbox.project.contracts import (
     base_document,
     contract_warnings,
@@ -31,8 +31,6 @@ from invoice_sandbox.project.contracts import (
 )
 from invoice_sandbox.project.fixtures import fixture_problems
 from invoice_sandbox.project.loader import default_project
-
-PROBLEMS: Final = (ContractError, DocumentError, ProjectError)
 
 
 @click.command()
@@ -85,18 +83,14 @@ def contract(
     invoice-sandbox contract --check next-version.yaml
     invoice-sandbox contract --limitations petstore.yaml
     """
-    try:
-        if version is not None:
-            sys.exit(FAILED if check(project, version, as_json=as_json) else 0)
-        if limitations is not None:
-            print_limitations(limitations)
-            return
-        if with_assumptions:
-            print_assumptions(project)
-        else:
-            print_contract(project, base=base, form=form)
-    except PROBLEMS as error:
-        raise UsableError(str(error)) from None
+    if version is not None:
+        sys.exit(FAILED if check(project, version, as_json=as_json) else 0)
+    if limitations is not None:
+        print_limitations(limitations)
+    elif with_assumptions:
+        print_assumptions(project)
+    else:
+        print_contract(project, base=base, form=form)
 
 
 @dataclass(frozen=True)
@@ -126,9 +120,17 @@ def print_assumptions(project: Path | None) -> None:
     if overlay is None:
         click.echo("This project makes no assumptions: it has no openapi/overlay.yaml.")
         return
-    titles = ("#", "Gap in the specification", "Assumption and reason", "Place in the contract")
-    found = enumerate(assumptions(overlay), 1)
-    print_grid(titles, ([str(number), one.gap, one.reason, one.target] for number, one in found))
+    print_table(_ASSUMPTIONS, [asdict(one) for one in assumptions(overlay)])
+
+
+_ASSUMPTIONS: Final = Table(
+    {
+        "gap in the specification": "gap",
+        "assumption and reason": lambda one: " ".join(one["reason"].split()),
+        "place in the contract": "target",
+    },
+    empty="The overlay makes no assumptions.",
+)
 
 
 _ANYWHERE: Final = (Path("/"),)

@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Collection, Sequence
-from dataclasses import dataclass
+from collections.abc import Iterable, Sequence
 from pathlib import Path
 from typing import Any, Final
 
@@ -15,7 +14,6 @@ from invoice_sandbox.cli.options import (
     FAILED,
     FILE,
     OFFLINE,
-    UsableError,
     client,
     options,
     renamed,
@@ -23,41 +21,11 @@ from invoice_sandbox.cli.options import (
     with_connection,
 )
 from invoice_sandbox.cli.output import plain, print_json
-from invoice_sandbox.control.client import ControlClient
 from invoice_sandbox.coverage.page import page
-from invoice_sandbox.coverage.recording import RecordingError, read_recordings
+from invoice_sandbox.coverage.recording import read_recordings
 from invoice_sandbox.coverage.report import Report, report_from, report_of, rounded
 from invoice_sandbox.coverage.text import lines
-from invoice_sandbox.project.code import ProjectError
-from invoice_sandbox.project.loader import Project, default_project, load_contract, load_project
-
-PROBLEMS: Final = (ProjectError, RecordingError)
-
-
-@dataclass(frozen=True)
-class Place:
-    """What was served when the files were recorded; by default the bundled project."""
-
-    project: Path | None = None
-    contract: Path | None = None
-    scenarios: Path | None = None
-
-    def load(self) -> Project:
-        """The project. Raises ProjectError."""
-        if self.contract is not None:
-            return load_contract(self.contract, self.scenarios)
-        return load_project(self.project or default_project(), self.scenarios)
-
-
-@dataclass(frozen=True)
-class ReportOptions:
-    """What to report: which types, with the control API or not; as JSON or text, and as HTML."""
-
-    types: Collection[str]
-    control: bool = False
-    as_json: bool = False
-    html: Path | None = None
-
+from invoice_sandbox.project.loader import default_project, load_contract, load_project
 
 _TYPES: Final = ("operations", "statuses", "events", "transitions", "steps")
 _COVERAGE: Final[dict[str, dict[str, Any]]] = {
@@ -122,74 +90,54 @@ def coverage(
     invoice-sandbox coverage --only operations --only statuses
     invoice-sandbox coverage run.txt --html coverage.html --fail-under 80
     """
-    chosen = ReportOptions(types or _TYPES, control, wants_json(), html)
-    try:
-        if files:
-            _check_only_files()
-            found = from_files(files, Place(**place))
-        else:
-            _check_only_server(place)
-            found = from_server(client())
-        shown = print_report(*found, chosen)
-    except PROBLEMS as error:
-        raise UsableError(str(error)) from None
-    if falls_short(shown, 100 if strict else least):
+    report, title = _from_files(files, **place) if files else _from_server(place)
+    report = report.only(types or _TYPES)
+    report = report if control else report.without_control_api()
+    if html is not None:
+        _write(html, page(report, title))
+    if wants_json():
+        print_json(report.data())
+    else:
+        for line in lines(report):
+            click.echo(plain(line))
+    least = 100 if strict else least
+    if report.percent < least:
+        percent = f"{rounded(report.percent):g} % covered"
+        click.echo(f"{percent}, which is less than {least:g} %.", err=True)
         sys.exit(FAILED)
 
 
-def _check_only_files() -> None:
-    context = click.get_current_context()
-    for name in ("url", "key"):
-        if context.get_parameter_source(name) is ParameterSource.COMMANDLINE:
-            raise click.UsageError(f"--{name} cannot be used with a recording")
+def _from_files(
+    files: Sequence[Path], project: Path | None, contract: Path | None, scenarios: Path | None
+) -> tuple[Report, str]:
+    """The coverage of recordings, and its title. Raises UserError."""
+    _reject("cannot be used with a recording", "url", "key")
+    if contract is not None:
+        served = load_contract(contract, scenarios)
+    else:
+        served = load_project(project or default_project(), scenarios)
+    report = report_of(served, read_recordings(files, served))
+    return report, str(served.contract.document["info"]["title"])
 
 
-def _check_only_server(place: dict[str, Path | None]) -> None:
-    context = click.get_current_context()
-    for name in place:
-        if context.get_parameter_source(name) is ParameterSource.COMMANDLINE:
-            raise click.UsageError(f"--{name} needs a recording; a server reports its own coverage")
-
-
-def from_files(files: Sequence[Path], place: Place) -> tuple[Report, str]:
-    """The coverage of recordings, and its title. Raises ProjectError and RecordingError."""
-    project = place.load()
-    report = report_of(project, read_recordings(files, project))
-    return report, str(project.contract.document["info"]["title"])
-
-
-def from_server(client: ControlClient) -> tuple[Report, str]:
+def _from_server(place: Iterable[str]) -> tuple[Report, str]:
     """The coverage of the workspace of a key, and its title. Raises SandboxError."""
-    data = client.ask("GET", "/coverage")
+    _reject("needs a recording; a server reports its own coverage", *place)
+    server = client()
     try:
-        return report_from(data), client.url
+        return report_from(server.ask("GET", "/coverage")), server.url
     except (KeyError, TypeError):
         raise click.ClickException(
-            f"the coverage of {client.url} has an unknown format; is it of the same version?"
+            f"the coverage of {server.url} has an unknown format; is it of the same version?"
         ) from None
 
 
-def print_report(report: Report, title: str, options: ReportOptions) -> Report:
-    """Print and write the chosen parts of a report, and return them. Raises ClickException."""
-    shown = report.only(options.types)
-    if not options.control:
-        shown = shown.without_control_api()
-    if options.html is not None:
-        _write(options.html, page(shown, title))
-    if options.as_json:
-        print_json(shown.data())
-    else:
-        for line in lines(shown):
-            click.echo(plain(line))
-    return shown
-
-
-def falls_short(report: Report, least: float) -> bool:
-    """Whether less than ``least`` percent is covered; stderr shows it then."""
-    if report.percent >= least:
-        return False
-    click.echo(f"{rounded(report.percent):g} % covered, which is less than {least:g} %.", err=True)
-    return True
+def _reject(why: str, *names: str) -> None:
+    """Raise UsageError if one of these options was given on the command line."""
+    context = click.get_current_context()
+    for name in names:
+        if context.get_parameter_source(name) is ParameterSource.COMMANDLINE:
+            raise click.UsageError(f"--{name} {why}")
 
 
 def _write(file: Path, text: str) -> None:

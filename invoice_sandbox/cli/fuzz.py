@@ -9,16 +9,16 @@ from typing import Any, Final
 import click
 
 from invoice_sandbox.base.clock import parse_duration
+from invoice_sandbox.base.errors import UserError
 from invoice_sandbox.cli.options import (
     CONNECTION,
     FAILED,
     FILE,
     FOLDER,
-    UsableError,
     checked,
     options,
 )
-from invoice_sandbox.control.client import checked_key, checked_url
+from invoice_sandbox.control.client import SandboxError, checked_key, checked_url
 from invoice_sandbox.fuzzing import command
 from invoice_sandbox.settings import ENVIRONMENT_PREFIX
 
@@ -136,8 +136,8 @@ def fuzz(
     )
     try:
         passed = command.fuzz(made, junit=junit, json=as_json, with_table=table)
-    except command.PROBLEMS as error:
-        raise UsableError(str(error)) from None
+    except SandboxError as error:
+        raise UserError(str(error)) from None
     except KeyboardInterrupt:
         click.echo("Stopped; there is no result.", err=True)
         sys.exit(command.INTERRUPTED)

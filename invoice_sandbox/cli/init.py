@@ -14,10 +14,8 @@ from typing import Any, Final
 import click
 
 from invoice_sandbox.base import jsonio
-from invoice_sandbox.cli.options import FILE, UsableError
-from invoice_sandbox.openapi.load.documents import DocumentError
+from invoice_sandbox.cli.options import FILE
 from invoice_sandbox.openapi.load.fetching import Fetcher, never
-from invoice_sandbox.openapi.load.pointers import ContractError
 from invoice_sandbox.openapi.load.reading import read_contract
 from invoice_sandbox.openapi.load.yaml_12 import yaml_text
 from invoice_sandbox.openapi.operation import Contract, compile_contract
@@ -25,8 +23,6 @@ from invoice_sandbox.openapi.responses import NoResponseError, contract_response
 from invoice_sandbox.project.code import ProjectError, snake_case
 from invoice_sandbox.project.contracts import contract_warnings
 from invoice_sandbox.project.stateful import Collection, inferred
-
-PROBLEMS: Final = (ContractError, DocumentError, ProjectError)
 
 
 @click.command()
@@ -60,10 +56,7 @@ def init(
     invoice-sandbox init petstore --contract petstore.yaml
     invoice-sandbox serve --project petstore
     """
-    try:
-        write_project(folder, file, folders, allow_remote_refs=allow_remote_refs, stateful=stateful)
-    except PROBLEMS as error:
-        raise UsableError(str(error)) from None
+    write_project(folder, file, folders, allow_remote_refs=allow_remote_refs, stateful=stateful)
 
 
 @dataclass(frozen=True)
@@ -85,7 +78,7 @@ def write_project(
 ) -> None:
     """Write a project that serves the contract of ``file`` into ``folder``; print what to do next.
 
-    Raises ProjectError when the folder is not empty, and one of PROBLEMS for a contract
+    Raises ProjectError when the folder is not empty, and UserError for a contract
     that cannot be served.
     """
     try:

@@ -25,16 +25,7 @@ from invoice_sandbox.state.credentials import DEMO_KEY
 FAILED: Final = 1
 """Exit status: a check failed, or the server rejected the request."""
 
-MISUSED: Final = 2
-"""Exit status: the command cannot run as it was called."""
-
 Command = Callable[..., None]
-
-
-class UsableError(click.ClickException):
-    """A problem that the user can fix: one line on stderr, exit status 2."""
-
-    exit_code = MISUSED
 
 
 def options(rows: dict[str, dict[str, Any]], **common: Any) -> Callable[[Command], Command]:

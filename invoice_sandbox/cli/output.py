@@ -16,7 +16,6 @@ NOTHING: Final = "-"
 """How an absent value is shown."""
 
 _ANY_WIDTH: Final = 100_000
-_WIDTH_OF_FILES: Final = 160
 
 Row = Mapping[str, Any]
 Cell = str | Callable[[Row], Any]
@@ -92,21 +91,6 @@ def print_table(table: Table, rows: Sequence[Row]) -> None:
         console.print(shown)
     for line in printed.get().splitlines():
         click.echo(line.rstrip())
-
-
-def print_grid(titles: Sequence[str], rows: Iterable[Sequence[str]]) -> None:
-    """Print a table with borders, whose texts are folded."""
-    from rich.console import Console
-    from rich.table import Table as RichTable
-
-    grid = RichTable()
-    for title in titles:
-        grid.add_column(title, overflow="fold", no_wrap=title in {"name", "#"})
-    for row in rows:
-        grid.add_row(*row)
-    # Without a terminal there is no width; a table in a file should not be cut to 80 columns.
-    width = None if sys.stdout.isatty() else _WIDTH_OF_FILES
-    Console(width=width, markup=False, highlight=False).print(grid)
 
 
 def print_lines(*lines: Iterable[Any]) -> None:

@@ -5,7 +5,6 @@ from __future__ import annotations
 import sys
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import suppress
-from functools import wraps
 from pathlib import Path
 from typing import Any, Final
 
@@ -15,10 +14,9 @@ from invoice_sandbox.base import jsonio
 from invoice_sandbox.base.clock import duration_text
 from invoice_sandbox.base.errors import suggestion
 from invoice_sandbox.cli.control import control_commands
-from invoice_sandbox.cli.options import FAILED, OFFLINE, Command, UsableError, options
-from invoice_sandbox.cli.output import print_grid, print_json
+from invoice_sandbox.cli.options import FAILED, OFFLINE, Command, options
+from invoice_sandbox.cli.output import Table, print_json, print_table
 from invoice_sandbox.openapi.load.documents import DocumentError, load_document, place_of
-from invoice_sandbox.project.code import ProjectError
 from invoice_sandbox.project.loader import default_project, load_project, load_vocabulary
 from invoice_sandbox.scenarios.checks import SCHEMA, scenario_file_problems
 from invoice_sandbox.scenarios.drawing import mermaid, notes, step_views, trigger_in_words
@@ -26,26 +24,12 @@ from invoice_sandbox.scenarios.library import check_beginning, scenario_files
 from invoice_sandbox.scenarios.script import Scenario
 from invoice_sandbox.scenarios.simulation import Run, main_run
 
-PROBLEMS: Final = (DocumentError, ProjectError)
-
-
 _AS_JSON: Final = {"--json as_json": {"is_flag": True, "help": "Print JSON."}}
 
 
 def _offline(more: dict[str, dict[str, Any]] | None = None) -> Callable[[Command], Command]:
-    """Options of a command that reads scenarios from files; problems of these end it."""
-
-    def add(command: Command) -> Command:
-        @wraps(command)
-        def run(*args: Any, **values: Any) -> None:
-            try:
-                command(*args, **values)
-            except PROBLEMS as error:
-                raise UsableError(str(error)) from None
-
-        return options({**(more or {}), **OFFLINE})(run)
-
-    return add
+    """Options of a command that reads scenarios from files."""
+    return options({**(more or {}), **OFFLINE})
 
 
 class _Scenarios(click.Group):
@@ -86,8 +70,18 @@ def _list(as_json: bool, project: Path | None, scenarios: Path | None) -> None:
     if as_json:
         print_json(rows)
         return
-    cells = [[one["name"], one["trigger"], one["purpose"], one["passes"] or "-"] for one in rows]
-    print_grid(("name", "trigger", "what happens", "the client passes when"), cells)
+    print_table(_LISTED, rows)
+
+
+_LISTED: Final = Table(
+    {
+        "name": "name",
+        "trigger": "trigger",
+        "what happens": "purpose",
+        "the client passes when": "passes",
+    },
+    empty="No scenarios.",
+)
 
 
 @scenarios.command("show")

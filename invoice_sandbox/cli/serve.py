@@ -9,13 +9,11 @@ from typing import Any
 
 import click
 
-from invoice_sandbox.cli.options import UsableError
 from invoice_sandbox.http.edge import REQUESTS
 from invoice_sandbox.http.pages import DOCS
-from invoice_sandbox.project.code import ProjectError
 from invoice_sandbox.runtime.engine import Engine
 from invoice_sandbox.server.serving import serve as serve_forever
-from invoice_sandbox.settings import ENVIRONMENT_PREFIX, FLAG, SETTINGS, SettingError, read_settings
+from invoice_sandbox.settings import ENVIRONMENT_PREFIX, FLAG, SETTINGS, read_settings
 
 
 def _setting_options(command: Callable[..., None]) -> Callable[..., None]:
@@ -55,22 +53,18 @@ def serve(**texts: str | None) -> None:
     logging.basicConfig(
         stream=sys.stderr, level=logging.WARNING, format="%(levelname)s %(message)s"
     )
-    try:
-        settings = read_settings({name.replace("_", "-"): text for name, text in texts.items()})
+    settings = read_settings({name.replace("_", "-"): text for name, text in texts.items()})
+    if settings.log_requests:
+        REQUESTS.setLevel(logging.INFO)
 
-        if settings.log_requests:
-            REQUESTS.setLevel(logging.INFO)
+    def print_ready(engine: Engine) -> None:
+        url, project = engine.url, engine.project
+        click.echo(f"Invoice Liquidity Sandbox ready on {url} with key {settings.key}")
+        for email, password in engine.passwords.items():
+            click.echo(f"Log in as {email} with password {password}")
+        api, control = url + project.contract.common_path, url + project.control.base_path
+        for collection in project.collections:
+            click.echo(f"Stateful {collection}")
+        click.echo(f"Docs at {url}{DOCS}, API at {api}, control API at {control}")
 
-        def print_ready(engine: Engine) -> None:
-            url, project = engine.url, engine.project
-            click.echo(f"Invoice Liquidity Sandbox ready on {url} with key {settings.key}")
-            for email, password in engine.passwords.items():
-                click.echo(f"Log in as {email} with password {password}")
-            api, control = url + project.contract.common_path, url + project.control.base_path
-            for collection in project.collections:
-                click.echo(f"Stateful {collection}")
-            click.echo(f"Docs at {url}{DOCS}, API at {api}, control API at {control}")
-
-        serve_forever(settings, print_ready)
-    except (SettingError, ProjectError) as error:
-        raise UsableError(str(error)) from None
+    serve_forever(settings, print_ready)

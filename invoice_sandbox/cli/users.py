@@ -6,7 +6,6 @@ import sys
 
 import click
 
-from invoice_sandbox.cli.options import UsableError
 from invoice_sandbox.state.passwords import hash_password
 
 
@@ -28,5 +27,5 @@ def hash_command() -> None:
     else:
         password = sys.stdin.readline().rstrip("\r\n")
     if not password:
-        raise UsableError("the password is empty")
+        raise click.UsageError("the password is empty")
     click.echo(hash_password(password))

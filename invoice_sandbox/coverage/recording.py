@@ -11,13 +11,14 @@ from typing import Any, Final
 import orjson
 
 from invoice_sandbox.base import jsonio
+from invoice_sandbox.base.errors import UserError
 from invoice_sandbox.project.loader import Project
 from invoice_sandbox.state.hits import Hit
 
 _DIGITS: Final = 12
 
 
-class RecordingError(ValueError):
+class RecordingError(UserError, ValueError):
     """A file that is not a recording of the project; the message names the file and the reason."""
 
 

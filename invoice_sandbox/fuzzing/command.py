@@ -18,21 +18,17 @@ from invoice_sandbox.base.errors import suggestion
 from invoice_sandbox.control.client import ControlClient, SandboxError, path
 from invoice_sandbox.fuzzing.contract import (
     Contract,
-    DocumentError,
     contract_of,
     credential_headers,
 )
 from invoice_sandbox.fuzzing.display import showing
 from invoice_sandbox.fuzzing.reports import Result, as_json, as_junit, as_text
 from invoice_sandbox.fuzzing.runs import Run, run
-from invoice_sandbox.fuzzing.server import NotReadyError, Server, serving
+from invoice_sandbox.fuzzing.server import Server, serving
 from invoice_sandbox.fuzzing.verdict import Outcome, findings, table
 
 CONTRACTS: Final = {"api": "/openapi.json", "sandbox": "/sandbox/openapi.json"}
 """The contracts of a server, and their paths."""
-
-PROBLEMS: Final = (SandboxError, DocumentError, NotReadyError)
-"""The errors that prevent a run; the message contains the solution."""
 
 INTERRUPTED: Final = 130
 _TERMINATED: Final = 143
@@ -93,7 +89,7 @@ def check_installed() -> None:
 def fuzz(plan: Plan, *, junit: Path | None, json: Path | None, with_table: bool) -> bool:
     """Fuzz, print the findings and write the reports. Returns whether there are no findings.
 
-    Raises one of PROBLEMS. The workspaces are always deleted, unless the plan keeps them.
+    Raises SandboxError or UserError. The workspaces are always deleted, unless the plan keeps them.
     """
     check_installed()
     for name in ("SIGTERM", "SIGHUP"):

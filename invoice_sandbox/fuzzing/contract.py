@@ -6,6 +6,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any, Final
 
+from invoice_sandbox.base.errors import UserError
 from invoice_sandbox.openapi.load.model import METHODS
 from invoice_sandbox.openapi.load.operations import raw_operations
 from invoice_sandbox.openapi.load.pointers import dereference
@@ -22,7 +23,7 @@ FORGETS: Final = "x-fuzz-forgets"
 _CARRIERS: Final = frozenset({"header", "cookie"})
 
 
-class DocumentError(Exception):
+class DocumentError(UserError):
     """An extension that cannot be used; the message names the operation."""
 
 

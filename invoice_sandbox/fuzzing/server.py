@@ -13,6 +13,7 @@ from pathlib import Path
 from threading import Timer
 from typing import Final
 
+from invoice_sandbox.base.errors import UserError
 from invoice_sandbox.state.credentials import DEMO_KEY
 
 _SECONDS_TO_START: Final = 60.0
@@ -20,7 +21,7 @@ _SECONDS_TO_STOP: Final = 10.0
 _READY: Final = re.compile(r"ready on (\S+) with key (\S+)")
 
 
-class NotReadyError(Exception):
+class NotReadyError(UserError):
     """The server did not start; the message is the reason."""
 
 

@@ -13,7 +13,7 @@ from pathlib import Path
 from types import ModuleType
 from typing import Any, Final
 
-from invoice_sandbox.base.errors import ApiError, suggestion
+from invoice_sandbox.base.errors import ApiError, UserError, suggestion
 from invoice_sandbox.base.renamed import HOOKS
 from invoice_sandbox.openapi.load.operations import named_operations
 from invoice_sandbox.openapi.operation import Contract
@@ -30,7 +30,7 @@ FindSubject = Callable[[Transaction, str], Awaitable[Record | None]]
 _PACKAGE: Final = "_invoice_sandbox_project"
 
 
-class ProjectError(ValueError):
+class ProjectError(UserError, ValueError):
     """A project that cannot be served; the message says which file and what to do."""
 
 

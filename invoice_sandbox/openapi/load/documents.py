@@ -15,6 +15,7 @@ from pathlib import Path
 from typing import Any, Final
 
 from invoice_sandbox.base.cache import kept
+from invoice_sandbox.base.errors import UserError
 
 MAX_FILE_BYTES: Final = 16 * 1024 * 1024
 MAX_VALUES: Final = 1_000_000
@@ -22,7 +23,7 @@ MAX_VALUES: Final = 1_000_000
 
 
 @dataclass
-class DocumentError(Exception):
+class DocumentError(UserError):
     """A file that cannot be used: where, what is wrong, and what to do about it.
 
     ``place`` is ``file``, ``file:line`` or ``file:line:column``, all counted from one.

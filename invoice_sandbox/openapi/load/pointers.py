@@ -6,12 +6,13 @@ from collections.abc import Iterator, Mapping
 from typing import Any, Final
 from urllib.parse import unquote, urldefrag
 
+from invoice_sandbox.base.errors import UserError
 from invoice_sandbox.openapi.load.model import DOCUMENT, FILE, SCHEMA, Node, address, node, walk
 
 _ANCHORS: Final = ("$anchor", "$dynamicAnchor")
 
 
-class ContractError(ValueError):
+class ContractError(UserError, ValueError):
     """A contract that cannot be served; the message says which place and why."""
 
 

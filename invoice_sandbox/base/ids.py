@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import base64
 import hashlib
+import re
 import secrets
 import zlib
 from datetime import UTC, datetime, timedelta
@@ -107,3 +108,9 @@ def _digits(number: int, alphabet: str, length: int) -> str:
         number, digit = divmod(number, len(alphabet))
         text = alphabet[digit] + text
     return text
+
+
+def camel_case(name: str) -> str:
+    """``get_clock`` and ``get-clock`` as ``getClock``."""
+    first, *others = re.split("[_-]", name)
+    return first + "".join(word.capitalize() for word in others)

@@ -28,7 +28,6 @@ from invoice_sandbox.runtime.control_call import (
     ControlCall,
     ControlFunction,
     PublicControlCall,
-    PublicFunction,
     Raw,
 )
 from invoice_sandbox.runtime.engine import Engine
@@ -107,8 +106,8 @@ class _ControlResponse:
         call = PublicControlCall(
             self.engine, parsed.path, parsed.query, headers, body, parsed.content
         )
-        if isinstance(self.function, PublicFunction):
-            return await self.function.run(call)
+        if not self.operation.security.requirements:
+            return await self.function(call)
         if parsed.credential is None or parsed.workspace is None:
             raise reject("no_credential")
         return await self.function(

@@ -11,10 +11,8 @@ from typing import Any, Final
 
 from invoice_sandbox.base.cache import content_of, kept
 from invoice_sandbox.base.errors import reject, suggestion
-from invoice_sandbox.openapi.load.documents import (
-    DocumentError,
-    place_of,
-)
+from invoice_sandbox.base.ids import camel_case
+from invoice_sandbox.openapi.load.documents import DocumentError, place_of
 from invoice_sandbox.openapi.load.fetching import Fetch, never
 from invoice_sandbox.openapi.load.pointers import ContractError
 from invoice_sandbox.openapi.load.reading import read_contract
@@ -107,7 +105,7 @@ class Project:
     def subject_member(self) -> str | None:
         """Name of the id parameter of scenario subjects, such as ``bookingId``."""
         machine = self.vocabulary.machine
-        return None if machine is None else _subject_member(machine.name)
+        return None if machine is None else camel_case(machine.name) + "Id"
 
     @property
     def vocabulary(self) -> Vocabulary:
@@ -173,7 +171,7 @@ def _load_folder(folder: Path, content: str) -> tuple[Project, Vocabulary]:
         vocabulary = vocabulary_of(contract, lifecycle, actions)
         vocabulary = replace(vocabulary, content=content_of(inputs))
         machine = vocabulary.machine
-        subject = None if machine is None else _subject_member(machine.name)
+        subject = None if machine is None else camel_case(machine.name) + "Id"
         conventions = load_conventions(folder, contract)
         words = {
             "operations": list(contract.operations),
@@ -293,8 +291,3 @@ def _scenarios(folders: Sequence[Path], own: Path | None, vocabulary: Vocabulary
     if own is not None and own.resolve() not in {folder.resolve() for folder in folders}:
         every.append(own)
     return Library(every, vocabulary, {_MANUAL.name: _MANUAL})
-
-
-def _subject_member(machine: str) -> str:
-    first, *others = machine.split("-")
-    return first + "".join(word.capitalize() for word in others) + "Id"

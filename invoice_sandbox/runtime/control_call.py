@@ -4,9 +4,12 @@ from __future__ import annotations
 
 from collections.abc import AsyncGenerator, Awaitable, Callable, Mapping
 from dataclasses import dataclass
+from inspect import iscoroutinefunction
+from types import ModuleType
 from typing import Any
 
 from invoice_sandbox.base.clock import duration_text, instant_text
+from invoice_sandbox.base.ids import camel_case
 from invoice_sandbox.runtime.engine import Engine
 from invoice_sandbox.state import Credential, NoWorkspaceError, Record, Workspace
 
@@ -77,12 +80,18 @@ class ControlCall(PublicControlCall):
         }
 
 
-@dataclass(frozen=True)
-class PublicFunction:
-    """Carries out an operation of the control API that needs no credential."""
-
-    run: Callable[[PublicControlCall], Awaitable[Any]]
+ControlFunction = Callable[[Any], Awaitable[Any]]
+"""Carries out one operation of the control API: returns data, a Response, or Raw. It gets a
+ControlCall, or a PublicControlCall if the operation needs no credential."""
 
 
-ControlFunction = Callable[[ControlCall], Awaitable[Any]] | PublicFunction
-"""Carries out one operation of the control API: returns data, a Response, or Raw."""
+def functions_of(*modules: ModuleType) -> dict[str, ControlFunction]:
+    """The public coroutine functions of ``modules``, by the operationIds they are named after."""
+    return {
+        camel_case(name): function
+        for module in modules
+        for name, function in vars(module).items()
+        if not name.startswith("_")
+        and iscoroutinefunction(function)
+        and function.__module__ == module.__name__
+    }

@@ -15,6 +15,8 @@ from dataclasses import dataclass, field
 from decimal import Decimal
 from typing import Any, Final, Literal, NewType, TypeVar
 
+from invoice_sandbox.base.ids import camel_case
+
 Trigger = NewType("Trigger", str)
 """Type of a parameter that names a trigger of the lifecycle."""
 
@@ -112,7 +114,7 @@ def action_of(function: Callable[..., Awaitable[None]]) -> Action:
             known = ", ".join(getattr(one, "__name__", str(one)) for one in TYPE_NAMES)
             raise ActionError(f"{name}: annotate '{one.name}' with one of {known}, or a Literal")
         required = one.default is inspect.Parameter.empty
-        scenario_name = _camel(one.name)
+        scenario_name = camel_case(one.name)
         parameters[scenario_name] = Parameter(scenario_name, one.name, type_, required, choices)
     return Action(
         name=name,
@@ -123,8 +125,3 @@ def action_of(function: Callable[..., Awaitable[None]]) -> Action:
         triggers=triggers,
         events=events,
     )
-
-
-def _camel(name: str) -> str:
-    first, *others = name.split("_")
-    return first + "".join(word.capitalize() for word in others)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from datetime import date
-from typing import Any
+from typing import Any, Final
 
 from invoice_sandbox.project.api import (
     ApiError,
@@ -28,6 +28,9 @@ from .invoices import (
 from .tenor import due_date
 from .webhooks import audit_endpoint
 
+_LONGEST: Final = 256
+"""Characters of a text that a rejected request brought into the audit log."""
+
 
 async def record_fixture(state: Transaction, collection: str, record: Mapping[str, Any]) -> None:
     """Store a fixture record. Invoices and foreign registrations get their fingerprints."""
@@ -50,7 +53,7 @@ async def find_subject(state: Transaction, subject: str) -> Record | None:
 
 async def on_forbidden(context: Context, error: ApiError) -> None:
     """Audit that an authenticated caller lacked the authorisation for a request."""
-    values = {name: str(value) for name, value in error.values.items()}
+    values = {name: str(value)[:_LONGEST] for name, value in error.values.items()}
     await audit(context, "authorization.rejected", outcome="Failure", code=error.code, **values)
 
 

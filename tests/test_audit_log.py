@@ -308,3 +308,30 @@ def _lists(server: Running) -> list[str]:
     """Every path that can be read without naming anything."""
     operations = server.sandbox.engine.project.contract.operations.values()
     return [one.path for one in operations if one.method == "GET" and "{" not in one.path]
+
+
+def test_a_user_agent_shows_no_secret(client: httpx.Client) -> None:
+    """Masked like a header in the journal: a key of ours, and what the request sent as a secret."""
+    made = client.post("/api/developer/api-keys", json={"name": "x"}).json()["data"]["secret"]
+    agents = {
+        f"ci/{made}": "ci/[redacted]",
+        f"{'a' * 250} {made}": f"{'a' * 250} [reda",
+        "ci key-that-is-no-key-of-ours": "ci [redacted]",
+    }
+    for agent, shown in agents.items():
+        headers = {"User-Agent": agent, "X-Session-Token": "key-that-is-no-key-of-ours"}
+        invoice = client.post("/api/invoices", json=INVOICE, headers=headers).json()["data"]
+        [event] = client.get("/api/audit-log", params={"targetId": invoice["id"]}).json()["data"][
+            -1:
+        ]
+        assert event["context"]["userAgent"] == shown
+
+
+def test_the_name_of_a_key_is_cut_and_shows_no_other_key(client: httpx.Client) -> None:
+    made = client.post("/api/developer/api-keys", json={"name": "n" * 9_000}).json()["data"]
+    assert made["name"] == "n" * 256
+    for name in (f"like {made['secret']}", f"{'n' * 250} {made['secret']}"):
+        body = {"name": name}
+        other = client.post("/api/developer/api-keys", json=body).json()["data"]
+        assert other["name"] == name.replace(made["secret"], "[redacted]")[:256]
+    assert made["secret"][:20] not in client.get("/api/developer/api-keys").text

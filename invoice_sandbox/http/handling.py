@@ -37,9 +37,6 @@ from invoice_sandbox.scenarios.script import Scenario
 from invoice_sandbox.state import Transaction, Workspace, hits
 from invoice_sandbox.state.credentials import note_use
 
-_MAX_USER_AGENT: Final = 256
-"""Characters of the client's name in the audit log."""
-
 
 class ContractViolationError(Exception):
     """The project returned a response that its contract does not allow."""
@@ -216,7 +213,7 @@ def _call(engine: Engine, parsed: ParsedRequest, workspace: Workspace, state: Tr
             actor_id=credential.subject if credential else None,
             request_id=request.trace.request_id,
             ip=client[0] if client else None,
-            user_agent=(request.header("user-agent") or "")[:_MAX_USER_AGENT] or None,
+            user_agent=engine.journal.user_agent(request.headers),
         ),
         contract=engine.project.contract,
         lifecycle=engine.project.lifecycle,

@@ -62,6 +62,12 @@ _SHORTEST_SECRET: Final = 16
 _MAX_SECRETS: Final = 64
 """Secrets that a request may carry; beyond, nothing of its texts is shown."""
 
+MAX_USER_AGENT: Final = 256
+"""Characters of a User-Agent in records that are not the journal."""
+
+_KNOWN_CLIENTS: Final = 64
+"""Clients whose headers are known, so that each of their requests costs less."""
+
 _MAX_PATH: Final = 2 * 1024
 _MAX_QUERY: Final = 8 * 1024
 _MAX_HEADERS: Final = 100
@@ -163,6 +169,10 @@ class Journal:
             parts += [f"{name}: {text}" for name, text in headers if text == REDACTED]
         return re.sub(r"[^\x20-\x7e]", "?", "  ".join(map(str, parts)))
 
+    def user_agent(self, headers: Headers) -> str | None:
+        """The User-Agent of a request for other records, cut, and as the journal shows it."""
+        return self._redactor.user_agent(headers)
+
     async def entries(self, workspace_id: str) -> Log:
         """The entries, oldest first, without secrets, and how many were dropped."""
         log = await self._store.log(workspace_id, REQUESTS_LOG)
@@ -201,6 +211,12 @@ class Redactor:
         self._hidden = frozenset(one.id for one in operations if one.is_secret)
         self._headers = {scheme.name for scheme in schemes if scheme.location == "header"}
         self._headers |= frozenset().union(*(one.secret_headers for one in contracts))
+        self.user_agent = lru_cache(maxsize=_KNOWN_CLIENTS)(self._user_agent)
+
+    def _user_agent(self, headers: Headers) -> str | None:
+        found = next((value for name, value in headers if name == "user-agent"), "")
+        text = self._text(found[: MAX_USER_AGENT + _MARGIN], self._sent_in(headers))
+        return text[:MAX_USER_AGENT] or None
 
     @cached_property
     def _anywhere(self) -> re.Pattern[str]:
@@ -254,10 +270,12 @@ class Redactor:
         return header in self._headers or _SECRET_HEADER.search(header) is not None
 
     def _sent(self, entry: JournalEntry) -> _Sent:
-        values = [value for name, value in entry.request_headers if self._is_secret(name)]
+        return self._sent_in(entry.request_headers) | frozenset(entry.path_secrets)
+
+    def _sent_in(self, headers: Headers) -> _Sent:
+        values = [value for name, value in headers if self._is_secret(name)]
         words = [word for value in values for word in re.split(r"[\s;,=]+", value)]
-        sent = frozenset(word for word in words if len(word) >= _SHORTEST_SECRET)
-        return sent | frozenset(entry.path_secrets)
+        return frozenset(word for word in words if len(word) >= _SHORTEST_SECRET)
 
     def _cut(self, text: str, most: int, sent: _Sent) -> str:
         """``text`` without secrets and no longer than ``most``; no secret is cut in two."""

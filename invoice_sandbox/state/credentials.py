@@ -6,20 +6,31 @@ The store holds only the SHA-256 digest of a key (specification, Authentication 
 from __future__ import annotations
 
 import hmac
+import re
 from collections.abc import Collection, Iterable, Sequence
 from datetime import datetime
 from functools import lru_cache
-from typing import Final, Literal, NamedTuple
+from typing import Any, Final, Literal, NamedTuple
 
 from invoice_sandbox.base.clock import instant_text, parse_instant
 from invoice_sandbox.base.errors import ApiError, reject
-from invoice_sandbox.base.ids import KEY_PREFIX, key_digest, new_secret, prefix_of_key
+from invoice_sandbox.base.ids import (
+    KEY_BODY_LENGTH,
+    KEY_CHECKSUM_LENGTH,
+    KEY_PREFIX,
+    key_digest,
+    new_secret,
+    prefix_of_key,
+)
 from invoice_sandbox.state import Credential, Record, Store, Transaction
 
 DEMO_KEY: Final = KEY_PREFIX + "DemoKeyForLocalIntegrationTest3H6UmJ"
 """Valid by default on a server that only this machine can reach, and rejected on any other."""
 
 DEMO_KEY_DIGEST: Final = key_digest(DEMO_KEY)
+
+MAX_NAME: Final = 256
+"""Characters of the name of a key."""
 
 EVERYTHING: Final = "*"
 CONTROL: Final = "sandbox:control"
@@ -109,11 +120,12 @@ async def issue_key(
 ) -> Record:
     """Store the metadata of ``key``, make it valid from the commit on, and return the metadata.
 
-    The metadata never contains the key or its digest, only its last four characters.
+    The metadata never contains the key or its digest, only its last four characters; its name is
+    cut to MAX_NAME characters and shows no other key.
     """
     metadata: Record = {
         "id": key_id,
-        "name": name,
+        "name": _short(name, prefix_of_key(key)),
         "scopes": list(scopes),
         "prefix": prefix_of_key(key),
         "last4": key[-4:],
@@ -127,6 +139,19 @@ async def issue_key(
     expires = parse_instant(expires_at) if expires_at else None
     await state.grant(Credential(key_digest(key), workspace_id, key_id, frozenset(scopes), expires))
     return metadata
+
+
+def _short(name: Any, prefix: str) -> Any:
+    """A name without what looks like a key, and not longer than MAX_NAME characters.
+
+    A client may send a name that is no text.
+    """
+    if not isinstance(name, str):
+        return name
+    shown = name[: MAX_NAME + len(prefix) + KEY_BODY_LENGTH + KEY_CHECKSUM_LENGTH]
+    for one in {prefix, KEY_PREFIX}:
+        shown = re.sub(f"(?i:{re.escape(one)})[0-9A-Za-z]+", "[redacted]", shown)
+    return shown[:MAX_NAME]
 
 
 async def open_session(

@@ -10,6 +10,7 @@ from urllib.parse import urlsplit
 
 from invoice_sandbox.base.budget import Budget
 from invoice_sandbox.base.clock import OperatingSystemClock, SystemClock
+from invoice_sandbox.console.page import Console
 from invoice_sandbox.control.functions import CONTROL_FUNCTIONS
 from invoice_sandbox.coverage.control import COVERAGE_FUNCTIONS
 from invoice_sandbox.coverage.recording import mark_of
@@ -18,7 +19,7 @@ from invoice_sandbox.http.credentials import is_local
 from invoice_sandbox.http.edge import LOOPBACK_NAMES, Edge
 from invoice_sandbox.http.inject import Inject
 from invoice_sandbox.http.pages import pages, start_page
-from invoice_sandbox.http.pipeline import OperationStages, Pipeline, Sandbox
+from invoice_sandbox.http.pipeline import OperationStages, Pipeline, Request, Sandbox
 from invoice_sandbox.http.prefer import Prefer
 from invoice_sandbox.http.read import BODIES_IN_FLIGHT, Bodies, compile_reading
 from invoice_sandbox.http.respond import Responses
@@ -65,11 +66,11 @@ async def create_app(
     """
     inside = _Inside()
     engine = await _engine(settings, url, system_clock or OperatingSystemClock(), inside)
-    inside.app = Sandbox(_pipeline(engine, settings), engine)
+    inside.app = Sandbox(_pipeline(engine, settings, inside), engine)
     return inside.app
 
 
-def _pipeline(engine: Engine, settings: Settings) -> Pipeline:
+def _pipeline(engine: Engine, settings: Settings, inside: _Inside) -> Pipeline:
     """The stages of a request: edge, route, admit, inject, read, prefer, respond."""
     project = engine.project
     limiter = RateLimiter(settings.rate_limit, engine.system_clock) if settings.rate_limit else None
@@ -82,6 +83,7 @@ def _pipeline(engine: Engine, settings: Settings) -> Pipeline:
     router = Router(
         [
             _pages(engine, settings),
+            Console.of(engine, inside, partial(_demo_key, engine, settings)).routes(),
             operation_routes(project.control, stages, is_control=True),
             operation_routes(project.contract, stages, is_control=False),
             start_page(),
@@ -199,14 +201,18 @@ def _quotas(settings: Settings) -> Quotas:
 def _pages(engine: Engine, settings: Settings) -> RouteTable:
     """The contracts as documents, ours at the root, and the page that shows them."""
     project = engine.project
-    needs_key = project.conventions.access == "keys"
-    has_demo_key = settings.key == DEMO_KEY and needs_key
     return pages(
         {"": project.contract, project.control.base_path: project.control},
         engine.url,
         lambda: {SCENARIOS: tuple(project.scenarios)},
-        lambda request: DEMO_KEY if has_demo_key and is_local(engine, request) else None,
+        partial(_demo_key, engine, settings),
     )
+
+
+def _demo_key(engine: Engine, settings: Settings, request: Request) -> str | None:
+    """The demo key, for a request that it is valid for."""
+    has_demo_key = settings.key == DEMO_KEY and engine.project.conventions.access == "keys"
+    return DEMO_KEY if has_demo_key and is_local(engine, request) else None
 
 
 def _load(settings: Settings) -> Project:

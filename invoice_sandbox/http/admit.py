@@ -178,6 +178,8 @@ class _Gate:
         if workspace is None:
             raise reject("bad_credential")
         trace.workspace = workspace
+        if routed.request.is_observer:
+            return _admitted(routed, credential, workspace)
         number = await self.engine.store.note_request(workspace.id, clock.now())
         now, prefix = workspace.clock.now(clock), self.engine.project.conventions.request_id_prefix
         trace.drawn_id = seeded_request_id(workspace.seed, number, now, prefix)
@@ -186,7 +188,7 @@ class _Gate:
     def _count(
         self, limiter: RateLimiter | None, request: Request, credential: Credential | None
     ) -> None:
-        if limiter is None:
+        if limiter is None or request.is_observer:
             return
         if credential is not None:
             name, caller = _KNOWN, credential.digest

@@ -159,6 +159,8 @@ class Edge:
 
     async def _cover(self, request: Request, reply: Reply, workspace: Workspace | None) -> None:
         """Note what the request covers, in its workspace; without one, in the first."""
+        if request.is_observer:
+            return
         coverage, trace = self._engine.coverage, request.trace
         covered: tuple[Hit, ...] = ()
         if request.header(_UNCOUNTED) != "off":
@@ -183,6 +185,8 @@ class Edge:
         """
         why = kept_why = self._why(request.trace, workspace)
         owner = workspace
+        if request.is_observer:
+            return reply
         if request.path.startswith(self._control_path) or request.header(_UNRECORDED) == "off":
             owner = None
         elif owner is None and reply.status == HTTPStatus.UNAUTHORIZED:

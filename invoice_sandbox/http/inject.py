@@ -50,7 +50,7 @@ class Inject:
 
     async def __call__(self, admitted: AdmittedRequest, proceed: CarryOut) -> Reply:
         """The injected response, or that of the stages behind. Raises ApiError 400."""
-        if admitted.endpoint.is_control:
+        if admitted.endpoint.is_control or admitted.request.is_observer:
             return await proceed(admitted, None)
         scenario, workspace = self._named(admitted), admitted.workspace
         if workspace is None or not (workspace.faults or scenario):

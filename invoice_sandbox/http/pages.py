@@ -121,25 +121,34 @@ def _application_page(app_for: Callable[[Request], ASGIApplication]) -> Page:
     """A page that an ASGI application renders, which ``app_for`` returns for a request."""
 
     async def respond(request: Request) -> Reply:
-        reply = await _ask(app_for(request), request.scope)
-        if reply.status == 404:
-            raise reject("unknown_path")
-        return reply
+        return await respond_with(app_for(request), request)
 
     return Page(respond)
 
 
-async def _ask(app: ASGIApplication, scope: Scope) -> Reply:
-    """The response of ``app`` to a GET without a body, as one reply."""
+async def respond_with(app: ASGIApplication, request: Request, content: bytes = b"") -> Reply:
+    """The response of an application that renders pages, whose 404 is ours. Raises ApiError 404.
+
+    ``content`` is the body of the request.
+    """
+    method = "POST" if request.method == "POST" else "GET"
+    reply = await _ask(app, {**request.scope, "method": method}, content)
+    if reply.status == 404:
+        raise reject("unknown_path")
+    return reply
+
+
+async def _ask(app: ASGIApplication, scope: Scope, content: bytes) -> Reply:
+    """The response of ``app``, as one reply."""
     messages: list[Message] = []
 
     async def receive() -> Message:
-        return {"type": "http.request", "body": b"", "more_body": False}
+        return {"type": "http.request", "body": content, "more_body": False}
 
     async def send(message: Message) -> None:
         messages.append(message)
 
-    await app({**scope, "method": "GET"}, receive, send)
+    await app(scope, receive, send)
     start, *parts = messages
     headers = [(name.decode("latin-1"), text.decode("latin-1")) for name, text in start["headers"]]
     return Reply(

@@ -32,6 +32,10 @@ PREFER: Final = "prefer"
 EXCHANGE: Final = "invoice_sandbox.exchange"
 """The extension of the ASGI scope by which our own server provides an ``Exchange``."""
 
+OBSERVER: Final = "invoice_sandbox.observer"
+"""The extension of the ASGI scope of a request by which the sandbox reads its own state. Such a
+request is in no journal, covers nothing, and meets neither rate limits nor faults."""
+
 _NO_EXTENSIONS: Final[Mapping[str, Any]] = {}
 
 _SECONDS_TO_FINISH: Final = 5
@@ -132,6 +136,11 @@ class Request:
         """What our own server provides besides ASGI messages."""
         exchange: Exchange | None = self.scope.get("extensions", _NO_EXTENSIONS).get(EXCHANGE)
         return exchange
+
+    @property
+    def is_observer(self) -> bool:
+        """Whether the sandbox itself sent the request. No client can set extensions."""
+        return OBSERVER in self.scope.get("extensions", _NO_EXTENSIONS)
 
     def header(self, name: str) -> str | None:
         """The first header of that (lower-case) name."""

@@ -13,6 +13,7 @@ from __future__ import annotations
 import re
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import partial
 from typing import Any, Final
 from urllib.parse import quote, unquote
 
@@ -116,6 +117,7 @@ class Page:
     """A public target beside the operations: a document, or a page for people."""
 
     respond: Callable[[Request], Awaitable[Reply]]
+    methods: tuple[str, ...] = ("GET", "HEAD")
 
 
 Target = Endpoint | Page
@@ -329,17 +331,14 @@ def operation_routes(
 
 
 def page_routes(pages: Mapping[str, Page], below: Mapping[str, Page]) -> RouteTable:
-    """The table of pages, which can only be read; those of ``below`` also have all paths below."""
+    """The table of pages with their methods; those of ``below`` also have all paths below."""
     table: RouteTable = RouteTable()
     for path, page in (*pages.items(), *below.items()):
-        for method in ("GET", "HEAD"):
+        for method in page.methods:
             table.add("", path, method, page, below=path in below)
-        table.add("", path, "OPTIONS", _PAGE_METHODS, below=path in below)
+        table.add("", path, "OPTIONS", Page(partial(_methods, page)), below=path in below)
     return table
 
 
-async def _allow_reading(_request: Request) -> Reply:
-    return Reply(204, headers=(("Allow", "GET, HEAD, OPTIONS"),))
-
-
-_PAGE_METHODS: Final = Page(_allow_reading)
+async def _methods(page: Page, _request: Request) -> Reply:
+    return Reply(204, headers=(("Allow", ", ".join((*page.methods, "OPTIONS"))),))

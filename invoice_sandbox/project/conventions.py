@@ -83,6 +83,7 @@ class Conventions:
     - ``register_operation`` is the operation that registers a webhook endpoint, and
       ``deliveries_operation`` the one that lists endpoints and deliveries: tools use them.
     - ``key_prefix`` begins the API keys that the sandbox issues.
+    - ``records`` are the records that the console shows, as the file describes them.
     """
 
     mode: str = "sandbox"
@@ -104,6 +105,7 @@ class Conventions:
     indexes: Mapping[str, Sequence[str]] = field(default_factory=dict)
     register_operation: str | None = None
     deliveries_operation: str | None = None
+    records: Sequence[Mapping[str, Any]] = ()
 
     def success_body(self, data: Any) -> Any:
         """The body of a successful response with ``data``."""
@@ -212,6 +214,7 @@ def _members(document: Mapping[str, Any]) -> Iterator[tuple[str, Any]]:
     for section, fields in _SECTIONS.items():
         for name, value in document.get(section, {}).items():
             yield fields[name], value
+    yield "records", document.get("console", {}).get("records", ())
     errors = document.get("errors", {})
     if "formats" in errors:
         yield (
@@ -244,11 +247,20 @@ def _problems(document: Any) -> Iterator[FileProblem]:
 
 
 def _unknown_operations(document: Any, contract: Contract) -> Iterator[FileProblem]:
-    webhooks = document.get("webhooks", {}) if isinstance(document, Mapping) else {}
-    for role, name in webhooks.items():
+    if not isinstance(document, Mapping):
+        return
+    records = document.get("console", {}).get("records", [])
+    for place, name in (
+        *((("webhooks", role), name) for role, name in document.get("webhooks", {}).items()),
+        *(
+            (("console", "records", index, role), one[role])
+            for index, one in enumerate(records)
+            for role in ("list", "item")
+        ),
+    ):
         if name not in contract.operations:
             advice = suggestion(name, contract.operations)
-            yield FileProblem(("webhooks", role), f"unknown operation '{name}'", advice)
+            yield FileProblem(place, f"unknown operation '{name}'", advice)
 
 
 def _unknown_values(template: Any, place: Pointer, known: tuple[str, ...]) -> Iterator[FileProblem]:

@@ -1,0 +1,120 @@
+"""The client of the console: requests to the sandbox itself, from a thread that renders a page."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Mapping
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Any, Final
+from urllib.parse import quote, unquote, urlencode
+
+from invoice_sandbox.base import jsonio
+from invoice_sandbox.http.pages import ASGIApplication
+from invoice_sandbox.http.pipeline import OBSERVER, Message
+
+_PATIENCE: Final = 120
+"""Seconds that a request of the console may take, such as an advance over many days."""
+
+
+@dataclass(frozen=True)
+class Received:
+    """A response of the sandbox to its console."""
+
+    status: int
+    headers: Mapping[str, str]
+    content: bytes
+
+    @property
+    def is_success(self) -> bool:
+        """Whether the request was carried out."""
+        return self.status < 300
+
+    @cached_property
+    def body(self) -> Any:
+        """The body as JSON; None if there is none."""
+        try:
+            return jsonio.loads(self.content)
+        except ValueError:
+            return None
+
+    @property
+    def data(self) -> Any:
+        """What the envelope holds, or the whole body where there is no envelope."""
+        if isinstance(self.body, Mapping) and "data" in self.body:
+            return self.body["data"]
+        return self.body
+
+    @property
+    def rows(self) -> list[Any]:
+        """The data of a list; empty for anything else."""
+        return list(self.data) if self.is_success and isinstance(self.data, list) else []
+
+    @property
+    def problem(self) -> str:
+        """The message of an error."""
+        body = self.body
+        if isinstance(body, Mapping):
+            error = body.get("error")
+            if isinstance(error, Mapping):
+                return str(error.get("message", ""))
+            return str(body.get("detail", ""))
+        return ""
+
+
+@dataclass(frozen=True)
+class Client:
+    """Sends requests with the credential of a visitor; ``headers`` are those of all requests."""
+
+    app: ASGIApplication
+    loop: asyncio.AbstractEventLoop
+    headers: tuple[tuple[str, str], ...]
+
+    def get(self, path: str, query: Mapping[str, Any] | None = None) -> Received:
+        """Read something. The sandbox does not record that."""
+        return self._send("GET", path, urlencode(query or {}), b"", observes=True)
+
+    def send(self, method: str, path: str, body: bytes) -> Received:
+        """Send a request as any client would; ``path`` may have a query."""
+        path, _, query = path.partition("?")
+        return self._send(method, path, query, body, observes=False)
+
+    def _send(
+        self, method: str, path: str, query: str, content: bytes, *, observes: bool
+    ) -> Received:
+        asked = self._ask(method, path, query, content, observes=observes)
+        return asyncio.run_coroutine_threadsafe(asked, self.loop).result(_PATIENCE)
+
+    async def _ask(
+        self, method: str, path: str, query: str, content: bytes, *, observes: bool
+    ) -> Received:
+        messages: list[Message] = []
+        waiting: list[Message] = [{"type": "http.request", "body": content, "more_body": False}]
+
+        async def receive() -> Message:
+            return waiting.pop() if waiting else {"type": "http.disconnect"}
+
+        async def send(message: Message) -> None:
+            messages.append(message)
+
+        headers = [*self.headers]
+        if content:
+            headers += [("content-type", "application/json"), ("content-length", str(len(content)))]
+        scope = {
+            "type": "http",
+            "asgi": {"version": "3.0"},
+            "http_version": "1.1",
+            "method": method,
+            "scheme": "http",
+            "path": unquote(path),
+            "raw_path": quote(path, safe="/%:@!$&'()*+,;=~").encode(),
+            "query_string": query.encode(),
+            "headers": [(name.encode(), value.encode("latin-1")) for name, value in headers],
+            "extensions": {OBSERVER: {}} if observes else {},
+        }
+        await self.app(scope, receive, send)
+        start, *parts = messages
+        received = {name.decode(): value.decode("latin-1") for name, value in start["headers"]}
+        return Received(
+            start["status"], received, b"".join(part.get("body", b"") for part in parts)
+        )

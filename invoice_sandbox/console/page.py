@@ -1,0 +1,163 @@
+"""The ASGI side of the console: who the visitor is, the stream of changes, and the pages.
+
+A visitor signs in with an API key, which a cookie for ``/console`` keeps, or with a session of the
+API. Where the demo key is valid, no sign-in is needed. A change must come from the console's own
+pages (``check_site``). The pages see and do what the visitor's credential may see and do, because
+they send requests to the API and the control API with it.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncGenerator, Callable
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Any, Final, cast
+
+from invoice_sandbox.base.errors import reject
+from invoice_sandbox.console.client import Client
+from invoice_sandbox.console.records import Address, Records, addresses_of, records_of
+from invoice_sandbox.http.admit import check_site
+from invoice_sandbox.http.credentials import open_workspace, secrets_of
+from invoice_sandbox.http.pages import ASGIApplication, respond_with
+from invoice_sandbox.http.pipeline import Reply, Request
+from invoice_sandbox.http.route import Page, RouteTable, page_routes
+from invoice_sandbox.openapi.security import Scheme
+from invoice_sandbox.runtime.agenda import STEPS_LOG
+from invoice_sandbox.runtime.engine import Engine
+from invoice_sandbox.runtime.journal import REQUESTS_LOG
+from invoice_sandbox.state.credentials import Presented, look_up
+
+CONSOLE: Final = "/console"
+COOKIE: Final = "ils_console"
+"""The cookie that holds the key of a visitor who signed in."""
+
+CLIENT: Final = "invoice_sandbox.console.client"
+SIGNED_IN: Final = "invoice_sandbox.console.signed_in"
+"""Members of the ASGI scope that a page finds its client in, and how its visitor is known."""
+
+_MAX_FORM: Final = 256 * 1024
+_THREADS: Final = 4
+_SECONDS_BETWEEN_LOOKS: Final = 0.1
+_SECONDS_OF_SILENCE: Final = 15
+_EVENTS: Final = f"{CONSOLE}/events"
+
+
+@dataclass(frozen=True)
+class Console:
+    """The console of an engine. ``inside`` is the sandbox as an ASGI application, ``demo_key`` the
+    demo key for a request that may use it."""
+
+    engine: Engine
+    inside: ASGIApplication
+    demo_key: Callable[[Request], str | None]
+    records: tuple[Records, ...]
+    addresses: dict[str, Address]
+
+    @classmethod
+    def of(
+        cls, engine: Engine, inside: ASGIApplication, demo_key: Callable[[Request], str | None]
+    ) -> Console:
+        """The console of an engine. Raises ProjectError for what its project says of it."""
+        project = engine.project
+        return cls(engine, inside, demo_key, records_of(project), addresses_of(project))
+
+    def routes(self) -> RouteTable:
+        """The pages, and the stream of changes."""
+        pages = Page(self._respond, ("GET", "HEAD", "POST"))
+        return page_routes({_EVENTS: Page(self._stream)}, {CONSOLE: pages})
+
+    @cached_property
+    def _application(self) -> ASGIApplication:
+        from a2wsgi import WSGIMiddleware
+
+        from invoice_sandbox.console.views import flask_app
+
+        app: Any = flask_app(self)
+        served: Any = WSGIMiddleware(app, workers=_THREADS)  # declares its own ASGI types
+        return cast("ASGIApplication", served)
+
+    async def _respond(self, request: Request) -> Reply:
+        check_site(request, self.engine.url)
+        signed_in, headers = self._credential(request)
+        host = ("host", request.header("host") or "localhost")
+        loop = asyncio.get_running_loop()
+        request.scope[CLIENT] = Client(self.inside, loop, (host, *headers))
+        request.scope[SIGNED_IN] = signed_in
+        content = await _content(request) if request.method == "POST" else b""
+        return await respond_with(self._application, request, content)
+
+    def _credential(self, request: Request) -> tuple[str, tuple[tuple[str, str], ...]]:
+        """How the visitor is known, and the headers that carry the credential."""
+        for key in secrets_of(request, Scheme("cookie", COOKIE)):
+            return "key", (("authorization", f"Bearer {key}"),)
+        for scheme in self.engine.project.contract.schemes.values():
+            if scheme.location == "cookie" and secrets_of(request, scheme):
+                return "session", (("cookie", request.header("cookie") or ""),)
+        demo_key = self.demo_key(request)
+        return ("demo", (("authorization", f"Bearer {demo_key}"),)) if demo_key else ("", ())
+
+    async def _stream(self, request: Request) -> Reply:
+        """An event ``change`` whenever the visitor's workspace has changed."""
+        _, headers = self._credential(request)
+        workspace_id = await self._workspace_of(request, dict(headers))
+        if workspace_id is None:
+            raise reject("bad_credential")
+        headers_ = (("Cache-Control", "no-store"),)
+        return Reply(200, b"", "text/event-stream", headers_, self._changes(workspace_id))
+
+    async def _workspace_of(self, request: Request, headers: dict[str, str]) -> str | None:
+        secrets = [("api_key", headers.get("authorization", "").removeprefix("Bearer "))]
+        for scheme in self.engine.project.contract.schemes.values():
+            if scheme.location == "cookie" and "cookie" in headers:
+                secrets += [("session", one) for one in secrets_of(request, scheme)]
+        for type_, secret in secrets:
+            found = await look_up(self.engine.store, Presented(cast("Any", type_), secret))
+            workspace = None if found is None else await open_workspace(self.engine, found)
+            if workspace is not None:
+                return workspace.id
+        return None
+
+    async def _changes(self, workspace_id: str) -> AsyncGenerator[bytes, None]:
+        clock = self.engine.system_clock
+        seen = await self._version(workspace_id)
+        sent = clock.monotonic()
+        yield b": connected\n\n"
+        while seen is not None:
+            await clock.sleep(_SECONDS_BETWEEN_LOOKS)
+            now = await self._version(workspace_id)
+            if now != seen:
+                seen, sent = now, clock.monotonic()
+                yield b"event: change\ndata: {}\n\n"
+            elif clock.monotonic() - sent > _SECONDS_OF_SILENCE:
+                sent = clock.monotonic()
+                yield b": still here\n\n"
+
+    async def _version(self, workspace_id: str) -> object | None:
+        """What changes with every request, step and change of the workspace; None: it is gone."""
+        store = self.engine.store
+        workspace = await store.workspace(workspace_id)
+        if workspace is None:
+            return None
+        logs = [await store.log(workspace_id, name) for name in (REQUESTS_LOG, STEPS_LOG)]
+        return workspace, [len(one.entries) + one.dropped for one in logs]
+
+
+async def _content(request: Request) -> bytes:
+    """The body of a form. Raises ApiError 413."""
+    exchange = request.exchange
+    whole = None if exchange is None else exchange.whole_body()
+    if whole is not None:
+        return _checked(whole)
+    content, more = b"", True
+    while more:
+        message = await request.receive()
+        content = _checked(content + message.get("body", b""))
+        more = message.get("more_body", False)
+    return content
+
+
+def _checked(content: bytes) -> bytes:
+    if len(content) > _MAX_FORM:
+        raise reject("too_large", limit=_MAX_FORM)
+    return content

@@ -1,0 +1,147 @@
+"""The records that the console shows: ``console`` in ``conventions.yaml``, with operations."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Any, Final
+from urllib.parse import quote
+
+from invoice_sandbox.openapi.operation import Operation
+from invoice_sandbox.openapi.schema.file_schema import suggestion
+from invoice_sandbox.project.code import ProjectError
+from invoice_sandbox.project.loader import Project
+from invoice_sandbox.scenarios.lifecycle import Machine, Transition
+
+
+@dataclass(frozen=True)
+class Address:
+    """An operation with the base path of its contract."""
+
+    base_path: str
+    operation: Operation
+
+    @property
+    def method(self) -> str:
+        """The HTTP method."""
+        return self.operation.method
+
+    def path(self, record_id: str = "") -> str:
+        """The path with ``record_id`` as its parameter."""
+        path = re.sub(r"\{[^}]*\}", quote(record_id, safe=""), self.operation.path)
+        return self.base_path + path
+
+
+@dataclass(frozen=True)
+class Related:
+    """Records that belong to one: ``listed``, filtered by the parameter ``by``."""
+
+    title: str
+    listed: Address
+    by: str
+    columns: tuple[str, ...]
+    actions: tuple[Address, ...]
+
+
+@dataclass(frozen=True)
+class Source:
+    """Marks of a timeline: records of a list filtered ``by`` an id, or a ``member`` of an item."""
+
+    title: str
+    address: Address
+    by: str | None
+    member: str | None
+    at: str
+    what: str
+
+
+@dataclass(frozen=True)
+class Records:
+    """One type of record: its list, its item, what belongs to it, and its state machine."""
+
+    title: str
+    listed: Address
+    item: Address
+    columns: tuple[str, ...]
+    machine: Machine | None
+    transition: Address | None
+    related: tuple[Related, ...]
+    timeline: tuple[Source, ...]
+
+    @property
+    def name(self) -> str:
+        """The title as part of a path."""
+        return self.title.lower().replace(" ", "-")
+
+    @cached_property
+    def filters(self) -> tuple[str, ...]:
+        """The query parameters that filter the list."""
+        parameters = self.listed.operation.parameters
+        names = [one.name for one in parameters if one.location == "query"]
+        return tuple(one for one in names if one not in _PAGING)
+
+    def transitions(self, status: str) -> list[Transition]:
+        """What the machine allows in ``status``."""
+        if self.machine is None:
+            return []
+        return [one for one in self.machine.transitions if one.from_ == status]
+
+
+_PAGING: Final = frozenset({"limit", "cursor"})
+
+
+def records_of(project: Project) -> tuple[Records, ...]:
+    """The records of a project. Raises ProjectError for an unknown operation or machine."""
+    addresses = addresses_of(project)
+    return tuple(_records(one, addresses, project) for one in project.conventions.records)
+
+
+def addresses_of(project: Project) -> dict[str, Address]:
+    """The operations of the project's contract and of the control API, by operationId."""
+    return {
+        one.id: Address(contract.base_path, one)
+        for contract in (project.control, project.contract)
+        for one in contract.operations.values()
+    }
+
+
+def _records(raw: Mapping[str, Any], addresses: Mapping[str, Address], project: Project) -> Records:
+    machines = project.lifecycle.machines
+    return Records(
+        title=raw["title"],
+        listed=_known(raw["list"], addresses),
+        item=_known(raw["item"], addresses),
+        columns=tuple(raw["columns"]),
+        machine=_known(raw["machine"], machines) if "machine" in raw else None,
+        transition=_known(raw["transition"], addresses) if "transition" in raw else None,
+        related=tuple(_related(raw.get("related", ()), addresses)),
+        timeline=tuple(_sources(raw.get("timeline", ()), addresses)),
+    )
+
+
+def _related(
+    rows: Sequence[Mapping[str, Any]], addresses: Mapping[str, Address]
+) -> Iterator[Related]:
+    for one in rows:
+        actions = tuple(_known(name, addresses) for name in one.get("actions", ()))
+        listed = _known(one["list"], addresses)
+        yield Related(one["title"], listed, one["by"], tuple(one["columns"]), actions)
+
+
+def _sources(
+    rows: Sequence[Mapping[str, Any]], addresses: Mapping[str, Address]
+) -> Iterator[Source]:
+    for one in rows:
+        address = _known(one["operation"], addresses)
+        yield Source(
+            one["title"], address, one.get("by"), one.get("member"), one["at"], one["what"]
+        )
+
+
+def _known(name: str, known: Mapping[str, Any]) -> Any:
+    if name not in known:
+        advice = suggestion(name, known)
+        raise ProjectError(f"conventions.yaml: console: unknown name '{name}'. {advice}")
+    return known[name]

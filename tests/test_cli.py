@@ -653,8 +653,11 @@ def test_a_server_says_once_that_it_is_ready_responds_and_ends(name: str) -> Non
         assert server.process.stderr is not None
         assert server.process.stderr.read() == ""
         out = server.process.stdout.read()  # communicate() loses what readline() has buffered
-        docs, api, control = (server.url + path for path in ("/docs", "/api", "/sandbox"))
-        assert out == f"Docs at {docs}, API at {api}, control API at {control}\n"
+        places = ("/console", "/docs", "/api", "/sandbox")
+        console, docs, api, control = (server.url + path for path in places)
+        assert out == (
+            f"Console at {console}, docs at {docs}\nAPI at {api}, control API at {control}\n"
+        )
 
 
 @pytest.mark.process

@@ -55,9 +55,9 @@ def referenced(response: httpx.Response) -> set[httpx.URL]:
     }
 
 
-def test_the_root_leads_to_the_page(anyone: httpx.Client) -> None:
+def test_the_root_leads_to_the_console(anyone: httpx.Client) -> None:
     response = anyone.get("/")
-    assert (response.status_code, response.headers["location"]) == (307, "/docs")
+    assert (response.status_code, response.headers["location"]) == (307, "/console")
 
 
 def test_an_operation_at_the_root_stays_one(tmp_path: Path) -> None:

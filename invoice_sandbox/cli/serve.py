@@ -10,7 +10,7 @@ from typing import Any
 import click
 
 from invoice_sandbox.http.edge import REQUESTS
-from invoice_sandbox.http.pages import DOCS
+from invoice_sandbox.http.pages import CONSOLE, DOCS
 from invoice_sandbox.runtime.engine import Engine
 from invoice_sandbox.server.serving import serve as serve_forever
 from invoice_sandbox.settings import ENVIRONMENT_PREFIX, FLAG, SETTINGS, read_settings
@@ -65,6 +65,7 @@ def serve(**texts: str | None) -> None:
         api, control = url + project.contract.common_path, url + project.control.base_path
         for collection in project.collections:
             click.echo(f"Stateful {collection}")
-        click.echo(f"Docs at {url}{DOCS}, API at {api}, control API at {control}")
+        click.echo(f"Console at {url}{CONSOLE}, docs at {url}{DOCS}")
+        click.echo(f"API at {api}, control API at {control}")
 
     serve_forever(settings, print_ready)

@@ -1,7 +1,7 @@
 """The ASGI side of the console: who the visitor is, the stream of changes, and the pages.
 
-A visitor signs in with an API key, which a cookie for ``/console`` keeps, or with a session of the
-API. Where the demo key is valid, no sign-in is needed. A change must come from the console's own
+A visitor signs in with an API key, which a cookie for ``/console`` keeps. Where the demo key is
+valid, no sign-in is needed. A change must come from the console's own
 pages (``check_site``). The pages see and do what the visitor's credential may see and do, because
 they send requests to the API and the control API with it.
 """
@@ -19,7 +19,7 @@ from invoice_sandbox.console.client import Client
 from invoice_sandbox.console.records import Address, Records, addresses_of, records_of
 from invoice_sandbox.http.admit import check_site
 from invoice_sandbox.http.credentials import open_workspace, secrets_of
-from invoice_sandbox.http.pages import ASGIApplication, respond_with
+from invoice_sandbox.http.pages import CONSOLE, ASGIApplication, respond_with
 from invoice_sandbox.http.pipeline import Reply, Request
 from invoice_sandbox.http.route import Page, RouteTable, page_routes
 from invoice_sandbox.openapi.security import Scheme
@@ -28,7 +28,6 @@ from invoice_sandbox.runtime.engine import Engine
 from invoice_sandbox.runtime.journal import REQUESTS_LOG
 from invoice_sandbox.state.credentials import Presented, look_up
 
-CONSOLE: Final = "/console"
 COOKIE: Final = "ils_console"
 """The cookie that holds the key of a visitor who signed in."""
 
@@ -39,7 +38,9 @@ SIGNED_IN: Final = "invoice_sandbox.console.signed_in"
 _MAX_FORM: Final = 256 * 1024
 _THREADS: Final = 4
 _SECONDS_BETWEEN_LOOKS: Final = 0.1
-_SECONDS_OF_SILENCE: Final = 15
+_LOOKS_OF_SILENCE: Final = 150
+"""Looks without a change after which a comment shows that the stream is alive."""
+
 _EVENTS: Final = f"{CONSOLE}/events"
 
 
@@ -79,58 +80,43 @@ class Console:
 
     async def _respond(self, request: Request) -> Reply:
         check_site(request, self.engine.url)
-        signed_in, headers = self._credential(request)
-        host = ("host", request.header("host") or "localhost")
-        loop = asyncio.get_running_loop()
-        request.scope[CLIENT] = Client(self.inside, loop, (host, *headers))
-        request.scope[SIGNED_IN] = signed_in
+        key, request.scope[SIGNED_IN] = self._key(request)
+        headers = (
+            ("host", request.header("host") or "localhost"),
+            ("authorization", f"Bearer {key}"),
+        )
+        request.scope[CLIENT] = Client(self.inside, asyncio.get_running_loop(), headers)
         content = await _content(request) if request.method == "POST" else b""
         return await respond_with(self._application, request, content)
 
-    def _credential(self, request: Request) -> tuple[str, tuple[tuple[str, str], ...]]:
-        """How the visitor is known, and the headers that carry the credential."""
+    def _key(self, request: Request) -> tuple[str, str]:
+        """The key of the visitor, and where it is from: ``key``, ``demo`` or nowhere."""
         for key in secrets_of(request, Scheme("cookie", COOKIE)):
-            return "key", (("authorization", f"Bearer {key}"),)
-        for scheme in self.engine.project.contract.schemes.values():
-            if scheme.location == "cookie" and secrets_of(request, scheme):
-                return "session", (("cookie", request.header("cookie") or ""),)
+            return key, "key"
         demo_key = self.demo_key(request)
-        return ("demo", (("authorization", f"Bearer {demo_key}"),)) if demo_key else ("", ())
+        return (demo_key, "demo") if demo_key else ("", "")
 
     async def _stream(self, request: Request) -> Reply:
         """An event ``change`` whenever the visitor's workspace has changed."""
-        _, headers = self._credential(request)
-        workspace_id = await self._workspace_of(request, dict(headers))
-        if workspace_id is None:
+        found = await look_up(self.engine.store, Presented("api_key", self._key(request)[0]))
+        workspace = None if found is None else await open_workspace(self.engine, found)
+        if workspace is None:
             raise reject("bad_credential")
-        headers_ = (("Cache-Control", "no-store"),)
-        return Reply(200, b"", "text/event-stream", headers_, self._changes(workspace_id))
-
-    async def _workspace_of(self, request: Request, headers: dict[str, str]) -> str | None:
-        secrets = [("api_key", headers.get("authorization", "").removeprefix("Bearer "))]
-        for scheme in self.engine.project.contract.schemes.values():
-            if scheme.location == "cookie" and "cookie" in headers:
-                secrets += [("session", one) for one in secrets_of(request, scheme)]
-        for type_, secret in secrets:
-            found = await look_up(self.engine.store, Presented(cast("Any", type_), secret))
-            workspace = None if found is None else await open_workspace(self.engine, found)
-            if workspace is not None:
-                return workspace.id
-        return None
+        headers = (("Cache-Control", "no-store"),)
+        return Reply(200, b"", "text/event-stream", headers, self._changes(workspace.id))
 
     async def _changes(self, workspace_id: str) -> AsyncGenerator[bytes, None]:
-        clock = self.engine.system_clock
-        seen = await self._version(workspace_id)
-        sent = clock.monotonic()
+        seen, silent = await self._version(workspace_id), 0
         yield b": connected\n\n"
-        while seen is not None:
-            await clock.sleep(_SECONDS_BETWEEN_LOOKS)
+        while seen is not None and not self.engine.stopping.is_set():
+            await asyncio.sleep(_SECONDS_BETWEEN_LOOKS)
             now = await self._version(workspace_id)
+            silent += 1
             if now != seen:
-                seen, sent = now, clock.monotonic()
+                seen, silent = now, 0
                 yield b"event: change\ndata: {}\n\n"
-            elif clock.monotonic() - sent > _SECONDS_OF_SILENCE:
-                sent = clock.monotonic()
+            elif silent > _LOOKS_OF_SILENCE:
+                silent = 0
                 yield b": still here\n\n"
 
     async def _version(self, workspace_id: str) -> object | None:

@@ -24,20 +24,21 @@ from flask import (
 
 from invoice_sandbox.base import jsonio
 from invoice_sandbox.console.client import Client, Received
-from invoice_sandbox.console.page import CLIENT, CONSOLE, COOKIE, SIGNED_IN
+from invoice_sandbox.console.page import CLIENT, COOKIE, SIGNED_IN
 from invoice_sandbox.console.timeline import drawing_of, timeline_of
+from invoice_sandbox.http.pages import CONSOLE
 
 if TYPE_CHECKING:
     from werkzeug.wrappers import Response as Redirect
 
     from invoice_sandbox.console.page import Console
     from invoice_sandbox.console.records import Records
+    from invoice_sandbox.scenarios.drawing import StepView
 
 _POLICY: Final = (
     "default-src 'self'; base-uri 'none'; form-action 'self'; frame-ancestors 'none'; "
     "object-src 'none'"
 )
-_IMAGE_POLICY: Final = "default-src 'none'; style-src 'unsafe-inline'"
 _NOTICE: Final = "ils_console_notice"
 _MAX_NOTICE: Final = 600
 _PAGE: Final = 50
@@ -75,7 +76,7 @@ def _open() -> str | None:
 
 
 def _close(response: Response) -> Response:
-    response.headers.setdefault("Content-Security-Policy", _POLICY)
+    response.headers["Content-Security-Policy"] = _POLICY
     response.headers["X-Content-Type-Options"] = "nosniff"
     response.headers["Referrer-Policy"] = "same-origin"
     if response.mimetype == "text/html":
@@ -331,27 +332,21 @@ def scenario() -> str:
         agenda=client.get("/sandbox/agenda"),
         scenarios=scenarios,
         current=current,
+        steps=_steps(current["name"]) if current else [],
         faults=client.get("/sandbox/faults"),
         snapshots=client.get("/sandbox/snapshots"),
         operations=sorted(_console().engine.project.contract.operations),
     )
 
 
-@pages.get("/scenario/<name>.svg")
-def drawing(name: str) -> Response:
-    """The steps of a scenario, drawn."""
-    from invoice_sandbox.scenarios.drawing import svg
+def _steps(name: str) -> list[StepView]:
+    """The steps of a scenario in words, in the run in which the most of them are possible."""
+    from invoice_sandbox.scenarios.drawing import step_views
     from invoice_sandbox.scenarios.simulation import main_run
 
     project = _console().engine.project
-    found = project.scenarios.get(name)
-    if found is None:
-        abort(404)
     words = project.vocabulary
-    text = svg(found, main_run(found, words.machine, words.actions))
-    response = Response(text, mimetype="image/svg+xml")
-    response.headers["Content-Security-Policy"] = _IMAGE_POLICY
-    return response
+    return step_views(main_run(project.scenarios[name], words.machine, words.actions))
 
 
 # Contract
@@ -381,15 +376,14 @@ def call() -> Redirect:
     """
     form = request.form
     method, path = form.get("method", ""), form.get("path", "")
-    if method not in _METHODS or not path.startswith("/") or path.startswith(CONSOLE):
+    body = _json(form.get("body") or "{}")
+    is_own = path.startswith("/") and not path.startswith(CONSOLE)
+    if method not in _METHODS or not is_own or not isinstance(body, dict):
         return _back(form, "400", "This form is incomplete. Nothing was sent.")
-    body = _json(form.get("body") or "null")
-    fields = {key.removeprefix("field."): one for key, one in form.items() if one}
-    fields = {key: one for key, one in fields.items() if f"field.{key}" in form}
-    if fields:
-        body = {**(body or {}), **{key: _typed(one) for key, one in fields.items()}}
-    content = form["raw"].encode() if "raw" in form else _content(body)
-    received = _client().send(method, path, content)
+    fields = {name: form[f"field.{name}"] for name in _field_names(form)}
+    body |= {name: _typed(one) for name, one in fields.items() if one}
+    content = form["raw"] if "raw" in form else jsonio.dumps(body).decode() if body else ""
+    received = _client().send(method, path, content.encode())
     problem = received.problem or f"{method} {path}"
     return _back(form, str(received.status), problem)
 
@@ -397,8 +391,8 @@ def call() -> Redirect:
 _METHODS: Final = frozenset({"GET", "POST", "PUT", "PATCH", "DELETE"})
 
 
-def _content(body: Any) -> bytes:
-    return b"" if body is None else jsonio.dumps(body)
+def _field_names(form: Mapping[str, str]) -> list[str]:
+    return [one.removeprefix("field.") for one in form if one.startswith("field.")]
 
 
 def _typed(text: str) -> Any:

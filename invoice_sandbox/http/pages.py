@@ -27,6 +27,7 @@ Vocabularies = Callable[[], Mapping[str, tuple[str, ...]]]
 """The words of vocabularies that may change while the sandbox is served."""
 
 DOCS: Final = "/docs"
+CONSOLE: Final = "/console"
 _THREADS: Final = 4
 _A_YEAR: Final = 365 * 24 * 3600
 _POLICY: Final = (
@@ -56,12 +57,12 @@ def pages(
 
 
 def start_page() -> RouteTable:
-    """The redirect from ``/`` to the docs, for contracts without an operation at ``/``."""
-    return page_routes({"/": Page(_to_docs)}, {})
+    """The redirect from ``/`` to the console, for contracts without an operation at ``/``."""
+    return page_routes({"/": Page(_to_console)}, {})
 
 
-async def _to_docs(_request: Request) -> Reply:
-    return Reply(HTTPStatus.TEMPORARY_REDIRECT, headers=(("Location", DOCS),))
+async def _to_console(_request: Request) -> Reply:
+    return Reply(HTTPStatus.TEMPORARY_REDIRECT, headers=(("Location", CONSOLE),))
 
 
 def _document_pages(

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from asyncio import Event
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
@@ -25,7 +26,7 @@ class Engine:
     address for clients. ``local``: only this machine can reach the server, unless a proxy on it
     passes requests on. Webhooks may also be sent to ``webhook_networks``. Webhook signatures use
     real time, unless ``virtual_webhook_time``. ``passwords`` are the random ones of demo users, by
-    e-mail address.
+    e-mail address. ``stopping`` is set when the server stops: endless streams end then.
     """
 
     project: Project
@@ -44,6 +45,12 @@ class Engine:
     webhook_networks: tuple[Network, ...]
     virtual_webhook_time: bool
     passwords: Mapping[str, str] = field(default_factory=dict, repr=False)
+    stopping: Event = field(default_factory=Event)
+
+    def end_streams(self) -> None:
+        """End what would never end by itself, as the server stops."""
+        self.stopping.set()
+        self.listeners.remove_all()
 
     async def default_workspace(self) -> Workspace:
         """The workspace of requests without a credential. It is never deleted."""

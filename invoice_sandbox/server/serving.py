@@ -134,7 +134,7 @@ def make_server(
         timeout_graceful_shutdown=_SECONDS_TO_FINISH,
     )
     logging.getLogger("uvicorn").setLevel(logging.WARNING)
-    return _Server(config, on_ready, sandbox.engine.listeners.remove_all)
+    return _Server(config, on_ready, sandbox.engine.end_streams)
 
 
 def listen(settings: Settings) -> socket.socket:

@@ -9,8 +9,8 @@ from functools import cached_property
 from typing import Any, Final
 from urllib.parse import quote
 
+from invoice_sandbox.base.errors import suggestion
 from invoice_sandbox.openapi.operation import Operation
-from invoice_sandbox.openapi.schema.file_schema import suggestion
 from invoice_sandbox.project.code import ProjectError
 from invoice_sandbox.project.loader import Project
 from invoice_sandbox.scenarios.lifecycle import Machine, Transition

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import json
 import math
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from decimal import Decimal, InvalidOperation
 from typing import Any, Final
 
@@ -77,7 +77,7 @@ def packed(value: Any) -> Packed:
     try:
         return fitted(orjson.dumps(value))
     except orjson.JSONEncodeError:
-        return orjson.dumps(_plain(value), default=_marked).decode()
+        return orjson.dumps(_folded(value, _marked), default=_marked).decode()
 
 
 def fitted(text: bytes) -> bytes:
@@ -105,18 +105,19 @@ def _decimal_or_float(digits: str) -> Decimal | float:
 _PACKED: Final = json.JSONDecoder(parse_float=_decimal_or_float)
 
 
-def _plain(value: Any, depth: int = 0) -> Any:
-    """The value without what orjson cannot write; Decimals are left to ``_marked``."""
+def _folded(value: Any, default: Callable[[Any], Any], depth: int = 0) -> Any:
+    """The value without what orjson cannot write: integers beyond 64 bits, and levels deeper than
+    254. What else it does not know is left to ``default``."""
     if isinstance(value, Mapping):
-        plain: Any = {key: _plain(one, depth + 1) for key, one in value.items()}
+        folded: Any = {key: _folded(one, default, depth + 1) for key, one in value.items()}
     elif isinstance(value, list | tuple):
-        plain = [_plain(one, depth + 1) for one in value]
+        folded = [_folded(one, default, depth + 1) for one in value]
     elif isinstance(value, int) and not isinstance(value, bool) and value.bit_length() > 63:
         return orjson.Fragment(str(value))
     else:
         return value
     is_deep = depth and depth % _FOLD_EVERY == 0
-    return orjson.Fragment(orjson.dumps(plain, default=_marked)) if is_deep else plain
+    return orjson.Fragment(orjson.dumps(folded, default=default)) if is_deep else folded
 
 
 def dumps_pretty(value: Any) -> bytes:
@@ -130,7 +131,7 @@ def _written(value: Any, options: int) -> bytes:
     except orjson.JSONEncodeError as error:
         if not str(error).startswith(_BEYOND_ORJSON):
             raise
-        return orjson.dumps(_folded(value), default=_raw_number, option=options)
+        return orjson.dumps(_folded(value, _raw_number), default=_raw_number, option=options)
 
 
 def _integer(digits: str) -> int | Decimal:
@@ -175,19 +176,6 @@ def _raw_number(value: Any) -> orjson.Fragment:
     if isinstance(value, Decimal) and value.is_finite():
         return orjson.Fragment(str(value))
     raise TypeError(f"{type(value).__name__} is not a JSON value")
-
-
-def _folded(value: Any, depth: int = 0) -> Any:
-    """Replace what orjson cannot write: integers beyond 64 bits, and levels deeper than 254."""
-    if isinstance(value, dict):
-        folded: Any = {key: _folded(child, depth + 1) for key, child in value.items()}
-    elif isinstance(value, list):
-        folded = [_folded(child, depth + 1) for child in value]
-    elif isinstance(value, int) and not isinstance(value, bool) and value.bit_length() > 63:
-        return orjson.Fragment(str(value))
-    else:
-        return value
-    return orjson.Fragment(dumps(folded)) if depth and depth % _FOLD_EVERY == 0 else folded
 
 
 def _may_be_deep(raw: bytes) -> bool:

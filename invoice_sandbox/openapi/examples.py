@@ -6,7 +6,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from invoice_sandbox.openapi.load.operations import operation_id, raw_operations
+from invoice_sandbox.openapi.load.operations import named_examples, operation_id, raw_operations
 from invoice_sandbox.openapi.load.pointers import dereference
 from invoice_sandbox.openapi.schema.compile import Schemas
 
@@ -26,7 +26,8 @@ def bad_examples(document: Mapping[str, Any], schemas: Schemas) -> Iterator[BadE
     """Every request, parameter and response example that its own schema does not allow."""
     for subject, pointer, holder in _holders(document):
         checker = schemas.compile(holder.get("schema", True), subject)
-        for name, value in _values(document, holder):
+        only = {"example": holder["example"]} if "example" in holder else {}
+        for name, value in (*named_examples(document, holder), *only.items()):
             problems = checker.problems(value)
             if problems:
                 where = f"{subject}, example '{name}'"
@@ -51,12 +52,3 @@ def _holders(
             for media_type, media in response.get("content", {}).items():
                 place = (*start, "responses", status, "content", media_type)
                 yield f"{name}, response {status}", place, media
-
-
-def _values(document: Mapping[str, Any], holder: Mapping[str, Any]) -> Iterator[tuple[str, Any]]:
-    for name, declared in holder.get("examples", {}).items():
-        example = dereference(document, declared)
-        if "value" in example:
-            yield name, example["value"]
-    if "example" in holder:
-        yield "example", holder["example"]

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import Any, Final
 
 from invoice_sandbox.base import jsonio
-from invoice_sandbox.openapi.load.pointers import dereference
+from invoice_sandbox.openapi.load.operations import named_examples
 from invoice_sandbox.openapi.message.media_types import concrete, is_json, is_text, preferred
 from invoice_sandbox.openapi.message.texts import Shape
 from invoice_sandbox.openapi.operation import Contract, DeclaredResponse, Operation
@@ -137,7 +137,9 @@ def _media_type(
     """
     declared = sorted(response.content, key=lambda one: (not is_json(concrete(one)), "*" in one))
     if choice.example is not None:
-        names = {one: dict(_named(contract.document, response.media[one])) for one in declared}
+        names = {
+            one: dict(named_examples(contract.document, response.media[one])) for one in declared
+        }
         declared = [one for one in declared if choice.example in names[one]]
         if not declared:
             problem = f"{operation.id} {status} has no example '{choice.example[:60]}'"
@@ -185,7 +187,7 @@ class _Source:
         return self._made(media.get("schema", True), is_valid, self.seed)
 
     def _examples(self, media: Mapping[str, Any]) -> Iterator[Any]:
-        for name, value in _named(self.contract.document, media):
+        for name, value in named_examples(self.contract.document, media):
             if self.choice.example in {None, name}:
                 yield value
         if "example" in media and self.choice.example is None:
@@ -229,20 +231,12 @@ class _Source:
         def is_fine(value: Any) -> bool:
             return checker.is_valid(value) and _can_be_sent(written(value))
 
-        shown = [*(value for _, value in _named(self.contract.document, raw))]
+        shown = [*(value for _, value in named_examples(self.contract.document, raw))]
         shown += [raw["example"]] if "example" in raw else []
         for value in () if self.choice.dynamic else shown:
             if is_fine(value):
                 return written(value)
         return written(self._made(schema, is_fine, f"{self.seed}/{name}"))
-
-
-def _named(document: Mapping[str, Any], media: Mapping[str, Any]) -> Iterator[tuple[str, Any]]:
-    """The named examples of a Media Type or Header Object that the document itself holds."""
-    for name, raw in media.get("examples", {}).items():
-        example = dereference(document, raw)
-        if "value" in example:
-            yield name, example["value"]
 
 
 def _schema_of(raw: Mapping[str, Any]) -> Mapping[str, Any]:

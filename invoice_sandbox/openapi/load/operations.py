@@ -50,6 +50,16 @@ def without_names(path: str) -> str:
     return re.sub(r"\{[^}]*\}", "{}", path)
 
 
+def named_examples(
+    document: Mapping[str, Any], holder: Mapping[str, Any]
+) -> Iterator[tuple[str, Any]]:
+    """The named examples of a Media Type, Parameter or Header Object that the document has."""
+    for name, declared in holder.get("examples", {}).items():
+        example = dereference(document, declared)
+        if "value" in example:
+            yield name, example["value"]
+
+
 def operation_id(path: str, method: str, raw: Mapping[str, Any]) -> str:
     """The operationId as declared, else made of method and path: ``get_pets_id``."""
     words = re.sub(r"[^A-Za-z0-9]+", "_", f"{method}{path}").strip("_")

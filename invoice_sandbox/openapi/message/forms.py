@@ -11,11 +11,10 @@ from dataclasses import dataclass, field
 from typing import Any, Final
 from urllib.parse import unquote_plus, unquote_to_bytes
 
-from invoice_sandbox.base import jsonio
 from invoice_sandbox.openapi.message.media_types import MULTIPART, URLENCODED, is_json, parse
 from invoice_sandbox.openapi.message.parameters import Candidates, notes_of, reader
 from invoice_sandbox.openapi.message.styles import DEEP, FORM, Given, Style
-from invoice_sandbox.openapi.message.texts import Shape, TextError, read_text
+from invoice_sandbox.openapi.message.texts import Shape, TextError, read_json, read_text
 from invoice_sandbox.openapi.schema.compile import Checker, Schemas
 
 MAX_FIELDS: Final = 1000
@@ -194,9 +193,9 @@ def _multipart(raw: bytes, content_type: str) -> list[Part]:
 
 def _json(part: Part) -> Any:
     try:
-        return jsonio.loads(part.text.encode())
-    except jsonio.JsonError as error:
-        raise FormError(f"{part.name[:60]} cannot be read as JSON: {error}") from None
+        return read_json(part.text)
+    except TextError as error:
+        raise FormError(f"{part.name[:60]} {error}") from None
 
 
 _READERS: Final[Mapping[str, Callable[[bytes, str], list[Part]]]] = {

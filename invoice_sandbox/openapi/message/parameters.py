@@ -7,10 +7,9 @@ from dataclasses import dataclass
 from typing import Any, Final, NamedTuple
 from urllib.parse import unquote, unquote_plus
 
-from invoice_sandbox.base import jsonio
 from invoice_sandbox.openapi.message.media_types import is_json
 from invoice_sandbox.openapi.message.styles import DEEP, FORM, Decode, Given, Pair, Style, bracketed
-from invoice_sandbox.openapi.message.texts import Shape, TextError, read_text
+from invoice_sandbox.openapi.message.texts import Shape, TextError, read_json, read_text
 from invoice_sandbox.openapi.schema.compile import Checker, Problem, Schema, SchemaError, Schemas
 
 IGNORED_HEADERS: Final = frozenset({"accept", "content-type", "authorization"})
@@ -268,7 +267,7 @@ def _with_content(raw: Mapping[str, Any], schemas: Schemas, place: str) -> Param
         if not texts:
             return []
         text = style.scalar(texts)
-        return [_json(text) if is_json(media_type.lower()) else text]
+        return [read_json(text) if is_json(media_type.lower()) else text]
 
     note = f"'{media_type}' is not read; the parameter is checked as a text"
     return Parameter(
@@ -281,13 +280,6 @@ def _with_content(raw: Mapping[str, Any], schemas: Schemas, place: str) -> Param
         if media_type.lower().startswith("text/") or is_json(media_type.lower())
         else (note,),
     )
-
-
-def _json(text: str) -> Any:
-    try:
-        return jsonio.loads(text.encode("utf-8", "surrogatepass"))
-    except jsonio.JsonError as error:
-        raise TextError(f"cannot be read as JSON: {error}") from None
 
 
 def _decode(location: str, reserved: bool) -> Decode:

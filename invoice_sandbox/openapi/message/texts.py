@@ -10,10 +10,12 @@ import re
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from decimal import Decimal
-from functools import cached_property
+from functools import cached_property, partial
 from typing import Any, Final
 
+from invoice_sandbox.base import jsonio
 from invoice_sandbox.openapi.load.pointers import named
+from invoice_sandbox.openapi.schema.annotations import parts
 from invoice_sandbox.openapi.schema.compile import Schema, Schemas
 
 _INTEGER: Final = re.compile(r"-?(?:0|[1-9][0-9]*)", re.ASCII)
@@ -130,12 +132,20 @@ def read_text(text: str, types: Types, *, literally: bool = False) -> Any:
     return text
 
 
+def read_json(text: str) -> Any:
+    """The JSON value that a text is. Raises TextError."""
+    try:
+        return jsonio.loads(text.encode("utf-8", "surrogatepass"))
+    except jsonio.JsonError as error:
+        raise TextError(f"cannot be read as JSON: {error}") from None
+
+
 def _types(schema: Schema, schemas: Schemas, inside: frozenset[int]) -> Types:
     if not isinstance(schema, Mapping) or id(schema) in inside:
         return _ANY
     inside |= {id(schema)}
     found = _own_types(schema)
-    for part in _parts(schema, schemas):
+    for part in parts(schema, partial(_referred, schemas)):
         found &= _types(part, schemas, inside)
     for choices in _choices(schema):
         found &= frozenset().union(*(_types(one, schemas, inside) for one in choices))
@@ -162,13 +172,6 @@ def _types_of(value: Any) -> Types:
     return frozenset({names[type(value)]}) if type(value) in names else _ANY
 
 
-def _parts(schema: Mapping[str, Any], schemas: Schemas) -> Iterator[Schema]:
-    """What a value must satisfy besides: a referred schema, and those of ``allOf``."""
-    if isinstance(schema.get("$ref"), str):
-        yield _referred(schema["$ref"], schemas)
-    yield from schema.get("allOf", [])
-
-
 def _choices(schema: Mapping[str, Any]) -> Iterator[list[Schema]]:
     yield from (schema[key] for key in ("anyOf", "oneOf") if schema.get(key))
 
@@ -181,10 +184,13 @@ def _applicable_schemas(
         return
     seen.add(id(schema))
     yield schema
-    for part in (*_parts(schema, schemas), *(one for some in _choices(schema) for one in some)):
+    for part in (
+        *parts(schema, partial(_referred, schemas)),
+        *(one for some in _choices(schema) for one in some),
+    ):
         yield from _applicable_schemas(part, schemas, seen)
 
 
-def _referred(reference: str, schemas: Schemas) -> Schema:
+def _referred(schemas: Schemas, reference: str) -> Schema:
     found = named(reference, "", schemas.identified)
     return found if isinstance(found, Mapping) else True

@@ -64,7 +64,7 @@ def _marked(schema: Any, mark: Mark, resolve: Resolve, steps: int) -> Iterator[s
     for name, member in properties.items() if isinstance(properties, Mapping) else ():
         if _has(member, mark, resolve, steps):
             yield name
-    for part in _parts(schema, resolve):
+    for part in parts(schema, resolve):
         yield from _marked(part, mark, resolve, steps + 1)
 
 
@@ -76,10 +76,10 @@ def _has(schema: Any, mark: Mark, resolve: Resolve, steps: int) -> bool:
             return own == mark
     if mark in schema:
         return False
-    return any(_has(part, mark, resolve, steps + 1) for part in _parts(schema, resolve))
+    return any(_has(part, mark, resolve, steps + 1) for part in parts(schema, resolve))
 
 
-def _parts(schema: Mapping[str, Any], resolve: Resolve) -> Iterator[Any]:
+def parts(schema: Mapping[str, Any], resolve: Resolve) -> Iterator[Any]:
     """What holds for the same value besides: the schema referred to, and those of ``allOf``."""
     if isinstance(schema.get("$ref"), str):
         with suppress(LookupError, ValueError):  # the compiler of the schemas reports it

@@ -22,6 +22,8 @@ import pytest
 
 from invoice_sandbox.http.send import ALTERATIONS
 from invoice_sandbox.openapi.load.documents import load_document
+from invoice_sandbox.project.code import ProjectError
+from invoice_sandbox.project.loader import default_project, load_project
 from invoice_sandbox.scenarios.checks import SCHEMA
 from invoice_sandbox.scenarios.faults import ALTER_RESPONSE, REPLACE_RESPONSE, TAKE_TIME
 from invoice_sandbox.state.credentials import DEMO_KEY
@@ -547,8 +549,8 @@ class TestControlAPI:
             ({"kind": "latency", "status": 503}, "'latency' cannot have 'status'"),
             ({"kind": "reset", "status": 503}, "'reset' cannot have 'status'"),
             ({"kind": "reset", "retryAfter": "PT2S"}, "'reset' cannot have 'retryAfter'"),
-            ({"kind": "patch"}, "has 'patch' if it is of kind 'patch'"),
-            ({"kind": "status", "patch": {}}, "has 'patch' if it is of kind 'patch'"),
+            ({"kind": "patch"}, "'patch' needs a 'patch'"),
+            ({"kind": "status", "patch": {}}, "'status' cannot have 'patch'; only 'patch' can"),
             ({"kind": "patch", "patch": {}, "when": "before"}, "'when' must be 'after'"),
             ({"kind": "status", "delay": "PT1S"}, "'status' cannot have 'delay'"),
             ({"kind": "malformed", "delay": "PT1S"}, "'malformed' cannot have 'delay'"),
@@ -566,6 +568,9 @@ class TestControlAPI:
                 "listInvoices declares no error 404; use kind 'status', which can return any",
             ),
             ({"kind": "status", "operation": "getHealth"}, "getHealth needs no key"),
+            ({"kind": "status", "body": {}}, "'status' cannot have 'body'; only 'response' can"),
+            ({"kind": "reset", "headers": {}}, "'reset' cannot have 'headers'"),
+            ({"kind": "response", "body": {}}, "'response' needs an 'operation'"),
         ],
         ids=lambda value: None if isinstance(value, str) else "-".join(map(str, value.values())),
     )
@@ -574,6 +579,43 @@ class TestControlAPI:
         assert response.status_code == 409
         assert problem in response.json()["error"]["message"]
         assert faults(client) == []
+
+    @pytest.mark.parametrize(
+        ("members", "problem"),
+        [
+            ({"status": 418}, "getInvoice declares no response 418, only 200, 400"),
+            ({"body": {"data": {}}}, "mode is required"),
+            ({"body": {"data": [], "mode": "sandbox_mock"}}, "data must be an object"),
+            ({"status": 404, "body": {"data": {}, "mode": "sandbox_mock"}}, "error is required"),
+            (
+                {"headers": {"Content-Length": "1"}},
+                "sets the header Content-Length",
+            ),
+            ({"headers": {"A b": "1"}}, "headers"),
+            ({"headers": {"A": "1\r\nB: 2"}}, "headers"),
+            ({"headers": {"A": "x" * 4000, "B": "x" * 4000}}, None),
+        ],
+        ids=lambda value: value if isinstance(value, str) else "",
+    )
+    def test_a_response_follows_the_contract(
+        self, client: httpx.Client, members: Mapping[str, Any], problem: str | None
+    ) -> None:
+        fault = {"kind": "response", "operation": "getInvoice", **members}
+        response = client.post("/sandbox/faults", json=fault)
+        if problem is None:
+            assert response.status_code == 201
+        else:
+            error = response.json()["error"]
+            assert (response.status_code, error["code"]) == (400, "invalid_request")
+            assert problem in error["message"]
+            assert faults(client) == []
+
+    def test_a_response_has_a_limit(self, client: httpx.Client) -> None:
+        body = {"data": [{"note": "x" * 65_536}], "mode": "sandbox_mock"}
+        fault = {"kind": "response", "operation": "listOffers", "body": body}
+        response = client.post("/sandbox/faults", json=fault)
+        assert response.status_code == 400
+        assert "longer than 65536 bytes" in response.json()["error"]["message"]
 
     @pytest.mark.parametrize(
         "body",
@@ -875,6 +917,68 @@ def test_a_patch_leaves_an_error_response_as_it_is(client: httpx.Client) -> None
     inject(client, "patch", patch={"data": {"status": "Curated"}})
     response = client.get("/api/invoices/inv_sandbox_9999")
     assert (response.status_code, "data" in response.json()) == (404, False)
+
+
+class TestResponse:
+    def test_the_next_request_gets_it_and_no_other(self, client: httpx.Client) -> None:
+        made = create(client).json()["data"]
+        body = {"data": {**made, "status": "Paid", "amount": 1.50}, "mode": "sandbox_mock"}
+        injected = inject(
+            client,
+            "response",
+            operation="getInvoice",
+            body=body,
+            headers={"ETag": '"7"', "X-Request-Id": "mine"},
+        )
+        assert (injected["body"], injected["headers"]["ETag"]) == (body, '"7"')
+        path = f"/api/invoices/{made['id']}"
+        given = client.get(path)
+        assert (given.status_code, given.json(), given.headers["etag"]) == (200, body, '"7"')
+        assert given.headers["content-type"] == "application/json"
+        assert given.headers.get_list("x-request-id") != ["mine"]
+        assert len(given.headers.get_list("x-request-id")) == 1
+        assert client.get(path).json() == {"data": made, "mode": "sandbox_mock"}
+
+    def test_numbers_keep_their_digits(self, client: httpx.Client) -> None:
+        text = b'{"data":[{"amount":1.10,"total":12345678901234567890.5}],"mode":"sandbox_mock"}'
+        fault = b'{"kind":"response","operation":"listOffers","body":' + text + b"}"
+        headers = {"Content-Type": "application/json"}
+        assert client.post("/sandbox/faults", content=fault, headers=headers).status_code == 201
+        assert client.get("/api/offers").content == text
+
+    def test_without_a_body_it_is_that_of_the_contract(self, client: httpx.Client) -> None:
+        inject(client, "response", operation="getInvoice", status=404, headers={"X-A": "b"})
+        inject(client, "response", operation="listInvoices")
+        given = client.get("/api/invoices/inv_sandbox_0001")
+        assert (given.status_code, given.headers["x-a"]) == (404, "b")
+        assert given.json()["error"]["code"] == "resource_not_found"
+        preferred = client.get("/api/invoices", headers={"Prefer": "code=200"})
+        assert client.get("/api/invoices").status_code == 200
+        assert preferred.json()["data"]
+
+    def test_after_the_request_its_changes_are_kept(self, client: httpx.Client) -> None:
+        inject(client, "response", operation="createInvoice", status=400, when="after")
+        assert create(client).status_code == 400
+        assert created(client) == 1
+
+    def test_a_scenario_may_have_one(self, tmp_path: Path) -> None:
+        (tmp_path / "own.yaml").write_text(
+            "name: own\npurpose: A response of its own.\nfaults:\n- operation: listOffers\n"
+            "  kind: response\n  headers: {X-Own: one}\n"
+            "  body: {data: [{id: off_1}], mode: sandbox_mock}\n"
+        )
+        settings = replace(FROZEN, scenarios=tmp_path, scenario="own")
+        with serving(settings) as running, running.client() as client:
+            given = client.get("/api/offers")
+            assert (given.json()["data"], given.headers["x-own"]) == ([{"id": "off_1"}], "one")
+
+    def test_a_scenario_may_have_no_other_than_the_contract_has(self, tmp_path: Path) -> None:
+        (tmp_path / "own.yaml").write_text(
+            "name: own\npurpose: A response of its own.\nfaults:\n- operation: listOffers\n"
+            "  kind: response\n  body: {data: {}}\n"
+        )
+        with pytest.raises(ProjectError, match="not a 200 of listOffers: mode is required"):
+            load_project(default_project(), tmp_path)
 
 
 def test_scenario_files_have_the_fault_types_of_the_control_api(server: Running) -> None:

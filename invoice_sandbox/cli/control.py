@@ -26,6 +26,7 @@ from urllib.parse import urlencode
 
 import click
 
+from invoice_sandbox.base import jsonio
 from invoice_sandbox.base.clock import parse_duration, parse_instant
 from invoice_sandbox.cli.options import client, connection_options, print_reply
 from invoice_sandbox.cli.views import VIEWS, show_request
@@ -91,6 +92,22 @@ class _Text(click.ParamType[str]):
         return value
 
 
+class _Json(click.ParamType[Any]):
+    """A JSON value, or @FILE for one that is read from a file."""
+
+    name = "json|@file"
+
+    def convert(self, value: str, param: click.Parameter | None, ctx: click.Context | None) -> Any:
+        try:
+            text = Path(value[1:]).read_bytes() if value.startswith("@") else value.encode()
+            parsed = jsonio.loads(text)
+        except OSError as error:
+            self.fail(f"{value[1:]}: {error.strerror}", param, ctx)
+        except jsonio.JsonError as error:
+            self.fail(f"invalid JSON: {error}", param, ctx)
+        return _NULL if parsed is None else parsed
+
+
 class _NumberOrForever(click.IntRange):
     """A number, or ``forever`` for null."""
 
@@ -126,6 +143,10 @@ class Input:
                 return click.IntRange(*limits)
             case "number":
                 return click.FloatRange(*limits)
+            case "object":
+                return _Json()
+            case [*types] if "object" in types:
+                return _Json()
         if schema.get("format") == "date-time":
             return _INSTANT
         return _DURATION if str(schema.get("pattern", "")).startswith("^P") else click.STRING
@@ -138,7 +159,7 @@ class Input:
                 return f"N|{_FOREVER}"
             case click.IntRange():
                 return "N"
-            case _Text() as text:
+            case _Text() | _Json() as text:
                 return text.name.upper()
             case click.Choice() | click.FloatRange():
                 return None
@@ -176,8 +197,7 @@ def _inputs(document: Raw, raw: Raw) -> Iterator[Input]:
     body = _body(document, raw)
     for name, member in body.get("properties", {}).items():
         schema = _resolved(document, member)
-        if schema.get("type") != "object":
-            yield Input(name, "body", schema, _help(schema), name in body.get("required", ()))
+        yield Input(name, "body", schema, _help(schema), name in body.get("required", ()))
 
 
 def _body(document: Raw, raw: Raw) -> Raw:

@@ -4,11 +4,12 @@ from __future__ import annotations
 
 from dataclasses import replace
 
+from invoice_sandbox.base import jsonio
 from invoice_sandbox.base.errors import reject
 from invoice_sandbox.base.ids import resource_id
 from invoice_sandbox.project.api import Response
 from invoice_sandbox.runtime.control_call import ControlCall
-from invoice_sandbox.scenarios.faults import PREFIX, fault_of, fault_problem
+from invoice_sandbox.scenarios.faults import PREFIX, fault_of, fault_problem, response_problem
 from invoice_sandbox.state import Fault, Record
 
 
@@ -18,7 +19,8 @@ async def list_faults(call: ControlCall) -> list[Record]:
 
 
 async def add_fault(call: ControlCall) -> Record:
-    """Inject a fault from the next request on. Raises ApiError 409 for a contradictory one."""
+    """Inject a fault from the next request on. Raises ApiError 409 for a contradictory one, and
+    400 for a response that the contract does not allow."""
     problem = fault_problem(call.engine.project.contract.operations, call.body)
     if problem is not None:
         raise reject(
@@ -26,6 +28,9 @@ async def add_fault(call: ControlCall) -> Record:
             problem=problem,
             advice="See addFault in GET /sandbox/openapi.json.",
         )
+    problem = response_problem(call.engine.project.contract.operations, call.body)
+    if problem is not None:
+        raise reject("schema_violated", problems=problem)
     async with call.engine.store.transaction(call.workspace.id) as state:
         workspace = await state.workspace()
         call.engine.quotas.faults.check(len(workspace.faults))
@@ -72,4 +77,4 @@ def _shown(fault: Fault) -> Record:
     for name, seconds in times:
         if seconds is not None:
             shown[name] = f"PT{seconds:g}S"
-    return shown
+    return shown | (jsonio.loads(fault.stub.encode()) if fault.stub else {})

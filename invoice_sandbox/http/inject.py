@@ -20,8 +20,10 @@ from invoice_sandbox.http.pipeline import (
     Reply,
     Request,
 )
+from invoice_sandbox.http.prefer import from_contract, reply_of
 from invoice_sandbox.openapi.message.media_types import is_json
 from invoice_sandbox.openapi.operation import Operation
+from invoice_sandbox.openapi.responses import Choice, given_response
 from invoice_sandbox.project.conventions import Conventions
 from invoice_sandbox.runtime.engine import Engine
 from invoice_sandbox.scenarios.faults import REPLACE_RESPONSE, delay_seconds, select_fault
@@ -59,7 +61,7 @@ class Inject:
         if fault is None:
             return await proceed(admitted, scenario)
         admitted.request.trace.why["fault"] = f"{fault.id} {fault.kind}"
-        injection = _Injection(self._engine, admitted.request, fault, workspace)
+        injection = _Injection(self._engine, admitted, fault, workspace)
         inject = injection.after if fault.when == "after" else injection.before
         return await inject(lambda: proceed(admitted, scenario))
 
@@ -92,7 +94,7 @@ class _Injection:
     """One fault in one request."""
 
     engine: Engine
-    request: Request
+    admitted: AdmittedRequest
     fault: Fault
     workspace: Workspace
 
@@ -102,7 +104,7 @@ class _Injection:
             await self._delay()
             return await proceed()
         if self.fault.kind in REPLACE_RESPONSE:
-            return _injected(self.engine.project.conventions, self.request, self.fault)
+            return self._replacement()
         self._alter()
         return Reply(503)  # a reset: nothing of it is sent
 
@@ -117,17 +119,23 @@ class _Injection:
             reply = await proceed()
         except ApiError:
             if self.fault.kind != "latency":
-                return _injected(self.engine.project.conventions, self.request, self.fault)
+                return self._replacement()
             await self._delay()
             raise
         if self.fault.kind != "latency":
-            return _injected(self.engine.project.conventions, self.request, self.fault)
+            return self._replacement()
         await self._delay()
         return reply
 
+    def _replacement(self) -> Reply:
+        request = self.admitted.request
+        if self.fault.kind == "response":
+            return _stubbed(self.admitted, self.fault, self.workspace)
+        return _injected(self.engine.project.conventions, request, self.fault)
+
     def _alter(self) -> None:
         seconds = delay_seconds(self.workspace, self.fault)
-        self.request.trace.injected_fault = InjectedFault(self.fault.kind, seconds)
+        self.admitted.request.trace.injected_fault = InjectedFault(self.fault.kind, seconds)
 
     async def _delay(self) -> None:
         seconds = delay_seconds(self.workspace, self.fault)
@@ -139,6 +147,17 @@ def _patched(reply: Reply, patch: Mapping[str, Any]) -> Reply:
     if reply.stream is not None or not is_json(reply.media_type.partition(";")[0]):
         return reply
     return replace(reply, body=jsonio.dumps(jsonio.merge_patch(jsonio.loads(reply.body), patch)))
+
+
+def _stubbed(admitted: AdmittedRequest, fault: Fault, workspace: Workspace) -> Reply:
+    """The response that the fault was given, else that of the contract."""
+    request, endpoint = admitted.request, admitted.endpoint
+    stub = jsonio.loads(fault.stub.encode()) if fault.stub else {}
+    headers = stub.get("headers", {})
+    if "body" in stub:
+        given = given_response(endpoint.operation, fault.status, stub["body"], headers)
+        return reply_of(given, request)
+    return from_contract(request, endpoint, workspace, Choice(fault.status), headers)
 
 
 def _injected(conventions: Conventions, request: Request, fault: Fault) -> Reply:

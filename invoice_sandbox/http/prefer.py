@@ -8,7 +8,9 @@ is not carried out then. Other preferences are ignored.
 from __future__ import annotations
 
 import re
+from collections.abc import Mapping
 from dataclasses import replace
+from types import MappingProxyType
 from typing import Final
 
 from invoice_sandbox.base import jsonio
@@ -67,10 +69,15 @@ def _choice(preferred: dict[str, str], declared: tuple[str, ...]) -> Choice:
 
 
 def from_contract(
-    request: Request, endpoint: Endpoint, workspace: Workspace, choice: Choice
+    request: Request,
+    endpoint: Endpoint,
+    workspace: Workspace,
+    choice: Choice,
+    headers: Mapping[str, str] = MappingProxyType({}),
 ) -> Reply:
     """The response that the contract shows for the operation, in a media type that is accepted.
 
+    ``headers`` are added to those of the contract, or replace them.
     Raises ApiError 400 for a preference that the contract cannot meet, 406, and 501 when it shows
     no response.
     """
@@ -85,11 +92,13 @@ def from_contract(
         raise reject("not_acceptable", declared=", ".join(error.declared)) from None
     except NoResponseError as error:
         raise reject("no_usable_response", problem=str(error)) from None
-    return _reply(given, {name.lower() for name, _ in request.trace.headers})
+    added = {**dict(given.headers), **headers}
+    return reply_of(replace(given, headers=tuple(added.items())), request)
 
 
-def _reply(given: ContractResponse, taken: set[str]) -> Reply:
+def reply_of(given: ContractResponse, request: Request) -> Reply:
     """The response as it goes out, without headers that the server itself sets."""
+    taken = {name.lower() for name, _ in request.trace.headers}
     headers = tuple(one for one in given.headers if one[0].lower() not in taken | _SET_BY_EDGE)
     if not given.media_type or given.status in _WITHOUT_BODY:
         return Reply(given.status, headers=headers)

@@ -15,6 +15,7 @@ from invoice_sandbox.openapi.schema.compile import Checker, Schema, SchemaError
 from invoice_sandbox.openapi.schema.sample import CannotGenerate, generate
 
 __all__ = [
+    "SET_BY_SERVER",
     "USUAL",
     "Choice",
     "ContractResponse",
@@ -22,11 +23,12 @@ __all__ = [
     "NotAcceptableError",
     "NotOfferedError",
     "contract_response",
+    "given_response",
     "is_json",
 ]
 
 _FIRST_FINAL: Final = 200
-_FRAMING: Final = frozenset(
+SET_BY_SERVER: Final = frozenset(
     {
         *("connection", "content-encoding", "content-length", "content-type", "date"),
         *("keep-alive", "trailer", "transfer-encoding", "upgrade"),
@@ -112,6 +114,32 @@ def contract_response(
     return ContractResponse(status, concrete(declared), source.body(response, declared), headers)
 
 
+def given_response(
+    operation: Operation, status: int | None, body: Any, headers: Mapping[str, str]
+) -> ContractResponse:
+    """The response with this body, as JSON if the contract declares that; its success by default.
+
+    Raises NotOfferedError when the contract does not allow it.
+    """
+    number, response = _chosen(operation, Choice(status))
+    declared = _by_preference(response) if response is not None else []
+    if not declared or response is None:
+        raise NotOfferedError(f"{operation.id} {number} has no body", ())
+    checker, media_type = response.content[declared[0]], concrete(declared[0])
+    if not is_json(media_type) and not isinstance(body, str):
+        raise NotOfferedError(f"the body of {operation.id} {number} must be a text", ())
+    problems = checker.problems(body) if checker is not None else ()
+    if problems:
+        text = problems[0].sentence("the body")
+        raise NotOfferedError(f"not a {number} of {operation.id}: {text}", ())
+    return ContractResponse(number, media_type, body, tuple(headers.items()))
+
+
+def _by_preference(response: DeclaredResponse) -> list[str]:
+    """The declared media types, JSON before others."""
+    return sorted(response.content, key=lambda one: (not is_json(concrete(one)), "*" in one))
+
+
 def _chosen(operation: Operation, choice: Choice) -> tuple[int, DeclaredResponse | None]:
     if choice.status is None:
         key = operation.success
@@ -135,7 +163,7 @@ def _media_type(
 
     An error is returned whatever the client accepts (RFC 9110, section 15.5.7, allows it).
     """
-    declared = sorted(response.content, key=lambda one: (not is_json(concrete(one)), "*" in one))
+    declared = _by_preference(response)
     if choice.example is not None:
         names = {
             one: dict(named_examples(contract.document, response.media[one])) for one in declared
@@ -210,7 +238,7 @@ class _Source:
         """The headers that are required, or shown by an example. Raises NoResponseError."""
         for name, raw in response.headers.items():
             is_shown = any(key in raw or key in _schema_of(raw) for key in ("example", "examples"))
-            if name.lower() not in _FRAMING and (raw.get("required", False) or is_shown):
+            if name.lower() not in SET_BY_SERVER and (raw.get("required", False) or is_shown):
                 yield name, self._header(name, raw)
 
     def _header(self, name: str, raw: Mapping[str, Any]) -> str:

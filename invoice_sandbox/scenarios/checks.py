@@ -22,7 +22,7 @@ from invoice_sandbox.openapi.schema.file_schema import (
     schema_problems,
 )
 from invoice_sandbox.scenarios.actions import Action, Percent, Trigger
-from invoice_sandbox.scenarios.faults import fault_problem
+from invoice_sandbox.scenarios.faults import fault_problem, response_problem
 from invoice_sandbox.scenarios.lifecycle import Lifecycle, Machine
 from invoice_sandbox.scenarios.script import START, Scenario, resolved, scenario_of
 from invoice_sandbox.scenarios.simulation import simulate
@@ -420,6 +420,7 @@ def _wrong_fault(
         yield _unknown((*place, "operation"), "operation", operation, vocabulary.operations)
         return
     problem = fault_problem(vocabulary.operations, fault)
+    problem = problem or response_problem(vocabulary.operations, fault)
     if problem is not None:
         yield FileProblem(place, problem)
 

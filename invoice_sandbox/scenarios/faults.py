@@ -3,24 +3,40 @@
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, Final
 
+from invoice_sandbox.base import jsonio
 from invoice_sandbox.base.clock import parse_duration
 from invoice_sandbox.openapi.operation import Operation
+from invoice_sandbox.openapi.responses import SET_BY_SERVER, NotOfferedError, given_response
 from invoice_sandbox.state import Fault, Workspace
 
 ALTER_RESPONSE: Final = frozenset({"truncate", "malformed", "drip", "content-type", "patch"})
 """Kinds that alter a response, so the request must have been executed."""
 
-REPLACE_RESPONSE: Final = frozenset({"error", "status", "html"})
+REPLACE_RESPONSE: Final = frozenset({"error", "status", "html", "response"})
 """Kinds that replace the response with another one."""
 
 TAKE_TIME: Final = frozenset({"latency", "drip"})
 """Kinds that take time."""
 
+STUB_LIMIT: Final = 64 * 1024
+"""The most bytes of body and headers of a ``response``."""
+
 PREFIX: Final = "flt_sandbox"
+_MEMBERS: Final = {
+    "status": ("error", "status", "html", "response"),
+    "retryAfter": ("error", "status", "html"),
+    "patch": ("patch",),
+    "delay": ("latency", "drip"),
+    "upTo": ("latency",),
+    "body": ("response",),
+    "headers": ("response",),
+}
+"""Members that only some kinds have."""
+
 _DELAY: Final = 2.0
 _STATUS: Final = {"error": 429, "status": 503, "html": 502}
 _RETRY_AFTER: Final = {429: 1.0, 503: 1.0}
@@ -82,16 +98,13 @@ def fraction(seed: int, name: str, number: int) -> float:
 def fault_problem(operations: Mapping[str, Operation], body: Mapping[str, Any]) -> str | None:
     """Why the members of a fault's body, each valid by itself, are invalid together; or None."""
     kind = body["kind"]
-    if "status" in body and kind not in REPLACE_RESPONSE:
-        return f"A fault of kind '{kind}' cannot have 'status'; it has no response of its own"
-    if "retryAfter" in body and kind not in REPLACE_RESPONSE:
-        return f"A fault of kind '{kind}' cannot have 'retryAfter'; it has no response of its own"
-    if ("patch" in body) != (kind == "patch"):
-        return "A fault has 'patch' if it is of kind 'patch', and only then"
-    if "delay" in body and kind not in TAKE_TIME:
-        return f"A fault of kind '{kind}' cannot have 'delay'; only 'latency' and 'drip' can"
-    if "upTo" in body and kind != "latency":
-        return f"A fault of kind '{kind}' cannot have 'upTo'; only 'latency' can"
+    for member, kinds in _MEMBERS.items():
+        if member in body and kind not in kinds:
+            return f"A fault of kind '{kind}' cannot have '{member}'; only {_listed(kinds)} can"
+    if kind == "patch" and "patch" not in body:
+        return "A fault of kind 'patch' needs a 'patch'"
+    if kind == "response" and "operation" not in body:
+        return "A fault of kind 'response' needs an 'operation'"
     if body.get("when") == "before" and kind in ALTER_RESPONSE:
         return f"A fault of kind '{kind}' alters a response, so 'when' must be 'after'"
     if "upTo" in body and parse_duration(body["upTo"]) < parse_duration(body.get("delay", "PT2S")):
@@ -101,6 +114,32 @@ def fault_problem(operations: Mapping[str, Operation], body: Mapping[str, Any]) 
         return f"{name} needs no key, so it belongs to no workspace and cannot have faults"
     if kind == "error":
         return _undeclared(operations, body)
+    return None
+
+
+def _listed(kinds: Sequence[str]) -> str:
+    return " and ".join(f"'{kind}'" for kind in kinds)
+
+
+def response_problem(operations: Mapping[str, Operation], body: Mapping[str, Any]) -> str | None:
+    """Why the contract does not allow the response of a fault of kind ``response``; or None."""
+    if body["kind"] != "response":
+        return None
+    operation, status = operations[body["operation"]], _whole(body.get("status"))
+    if status is not None and operation.response_for(status) is None:
+        declared = ", ".join(sorted(operation.responses))
+        return f"{operation.id} declares no response {status}, only {declared}"
+    for name in body.get("headers", {}):
+        if name.lower() in SET_BY_SERVER:
+            return f"the server sets the header {name} itself"
+    stub = _stub(body)
+    if stub is not None and len(stub.encode()) > STUB_LIMIT:
+        return f"body and headers are longer than {STUB_LIMIT} bytes"
+    try:
+        if "body" in body:
+            given_response(operation, status, body["body"], {})
+    except NotOfferedError as error:
+        return error.problem
     return None
 
 
@@ -139,7 +178,13 @@ def fault_of(
         only_named=only_named,
         retry_after=_seconds(body, "retryAfter", _RETRY_AFTER.get(status or 0)),
         patch=body.get("patch"),
+        stub=_stub(body),
     )
+
+
+def _stub(body: Mapping[str, Any]) -> str | None:
+    stub = {name: body[name] for name in ("body", "headers") if name in body}
+    return jsonio.dumps(stub).decode() if stub else None
 
 
 def _whole(value: Any) -> int | None:

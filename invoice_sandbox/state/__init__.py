@@ -29,7 +29,8 @@ class Fault:
     was considered for, ``fired`` those it took effect on. ``scenario`` is the scenario that it
     belongs to; with ``only_named`` it affects only requests that name that scenario.
     ``retry_after`` are the seconds in that header, None: without it. ``patch`` is merged into the
-    body of the response.
+    body of the response. ``stub`` is an object as JSON, with the ``body`` and ``headers`` that a
+    ``response`` was given.
     """
 
     id: str
@@ -47,6 +48,7 @@ class Fault:
     only_named: bool = False
     retry_after: float | None = None
     patch: Mapping[str, Any] | None = None
+    stub: str | None = None
 
 
 @dataclass(frozen=True)

@@ -118,7 +118,8 @@ def fault_problem(operations: Mapping[str, Operation], body: Mapping[str, Any]) 
 
 
 def _listed(kinds: Sequence[str]) -> str:
-    return " and ".join(f"'{kind}'" for kind in kinds)
+    *others, last = (f"'{kind}'" for kind in kinds)
+    return f"{', '.join(others)} and {last}" if others else last
 
 
 def response_problem(operations: Mapping[str, Operation], body: Mapping[str, Any]) -> str | None:

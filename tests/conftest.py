@@ -38,6 +38,10 @@ def client(server: Running) -> Iterator[httpx.Client]:
         yield client
 
 
+_YOUNG_OBJECTS: Final = 50_000
+"""The garbage collector looks for cycles when there are so many new objects, as in the server."""
+
+
 @pytest.hookimpl(trylast=True)
 def pytest_collection_finish() -> None:
     """What was collected stays until the end; the garbage collector need not look at it again."""
@@ -55,7 +59,8 @@ def pytest_addoption(parser: pytest.Parser) -> None:
 
 
 def pytest_configure(config: pytest.Config) -> None:
-    """Prepare the processes that tests start."""
+    """Prepare this process and those that tests start."""
+    gc.set_threshold(_YOUNG_OBJECTS)
     _heed_interrupts()
     _share_cache()
     _forget_secrets(config)

@@ -94,6 +94,7 @@ def test_what_was_sent_of_a_rejected_body_is_not_kept(server: Running) -> None:
 
 async def kept() -> int:
     """Bytes of bodies that the requests of this process still have."""
+    gc.collect()
     cycles = [one for one in gc.get_objects() if isinstance(one, RequestResponseCycle)]
     return sum(len(one.body) for one in cycles if one.response_complete)
 

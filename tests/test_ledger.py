@@ -63,37 +63,23 @@ def histories(draw: st.DrawFn) -> list[Ledger]:
 
 
 @given(history=histories())
-def test_debits_and_credits_are_equal_after_every_step(history: list[Ledger]) -> None:
+def test_after_every_step_the_accounts_agree(history: list[Ledger]) -> None:
+    """Debits equal credits, in minor units, and no balance but the result is negative."""
+    unit = D(1).scaleb(-minor_units(history[0].purchase.currency))
     for ledger in history:
         assert sum(ledger[name] for name in DEBITS) == sum(ledger[name] for name in CREDITS)
-
-
-@given(history=histories())
-def test_no_balance_but_the_result_is_ever_negative(history: list[Ledger]) -> None:
-    for ledger in history:
         assert min(ledger[name] for name in (*DEBITS, *CREDITS) if name != "result") >= 0
+        assert {one % unit for one in ledger.balances.values()} <= {D(0)}
 
 
 @given(history=histories())
-def test_what_the_debtor_paid_is_what_the_seller_received_and_the_result(
+def test_at_the_end_nothing_is_open_and_what_the_debtor_paid_was_received(
     history: list[Ledger],
 ) -> None:
     end = history[-1]
-    received = end["sellerReceived"] - end["sellerRepaid"]
-    assert end["debtorPaid"] == received + end["result"]
-
-
-@given(history=histories())
-def test_nothing_is_open_at_the_end(history: list[Ledger]) -> None:
-    left = {name for name in (*DEBITS, *CREDITS) if history[-1][name] != 0}
+    left = {name for name in (*DEBITS, *CREDITS) if end[name] != 0}
     assert left <= {*CASH, "result"}
-
-
-@given(history=histories())
-def test_every_amount_is_in_minor_units(history: list[Ledger]) -> None:
-    unit = D(1).scaleb(-minor_units(history[0].purchase.currency))
-    for ledger in history:
-        assert {one % unit for one in ledger.balances.values()} <= {D(0)}
+    assert end["debtorPaid"] == end["sellerReceived"] - end["sellerRepaid"] + end["result"]
 
 
 @given(purchase=purchases(), percents=st.lists(PERCENT, min_size=1, max_size=5))

@@ -300,6 +300,7 @@ def possible(client: httpx.Client, invoice: Any, number: int) -> str | None:
     return legal[number % len(legal)] if legal else None
 
 
+@pytest.mark.slow
 @given(
     first=st.sampled_from(["fund", "fund-partially"]),
     steps=STEPS,

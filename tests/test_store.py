@@ -617,8 +617,8 @@ async def lines_run(work: Awaitable[Any]) -> int:
     return count
 
 
-@on_a_loop
 @pytest.mark.slow
+@on_a_loop
 async def test_100_000_records_are_no_more_work_than_100() -> None:
     """Neither the first page, nor one in the middle, nor a single record needs a search."""
     store, all_match = await store_of("one"), (Condition("status", "=", "Paid"),)
@@ -820,9 +820,8 @@ async def compare_with_model(
             assert await state.page("k", limit=limit, before=before, where=where) == page
 
 
-@pytest.mark.parametrize("before", [1, 2047, 2048, 2049, 4096, 4500, 9999])
 @on_a_loop
-async def test_an_index_of_thousands_of_records_has_the_same_pages(before: int) -> None:
+async def test_an_index_of_thousands_of_records_has_the_same_pages() -> None:
     where = (Condition("owner", "=", "a"), Condition("kind", "in", ("x", "y")))
     pages = []
     for indexes in [(), ("owner", "kind")]:
@@ -832,10 +831,16 @@ async def test_an_index_of_thousands_of_records_has_the_same_pages(before: int) 
                 record = {"n": n, "owner": "ab"[n % 3 == 0], "kind": "xyz"[n % 7 % 3]}
                 await state.put("k", str(n), record)
             assert await state.count("k", where) == 2142
-            pages.append(await state.page("k", limit=50, before=before, where=where))
+            pages.append(
+                [
+                    await state.page("k", limit=50, before=before, where=where)
+                    for before in (1, 2047, 2048, 2049, 4096, 4500, 9999)
+                ]
+            )
     assert pages[0] == pages[1]
 
 
+@pytest.mark.slow
 @on_a_loop
 async def test_a_rare_value_among_20_000_records_is_found_without_a_search() -> None:
     store = await store_of("one", indexes=("owner",))
@@ -888,6 +893,7 @@ async def test_a_snapshot_can_be_restored_again_after_other_changes() -> None:
         assert numbers(await page_of(store)) == [9, 1, 0]
 
 
+@pytest.mark.slow
 @on_a_loop
 async def test_a_transaction_that_changes_much_lets_others_have_their_turn() -> None:
     store, turns = await store_of("a"), 0
@@ -940,6 +946,7 @@ async def test_workspaces_that_begin_alike_share_memory_and_nothing_else() -> No
     assert await records_of(store, "other") == [201, 199]
 
 
+@pytest.mark.slow
 @on_a_loop
 async def test_a_rollback_of_many_steps_is_little_work() -> None:
     """It grows with their number: with its square, it would take fifty times as much."""

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any, Final, Literal
 
-from invoice_sandbox.project.api import Context, Record
+from invoice_sandbox.project.api import Context, Record, drop_oldest
 
 AUDIT_EVENTS: Final = "audit_events"
 
@@ -43,6 +43,7 @@ async def audit(
         "occurredAt": context.timestamp,
     }
     await context.state.put(AUDIT_EVENTS, event_id, {**filters, "event": event})
+    await drop_oldest(context.state, AUDIT_EVENTS, event_id)
 
 
 def public_audit_event(record: Record) -> Record:

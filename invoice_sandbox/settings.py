@@ -87,7 +87,7 @@ SETTINGS: Final = (
         "N|off",
     ),
     Setting("max-endpoints", "100", "Most webhook endpoints of a workspace.", "N"),
-    Setting("max-state", "256", "Most MiB of records and waiting steps of a workspace.", "N"),
+    Setting("max-state", "512", "Most MiB of records and waiting steps of a workspace.", "N"),
     Setting(
         "max-children",
         "100",
@@ -148,7 +148,7 @@ class Settings:
     max_workspaces: int = 1000
     workspace_idle: timedelta | None = timedelta(hours=24)
     max_endpoints: int = 100
-    max_state: int = 256
+    max_state: int = 512
     max_children: int = 100
     max_depth: int = 8
     max_faults: int = 100

@@ -21,9 +21,14 @@ from invoice_sandbox.base.errors import ApiError, ErrorType, reject
 from invoice_sandbox.http.pipeline import AdmittedRequest, IdempotencyKey, Reply
 from invoice_sandbox.openapi.message.media_types import is_json
 from invoice_sandbox.state import Credential, Record, Store, Transaction
+from invoice_sandbox.webhooks.outbox import drop_oldest
 
 HEADER: Final = "idempotency-key"
 _KIND: Final = "idempotent_requests"
+_ORDER: Final = "idempotency_order"
+KEPT_RESPONSES: Final = 10_000
+"""Responses that a workspace keeps; the oldest are dropped."""
+
 _KEPT: Final = timedelta(hours=24)
 _QUOTED: Final = re.compile(r'"((?:[^"\\]|\\["\\])*)"')
 _PRINTABLE: Final = re.compile(r"[\x20-\x7e]{1,255}")
@@ -68,7 +73,20 @@ async def keep(
         record |= {"error": asdict(outcome.type), "values": values}
     else:
         record |= {"status": outcome.status, "body": _without_secrets(outcome.body, secrets)}
-    await state.put(_KIND, key.name, record)
+    number = await state.next_number(_ORDER)
+    await state.put(_KIND, key.name, record | {"number": number})
+    place = f"idempotent_{number:04d}"
+    await state.put(_ORDER, place, {"name": key.name})
+    dropped = await drop_oldest(state, _ORDER, place, KEPT_RESPONSES)
+    if dropped is not None:
+        await _forget(state, dropped["name"], number - KEPT_RESPONSES)
+
+
+async def _forget(state: Transaction, name: str, number: int) -> None:
+    """Delete a kept response, unless a newer one has its name."""
+    record = await state.get(_KIND, name)
+    if record is not None and record["number"] == number:
+        await state.delete(_KIND, name)
 
 
 def key_of(

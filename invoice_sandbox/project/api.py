@@ -56,6 +56,7 @@ from invoice_sandbox.webhooks.outbox import (
     EVENTS,
     PayloadError,
     disable,
+    drop_oldest,
     enable,
     enqueue,
     plan,
@@ -99,6 +100,7 @@ __all__ = [
     "close_capability",
     "close_session",
     "disable",
+    "drop_oldest",
     "dump_json",
     "enable",
     "instant_filter",
@@ -283,6 +285,7 @@ class Context:
 
     async def _record(self, event: Record) -> None:
         await self.state.put(EVENTS, event["id"], event)
+        await drop_oldest(self.state, EVENTS, event["id"])
         self.emitted.append(event["type"])
         self.hits.append(hits.event(event["type"]))
 

@@ -12,6 +12,7 @@ from invoice_sandbox.base.clock import duration_text, instant_text
 from invoice_sandbox.base.ids import camel_case
 from invoice_sandbox.runtime.engine import Engine
 from invoice_sandbox.state import Credential, NoWorkspaceError, Record, Workspace
+from invoice_sandbox.webhooks.outbox import DROPPED
 
 
 @dataclass(frozen=True)
@@ -69,6 +70,7 @@ class ControlCall(PublicControlCall):
 
     async def describe(self, workspace: Workspace) -> Record:
         """A workspace as the control API shows it."""
+        is_current = workspace.id == self.workspace.id
         idle = self.engine.workspaces.idle if workspace.made_by else None
         return {
             "id": workspace.id,
@@ -76,8 +78,16 @@ class ControlCall(PublicControlCall):
             "scenario": workspace.scenario,
             "clock": await self.clock_of(workspace),
             "keptIdleFor": None if idle is None else duration_text(idle),
-            "current": workspace.id == self.workspace.id,
+            "current": is_current,
+            **(await self._dropped(workspace) if is_current else {}),
         }
+
+    async def _dropped(self, workspace: Workspace) -> Record:
+        """How many records of each collection were dropped, if any were."""
+        async with self.engine.store.transaction(workspace.id) as state:
+            records = (await state.page(DROPPED)).records
+        found = {one["name"]: one["count"] for one in records}
+        return {"dropped": found} if found else {}
 
 
 ControlFunction = Callable[[Any], Awaitable[Any]]

@@ -182,7 +182,7 @@ class Quotas:
 
     records: Mapping[str, Quota] = field(default_factory=dict)
     growing: frozenset[str] = frozenset()
-    state: Quota = Quota("bytes of state", 256 * MEBIBYTE, "--max-state")
+    state: Quota = Quota("bytes of state", 512 * MEBIBYTE, "--max-state")
     steps: Quota = Quota("due steps", 50_000, "--max-steps")
     deliveries: Quota = Quota("pending deliveries", 10_000, "--max-deliveries")
     faults: Quota = Quota("faults", 100, "--max-faults")

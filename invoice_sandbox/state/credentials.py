@@ -32,6 +32,9 @@ DEMO_KEY_DIGEST: Final = key_digest(DEMO_KEY)
 MAX_NAME: Final = 256
 """Characters of the name of a key."""
 
+MAX_OPEN: Final = 10_000
+"""Sessions of a workspace, and URLs of it that need no key."""
+
 EVERYTHING: Final = "*"
 CONTROL: Final = "sandbox:control"
 CREATE_WORKSPACES: Final = "workspaces:create"
@@ -164,12 +167,24 @@ async def open_session(
 ) -> str:
     """Open a session until ``expires_at`` and return its id, which is a secret."""
     secret = new_secret()
+    await _revoke_oldest(state, "session")
     await state.grant(
         Credential(
             key_digest(secret), workspace_id, subject, frozenset(scopes), expires_at, "session"
         )
     )
     return secret
+
+
+async def _revoke_oldest(state: Transaction, kind: str) -> None:
+    """Revoke the sessions, or the URLs, that end first and are too many with one more."""
+    ending = {
+        one.digest: one.expires_at
+        for one in await state.credentials()
+        if one.type == kind and one.expires_at is not None
+    }
+    for digest in sorted(ending, key=ending.__getitem__)[: max(0, len(ending) - MAX_OPEN + 1)]:
+        await state.revoke(digest)
 
 
 async def close_session(state: Transaction, session: Credential) -> None:
@@ -181,6 +196,7 @@ async def open_capability(
     state: Transaction, *, workspace_id: str, subject: str, secret: str, expires_at: datetime
 ) -> None:
     """Give access to ``subject`` without a key, by a URL that contains ``secret``."""
+    await _revoke_oldest(state, "capability")
     await state.grant(
         Credential(key_digest(secret), workspace_id, subject, frozenset(), expires_at, "capability")
     )

@@ -71,6 +71,10 @@ class Outcome:
         return self.status in _SUCCESS
 
 
+KEPT_ATTEMPTS: Final = 100
+"""Attempts of a delivery that are kept; their numbers show how many were dropped."""
+
+
 @dataclass(frozen=True)
 class Attempt:
     """An attempt that is due ``at`` an instant of the workspace's clock.
@@ -290,7 +294,7 @@ def _with_attempt(delivery: Record, attempt: Attempt, outcome: Outcome) -> Recor
         "responseStatus": outcome.status,
         "durationMs": milliseconds,
         "attemptedAt": entry["at"],
-        "attempts": [*delivery["attempts"], entry],
+        "attempts": [*delivery["attempts"], entry][-KEPT_ATTEMPTS:],
     }
 
 

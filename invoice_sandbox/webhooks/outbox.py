@@ -34,6 +34,12 @@ DELIVER: Final = "deliver"
 LATENESS: Final = timedelta(hours=1)
 """The delay of a delivery with the fault ``late``."""
 
+KEPT: Final = 100_000
+"""Records of a collection that only grows; the oldest are dropped."""
+
+DROPPED: Final = "dropped"
+"""The collection of how many records were dropped, by their collection."""
+
 PENDING: Final = "Pending"
 FAILED: Final = "Failed"
 DELIVERED: Final = "Delivered"
@@ -53,6 +59,30 @@ class PayloadError(Exception):
 def published_delivery(record: Mapping[str, Any]) -> Record:
     """A delivery as lists show it."""
     return {name: value for name, value in record.items() if name not in _INTERNAL}
+
+
+async def drop_oldest(
+    state: Transaction, collection: str, newest: str, kept: int | None = None
+) -> Record | None:
+    """Drop and count the record whose id is ``kept`` (None: KEPT) numbers before that of the newest
+    one. A delivery that is not finished stays. Returns the record."""
+    stem, _, number = newest.rpartition("_")
+    old = int(number) - (KEPT if kept is None else kept)
+    if old <= 0:
+        return None
+    key = f"{stem}_{old:04d}"
+    record = await state.get(collection, key)
+    if record is None or record.get("status") in UNFINISHED:
+        return None
+    await state.delete(collection, key)
+    await count_dropped(state, collection)
+    return record
+
+
+async def count_dropped(state: Transaction, collection: str) -> None:
+    """Count one more dropped record."""
+    number = await state.next_number(f"{DROPPED}/{collection}")
+    await state.put(DROPPED, collection, {"name": collection, "count": number})
 
 
 async def enqueue(
@@ -109,6 +139,7 @@ async def plan(
         "repeats": sum(_counted(one)["left"] or 0 for one in faults if one["kind"] == _DUPLICATE),
     }
     await state.put(DELIVERIES, delivery_id, delivery)
+    await drop_oldest(state, DELIVERIES, delivery_id)
     await state.schedule(due, DELIVER, {"subject": delivery_id}, lane=delivery["lane"])
     return delivery
 

@@ -26,7 +26,7 @@ _PATIENCE: Final = 60.0
 _CACHE: Final = Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache")
 _FOLDER: Final = _CACHE / "invoice-liquidity-sandbox" / f"prism-{PRISM_VERSION}"
 
-_LIMITS: Final = ("--rate-limit=1000000000", "--max-steps=10000000")
+_LIMITS: Final = ("--rate-limit=1000000000", "--max-steps=10000000", "--max-state=100000")
 _OPTIONS: Final = ("--seed=7", "--clock=frozen", *_LIMITS)
 SANDBOX: Final = ("-m", "invoice_sandbox", "serve", *_OPTIONS)
 """Everything is on. Limits are counted and never reached. On the frozen clock the steps of

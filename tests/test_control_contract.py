@@ -222,10 +222,10 @@ PARTS = {
         "paths: {/x: {get: {responses: {'200': {$ref: '#/components/responses/None'}}}}}",
         HERE,
     ),
-    "what has no effect": ("security: []", f"{HERE}4:1: 'security' has no effect here"),
+    "what has no effect": ("security: []", f"{HERE}4:1: unknown key 'security'"),
     "no paths": ("paths:", f"{HERE}4:1: 'paths' must be an object"),
     "no components": ("components: {schemas: }", f"{HERE}4:14: 'schemas' must be an object"),
-    "a tag without a name": ("tags: [{}]", f"{HERE}4:8: 'name' must be a string"),
+    "a tag without a name": ("tags: [{}]", f"{HERE}4:8: an item of 'tags' has no 'name'"),
     "a list of words": ("tags: [clock]", f"{HERE}4:8: "),
     "an unknown vocabulary": (
         "components: {schemas: {Word: {type: string, x-vocabulary: scenario}}}",
@@ -256,8 +256,8 @@ class TestParts:
         [
             (PART.replace("/sandbox", "/other"), f"{HERE}3:1: the server must be /sandbox"),
             (PART.replace("servers: [{url: /sandbox}]", ""), "the server must be /sandbox"),
-            ("", "the document must be an object"),
-            ("- a list", "the document must be an object"),
+            ("", "the file must be an object"),
+            ("- a list", "the file must be an object"),
             ("a: {b", f"{HERE}"),
         ],
         ids=["another server", "no server", "nothing", "a list", "no YAML"],

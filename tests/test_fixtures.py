@@ -306,7 +306,6 @@ def test_six_countries_and_one_partner_that_takes_everything() -> None:
 USERS = (SHIPPED / "users.yaml").read_text(encoding="utf-8")
 INVOICE_FILE = (SHIPPED / "invoices.yaml").read_text(encoding="utf-8")
 Found = list[tuple[str, str]]
-NOT_A_LIST = "a fixture file is an object with 'records', a list"
 
 
 def users(old: str, new: str) -> str:
@@ -336,7 +335,7 @@ BROKEN: dict[str, tuple[str, str, Found]] = {
     "unknown key of a file without a schema": (
         "misc",
         "records: []\nnotes: none\n",
-        [(":2:1", "unknown key 'notes' (known are schema, records)")],
+        [(":2:1", "unknown key 'notes' (known: schema, records)")],
     ),
     "misspelt word": (
         "users",
@@ -376,17 +375,17 @@ BROKEN: dict[str, tuple[str, str, Found]] = {
     "no id, without a schema": (
         "misc",
         "records:\n  - name: a\n",
-        [(":2:5", "a record needs an 'id'")],
+        [(":2:5", "an item of 'records' has no 'id'")],
     ),
     "an id that is a number": (
         "misc",
         "records:\n  - id: 7\n",
-        [(":2:5", "an 'id' must be a text")],
+        [(":2:5", "'id' must be a string")],
     ),
     "a record that is no object": (
         "misc",
         "records:\n  - a\n",
-        [(":2:5", "a record needs an 'id'")],
+        [(":2:5", "an item of 'records' must be an object")],
     ),
     "an id twice": (
         "misc",
@@ -424,10 +423,18 @@ BROKEN: dict[str, tuple[str, str, Found]] = {
             (":3:5", "amount must be a number"),
         ],
     ),
-    "records that are no list": ("misc", "records: 7\n", [(":1:1", NOT_A_LIST)]),
-    "no records": ("misc", "schema: Invoice\n", [(":1:1", NOT_A_LIST)]),
-    "a list": ("misc", "# nothing else\n- id: a\n", [(":2:1", NOT_A_LIST)]),
-    "nothing": ("misc", "", [(":1:1", NOT_A_LIST)]),
+    "records that are no list": (
+        "misc",
+        "records: 7\n",
+        [(":1:1", "'records' must be a list")],
+    ),
+    "no records": (
+        "misc",
+        "schema: Invoice\n",
+        [(":1:1", "the file has no 'records'")],
+    ),
+    "a list": ("misc", "# nothing else\n- id: a\n", [(":2:1", "the file must be an object")]),
+    "nothing": ("misc", "", [(":1:1", "the file must be an object")]),
     "no list, by its schema": (
         "users",
         "records: 7\n",
@@ -476,7 +483,7 @@ def test_one_record_that_is_wrong_hides_no_other_from_the_contract(folder: Path)
     file = folder / "misc.yaml"
     file.write_text(text, encoding="utf-8")
     assert list(fixture_problems(folder, SCHEMAS)) == [
-        (f"{file}:3:5", "a record needs an 'id'"),
+        (f"{file}:3:5", "an item of 'records' has no 'id'"),
         (f"{file}:4:5", "registryId is required"),
     ]
 

@@ -255,7 +255,7 @@ def test_a_name_that_two_modules_define_is_an_error(tmp_path: Path) -> None:
 FIXTURES = {
     "an unknown key": ("- id: a\n    colour: red", r":3:5: unknown key 'colour'.*color"),
     "a wrong type": ("- id: a\n    color: 5", r":3:5: .*string"),
-    "no id": ("- color: red", r":2:5: a record needs an 'id'"),
+    "no id": ("- color: red", r":2:5: an item of 'records' has no 'id'"),
 }
 OF_THINGS = {
     "type": "object",

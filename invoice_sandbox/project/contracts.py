@@ -26,11 +26,13 @@ from invoice_sandbox.openapi.load.reading import ReadContract, read_contract
 from invoice_sandbox.openapi.load.validate import check_openapi, check_version
 from invoice_sandbox.openapi.operation import Contract, compile_contract
 from invoice_sandbox.openapi.responses import NoResponseError, contract_response
+from invoice_sandbox.openapi.schema.file_schema import check_form
 from invoice_sandbox.project.code import operation_names
 from invoice_sandbox.project.conventions import FILE as CONVENTIONS_FILE
 from invoice_sandbox.project.conventions import Conventions
 
 _CONTROL: Final = Path(__file__).parents[1] / "control" / "openapi.yaml"
+_PART: Final = Path(__file__).with_name("sandbox.schema.json")
 _SUBJECT: Final = "x-subject"
 _FOR_TOOLS: Final = "x-project"
 """The member of the control contract that ``control.client`` reads as ``ServedProject``."""
@@ -143,7 +145,9 @@ def _control_document(
     if taken == base_path(document):
         raise ContractError(f"{taken} is reserved for the control API; use another base path")
     if part is not None:
-        document = merged_parts(document, load_document(part), part)
+        own = load_document(part)
+        check_form(own, part, _PART)
+        document = merged_parts(document, own, part)
     document = with_vocabularies(document, words, {SCENARIOS})
     document |= {_FOR_TOOLS: for_tools} if for_tools else {}
     choice = document["components"]["schemas"]["ScenarioChoice"]["properties"]

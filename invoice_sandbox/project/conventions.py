@@ -17,7 +17,7 @@ from typing import Any, Final, Literal
 from invoice_sandbox.base.clock import instant_text
 from invoice_sandbox.base.errors import CODES, ERRORS, ApiError, ErrorType, code_for, suggestion
 from invoice_sandbox.base.ids import KEY_PREFIX, REQUEST_PREFIX
-from invoice_sandbox.openapi.load.documents import DocumentError, load_document, place_of
+from invoice_sandbox.openapi.load.documents import load_document
 from invoice_sandbox.openapi.message.media_types import JSON
 from invoice_sandbox.openapi.operation import Contract
 from invoice_sandbox.openapi.schema.file_schema import (
@@ -190,7 +190,7 @@ def load_conventions(folder: Path, contract: Contract) -> Conventions:
         _problems(document),
         _unknown_operations(document, contract),
     ):
-        raise DocumentError(place_of(file, problem.pointer), problem.text, problem.advice)
+        raise problem.error(file)
     return replace(plain, **dict(_members(document)))
 
 

@@ -14,9 +14,9 @@ from typing import Any, Final
 from invoice_sandbox.base import jsonio
 from invoice_sandbox.openapi.load.documents import DocumentError, load_document, place_of
 from invoice_sandbox.openapi.schema.compile import SchemaError, Schemas
-from invoice_sandbox.openapi.schema.file_schema import FileProblem, Pointer, schema_problems
+from invoice_sandbox.openapi.schema.file_schema import FileProblem, schema_problems
 
-_KEYS: Final = ("schema", "records")
+_SCHEMA: Final = Path(__file__).with_name("fixtures.schema.json")
 
 
 def fixture_problems(folder: Path, schemas: Schemas) -> Iterator[tuple[str, str]]:
@@ -48,14 +48,15 @@ def _files(folder: Path) -> list[Path]:
 def _problems(document: Any, file: Path, schemas: Schemas) -> Iterator[tuple[str, str]]:
     """What is wrong with one file: by its schema, by itself, and by the contract, in this order."""
     found: list[FileProblem] = []
-    schema_file = file.with_name(f"{file.stem}.schema.json")
-    if schema_file.exists():
+    for schema_file in (file.with_name(f"{file.stem}.schema.json"), _SCHEMA):
+        known = {one.pointer for one in found}
         try:
-            found.extend(schema_problems(document, schema_file))
+            problems = list(schema_problems(document, schema_file)) if schema_file.exists() else []
         except DocumentError as error:
             yield error.place, _line(error.problem, error.advice)
-    known = {one.pointer for one in found}
-    found.extend(one for one in _form_problems(document) if one.pointer not in known)
+        else:
+            found += [one for one in problems if one.pointer not in known]
+    found.extend(_repeated(document))
     # One problem for each record: not the same again from the contract's schema.
     wrong = {one.pointer[:2] for one in found}
     found.extend(one for one in _contract_problems(document, schemas) if one.pointer not in wrong)
@@ -63,27 +64,14 @@ def _problems(document: Any, file: Path, schemas: Schemas) -> Iterator[tuple[str
         yield place_of(file, one.pointer), _line(one.text, one.advice)
 
 
-def _form_problems(document: Any) -> Iterator[FileProblem]:
-    """What every fixture file must be, whatever its records are."""
-    known = document if isinstance(document, dict) else {}
-    for key in known:
-        if key not in _KEYS:
-            yield FileProblem((key,), f"unknown key '{key}'", f"known are {', '.join(_KEYS)}")
-    records = _records(document)
-    if records is None:
-        pointer: Pointer = ("records",) if "records" in known else ()
-        yield FileProblem(pointer, "a fixture file is an object with 'records', a list")
-    seen: set[str] = set()
-    for index, record in enumerate(records or ()):
-        place: Pointer = ("records", index)
-        if not isinstance(record, dict) or "id" not in record:
-            yield FileProblem(place, "a record needs an 'id'")
-        elif not isinstance(record["id"], str):
-            yield FileProblem((*place, "id"), "an 'id' must be a text")
-        elif record["id"] in seen:
-            yield FileProblem((*place, "id"), f"duplicate id '{record['id']}'")
-        else:
-            seen.add(record["id"])
+def _repeated(document: Any) -> Iterator[FileProblem]:
+    """Ids that an earlier record has."""
+    seen: list[Any] = []
+    for index, record in enumerate(_records(document)):
+        known = record.get("id") if isinstance(record, dict) else None
+        if known is not None and known in seen:
+            yield FileProblem(("records", index, "id"), f"duplicate id '{known}'")
+        seen.append(known)
 
 
 def _contract_problems(document: Any, schemas: Schemas) -> Iterator[FileProblem]:
@@ -96,14 +84,14 @@ def _contract_problems(document: Any, schemas: Schemas) -> Iterator[FileProblem]
     except SchemaError:
         yield FileProblem(("schema",), f"the contract has no schema {name}")
         return
-    for index, record in enumerate(_records(document) or ()):
+    for index, record in enumerate(_records(document)):
         for problem in checker.problems(record):
             yield FileProblem(("records", index), problem.sentence("the record"))
 
 
-def _records(document: Any) -> list[Any] | None:
+def _records(document: Any) -> list[Any]:
     records = document.get("records") if isinstance(document, dict) else None
-    return records if isinstance(records, list) else None
+    return records if isinstance(records, list) else []
 
 
 def _line(problem: str, advice: str) -> str:

@@ -10,7 +10,7 @@ from typing import Any, Final
 
 from invoice_sandbox.base.errors import suggestion
 from invoice_sandbox.openapi.load.documents import DocumentError, load_document, place_of
-from invoice_sandbox.openapi.schema.file_schema import schema_problems
+from invoice_sandbox.openapi.schema.file_schema import check_form
 from invoice_sandbox.project.code import ProjectError
 from invoice_sandbox.project.loader import Project
 from invoice_sandbox.state.passwords import hash_password, is_password_hash
@@ -66,8 +66,7 @@ def _check_references(project: Project, users: list[Mapping[str, Any]], file: Pa
 def _read(file: Path) -> list[Mapping[str, Any]]:
     try:
         document = load_document(file)
-        for problem in schema_problems(document, _SCHEMA):
-            raise DocumentError(place_of(file, problem.pointer), problem.text)
+        check_form(document, file, _SCHEMA)
     except DocumentError as error:
         raise ProjectError(f"--users: {error}") from None
     users: list[Mapping[str, Any]] = document["records"]

@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import Any, Final
 
 from invoice_sandbox.base.errors import suggestion
-from invoice_sandbox.openapi.load.documents import DocumentError, load_document, place_of
+from invoice_sandbox.openapi.load.documents import load_document
 from invoice_sandbox.openapi.schema.file_schema import (
     FileProblem,
     Pointer,
@@ -127,7 +127,7 @@ def load_lifecycle(file: Path) -> Lifecycle:
     """The lifecycle in a file. Raises DocumentError for the first problem."""
     document = load_document(file)
     for problem in _problems(document):
-        raise DocumentError(place_of(file, problem.pointer), problem.text, problem.advice)
+        raise problem.error(file)
     machines = {name: _machine(name, raw) for name, raw in document["machines"].items()}
     return Lifecycle(machines, document["events"])
 

@@ -11,18 +11,6 @@ from invoice_sandbox.openapi.load.documents import DocumentError, place_of
 from invoice_sandbox.openapi.load.operations import base_path, without_names
 from invoice_sandbox.openapi.load.pointers import ContractError
 
-_FORMS: Final[Mapping[str, type]] = {
-    "openapi": str,
-    "info": dict,
-    "servers": list,
-    "tags": list,
-    "paths": dict,
-    "components": dict,
-}
-"""What a part may have. Only tags, paths and components are merged."""
-
-_NAMES: Final[Mapping[type, str]] = {dict: "an object", list: "a list", str: "a string"}
-
 VOCABULARY: Final = "x-vocabulary"
 """On a schema of a string: the name of the list of words that become its ``enum``."""
 
@@ -30,10 +18,8 @@ VOCABULARY: Final = "x-vocabulary"
 def merged_parts(whole: Mapping[str, Any], part: Mapping[str, Any], file: Path) -> dict[str, Any]:
     """``whole`` with the paths, tags and components that ``part``, read from ``file``, adds to it.
 
-    Raises DocumentError when the part names another base path, something that is there already, or
-    something that is not merged.
+    Raises DocumentError when the part names another base path, or something that is there already.
     """
-    _check_form(part, file)
     if base_path(part) != base_path(whole):
         problem = f"the server must be {base_path(whole) or '/'}, the base path of the control API"
         raise DocumentError(place_of(file, ("servers",)), problem)
@@ -69,28 +55,6 @@ def with_vocabularies(
     if isinstance(value, list):
         return [with_vocabularies(one, words, later) for one in value]
     return value
-
-
-def _check_form(part: Any, file: Path) -> None:
-    """Raise DocumentError for what is not valid OpenAPI, or has no effect."""
-    _expect(part, dict, (), file)
-    for name, value in part.items():
-        if name not in _FORMS and not str(name).startswith("x-"):
-            problem = f"'{name}' has no effect here; a part has {', '.join(_FORMS)}"
-            raise DocumentError(place_of(file, (name,)), problem)
-        _expect(value, _FORMS.get(name, object), (name,), file)
-    for section, components in part.get("components", {}).items():
-        _expect(components, dict, ("components", section), file)
-    for name, key in (("servers", "url"), ("tags", "name")):
-        for index, one in enumerate(part.get(name, [])):
-            _expect(one, dict, (name, index), file)
-            _expect(one.get(key), str, (name, index, key), file)
-
-
-def _expect(value: Any, form: type, place: tuple[str | int, ...], file: Path) -> None:
-    if not isinstance(value, form):
-        what = f"'{place[-1]}'" if place else "the document"
-        raise DocumentError(place_of(file, place), f"{what} must be {_NAMES[form]}")
 
 
 def _new_tags(whole: Mapping[str, Any], part: Mapping[str, Any], file: Path) -> list[Any]:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from functools import lru_cache
@@ -12,7 +13,7 @@ from typing import Any, Final
 from jsonschema_rs import Draft202012Validator as Draft202012
 
 from invoice_sandbox.base.errors import suggestion
-from invoice_sandbox.openapi.load.documents import DocumentError
+from invoice_sandbox.openapi.load.documents import DocumentError, place_of
 
 Pointer = tuple[str | int, ...]
 
@@ -27,6 +28,16 @@ class FileProblem:
     pointer: Pointer
     text: str
     advice: str = ""
+
+    def error(self, file: Path) -> DocumentError:
+        """The error that has the place in ``file``."""
+        return DocumentError(place_of(file, self.pointer), self.text, self.advice)
+
+
+def check_form(document: Any, file: Path, schema_file: Path) -> None:
+    """Raise DocumentError for the first thing in ``file`` that the schema does not allow."""
+    for problem in schema_problems(document, schema_file):
+        raise problem.error(file)
 
 
 def schema_problems(document: Any, schema_file: Path) -> Iterator[FileProblem]:
@@ -82,8 +93,9 @@ def _subject(error: Any) -> str:
 
 def _unknown(error: Any) -> Iterator[FileProblem]:
     known = error.schema.get("properties", {})
+    patterns = error.schema.get("patternProperties", {})
     for key in error.instance:
-        if key not in known:
+        if key not in known and not any(re.search(one, key) for one in patterns):
             yield FileProblem(
                 (*_pointer(error), key), f"unknown key '{key}'", suggestion(key, known)
             )

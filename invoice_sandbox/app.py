@@ -5,11 +5,13 @@ from __future__ import annotations
 import logging
 from dataclasses import replace
 from functools import partial
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 from urllib.parse import urlsplit
 
 from invoice_sandbox.base.budget import Budget
 from invoice_sandbox.base.clock import OperatingSystemClock, SystemClock
+from invoice_sandbox.base.errors import ApiError
 from invoice_sandbox.console.page import Console
 from invoice_sandbox.control.functions import CONTROL_FUNCTIONS
 from invoice_sandbox.coverage.control import COVERAGE_FUNCTIONS
@@ -37,11 +39,13 @@ from invoice_sandbox.runtime.engine import Engine
 from invoice_sandbox.runtime.journal import Journal
 from invoice_sandbox.runtime.steps import drop_reporter, step_runner
 from invoice_sandbox.runtime.workspaces import WorkspaceOptions, Workspaces
-from invoice_sandbox.settings import Settings, check_scenario
-from invoice_sandbox.state import MEBIBYTE, Quota, Quotas
+from invoice_sandbox.settings import SettingError, Settings, check_scenario
+from invoice_sandbox.state import MEBIBYTE, Quota, Quotas, Store, Workspace
 from invoice_sandbox.state.credentials import DEMO_KEY, KEYS
 from invoice_sandbox.state.hits import Coverage
-from invoice_sandbox.state.memory import MemoryStore
+from invoice_sandbox.state.memory import Indexes, MemoryStore
+from invoice_sandbox.state.persistent import open_store
+from invoice_sandbox.state.sqlite import StoreError
 from invoice_sandbox.webhooks.endpoints import ENDPOINTS
 from invoice_sandbox.webhooks.lanes import SIDE_BY_SIDE, SLOW_SIDE_BY_SIDE, Lanes
 from invoice_sandbox.webhooks.listeners import Listeners
@@ -118,7 +122,7 @@ async def _engine(
     check_scenario(scenario, project.scenarios)
     indexes = {**project.conventions.indexes, **WEBHOOK_INDEXES}
     quotas = _quotas(settings)
-    store = MemoryStore(indexes, quotas)
+    store = await _open_store(settings.store, indexes, quotas)
     workspaces = Workspaces(
         store,
         project,
@@ -138,16 +142,18 @@ async def _engine(
         settings.webhook_timeout,
     )
     lanes = Lanes(store, system_clock, sender.send, virtual_time=settings.webhook_time == "virtual")
-    first = await workspaces.create(settings.key, WorkspaceOptions(settings.seed))
     coverage = Coverage(settings.coverage, mark_of(project) if settings.coverage else "")
+    first = await _first_workspace(workspaces, settings)
+    agenda = Agenda(
+        store, system_clock, step_runner(project, coverage), lanes, drop_reporter(project)
+    )
+    await agenda.resume()
     return Engine(
         project=project,
         store=store,
         journal=Journal(store, (project.contract, project.control), project.conventions.key_prefix),
         system_clock=system_clock,
-        agenda=Agenda(
-            store, system_clock, step_runner(project, coverage), lanes, drop_reporter(project)
-        ),
+        agenda=agenda,
         sender=sender,
         listeners=Listeners(system_clock, settings.webhook_timeout, quotas),
         workspaces=workspaces,
@@ -160,6 +166,30 @@ async def _engine(
         passwords=passwords,
         virtual_webhook_time=settings.webhook_time == "virtual",
     )
+
+
+async def _open_store(file: Path | None, indexes: Indexes, quotas: Quotas) -> Store:
+    """The store with what it kept. Raises SettingError for a file that cannot be used."""
+    if file is None:
+        return MemoryStore(indexes, quotas)
+    try:
+        return await open_store(file, indexes, quotas)
+    except StoreError as error:
+        raise SettingError(f"--store: {error}") from None
+
+
+async def _first_workspace(workspaces: Workspaces, settings: Settings) -> Workspace:
+    """The first workspace, kept before anybody gets its key. Raises SettingError."""
+    try:
+        first = await workspaces.first(settings.key, WorkspaceOptions(settings.seed))
+        await workspaces.store.flush()
+    except ApiError:
+        await workspaces.store.close()
+        raise SettingError("--store: the file cannot be written; the log says why") from None
+    except BaseException:
+        await workspaces.store.close()
+        raise
+    return first
 
 
 def _network(settings: Settings) -> httpx.AsyncBaseTransport:

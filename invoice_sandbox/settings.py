@@ -117,7 +117,7 @@ SETTINGS: Final = (
     ),
     Setting("coverage", None, "File to which coverage of the contract is recorded.", "FILE"),
     Setting("log", None, "'requests' prints a line per request on stderr.", "requests"),
-    Setting("store", "memory", "Store of the state: memory.", "URL"),
+    Setting("store", "memory", "Store: 'memory', or a file as 'sqlite:///FILE'.", "URL"),
     Setting("workers", "1", "Server processes.", "N"),
 )
 
@@ -126,7 +126,8 @@ SETTINGS: Final = (
 class Settings:
     """Settings of a server, checked. ``rate_limit`` and ``workspace_idle`` None mean off; ``seed``
     None: random; ``scenario`` None: the project's default. ``key_given``: the key was chosen.
-    ``max_state`` and ``max_queue`` are in MiB."""
+    ``max_state`` and ``max_queue`` are in MiB. ``store`` is the file that keeps the state, None:
+    memory."""
 
     host: str = "127.0.0.1"
     port: int = 8080
@@ -162,6 +163,7 @@ class Settings:
     allow_webhooks_to: tuple[_Network, ...] = ()
     coverage: Path | None = None
     log_requests: bool = False
+    store: Path | None = None
 
     @property
     def on_loopback(self) -> bool:
@@ -198,7 +200,8 @@ def read_settings(texts: Mapping[str, str | None]) -> Settings:
     host = _text(given, "host")
     public_url = _url(given["public-url"])
     key = _key(given["key"], local=is_loopback(host) and public_url is None)
-    _check_store(_text(given, "store"), _integer(given, "workers", 1, 64))
+    store = _store(_text(given, "store"))
+    _check_workers(_integer(given, "workers", 1, 64))
     if given["project"] and given["contract"]:
         raise SettingError("--contract and --project cannot be used together; choose one")
     return Settings(
@@ -240,6 +243,7 @@ def read_settings(texts: Mapping[str, str | None]) -> Settings:
         allow_webhooks_to=_networks(given["allow-webhooks-to"]),
         coverage=_writable(given["coverage"], "coverage"),
         log_requests=_is_requests(given["log"]),
+        store=store,
     )
 
 
@@ -381,12 +385,21 @@ def _writable(text: str | None, name: str) -> Path | None:
         raise SettingError(f"--{name}: {problem}") from None
 
 
-def _check_store(store: str, workers: int) -> None:
-    if workers > 1 and store == "memory":
-        raise SettingError("--workers: several processes cannot share --store memory; use 1")
-    if store != "memory":
-        if store.startswith(("sqlite:///", "postgresql://")):
-            scheme = store.partition(":")[0]
-            raise SettingError(f"--store: {scheme} is not supported yet; use memory")
-        # Only the scheme is shown, because an address may contain a password.
-        raise SettingError(f"--store must be memory, not '{store.partition(':')[0]}'")
+def _store(text: str) -> Path | None:
+    """The file of a store; None: memory. Only a scheme is shown: an address may have a password."""
+    if text == "memory":
+        return None
+    scheme, _, file = text.partition(":///")
+    if scheme == "sqlite" and file:
+        return Path(file)
+    scheme = text.partition(":")[0]
+    if scheme == "postgresql":
+        raise SettingError("--store: postgresql is not supported yet; use sqlite:///FILE")
+    raise SettingError(f"--store must be 'memory' or 'sqlite:///FILE', not '{scheme}'")
+
+
+def _check_workers(workers: int) -> None:
+    if workers > 1:
+        raise SettingError(
+            "--workers: several processes can share neither --store memory nor a file; use 1"
+        )

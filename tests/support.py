@@ -132,12 +132,15 @@ class Running:
 
 
 @contextmanager
-def serving(settings: Settings = FROZEN, *, real_time: bool = False) -> Iterator[Running]:
+def serving(
+    settings: Settings = FROZEN, *, real_time: bool = False, at: datetime | None = None
+) -> Iterator[Running]:
     """Serve ``settings`` in a thread of its own, from ready to stopped.
 
-    With ``real_time`` its clock is the machine's, as in a process of its own.
+    With ``real_time`` its clock is the machine's, as in a process of its own; ``at`` is the instant
+    that the test's clock begins with.
     """
-    system_clock = ManualSystemClock()
+    system_clock = ManualSystemClock() if at is None else ManualSystemClock(at)
     clock = OperatingSystemClock() if real_time else system_clock
     if settings.coverage is None and RECORDING in os.environ:
         settings = replace(settings, coverage=Path(os.environ[RECORDING]))

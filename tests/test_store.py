@@ -1,4 +1,4 @@
-"""State in memory: isolated by workspace, all or nothing, one transaction after the other."""
+"""What every store does: isolated by workspace, all or nothing, one transaction after the other."""
 
 from __future__ import annotations
 
@@ -6,16 +6,17 @@ import asyncio
 import gc
 import sys
 import tracemalloc
-from collections.abc import Awaitable, Callable, Coroutine, Sequence
+from collections.abc import Awaitable, Callable, Coroutine, Iterator, Sequence
 from contextlib import suppress
 from datetime import UTC, datetime, timedelta
 from functools import wraps
+from pathlib import Path
 from types import FrameType
 from typing import Any, ParamSpec
 from weakref import ref
 
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from invoice_sandbox.base.clock import FROZEN_START, ClockState
@@ -30,8 +31,9 @@ from invoice_sandbox.state import (
     collection,
     memory,
 )
-from invoice_sandbox.state.memory import MemoryStore
+from invoice_sandbox.state.memory import NO_QUOTAS, MemoryStore
 from invoice_sandbox.state.packing import Packing, size_of
+from invoice_sandbox.state.persistent import open_store
 from tests.support import PATIENCE, little_work
 
 P = ParamSpec("P")
@@ -47,12 +49,66 @@ JSON_VALUES = st.recursive(
 )
 
 
+class Backends:
+    """Makes the stores of a test, and closes them when it ends."""
+
+    def __init__(self) -> None:
+        self.folder: Path | None = None
+        self._open: list[MemoryStore] = []
+        self._made = 0
+
+    async def store(self, indexes: Sequence[str]) -> MemoryStore:
+        """A new store of the kind that the test is run with."""
+        self._made += 1
+        return await self._opened(indexes)
+
+    async def reopened(self, indexes: Sequence[str] = ()) -> MemoryStore:
+        """The last store, closed and opened again."""
+        await self.close()
+        return await self._opened(indexes)
+
+    async def _opened(self, indexes: Sequence[str]) -> MemoryStore:
+        found = MemoryStore({"k": indexes})
+        if self.folder is not None:
+            file = self.folder / f"{self._made}.db"
+            found = await open_store(file, {"k": indexes}, NO_QUOTAS)
+        self._open.append(found)
+        return found
+
+    async def close(self) -> None:
+        """Close every store."""
+        while self._open:
+            await self._open.pop().close()
+
+
+BACKENDS = Backends()
+
+
+@pytest.fixture(autouse=True, params=["memory", "sqlite"])
+def _backend(
+    request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory
+) -> Iterator[None]:
+    BACKENDS.folder = tmp_path_factory.mktemp("store") if request.param == "sqlite" else None
+    yield
+    BACKENDS.folder = None
+
+
+in_memory = pytest.mark.parametrize("_backend", ["memory"], indirect=True)
+"""Of tests about what the memory store alone does."""
+
+
 def on_a_loop(test: Callable[P, Coroutine[Any, Any, None]]) -> Callable[P, None]:
     """Run an ``async def`` test to its end on an event loop of its own."""
 
+    async def closed_afterwards(*args: P.args, **kwargs: P.kwargs) -> None:
+        try:
+            await test(*args, **kwargs)
+        finally:
+            await BACKENDS.close()
+
     @wraps(test)
     def run(*args: P.args, **kwargs: P.kwargs) -> None:
-        asyncio.run(test(*args, **kwargs))
+        asyncio.run(closed_afterwards(*args, **kwargs))
 
     return run
 
@@ -64,7 +120,7 @@ def workspace(name: str) -> Workspace:
 
 async def store_of(*names: str, indexes: Sequence[str] = ()) -> MemoryStore:
     """A store with these workspaces, and ``indexes`` of the collection ``k``."""
-    store = MemoryStore({"k": indexes})
+    store = await BACKENDS.store(indexes)
     for name in names:
         await store.create_workspace(workspace(name), FROZEN_START)
     return store
@@ -783,6 +839,7 @@ def selected(record: dict[str, Any], condition: Condition) -> bool:
             return isinstance(value, str) and value <= str(wanted)
 
 
+@in_memory
 @given(
     history=HISTORIES,
     where=SELECTIONS,
@@ -806,6 +863,47 @@ async def compare_with_model(
 ) -> None:
     store = await store_of("one", indexes=indexes)
     model = await carry_out(store, history)
+    await BACKENDS.close()
+    await assert_like_model(store, model, where, limit)
+
+
+@pytest.mark.parametrize("_backend", ["sqlite"], indirect=True)
+@settings(max_examples=30)
+@given(history=HISTORIES, where=SELECTIONS)
+def test_a_store_that_is_opened_again_is_the_same(
+    history: list[tuple[str, list[Any]]], where: tuple[Condition, ...]
+) -> None:
+    asyncio.run(compare_reopened(history, where))
+
+
+async def compare_reopened(
+    history: list[tuple[str, list[Any]]], where: tuple[Condition, ...]
+) -> None:
+    store = await store_of("one", indexes=("f",))
+    model = await carry_out(store, history)
+    again = await BACKENDS.reopened(("f",))
+    await assert_like_model(again, model, where, None)
+    await again.restore_snapshot("one", "s", ClockState("frozen"))
+    await store_in_memory_is_like(again, history)
+    await BACKENDS.close()
+
+
+async def store_in_memory_is_like(again: MemoryStore, history: list[tuple[str, list[Any]]]) -> None:
+    """The restored store has the records that one in memory has after the same history."""
+    other = MemoryStore({"k": ("f",)})
+    await other.create_workspace(workspace("one"), FROZEN_START)
+    await carry_out(other, history)
+    await other.restore_snapshot("one", "s", ClockState("frozen"))
+    assert await page_of(again) == await page_of(other)
+
+
+async def assert_like_model(
+    store: MemoryStore,
+    model: list[tuple[str, Any] | None],
+    where: tuple[Condition, ...],
+    limit: int | None,
+) -> None:
+    """The store has the records of the model in their positions, on all pages."""
     expected = [
         (position, entry[1])
         for position, entry in reversed(list(enumerate(model)))
@@ -858,6 +956,7 @@ async def test_a_rare_value_among_20_000_records_is_found_without_a_search() -> 
     assert await lines_run(page_and_count()) <= few
 
 
+@in_memory
 @on_a_loop
 async def test_a_snapshot_shares_the_records_that_did_not_change() -> None:
     store = await store_of("one", indexes=("owner",))
@@ -926,6 +1025,7 @@ async def records_of(store: MemoryStore, name: str) -> list[int]:
         return numbers(await state.page("k", limit=2))
 
 
+@in_memory
 @on_a_loop
 async def test_workspaces_that_begin_alike_share_memory_and_nothing_else() -> None:
     store = await store_of("one", *map(str, range(50)), "other", indexes=["text"])
@@ -973,6 +1073,7 @@ async def test_a_committed_transaction_is_freed_at_once() -> None:
         gc.enable()
 
 
+@in_memory
 @on_a_loop
 async def test_discarded_steps_take_no_memory() -> None:
     store = await store_of("one")
@@ -992,6 +1093,7 @@ async def test_discarded_steps_take_no_memory() -> None:
 # --- records as bytes
 
 
+@in_memory
 @given(st.lists(st.dictionaries(st.text(max_size=3), JSON_VALUES, max_size=3), min_size=1))
 def test_a_record_comes_back_from_its_bytes(records: list[dict[str, Any]]) -> None:
     packing = Packing()
@@ -1000,6 +1102,7 @@ def test_a_record_comes_back_from_its_bytes(records: list[dict[str, Any]]) -> No
         assert packing.unpack(packing.pack(number, record)) == record
 
 
+@in_memory
 def test_records_that_are_like_earlier_ones_take_little_room() -> None:
     packing, kinds = Packing(), [{f"{kind}-{n}": kind for n in range(30)} for kind in range(12)]
     stored = [packing.pack(n, {**kinds[n % 12], "n": n}) for n in range(2000)]
@@ -1008,6 +1111,7 @@ def test_records_that_are_like_earlier_ones_take_little_room() -> None:
     assert sum(map(len, stored[500:])) * 5 < texts
 
 
+@in_memory
 def test_records_that_are_like_nothing_else_bring_few_dictionaries() -> None:
     packing = Packing()
     tracemalloc.start()

@@ -230,6 +230,12 @@ _ERRORS: Final = (
         "Wait a second and send it again.",
     ),
     ErrorType(
+        "store_unavailable",
+        503,
+        "The server cannot keep any change at present",
+        "Wait a second and send it again, with the same Idempotency-Key if it had one.",
+    ),
+    ErrorType(
         "no_usable_response",
         501,
         "The contract has no usable response for this operation: {problem}",

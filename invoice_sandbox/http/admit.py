@@ -137,8 +137,12 @@ class _Gate:
     challenges: tuple[tuple[str, str], ...]
 
     async def admit(self, routed: RoutedRequest) -> AdmittedRequest:
-        """The request with its caller, if the caller may do what it asks for."""
+        """The request with its caller, if the caller may do what it asks for.
+
+        Raises ApiError 401, 403, 429, and 503 while the store cannot keep changes.
+        """
         request = routed.request
+        self.engine.store.check()
         try:
             admitted = await self._identified(routed)
         except ApiError as error:

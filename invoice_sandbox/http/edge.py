@@ -116,7 +116,22 @@ class Edge:
         reply = Reply(reply.status, reply.body, reply.media_type, headers, reply.stream)
         workspace = trace.workspace or await workspace_of_caller(self._engine, request)
         await self._cover(request, reply, workspace)
-        return await self._record(request, reply, workspace, clock.monotonic() - started)
+        reply = await self._record(request, reply, workspace, clock.monotonic() - started)
+        return await self._kept(request, reply)
+
+    async def _kept(self, request: Request, reply: Reply) -> Reply:
+        """The response, once everything that it may be about outlives the process.
+
+        A GET without a workspace, such as the health check, is about nothing that can change.
+        """
+        if request.trace.workspace is None and request.method in {"GET", "HEAD"}:
+            return reply
+        try:
+            await self._engine.store.flush()
+        except ApiError as error:
+            failed = await error_reply(self._engine, request, error)
+            return replace(failed, headers=(*reply.headers, *failed.headers))
+        return reply
 
     def _random_id(self) -> str:
         now, prefix = self._clock.now(), self._conventions.request_id_prefix

@@ -305,6 +305,7 @@ class Sandbox:
             if message["type"] == "lifespan.shutdown":
                 await self.engine.agenda.close(_SECONDS_TO_FINISH)
                 await self.engine.sender.close()
+                await self.engine.store.close()
             await send({"type": f"{message['type']}.complete"})
             if message["type"] == "lifespan.shutdown":
                 return

@@ -12,7 +12,7 @@ import heapq
 import logging
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass, replace
-from datetime import datetime
+from datetime import datetime, timedelta
 from typing import Final, Literal
 from weakref import WeakValueDictionary
 
@@ -39,6 +39,8 @@ STEPS_OF_A_REQUEST: Final = 50
 
 _MAX_WAIT: Final = 24 * 60 * 60
 _PATIENCE: Final = 30.0
+_PAUSE: Final = timedelta(seconds=1)
+"""Until due steps are tried again that could not be run."""
 
 log = logging.getLogger("invoice_sandbox")
 
@@ -179,9 +181,17 @@ class Agenda:
         else:
             return
         if planned is None or due < planned:
-            self._planned[workspace_id] = due
-            heapq.heappush(self._heap, (due, workspace_id))
-            self._set_timer()
+            self._plan(workspace_id, due)
+
+    def _plan(self, workspace_id: str, due: datetime) -> None:
+        self._planned[workspace_id] = due
+        heapq.heappush(self._heap, (due, workspace_id))
+        self._set_timer()
+
+    async def resume(self) -> None:
+        """Set the timer for everything that is due in any workspace, after a restart."""
+        for workspace, _ in await self._store.workspaces():
+            await self.schedule_wakeup(workspace.id)
 
     async def close(self, patience: float) -> None:
         """Start nothing more, and wait up to ``patience`` real seconds for requests in flight."""
@@ -371,6 +381,9 @@ class Agenda:
             await self.schedule_wakeup(workspace.id)
         except NoWorkspaceError:
             pass  # it was deleted in the meantime
+        except ApiError as error:
+            log.warning("%s: the due steps have to wait: %s", workspace.id, error.message())
+            self._plan(workspace.id, self._system_clock.now() + _PAUSE)
 
 
 def _instant(entry: Record) -> datetime:

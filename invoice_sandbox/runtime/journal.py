@@ -157,7 +157,7 @@ class Journal:
         if size > _LARGE_ENTRY:
             entry = self._redactor.without_large_bodies(entry)
             size = _size(entry)
-        await self._store.append(workspace_id, REQUESTS_LOG, entry, size)
+        await self._store.append(workspace_id, REQUESTS_LOG, entry, size, self._redactor.shown)
 
     def line(self, entry: JournalEntry) -> str:
         """The entry in one line without secrets, and with the headers of a rejected credential."""
@@ -178,7 +178,8 @@ class Journal:
         log = await self._store.log(workspace_id, REQUESTS_LOG)
         shown, turn = [], Turn()
         for entry in log.entries:
-            shown.append(self._redactor.shown(entry))
+            is_new = isinstance(entry, JournalEntry)  # those of an earlier process are shown ones
+            shown.append(self._redactor.shown(entry) if is_new else entry)
             await turn.give_way()
         return Log(tuple(shown), log.dropped)
 

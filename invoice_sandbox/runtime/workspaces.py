@@ -12,8 +12,16 @@ from invoice_sandbox.base.errors import reject
 from invoice_sandbox.base.ids import key_digest, new_secret, random_seed, resource_id, seed_token
 from invoice_sandbox.project.loader import Project
 from invoice_sandbox.scenarios.library import faults_of, with_conditions
-from invoice_sandbox.state import Credential, Quotas, Snapshot, Store, Workspace
-from invoice_sandbox.state.credentials import EVERYTHING, issue_key
+from invoice_sandbox.settings import SettingError
+from invoice_sandbox.state import (
+    Credential,
+    Quotas,
+    Snapshot,
+    Store,
+    Transaction,
+    Workspace,
+)
+from invoice_sandbox.state.credentials import EVERYTHING, issue_key, was_issued
 from invoice_sandbox.webhooks.inbox import open_inbox
 
 BEGINNING: Final = "beginning"
@@ -53,6 +61,45 @@ class Workspaces:
     scenario: str
     local: bool = False
     quotas: Quotas = field(default_factory=Quotas)
+
+    async def first(self, key: str, options: WorkspaceOptions) -> Workspace:
+        """The workspace of requests without a credential, to which ``key`` has every scope.
+
+        It is the one that the store has kept, or a new one. Raises SettingError for a key, or a
+        kept scenario, that cannot be used.
+        """
+        found: Workspace | None = None
+        for workspace, _ in await self.store.workspaces():
+            if BEGINNING not in {one.id for one in await self.store.snapshots(workspace.id)}:
+                await self.store.delete_workspace(workspace.id)  # the server ended as it was made
+                continue
+            self._check_scenario(workspace)
+            if workspace.made_by is None:
+                found = found or workspace
+        if found is None:
+            return await self.create(key, options)
+        await self._admit(found, key)
+        return found
+
+    def _check_scenario(self, workspace: Workspace) -> None:
+        """Raise SettingError for a scenario that was in the project when the workspace used it."""
+        for name in (workspace.scenario, *workspace.named):
+            if name not in self.project.scenarios:
+                raise SettingError(
+                    f"--store: the workspace {workspace.id} uses the scenario '{name}', "
+                    "which the project does not have"
+                )
+
+    async def _admit(self, workspace: Workspace, key: str) -> None:
+        """Give ``key`` every scope of a kept workspace. Raises SettingError."""
+        credential = await self.store.credential(key_digest(key))
+        if credential is not None and credential.workspace_id == workspace.id:
+            return
+        async with self.store.transaction(workspace.id) as state:
+            if credential is not None or await was_issued(state, key):
+                problem = "was revoked" if credential is None else "belongs to another workspace"
+                raise SettingError(f"--key: in the store this key {problem}; choose another")
+            await self._issue(state, workspace, key)
 
     async def create(self, key: str, options: WorkspaceOptions = WorkspaceOptions()) -> Workspace:
         """Create a workspace with the project's fixtures, to which ``key`` has every scope.
@@ -161,18 +208,21 @@ class Workspaces:
             for collection, records in self.project.fixtures.items():
                 for record in records:
                     await self.project.record(state, collection, record)
-            number = await state.next_number("key_sandbox")
-            await issue_key(
-                state,
-                workspace_id=workspace.id,
-                key_id=resource_id("key_sandbox", workspace.token, number),
-                key=key,
-                name="Workspace key",
-                scopes=[EVERYTHING],
-                created_at=instant_text(now),
-            )
+            await self._issue(state, workspace, key)
             await open_inbox(state, workspace.id, new_secret())
         await self.store.take_snapshot(workspace.id, Snapshot(BEGINNING, now, workspace.clock))
+
+    async def _issue(self, state: Transaction, workspace: Workspace, key: str) -> None:
+        number = await state.next_number("key_sandbox")
+        await issue_key(
+            state,
+            workspace_id=workspace.id,
+            key_id=resource_id("key_sandbox", workspace.token, number),
+            key=key,
+            name="Workspace key",
+            scopes=[EVERYTHING],
+            created_at=instant_text(workspace.clock.now(self.system_clock)),
+        )
 
     async def _snapshot(self, workspace: Workspace, snapshot_id: str) -> Snapshot:
         for snapshot in await self.store.snapshots(workspace.id):

@@ -211,8 +211,13 @@ class Transaction(Protocol):
         """The record, or None."""
         ...
 
-    async def put(self, collection: str, key: str, record: Mapping[str, Any]) -> None:
-        """Insert the record at the end of the collection, or replace it in its position."""
+    async def put(
+        self, collection: str, key: str, record: Mapping[str, Any], *, lazily: bool = False
+    ) -> None:
+        """Insert the record at the end of the collection, or replace it in its position.
+
+        ``lazily``: ``flush`` need not wait for it. A crash may lose it.
+        """
         ...
 
     async def delete(self, collection: str, key: str) -> bool:
@@ -286,7 +291,26 @@ class Transaction(Protocol):
 
 class Store(Protocol):
     """All workspaces. A method raises NoWorkspaceError for a workspace that does not exist,
-    unless its description says otherwise."""
+    unless its description says otherwise.
+
+    Transactions outlive the process in the order in which they commit, if the store keeps them.
+    While it cannot, every method that changes something raises ApiError 503 and changes nothing.
+    """
+
+    def check(self) -> None:
+        """Raise ApiError 503 while changes cannot be kept."""
+        ...
+
+    async def flush(self) -> None:
+        """Wait until everything changed so far is kept. Raises ApiError 503 if it cannot be.
+
+        Must be called before anybody outside learns of a change.
+        """
+        ...
+
+    async def close(self) -> None:
+        """Keep what is not kept yet. Nothing may be called afterwards."""
+        ...
 
     async def create_workspace(self, workspace: Workspace, now: datetime) -> None:
         """Add an empty workspace, last used ``now``. Raises KeyError when its id is taken."""
@@ -366,10 +390,18 @@ class Store(Protocol):
         """The credentials that are valid after restoring the snapshot. Raises KeyError."""
         ...
 
-    async def append(self, workspace_id: str, log: str, entry: Any, size: int = 0) -> None:
+    async def append(
+        self,
+        workspace_id: str,
+        log: str,
+        entry: Any,
+        size: int = 0,
+        shown: Callable[[Any], Record] | None = None,
+    ) -> None:
         """Add an entry of about ``size`` bytes to a bounded log. Snapshots do not contain logs.
 
-        Does nothing for a workspace that was deleted.
+        Does nothing for a workspace that was deleted. ``flush`` does not wait for it. ``shown``
+        returns what outlives the process of an entry: a record without secrets, for example.
         """
         ...
 

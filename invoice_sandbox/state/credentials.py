@@ -212,7 +212,8 @@ async def note_use(state: Transaction, credential: Credential, now: datetime) ->
     metadata = await state.get(KEYS, credential.subject)
     used = instant_text(now)
     if metadata is not None and metadata["lastUsedAt"] != used:
-        await state.put(KEYS, credential.subject, {**metadata, "lastUsedAt": used})
+        record = {**metadata, "lastUsedAt": used}
+        await state.put(KEYS, credential.subject, record, lazily=True)
 
 
 async def revoke_key(state: Transaction, metadata: Record, revoked_at: str) -> Record:
@@ -223,6 +224,12 @@ async def revoke_key(state: Transaction, metadata: Record, revoked_at: str) -> R
     if digest is not None:
         await state.revoke(digest["digest"])
     return revoked
+
+
+async def was_issued(state: Transaction, key: str) -> bool:
+    """Whether ``key`` is, or was, a key of the workspace."""
+    digest = key_digest(key)
+    return any(one["digest"] == digest for one in (await state.page(_DIGESTS)).records)
 
 
 _DIGESTS: Final = "api_key_digests"

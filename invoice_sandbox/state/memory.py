@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import asyncio
-from collections import deque
-from collections.abc import Iterable, Mapping
+from collections import defaultdict, deque
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field, replace
 from datetime import datetime
 from typing import Any, Final
@@ -46,7 +46,7 @@ _LOG_BYTES: Final = 4 * 1024 * 1024
 
 
 @dataclass
-class _State:
+class State:
     """What a transaction changes and a snapshot saves."""
 
     workspace: Workspace
@@ -59,9 +59,9 @@ class _State:
     credentials: dict[str, Credential] = field(default_factory=dict)
     size: int = 0
 
-    def copy(self) -> _State:
+    def copy(self) -> State:
         """An independent copy. It shares the collections, which are never modified."""
-        return _State(
+        return State(
             self.workspace,
             self.collections.copy(),
             self.numbers.copy(),
@@ -90,7 +90,7 @@ def _check(quota: Quota, used: int, added: int = 1) -> None:
         raise quota.exceeded()
 
 
-class _BoundedLog:
+class BoundedLog:
     """The latest entries. Older ones are dropped and counted."""
 
     def __init__(self) -> None:
@@ -98,28 +98,42 @@ class _BoundedLog:
         self._bytes = 0
         self._dropped = 0
 
-    def append(self, entry: Any, size: int) -> None:
-        """Add an entry of about ``size`` bytes."""
+    def append(self, entry: Any, size: int) -> range:
+        """Add an entry of about ``size`` bytes.
+
+        Returns the numbers of the entries that it drops. The entry has the number ``last``.
+        """
+        first = self._dropped + 1
         self._entries.append((entry, size))
         self._bytes += size
         while len(self._entries) > _LOG_ENTRIES or self._bytes > _LOG_BYTES:
             self._bytes -= self._entries.popleft()[1]
             self._dropped += 1
+        return range(first, self._dropped + 1)
+
+    @property
+    def last(self) -> int:
+        """The number of the last entry; the first one ever has the number 1."""
+        return self._dropped + len(self._entries)
+
+    def continue_after(self, number: int) -> None:
+        """Number the next entry ``number + 1``, as if those before had been dropped."""
+        self._dropped = number - len(self._entries)
 
     def read(self) -> Log:
         """The entries."""
         return Log(tuple(entry for entry, _ in self._entries), self._dropped)
 
 
-class _Space:
+class Space:
     """Everything of one workspace."""
 
     def __init__(self, workspace: Workspace, now: datetime) -> None:
-        self.state = _State(workspace)
+        self.state = State(workspace)
         self.lock = asyncio.Lock()
         self.last_used = now
-        self.snapshots: dict[str, tuple[Snapshot, _State]] = {}
-        self.logs: dict[str, _BoundedLog] = {}
+        self.snapshots: dict[str, tuple[Snapshot, State]] = {}
+        self.logs: defaultdict[str, BoundedLog] = defaultdict(BoundedLog)
         self.claims: set[str] = set()
         self.snapshots_numbered = 0
 
@@ -133,15 +147,24 @@ class MemoryStore:
     def __init__(self, indexes: Indexes = NO_INDEXES, quotas: Quotas = NO_QUOTAS) -> None:
         self.indexes = indexes
         self.quotas = quotas
-        self._spaces: dict[str, _Space] = {}
+        self._spaces: dict[str, Space] = {}
         self._owners: dict[str, str] = {}
         self._shared: dict[str, Collection] = {}
+
+    def check(self) -> None:
+        """Nothing: memory can always be changed."""
+
+    async def flush(self) -> None:
+        """Return at once: nothing outlives the process."""
+
+    async def close(self) -> None:
+        """Nothing is open."""
 
     async def create_workspace(self, workspace: Workspace, now: datetime) -> None:
         """Add an empty workspace, last used ``now``. Raises KeyError when its id is taken."""
         if workspace.id in self._spaces:
             raise KeyError(workspace.id)
-        self._spaces[workspace.id] = _Space(workspace, now)
+        self._spaces[workspace.id] = Space(workspace, now)
 
     async def delete_workspace(self, workspace_id: str) -> None:
         """Delete the workspace with everything in it."""
@@ -189,9 +212,9 @@ class MemoryStore:
         steps = self._space(workspace_id).state.steps
         return {lane: queue.first()[0] for lane, queue in steps.items()}
 
-    def transaction(self, workspace_id: str) -> _Opening:
+    def transaction(self, workspace_id: str) -> Opening:
         """A transaction. Those of one workspace are serial."""
-        return _Opening(self, workspace_id)
+        return Opening(self, workspace_id)
 
     def commit(self, workspace_id: str, changed: Mapping[str, Credential | None]) -> None:
         """Make the changed credentials of a transaction valid, or invalid (None)."""
@@ -251,12 +274,17 @@ class MemoryStore:
         """The credentials that are valid after restoring the snapshot."""
         return tuple(self._space(workspace_id).snapshots[snapshot_id][1].credentials.values())
 
-    async def append(self, workspace_id: str, log: str, entry: Any, size: int = 0) -> None:
+    async def append(
+        self,
+        workspace_id: str,
+        log: str,
+        entry: Any,
+        size: int = 0,
+        shown: Callable[[Any], Record] | None = None,  # noqa: ARG002  for what outlives the process
+    ) -> None:
         """Add an entry of about ``size`` bytes to a bounded log."""
         space = self._spaces.get(workspace_id)
         if space is not None:
-            if log not in space.logs:
-                space.logs[log] = _BoundedLog()
             space.logs[log].append(entry, size)
 
     async def log(self, workspace_id: str, log: str) -> Log:
@@ -278,13 +306,13 @@ class MemoryStore:
         if space is not None:
             space.claims.discard(name)
 
-    def _space(self, workspace_id: str) -> _Space:
+    def _space(self, workspace_id: str) -> Space:
         try:
             return self._spaces[workspace_id]
         except KeyError:
             raise NoWorkspaceError(workspace_id) from None
 
-    async def lock(self, workspace_id: str) -> _Space:
+    async def lock(self, workspace_id: str) -> Space:
         """The workspace, once nobody else has its lock; whoever gets it has to release it."""
         space = self._space(workspace_id)
         await space.lock.acquire()
@@ -293,19 +321,19 @@ class MemoryStore:
             raise NoWorkspaceError(workspace_id)
         return space
 
-    def _share_collections(self, state: _State) -> None:
+    def _share_collections(self, state: State) -> None:
         """Workspaces begin with the same fixtures: let equal collections take the memory of one."""
         for name, collection in state.collections.items():
             shared = self._shared.setdefault(name, collection)
             if collection is not shared and collection.is_like(shared):
                 state.collections[name] = shared.detached()
 
-    def _forget_owners(self, space: _Space) -> None:
+    def _forget_owners(self, space: Space) -> None:
         for digest in space.state.credentials:
             self._owners.pop(digest, None)
 
 
-class _Opening:
+class Opening:
     """Opens a transaction and ends it. A generator would take five times as long."""
 
     __slots__ = ("_space", "_store", "_transaction", "_workspace_id")
@@ -334,7 +362,7 @@ class MemoryTransaction:
     """Changes state in place, with an undo log. The workspace's lock hides uncommitted changes."""
 
     def __init__(
-        self, state: _State, indexes: Indexes = NO_INDEXES, quotas: Quotas = NO_QUOTAS
+        self, state: State, indexes: Indexes = NO_INDEXES, quotas: Quotas = NO_QUOTAS
     ) -> None:
         self._state = state
         self._quotas = quotas
@@ -357,7 +385,14 @@ class MemoryTransaction:
         found = self._state.collections.get(collection)
         return None if found is None else found.get(key)
 
-    async def put(self, collection: str, key: str, record: Mapping[str, Any]) -> None:
+    async def put(
+        self,
+        collection: str,
+        key: str,
+        record: Mapping[str, Any],
+        *,
+        lazily: bool = False,  # noqa: ARG002  for what outlives the process
+    ) -> None:
         """Insert the record at the end of the collection, or replace it in its position."""
         stored = self._collection(collection)
         is_new = key not in stored.records

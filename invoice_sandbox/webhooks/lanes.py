@@ -18,6 +18,7 @@ from typing import Final
 from weakref import WeakValueDictionary
 
 from invoice_sandbox.base.clock import SystemClock, instant_text, parse_instant
+from invoice_sandbox.base.errors import ApiError
 from invoice_sandbox.state import NoWorkspaceError, Record, Store, Workspace
 from invoice_sandbox.webhooks.attempts import Attempt, Outcome, Outgoing, note, prepare
 from invoice_sandbox.webhooks.dns import WORKSPACE
@@ -156,6 +157,8 @@ class Lanes:
             await self._work(key)
         except NoWorkspaceError:
             pass  # it was deleted in the meantime
+        except ApiError as error:
+            log.warning("%s: a delivery to %s was not noted: %s", *key, error.message())
         except Exception:
             log.exception("%s: deliveries to %s have stopped", *key)
             self._stopped.add(key)  # restarted, it would fail the same way for ever
@@ -197,6 +200,7 @@ class Lanes:
 
     async def _send_attempt(self, workspace_id: str, attempt: Attempt) -> Outcome:
         assert attempt.request is not None  # noqa: S101  only a simulated failure has no request
+        await self._store.flush()
         SENT_AT.set(attempt.at)
         endpoint = (workspace_id, attempt.delivery["endpointId"])
         if endpoint in self._slow_endpoints:

@@ -1,0 +1,399 @@
+"""A store that outlives the process: the memory store, which records what it changes.
+
+Reads come from memory. A transaction that commits hands its changes to the writer, in the order in
+which transactions commit; ``flush`` waits until they are written. So the file always holds what
+memory held at some moment, and never a part of a transaction.
+"""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Callable, Mapping
+from dataclasses import fields, replace
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any, Final
+
+from invoice_sandbox.base.clock import ClockState
+from invoice_sandbox.base.jsonio import packed, unpacked
+from invoice_sandbox.state import (
+    Credential,
+    Quota,
+    Quotas,
+    Record,
+    Snapshot,
+    Workspace,
+)
+from invoice_sandbox.state.memory import (
+    Indexes,
+    MemoryStore,
+    MemoryTransaction,
+    Opening,
+    Space,
+    State,
+)
+from invoice_sandbox.state.packing import position_of
+from invoice_sandbox.state.rows import (
+    LIVE,
+    REQUESTS,
+    Change,
+    CopyState,
+    DropState,
+    Row,
+    decoded_credential,
+    decoded_snapshot,
+    decoded_workspace,
+)
+from invoice_sandbox.state.sqlite import Database
+from invoice_sandbox.state.steps import StoredStep
+from invoice_sandbox.state.writer import Writer
+
+_RESERVED: Final = 1000
+"""Numbers of requests that are reserved at a time: none is given twice, even after a crash."""
+
+_SECONDS_UNNOTED: Final = 60
+"""The time of last use is written when it has changed by this."""
+
+
+class PersistentStore(MemoryStore):
+    """All workspaces of one process, kept in a database."""
+
+    def __init__(self, database: Database, indexes: Indexes, quotas: Quotas) -> None:
+        """An empty store; ``load`` fills it."""
+        super().__init__(indexes, quotas)
+        self.database = database
+        self._writer = Writer(database.write)
+        self._positions: dict[str, int] = {}
+        self._reserved: dict[str, int] = {}
+        self._noted: dict[str, datetime] = {}
+
+    def check(self) -> None:
+        """Raise ApiError 503 while changes cannot be kept."""
+        self._writer.check()
+
+    async def flush(self) -> None:
+        """Wait until all changes are written, except those that were recorded lazily."""
+        await self._writer.flush()
+
+    async def close(self) -> None:
+        """Write everything that is left, then close the database."""
+        for workspace_id, space in self._spaces.items():
+            self._record(_number(workspace_id, LIVE, REQUESTS, space.state.requests))
+            self._record(self._used(workspace_id, space))
+        await self.abandon()
+
+    async def abandon(self) -> None:
+        """Close the database without keeping anything more."""
+        await self._writer.close()
+        self.database.close()
+
+    async def create_workspace(self, workspace: Workspace, now: datetime) -> None:
+        """Add an empty workspace."""
+        self.check()
+        await super().create_workspace(workspace, now)
+        self._positions[workspace.id] = max(self._positions.values(), default=0) + 1
+        self._record(self._used(workspace.id, self._spaces[workspace.id]))
+        self._record(_state(workspace.id, LIVE, workspace))
+
+    async def delete_workspace(self, workspace_id: str) -> None:
+        """Delete the workspace with everything in it."""
+        self.check()
+        await super().delete_workspace(workspace_id)
+        self._record(DropState(workspace_id, None))
+        for known in (self._positions, self._reserved, self._noted):
+            known.pop(workspace_id, None)
+
+    async def note_request(self, workspace_id: str, now: datetime) -> int:
+        """Count a request and return its number. After a crash, numbers may be left out."""
+        number = await super().note_request(workspace_id, now)
+        if number > self._reserved.get(workspace_id, 0):
+            self._reserved[workspace_id] = number + _RESERVED
+            self._record(_number(workspace_id, LIVE, REQUESTS, number + _RESERVED))
+        noted = self._noted.get(workspace_id)
+        if noted is None or (now - noted).total_seconds() >= _SECONDS_UNNOTED:
+            self._writer.add([self._used(workspace_id, self._spaces[workspace_id])], lazily=True)
+        return number
+
+    def transaction(self, workspace_id: str) -> _RecordedOpening:
+        """A transaction. Raises ApiError 503 while changes cannot be kept."""
+        return _RecordedOpening(self, workspace_id)
+
+    def record(self, transaction: RecordedTransaction) -> None:
+        """Hand over the changes of a transaction that has committed."""
+        self._writer.add(transaction.changes, lazily=transaction.is_lazy)
+
+    async def next_snapshot_number(self, workspace_id: str) -> int:
+        """The number of the next snapshot."""
+        number = await super().next_snapshot_number(workspace_id)
+        self._record(self._used(workspace_id, self._spaces[workspace_id]))
+        return number
+
+    async def take_snapshot(self, workspace_id: str, snapshot: Snapshot) -> None:
+        """Save the workspace."""
+        self.check()
+        await super().take_snapshot(workspace_id, snapshot)
+        state = self._spaces[workspace_id].snapshots[snapshot.id][1]
+        self._record(
+            CopyState(workspace_id, LIVE, snapshot.id),
+            _state(workspace_id, snapshot.id, state.workspace, snapshot),
+            _number(workspace_id, snapshot.id, REQUESTS, state.requests),
+        )
+
+    async def restore_snapshot(
+        self, workspace_id: str, snapshot_id: str, clock: ClockState
+    ) -> None:
+        """Restore the workspace, with ``clock``."""
+        self.check()
+        await super().restore_snapshot(workspace_id, snapshot_id, clock)
+        self._reserved.pop(workspace_id, None)
+        self._record(
+            CopyState(workspace_id, snapshot_id, LIVE),
+            _state(workspace_id, LIVE, self._spaces[workspace_id].state.workspace),
+        )
+
+    async def drop_snapshot(self, workspace_id: str, snapshot_id: str) -> None:
+        """Delete a snapshot."""
+        self.check()
+        await super().drop_snapshot(workspace_id, snapshot_id)
+        self._record(DropState(workspace_id, snapshot_id))
+
+    async def append(
+        self,
+        workspace_id: str,
+        log: str,
+        entry: Any,
+        size: int = 0,
+        shown: Callable[[Any], Record] | None = None,
+    ) -> None:
+        """Add an entry to a bounded log. While nothing can be written, it is kept in memory."""
+        space = self._spaces.get(workspace_id)
+        if space is None:
+            return
+        kept = space.logs[log]
+        gone = kept.append(entry, size)
+        if self._writer.problem is None:
+            rows = [Row("logs", (workspace_id, log, number), None) for number in gone]
+            rows.append(Row("logs", (workspace_id, log, kept.last), (entry, shown)))
+            self._writer.add(rows, lazily=True)
+
+    def _record(self, *changes: Change) -> None:
+        self._writer.add(changes)
+
+    def _used(self, workspace_id: str, space: Space) -> Row:
+        self._noted[workspace_id] = space.last_used
+        used = space.last_used.isoformat()
+        values = (self._positions[workspace_id], used, space.snapshots_numbered)
+        return Row("workspaces", (workspace_id,), values)
+
+    async def load(self) -> None:
+        """Fill the empty store with what the database holds. Raises StoreError."""
+        spaces, states = await self._read_states()
+        for workspace_id, position, used, snapshots in sorted(
+            self.database.rows("workspaces"), key=lambda row: row[1]
+        ):
+            space = spaces[workspace_id]
+            space.last_used = self._noted[workspace_id] = datetime.fromisoformat(used)
+            space.snapshots_numbered = snapshots
+            self._positions[workspace_id] = position
+            self._reserved[workspace_id] = space.state.requests
+            self._spaces[workspace_id] = space
+            self._owners.update(dict.fromkeys(space.state.credentials, workspace_id))
+        for state in states:
+            self._share_collections(state)
+        self._read_logs()
+
+    async def _read_states(self) -> tuple[dict[str, Space], list[State]]:
+        """The workspaces with their states, and all states."""
+        spaces: dict[str, Space] = {}
+        loading: dict[tuple[str, str], _Loading] = {}
+        for workspace_id, name, content, snapshot in self.database.rows("states"):
+            workspace = decoded_workspace(content)
+            one = loading[workspace_id, name] = _Loading(State(workspace), self.indexes)
+            space = spaces.setdefault(workspace_id, Space(workspace, _LONG_AGO))
+            if snapshot is None:
+                space.state = one.state
+            else:
+                space.snapshots[name] = (decoded_snapshot(snapshot), one.state)
+        for workspace_id, name, collection, _, key, content in self.database.rows("records"):
+            await loading[workspace_id, name].record(collection, key, content)
+        for workspace_id, name, counter, value in self.database.rows("numbers"):
+            await loading[workspace_id, name].number(counter, value)
+        for workspace_id, name, number, due, lane, content in self.database.rows("steps"):
+            step = (datetime.fromisoformat(due), number, content)
+            loading[workspace_id, name].step(lane, step)
+        for workspace_id, name, _, content in self.database.rows("credentials"):
+            loading[workspace_id, name].credential(decoded_credential(content))
+        return spaces, [one.state for one in loading.values()]
+
+    def _read_logs(self) -> None:
+        for workspace_id, log, number, content in self.database.rows("logs"):
+            kept = self._spaces[workspace_id].logs[log]
+            kept.continue_after(number - 1)
+            gone = kept.append(unpacked(content), len(content))
+            self._record(*(Row("logs", (workspace_id, log, one), None) for one in gone))
+
+
+async def open_store(path: Path, indexes: Indexes, quotas: Quotas) -> PersistentStore:
+    """A store with everything that the file holds, which is created if it is not there.
+
+    Raises StoreError.
+    """
+    database = Database(path)
+    store = PersistentStore(database, indexes, quotas)
+    try:
+        await store.load()
+    except BaseException:
+        await store.abandon()
+        raise
+    return store
+
+
+class RecordedTransaction(MemoryTransaction):
+    """A transaction that records its changes.
+
+    ``is_lazy``: nobody has to wait until they are written.
+    """
+
+    def __init__(self, state: State, indexes: Indexes, quotas: Quotas) -> None:
+        """A transaction on a state that nobody else changes."""
+        super().__init__(state, indexes, quotas)
+        self._id = state.workspace.id
+        self.changes: list[Change] = []
+        self.is_lazy = True
+
+    async def change_workspace(self, workspace: Workspace) -> None:
+        """Replace the workspace."""
+        await super().change_workspace(workspace)
+        self._record(_state(self._id, LIVE, workspace))
+
+    async def put(
+        self, collection: str, key: str, record: Mapping[str, Any], *, lazily: bool = False
+    ) -> None:
+        """Insert the record at the end of the collection, or replace it in its position."""
+        content = packed(record)  # now, as its owner may modify it
+        await super().put(collection, key, record)
+        row = self._of_record(collection, self._position(collection, key), key, content)
+        self._record(row, lazily=lazily)
+
+    async def delete(self, collection: str, key: str) -> bool:
+        """Remove the record; False if there is none."""
+        found = self._state.collections.get(collection)
+        if found is not None and key in found.records:
+            self._record(self._of_record(collection, self._position(collection, key), key, None))
+        return await super().delete(collection, key)
+
+    def _position(self, collection: str, key: str) -> int:
+        return position_of(self._state.collections[collection].records[key])
+
+    async def next_number(self, name: str) -> int:
+        """The next number of the counter ``name``."""
+        number = await super().next_number(name)
+        self._record(_number(self._id, LIVE, name, number))
+        return number
+
+    async def grant(self, credential: Credential) -> None:
+        """Make the credential valid when the transaction commits."""
+        await super().grant(credential)
+        self._record(Row("credentials", (self._id, LIVE, credential.digest), (credential,)))
+
+    async def revoke(self, digest: str) -> None:
+        """Make the credential invalid when the transaction commits."""
+        await super().revoke(digest)
+        self._record(Row("credentials", (self._id, LIVE, digest), None))
+
+    def _put_step(self, lane: str | None, step: StoredStep) -> None:
+        super()._put_step(lane, step)
+        due, number, content = step
+        self._record(Row("steps", (self._id, LIVE, number), (due.isoformat(), lane, content)))
+
+    def _take_step(self, lane: str | None, number: int) -> StoredStep | None:
+        self._record(Row("steps", (self._id, LIVE, number), None))
+        return super()._take_step(lane, number)
+
+    def _of_record(self, collection: str, position: int, key: str, content: Any) -> Row:
+        return Row("records", (self._id, LIVE, collection, position), (key, content))
+
+    def _record(self, change: Change, *, lazily: bool = False) -> None:
+        self.changes.append(change)
+        self.is_lazy = self.is_lazy and lazily
+
+
+class _RecordedOpening(Opening):
+    """Opens a transaction that records its changes, and hands them over when it commits."""
+
+    __slots__ = ("_persistent", "_recorded")
+
+    def __init__(self, store: PersistentStore, workspace_id: str) -> None:
+        super().__init__(store, workspace_id)
+        self._persistent = store
+
+    async def __aenter__(self) -> RecordedTransaction:
+        store = self._persistent
+        store.check()
+        self._space = await store.lock(self._workspace_id)
+        self._recorded = RecordedTransaction(self._space.state, store.indexes, store.quotas)
+        self._transaction = self._recorded
+        return self._recorded
+
+    async def __aexit__(self, failed: type[BaseException] | None, *rest: object) -> None:
+        await super().__aexit__(failed, *rest)
+        if failed is None:
+            self._persistent.record(self._recorded)
+
+
+class _Loading(MemoryTransaction):
+    """Fills a state by a transaction, so that whatever depends on its content is up to date."""
+
+    def __init__(self, state: State, indexes: Indexes) -> None:
+        super().__init__(state, indexes, _UNLIMITED)
+        self.state = state
+
+    async def record(self, collection: str, key: str, content: Any) -> None:
+        """Add the next record of a collection; without content one that was deleted."""
+        await self.put(collection, key, {} if content is None else unpacked(content))
+        if content is None:
+            await self.delete(collection, key)
+        self.forget_undo()
+
+    async def number(self, name: str, value: int) -> None:
+        """Set a counter."""
+        if name == REQUESTS:
+            self.state.requests = value
+        else:
+            await self.next_number(name)
+            self.state.numbers[name] = value
+
+    def step(self, lane: str | None, step: StoredStep) -> None:
+        """Schedule a step under the number that it had."""
+        self.state.steps_made = step[1]  # they come in the order of their numbers
+        self._put_step(lane, step)
+
+    def credential(self, credential: Credential) -> None:
+        """Add a credential."""
+        self.state.credentials[credential.digest] = credential
+
+
+def _unlimited() -> Quotas:
+    quotas = Quotas()
+    most: dict[str, Any] = {
+        one.name: replace(getattr(quotas, one.name), most=sys.maxsize)
+        for one in fields(quotas)
+        if isinstance(getattr(quotas, one.name), Quota)
+    }
+    return replace(quotas, **most)
+
+
+_UNLIMITED: Final = _unlimited()
+"""What is there may stay, even if the server now allows less."""
+
+_LONG_AGO: Final = datetime.min.replace(tzinfo=UTC)
+
+
+def _state(
+    workspace_id: str, name: str, workspace: Workspace, snapshot: Snapshot | None = None
+) -> Row:
+    return Row("states", (workspace_id, name), (workspace, snapshot))
+
+
+def _number(workspace_id: str, state: str, name: str, value: int) -> Row:
+    return Row("numbers", (workspace_id, state, name), (value,))

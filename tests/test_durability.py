@@ -1,0 +1,388 @@
+"""State that outlives the process: ``--store sqlite:///FILE``."""
+
+from __future__ import annotations
+
+import sqlite3
+import time
+from collections.abc import Callable, Iterator
+from contextlib import closing, contextmanager
+from dataclasses import replace
+from datetime import datetime, timedelta
+from pathlib import Path
+from typing import Any
+
+import httpx
+import pytest
+
+from invoice_sandbox.base.clock import ClockState
+from invoice_sandbox.base.ids import new_key
+from invoice_sandbox.settings import SettingError, read_settings
+from invoice_sandbox.state.credentials import DEMO_KEY
+from invoice_sandbox.state.persistent import PersistentStore
+from invoice_sandbox.state.rows import TABLES, Row
+from invoice_sandbox.state.sqlite import Database, StoreError
+from tests.support import FROZEN, PATIENCE, Running, serving
+
+INVOICE = {
+    "sellerId": "org_seller_acme",
+    "debtorId": "org_debtor_globex",
+    "invoiceNumber": "INV-1",
+    "amount": 12500.5,
+    "currency": "EUR",
+    "issueDate": "2026-10-01",
+    "dueDate": "2026-12-30",
+}
+FAULT = {"operation": "createOffer", "kind": "status", "status": 503, "count": 2}
+UNSEEN = {"X-Sandbox-Journal": "off"}
+
+
+@pytest.fixture
+def file(tmp_path: Path) -> Path:
+    """Where a test keeps the state."""
+    return tmp_path / "state.db"
+
+
+@contextmanager
+def kept(file: Path, at: datetime | None = None, **changed: Any) -> Iterator[Running]:
+    """A server that keeps its state in the file, until the end of the block.
+
+    ``at`` is the instant at which it starts.
+    """
+    with serving(replace(FROZEN, store=file, **changed), at=at) as running:
+        yield running
+
+
+def created(client: httpx.Client, number: str, **headers: str) -> dict[str, Any]:
+    """The invoice of that number, after it was created."""
+    response = client.post(
+        "/api/invoices", json={**INVOICE, "invoiceNumber": number}, headers=headers
+    )
+    assert response.status_code == 201, response.text
+    data: dict[str, Any] = response.json()["data"]
+    return data
+
+
+def data_of(client: httpx.Client, path: str) -> Any:
+    """What a GET returns, which leaves nothing in the journal."""
+    response = client.get(path, headers=UNSEEN)
+    assert response.status_code == 200, response.text
+    return response.json()["data"]
+
+
+EVERYTHING = [
+    "/api/invoices",
+    "/api/offers",
+    "/api/audit-log",
+    "/api/webhooks",
+    "/api/developer/api-keys",
+    "/sandbox/requests",
+    "/sandbox/faults",
+    "/sandbox/snapshots",
+    "/sandbox/clock",
+    "/sandbox/agenda",
+    "/sandbox/scenario",
+]
+
+
+def everything(client: httpx.Client) -> dict[str, Any]:
+    """What a client can see of its workspace."""
+    responses = {path: client.get(path, headers=UNSEEN) for path in EVERYTHING}
+    return {path: one.json() for path, one in responses.items() if one.status_code == 200}
+
+
+def test_a_restart_changes_nothing_that_a_client_sees(file: Path) -> None:
+    with kept(file, scenario="auto-progress") as running, running.client() as client:
+        created(client, "INV-1")
+        client.post("/api/webhooks", json={"url": "https://receiver.example/hook", "events": ["*"]})
+        client.post("/sandbox/clock/advance", json={"by": "PT3S"}).raise_for_status()
+        client.post("/sandbox/faults", json=FAULT)
+        client.post("/sandbox/snapshots").raise_for_status()
+        before = everything(client)
+    with kept(file, scenario="auto-progress") as running, running.client() as client:
+        assert everything(client) == before
+    assert len(before) >= 9
+
+
+def test_ids_go_on_after_a_restart_and_none_is_repeated(file: Path) -> None:
+    ids: list[str] = []
+    for turn in range(3):
+        with kept(file) as running, running.client() as client:
+            ids += [created(client, f"{turn}-{n}")["id"] for n in range(3)]
+    assert len(set(ids)) == 9
+
+
+def test_a_second_start_loads_no_starting_data_again(file: Path) -> None:
+    counts = []
+    for _ in range(2):
+        with kept(file) as running, running.client() as client:
+            counts.append(len(data_of(client, "/api/developer/api-keys")))
+            workspaces = data_of(client, "/sandbox/workspaces")
+            assert len(workspaces) == 1
+    assert counts[0] == counts[1]
+
+
+def test_a_repeated_request_is_answered_from_before_the_restart(file: Path) -> None:
+    with kept(file) as running, running.client() as client:
+        first = created(client, "INV-1", **{"Idempotency-Key": "k-1"})
+    with kept(file) as running, running.client() as client:
+        assert created(client, "INV-1", **{"Idempotency-Key": "k-1"}) == first
+
+
+def test_a_session_outlives_a_restart(file: Path) -> None:
+    with kept(file) as running, running.client(key=None) as client:
+        login = {"email": "seller@demo.example", "password": "demo-password"}
+        client.post("/api/auth/login", json=login).raise_for_status()
+        cookies = dict(client.cookies)
+    with kept(file) as running, running.client(key=None) as client:
+        client.cookies.update(cookies)
+        assert data_of(client, "/api/auth/session")["authenticated"] is True
+
+
+def test_a_revoked_key_stays_revoked(file: Path) -> None:
+    with kept(file) as running, running.client() as client:
+        created_key = client.post("/api/developer/api-keys", json={"name": "ci"}).json()["data"]
+        client.delete("/api/developer/api-keys", params={"id": created_key["id"]})
+    with kept(file) as running, running.client(created_key["secret"]) as client:
+        assert client.get("/api/invoices").status_code == 401
+
+
+def test_a_restored_snapshot_of_an_earlier_process_is_the_same(file: Path) -> None:
+    with kept(file) as running, running.client() as client:
+        created(client, "INV-1")
+        snapshot = client.post("/sandbox/snapshots").json()["data"]["id"]
+        seen = data_of(client, "/api/invoices")
+        created(client, "Late-2")
+    with kept(file) as running, running.client() as client:
+        client.post(f"/sandbox/snapshots/{snapshot}/restore").raise_for_status()
+        assert data_of(client, "/api/invoices") == seen
+        client.post("/sandbox/reset").raise_for_status()
+        first = created(client, "INV-1")
+    assert first["id"] in {one["id"] for one in seen}
+
+
+def test_workspaces_outlive_a_restart_and_a_deleted_one_does_not(file: Path) -> None:
+    with kept(file) as running:
+        keys = [running.new_workspace(seed) for seed in (1, 2)]
+        with running.client(keys[0]) as client:
+            created(client, "INV-1")
+        with running.client(keys[1]) as client:
+            own = next(one for one in data_of(client, "/sandbox/workspaces") if one["current"])
+        with running.client() as client:
+            client.delete(f"/sandbox/workspaces/{own['id']}").raise_for_status()
+    with kept(file) as running:
+        with running.client(keys[0]) as client:
+            assert "INV-1" in client.get("/api/invoices").text
+        with running.client(keys[1]) as client:
+            assert client.get("/api/invoices").status_code == 401
+
+
+def test_steps_that_fell_due_while_the_server_was_down_are_done(file: Path) -> None:
+    live: dict[str, Any] = {"clock": ClockState("live"), "scenario": "auto-progress"}
+    with kept(file, **live) as running, running.client() as client:
+        invoice = created(client, "INV-1")
+        now = running.system_clock.instant
+    with kept(file, at=now + timedelta(hours=1), **live) as running, running.client() as client:
+        deadline = time.monotonic() + PATIENCE
+        while "invoice.verified" not in client.get("/api/audit-log").text:
+            assert time.monotonic() < deadline
+        assert data_of(client, f"/api/invoices/{invoice['id']}")["status"] != "Registered"
+
+
+def test_another_key_opens_the_kept_workspace_and_the_old_one_still_does(file: Path) -> None:
+    other = new_key()
+    with kept(file) as running, running.client() as client:
+        invoice = created(client, "INV-1")
+    with kept(file, key=other) as running:
+        for key in (DEMO_KEY, other):
+            with running.client(key) as client:
+                assert data_of(client, f"/api/invoices/{invoice['id']}") == invoice
+
+
+def test_a_key_that_was_revoked_does_not_open_the_kept_workspace_again(file: Path) -> None:
+    other = new_key()
+    with kept(file, key=other) as running, running.client(other) as client:
+        made = client.post("/api/developer/api-keys", json={"name": "x", "scopes": ["*"]})
+        keys = data_of(client, "/api/developer/api-keys")
+        own = next(one for one in keys if one["name"] == "Workspace key")
+        with running.client(made.json()["data"]["secret"]) as another:
+            another.delete("/api/developer/api-keys", params={"id": own["id"]}).raise_for_status()
+    assert "was revoked" in problem_of_start(file, key=other)
+
+
+def test_the_file_holds_no_key_and_no_session(file: Path) -> None:
+    with kept(file) as running, running.client() as client:
+        created(client, "INV-1")
+        made = client.post("/api/developer/api-keys", json={"name": "ci"}).json()["data"]["secret"]
+    content = file.read_bytes()
+    assert b"INV-1" in content
+    assert DEMO_KEY.encode() not in content
+    assert made.encode() not in content
+
+
+# --- what the file may be
+
+
+def problem_of_start(file: Path, **changed: Any) -> str:
+    """The message of a start that fails."""
+    with pytest.raises(SettingError) as caught, kept(file, **changed):
+        pass
+    return str(caught.value)
+
+
+def of_text(file: Path) -> None:
+    file.write_text("This is no database. " * 100)
+
+
+def of_another_program(file: Path) -> None:
+    with closing(sqlite3.connect(file)) as database:
+        database.execute("CREATE TABLE theirs (x)")
+
+
+def newer(file: Path) -> None:
+    with closing(sqlite3.connect(file)) as database:
+        database.execute("PRAGMA user_version = 99")
+
+
+def older(file: Path) -> None:
+    with closing(sqlite3.connect(file)) as database:
+        database.execute("PRAGMA user_version = 0")
+
+
+def damaged(file: Path) -> None:
+    content = bytearray(file.read_bytes())
+    content[4096 : len(content) // 2] = b"\xa5" * (len(content) // 2 - 4096)
+    file.write_bytes(content)
+
+
+def cut_off(file: Path) -> None:
+    file.write_bytes(file.read_bytes()[: file.stat().st_size // 2])
+
+
+UNUSABLE: dict[str, tuple[Callable[[Path], None], str]] = {
+    "text": (of_text, "is not a SQLite database"),
+    "another program": (of_another_program, "is a database of another program"),
+    "newer": (newer, "was written by a newer version: its schema is 99, this server uses 1"),
+    "older": (older, "was written by an older version: its schema is 0, this server uses 1"),
+    "damaged": (damaged, "is damaged"),
+    "cut off": (cut_off, "is damaged"),
+}
+
+
+@pytest.mark.parametrize("name", UNUSABLE)
+def test_a_file_that_cannot_be_used_is_an_error_at_start(file: Path, name: str) -> None:
+    spoil, problem = UNUSABLE[name]
+    if name not in {"text", "another program"}:
+        with kept(file):
+            pass
+    spoil(file)
+    before = file.read_bytes()
+    message = problem_of_start(file)
+    assert message.startswith(f"--store: '{file}' ")
+    assert problem in message
+    assert file.read_bytes() == before
+
+
+def test_a_folder_that_is_not_there_is_an_error_at_start(tmp_path: Path) -> None:
+    message = problem_of_start(tmp_path / "missing" / "state.db")
+    assert message == f"--store: there is no folder '{tmp_path / 'missing'}'"
+
+
+def test_a_second_server_on_the_same_file_is_an_error_at_start(file: Path) -> None:
+    with kept(file):
+        assert problem_of_start(file) == f"--store: another server uses '{file}'"
+
+
+def test_a_file_that_another_program_writes_to_is_an_error_at_start(file: Path) -> None:
+    with kept(file):
+        pass
+    with closing(sqlite3.connect(file, isolation_level=None)) as database:
+        database.execute("BEGIN EXCLUSIVE")
+        assert "is locked by another program" in problem_of_start(file)
+
+
+def test_a_scenario_that_is_gone_is_an_error_at_start(file: Path, tmp_path: Path) -> None:
+    scenarios = tmp_path / "scenarios"
+    scenarios.mkdir()
+    (scenarios / "ours.yaml").write_text("name: ours\npurpose: Ours.\n")
+    with kept(file, scenarios=scenarios, scenario="ours"):
+        pass
+    assert "uses the scenario 'ours', which the project does not have" in problem_of_start(file)
+
+
+@pytest.mark.parametrize(
+    ("text", "problem"),
+    [
+        ("sqlite:///", "--store must be 'memory' or 'sqlite:///FILE', not 'sqlite'"),
+        ("sqlite:state.db", "--store must be 'memory' or 'sqlite:///FILE', not 'sqlite'"),
+        ("postgresql://u:secret@h/d", "--store: postgresql is not supported yet"),
+    ],
+)
+def test_an_address_that_names_no_file_is_an_error(text: str, problem: str) -> None:
+    with pytest.raises(SettingError) as caught:
+        read_settings({"store": text})
+    assert str(caught.value).startswith(problem)
+    assert "secret" not in str(caught.value)
+
+
+def test_the_path_of_a_file_may_be_relative_or_absolute() -> None:
+    assert read_settings({"store": "sqlite:///a.db"}).store == Path("a.db")
+    assert read_settings({"store": "sqlite:////var/a.db"}).store == Path("/var/a.db")
+
+
+# --- while the file cannot be written
+
+
+def test_a_full_disk_is_503_until_there_is_space_again(file: Path) -> None:
+    with kept(file) as running, running.client() as client:
+        created(client, "INV-1")
+        disk = running.sandbox.engine.store
+        assert isinstance(disk, PersistentStore)
+        disk.database.limit_pages(1)
+        response = client.post("/api/invoices", json={**INVOICE, "note": "x" * 100_000})
+        assert response.status_code == 503
+        assert response.headers["Retry-After"] == "1"
+        assert response.json()["error"]["code"] == "service_unavailable"
+        for path in ("/api/invoices", "/sandbox/clock"):
+            assert client.get(path).status_code == 503
+        health = client.get("/sandbox/health")
+        assert (health.status_code, health.json()["data"]["store"]) == (200, "unavailable")
+        disk.database.limit_pages(2**30)
+        deadline = time.monotonic() + PATIENCE
+        while client.get("/api/invoices").status_code == 503:
+            assert time.monotonic() < deadline
+        created(client, "Late-2")
+        before = data_of(client, "/api/invoices")
+    with kept(file) as running, running.client() as client:
+        assert data_of(client, "/api/invoices") == before
+
+
+def test_nothing_of_a_batch_is_written_if_a_part_of_it_cannot_be(file: Path) -> None:
+    with closing(Database(file)) as database:
+        good = Row("numbers", ("w", "", "a"), (1,))
+        with pytest.raises(StoreError):
+            database.write([good, Row("numbers", ("w", "", "b", "one too many"), (1,))])
+        assert list(database.rows("numbers")) == []
+        database.write([good])
+        assert list(database.rows("numbers")) == [("w", "", "a", 1)]
+
+
+# --- backup
+
+
+def test_a_copy_that_is_made_while_the_server_runs_can_be_started(
+    file: Path, tmp_path: Path
+) -> None:
+    copy = tmp_path / "copy.db"
+    with kept(file) as running, running.client() as client:
+        invoice = created(client, "INV-1")
+        with closing(sqlite3.connect(file)) as one, closing(sqlite3.connect(copy)) as other:
+            one.backup(other)
+        created(client, "Late-2")
+    with kept(copy) as running, running.client() as client:
+        shown = data_of(client, "/api/invoices")
+        assert invoice in shown
+        assert "Late-2" not in str(shown)
+
+
+def test_every_table_begins_with_the_workspace() -> None:
+    assert {table.key[0] for table in TABLES.values()} == {"workspace"}

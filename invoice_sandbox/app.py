@@ -185,7 +185,7 @@ async def _first_workspace(workspaces: Workspaces, settings: Settings) -> Worksp
         await workspaces.store.flush()
     except ApiError:
         await workspaces.store.close()
-        raise SettingError("--store: the file cannot be written; the log says why") from None
+        raise SettingError("--store: the file cannot be written; see the log") from None
     except BaseException:
         await workspaces.store.close()
         raise

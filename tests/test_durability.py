@@ -121,7 +121,7 @@ def test_a_second_start_loads_no_starting_data_again(file: Path) -> None:
     assert counts[0] == counts[1]
 
 
-def test_a_repeated_request_is_answered_from_before_the_restart(file: Path) -> None:
+def test_a_repeated_request_gets_the_response_of_before_the_restart(file: Path) -> None:
     with kept(file) as running, running.client() as client:
         first = created(client, "INV-1", **{"Idempotency-Key": "k-1"})
     with kept(file) as running, running.client() as client:
@@ -270,11 +270,11 @@ UNUSABLE: dict[str, tuple[Callable[[Path], None], str]] = {
 
 @pytest.mark.parametrize("name", UNUSABLE)
 def test_a_file_that_cannot_be_used_is_an_error_at_start(file: Path, name: str) -> None:
-    spoil, problem = UNUSABLE[name]
+    change, problem = UNUSABLE[name]
     if name not in {"text", "another program"}:
         with kept(file):
             pass
-    spoil(file)
+    change(file)
     before = file.read_bytes()
     message = problem_of_start(file)
     assert message.startswith(f"--store: '{file}' ")

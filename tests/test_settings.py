@@ -197,15 +197,18 @@ WRONG: dict[str, tuple[dict[str, str], str]] = {
         {"allow_webhooks_to": "10.0.0.0/8 corp"},
         "--allow-webhooks-to: 'corp'",
     ),
-    "SQLite": ({"store": "sqlite:///x.db"}, "--store: sqlite is not supported yet; use memory"),
+    "SQLite": (
+        {"store": "sqlite:x.db"},
+        "--store must be 'memory' or 'sqlite:///FILE', not 'sqlite'",
+    ),
     "PostgreSQL": (
         {"store": "postgresql://u:hidden@h/d"},
-        "--store: postgresql is not supported yet; use memory",
+        "--store: postgresql is not supported yet; use sqlite:///FILE",
     ),
-    "another store": ({"store": "redis"}, "--store must be memory"),
+    "another store": ({"store": "redis"}, "--store must be 'memory' or 'sqlite:///FILE'"),
     "several workers": (
         {"workers": "2"},
-        "--workers: several processes cannot share --store memory",
+        "--workers: several processes can share neither --store memory nor a file",
     ),
     "no workers": ({"workers": "0"}, "--workers is a whole number from 1 to 64, not '0'"),
     "workers in words": ({"workers": "two"}, "--workers is a whole number"),

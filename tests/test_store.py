@@ -868,7 +868,7 @@ async def compare_with_model(
 
 
 @pytest.mark.parametrize("_backend", ["sqlite"], indirect=True)
-@settings(max_examples=30)
+@settings(max_examples=30, deadline=None)
 @given(history=HISTORIES, where=SELECTIONS)
 def test_a_store_that_is_opened_again_is_the_same(
     history: list[tuple[str, list[Any]]], where: tuple[Condition, ...]

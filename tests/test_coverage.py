@@ -501,9 +501,30 @@ def test_the_text_groups_what_is_missing() -> None:
         "operations:",
         "  api: put",
         "statuses:",
-        "  api get: 404, 405",
+        "  api get: 404",
+        "  api 405: get",
         "transitions:",
         "  all of door Open",
+    ]
+
+
+def test_a_status_that_is_the_same_everywhere_is_one_line_at_the_end() -> None:
+    """405 of every operation does not bury the 409 of one."""
+    names = [f"op{number}" for number in range(6)]
+    common = [Row(("api", name, "405"), covered=name == "op5") for name in names]
+    served = [Row(("api", name, "200"), covered=True) for name in names]
+    own = [Row(("api", "op1", "409")), Row(("api", "op2", "404"))]
+    report = of(
+        {
+            "operations": [Row(("api", name), covered=True) for name in names],
+            "statuses": [*served, *common, *own],
+        }
+    )
+    assert list(lines(report))[3:] == [
+        "statuses:",
+        "  api op1: 409",
+        "  api op2: 404",
+        "  api 405: op0, op1, op2, op3, op4",
     ]
 
 

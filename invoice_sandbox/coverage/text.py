@@ -11,6 +11,9 @@ from invoice_sandbox.state.hits import TYPES
 
 _WIDTH: Final = 100
 _INDENT: Final = "  "
+_SHARED: Final = frozenset({"401", "403", "405", "413", "415", "429"})
+"""Statuses that most operations return for the same reason, before they are carried out. They would
+bury what is particular to one operation."""
 
 
 def lines(report: Report, most: int | None = None) -> Iterator[str]:
@@ -26,7 +29,10 @@ def lines(report: Report, most: int | None = None) -> Iterator[str]:
     yield f"{rounded(report.percent):g} % covered. Missing:"
     idle = {row.names for row in missing.get("operations", ())}
     for type_, rows in missing.items():
-        shown = list(_lines_of(rows, report.rows[type_], idle))
+        called = [row for row in rows if row.names[:-1] not in idle]
+        shared = [row for row in called if type_ == "statuses" and row.names[-1] in _SHARED]
+        own = [row for row in called if row not in shared]
+        shown = [*_lines_of(own, report.rows[type_]), *_lines_of_shared(shared)]
         if shown:
             yield f"{type_}:"
             yield from _cut(shown, most)
@@ -37,16 +43,23 @@ def _summary(type_: str, count: Count, width: int) -> str:
     return f"{line}  ({count.injected} injected only)" if count.injected else line
 
 
-def _lines_of(
-    missing: Iterable[Row], rows: Iterable[Row], idle: set[tuple[str, ...]]
-) -> Iterator[str]:
+def _lines_of_shared(missing: Iterable[Row]) -> Iterator[str]:
+    """One line for each status: ``api 405: createOrder, getOrder``."""
+    found: dict[str, list[str]] = {}
+    for row in missing:
+        part, operation, status = row.names
+        found.setdefault(f"{part} {status}", []).append(operation)
+    for status, operations in sorted(found.items()):
+        yield f"{status}: {', '.join(operations)}"
+
+
+def _lines_of(missing: Iterable[Row], rows: Iterable[Row]) -> Iterator[str]:
     """One line for all that differ in the last name only: ``api createOrder: 404, 409``.
 
-    Groups that are missing completely share one line. Statuses of ``idle`` operations are left out:
-    the operation was not called at all.
+    Groups that are missing completely share one line.
     """
     everything = _grouped(rows)
-    groups = {group: last for group, last in _grouped(missing).items() if group not in idle}
+    groups = _grouped(missing)
     whole = [group for group, last in groups.items() if group and last == everything[group]]
     if whole:
         yield f"all of {', '.join(' '.join(group) for group in whole)}"

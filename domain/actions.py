@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from datetime import timedelta
+from decimal import Decimal
 from typing import Any, Final
 
 from invoice_sandbox.project.api import (
@@ -19,7 +20,7 @@ from . import erp, financing, payments, transitions
 from .credentials import revoke
 from .errors import OUT_OF_BOUNDS
 from .findings import prepare_finding
-from .fingerprint import registry_keys
+from .fingerprint import multiply_exactly, registry_keys
 from .invoices import (
     find_matches,
     limit_problems,
@@ -90,7 +91,9 @@ async def request_financing(
     options: dict[str, Any] = {"recoursePreference": "NonRecourse"} if without_recourse else {}
     options |= {"partnerIds": partner_ids} if partner_ids else {}
     if above_mandates:
-        options["requestedAmount"] = 2 * await largest_amount(step, invoice)
+        options["requestedAmount"] = multiply_exactly(
+            await largest_amount(step, invoice), Decimal(2)
+        )
     await financing.request_financing(step, [invoice], options)
 
 

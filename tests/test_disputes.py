@@ -6,17 +6,21 @@ from typing import Any
 
 import httpx
 import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
 
 from tests.scenario_run import (
     advance,
     agenda,
     audited,
     choose,
+    in_scenario,
     move,
     register,
     run_to_end,
     status,
 )
+from tests.support import Running
 
 DUE = "2027-01-20"
 """The due date of the invoice, in all of these tests."""
@@ -121,6 +125,34 @@ def test_after_a_dispute_the_invoice_goes_on_as_its_dates_say(
     assert days(client, invoice) == [tuple(one.split()) for one in table.strip().splitlines()]
 
 
+ENDS = {
+    "full-lifecycle": "Settled",
+    "late-payment": "Settled",
+    "partial-funding": "Funded",
+    "partial-payment-dilution": "Settled",
+    "default-recourse": "Repurchased",
+    "default-non-recourse": "WrittenOff",
+}
+FUNDED_HOURS = st.integers(1, 24 * 160)
+"""Hours after the registration; the invoice is funded within minutes and due in 60 days."""
+
+
+@given(scenario=st.sampled_from(sorted(ENDS)), start=FUNDED_HOURS, length=st.integers(0, 24 * 200))
+@settings(max_examples=40, deadline=None)
+def test_a_scenario_ends_as_without_the_dispute(
+    server: Running, scenario: str, start: int, length: int
+) -> None:
+    with in_scenario(server, scenario) as client:
+        invoice = register(client, dueDate=DUE)
+        advance(client, f"PT{start}H")
+        path = f"/sandbox/invoices/{invoice['id']}/transition"
+        if client.post(path, json={"trigger": "dispute"}).status_code == 200:
+            advance(client, f"PT{length}H")
+            move(client, invoice, "resolve-dispute")
+        run_to_end(client)
+        assert status(client, invoice) == ENDS[scenario]
+
+
 def test_a_dispute_during_the_verification_holds_up_the_offer(client: httpx.Client) -> None:
     choose(client, "auto-progress")
     invoice = register(client)
@@ -155,6 +187,15 @@ def test_what_was_done_after_one_dispute_is_not_done_after_another(client: httpx
     assert status(client, invoice) == "Overdue"
     outcomes = [one["outcome"] for one in agenda(client)["done"] if one["at"] > DUE]
     assert outcomes == ["done", "skipped"]
+
+
+def test_a_default_does_not_happen_in_a_scenario_that_was_replaced(client: httpx.Client) -> None:
+    choose(client, "default-recourse")
+    invoice = register(client, dueDate=DUE)
+    advance(client, to="2027-02-01T00:00:00Z")
+    choose(client, "manual")
+    advance(client, "P200D")
+    assert status(client, invoice) == "Overdue"
 
 
 def test_a_default_that_a_payment_prevents_is_no_failed_step(client: httpx.Client) -> None:

@@ -59,6 +59,14 @@ CONSTANTS: Final[dict[str, tuple[Any, str]]] = {
     "Nesting of JSON": (count, "invoice_sandbox.base.jsonio:MAX_DEPTH"),
     "Items of a page": (count, "invoice_sandbox.project.conventions:Conventions.page_size"),
     "Listener stream without a message": (seconds, "invoice_sandbox.control.listeners:_IDLE"),
+    "Deliveries in an advance of the clock, without a response of any receiver": (
+        seconds,
+        "invoice_sandbox.runtime.agenda:PATIENCE",
+    ),
+    "Deliveries in an advance of the clock, in all": (
+        seconds,
+        "invoice_sandbox.runtime.agenda:LONGEST_WAIT",
+    ),
     "Requests in progress when the server stops": (
         seconds,
         "invoice_sandbox.server.serving:_SECONDS_TO_FINISH",

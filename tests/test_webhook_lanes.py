@@ -17,6 +17,7 @@ import httpx
 import pytest
 
 from invoice_sandbox.base.clock import ClockState, parse_instant
+from invoice_sandbox.runtime import agenda as agenda_module
 from invoice_sandbox.runtime.agenda import Agenda
 from invoice_sandbox.state import Record, Workspace
 from invoice_sandbox.state.memory import MemoryStore
@@ -239,6 +240,36 @@ def test_an_endpoint_that_hangs_keeps_its_own_lane_waiting_and_loses_nothing(
     advance(client, by="PT5S")
     assert receiver.ids() == [*ids, ids[0]]
     assert [one["status"] for one in deliveries(client)] == ["Delivered"] * 4
+
+
+def test_an_advance_lists_what_is_left_when_no_receiver_responds(
+    client: httpx.Client, receiver: Receiver, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(agenda_module, "PATIENCE", 0.5)
+    gate = threading.Event()
+    receiver.responses(held(gate), response())
+    subscribe(client, receiver.url, events=["*"])
+    for _ in range(3):
+        register_new(client)
+    moved = advance(client, by="PT5S")
+    left = [one["id"] for one in deliveries(client)]
+    assert [one["subject"] for one in moved["pending"]] == left
+    assert {one["do"] for one in moved["pending"]} == {"deliver"}
+    gate.set()
+    until(lambda: {one["status"] for one in deliveries(client)} == {"Delivered"}, "they go on")
+    assert "pending" not in advance(client, by="PT1S")
+
+
+def test_an_advance_is_not_longer_than_its_longest_wait(
+    client: httpx.Client, receiver: Receiver, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    gate = threading.Event()
+    receiver.responses(held(gate))
+    subscribe(client, receiver.url, events=["*"])
+    monkeypatch.setattr(agenda_module, "LONGEST_WAIT", 0.5)
+    register_new(client)
+    assert len(advance(client, by="PT5S")["pending"]) == 1
+    gate.set()
 
 
 def test_a_lane_does_what_comes_due_while_it_is_under_way(

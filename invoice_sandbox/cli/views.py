@@ -109,6 +109,7 @@ def _clock(clock: Row) -> None:
 
 def _advance(advance: Row) -> None:
     print_lines(*map(_DONE.cells, advance["happened"]))
+    print_lines(*([*_DUE.cells(one), "pending"] for one in advance.get("pending", ())))
     _clock(advance)
 
 

@@ -18,6 +18,9 @@ from invoice_sandbox.runtime.agenda import (
 from invoice_sandbox.runtime.control_call import ControlCall
 from invoice_sandbox.state import Record
 
+MAX_PENDING: Final = 100
+"""Deliveries that the response to an advance lists as left."""
+
 LATEST: Final = datetime(9000, 1, 1, tzinfo=UTC)
 """The last instant of a clock, which leaves room for terms and deadlines after it."""
 
@@ -89,7 +92,21 @@ async def _advance(
         ) from None
     finally:
         await call.engine.agenda.schedule_wakeup(call.workspace.id)
-    return await _shown(call, advance)
+    shown, pending = await _shown(call, advance), await _pending(call) if wait else []
+    return {**shown, "pending": pending} if pending else shown
+
+
+async def _pending(call: ControlCall) -> list[Record]:
+    """The deliveries that are due and not done, at most MAX_PENDING."""
+    now = await _now(call)
+    due_times = await call.engine.store.due_times(call.workspace.id)
+    lanes = [lane for lane, due in due_times.items() if lane is not None and due <= now]
+    if not lanes:
+        return []
+    async with call.engine.store.transaction(call.workspace.id) as state:
+        steps = [step for lane in lanes for step in await state.steps(lane) if step.due <= now]
+    steps.sort(key=lambda step: (step.due, step.number))
+    return [step_summary(step) for step in steps[:MAX_PENDING]]
 
 
 async def _shown(call: ControlCall, advance: Advance) -> Record:

@@ -26,6 +26,7 @@ from invoice_sandbox.state import (
     Transaction,
     Workspace,
 )
+from invoice_sandbox.webhooks.attempts import TIMEOUT
 from invoice_sandbox.webhooks.lanes import Lanes, in_order
 
 STEPS_LOG: Final = "steps"
@@ -38,9 +39,14 @@ STEPS_OF_A_REQUEST: Final = 50
 """Due steps that run before or after a request to a workspace with a live clock."""
 
 _MAX_WAIT: Final = 24 * 60 * 60
-_PATIENCE: Final = 30.0
 _PAUSE: Final = timedelta(seconds=1)
 """Until due steps are tried again that could not be run."""
+
+PATIENCE: Final = 30.0
+"""Real seconds without a response of any receiver that an advance waits for deliveries."""
+
+LONGEST_WAIT: Final = 300.0
+"""Real seconds that an advance waits for deliveries in all."""
 
 log = logging.getLogger("invoice_sandbox")
 
@@ -136,9 +142,9 @@ class Agenda:
     async def advance(self, workspace_id: str, target: Target, *, wait: bool = True) -> Advance:
         """Move the workspace's clock and run all steps that become due, in order of time.
 
-        With ``wait`` this also waits for the lanes, without holding a lock; on a live clock for at
-        most half a minute. Raises what ``target`` raises, and EndlessError, which leaves the clock
-        where the loop began.
+        With ``wait`` this also waits for the lanes, without holding a lock, for PATIENCE and
+        LONGEST_WAIT; on a live clock for at most PATIENCE. Raises what ``target`` raises, and
+        EndlessError, which leaves the clock where the loop began.
         """
         async with self._lanes.collect(workspace_id) as attempted:
             async with self.lock(workspace_id):
@@ -147,7 +153,7 @@ class Agenda:
                 done = await self._run_until(workspace_id, end)
                 await self._move_clock(workspace_id, end)
             if wait:
-                done += await self._finish_lanes(workspace_id)
+                done += await self._finish_lanes(workspace_id, attempted)
         entries = [*done, *in_order(attempted)]
         return Advance(start, end, tuple(sorted(entries, key=_instant)))
 
@@ -231,17 +237,26 @@ class Agenda:
                 await turn.give_way()
         return entries
 
-    async def _finish_lanes(self, workspace_id: str) -> list[Record]:
-        """Wait until nothing is due in any lane. On a live clock new deliveries may become due for
-        ever, so there the lanes are waited for once, and not for long."""
+    async def _finish_lanes(self, workspace_id: str, attempted: list[Record]) -> list[Record]:
+        """Wait until nothing is due in any lane, as long as receivers respond. On a live clock new
+        deliveries may become due for ever, so there the lanes are waited for once.
+
+        ``attempted`` gets the entries of the attempts meanwhile.
+        """
         entries: list[Record] = []
+        time, responses = asyncio.get_running_loop().time, 0
+        started = latest = time()
         while True:
             workspace = await self._workspace(workspace_id)
             entries += await self.run_due(workspace)
-            flows = workspace.clock.mode == "live"
-            patience = _PATIENCE if flows else None
-            if not await self._lanes.finish(workspace_id, patience=patience) or flows:
+            left = min(latest + PATIENCE, started + LONGEST_WAIT) - time()
+            if left <= 0 or not await self._lanes.finish(workspace_id, patience=left):
                 return entries
+            if workspace.clock.mode == "live":
+                return entries
+            now_responses = sum(one["reason"] != TIMEOUT for one in attempted)
+            if now_responses > responses:
+                responses, latest = now_responses, time()
 
     async def _run_until(self, workspace_id: str, end: datetime) -> list[Record]:
         entries: list[Record] = []

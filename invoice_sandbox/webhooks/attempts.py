@@ -71,6 +71,9 @@ class Outcome:
         return self.status in _SUCCESS
 
 
+TIMEOUT: Final = "timeout"
+"""The error of an attempt to a receiver that did not respond in time."""
+
 KEPT_ATTEMPTS: Final = 100
 """Attempts of a delivery that are kept; their numbers show how many were dropped."""
 

@@ -20,7 +20,7 @@ from weakref import WeakValueDictionary
 from invoice_sandbox.base.clock import SystemClock, instant_text, parse_instant
 from invoice_sandbox.base.errors import ApiError
 from invoice_sandbox.state import NoWorkspaceError, Record, Store, Workspace
-from invoice_sandbox.webhooks.attempts import Attempt, Outcome, Outgoing, note, prepare
+from invoice_sandbox.webhooks.attempts import TIMEOUT, Attempt, Outcome, Outgoing, note, prepare
 from invoice_sandbox.webhooks.dns import WORKSPACE
 from invoice_sandbox.webhooks.inbox import SENT_AT
 
@@ -211,7 +211,7 @@ class Lanes:
             async with share, self._quick:
                 outcome = await self._send(attempt.request)
         self._slow_endpoints.pop(endpoint, None)
-        if outcome.error == "timeout":
+        if outcome.error == TIMEOUT:
             self._slow_endpoints[endpoint] = None
         if len(self._slow_endpoints) > _REMEMBERED:
             del self._slow_endpoints[next(iter(self._slow_endpoints))]

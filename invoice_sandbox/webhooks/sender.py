@@ -10,7 +10,7 @@ from functools import cached_property
 from typing import TYPE_CHECKING, Final
 
 from invoice_sandbox.base.clock import SystemClock
-from invoice_sandbox.webhooks.attempts import Outcome, Outgoing
+from invoice_sandbox.webhooks.attempts import TIMEOUT, Outcome, Outgoing
 from invoice_sandbox.webhooks.network import ForbiddenAddressError, is_own_address
 from invoice_sandbox.webhooks.retry import parse_retry_after
 
@@ -58,7 +58,7 @@ class Sender:
             async with asyncio.timeout(self._timeout):
                 status, body, retry_after = await _exchange(client, request)
         except (TimeoutError, httpx.TimeoutException):
-            return self._failed("timeout", started)
+            return self._failed(TIMEOUT, started)
         except (ForbiddenAddressError, httpx.UnsupportedProtocol, httpx.InvalidURL):
             return self._failed("address_not_allowed", started)
         except httpx.ProtocolError:

@@ -253,6 +253,7 @@ def _load(settings: Settings) -> Project:
             settings.scenarios,
             fetch=fetch,
             folders=settings.allow_refs_outside,
+            base_path=settings.base_path,
             stateful=settings.stateful,
         )
         return _with_warnings(project, strict=settings.strict)

@@ -6,6 +6,7 @@ Each is also an environment variable: ``--rate-limit`` is ``INVOICE_SANDBOX_RATE
 from __future__ import annotations
 
 import ipaddress
+import re
 from collections.abc import Collection, Mapping
 from dataclasses import dataclass, field
 from datetime import timedelta
@@ -69,6 +70,7 @@ SETTINGS: Final = (
     Setting("project", None, "Folder to serve: openapi/, handlers/, fixtures/, scenarios/.", "DIR"),
     Setting("scenarios", None, "Folder with your own scenarios.", "DIR"),
     Setting("contract", None, "OpenAPI 3.0 or 3.1 file to serve without a project.", "FILE"),
+    Setting("base-path", None, "Path of that file's operations, instead of its server's.", "PATH"),
     Setting("stateful", "off", "Keep what is posted to collections of that file.", FLAG),
     Setting("strict", "off", "Warnings about the contract are errors.", FLAG),
     Setting("allow-remote-refs", "off", "Load files that $ref names over http(s).", FLAG),
@@ -142,6 +144,7 @@ class Settings:
     project: Path | None = None
     scenarios: Path | None = None
     contract: Path | None = None
+    base_path: str | None = None
     stateful: bool = False
     strict: bool = False
     allow_remote_refs: bool = False
@@ -220,6 +223,7 @@ def read_settings(texts: Mapping[str, str | None]) -> Settings:
         project=_existing(given["project"], "project", folder=True),
         scenarios=_existing(given["scenarios"], "scenarios", folder=True),
         contract=_existing(given["contract"], "contract", folder=False),
+        base_path=_base_path(given),
         stateful=_stateful(given),
         strict=_flag(_text(given, "strict"), "strict"),
         allow_remote_refs=_flag(_text(given, "allow-remote-refs"), "allow-remote-refs"),
@@ -287,6 +291,17 @@ def _stateful(given: Mapping[str, str | None]) -> bool:
     if wanted and not given["contract"]:
         raise SettingError("--stateful needs --contract; a project has handlers")
     return wanted
+
+
+def _base_path(given: Mapping[str, str | None]) -> str | None:
+    text = given["base-path"]
+    if text is None:
+        return None
+    if not given["contract"]:
+        raise SettingError("--base-path needs --contract; a project has it in its contract")
+    if not re.fullmatch(r"(/[A-Za-z0-9._~-]+)*/?", text) or not text:
+        raise SettingError(f"--base-path must be a path such as '/v1', or '/', not '{text}'")
+    return text
 
 
 def _clock(mode: str, now: str | None) -> ClockState:

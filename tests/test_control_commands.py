@@ -143,7 +143,7 @@ EXAMPLES = sorted(
         if line.startswith("  invoice-sandbox ")
     }
 )
-ELSEWHERE = {"coverage", "listen", "trigger"}
+ELSEWHERE = {"coverage", "deliveries", "listen", "trigger"}
 """Commands that are tried in a module of their own."""
 
 

@@ -210,6 +210,11 @@ WRONG: dict[str, tuple[dict[str, str], str]] = {
         {"workers": "2"},
         "--workers: several processes can share neither --store memory nor a file",
     ),
+    "a base path without a contract": ({"base-path": "/v1"}, "--base-path needs --contract"),
+    "a base path that is an address": (
+        {"base-path": "https://api.example/v1", "contract": __file__},
+        "--base-path must be a path such as '/v1'",
+    ),
     "no workers": ({"workers": "0"}, "--workers is a whole number from 1 to 64, not '0'"),
     "workers in words": ({"workers": "two"}, "--workers is a whole number"),
 }

@@ -50,6 +50,22 @@ def test_it_reports_what_was_recorded_and_that_nobody_wants_it(at: Run) -> None:
     assert last == "No webhook endpoint subscribes to this event."
 
 
+def test_deliveries_lists_them_with_their_last_attempt(
+    at: Run, client: httpx.Client, receiver: Receiver
+) -> None:
+    assert at("deliveries").stdout == "No webhook deliveries yet.\n"
+    receiver.responses(response(201), response(500))
+    subscribe(client, receiver.url, events=["*"])
+    for kind in ("invoice.verified", "invoice.paid"):
+        at(f"trigger {kind} --invoice {INVOICE}")
+    head, newest, oldest = (line.split() for line in at("deliveries").stdout.splitlines())
+    assert head[:4] == ["attempted", "at", "type", "status"]
+    assert newest[1:5] == ["invoice.paid", "Failed", "500", "1"]
+    assert oldest[1:5] == ["invoice.verified", "Delivered", "201", "1"]
+    (failed,) = json.loads(at("deliveries --failed --json").stdout)
+    assert (failed["eventType"], failed["id"]) == ("invoice.paid", newest[-1])
+
+
 def test_it_waits_until_every_endpoint_has_responded(
     at: Run, client: httpx.Client, receiver: Receiver
 ) -> None:

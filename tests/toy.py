@@ -34,9 +34,11 @@ def contract(schema: Any, **members: Any) -> dict[str, Any]:
 
 
 @contextmanager
-def serving_contract(folder: Path, document: Mapping[str, Any]) -> Iterator[httpx.Client]:
+def serving_contract(
+    folder: Path, document: Mapping[str, Any], **settings: Any
+) -> Iterator[httpx.Client]:
     """A client of a server that serves ``document`` and nothing else."""
     file = folder / "contract.json"
     file.write_bytes(orjson.dumps(document))
-    with serving(replace(FROZEN, contract=file)) as running, running.client() as client:
+    with serving(replace(FROZEN, contract=file, **settings)) as running, running.client() as client:
         yield client

@@ -20,6 +20,7 @@ _FIRST: Final = {
 _LAST: Final = {
     "listen": "Forward webhooks to your own receiver, until stopped.",
     "trigger": "Record an event of TYPE and deliver it.",
+    "deliveries": "List webhook deliveries, newest first.",
     "coverage": "Show the coverage of the contract.",
     "fuzz": "Send thousands of generated requests and judge the responses.",
 }

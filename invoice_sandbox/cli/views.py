@@ -251,6 +251,26 @@ _TRIGGERED: Final = Table(
 )
 
 
+_DELIVERIES: Final = Table(
+    {
+        "attempted at": "attemptedAt",
+        "type": "eventType",
+        "status": "status",
+        "response": lambda row: _last_response(row["attempts"]),
+        "attempts": lambda row: len(row["attempts"]),
+        "next attempt": "nextAttemptAt",
+        "endpoint": "endpointId",
+        "delivery": "id",
+    },
+    empty="No webhook deliveries yet.",
+)
+
+
+def show_deliveries(rows: Sequence[Row]) -> None:
+    """Deliveries in a table."""
+    print_table(_DELIVERIES, rows)
+
+
 def show_triggered(triggered: Row) -> None:
     """An event and its deliveries."""
     event = triggered["event"]

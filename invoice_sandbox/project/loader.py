@@ -15,7 +15,7 @@ from invoice_sandbox.base.ids import camel_case
 from invoice_sandbox.openapi.load.documents import DocumentError, place_of
 from invoice_sandbox.openapi.load.fetching import Fetch, never
 from invoice_sandbox.openapi.load.pointers import ContractError
-from invoice_sandbox.openapi.load.reading import read_contract
+from invoice_sandbox.openapi.load.reading import ReadContract, read_contract
 from invoice_sandbox.openapi.operation import Contract, compile_contract
 from invoice_sandbox.project.api import Handler
 from invoice_sandbox.project.code import (
@@ -215,17 +215,19 @@ def load_contract(
     *,
     fetch: Fetch = never,
     folders: Sequence[Path] = (),
+    base_path: str | None = None,
     stateful: bool = False,
 ) -> Project:
     """A project of one contract file: every operation responds from the contract.
 
+    ``base_path`` replaces that of its first server.
     If it is ``stateful``, the collections that the contract implies keep what is posted.
 
     ``fetch`` gets what the contract refers to beyond this machine; ``folders`` are those that it
     may refer to besides its own. Raises ProjectError.
     """
     try:
-        read = read_contract(file, fetch, folders, whole=False)
+        read = _at(base_path, read_contract(file, fetch, folders, whole=False))
         contract = compile_contract(read.document)
         scenarios = _scenarios([], own_scenarios, vocabulary_of(contract, Lifecycle({}, {}), {}))
         conventions = plain_conventions(contract)
@@ -245,6 +247,14 @@ def load_contract(
         )
     except (ContractError, DocumentError) as error:
         raise ProjectError(str(error)) from None
+
+
+def _at(base_path: str | None, read: ReadContract) -> ReadContract:
+    """The contract with that base path, unless it is None."""
+    if base_path is None:
+        return read
+    servers = [{"url": base_path}, *read.document.get("servers", [])]
+    return replace(read, document={**read.document, "servers": servers})
 
 
 def vocabulary_of(

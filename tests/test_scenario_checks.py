@@ -198,6 +198,10 @@ WRONG_RULES: dict[str, tuple[str, str]] = {
         "request: listOffers, times: 1, response: 2xx",
         "'response' needs 'delivery' (add it)",
     ),
+    "a count that cannot be": (
+        "request: listOffers, atLeast: 2, atMost: 1",
+        "'atMost' is less than 'atLeast' (exchange them)",
+    ),
     "a status that is none": (
         "request: listOffers, times: 1, status: 2x",
         "'2x' must be a status such as 200 or 2xx",

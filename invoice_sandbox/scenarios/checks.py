@@ -275,6 +275,8 @@ def _wrong_expectation(
     if "request" in rule and not any(member in rule for member in _OF_REQUESTS):
         advice = f"add one of {', '.join(_OF_REQUESTS)}"
         yield FileProblem(place, "the rule has no condition for the requests", advice)
+    if rule.get("atLeast", 0) > rule.get("atMost", rule.get("atLeast", 0)):
+        yield FileProblem((*place, "atMost"), "'atMost' is less than 'atLeast'", "exchange them")
     if "request" not in rule and "response" not in rule:
         text = "the rule is about neither requests nor deliveries"
         yield FileProblem(place, text, "add 'request', or 'delivery' with 'response'")

@@ -890,3 +890,26 @@ def test_the_names_that_a_contract_gives_to_its_credentials(tmp_path: Path) -> N
         client.get("/nothing?credential-of-mine=hunter2-hunter2")
         assert journal(client, operation="things")[0]["path"].endswith("=[redacted]")
         hidden(client, key, "hunter2-hunter2")
+
+
+def test_the_journal_is_filtered_by_id_and_by_text(client: httpx.Client) -> None:
+    client.post("/api/invoices", json={"invoiceNumber": "AB-7", "password": "hidden-word"})
+    client.get("/api/partners", params={"cursor": "AB-7"})
+    client.post("/api/invoices", content=b'{"invoiceNumber": "\\u0041B-7"}')
+    newest, older, oldest = client.get("/sandbox/requests").json()["data"]
+
+    def found(**query: str) -> list[str]:
+        response = client.get("/sandbox/requests", params=query)
+        rows = [one["requestId"] for one in response.json()["data"]]
+        assert len(rows) <= int(response.headers["x-total-count"])
+        return rows
+
+    assert found(id=older["requestId"]) == [older["requestId"]]
+    assert found(id="unknown") == []
+    assert found(text="AB-7") == [older["requestId"], oldest["requestId"]]
+    assert found(text="AB-7", method="GET") == [older["requestId"]]
+    assert found(text="AB-7", limit="1") == [older["requestId"]]
+    assert found(text="/api/invoices") == [newest["requestId"], oldest["requestId"]]
+    assert found(text="hidden-word") == []
+    assert found(text="[redacted]") == [oldest["requestId"]]
+    assert found(text="é") == []

@@ -22,7 +22,7 @@ from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
 from typing import Any, Final
-from urllib.parse import urlencode
+from urllib.parse import quote, urlencode
 
 import click
 
@@ -40,7 +40,6 @@ _FOREVER: Final = "forever"
 """How the command line spells a null number."""
 
 _NULL: Final = object()
-_MAX_REQUESTS: Final = 1000
 
 
 @cache
@@ -373,8 +372,7 @@ def _with_show(listing: click.Command) -> click.Command:
 
 
 def _print_request(request_id: str) -> None:
-    reply = client().send("GET", f"/sandbox/requests?limit={_MAX_REQUESTS}")
-    entry = next((one for one in reply.data if one["requestId"] == request_id), None)
-    if entry is None:
+    reply = client().send("GET", f"/sandbox/requests?id={quote(request_id, safe='')}")
+    if not reply.data:
         raise click.ClickException(f"no request '{request_id}' in the journal of this workspace")
-    print_reply(reply._replace(data=entry), lambda one: show_request(one.data))
+    print_reply(reply._replace(data=reply.data[0]), lambda one: show_request(one.data))

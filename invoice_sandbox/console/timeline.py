@@ -8,9 +8,10 @@ from typing import Any, Final
 
 from invoice_sandbox.console.client import Client
 from invoice_sandbox.console.records import Records, Source
+from invoice_sandbox.http.pages import CONSOLE
 from invoice_sandbox.scenarios.lifecycle import Machine
 
-_JOURNAL: Final = 1000
+_JOURNAL: Final = 100
 
 
 @dataclass(frozen=True)
@@ -42,12 +43,13 @@ def _sortable(at: str) -> str:
 
 
 def _requests(client: Client, ids: Set[str]) -> Iterator[Mark]:
-    for one in reversed(client.get("/sandbox/requests", {"limit": _JOURNAL}).rows):
-        texts = (one["path"], one["request"]["body"], one["response"]["body"])
-        if any(wanted in (text or "") for text in texts for wanted in ids):
-            text = f"{one['method']} {one['path']} → {one['status']}"
-            link = f"/console/requests/{one['requestId']}"
-            yield Mark(one["at"], "request", text, link=link)
+    found: dict[str, Any] = {}
+    for wanted in ids:
+        rows = client.get("/sandbox/requests", {"limit": _JOURNAL, "text": wanted}).rows
+        found |= {one["requestId"]: one for one in rows}
+    for one in sorted(found.values(), key=lambda one: (one["at"], one["requestId"])):
+        text = f"{one['method']} {one['path']} → {one['status']}"
+        yield Mark(one["at"], "request", text, link=f"{CONSOLE}/requests/{one['requestId']}")
 
 
 def _steps(agenda: Any, ids: Set[str]) -> Iterator[Mark]:

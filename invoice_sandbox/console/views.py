@@ -42,7 +42,7 @@ _POLICY: Final = (
 _NOTICE: Final = "ils_console_notice"
 _MAX_NOTICE: Final = 600
 _PAGE: Final = 50
-_JOURNAL: Final = 1000
+_JOURNAL: Final = 200
 
 pages: Final = Blueprint("console", __name__)
 
@@ -258,28 +258,22 @@ def requests() -> str:
     """The journal, newest first."""
     filters = {one: request.args[one] for one in _FILTERS if request.args.get(one)}
     received = _client().get("/sandbox/requests", {"limit": _JOURNAL, **filters})
-    text = request.args.get("text", "")
-    rows = [one for one in received.rows if text in jsonio.dumps(one).decode()]
     return render_template(
         "requests.html",
         page="requests",
         received=received,
-        rows=rows[:200],
-        count=len(rows),
         filters=filters,
-        text=text,
-        selected=None,
     )
 
 
-_FILTERS: Final = ("operation", "method", "status")
+_FILTERS: Final = ("operation", "method", "status", "text")
 
 
 @pages.get("/requests/<request_id>")
 def one_request(request_id: str) -> str:
     """One request and its response, and why the response was returned."""
-    received = _client().get("/sandbox/requests", {"limit": _JOURNAL})
-    found = next((one for one in received.rows if one["requestId"] == request_id), None)
+    received = _client().get("/sandbox/requests", {"id": request_id})
+    found = next(iter(received.rows), None)
     return render_template(
         "request.html", page="requests", received=received, entry=found, curl=_curl(found)
     )

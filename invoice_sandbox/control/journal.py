@@ -14,14 +14,16 @@ _DEFAULT_LIMIT: Final = 100
 
 async def list_requests(call: ControlCall) -> Response:
     """The entries that match every filter of the query, newest first."""
-    log = await call.engine.journal.entries(call.workspace.id)
-    found = [entry for entry in reversed(log.entries) if _matches(entry, call.query)]
-    headers = (("X-Total-Count", str(len(found))), ("X-Journal-Dropped", str(log.dropped)))
-    return Response(found[: call.query.get("limit", _DEFAULT_LIMIT)], headers)
-
-
-def _matches(entry: Record, query: Mapping[str, Any]) -> bool:
-    return all(_FILTERS[name](entry, query[name]) for name in _FILTERS.keys() & query.keys())
+    query = call.query
+    filters = [(_FILTERS[name], query[name]) for name in _FILTERS.keys() & query.keys()]
+    found = await call.engine.journal.newest(
+        call.workspace.id,
+        lambda entry: all(matches(entry, wanted) for matches, wanted in filters),
+        query.get("text", ""),
+        query.get("limit", _DEFAULT_LIMIT),
+    )
+    headers = (("X-Total-Count", str(found.total)), ("X-Journal-Dropped", str(found.dropped)))
+    return Response(found.entries, headers)
 
 
 _FILTERS: Final[Mapping[str, Callable[[Record, Any], bool]]] = {
@@ -29,4 +31,5 @@ _FILTERS: Final[Mapping[str, Callable[[Record, Any], bool]]] = {
     "method": lambda entry, wanted: entry["method"] == wanted.upper(),
     "status": lambda entry, wanted: entry["status"] == wanted,
     "fault": lambda entry, wanted: ("fault" in entry["why"]) is wanted,
+    "id": lambda entry, wanted: entry["requestId"] == wanted,
 }

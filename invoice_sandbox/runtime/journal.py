@@ -8,7 +8,7 @@ of ours. A body that cannot be parsed is not shown.
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from datetime import datetime
 from functools import cached_property, lru_cache
 from http import HTTPStatus
@@ -21,7 +21,7 @@ from invoice_sandbox.base.clock import Turn, instant_text
 from invoice_sandbox.base.ids import KEY_PREFIX
 from invoice_sandbox.openapi.message.media_types import is_json
 from invoice_sandbox.openapi.operation import Contract
-from invoice_sandbox.state import Log, Record, Store
+from invoice_sandbox.state import Record, Store
 from invoice_sandbox.webhooks.signing import SECRET_PREFIX
 
 REQUESTS_LOG: Final = "requests"
@@ -173,15 +173,68 @@ class Journal:
         """The User-Agent of a request for other records, cut, and as the journal shows it."""
         return self._redactor.user_agent(headers)
 
-    async def entries(self, workspace_id: str) -> Log:
-        """The entries, oldest first, without secrets, and how many were dropped."""
+    async def newest(
+        self, workspace_id: str, matches: Callable[[Record], bool], text: str, limit: int
+    ) -> Found:
+        """The entries that match, and that show ``text`` in the path or a body."""
         log = await self._store.log(workspace_id, REQUESTS_LOG)
-        shown, turn = [], Turn()
-        for entry in log.entries:
-            is_new = isinstance(entry, JournalEntry)  # those of an earlier process are shown ones
-            shown.append(self._redactor.shown(entry) if is_new else entry)
-            await turn.give_way()
-        return Log(tuple(shown), log.dropped)
+        shown: list[Record] = []
+        total, turn = 0, Turn()
+        for entry in reversed(log.entries):
+            if not matches(_summary(entry)) or not _may_show(entry, text):
+                continue
+            if text or len(shown) < limit:
+                one = self._shown_entry(entry)
+                await turn.give_way()
+                if text and not _shows(one, text):
+                    continue
+                if len(shown) < limit:
+                    shown.append(one)
+            total += 1
+        return Found(shown, total, log.dropped)
+
+    def _shown_entry(self, entry: JournalEntry | Record) -> Record:
+        """The entry without secrets; one of an earlier process has none."""
+        return self._redactor.shown(entry) if isinstance(entry, JournalEntry) else entry
+
+
+class Found(NamedTuple):
+    """Entries as the journal shows them, newest first, not more than were asked for; how many match
+    in ``total``, and how many older ones were dropped."""
+
+    entries: list[Record]
+    total: int
+    dropped: int
+
+
+def _summary(entry: JournalEntry | Record) -> Record:
+    """What entries are filtered by, as they are shown."""
+    if not isinstance(entry, JournalEntry):
+        return entry
+    return {
+        "requestId": entry.request_id,
+        "operation": entry.why.operation,
+        "method": entry.method,
+        "status": entry.status,
+        "why": entry.why.found,
+    }
+
+
+def _may_show(entry: JournalEntry | Record, text: str) -> bool:
+    """False: the entry does not show ``text``. Far cheaper than to show the entry."""
+    if not isinstance(entry, JournalEntry) or not text.isascii():
+        return True
+    raw, bodies = text.encode(), (entry.request_body, entry.response_body)
+    return (
+        text in f"{entry.path}?{entry.query}"
+        or any(raw in one.content or b"\\" in one.content for one in bodies)
+        or any(one.shown is not None or raw in REDACTED.encode() for one in bodies)
+    )
+
+
+def _shows(entry: Record, text: str) -> bool:
+    bodies = (entry[name]["body"] or "" for name in ("request", "response"))
+    return text in entry["path"] or any(text in body for body in bodies)
 
 
 def _size(entry: JournalEntry) -> int:

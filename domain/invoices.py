@@ -62,6 +62,8 @@ _LEVELS: Final = ("Financed", "Registered")
 """How serious a registration is for whoever registers the same invoice, the most serious first."""
 
 _MAX_MATCHES: Final = 10
+_KEY_LENGTH: Final = 32
+"""Digits of a SHA-256 that are stored: no two invoices share 116 bits by chance."""
 
 
 @dataclass(frozen=True)
@@ -265,14 +267,20 @@ def _with_due_date(context: Context, invoice: Record) -> Record:
 
 
 async def _registered(state: Transaction, level: str, key: str, limit: int) -> tuple[Record, ...]:
-    where = (Condition("registryKeys", "has", f"{level} {key}"),)
+    where = (Condition("registryKeys", "has", _registry_key(level, key)),)
     return tuple((await state.page(INVOICES, limit=limit, where=where)).records)
 
 
 def _with_registry_keys(record: Record, keys: RegistryKeys, level: str) -> Record:
     """The record with the keys by which the registry finds it, each after its level."""
-    found_by = [f"{level} {key}" for key in (keys.fingerprint, *keys.similar)] if level else []
+    every = (keys.fingerprint, *keys.similar)
+    found_by = [_registry_key(level, key) for key in every] if level else []
     return {**record, "registryKeys": found_by}
+
+
+def _registry_key(level: str, key: str) -> str:
+    """The beginning of a key, which is enough to find an invoice by, after its level."""
+    return f"{level} {key[:_KEY_LENGTH]}"
 
 
 def _with_level(record: Record) -> Record:

@@ -149,9 +149,10 @@ def counted(running: Running) -> int:
     """The size of a workspace, counted once more from its records, steps and counters."""
     state = space(running).state
     records = sum(
-        len(key) + len(packed(one.get(key))) + RECORD_BYTES
+        len(key) + len(packed(record)) + RECORD_BYTES
         for one in state.collections.values()
-        for key in one.records
+        for key in one.keys.names[: one.rows.length]
+        if (record := one.get(key)) is not None
     )
     waiting = [step for lane, queue in state.steps.items() for step in queue.in_order(lane)]
     texts = [(step.action, step.arguments, step.scenario, step.place) for step in waiting]

@@ -5,26 +5,28 @@ Keeping a version is a snapshot, going back to a version is a rollback.
 
 from __future__ import annotations
 
-from bisect import bisect_left
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from typing import Any, Final, TypeAlias
+from functools import partial
+from typing import Any, Final
 
 from rpds import HashTrieMap
 
 from invoice_sandbox.base.jsonio import dumps, fitted
 from invoice_sandbox.state import Condition, Page, Record
-from invoice_sandbox.state.packing import Packing, Stored, position_of, size_of
-
-Positions = int | tuple[tuple[int, int], ...]
-"""One position; or several as bits, in the order of blocks: the number of each block, its bits."""
-
-Index: TypeAlias = "HashTrieMap[Any, Positions]"
-"""The positions of the records that have a term; ``_terms`` gives the terms of a record."""
+from invoice_sandbox.state.index import (
+    Index,
+    Term,
+    descending,
+    intersection,
+    terms_of,
+    union,
+    wanted,
+)
+from invoice_sandbox.state.packing import Packing, Stored, size_of
+from invoice_sandbox.state.versions import Hints, Keys, Rows
 
 RECORD_BYTES: Final = 250
 """What a record takes besides its text and its key."""
-
-_BLOCK: Final = 2048
 
 _Asked = tuple[int | None, int | None, tuple[Condition, ...]]
 """The limit, position and conditions of a page."""
@@ -40,78 +42,105 @@ _KEPT_RECORDS: Final = 100
 class Collection:
     """Records by key, in the order of their positions.
 
-    The position of a record never changes, so that cursors stay valid. ``keys`` has the key of
-    each position. It is only appended to, and shared by the versions since the last restore: each
-    uses as many as its ``length``. A position whose record was deleted has no record. ``size`` is
-    that of all keys and records, in bytes.
+    The position of a record never changes, so that cursors stay valid. ``rows`` has the record of
+    each position, None where it was deleted. ``keys``, ``packing`` and the hints of ``indexes`` are
+    only added to, and shared by the versions until one ``is_detached``. ``count_all`` is the number
+    of records, ``size`` that of all keys and records in bytes.
     """
 
-    __slots__ = ("indexes", "keys", "length", "packing", "pages", "records", "size")
+    __slots__ = (
+        *("count_all", "indexes", "is_detached", "keys", "packing", "pages"),
+        *("rows", "size"),
+    )
 
     def __init__(self, fields: Iterable[str] = ()) -> None:
-        self.records: HashTrieMap[str, Stored] = HashTrieMap()
-        self.keys: list[str] = []
-        self.length = 0
+        self.rows: Rows[Stored | None] = Rows()
+        self.keys = Keys()
+        self.count_all = 0
         self.size = 0
         self.packing = Packing()
-        self.indexes: dict[str, Index] = {one: HashTrieMap() for one in fields}
+        self.indexes = {one: Index(Hints(), HashTrieMap()) for one in fields}
         self.pages: dict[_Asked, Page] = {}
+        self.is_detached = False
+
+    def position(self, key: str) -> int | None:
+        """The position of the record, or None."""
+        if not self.count_all:
+            return None
+        counted = self.keys.counted(key)
+        if self._is_at(key, counted):
+            return counted
+        return next((one for one in self.keys.hinted(key) if self._is_at(key, one)), None)
+
+    def _is_at(self, key: str, position: int) -> bool:
+        rows = self.rows
+        return (
+            0 <= position < rows.length
+            and rows[position] is not None
+            and self.keys.names[position] == key
+        )
 
     def with_record(self, key: str, record: Mapping[str, Any]) -> Collection:
         """The collection with the record at its end, or replaced in its position."""
-        before = self.records.get(key)
-        position = self.length if before is None else position_of(before)
-        indexes = self._indexed(position, before, record)
-        stored = self.packing.pack(position, record)
-        changed = self._version(self.records.insert(key, stored), indexes)
-        changed.size += size_of(stored) + (
-            len(key) + RECORD_BYTES if before is None else -size_of(before)
-        )
-        if before is None:
-            del self.keys[position:]  # what a transaction that failed has left
-            self.keys.append(key)
-            changed.length += 1
+        changed = self._version()
+        position, stored = self.position(key), changed.packing.pack(record)
+        if position is None:
+            position = self.rows.length
+            changed.rows = self.rows.appended(stored)
+            changed.keys.add(key, position)
+            changed.count_all += 1
+            changed.size += size_of(stored) + len(key) + RECORD_BYTES
+            changed._index(position, _NO_MEMBERS, record)  # noqa: SLF001  it is being made
+        else:
+            before = self._stored(position)
+            changed.rows = self.rows.replaced(position, stored)
+            changed.size += size_of(stored) - size_of(before)
+            changed._index(position, self._indexed(before), record)  # noqa: SLF001
         return changed
 
     def without(self, key: str) -> Collection:
         """The collection without the record, which must exist."""
-        before = self.records[key]
-        indexes = self._indexed(position_of(before), before, _NO_MEMBERS)
-        changed = self._version(self.records.remove(key), indexes)
+        position = self.position(key)
+        if position is None:
+            raise KeyError(key)
+        before, changed = self._stored(position), self._version()
+        changed.rows = self.rows.replaced(position, None)
+        changed.count_all -= 1
         changed.size -= size_of(before) + len(key) + RECORD_BYTES
+        changed._index(position, self._indexed(before), _NO_MEMBERS)  # noqa: SLF001
         return changed
 
     def detached(self) -> Collection:
         """The same version, to continue from while others continue from a later one."""
-        copied = self._version(self.records, self.indexes)
-        copied.keys = self.keys[: self.length]
-        copied.packing = self.packing.copy()
-        return copied
+        version = Collection.__new__(Collection)
+        for name in self.__slots__:
+            setattr(version, name, getattr(self, name))
+        version.pages, version.is_detached = {}, True
+        return version
 
     def is_like(self, other: Collection) -> bool:
         """Whether both are small, and have the same records in the same positions."""
-        if self.length != other.length or self.length > _MAX_COMPARED:
-            return False
-        if len(self.records) != len(other.records) or self.indexes.keys() != other.indexes.keys():
-            return False
-        keys = self.keys[: self.length]
+        length = self.rows.length
         return (
-            self.packing.reads_like(other.packing)
-            and keys == other.keys[: self.length]
-            and all(self.records.get(key) == other.records.get(key) for key in keys)
+            length == other.rows.length
+            and length <= _MAX_COMPARED
+            and self.indexes.keys() == other.indexes.keys()
+            and self.packing.reads_like(other.packing)
+            and all(self.keys.names[one] == other.keys.names[one] for one in range(length))
+            and all(self.rows[one] == other.rows[one] for one in range(length))
         )
 
     def get(self, key: str) -> Record | None:
         """A copy of the record, or None."""
-        found = self.records.get(key)
-        return None if found is None else self.packing.unpack(found)
+        position = self.position(key)
+        return None if position is None else self.packing.unpack(self._stored(position))
 
     def page(self, limit: int | None, before: int | None, where: tuple[Condition, ...]) -> Page:
         """At most ``limit`` records, newest first, older than position ``before``.
 
         A version keeps its last small pages.
         """
-        if not self.records:
+        if not self.count_all:
             return _NO_RECORDS
         asked = (limit, before, where)
         if asked not in self.pages:
@@ -125,31 +154,29 @@ class Collection:
 
     def _page(self, limit: int | None, before: int | None, where: tuple[Condition, ...]) -> Page:
         found: list[Stored] = []
-        start = self.length if before is None else min(before, self.length)
-        for stored in self._matching(start, where):
+        start = self.rows.length if before is None else min(before, self.rows.length)
+        for position, stored in self._matching(start, where):
             if len(found) == limit:
-                return _page(self.packing, found, position_of(stored) + 1)
+                return _page(self.packing, found, position + 1)
             found.append(stored)
         return _page(self.packing, found, None)
 
     def count(self, where: tuple[Condition, ...]) -> int:
         """How many records match."""
         if not where:
-            return len(self.records)
+            return self.count_all
         blocks, others = self._blocks(where)
         if blocks is not None and not others:
             return sum(bits.bit_count() for bits in blocks.values())
-        return sum(1 for _ in self._matching(self.length, where))
+        return sum(1 for _ in self._matching(self.rows.length, where))
 
-    def _matching(self, start: int, where: tuple[Condition, ...]) -> Iterator[Stored]:
+    def _matching(self, start: int, where: tuple[Condition, ...]) -> Iterator[tuple[int, Stored]]:
         blocks, others = self._blocks(where)
-        positions = range(start - 1, -1, -1) if blocks is None else _descending(blocks, start)
+        positions = range(start - 1, -1, -1) if blocks is None else descending(blocks, start)
         for position in positions:
-            found = self.records.get(self.keys[position])
-            if found is None or position_of(found) != position:
-                continue
-            if not others or _matches(self.packing.unpack(found), others):
-                yield found
+            found = self.rows[position]
+            if found is not None and (not others or _matches(self.packing.unpack(found), others)):
+                yield position, found
 
     def _blocks(
         self, where: tuple[Condition, ...]
@@ -159,33 +186,55 @@ class Collection:
         others: list[Condition] = []
         for condition in where:
             index = self.indexes.get(condition.field)
-            terms = None if index is None else _wanted(condition)
+            terms = None if index is None else wanted(condition)
             if index is None or terms is None:
                 others.append(condition)
                 continue
-            one = _union([index[term] for term in terms if term in index])
-            blocks = one if blocks is None else _intersection(blocks, one)
+            has = partial(self._has, condition.field)
+            one = union(index.positions(term, has) for term in terms)
+            blocks = one if blocks is None else intersection(blocks, one)
         return blocks, tuple(others)
 
-    def _indexed(
-        self, position: int, before: Stored | None, after: Mapping[str, Any]
-    ) -> dict[str, Index]:
-        changed: dict[str, Index] = {}
-        if not self.indexes:
-            return self.indexes
-        earlier = _NO_MEMBERS if before is None else self.packing.unpack(before)
-        for name, index in self.indexes.items():
-            old, new = earlier.get(name), after.get(name)
-            if old != new:
-                terms = _terms(old) ^ _terms(new)
-                changed[name] = _with_terms_toggled(index, terms, position)
-        return {**self.indexes, **changed} if changed else self.indexes
+    def _at(self, position: int) -> Stored | None:
+        """The record in a position that a hint names."""
+        return self.rows[position] if position < self.rows.length else None
 
-    def _version(self, records: HashTrieMap[str, Stored], indexes: dict[str, Index]) -> Collection:
+    def _stored(self, position: int) -> Stored:
+        """The record in a position that has one."""
+        found = self.rows[position]
+        assert found is not None  # noqa: S101  position() returns no other
+        return found
+
+    def _has(self, field: str, position: int, term: Term) -> bool:
+        found = self._at(position)
+        return found is not None and term in terms_of(self.packing.unpack(found).get(field))
+
+    def _indexed(self, stored: Stored) -> Record:
+        """The record, if any of its fields are indexed."""
+        return self.packing.unpack(stored) if self.indexes else _NO_MEMBERS
+
+    def _index(self, position: int, before: Mapping[str, Any], after: Mapping[str, Any]) -> None:
+        changed: dict[str, Index] = {}
+        for name, index in self.indexes.items():
+            old, new = before.get(name), after.get(name)
+            if old != new:
+                lost, got = terms_of(old), terms_of(new)
+                has = partial(self._has, name)
+                changed[name] = index.changed(position, lost - got, got - lost, has)
+        if changed:
+            self.indexes = {**self.indexes, **changed}
+
+    def _version(self) -> Collection:
+        """The same, to be changed."""
         version = Collection.__new__(Collection)
-        version.records, version.indexes = records, indexes
-        version.keys, version.length, version.size = self.keys, self.length, self.size
-        version.packing, version.pages = self.packing, {}
+        version.rows, version.keys = self.rows, self.keys
+        version.count_all, version.size = self.count_all, self.size
+        version.packing, version.indexes = self.packing, self.indexes
+        version.pages, version.is_detached = {}, False
+        if self.is_detached:
+            length = self.rows.length
+            version.keys, version.packing = self.keys.copy(length), self.packing.copy()
+            version.indexes = {name: one.copy(length) for name, one in self.indexes.items()}
         return version
 
 
@@ -229,80 +278,6 @@ _NO_RECORDS: Final = _page(Packing(), (), None)
 
 
 _NO_MEMBERS: Final[Record] = {}
-
-
-def _wanted(condition: Condition) -> tuple[Any, ...] | None:
-    """The terms of an index that the condition selects, None if it has to be evaluated."""
-    value = condition.value
-    if condition.operator == "in":
-        return value if isinstance(value, tuple) else None
-    if not isinstance(value, str):
-        return None
-    return {"=": (value,), "has": ((value,),)}.get(condition.operator)
-
-
-def _terms(value: Any) -> frozenset[Any]:
-    """What a record is found by: the text of the field, or each text of its list in a tuple."""
-    if type(value) is str:
-        return frozenset((value,))
-    if isinstance(value, (list, tuple)):
-        return frozenset((one,) for one in value if type(one) is str)
-    return _NO_TERMS
-
-
-_NO_TERMS: Final[frozenset[Any]] = frozenset()
-
-
-def _with_terms_toggled(index: Index, terms: Iterable[Any], position: int) -> Index:
-    for term in terms:
-        positions = _toggled(index.get(term, ()), position)
-        index = index.remove(term) if positions == () else index.insert(term, positions)
-    return index
-
-
-def _toggled(positions: Positions, position: int) -> Positions:
-    if positions == ():
-        return position
-    if positions == position:
-        return ()
-    blocks = _blocks_of(positions)
-    block, bit = divmod(position, _BLOCK)
-    at = bisect_left(blocks, (block,))
-    is_there = at < len(blocks) and blocks[at][0] == block
-    bits = (blocks[at][1] if is_there else 0) ^ (1 << bit)
-    return (*blocks[:at], *(((block, bits),) if bits else ()), *blocks[at + is_there :])
-
-
-def _blocks_of(positions: Positions) -> tuple[tuple[int, int], ...]:
-    if isinstance(positions, tuple):
-        return positions
-    block, bit = divmod(positions, _BLOCK)
-    return ((block, 1 << bit),)
-
-
-def _union(found: list[Positions]) -> dict[int, int]:
-    blocks = dict(_blocks_of(found[0])) if found else {}
-    for positions in found[1:]:
-        for block, bits in _blocks_of(positions):
-            blocks[block] = blocks.get(block, 0) | bits
-    return blocks
-
-
-def _intersection(one: dict[int, int], other: dict[int, int]) -> dict[int, int]:
-    return {block: bits & other[block] for block, bits in one.items() if block in other}
-
-
-def _descending(blocks: dict[int, int], start: int) -> Iterator[int]:
-    """The positions below ``start``, the highest first."""
-    for block in sorted(blocks, reverse=True):
-        first = block * _BLOCK
-        bits = blocks[block]
-        if start < first + _BLOCK:
-            bits &= (1 << max(start - first, 0)) - 1
-        while bits:
-            top = bits.bit_length() - 1
-            yield first + top
-            bits ^= 1 << top
 
 
 def _matches(record: Record, where: tuple[Condition, ...]) -> bool:

@@ -395,11 +395,11 @@ class MemoryTransaction:
     ) -> None:
         """Insert the record at the end of the collection, or replace it in its position."""
         stored = self._collection(collection)
-        is_new = key not in stored.records
+        changed = stored.with_record(key, record)
+        is_new = changed.count_all > stored.count_all
         quota = self._quotas.records.get(collection)
         if quota is not None and is_new:
-            _check(quota, len(stored.records))
-        changed = stored.with_record(key, record)
+            _check(quota, stored.count_all)
         if changed.size > stored.size and (is_new or collection not in self._quotas.growing):
             _check(self._quotas.state, self._state.size, changed.size - stored.size)
         self._change(collection, changed)
@@ -414,7 +414,7 @@ class MemoryTransaction:
     async def delete(self, collection: str, key: str) -> bool:
         """Remove the record; False if there is none."""
         stored = self._collection(collection)
-        if key not in stored.records:
+        if stored.position(key) is None:
             return False
         self._change(collection, stored.without(key))
         return True

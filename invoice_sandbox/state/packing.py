@@ -15,11 +15,11 @@ from invoice_sandbox.base.jsonio import packed, unpacked
 from invoice_sandbox.state import Record
 
 Stored = bytes
-"""A record in its position."""
+"""A record."""
 
-_HEAD: Final = Struct("<IIHB")
-"""Its position, the bytes of its text, the number of the dictionary (0: the text is not
-compressed), and whether its numbers have digits that only a Decimal keeps."""
+_HEAD: Final = Struct("<IHB")
+"""The bytes of its text, the number of the dictionary (0: the text is not compressed), and whether
+its numbers have digits that only a Decimal keeps."""
 
 _FIRST: Final = 128
 """Records after which there is a dictionary: it takes more than a small collection."""
@@ -35,18 +35,16 @@ _WINDOW_BITS: Final = -13
 """Negative, as the texts need neither zlib's header nor its checksum."""
 
 _MEMORY_LEVEL: Final = 4
-_WELL: Final = 3
+_WELL: Final = 6
 """A text gets this many times shorter with a dictionary that has texts like it."""
 
-
-def position_of(stored: Stored) -> int:
-    """The position of a record."""
-    return int.from_bytes(stored[:4], "little")
+_SEEN: Final = 7
+"""Of so many records one is looked at whether the dictionary has texts like it."""
 
 
 def size_of(stored: Stored) -> int:
     """The bytes of the text of a record."""
-    return int.from_bytes(stored[4:8], "little")
+    return int.from_bytes(stored[:4], "little")
 
 
 class Packing:
@@ -76,16 +74,16 @@ class Packing:
         """Whether the same bytes are the same record for the other, too."""
         return self._dictionaries == other._dictionaries
 
-    def pack(self, position: int, record: Mapping[str, Any]) -> Stored:
-        """The record in that position."""
+    def pack(self, record: Mapping[str, Any]) -> Stored:
+        """The record as bytes."""
         text = packed(record)
         content = text.encode() if isinstance(text, str) else text
         number, shortest = self._shortest(content)
-        return _HEAD.pack(position, len(content), number, isinstance(text, str)) + shortest
+        return _HEAD.pack(len(content), number, isinstance(text, str)) + shortest
 
     def unpack(self, stored: Stored) -> Record:
         """The record."""
-        _, _, number, is_exact = _HEAD.unpack_from(stored)
+        _, number, is_exact = _HEAD.unpack_from(stored)
         content = stored[_HEAD.size :]
         if number:
             dictionary = self._dictionaries[number - 1]
@@ -100,13 +98,15 @@ class Packing:
             return 0, content
         number = len(self._dictionaries)
         short = _deflated(self._deflate, content) if number else content
-        if len(short) * _WELL > len(content):
-            self._sample(content)
+        if not number or self._written % _SEEN == 0:
+            self._sample(content, short)
         if self._written >= self._next and self._samples:
             self._learn()
         return (number, short) if len(short) < len(content) else (0, content)
 
-    def _sample(self, content: bytes) -> None:
+    def _sample(self, content: bytes, short: bytes) -> None:
+        if len(short) * _WELL <= len(content):
+            return
         known = _deflated(_deflate(self._samples), content) if self._samples else content
         if len(known) * _WELL > len(content):
             self._samples = (self._samples + content)[-_DICTIONARY:]

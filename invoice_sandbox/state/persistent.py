@@ -32,7 +32,6 @@ from invoice_sandbox.state.memory import (
     Space,
     State,
 )
-from invoice_sandbox.state.packing import position_of
 from invoice_sandbox.state.rows import (
     LIVE,
     REQUESTS,
@@ -272,18 +271,14 @@ class RecordedTransaction(MemoryTransaction):
         """Insert the record at the end of the collection, or replace it in its position."""
         content = packed(record)  # now, as its owner may modify it
         await super().put(collection, key, record)
-        row = self._of_record(collection, self._position(collection, key), key, content)
-        self._record(row, lazily=lazily)
+        self._record(self._of_record(collection, key, content), lazily=lazily)
 
     async def delete(self, collection: str, key: str) -> bool:
         """Remove the record; False if there is none."""
         found = self._state.collections.get(collection)
-        if found is not None and key in found.records:
-            self._record(self._of_record(collection, self._position(collection, key), key, None))
+        if found is not None and found.position(key) is not None:
+            self._record(self._of_record(collection, key, None))
         return await super().delete(collection, key)
-
-    def _position(self, collection: str, key: str) -> int:
-        return position_of(self._state.collections[collection].records[key])
 
     async def next_number(self, name: str) -> int:
         """The next number of the counter ``name``."""
@@ -310,7 +305,9 @@ class RecordedTransaction(MemoryTransaction):
         self._record(Row("steps", (self._id, LIVE, number), None))
         return super()._take_step(lane, number)
 
-    def _of_record(self, collection: str, position: int, key: str, content: Any) -> Row:
+    def _of_record(self, collection: str, key: str, content: Any) -> Row:
+        position = self._state.collections[collection].position(key)
+        assert position is not None  # noqa: S101  the record is there
         return Row("records", (self._id, LIVE, collection, position), (key, content))
 
     def _record(self, change: Change, *, lazily: bool = False) -> None:

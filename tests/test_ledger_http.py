@@ -263,6 +263,11 @@ BOUGHT_BACK: dict[str, tuple[dict[str, Any], tuple[str, ...], int]] = {
         800,
     ),
     "all after a dispute": (LIMITED, ("dispute", "uphold-dispute-after-funding"), 8000),
+    "all after a dispute, without recourse": (
+        {**LIMITED, "recourse": "NonRecourse"},
+        ("dispute", "uphold-dispute-after-funding"),
+        8000,
+    ),
     "full recourse": (
         {**LIMITED, "recourse": "Recourse", "recourseLimit": 0.1},
         ("become-overdue", "default", "invoke-recourse"),

@@ -84,8 +84,9 @@ $(NODE): $(READY)
 	$(BIN)/pip install --quiet --disable-pip-version-check -c constraints.txt -e '.[interop]'
 	@touch $@
 
-build: $(READY)  ## wheel and sdist in dist/
+build: $(READY)  ## wheel and sdist in dist/, and the wheel of the client
 	$(BIN)/python -m build
+	$(BIN)/python -m build --wheel --outdir dist clients/python
 
 constraints: $(READY)  ## pin what a fresh resolution of pyproject.toml gives
 	rm -rf .venv-fresh && $(PYTHON) -m venv .venv-fresh

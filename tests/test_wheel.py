@@ -104,9 +104,13 @@ def copy(files: Iterable[PackagePath], folder: Path) -> None:
 def installed(tmp_path_factory: pytest.TempPathFactory) -> Installed:
     """The wheel of this checkout, with pip, and what the wheel requires, as it is installed here:
     the same versions, without the seconds that pip takes to choose them."""
-    folder = tmp_path_factory.mktemp("wheel")
+    return environment_of(ROOT, tmp_path_factory.mktemp("wheel"))
+
+
+def environment_of(source: Path, folder: Path) -> Installed:
+    """A wheel and its environment, both made in ``folder``."""
     build = (sys.executable, "-m", "build", "--wheel", "--no-isolation")  # hatchling is installed
-    run(*build, "--outdir", folder / "dist", ROOT)
+    run(*build, "--outdir", folder / "dist", source)
     (wheel,) = (folder / "dist").iterdir()
     run(sys.executable, "-m", "venv", "--without-pip", folder / "venv")
     pip = (sys.executable, "-m", "pip", "--python", folder / "venv", "--disable-pip-version-check")
@@ -214,16 +218,10 @@ def test_failure(invoice_sandbox):
 
 
 @pytest.fixture(scope="module")
-def thin(installed: Installed, tmp_path_factory: pytest.TempPathFactory) -> Installed:
-    """An environment with the wheel, httpx and pytest, and without what serving needs."""
-    venv = tmp_path_factory.mktemp("thin") / "venv"
-    run(sys.executable, "-m", "venv", "--without-pip", venv)
-    pip = (sys.executable, "-m", "pip", "--python", venv, "--disable-pip-version-check")
-    run(*pip, "install", "--quiet", "--no-compile", "--no-deps", installed.wheel)
-    done = Installed(installed.wheel, venv)
-    for one in needed(["httpx", "pytest"]).values():
-        copy(one.files or (), done.site_packages)
-    return done
+def thin(tmp_path_factory: pytest.TempPathFactory) -> Installed:
+    """An environment with the wheel of the client and what it requires."""
+    folder = tmp_path_factory.mktemp("thin")
+    return environment_of(ROOT / "clients" / "python", folder)
 
 
 def test_a_client_needs_httpx_and_pytest_only(
@@ -238,6 +236,25 @@ def test_a_client_needs_httpx_and_pytest_only(
     assert "1 failed, 1 passed in" in printed
     assert "GET /api/offers 503 listOffers (auto-progress)" in printed
     assert "operations" in json.loads((tmp_path / "coverage.json").read_text())
+
+
+def test_the_client_is_the_same_version_and_contains_no_server(
+    installed: Installed, thin: Installed
+) -> None:
+    (client,) = [
+        one for one in distributions(path=[str(thin.site_packages)]) if one.name == f"{NAME}-client"
+    ]
+    assert client.version == __version__
+    assert sorted(client.requires or ()) == ["httpx<1,>=0.28", "pytest<10,>=8.4"]
+    assert set(thin.files) < set(installed.files)
+    assert not [name for name in thin.files if re.search("/(http|server|openapi|cli)/", name)]
+    assert len(list(distributions(path=[str(thin.site_packages)]))) < 20
+
+
+def test_the_client_is_built_with_the_server() -> None:
+    command = ("make", "--dry-run", "--always-make", "build")
+    shown = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=True).stdout
+    assert "-m build --wheel --outdir dist clients/python" in shown
 
 
 def test_a_client_without_a_server_must_pass_its_url(thin: Installed, tmp_path: Path) -> None:

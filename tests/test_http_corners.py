@@ -6,6 +6,7 @@ import asyncio
 import json
 import logging
 import re
+import resource
 import socket
 from collections.abc import Iterator
 from typing import Any
@@ -16,9 +17,11 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
+from invoice_sandbox.server import serving as serving_module
 from invoice_sandbox.server.cycle import Cycle
 from invoice_sandbox.state.credentials import DEMO_KEY
-from tests.support import PATIENCE, Running
+from tests.hostile import wire
+from tests.support import PATIENCE, Running, serving
 
 pytestmark = pytest.mark.slow
 
@@ -474,3 +477,36 @@ def test_a_header_that_may_end_another_or_the_connection_is_not_written_at_once(
     wire = Wire()
     assert not cycle_on(wire).respond(200, [header], b"{}")
     assert wire.written == []
+
+
+def plain(path: str) -> bytes:
+    return f"GET {path} HTTP/1.1\r\nHost: 127.0.0.1\r\n\r\n".encode()
+
+
+@pytest.mark.parametrize(
+    ("path", "status"), [("/api/health", 503), ("/api/invoices", 503), ("/sandbox/health", 200)]
+)
+def test_beyond_the_connections_that_there_may_be_only_health_responds(
+    monkeypatch: pytest.MonkeyPatch, path: str, status: int
+) -> None:
+    monkeypatch.setattr(serving_module, "most_connections", lambda: 2)
+    with serving() as running, wire.Wire(running.port) as first, wire.Wire(running.port) as second:
+        for one in (first, second):  # each is known to the server once it has responded
+            one.send(plain("/api/health"))
+            assert one.response().status == 200
+        with wire.Wire(running.port) as third:
+            third.send(plain(path) * 2)
+            response = third.response()
+            assert (response.status, response.headers["connection"]) == (status, "close")
+            assert third.is_closed()
+        if status == 503:
+            error = json.loads(response.body)["error"]
+            assert error["code"] == "service_unavailable"
+            assert "as many connections as it may" in error["message"]
+        first.send(plain("/api/health"))
+        assert first.response().status == 200, "connections that were there stay"
+
+
+def test_a_quarter_of_the_files_is_for_what_is_no_connection() -> None:
+    soft, _ = resource.getrlimit(resource.RLIMIT_NOFILE)
+    assert soft == resource.RLIM_INFINITY or 0 < soft - serving_module.most_connections() <= 1024

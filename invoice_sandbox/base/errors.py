@@ -236,6 +236,12 @@ _ERRORS: Final = (
         "Wait a second and send it again, with the same Idempotency-Key if it had one.",
     ),
     ErrorType(
+        "too_many_connections",
+        503,
+        "The server has as many connections as it may",
+        "Close connections that are not needed, and send it again.",
+    ),
+    ErrorType(
         "no_usable_response",
         501,
         "The contract has no usable response for this operation: {problem}",

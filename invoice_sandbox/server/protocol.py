@@ -40,6 +40,10 @@ FRAMING_LIMIT: Final = 64 * 1024
 _FRAMING_OF_A_BYTE: Final = 8
 """What a chunk of one byte takes, and a little: many small chunks are allowed."""
 
+HEALTH: Final = "/sandbox/health"
+"""The path that also a connection beyond the limit may ask for."""
+
+_BUSY: Final = 503
 _PIECE: Final = 4 * 1024
 _SECONDS_TO_READ: Final = 1
 _FRAMING: Final = frozenset({b"content-length", b"transfer-encoding"})
@@ -69,7 +73,9 @@ class Protocol(HttpToolsProtocol):
 
     patience: Patience = Patience()
     conventions: Conventions = Conventions()
+    most_connections: float = inf
 
+    _is_extra = False
     _phase = "idle"
     _head_bytes = 0
     _body_bytes = 0
@@ -90,7 +96,10 @@ class Protocol(HttpToolsProtocol):
         """A client has connected; its first request must arrive in time."""
         super().connection_made(transport)
         self.flow = _Flow(transport, lambda: not self.pipeline and not self._unread)
+        self._is_extra = len(self.connections) > self.most_connections
         self._watch_client()
+        if self._is_extra:
+            self._deadline = self.loop.time() + self._pause  # it keeps one of the last files
 
     def connection_lost(self, exc: Exception | None) -> None:
         """Cancel every request of the connection: uvicorn cancels only the last one."""
@@ -126,13 +135,17 @@ class Protocol(HttpToolsProtocol):
             return
         cycle = self._new_cycle()
         self.scope, before, self.cycle = cycle.scope, self.cycle, cycle
+        app: Any = self.app
+        if self._is_extra:
+            cycle.keep_alive = False
+            app = app if cycle.scope["path"] == HEALTH else self._respond_busy
         if before is None or before.response_complete:
             self._cycles = (cycle,)
-            self._start_asgi_task(cycle, self.app)
+            self._start_asgi_task(cycle, app)
         else:
             self._cycles = (*self._unfinished(), cycle)
             self.flow.pause_reading()
-            self.pipeline.appendleft((cycle, self.app))
+            self.pipeline.appendleft((cycle, app))
         self._phase, self._body_bytes, self._framing_bytes = "body", 0, 0
 
     def _new_cycle(self) -> Cycle:
@@ -363,6 +376,26 @@ class Protocol(HttpToolsProtocol):
             _abandon(self.cycle)
         self._send_error()
 
+    async def _respond_busy(self, _scope: Any, _receive: Any, send: Any) -> None:
+        """Respond that there are too many connections. An ASGI application."""
+        headers, body = self._written(reject("too_many_connections"))
+        raw = [(name.encode(), text.encode()) for name, text in headers.items()]
+        await send({"type": "http.response.start", "status": _BUSY, "headers": raw})
+        await send({"type": "http.response.body", "body": body})
+
+    def _written(self, error: ApiError) -> tuple[dict[str, str], bytes]:
+        """The headers and the body of an error."""
+        names = self.conventions
+        request_id = random_request_id(OperatingSystemClock().now(), names.request_id_prefix)
+        media_type, content = next(names.error_bodies(error, request_id))
+        body = jsonio.dumps(content)
+        headers = {
+            "content-type": media_type,
+            "content-length": str(len(body)),
+            names.request_id_header.lower(): request_id,
+        }
+        return headers, body
+
     def _send_error(self) -> None:
         if self._unfinished() or self.transport.is_closing():
             return
@@ -370,17 +403,10 @@ class Protocol(HttpToolsProtocol):
             self.close()
             return
         error, self._error = self._error, None
-        names = self.conventions
-        request_id = random_request_id(OperatingSystemClock().now(), names.request_id_prefix)
-        media_type, content = next(names.error_bodies(error, request_id))
-        body = jsonio.dumps(content)
-        head = (
-            f"HTTP/1.1 {error.status} {HTTPStatus(error.status).phrase}\r\n"
-            f"content-type: {media_type}\r\n"
-            f"content-length: {len(body)}\r\n"
-            f"{names.request_id_header.lower()}: {request_id}\r\n"
-            "connection: close\r\n\r\n"
-        )
+        headers, body = self._written(error)
+        lines = [f"HTTP/1.1 {error.status} {HTTPStatus(error.status).phrase}"]
+        lines += [f"{name}: {text}" for name, text in headers.items()]
+        head = "\r\n".join([*lines, "connection: close", "", ""])
         self.transport.write(head.encode() + body)
         if self.transport.can_write_eof():
             self.transport.write_eof()
@@ -398,6 +424,19 @@ def _abandon(cycle: RequestResponseCycle) -> None:
     cycle.message_event.set()
 
 
-def protocol_with(patience: Patience, conventions: Conventions) -> type[Protocol]:
-    """The protocol of a server with these limits and conventions."""
-    return type("Protocol", (Protocol,), {"patience": patience, "conventions": conventions})
+def protocol_with(
+    patience: Patience, conventions: Conventions, most_connections: float
+) -> type[Protocol]:
+    """The protocol of a server with these limits and conventions.
+
+    Beyond ``most_connections`` a new connection gets only the health of the server, or 503.
+    """
+    return type(
+        "Protocol",
+        (Protocol,),
+        {
+            "patience": patience,
+            "conventions": conventions,
+            "most_connections": most_connections,
+        },
+    )

@@ -11,6 +11,7 @@ import socket
 import threading
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from math import inf
 from typing import Any, Final
 
 import uvicorn
@@ -26,6 +27,9 @@ OnReady = Callable[[Engine], None]
 _STOP_SIGNALS: Final = (signal.SIGINT, signal.SIGTERM)
 MAX_FILES: Final = 65_536
 """Open files that the server asks the operating system for."""
+
+RESERVED_FILES: Final = 1024
+"""Of these, the most that are not for connections; at most a quarter."""
 
 _BACKLOG: Final = 2048
 _SECONDS_TO_FINISH: Final = 5
@@ -95,6 +99,17 @@ def _raise_file_limit() -> None:
         resource.setrlimit(resource.RLIMIT_NOFILE, (wanted, hard))
 
 
+def most_connections() -> float:
+    """Connections beyond which new ones are rejected: the other files are for those responses,
+    webhooks and name servers."""
+    try:
+        import resource
+    except ImportError:
+        return inf
+    soft, _ = resource.getrlimit(resource.RLIMIT_NOFILE)
+    return inf if soft == resource.RLIM_INFINITY else soft - min(soft // 4, RESERVED_FILES)
+
+
 async def _serve(settings: Settings, on_ready: OnReady) -> None:
     with listen(settings) as listener:
         url = settings.url(listener.getsockname()[1])
@@ -123,7 +138,7 @@ def make_server(
     patience = patience or Patience()
     config = uvicorn.Config(
         sandbox,
-        http=protocol_with(patience, sandbox.engine.project.conventions),
+        http=protocol_with(patience, sandbox.engine.project.conventions, most_connections()),
         ws="none",
         lifespan="on",
         log_config=None,

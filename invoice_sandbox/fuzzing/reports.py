@@ -1,8 +1,9 @@
 """The result of a run for people and for machines: text, JSON and JUnit XML.
 
-The reports of Schemathesis cannot stand for it: each is about one contract, lacks what only the
-verdict sees (an operation that never succeeded, a rejected valid request, a traceback of the
-server), and its NDJSON leaves out the requests that reproduce a failure.
+The reports of Schemathesis (4.32) cannot stand for it. Each is about one contract, and is written
+before the verdict, so it lacks an operation that never succeeded, a rejected valid request and a
+traceback of the server. Its NDJSON leaves out the requests that reproduce a failure (``steps`` and
+``code_sample``), and has all contents of all requests instead.
 """
 
 from __future__ import annotations

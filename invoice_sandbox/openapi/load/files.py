@@ -1,7 +1,10 @@
 """What a reference names: a place in a file, which is read when a reference leads there.
 
-The library ``referencing`` gives the value alone. A bundle needs its place, follows the references
-that stand on the way of a JSON Pointer, and leaves alone what an address within it names already.
+A bundle needs the place of what a reference names, follows the references that stand on the way of
+a JSON Pointer, and leaves alone what an address within it names already. The library
+``referencing`` (0.37) gives the value alone, and PointerToNowhere for a pointer that leads through
+a reference. ``bundle`` of jsonschema-rs (0.60) follows references of schemas only, not those of
+responses.
 """
 
 from __future__ import annotations

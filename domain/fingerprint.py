@@ -16,7 +16,6 @@ Source: specification, Registry (SHA-256 of canonical invoice fields); fingerpri
 """
 
 import hashlib
-import json
 import re
 import unicodedata
 from collections.abc import Mapping
@@ -24,6 +23,8 @@ from dataclasses import dataclass
 from decimal import ROUND_HALF_EVEN, ROUND_HALF_UP, Context, Decimal
 from functools import cache
 from typing import Any, Final
+
+from invoice_sandbox.project.api import dump_json
 
 SCHEME: Final = "ilf1"
 DEFAULT_MINOR_UNITS: Final = 2
@@ -39,9 +40,6 @@ _ZERO_WIDTH: Final = dict.fromkeys(
 """Characters without a width: joiners, direction marks, soft hyphen, byte order mark."""
 
 _LEADING_ZEROS: Final = re.compile(r"(?<!\d)0+")
-
-_CANONICAL: Final = json.JSONEncoder(ensure_ascii=False, sort_keys=True, separators=(",", ":"))
-"""RFC 8785 for texts: members in the order of their ASCII names, and no escape that is optional."""
 
 # Every finite IEEE 754 double lies below 1E+309. A larger amount is no JSON number that all
 # clients can read, and writing it out in full would cost memory in proportion to its exponent.
@@ -61,7 +59,8 @@ class RegistryKeys:
 
 def registry_keys(invoice: Mapping[str, Any]) -> RegistryKeys:
     """What the registry finds an invoice by. Raises like `canonical_text`."""
-    return RegistryKeys(fingerprint(invoice), similarity_keys(invoice))
+    members = _canonical_members(invoice)
+    return RegistryKeys(_sha256(_canonical(members)), _similarity_keys(members, invoice))
 
 
 def canonical_text(invoice: Mapping[str, Any]) -> str:
@@ -75,15 +74,7 @@ def canonical_text(invoice: Mapping[str, Any]) -> str:
 
     Source: fingerprint scheme ilf1, steps 1 to 5.
     """
-    members = {
-        "amount": _amount(invoice),
-        "currency": _currency(invoice),
-        "debtorId": canonical_party(invoice["debtorId"]),
-        "invoiceNumber": _number(invoice["invoiceNumber"]),
-        "sellerId": canonical_party(invoice["sellerId"]),
-        "v": SCHEME,
-    }
-    return _canonical(members)
+    return _canonical(_canonical_members(invoice)).decode()
 
 
 def fingerprint(invoice: Mapping[str, Any]) -> str:
@@ -93,7 +84,7 @@ def fingerprint(invoice: Mapping[str, Any]) -> str:
 
     Source: specification, Registry; fingerprint scheme ilf1, step 5.
     """
-    return hashlib.sha256(canonical_text(invoice).encode()).hexdigest()
+    return _sha256(_canonical(_canonical_members(invoice)))
 
 
 def similarity_keys(invoice: Mapping[str, Any]) -> tuple[str, ...]:
@@ -107,16 +98,29 @@ def similarity_keys(invoice: Mapping[str, Any]) -> tuple[str, ...]:
 
     Source: fingerprint scheme ilf1, similarity.
     """
-    parties = (
-        canonical_party(invoice["sellerId"]),
-        canonical_party(invoice["debtorId"]),
-        _currency(invoice),
-    )
-    same_number = _key("s1", *parties, _loose_number(invoice["invoiceNumber"]))
+    return _similarity_keys(_canonical_members(invoice), invoice)
+
+
+def _canonical_members(invoice: Mapping[str, Any]) -> dict[str, str]:
+    """What is hashed, in the order of RFC 8785."""
+    currency = _currency(invoice)
+    return {
+        "amount": _amount(invoice["amount"], currency),
+        "currency": currency,
+        "debtorId": canonical_party(invoice["debtorId"]),
+        "invoiceNumber": _number(invoice["invoiceNumber"]),
+        "sellerId": canonical_party(invoice["sellerId"]),
+        "v": SCHEME,
+    }
+
+
+def _similarity_keys(members: Mapping[str, str], invoice: Mapping[str, Any]) -> tuple[str, ...]:
+    parties = (members["sellerId"], members["debtorId"], members["currency"])
+    same_number = _key("s1", *parties, _loose_number(members["invoiceNumber"]))
     due_date = invoice.get("dueDate")
     if due_date is None:
         return (same_number,)
-    return (same_number, _key("s2", *parties, _amount(invoice), due_date))
+    return (same_number, _key("s2", *parties, members["amount"], due_date))
 
 
 def minor_units(currency: str) -> int:
@@ -191,32 +195,37 @@ def _number(invoice_number: str) -> str:
     return "".join(unicodedata.normalize("NFKC", _visible(invoice_number)).split()).upper()
 
 
-def _loose_number(invoice_number: str) -> str:
-    return "".join(filter(str.isalnum, _LEADING_ZEROS.sub("", _number(invoice_number))))
+def _loose_number(number: str) -> str:
+    """A canonical number as similar invoices have it."""
+    return "".join(filter(str.isalnum, _LEADING_ZEROS.sub("", number)))
 
 
 def _currency(invoice: Mapping[str, Any]) -> str:
     return unicodedata.normalize("NFKC", _visible(invoice["currency"])).strip().upper()
 
 
-def _amount(invoice: Mapping[str, Any]) -> str:
-    amount = invoice["amount"]
+def _amount(amount: Any, currency: str) -> str:
     if not isinstance(amount, int | Decimal):
         # 12500.515 as a double is 12500.514999…, which rounds to another cent than the text sent.
         raise TypeError(f"amount must be an int or a Decimal, not {type(amount).__name__}")
-    return amount_text(Decimal(amount), _currency(invoice))
+    return amount_text(Decimal(amount), currency)
 
 
 def _key(tier: str, *parts: str) -> str:
     # A JSON array, not joined text: no separator in an identifier can make two keys equal.
-    return f"{tier}:{hashlib.sha256(_canonical(parts).encode()).hexdigest()}"
+    return f"{tier}:{_sha256(_canonical(parts))}"
 
 
-def _canonical(value: Any) -> str:
-    text = _CANONICAL.encode(value)
-    if not text.isascii() and any("\ud800" <= letter <= "\udfff" for letter in text):
-        raise ValueError("half of a surrogate pair has no form in UTF-8")
-    return text
+def _sha256(text: bytes) -> str:
+    return hashlib.sha256(text).hexdigest()
+
+
+def _canonical(value: Any) -> bytes:
+    """RFC 8785 for texts, the members of an object being in order already."""
+    try:
+        return dump_json(value)
+    except TypeError:
+        raise ValueError("half of a surrogate pair has no form in UTF-8") from None
 
 
 @cache

@@ -21,6 +21,7 @@ from hypothesis import strategies as st
 
 from invoice_sandbox.base.clock import FROZEN_START, ClockState
 from invoice_sandbox.base.ids import new_secret
+from invoice_sandbox.base.jsonio import Packing, size_of
 from invoice_sandbox.state import (
     Condition,
     Credential,
@@ -32,7 +33,6 @@ from invoice_sandbox.state import (
     memory,
 )
 from invoice_sandbox.state.memory import NO_QUOTAS, MemoryStore
-from invoice_sandbox.state.packing import Packing, size_of
 from invoice_sandbox.state.persistent import open_store
 from tests.support import PATIENCE, little_work
 

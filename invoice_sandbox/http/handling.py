@@ -68,7 +68,8 @@ class HandlerResponse:
         else:
             async with idempotency.single_flight(engine.store, workspace.id, key):
                 outcome = await self._outcome(parsed, workspace)
-        await engine.agenda.settle(workspace)
+        if await engine.store.next_due(workspace.id) is not None:
+            await engine.agenda.settle(workspace)
         if isinstance(outcome, ApiError):
             await report_forbidden(engine, parsed, outcome)
             raise outcome
@@ -76,7 +77,8 @@ class HandlerResponse:
 
     async def _outcome(self, parsed: ParsedRequest, workspace: Workspace) -> Reply | ApiError:
         agenda = self.engine.agenda
-        await agenda.catch_up(workspace)
+        if await self.engine.store.next_due(workspace.id) is not None:
+            await agenda.catch_up(workspace)
         outcome = await self._carry_out(parsed, workspace.id)
         if isinstance(outcome, DeliverThenRespond):
             await agenda.finish(workspace.id, outcome.lane)

@@ -135,9 +135,8 @@ class Agenda:
 
     async def settle(self, workspace: Workspace) -> None:
         """Run the steps that are due after a request, and set the timer for the next one."""
-        if await self._store.next_due(workspace.id) is not None:
-            await self.catch_up(workspace)
-            await self.schedule_wakeup(workspace.id)
+        await self.catch_up(workspace)
+        await self.schedule_wakeup(workspace.id)
 
     async def advance(self, workspace_id: str, target: Target, *, wait: bool = True) -> Advance:
         """Move the workspace's clock and run all steps that become due, in order of time.

@@ -7,23 +7,24 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from functools import partial
-from typing import Any, Final
+from typing import Any, Final, Generic, TypeVar
 
 from rpds import HashTrieMap
 
-from invoice_sandbox.base.jsonio import dumps, fitted
+from invoice_sandbox.base.jsonio import Packing, Stored, dumps, fitted, size_of
 from invoice_sandbox.state import Condition, Page, Record
 from invoice_sandbox.state.index import (
+    Hints,
     Index,
+    Keys,
     Term,
     descending,
     intersection,
+    matches,
     terms_of,
     union,
     wanted,
 )
-from invoice_sandbox.state.packing import Packing, Stored, size_of
-from invoice_sandbox.state.versions import Hints, Keys, Rows
 
 RECORD_BYTES: Final = 250
 """What a record takes besides its text and its key."""
@@ -37,6 +38,10 @@ _MAX_COMPARED: Final = 1000
 _KEPT_PAGES: Final = 16
 _KEPT_RECORDS: Final = 100
 """How many pages a version keeps, and of how many records."""
+
+_BLOCK: Final = 64
+
+T = TypeVar("T")
 
 
 class Collection:
@@ -175,7 +180,7 @@ class Collection:
         positions = range(start - 1, -1, -1) if blocks is None else descending(blocks, start)
         for position in positions:
             found = self.rows[position]
-            if found is not None and (not others or _matches(self.packing.unpack(found), others)):
+            if found is not None and (not others or matches(self.packing.unpack(found), others)):
                 yield position, found
 
     def _blocks(
@@ -238,6 +243,46 @@ class Collection:
         return version
 
 
+_NO_BLOCKS: Final[HashTrieMap[int, Any]] = HashTrieMap()
+
+
+class Rows(Generic[T]):
+    """A list as a persistent value, in blocks: another version shares those that did not change."""
+
+    __slots__ = ("_full", "_last", "length")
+
+    def __init__(
+        self, full: HashTrieMap[int, tuple[T, ...]] = _NO_BLOCKS, last: tuple[T, ...] = ()
+    ) -> None:
+        self._full = full
+        self._last = last
+        self.length = len(full) * _BLOCK + len(last)
+
+    def __getitem__(self, position: int) -> T:
+        """The item in a position, which must exist."""
+        before_last = position - self.length + len(self._last)
+        if before_last >= 0:
+            return self._last[before_last]
+        return self._full[position // _BLOCK][position % _BLOCK]
+
+    def appended(self, item: T) -> Rows[T]:
+        """With one more item."""
+        last = (*self._last, item)
+        if len(last) < _BLOCK:
+            return Rows(self._full, last)
+        return Rows(self._full.insert(len(self._full), last))
+
+    def replaced(self, position: int, item: T) -> Rows[T]:
+        """With another item in a position."""
+        block, at = divmod(position, _BLOCK)
+        is_last = block == len(self._full)
+        before = self._last if is_last else self._full[block]
+        after = (*before[:at], item, *before[at + 1 :])
+        if is_last:
+            return Rows(self._full, after)
+        return Rows(self._full.insert(block, after), self._last)
+
+
 class _Records(Sequence[Record]):
     """Copies of records, made when they are read."""
 
@@ -278,29 +323,3 @@ _NO_RECORDS: Final = _page(Packing(), (), None)
 
 
 _NO_MEMBERS: Final[Record] = {}
-
-
-def _matches(record: Record, where: tuple[Condition, ...]) -> bool:
-    return all(
-        condition.field in record
-        and _OPERATORS[condition.operator](record[condition.field], condition.value)
-        for condition in where
-    )
-
-
-def _compare(compare: Callable[[str, str], bool], value: Any, wanted: str) -> bool:
-    # Without its Z, an instant with milliseconds sorts after the same second without them.
-    return isinstance(value, str) and compare(value.removesuffix("Z"), wanted.removesuffix("Z"))
-
-
-def _has(value: Any, wanted: str) -> bool:
-    return isinstance(value, list) and wanted in value
-
-
-_OPERATORS: Final[Mapping[str, Callable[[Any, Any], bool]]] = {
-    "=": lambda value, wanted: bool(value == wanted),
-    ">=": lambda value, wanted: _compare(str.__ge__, value, wanted),
-    "<=": lambda value, wanted: _compare(str.__le__, value, wanted),
-    "in": lambda value, wanted: value in wanted,
-    "has": _has,
-}

@@ -1,25 +1,24 @@
-"""An index of one field of a collection, as a persistent value.
+"""How records of a collection are found: by key, by the terms of an indexed field, by conditions.
 
 A term is a text of the field, or a text of its list in a tuple. Of a term of few records there are
-hints only, by its hash; the positions of others are bits in blocks.
+hints only, by its hash; the positions of others are bits in blocks, but for the last changes.
 """
 
 from __future__ import annotations
 
-from bisect import bisect_left
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from array import array
+from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping
 from typing import Any, Final
 
 from rpds import HashTrieMap
 
-from invoice_sandbox.state import Condition
-from invoice_sandbox.state.versions import Hints
+from invoice_sandbox.state import Condition, Record
 
 Term = str | tuple[str]
 Terms = frozenset[Term]
 
 Bits = tuple[tuple[int, int], ...]
-"""Positions, in the order of blocks: the number of each block, and its positions as bits."""
+"""Positions: the number of each block, and its positions as bits."""
 
 Has = Callable[[int, Term], bool]
 """Whether the record in a position has a term."""
@@ -28,41 +27,134 @@ _BLOCK: Final = 2048
 _FEW: Final = 32
 """Positions of a term from which they are kept as bits."""
 
+_MOST_DIGITS: Final = 10
+
+_RECENT: Final = 64
+"""Changes of bits that are made at once, which is faster."""
+
 _NO_TERMS: Final[Terms] = frozenset()
 
 
+class Hints:
+    """Positions at which a name was found in some version, in the order of their first use.
+
+    They are only added to, so all versions share them; whoever uses one looks whether it is right.
+    Several positions of a name are kept as bytes, which take little memory.
+    """
+
+    __slots__ = ("_positions",)
+
+    def __init__(self) -> None:
+        self._positions: dict[Hashable, int | bytes] = {}
+
+    def of(self, name: Hashable) -> tuple[int, ...]:
+        """Where ``name`` may be."""
+        found = self._positions.get(name, b"")
+        return (found,) if isinstance(found, int) else tuple(memoryview(found).cast("I"))
+
+    def add(self, name: Hashable, position: int) -> tuple[int, ...]:
+        """Note another position, and return all of them."""
+        before = self.of(name)
+        if position in before:
+            return before
+        after = (*before, position)
+        self._positions[name] = array("I", after).tobytes() if before else position
+        return after
+
+    def copy(self, length: int) -> Hints:
+        """Those of the positions below ``length``."""
+        copied = Hints()
+        for name in self._positions:
+            for position in self.of(name):
+                if position < length:
+                    copied.add(name, position)
+        return copied
+
+
+class Keys:
+    """The key of each position, and where to find a key. They are only added to, like hints.
+
+    Most keys end with a number that is counted like the positions: they need no hint.
+    """
+
+    __slots__ = ("_distance", "_hints", "names")
+
+    def __init__(self) -> None:
+        self.names: list[str] = []
+        self._hints = Hints()
+        self._distance: int | None = None
+
+    def add(self, key: str, position: int) -> None:
+        """Note the key of the next position."""
+        del self.names[position:]  # what a transaction that failed has left
+        self.names.append(key)
+        if self._distance is None and (number := _number(key)) is not None:
+            self._distance = position - number
+        if self.counted(key) != position:
+            self._hints.add(key, position)
+
+    def counted(self, key: str) -> int:
+        """The position that the number at the end of the key stands for; -1: there is none."""
+        number = None if self._distance is None else _number(key)
+        return -1 if number is None or self._distance is None else number + self._distance
+
+    def hinted(self, key: str) -> tuple[int, ...]:
+        """Where else the key may be."""
+        return self._hints.of(key)
+
+    def copy(self, length: int) -> Keys:
+        """Those of the positions below ``length``."""
+        copied = Keys()
+        for position, key in enumerate(self.names[:length]):
+            copied.add(key, position)
+        return copied
+
+
+def _number(key: str) -> int | None:
+    digits = key.rpartition("_")[2]
+    return int(digits) if len(digits) < _MOST_DIGITS and digits.isdecimal() else None
+
+
 class Index:
-    """The positions of the records that have a term."""
+    """The positions of the records that have a term. ``recent`` are the bits to be changed."""
 
-    __slots__ = ("_few", "_many")
+    __slots__ = ("_few", "_many", "_recent")
 
-    def __init__(self, few: Hints, many: HashTrieMap[Term, Bits]) -> None:
+    def __init__(
+        self,
+        few: Hints,
+        many: HashTrieMap[Term, Bits],
+        recent: tuple[tuple[Term, int], ...] = (),
+    ) -> None:
         self._few = few
         self._many = many
+        self._recent = recent
 
     def copy(self, length: int) -> Index:
         """An independent one of the positions below ``length``."""
-        return Index(self._few.copy(length), self._many)
+        return Index(self._few.copy(length), self._many, self._recent)
 
     def positions(self, term: Term, has: Has) -> Bits:
         """Where the records are that have the term."""
         found = self._many.get(term)
-        return _bits(self._found(self._few.of(hash(term)), term, has)) if found is None else found
+        if found is None:
+            return _toggled((), self._found(self._few.of(hash(term)), term, has))
+        return _toggled(found, [position for one, position in self._recent if one == term])
 
     def changed(self, position: int, removed: Terms, added: Terms, has: Has) -> Index:
         """The index after the record in a position has lost and got terms."""
         many = self._many
-        for term in removed:
-            if term in many:
-                many = many.insert(term, _toggled(many[term], position))
+        toggled = [(term, position) for term in removed if term in many]
         for term in added:
-            before = many.get(term)
-            if before is not None:
-                many = many.insert(term, _toggled(before, position))
+            if term in many:
+                toggled.append((term, position))
             elif len(hints := self._few.add(hash(term), position)) > _FEW:
                 others = self._found([one for one in hints if one != position], term, has)
-                many = many.insert(term, _bits((*others, position)))
-        return self if many is self._many else Index(self._few, many)
+                many = many.insert(term, _toggled((), [*others, position]))
+        recent = (*self._recent, *toggled)
+        if len(recent) >= _RECENT:
+            many, recent = _merged(many, recent), ()
+        return Index(self._few, many, recent)
 
     def _found(self, hints: Iterable[int], term: Term, has: Has) -> Iterable[int]:
         return (one for one in hints if has(one, term))
@@ -115,18 +207,53 @@ def descending(blocks: dict[int, int], start: int) -> Iterator[int]:
             bits ^= 1 << top
 
 
-def _bits(positions: Iterable[int]) -> Bits:
-    bits: Bits = ()
+def _merged(
+    many: HashTrieMap[Term, Bits], recent: Iterable[tuple[Term, int]]
+) -> HashTrieMap[Term, Bits]:
+    by_term: dict[Term, list[int]] = {}
+    for term, position in recent:
+        by_term.setdefault(term, []).append(position)
+    for term, positions in by_term.items():
+        many = many.insert(term, _toggled(many[term], positions))
+    return many
+
+
+def _toggled(bits: Bits, positions: Iterable[int]) -> Bits:
+    """Bits after each of the positions was added, or removed if it was there."""
+    changed: dict[int, int] = {}
     for position in positions:
-        bits = _toggled(bits, position)
-    return bits
+        block, bit = divmod(position, _BLOCK)
+        changed[block] = changed.get(block, 0) ^ (1 << bit)
+    if not changed:
+        return bits
+    before = dict(bits)
+    return tuple(
+        {**before, **{one: before.get(one, 0) ^ new for one, new in changed.items()}}.items()
+    )
 
 
-def _toggled(blocks: Bits, position: int) -> Bits:
-    block, bit = divmod(position, _BLOCK)
-    if blocks and blocks[-1][0] == block:
-        return (*blocks[:-1], (block, blocks[-1][1] ^ (1 << bit)))
-    at = bisect_left(blocks, (block,))
-    is_there = at < len(blocks) and blocks[at][0] == block
-    bits = (blocks[at][1] if is_there else 0) ^ (1 << bit)
-    return (*blocks[:at], (block, bits), *blocks[at + is_there :])
+def matches(record: Record, where: tuple[Condition, ...]) -> bool:
+    """Whether a record meets all conditions."""
+    return all(
+        condition.field in record
+        and _OPERATORS[condition.operator](record[condition.field], condition.value)
+        for condition in where
+    )
+
+
+def _compare(compare: Callable[[str, str], bool], value: Any, wanted: str) -> bool:
+    # Without its Z, an instant with milliseconds sorts after the same second without them.
+    return isinstance(value, str) and compare(value.removesuffix("Z"), wanted.removesuffix("Z"))
+
+
+def _has(value: Any, wanted: str) -> bool:
+    return isinstance(value, list) and wanted in value
+
+
+_OPERATORS: Final[Mapping[str, Callable[[Any, Any], bool]]] = {
+    "=": lambda value, wanted: bool(value == wanted),
+    ">=": lambda value, wanted: _compare(str.__ge__, value, wanted),
+    "<=": lambda value, wanted: _compare(str.__le__, value, wanted),
+    "in": lambda value, wanted: value in wanted,
+    "has": _has,
+}

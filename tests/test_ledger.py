@@ -162,6 +162,14 @@ def test_a_repurchase_is_the_outstanding_advance_fees_and_interest() -> None:
     assert parts == [7800, 200, 240, 8240]
 
 
+def test_what_is_left_to_buy_back_is_fees_first() -> None:
+    funded = books.pay_out(books.open_ledger(EXAMPLE)).ledger
+    paid = books.receive(funded, 79).ledger  # 7900 of 10,000, so 100 beyond the reserve are left
+    figures = books.repurchase(paid).figures
+    parts = [figures[name] for name in ("outstandingAdvance", "fees", "amount")]
+    assert parts == [0, 100, 100]
+
+
 def test_with_limited_recourse_the_partner_bears_its_share_of_advance_and_interest() -> None:
     funded = books.pay_out(books.open_ledger(replace(EXAMPLE, recourse_share=D("0.3")))).ledger
     diluted = books.credit(funded, 30).ledger  # 1000 beyond the reserve, of which 600 are paid

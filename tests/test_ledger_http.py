@@ -168,7 +168,7 @@ def decimals(content: bytes) -> Any:
     return json.loads(content, parse_float=Decimal, parse_int=Decimal)
 
 
-PERIODS = {0: "2027-01-21", 30: "2027-02-20", 90: "2027-04-21", 120: "2027-05-21"}
+PERIODS = {0: "2027-01-21", 1: "2027-01-22", 30: "2027-02-20", 90: "2027-04-21", 120: "2027-05-21"}
 """The instant of the default of an invoice due on 2027-01-20, by the recourse period."""
 
 

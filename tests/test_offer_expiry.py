@@ -164,6 +164,9 @@ def test_nothing_is_accepted_or_offered_for_an_invoice_past_due(client: httpx.Cl
             id="fees above the advance",
         ),
         pytest.param({}, {"advanceRate": 0}, "net proceeds", id="no advance"),
+        pytest.param(
+            {}, {"advanceRate": 0, "serviceFee": {"rate": 0}}, "be 0.00", id="nothing at all"
+        ),
         pytest.param({}, {"serviceFee": {"rate": 1}}, "net proceeds", id="service fee"),
     ],
 )

@@ -8,6 +8,7 @@ COPY handlers ./handlers
 COPY domain ./domain
 COPY fixtures ./fixtures
 COPY scenarios ./scenarios
+COPY acceptance ./acceptance
 RUN python -m venv /opt/sandbox \
     && /opt/sandbox/bin/pip install --no-cache-dir --disable-pip-version-check -c constraints.txt .
 

@@ -10,7 +10,7 @@ SEEDS ?= $(shell od -An -v -tu4 -N$$((4 * $(COUNT))) /dev/urandom)
 SECONDS ?= 5
 WORKERS ?= auto
 
-.PHONY: gate install run test test-fast check format fuzz fuzz-seeds bench attack growth keywords foreign interop build constraints clean
+.PHONY: gate install run test test-fast check format fuzz fuzz-seeds acceptance bench attack growth keywords foreign interop build constraints clean
 
 unexport PYTHONDONTWRITEBYTECODE  # without caches every process of the tests compiles everything
 
@@ -60,6 +60,9 @@ fuzz-seeds: $(READY)  ## the same with COUNT new seeds, or with SEEDS, to its en
 		echo "seed $$seed"; \
 		$(BIN)/invoice-sandbox fuzz --max-examples $(EXAMPLES) --seed $$seed || failed="$$failed $$seed"; \
 	done; test -z "$$failed" || { echo "something was found with seeds:$$failed"; exit 1; }
+
+acceptance: $(READY)  ## reference clients and seeded faults through the partner plan, and docs/acceptance.md
+	$(BIN)/python -m tests.acceptance
 
 bench: $(NODE)  ## CPU, latency, start and memory beside Prism, for docs/performance.md
 	$(BIN)/python -m tests.bench --seconds $(SECONDS)

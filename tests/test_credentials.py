@@ -258,6 +258,17 @@ def test_a_revoked_key_opens_nothing_from_the_next_request_on(
     assert client.delete(KEYS, params={"id": created["id"]}).json()["data"] == revoked
 
 
+def test_requests_with_a_revoked_key_are_in_the_journal_of_its_workspace(
+    server: Running, client: httpx.Client
+) -> None:
+    created = client.post(KEYS, json={"name": "short"}).json()["data"]
+    client.delete(KEYS, params={"id": created["id"]})
+    with server.client(created["secret"]) as revoked:
+        assert revoked.get("/api/invoices").status_code == 401
+    (entry,) = client.get("/sandbox/requests", params={"status": 401}).json()["data"]
+    assert entry["operation"] == "listInvoices"
+
+
 def test_a_key_cannot_revoke_itself(client: httpx.Client) -> None:
     own = next(
         key["id"] for key in client.get(KEYS).json()["data"] if key["name"] == "Workspace key"

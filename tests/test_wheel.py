@@ -30,7 +30,7 @@ from tests.testing_docs import PAGE, environment, output, write_files
 pytestmark = pytest.mark.process
 
 NAME = "invoice-liquidity-sandbox"
-FOLDERS = ("openapi", "handlers", "domain", "fixtures", "scenarios")
+FOLDERS = ("openapi", "handlers", "domain", "fixtures", "scenarios", "acceptance")
 
 
 @dataclass(frozen=True)

@@ -203,6 +203,9 @@ def _lacks_bearer(request: Request) -> bool:
 
 async def _outcome(engine: Engine, request: Request, presented: Presented) -> Credential | ApiError:
     found = await look_up(engine.store, presented)
+    if found is None:
+        revoked = await look_up(engine.store, Presented("revoked", presented.secret))
+        request.trace.revoked_key_of = None if revoked is None else revoked.workspace_id
     if found is None or await open_workspace(engine, found) is None:
         return reject("bad_credential")
     return _demo_key_problem(engine, request, found) or found

@@ -196,7 +196,8 @@ class Edge:
     ) -> Reply:
         """Write the journal of the project's API, and explain the response if asked to.
 
-        A request with a rejected credential is in the journal of the default workspace.
+        A request with a rejected credential is in the journal of the default workspace, one with a
+        revoked key in that of the key's workspace.
         """
         why = kept_why = self._why(request.trace, workspace)
         owner = workspace
@@ -205,7 +206,7 @@ class Edge:
         if request.path.startswith(self._control_path) or request.header(_UNRECORDED) == "off":
             owner = None
         elif owner is None and reply.status == HTTPStatus.UNAUTHORIZED:
-            owner = await self._engine.default_workspace()
+            owner = await self._owner_of_rejected(request.trace.revoked_key_of)
             kept_why = why._replace(clock=owner.clock.mode, at=owner.clock.now(self._clock))
         is_logged = REQUESTS.isEnabledFor(logging.INFO)
         if owner is not None or is_logged:
@@ -218,6 +219,10 @@ class Edge:
             return reply
         short = _short(why.shown())
         return replace(reply, headers=(*reply.headers, ("X-Sandbox-Explain", short)))
+
+    async def _owner_of_rejected(self, workspace_id: str | None) -> Workspace:
+        owner = None if workspace_id is None else await self._engine.store.workspace(workspace_id)
+        return owner or await self._engine.default_workspace()
 
     def _why(self, trace: Trace, workspace: Workspace | None) -> Why:
         operation = trace.endpoint.operation.id if trace.endpoint else None

@@ -91,7 +91,8 @@ class Trace:
 
     ``drawn_id`` is the request id once it was needed; ``draw_id`` draws that of a request without a
     workspace. ``headers`` are sent with every response to the request; ``why`` explains the
-    response. ``release`` gives back what the request holds of a budget.
+    response. ``release`` gives back what the request holds of a budget. ``revoked_key_of`` is the
+    id of the workspace that a revoked key belonged to.
     """
 
     drawn_id: str = ""
@@ -102,6 +103,7 @@ class Trace:
     release: Callable[[], None] | None = None
     is_json: bool = False
     workspace: Workspace | None = None
+    revoked_key_of: str | None = None
     scenario: Scenario | None = None
     injected_fault: InjectedFault | None = None
     headers: list[tuple[str, str]] = field(default_factory=list)

@@ -79,7 +79,8 @@ class Credential:
     """A key, a session or a capability, identified by the SHA-256 ``digest`` of its secret.
 
     ``subject`` is the id of the key or of the user. A ``capability`` is a secret in a URL; it gives
-    access only to what its ``subject`` names.
+    access only to what its ``subject`` names. A ``revoked`` key gives access to nothing, but its
+    requests are in the journal of its workspace.
     """
 
     digest: str
@@ -87,7 +88,7 @@ class Credential:
     subject: str
     scopes: frozenset[str]
     expires_at: datetime | None = None
-    type: Literal["api_key", "session", "capability"] = "api_key"
+    type: Literal["api_key", "session", "capability", "revoked"] = "api_key"
 
 
 @dataclass(frozen=True)

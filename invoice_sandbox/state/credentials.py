@@ -65,7 +65,7 @@ def missing_scope(held: Collection[str], wanted: Iterable[str]) -> str | None:
 class Presented(NamedTuple):
     """A secret of a request: a key from a header, or a session from a cookie."""
 
-    type: Literal["api_key", "session"]
+    type: Literal["api_key", "session", "revoked"]
     secret: str
 
     def __repr__(self) -> str:
@@ -222,7 +222,11 @@ async def revoke_key(state: Transaction, metadata: Record, revoked_at: str) -> R
     await state.put(KEYS, metadata["id"], revoked)
     digest = await state.get(_DIGESTS, metadata["id"])
     if digest is not None:
-        await state.revoke(digest["digest"])
+        workspace = await state.workspace()
+        left = Credential(
+            digest["digest"], workspace.id, metadata["id"], frozenset(), None, "revoked"
+        )
+        await state.grant(left)
     return revoked
 
 

@@ -1,0 +1,224 @@
+"""Runs one case: a fresh workspace, the operator's steps, the client, and what was observed."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+from threading import Event
+from typing import Any, Final
+
+from invoice_sandbox.acceptance.observations import Observations, Observer
+from invoice_sandbox.acceptance.plan import Case, Check, Plan
+from invoice_sandbox.acceptance.process import (
+    ClientProcess,
+    free_port,
+    listens,
+    seconds_now,
+    sleep_a_little,
+)
+from invoice_sandbox.acceptance.rules import evaluate
+from invoice_sandbox.acceptance.verdicts import CaseVerdict, Verdict, judge
+from invoice_sandbox.base import jsonio
+from invoice_sandbox.base.clock import parse_duration
+from invoice_sandbox.control.client import ControlClient, SandboxError, path
+from invoice_sandbox.openapi.load.pointers import at_pointer
+from invoice_sandbox.scenarios.script import resolved
+
+_SECONDS_TO_LISTEN: Final = 30.0
+_VALUE: Final = re.compile(r"\$([A-Za-z][A-Za-z0-9]*)")
+_SECRETS: Final = ("key", "nextKey", "secret", "nextSecret")
+
+
+class InterruptedRunError(Exception):
+    """The run was interrupted."""
+
+
+@dataclass(frozen=True)
+class Client:
+    """The command of a client, the capabilities that it declares, and where its output goes."""
+
+    command: Sequence[str]
+    declared: frozenset[str]
+    output: Path
+
+
+@dataclass(frozen=True)
+class CaseReport:
+    """What came of a case. ``requests`` and ``deliveries`` are as the control API shows them."""
+
+    name: str
+    verdict: CaseVerdict
+    seen: Observations = field(default_factory=Observations)
+    requests: Sequence[Mapping[str, Any]] = ()
+    deliveries: Sequence[Mapping[str, Any]] = ()
+    task: Mapping[str, Any] = field(default_factory=dict)
+    exit_status: int | None = None
+    output: str = ""
+
+
+def run_case(
+    plan: Plan,
+    check: Check,
+    case: Case,
+    client: Client,
+    control: ControlClient,
+    interrupted: Event,
+) -> CaseReport:
+    """Run one case in a workspace of its own, which is deleted at the end.
+
+    Raises InterruptedRunError.
+    """
+    if case.when is not None and case.when not in client.declared:
+        text = f"The client does not declare '{case.when}'."
+        return CaseReport(case.name, CaseVerdict(Verdict.NOT_APPLICABLE, text))
+    try:
+        made = control.ask("POST", "/workspaces", {"clock": case.clock})
+        workspace = ControlClient(control.url, made["key"], loads=jsonio.loads)
+        try:
+            return _CaseRun(plan, check, case, client, workspace, interrupted).run()
+        finally:
+            control.ask("DELETE", path("/workspaces/{id}", id=made["id"]))
+    except (SandboxError, OSError) as error:
+        return CaseReport(case.name, CaseVerdict(Verdict.ERROR, f"Preflight: {error}"))
+
+
+@dataclass
+class _CaseRun:
+    """A case while it runs; ``values`` replace texts such as ``$invoice``."""
+
+    plan: Plan
+    check: Check
+    case: Case
+    client: Client
+    control: ControlClient
+    interrupted: Event
+    values: dict[str, Any] = field(default_factory=dict)
+    port: int | None = None
+    process: ClientProcess | None = None
+    deadline: float = 0.0
+
+    def __post_init__(self) -> None:
+        self.values["key"] = self.control.key
+        self.observer = Observer(self.control)
+
+    def run(self) -> CaseReport:
+        """Prepare, run the client, judge. Raises SandboxError and OSError before it starts."""
+        self._prepare()
+        task = resolved(self.case.task, self.values)
+        client = self._start(task)
+        try:
+            self._accompany()
+        finally:
+            client.stop()
+        return self._report(task, client)
+
+    def _prepare(self) -> None:
+        if self.plan.credentials is not None:
+            self._send(self.plan.credentials)
+        if self.case.webhooks:
+            self._register_endpoint()
+        for step in self.case.setup:
+            self._do(step)
+        if self.plan.preflight is not None:
+            read = replace(self.control, key=self.values["key"])
+            read.whole("GET", self.plan.preflight.removeprefix("GET "))
+
+    def _register_endpoint(self) -> None:
+        where = self.control.project.register
+        if where is None:
+            raise SandboxError("the project has no operation to register a webhook endpoint")
+        self.port = free_port()
+        url = f"http://127.0.0.1:{self.port}/webhooks"
+        events = list(self.case.webhooks)
+        made = self.control.send("POST", where, {"url": url, "events": events}).data
+        if made.get("status") != "Enabled":
+            raise SandboxError(f"{url} cannot be called: {made.get('disabledReason')}")
+        self.values |= {"endpoint": made["id"], "secret": made["secret"]}
+
+    def _start(self, task: Mapping[str, Any]) -> ClientProcess:
+        name = "-".join(filter(None, [self.check.id, self.case.name]))
+        log = self.client.output / f"{name}.log"
+        self.process = ClientProcess(self.client.command, self._environment(task), log)
+        self.deadline = seconds_now() + self.case.window.total_seconds()
+        return self.process
+
+    def _environment(self, task: Mapping[str, Any]) -> dict[str, str]:
+        """The task of the client; what does not apply is left out."""
+        texts = {
+            "SANDBOX_API_URL": self.control.url,
+            "SANDBOX_API_KEY": self.values["key"],
+            "SANDBOX_API_KEY_2": self.values.get("nextKey", ""),
+            "SANDBOX_WEBHOOK_SECRET": self.values.get("secret", ""),
+            "SANDBOX_WEBHOOK_SECRET_2": self.values.get("nextSecret", ""),
+            "ACCEPTANCE_CHECK": self.check.id,
+            "ACCEPTANCE_TASK": jsonio.dumps(task).decode(),
+            "ACCEPTANCE_WEBHOOK_PORT": "" if self.port is None else str(self.port),
+        }
+        return {name: text for name, text in texts.items() if text}
+
+    def _accompany(self) -> None:
+        """Do the steps while the client runs, until the case ends."""
+        if self.port is not None:
+            limit = seconds_now() + _SECONDS_TO_LISTEN
+            self._until(lambda: listens(self.port or 0), limit)
+            self.deadline = seconds_now() + self.case.window.total_seconds()
+        for step in self.case.during:
+            self._do(step)
+        if not self.case.ends_with_steps:
+            self._until(lambda: False, self.deadline)
+
+    def _do(self, step: Mapping[str, Any]) -> None:
+        if "send" in step:
+            self._send(step)
+        elif "mark" in step:
+            self.observer.mark(step["mark"])
+        elif "pause" in step:
+            self._until(
+                lambda: False, seconds_now() + parse_duration(step["pause"]).total_seconds()
+            )
+        else:
+            rule = resolved(step["wait"], self.values)
+            self._until(lambda: evaluate(rule, self.observer.observe()).is_kept, self.deadline)
+
+    def _until(self, is_over: Callable[[], bool], limit: float) -> None:
+        """Wait for something, until the client has ended or a limit is reached."""
+        while self.process is not None and self.process.exit_status is None:
+            if self.interrupted.is_set():
+                raise InterruptedRunError
+            if seconds_now() >= limit or is_over():
+                return
+            sleep_a_little()
+
+    def _send(self, step: Mapping[str, Any]) -> None:
+        method, _, place = step["send"].partition(" ")
+        place = _VALUE.sub(lambda match: str(self.values.get(match[1], match[0])), place)
+        body = resolved(step["body"], self.values) if "body" in step else None
+        if body is None and method != "GET":
+            body = {}
+        reply = self.control.whole(method, place, body)
+        for name, pointer in step.get("keep", {}).items():
+            self.values[name] = at_pointer(reply, pointer)
+
+    def _report(self, task: Mapping[str, Any], client: ClientProcess) -> CaseReport:
+        seen = self.observer.observe()
+        filled = replace(
+            self.case,
+            rules=tuple(resolved(one, self.values) for one in self.case.rules),
+            controls=tuple(resolved(one, self.values) for one in self.case.controls),
+            review=resolved(self.case.review, self.values),
+        )
+        where = self.control.project.deliveries
+        listed = [] if where is None else self.control.content("GET", where)["deliveries"]
+        secrets = [str(self.values[one]) for one in _SECRETS if self.values.get(one)]
+        return CaseReport(
+            name=self.case.name,
+            verdict=judge(filled, self.check.level, seen),
+            seen=seen,
+            requests=list(reversed(self.control.ask("GET", "/requests?limit=1000"))),
+            deliveries=list(reversed(listed)),
+            task=task,
+            exit_status=client.exit_status,
+            output=client.output(secrets),
+        )

@@ -1,0 +1,185 @@
+"""What a client did in a workspace: its requests, and its responses to webhooks."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from datetime import datetime, timedelta
+from typing import Any, Final
+
+from invoice_sandbox.base import jsonio
+from invoice_sandbox.base.clock import parse_instant
+from invoice_sandbox.control.client import ControlClient
+
+_MAX_REQUESTS: Final = 1000
+_ID: Final = re.compile(r"[0-9A-Za-z_.:-]+")
+
+
+@dataclass(frozen=True)
+class Request:
+    """A request of the client. ``ended`` is when its response was complete.
+
+    ``status`` is None when the connection was reset. ``period`` is the number of marks that had
+    been set when the request was first seen.
+    """
+
+    id: str
+    ended: datetime
+    took: timedelta
+    operation: str | None
+    method: str
+    path: str
+    status: int | None
+    idempotency_key: str | None = None
+    retry_after: timedelta | None = None
+    body: str | None = None
+    response: str | None = None
+    fault: str | None = None
+    replayed: bool = False
+    period: int = 0
+
+    @property
+    def began(self) -> datetime:
+        """When it arrived."""
+        return self.ended - self.took
+
+    @property
+    def line(self) -> str:
+        """The request in one line."""
+        return f"{self.method} {self.path}: {self.status or 'connection reset'}"
+
+    def evidence(self) -> dict[str, Any]:
+        """A reference to its journal entry."""
+        return {"requestId": self.id, "line": self.line}
+
+
+@dataclass(frozen=True)
+class Attempt:
+    """An attempt to deliver a webhook, and what the client responded.
+
+    ``kind`` is the fault that altered it; None: it is genuine.
+    """
+
+    delivery_id: str
+    number: int
+    event_type: str
+    kind: str | None
+    status: int | None
+    error: str | None
+    at: str
+    period: int = 0
+
+    @property
+    def line(self) -> str:
+        """The attempt in one line."""
+        kind = f" ({self.kind})" if self.kind else ""
+        return f"{self.event_type}{kind}: {self.status or self.error}"
+
+    def evidence(self) -> dict[str, Any]:
+        """A reference to its delivery."""
+        return {"deliveryId": self.delivery_id, "attempt": self.number, "line": self.line}
+
+
+@dataclass(frozen=True)
+class Observations:
+    """Requests, oldest first, attempts in order of their periods, and the marks that were set."""
+
+    requests: Sequence[Request] = ()
+    attempts: Sequence[Attempt] = ()
+    marks: Sequence[str] = ()
+
+
+@dataclass
+class Observer:
+    """Reads what happened in the workspace of ``control``, and sets marks."""
+
+    control: ControlClient
+    marks: list[str] = field(default_factory=list)
+    _periods: dict[Any, int] = field(default_factory=dict)
+
+    def mark(self, name: str) -> None:
+        """Name this moment. Raises SandboxError."""
+        self.observe()
+        self.marks.append(name)
+
+    def observe(self) -> Observations:
+        """Everything until now. Raises SandboxError."""
+        entries = self.control.ask("GET", f"/requests?limit={_MAX_REQUESTS}")
+        requests = [self._request(one) for one in reversed(entries)]
+        attempts = [
+            self._attempt(delivery, one)
+            for delivery in reversed(self._deliveries())
+            for one in delivery["attempts"]
+            if one["sent"]
+        ]
+        attempts.sort(key=lambda one: one.period)
+        return Observations(requests, attempts, tuple(self.marks))
+
+    def _deliveries(self) -> list[dict[str, Any]]:
+        where = self.control.project.deliveries
+        return [] if where is None else list(self.control.content("GET", where)["deliveries"])
+
+    def _period(self, key: Any) -> int:
+        return self._periods.setdefault(key, len(self.marks))
+
+    def _request(self, entry: Mapping[str, Any]) -> Request:
+        sent, received = _headers(entry["request"]), _headers(entry["response"])
+        return Request(
+            id=entry["requestId"],
+            ended=parse_instant(entry["at"]),
+            took=timedelta(milliseconds=float(entry["durationMs"])),
+            operation=entry["operation"],
+            method=entry["method"],
+            path=entry["path"],
+            status=entry["status"],
+            idempotency_key=sent.get("idempotency-key"),
+            retry_after=_seconds(received.get("retry-after")),
+            body=entry["request"]["body"],
+            response=entry["response"]["body"],
+            fault=entry["why"].get("fault", "").rpartition(" ")[2] or None,
+            replayed=bool(entry["why"].get("replayed", False)),
+            period=self._period(entry["requestId"]),
+        )
+
+    def _attempt(self, delivery: Mapping[str, Any], attempt: Mapping[str, Any]) -> Attempt:
+        return Attempt(
+            delivery_id=delivery["id"],
+            number=attempt["attempt"],
+            event_type=delivery["eventType"],
+            kind=attempt["variation"],
+            status=attempt["responseStatus"],
+            error=attempt["error"],
+            at=attempt["at"],
+            period=self._period((delivery["id"], attempt["attempt"])),
+        )
+
+
+def json_of(text: str | None) -> Any:
+    """The value of a JSON text, or None; numbers keep their digits."""
+    try:
+        return None if text is None else jsonio.loads(text.encode())
+    except jsonio.JsonError:
+        return None
+
+
+def contains(value: Any, wanted: str) -> bool:
+    """Whether ``wanted`` is a text anywhere in a JSON value."""
+    if isinstance(value, Mapping):
+        return any(contains(one, wanted) for one in value.values())
+    if isinstance(value, list):
+        return any(contains(one, wanted) for one in value)
+    return bool(value == wanted)
+
+
+def path_names(path: str, wanted: str) -> bool:
+    """Whether ``wanted`` is a step or a value of a path."""
+    return wanted in _ID.findall(path)
+
+
+def _headers(message: Mapping[str, Any]) -> dict[str, str]:
+    return {name.lower(): value for name, value in message["headers"]}
+
+
+def _seconds(text: str | None) -> timedelta | None:
+    return timedelta(seconds=int(text)) if text and text.isascii() and text.isdigit() else None

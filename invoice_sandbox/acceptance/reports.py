@@ -1,0 +1,152 @@
+"""The report of a run for machines: JSON, JUnit XML and CTRF."""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Final
+from xml.etree import ElementTree
+
+from invoice_sandbox import __version__
+from invoice_sandbox.acceptance.cases import CaseReport
+from invoice_sandbox.acceptance.rules import Result
+from invoice_sandbox.acceptance.runner import CheckReport, RunReport
+from invoice_sandbox.acceptance.verdicts import Verdict
+
+SCHEMA: Final = Path(__file__).with_name("report.schema.json")
+"""The JSON Schema of ``report.json``."""
+
+TOOL: Final = "invoice-liquidity-sandbox"
+
+_NOT_IN_XML: Final = re.compile("[\x00-\x08\x0b\x0c\x0e-\x1f\ud800-\udfff\ufffe\uffff]")
+_STATES: Final = {True: "finished", False: "interrupted"}
+_CTRF: Final = {
+    Verdict.PASS: "passed",
+    Verdict.WARN: "passed",
+    Verdict.FAIL: "failed",
+    Verdict.ERROR: "failed",
+    Verdict.NOT_APPLICABLE: "skipped",
+}
+"""Statuses of CTRF; others are ``other``."""
+
+
+@dataclass(frozen=True)
+class Subject:
+    """What was tested against what: the contract's version and digest, what the client declares."""
+
+    contract_version: str
+    contract_digest: str
+    declared: Sequence[str]
+
+
+def report_object(run: RunReport, subject: Subject) -> dict[str, Any]:
+    """The content of ``report.json``; report.schema.json describes it."""
+    return {
+        "tool": {"name": TOOL, "version": __version__},
+        "plan": {"name": run.plan.name, "digest": run.plan.digest},
+        "contract": {"version": subject.contract_version, "digest": subject.contract_digest},
+        "declared": sorted(subject.declared),
+        "state": _STATES[run.is_complete],
+        "verdict": run.verdict.value,
+        "checks": [_check(one) for one in run.checks],
+    }
+
+
+def as_json(report: Mapping[str, Any]) -> str:
+    """A report as text, with a final line end."""
+    return json.dumps(report, indent=2, ensure_ascii=False, default=str) + "\n"
+
+
+def as_junit(run: RunReport) -> str:
+    """The run as JUnit XML: one suite, one case for each check."""
+    bad = [one for one in run.checks if one.verdict is Verdict.FAIL]
+    errors = [one for one in run.checks if _CTRF.get(one.verdict, "other") == "other"]
+    errors += [one for one in run.checks if one.verdict is Verdict.ERROR]
+    skipped = [one for one in run.checks if one.verdict is Verdict.NOT_APPLICABLE]
+    counts = {"tests": run.checks, "failures": bad, "errors": errors, "skipped": skipped}
+    numbers = {name: str(len(found)) for name, found in counts.items()}
+    suites = ElementTree.Element("testsuites", {"name": TOOL, **numbers})
+    suite = ElementTree.SubElement(suites, "testsuite", {"name": run.plan.name, **numbers})
+    for one in run.checks:
+        names = {"classname": run.plan.name, "name": one.check.id}
+        case = ElementTree.SubElement(suite, "testcase", names)
+        tag = "failure" if one in bad else "error" if one in errors else None
+        tag = "skipped" if one in skipped else tag
+        if tag is not None:
+            message = {"message": _for_xml(f"{one.verdict.value}: {one.decisive.summary}")}
+            ElementTree.SubElement(case, tag, message).text = _for_xml(_proof(one))
+    ElementTree.indent(suites)
+    body = ElementTree.tostring(suites, encoding="unicode")
+    return f'<?xml version="1.0" encoding="utf-8"?>\n{body}\n'
+
+
+def as_ctrf(run: RunReport) -> str:
+    """The run in the Common Test Report Format (ctrf.io)."""
+    tests = [
+        {
+            "name": one.check.id,
+            "status": _CTRF.get(one.verdict, "other"),
+            "duration": 0,
+            "message": one.decisive.summary,
+            "rawStatus": one.verdict.value,
+            "suite": [run.plan.name],
+        }
+        for one in run.checks
+    ]
+    statuses = [one["status"] for one in tests]
+    names = ("passed", "failed", "skipped", "pending", "other")
+    summary = {"tests": len(tests), **{name: statuses.count(name) for name in names}}
+    tool = {"name": TOOL, "version": __version__}
+    results = {"tool": tool, "summary": {**summary, "start": 0, "stop": 0}, "tests": tests}
+    document = {"reportFormat": "CTRF", "specVersion": "0.0.0", "results": results}
+    return json.dumps(document, indent=2) + "\n"
+
+
+def _check(one: CheckReport) -> dict[str, Any]:
+    decisive = one.decisive.decisive
+    return {
+        "id": one.check.id,
+        "level": one.check.level,
+        "verdict": one.verdict.value,
+        "summary": one.decisive.summary,
+        "proves": one.check.proves,
+        "specification": one.check.specification,
+        "pointer": one.check.pointer,
+        "expected": None if decisive is None else decisive.expected,
+        "actual": None if decisive is None else decisive.actual,
+        "evidence": [] if decisive is None else list(decisive.evidence),
+        "cases": [_case(case) for case in one.cases],
+    }
+
+
+def _case(case: CaseReport) -> dict[str, Any]:
+    return {
+        "name": case.name,
+        "verdict": case.verdict.verdict.value,
+        "summary": case.verdict.summary,
+        "task": case.task,
+        "rules": [_rule(one) for one in case.verdict.results],
+        "client": {"exitStatus": case.exit_status, "output": case.output},
+    }
+
+
+def _rule(result: Result) -> dict[str, Any]:
+    return {
+        "that": result.rule.get("that"),
+        "outcome": result.outcome.value,
+        "expected": result.expected,
+        "actual": result.actual,
+        "evidence": list(result.evidence),
+    }
+
+
+def _proof(one: CheckReport) -> str:
+    decisive = one.decisive.decisive
+    return "" if decisive is None else "\n".join(entry["line"] for entry in decisive.evidence)
+
+
+def _for_xml(text: str) -> str:
+    return _NOT_IN_XML.sub(lambda match: ascii(match.group())[1:-1], text)

@@ -1,0 +1,313 @@
+"""Rules over what a client did: which requests or deliveries a rule is about, and if it is kept."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from datetime import timedelta
+from decimal import Decimal
+from enum import Enum
+from itertools import pairwise
+from typing import Any, Final
+
+from invoice_sandbox.acceptance.observations import (
+    Attempt,
+    Observations,
+    Request,
+    contains,
+    json_of,
+    path_names,
+)
+from invoice_sandbox.acceptance.plan import EVERY, NONE, Rule, listed
+from invoice_sandbox.openapi.load.pointers import at_pointer
+
+_TOLERANCE: Final = timedelta(milliseconds=50)
+"""How much earlier than Retry-After a request may arrive: clocks differ, and timers round."""
+
+_GROWTH: Final = 1.25
+_LEAST_GROWTH: Final = timedelta(milliseconds=100)
+"""A wait is longer if it is longer by both; smaller differences are those of any machine."""
+
+_SHOWN: Final = 10
+
+
+class Outcome(Enum):
+    """KEPT; BROKEN by what the client did; ABSENT: broken by what it did not do; UNJUDGED: nothing
+    happened that the rule is about."""
+
+    KEPT = "kept"
+    BROKEN = "broken"
+    ABSENT = "absent"
+    UNJUDGED = "unjudged"
+
+
+@dataclass(frozen=True)
+class Result:
+    """The result of a rule, with expected and actual behaviour and the entries that prove it."""
+
+    rule: Rule
+    outcome: Outcome
+    expected: str
+    actual: str
+    evidence: tuple[Mapping[str, Any], ...] = ()
+
+    @property
+    def is_kept(self) -> bool:
+        """Whether the client kept the rule."""
+        return self.outcome is Outcome.KEPT
+
+
+def evaluate(rule: Rule, seen: Observations) -> Result:
+    """Judge one rule. Values such as ``$offer`` must have been replaced."""
+    if "delivery" in rule:
+        return _of_deliveries(rule, [one for one in seen.attempts if _is_meant(rule, one, seen)])
+    if "afterFault" in rule and all(one.fault != rule["afterFault"] for one in seen.requests):
+        return _unjudged(rule, f"a request after the fault {rule['afterFault']}", ())
+    results = list(_of_requests(rule, matching(rule, seen)))
+    worst = (Outcome.BROKEN, Outcome.ABSENT, Outcome.UNJUDGED, Outcome.KEPT)
+    return min(results, key=lambda one: worst.index(one.outcome))
+
+
+# Requests
+
+
+def matching(rule: Rule, seen: Observations) -> list[Request]:
+    """The requests that a rule is about, oldest first."""
+    requests: Sequence[Request] = seen.requests
+    if "afterFault" in rule:
+        hit = [index for index, one in enumerate(requests) if one.fault == rule["afterFault"]]
+        requests = requests[hit[-1] + 1 :] if hit else ()
+    return [one for one in requests if _is_selected(rule, one, seen)]
+
+
+def _is_selected(rule: Rule, request: Request, seen: Observations) -> bool:
+    operations = listed(rule["request"])
+    if EVERY not in operations and request.operation not in operations:
+        return False
+    return _is_in_period(rule, request.period, seen.marks) and all(
+        test(rule[member], request) for member, test in _TESTS.items() if member in rule
+    )
+
+
+_TESTS: Final[Mapping[str, Callable[[Any, Request], bool]]] = {
+    "method": lambda wanted, one: one.method in listed(wanted),
+    "status": lambda wanted, one: is_status(wanted, one.status),
+    "fault": lambda wanted, one: (one.fault or NONE) == wanted,
+    "replayed": lambda wanted, one: one.replayed is wanted,
+    "shows": lambda wanted, one: contains(json_of(one.response), wanted),
+    "names": lambda wanted, one: (
+        path_names(one.path, wanted) or contains(json_of(one.body), wanted)
+    ),
+    "has": lambda wanted, one: all(
+        at_pointer(json_of(one.body), pointer) is not None for pointer in wanted
+    ),
+}
+"""By member of a rule: whether a request is one of those that the rule is about."""
+
+
+def is_status(wanted: int | str, status: int | None) -> bool:
+    """Whether a status is 404, 4xx, none, any or not-2xx, as a rule writes it."""
+    match wanted:
+        case "none":
+            return status is None
+        case "any":
+            return status is not None
+        case str() if wanted.startswith("not-"):
+            return status is not None and not is_status(wanted.removeprefix("not-"), status)
+        case str():
+            return status is not None and status // 100 == int(wanted[0])
+    return status == wanted
+
+
+def _is_in_period(rule: Rule, period: int, marks: Sequence[str]) -> bool:
+    later = "after" not in rule or (rule["after"] in marks and period > marks.index(rule["after"]))
+    earlier = "before" not in rule or (
+        rule["before"] not in marks or period <= marks.index(rule["before"])
+    )
+    return later and earlier
+
+
+def _of_requests(rule: Rule, requests: list[Request]) -> Iterator[Result]:
+    if any(member in rule for member in ("times", "atLeast", "atMost")):
+        yield _count(rule, requests)
+    for member, judge in _JUDGES.items():
+        if member in rule:
+            yield judge(rule, requests)
+
+
+def _count(rule: Rule, requests: list[Request]) -> Result:
+    number = len(requests)
+    least = rule.get("times", rule.get("atLeast", 0))
+    most = rule.get("times", rule.get("atMost"))
+    outcome = Outcome.KEPT
+    if most is not None and number > most:
+        outcome = Outcome.BROKEN
+    elif number < least:
+        outcome = Outcome.ABSENT
+    return _result(rule, outcome, _bounds(least, most), _requests(number), requests)
+
+
+def _bounds(least: int, most: int | None) -> str:
+    if most is None:
+        return f"at least {_requests(least)}"
+    return _requests(most) if least == most else f"at most {_requests(most)}"
+
+
+def _requests(number: int) -> str:
+    return "1 request" if number == 1 else f"{number} requests"
+
+
+def _same(rule: Rule, requests: list[Request]) -> Result:
+    what = rule["same"]
+    if len(requests) < 2:
+        return _unjudged(rule, f"several requests with the same {what}", requests)
+    values = [one.idempotency_key if what == "idempotencyKey" else _plain(one) for one in requests]
+    outcome, actual = Outcome.KEPT, f"the same {what} in {_requests(len(requests))}"
+    if None in values:
+        outcome, actual = Outcome.BROKEN, f"no {what} in {_requests(values.count(None))}"
+    elif len(set(values)) > 1:
+        outcome, actual = Outcome.BROKEN, f"{len(set(values))} different values"
+    return _result(rule, outcome, f"the same {what} in every request", actual, requests)
+
+
+def _same_body_at_most(rule: Rule, requests: list[Request]) -> Result:
+    most = rule["sameBodyAtMost"]
+    expected = f"at most {_requests(most)} with the same body"
+    if not requests:
+        return _result(rule, Outcome.KEPT, expected, "no request", requests)
+    bodies = Counter((one.operation, _plain(one)) for one in requests)
+    repeated, number = bodies.most_common(1)[0]
+    outcome = Outcome.BROKEN if number > most else Outcome.KEPT
+    those = [one for one in requests if (one.operation, _plain(one)) == repeated]
+    return _result(rule, outcome, expected, f"{_requests(number)} with the same body", those)
+
+
+def _plain(request: Request) -> str | None:
+    value = json_of(request.body)
+    return request.body if value is None else repr(_sorted(value))
+
+
+def _sorted(value: Any) -> Any:
+    """Equal for equal JSON values, whatever the order of members and the digits of numbers."""
+    if isinstance(value, Mapping):
+        return sorted((name, _sorted(one)) for name, one in value.items())
+    if isinstance(value, list):
+        return [_sorted(one) for one in value]
+    return Decimal(value).normalize() if type(value) in {int, Decimal} else value
+
+
+def _body(rule: Rule, requests: list[Request]) -> Result:
+    wanted: Mapping[str, Any] = rule["body"]
+    expected = ", ".join(f"{pointer} {_text(value)}" for pointer, value in wanted.items())
+    if not requests:
+        return _unjudged(rule, expected, requests)
+    for one in requests:
+        body = json_of(one.body)
+        wrong = {
+            pointer: at_pointer(body, pointer)
+            for pointer, value in wanted.items()
+            if not equal(at_pointer(body, pointer), value)
+        }
+        if wrong:
+            actual = ", ".join(f"{pointer} {_text(value)}" for pointer, value in wrong.items())
+            return _result(rule, Outcome.BROKEN, expected, actual, [one])
+    return _result(rule, Outcome.KEPT, expected, "the same", requests)
+
+
+def equal(one: Any, other: Any) -> bool:
+    """Whether two JSON values are equal; numbers are compared as decimals."""
+    return bool(_sorted(_exact(one)) == _sorted(_exact(other)))
+
+
+def _exact(value: Any) -> Any:
+    if isinstance(value, Mapping):
+        return {name: _exact(one) for name, one in value.items()}
+    if isinstance(value, list | tuple):
+        return [_exact(one) for one in value]
+    return Decimal(str(value)) if type(value) in {int, float} else value
+
+
+def _text(value: Any) -> str:
+    return "missing" if value is None else str(value)
+
+
+def _gaps(rule: Rule, requests: list[Request]) -> Result:
+    judge = _grow if rule["gaps"] == "grow" else _retry_after
+    return judge(rule, requests)
+
+
+def _grow(rule: Rule, requests: list[Request]) -> Result:
+    expected = "longer waits before later requests"
+    gaps = [later.began - earlier.ended for earlier, later in pairwise(requests)]
+    if len(gaps) < 2:
+        return _unjudged(rule, expected, requests)
+    grows = any(
+        later >= earlier * _GROWTH and later - earlier >= _LEAST_GROWTH
+        for index, earlier in enumerate(gaps)
+        for later in gaps[index + 1 :]
+    )
+    actual = "waits of " + ", ".join(f"{gap.total_seconds():.2f} s" for gap in gaps)
+    return _result(rule, Outcome.KEPT if grows else Outcome.BROKEN, expected, actual, requests)
+
+
+def _retry_after(rule: Rule, requests: list[Request]) -> Result:
+    expected = "no request before Retry-After is over"
+    pairs = [pair for pair in pairwise(requests) if pair[0].retry_after is not None]
+    if not pairs:
+        return _unjudged(rule, expected, requests)
+    for earlier, later in pairs:
+        wanted, gap = earlier.retry_after or timedelta(), later.began - earlier.ended
+        if gap < wanted - _TOLERANCE:
+            actual = f"a request after {gap.total_seconds():.2f} s of {wanted.total_seconds():g} s"
+            return _result(rule, Outcome.BROKEN, expected, actual, [earlier, later])
+    return _result(rule, Outcome.KEPT, expected, "the client waited", requests)
+
+
+_JUDGES: Final[Mapping[str, Callable[[Rule, list[Request]], Result]]] = {
+    "same": _same,
+    "sameBodyAtMost": _same_body_at_most,
+    "gaps": _gaps,
+    "body": _body,
+}
+"""By member of a rule: what it says of the requests."""
+
+
+# Deliveries
+
+
+def _is_meant(rule: Rule, attempt: Attempt, seen: Observations) -> bool:
+    kinds = listed(rule.get("kind", NONE))
+    return (
+        rule["delivery"] in {EVERY, attempt.event_type}
+        and (attempt.kind or NONE) in kinds
+        and _is_in_period(rule, attempt.period, seen.marks)
+    )
+
+
+def _of_deliveries(rule: Rule, attempts: list[Attempt]) -> Result:
+    expected = f"the response {rule['response']} to each delivery"
+    if not attempts:
+        return _unjudged(rule, expected, attempts)
+    wrong = [one for one in attempts if not is_status(rule["response"], one.status)]
+    if not wrong:
+        return _result(rule, Outcome.KEPT, expected, _responses(attempts), attempts)
+    answered = [one for one in wrong if one.status is not None]
+    outcome = Outcome.BROKEN if answered else Outcome.ABSENT
+    return _result(rule, outcome, expected, _responses(wrong), answered or wrong)
+
+
+def _responses(attempts: list[Attempt]) -> str:
+    counts = Counter(str(one.status or one.error) for one in attempts)
+    return ", ".join(f"{text} ({number})" for text, number in counts.items())
+
+
+def _unjudged(rule: Rule, expected: str, found: Sequence[Request | Attempt]) -> Result:
+    return _result(rule, Outcome.UNJUDGED, expected, "nothing that can be judged", found)
+
+
+def _result(
+    rule: Rule, outcome: Outcome, expected: str, actual: str, found: Sequence[Request | Attempt]
+) -> Result:
+    evidence = tuple(one.evidence() for one in found[:_SHOWN])
+    return Result(rule, outcome, expected, actual, evidence)

@@ -1,0 +1,84 @@
+"""Runs the checks of a plan side by side, and collects their verdicts."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from concurrent.futures import Future, ThreadPoolExecutor, as_completed
+from dataclasses import dataclass
+from threading import Event
+from typing import Final
+
+from invoice_sandbox.acceptance.cases import CaseReport, Client, InterruptedRunError, run_case
+from invoice_sandbox.acceptance.plan import Check, Plan
+from invoice_sandbox.acceptance.verdicts import CaseVerdict, Verdict, worst
+from invoice_sandbox.control.client import ControlClient
+
+_SIDE_BY_SIDE: Final = 8
+
+
+@dataclass(frozen=True)
+class CheckReport:
+    """A check with the reports of its cases; the worst verdict counts."""
+
+    check: Check
+    cases: Sequence[CaseReport]
+
+    @property
+    def verdict(self) -> Verdict:
+        """The worst verdict of the cases that apply; NOT_APPLICABLE if none does."""
+        return worst(one.verdict.verdict for one in self.cases)
+
+    @property
+    def decisive(self) -> CaseVerdict:
+        """The first case with that verdict."""
+        return next(one.verdict for one in self.cases if one.verdict.verdict is self.verdict)
+
+
+@dataclass(frozen=True)
+class RunReport:
+    """What came of a run. ``is_complete``: it was not interrupted."""
+
+    plan: Plan
+    checks: Sequence[CheckReport]
+    is_complete: bool
+
+    @property
+    def verdict(self) -> Verdict:
+        """The worst verdict of all checks."""
+        return worst(one.verdict for one in self.checks)
+
+
+def run_plan(
+    plan: Plan,
+    checks: Sequence[Check],
+    client: Client,
+    control: ControlClient,
+    on_result: Callable[[CheckReport], None],
+    interrupted: Event,
+) -> RunReport:
+    """Run these checks of a plan. ``on_result`` gets each check when it is finished.
+
+    A run that is interrupted returns what is finished, and stops every client.
+    """
+    finished: dict[str, CheckReport] = {}
+    with ThreadPoolExecutor(_SIDE_BY_SIDE) as pool:
+        running: dict[Future[CaseReport], Check] = {
+            pool.submit(run_case, plan, check, case, client, control, interrupted): check
+            for check in checks
+            for case in check.cases
+        }
+        cases: dict[Future[CaseReport], CaseReport] = {}
+        try:
+            for future in as_completed(running):
+                cases[future] = future.result()
+                check = running[future]
+                own = [cases.get(one) for one, other in running.items() if other is check]
+                done = [one for one in own if one is not None]
+                if len(done) == len(own):
+                    finished[check.id] = CheckReport(check, done)
+                    on_result(finished[check.id])
+        except (KeyboardInterrupt, InterruptedRunError):
+            interrupted.set()
+            pool.shutdown(cancel_futures=True)
+    ordered = [finished[one.id] for one in checks if one.id in finished]
+    return RunReport(plan, ordered, len(ordered) == len(checks))

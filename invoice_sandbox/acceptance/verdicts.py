@@ -1,0 +1,91 @@
+"""Verdicts: what the results of the rules say about a case, a check and a whole run."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from enum import Enum
+from typing import Final
+
+from invoice_sandbox.acceptance.observations import Observations
+from invoice_sandbox.acceptance.plan import Case
+from invoice_sandbox.acceptance.rules import Outcome, Result, evaluate
+
+
+class Verdict(Enum):
+    """The verdict on a client. The order is worst first: the worst of several counts."""
+
+    FAIL = "FAIL"
+    ERROR = "ERROR"
+    INCONCLUSIVE = "INCONCLUSIVE"
+    REVIEW = "REVIEW"
+    WARN = "WARN"
+    PASS = "PASS"  # noqa: S105 - no password
+    NOT_APPLICABLE = "NOT_APPLICABLE"
+
+
+CONFORMANT: Final = frozenset({Verdict.PASS, Verdict.WARN, Verdict.NOT_APPLICABLE})
+"""The verdicts of a client that broke no rule it must keep."""
+
+
+def worst(verdicts: Iterable[Verdict]) -> Verdict:
+    """The worst of several verdicts; of none NOT_APPLICABLE."""
+    order = list(Verdict)
+    return min(verdicts, key=order.index, default=Verdict.NOT_APPLICABLE)
+
+
+@dataclass(frozen=True)
+class CaseVerdict:
+    """The verdict on a case, a sentence, and the result that decided it, if there is one."""
+
+    verdict: Verdict
+    summary: str
+    decisive: Result | None = None
+    results: tuple[Result, ...] = ()
+
+
+def judge(case: Case, level: str, seen: Observations) -> CaseVerdict:
+    """The verdict on what a client did in a case. The values of the case must be filled in.
+
+    A broken control shows that the client fails at something more basic, so that the rules say
+    nothing. Otherwise what a client did wrong counts always; what it failed to do, or did not do
+    wrong, counts only if the controls show that it was working.
+    """
+    controls = [evaluate(rule, seen) for rule in case.controls]
+    rules = [evaluate(rule, seen) for rule in case.rules]
+    results = (*controls, *rules)
+    bad = Verdict.FAIL if level == "must" else Verdict.WARN
+    basic, broken = _first(controls, Outcome.BROKEN), _first(rules, Outcome.BROKEN)
+    if broken is not None and basic is None:
+        return CaseVerdict(bad, _broken(broken), broken, results)
+    missing = basic or next((one for one in controls if not one.is_kept), None)
+    if missing is not None:
+        text = f"Cannot be judged: {missing.actual} instead of {missing.expected}."
+        return CaseVerdict(Verdict.INCONCLUSIVE, text, missing, results)
+    absent = _first(rules, Outcome.ABSENT)
+    if absent is not None:
+        return CaseVerdict(bad, _broken(absent), absent, results)
+    unjudged = _first(rules, Outcome.UNJUDGED)
+    if unjudged is not None:
+        text = f"Cannot be judged: there was nothing to see of {unjudged.expected}."
+        return CaseVerdict(Verdict.INCONCLUSIVE, text, unjudged, results)
+    return _reviewed(case, seen, results)
+
+
+def _reviewed(case: Case, seen: Observations, results: tuple[Result, ...]) -> CaseVerdict:
+    if case.review is None:
+        return CaseVerdict(Verdict.PASS, "Every rule was kept.", None, results)
+    unless = case.review.get("unless")
+    if unless is not None and evaluate(unless, seen).is_kept:
+        return CaseVerdict(Verdict.PASS, "Every rule was kept.", None, results)
+    text = f"A person must attest: {case.review['that']}"
+    return CaseVerdict(Verdict.REVIEW, text, None, results)
+
+
+def _first(results: Sequence[Result], outcome: Outcome) -> Result | None:
+    return next((one for one in results if one.outcome is outcome), None)
+
+
+def _broken(result: Result) -> str:
+    rule = result.rule.get("that") or "A rule was broken."
+    return f"{rule} Expected {result.expected}; there was {result.actual}."

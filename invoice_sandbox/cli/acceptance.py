@@ -1,0 +1,193 @@
+"""``invoice-sandbox acceptance``."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import shlex
+import shutil
+import sys
+from collections.abc import Sequence
+from pathlib import Path
+from threading import Event
+from typing import Any, Final
+
+import click
+
+from invoice_sandbox.acceptance.cases import Client
+from invoice_sandbox.acceptance.plan import Check, Plan, load_plan, served_vocabulary
+from invoice_sandbox.acceptance.reports import Subject, as_ctrf, as_json, as_junit, report_object
+from invoice_sandbox.acceptance.runner import CheckReport, RunReport, run_plan
+from invoice_sandbox.acceptance.verdicts import CONFORMANT, Verdict
+from invoice_sandbox.base.errors import suggestion
+from invoice_sandbox.cli.options import (
+    CONNECTION,
+    FAILED,
+    FILE,
+    FOLDER,
+    UsableError,
+    checked,
+    options,
+)
+from invoice_sandbox.control.client import ControlClient, checked_key, checked_url
+from invoice_sandbox.openapi.load.documents import DocumentError
+from invoice_sandbox.project.loader import default_project
+from invoice_sandbox.testing.server import Options, serving
+
+_PLANS: Final = "acceptance"
+_INTERRUPTED: Final = 130
+_OPTIONS: Final[dict[str, dict[str, Any]]] = {
+    "--exec command": {
+        "metavar": "CMD",
+        "required": True,
+        "help": "Command of the client; it runs once for each case, with ACCEPTANCE_TASK.",
+    },
+    "--out": {
+        "metavar": "DIR",
+        "required": True,
+        "type": click.Path(file_okay=False, path_type=Path),
+        "help": "Folder for the reports and the output of the client.",
+    },
+    "--plan": {
+        "metavar": "FILE",
+        "type": FILE,
+        "help": "Acceptance plan. Default: that of the project.",
+    },
+    "--only": {"metavar": "ID", "multiple": True, "help": "Only this check. Repeatable."},
+    "--declare declared": {
+        "metavar": "NAMES",
+        "default": "",
+        "help": "What the client is capable of, such as webhooks,idempotency.",
+    },
+    "--server": {
+        "metavar": "URL",
+        "callback": lambda _context, _parameter, text: text and checked(checked_url, text),
+        "help": "Use the server at this URL. Default: start one.",
+    },
+    "--key": {
+        **CONNECTION["--key"],
+        "callback": lambda _context, _parameter, text: checked(checked_key, text),
+        "help": "API key of that server; the workspaces are created from its workspace.",
+    },
+    "--project": {
+        "metavar": "DIR",
+        "type": FOLDER,
+        "help": "Project that the started server serves. Default: the bundled one.",
+    },
+}
+
+
+@click.group()
+def acceptance() -> None:
+    """Judge the client of a partner against an acceptance plan."""
+
+
+@acceptance.command()
+@options(_OPTIONS)
+def run(
+    command: str,
+    out: Path,
+    plan: Path | None,
+    only: tuple[str, ...],
+    declared: str,
+    server: str | None,
+    key: str,
+    project: Path | None,
+) -> None:
+    """Run the client once for each case of a plan, and judge what it did.
+
+    Writes report.json, report.html, junit.xml and ctrf.json. Status 0 when the client is
+    conformant, 1 when it is not, 130 when the run was interrupted.
+
+    \b
+    invoice-sandbox acceptance run --exec 'python client.py' --out report
+    invoice-sandbox acceptance run --exec ./client --out report --declare webhooks,idempotency
+    invoice-sandbox acceptance run --exec ./client --out report --only backoff --only money
+    """
+    if server is not None and project is not None:
+        raise click.UsageError("--project cannot be used with --server, which has started")
+    parts = _command(command)
+    file = plan or _plan_of(project or default_project())
+    out.mkdir(parents=True, exist_ok=True)
+    folder = None if project is None else str(project)
+    served = Options(url=server, key=key if server else None, project=folder)
+    with serving(served) as control:
+        try:
+            loaded = load_plan(file, served_vocabulary(control))
+        except DocumentError as error:
+            raise UsableError(str(error)) from None
+        names = _declared(loaded, declared)
+        client = Client(parts, frozenset(names), out)
+        report = run_plan(loaded, _chosen(loaded, only), client, control, _print, Event())
+        _write(out, report, _subject(control, names))
+    if not report.is_complete:
+        click.echo(f"Interrupted; {out}/report.json has the finished checks.", err=True)
+        sys.exit(_INTERRUPTED)
+    click.echo(f"{report.verdict.value}: {_words(report)}; {out}/report.html")
+    sys.exit(0 if report.verdict in CONFORMANT else FAILED)
+
+
+def _command(text: str) -> list[str]:
+    """The words of a command. Raises UsableError when it cannot be started."""
+    try:
+        parts = shlex.split(text)
+    except ValueError as error:
+        raise UsableError(f"--exec: {error}") from None
+    if not parts or shutil.which(parts[0]) is None:
+        raise UsableError(f"--exec: there is no command '{parts[0] if parts else ''}'")
+    return parts
+
+
+def _plan_of(project: Path) -> Path:
+    """The only plan of a project. Raises UsableError."""
+    files = sorted((project / _PLANS).glob("*.yaml"))
+    if len(files) != 1:
+        found = ", ".join(one.name for one in files) or "none"
+        raise UsableError(f"choose a plan with --plan; {project / _PLANS} has {found}")
+    return files[0]
+
+
+def _declared(plan: Plan, text: str) -> list[str]:
+    names = [one.strip() for one in text.split(",") if one.strip()]
+    for name in names:
+        if name not in plan.capabilities:
+            advice = suggestion(name, plan.capabilities)
+            raise UsableError(f"--declare: there is no capability '{name}' ({advice})")
+    return names
+
+
+def _chosen(plan: Plan, only: Sequence[str]) -> list[Check]:
+    known = [one.id for one in plan.checks]
+    for name in only:
+        if name not in known:
+            raise UsableError(f"--only: there is no check '{name}' ({suggestion(name, known)})")
+    return [one for one in plan.checks if not only or one.id in only]
+
+
+def _subject(control: ControlClient, declared: Sequence[str]) -> Subject:
+    contract = control.whole("GET", "/openapi.json")
+    contract.pop("servers", None)  # they name the port of the server
+    text = json.dumps(contract, sort_keys=True)
+    digest = hashlib.sha256(text.encode()).hexdigest()
+    return Subject(contract["info"]["version"], f"sha256:{digest}", declared)
+
+
+def _print(one: CheckReport) -> None:
+    click.echo(f"{one.verdict.value:<14} {one.check.id}: {one.decisive.summary}")
+
+
+def _write(out: Path, report: RunReport, subject: Subject) -> None:
+    data = report_object(report, subject)
+    texts = {
+        "report.json": as_json(data),
+        "junit.xml": as_junit(report),
+        "ctrf.json": as_ctrf(report),
+    }
+    for name, text in texts.items():
+        (out / name).write_text(text, encoding="utf-8")
+
+
+def _words(report: RunReport) -> str:
+    verdicts = [one.verdict for one in report.checks]
+    counts = [f"{verdicts.count(one)} {one.value}" for one in Verdict if one in verdicts]
+    return ", ".join(counts)

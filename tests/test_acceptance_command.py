@@ -1,0 +1,146 @@
+"""``invoice-sandbox acceptance run``: reports, progress, misuse, preflight, an interrupted run."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+from xml.etree import ElementTree
+
+import pytest
+from click.testing import CliRunner, Result
+
+from invoice_sandbox.acceptance.reports import SCHEMA
+from invoice_sandbox.cli import main
+from invoice_sandbox.openapi.schema.file_schema import schema_problems
+from invoice_sandbox.state.credentials import DEMO_KEY
+from tests.acceptance.selftest import FOLDER
+from tests.support import FROZEN, PATIENCE, Running, serving
+
+CLIENT = f"{sys.executable} -S -E {FOLDER / 'client.py'}"
+
+
+def run(server: Running, out: Path, *words: str, command: str = CLIENT) -> Result:
+    """The result of a run on the server."""
+    fixed = ["acceptance", "run", "--server", server.url, "--key", DEMO_KEY, "--out", str(out)]
+    return CliRunner().invoke(main, [*fixed, "--exec", command, *words])
+
+
+def report(out: Path) -> dict[str, Any]:
+    """The written report, which its schema allows."""
+    document: dict[str, Any] = json.loads((out / "report.json").read_text())
+    assert [*schema_problems(document, SCHEMA)] == []
+    return document
+
+
+@pytest.mark.process
+def test_a_run_writes_reports_in_every_format(server: Running, tmp_path: Path) -> None:
+    words = ["--only", "validation-errors", "--only", "scope-missing", "--only", "webhook-order"]
+    result = run(server, tmp_path, *words, command=f"{CLIENT} --fault repeats-a-400")
+    assert result.exit_code == 1, result.output
+    lines = sorted(line.split(":")[0].split() for line in result.output.splitlines()[:-1])
+    verdicts = {
+        "validation-errors": "FAIL",
+        "scope-missing": "PASS",
+        "webhook-order": "NOT_APPLICABLE",
+    }
+    assert lines == sorted([verdict, name] for name, verdict in verdicts.items())
+    written = report(tmp_path)
+    assert {one["id"]: one["verdict"] for one in written["checks"]} == verdicts
+    assert (written["verdict"], written["state"]) == ("FAIL", "finished")
+    (failed,) = (one for one in written["checks"] if one["verdict"] == "FAIL")
+    assert failed["expected"] == "at most 2 requests with the same body"
+    assert failed["actual"] == "6 requests with the same body"
+    assert failed["evidence"][0]["requestId"].startswith("req_sandbox_")
+    suite = ElementTree.parse(tmp_path / "junit.xml").getroot()[0]  # noqa: S314 - our own file
+    counts = [suite.get(name) for name in ("tests", "failures", "errors", "skipped")]
+    assert counts == ["3", "1", "0", "1"]
+    ctrf = json.loads((tmp_path / "ctrf.json").read_text())["results"]
+    assert {one["name"]: one["status"] for one in ctrf["tests"]} == {
+        "validation-errors": "failed",
+        "scope-missing": "passed",
+        "webhook-order": "skipped",
+    }
+
+
+@pytest.mark.process
+def test_a_client_that_does_nothing_is_inconclusive(server: Running, tmp_path: Path) -> None:
+    result = run(server, tmp_path, "--only", "scope-missing", command="true")
+    assert result.exit_code == 1
+    (check,) = report(tmp_path)["checks"]
+    assert (check["verdict"], check["cases"][0]["client"]["exitStatus"]) == ("INCONCLUSIVE", 0)
+
+
+@pytest.mark.process
+def test_the_output_of_the_client_is_kept_without_its_key(server: Running, tmp_path: Path) -> None:
+    command = "sh -c 'echo my key is $SANDBOX_API_KEY; exit 7'"
+    run(server, tmp_path, "--only", "scope-missing", command=command)
+    (check,) = report(tmp_path)["checks"]
+    expected = {"exitStatus": 7, "output": "my key is [redacted]\n"}
+    assert check["cases"][0]["client"] == expected
+    assert (tmp_path / "scope-missing.log").read_text() == "my key is [redacted]\n"
+
+
+@pytest.mark.process
+def test_the_environment_of_a_client(server: Running, tmp_path: Path) -> None:
+    words = ["--only", "webhook-order", "--declare", "webhooks"]
+    run(server, tmp_path, *words, command="env")
+    lines = (tmp_path / "webhook-order.log").read_text().splitlines()
+    given = dict(line.split("=", 1) for line in lines if line.startswith(("SANDBOX_", "ACCEPT")))
+    task = {"name": "receive-webhooks", "on": {"invoice.verified": "request-financing"}}
+    assert json.loads(given.pop("ACCEPTANCE_TASK")) == task
+    assert given.pop("ACCEPTANCE_WEBHOOK_PORT").isdigit()
+    assert given == {
+        "ACCEPTANCE_CHECK": "webhook-order",
+        "SANDBOX_API_URL": server.url,
+        "SANDBOX_API_KEY": "[redacted]",
+        "SANDBOX_WEBHOOK_SECRET": "[redacted]",
+    }
+
+
+def test_a_problem_before_the_client_starts_is_an_error_and_no_fail(tmp_path: Path) -> None:
+    from dataclasses import replace
+
+    with serving(replace(FROZEN, max_workspaces=1)) as small:
+        result = run(small, tmp_path, "--only", "money")
+    assert result.exit_code == 1
+    (check,) = report(tmp_path)["checks"]
+    assert check["verdict"] == "ERROR"
+    assert check["summary"].startswith("Preflight: ")
+
+
+@pytest.mark.parametrize(
+    ("words", "message"),
+    [
+        (["--only", "mony"], "--only: there is no check 'mony' (did you mean money?)"),
+        (["--declare", "webhook"], "no capability 'webhook' (did you mean webhooks?)"),
+        (["--exec", "no-such-command x"], "--exec: there is no command 'no-such-command'"),
+        (["--exec", "'"], "--exec: No closing quotation"),
+        (["--server", "ftp://x"], "invalid URL of a sandbox"),
+        (["--project", "."], "--project cannot be used with --server"),
+    ],
+)
+def test_misuse(server: Running, tmp_path: Path, words: list[str], message: str) -> None:
+    result = run(server, tmp_path, *words)
+    assert (result.exit_code, message in result.output) == (2, True), result.output
+
+
+@pytest.mark.process
+@pytest.mark.slow
+def test_an_interrupted_run_leaves_what_is_finished(server: Running, tmp_path: Path) -> None:
+    words = [sys.executable, "-m", "invoice_sandbox", "acceptance", "run", "--server", server.url]
+    words += ["--out", str(tmp_path), "--only", "scope-missing", "--only", "polling"]
+    with subprocess.Popen(
+        [*words, "--exec", CLIENT], stdout=subprocess.PIPE, text=True, env={**os.environ}
+    ) as process:
+        assert process.stdout is not None
+        assert "scope-missing" in process.stdout.readline()
+        process.send_signal(signal.SIGINT)
+        assert process.wait(PATIENCE) == 130
+    written = report(tmp_path)
+    assert written["state"] == "interrupted"
+    assert [one["id"] for one in written["checks"]] == ["scope-missing"]

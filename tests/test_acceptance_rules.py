@@ -1,0 +1,201 @@
+"""Rules of acceptance plans: which of a client's requests and responses keep them."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+from datetime import UTC, datetime, timedelta
+from typing import Any
+
+import pytest
+
+from invoice_sandbox.acceptance.observations import Attempt, Observations, Request
+from invoice_sandbox.acceptance.plan import Case
+from invoice_sandbox.acceptance.rules import Outcome, evaluate
+from invoice_sandbox.acceptance.verdicts import Verdict, judge, worst
+
+START = datetime(2026, 11, 22, 9, tzinfo=UTC)
+KEPT, BROKEN, ABSENT, UNJUDGED = Outcome
+
+
+def request(second: float = 0, status: int | None = 201, **members: Any) -> Request:
+    """A request that ended ``second`` seconds after the start."""
+    made = Request(
+        id=f"req_{second:g}",
+        ended=START + timedelta(seconds=second),
+        took=timedelta(milliseconds=10),
+        operation="createOrder",
+        method="POST",
+        path="/orders",
+        status=status,
+    )
+    return replace(made, **members)
+
+
+def attempt(status: int | None = 200, **members: Any) -> Attempt:
+    """An attempt of a delivery with that response."""
+    error = "no_connection" if status is None else None
+    return replace(Attempt("dlv_1", 1, "order.paid", None, status, error, "at"), **members)
+
+
+def outcome(rule: dict[str, Any], *seen: Request | Attempt, marks: Sequence[str] = ()) -> Outcome:
+    """What a rule about ``createOrder``, or about deliveries, comes to."""
+    subject = {} if "delivery" in rule else {"request": "createOrder"}
+    requests = [one for one in seen if isinstance(one, Request)]
+    attempts = [one for one in seen if isinstance(one, Attempt)]
+    return evaluate({**subject, **rule}, Observations(requests, attempts, marks)).outcome
+
+
+KEYS = [request(at, idempotency_key=key) for at, key in ((0, "a"), (1, "a"), (2, "b"), (3, None))]
+BODIES = [
+    request(at, body=body)
+    for at, body in ((0, '{"a": 1, "b": 2}'), (1, '{"b": 2.0, "a": 1}'), (2, '{"a": 1}'))
+]
+WAITS = {
+    "growing": (0, 0.3, 0.9, 2.0),
+    "constant": (0, 0.3, 0.6, 0.9),
+    "immediate": (0, 0.02, 0.05, 0.06),
+    "jitter": (0, 1, 1.2, 2.0),
+}
+
+
+def after_429(second: float) -> list[Request]:
+    """A request that must wait for two seconds, and the next one."""
+    return [request(0, 429, retry_after=timedelta(seconds=2)), request(second)]
+
+
+@pytest.mark.parametrize(
+    ("rule", "seen", "expected"),
+    [
+        ({"atLeast": 1}, [request()], KEPT),
+        ({"atLeast": 1}, [], ABSENT),
+        ({"atMost": 1}, [request(0), request(1)], BROKEN),
+        ({"atMost": 0}, [], KEPT),
+        ({"times": 1}, [request()], KEPT),
+        ({"times": 1}, [], ABSENT),
+        ({"atLeast": 1, "status": "2xx"}, [request(status=404)], ABSENT),
+        ({"atLeast": 1, "status": "none"}, [request(status=None)], KEPT),
+        ({"atLeast": 1, "method": ["PUT", "POST"]}, [request()], KEPT),
+        ({"atLeast": 1, "fault": "drip"}, [request(fault="drip")], KEPT),
+        ({"atLeast": 1, "fault": "none"}, [request(fault="drip")], ABSENT),
+        ({"atLeast": 1, "replayed": False}, [request(replayed=True)], ABSENT),
+        ({"atLeast": 1, "shows": "Paid"}, [request(response='{"a": [{"b": "Paid"}]}')], KEPT),
+        ({"atLeast": 1, "shows": "Paid"}, [request(response='{"a": "Unpaid"}')], ABSENT),
+        ({"atMost": 0, "names": "ord_1"}, [request(body='{"id": "ord_1"}')], BROKEN),
+        ({"atMost": 0, "names": "ord_1"}, [request(path="/orders/ord_1?x=1")], BROKEN),
+        ({"atMost": 0, "names": "ord_1"}, [request(path="/orders/ord_12")], KEPT),
+        ({"atLeast": 1, "has": ["/a"]}, [request(body='{"b": 1}')], ABSENT),
+        ({"atLeast": 1, "afterFault": "html"}, [request(0, fault="html"), request(1)], KEPT),
+        ({"atLeast": 1, "afterFault": "html"}, [request(0), request(1, fault="html")], ABSENT),
+        ({"atLeast": 1, "afterFault": "html"}, [request(0)], UNJUDGED),
+        ({"same": "idempotencyKey"}, KEYS[:2], KEPT),
+        ({"same": "idempotencyKey"}, KEYS[1:3], BROKEN),
+        ({"same": "idempotencyKey"}, KEYS[2:], BROKEN),
+        ({"same": "idempotencyKey"}, KEYS[:1], UNJUDGED),
+        ({"same": "body"}, BODIES[:2], KEPT),
+        ({"same": "body"}, BODIES[1:], BROKEN),
+        ({"sameBodyAtMost": 2}, BODIES, KEPT),
+        ({"sameBodyAtMost": 1}, BODIES, BROKEN),
+        ({"sameBodyAtMost": 1}, [], KEPT),
+        ({"gaps": "grow"}, [request(at) for at in WAITS["growing"]], KEPT),
+        ({"gaps": "grow"}, [request(at) for at in WAITS["jitter"]], KEPT),
+        ({"gaps": "grow"}, [request(at) for at in WAITS["constant"]], BROKEN),
+        ({"gaps": "grow"}, [request(at) for at in WAITS["immediate"]], BROKEN),
+        ({"gaps": "grow"}, [request(0), request(1)], UNJUDGED),
+        ({"gaps": "retryAfter"}, after_429(2.05), KEPT),
+        ({"gaps": "retryAfter"}, after_429(1.5), BROKEN),
+        ({"gaps": "retryAfter"}, [request(0), request(1)], UNJUDGED),
+        ({"body": {"/a": 98.435}}, [request(body='{"a": 98.435}')], KEPT),
+        ({"body": {"/a": 98.435}}, [request(body='{"a": 98.44}')], BROKEN),
+        ({"body": {"/a": 1}}, [request(body='{"a": 1.00}')], KEPT),
+        ({"body": {"/a": 1}}, [request(body='{"a": "1"}')], BROKEN),
+        ({"body": {"/a": 1}}, [], UNJUDGED),
+        ({"delivery": "*", "response": "2xx"}, [attempt()], KEPT),
+        ({"delivery": "*", "response": "2xx"}, [attempt(401)], BROKEN),
+        ({"delivery": "*", "response": "2xx"}, [attempt(None)], ABSENT),
+        ({"delivery": "*", "response": "2xx"}, [], UNJUDGED),
+        ({"delivery": "*", "response": "any"}, [attempt(500)], KEPT),
+        ({"delivery": "order.lost", "response": "2xx"}, [attempt(401)], UNJUDGED),
+        ({"delivery": "*", "response": "2xx"}, [attempt(401, kind="late")], UNJUDGED),
+        ({"delivery": "*", "kind": "late", "response": "not-2xx"}, [attempt(kind="late")], BROKEN),
+        ({"delivery": "*", "kind": "late", "response": 401}, [attempt(401, kind="late")], KEPT),
+    ],
+)
+def test_a_rule(rule: dict[str, Any], seen: list[Any], expected: Outcome) -> None:
+    assert outcome(rule, *seen) is expected
+
+
+@pytest.mark.parametrize(
+    ("rule", "expected"),
+    [
+        ({"atMost": 0}, BROKEN),
+        ({"atMost": 0, "after": "revoked"}, KEPT),
+        ({"atLeast": 1, "before": "revoked"}, KEPT),
+        ({"atLeast": 1, "after": "later"}, ABSENT),
+    ],
+)
+def test_marks_divide_what_happened(rule: dict[str, Any], expected: Outcome) -> None:
+    assert outcome(rule, request(period=0), marks=["revoked"]) is expected
+
+
+def test_a_result_has_both_sides_and_the_entries_that_prove_it() -> None:
+    seen = Observations([request(0, 503), request(1, None)])
+    result = evaluate({"request": "*", "atMost": 1}, seen)
+    assert (result.expected, result.actual) == ("at most 1 request", "2 requests")
+    assert [one["requestId"] for one in result.evidence] == ["req_0", "req_1"]
+    assert result.evidence[1]["line"] == "POST /orders: connection reset"
+
+
+# Verdicts
+
+CONTROL = {"request": "createOrder", "atLeast": 1}
+QUIET = {"that": "It stops.", "request": "createOrder", "status": 401, "atMost": 0}
+LOUD = {"that": "It succeeds.", "request": "createOrder", "status": 201, "atLeast": 1}
+
+
+def verdict(
+    *seen: Request | Attempt, rules: Any = (QUIET,), level: str = "must", **members: Any
+) -> Verdict:
+    """The verdict on a case with a control."""
+    case = Case({"name": "order"}, tuple(rules), (CONTROL,), **members)
+    requests = [one for one in seen if isinstance(one, Request)]
+    return judge(case, level, Observations(requests)).verdict
+
+
+def test_a_client_that_did_nothing_is_not_judged() -> None:
+    assert verdict() is Verdict.INCONCLUSIVE
+    assert verdict(rules=[LOUD]) is Verdict.INCONCLUSIVE
+
+
+def test_a_client_that_does_what_it_must_not_fails() -> None:
+    assert verdict(request(0), request(1, 401)) is Verdict.FAIL
+    assert verdict(request(0), request(1, 401), level="should") is Verdict.WARN
+    assert verdict(request(0)) is Verdict.PASS
+
+
+def test_a_client_that_works_and_leaves_something_out_fails() -> None:
+    assert verdict(request(status=500), rules=[LOUD]) is Verdict.FAIL
+
+
+def test_a_client_that_breaks_a_control_is_not_judged() -> None:
+    case = Case({"name": "order"}, (QUIET,), ({"request": "createOrder", "atMost": 0},))
+    seen = Observations([request(status=401)])
+    assert judge(case, "must", seen).verdict is Verdict.INCONCLUSIVE
+
+
+def test_rules_without_anything_to_judge_are_inconclusive() -> None:
+    assert verdict(request(), rules=[{"request": "*", "gaps": "grow"}]) is Verdict.INCONCLUSIVE
+
+
+def test_an_effect_that_cannot_be_seen_needs_a_review() -> None:
+    review = {"that": "The client shows it.", "unless": {"request": "*", "atLeast": 2}}
+    assert verdict(request(0), review=review) is Verdict.REVIEW
+    assert verdict(request(0), request(1), review=review) is Verdict.PASS
+    assert verdict(request(0), review={"that": "The client shows it."}) is Verdict.REVIEW
+
+
+def test_the_worst_verdict_counts() -> None:
+    order = [one.value for one in Verdict]
+    assert order == ["FAIL", "ERROR", "INCONCLUSIVE", "REVIEW", "WARN", "PASS", "NOT_APPLICABLE"]
+    assert worst([Verdict.PASS, Verdict.REVIEW, Verdict.WARN]) is Verdict.REVIEW
+    assert worst([]) is Verdict.NOT_APPLICABLE

@@ -19,13 +19,12 @@ from invoice_sandbox.acceptance.plan import Check, Plan, load_plan, served_vocab
 from invoice_sandbox.acceptance.reports import Subject, as_ctrf, as_json, as_junit, report_object
 from invoice_sandbox.acceptance.runner import CheckReport, RunReport, run_plan
 from invoice_sandbox.acceptance.verdicts import CONFORMANT, Verdict
-from invoice_sandbox.base.errors import suggestion
+from invoice_sandbox.base.errors import UserError, suggestion
 from invoice_sandbox.cli.options import (
     CONNECTION,
     FAILED,
     FILE,
     FOLDER,
-    UsableError,
     checked,
     options,
 )
@@ -115,7 +114,7 @@ def run(
         try:
             loaded = load_plan(file, served_vocabulary(control))
         except DocumentError as error:
-            raise UsableError(str(error)) from None
+            raise UserError(str(error)) from None
         names = _declared(loaded, declared)
         client = Client(parts, frozenset(names), out)
         report = run_plan(loaded, _chosen(loaded, only), client, control, _print, Event())
@@ -128,22 +127,22 @@ def run(
 
 
 def _command(text: str) -> list[str]:
-    """The words of a command. Raises UsableError when it cannot be started."""
+    """The words of a command. Raises UserError when it cannot be started."""
     try:
         parts = shlex.split(text)
     except ValueError as error:
-        raise UsableError(f"--exec: {error}") from None
+        raise UserError(f"--exec: {error}") from None
     if not parts or shutil.which(parts[0]) is None:
-        raise UsableError(f"--exec: there is no command '{parts[0] if parts else ''}'")
+        raise UserError(f"--exec: there is no command '{parts[0] if parts else ''}'")
     return parts
 
 
 def _plan_of(project: Path) -> Path:
-    """The only plan of a project. Raises UsableError."""
+    """The only plan of a project. Raises UserError."""
     files = sorted((project / _PLANS).glob("*.yaml"))
     if len(files) != 1:
         found = ", ".join(one.name for one in files) or "none"
-        raise UsableError(f"choose a plan with --plan; {project / _PLANS} has {found}")
+        raise UserError(f"choose a plan with --plan; {project / _PLANS} has {found}")
     return files[0]
 
 
@@ -152,7 +151,7 @@ def _declared(plan: Plan, text: str) -> list[str]:
     for name in names:
         if name not in plan.capabilities:
             advice = suggestion(name, plan.capabilities)
-            raise UsableError(f"--declare: there is no capability '{name}' ({advice})")
+            raise UserError(f"--declare: there is no capability '{name}' ({advice})")
     return names
 
 
@@ -160,7 +159,7 @@ def _chosen(plan: Plan, only: Sequence[str]) -> list[Check]:
     known = [one.id for one in plan.checks]
     for name in only:
         if name not in known:
-            raise UsableError(f"--only: there is no check '{name}' ({suggestion(name, known)})")
+            raise UserError(f"--only: there is no check '{name}' ({suggestion(name, known)})")
     return [one for one in plan.checks if not only or one.id in only]
 
 

@@ -17,10 +17,10 @@ from invoice_sandbox.control.functions import CONTROL_FUNCTIONS
 from invoice_sandbox.coverage.control import COVERAGE_FUNCTIONS
 from invoice_sandbox.coverage.recording import mark_of
 from invoice_sandbox.http.admit import Admission, RateLimiter
-from invoice_sandbox.http.credentials import is_local
+from invoice_sandbox.http.credentials import carries_key, is_local
 from invoice_sandbox.http.edge import LOOPBACK_NAMES, Edge
 from invoice_sandbox.http.inject import Inject
-from invoice_sandbox.http.pages import pages, start_page
+from invoice_sandbox.http.pages import anybody, pages, start_page
 from invoice_sandbox.http.pipeline import OperationStages, Pipeline, Request, Sandbox
 from invoice_sandbox.http.prefer import Prefer
 from invoice_sandbox.http.read import BODIES_IN_FLIGHT, Bodies, compile_reading
@@ -236,6 +236,7 @@ def _pages(engine: Engine, settings: Settings) -> RouteTable:
         engine.url,
         lambda: {SCENARIOS: tuple(project.scenarios)},
         partial(_demo_key, engine, settings),
+        partial(carries_key, engine) if settings.private_docs else anybody,
     )
 
 

@@ -81,6 +81,7 @@ SETTINGS: Final = (
         "DIR",
         repeatable=True,
     ),
+    Setting("private-docs", "off", "/openapi.json of an API with security needs a key.", FLAG),
     Setting("max-workspaces", "1000", "Maximum number of workspaces.", "N"),
     Setting(
         "workspace-idle",
@@ -149,6 +150,7 @@ class Settings:
     strict: bool = False
     allow_remote_refs: bool = False
     allow_refs_outside: tuple[Path, ...] = ()
+    private_docs: bool = False
     max_workspaces: int = 1000
     workspace_idle: timedelta | None = timedelta(hours=24)
     max_endpoints: int = 100
@@ -228,6 +230,7 @@ def read_settings(texts: Mapping[str, str | None]) -> Settings:
         strict=_flag(_text(given, "strict"), "strict"),
         allow_remote_refs=_flag(_text(given, "allow-remote-refs"), "allow-remote-refs"),
         allow_refs_outside=_folders(given["allow-refs-outside"]),
+        private_docs=_flag(_text(given, "private-docs"), "private-docs"),
         max_workspaces=_integer(given, "max-workspaces", 1, 10**6),
         workspace_idle=None
         if given["workspace-idle"] == "off"

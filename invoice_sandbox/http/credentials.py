@@ -176,6 +176,15 @@ class AnyCredential:
         return None if found is None or _demo_key_problem(self.engine, request, found) else found
 
 
+async def carries_key(engine: Engine, request: Request) -> bool:
+    """Whether the request has the key of a workspace where it is always accepted."""
+    for secret in _in_common_places(request):
+        found = await _outcome(engine, request, Presented("api_key", secret))
+        if isinstance(found, Credential):
+            return True
+    return False
+
+
 def _in_common_places(request: Request) -> Iterator[str]:
     for scheme in _COMMON:
         yield from (secret for secret in secrets_of(request, scheme) if secret)

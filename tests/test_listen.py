@@ -549,7 +549,7 @@ def test_it_comes_back_when_the_server_does(
         server = stack.enter_context(sandbox(port))
         listener, _ = stack.enter_context(listening(url, receiver.url))
         code = server.end(name)
-        assert len(server.lines) == 2, "an open stream does not hold the server up"
+        assert len(server.lines) == 3, "an open stream does not hold the server up"
         assert code == (0 if name == signal.SIGTERM else -signal.SIGKILL)
         listener.expect("^Lost ")
         stack.enter_context(sandbox(port))

@@ -15,7 +15,7 @@ from urllib.parse import quote, urlsplit
 
 if TYPE_CHECKING:
     from email.message import Message
-    from http.client import HTTPResponse
+    from http.client import HTTPConnection, HTTPResponse
     from urllib.request import OpenerDirector, Request
 
 DEFAULT_URL: Final = "http://127.0.0.1:8080"
@@ -222,60 +222,48 @@ _ADVICE: Final = "start one with 'invoice-sandbox serve', or correct the URL"
 
 
 def _opener(url: str) -> OpenerDirector:
+    """Opens requests, follows no redirect: a sandbox has none, and the key must stay with it."""
     from http.client import HTTPConnection, HTTPSConnection
-    from urllib.request import (
-        HTTPHandler,
-        HTTPRedirectHandler,
-        HTTPSHandler,
-        ProxyHandler,
-        build_opener,
-    )
+    from urllib import request
 
-    class Plain(HTTPConnection):
-        """A connection that must be there soon."""
+    class Handler(request.AbstractHTTPHandler):
+        """Opens connections that must be there soon."""
 
-        connect = _soon(HTTPConnection.connect)
-
-    class Secure(HTTPSConnection):
-        """The same with TLS."""
-
-        connect = _soon(HTTPSConnection.connect)
-
-    class PlainHandler(HTTPHandler):
-        """Opens plain connections."""
+        http_request = https_request = request.AbstractHTTPHandler.do_request_
 
         def http_open(self, req: Request) -> HTTPResponse:
             """Send the request on a new connection."""
-            return self.do_open(Plain, req)
-
-    class SecureHandler(HTTPSHandler):
-        """Opens secure connections."""
+            return self.do_open(_soon(HTTPConnection), req)
 
         def https_open(self, req: Request) -> HTTPResponse:
-            """Send the request on a new connection."""
-            return self.do_open(Secure, req)
+            """Send the request on a new connection with TLS."""
+            return self.do_open(_soon(HTTPSConnection), req)
 
-    class NoRedirect(HTTPRedirectHandler):
-        """A sandbox never redirects, and the key must not follow a redirect to another host."""
-
-        def redirect_request(self, *_: Any) -> None:
-            """Return the redirect as an error."""
-
-    proxies = [] if uses_proxy(url) else [ProxyHandler({})]
-    return build_opener(NoRedirect(), PlainHandler(), SecureHandler(), *proxies)
+    opener = request.OpenerDirector()
+    for handler in (Handler(), request.HTTPErrorProcessor(), request.HTTPDefaultErrorHandler()):
+        opener.add_handler(handler)
+    if uses_proxy(url):
+        opener.add_handler(request.ProxyHandler())
+    return opener
 
 
-def _soon(connect: Callable[[Any], None]) -> Callable[[Any], None]:
-    """``connect`` with a time-out of its own; the connection keeps the one for responses."""
+def _soon(make: Callable[..., HTTPConnection]) -> Any:
+    """Makes connections that have a time-out of their own until they are there."""
 
-    def connect_soon(connection: Any) -> None:
-        patience = connection.timeout
-        connection.timeout = min(patience, _CONNECT_SECONDS)
-        connect(connection)
-        connection.timeout = patience
-        connection.sock.settimeout(patience)
+    def made(host: str, **options: Any) -> HTTPConnection:
+        connection = make(host, **options)
+        patience, connect = float(options["timeout"]), connection.connect
 
-    return connect_soon
+        def connect_soon() -> None:
+            connection.timeout = min(patience, _CONNECT_SECONDS)
+            connect()
+            connection.timeout = patience
+            connection.sock.settimeout(patience)
+
+        connection.connect = connect_soon  # type: ignore[method-assign]  # of this one alone
+        return connection
+
+    return made
 
 
 def _reason(error: Exception, patience: float) -> str:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import signal
 import subprocess
 import sys
@@ -37,6 +38,16 @@ def report(out: Path) -> dict[str, Any]:
     return document
 
 
+def evidence(check: dict[str, Any]) -> list[str]:
+    """The requests that prove the verdict on a check."""
+    return [str(one["requestId"]) for one in check["evidence"]]
+
+
+def outside(page: str) -> str:
+    """The page without what it quotes: messages, summaries and links within it."""
+    return re.sub(r"<pre.*?</pre>|<summary>.*?</summary>", "", page, flags=re.DOTALL)
+
+
 @pytest.mark.process
 def test_a_run_writes_reports_in_every_format(server: Running, tmp_path: Path) -> None:
     words = ["--only", "validation-errors", "--only", "scope-missing", "--only", "webhook-order"]
@@ -56,6 +67,9 @@ def test_a_run_writes_reports_in_every_format(server: Running, tmp_path: Path) -
     assert failed["expected"] == "at most 2 requests with the same body"
     assert failed["actual"] == "6 requests with the same body"
     assert failed["evidence"][0]["requestId"].startswith("req_sandbox_")
+    page = (tmp_path / "report.html").read_text()
+    assert all(f'href="#{one}"' in page and f'id="{one}"' in page for one in evidence(failed))
+    assert [one for one in ("http://", "https://", "<script", "src=") if one in outside(page)] == []
     suite = ElementTree.parse(tmp_path / "junit.xml").getroot()[0]  # noqa: S314 - our own file
     counts = [suite.get(name) for name in ("tests", "failures", "errors", "skipped")]
     assert counts == ["3", "1", "0", "1"]

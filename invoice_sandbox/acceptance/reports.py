@@ -57,7 +57,12 @@ def report_object(run: RunReport, subject: Subject) -> dict[str, Any]:
 
 def as_json(report: Mapping[str, Any]) -> str:
     """A report as text, with a final line end."""
-    return json.dumps(report, indent=2, ensure_ascii=False, default=str) + "\n"
+    return plain_json(report) + "\n"
+
+
+def plain_json(value: Any) -> str:
+    """A JSON value as text for people."""
+    return json.dumps(value, indent=2, ensure_ascii=False, default=float)
 
 
 def as_junit(run: RunReport) -> str:

@@ -88,4 +88,4 @@ def _first(results: Sequence[Result], outcome: Outcome) -> Result | None:
 
 def _broken(result: Result) -> str:
     rule = result.rule.get("that") or "A rule was broken."
-    return f"{rule} Expected {result.expected}; there was {result.actual}."
+    return f"{rule} Expected {result.expected}; found {result.actual}."

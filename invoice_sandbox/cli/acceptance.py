@@ -15,6 +15,7 @@ from typing import Any, Final
 import click
 
 from invoice_sandbox.acceptance.cases import Client
+from invoice_sandbox.acceptance.page import as_html
 from invoice_sandbox.acceptance.plan import Check, Plan, load_plan, served_vocabulary
 from invoice_sandbox.acceptance.reports import Subject, as_ctrf, as_json, as_junit, report_object
 from invoice_sandbox.acceptance.runner import CheckReport, RunReport, run_plan
@@ -179,6 +180,7 @@ def _write(out: Path, report: RunReport, subject: Subject) -> None:
     data = report_object(report, subject)
     texts = {
         "report.json": as_json(data),
+        "report.html": as_html(report, subject),
         "junit.xml": as_junit(report),
         "ctrf.json": as_ctrf(report),
     }

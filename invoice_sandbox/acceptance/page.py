@@ -1,0 +1,110 @@
+"""The report of a run as one HTML file that needs nothing else, not even a network."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from datetime import datetime
+from pathlib import Path
+from typing import Any, Final
+
+from invoice_sandbox import __version__
+from invoice_sandbox.acceptance.cases import CaseReport
+from invoice_sandbox.acceptance.reports import TOOL, Subject, plain_json
+from invoice_sandbox.acceptance.runner import RunReport
+from invoice_sandbox.acceptance.verdicts import CONFORMANT, Verdict
+from invoice_sandbox.base.clock import parse_instant
+
+_FOLDER: Final = Path(__file__).parent
+_TEMPLATE: Final = "report.template.html"
+_MOST: Final = 200
+"""Entries of a timeline that are shown."""
+
+Headers = Sequence[Sequence[str]]
+
+
+@dataclass(frozen=True)
+class Entry:
+    """A request or a delivery attempt in the timeline of a case."""
+
+    id: str
+    at: str
+    line: str
+    sent_headers: Headers
+    sent_body: str | None
+    received_headers: Headers
+    received_body: str | None
+
+    @property
+    def instant(self) -> datetime:
+        """When it happened, on the clock of the workspace."""
+        return parse_instant(self.at)
+
+
+def as_html(run: RunReport, subject: Subject) -> str:
+    """The report as HTML."""
+    from jinja2 import Environment, FileSystemLoader, StrictUndefined
+
+    environment = Environment(
+        loader=FileSystemLoader(_FOLDER),
+        autoescape=True,
+        undefined=StrictUndefined,
+        trim_blocks=True,
+        lstrip_blocks=True,
+    )
+    verdicts = [one.verdict for one in run.checks]
+    return environment.get_template(_TEMPLATE).render(
+        run=run,
+        subject=subject,
+        counts=[(one, verdicts.count(one)) for one in Verdict if one in verdicts],
+        conclusion=_conclusion(run),
+        timeline=timeline,
+        json=plain_json,
+        tool=TOOL,
+        version=__version__,
+    )
+
+
+def _conclusion(run: RunReport) -> str:
+    if run.verdict is Verdict.FAIL:
+        return "The client is not conformant: it broke rules that it must keep."
+    if run.verdict in CONFORMANT:
+        return "The client is conformant in every check that applies to it."
+    return "The client is not verified yet: some checks have no final verdict."
+
+
+def timeline(case: CaseReport) -> list[Entry]:
+    """What happened in a case, by time; of much only the beginning."""
+    entries = [_request(one) for one in case.requests]
+    entries += [entry for one in case.deliveries for entry in _attempts(one)]
+    return sorted(entries, key=lambda one: one.instant)[:_MOST]
+
+
+def _request(entry: Mapping[str, Any]) -> Entry:
+    status = entry["status"] or "connection reset"
+    fault = f" ({entry['why']['fault']})" if "fault" in entry["why"] else ""
+    return Entry(
+        id=entry["requestId"],
+        at=entry["at"],
+        line=f"{entry['method']} {entry['path']}: {status}{fault}",
+        sent_headers=entry["request"]["headers"],
+        sent_body=entry["request"]["body"],
+        received_headers=entry["response"]["headers"],
+        received_body=entry["response"]["body"],
+    )
+
+
+def _attempts(delivery: Mapping[str, Any]) -> Iterator[Entry]:
+    for one in delivery["attempts"]:
+        kind = f" ({one['variation']})" if one["variation"] else ""
+        outcome = one["responseStatus"] or one["error"]
+        request = one["request"] or {"headers": {}}
+        yield Entry(
+            id=f"{delivery['id']}-{one['attempt']}",
+            at=one["at"],
+            line=f"webhook {delivery['eventType']}{kind}: {outcome}",
+            sent_headers=[*request["headers"].items()],
+            sent_body=None,
+            received_headers=[],
+            received_body=one["response"]["body"],
+        )

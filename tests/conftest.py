@@ -12,12 +12,17 @@ from typing import Final
 
 import httpx
 import pytest
+from hypothesis import HealthCheck, settings
 
 from invoice_sandbox.coverage.recording import read_recordings
 from invoice_sandbox.coverage.report import Report, report_of
 from invoice_sandbox.coverage.text import lines
 from invoice_sandbox.project.loader import default_project, load_project
 from tests.support import RECORDING, Running, serving
+
+# A machine that stalls makes no example wrong.
+settings.register_profile("patient", deadline=None, suppress_health_check=[HealthCheck.too_slow])
+settings.load_profile("patient")
 
 _OPTION: Final = "--contract-coverage"
 _REPORT: Final = pytest.StashKey[Report]()

@@ -3,25 +3,23 @@
 from __future__ import annotations
 
 import json
-import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Final
-from xml.etree import ElementTree
 
 from invoice_sandbox import __version__
 from invoice_sandbox.acceptance.cases import CaseReport
 from invoice_sandbox.acceptance.rules import Result
 from invoice_sandbox.acceptance.runner import CheckReport, RunReport
 from invoice_sandbox.acceptance.verdicts import Verdict
+from invoice_sandbox.base.junit import Case, junit_xml
 
 SCHEMA: Final = Path(__file__).with_name("report.schema.json")
 """The JSON Schema of ``report.json``."""
 
 TOOL: Final = "invoice-liquidity-sandbox"
 
-_NOT_IN_XML: Final = re.compile("[\x00-\x08\x0b\x0c\x0e-\x1f\ud800-\udfff\ufffe\uffff]")
 _STATES: Final = {True: "finished", False: "interrupted"}
 _CTRF: Final = {
     Verdict.PASS: "passed",
@@ -31,6 +29,14 @@ _CTRF: Final = {
     Verdict.NOT_APPLICABLE: "skipped",
 }
 """Statuses of CTRF; others are ``other``."""
+
+_JUNIT: Final = {
+    Verdict.PASS: "",
+    Verdict.WARN: "",
+    Verdict.FAIL: "failure",
+    Verdict.NOT_APPLICABLE: "skipped",
+}
+"""Outcomes of JUnit; others are ``error``."""
 
 
 @dataclass(frozen=True)
@@ -67,25 +73,12 @@ def plain_json(value: Any) -> str:
 
 def as_junit(run: RunReport) -> str:
     """The run as JUnit XML: one suite, one case for each check."""
-    bad = [one for one in run.checks if one.verdict is Verdict.FAIL]
-    errors = [one for one in run.checks if _CTRF.get(one.verdict, "other") == "other"]
-    errors += [one for one in run.checks if one.verdict is Verdict.ERROR]
-    skipped = [one for one in run.checks if one.verdict is Verdict.NOT_APPLICABLE]
-    counts = {"tests": run.checks, "failures": bad, "errors": errors, "skipped": skipped}
-    numbers = {name: str(len(found)) for name, found in counts.items()}
-    suites = ElementTree.Element("testsuites", {"name": TOOL, **numbers})
-    suite = ElementTree.SubElement(suites, "testsuite", {"name": run.plan.name, **numbers})
-    for one in run.checks:
-        names = {"classname": run.plan.name, "name": one.check.id}
-        case = ElementTree.SubElement(suite, "testcase", names)
-        tag = "failure" if one in bad else "error" if one in errors else None
-        tag = "skipped" if one in skipped else tag
-        if tag is not None:
-            message = {"message": _for_xml(f"{one.verdict.value}: {one.decisive.summary}")}
-            ElementTree.SubElement(case, tag, message).text = _for_xml(_proof(one))
-    ElementTree.indent(suites)
-    body = ElementTree.tostring(suites, encoding="unicode")
-    return f'<?xml version="1.0" encoding="utf-8"?>\n{body}\n'
+    return junit_xml(TOOL, {run.plan.name: [_junit_case(one) for one in run.checks]})
+
+
+def _junit_case(one: CheckReport) -> Case:
+    message = f"{one.verdict.value}: {one.decisive.summary}"
+    return Case(one.check.id, _JUNIT.get(one.verdict, "error"), message, _proof(one))
 
 
 def as_ctrf(run: RunReport) -> str:
@@ -151,7 +144,3 @@ def _rule(result: Result) -> dict[str, Any]:
 def _proof(one: CheckReport) -> str:
     decisive = one.decisive.decisive
     return "" if decisive is None else "\n".join(entry["line"] for entry in decisive.evidence)
-
-
-def _for_xml(text: str) -> str:
-    return _NOT_IN_XML.sub(lambda match: ascii(match.group())[1:-1], text)

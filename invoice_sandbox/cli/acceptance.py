@@ -30,7 +30,6 @@ from invoice_sandbox.cli.options import (
     options,
 )
 from invoice_sandbox.control.client import ControlClient, checked_key, checked_url
-from invoice_sandbox.openapi.load.documents import DocumentError
 from invoice_sandbox.project.loader import default_project
 from invoice_sandbox.testing.server import Options, serving
 
@@ -112,10 +111,7 @@ def run(
     folder = None if project is None else str(project)
     served = Options(url=server, key=key if server else None, project=folder)
     with serving(served) as control:
-        try:
-            loaded = load_plan(file, served_vocabulary(control))
-        except DocumentError as error:
-            raise UserError(str(error)) from None
+        loaded = load_plan(file, served_vocabulary(control))
         names = _declared(loaded, declared)
         client = Client(parts, frozenset(names), out)
         report = run_plan(loaded, _chosen(loaded, only), client, control, _print, Event())

@@ -9,13 +9,12 @@ traceback of the server. Its NDJSON leaves out the requests that reproduce a fai
 from __future__ import annotations
 
 import json
-import re
 import shlex
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass
 from typing import Any, Final
-from xml.etree import ElementTree
 
+from invoice_sandbox.base.junit import Case, junit_xml
 from invoice_sandbox.fuzzing.contract import Contract
 from invoice_sandbox.fuzzing.record import Call, Finding
 from invoice_sandbox.fuzzing.verdict import counts
@@ -25,7 +24,6 @@ WHOLE_RUN: Final = "the run"
 
 _SHOWN: Final = 1_500
 _STATEFUL: Final = "stateful"
-_NOT_IN_XML: Final = re.compile("[\x00-\x08\x0b\x0c\x0e-\x1f\ud800-\udfff\ufffe\uffff]")
 
 
 @dataclass(frozen=True)
@@ -79,28 +77,21 @@ def as_json(results: Sequence[Result], *, seed: int, max_examples: int) -> str:
 
 def as_junit(results: Sequence[Result]) -> str:
     """All results as JUnit XML: a suite for each contract, a case for each operation."""
-    suites = ElementTree.Element("testsuites", name="invoice-sandbox fuzz")
-    for result in results:
-        wrong: dict[str, list[Finding]] = {}
-        for finding in result.findings:
-            wrong.setdefault(finding.operation or WHOLE_RUN, []).append(finding)
-        names = list(dict.fromkeys([*result.operations, WHOLE_RUN, *wrong]))
-        suite = ElementTree.SubElement(
-            suites,
-            "testsuite",
-            {"name": result.contract, "tests": str(len(names)), "failures": str(len(wrong))},
-        )
-        for name in names:
-            case = ElementTree.SubElement(
-                suite, "testcase", {"classname": result.contract, "name": name}
-            )
-            if name in wrong:
-                titles = "; ".join(one.title for one in wrong[name])
-                failure = ElementTree.SubElement(case, "failure", {"message": _for_xml(titles)})
-                failure.text = _for_xml("\n\n".join(_block(result, one) for one in wrong[name]))
-    ElementTree.indent(suites)
-    body = ElementTree.tostring(suites, encoding="unicode")
-    return f'<?xml version="1.0" encoding="utf-8"?>\n{body}\n'
+    return junit_xml("invoice-sandbox fuzz", {one.contract: _cases(one) for one in results})
+
+
+def _cases(result: Result) -> list[Case]:
+    wrong: dict[str, list[Finding]] = {}
+    for finding in result.findings:
+        wrong.setdefault(finding.operation or WHOLE_RUN, []).append(finding)
+    names = dict.fromkeys([*result.operations, WHOLE_RUN, *wrong])
+    return [_case(result, name, wrong.get(name, ())) for name in names]
+
+
+def _case(result: Result, name: str, found: Sequence[Finding]) -> Case:
+    titles = "; ".join(one.title for one in found)
+    text = "\n\n".join(_block(result, one) for one in found)
+    return Case(name, "failure", titles, text) if found else Case(name)
 
 
 def _block(result: Result, finding: Finding) -> str:
@@ -127,7 +118,3 @@ def _object(result: Result) -> dict[str, Any]:
             {**asdict(finding), "again": result.again_for(finding)} for finding in result.findings
         ],
     }
-
-
-def _for_xml(text: str) -> str:
-    return _NOT_IN_XML.sub(lambda match: ascii(match.group())[1:-1], text)

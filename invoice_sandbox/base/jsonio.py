@@ -232,13 +232,13 @@ _SAMPLED: Final = 16
 """Values before that from which it is made."""
 
 _LONGEST: Final = 8 * 1024
-_DICTIONARY: Final = 8 * 1024 - 262
+_DICTIONARY: Final = 4 * 1024 - 262
 """Bytes of a dictionary: what zlib sees through a window of that many bits."""
 
-_WINDOW_BITS: Final = -13
+_WINDOW_BITS: Final = -12
 """Negative, as the texts need neither zlib's header nor its checksum."""
 
-_MEMORY_LEVEL: Final = 4
+_MEMORY_LEVEL: Final = 3
 _WELL: Final = 6
 """A text gets this many times shorter with a dictionary that has texts like it."""
 

@@ -239,12 +239,13 @@ def is_local(engine: Engine, request: Request) -> bool:
 
 
 def _forwarding_header(request: Request) -> str | None:
-    return next(filter(_is_forwarding, request.first_headers), None)
+    return _forwarding_among(tuple(request.first_headers))
 
 
-@lru_cache(maxsize=256)
-def _is_forwarding(name: str) -> bool:
-    return name in _FORWARDING or name.startswith("x-forwarded")
+@lru_cache(maxsize=64)  # a client sends the same headers again
+def _forwarding_among(names: tuple[str, ...]) -> str | None:
+    found = (one for one in names if one in _FORWARDING or one.startswith("x-forwarded"))
+    return next(found, None)
 
 
 async def open_workspace(engine: Engine, credential: Credential) -> Workspace | None:

@@ -8,7 +8,6 @@ header ``X-Sandbox-Error`` names the problem.
 
 from __future__ import annotations
 
-from dataclasses import replace
 from typing import Any, Final
 
 from invoice_sandbox.base import jsonio
@@ -41,7 +40,7 @@ async def error_reply(engine: Engine, request: Request, error: ApiError) -> Repl
             shown = await _shown(engine, request, endpoint, status)
             if shown is not None:
                 reason = printable(conventions.message(error, url))[:_MAX_REASON_LENGTH]
-                return replace(shown, headers=(*shown.headers, *error.headers, (REASON, reason)))
+                return shown._replace(headers=(*shown.headers, *error.headers, (REASON, reason)))
     media_type, body = bodies[0]
     return Reply(error.status, jsonio.dumps(body), media_type, error.headers)
 

@@ -13,7 +13,6 @@ from __future__ import annotations
 import logging
 from asyncio import CancelledError
 from collections.abc import Callable, Iterator, Mapping
-from dataclasses import replace
 from functools import lru_cache
 from http import HTTPStatus
 from typing import Any, Final
@@ -130,7 +129,7 @@ class Edge:
             await self._engine.store.flush()
         except ApiError as error:
             failed = await error_reply(self._engine, request, error)
-            return replace(failed, headers=(*reply.headers, *failed.headers))
+            return failed._replace(headers=(*reply.headers, *failed.headers))
         return reply
 
     def _random_id(self) -> str:
@@ -218,7 +217,7 @@ class Edge:
         if request.header(EXPLAIN) != "1":
             return reply
         short = _short(why.shown())
-        return replace(reply, headers=(*reply.headers, ("X-Sandbox-Explain", short)))
+        return reply._replace(headers=(*reply.headers, ("X-Sandbox-Explain", short)))
 
     async def _owner_of_rejected(self, workspace_id: str | None) -> Workspace:
         owner = None if workspace_id is None else await self._engine.store.workspace(workspace_id)

@@ -146,7 +146,7 @@ def _patched(reply: Reply, patch: Mapping[str, Any]) -> Reply:
     """The response with ``patch`` merged into its JSON object; other bodies are not changed."""
     if reply.stream is not None or not is_json(reply.media_type.partition(";")[0]):
         return reply
-    return replace(reply, body=jsonio.dumps(jsonio.merge_patch(jsonio.loads(reply.body), patch)))
+    return reply._replace(body=jsonio.dumps(jsonio.merge_patch(jsonio.loads(reply.body), patch)))
 
 
 def _stubbed(admitted: AdmittedRequest, fault: Fault, workspace: Workspace) -> Reply:

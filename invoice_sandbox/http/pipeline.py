@@ -9,7 +9,7 @@ from __future__ import annotations
 import re
 from collections.abc import AsyncGenerator, Awaitable, Callable, Mapping, MutableMapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any, Final, Protocol
+from typing import Any, Final, NamedTuple, Protocol
 
 from invoice_sandbox.openapi.message.media_types import JSON as JSON
 from invoice_sandbox.openapi.operation import Contract, Operation
@@ -59,8 +59,7 @@ def printable(text: str) -> str:
     return re.sub(r"[^\x20-\x7e]", "?", text)
 
 
-@dataclass(frozen=True)
-class Reply:
+class Reply(NamedTuple):
     """A response: its status, its body as bytes, and its headers besides the common ones.
 
     With a ``stream`` the body consists of its parts, until it ends or the client is gone.

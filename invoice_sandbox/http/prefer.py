@@ -57,7 +57,7 @@ class Prefer:
         choice = _choice(preferred, tuple(parsed.endpoint.operation.responses))
         reply = from_contract(parsed.request, parsed.endpoint, workspace, choice)
         header = ("Preference-Applied", printable(applied))
-        return replace(reply, headers=(*reply.headers, header))
+        return reply._replace(headers=(*reply.headers, header))
 
 
 def _choice(preferred: dict[str, str], declared: tuple[str, ...]) -> Choice:

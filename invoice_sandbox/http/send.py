@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import AsyncGenerator, Awaitable, Callable, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import Any, Final, Protocol
 
 from invoice_sandbox.base.clock import SystemClock
@@ -111,11 +111,11 @@ class _AlteredReply:
     async def malformed(self) -> None:
         """Send invalid JSON of the same length: a body that ends with a comma."""
         broken = self.reply.body[:-1] + b"," if self.reply.body else b""
-        await send_whole(self.request, replace(self.reply, body=broken), self.send)
+        await send_whole(self.request, self.reply._replace(body=broken), self.send)
 
     async def content_type(self) -> None:
         """Declare the body as HTML."""
-        await send_whole(self.request, replace(self.reply, media_type="text/html"), self.send)
+        await send_whole(self.request, self.reply._replace(media_type="text/html"), self.send)
 
     async def drip(self) -> None:
         """Send the body in pieces, until all are sent or the client is gone."""

@@ -10,7 +10,7 @@ import binascii
 from collections.abc import Awaitable, Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime, timedelta
-from typing import Any
+from typing import Any, NamedTuple
 from urllib.parse import urlencode
 
 from invoice_sandbox.base.clock import instant_text, parse_instant
@@ -132,8 +132,7 @@ __all__ = [
 ]
 
 
-@dataclass(frozen=True)
-class Response:
+class Response(NamedTuple):
     """``data`` goes into the success envelope, unless it is ``bare``: then it is the whole body.
 
     ``status`` is the contract's own unless given.
@@ -193,8 +192,7 @@ class DeliverThenRespond:
     then: Handler
 
 
-@dataclass(frozen=True)
-class Origin:
+class Origin(NamedTuple):
     """Who caused a change, for an audit event. ``actor_type`` is ``api_key``,
     ``session``, ``anonymous`` or ``system``."""
 

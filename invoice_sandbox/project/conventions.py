@@ -151,7 +151,7 @@ def fill(template: Any, values: Mapping[str, Any]) -> Any:
     """The template with each string ``"{name}"`` replaced by the value of that name."""
     if isinstance(template, str):
         return values.get(template[1:-1], template) if template[:1] == "{" else template
-    if isinstance(template, Mapping):
+    if isinstance(template, dict):
         return {name: fill(one, values) for name, one in template.items()}
     if isinstance(template, list):
         return [fill(one, values) for one in template]

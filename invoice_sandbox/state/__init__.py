@@ -10,7 +10,7 @@ from collections.abc import Callable, Mapping, Sequence
 from contextlib import AbstractAsyncContextManager
 from dataclasses import dataclass, field
 from datetime import datetime
-from typing import Any, Final, Literal, Protocol
+from typing import Any, Final, Literal, NamedTuple, Protocol
 
 from invoice_sandbox.base.clock import ClockState
 from invoice_sandbox.base.errors import ApiError, reject
@@ -126,8 +126,7 @@ class Log:
     dropped: int = 0
 
 
-@dataclass(frozen=True)
-class Condition:
+class Condition(NamedTuple):
     """A record's ``field`` compared with ``value``; a record without the field does not match.
 
     ``in``: the field is one of the values; ``has``: the field is a list that holds the value.

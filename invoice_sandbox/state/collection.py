@@ -72,18 +72,11 @@ class Collection:
         """The position of the record, or None."""
         if not self.count_all:
             return None
-        counted = self.keys.counted(key)
-        if self._is_at(key, counted):
-            return counted
-        return next((one for one in self.keys.hinted(key) if self._is_at(key, one)), None)
-
-    def _is_at(self, key: str, position: int) -> bool:
-        rows = self.rows
-        return (
-            0 <= position < rows.length
-            and rows[position] is not None
-            and self.keys.names[position] == key
-        )
+        rows, names = self.rows, self.keys.names
+        for position in self.keys.places(key):
+            if 0 <= position < rows.length and names[position] == key and rows[position]:
+                return position
+        return None
 
     def with_record(self, key: str, record: Mapping[str, Any]) -> Collection:
         """The collection with the record at its end, or replaced in its position."""

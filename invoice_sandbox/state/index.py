@@ -27,7 +27,7 @@ _BLOCK: Final = 2048
 _FEW: Final = 32
 """Positions of a term from which they are kept as bits."""
 
-_MOST_DIGITS: Final = 10
+_MOST_DIGITS: Final = 9
 
 _RECENT: Final = 64
 """Changes of bits that are made at once, which is faster."""
@@ -49,7 +49,9 @@ class Hints:
 
     def of(self, name: Hashable) -> tuple[int, ...]:
         """Where ``name`` may be."""
-        found = self._positions.get(name, b"")
+        found = self._positions.get(name)
+        if found is None:
+            return ()
         return (found,) if isinstance(found, int) else tuple(memoryview(found).cast("I"))
 
     def add(self, name: Hashable, position: int) -> tuple[int, ...]:
@@ -88,19 +90,23 @@ class Keys:
         """Note the key of the next position."""
         del self.names[position:]  # what a transaction that failed has left
         self.names.append(key)
-        if self._distance is None and (number := _number(key)) is not None:
-            self._distance = position - number
-        if self.counted(key) != position:
+        if self._distance is None:
+            self._distance = 0
+            number = self._counted(key)
+            self._distance = None if number < 0 else position - number
+        if self._counted(key) != position:
             self._hints.add(key, position)
 
-    def counted(self, key: str) -> int:
-        """The position that the number at the end of the key stands for; -1: there is none."""
-        number = None if self._distance is None else _number(key)
-        return -1 if number is None or self._distance is None else number + self._distance
+    def places(self, key: str) -> tuple[int, ...]:
+        """Where the key may be; a number below 0 is nowhere."""
+        return (self._counted(key), *self._hints.of(key))
 
-    def hinted(self, key: str) -> tuple[int, ...]:
-        """Where else the key may be."""
-        return self._hints.of(key)
+    def _counted(self, key: str) -> int:
+        """The position that the number at the end of the key stands for; -1: there is none."""
+        digits = key[key.rfind("_") + 1 :]
+        if self._distance is None or len(digits) > _MOST_DIGITS or not digits.isdecimal():
+            return -1
+        return int(digits) + self._distance
 
     def copy(self, length: int) -> Keys:
         """Those of the positions below ``length``."""
@@ -108,11 +114,6 @@ class Keys:
         for position, key in enumerate(self.names[:length]):
             copied.add(key, position)
         return copied
-
-
-def _number(key: str) -> int | None:
-    digits = key.rpartition("_")[2]
-    return int(digits) if len(digits) < _MOST_DIGITS and digits.isdecimal() else None
 
 
 class Index:

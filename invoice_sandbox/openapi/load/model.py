@@ -9,8 +9,7 @@ such as an example; ``other`` is everything else, such as ``servers``.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping
-from dataclasses import dataclass
-from typing import Any, Final
+from typing import Any, Final, NamedTuple
 from urllib.parse import urldefrag, urljoin
 
 Pointer = tuple[str | int, ...]
@@ -76,12 +75,12 @@ _MEMBERS: Final[Mapping[str, Mapping[str, str]]] = {
     | dict.fromkeys(_LISTS, "[schema]")
     | dict.fromkeys(_MAPS, "{schema}"),
 }
+_RESOURCES: Final = frozenset({SCHEMA, FILE})
 _VALUES: Final = frozenset({"const", "enum", "default", "example", "examples"})
 _UNKNOWN: Final = {SCHEMA: DATA, "callback": "pathItem", FILE: FILE}
 
 
-@dataclass(frozen=True, slots=True)
-class Node:
+class Node(NamedTuple):
     """A value in a document: its ``type``, the steps to it, and the address (``base``) that
     references in it start from, which a schema changes by ``$id`` (JSON Schema Core 8.2.1)."""
 
@@ -93,13 +92,13 @@ class Node:
     @property
     def reference(self) -> str | None:
         """The text of ``$ref``, if the value is a reference; a property may have that name, too."""
-        found = self.value.get("$ref") if isinstance(self.value, Mapping) else None
+        found = self.value.get("$ref") if isinstance(self.value, dict) else None
         return found if isinstance(found, str) and self.type != DATA else None
 
     @property
     def is_schema(self) -> bool:
         """Whether it is a Schema Object; ``true`` and ``false`` are none."""
-        return self.type == SCHEMA and isinstance(self.value, Mapping)
+        return self.type == SCHEMA and isinstance(self.value, dict)
 
     def child(self, key: str | int, value: Any) -> Node:
         """The member ``key``, which is ``value``."""
@@ -126,7 +125,7 @@ class Node:
 
     def copy(self, change: Callable[[Node], Any]) -> Any:
         """The value with every member and item as ``change`` returns it; data stays as it is."""
-        if self.type == DATA or not isinstance(self.value, Mapping | list):
+        if self.type == DATA or not isinstance(self.value, (dict, list)):
             return self.value
         copies = [(key, change(child)) for key, child in self.children()]
         return [one for _, one in copies] if isinstance(self.value, list) else dict(copies)
@@ -134,7 +133,7 @@ class Node:
 
 def node(value: Any, type_: str = DOCUMENT, pointer: Pointer = (), base: str = "") -> Node:
     """The node of a ``value`` inside of a resource whose address is ``base``."""
-    own = value.get("$id") if type_ in {SCHEMA, FILE} and isinstance(value, Mapping) else None
+    own = value.get("$id") if type_ in _RESOURCES and isinstance(value, dict) else None
     if isinstance(own, str):
         base = urldefrag(address(own, base)).url
     return Node(value, type_, pointer, base)

@@ -13,6 +13,7 @@ from typing import Any, Final
 import jsonschema_rs
 
 from invoice_sandbox.base.cache import entry
+from invoice_sandbox.openapi.load.conformity import conforms
 from invoice_sandbox.openapi.load.documents import DocumentError, Places, pointer_text
 from invoice_sandbox.openapi.load.model import Node, Pointer, node, walk
 from invoice_sandbox.openapi.load.pointers import identified
@@ -97,7 +98,7 @@ def invalid_places(document: Any, file: Path) -> list[Invalid]:
     if rows is not None:
         return [Invalid(tuple(pointer), text, is_extra) for pointer, text, is_extra in rows]
     try:
-        found = list(islice(_invalid(_readable(document)), _MOST))
+        found = [] if conforms(document) else list(islice(_invalid(_readable(document)), _MOST))
     except Unresolvable as error:
         raise DocumentError(str(file), f"cannot resolve reference '{error.ref}'") from None
     except RecursionError:

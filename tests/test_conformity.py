@@ -1,0 +1,125 @@
+"""The fast check of a document accepts nothing that openapi-spec-validator rejects."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from copy import deepcopy
+from typing import Any
+
+import pytest
+from openapi_spec_validator import OpenAPIV30SpecValidator
+
+from invoice_sandbox.openapi.load.conformity import conforms
+
+Document = dict[str, Any]
+ORDER = {"$ref": "#/components/schemas/Order"}
+ID = {"name": "id", "in": "path", "required": True, "schema": {"type": "string"}}
+VALID: Document = {
+    "openapi": "3.0.3",
+    "info": {"title": "Shop", "version": "1"},
+    "tags": [{"name": "orders"}],
+    "paths": {
+        "/orders/{id}": {
+            "parameters": [ID],
+            "get": {
+                "operationId": "getOrder",
+                "parameters": [{"name": "id", "in": "query", "schema": {"type": "string"}}],
+                "responses": {
+                    "200": {
+                        "description": "It.",
+                        "content": {"application/json": {"schema": ORDER}},
+                    }
+                },
+            },
+            "delete": {
+                "operationId": "deleteOrder",
+                "responses": {"204": {"$ref": "#/components/responses/Gone"}},
+            },
+        }
+    },
+    "components": {
+        "responses": {"Gone": {"description": "It is deleted."}},
+        "schemas": {
+            "Order": {
+                "type": "object",
+                "required": ["id"],
+                "properties": {
+                    "id": {"type": "string", "nullable": True},
+                    "parent": ORDER,
+                    "total": {"type": "number", "minimum": 0, "exclusiveMinimum": True},
+                },
+            }
+        },
+    },
+}
+
+
+def at(document: Document, *steps: str) -> Any:
+    for step in steps:
+        document = document[step]
+    return document
+
+
+PATH = ("paths", "/orders/{id}")
+GET = (*PATH, "get")
+TOTAL = ("components", "schemas", "Order", "properties", "total")
+WRONG: dict[str, Callable[[Document], Any]] = {
+    "no title": lambda one: one["info"].pop("title"),
+    "a member that is not declared": lambda one: one.update(colour="red"),
+    "no responses": lambda one: at(one, *GET).pop("responses"),
+    "the same tag twice": lambda one: one["tags"].append({"name": "orders"}),
+    "an operationId twice": lambda one: at(one, *GET).update(operationId="deleteOrder"),
+    "a parameter twice": lambda one: at(one, *GET)["parameters"].append(
+        {"name": "id", "in": "query", "schema": {}}
+    ),
+    "a parameter of the path twice": lambda one: at(one, *PATH)["parameters"].append(ID),
+    "a path parameter that is missing": lambda one: at(one, *PATH).pop("parameters"),
+    "a path parameter too many": lambda one: at(one, *GET)["parameters"].append(
+        {**ID, "name": "line"}
+    ),
+    "a type that does not exist": lambda one: at(one, *TOTAL).update(type="decimal"),
+    "a schema that is a number": lambda one: at(one, "components", "schemas").update(Line=7),
+    "required that is a boolean": lambda one: at(one, *TOTAL).update(required=True),
+    "a negative length": lambda one: at(one, *TOTAL).update(maxLength=-1),
+    "an enum without values": lambda one: at(one, *TOTAL).update(enum=[]),
+}
+
+
+@pytest.mark.parametrize("change", WRONG.values(), ids=WRONG)
+def test_what_the_validator_rejects_does_not_conform(change: Callable[[Document], Any]) -> None:
+    document = deepcopy(VALID)
+    change(document)
+    assert list(OpenAPIV30SpecValidator(document).iter_errors())
+    assert not conforms(document)
+
+
+UNKNOWN: dict[str, Callable[[Document], Any]] = {
+    "OpenAPI 3.1": lambda one: one.update(openapi="3.1.0"),
+    "a reference to nothing": lambda one: order_schema(one).update(
+        {"$ref": "#/components/schemas/No"}
+    ),
+    "a reference to a file": lambda one: order_schema(one).update({"$ref": "order.yaml"}),
+    "a reference beside the contract": lambda one: (
+        one.update({"x-schemas": {"Order": {"type": "decimal"}}}),
+        order_schema(one).update({"$ref": "#/x-schemas/Order"}),
+    ),
+    "a reference into itself": lambda one: at(one, "components", "schemas").update(Order=ORDER),
+}
+
+
+def order_schema(document: Document) -> Any:
+    return at(document, *GET, "responses", "200", "content", "application/json", "schema")
+
+
+@pytest.mark.parametrize("change", UNKNOWN.values(), ids=UNKNOWN)
+def test_what_it_does_not_look_at_is_left_to_the_validator(
+    change: Callable[[Document], Any],
+) -> None:
+    document = deepcopy(VALID)
+    change(document)
+    assert not conforms(document)
+
+
+def test_a_valid_document_needs_no_other_validator() -> None:
+    assert not list(OpenAPIV30SpecValidator(VALID).iter_errors())
+    assert conforms(VALID)

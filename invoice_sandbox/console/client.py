@@ -10,8 +10,8 @@ from typing import Any, Final
 from urllib.parse import quote, unquote, urlencode
 
 from invoice_sandbox.base import jsonio
-from invoice_sandbox.http.pages import ASGIApplication
-from invoice_sandbox.http.pipeline import OBSERVER, Message
+from invoice_sandbox.http.pages import ASGIApplication, ask
+from invoice_sandbox.http.pipeline import OBSERVER
 
 _PATIENCE: Final = 120
 """Seconds that a request of the console may take, such as an advance over many days."""
@@ -88,15 +88,6 @@ class Client:
     async def _ask(
         self, method: str, path: str, query: str, content: bytes, *, observes: bool
     ) -> Received:
-        messages: list[Message] = []
-        waiting: list[Message] = [{"type": "http.request", "body": content, "more_body": False}]
-
-        async def receive() -> Message:
-            return waiting.pop() if waiting else {"type": "http.disconnect"}
-
-        async def send(message: Message) -> None:
-            messages.append(message)
-
         headers = [*self.headers]
         if content:
             headers += [("content-type", "application/json"), ("content-length", str(len(content)))]
@@ -112,9 +103,5 @@ class Client:
             "headers": [(name.encode(), value.encode("latin-1")) for name, value in headers],
             "extensions": {OBSERVER: {}} if observes else {},
         }
-        await self.app(scope, receive, send)
-        start, *parts = messages
-        received = {name.decode(): value.decode("latin-1") for name, value in start["headers"]}
-        return Received(
-            start["status"], received, b"".join(part.get("body", b"") for part in parts)
-        )
+        reply = await ask(self.app, scope, content)
+        return Received(reply.status, dict(reply.headers), reply.body)

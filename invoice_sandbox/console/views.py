@@ -26,7 +26,7 @@ from invoice_sandbox.base import jsonio
 from invoice_sandbox.console.client import Client, Received
 from invoice_sandbox.console.page import CLIENT, COOKIE, SIGNED_IN
 from invoice_sandbox.console.timeline import drawing_of, timeline_of
-from invoice_sandbox.http.pages import CONSOLE
+from invoice_sandbox.http.pages import CONSOLE, protect
 
 if TYPE_CHECKING:
     from werkzeug.wrappers import Response as Redirect
@@ -76,13 +76,9 @@ def _open() -> str | None:
 
 
 def _close(response: Response) -> Response:
-    response.headers["Content-Security-Policy"] = _POLICY
-    response.headers["X-Content-Type-Options"] = "nosniff"
-    response.headers["Referrer-Policy"] = "same-origin"
-    if response.mimetype == "text/html":
-        response.headers["Cache-Control"] = "no-store"
-        if _NOTICE in request.cookies:
-            response.delete_cookie(_NOTICE, path=CONSOLE)
+    protect(response, _POLICY)
+    if response.mimetype == "text/html" and _NOTICE in request.cookies:
+        response.delete_cookie(_NOTICE, path=CONSOLE)
     return response
 
 

@@ -163,18 +163,19 @@ async def respond_with(app: ASGIApplication, request: Request, content: bytes = 
     ``content`` is the body of the request.
     """
     method = "POST" if request.method == "POST" else "GET"
-    reply = await _ask(app, {**request.scope, "method": method}, content)
+    reply = await ask(app, {**request.scope, "method": method}, content)
     if reply.status == 404:
         raise reject("unknown_path")
     return reply
 
 
-async def _ask(app: ASGIApplication, scope: Scope, content: bytes) -> Reply:
-    """The response of ``app``, as one reply."""
+async def ask(app: ASGIApplication, scope: Scope, content: bytes) -> Reply:
+    """The response of ``app`` to a request with this body, as one reply."""
     messages: list[Message] = []
+    waiting: list[Message] = [{"type": "http.request", "body": content, "more_body": False}]
 
     async def receive() -> Message:
-        return {"type": "http.request", "body": content, "more_body": False}
+        return waiting.pop() if waiting else {"type": "http.disconnect"}
 
     async def send(message: Message) -> None:
         messages.append(message)
@@ -240,11 +241,16 @@ def _add_headers(response: Response) -> Response:
     """Let the page use this server only, and keep what cannot change: an asset with a version."""
     from flask import request
 
-    response.headers["Content-Security-Policy"] = _POLICY
+    protect(response, _POLICY)
+    if response.mimetype != "text/html" and "v" in request.args:
+        response.headers["Cache-Control"] = f"public, max-age={_A_YEAR}, immutable"
+    return response
+
+
+def protect(response: Response, policy: str) -> None:
+    """Add the headers of a page: the ``policy`` for its contents; nobody keeps HTML."""
+    response.headers["Content-Security-Policy"] = policy
     response.headers["X-Content-Type-Options"] = "nosniff"
     response.headers["Referrer-Policy"] = "same-origin"
     if response.mimetype == "text/html":
         response.headers["Cache-Control"] = "no-store"
-    elif "v" in request.args:
-        response.headers["Cache-Control"] = f"public, max-age={_A_YEAR}, immutable"
-    return response

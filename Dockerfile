@@ -1,7 +1,9 @@
 # The sandbox as an image: docker build -t invoice-sandbox .
-FROM python:3.11-slim AS build
+# The digest of the base image is not known here: docker build --build-arg BASE=python@sha256:... pins it.
+ARG BASE=python:3.11-slim
+FROM ${BASE} AS build
 WORKDIR /src
-COPY pyproject.toml constraints.txt conventions.yaml README.md LICENSE ./
+COPY pyproject.toml constraints.txt requirements.txt conventions.yaml README.md LICENSE ./
 COPY invoice_sandbox ./invoice_sandbox
 COPY openapi ./openapi
 COPY handlers ./handlers
@@ -10,9 +12,12 @@ COPY fixtures ./fixtures
 COPY scenarios ./scenarios
 COPY acceptance ./acceptance
 RUN python -m venv /opt/sandbox \
-    && /opt/sandbox/bin/pip install --no-cache-dir --disable-pip-version-check -c constraints.txt .
+    && /opt/sandbox/bin/pip install --no-cache-dir --disable-pip-version-check \
+        --require-hashes -r requirements.txt \
+    && PIP_CONSTRAINT=constraints.txt /opt/sandbox/bin/pip install --no-cache-dir \
+        --disable-pip-version-check --no-deps .
 
-FROM python:3.11-slim
+FROM ${BASE}
 LABEL org.opencontainers.image.title="Invoice Liquidity Sandbox" \
       org.opencontainers.image.licenses="Apache-2.0"
 RUN useradd --system --uid 10001 --no-create-home --shell /usr/sbin/nologin sandbox

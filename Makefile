@@ -18,11 +18,12 @@ gate: check test  ## lint, types, import layers and all tests
 
 install: $(READY)  ## make .venv with exactly the versions of constraints.txt
 
-$(SERVING): pyproject.toml constraints.txt
+$(SERVING): pyproject.toml constraints.txt requirements.txt
 	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' \
 		|| { echo "Python 3.11 or newer is needed; set PYTHON=/path/to/python3.11"; exit 1; }
 	$(PYTHON) -m venv .venv
-	$(BIN)/pip install --quiet --disable-pip-version-check -c constraints.txt -e .
+	$(BIN)/pip install --quiet --disable-pip-version-check --require-hashes -r requirements.txt
+	PIP_CONSTRAINT=constraints.txt $(BIN)/pip install --quiet --disable-pip-version-check --no-deps -e .
 	$(BIN)/python -m compileall -q invoice_sandbox handlers domain
 	@touch $@
 
@@ -87,16 +88,24 @@ $(NODE): $(READY)
 	$(BIN)/pip install --quiet --disable-pip-version-check -c constraints.txt -e '.[interop]'
 	@touch $@
 
-build: $(READY)  ## wheel and sdist in dist/, and the wheel of the client
+build: $(READY)  ## wheel and sdist in dist/, the wheel of the client, and the software bill of materials
 	$(BIN)/python -m build
 	$(BIN)/python -m build --wheel --outdir dist clients/python
+	$(PYTHON) -m venv .venv-bill  # its libraries would change what the tests compare formats with
+	.venv-bill/bin/pip install --quiet --disable-pip-version-check cyclonedx-bom==7.5.0
+	.venv-bill/bin/cyclonedx-py requirements requirements.txt --pyproject pyproject.toml \
+		--output-reproducible --of JSON --output-file dist/sbom.cdx.json
+	rm -rf .venv-bill
 
-constraints: $(READY)  ## pin what a fresh resolution of pyproject.toml gives
+constraints: $(READY)  ## pin what a fresh resolution of pyproject.toml gives; what serving needs with hashes
 	rm -rf .venv-fresh && $(PYTHON) -m venv .venv-fresh
 	.venv-fresh/bin/pip install --quiet --disable-pip-version-check -e '.[dev,interop]'
 	.venv-fresh/bin/pip freeze --exclude-editable --disable-pip-version-check > constraints.txt
+	.venv-fresh/bin/pip install --quiet --disable-pip-version-check pip-tools
+	.venv-fresh/bin/pip-compile --quiet --generate-hashes --allow-unsafe --strip-extras --no-annotate \
+		--no-header --no-emit-index-url --no-emit-find-links -c constraints.txt -o requirements.txt pyproject.toml
 	rm -rf .venv-fresh
 
 clean:
-	rm -rf .venv .venv-fresh dist build *.egg-info .pytest_cache .mypy_cache .ruff_cache \
+	rm -rf .venv .venv-fresh .venv-bill dist build *.egg-info .pytest_cache .mypy_cache .ruff_cache \
 		tests/interop/node_modules tests/foreign/node_modules

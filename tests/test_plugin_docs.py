@@ -101,12 +101,18 @@ def settings_of_the_image() -> dict[str, str]:
 
 def test_every_instruction_is_one() -> None:
     known = {"FROM", "WORKDIR", "COPY", "RUN", "LABEL", "ENV", "USER", "EXPOSE", "STOPSIGNAL"}
-    assert {word for word, _ in instructions()} <= known | {"HEALTHCHECK", "ENTRYPOINT", "CMD"}
+    assert {word for word, _ in instructions()} <= known | {
+        "ARG",
+        "HEALTHCHECK",
+        "ENTRYPOINT",
+        "CMD",
+    }
 
 
 def test_the_image_is_slim_and_its_version_is_pinned() -> None:
     images = [rest.split()[0] for rest in given("FROM")]
-    assert set(images) == {"python:3.11-slim"}
+    assert set(images) == {"${BASE}"}
+    assert list(given("ARG")) == ["BASE=python:3.11-slim"]
 
 
 def test_everything_that_is_copied_is_there_and_not_ignored() -> None:

@@ -195,8 +195,26 @@ def test_the_wheel_carries_its_licence(installed: Installed) -> None:
 def test_make_installs_what_its_target_needs(target: str, needs_dev: bool) -> None:
     command = ("make", "--dry-run", "--always-make", target)
     shown = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=True).stdout
-    assert "-c constraints.txt -e .\n" in shown
+    assert "--require-hashes -r requirements.txt\n" in shown
+    assert "PIP_CONSTRAINT=constraints.txt" in shown
+    assert "--no-deps -e .\n" in shown
     assert ("[dev]" in shown) is needs_dev
+
+
+def test_every_library_that_serving_needs_is_pinned_with_hashes() -> None:
+    text = (ROOT / "requirements.txt").read_text()
+    locked = {block.split()[0]: block for block in re.split(r"\n(?=\w)", text)}
+    pinned = {_plain_pin(line) for line in (ROOT / "constraints.txt").read_text().splitlines()}
+    assert {_plain_pin(one) for one in locked} <= pinned
+    assert all(re.search("--hash=sha256:[0-9a-f]{64}", block) for block in locked.values())
+    project = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
+    names = {_plain_pin(one).partition("==")[0] for one in locked}
+    wanted = {_plain_pin(re.split("[<>=;]", one)[0]) for one in project["dependencies"]}
+    assert wanted <= names
+
+
+def _plain_pin(pin: str) -> str:
+    return re.sub("[-_.]+", "-", pin.partition("==")[0]).lower() + "".join(pin.partition("==")[1:])
 
 
 # --- the client alone

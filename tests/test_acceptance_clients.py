@@ -33,8 +33,16 @@ def references(server_and_plan: tuple[Plan, ControlClient]) -> Mapping[str, RunR
 
 @pytest.fixture(scope="module")
 def faulty(server_and_plan: tuple[Plan, ControlClient]) -> Mapping[str, RunReport]:
-    """What each client with a fault does in the check that must catch it."""
-    return judge(FAULTY, *server_and_plan, own_check_only=True)
+    """What each client with a fault does in the check that must catch it.
+
+    A machine that stalls makes constant waits look like growing ones: a missed fault has two more
+    chances. A false FAIL has none.
+    """
+    reports = dict(judge(FAULTY, *server_and_plan, own_check_only=True))
+    for _ in range(2):
+        missed = [one for one in FAULTY if problems(one, reports[one.name])]
+        reports |= judge(missed, *server_and_plan, own_check_only=True)
+    return reports
 
 
 @pytest.mark.parametrize("client", REFERENCES, ids=lambda one: one.name)

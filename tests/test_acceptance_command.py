@@ -135,6 +135,9 @@ def test_a_problem_before_the_client_starts_is_an_error_and_no_fail(tmp_path: Pa
         (["--exec", "no-such-command x"], "--exec: there is no command 'no-such-command'"),
         (["--exec", "'"], "--exec: No closing quotation"),
         (["--server", "ftp://x"], "invalid URL of a sandbox"),
+        (["--server", "http://127.0.0.1:1"], "no sandbox responds at http://127.0.0.1:1"),
+        (["--key", "unknown"], "The credential is not valid here"),
+        (["--plan", "README.md"], "README.md:"),
         (["--project", "."], "--project cannot be used with --server"),
     ],
 )

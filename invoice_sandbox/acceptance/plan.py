@@ -26,7 +26,7 @@ SCHEMA: Final = Path(__file__).with_name("plan.schema.json")
 EVERY: Final = "*"
 NONE: Final = "none"
 
-_WINDOW: Final = "PT20S"
+_WINDOW: Final = "PT60S"
 _METHODS: Final = ("get", "put", "post", "delete", "options", "head", "patch", "trace")
 _GIVEN: Final = ("endpoint", "secret")
 """Names that the runner gives a value, beside those of the plan and those that steps keep."""
@@ -58,7 +58,7 @@ class Case:
     setup: tuple[Mapping[str, Any], ...] = ()
     during: tuple[Mapping[str, Any], ...] = ()
     ends_with_steps: bool = False
-    window: timedelta = timedelta(seconds=20)
+    window: timedelta = timedelta(minutes=1)
     review: Mapping[str, Any] | None = None
 
 

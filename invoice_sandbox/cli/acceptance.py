@@ -29,7 +29,7 @@ from invoice_sandbox.cli.options import (
     checked,
     options,
 )
-from invoice_sandbox.control.client import ControlClient, checked_key, checked_url
+from invoice_sandbox.control.client import ControlClient, SandboxError, checked_key, checked_url
 from invoice_sandbox.project.loader import default_project
 from invoice_sandbox.testing.server import Options, serving
 
@@ -111,7 +111,7 @@ def run(
     folder = None if project is None else str(project)
     served = Options(url=server, key=key if server else None, project=folder)
     with serving(served) as control:
-        loaded = load_plan(file, served_vocabulary(control))
+        loaded = _plan(file, control)
         names = _declared(loaded, declared)
         client = Client(parts, frozenset(names), out)
         report = run_plan(loaded, _chosen(loaded, only), client, control, _print, Event())
@@ -121,6 +121,14 @@ def run(
         sys.exit(_INTERRUPTED)
     click.echo(f"{report.verdict.value}: {_words(report)}; {out}/report.html")
     sys.exit(0 if report.verdict in CONFORMANT else FAILED)
+
+
+def _plan(file: Path, control: ControlClient) -> Plan:
+    """The plan for the project of a server. Raises UserError."""
+    try:
+        return load_plan(file, served_vocabulary(control))
+    except SandboxError as error:
+        raise UserError(str(error)) from None
 
 
 def _command(text: str) -> list[str]:

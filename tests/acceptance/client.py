@@ -59,8 +59,8 @@ FAULTS = {
     "stops-at-an-unknown-status": "tolerance",
     "stops-at-an-unknown-member": "tolerance",
     "rejects-unknown-events": "tolerance",
-    "polls-ten-times-a-second": "polling",
-    "polls-five-times-a-second": "polling",
+    "polls-twenty-times-a-second": "polling",
+    "polls-eight-times-a-second": "polling",
     "rounds-to-cents": "money",
     "reads-single-precision": "money",
     "ignores-the-status-of-offers": "lifecycle-edges",
@@ -271,8 +271,8 @@ class Tasks:
         invoice_id = self.register()
         if fault("never-reads"):
             return
-        pause = 0.1 if fault("polls-ten-times-a-second") else 1.0
-        pause = 0.2 if fault("polls-five-times-a-second") else pause
+        pause = 0.05 if fault("polls-twenty-times-a-second") else 1.0
+        pause = 0.125 if fault("polls-eight-times-a-second") else pause
         while True:
             invoice = self._api.call("GET", f"/api/invoices/{invoice_id}")
             if fault("stops-at-an-unknown-member") and "assessment" in invoice:

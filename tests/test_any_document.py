@@ -16,10 +16,10 @@ from click.testing import CliRunner
 
 from invoice_sandbox.app import create_app
 from invoice_sandbox.cli import main
-from invoice_sandbox.openapi.load.documents import DocumentError
 from invoice_sandbox.openapi.load.limitations import summarized
 from invoice_sandbox.openapi.load.operations import Note, base_path
 from invoice_sandbox.openapi.load.reading import read_contract
+from invoice_sandbox.openapi.load.text import DocumentError
 from invoice_sandbox.project.code import ProjectError
 from invoice_sandbox.project.loader import load_contract, load_project
 from tests.support import FROZEN, serving

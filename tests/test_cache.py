@@ -13,7 +13,8 @@ import pytest
 
 from invoice_sandbox.base import cache
 from invoice_sandbox.base.cache import MOST, content_of, entry, kept
-from invoice_sandbox.openapi.load.documents import DocumentError, load_document
+from invoice_sandbox.openapi.load.documents import load_document
+from invoice_sandbox.openapi.load.text import DocumentError
 from invoice_sandbox.project.code import ProjectError
 from invoice_sandbox.project.contracts import merged_document
 from invoice_sandbox.project.loader import load_project

@@ -9,12 +9,8 @@ from typing import Any
 
 import pytest
 
-from invoice_sandbox.openapi.load.documents import (
-    DocumentError,
-    load_document,
-    place_of,
-    pointer_text,
-)
+from invoice_sandbox.openapi.load.documents import load_document, place_of, pointer_text
+from invoice_sandbox.openapi.load.text import DocumentError
 from invoice_sandbox.openapi.load.yaml_12 import parse_yaml
 
 ROOT = Path(__file__).parents[1]
@@ -304,7 +300,8 @@ HOSTILE = {
 READ = """
 import resource, sys
 from pathlib import Path
-from invoice_sandbox.openapi.load.documents import DocumentError, load_document
+from invoice_sandbox.openapi.load.documents import load_document
+from invoice_sandbox.openapi.load.text import DocumentError
 resource.setrlimit(resource.RLIMIT_AS, (1 << 30, 1 << 30))
 resource.setrlimit(resource.RLIMIT_CPU, (10, 10))
 try:

@@ -10,9 +10,9 @@ from typing import Any
 import httpx
 import pytest
 
-from invoice_sandbox.openapi.load.documents import DocumentError
 from invoice_sandbox.openapi.load.effort import Efforts
 from invoice_sandbox.openapi.load.reading import ReadContract, read_contract
+from invoice_sandbox.openapi.load.text import DocumentError
 from tests.scenario_docs import project
 from tests.toy import serving_contract
 

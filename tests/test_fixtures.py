@@ -14,7 +14,8 @@ import pytest
 from domain.fingerprint import fingerprint, similarity_keys
 from domain.pricing import price, terms_of
 from domain.routing import Deal, judge
-from invoice_sandbox.openapi.load.documents import DocumentError, load_document
+from invoice_sandbox.openapi.load.documents import load_document
+from invoice_sandbox.openapi.load.text import DocumentError
 from invoice_sandbox.openapi.schema.compile import Schemas
 from invoice_sandbox.project.contracts import merged_document
 from invoice_sandbox.project.fixtures import fixture_problems, load_fixtures

@@ -12,7 +12,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 from jsonschema import Draft202012Validator
 
-from invoice_sandbox.openapi.load.documents import DocumentError, load_document
+from invoice_sandbox.openapi.load.documents import load_document
+from invoice_sandbox.openapi.load.text import DocumentError
 from invoice_sandbox.scenarios.lifecycle import (
     SCHEMA,
     IllegalMove,

@@ -12,7 +12,7 @@ import orjson
 import pytest
 
 from invoice_sandbox.app import create_app
-from invoice_sandbox.openapi.load.documents import DocumentError
+from invoice_sandbox.openapi.load.text import DocumentError
 from invoice_sandbox.openapi.load.validate import check_openapi
 from invoice_sandbox.openapi.operation import compile_contract
 from invoice_sandbox.project.code import ProjectError

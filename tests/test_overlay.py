@@ -8,13 +8,13 @@ from typing import Any
 
 import pytest
 
-from invoice_sandbox.openapi.load.documents import DocumentError
 from invoice_sandbox.openapi.load.overlay import (
     OverlayError,
     apply_overlay,
     assumptions,
     overlay_problems,
 )
+from invoice_sandbox.openapi.load.text import DocumentError
 from invoice_sandbox.project.contracts import merged_document
 
 Action = dict[str, Any]

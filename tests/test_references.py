@@ -15,10 +15,11 @@ from typing import Any
 import pytest
 from openapi_spec_validator import OpenAPIV31SpecValidator
 
-from invoice_sandbox.openapi.load.documents import DocumentError, load_document
+from invoice_sandbox.openapi.load.documents import load_document
 from invoice_sandbox.openapi.load.fetching import MAX_FILES, Fetcher, FetchError
 from invoice_sandbox.openapi.load.pointers import ContractError
 from invoice_sandbox.openapi.load.reading import read_contract
+from invoice_sandbox.openapi.load.text import DocumentError
 from invoice_sandbox.openapi.operation import compile_contract
 from invoice_sandbox.project.loader import load_contract
 from invoice_sandbox.settings import read_settings

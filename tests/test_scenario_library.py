@@ -15,7 +15,7 @@ import pytest
 from click.testing import CliRunner
 
 from invoice_sandbox.cli import main
-from invoice_sandbox.openapi.load.documents import DocumentError
+from invoice_sandbox.openapi.load.text import DocumentError
 from invoice_sandbox.scenarios.library import CHECK_INTERVAL, Library
 from invoice_sandbox.scenarios.script import Scenario
 from tests.scenario_docs import project

@@ -18,7 +18,8 @@ import httpx
 import pytest
 import yaml
 
-from invoice_sandbox.openapi.load.documents import DocumentError, load_document
+from invoice_sandbox.openapi.load.documents import load_document
+from invoice_sandbox.openapi.load.text import DocumentError
 from invoice_sandbox.project.loader import default_project, load_vocabulary
 from invoice_sandbox.scenarios.checks import Vocabulary, load_scenario, scenario_file_problems
 from tests.scenario_mutants import SHIPPED, Mutant, mutants

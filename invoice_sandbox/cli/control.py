@@ -28,7 +28,7 @@ import click
 
 from invoice_sandbox.base import jsonio
 from invoice_sandbox.base.clock import parse_duration, parse_instant
-from invoice_sandbox.cli.options import client, connection_options, print_reply
+from invoice_sandbox.cli.options import CommandGroup, client, connection_options, print_reply
 from invoice_sandbox.cli.views import VIEWS, show_request
 from invoice_sandbox.control.client import path
 from invoice_sandbox.openapi.load.documents import load_document
@@ -305,18 +305,6 @@ def _commands(document: Raw) -> Iterator[ControlCommand]:
                 )
 
 
-class _Group(click.Group):
-    """A group of commands; ``scenario`` has those of ``scenarios`` too, unlisted."""
-
-    def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
-        found = super().get_command(ctx, cmd_name)
-        if found is None and self.name == "scenario":
-            from invoice_sandbox.cli.scenarios import scenarios
-
-            return scenarios.commands.get(cmd_name)
-        return found
-
-
 def _group(entry: Raw, made: Mapping[tuple[str, ...], click.Command]) -> click.Group:
     """A group with its commands; without one it runs the command of its own name, if it has one."""
     name = entry["group"]
@@ -326,7 +314,7 @@ def _group(entry: Raw, made: Mapping[tuple[str, ...], click.Command]) -> click.G
         if click.get_current_context().invoked_subcommand is None and bare is not None:
             bare.invoke(click.get_current_context())
 
-    return _Group(
+    return CommandGroup(
         name,
         commands={words[1]: one for words, one in made.items() if words[0] == name and words[1:]},
         params=list(connection_options()),

@@ -28,6 +28,22 @@ FAILED: Final = 1
 Command = Callable[..., None]
 
 
+_SAME_SUBJECT: Final = {"scenario": "scenarios", "scenarios": "scenario"}
+"""Groups for a running server and for files. Each finds the commands of the other, unlisted."""
+
+
+class CommandGroup(click.Group):
+    """A group of commands, and of those of its other group if it has one."""
+
+    def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
+        found = super().get_command(ctx, cmd_name)
+        main = ctx.parent and ctx.parent.command
+        if found is not None or self.name not in _SAME_SUBJECT or not isinstance(main, click.Group):
+            return found
+        other = main.get_command(ctx, _SAME_SUBJECT[self.name])
+        return other.commands.get(cmd_name) if isinstance(other, click.Group) else None
+
+
 def options(rows: dict[str, dict[str, Any]], **common: Any) -> Callable[[Command], Command]:
     """Options from a table of their names and properties, in its order."""
 

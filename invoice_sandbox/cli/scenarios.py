@@ -13,10 +13,10 @@ import click
 from invoice_sandbox.base import jsonio
 from invoice_sandbox.base.clock import duration_text
 from invoice_sandbox.base.errors import suggestion
-from invoice_sandbox.cli.control import control_commands
-from invoice_sandbox.cli.options import FAILED, OFFLINE, Command, options
+from invoice_sandbox.cli.options import FAILED, OFFLINE, Command, CommandGroup, options
 from invoice_sandbox.cli.output import Table, print_json, print_table
-from invoice_sandbox.openapi.load.documents import DocumentError, load_document, place_of
+from invoice_sandbox.openapi.load.documents import load_document, place_of
+from invoice_sandbox.openapi.load.text import DocumentError
 from invoice_sandbox.project.loader import default_project, load_project, load_vocabulary
 from invoice_sandbox.scenarios.checks import SCHEMA, scenario_file_problems
 from invoice_sandbox.scenarios.drawing import mermaid, notes, step_views, trigger_in_words
@@ -32,18 +32,7 @@ def _offline(more: dict[str, dict[str, Any]] | None = None) -> Callable[[Command
     return options({**(more or {}), **OFFLINE})
 
 
-class _Scenarios(click.Group):
-    """The commands for files; those of ``scenario``, for a running server, are found too."""
-
-    def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
-        found = super().get_command(ctx, cmd_name)
-        if found is None:
-            group = control_commands()["scenario"]
-            return group.commands.get(cmd_name) if isinstance(group, click.Group) else None
-        return found
-
-
-@click.group(cls=_Scenarios)
+@click.group(cls=CommandGroup)
 def scenarios() -> None:
     """Read, check and draw scenario files. No server is needed.
 

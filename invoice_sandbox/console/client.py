@@ -13,6 +13,13 @@ from invoice_sandbox.base import jsonio
 from invoice_sandbox.http.pages import ASGIApplication, ask
 from invoice_sandbox.http.pipeline import OBSERVER
 
+COOKIE: Final = "ils_console"
+"""The cookie that holds the key of a visitor who signed in."""
+
+CLIENT: Final = "invoice_sandbox.console.client"
+SIGNED_IN: Final = "invoice_sandbox.console.signed_in"
+"""Members of the ASGI scope that a page finds its client in, and how its visitor is known."""
+
 _PATIENCE: Final = 120
 """Seconds that a request of the console may take, such as an advance over many days."""
 

@@ -15,8 +15,8 @@ from functools import cached_property
 from typing import Any, Final, cast
 
 from invoice_sandbox.base.errors import reject
-from invoice_sandbox.console.client import Client
-from invoice_sandbox.console.records import Address, Records, addresses_of, records_of
+from invoice_sandbox.console.client import CLIENT, COOKIE, SIGNED_IN, Client
+from invoice_sandbox.console.records import Contents
 from invoice_sandbox.http.admit import check_site
 from invoice_sandbox.http.credentials import open_workspace, secrets_of
 from invoice_sandbox.http.pages import CONSOLE, ASGIApplication, respond_with
@@ -27,13 +27,6 @@ from invoice_sandbox.runtime.agenda import STEPS_LOG
 from invoice_sandbox.runtime.engine import Engine
 from invoice_sandbox.runtime.journal import REQUESTS_LOG
 from invoice_sandbox.state.credentials import Presented, look_up
-
-COOKIE: Final = "ils_console"
-"""The cookie that holds the key of a visitor who signed in."""
-
-CLIENT: Final = "invoice_sandbox.console.client"
-SIGNED_IN: Final = "invoice_sandbox.console.signed_in"
-"""Members of the ASGI scope that a page finds its client in, and how its visitor is known."""
 
 _MAX_FORM: Final = 256 * 1024
 _THREADS: Final = 4
@@ -52,16 +45,14 @@ class Console:
     engine: Engine
     inside: ASGIApplication
     demo_key: Callable[[Request], str | None]
-    records: tuple[Records, ...]
-    addresses: dict[str, Address]
+    contents: Contents
 
     @classmethod
     def of(
         cls, engine: Engine, inside: ASGIApplication, demo_key: Callable[[Request], str | None]
     ) -> Console:
         """The console of an engine. Raises ProjectError for what its project says of it."""
-        project = engine.project
-        return cls(engine, inside, demo_key, records_of(project), addresses_of(project))
+        return cls(engine, inside, demo_key, Contents.of(engine))
 
     def routes(self) -> RouteTable:
         """The pages, and the stream of changes."""
@@ -74,7 +65,7 @@ class Console:
 
         from invoice_sandbox.console.views import flask_app
 
-        app: Any = flask_app(self)
+        app: Any = flask_app(self.contents)
         served: Any = WSGIMiddleware(app, workers=_THREADS)  # declares its own ASGI types
         return cast("ASGIApplication", served)
 

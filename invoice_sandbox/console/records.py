@@ -13,6 +13,7 @@ from invoice_sandbox.base.errors import suggestion
 from invoice_sandbox.openapi.operation import Operation
 from invoice_sandbox.project.code import ProjectError
 from invoice_sandbox.project.loader import Project
+from invoice_sandbox.runtime.engine import Engine
 from invoice_sandbox.scenarios.lifecycle import Machine, Transition
 
 
@@ -92,19 +93,26 @@ class Records:
 _PAGING: Final = frozenset({"limit", "cursor"})
 
 
-def records_of(project: Project) -> tuple[Records, ...]:
-    """The records of a project. Raises ProjectError for an unknown operation or machine."""
-    addresses = addresses_of(project)
-    return tuple(_records(one, addresses, project) for one in project.conventions.records)
+@dataclass(frozen=True)
+class Contents:
+    """What the console of an engine shows: records, and by operationId the operations of the
+    project's contract and of the control API."""
 
+    engine: Engine
+    records: tuple[Records, ...]
+    addresses: Mapping[str, Address]
 
-def addresses_of(project: Project) -> dict[str, Address]:
-    """The operations of the project's contract and of the control API, by operationId."""
-    return {
-        one.id: Address(contract.base_path, one)
-        for contract in (project.control, project.contract)
-        for one in contract.operations.values()
-    }
+    @classmethod
+    def of(cls, engine: Engine) -> Contents:
+        """The contents for an engine. Raises ProjectError for an unknown operation or machine."""
+        project = engine.project
+        addresses = {
+            one.id: Address(contract.base_path, one)
+            for contract in (project.control, project.contract)
+            for one in contract.operations.values()
+        }
+        records = [_records(one, addresses, project) for one in project.conventions.records]
+        return cls(engine, tuple(records), addresses)
 
 
 def _records(raw: Mapping[str, Any], addresses: Mapping[str, Address], project: Project) -> Records:

@@ -23,16 +23,14 @@ from flask import (
 )
 
 from invoice_sandbox.base import jsonio
-from invoice_sandbox.console.client import Client, Received
-from invoice_sandbox.console.page import CLIENT, COOKIE, SIGNED_IN
+from invoice_sandbox.console.client import CLIENT, COOKIE, SIGNED_IN, Client, Received
 from invoice_sandbox.console.timeline import drawing_of, timeline_of
 from invoice_sandbox.http.pages import CONSOLE, protect
 
 if TYPE_CHECKING:
     from werkzeug.wrappers import Response as Redirect
 
-    from invoice_sandbox.console.page import Console
-    from invoice_sandbox.console.records import Records
+    from invoice_sandbox.console.records import Contents, Records
     from invoice_sandbox.scenarios.drawing import StepView
 
 _POLICY: Final = (
@@ -47,10 +45,10 @@ _JOURNAL: Final = 200
 pages: Final = Blueprint("console", __name__)
 
 
-def flask_app(console: Console) -> Flask:
-    """The Flask application of a console."""
+def flask_app(contents: Contents) -> Flask:
+    """The Flask application of a console with these contents."""
     app = Flask(__name__, static_url_path=f"{CONSOLE}/static")
-    app.config["CONSOLE"] = console
+    app.config["CONTENTS"] = contents
     app.config["PROPAGATE_EXCEPTIONS"] = True  # the pipeline responds to a failure, not Flask
     app.url_map.strict_slashes = False
     app.register_blueprint(pages, url_prefix=CONSOLE)
@@ -82,20 +80,20 @@ def _close(response: Response) -> Response:
     return response
 
 
-def _console() -> Console:
-    console: Console = current_app.config["CONSOLE"]
-    return console
+def _contents() -> Contents:
+    contents: Contents = current_app.config["CONTENTS"]
+    return contents
 
 
 def _common() -> dict[str, Any]:
-    console = _console()
+    contents = _contents()
     return {
         "console": CONSOLE,
-        "records": console.records,
+        "records": contents.records,
         "clock": g.get("clock"),
         "signed_in": g.signed_in,
         "notice": _notice(request.cookies.get(_NOTICE, "")),
-        "title_of_api": console.engine.project.contract.document["info"]["title"],
+        "title_of_api": contents.engine.project.contract.document["info"]["title"],
     }
 
 
@@ -131,7 +129,7 @@ def overview() -> str:
         for one in entries.rows
         if (one["status"] or 599) >= 400
     )
-    listed = [(one, client.get(one.listed.path(), {"limit": 1})) for one in _console().records]
+    listed = [(one, client.get(one.listed.path(), {"limit": 1})) for one in _contents().records]
     return render_template(
         "overview.html",
         page="overview",
@@ -141,7 +139,7 @@ def overview() -> str:
         agenda=client.get("/sandbox/agenda"),
         scenario=_current(client.get("/sandbox/scenarios")),
         deliveries=_deliveries(client)[:10],
-        api_url=_console().engine.url,
+        api_url=_contents().engine.url,
     )
 
 
@@ -173,11 +171,11 @@ def _deliveries(client: Client) -> list[Any]:
 
 
 def _webhooks(client: Client) -> Mapping[str, Any]:
-    console = _console()
-    name = console.engine.project.conventions.deliveries_operation
+    contents = _contents()
+    name = contents.engine.project.conventions.deliveries_operation
     if name is None:
         return {}
-    received = client.get(console.addresses[name].path())
+    received = client.get(contents.addresses[name].path())
     return received.data if received.is_success and isinstance(received.data, Mapping) else {}
 
 
@@ -242,7 +240,7 @@ def record(name: str, record_id: str) -> str:
 
 
 def _named(name: str) -> Records:
-    found = next((one for one in _console().records if one.name == name), None)
+    found = next((one for one in _contents().records if one.name == name), None)
     return found or abort(404)
 
 
@@ -279,7 +277,7 @@ def _curl(entry: Mapping[str, Any] | None) -> str:
     """The request as a command. The key is a variable, because the journal does not have it."""
     if entry is None:
         return ""
-    parts = [f"curl -X {entry['method']} {shlex.quote(_console().engine.url + entry['path'])}"]
+    parts = [f"curl -X {entry['method']} {shlex.quote(_contents().engine.url + entry['path'])}"]
     parts.append('-H "Authorization: Bearer $SANDBOX_API_KEY"')
     if entry["request"]["body"] is not None:
         content_type = dict(entry["request"]["headers"]).get("content-type", "application/json")
@@ -301,9 +299,9 @@ def webhooks() -> str:
         page="webhooks",
         endpoints=found.get("endpoints", []),
         deliveries=found.get("deliveries", []),
-        events=sorted(_console().engine.project.lifecycle.events),
+        events=sorted(_contents().engine.project.lifecycle.events),
         inbox=client.get("/sandbox/inbox"),
-        addresses=_console().addresses,
+        addresses=_contents().addresses,
     )
 
 
@@ -325,7 +323,7 @@ def scenario() -> str:
         steps=_steps(current["name"]) if current else [],
         faults=client.get("/sandbox/faults"),
         snapshots=client.get("/sandbox/snapshots"),
-        operations=sorted(_console().engine.project.contract.operations),
+        operations=sorted(_contents().engine.project.contract.operations),
     )
 
 
@@ -334,7 +332,7 @@ def _steps(name: str) -> list[StepView]:
     from invoice_sandbox.scenarios.drawing import step_views
     from invoice_sandbox.scenarios.simulation import main_run
 
-    project = _console().engine.project
+    project = _contents().engine.project
     words = project.vocabulary
     return step_views(main_run(project.scenarios[name], words.machine, words.actions))
 
@@ -346,7 +344,7 @@ def _steps(name: str) -> list[StepView]:
 def contract() -> str:
     """The operations with their responses, assumptions and coverage."""
     coverage = _client().get("/sandbox/coverage")
-    project = _console().engine.project
+    project = _contents().engine.project
     return render_template(
         "contract.html",
         page="contract",
@@ -421,7 +419,7 @@ def sign_in() -> str | Redirect:
     response = redirect(CONSOLE, 303)
     if not key.isascii() or not key.isprintable() or not key:
         return render_template("sign_in.html", problem="This is not a key.")
-    secure = _console().engine.url.startswith("https:")
+    secure = _contents().engine.url.startswith("https:")
     response.set_cookie(COOKIE, key, path=CONSOLE, httponly=True, samesite="Strict", secure=secure)
     return response
 

@@ -28,9 +28,10 @@ from invoice_sandbox.http.pipeline import (
 )
 from invoice_sandbox.openapi.load.documents import pointer_text
 from invoice_sandbox.openapi.message.bodies import RequestBody
-from invoice_sandbox.openapi.message.forms import Form, FormError
+from invoice_sandbox.openapi.message.forms import Form
 from invoice_sandbox.openapi.message.media_types import MediaType, is_json, is_text, parse
 from invoice_sandbox.openapi.message.parameters import Parameter
+from invoice_sandbox.openapi.message.parts import FormError
 from invoice_sandbox.openapi.message.styles import Given, Pair
 from invoice_sandbox.openapi.message.texts import read_text
 from invoice_sandbox.openapi.operation import Operation

@@ -9,13 +9,7 @@ from typing import Any, Final
 
 from invoice_sandbox.base.cache import entry, kept, software
 from invoice_sandbox.openapi.load.bundling import bundle
-from invoice_sandbox.openapi.load.documents import (
-    DocumentError,
-    Places,
-    load_document,
-    place_of,
-    read_text,
-)
+from invoice_sandbox.openapi.load.documents import Places, load_document, place_of, read_text
 from invoice_sandbox.openapi.load.limitations import limitations, summarized
 from invoice_sandbox.openapi.load.merge import merged_parts, with_vocabularies
 from invoice_sandbox.openapi.load.openapi_30 import as_31
@@ -23,6 +17,7 @@ from invoice_sandbox.openapi.load.operations import Note, base_path, without_nam
 from invoice_sandbox.openapi.load.overlay import OverlayError, apply_overlay
 from invoice_sandbox.openapi.load.pointers import ContractError
 from invoice_sandbox.openapi.load.reading import ReadContract, read_contract
+from invoice_sandbox.openapi.load.text import DocumentError
 from invoice_sandbox.openapi.load.validate import check_openapi, check_version
 from invoice_sandbox.openapi.operation import Contract, compile_contract
 from invoice_sandbox.openapi.responses import NoResponseError, contract_response

@@ -12,7 +12,8 @@ from pathlib import Path
 from typing import Any, Final
 
 from invoice_sandbox.base import jsonio
-from invoice_sandbox.openapi.load.documents import DocumentError, load_document, place_of
+from invoice_sandbox.openapi.load.documents import load_document, place_of
+from invoice_sandbox.openapi.load.text import DocumentError
 from invoice_sandbox.openapi.schema.compile import SchemaError, Schemas
 from invoice_sandbox.openapi.schema.file_schema import FileProblem, schema_problems
 

@@ -12,10 +12,11 @@ from typing import Any, Final
 from invoice_sandbox.base.cache import content_of, kept
 from invoice_sandbox.base.errors import reject, suggestion
 from invoice_sandbox.base.ids import camel_case
-from invoice_sandbox.openapi.load.documents import DocumentError, place_of
+from invoice_sandbox.openapi.load.documents import place_of
 from invoice_sandbox.openapi.load.fetching import Fetch, never
 from invoice_sandbox.openapi.load.pointers import ContractError
 from invoice_sandbox.openapi.load.reading import ReadContract, read_contract
+from invoice_sandbox.openapi.load.text import DocumentError
 from invoice_sandbox.openapi.operation import Contract, compile_contract
 from invoice_sandbox.project.api import Handler
 from invoice_sandbox.project.code import (

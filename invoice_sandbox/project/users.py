@@ -9,7 +9,8 @@ from pathlib import Path
 from typing import Any, Final
 
 from invoice_sandbox.base.errors import suggestion
-from invoice_sandbox.openapi.load.documents import DocumentError, load_document, place_of
+from invoice_sandbox.openapi.load.documents import load_document, place_of
+from invoice_sandbox.openapi.load.text import DocumentError
 from invoice_sandbox.openapi.schema.file_schema import check_form
 from invoice_sandbox.project.code import ProjectError
 from invoice_sandbox.project.loader import Project

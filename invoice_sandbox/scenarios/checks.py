@@ -14,7 +14,8 @@ from typing import Any, Final
 from invoice_sandbox.base.cache import kept
 from invoice_sandbox.base.clock import parse_duration
 from invoice_sandbox.base.errors import suggestion
-from invoice_sandbox.openapi.load.documents import DocumentError, parse_text, place_of, read_text
+from invoice_sandbox.openapi.load.documents import parse_text, place_of, read_text
+from invoice_sandbox.openapi.load.text import DocumentError
 from invoice_sandbox.openapi.operation import Operation
 from invoice_sandbox.openapi.schema.file_schema import (
     FileProblem,

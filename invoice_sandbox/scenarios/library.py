@@ -13,7 +13,8 @@ from pathlib import Path
 from typing import Any, Final
 
 from invoice_sandbox.base.clock import OperatingSystemClock
-from invoice_sandbox.openapi.load.documents import DocumentError, place_of
+from invoice_sandbox.openapi.load.documents import place_of
+from invoice_sandbox.openapi.load.text import DocumentError
 from invoice_sandbox.scenarios.checks import LIFECYCLE, Vocabulary, load_scenario
 from invoice_sandbox.scenarios.faults import fault_of
 from invoice_sandbox.scenarios.script import Scenario, changed_document, scenario_of

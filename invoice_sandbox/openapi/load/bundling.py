@@ -14,11 +14,7 @@ from pathlib import Path
 from typing import Any, Final
 from urllib.parse import quote, unquote, urlsplit
 
-from invoice_sandbox.openapi.load.documents import (
-    DocumentError,
-    Places,
-    pointer_text,
-)
+from invoice_sandbox.openapi.load.documents import Places, pointer_text
 from invoice_sandbox.openapi.load.fetching import Fetch, never
 from invoice_sandbox.openapi.load.files import Files, Target
 from invoice_sandbox.openapi.load.model import (
@@ -30,6 +26,7 @@ from invoice_sandbox.openapi.load.model import (
     walk,
 )
 from invoice_sandbox.openapi.load.pointers import at_pointer
+from invoice_sandbox.openapi.load.text import DocumentError
 
 Origins = Mapping[tuple[str, ...], tuple[str, Pointer]]
 """Where a place of the bundle came from: the file, and the pointer within it."""

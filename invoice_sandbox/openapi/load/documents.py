@@ -6,38 +6,16 @@ A file that is valid JSON is read as JSON, whatever its name.
 from __future__ import annotations
 
 import json
-import math
 import re
 from collections.abc import Iterable, Sequence
 from contextlib import suppress
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Final
 
 from invoice_sandbox.base.cache import kept
-from invoice_sandbox.base.errors import UserError
+from invoice_sandbox.openapi.load.text import MAX_VALUES, DocumentError, finite, line_and_column
 
 MAX_FILE_BYTES: Final = 16 * 1024 * 1024
-MAX_VALUES: Final = 1_000_000
-"""Values of a file, aliases of YAML expanded."""
-
-
-@dataclass
-class DocumentError(UserError):
-    """A file that cannot be used: where, what is wrong, and what to do about it.
-
-    ``place`` is ``file``, ``file:line`` or ``file:line:column``, all counted from one.
-    """
-
-    place: str
-    problem: str
-    advice: str = ""
-
-    __hash__ = Exception.__hash__
-
-    def __str__(self) -> str:
-        """One line: place, problem, advice."""
-        return f"{self.place}: {self.problem}" + (f" ({self.advice})" if self.advice else "")
 
 
 def load_document(path: Path) -> Any:
@@ -136,12 +114,6 @@ def pointer_text(pointer: Iterable[str | int]) -> str:
     return "".join("/" + str(step).replace("~", "~0").replace("/", "~1") for step in pointer)
 
 
-def line_and_column(text: str, offset: int) -> str:
-    """``:line:column`` of a place in ``text``."""
-    line, start = text.count("\n", 0, offset) + 1, text.rfind("\n", 0, offset) + 1
-    return f":{line}:{offset - start + 1}"
-
-
 def _json_offset(text: str, pointer: Sequence[str | int]) -> int:
     """Where in JSON ``text`` the place is: a member's key, an item's value. ValueError: no JSON.
 
@@ -182,14 +154,6 @@ def _after_space(text: str, at: int, mark: str = "") -> int:
     found = _SPACE.match(text, at)
     at = found.end() if found else at
     return _after_space(text, at + 1) if mark and text[at : at + 1] == mark else at
-
-
-def finite(text: str) -> float:
-    """A number that JSON can represent. Raises ValueError."""
-    number = float(text)  # which reads 'nan' and 'inf', but not with the point of YAML
-    if not math.isfinite(number):
-        raise ValueError
-    return number
 
 
 class _RepeatedKeyError(Exception):

@@ -13,9 +13,9 @@ from functools import cached_property
 from math import inf
 from typing import Any, Final
 
-from invoice_sandbox.openapi.load.documents import DocumentError
 from invoice_sandbox.openapi.load.model import SCHEMA, Node, Pointer, node, walk
 from invoice_sandbox.openapi.load.pointers import identified, named
+from invoice_sandbox.openapi.load.text import DocumentError
 
 MAX_CHAIN: Final = 256
 """Schemas that lead on from one to the next, by reference or keyword, for one value."""

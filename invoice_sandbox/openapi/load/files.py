@@ -17,15 +17,11 @@ from pathlib import Path
 from typing import Any, Final
 from urllib.parse import unquote, urldefrag, urljoin, urlsplit
 
-from invoice_sandbox.openapi.load.documents import (
-    DocumentError,
-    Places,
-    load_document,
-    parse_text,
-)
+from invoice_sandbox.openapi.load.documents import Places, load_document, parse_text
 from invoice_sandbox.openapi.load.fetching import Fetch, FetchError
 from invoice_sandbox.openapi.load.model import DOCUMENT, FILE, Node, Pointer, address, node
 from invoice_sandbox.openapi.load.pointers import identified_nodes, steps_of
+from invoice_sandbox.openapi.load.text import DocumentError
 
 _META: Final = "https://json-schema.org/draft/"
 _USER: Final = re.compile(r"://[^/@]*@")

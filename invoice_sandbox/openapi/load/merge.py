@@ -7,9 +7,10 @@ from copy import deepcopy
 from pathlib import Path
 from typing import Any, Final
 
-from invoice_sandbox.openapi.load.documents import DocumentError, place_of
+from invoice_sandbox.openapi.load.documents import place_of
 from invoice_sandbox.openapi.load.operations import base_path, without_names
 from invoice_sandbox.openapi.load.pointers import ContractError
+from invoice_sandbox.openapi.load.text import DocumentError
 
 VOCABULARY: Final = "x-vocabulary"
 """On a schema of a string: the name of the list of words that become its ``enum``."""

@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any, Final
 
 from invoice_sandbox.openapi.load.bundling import Bundle, bundle
-from invoice_sandbox.openapi.load.documents import DocumentError, load_document, place_of
+from invoice_sandbox.openapi.load.documents import load_document, place_of
 from invoice_sandbox.openapi.load.effort import check_effort
 from invoice_sandbox.openapi.load.fetching import Fetch, never
 from invoice_sandbox.openapi.load.limitations import limitations
@@ -18,6 +18,7 @@ from invoice_sandbox.openapi.load.openapi_30 import as_31
 from invoice_sandbox.openapi.load.operations import Note
 from invoice_sandbox.openapi.load.pointers import ContractError
 from invoice_sandbox.openapi.load.repair import declare, repair, take_out
+from invoice_sandbox.openapi.load.text import DocumentError
 from invoice_sandbox.openapi.load.validate import (
     Invalid,
     check_openapi,

@@ -14,9 +14,10 @@ import jsonschema_rs
 
 from invoice_sandbox.base.cache import entry
 from invoice_sandbox.openapi.load.conformity import conforms
-from invoice_sandbox.openapi.load.documents import DocumentError, Places, pointer_text
+from invoice_sandbox.openapi.load.documents import Places, pointer_text
 from invoice_sandbox.openapi.load.model import Node, Pointer, node, walk
 from invoice_sandbox.openapi.load.pointers import identified
+from invoice_sandbox.openapi.load.text import DocumentError
 
 _OFFICIAL: Final = "https://json-schema.org/draft/"
 _META: Final = _OFFICIAL + "2020-12/schema"

@@ -15,8 +15,8 @@ from typing import Any, Final
 
 import yaml
 
-from invoice_sandbox.openapi.load import documents
-from invoice_sandbox.openapi.load.documents import MAX_VALUES, DocumentError, finite
+from invoice_sandbox.openapi.load import text as texts
+from invoice_sandbox.openapi.load.text import MAX_VALUES, DocumentError, finite
 
 try:
     from yaml import CSafeLoader as _BaseLoader
@@ -59,7 +59,7 @@ def parse_yaml(text: str, name: str) -> Any:
         raise DocumentError(f"{name}:1:1", problem) from None
     except yaml.reader.ReaderError as error:
         strange = yaml.reader.Reader.NON_PRINTABLE.search(text)  # its position counts bytes
-        place = f"{name}{documents.line_and_column(text, strange.start() if strange else 0)}"
+        place = f"{name}{texts.line_and_column(text, strange.start() if strange else 0)}"
         raise DocumentError(place, f"not YAML: {error.reason}") from None
     except yaml.YAMLError as error:
         raise DocumentError(name, f"not YAML: {' '.join(str(error).split())}") from None

@@ -9,33 +9,16 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Final
-from urllib.parse import unquote_plus, unquote_to_bytes
+from urllib.parse import unquote_plus
 
 from invoice_sandbox.openapi.message.media_types import MULTIPART, URLENCODED, is_json, parse
 from invoice_sandbox.openapi.message.parameters import Candidates, notes_of, reader
+from invoice_sandbox.openapi.message.parts import FormError, Part, read_urlencoded
 from invoice_sandbox.openapi.message.styles import DEEP, FORM, Given, Style
 from invoice_sandbox.openapi.message.texts import Shape, TextError, read_json, read_text
 from invoice_sandbox.openapi.schema.compile import Checker, Schemas
 
-MAX_FIELDS: Final = 1000
-"""Fields, or parts, of one form."""
-
 _STYLED: Final = ("style", "explode", "allowReserved")
-
-
-class FormError(ValueError):
-    """A body that is not the form that its content type declares; the message is a clause."""
-
-
-@dataclass(frozen=True)
-class Part:
-    """One field as it was sent. ``text`` is decoded, ``raw`` is not; ``media_type`` is
-    that of a part of a multipart body, if it has one."""
-
-    name: str
-    text: str
-    raw: str
-    media_type: str = ""
 
 
 @dataclass(frozen=True)
@@ -167,22 +150,6 @@ def compile_form(
     return Form(shape, checker, tuple(styled), content_types, tuple(notes))
 
 
-def _urlencoded(raw: bytes, _content_type: str) -> list[Part]:
-    pairs = [pair for pair in raw.split(b"&") if pair]
-    if len(pairs) > MAX_FIELDS:
-        raise FormError(f"the body has more than {MAX_FIELDS} fields")
-    return [_pair(pair) for pair in pairs]
-
-
-def _pair(pair: bytes) -> Part:
-    name, _, raw = pair.partition(b"=")
-    try:
-        texts = [unquote_to_bytes(one.replace(b"+", b" ")).decode() for one in (name, raw)]
-        return Part(texts[0], texts[1], raw.decode())
-    except UnicodeDecodeError:
-        raise FormError("the body is not valid UTF-8") from None
-
-
 def _multipart(raw: bytes, content_type: str) -> list[Part]:
     from invoice_sandbox.openapi.message.multipart import (
         read_multipart,  # Werkzeug is slow to import
@@ -199,6 +166,6 @@ def _json(part: Part) -> Any:
 
 
 _READERS: Final[Mapping[str, Callable[[bytes, str], list[Part]]]] = {
-    URLENCODED: _urlencoded,
+    URLENCODED: read_urlencoded,
     MULTIPART: _multipart,
 }

@@ -9,8 +9,8 @@ from werkzeug.exceptions import RequestEntityTooLarge
 from werkzeug.http import parse_options_header
 from werkzeug.sansio.multipart import Data, Epilogue, Field, File, MultipartDecoder
 
-from invoice_sandbox.openapi.message.forms import MAX_FIELDS, FormError, Part
 from invoice_sandbox.openapi.message.media_types import is_json, parse
+from invoice_sandbox.openapi.message.parts import MAX_FIELDS, FormError, Part
 
 _MAX_BOUNDARY: Final = 200
 

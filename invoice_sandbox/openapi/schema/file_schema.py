@@ -13,7 +13,8 @@ from typing import Any, Final
 from jsonschema_rs import Draft202012Validator as Draft202012
 
 from invoice_sandbox.base.errors import suggestion
-from invoice_sandbox.openapi.load.documents import DocumentError, place_of
+from invoice_sandbox.openapi.load.documents import place_of
+from invoice_sandbox.openapi.load.text import DocumentError
 
 Pointer = tuple[str | int, ...]
 

@@ -1,0 +1,44 @@
+"""What the readers of JSON and of YAML have in common: errors, places, limits and numbers."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from typing import Final
+
+from invoice_sandbox.base.errors import UserError
+
+MAX_VALUES: Final = 1_000_000
+"""Values of a file, aliases of YAML expanded."""
+
+
+@dataclass
+class DocumentError(UserError):
+    """A file that cannot be used: where, what is wrong, and what to do about it.
+
+    ``place`` is ``file``, ``file:line`` or ``file:line:column``, all counted from one.
+    """
+
+    place: str
+    problem: str
+    advice: str = ""
+
+    __hash__ = Exception.__hash__
+
+    def __str__(self) -> str:
+        """One line: place, problem, advice."""
+        return f"{self.place}: {self.problem}" + (f" ({self.advice})" if self.advice else "")
+
+
+def line_and_column(text: str, offset: int) -> str:
+    """``:line:column`` of a place in ``text``."""
+    line, start = text.count("\n", 0, offset) + 1, text.rfind("\n", 0, offset) + 1
+    return f":{line}:{offset - start + 1}"
+
+
+def finite(text: str) -> float:
+    """A number that JSON can represent. Raises ValueError."""
+    number = float(text)  # which reads 'nan' and 'inf', but not with the point of YAML
+    if not math.isfinite(number):
+        raise ValueError
+    return number

@@ -16,7 +16,7 @@ from invoice_sandbox.acceptance.plan import (
     served_vocabulary,
 )
 from invoice_sandbox.control.client import ControlClient
-from invoice_sandbox.openapi.load.documents import DocumentError
+from invoice_sandbox.openapi.load.text import DocumentError
 from invoice_sandbox.project.loader import default_project
 from invoice_sandbox.state.credentials import DEMO_KEY
 from tests.acceptance.page import PAGE, with_tables

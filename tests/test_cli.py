@@ -128,7 +128,10 @@ MISUSED: dict[str, tuple[list[str], str]] = {
         "--key: the demo key is public and works on loopback only",
     ),
     "rate limit": (["--rate-limit", "0"], "--rate-limit is a whole number from 1"),
-    "store": (["--store", "sqlite:///x"], "--store: sqlite is not supported yet; use memory"),
+    "store": (
+        ["--store", "postgresql://x"],
+        "--store: postgresql is not supported yet; use sqlite:///FILE",
+    ),
     "log": (["--log", "all"], "--log must be 'requests', not 'all'"),
     "workers": (["--workers", "2"], "--workers: several processes cannot share --store memory"),
     "project": (["--project", "nowhere"], "--project: there is no folder 'nowhere'"),

@@ -12,7 +12,8 @@ from typing import Any, Final
 from invoice_sandbox.base.clock import parse_duration
 from invoice_sandbox.base.errors import suggestion
 from invoice_sandbox.control.client import ControlClient
-from invoice_sandbox.openapi.load.documents import DocumentError, load_document, place_of
+from invoice_sandbox.openapi.load.documents import load_document, place_of
+from invoice_sandbox.openapi.load.text import DocumentError
 from invoice_sandbox.openapi.schema.file_schema import (
     FileProblem,
     Pointer,

@@ -133,7 +133,7 @@ MISUSED: dict[str, tuple[list[str], str]] = {
         "--store: postgresql is not supported yet; use sqlite:///FILE",
     ),
     "log": (["--log", "all"], "--log must be 'requests', not 'all'"),
-    "workers": (["--workers", "2"], "--workers: several processes cannot share --store memory"),
+    "workers": (["--workers", "2"], "--workers: several processes can share neither"),
     "project": (["--project", "nowhere"], "--project: there is no folder 'nowhere'"),
     "contract": (["--contract", "nowhere"], "--contract: there is no file 'nowhere'"),
     "project and contract": (

@@ -9,6 +9,7 @@ COUNT ?= 20
 SEEDS ?= $(shell od -An -v -tu4 -N$$((4 * $(COUNT))) /dev/urandom)
 SECONDS ?= 5
 WORKERS ?= auto
+STORE ?= memory
 
 .PHONY: gate install run test test-fast check format fuzz fuzz-seeds acceptance bench attack growth keywords foreign interop build constraints clean
 
@@ -34,7 +35,8 @@ $(READY): $(SERVING)
 run: $(SERVING)  ## serve on http://127.0.0.1:8080
 	$(BIN)/invoice-sandbox serve
 
-test: $(READY)  ## the whole test suite
+test: export INVOICE_SANDBOX_TEST_STORE = $(STORE)
+test: $(READY)  ## the whole test suite; STORE=sqlite: servers keep their state in files
 	@echo "The whole suite takes about three minutes of CPU time: about two minutes on 2 idle cores."
 	$(BIN)/python -m pytest --numprocesses $(WORKERS) --maxprocesses 4 --dist loadfile --contract-coverage
 

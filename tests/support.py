@@ -8,10 +8,11 @@ import ssl
 import threading
 import time
 from collections.abc import Iterator
-from contextlib import closing, contextmanager
+from contextlib import ExitStack, closing, contextmanager
 from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
+from tempfile import TemporaryDirectory
 from typing import Any
 
 import httpx
@@ -40,6 +41,9 @@ CONVENTIONS = (Path(__file__).parents[1] / "conventions.yaml").read_text().split
 """Those of the shipped project, for projects of tests that reply in its envelope.
 
 Without its webhook operations: such a project has others."""
+
+STORE = "INVOICE_SANDBOX_TEST_STORE"
+"""The variable that lets all servers of tests keep their state in a file each: ``sqlite``."""
 
 RECORDING = "INVOICE_SANDBOX_COVERAGE"
 """The variable that names the file to which all servers of a whole run add what is covered."""
@@ -142,9 +146,13 @@ def serving(
     """
     system_clock = ManualSystemClock() if at is None else ManualSystemClock(at)
     clock = OperatingSystemClock() if real_time else system_clock
+    folder = ExitStack()
+    if settings.store is None and os.environ.get(STORE) == "sqlite":
+        file = Path(folder.enter_context(TemporaryDirectory())) / "state.db"
+        settings = replace(settings, store=file)
     if settings.coverage is None and RECORDING in os.environ:
         settings = replace(settings, coverage=Path(os.environ[RECORDING]))
-    with closing(asyncio.new_event_loop()) as loop, listen(settings) as listener:
+    with folder, closing(asyncio.new_event_loop()) as loop, listen(settings) as listener:
         url = settings.url(listener.getsockname()[1])
         sandbox = loop.run_until_complete(create_app(settings, url=url, system_clock=clock))
         ready = threading.Event()

@@ -11,7 +11,7 @@ SECONDS ?= 5
 WORKERS ?= auto
 STORE ?= memory
 
-.PHONY: gate install run test test-fast check format fuzz fuzz-seeds acceptance bench attack growth keywords foreign interop build constraints clean
+.PHONY: gate install run test test-fast check format fuzz fuzz-seeds acceptance bench attack growth keywords foreign chaos interop build constraints clean
 
 unexport PYTHONDONTWRITEBYTECODE  # without caches every process of the tests compiles everything
 
@@ -75,6 +75,9 @@ attack: $(READY)  ## a bounded corpus of attacks on a running server, and a tabl
 
 growth: $(READY)  ## CPU and memory of a workspace with 100 to 100,000 invoices, for docs/performance.md
 	$(BIN)/python -m tests.bench.growth
+
+chaos: $(READY)  ## 200 times SIGKILL while clients write, for docs/durability.md
+	$(BIN)/python -m tests.chaos
 
 keywords: $(READY)  ## the official JSON Schema suite in both directions, and docs/keywords.md
 	$(BIN)/python -m tests.keywords

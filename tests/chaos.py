@@ -1,0 +1,276 @@
+"""Kills a server with SIGKILL while clients write, again and again, and compares what is left.
+
+``make chaos`` writes the table of ``docs/durability.md``. A test runs a few rounds of it.
+"""
+
+from __future__ import annotations
+
+import argparse
+import http.client
+import json
+import random
+import re
+import subprocess
+import sys
+import threading
+import time
+from dataclasses import dataclass, field
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from pathlib import Path
+from tempfile import TemporaryDirectory
+from typing import Any
+
+from invoice_sandbox.state.credentials import DEMO_KEY
+from tests.support import PATIENCE
+
+_PAGE = Path(__file__).parents[1] / "docs" / "durability.md"
+_BEGIN, _END = "<!-- chaos -->\n", "<!-- end of chaos -->\n"
+_CLIENTS = 8
+_BODY = {
+    "sellerId": "org_seller_acme",
+    "debtorId": "org_debtor_globex",
+    "amount": 1250.5,
+    "currency": "EUR",
+    "issueDate": "2026-10-01",
+    "dueDate": "2099-12-30",
+}
+
+
+@dataclass
+class Outcome:
+    """What happened in all rounds. Everything but the first three must be empty."""
+
+    kills: int = 0
+    acknowledged: int = 0
+    unfinished: int = 0
+    lost: list[str] = field(default_factory=list)
+    duplicated: list[str] = field(default_factory=list)
+    repeated_events: list[str] = field(default_factory=list)
+    undelivered: list[str] = field(default_factory=list)
+    slowest_start: float = 0
+
+    @property
+    def problems(self) -> list[str]:
+        """Everything that must not happen."""
+        return [*self.lost, *self.duplicated, *self.repeated_events, *self.undelivered]
+
+
+class Receiver:
+    """Receives webhooks, and compares those that have the same id."""
+
+    def __init__(self) -> None:
+        self.bodies: dict[str, bytes] = {}
+        self.different: list[str] = []
+        receiver = self
+
+        class Handler(BaseHTTPRequestHandler):
+            def do_POST(self) -> None:
+                body = self.rfile.read(int(self.headers["content-length"]))
+                receiver.note(str(self.headers["webhook-id"]), body)
+                self.send_response(204)
+                self.end_headers()
+
+            def log_message(self, *_: Any) -> None:
+                """Print nothing."""
+
+        self._server = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
+        self.url = f"http://127.0.0.1:{self._server.server_port}/"
+        self._lock = threading.Lock()
+
+    def note(self, event: str, body: bytes) -> None:
+        """An event was received, maybe again."""
+        with self._lock:
+            if self.bodies.setdefault(event, body) != body:
+                self.different.append(event)
+
+    def __enter__(self) -> Receiver:
+        threading.Thread(target=self._server.serve_forever, daemon=True).start()
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._server.shutdown()
+        self._server.server_close()
+
+
+class Server:
+    """A server on a file, in a process of its own."""
+
+    def __init__(self, file: Path) -> None:
+        options = ["--port", "0", "--rate-limit", "off", "--store", f"sqlite:///{file}"]
+        command = [sys.executable, "-m", "invoice_sandbox", "serve", *options]
+        began = time.monotonic()
+        self.process = subprocess.Popen(command, stdout=subprocess.PIPE, text=True)
+        assert self.process.stdout is not None
+        ready = self.process.stdout.readline()
+        found = re.search(r"ready on http://127\.0\.0\.1:(\d+)", ready)
+        assert found, f"the server printed {ready!r}"
+        self.port = int(found[1])
+        self.seconds = time.monotonic() - began
+
+    def connection(self) -> http.client.HTTPConnection:
+        """A connection to the server."""
+        return http.client.HTTPConnection("127.0.0.1", self.port, timeout=PATIENCE)
+
+    def kill(self) -> None:
+        """Send SIGKILL, and wait until the process has ended."""
+        self.process.kill()
+        self.process.wait()
+        assert self.process.stdout is not None
+        self.process.stdout.close()
+
+
+def ask(
+    connection: http.client.HTTPConnection, method: str, path: str, body: Any = None, key: str = ""
+) -> Any:
+    """The data of a response. Raises OSError, HTTPException, and AssertionError for an error."""
+    headers = {"Authorization": f"Bearer {DEMO_KEY}", "Content-Type": "application/json"}
+    if key:
+        headers["Idempotency-Key"] = key
+    content = None if body is None else json.dumps(body)
+    connection.request(method, path, content, headers)
+    response = connection.getresponse()
+    text = response.read()
+    assert response.status < 300, f"{method} {path}: {response.status} {text[:300]!r}"
+    return json.loads(text)["data"]
+
+
+class Round:
+    """Clients that write to a server until it is killed."""
+
+    def __init__(self, server: Server, name: str, kill_after: int) -> None:
+        self._server = server
+        self._name = name
+        self._kill_after = kill_after
+        self.ids: dict[str, str] = {}
+        self.unfinished: list[str] = []
+        self._enough = threading.Event()
+
+    def run(self, pause: float) -> None:
+        """Write, kill the server ``pause`` seconds after enough was written, and wait."""
+        clients = [threading.Thread(target=self._write, args=(one,)) for one in range(_CLIENTS)]
+        for client in clients:
+            client.start()
+        assert self._enough.wait(PATIENCE), "the server is too slow"
+        time.sleep(pause)
+        self._server.kill()
+        for client in clients:
+            client.join(PATIENCE)
+
+    def _write(self, client: int) -> None:
+        connection = self._server.connection()
+        for count in range(10**6):
+            number = f"{self._name}-{client}-{count}"
+            try:
+                body = {**_BODY, "invoiceNumber": number}
+                created = ask(connection, "POST", "/api/invoices", body, key=number)
+            except (OSError, http.client.HTTPException):
+                self.unfinished.append(number)
+                return
+            self.ids[number] = created["id"]
+            if len(self.ids) >= self._kill_after:
+                self._enough.set()
+
+
+def check(server: Server, done: Round, outcome: Outcome) -> None:
+    """Compare what the clients know with what the restarted server has."""
+    connection = server.connection()
+    for number, invoice_id in done.ids.items():
+        try:
+            found = ask(connection, "GET", f"/api/invoices/{invoice_id}")["invoiceNumber"]
+        except AssertionError:
+            found = None
+        if found != number:
+            outcome.lost.append(f"{number} ({invoice_id}): {found}")
+    for number in done.unfinished:
+        body = {**_BODY, "invoiceNumber": number}
+        done.ids[number] = ask(connection, "POST", "/api/invoices", body, key=number)["id"]
+
+
+def check_all(server: Server, ids: dict[str, str], outcome: Outcome) -> None:
+    """Each invoice is there once, under one id."""
+    if len(set(ids.values())) < len(ids):
+        outcome.duplicated.append("two invoices have the same id")
+    connection, seen, cursor = server.connection(), dict[str, str](), ""
+    while True:
+        connection.request(
+            "GET", f"/api/invoices?limit=100{cursor}", headers={"X-API-Key": DEMO_KEY}
+        )
+        response = connection.getresponse()
+        for one in json.loads(response.read())["data"]:
+            if one["invoiceNumber"] in ids and one["invoiceNumber"] in seen:
+                outcome.duplicated.append(one["invoiceNumber"])
+            seen[one["invoiceNumber"]] = one["id"]
+        link = response.headers["Link"] or ""
+        following = re.search(r'[?&](cursor=[^&>]+)[^>]*>; rel="next"', link)
+        if following is None:
+            break
+        cursor = f"&{following[1]}"
+    outcome.lost += [number for number, one in ids.items() if seen.get(number) != one]
+
+
+def wait_for_deliveries(receiver: Receiver, ids: dict[str, str], outcome: Outcome) -> None:
+    """Wait until the registration of every invoice was received."""
+    deadline = time.monotonic() + 2 * PATIENCE
+    while time.monotonic() < deadline:
+        events = [json.loads(one)["data"] for one in list(receiver.bodies.values())]
+        missing = set(ids.values()) - {one["id"] for one in events}
+        if not missing:
+            break
+        time.sleep(0.2)
+    outcome.undelivered += sorted(missing)
+    outcome.repeated_events += receiver.different
+
+
+def run(kills: int, writes: int, seed: int) -> Outcome:
+    """Kill a server ``kills`` times during ``writes`` acknowledged writes."""
+    outcome, ids, chosen = Outcome(), dict[str, str](), random.Random(seed)  # noqa: S311  no secret
+    with TemporaryDirectory() as folder, Receiver() as receiver:
+        file = Path(folder) / "state.db"
+        server = Server(file)
+        body = {"url": receiver.url, "events": ["invoice.registered"]}
+        ask(server.connection(), "POST", "/api/webhooks", body)
+        for number in range(kills):
+            done = Round(server, f"r{number}", writes // kills)
+            done.run(chosen.uniform(0, 0.05))
+            outcome.kills += 1
+            outcome.acknowledged += len(done.ids)
+            outcome.unfinished += len(done.unfinished)
+            server = Server(file)
+            outcome.slowest_start = max(outcome.slowest_start, server.seconds)
+            check(server, done, outcome)
+            ids.update(done.ids)
+        check_all(server, ids, outcome)
+        wait_for_deliveries(receiver, ids, outcome)
+        server.kill()
+    return outcome
+
+
+def table(outcome: Outcome, seed: int) -> str:
+    """The outcome as the page shows it."""
+    return (
+        "| Fault | Times | Acknowledged writes | Lost | Duplicated | Event ids with two contents "
+        "| Not delivered | Slowest start |\n|---|---|---|---|---|---|---|---|\n"
+        f"| SIGKILL while {_CLIENTS} clients write (seed {seed}) | {outcome.kills} "
+        f"| {outcome.acknowledged:,} | {len(outcome.lost)} | {len(outcome.duplicated)} "
+        f"| {len(outcome.repeated_events)} | {len(outcome.undelivered)} "
+        f"| {outcome.slowest_start:.1f} s |\n"
+    )
+
+
+def main() -> None:
+    """Run it whole and write the table into the page. Status 1 if anything was lost."""
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--kills", type=int, default=200)
+    parser.add_argument("--writes", type=int, default=20_000)
+    parser.add_argument("--seed", type=int, default=1)
+    chosen = parser.parse_args()
+    outcome = run(chosen.kills, chosen.writes, chosen.seed)
+    found = table(outcome, chosen.seed)
+    before, _, rest = _PAGE.read_text().partition(_BEGIN)
+    _PAGE.write_text(f"{before}{_BEGIN}{found}{_END}{rest.partition(_END)[2]}")
+    sys.stdout.write(found + "".join(f"{one}\n" for one in outcome.problems))
+    sys.exit(1 if outcome.problems else 0)
+
+
+if __name__ == "__main__":
+    main()

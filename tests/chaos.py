@@ -14,6 +14,7 @@ import subprocess
 import sys
 import threading
 import time
+from contextlib import closing
 from dataclasses import dataclass, field
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
@@ -111,6 +112,11 @@ class Server:
         """A connection to the server."""
         return http.client.HTTPConnection("127.0.0.1", self.port, timeout=PATIENCE)
 
+    def ask(self, method: str, path: str, body: Any = None, key: str = "") -> Any:
+        """The same as ``ask``, on a connection of its own."""
+        with closing(self.connection()) as connection:
+            return ask(connection, method, path, body, key)
+
     def kill(self) -> None:
         """Send SIGKILL, and wait until the process has ended."""
         self.process.kill()
@@ -157,7 +163,10 @@ class Round:
             client.join(PATIENCE)
 
     def _write(self, client: int) -> None:
-        connection = self._server.connection()
+        with closing(self._server.connection()) as connection:
+            self._write_all(connection, client)
+
+    def _write_all(self, connection: http.client.HTTPConnection, client: int) -> None:
         for count in range(10**6):
             number = f"{self._name}-{client}-{count}"
             try:
@@ -173,30 +182,30 @@ class Round:
 
 def check(server: Server, done: Round, outcome: Outcome) -> None:
     """Compare what the clients know with what the restarted server has."""
-    connection = server.connection()
     for number, invoice_id in done.ids.items():
         try:
-            found = ask(connection, "GET", f"/api/invoices/{invoice_id}")["invoiceNumber"]
+            found = server.ask("GET", f"/api/invoices/{invoice_id}")["invoiceNumber"]
         except AssertionError:
             found = None
         if found != number:
             outcome.lost.append(f"{number} ({invoice_id}): {found}")
     for number in done.unfinished:
         body = {**_BODY, "invoiceNumber": number}
-        done.ids[number] = ask(connection, "POST", "/api/invoices", body, key=number)["id"]
+        done.ids[number] = server.ask("POST", "/api/invoices", body, key=number)["id"]
 
 
 def check_all(server: Server, ids: dict[str, str], outcome: Outcome) -> None:
     """Each invoice is there once, under one id."""
     if len(set(ids.values())) < len(ids):
         outcome.duplicated.append("two invoices have the same id")
-    connection, seen, cursor = server.connection(), dict[str, str](), ""
+    seen, cursor = dict[str, str](), ""
     while True:
-        connection.request(
-            "GET", f"/api/invoices?limit=100{cursor}", headers={"X-API-Key": DEMO_KEY}
-        )
-        response = connection.getresponse()
-        for one in json.loads(response.read())["data"]:
+        with closing(server.connection()) as connection:
+            path = f"/api/invoices?limit=100{cursor}"
+            connection.request("GET", path, headers={"X-API-Key": DEMO_KEY})
+            response = connection.getresponse()
+            text = response.read()
+        for one in json.loads(text)["data"]:
             if one["invoiceNumber"] in ids and one["invoiceNumber"] in seen:
                 outcome.duplicated.append(one["invoiceNumber"])
             seen[one["invoiceNumber"]] = one["id"]
@@ -228,7 +237,7 @@ def run(kills: int, writes: int, seed: int) -> Outcome:
         file = Path(folder) / "state.db"
         server = Server(file)
         body = {"url": receiver.url, "events": ["invoice.registered"]}
-        ask(server.connection(), "POST", "/api/webhooks", body)
+        server.ask("POST", "/api/webhooks", body)
         for number in range(kills):
             done = Round(server, f"r{number}", writes // kills)
             done.run(chosen.uniform(0, 0.05))

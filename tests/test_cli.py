@@ -133,6 +133,10 @@ MISUSED: dict[str, tuple[list[str], str]] = {
         "--store: postgresql is not supported yet; use sqlite:///FILE",
     ),
     "log": (["--log", "all"], "--log must be 'requests', not 'all'"),
+    "folder of a store": (
+        ["--port", "0", "--store", "sqlite:////no/such/state.db"],
+        "--store: there is no folder '/no/such'",
+    ),
     "workers": (["--workers", "2"], "--workers: several processes can share neither"),
     "project": (["--project", "nowhere"], "--project: there is no folder 'nowhere'"),
     "contract": (["--contract", "nowhere"], "--contract: there is no file 'nowhere'"),

@@ -5,6 +5,7 @@ from __future__ import annotations
 import sqlite3
 import time
 from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import closing, contextmanager
 from dataclasses import replace
 from datetime import datetime, timedelta
@@ -217,6 +218,30 @@ def test_the_file_holds_no_key_and_no_session(file: Path) -> None:
     assert b"INV-1" in content
     assert DEMO_KEY.encode() not in content
     assert made.encode() not in content
+
+
+def test_an_invoice_its_number_and_its_journal_entry_are_written_together(file: Path) -> None:
+    """Whoever reads the file meanwhile, or after a crash, finds both or neither."""
+    seen: set[tuple[int, int]] = set()
+    with kept(file) as running, ThreadPoolExecutor(4) as clients, running.client() as client:
+        created(client, "first")
+        before = rows_of(file)
+        written = [clients.submit(created, client, f"INV-{n}") for n in range(120)]
+        while not all(one.done() for one in written):
+            seen.add(rows_of(file))
+        for one in written:
+            one.result()
+    assert len(seen) > 3
+    assert {invoices - entries for invoices, entries in seen} == {before[0] - before[1]}
+
+
+def rows_of(file: Path) -> tuple[int, int]:
+    """The invoices in the file, and the journal entries about their creation."""
+    invoices = "SELECT count(*) FROM records WHERE collection = 'invoices' AND state = ''"
+    created = "CAST(content AS TEXT) LIKE '%createInvoice%'"
+    entries = f"SELECT count(*) FROM logs WHERE {created}"  # noqa: S608
+    with closing(sqlite3.connect(file)) as database:
+        return database.execute(f"SELECT ({invoices}), ({entries})").fetchone()  # type: ignore[no-any-return]
 
 
 # --- what the file may be

@@ -92,6 +92,7 @@ class Edge:
         self._targets = targets
         self._control_path = f"{engine.project.control.base_path}/"
         self._clock = engine.system_clock
+        self._is_persistent = engine.store.is_persistent
         self._conventions = engine.project.conventions
         self._hits = lru_cache(maxsize=_KNOWN_HITS)(_hits)
         self._version = (self._conventions.version_header, engine.project.contract.version)
@@ -116,7 +117,7 @@ class Edge:
         workspace = trace.workspace or await workspace_of_caller(self._engine, request)
         await self._cover(request, reply, workspace)
         reply = await self._record(request, reply, workspace, clock.monotonic() - started)
-        return await self._kept(request, reply)
+        return await self._kept(request, reply) if self._is_persistent else reply
 
     async def _kept(self, request: Request, reply: Reply) -> Reply:
         """The response, once everything that it may be about outlives the process.

@@ -21,7 +21,7 @@ from invoice_sandbox.state import (
     Transaction,
     Workspace,
 )
-from invoice_sandbox.state.credentials import EVERYTHING, issue_key, was_issued
+from invoice_sandbox.state.credentials import EVERYTHING, issue_key
 from invoice_sandbox.webhooks.inbox import open_inbox
 
 BEGINNING: Final = "beginning"
@@ -93,13 +93,13 @@ class Workspaces:
     async def _admit(self, workspace: Workspace, key: str) -> None:
         """Give ``key`` every scope of a kept workspace. Raises SettingError."""
         credential = await self.store.credential(key_digest(key))
-        if credential is not None and credential.workspace_id == workspace.id:
-            return
-        async with self.store.transaction(workspace.id) as state:
-            if credential is not None or await was_issued(state, key):
-                problem = "was revoked" if credential is None else "belongs to another workspace"
-                raise SettingError(f"--key: in the store this key {problem}; choose another")
-            await self._issue(state, workspace, key)
+        if credential is not None and credential.type == "revoked":
+            raise SettingError("--key: in the store this key was revoked; choose another")
+        if credential is not None and credential.workspace_id != workspace.id:
+            raise SettingError("--key: in the store this key has another workspace; choose another")
+        if credential is None:
+            async with self.store.transaction(workspace.id) as state:
+                await self._issue(state, workspace, key)
 
     async def create(self, key: str, options: WorkspaceOptions = WorkspaceOptions()) -> Workspace:
         """Create a workspace with the project's fixtures, to which ``key`` has every scope.

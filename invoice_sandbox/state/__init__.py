@@ -297,6 +297,11 @@ class Store(Protocol):
     While it cannot, every method that changes something raises ApiError 503 and changes nothing.
     """
 
+    @property
+    def is_persistent(self) -> bool:
+        """Whether the workspaces outlive the process."""
+        ...
+
     def check(self) -> None:
         """Raise ApiError 503 while changes cannot be kept."""
         ...

@@ -230,10 +230,4 @@ async def revoke_key(state: Transaction, metadata: Record, revoked_at: str) -> R
     return revoked
 
 
-async def was_issued(state: Transaction, key: str) -> bool:
-    """Whether ``key`` is, or was, a key of the workspace."""
-    digest = key_digest(key)
-    return any(one["digest"] == digest for one in (await state.page(_DIGESTS)).records)
-
-
 _DIGESTS: Final = "api_key_digests"

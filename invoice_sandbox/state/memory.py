@@ -151,6 +151,8 @@ class MemoryStore:
         self._owners: dict[str, str] = {}
         self._shared: dict[str, Collection] = {}
 
+    is_persistent = False
+
     def check(self) -> None:
         """Nothing: memory can always be changed."""
 

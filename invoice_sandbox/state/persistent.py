@@ -66,6 +66,8 @@ class PersistentStore(MemoryStore):
         self._reserved: dict[str, int] = {}
         self._noted: dict[str, datetime] = {}
 
+    is_persistent = True
+
     def check(self) -> None:
         """Raise ApiError 503 while changes cannot be kept."""
         self._writer.check()

@@ -136,6 +136,8 @@ def ask(
     connection.request(method, path, content, headers)
     response = connection.getresponse()
     text = response.read()
+    if response.headers["Content-Length"] is None:  # the server was killed within the head
+        raise http.client.IncompleteRead(text)
     assert response.status < 300, f"{method} {path}: {response.status} {text[:300]!r}"
     return json.loads(text)["data"]
 

@@ -7,13 +7,14 @@ import json
 import shlex
 import shutil
 import sys
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from threading import Event
 from typing import Any, Final
 
 import click
 
+from invoice_sandbox.acceptance.attestation import InvalidAttestationError, sign, verify
 from invoice_sandbox.acceptance.cases import Client
 from invoice_sandbox.acceptance.page import as_html
 from invoice_sandbox.acceptance.plan import Check, Plan, load_plan, served_vocabulary
@@ -121,6 +122,48 @@ def run(
         sys.exit(_INTERRUPTED)
     click.echo(f"{report.verdict.value}: {_words(report)}; {out}/report.html")
     sys.exit(0 if report.verdict in CONFORMANT else FAILED)
+
+
+_REPORTS: Final = click.argument("folder", metavar="DIR", type=FOLDER)
+
+
+@acceptance.command("sign")
+@_REPORTS
+@click.option("--key", metavar="FILE", type=FILE, required=True, help="Private Ed25519 key, PEM.")
+def sign_reports(folder: Path, key: Path) -> None:
+    """Sign the reports in DIR: an in-toto test result in a DSSE envelope.
+
+    Writes attestation.json. Needs: pip install './invoice-liquidity-sandbox[sign]'
+
+    \b
+    openssl genpkey -algorithm ed25519 -out key.pem
+    openssl pkey -in key.pem -pubout -out public.pem
+    invoice-sandbox acceptance sign report --key key.pem
+    """
+    click.echo(_signed("signed", sign(folder, key)))
+
+
+@acceptance.command("verify")
+@_REPORTS
+@click.option("--key", metavar="FILE", type=FILE, required=True, help="Public Ed25519 key, PEM.")
+def verify_reports(folder: Path, key: Path) -> None:
+    """Verify the signature and the digest of every file in DIR, without a network.
+
+    \b
+    invoice-sandbox acceptance verify report --key public.pem
+    """
+    try:
+        statement = verify(folder, key)
+    except InvalidAttestationError as error:
+        raise click.ClickException(f"not verified: {error}") from None
+    click.echo(_signed("verified", statement))
+
+
+def _signed(done: str, statement: Mapping[str, Any]) -> str:
+    predicate = statement["predicate"]
+    names = ", ".join(one["name"] for one in predicate["configuration"])
+    files = len(statement["subject"])
+    return f"{done}: {predicate['result']}, {names}, {files} files"
 
 
 def _plan(file: Path, control: ControlClient) -> Plan:

@@ -15,7 +15,6 @@ from typing import Any, Final, NamedTuple
 import httpx
 
 from invoice_sandbox.base.clock import ClockState, instant_text, parse_duration, parse_instant
-from invoice_sandbox.base.ids import key_digest
 from invoice_sandbox.project.api import EVENTS
 from tests.support import FROZEN, PATIENCE, Running
 
@@ -276,14 +275,4 @@ def _audited_moves(client: httpx.Client, invoice: Any) -> list[Event]:
 def recorded_events(server: Running, client: httpx.Client) -> list[Any]:
     """Every event of the workspace, the first one first. No endpoint lists them, so the store is
     read."""
-
-    async def read() -> list[Any]:
-        store = server.sandbox.engine.store
-        key = client.headers["Authorization"].removeprefix("Bearer ")
-        credential = await store.credential(key_digest(key))
-        assert credential is not None
-        async with store.transaction(credential.workspace_id) as state:
-            page = await state.page(EVENTS, limit=100_000)
-        return [one["payload"] for one in reversed(page.records)]
-
-    return list(server.run(read()))
+    return [one["payload"] for one in reversed(server.records(client, EVENTS))]

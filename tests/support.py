@@ -7,24 +7,28 @@ import os
 import ssl
 import threading
 import time
-from collections.abc import Iterator
+from collections.abc import Awaitable, Callable, Iterator
 from contextlib import ExitStack, closing, contextmanager
 from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from tempfile import TemporaryDirectory
-from typing import Any
+from typing import Any, TypeVar
 
 import httpx
 
 from invoice_sandbox.app import Sandbox, create_app
 from invoice_sandbox.base.clock import ClockState, OperatingSystemClock
-from invoice_sandbox.base.ids import new_key
+from invoice_sandbox.base.ids import key_digest, new_key
 from invoice_sandbox.http.read import Patience
 from invoice_sandbox.runtime.workspaces import WorkspaceOptions
 from invoice_sandbox.server.serving import listen, make_server
 from invoice_sandbox.settings import Settings
+from invoice_sandbox.state import Log, Record, Store, Transaction
 from invoice_sandbox.state.credentials import DEMO_KEY
+from invoice_sandbox.state.memory import MemoryStore, Space
+
+T = TypeVar("T")
 
 PATIENCE = 60.0
 """Real seconds after which a test takes what it waits for to have hung.
@@ -130,9 +134,64 @@ class Running:
         )
         return key
 
+    # The store, for what no response shows. Tests have no other way to it.
+
+    @property
+    def store(self) -> Store:
+        """The store of the server."""
+        return self.sandbox.engine.store
+
+    def in_transaction(
+        self, work: Callable[[Transaction], Awaitable[T]], client: httpx.Client | None = None
+    ) -> T:
+        """What ``work`` returns, in a transaction of the client's workspace (None: the first)."""
+        key = None if client is None else client.headers["Authorization"].removeprefix("Bearer ")
+        result: T = self.run(in_transaction(self.sandbox, work, key))
+        return result
+
+    def records(self, client: httpx.Client, collection: str) -> list[Record]:
+        """The records of a collection in the client's workspace, the newest first."""
+
+        async def read(state: Transaction) -> list[Record]:
+            return list((await state.page(collection, limit=100_000)).records)
+
+        return self.in_transaction(read, client)
+
+    def log(self, name: str, workspace: str | None = None) -> Log:
+        """A bounded log of a workspace (None: the first)."""
+        found: Log = self.run(
+            self.store.log(workspace or self.sandbox.engine.first_workspace, name)
+        )
+        return found
+
+    def space(self) -> Space:
+        """All that the memory store keeps of the first workspace."""
+
+        async def unlocked() -> Space:
+            assert isinstance(self.store, MemoryStore)
+            space = await self.store.lock(self.sandbox.engine.first_workspace)
+            space.lock.release()
+            return space
+
+        space: Space = self.run(unlocked())
+        return space
+
     def run(self, coroutine: Any) -> Any:
         """The result of a coroutine, run where the server runs."""
         return asyncio.run_coroutine_threadsafe(coroutine, self.loop).result(PATIENCE)
+
+
+async def in_transaction(
+    sandbox: Sandbox, work: Callable[[Transaction], Awaitable[T]], key: str | None = None
+) -> T:
+    """What ``work`` returns, in a transaction of the key's workspace (None: the first)."""
+    engine, workspace = sandbox.engine, sandbox.engine.first_workspace
+    if key is not None:
+        credential = await engine.store.credential(key_digest(key))
+        assert credential is not None
+        workspace = credential.workspace_id
+    async with engine.store.transaction(workspace) as state:
+        return await work(state)
 
 
 @contextmanager

@@ -7,7 +7,7 @@ from typing import Any
 import httpx
 import pytest
 
-from invoice_sandbox.base.ids import key_digest
+from invoice_sandbox.state import Transaction
 from tests.support import Running
 
 ALDER, EVEREST = "ptn_sandbox_alder", "ptn_sandbox_everest"
@@ -34,17 +34,11 @@ def registered(client: httpx.Client, *triggers: str, **members: Any) -> Any:
 def act(server: Running, client: httpx.Client, action: str, invoice: Any, **reported: Any) -> Any:
     """What became of one step, due now, whose scenario is about ``invoice``."""
 
-    async def schedule() -> None:
-        store = server.sandbox.engine.store
-        key = client.headers["Authorization"].removeprefix("Bearer ")
-        credential = await store.credential(key_digest(key))
-        workspace = await store.workspace(credential.workspace_id) if credential else None
-        assert workspace is not None
-        now = workspace.clock.now(server.sandbox.engine.system_clock)
-        async with store.transaction(workspace.id) as state:
-            await state.schedule(now, action, {**reported, "subject": invoice["id"]})
+    async def schedule(state: Transaction) -> None:
+        now = (await state.workspace()).clock.now(server.sandbox.engine.system_clock)
+        await state.schedule(now, action, {**reported, "subject": invoice["id"]})
 
-    server.run(schedule())
+    server.in_transaction(schedule, client)
     client.get("/api/invoices")  # what is due is done before
     return client.get("/sandbox/agenda").json()["data"]["done"][0]
 

@@ -328,8 +328,7 @@ def test_a_scenario_that_goes_in_circles_does_not_keep_the_server_busy(notes: Ru
         workspace = _current(client)
 
         def steps() -> int:
-            log = notes.run(notes.sandbox.engine.store.log(workspace, STEPS_LOG))
-            return int(log.dropped)
+            return notes.log(STEPS_LOG, workspace).dropped
 
         with notes.client() as other:
             before = steps()

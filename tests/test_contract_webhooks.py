@@ -13,7 +13,6 @@ from openapi_spec_validator import OpenAPIV31SpecValidator
 
 from domain.lifecycle import GUARDS
 from invoice_sandbox.base import jsonio
-from invoice_sandbox.base.ids import key_digest
 from invoice_sandbox.openapi.load.documents import load_document
 from invoice_sandbox.openapi.load.pointers import ContractError
 from invoice_sandbox.openapi.operation import compile_contract
@@ -333,17 +332,7 @@ class Recorded(NamedTuple):
 
 def events(server: Running, client: httpx.Client) -> list[Any]:
     """Every event of the workspace, the first one first."""
-
-    async def read() -> list[Any]:
-        store = server.sandbox.engine.store
-        key = client.headers["Authorization"].removeprefix("Bearer ")
-        credential = await store.credential(key_digest(key))
-        assert credential is not None
-        async with store.transaction(credential.workspace_id) as state:
-            page = await state.page("events", limit=100_000)
-        return [one["payload"] for one in reversed(page.records)]
-
-    return list(server.run(read()))
+    return [one["payload"] for one in reversed(server.records(client, "events"))]
 
 
 class Watch:

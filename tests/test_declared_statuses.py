@@ -14,11 +14,11 @@ from typing import Any, Final
 import httpx
 import pytest
 
-from invoice_sandbox.base.ids import key_digest
 from invoice_sandbox.control.snapshots import MAX_SNAPSHOTS
 from invoice_sandbox.openapi.load.model import METHODS
 from invoice_sandbox.openapi.operation import Contract, Operation
 from invoice_sandbox.project.loader import default_project, load_project
+from invoice_sandbox.state import Transaction
 from tests.scenario_run import data, move, register_new, snapshot
 from tests.support import FROZEN, Running, serving
 from tests.test_invoices import INVOICE
@@ -234,7 +234,7 @@ def test_a_request_that_went_to_nobody_yet_can_be_taken_back(
     invoice_id = register_new(client)
     move(client, invoice_id, "start-verification", "verify", "request-financing")
     (request,) = requests_for(client, invoice_id)
-    server.run(put_back(server, client, request))
+    put_back(server, client, request)
     move(client, invoice_id, "cancel-financing")
     assert [one["status"] for one in requests_for(client, invoice_id)] == ["Cancelled"]
 
@@ -244,12 +244,12 @@ def requests_for(client: httpx.Client, invoice_id: str) -> list[Any]:
     return [one for one in found if invoice_id in one["invoiceIds"]]
 
 
-async def put_back(server: Running, client: httpx.Client, request: dict[str, Any]) -> None:
+def put_back(server: Running, client: httpx.Client, request: dict[str, Any]) -> None:
     """Have a financing request stand where it began."""
-    store = server.sandbox.engine.store
-    credential = await store.credential(key_digest(client.headers["Authorization"][7:]))
-    assert credential is not None
-    async with store.transaction(credential.workspace_id) as state:
+
+    async def change(state: Transaction) -> None:
         kept = await state.get(REQUESTS, request["id"])
         assert kept is not None
         await state.put(REQUESTS, request["id"], {**kept, "status": "Submitted"})
+
+    server.in_transaction(change, client)

@@ -360,7 +360,7 @@ def test_the_path_of_a_file_may_be_relative_or_absolute() -> None:
 def test_a_full_disk_is_503_until_there_is_space_again(file: Path) -> None:
     with kept(file) as running, running.client() as client:
         created(client, "INV-1")
-        disk = running.sandbox.engine.store
+        disk = running.store
         assert isinstance(disk, PersistentStore)
         disk.database.limit_pages(1)
         response = client.post("/api/invoices", json={**INVOICE, "note": "x" * 100_000})

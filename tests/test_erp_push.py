@@ -14,7 +14,6 @@ import pytest
 
 from domain.erp import SLICE
 from invoice_sandbox.base.clock import FROZEN_START, ClockState
-from invoice_sandbox.base.ids import key_digest
 from invoice_sandbox.runtime.agenda import Agenda
 from invoice_sandbox.runtime.steps import drop_reporter
 from invoice_sandbox.state import ScheduledStep, Transaction, Workspace
@@ -398,17 +397,12 @@ def test_a_step_that_fails_is_audited_where_its_result_is_looked_for(
     target: str,
     event: tuple[str, Any],
 ) -> None:
-    async def fail() -> None:
-        engine = server.sandbox.engine
-        key = client.headers["Authorization"].removeprefix("Bearer ")
-        credential = await engine.store.credential(key_digest(key))
-        assert credential is not None
-        async with engine.store.transaction(credential.workspace_id) as state:
-            step = ScheduledStep(1, FROZEN_START, action, arguments)
-            report = drop_reporter(engine.project)
-            await report(state, await state.workspace(), step, "failed", "ValueError")
+    async def fail(state: Transaction) -> None:
+        step = ScheduledStep(1, FROZEN_START, action, arguments)
+        report = drop_reporter(server.sandbox.engine.project)
+        await report(state, await state.workspace(), step, "failed", "ValueError")
 
-    server.run(fail())
+    server.in_transaction(fail, client)
     assert reported(client, {"importId": target}) == [event]
 
 

@@ -355,12 +355,12 @@ class TestLostResponses:
             until(lambda: running.system_clock.sleepers == 1, "the first is on its way")
             assert not is_replayed(post(client, "k"))
             running.system_clock.is_running.set()
-            until(lambda: running.run(_is_idle(running)), "the first has ended")
+            until(lambda: _is_idle(running), "the first has ended")
             assert created(client) == 1
 
 
-async def _is_idle(running: Running) -> bool:
-    log = await running.sandbox.engine.store.log(running.sandbox.engine.first_workspace, "requests")
+def _is_idle(running: Running) -> bool:
+    log = running.log("requests")
     return len([entry for entry in log.entries if entry.why.operation == "createInvoice"]) == 2
 
 

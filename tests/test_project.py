@@ -14,6 +14,7 @@ import pytest
 from invoice_sandbox.control.client import ControlClient
 from invoice_sandbox.project.code import ProjectError, snake_case
 from invoice_sandbox.project.loader import load_project
+from invoice_sandbox.state import Transaction
 from invoice_sandbox.state.credentials import DEMO_KEY
 from invoice_sandbox.testing.workspace import ScenarioChoice, new_workspace
 from tests.support import CONVENTIONS, FROZEN, serving
@@ -173,13 +174,10 @@ def test_what_a_forbidden_response_changed_is_undone(
     with serving(replace(FROZEN, project=project)) as running, running.client(None) as client:
         client.get("/thing")
 
-        async def left() -> Any:
-            async with running.sandbox.engine.store.transaction(
-                running.sandbox.engine.first_workspace
-            ) as state:
-                return await state.get("things", "a"), await state.next_number("calls")
+        async def left(state: Transaction) -> Any:
+            return await state.get("things", "a"), await state.next_number("calls")
 
-        assert running.run(left()) == (None, 1)
+        assert running.in_transaction(left) == (None, 1)
     assert "must be a whole number" in caplog.text
 
 

@@ -137,17 +137,12 @@ def test_a_quota_counts_what_there_is_now() -> None:
 
 
 def size(running: Running) -> int:
-    return int(space(running).state.size)
-
-
-def space(running: Running) -> Any:
-    spaces = running.sandbox.engine.store._spaces  # type: ignore[attr-defined]  # noqa: SLF001
-    return spaces[running.sandbox.engine.first_workspace]
+    return running.space().state.size
 
 
 def counted(running: Running) -> int:
     """The size of a workspace, counted once more from its records, steps and counters."""
-    state = space(running).state
+    state = running.space().state
     records = sum(
         len(key) + len(packed(record)) + RECORD_BYTES
         for one in state.collections.values()
@@ -238,8 +233,7 @@ def test_messages_for_listeners_have_a_quota_in_bytes() -> None:
 
 
 def pending(running: Running) -> int:
-    [space] = running.sandbox.engine.store._spaces.values()  # type: ignore[attr-defined]  # noqa: SLF001
-    return int(space.state.in_lanes)
+    return running.space().state.in_lanes
 
 
 def test_deliveries_that_end_leave_the_quota() -> None:

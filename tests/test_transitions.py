@@ -12,10 +12,10 @@ import pytest
 
 from domain.lifecycle import GUARDS
 from domain.transitions import FOLLOWING
-from invoice_sandbox.base.ids import key_digest
 from invoice_sandbox.openapi.load.documents import load_document
 from invoice_sandbox.project.api import EVENTS
 from invoice_sandbox.scenarios.lifecycle import Transition, load_lifecycle
+from invoice_sandbox.state import Transaction
 from tests.support import Running
 
 ROOT = Path(__file__).parents[1]
@@ -126,17 +126,8 @@ def audited(client: httpx.Client, target_id: str) -> list[Any]:
 
 def recorded(server: Running, client: httpx.Client, subject: str) -> list[str]:
     """The kinds of the domain events about something, newest first."""
-
-    async def read() -> list[str]:
-        store = server.sandbox.engine.store
-        key = client.headers["Authorization"].removeprefix("Bearer ")
-        credential = await store.credential(key_digest(key))
-        assert credential is not None
-        async with store.transaction(credential.workspace_id) as state:
-            page = await state.page(EVENTS, limit=100_000)
-        return [one["type"] for one in page.records if subject in about(one["payload"])]
-
-    return list(server.run(read()))
+    found = server.records(client, EVENTS)
+    return [one["type"] for one in found if subject in about(one["payload"])]
 
 
 def about(event: Any) -> list[str]:
@@ -510,14 +501,10 @@ def test_an_offer_is_not_made_by_default_on_an_invoice_that_is_disputed(
 def put(server: Running, client: httpx.Client, **invoice: Any) -> None:
     """Store an invoice as a fixture would, without anything that belongs to it."""
 
-    async def store() -> None:
-        key = client.headers["Authorization"].removeprefix("Bearer ")
-        credential = await server.sandbox.engine.store.credential(key_digest(key))
-        assert credential is not None
-        async with server.sandbox.engine.store.transaction(credential.workspace_id) as state:
-            await state.put("invoices", invoice["id"], invoice)
+    async def store(state: Transaction) -> None:
+        await state.put("invoices", invoice["id"], invoice)
 
-    server.run(store())
+    server.in_transaction(store, client)
 
 
 ALONE = ["accept-offer", "expire-offers", "withdraw-offer", "decline-offer", "withdraw", "expire"]

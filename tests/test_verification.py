@@ -9,7 +9,7 @@ import httpx
 import pytest
 
 from domain.verification import Seen, checklist, run_status
-from invoice_sandbox.base.ids import key_digest
+from invoice_sandbox.state import Transaction
 from tests.support import Running
 
 RUN = "/api/verification/run"
@@ -68,16 +68,12 @@ def finding(result: Any, code: str) -> tuple[str, str | None]:
 def force(server: Running, client: httpx.Client, invoice: Any, to: str) -> None:
     """Put the invoice into a status that no published operation leads to."""
 
-    async def change() -> None:
-        key = client.headers["Authorization"].removeprefix("Bearer ")
-        credential = await server.sandbox.engine.store.credential(key_digest(key))
-        assert credential is not None
-        async with server.sandbox.engine.store.transaction(credential.workspace_id) as state:
-            record = await state.get("invoices", invoice["id"])
-            assert record is not None
-            await state.put("invoices", invoice["id"], {**record, "status": to})
+    async def change(state: Transaction) -> None:
+        record = await state.get("invoices", invoice["id"])
+        assert record is not None
+        await state.put("invoices", invoice["id"], {**record, "status": to})
 
-    server.run(change())
+    server.in_transaction(change, client)
 
 
 def test_the_checklist_has_eleven_items_in_a_fixed_order(client: httpx.Client) -> None:

@@ -25,7 +25,7 @@ import orjson
 from invoice_sandbox.app import Sandbox, create_app
 from invoice_sandbox.state.credentials import DEMO_KEY
 from tests.scenario_run import DATED
-from tests.support import FROZEN
+from tests.support import FROZEN, in_transaction
 
 PAGE: Final = Path(__file__).parents[2] / "docs" / "performance.md"
 _BEGIN: Final = "<!-- results of make growth -->"
@@ -78,9 +78,7 @@ class Client:
     async def add_offer(self, invoice_id: str) -> None:
         """Store an offer as it is, which is many times faster than to let a partner make it."""
         offer = {"id": f"off-{invoice_id}", "invoiceId": invoice_id, "status": "Indicative"}
-        engine = self.sandbox.engine
-        async with engine.store.transaction(engine.first_workspace) as state:
-            await state.put("offers", offer["id"], offer)
+        await in_transaction(self.sandbox, lambda state: state.put("offers", offer["id"], offer))
 
     async def fill_journal(self) -> None:
         """Send requests until the journal is as large as it gets."""

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import sys
+import weakref
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
@@ -14,6 +15,7 @@ from typing import Any
 import httpx
 import pytest
 
+from invoice_sandbox.base import memory as memory_module
 from invoice_sandbox.base.clock import FROZEN_START, ClockState
 from invoice_sandbox.base.ids import new_key
 from invoice_sandbox.runtime.workspaces import Workspaces
@@ -747,3 +749,29 @@ def test_on_this_machine_alone_the_same_seed_gives_the_same_signing_secret() -> 
         with serving() as running, running.client(running.new_workspace(seed=7)) as client:
             secrets.append(signing_secret(client))
     assert secrets[0] == secrets[1]
+
+
+# Memory
+
+
+class Node:
+    """Something that refers to itself, so that only the garbage collector deletes it."""
+
+    def __init__(self) -> None:
+        self.itself = self
+
+
+def test_after_a_deletion_free_memory_is_given_back_once(
+    server: Running, client: httpx.Client, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(memory_module, "_PAUSE", 3600)
+    memory = server.sandbox.engine.workspaces.memory
+    planned = []
+    for _ in range(2):
+        client.delete(f"/sandbox/workspaces/{make_workspace(client)['id']}")
+        planned.append(vars(memory)["_planned"])
+    assert planned[0] is planned[1] is not None
+    node = weakref.ref(Node())
+    assert node() is not None
+    vars(type(memory))["_give_back"](memory)
+    assert (node(), vars(memory)["_planned"]) == (None, None)

@@ -10,6 +10,7 @@ from typing import Final
 from invoice_sandbox.base.clock import ClockState, SystemClock, instant_text
 from invoice_sandbox.base.errors import reject
 from invoice_sandbox.base.ids import key_digest, new_secret, random_seed, resource_id, seed_token
+from invoice_sandbox.base.memory import FreeMemory
 from invoice_sandbox.project.loader import Project
 from invoice_sandbox.scenarios.library import faults_of, with_conditions
 from invoice_sandbox.settings import SettingError
@@ -61,6 +62,7 @@ class Workspaces:
     scenario: str
     local: bool = False
     quotas: Quotas = field(default_factory=Quotas)
+    memory: FreeMemory = field(default_factory=FreeMemory)
 
     async def first(self, key: str, options: WorkspaceOptions) -> Workspace:
         """The workspace of requests without a credential, to which ``key`` has every scope.
@@ -176,6 +178,7 @@ class Workspaces:
         """Delete workspaces with everything in them."""
         for workspace in workspaces:
             await self.store.delete_workspace(workspace.id)
+        self.memory.give_back_soon()
 
     async def is_expired(self, workspace: Workspace) -> bool:
         """Whether the workspace was idle for too long and must be deleted."""

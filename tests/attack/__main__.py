@@ -11,6 +11,7 @@ import os
 import resource
 import subprocess
 import sys
+import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -25,6 +26,10 @@ from tests.hostile.wire import Process, process
 
 _MEBIBYTE = 1024 * 1024
 _SECONDS_TO_LOAD = 5
+_MAX_LEFT = 1.5
+"""Memory once the workspace is deleted, as a multiple of that before the attack."""
+
+_SECONDS_TO_REST = 30
 _NO_START = 2
 _HERE = Path(__file__).parents[2]
 
@@ -55,6 +60,7 @@ def attacked(attack: Attack, folder: Path) -> Iterator[Process]:
         (folder / "openapi.json").write_text(json.dumps(attack.document))
         served = ["--contract", str(folder / "openapi.json")]
     command = ("invoice_sandbox", "serve", "--port", "0", *served)
+    command += attack.options
     with process(folder / "log", *command) as server:
         server.ask("GET", "/openapi.json")
         yield server
@@ -76,6 +82,14 @@ def probed(server: Process, stalls: list[str]) -> Iterator[None]:
         stalls.append(probe.communicate("")[0].strip())
 
 
+def _at_rest(server: Process, idle: int) -> int:
+    """The memory of the server once it has given back what it can, or after a while."""
+    end = time.monotonic() + _SECONDS_TO_REST
+    while (left := server.resident()) > _MAX_LEFT * idle and time.monotonic() < end:
+        time.sleep(0.2)
+    return left
+
+
 def result_of(attack: Attack, folder: Path) -> Result:
     """Run one attack in a workspace, then delete the workspace."""
     stalls: list[str] = []
@@ -87,13 +101,14 @@ def result_of(attack: Attack, folder: Path) -> Result:
             statuses = attack.run((server, made["key"]))
         seconds, memory = cpu_seconds(server) - before, server.resident()
         deleted = server.ask("DELETE", f"/sandbox/workspaces/{made['id']}").status
-        after = server.resident()
+        after = _at_rest(server, idle)
         is_quiet = "Traceback" not in server.log.read_text()
     problems = {
         f"statuses {sorted({*statuses} - attack.expected)}": bool({*statuses} - attack.expected),
         f"{seconds:.1f} s of CPU": seconds > attack.seconds,
         f"{(memory - idle) // _MEBIBYTE} MiB": memory - idle > attack.mebibytes * _MEBIBYTE,
         "the workspace could not be deleted": deleted != 200,
+        f"{after // _MEBIBYTE} MiB after its end": after > _MAX_LEFT * idle,
         "a traceback": not is_quiet,
     }
     shown = " → ".join(str(one // _MEBIBYTE) for one in (idle, memory, after))

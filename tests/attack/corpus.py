@@ -29,7 +29,8 @@ _INVOICE: Final = {
 @dataclass(frozen=True)
 class Attack:
     """``expected`` are the statuses that responses may have, ``seconds`` the CPU time of the server
-    that it may cost, ``mebibytes`` the memory. ``document`` is served instead of the project."""
+    that it may cost, ``mebibytes`` the memory. ``document`` is served instead of the project, with
+    ``options`` of the server."""
 
     name: str
     run: Callable[[Target], list[int]]
@@ -37,6 +38,7 @@ class Attack:
     seconds: float
     mebibytes: int
     document: dict[str, Any] | None = None
+    options: tuple[str, ...] = ()
 
 
 def _request(key: str, method: str, path: str, body: bytes | None = None, *lines: str) -> bytes:
@@ -151,6 +153,32 @@ def _many_workspaces(target: Target) -> list[int]:
     return _all(target, [*made, *[_request(target[1], "GET", "/sandbox/workspaces")] * 20])
 
 
+def _full_state(target: Target) -> list[int]:
+    bodies = [{**_INVOICE, "invoiceNumber": f"{number:0200000}"} for number in range(60)]
+    path = "/api/invoices"
+    return _all(
+        target, [_request(target[1], "POST", path, json.dumps(one).encode()) for one in bodies]
+    )
+
+
+def _many_changes(target: Target) -> list[int]:
+    clear = _request(target[1], "DELETE", "/sandbox/faults")
+    return _all(target, [clear] * 6_100)
+
+
+def _workspaces_in_workspaces(target: Target) -> list[int]:
+    process, key = target
+    statuses = []
+    for _ in range(12):
+        with process.wire(120) as wire:
+            wire.send(_request(key, "POST", "/sandbox/workspaces", b"{}"))
+            response = wire.response()
+        statuses.append(response.status)
+        made = json.loads(response.body).get("data", {})
+        key = made.get("key", key)
+    return statuses
+
+
 def _document(schema: Any, schemas: dict[str, Any] | None = None) -> dict[str, Any]:
     post = {
         "requestBody": {"content": {"application/json": {"schema": schema}}},
@@ -187,7 +215,24 @@ ATTACKS: Final = (
     Attack("130,000 pushed items", _no_objects, frozenset({202}), 2, 64),
     Attack("1,000 pushed invoices", _many_invoices, frozenset({200, 202}), 6, 160),
     Attack("150 endpoints", _many_endpoints, frozenset({201, 429}), 2, 32),
-    Attack("200 workspaces", _many_workspaces, frozenset({200, 201}), 4, 64),
+    Attack("200 workspaces", _many_workspaces, frozenset({200, 201, 429}), 4, 64),
+    Attack(
+        "a full workspace",
+        _full_state,
+        frozenset({201, 429}),
+        3,
+        64,
+        options=("--max-state", "8"),
+    ),
+    Attack(
+        "6,100 changes by the control API",
+        _many_changes,
+        frozenset({200, 429}),
+        6,
+        32,
+        options=("--rate-limit", "120"),
+    ),
+    Attack("workspaces in workspaces", _workspaces_in_workspaces, frozenset({201, 429}), 1, 16),
     Attack("paths of dots", _dots, frozenset({204, 404}), 1, 16, _document(True)),
     Attack("schemas that double", _nested, frozenset({204, 400}), 2, 32, _chain(30, _twice)),
     Attack(

@@ -94,7 +94,7 @@ async def ring(step, *, word: str = ""):
 
 @scenario_action()
 async def linger(step, *, word: str = ""):
-    await asyncio.sleep(0.002)
+    await asyncio.sleep(0.002)  # so that others come in between
     await _ring(step, word)
 
 

@@ -12,12 +12,10 @@ import re
 import subprocess
 import sys
 import threading
-import time
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from dataclasses import replace
-from statistics import median
 from typing import Any
 
 import httpx
@@ -348,26 +346,3 @@ def test_a_long_mixed_run_is_the_same_in_another_process() -> None:
     assert [without_chance(response) for response in first] == [
         without_chance(response) for response in second
     ]
-
-
-# Going back ------------------------------------------------------------------------------------
-
-
-@pytest.mark.slow
-def test_restoring_a_thousand_invoices_costs_at_most_ten_ordinary_requests(
-    client: httpx.Client,
-) -> None:
-    client.put("/sandbox/scenario", json={"name": "manual"})
-    for number in range(1000):
-        register(client, invoiceNumber=f"BACK-{number}", amount=100 + number)
-    snapshot = client.post("/sandbox/snapshots").json()["data"]["id"]
-    ordinary, restoring = [], []
-    for number in range(15):
-        started = time.process_time()
-        register(client, invoiceNumber=f"AFTER-{number}")
-        ordinary.append(time.process_time() - started)
-        started = time.process_time()
-        client.post(f"/sandbox/snapshots/{snapshot}/restore")
-        restoring.append(time.process_time() - started)
-    assert client.get("/api/invoices").headers["X-Total-Count"] == str(1000 + 14)
-    assert median(restoring) < 10 * median(ordinary)

@@ -982,6 +982,22 @@ async def test_a_snapshot_shares_the_records_that_did_not_change() -> None:
 
 
 @on_a_loop
+async def test_a_restore_of_10_000_records_is_no_more_work_than_of_100() -> None:
+    store = await store_of("one", indexes=("owner",))
+    clock = ClockState("frozen")
+
+    async def lines_of_restore(count: int) -> int:
+        await put_all(store, count, owner="a")
+        await store.take_snapshot("one", Snapshot("s", FROZEN_START, clock))
+        await put_all(store, 1, owner="b")
+        return await lines_run(store.restore_snapshot("one", "s", clock))
+
+    few = await lines_of_restore(100)
+    assert 0 < await lines_of_restore(9_900) <= few
+    assert len((await page_of(store)).records) == 10_000
+
+
+@on_a_loop
 async def test_a_snapshot_can_be_restored_again_after_other_changes() -> None:
     """What is added after a restore does not get into the snapshot."""
     store = await store_of("one", indexes=("n",))

@@ -118,7 +118,7 @@ def test_an_endpoint_gets_its_events_one_at_a_time_in_their_order(
     def count(message: Message) -> None:
         under_way[message.path] += 1
         at_once.append(under_way[message.path])
-        time.sleep(0.005)
+        time.sleep(0.005)  # or two at once would hardly meet
         under_way[message.path] -= 1
 
     receiver.responses(calling(count))

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import os
 import re
+import shlex
 import signal
 import subprocess
 import sys
@@ -19,10 +20,27 @@ from invoice_sandbox.acceptance.reports import SCHEMA
 from invoice_sandbox.cli import main
 from invoice_sandbox.openapi.schema.file_schema import schema_problems
 from invoice_sandbox.state.credentials import DEMO_KEY
+from tests.acceptance.page import PAGE
 from tests.acceptance.selftest import FOLDER
 from tests.support import FROZEN, PATIENCE, Running, serving
 
 CLIENT = f"{sys.executable} -S -E {FOLDER / 'client.py'}"
+
+
+REVIEWED = """\
+name: orders
+purpose: A client shows lists.
+checks:
+  - id: list
+    level: should
+    proves: The client shows the offers.
+    specification: Lists
+    cases:
+      - task: {name: list-offers}
+        controls: [{request: listOffers, atLeast: 1}]
+        rules: [{that: It lists once., request: listOffers, atMost: 1}]
+        review: {that: The client shows every offer.}
+"""
 
 
 def run(server: Running, out: Path, *words: str, command: str = CLIENT) -> Result:
@@ -81,6 +99,29 @@ def test_a_run_writes_reports_in_every_format(server: Running, tmp_path: Path) -
     }
 
 
+def block(name: str) -> str:
+    """The code block of docs/acceptance.md after the comment that begins with ``name``."""
+    found = re.search(rf"<!-- {name}.*?-->\n```\w+\n(.*?)```", PAGE.read_text(), re.DOTALL)
+    assert found is not None, name
+    return found[1]
+
+
+@pytest.mark.process
+def test_the_first_run_of_the_guide(
+    server: Running, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    words = shlex.split(block("run"))
+    words[words.index("python client.py")] = f"{sys.executable} client.py"
+    client, line = block("file: client.py"), "def register(invoice: dict) -> None:\n"
+    assert client.count(line) == 1
+    fixed = client.replace(line, line + block("insert: client.py"))
+    for name, text in (("broken", client), ("fixed", fixed)):
+        Path("client.py").write_text(text)
+        result = CliRunner().invoke(main, [*words[1:], "--server", server.url])
+        assert result.output == block(f"output: {name}")
+
+
 @pytest.mark.process
 def test_a_client_that_does_nothing_is_inconclusive(server: Running, tmp_path: Path) -> None:
     result = run(server, tmp_path, "--only", "scope-missing", command="true")
@@ -116,6 +157,29 @@ def test_the_environment_of_a_client(server: Running, tmp_path: Path) -> None:
     }
 
 
+@pytest.mark.process
+def test_a_person_attests_what_the_sandbox_cannot_see(server: Running, tmp_path: Path) -> None:
+    plan = tmp_path / "orders.yaml"
+    plan.write_text(REVIEWED)
+    words = ["--plan", str(plan), "--only", "list"]
+    first = run(server, tmp_path / "first", *words)
+    assert (first.exit_code, first.output.split()[0]) == (1, "REVIEW")
+    second = run(server, tmp_path / "second", *words, "--attest", "list", "Ada: I saw the list.")
+    assert second.exit_code == 0, second.output
+    (check,) = report(tmp_path / "second")["checks"]
+    assert (check["verdict"], check["summary"]) == (
+        "PASS",
+        "Every rule was kept. Attested by Ada: I saw the list.",
+    )
+
+
+@pytest.mark.process
+def test_an_attestation_does_not_help_a_client_that_fails(server: Running, tmp_path: Path) -> None:
+    words = ["--only", "validation-errors", "--attest", "validation-errors", "Ada: fine"]
+    result = run(server, tmp_path, *words, command=f"{CLIENT} --fault repeats-a-400")
+    assert (result.exit_code, report(tmp_path)["verdict"]) == (1, "FAIL")
+
+
 def test_a_problem_before_the_client_starts_is_an_error_and_no_fail(tmp_path: Path) -> None:
     from dataclasses import replace
 
@@ -131,6 +195,7 @@ def test_a_problem_before_the_client_starts_is_an_error_and_no_fail(tmp_path: Pa
     ("words", "message"),
     [
         (["--only", "mony"], "--only: there is no check 'mony' (did you mean money?)"),
+        (["--attest", "mony", "Ada: fine"], "--attest: there is no check 'mony'"),
         (["--declare", "webhook"], "no capability 'webhook' (did you mean webhooks?)"),
         (["--exec", "no-such-command x"], "--exec: there is no command 'no-such-command'"),
         (["--exec", "'"], "--exec: No closing quotation"),

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor, as_completed
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from threading import Event
 from typing import Final
 
@@ -13,6 +13,7 @@ from invoice_sandbox.acceptance.plan import Check, Plan
 from invoice_sandbox.acceptance.verdicts import CaseVerdict, Verdict, worst
 from invoice_sandbox.control.client import ControlClient
 
+_NOBODY: Final[Mapping[str, str]] = {}
 _SIDE_BY_SIDE: Final = 8
 
 
@@ -48,6 +49,20 @@ class RunReport:
         return worst(one.verdict for one in self.checks)
 
 
+def attested(report: CheckReport, text: str | None) -> CheckReport:
+    """The report with PASS for REVIEW, if somebody attests the check: ``text`` is who, and why."""
+    if text is None:
+        return report
+    verdict = CaseVerdict(Verdict.PASS, f"Every rule was kept. Attested by {text}")
+    cases = [
+        replace(one, verdict=replace(verdict, results=one.verdict.results))
+        if one.verdict.verdict is Verdict.REVIEW
+        else one
+        for one in report.cases
+    ]
+    return replace(report, cases=cases)
+
+
 def run_plan(
     plan: Plan,
     checks: Sequence[Check],
@@ -55,8 +70,11 @@ def run_plan(
     control: ControlClient,
     on_result: Callable[[CheckReport], None],
     interrupted: Event,
+    attests: Mapping[str, str] = _NOBODY,
 ) -> RunReport:
     """Run these checks of a plan. ``on_result`` gets each check when it is finished.
+
+    ``attests`` says by the id of a check who attests what the sandbox cannot see, and why.
 
     A run that is interrupted returns what is finished, and stops every client.
     """
@@ -75,7 +93,8 @@ def run_plan(
                 own = [cases.get(one) for one, other in running.items() if other is check]
                 done = [one for one in own if one is not None]
                 if len(done) == len(own):
-                    finished[check.id] = CheckReport(check, done)
+                    made = attested(CheckReport(check, done), attests.get(check.id))
+                    finished[check.id] = made
                     on_result(finished[check.id])
         except (KeyboardInterrupt, InterruptedRunError):
             interrupted.set()

@@ -7,7 +7,7 @@ import json
 import shlex
 import shutil
 import sys
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from threading import Event
 from typing import Any, Final
@@ -59,6 +59,12 @@ _OPTIONS: Final[dict[str, dict[str, Any]]] = {
         "default": "",
         "help": "What the client is capable of, such as webhooks,idempotency.",
     },
+    "--attest attests": {
+        "metavar": "ID TEXT",
+        "nargs": 2,
+        "multiple": True,
+        "help": "Attest a check with the verdict REVIEW: by whom, and why. Repeatable.",
+    },
     "--server": {
         "metavar": "URL",
         "callback": lambda _context, _parameter, text: text and checked(checked_url, text),
@@ -90,6 +96,7 @@ def run(
     plan: Path | None,
     only: tuple[str, ...],
     declared: str,
+    attests: tuple[tuple[str, str], ...],
     server: str | None,
     key: str,
     project: Path | None,
@@ -115,7 +122,10 @@ def run(
         loaded = _plan(file, control)
         names = _declared(loaded, declared)
         client = Client(parts, frozenset(names), out)
-        report = run_plan(loaded, _chosen(loaded, only), client, control, _print, Event())
+        by_check = dict(attests)
+        _known(loaded, "--attest", by_check)
+        checks = _chosen(loaded, only)
+        report = run_plan(loaded, checks, client, control, _print, Event(), by_check)
         _write(out, report, _subject(control, names))
     if not report.is_complete:
         click.echo(f"Interrupted; {out}/report.json has the finished checks.", err=True)
@@ -204,11 +214,16 @@ def _declared(plan: Plan, text: str) -> list[str]:
 
 
 def _chosen(plan: Plan, only: Sequence[str]) -> list[Check]:
-    known = [one.id for one in plan.checks]
-    for name in only:
-        if name not in known:
-            raise UserError(f"--only: there is no check '{name}' ({suggestion(name, known)})")
+    _known(plan, "--only", only)
     return [one for one in plan.checks if not only or one.id in only]
+
+
+def _known(plan: Plan, option: str, names: Iterable[str]) -> None:
+    """Raise UserError for a name that is no check."""
+    known = [one.id for one in plan.checks]
+    for name in names:
+        if name not in known:
+            raise UserError(f"{option}: there is no check '{name}' ({suggestion(name, known)})")
 
 
 def _subject(control: ControlClient, declared: Sequence[str]) -> Subject:

@@ -11,7 +11,7 @@ SECONDS ?= 5
 WORKERS ?= auto
 STORE ?= memory
 
-.PHONY: gate install run test test-fast check format fuzz fuzz-seeds acceptance bench attack growth keywords foreign chaos interop build constraints clean
+.PHONY: gate install run test test-fast check format fuzz fuzz-seeds acceptance bench attack growth keywords foreign chaos interop build constraints clean mutants
 
 unexport PYTHONDONTWRITEBYTECODE  # without caches every process of the tests compiles everything
 
@@ -69,6 +69,9 @@ acceptance: $(READY)  ## reference clients and seeded faults through the partner
 
 bench: $(NODE)  ## CPU, latency, start and memory beside Prism, for docs/performance.md
 	$(BIN)/python -m tests.bench --seconds $(SECONDS)
+
+mutants: $(READY)  ## wrong changes of files that differ from main, or of FILES: tests must notice
+	$(BIN)/python -m tests.mutants --count $(COUNT) $(FILES)
 
 attack: $(READY)  ## a bounded corpus of attacks on a running server, and a table
 	$(BIN)/python -m tests.attack

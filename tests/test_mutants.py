@@ -21,6 +21,8 @@ from tests.mutants.changes import mutants
         ("x = 5", ["x = 6"]),
         ("f()", ["None"]),
         ("x = 'text'", []),
+        ("x: a | b", []),
+        ("@f(a=True)\ndef g(x: a | b) -> a | b:\n    pass", []),
     ],
 )
 def test_a_mutant_has_one_change(source: str, changed: list[str]) -> None:

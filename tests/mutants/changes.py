@@ -38,12 +38,21 @@ class Mutant:
 
 
 def mutants(source: str) -> Iterator[Mutant]:
-    """Every mutant of a file, in the order of its lines. Annotations are left as they are."""
+    """Every mutant of a file. Annotations and decorators are left as they are."""
     tree = ast.parse(source)
+    left = {id(one) for part in _left_as_it_is(tree) for one in ast.walk(part)}
     for index, node in enumerate(ast.walk(tree)):
-        if isinstance(node, ast.expr | ast.stmt):
+        if isinstance(node, ast.expr | ast.stmt) and id(node) not in left:
             for number in range(_count(node)):
                 yield _mutant(tree, index, number)
+
+
+def _left_as_it_is(tree: ast.Module) -> Iterator[ast.AST]:
+    for node in ast.walk(tree):
+        for name in ("annotation", "returns"):
+            if isinstance(found := getattr(node, name, None), ast.expr):
+                yield found
+        yield from getattr(node, "decorator_list", ())
 
 
 def _count(node: ast.AST) -> int:

@@ -25,7 +25,7 @@ SECONDS: Final = 120
 AREAS: Final[dict[str, str]] = {
     "invoice_sandbox/http/admit": "rate_limit credentials sessions quotas uploads",
     "invoice_sandbox/http/credentials": "credentials sessions foreign_security uploads",
-    "invoice_sandbox/http/idempotency": "idempotency",
+    "invoice_sandbox/http/idempotency": "idempotency retention",
     "invoice_sandbox/http/inject": "faults choosing_scenarios",
     "invoice_sandbox/http/prefer": "preferring faults",
     "invoice_sandbox/http/route": "pipeline operations docs_page",

@@ -85,6 +85,22 @@ def test_the_oldest_stored_response_is_dropped_and_its_request_runs_again(
     assert dropped(client) == {"idempotency_order": 2}
 
 
+def test_dropping_an_expired_response_leaves_the_newer_one_of_its_key(
+    client: httpx.Client, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(idempotency, "KEPT_RESPONSES", 2)
+
+    def create(key: str) -> httpx.Response:
+        body = {**INVOICE, "invoiceNumber": key}
+        return client.post("/api/invoices", json=body, headers={"Idempotency-Key": key})
+
+    create("a")
+    client.post("/sandbox/clock/advance", json={"by": "P2D"})
+    again = create("a").json()["data"]["id"]
+    create("b")
+    assert create("a").json()["data"]["id"] == again
+
+
 def test_the_oldest_session_ends(server: Running, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(credentials, "MAX_OPEN", 2)
     with ExitStack() as stack:

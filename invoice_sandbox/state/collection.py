@@ -193,10 +193,6 @@ class Collection:
             blocks = one if blocks is None else intersection(blocks, one)
         return blocks, tuple(others)
 
-    def _at(self, position: int) -> Stored | None:
-        """The record in a position that a hint names."""
-        return self.rows[position] if position < self.rows.length else None
-
     def _stored(self, position: int) -> Stored:
         """The record in a position that has one."""
         found = self.rows[position]
@@ -204,7 +200,7 @@ class Collection:
         return found
 
     def _has(self, field: str, position: int, term: Term) -> bool:
-        found = self._at(position)
+        found = self.rows[position] if position < self.rows.length else None
         return found is not None and term in terms_of(self.packing.unpack(found).get(field))
 
     def _indexed(self, stored: Stored) -> Record:
@@ -232,7 +228,7 @@ class Collection:
         if self.is_detached:
             length = self.rows.length
             version.keys, version.packing = self.keys.copy(length), self.packing.copy()
-            version.indexes = {name: one.copy(length) for name, one in self.indexes.items()}
+            version.indexes = {name: one.copy() for name, one in self.indexes.items()}
         return version
 
 

@@ -63,13 +63,10 @@ class Hints:
         self._positions[name] = array("I", after).tobytes() if before else position
         return after
 
-    def copy(self, length: int) -> Hints:
-        """Those of the positions below ``length``."""
+    def copy(self) -> Hints:
+        """Independent ones."""
         copied = Hints()
-        for name in self._positions:
-            for position in self.of(name):
-                if position < length:
-                    copied.add(name, position)
+        copied._positions = self._positions.copy()
         return copied
 
 
@@ -109,10 +106,10 @@ class Keys:
         return int(digits) + self._distance
 
     def copy(self, length: int) -> Keys:
-        """Those of the positions below ``length``."""
+        """Those of the positions below ``length``, and the hints of all."""
         copied = Keys()
-        for position, key in enumerate(self.names[:length]):
-            copied.add(key, position)
+        copied.names, copied._hints = self.names[:length], self._hints.copy()
+        copied._distance = self._distance
         return copied
 
 
@@ -131,9 +128,9 @@ class Index:
         self._many = many
         self._recent = recent
 
-    def copy(self, length: int) -> Index:
-        """An independent one of the positions below ``length``."""
-        return Index(self._few.copy(length), self._many, self._recent)
+    def copy(self) -> Index:
+        """An independent one."""
+        return Index(self._few.copy(), self._many, self._recent)
 
     def positions(self, term: Term, has: Has) -> Bits:
         """Where the records are that have the term."""

@@ -600,6 +600,8 @@ def test_webhook_unknown_type(client: httpx.Client, receiver: Receiver) -> None:
     assert all(genuine(message, mine["secret"]) for message in receiver.messages)
     first, second = (message.event for message in receiver.messages[:2])
     assert first["id"] == "evt_sandbox_future_0001" != second["id"]
+    sent = [message.headers["webhook-id"] for message in receiver.messages[:2]]
+    assert sent == [first["id"], second["id"]]
     assert first["data"].pop("rating") == {"grade": "A", "score": 7}
     assert first["data"] == second["data"]
 

@@ -41,7 +41,7 @@ test: $(READY)  ## the whole test suite; STORE=sqlite: servers keep their state 
 	$(BIN)/python -m pytest --numprocesses $(WORKERS) --maxprocesses 4 --dist loadfile --contract-coverage
 
 test-fast: $(READY)  ## the inner loop: no processes, nothing slow
-	@echo "The fast tests take about one minute of CPU time: about 40 seconds on 2 idle cores."
+	@echo "The fast tests take about one minute of CPU time."
 	@$(BIN)/python -m pytest --quiet --numprocesses 4 --dist loadfile \
 		-m "not process and not slow"
 

@@ -188,6 +188,7 @@ def test_an_entry_that_cannot_be_written_leaves_nothing_behind(
     assert list(folder.iterdir()) == []
 
 
+@pytest.mark.slow
 def test_an_entry_that_is_there_can_be_read_while_others_write_it() -> None:
     place, value = entry("toy"), ["long"] * 5_000
     place.write(value)

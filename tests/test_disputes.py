@@ -137,6 +137,7 @@ FUNDED_HOURS = st.integers(1, 24 * 160)
 """Hours after the registration; the invoice is funded within minutes and due in 60 days."""
 
 
+@pytest.mark.slow
 @given(scenario=st.sampled_from(sorted(ENDS)), start=FUNDED_HOURS, length=st.integers(0, 24 * 200))
 @settings(max_examples=40, deadline=None)
 def test_a_scenario_ends_as_without_the_dispute(

@@ -431,6 +431,7 @@ def test_a_push_of_any_size_is_accepted_and_reported() -> None:
     assert between["problems"] == ["the item must be an object"]
 
 
+@pytest.mark.slow
 def test_the_work_of_a_push_grows_with_its_invoices_and_not_faster() -> None:
     """Counted in calls of functions, which no busy machine changes."""
     assert asyncio.run(calls_of_a_push(200)) < 4.2 * asyncio.run(calls_of_a_push(50))

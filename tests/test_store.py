@@ -1046,6 +1046,7 @@ async def records_of(store: MemoryStore, name: str) -> list[int]:
         return numbers(await state.page("k", limit=2))
 
 
+@pytest.mark.slow
 @in_memory
 @on_a_loop
 async def test_workspaces_that_begin_alike_share_memory_and_nothing_else() -> None:
@@ -1144,6 +1145,7 @@ async def test_discarded_steps_take_no_memory() -> None:
 # --- records as bytes
 
 
+@pytest.mark.slow
 @in_memory
 @given(st.lists(st.dictionaries(st.text(max_size=3), JSON_VALUES, max_size=3), min_size=1))
 def test_a_record_comes_back_from_its_bytes(records: list[dict[str, Any]]) -> None:

@@ -704,6 +704,7 @@ def test_a_connection_is_used_again(patient: Running) -> None:
     assert len(set(ports)) < 5  # a connection may be idle for 5 seconds, or a stalled machine
 
 
+@pytest.mark.slow
 def test_a_workspace_whose_receivers_all_hang_does_not_keep_the_others_waiting(
     patient: Running,
 ) -> None:

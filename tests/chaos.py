@@ -66,7 +66,10 @@ class Receiver:
 
         class Handler(BaseHTTPRequestHandler):
             def do_POST(self) -> None:
-                body = self.rfile.read(int(self.headers["content-length"]))
+                length = int(self.headers["content-length"])
+                body = self.rfile.read(length)
+                if len(body) < length:  # the server was killed while it sent
+                    return
                 receiver.note(str(self.headers["webhook-id"]), body)
                 self.send_response(204)
                 self.end_headers()

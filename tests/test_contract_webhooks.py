@@ -380,7 +380,7 @@ def report(server: Running, scenario: str) -> list[Recorded]:
                 return watch.reported
             client.post("/sandbox/clock/advance", json={"to": min(one["at"] for one in due)})
             watch.look()
-        raise AssertionError("the story is not over")
+        raise AssertionError("the scenario is not over")
 
 
 def pull_everything(server: Running) -> list[Recorded]:

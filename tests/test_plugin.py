@@ -409,7 +409,7 @@ def test_what_is_given_comes_before_the_environment() -> None:
 
 
 OWN_SCENARIO = """
-name: own-story
+name: own-scenario
 purpose: Nothing happens but a verification.
 passes: The client waits.
 steps:
@@ -420,9 +420,9 @@ steps:
 @pytest.mark.process
 def test_scenarios_of_a_folder_may_be_chosen(pytester: pytest.Pytester) -> None:
     folder = pytester.mkdir("mine")
-    (folder / "own-story.yaml").write_text(OWN_SCENARIO)
+    (folder / "own-scenario.yaml").write_text(OWN_SCENARIO)
     text = """
-@pytest.mark.scenario("own-story")
+@pytest.mark.scenario("own-scenario")
 def test_it(invoice_sandbox):
     register(invoice_sandbox)
     assert [one["at"] for one in invoice_sandbox.advance("P3D")["happened"]][0][:10] == "2026-11-23"

@@ -29,7 +29,7 @@ from invoice_sandbox.scenarios.script import OnCall, Reaction
 from tests.notes_project import write_project
 
 GOOD = """\
-name: story
+name: example
 purpose: The seller declines the offer.
 begins: {sellerId: sim_seller_of_mine}
 needs: {status: [Registered, Verified]}
@@ -65,14 +65,14 @@ def vocabulary() -> Vocabulary:
     return load_vocabulary(default_project())
 
 
-def written(folder: Path, text: str | bytes, name: str = "story") -> Path:
+def written(folder: Path, text: str | bytes, name: str = "example") -> Path:
     file = folder / f"{name}.yaml"
     file.write_bytes(text if isinstance(text, bytes) else text.encode())
     return file
 
 
 def problems(
-    folder: Path, text: str | bytes, vocabulary: Vocabulary, name: str = "story"
+    folder: Path, text: str | bytes, vocabulary: Vocabulary, name: str = "example"
 ) -> list[str]:
     """Everything that is said of a file with this text, with the file's name for its path.
 
@@ -95,7 +95,7 @@ def problems(
 
 def test_a_file_is_read_as_it_stands(tmp_path: Path, vocabulary: Vocabulary) -> None:
     read = load_scenario(written(tmp_path, GOOD), vocabulary)
-    assert (read.name, read.purpose) == ("story", "The seller declines the offer.")
+    assert (read.name, read.purpose) == ("example", "The seller declines the offer.")
     assert read.begins == {"sellerId": "sim_seller_of_mine"}
     assert read.needs == {"status": ["Registered", "Verified"]}
     assert read.conditions == {"patience": "P1D"}
@@ -121,7 +121,9 @@ def test_a_file_is_read_as_it_stands(tmp_path: Path, vocabulary: Vocabulary) -> 
 def test_a_scenario_needs_no_more_than_name_and_purpose(
     tmp_path: Path, vocabulary: Vocabulary
 ) -> None:
-    read = load_scenario(written(tmp_path, "name: story\npurpose: Nothing happens.\n"), vocabulary)
+    read = load_scenario(
+        written(tmp_path, "name: example\npurpose: Nothing happens.\n"), vocabulary
+    )
     assert (read.steps, read.calls, read.faults) == ((), (), ())
 
 
@@ -223,7 +225,7 @@ def test_a_rule_that_cannot_be_judged_is_reported(
 ) -> None:
     text = GOOD.replace("request: listOffers, times: 1, within: P1D", rule)
     found = problems(tmp_path, text, vocabulary)
-    assert found[0].startswith("story.yaml:27:")
+    assert found[0].startswith("example.yaml:27:")
     assert found[0].partition(": ")[2].startswith(said)
 
 
@@ -300,12 +302,12 @@ WRONG: dict[str, tuple[str, str, str]] = {
         "2:1: 'purpose' must be a string",
     ),
     "another name than the file's": (
-        "name: story",
+        "name: example",
         "name: tale",
-        "1:1: the name differs from the file name 'story' (write 'name: story')",
+        "1:1: the name differs from the file name 'example' (write 'name: example')",
     ),
     "a name in capitals": (
-        "name: story",
+        "name: example",
         "name: Story",
         "1:1: 'Story' must be a kebab-case word such as order-expires",
     ),
@@ -649,7 +651,7 @@ def test_what_is_wrong_is_one_line_with_its_place(
 ) -> None:
     assert fine in GOOD
     found = problems(tmp_path, GOOD.replace(fine, wrong, 1), vocabulary)
-    assert found[0].startswith(f"story.yaml:{said}")
+    assert found[0].startswith(f"example.yaml:{said}")
     assert len(found) == 1
 
 
@@ -662,8 +664,8 @@ def test_all_problems_of_a_round_are_reported_in_the_order_of_the_file(
 ) -> None:
     text = GOOD.replace("make-offer", "make-ofer").replace("call: getInvoice", "call: getInvoces")
     assert [one.split(": ")[0] for one in problems(tmp_path, text, vocabulary)] == [
-        "story.yaml:14:30",
-        "story.yaml:20:11",
+        "example.yaml:14:30",
+        "example.yaml:20:11",
     ]
 
 
@@ -707,14 +709,14 @@ def test_a_time_that_is_none_is_rejected_with_what_it_looks_like(
     tmp_path: Path, vocabulary: Vocabulary, text: str
 ) -> None:
     (said,) = problems(tmp_path, GOOD.replace("after: PT1S", f"after: '{text}'", 1), vocabulary)
-    assert said == f"story.yaml:11:17: '{text}' must be a duration such as PT10S or P3D"
+    assert said == f"example.yaml:11:17: '{text}' must be a duration such as PT10S or P3D"
 
 
-@pytest.mark.parametrize("name", ["Story", "a_story", "-story", "2nd", "a--b"])
+@pytest.mark.parametrize("name", ["Example", "an_example", "-example", "2nd", "a--b"])
 def test_a_name_is_written_in_small_letters_and_hyphens(
     tmp_path: Path, vocabulary: Vocabulary, name: str
 ) -> None:
-    (said,) = problems(tmp_path, GOOD.replace("name: story", f"name: {name}"), vocabulary, name)
+    (said,) = problems(tmp_path, GOOD.replace("name: example", f"name: {name}"), vocabulary, name)
     assert said == f"{name}.yaml:1:1: '{name}' must be a kebab-case word such as order-expires"
 
 
@@ -732,13 +734,13 @@ NO_OBJECTS = {
 def test_a_file_that_is_no_object_is_rejected(
     tmp_path: Path, vocabulary: Vocabulary, text: str
 ) -> None:
-    assert problems(tmp_path, text, vocabulary) == ["story.yaml:1:1: the file must be an object"]
+    assert problems(tmp_path, text, vocabulary) == ["example.yaml:1:1: the file must be an object"]
 
 
 UNREADABLE = {
-    "not UTF-8": (b"name: story\npurpose: \xff\n", "2:10: cannot be read: 'utf-8' codec "),
-    "UTF-16": ("name: story\n".encode("utf-16"), "1:1: cannot be read: 'utf-8' codec "),
-    "a zero": (b"name: story\npurpose: a\0b\n", "2:11: not YAML: control characters "),
+    "not UTF-8": (b"name: example\npurpose: \xff\n", "2:10: cannot be read: 'utf-8' codec "),
+    "UTF-16": ("name: example\n".encode("utf-16"), "1:1: cannot be read: 'utf-8' codec "),
+    "a zero": (b"name: example\npurpose: a\0b\n", "2:11: not YAML: control characters "),
     "two documents": (GOOD.encode() + b"---\nname: x\n", "28:1: but found another document"),
     "too deep": (b"name: " + b"[" * 300, "1:262: nested too deeply: more than 256 levels"),
     "a number without end": (b"name: " + b"9" * 5000, "1:7: '99999999999999999999999999999999"),
@@ -750,7 +752,7 @@ def test_a_file_that_cannot_be_read_is_rejected_at_its_place(
     tmp_path: Path, vocabulary: Vocabulary, content: bytes, said: str
 ) -> None:
     (found,) = problems(tmp_path, content, vocabulary)
-    assert found.startswith(f"story.yaml:{said}")
+    assert found.startswith(f"example.yaml:{said}")
 
 
 def test_a_byte_order_mark_does_no_harm(tmp_path: Path, vocabulary: Vocabulary) -> None:
@@ -758,11 +760,11 @@ def test_a_byte_order_mark_does_no_harm(tmp_path: Path, vocabulary: Vocabulary) 
     (said,) = problems(
         tmp_path, b"\xef\xbb\xbf" + GOOD.replace("steps", "stps").encode(), vocabulary
     )
-    assert said.startswith("story.yaml:6:1: unknown key 'stps'")
+    assert said.startswith("example.yaml:6:1: unknown key 'stps'")
 
 
 def test_a_file_that_is_not_there_has_no_line(tmp_path: Path, vocabulary: Vocabulary) -> None:
-    file = tmp_path / "story.yaml"
+    file = tmp_path / "example.yaml"
     assert list(scenario_file_problems(file, vocabulary)) == [(str(file), "no such file")]
 
 
@@ -770,7 +772,7 @@ def test_a_word_without_end_is_cut_off_in_the_message(
     tmp_path: Path, vocabulary: Vocabulary
 ) -> None:
     (said,) = problems(tmp_path, GOOD.replace("make-offer", "x" * 5000), vocabulary)
-    assert said.startswith("story.yaml:14:30: there is no action 'xxx")
+    assert said.startswith("example.yaml:14:30: there is no action 'xxx")
     assert len(said) < 1000
 
 
@@ -785,7 +787,7 @@ def test_in_a_merged_object_the_closest_place_is_named(
 ) -> None:
     text = GOOD.replace("{on: start, after: PT1S,", "{<<: {on: begin}, after: PT1S,")
     (said,) = problems(tmp_path, text, vocabulary)
-    assert said.startswith("story.yaml:11:5: there is no event type 'begin'")
+    assert said.startswith("example.yaml:11:5: there is no event type 'begin'")
 
 
 # Begun later
@@ -796,7 +798,7 @@ def test_from_a_later_beginning_something_must_be_possible(
 ) -> None:
     text = GOOD.replace("Verified]", "Settled]")
     assert problems(tmp_path, text, vocabulary) == [
-        ("story.yaml:4:30: no step of the scenario is possible from status 'Settled' (remove it)")
+        ("example.yaml:4:30: no step of the scenario is possible from status 'Settled' (remove it)")
     ]
 
 
@@ -805,7 +807,7 @@ def test_that_a_later_beginning_skips_steps_does_not_make_a_wrong_order_right(
 ) -> None:
     text = GOOD.replace("after: PT4S", "after: PT0.5S")
     found = problems(tmp_path, text, vocabulary)
-    assert found[0].startswith("story.yaml:13:32: 'request-financing' is not possible then: ")
+    assert found[0].startswith("example.yaml:13:32: 'request-financing' is not possible then: ")
 
 
 # Conditions of a scenario
@@ -825,7 +827,7 @@ def test_a_document_under_other_conditions_is_checked_alike(
 ) -> None:
     read = load_scenario(written(tmp_path, GOOD), vocabulary)
     document = {**read.document, "conditions": {"patience": value}}
-    assert [one.text for one in scenario_problems(document, "story", vocabulary)] == said
+    assert [one.text for one in scenario_problems(document, "example", vocabulary)] == said
 
 
 # Folders and projects
@@ -834,7 +836,7 @@ def test_a_document_under_other_conditions_is_checked_alike(
 def test_the_lifecycle_beside_them_is_no_scenario(tmp_path: Path, vocabulary: Vocabulary) -> None:
     written(tmp_path, "machines: {}\nevents: {}\n", "lifecycle")
     written(tmp_path, GOOD)
-    assert list(Library([tmp_path], vocabulary)) == ["story"]
+    assert list(Library([tmp_path], vocabulary)) == ["example"]
 
 
 def test_there_need_not_be_any(tmp_path: Path, vocabulary: Vocabulary) -> None:
@@ -853,7 +855,7 @@ def test_the_first_file_that_is_wrong_stops_a_folder(
 def test_without_a_lifecycle_a_scenario_may_still_inject_faults(tmp_path: Path) -> None:
     contract = load_contract(default_project() / "openapi" / "openapi.yaml").contract
     alone = vocabulary_of(contract, Lifecycle({}, {}), {})
-    text = "name: story\npurpose: x\nfaults: [{kind: status, status: 503}]\n"
+    text = "name: example\npurpose: x\nfaults: [{kind: status, status: 503}]\n"
     assert load_scenario(written(tmp_path, text), alone).faults
 
 

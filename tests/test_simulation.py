@@ -13,7 +13,7 @@ from invoice_sandbox.scenarios.library import scenario_files
 from invoice_sandbox.scenarios.script import Scenario
 from invoice_sandbox.scenarios.simulation import Run, main_run
 
-HEAD = "name: story\npurpose: For a test.\n"
+HEAD = "name: example\npurpose: For a test.\n"
 LINES = 3
 """The first step stands in the line after these."""
 
@@ -39,7 +39,7 @@ def written(folder: Path, *steps: str, needs: str = "") -> Path:
     What is no action is a trigger; a line that begins with a brace stands as it is.
     """
     head = HEAD + (f"needs: {{status: {needs}}}\n" if needs else "")
-    file = folder / "story.yaml"
+    file = folder / "example.yaml"
     file.write_text(f"{head}steps:\n" + "".join(f"  - {_step(one)}\n" for one in steps))
     return file
 
@@ -202,7 +202,7 @@ UNREACHED: dict[str, tuple[tuple[str, ...], int, str]] = {
         1,
         "invoice.funded",
     ),
-    "of what no action of the story records": (
+    "of what no action of the example records": (
         (*TO_OFFER, "invoice.credit_note_applied P1D withdraw"),
         5,
         "invoice.credit_note_applied",
@@ -359,4 +359,4 @@ def test_a_step_whose_time_has_gone_by_is_left_out(tmp_path: Path, vocabulary: V
 
 
 def test_without_a_machine_there_is_no_way(vocabulary: Vocabulary) -> None:
-    assert main_run(Scenario("story"), None, vocabulary.actions) == ()
+    assert main_run(Scenario("example"), None, vocabulary.actions) == ()

@@ -460,6 +460,22 @@ def test_a_request_does_not_wait_for_the_steps_of_all_records(flowing: Running) 
         assert len(bells(client)) == 2 * STEPS_OF_A_REQUEST + 20
 
 
+def test_a_request_waits_for_those_that_the_timer_is_doing(flowing: Running) -> None:
+    with in_scenario(flowing, "in-turn") as client:
+        write_note(client)
+        flowing.system_clock.pass_seconds(1)
+        engine = flowing.sandbox.engine
+        workspace = flowing.run(engine.store.workspaces())[-1][0]
+
+        async def busy_for_a_while() -> None:
+            lock = engine.agenda.lock(workspace.id)
+            await lock.acquire()
+            asyncio.get_running_loop().call_later(0.2, lock.release)
+
+        flowing.run(busy_for_a_while())
+        assert bells(client) == [("09:30:01", "one")]
+
+
 def test_the_timer_looks_at_the_workspace_that_is_due_first(flowing: Running) -> None:
     with in_scenario(flowing, "long") as late, in_scenario(flowing, "soon") as early:
         write_note(late)

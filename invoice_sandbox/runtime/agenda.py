@@ -122,15 +122,13 @@ class Agenda:
         """Run the steps that are due before a request.
 
         On a live clock at most STEPS_OF_A_REQUEST: a request does not wait for the steps of
-        thousands of records. The timer runs the others.
+        thousands of records. The timer runs the others, and gives way to a request after as many.
         """
         due = await self._store.next_due(workspace.id)
         if due is None or due > workspace.clock.now(self._system_clock):
             return
-        if workspace.clock.mode == "frozen":
-            await self._run_due_steps(workspace)
-        elif not self.lock(workspace.id).locked():  # else they are run already
-            await self._run_due_steps(workspace, STEPS_OF_A_REQUEST)
+        is_frozen = workspace.clock.mode == "frozen"
+        await self._run_due_steps(workspace, MAX_STEPS if is_frozen else STEPS_OF_A_REQUEST)
         await self._lanes.wake(workspace)
 
     async def settle(self, workspace: Workspace) -> None:
@@ -228,12 +226,16 @@ class Agenda:
             return []
         entries: list[Record] = []
         turn = Turn()
-        async with self.lock(workspace.id):
-            while len(entries) < most and (done := await self._run_next(workspace.id)) is not None:
-                entries.append(done)
-                if len(entries) == MAX_STEPS:
+        while len(entries) < most:
+            async with self.lock(workspace.id):  # whoever waits for it comes first
+                for _ in range(STEPS_OF_A_REQUEST):
+                    done = await self._run_next(workspace.id)
+                    if done is None:
+                        return entries
+                    entries.append(done)
+                    await turn.give_way()
+                if len(entries) >= MAX_STEPS:
                     await self._note_loop(workspace.id)
-                await turn.give_way()
         return entries
 
     async def _finish_lanes(self, workspace_id: str, attempted: list[Record]) -> list[Record]:

@@ -1,1 +1,1 @@
-"""Partner acceptance: plans, rules about what a client did, the runner, verdicts and reports."""
+"""Acceptance tests of clients: plans, rules, the runner, verdicts and reports."""

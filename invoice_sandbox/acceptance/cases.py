@@ -86,7 +86,7 @@ def run_case(
 
 @dataclass
 class _CaseRun:
-    """A case while it runs; ``values`` replace texts such as ``$invoice``."""
+    """A case while it runs; ``values`` replace texts such as ``$order``."""
 
     plan: Plan
     check: Check

@@ -99,7 +99,7 @@ class Observer:
     _periods: dict[Any, int] = field(default_factory=dict)
 
     def mark(self, name: str) -> None:
-        """Name this moment. Raises SandboxError."""
+        """Name this point of the run. Raises SandboxError."""
         self.observe()
         self.marks.append(name)
 

@@ -59,7 +59,7 @@ class Result:
 
 
 def evaluate(rule: Rule, seen: Observations) -> Result:
-    """Judge one rule. Values such as ``$offer`` must have been replaced."""
+    """Judge one rule. Values such as ``$order`` must have been replaced."""
     if "delivery" in rule:
         return _of_deliveries(rule, [one for one in seen.attempts if _is_meant(rule, one, seen)])
     if "afterFault" in rule and all(one.fault != rule["afterFault"] for one in seen.requests):
@@ -270,7 +270,7 @@ _JUDGES: Final[Mapping[str, Callable[[Rule, list[Request]], Result]]] = {
     "gaps": _gaps,
     "body": _body,
 }
-"""By member of a rule: what it says of the requests."""
+"""By member of a rule: what it requires of the requests."""
 
 
 # Deliveries
@@ -292,9 +292,9 @@ def _of_deliveries(rule: Rule, attempts: list[Attempt]) -> Result:
     wrong = [one for one in attempts if not is_status(rule["response"], one.status)]
     if not wrong:
         return _result(rule, Outcome.KEPT, expected, _responses(attempts), attempts)
-    answered = [one for one in wrong if one.status is not None]
-    outcome = Outcome.BROKEN if answered else Outcome.ABSENT
-    return _result(rule, outcome, expected, _responses(wrong), answered or wrong)
+    responded = [one for one in wrong if one.status is not None]
+    outcome = Outcome.BROKEN if responded else Outcome.ABSENT
+    return _result(rule, outcome, expected, _responses(wrong), responded or wrong)
 
 
 def _responses(attempts: list[Attempt]) -> str:

@@ -22,7 +22,7 @@ _LAST: Final = {
     "trigger": "Record an event of TYPE and deliver it.",
     "deliveries": "List webhook deliveries, newest first.",
     "coverage": "Show the coverage of the contract.",
-    "acceptance": "Judge the client of a partner against an acceptance plan.",
+    "acceptance": "Judge a client against an acceptance plan.",
     "fuzz": "Send thousands of generated requests and judge the responses.",
 }
 """Commands with a module of their own, each with the first sentence of its help, so that the help

@@ -85,7 +85,7 @@ _OPTIONS: Final[dict[str, dict[str, Any]]] = {
 
 @click.group()
 def acceptance() -> None:
-    """Judge the client of a partner against an acceptance plan."""
+    """Judge a client against an acceptance plan."""
 
 
 @acceptance.command()

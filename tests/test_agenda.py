@@ -465,7 +465,7 @@ def test_a_request_waits_for_those_that_the_timer_is_doing(flowing: Running) -> 
         write_note(client)
         flowing.system_clock.pass_seconds(1)
         engine = flowing.sandbox.engine
-        workspace = flowing.run(engine.store.workspaces())[-1][0]
+        workspace = flowing.run(flowing.store.workspaces())[-1][0]
 
         async def busy_for_a_while() -> None:
             lock = engine.agenda.lock(workspace.id)

@@ -206,7 +206,7 @@ def test_the_limit_of_a_body_is_what_the_contract_makes_of_it(server: Running) -
 @pytest.mark.parametrize(
     ("sentence", "name"),
     [
-        ("more than {} steps is 400", "invoice_sandbox.openapi.load.effort:MAX_EFFORT"),
+        ("more than {} steps gets 400", "invoice_sandbox.openapi.load.effort:MAX_EFFORT"),
         ("Beyond {} steps only", "invoice_sandbox.openapi.schema.compile:_MAX_EXPLAINED"),
         ("at most {}, is reserved", "invoice_sandbox.server.serving:RESERVED_FILES"),
         ("up to {}. A quarter", "invoice_sandbox.server.serving:MAX_FILES"),

@@ -204,6 +204,15 @@ def test_fields_of_a_form_are_members_of_the_body(visitor: httpx.Client, api: ht
     assert (found["kind"], found["status"], found["operation"]) == ("status", 503, None)
 
 
+def test_every_declared_type_of_fault_can_be_chosen(
+    visitor: httpx.Client, api: httpx.Client
+) -> None:
+    document = api.get("/sandbox/openapi.json").json()
+    page = visitor.get("/console/scenario").text
+    for name in document["components"]["schemas"]["FaultKind"]["enum"]:
+        assert f"<option>{name}</option>" in page
+
+
 @pytest.mark.parametrize(
     "form",
     [

@@ -324,7 +324,15 @@ def scenario() -> str:
         faults=client.get("/sandbox/faults"),
         snapshots=client.get("/sandbox/snapshots"),
         operations=sorted(_contents().engine.project.contract.operations),
+        fault_types=_fault_types(),
     )
+
+
+def _fault_types() -> list[str]:
+    """The types of faults that the control contract declares."""
+    schemas = _contents().engine.project.control.document["components"]["schemas"]
+    types: list[str] = schemas["FaultKind"]["enum"]
+    return types
 
 
 def _steps(name: str) -> list[StepView]:

@@ -15,6 +15,7 @@ from typing import Any, Final, NamedTuple
 import httpx
 
 from invoice_sandbox.base.clock import ClockState, instant_text, parse_duration, parse_instant
+from invoice_sandbox.base.jsonio import dumps
 from invoice_sandbox.project.api import EVENTS
 from tests.support import FROZEN, PATIENCE, Running
 
@@ -24,6 +25,8 @@ START: Final = "2026-11-21T09:30:00Z"
 START_INSTANT: Final = parse_instant(START)
 
 LIVE: Final = replace(FROZEN, clock=ClockState("live"))
+
+JSON: Final = {"Content-Type": "application/json"}
 
 INVOICE: Final[Mapping[str, Any]] = {
     "sellerId": "org_seller_acme",
@@ -155,10 +158,19 @@ def new_invoice(**members: Any) -> dict[str, Any]:
 
 
 def register(client: httpx.Client, scenario: str | None = None, **members: Any) -> Any:
-    """The same invoice each time, with both dates, by a request that may name its scenario."""
-    headers = {} if scenario is None else {"X-Sandbox-Scenario": scenario}
-    body = {**DATED, **members}
-    return data(client.post("/api/invoices", json=body, headers=headers), 201)
+    """The same invoice each time, with both dates, by a request that may name its scenario.
+
+    An amount that is a Decimal is sent digit by digit."""
+    headers = JSON if scenario is None else {**JSON, "X-Sandbox-Scenario": scenario}
+    body = dumps({**DATED, **members})
+    return data(client.post("/api/invoices", content=body, headers=headers), 201)
+
+
+def verified(client: httpx.Client, **members: Any) -> Any:
+    """The same invoice, as it was registered; then it passed its verification."""
+    invoice = register(client, **members)
+    assert run_verification(client, invoice)["status"] == "Verified"
+    return invoice
 
 
 def register_new(client: httpx.Client, **members: Any) -> str:
@@ -169,8 +181,12 @@ def register_new(client: httpx.Client, **members: Any) -> str:
 def move(client: httpx.Client, invoice: Any, *triggers: str) -> None:
     """Trigger transitions of an invoice, one after the other."""
     for trigger in triggers:
-        path = f"/sandbox/invoices/{_id(invoice)}/transition"
-        data(client.post(path, json={"trigger": trigger}), 200)
+        data(transition(client, invoice, trigger), 200)
+
+
+def transition(client: httpx.Client, invoice: Any, trigger: str) -> httpx.Response:
+    """The response to one trigger."""
+    return client.post(f"/sandbox/invoices/{_id(invoice)}/transition", json={"trigger": trigger})
 
 
 def status(client: httpx.Client, invoice: Any) -> str:

@@ -8,26 +8,17 @@ import httpx
 import pytest
 
 from invoice_sandbox.state import Transaction
+from tests.scenario_run import DATED, move, register, status
 from tests.support import Running
 
 ALDER, EVEREST = "ptn_sandbox_alder", "ptn_sandbox_everest"
-INVOICE = {
-    "sellerId": "org_seller_acme",
-    "debtorId": "org_debtor_globex",
-    "invoiceNumber": "ACT-1",
-    "amount": 10000,
-    "currency": "EUR",
-    "dueDate": "2027-01-20",
-}
 TO_REQUEST = ("start-verification", "verify", "request-financing")
 
 
 def registered(client: httpx.Client, *triggers: str, **members: Any) -> Any:
     """A new invoice, as it was registered, moved on by ``triggers``."""
-    invoice = client.post("/api/invoices", json={**INVOICE, **members}).json()["data"]
-    for trigger in triggers:
-        path = f"/sandbox/invoices/{invoice['id']}/transition"
-        assert client.post(path, json={"trigger": trigger}).status_code == 200
+    invoice = register(client, **members)
+    move(client, invoice, *triggers)
     return invoice
 
 
@@ -41,10 +32,6 @@ def act(server: Running, client: httpx.Client, action: str, invoice: Any, **repo
     server.in_transaction(schedule, client)
     client.get("/api/invoices")  # what is due is done before
     return client.get("/sandbox/agenda").json()["data"]["done"][0]
-
-
-def status(client: httpx.Client, invoice: Any) -> str:
-    return str(client.get(f"/api/invoices/{invoice['id']}").json()["data"]["status"])
 
 
 def offers(client: httpx.Client, invoice: Any) -> list[Any]:
@@ -160,7 +147,7 @@ def test_what_is_required_of_the_seller_is_asked_for_once(
 JUDGED: dict[str, tuple[dict[str, Any], str]] = {
     "past due": ({"dueDate": "2026-11-20"}, "VerificationFailed"),
     "nothing owed": ({"amount": 0}, "VerificationFailed"),
-    "its own debtor, which is not mandatory": ({"debtorId": INVOICE["sellerId"]}, "Verified"),
+    "its own debtor, which is not mandatory": ({"debtorId": DATED["sellerId"]}, "Verified"),
 }
 
 

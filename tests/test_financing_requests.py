@@ -3,42 +3,19 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from decimal import Decimal
 from typing import Any
 
 import httpx
-import orjson
 import pytest
 
 from invoice_sandbox.base.clock import ClockState
+from tests.scenario_run import JSON, error, register, status, verified
 from tests.support import FROZEN, serving
 
 REQUESTS = "/api/financing-requests"
-JSON = {"Content-Type": "application/json"}
-INVOICE = {
-    "sellerId": "org_seller_acme",
-    "debtorId": "org_debtor_globex",
-    "invoiceNumber": "FIN-1",
-    "amount": 12500.5,
-    "currency": "EUR",
-    "dueDate": "2027-01-20",
-}
 BIRCH = "ptn_sandbox_birch"
 ALDER = "ptn_sandbox_alder"
-
-
-def register(client: httpx.Client, amount: str | None = None, **members: Any) -> Any:
-    """A registered invoice; ``amount`` as the JSON number to send, digit by digit."""
-    body = orjson.dumps(INVOICE | members | ({"amount": orjson.Fragment(amount)} if amount else {}))
-    response = client.post("/api/invoices", content=body, headers=JSON)
-    assert response.status_code == 201
-    return response.json()["data"]
-
-
-def verified(client: httpx.Client, amount: str | None = None, **members: Any) -> Any:
-    invoice = register(client, amount, **members)
-    run = client.post("/api/verification/run", json={"invoiceId": invoice["id"]})
-    assert run.json()["data"]["status"] == "Verified"
-    return invoice
 
 
 def ask(client: httpx.Client, **body: Any) -> Any:
@@ -47,16 +24,8 @@ def ask(client: httpx.Client, **body: Any) -> Any:
     return response.json()["data"]
 
 
-def status(client: httpx.Client, invoice: Any) -> str:
-    return str(client.get(f"/api/invoices/{invoice['id']}").json()["data"]["status"])
-
-
-def rejection(response: httpx.Response) -> tuple[int, str]:
-    return response.status_code, response.json()["error"]["code"]
-
-
 def test_every_member_that_is_left_out_has_its_default(client: httpx.Client) -> None:
-    invoice = verified(client)
+    invoice = verified(client, amount=12500.5)
     request = ask(client)
     assert request.pop("id").startswith("freq_sandbox_")
     assert ALDER in request.pop("routedPartnerIds")
@@ -130,7 +99,7 @@ def test_without_a_verified_invoice_of_the_client_it_is_a_synthetic_one(
 
 
 def test_the_usual_amount_follows_from_the_advance_rate(client: httpx.Client) -> None:
-    verified(client, amount="10000.00")
+    verified(client, amount=Decimal("10000.00"))
     assert ask(client, requestedAdvanceRate=0.333)["requestedAmount"] == 3330
 
 
@@ -149,7 +118,7 @@ AMOUNTS: dict[str, tuple[str, str, str]] = {
 def test_the_usual_amount_is_exact_to_the_minor_unit(
     client: httpx.Client, amount: str, currency: str, usual: str
 ) -> None:
-    verified(client, amount, currency=currency)
+    verified(client, amount=Decimal(amount), currency=currency)
     response = client.post(REQUESTS, json={})
     assert response.status_code == 201
     assert f'"requestedAmount":{usual},' in response.text
@@ -205,14 +174,14 @@ def test_a_reference_to_nothing_is_404_and_changes_nothing(
 ) -> None:
     invoice = verified(client)
     before = client.get(REQUESTS).json()
-    assert rejection(client.post(REQUESTS, json=body)) == (404, "resource_not_found")
+    assert error(client.post(REQUESTS, json=body)) == (404, "resource_not_found")
     assert (status(client, invoice), client.get(REQUESTS).json()) == ("Verified", before)
 
 
 def test_an_invoice_that_is_not_verified_is_409(client: httpx.Client) -> None:
     invoice = register(client)
     response = client.post(REQUESTS, json={"invoiceId": invoice["id"]})
-    assert rejection(response) == (409, "invalid_request")
+    assert error(response) == (409, "invalid_request")
     assert "Registered" in response.json()["error"]["message"]
 
 
@@ -220,7 +189,7 @@ def test_an_invoice_cannot_be_financed_twice(client: httpx.Client) -> None:
     invoice = verified(client)
     ask(client)
     response = client.post(REQUESTS, json={"invoiceId": invoice["id"]})
-    assert rejection(response) == (409, "invalid_request")
+    assert error(response) == (409, "invalid_request")
 
 
 def test_an_invoice_that_is_past_due_is_409() -> None:
@@ -228,7 +197,7 @@ def test_an_invoice_that_is_past_due_is_409() -> None:
         invoice = verified(client, dueDate="2026-11-21")
         live.system_clock.pass_seconds(86_400)
         response = client.post(REQUESTS, json={"invoiceId": invoice["id"]})
-        assert rejection(response) == (409, "invalid_request")
+        assert error(response) == (409, "invalid_request")
         assert "2026-11-21" in response.json()["error"]["message"]
         assert ask(client)["synthetic"], "nor is it chosen by default"
 
@@ -257,7 +226,7 @@ WRONG: dict[str, str] = {
 @pytest.mark.parametrize("body", WRONG.values(), ids=WRONG)
 def test_an_impossible_value_is_400(client: httpx.Client, body: str) -> None:
     response = client.post(REQUESTS, content=body, headers=JSON)
-    assert rejection(response) == (400, "invalid_request")
+    assert error(response) == (400, "invalid_request")
 
 
 def test_a_member_that_is_unknown_is_ignored(client: httpx.Client) -> None:

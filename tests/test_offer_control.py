@@ -7,19 +7,12 @@ from typing import Any
 import httpx
 import pytest
 
-INVOICE = {
-    "sellerId": "org_seller_acme",
-    "debtorId": "org_debtor_globex",
-    "invoiceNumber": "OFL-1",
-    "amount": 10000,
-    "currency": "EUR",
-    "dueDate": "2027-01-20",
-}
+from tests.scenario_run import move, register
 
 
 def offered(client: httpx.Client, offers: int = 2) -> tuple[str, list[str]]:
     """The id of a new invoice and those of the offers on it, in the order they were made."""
-    invoice_id = client.post("/api/invoices", json=INVOICE).json()["data"]["id"]
+    invoice_id = register(client)["id"]
     client.post("/api/verification/run", json={"invoiceId": invoice_id})
     client.post("/api/financing-requests", json={"invoiceId": invoice_id})
     made = [client.post("/api/offers", json={"invoiceId": invoice_id}) for _ in range(offers)]
@@ -28,12 +21,6 @@ def offered(client: httpx.Client, offers: int = 2) -> tuple[str, list[str]]:
 
 def pull(client: httpx.Client, offer_id: str, word: str) -> httpx.Response:
     return client.post(f"/sandbox/offers/{offer_id}/{word}")
-
-
-def move(client: httpx.Client, invoice_id: str, *triggers: str) -> None:
-    for trigger in triggers:
-        path = f"/sandbox/invoices/{invoice_id}/transition"
-        assert client.post(path, json={"trigger": trigger}).status_code == 200
 
 
 def statuses(client: httpx.Client, invoice_id: str) -> tuple[str, str, list[str]]:

@@ -2,22 +2,16 @@
 
 from __future__ import annotations
 
+from decimal import Decimal
 from typing import Any
 
 import httpx
-import orjson
 import pytest
 
+from tests.scenario_run import INVOICE, JSON, error, verified
+
 OFFERS = "/api/offers"
-JSON = {"Content-Type": "application/json"}
 ALDER, BIRCH = "ptn_sandbox_alder", "ptn_sandbox_birch"
-INVOICE = {
-    "sellerId": "org_seller_acme",
-    "debtorId": "org_debtor_globex",
-    "invoiceNumber": "OFF-1",
-    "currency": "EUR",
-    "dueDate": "2027-01-20",
-}
 RATES: dict[str, Any] = {
     "partnerId": ALDER,
     "advanceRate": 0.85,
@@ -27,16 +21,9 @@ RATES: dict[str, Any] = {
 """The worked example: 85 %, 9 % a year, 0.25 %."""
 
 
-def verified(client: httpx.Client, amount: str = "10000.00", **members: Any) -> Any:
-    body = orjson.dumps({**INVOICE, **members, "amount": orjson.Fragment(amount)})
-    invoice = client.post("/api/invoices", content=body, headers=JSON).json()["data"]
-    client.post("/api/verification/run", json={"invoiceId": invoice["id"]})
-    return invoice
-
-
-def requested(client: httpx.Client, amount: str = "10000.00", **members: Any) -> Any:
+def requested(client: httpx.Client, **members: Any) -> Any:
     """An open financing request, on an invoice that is due in 60 days."""
-    return open_request(client, verified(client, amount, **members))
+    return open_request(client, verified(client, **members))
 
 
 def open_request(client: httpx.Client, invoice: Any, **body: Any) -> Any:
@@ -57,10 +44,6 @@ def status(client: httpx.Client, request: Any) -> tuple[str, str]:
     (found,) = (one for one in listed if one["id"] == request["id"])
     invoice = client.get(f"/api/invoices/{request['invoiceIds'][0]}").json()["data"]
     return found["status"], invoice["status"]
-
-
-def rejection(response: httpx.Response) -> tuple[int, str]:
-    return response.status_code, response.json()["error"]["code"]
 
 
 def test_the_worked_example_comes_out_to_the_cent(client: httpx.Client) -> None:
@@ -185,7 +168,7 @@ FIGURES: dict[str, tuple[str, str, list[str]]] = {
 def test_figures_are_exact_to_the_minor_unit_of_the_currency(
     client: httpx.Client, amount: str, currency: str, figures: list[str]
 ) -> None:
-    requested(client, amount, currency=currency)
+    requested(client, amount=Decimal(amount), currency=currency)
     response = client.post(OFFERS, json=RATES)
     assert response.status_code == 201
     advance, reserve, discount, service, net = figures
@@ -218,8 +201,7 @@ DUE = {"in thirty days": ("2026-12-21", 30), "today": ("2026-11-21", 0), "never"
 def test_the_tenor_runs_until_the_due_date_and_without_one_sixty_days(
     client: httpx.Client, due: str | None, tenor: int
 ) -> None:
-    body = {**INVOICE, "amount": 10000, "dueDate": due}
-    body = body if due else {name: value for name, value in body.items() if name != "dueDate"}
+    body = {**INVOICE, "dueDate": due} if due else INVOICE
     invoice = client.post("/api/invoices", json=body).json()["data"]
     client.post("/api/verification/run", json={"invoiceId": invoice["id"]})
     client.post("/api/financing-requests", json={"invoiceId": invoice["id"]})
@@ -294,7 +276,7 @@ def test_a_reference_to_nothing_is_404_and_records_nothing(
     requested(client)
     before = client.get(OFFERS).json()
     response = client.post(OFFERS, json={member: "abc_sandbox_nowhere_0001"})
-    assert rejection(response) == (404, "resource_not_found")
+    assert error(response) == (404, "resource_not_found")
     assert client.get(OFFERS).json() == before
 
 
@@ -302,14 +284,14 @@ def test_a_request_that_is_not_open_takes_no_offers(client: httpx.Client) -> Non
     body = {"invoiceId": verified(client, currency="beads")["id"], "partnerIds": [ALDER]}
     closed = client.post("/api/financing-requests", json=body).json()["data"]
     response = client.post(OFFERS, json={"financingRequestId": closed["id"]})
-    assert rejection(response) == (409, "invalid_request")
+    assert error(response) == (409, "invalid_request")
     assert "NoMatch" in response.json()["error"]["message"]
 
 
 def test_an_invoice_without_an_open_request_takes_no_offers(client: httpx.Client) -> None:
     invoice = verified(client)
     response = client.post(OFFERS, json={"invoiceId": invoice["id"]})
-    assert rejection(response) == (409, "invalid_request")
+    assert error(response) == (409, "invalid_request")
 
 
 def test_a_request_and_an_invoice_that_do_not_belong_together_are_409(
@@ -317,7 +299,7 @@ def test_a_request_and_an_invoice_that_do_not_belong_together_are_409(
 ) -> None:
     request, other = requested(client), requested(client, invoiceNumber="OFF-2")
     body = {"financingRequestId": request["id"], "invoiceId": other["invoiceIds"][0]}
-    assert rejection(client.post(OFFERS, json=body)) == (409, "invalid_request")
+    assert error(client.post(OFFERS, json=body)) == (409, "invalid_request")
 
 
 WRONG: dict[str, Any] = {
@@ -342,7 +324,7 @@ WRONG: dict[str, Any] = {
 
 @pytest.mark.parametrize("body", WRONG.values(), ids=WRONG)
 def test_an_impossible_value_is_400(client: httpx.Client, body: Any) -> None:
-    assert rejection(client.post(OFFERS, json=body)) == (400, "invalid_request")
+    assert error(client.post(OFFERS, json=body)) == (400, "invalid_request")
 
 
 @pytest.mark.parametrize("conditions", ["none", [1], None, ["Debtor confirmation"]], ids=repr)
@@ -386,7 +368,7 @@ def test_the_list_is_newest_first_and_comes_in_pages(client: httpx.Client) -> No
 
 @pytest.mark.parametrize("limit", ["0", "101", "-1", "x", ""])
 def test_a_page_has_one_to_a_hundred_records(client: httpx.Client, limit: str) -> None:
-    assert rejection(client.get(OFFERS, params={"limit": limit})) == (400, "invalid_request")
+    assert error(client.get(OFFERS, params={"limit": limit})) == (400, "invalid_request")
 
 
 def test_a_cursor_that_was_never_given_out_names_an_empty_page(client: httpx.Client) -> None:

@@ -13,18 +13,11 @@ import pytest
 
 from domain.exposure import Exposure, exposure_of, with_exposure
 from domain.routing import Deal, judge
+from tests.scenario_run import move, register
 
 ROUTE = "/api/partners/route"
 ALDER, BIRCH, CEDAR = "ptn_sandbox_alder", "ptn_sandbox_birch", "ptn_sandbox_cedar"
 FIR = "ptn_sandbox_fir"
-INVOICE = {
-    "sellerId": "org_seller_acme",
-    "debtorId": "org_debtor_nobody_knows",
-    "invoiceNumber": "ROU-1",
-    "amount": 10000,
-    "currency": "EUR",
-    "dueDate": "2027-01-20",
-}
 FILTERS = [
     *("currency", "amount", "tenor", "sellerCountry", "debtorCountry"),
     *("debtorSector", "product", "recourse", "disclosure"),
@@ -37,10 +30,9 @@ MANDATE_MEMBERS = {
 }
 
 
-def register(client: httpx.Client, **members: Any) -> str:
-    response = client.post("/api/invoices", json=INVOICE | members)
-    assert response.status_code == 201
-    return str(response.json()["data"]["id"])
+def registered(client: httpx.Client, **members: Any) -> str:
+    """The id of a new invoice on a debtor without an organisation, unless another is named."""
+    return str(register(client, **{"debtorId": "org_debtor_nobody_knows", **members})["id"])
 
 
 def route(client: httpx.Client, **body: Any) -> Any:
@@ -84,7 +76,7 @@ def test_partners_come_in_pages(client: httpx.Client) -> None:
 def test_a_routing_reports_what_was_routed_and_that_no_live_network_was_asked(
     client: httpx.Client,
 ) -> None:
-    invoice = register(client)
+    invoice = registered(client)
     routing = route(client, invoiceId=invoice)
     assert routing["routingId"].startswith("rte_sandbox_")
     assert (routing["invoiceId"], routing["liveNetwork"]) == (invoice, False)
@@ -95,7 +87,7 @@ def test_a_routing_reports_what_was_routed_and_that_no_live_network_was_asked(
 
 
 def test_a_partner_that_fits_has_passed_every_filter(client: httpx.Client) -> None:
-    routing = route(client, invoiceId=register(client), debtorCountry="DE", sellerCountry="DE")
+    routing = route(client, invoiceId=registered(client), debtorCountry="DE", sellerCountry="DE")
     assert verdict(routing, ALDER) == (FILTERS, {})
     assert ALDER in {one["partnerId"] for one in routing["matched"]}
 
@@ -103,7 +95,7 @@ def test_a_partner_that_fits_has_passed_every_filter(client: httpx.Client) -> No
 def test_a_partner_that_does_not_fit_reports_which_filters_failed_and_why(
     client: httpx.Client,
 ) -> None:
-    passed, failed = verdict(route(client, invoiceId=register(client)), BIRCH)
+    passed, failed = verdict(route(client, invoiceId=registered(client)), BIRCH)
     assert failed["debtorCountry"] == "COUNTRY_NOT_ELIGIBLE"
     assert failed["product"] == "PRODUCT_NOT_OFFERED"
     assert sorted([*passed, *failed]) == sorted(FILTERS)
@@ -124,7 +116,7 @@ OUTSIDE_ALDER: dict[str, tuple[dict[str, Any], str, str]] = {
 def test_an_invoice_outside_a_mandate_fails_that_filter_only(
     client: httpx.Client, members: dict[str, Any], name: str, reason: str
 ) -> None:
-    routing = route(client, invoiceId=register(client, **members), debtorCountry="DE")
+    routing = route(client, invoiceId=registered(client, **members), debtorCountry="DE")
     assert verdict(routing, ALDER)[1] == {name: reason}
 
 
@@ -141,7 +133,7 @@ def test_an_invoice_outside_a_mandate_fails_that_filter_only(
 def test_the_bounds_of_a_mandate_belong_to_it(
     client: httpx.Client, members: dict[str, Any]
 ) -> None:
-    routing = route(client, invoiceId=register(client, **members), debtorCountry="DE")
+    routing = route(client, invoiceId=registered(client, **members), debtorCountry="DE")
     assert verdict(routing, ALDER)[1] == {}
 
 
@@ -258,26 +250,26 @@ def test_what_is_financed_already_counts(exposure: Exposure, reason: str | None)
 
 
 def test_a_debtor_that_is_unknown_is_in_germany(client: httpx.Client) -> None:
-    invoice = register(client)
+    invoice = registered(client)
     assert verdict(route(client, invoiceId=invoice), ALDER)[1] == {}
     british = route(client, invoiceId=invoice, debtorCountry="GB")
     assert verdict(british, ALDER)[1] == {"debtorCountry": "COUNTRY_NOT_ELIGIBLE"}
 
 
 def test_the_country_of_a_known_debtor_comes_from_its_organisation(client: httpx.Client) -> None:
-    known = route(client, invoiceId=register(client, debtorId="org_debtor_globex"))
+    known = route(client, invoiceId=registered(client, debtorId="org_debtor_globex"))
     assert verdict(known, ALDER)[1] == {}
 
 
 def test_a_country_is_the_same_in_lower_case(client: httpx.Client) -> None:
-    invoice = register(client)
+    invoice = registered(client)
     failed = verdict(route(client, invoiceId=invoice, debtorCountry="gb"), BIRCH)[1]
     assert "debtorCountry" not in failed
 
 
 def test_routing_takes_the_newest_invoice_of_the_client_by_default(client: httpx.Client) -> None:
-    register(client)
-    newest = register(client, invoiceNumber="ROU-2")
+    registered(client)
+    newest = registered(client, invoiceNumber="ROU-2")
     assert route(client)["invoiceId"] == newest
 
 
@@ -290,19 +282,19 @@ def test_without_an_invoice_a_synthetic_one_is_routed(client: httpx.Client) -> N
 def test_a_financing_request_is_routed_with_its_invoice_and_its_options(
     client: httpx.Client,
 ) -> None:
-    invoice = register(client)
+    invoice = registered(client)
     client.post("/api/verification/run", json={"invoiceId": invoice})
     options = {"product": "InvoiceDiscounting", "disclosure": "Confidential"}
     body = {"invoiceId": invoice, "recoursePreference": "NonRecourse", **options}
     request = client.post("/api/financing-requests", json=body).json()["data"]
-    register(client, invoiceNumber="ROU-2")
+    registered(client, invoiceNumber="ROU-2")
     routing = route(client, financingRequestId=request["id"])
     assert routing["invoiceId"] == invoice
     assert verdict(routing, ALDER)[1].keys() == {"product", "recourse", "disclosure"}
 
 
 def test_a_partner_that_quotes_only_when_named_matches_only_then(client: httpx.Client) -> None:
-    register(client)
+    registered(client)
     assert verdict(route(client), CEDAR)[1] == {"invitation": "QUOTES_ONLY_WHEN_NAMED"}
     named = route(client, partnerIds=[CEDAR])
     assert (asked(named), verdict(named, CEDAR)[1]) == ({CEDAR}, {})
@@ -335,7 +327,7 @@ def test_a_space_in_a_currency_or_a_debtor_mixes_up_no_exposure() -> None:
 
 
 def test_every_configured_partner_matches_or_has_a_reason(client: httpx.Client) -> None:
-    register(client)
+    registered(client)
     routing = route(client)
     assert asked(routing) == {one["id"] for one in client.get("/api/partners").json()["data"]}
     assert all(one["failedFilters"] for one in routing["unmatched"])
@@ -343,13 +335,11 @@ def test_every_configured_partner_matches_or_has_a_reason(client: httpx.Client) 
 
 def finance(client: httpx.Client, *triggers: str, **members: Any) -> Any:
     """An invoice that Fir finances, moved on by ``triggers``."""
-    invoice = register(client, **members)
+    invoice = registered(client, **members)
     client.post("/api/verification/run", json={"invoiceId": invoice})
     body = {"invoiceId": invoice, "partnerIds": [FIR]}
     assert client.post("/api/financing-requests", json=body).json()["data"]["status"] == "Routed"
-    for trigger in ("receive-offer", "accept-offer", "fund", *triggers):
-        path = f"/sandbox/invoices/{invoice}/transition"
-        assert client.post(path, json={"trigger": trigger}).status_code == 200
+    move(client, invoice, "receive-offer", "accept-offer", "fund", *triggers)
     return invoice
 
 
@@ -357,7 +347,7 @@ BY_FIR = {"debtorId": "org_debtor_initech"}
 
 
 def test_a_debtor_without_a_limit_does_not_match(client: httpx.Client) -> None:
-    without, with_limit = register(client), register(client, **BY_FIR)
+    without, with_limit = registered(client), registered(client, **BY_FIR)
     failed = verdict(route(client, invoiceId=without), FIR)[1]
     assert failed == {"debtorLimit": "DEBTOR_LIMIT_MISSING"}
     assert verdict(route(client, invoiceId=with_limit), FIR)[1] == {}
@@ -379,7 +369,7 @@ def test_the_limit_counts_what_is_financed_until_it_is_paid(
     client: httpx.Client, triggers: tuple[str, ...], failed: dict[str, str]
 ) -> None:
     finance(client, *triggers, **BY_FIR, amount=200000)
-    other = register(client, **BY_FIR, invoiceNumber="ROU-2", amount=200001)
+    other = registered(client, **BY_FIR, invoiceNumber="ROU-2", amount=200001)
     found = verdict(route(client, invoiceId=other), FIR)[1]
     assert {name: reason for name, reason in found.items() if name == "debtorLimit"} == failed
 
@@ -387,10 +377,10 @@ def test_the_limit_counts_what_is_financed_until_it_is_paid(
 def test_the_concentration_counts_what_is_financed(client: httpx.Client) -> None:
     """A fifth of the partner's million and of both invoices is less than both."""
     finance(client, **BY_FIR, amount=130000)
-    other = register(client, **BY_FIR, invoiceNumber="ROU-2", amount=125000)
+    other = registered(client, **BY_FIR, invoiceNumber="ROU-2", amount=125000)
     failed = verdict(route(client, invoiceId=other), FIR)[1]
     assert failed == {"debtorConcentration": "DEBTOR_CONCENTRATION_TOO_HIGH"}
-    less = register(client, **BY_FIR, invoiceNumber="ROU-3", amount=120000)
+    less = registered(client, **BY_FIR, invoiceNumber="ROU-3", amount=120000)
     assert verdict(route(client, invoiceId=less), FIR)[1] == {}
 
 
@@ -400,8 +390,8 @@ def test_only_the_partners_named_are_asked(client: httpx.Client) -> None:
 
 
 def test_at_least_one_partner_takes_everything_and_one_takes_nothing(client: httpx.Client) -> None:
-    odd = route(client, invoiceId=register(client, currency="beads", amount=1))
-    usual = route(client, invoiceId=register(client))
+    odd = route(client, invoiceId=registered(client, currency="beads", amount=1))
+    usual = route(client, invoiceId=registered(client))
     assert odd["matched"], "one demo partner takes everything"
     assert len(usual["matched"]) >= 2, "two offers compete on the default fixture (section E)"
     assert usual["unmatched"], "one partner never matches (section E)"
@@ -444,7 +434,7 @@ def test_a_body_that_is_no_object_is_400(client: httpx.Client, body: bytes) -> N
 
 
 def test_routing_changes_no_invoice_and_is_audited(client: httpx.Client) -> None:
-    invoice = register(client)
+    invoice = registered(client)
     before = client.get("/api/invoices").json()
     routing = route(client)
     assert client.get("/api/invoices").json() == before

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import itertools
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -16,20 +15,13 @@ from invoice_sandbox.openapi.load.documents import load_document
 from invoice_sandbox.project.api import EVENTS
 from invoice_sandbox.scenarios.lifecycle import Transition, load_lifecycle
 from invoice_sandbox.state import Transaction
+from tests.scenario_run import INVOICE, register_new, status, transition
 from tests.support import Running
 
 ROOT = Path(__file__).parents[1]
 MACHINES = load_lifecycle(ROOT / "scenarios" / "lifecycle.yaml").machines
 MACHINE = MACHINES["invoice"]
 TRIGGERS = tuple(dict.fromkeys(one.trigger for one in MACHINE.transitions))
-INVOICE = {
-    "sellerId": "org_seller_acme",
-    "debtorId": "org_debtor_globex",
-    "amount": 10000,
-    "currency": "EUR",
-    "dueDate": "2027-01-20",
-}
-_NUMBERS = itertools.count(1)
 
 
 @pytest.fixture(scope="module")
@@ -39,28 +31,15 @@ def client(server: Running) -> Iterator[httpx.Client]:
         yield client
 
 
-def registered(client: httpx.Client) -> str:
-    """The id of a new invoice."""
-    body = {**INVOICE, "invoiceNumber": f"MOV-{next(_NUMBERS)}"}
-    response = client.post("/api/invoices", json=body)
-    assert response.status_code == 201
-    return str(response.json()["data"]["id"])
-
-
-def pull(client: httpx.Client, invoice_id: str, trigger: str) -> httpx.Response:
-    path = f"/sandbox/invoices/{invoice_id}/transition"
-    return client.post(path, json={"trigger": trigger})
-
-
 def driven(client: httpx.Client, *triggers: str, without_recourse: bool = False) -> str:
     """The id of a new invoice after ``triggers``."""
-    invoice_id = registered(client)
+    invoice_id = register_new(client)
     for trigger in triggers:
         if without_recourse and trigger == "request-financing":
             body = {"invoiceId": invoice_id, "recoursePreference": "NonRecourse"}
             assert client.post("/api/financing-requests", json=body).status_code == 201
             continue
-        response = pull(client, invoice_id, trigger)
+        response = transition(client, invoice_id, trigger)
         assert response.status_code == 200, response.text
     return invoice_id
 
@@ -102,10 +81,6 @@ def held(*triggers: str) -> str:
     for trigger in triggers:
         previous, status = status, MACHINE.step(status, trigger, previous).to
     return status
-
-
-def status(client: httpx.Client, invoice_id: str) -> str:
-    return str(client.get(f"/api/invoices/{invoice_id}").json()["data"]["status"])
 
 
 def requests(client: httpx.Client, invoice_id: str) -> list[Any]:
@@ -154,7 +129,7 @@ def everything(server: Running, client: httpx.Client, invoice_id: str) -> list[A
 def test_registering_writes_one_audit_event_and_one_domain_event(
     server: Running, client: httpx.Client
 ) -> None:
-    invoice_id = registered(client)
+    invoice_id = register_new(client)
     assert status(client, invoice_id) == MACHINE.initial
     assert [one["action"] for one in audited(client, invoice_id)] == [MACHINE.created]
     assert recorded(server, client, invoice_id) == [MACHINE.created]
@@ -171,7 +146,7 @@ def test_every_transition_writes_one_audit_event_and_one_domain_event(
     without_recourse = (one.from_, one.trigger) == ("Defaulted", "write-off")
     invoice_id = driven(client, *way, without_recourse=without_recourse)
     before = len(audited(client, invoice_id)), len(recorded(server, client, invoice_id))
-    response = pull(client, invoice_id, one.trigger)
+    response = transition(client, invoice_id, one.trigger)
     assert response.status_code == 200, response.text
     assert response.json()["data"]["status"] == held(*way, one.trigger)
     assert response.json()["data"] == client.get(f"/api/invoices/{invoice_id}").json()["data"]
@@ -195,7 +170,7 @@ def test_a_trigger_that_the_status_does_not_allow_is_409_and_changes_nothing(
     possible = [one for one in MACHINE.legal[state] if one not in forbidden]
     legal = ", ".join(possible) or "none, this is an end state"
     for trigger in set(TRIGGERS) - set(possible) - FORBIDDEN:
-        response = pull(client, invoice_id, trigger)
+        response = transition(client, invoice_id, trigger)
         assert (response.status_code, response.json()["error"]["code"]) == (409, "invalid_request")
         message = response.json()["error"]["message"]
         assert f"{invoice_id} is {state}, so '{trigger}' is not possible" in message
@@ -246,7 +221,7 @@ def test_a_trigger_that_the_history_of_the_invoice_does_not_allow_is_409(
 ) -> None:
     invoice_id = driven(client, *way, without_recourse=without_recourse)
     before = status(client, invoice_id)
-    response = pull(client, invoice_id, trigger)
+    response = transition(client, invoice_id, trigger)
     assert response.status_code == 409
     message = response.json()["error"]["message"]
     assert f"is {why}, so '{trigger}' is not possible" in message
@@ -272,7 +247,7 @@ def test_nothing_unfunded_reaches_recourse_paid_or_settled() -> None:
 
 def test_a_failed_repurchase_may_be_written_off(client: httpx.Client) -> None:
     invoice_id = driven(client, *WAYS["Recourse"])
-    assert pull(client, invoice_id, "write-off").json()["data"]["status"] == "WrittenOff"
+    assert transition(client, invoice_id, "write-off").json()["data"]["status"] == "WrittenOff"
 
 
 DISPUTABLE = [one.from_ for one in MACHINE.transitions if one.trigger == "dispute"]
@@ -282,8 +257,8 @@ DISPUTABLE = [one.from_ for one in MACHINE.transitions if one.trigger == "disput
 def test_a_resolved_dispute_leaves_everything_as_it_was(client: httpx.Client, state: str) -> None:
     invoice_id = driven(client, *WAYS[state])
     before = requests(client, invoice_id), offers(client, invoice_id)
-    pull(client, invoice_id, "dispute")
-    assert pull(client, invoice_id, "resolve-dispute").json()["data"]["status"] == state
+    transition(client, invoice_id, "dispute")
+    assert transition(client, invoice_id, "resolve-dispute").json()["data"]["status"] == state
     assert (requests(client, invoice_id), offers(client, invoice_id)) == before
 
 
@@ -308,13 +283,13 @@ WRONG: dict[str, Any] = {
 
 @pytest.mark.parametrize("body", WRONG.values(), ids=WRONG)
 def test_anything_but_one_known_trigger_is_400(client: httpx.Client, body: Any) -> None:
-    path = f"/sandbox/invoices/{registered(client)}/transition"
+    path = f"/sandbox/invoices/{register_new(client)}/transition"
     response = client.post(path, json=body)
     assert (response.status_code, response.json()["error"]["code"]) == (400, "invalid_request")
 
 
 def test_an_unknown_invoice_is_404(client: httpx.Client) -> None:
-    response = pull(client, "inv_sandbox_nowhere_0001", "pay")
+    response = transition(client, "inv_sandbox_nowhere_0001", "pay")
     assert (response.status_code, response.json()["error"]["code"]) == (404, "resource_not_found")
 
 
@@ -447,7 +422,7 @@ def test_each_record_that_moves_along_writes_one_audit_event(client: httpx.Clien
     invoice_id = driven(client, *TO_OFFERS)
     (request,), made = requests(client, invoice_id), offers(client, invoice_id)
     before = [len(audited(client, one["id"])) for one in (request, *made)]
-    pull(client, invoice_id, "accept-offer")
+    transition(client, invoice_id, "accept-offer")
     new = [
         [entry["action"] for entry in audited(client, one["id"])[:-count]]
         for one, count in zip((request, *made), before, strict=True)
@@ -480,11 +455,10 @@ def test_financing_can_be_asked_for_again_after_it_was_cancelled(client: httpx.C
 
 
 def test_verification_ends_although_it_reports_what_it_said_before(client: httpx.Client) -> None:
-    body = {**INVOICE, "invoiceNumber": f"MOV-{next(_NUMBERS)}", "amount": -1}
-    invoice_id = client.post("/api/invoices", json=body).json()["data"]["id"]
+    invoice_id = register_new(client, amount=-1)
     first = client.post("/api/verification/run", json={"invoiceId": invoice_id})
     assert first.json()["data"]["status"] == "Failed"
-    pull(client, invoice_id, "start-verification")
+    transition(client, invoice_id, "start-verification")
     client.post("/api/verification/run", json={"invoiceId": invoice_id})
     assert status(client, invoice_id) == "VerificationFailed"
 
@@ -521,7 +495,7 @@ def test_an_invoice_without_request_and_offers_moves_without_others(
         "invoiceNumber": trigger,
     }
     put(server, client, **fixture, status="Offered")
-    response = pull(client, fixture["id"], trigger)
+    response = transition(client, fixture["id"], trigger)
     assert (response.status_code, response.json()["data"]["status"]) == (
         200,
         MACHINE.step("Offered", trigger).to,
@@ -539,7 +513,7 @@ def test_an_offer_on_an_invoice_without_a_request_names_none(
         "invoiceNumber": "NR",
     }
     put(server, client, **fixture, status="FinancingRequested")
-    assert pull(client, fixture["id"], "receive-offer").json()["data"]["status"] == "Offered"
+    assert transition(client, fixture["id"], "receive-offer").json()["data"]["status"] == "Offered"
     (made,) = offers(client, fixture["id"])
     assert (made["financingRequestId"], made["invoiceId"]) == (None, fixture["id"])
 

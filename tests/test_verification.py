@@ -10,18 +10,10 @@ import pytest
 
 from domain.verification import Seen, checklist, run_status
 from invoice_sandbox.state import Transaction
+from tests.scenario_run import DATED, INVOICE, data, move, register, status
 from tests.support import Running
 
 RUN = "/api/verification/run"
-INVOICE = {
-    "sellerId": "org_seller_acme",
-    "debtorId": "org_debtor_globex",
-    "invoiceNumber": "VER-1",
-    "amount": 10000,
-    "currency": "EUR",
-    "issueDate": "2026-11-01",
-    "dueDate": "2027-01-20",
-}
 ITEMS = [
     ("invoice_data_complete", "Invoice data complete", True, "Passed"),
     ("duplicate_check", "Duplicate financing check", True, "Passed"),
@@ -37,20 +29,10 @@ ITEMS = [
 ]
 
 
-def register(client: httpx.Client, **members: Any) -> Any:
-    response = client.post("/api/invoices", json=INVOICE | members)
-    assert response.status_code == 201
-    return response.json()["data"]
-
-
 def run(client: httpx.Client, **body: Any) -> Any:
     response = client.post(RUN, json=body)
     assert response.status_code == 200
     return response.json()["data"]
-
-
-def status(client: httpx.Client, invoice: Any) -> str:
-    return str(client.get(f"/api/invoices/{invoice['id']}").json()["data"]["status"])
 
 
 def actions(client: httpx.Client, invoice: Any) -> list[str]:
@@ -260,7 +242,7 @@ def test_the_rule_of_the_debtors_country_decides_whether_the_claim_is_assignable
 
 def test_a_claim_that_is_not_assignable_fails() -> None:
     seen = Seen("2026-11-21T09:30:00Z", date(2026, 11, 21), None, "XX", "Restricted")
-    rows = checklist({**INVOICE, "status": "VerificationPending"}, {}, seen)
+    rows = checklist({**DATED, "status": "VerificationPending"}, {}, seen)
     found = {row["code"]: (row["state"], row.get("detail")) for row in rows}
     assert found["assignability"] == ("Failed", "XX:Restricted")
     assert run_status("VerificationPending", rows) == "Failed"
@@ -269,8 +251,7 @@ def test_a_claim_that_is_not_assignable_fails() -> None:
 def test_a_reviewer_decides_once(client: httpx.Client) -> None:
     invoice = register(client, debtorId="org_debtor_tyrell")
     run(client)
-    path = f"/sandbox/invoices/{invoice['id']}/transition"
-    assert client.post(path, json={"trigger": "release-hold"}).status_code == 200
+    move(client, invoice, "release-hold")
     result = run(client)
     assert (result["status"], finding(result, "assignability")) == (
         "Verified",
@@ -283,9 +264,7 @@ def test_an_invoice_whose_duplicate_is_financed_in_the_meantime_is_stopped(
 ) -> None:
     first, cleared = register(client), register(client)
     way = ["clear-duplicate", "verify", "request-financing", "receive-offer", "accept-offer"]
-    for trigger in way:
-        path = f"/sandbox/invoices/{cleared['id']}/transition"
-        assert client.post(path, json={"trigger": trigger}).status_code == 200
+    move(client, cleared, *way)
     result = run(client, invoiceId=first["id"])
     assert finding(result, "duplicate_check") == ("ManualReview", "DuplicateFinanced")
     assert (result["status"], status(client, first)) == 2 * ("DuplicateSuspected",)
@@ -349,8 +328,7 @@ def test_a_disputed_invoice_is_still_in_progress(server: Running, client: httpx.
 
 
 def test_without_a_due_date_an_invoice_is_eligible(client: httpx.Client) -> None:
-    members = {name: value for name, value in INVOICE.items() if not name.endswith("Date")}
-    assert client.post("/api/invoices", json=members).status_code == 201
+    data(client.post("/api/invoices", json=INVOICE), 201)
     assert run(client)["status"] == "Verified"
 
 

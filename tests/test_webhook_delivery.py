@@ -61,8 +61,8 @@ SERVE = [sys.executable, "-m", "invoice_sandbox", "serve", "--port", "0"]
 @pytest.fixture(scope="module")
 def today() -> Iterator[Running]:
     """A server whose wall clock shows the real time, with which receivers compare."""
-    with serving(replace(FROZEN, webhook_timeout=2 * PATIENCE)) as running:
-        running.system_clock.instant = datetime.now(UTC)
+    patient = replace(FROZEN, webhook_timeout=2 * PATIENCE)
+    with serving(patient, at=datetime.now(UTC)) as running:
         yield running
 
 

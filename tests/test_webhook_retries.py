@@ -33,7 +33,7 @@ from tests.scenario_run import (
     happened,
     register_new,
 )
-from tests.support import Running
+from tests.support import Running, serving
 
 REAL = datetime(2026, 11, 21, 9, 30, tzinfo=UTC)
 """What the wall clock of the server shows."""
@@ -507,23 +507,21 @@ def test_what_is_unknown_or_of_another_workspace_is_404(
 
 
 def test_every_attempt_has_the_same_id_and_bytes_and_a_signature_of_its_own_second(
-    server: Running, client: httpx.Client, receiver: Receiver
+    receiver: Receiver,
 ) -> None:
-    server.system_clock.instant = datetime.now(UTC)
-    try:
-        receiver.responses(response(500), response(500), response())
+    receiver.responses(response(500), response(500), response())
+    with serving(at=datetime.now(UTC)) as today, today.client() as client:
+        register_new(client)
         secret = subscribe(client, receiver.url)["secret"]
         trigger(client)
         seconds = []
         for by in ("PT0S", "PT5S", "PT5M"):
             advance(client, by=by)
-            seconds.append(int(server.system_clock.instant.timestamp()))
-            server.system_clock.instant += timedelta(seconds=7)
-        assert [message.second for message in receiver.messages] == seconds
-        for message in receiver.messages:
-            assert message.verified(secret)["id"] == message.id
-    finally:
-        server.system_clock.instant = REAL
+            seconds.append(int(today.system_clock.instant.timestamp()))
+            today.system_clock.pass_seconds(7)
+    assert [message.second for message in receiver.messages] == seconds
+    for message in receiver.messages:
+        assert message.verified(secret)["id"] == message.id
     assert len(set(receiver.ids())) == 1
     assert len({message.body for message in receiver.messages}) == 1
     assert len({message.headers["webhook-signature"] for message in receiver.messages}) == 3

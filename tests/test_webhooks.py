@@ -52,8 +52,7 @@ def event(response: Any) -> Any:
 @pytest.fixture(scope="module")
 def today() -> Iterator[Running]:
     """A server whose wall clock shows the real time, with which receivers compare."""
-    with serving() as running:
-        running.system_clock.instant = datetime.now(UTC)
+    with serving(at=datetime.now(UTC)) as running:
         yield running
 
 

@@ -11,18 +11,11 @@ from typing import Any
 import httpx
 import pytest
 
+from tests.scenario_run import DATED, register
 from tests.support import PATIENCE, Running
 
 LOG = "/api/audit-log"
 KEYS = "/api/developer/api-keys"
-INVOICE = {
-    "sellerId": "org_seller_acme",
-    "debtorId": "org_debtor_globex",
-    "invoiceNumber": "AUD-1",
-    "amount": 10000,
-    "currency": "EUR",
-    "dueDate": "2027-01-20",
-}
 LOGIN = {"email": "seller@demo.example", "password": "demo-password"}
 
 
@@ -40,14 +33,10 @@ def caused(client: httpx.Client, act: Callable[[], Any]) -> list[str]:
     return [one["action"] for one in events(client)[before:]]
 
 
-def register(client: httpx.Client, **members: Any) -> str:
-    return str(client.post("/api/invoices", json=INVOICE | members).json()["data"]["id"])
-
-
 def test_an_event_says_who_did_what_to_what_when_and_with_which_result(
     client: httpx.Client,
 ) -> None:
-    response = client.post("/api/invoices", json=INVOICE, headers={"User-Agent": "partner-ci/1.0"})
+    response = client.post("/api/invoices", json=DATED, headers={"User-Agent": "partner-ci/1.0"})
     invoice = response.json()["data"]["id"]
     key = client.get(KEYS).json()["data"][0]["id"]
     event = events(client)[-1]
@@ -89,7 +78,7 @@ ACTS: dict[str, tuple[Callable[[httpx.Client], Any], list[str]]] = {
         ["upload_url.created"],
     ),
     "pushing from an ERP system": (
-        lambda client: client.post("/api/connectors/erp/invoices", json=INVOICE),
+        lambda client: client.post("/api/connectors/erp/invoices", json=DATED),
         ["erp_import.accepted", "invoice.registered"],
     ),
     "logging in": (
@@ -97,7 +86,7 @@ ACTS: dict[str, tuple[Callable[[httpx.Client], Any], list[str]]] = {
         ["session.login"],
     ),
     "reading": (lambda client: client.get("/api/invoices"), []),
-    "a fingerprint": (lambda client: client.post("/api/registry/fingerprint", json=INVOICE), []),
+    "a fingerprint": (lambda client: client.post("/api/registry/fingerprint", json=DATED), []),
     "a refused body": (lambda client: client.post("/api/invoices", json={}), []),
     "an unknown id": (lambda client: client.get("/api/invoices/inv_sandbox_no_1"), []),
 }
@@ -112,7 +101,7 @@ def test_each_act_is_one_event(
 
 def test_each_change_of_a_state_is_one_event(client: httpx.Client) -> None:
     def finance() -> None:
-        invoice = register(client)
+        invoice = register(client)["id"]
         client.post("/api/verification/run", json={"invoiceId": invoice})
         client.post("/api/financing-requests", json={"invoiceId": invoice})
         client.post("/api/offers", json={"invoiceId": invoice})
@@ -193,14 +182,14 @@ def test_a_page_of_another_site_is_one_failed_event(server: Running) -> None:
         cookie = visitor.post("/api/auth/login", json=LOGIN).headers["Set-Cookie"].split(";")[0]
         headers = {"Cookie": cookie, "Origin": "https://evil.example"}
         rejected = caused(
-            client, lambda: visitor.post("/api/invoices", json=INVOICE, headers=headers)
+            client, lambda: visitor.post("/api/invoices", json=DATED, headers=headers)
         )
         assert rejected == ["authorization.rejected"]
         assert events(client)[-1]["actor"]["id"] == "usr_sandbox_seller"
 
 
 def test_a_request_that_fails_leaves_no_event_of_what_it_undid(client: httpx.Client) -> None:
-    invoice = register(client)
+    invoice = register(client)["id"]
     body = {"invoiceId": invoice}
     assert caused(client, lambda: client.post("/api/financing-requests", json=body)) == []
 
@@ -212,9 +201,9 @@ def test_revoking_a_key_again_is_no_event(client: httpx.Client) -> None:
 
 
 def test_events_are_looked_for_by_action_actor_and_target(client: httpx.Client) -> None:
-    first = register(client)
+    first = register(client)["id"]
     register(client, invoiceNumber="AUD-2")
-    client.post("/api/connectors/erp/invoices", json={**INVOICE, "invoiceNumber": "AUD-3"})
+    client.post("/api/connectors/erp/invoices", json={**DATED, "invoiceNumber": "AUD-3"})
     key = client.get(KEYS).json()["data"][0]["id"]
     assert len(events(client, action="invoice.registered")) == 3
     assert {one["actor"]["id"] for one in events(client, actorId=key)} == {key}
@@ -290,7 +279,7 @@ def test_nothing_that_was_ever_handed_out_in_secret_is_shown_again(
         client.post("/api/auth/login", json=wrong)
         with server.client(None) as browser:
             headers = {"Cookie": f"ils_session={cookie}", "Origin": server.url}
-            browser.post("/api/invoices", json=INVOICE, headers=headers)
+            browser.post("/api/invoices", json=DATED, headers=headers)
             browser.get(KEYS, headers=headers)
             json_headers = {**headers, "Content-Type": "application/json"}
             browser.post("/api/auth/logout", headers=json_headers)
@@ -320,7 +309,7 @@ def test_a_user_agent_shows_no_secret(client: httpx.Client) -> None:
     }
     for agent, shown in agents.items():
         headers = {"User-Agent": agent, "X-Session-Token": "key-that-is-no-key-of-ours"}
-        invoice = client.post("/api/invoices", json=INVOICE, headers=headers).json()["data"]
+        invoice = client.post("/api/invoices", json=DATED, headers=headers).json()["data"]
         [event] = client.get("/api/audit-log", params={"targetId": invoice["id"]}).json()["data"][
             -1:
         ]

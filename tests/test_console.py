@@ -16,9 +16,8 @@ from invoice_sandbox.app import create_app
 from invoice_sandbox.base.ids import new_key
 from invoice_sandbox.project.code import ProjectError
 from invoice_sandbox.project.loader import default_project
-from tests.scenario_run import data
+from tests.scenario_run import data, register_new
 from tests.support import FROZEN, Running, serving
-from tests.test_invoices import INVOICE
 from tests.toy import contract, serving_contract
 
 VIEWS = ["", "/records/invoices", "/requests", "/webhooks", "/scenario", "/contract"]
@@ -48,10 +47,6 @@ def api(server: Running, key: str) -> Iterator[httpx.Client]:
     """A client of the API in the same workspace."""
     with server.client(key) as client:
         yield client
-
-
-def registered(api: httpx.Client, **members: Any) -> str:
-    return str(data(api.post("/api/invoices", json={**INVOICE, **members}), 201)["id"])
 
 
 def act(visitor: httpx.Client, method: str, path: str, **fields: str) -> httpx.Response:
@@ -134,14 +129,14 @@ def test_a_page_of_another_site_cannot_act(
 
 def test_one_workspace_never_shows_another(server: Running, visitor: httpx.Client) -> None:
     with server.client(server.new_workspace()) as other:
-        strange = registered(other, invoiceNumber="OF-ANOTHER")
+        strange = register_new(other, invoiceNumber="OF-ANOTHER")
     for view in VIEWS:
         assert "OF-ANOTHER" not in visitor.get(f"/console{view}").text
     assert "OF-ANOTHER" not in visitor.get(f"/console/records/invoices/{strange}").text
 
 
 def test_looking_changes_nothing(visitor: httpx.Client, api: httpx.Client) -> None:
-    invoice = registered(api)
+    invoice = register_new(api)
     api.post("/sandbox/faults", json={"kind": "status", "count": 1})
     before = data(api.get("/sandbox/requests"))
     for view in (*VIEWS, f"/records/invoices/{invoice}"):
@@ -183,7 +178,7 @@ def test_no_client_can_observe_without_being_recorded(api: httpx.Client) -> None
 
 def test_an_invoice_is_on_one_timeline(visitor: httpx.Client, api: httpx.Client) -> None:
     api.put("/sandbox/scenario", json={"name": "auto-progress"})
-    invoice = registered(api)
+    invoice = register_new(api)
     api.post("/sandbox/clock/advance", json={"by": "PT3S"})
     page = visitor.get(f"/console/records/invoices/{invoice}").text
     timeline = page[page.index('<ol class="timeline">') : page.index("<h2>Lifecycle</h2>")]
@@ -197,7 +192,7 @@ def test_an_invoice_is_on_one_timeline(visitor: httpx.Client, api: httpx.Client)
 
 
 def test_the_legal_transitions_are_buttons(visitor: httpx.Client, api: httpx.Client) -> None:
-    invoice = registered(api)
+    invoice = register_new(api)
     path = f"/sandbox/invoices/{invoice}/transition"
     page = visitor.get(f"/console/records/invoices/{invoice}").text
     assert ">start-verification</button>" in page
@@ -260,7 +255,7 @@ def test_a_form_that_is_too_large_is_413(visitor: httpx.Client) -> None:
 
 
 def test_texts_of_clients_are_never_markup(visitor: httpx.Client, api: httpx.Client) -> None:
-    invoice = registered(api, invoiceNumber=HOSTILE)
+    invoice = register_new(api, invoiceNumber=HOSTILE)
     api.get("/api/invoices", headers={"User-Agent": "<script>alert(2)</script>"})
     url = data(api.get("/sandbox/inbox"))["url"]
     body = {"url": url, "events": ["invoice.verified"], "description": "<script>alert(3)</script>"}
@@ -304,7 +299,7 @@ def test_requests_are_filtered_by_the_address(visitor: httpx.Client, api: httpx.
 
 
 def test_records_are_filtered_paged_and_found(visitor: httpx.Client, api: httpx.Client) -> None:
-    ids = [registered(api, invoiceNumber=f"N-{number}") for number in range(51)]
+    ids = [register_new(api, invoiceNumber=f"N-{number}") for number in range(51)]
     first = visitor.get("/console/records/invoices").text
     assert ids[-1] in first
     assert ids[0] not in first
@@ -324,7 +319,7 @@ def test_a_delivery_shows_its_message_and_is_sent_again(
 ) -> None:
     url = data(api.get("/sandbox/inbox"))["url"]
     data(api.post("/api/webhooks", json={"url": url, "events": ["invoice.registered"]}), 201)
-    registered(api)
+    register_new(api)
     api.post("/sandbox/clock/advance", json={"by": "PT1S"})
     [delivery] = data(api.get("/api/webhooks"))["deliveries"]
     page = visitor.get("/console/webhooks").text

@@ -12,9 +12,9 @@ import pytest
 from axe_playwright_python.sync_playwright import Axe
 from playwright.sync_api import Browser, Page, expect, sync_playwright
 
-from tests.scenario_run import data
+from tests.scenario_run import data, register_new
 from tests.support import FROZEN, PATIENCE, Running, serving
-from tests.test_console import VIEWS, registered
+from tests.test_console import VIEWS
 
 pytestmark = pytest.mark.process
 
@@ -29,7 +29,7 @@ def lively() -> Iterator[Running]:
         with running.client() as api:
             url = data(api.get("/sandbox/inbox"))["url"]
             data(api.post("/api/webhooks", json={"url": url, "events": ["offer.received"]}), 201)
-            registered(api, invoiceNumber="<script>alert(1)</script>\u202e" + "W" * 500)
+            register_new(api, invoiceNumber="<script>alert(1)</script>\u202e" + "W" * 500)
             api.post("/api/invoices", json={"invoiceNumber": 7})
             api.post("/sandbox/clock/advance", json={"by": "PT1H"})
         yield running
@@ -103,7 +103,7 @@ def test_what_happens_is_on_the_page_at_once(browser: Browser, lively: Running) 
 
 def test_the_clock_and_an_offer_obey_buttons(browser: Browser, lively: Running) -> None:
     with visiting(browser, lively) as page, lively.client() as api:
-        made = registered(api, invoiceNumber="BY-BUTTON")
+        made = register_new(api, invoiceNumber="BY-BUTTON")
         page.goto("/console/scenario")
         page.get_by_role("button", name="1 hour").click()
         expect(page.get_by_role("status")).to_contain_text("POST /sandbox/clock/advance")

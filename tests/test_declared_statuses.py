@@ -19,9 +19,8 @@ from invoice_sandbox.openapi.load.model import METHODS
 from invoice_sandbox.openapi.operation import Contract, Operation
 from invoice_sandbox.project.loader import default_project, load_project
 from invoice_sandbox.state import Transaction
-from tests.scenario_run import data, move, register_new, snapshot
+from tests.scenario_run import INVOICE, data, move, register_new, snapshot
 from tests.support import FROZEN, Running, serving
-from tests.test_invoices import INVOICE
 from tests.test_listen import next_message, opened, report, streaming
 from tests.test_sessions import logged_in
 

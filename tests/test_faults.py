@@ -27,18 +27,10 @@ from invoice_sandbox.project.loader import default_project, load_project
 from invoice_sandbox.scenarios.checks import SCHEMA
 from invoice_sandbox.scenarios.faults import ALTER_RESPONSE, REPLACE_RESPONSE, TAKE_TIME
 from invoice_sandbox.state.credentials import DEMO_KEY
-from tests.scenario_run import until
+from tests.scenario_run import INVOICE, until
 from tests.support import FROZEN, PATIENCE, Running, serving
 
 CONTROL_CONTRACT = Path(__file__).parents[1] / "invoice_sandbox" / "control" / "openapi.yaml"
-
-INVOICE = {
-    "sellerId": "org_seller_acme",
-    "debtorId": "org_debtor_globex",
-    "invoiceNumber": "FLT-1",
-    "amount": 1000,
-    "currency": "EUR",
-}
 
 
 def inject(client: httpx.Client, kind: str, **members: Any) -> dict[str, Any]:

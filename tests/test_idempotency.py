@@ -14,16 +14,9 @@ from typing import Any
 import httpx
 import pytest
 
-from tests.scenario_run import until
+from tests.scenario_run import INVOICE, until
 from tests.support import FROZEN, PATIENCE, Running, serving
 
-INVOICE = {
-    "sellerId": "org_seller_acme",
-    "debtorId": "org_debtor_globex",
-    "invoiceNumber": "IDEM-1",
-    "amount": 1000,
-    "currency": "EUR",
-}
 REPLAYED = "idempotent-replayed"
 LOGIN = {"email": "seller@demo.example", "password": "demo-password"}
 
@@ -99,7 +92,7 @@ class TestReplay:
         assert is_replayed(second)
 
     def test_digits_are_kept(self, client: httpx.Client) -> None:
-        raw = json.dumps(INVOICE).replace("1000", "1234567890123456789012.50").encode()
+        raw = json.dumps(INVOICE).replace("10000", "1234567890123456789012.50").encode()
         headers = {"Idempotency-Key": "k", "Content-Type": "application/json"}
         first, second = (
             client.post("/api/invoices", content=raw, headers=headers) for _ in range(2)

@@ -8,25 +8,8 @@ from typing import Any
 import httpx
 import pytest
 
+from tests.scenario_run import DATED, INVOICE, data, register
 from tests.support import FROZEN, Running, serving
-
-REQUIRED = ("sellerId", "debtorId", "invoiceNumber", "amount", "currency")
-INVOICE: dict[str, Any] = {
-    "sellerId": "org_seller_acme",
-    "debtorId": "org_debtor_globex",
-    "invoiceNumber": "INV-2026-0042",
-    "amount": 12500.5,
-    "currency": "EUR",
-    "issueDate": "2026-10-01",
-    "dueDate": "2026-12-30",
-}
-
-
-def create(client: httpx.Client, **changes: Any) -> dict[str, Any]:
-    response = client.post("/api/invoices", json={**INVOICE, **changes})
-    assert response.status_code == 201, response.text
-    created: dict[str, Any] = response.json()["data"]
-    return created
 
 
 def message(response: httpx.Response) -> str:
@@ -37,26 +20,26 @@ def message(response: httpx.Response) -> str:
 def test_what_was_posted_is_read_back_with_exactly_the_published_members(
     client: httpx.Client,
 ) -> None:
-    created = create(client, purchaseOrder="not a member of an invoice")
+    created = register(client, amount=12500.5, purchaseOrder="not a member of an invoice")
     assert created == {
         "id": created["id"],
         "registryId": created["registryId"],
         "status": "Registered",
-        **INVOICE,
+        **DATED,
+        "amount": 12500.5,
     }
     assert client.get(f"/api/invoices/{created['id']}").json()["data"] == created
     assert client.get("/api/invoices").json()["data"][0] == created
 
 
 def test_dates_that_were_not_sent_are_not_made_up(client: httpx.Client) -> None:
-    body = {name: INVOICE[name] for name in REQUIRED}
-    created = client.post("/api/invoices", json=body).json()["data"]
+    created = data(client.post("/api/invoices", json=INVOICE), 201)
     assert not {"issueDate", "dueDate"} & created.keys()
 
 
-@pytest.mark.parametrize("name", REQUIRED)
+@pytest.mark.parametrize("name", INVOICE)
 def test_a_missing_member_is_named(client: httpx.Client, name: str) -> None:
-    body = {key: value for key, value in INVOICE.items() if key != name}
+    body = {key: value for key, value in DATED.items() if key != name}
     for path in ("/api/invoices", "/api/registry/fingerprint"):
         assert message(client.post(path, json=body)).startswith(f"{name} is required.")
 
@@ -74,7 +57,7 @@ def test_missing_members_are_named_before_others_are_counted(client: httpx.Clien
 
 
 def test_without_a_missing_member_the_first_problem_is_named(client: httpx.Client) -> None:
-    body = {**INVOICE, "amount": "1", "currency": 7}
+    body = {**DATED, "amount": "1", "currency": 7}
     text = message(client.post("/api/invoices", json=body))
     assert text.startswith("amount must be a number (and 1 more problem). ")
 
@@ -93,7 +76,7 @@ WRONG = {
 
 @pytest.mark.parametrize("change", WRONG.values(), ids=WRONG)
 def test_a_member_of_the_wrong_type_is_named(client: httpx.Client, change: dict[str, Any]) -> None:
-    text = message(client.post("/api/invoices", json={**INVOICE, **change}))
+    text = message(client.post("/api/invoices", json={**DATED, **change}))
     assert text.startswith(f"{next(iter(change))} must be")
 
 
@@ -114,37 +97,37 @@ ALLOWED = {
 def test_nothing_that_is_published_is_narrowed(
     client: httpx.Client, change: dict[str, Any]
 ) -> None:
-    assert create(client, **change)["status"] == "Registered"
+    assert register(client, **change)["status"] == "Registered"
 
 
 def test_a_duplicate_is_registered_and_flagged_however_it_is_spelt(client: httpx.Client) -> None:
-    first = create(client)
-    again = create(client, invoiceNumber=" inv-2026-0042", currency="eur", dueDate="2027-01-01")
+    first = register(client)
+    again = register(client, invoiceNumber=" run-1", currency="eur", dueDate="2027-01-01")
     assert again["status"] == "DuplicateSuspected"
     assert again["currency"] == "eur"
     assert again["id"] != first["id"]
 
 
 def test_a_similarity_is_reported_and_changes_nothing(client: httpx.Client) -> None:
-    first = create(client)
-    other = {**INVOICE, "amount": 99}
+    first = register(client)
+    other = {**DATED, "amount": 99}
     found = client.post("/api/registry/fingerprint", json=other).json()["data"]
     assert found["duplicateRisk"] == "Similar"
     assert found["matches"][0]["registryId"] == first["registryId"]
-    assert create(client, amount=99)["status"] == "Registered"
+    assert register(client, amount=99)["status"] == "Registered"
 
 
 def test_a_fingerprint_registers_nothing(client: httpx.Client) -> None:
     before = client.get("/api/invoices").headers["x-total-count"]
-    first = client.post("/api/registry/fingerprint", json=INVOICE).json()["data"]
-    assert first == client.post("/api/registry/fingerprint", json=INVOICE).json()["data"]
+    first = client.post("/api/registry/fingerprint", json=DATED).json()["data"]
+    assert first == client.post("/api/registry/fingerprint", json=DATED).json()["data"]
     assert (first["duplicateRisk"], first["registryState"]) == ("None", "RegisteredUnique")
     assert client.get("/api/invoices").headers["x-total-count"] == before
 
 
 def test_an_exact_match_is_reported_with_its_registration(client: httpx.Client) -> None:
-    registered = create(client)
-    found = client.post("/api/registry/fingerprint", json=INVOICE).json()["data"]
+    registered = register(client)
+    found = client.post("/api/registry/fingerprint", json=DATED).json()["data"]
     assert (found["duplicateRisk"], found["registryState"]) == ("Exact", "RegisteredDuplicate")
     assert found["matches"] == [
         {
@@ -157,14 +140,14 @@ def test_an_exact_match_is_reported_with_its_registration(client: httpx.Client) 
 
 
 def test_pages_follow_their_link_newest_first_while_others_create(client: httpx.Client) -> None:
-    made = [create(client, invoiceNumber=str(number))["id"] for number in range(5)]
+    made = [register(client, invoiceNumber=str(number))["id"] for number in range(5)]
     seen: list[str] = []
     url: str | None = "/api/invoices?limit=2&sellerId=org_seller_acme&status=Registered"
     while url:
         page = client.get(url)
         assert int(page.headers["x-total-count"]) >= 5
         seen += [one["id"] for one in page.json()["data"]]
-        create(client, invoiceNumber=f"later {len(seen)}")
+        register(client, invoiceNumber=f"later {len(seen)}")
         link = page.headers.get("link", "")
         url = link[1 : link.index(">")] if link else None
         assert not link or link.endswith('; rel="next"')
@@ -174,7 +157,7 @@ def test_pages_follow_their_link_newest_first_while_others_create(client: httpx.
 
 def test_a_page_is_as_long_as_asked_and_the_last_one_links_nowhere(client: httpx.Client) -> None:
     for number in range(3):
-        create(client, sellerId="org_of_three", invoiceNumber=str(number))
+        register(client, sellerId="org_of_three", invoiceNumber=str(number))
     sizes = {}
     for limit in (1, 2, 3, 100):
         page = client.get(f"/api/invoices?sellerId=org_of_three&limit={limit}")
@@ -215,8 +198,8 @@ FILTERS = {
 
 @pytest.mark.parametrize(("query", "found"), FILTERS.items(), ids=FILTERS)
 def test_filters_narrow_a_list(client: httpx.Client, query: str, found: list[str]) -> None:
-    mine = {create(client, invoiceNumber="a")["id"]: "a"}
-    mine[create(client, invoiceNumber="b", currency="GBP")["id"]] = "b"
+    mine = {register(client, invoiceNumber="a")["id"]: "a"}
+    mine[register(client, invoiceNumber="b", currency="GBP")["id"]] = "b"
     listed = client.get(f"/api/invoices?{query}").json()["data"]
     assert [mine[one["id"]] for one in listed if one["id"] in mine] == found
 
@@ -231,8 +214,8 @@ def session_of(running: Running) -> list[tuple[bytes, str]]:
     """What a fixed series of requests returns: bodies and request ids."""
     with running.client() as client:
         responses = [
-            client.post("/api/invoices", json=INVOICE),
-            client.post("/api/invoices", json=INVOICE),
+            client.post("/api/invoices", json=DATED),
+            client.post("/api/invoices", json=DATED),
             client.post("/api/verification/run"),
             client.post("/api/financing-requests", json={}),
             client.post("/api/offers", json={}),
@@ -254,7 +237,7 @@ def test_servers_without_a_seed_share_no_ids() -> None:
     made = []
     for _ in range(2):
         with serving(replace(FROZEN, seed=None)) as running, running.client() as client:
-            created = create(client)
+            created = register(client)
             made += [created["id"], created["registryId"]]
     assert len(set(made)) == 4
 
@@ -263,7 +246,7 @@ def test_workspaces_without_a_seed_share_no_ids(server: Running) -> None:
     made = []
     for _ in range(3):
         with server.client(server.new_workspace()) as client:
-            made.append(create(client)["id"])
+            made.append(register(client)["id"])
     assert len(set(made)) == 3
 
 
@@ -271,6 +254,6 @@ def test_workspaces_with_the_same_seed_give_the_same_ids_side_by_side(server: Ru
     made = []
     for _ in range(2):
         with server.client(server.new_workspace(seed=4711)) as client:
-            made.append(create(client)["id"])
+            made.append(register(client)["id"])
             assert client.get("/api/invoices").json()["data"][0]["id"] == made[-1]
     assert made[0] == made[1]

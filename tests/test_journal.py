@@ -20,15 +20,9 @@ import pytest
 from invoice_sandbox.base.ids import new_key
 from invoice_sandbox.runtime.journal import REQUESTS_LOG
 from invoice_sandbox.state.credentials import DEMO_KEY
+from tests.scenario_run import INVOICE
 from tests.support import FROZEN, PATIENCE, Running, serving
 
-INVOICE = {
-    "sellerId": "org_seller_acme",
-    "debtorId": "org_debtor_globex",
-    "invoiceNumber": "JRN-1",
-    "amount": 1000,
-    "currency": "EUR",
-}
 JSON = {"Content-Type": "application/json"}
 EXPLAIN = {"X-Sandbox-Explain": "1"}
 

@@ -11,17 +11,11 @@ import pytest
 
 from invoice_sandbox.openapi.operation import Operation
 from invoice_sandbox.project.loader import default_project, load_project
+from tests.scenario_run import INVOICE
 from tests.support import FROZEN, Running, serving
 
 CONTRACT = load_project(default_project()).contract
 OPERATIONS = list(CONTRACT.operations.values())
-INVOICE = {
-    "sellerId": "org_seller_acme",
-    "debtorId": "org_debtor_globex",
-    "invoiceNumber": "OPS-1",
-    "amount": 100,
-    "currency": "EUR",
-}
 LOGIN = {"email": "seller@demo.example", "password": "demo-password"}
 
 

@@ -45,8 +45,8 @@ from invoice_sandbox.openapi.schema.compile import Checker
 from invoice_sandbox.project.api import Response
 from invoice_sandbox.project.conventions import Conventions
 from invoice_sandbox.state.credentials import DEMO_KEY
+from tests.scenario_run import INVOICE
 from tests.support import FROZEN, ManualSystemClock, Running, little_work
-from tests.test_invoices import INVOICE
 
 ROOT: Final = Path(__file__).resolve().parent.parent
 MAX_FILES: Final = 25

@@ -25,6 +25,7 @@ from invoice_sandbox.project.code import ProjectError
 from invoice_sandbox.settings import Settings
 from invoice_sandbox.state.credentials import DEMO_KEY
 from invoice_sandbox.state.passwords import hash_password, password_matches
+from tests.scenario_run import INVOICE, error
 from tests.support import FROZEN, Running, serving
 
 LOGIN, LOGOUT, SESSION = "/api/auth/login", "/api/auth/logout", "/api/auth/session"
@@ -33,13 +34,6 @@ SELLER = {"email": "seller@demo.example", "password": PASSWORD}
 AUDITOR = {"email": "auditor@demo.example", "password": PASSWORD}
 COOKIE = "ils_session"
 EIGHT_HOURS = 28_800
-INVOICE = {
-    "sellerId": "org_seller_acme",
-    "debtorId": "org_debtor_globex",
-    "invoiceNumber": "SES-1",
-    "amount": 10000,
-    "currency": "EUR",
-}
 
 
 def session_id(response: httpx.Response) -> str:
@@ -74,10 +68,6 @@ def login_in_memory(settings: Settings, url: str) -> httpx.Response:
             return await client.post(LOGIN, json=SELLER)
 
     return asyncio.run(login())
-
-
-def rejection(response: httpx.Response) -> tuple[int, str]:
-    return response.status_code, response.json()["error"]["code"]
 
 
 def ask_session(client: httpx.Client, cookie: str) -> httpx.Response:
@@ -131,7 +121,7 @@ def test_every_login_has_a_new_id(visitor: httpx.Client) -> None:
     visitor.cookies.clear()
     second = session_id(visitor.post(LOGIN, json=SELLER))
     assert len({chosen, first, second}) == 3
-    assert rejection(ask_session(visitor, chosen)) == (401, "authentication_required")
+    assert error(ask_session(visitor, chosen)) == (401, "authentication_required")
 
 
 def test_an_address_is_the_same_in_capitals(visitor: httpx.Client) -> None:
@@ -157,7 +147,7 @@ FAILING: dict[str, dict[str, Any]] = {
 @pytest.mark.parametrize("body", FAILING.values(), ids=FAILING)
 def test_every_failed_login_is_the_same_401(visitor: httpx.Client, body: dict[str, Any]) -> None:
     response = visitor.post(LOGIN, json=body)
-    assert rejection(response) == (401, "authentication_required")
+    assert error(response) == (401, "authentication_required")
     assert response.json()["error"]["message"] == (
         "The e-mail address or the password is not valid. Log in as one of the demo users."
     )
@@ -168,7 +158,7 @@ def test_every_failed_login_is_the_same_401(visitor: httpx.Client, body: dict[st
 @pytest.mark.parametrize("body", [b"[]", b"null", b"{", b""], ids=["list", "null", "cut", "none"])
 def test_a_login_that_is_no_object_is_400(visitor: httpx.Client, body: bytes) -> None:
     response = visitor.post(LOGIN, content=body, headers={"Content-Type": "application/json"})
-    assert rejection(response) == (400, "invalid_request")
+    assert error(response) == (400, "invalid_request")
 
 
 def test_logout_ends_the_session_and_clears_the_cookie(server: Running) -> None:
@@ -178,7 +168,7 @@ def test_logout_ends_the_session_and_clears_the_cookie(server: Running) -> None:
         cookie = response.headers["Set-Cookie"]
         assert cookie.startswith(f"{COOKIE}=;")
         assert {"Max-Age=0", "Path=/", "HttpOnly"} <= set(cookie.split("; "))
-        assert rejection(browser.get(SESSION)) == (401, "authentication_required")
+        assert error(browser.get(SESSION)) == (401, "authentication_required")
 
 
 def test_logout_ends_no_other_session(server: Running) -> None:
@@ -191,7 +181,7 @@ def test_logout_ends_no_other_session(server: Running) -> None:
 def test_without_a_credential_there_is_no_session(
     visitor: httpx.Client, method: str, path: str
 ) -> None:
-    assert rejection(visitor.request(method, path)) == (401, "authentication_required")
+    assert error(visitor.request(method, path)) == (401, "authentication_required")
 
 
 def test_the_session_of_a_key_is_the_demo_role_session(client: httpx.Client) -> None:
@@ -229,7 +219,7 @@ def test_a_session_has_the_scopes_of_its_role(server: Running) -> None:
         assert auditor.get(SESSION).json()["data"]["role"] == "demo_auditor"
         assert auditor.get("/api/audit-log").status_code == 200
         response = auditor.post("/api/invoices", json=INVOICE)
-        assert rejection(response) == (403, "insufficient_scope")
+        assert error(response) == (403, "insufficient_scope")
 
 
 @pytest.mark.parametrize("name", ["seller", "partner", "auditor"])
@@ -238,7 +228,7 @@ def test_no_role_may_make_keys_or_control_the_sandbox(server: Running, name: str
         scopes = set(user.get(SESSION).json()["data"]["scopes"])
         assert not scopes & {"*", "keys:write", "sandbox:control"}
         response = user.post("/api/developer/api-keys", json={})
-        assert rejection(response) == (403, "insufficient_scope")
+        assert error(response) == (403, "insufficient_scope")
 
 
 PARTNER = {"email": "partner@demo.example", "password": PASSWORD}
@@ -315,7 +305,7 @@ def test_a_partner_sees_the_invoices_of_its_requests(client: httpx.Client, serve
     with alder(client, server) as partner:
         (mine,), (hidden,) = own["invoiceIds"], other["invoiceIds"]
         assert partner.get(f"/api/invoices/{mine}").status_code == 200
-        assert rejection(partner.get(f"/api/invoices/{hidden}")) == (404, "resource_not_found")
+        assert error(partner.get(f"/api/invoices/{hidden}")) == (404, "resource_not_found")
         assert mine in ids(partner, "/api/invoices")
         assert hidden not in ids(partner, "/api/invoices")
 
@@ -325,13 +315,13 @@ def test_a_partner_makes_offers_as_itself_only(client: httpx.Client, server: Run
     with alder(client, server) as partner:
         for partner_id in (EVEREST, "ptn_unknown"):
             body = {"financingRequestId": own["id"], "partnerId": partner_id}
-            assert rejection(partner.post(OFFERS, json=body)) == (403, "invalid_request")
+            assert error(partner.post(OFFERS, json=body)) == (403, "invalid_request")
         for body in (
             {"financingRequestId": other["id"]},
             {"invoiceId": other["invoiceIds"][0]},
             {"invoiceId": other["invoiceIds"][0], "partnerId": ALDER},
         ):
-            assert rejection(partner.post(OFFERS, json=body)) == (404, "resource_not_found")
+            assert error(partner.post(OFFERS, json=body)) == (404, "resource_not_found")
         made = partner.post(OFFERS, json={}).json()["data"]  # on the newest one that it sees
     assert (made["partnerId"], made["financingRequestId"]) == (ALDER, own["id"])
 
@@ -362,7 +352,7 @@ def test_another_site_changes_nothing_with_somebody_s_cookie(
     with logged_in(server) as seller:
         del seller.headers["Origin"]
         response = seller.post("/api/invoices", json=INVOICE, headers=headers)
-        assert rejection(response) == (403, "invalid_request")
+        assert error(response) == (403, "invalid_request")
         assert response.json()["error"]["message"] == (
             "A page of another site cannot change anything with the session of this one. "
             "Send the request from a page of this server, or use an API key."
@@ -435,7 +425,7 @@ def test_a_form_changes_nothing_with_somebody_s_cookie(server: Running, kind: st
             content=httpx.Request("POST", "/", json=INVOICE).content,
             headers={"Content-Type": kind},
         )
-        assert rejection(response) == (415, "invalid_request")
+        assert error(response) == (415, "invalid_request")
 
 
 def test_reading_with_a_cookie_needs_no_origin(server: Running) -> None:
@@ -491,16 +481,16 @@ def test_a_session_id_is_no_key(visitor: httpx.Client, header: str) -> None:
     visitor.cookies.clear()
     value = f"Bearer {cookie}" if header == "Authorization" else cookie
     response = visitor.get(SESSION, headers={header: value})
-    assert rejection(response) == (401, "authentication_required")
+    assert error(response) == (401, "authentication_required")
 
 
 def test_a_key_is_no_session_id(visitor: httpx.Client) -> None:
-    assert rejection(ask_session(visitor, DEMO_KEY)) == (401, "authentication_required")
+    assert error(ask_session(visitor, DEMO_KEY)) == (401, "authentication_required")
 
 
 @pytest.mark.parametrize("cookie", ["", "x", "0" * 64, '"', "a=b", "\\"], ids=repr)
 def test_a_cookie_that_was_never_issued_is_401(visitor: httpx.Client, cookie: str) -> None:
-    assert rejection(ask_session(visitor, cookie)) == (401, "authentication_required")
+    assert error(ask_session(visitor, cookie)) == (401, "authentication_required")
 
 
 def test_a_session_ends_after_eight_hours() -> None:
@@ -511,7 +501,7 @@ def test_a_session_ends_after_eight_hours() -> None:
         running.system_clock.pass_seconds(EIGHT_HOURS - 1)
         assert seller.get(SESSION).status_code == 200
         running.system_clock.pass_seconds(1)
-        assert rejection(seller.get(SESSION)) == (401, "authentication_required")
+        assert error(seller.get(SESSION)) == (401, "authentication_required")
 
 
 HASH = hash_password("correct horse", cost=10, parallel=1)
@@ -620,7 +610,7 @@ def test_demo_users_have_random_passwords_on_a_server_that_others_can_reach() ->
 
 def test_a_forwarded_request_cannot_use_the_demo_password(visitor: httpx.Client) -> None:
     response = visitor.post(LOGIN, json=SELLER, headers={"X-Forwarded-For": "192.0.2.1"})
-    assert rejection(response) == (401, "authentication_required")
+    assert error(response) == (401, "authentication_required")
 
 
 def test_a_hash_that_the_command_prints_matches_its_password_only() -> None:
@@ -634,5 +624,5 @@ def test_a_hash_that_the_command_prints_matches_its_password_only() -> None:
 def test_the_demo_password_opens_nothing_on_a_server_that_others_can_reach() -> None:
     reachable = replace(FROZEN, host="0.0.0.0", key=new_key())  # noqa: S104  bound nowhere
     response = login_in_memory(reachable, "http://sandbox.example")
-    assert rejection(response) == (401, "authentication_required")
+    assert error(response) == (401, "authentication_required")
     assert login_in_memory(FROZEN, "http://sandbox.example").status_code == 200

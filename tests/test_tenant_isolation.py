@@ -15,16 +15,8 @@ from typing import Any
 import httpx
 import pytest
 
+from tests.scenario_run import DATED
 from tests.support import Running
-
-INVOICE = {
-    "sellerId": "org_seller_acme",
-    "debtorId": "org_debtor_globex",
-    "invoiceNumber": "TEN-1",
-    "amount": 10000,
-    "currency": "EUR",
-    "dueDate": "2027-01-20",
-}
 
 
 @dataclass(frozen=True)
@@ -42,8 +34,8 @@ def _populate(client: httpx.Client) -> dict[str, str]:
     def post(path: str, **body: Any) -> Any:
         return client.post(path, json=body).json()["data"]
 
-    invoice = post("/api/invoices", **INVOICE)
-    open_invoice = post("/api/invoices", **{**INVOICE, "invoiceNumber": "TEN-2"})
+    invoice = post("/api/invoices", **DATED)
+    open_invoice = post("/api/invoices", **{**DATED, "invoiceNumber": "TEN-2"})
     post("/api/verification/run", invoiceId=open_invoice["id"])
     request = post("/api/financing-requests", invoiceId=open_invoice["id"])
     offer = post("/api/offers", financingRequestId=request["id"])
@@ -119,7 +111,7 @@ FINANCING, RUN, LOG = "/api/financing-requests", "/api/verification/run", "/api/
 ERP, LOGIN = "/api/connectors/erp/invoices", "/api/auth/login"
 UPLOAD = "/api/storage/invoices/upload-url"
 DEMO = {"email": "seller@demo.example", "password": "demo-password"}
-ITEM = {**INVOICE, "invoiceNumber": "TEN-4"}
+ITEM = {**DATED, "invoiceNumber": "TEN-4"}
 MOVE = "/sandbox/invoices/{id}/transition"
 ROTATE, EVENTS = "/sandbox/webhooks/{id}/rotate-secret", "/sandbox/events"
 RESPONSES = "/sandbox/listeners/{id}/answers"
@@ -289,10 +281,10 @@ def test_a_cursor_of_another_workspace_shows_nothing_of_it(theirs: Theirs, path:
 
 
 def test_an_invoice_of_another_workspace_is_no_duplicate(theirs: Theirs) -> None:
-    found = theirs.client.post("/api/registry/fingerprint", json=INVOICE).json()["data"]
+    found = theirs.client.post("/api/registry/fingerprint", json=DATED).json()["data"]
     assert (found["duplicateRisk"], found["matches"]) == ("None", [])
     assert found["registryState"] == "RegisteredUnique"
-    made = theirs.client.post("/api/invoices", json=INVOICE).json()["data"]
+    made = theirs.client.post("/api/invoices", json=DATED).json()["data"]
     assert made["status"] == "Registered"
 
 
@@ -317,9 +309,9 @@ def test_equal_seeds_do_not_let_anybody_in(server: Running) -> None:
         server.client(server.new_workspace(99)) as one,
         server.client(server.new_workspace(99)) as other,
     ):
-        mine = one.post("/api/invoices", json=INVOICE).json()["data"]
+        mine = one.post("/api/invoices", json=DATED).json()["data"]
         assert other.get(f"/api/invoices/{mine['id']}").status_code == 404
-        theirs = other.post("/api/invoices", json={**INVOICE, "amount": 5}).json()["data"]
+        theirs = other.post("/api/invoices", json={**DATED, "amount": 5}).json()["data"]
         assert theirs["id"] == mine["id"]
         assert one.get(f"/api/invoices/{mine['id']}").json()["data"] == mine
 

@@ -15,6 +15,7 @@ import pytest
 
 from invoice_sandbox.base.clock import ClockState
 from invoice_sandbox.state.credentials import DEMO_KEY
+from tests.scenario_run import error
 from tests.support import FROZEN, PATIENCE, Running, serving
 
 ASK = "/api/storage/invoices/upload-url"
@@ -38,10 +39,6 @@ def address(client: httpx.Client, **body: Any) -> Any:
 def put(url: str, content: bytes = FILE, kind: str = "application/pdf") -> httpx.Response:
     """Upload without any key: the address is the credential."""
     return httpx.put(url, content=content, headers={"Content-Type": kind}, timeout=PATIENCE)
-
-
-def rejection(response: httpx.Response) -> tuple[int, str]:
-    return response.status_code, response.json()["error"]["code"]
 
 
 NOT_FOUND = (404, "resource_not_found")
@@ -95,7 +92,7 @@ def test_an_upload_works_once_and_without_a_key(client: httpx.Client) -> None:
         "bytes": len(FILE),
         "sha256": DIGEST,
     }
-    assert rejection(put(made["url"])) == NOT_FOUND
+    assert error(put(made["url"])) == NOT_FOUND
 
 
 def test_an_upload_belongs_to_the_workspace_of_its_address(
@@ -120,7 +117,7 @@ def test_equal_ids_of_two_workspaces_are_two_uploads(server: Running) -> None:
             made.append(address(client))
     assert made[0]["uploadId"] == made[1]["uploadId"]
     assert [put(one["url"]).status_code for one in made] == [200, 200]
-    assert rejection(put(made[0]["url"])) == NOT_FOUND
+    assert error(put(made[0]["url"])) == NOT_FOUND
 
 
 def test_the_name_of_a_file_is_in_no_path_and_no_key(client: httpx.Client) -> None:
@@ -155,15 +152,15 @@ def test_an_address_that_is_not_the_one_given_out_is_404(
     client: httpx.Client, changes: dict[str, str | None]
 ) -> None:
     url = address(client)["url"]
-    assert rejection(put(_changed(url, **changes))) == NOT_FOUND
+    assert error(put(_changed(url, **changes))) == NOT_FOUND
     assert put(url).status_code == 200, "and the right one still works"
 
 
 def test_a_signature_opens_no_other_upload(client: httpx.Client) -> None:
     first, second = address(client), address(client)
-    assert rejection(put(first["url"].replace(first["uploadId"], second["uploadId"]))) == NOT_FOUND
+    assert error(put(first["url"].replace(first["uploadId"], second["uploadId"]))) == NOT_FOUND
     unknown = first["url"].replace(first["uploadId"], "upl_sandbox_nowhere_0001")
-    assert rejection(put(unknown)) == NOT_FOUND
+    assert error(put(unknown)) == NOT_FOUND
 
 
 @pytest.mark.parametrize("header", ["Authorization", "X-API-Key", "Cookie"])
@@ -172,7 +169,7 @@ def test_a_signature_is_no_credential(server: Running, client: httpx.Client, hea
     value = {"Authorization": f"Bearer {secret}", "Cookie": f"ils_session={secret}"}
     with server.client(None) as visitor:
         response = visitor.get("/api/invoices", headers={header: value.get(header, secret)})
-    assert rejection(response) == (401, "authentication_required")
+    assert error(response) == (401, "authentication_required")
 
 
 @pytest.fixture(scope="module")
@@ -197,18 +194,18 @@ def test_a_file_of_another_type_than_announced_is_400_and_may_be_sent_again(
 ) -> None:
     made = address(client)
     wrong = put(made["url"], kind="image/png")
-    assert rejection(wrong) == (400, INVALID)
+    assert error(wrong) == (400, INVALID)
     assert "application/pdf" in wrong.json()["error"]["message"]
     assert put(made["url"]).status_code == 200
 
 
 @pytest.mark.parametrize("kind", ["text/html", "application/json", ""])
 def test_a_type_that_is_not_declared_is_415(client: httpx.Client, kind: str) -> None:
-    assert rejection(put(address(client)["url"], kind=kind)) == (415, INVALID)
+    assert error(put(address(client)["url"], kind=kind)) == (415, INVALID)
 
 
 def test_an_upload_without_a_file_is_400(client: httpx.Client) -> None:
-    assert rejection(put(address(client)["url"], content=b"")) == (400, INVALID)
+    assert error(put(address(client)["url"], content=b"")) == (400, INVALID)
 
 
 ANNOUNCED: dict[str, dict[str, Any]] = {
@@ -224,7 +221,7 @@ def test_a_file_must_be_the_one_that_was_announced(
     client: httpx.Client, body: dict[str, Any]
 ) -> None:
     url = address(client, **body)["url"]
-    assert rejection(put(url, content=FILE + b"!")) == (400, INVALID)
+    assert error(put(url, content=FILE + b"!")) == (400, INVALID)
     assert put(url).status_code == 200
 
 
@@ -285,17 +282,17 @@ def test_only_a_signature_opens_an_address_before_the_file_is_read(
 ) -> None:
     """A key in its place is 404 too, whatever else is wrong."""
     url = address(client)["url"].partition("signature=")[0] + f"signature={secret}"
-    assert rejection(put(url, kind="text/plain")) == NOT_FOUND
+    assert error(put(url, kind="text/plain")) == NOT_FOUND
 
 
 def test_an_address_that_was_used_is_404_before_the_file_is_read(client: httpx.Client) -> None:
     url = address(client)["url"]
     assert put(url).status_code == 200
-    assert rejection(put(url, kind="text/plain")) == NOT_FOUND
+    assert error(put(url, kind="text/plain")) == NOT_FOUND
 
 
 def test_an_address_that_expired_is_404_before_the_file_is_read(client: httpx.Client) -> None:
     url = address(client)["url"]
     assert put(url, kind="text/plain").status_code == 415
     client.post("/sandbox/clock/advance", json={"by": "PT15M"})
-    assert rejection(put(url, kind="text/plain")) == NOT_FOUND
+    assert error(put(url, kind="text/plain")) == NOT_FOUND

@@ -45,7 +45,7 @@ from invoice_sandbox.openapi.schema.compile import Checker
 from invoice_sandbox.project.api import Response
 from invoice_sandbox.project.conventions import Conventions
 from invoice_sandbox.state.credentials import DEMO_KEY
-from tests.scenario_run import INVOICE
+from tests.scenario_run import DATED
 from tests.support import FROZEN, ManualSystemClock, Running, little_work
 
 ROOT: Final = Path(__file__).resolve().parent.parent
@@ -91,7 +91,7 @@ async def calls() -> list[tuple[str, str]]:
 
 
 async def create_invoice(app: Sandbox, number: int) -> int:
-    body = json.dumps({**INVOICE, "invoiceNumber": f"A-{number}"}).encode()
+    body = json.dumps({**DATED, "invoiceNumber": f"A-{number}"}).encode()
     headers = {
         "host": "127.0.0.1:8080",
         "content-type": "application/json",

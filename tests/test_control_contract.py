@@ -143,7 +143,7 @@ class TestAccess:
             for name in operations(document).keys() - OPEN:
                 response = ask(client, document, name)
                 assert response.status_code == 403, name
-                needed = WORKSPACES.get(name, "sandbox:control")
+                needed = WORKSPACES.get(name, "sandbox:")
                 assert needed in response.json()["error"]["message"]
 
     def test_a_session_is_not_enough(self, server: Running, document: dict[str, Any]) -> None:

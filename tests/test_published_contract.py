@@ -387,7 +387,9 @@ def test_a_key_can_be_given_every_scope_that_an_operation_needs_and_no_unknown_o
     }
     create = next(row for row in ENDPOINTS if row.id == "createApiKey")
     offered = body_schema(MERGED, create)["properties"]["scopes"]["items"]["enum"]
-    assert sorted(offered) == sorted([*needed, "*", "sandbox:control", "workspaces:create"])
+    assert sorted(offered) == sorted(
+        [*needed, "*", "sandbox:control", "sandbox:read", "workspaces:create"]
+    )
 
 
 # Schemas

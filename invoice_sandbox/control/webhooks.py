@@ -1,13 +1,16 @@
-"""Control functions of the inbox and of deliveries."""
+"""Control functions of events, deliveries and the inbox."""
 
 from __future__ import annotations
+
+from typing import Final
 
 from invoice_sandbox.base.errors import reject
 from invoice_sandbox.base.ids import key_digest
 from invoice_sandbox.project.api import Response
 from invoice_sandbox.runtime.control_call import ControlCall, PublicControlCall
-from invoice_sandbox.state import NoWorkspaceError, Record
+from invoice_sandbox.state import Condition, NoWorkspaceError, Record, Transaction
 from invoice_sandbox.webhooks.endpoints import ENABLED, ENDPOINTS
+from invoice_sandbox.webhooks.explanation import explained
 from invoice_sandbox.webhooks.inbox import (
     INBOX_LOG,
     SENT_AT,
@@ -17,7 +20,9 @@ from invoice_sandbox.webhooks.inbox import (
     received,
     shown,
 )
-from invoice_sandbox.webhooks.outbox import DELIVERIES, published_delivery, replay
+from invoice_sandbox.webhooks.outbox import DELIVERIES, EVENTS, published_delivery, replay
+
+_DEFAULT_LIMIT: Final = 100
 
 
 async def get_inbox(call: ControlCall) -> Record:
@@ -59,6 +64,33 @@ async def receive_webhook(call: PublicControlCall) -> Record:
     return {"accepted": True}
 
 
+async def list_events(call: ControlCall) -> list[Record]:
+    """The recorded events, newest first, each with its deliveries."""
+    subject = call.query.get("subject")
+    where = () if subject is None else (Condition("subjects", "has", subject),)
+    async with call.engine.store.transaction(call.workspace.id) as state:
+        limit = call.query.get("limit", _DEFAULT_LIMIT)
+        events = (await state.page(EVENTS, limit=limit, where=where)).records
+        return [await _with_deliveries(state, one) for one in events]
+
+
+async def _with_deliveries(state: Transaction, event: Record) -> Record:
+    where = (Condition("eventId", "=", event["id"]),)
+    found = (await state.page(DELIVERIES, where=where)).records
+    return {**event, "deliveries": [published_delivery(one) for one in found]}
+
+
+async def get_delivery(call: ControlCall) -> Record:
+    """A delivery with what was signed, and with which secrets. Raises ApiError 404."""
+    async with call.engine.store.transaction(call.workspace.id) as state:
+        delivery = await state.get(DELIVERIES, call.path["id"])
+        if delivery is None:
+            raise reject("unknown_resource", kind="delivery", member="id")
+        endpoint = await state.get(ENDPOINTS, delivery["endpointId"])
+        event = await state.get(EVENTS, delivery["eventId"])
+    return published_delivery(explained(delivery, event, endpoint))
+
+
 async def replay_delivery(call: ControlCall) -> Response:
     """Attempt a delivery again and return it afterwards.
 
@@ -77,7 +109,8 @@ async def replay_delivery(call: ControlCall) -> Response:
                 advice=f"POST /sandbox/webhooks/{delivery['endpointId']}/enable first.",
             )
         now = (await state.workspace()).clock.now(engine.system_clock)
-        delivery = await replay(state, delivery, now)
+        faults = [{"kind": call.body["fault"]}] if "fault" in (call.body or {}) else []
+        delivery = await replay(state, delivery, now, faults)
     await engine.agenda.finish(workspace_id, delivery["lane"])
     await engine.agenda.schedule_wakeup(workspace_id)
     async with engine.store.transaction(workspace_id) as state:

@@ -265,7 +265,7 @@ class Context:
         return event
 
     async def event(self, event_type: str, data: Mapping[str, Any]) -> Record:
-        """An event with its ``id``, ``type`` and ``payload``; it is not recorded.
+        """An event with its ``id``, ``type``, ``at``, ``subjects`` and ``payload``, not recorded.
 
         Raises PayloadError if the contract does not allow the payload.
         """
@@ -275,7 +275,10 @@ class Context:
         if declared and declared.checker and not declared.checker.is_valid(payload):
             problem = declared.problems(payload)[0]
             raise PayloadError(f"{event_type}: {problem.sentence('the payload')}")
-        return {"id": event_id, "type": event_type, "payload": payload}
+        subjects = self.conventions.subjects(data)
+        at = self.timestamp
+        event = {"id": event_id, "type": event_type, "at": at, "subjects": subjects}
+        return {**event, "payload": payload}
 
     def moved(self, machine: str, move: Move) -> None:
         """Report a transition to coverage."""

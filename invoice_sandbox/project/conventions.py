@@ -82,6 +82,8 @@ class Conventions:
     - ``request_id_header``, ``version_header`` and ``total_header`` are names of response headers.
     - ``register_operation`` is the operation that registers a webhook endpoint, and
       ``deliveries_operation`` the one that lists endpoints and deliveries: tools use them.
+    - ``subject_members`` are the members of an event's data that have the ids of the records it is
+      about: each is an id or a list of ids.
     - ``key_prefix`` begins the API keys that the sandbox issues.
     - ``records`` are the records that the console shows, as the file describes them.
     """
@@ -105,6 +107,7 @@ class Conventions:
     indexes: Mapping[str, Sequence[str]] = field(default_factory=dict)
     register_operation: str | None = None
     deliveries_operation: str | None = None
+    subject_members: Sequence[str] = ("id",)
     records: Sequence[Mapping[str, Any]] = ()
 
     def success_body(self, data: Any) -> Any:
@@ -115,6 +118,12 @@ class Conventions:
         """The body of a webhook about an event of that type."""
         values = {"id": event_id, "type": type_, "timestamp": instant_text(at), "data": dict(data)}
         return fill(self.event, {**values, "mode": self.mode})
+
+    def subjects(self, data: Mapping[str, Any]) -> list[str]:
+        """The ids of the records that an event with ``data`` is about."""
+        values = [data.get(name) for name in self.subject_members]
+        listed = [one if isinstance(one, list) else [one] for one in values]
+        return list(dict.fromkeys(one for ids in listed for one in ids if isinstance(one, str)))
 
     def message(self, error: ApiError, base_url: str = "") -> str:
         """What is wrong and what to do, as this project words it."""
@@ -202,7 +211,11 @@ _SECTIONS: Final[Mapping[str, Mapping[str, str]]] = {
         "contractVersion": "version_header",
         "totalCount": "total_header",
     },
-    "webhooks": {"register": "register_operation", "deliveries": "deliveries_operation"},
+    "webhooks": {
+        "register": "register_operation",
+        "deliveries": "deliveries_operation",
+        "subjects": "subject_members",
+    },
 }
 """Members of the sections of the file, and the fields of ``Conventions`` that they set."""
 
@@ -251,7 +264,11 @@ def _unknown_operations(document: Any, contract: Contract) -> Iterator[FileProbl
         return
     records = document.get("console", {}).get("records", [])
     for place, name in (
-        *((("webhooks", role), name) for role, name in document.get("webhooks", {}).items()),
+        *(
+            (("webhooks", role), name)
+            for role, name in document.get("webhooks", {}).items()
+            if role != "subjects"
+        ),
         *(
             (("console", "records", index, role), one[role])
             for index, one in enumerate(records)

@@ -37,6 +37,9 @@ MAX_OPEN: Final = 10_000
 
 EVERYTHING: Final = "*"
 CONTROL: Final = "sandbox:control"
+VIEW: Final = "sandbox:read"
+"""The scope of a key that may look at what the control API shows, and change nothing."""
+
 CREATE_WORKSPACES: Final = "workspaces:create"
 """The scope of a key that creates workspaces, and lists and deletes those that it created."""
 
@@ -47,9 +50,9 @@ KEYS: Final = "api_keys"
 def allows(held: Collection[str], wanted: str) -> bool:
     """Whether ``held`` scopes cover ``wanted``: ``x:write`` covers ``x:read``, ``*`` everything.
 
-    The control API includes the creation of workspaces.
+    The control API includes the creation of workspaces, and looking.
     """
-    if wanted == CREATE_WORKSPACES and CONTROL in held:
+    if wanted in {CREATE_WORKSPACES, VIEW} and CONTROL in held:
         return True
     resource, _, level = wanted.partition(":")
     return wanted in held or EVERYTHING in held or (level == "read" and f"{resource}:write" in held)

@@ -38,9 +38,8 @@ _SHOWN: Final = 512
 _STALE: Final = 3600
 _FAIL: Final = "fail"
 _PREVIOUS_SECRET: Final = "previous-secret"  # noqa: S105 - the name of a fault
-_WRONG_SECRET: Final = (
-    SECRET_PREFIX + base64.b64encode(b"not the secret of this endpoint!").decode()
-)
+WRONG_SECRET: Final = SECRET_PREFIX + base64.b64encode(b"not the secret of this endpoint!").decode()
+"""Signs attempts with the fault ``bad-signature``."""
 
 
 @dataclass(frozen=True)
@@ -119,7 +118,7 @@ async def prepare(
     variation = fault["kind"] if fault else _repeated(delivery)
     secrets = signing_secrets(endpoint, at)
     if variation == _PREVIOUS_SECRET:
-        secrets = (endpoint.get("previousSecret", _WRONG_SECRET),)
+        secrets = (endpoint.get("previousSecret", WRONG_SECRET),)
     sent = event if fault is None else _patched(event, fault.get("patch"))
     request = Outgoing(endpoint["url"], *_signed(sent, secrets, second, variation))
     return Attempt(step, lane, delivery, event, endpoint["url"], at, request, variation)
@@ -269,7 +268,7 @@ def _signed(
     body = jsonio.dumps(event["payload"])
     if variation == "stale-timestamp":
         second -= _STALE
-    signing = (_WRONG_SECRET,) if variation == "bad-signature" else secrets
+    signing = (WRONG_SECRET,) if variation == "bad-signature" else secrets
     sent = headers(signing, event["id"], second, body)
     if variation == "changed-body":
         body = jsonio.dumps({**event["payload"], "changed": True})

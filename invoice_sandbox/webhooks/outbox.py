@@ -25,8 +25,12 @@ EVENTS: Final = "events"
 DELIVERIES: Final = "webhook_deliveries"
 """The collection of deliveries, by id."""
 
-INDEXES: Final = {ENDPOINTS: ("status",), DELIVERIES: ("endpointId", "status")}
-"""The fields by which endpoints and deliveries are looked up."""
+INDEXES: Final = {
+    EVENTS: ("subjects",),
+    ENDPOINTS: ("status",),
+    DELIVERIES: ("endpointId", "eventId", "status"),
+}
+"""The fields by which events, endpoints and deliveries are looked up."""
 
 DELIVER: Final = "deliver"
 """The action that makes the next attempt of the delivery that is its subject."""
@@ -114,8 +118,7 @@ async def plan(
     workspace = await state.workspace()
     number = await state.next_number("dlv_sandbox")
     delivery_id = resource_id("dlv_sandbox", workspace.token, number)
-    kinds = [one["kind"] for one in faults]
-    due = now + LATENESS if _LATE in kinds else now
+    due, alterations = _altered(faults, now)
     delivery: Record = {
         "id": delivery_id,
         "endpointId": endpoint["id"],
@@ -135,8 +138,7 @@ async def plan(
         "failures": 0,
         "replays": 0,
         "once": single_attempt,
-        "before": [_counted(one) for one in faults if one["kind"] not in {_LATE, _DUPLICATE}],
-        "repeats": sum(_counted(one)["left"] or 0 for one in faults if one["kind"] == _DUPLICATE),
+        **alterations,
     }
     await state.put(DELIVERIES, delivery_id, delivery)
     await drop_oldest(state, DELIVERIES, delivery_id)
@@ -144,22 +146,36 @@ async def plan(
     return delivery
 
 
-async def replay(state: Transaction, delivery: Record, now: datetime) -> Record:
+def _altered(faults: Sequence[Mapping[str, Any]], now: datetime) -> tuple[datetime, Record]:
+    """When a delivery with these faults is due, and what of it they alter."""
+    kinds = [one["kind"] for one in faults]
+    before = [_counted(one) for one in faults if one["kind"] not in {_LATE, _DUPLICATE}]
+    repeats = sum(_counted(one)["left"] or 0 for one in faults if one["kind"] == _DUPLICATE)
+    due = now + LATENESS if _LATE in kinds else now
+    return due, {"before": before, "repeats": repeats}
+
+
+async def replay(
+    state: Transaction,
+    delivery: Record,
+    now: datetime,
+    faults: Sequence[Mapping[str, Any]] = (),
+) -> Record:
     """Schedule a delivery again, due now, under the same id and with all retries."""
+    due, alterations = _altered(faults, now)
     fresh = {
         **delivery,
         "status": PENDING,
-        "nextAttemptAt": instant_text(now),
+        "nextAttemptAt": instant_text(due),
         "failures": 0,
         "once": False,
-        "before": [],
-        "repeats": 0,
+        **alterations,
         "replays": delivery["replays"] + 1,
         "lane": delivery["id"],
     }
     await _unschedule(state, delivery)
     await state.put(DELIVERIES, delivery["id"], fresh)
-    await state.schedule(now, DELIVER, {"subject": delivery["id"]}, lane=fresh["lane"])
+    await state.schedule(due, DELIVER, {"subject": delivery["id"]}, lane=fresh["lane"])
     return fresh
 
 

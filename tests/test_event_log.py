@@ -1,0 +1,153 @@
+"""The event log and the explanation of deliveries, altered replays, and who may look at it all."""
+
+from __future__ import annotations
+
+import base64
+import hashlib
+import hmac
+from collections.abc import Iterator
+from typing import Any
+
+import httpx
+import pytest
+
+from invoice_sandbox.openapi.load.operations import raw_operations
+from invoice_sandbox.project.conventions import Conventions
+from tests.scenario_run import advance, data, move, register_new
+from tests.support import Running
+
+
+@pytest.fixture
+def client(server: Running) -> Iterator[httpx.Client]:
+    """A client in a new workspace whose inbox gets every event."""
+    with server.client(server.new_workspace()) as client:
+        url = data(client.get("/sandbox/inbox"))["url"]
+        data(client.post("/api/webhooks", json={"url": url, "events": ["*"]}), 201)
+        yield client
+
+
+def events(client: httpx.Client, **query: Any) -> list[Any]:
+    found: list[Any] = data(client.get("/sandbox/event-log", params=query))
+    return found
+
+
+def one_delivery(client: httpx.Client) -> str:
+    """The id of the delivery of a registration."""
+    register_new(client)
+    advance(client, "PT0S")
+    [event] = events(client, limit=1)
+    return str(event["deliveries"][0]["id"])
+
+
+def explained(client: httpx.Client, delivery: str) -> Any:
+    return data(client.get(f"/sandbox/deliveries/{delivery}"))
+
+
+def test_events_are_found_by_the_records_they_are_about(client: httpx.Client) -> None:
+    one, other = register_new(client), register_new(client)
+    move(client, one, "start-verification", "verify", "request-financing")
+    advance(client, "PT0S")
+    types = [event["type"] for event in events(client, subject=one)]
+    assert types[-1] == "invoice.registered"
+    assert "financing_request.created" in types
+    assert [event["type"] for event in events(client, subject=other)] == ["invoice.registered"]
+    assert len(events(client)) == len(types) + 1
+    for event in events(client, subject=one):
+        assert one in event["subjects"]
+        assert [one["eventId"] for one in event["deliveries"]] == [event["id"]]
+        assert event["deliveries"][0]["attempts"][0]["responseStatus"] == 200
+    assert client.get("/sandbox/event-log", params={"limit": 0}).status_code == 400
+
+
+def test_subjects_are_texts_once_each() -> None:
+    found = Conventions(subject_members=("id", "of", "all"))
+    assert found.subjects({"id": "a", "of": None, "all": ["b", "a", 7]}) == ["a", "b"]
+    assert Conventions().subjects({"id": "a", "of": "b"}) == ["a"]
+
+
+def test_a_delivery_shows_what_was_signed_and_by_which_secret(client: httpx.Client) -> None:
+    delivery = one_delivery(client)
+    [endpoint] = data(client.get("/api/webhooks"))["endpoints"]
+    path = f"/sandbox/webhooks/{endpoint['id']}/rotate-secret"
+    new = data(client.post(path))["secret"]
+    data(client.post(f"/sandbox/deliveries/{delivery}/replay"))
+    found = explained(client, delivery)
+    before, after = found["attempts"]
+    assert [one["secret"] for one in before["signed"]["signatures"]] == ["previous"]
+    assert [one["secret"] for one in after["signed"]["signatures"]] == ["current", "previous"]
+    current = after["signed"]["signatures"][0]
+    assert current["shown"] == f"whsec_…{new[-4:]}"
+    content = after["signed"]["content"].encode()
+    assert content.endswith(found["body"].encode())
+    key = base64.b64decode(new.removeprefix("whsec_"))
+    made = base64.b64encode(hmac.digest(key, content, "sha256")).decode()
+    assert current["signature"] == f"v1,{made}"
+    digest = hashlib.sha256(found["body"].encode()).hexdigest()
+    assert after["request"]["bodyDigest"] == f"sha256:{digest}"
+    assert "whsec_" not in client.get(f"/sandbox/deliveries/{delivery}").text.replace("whsec_…", "")
+
+
+def test_of_a_deleted_endpoint_no_secret_is_known(client: httpx.Client) -> None:
+    delivery = one_delivery(client)
+    [endpoint] = data(client.get("/api/webhooks"))["endpoints"]
+    data(client.delete(f"/sandbox/webhooks/{endpoint['id']}"))
+    assert explained(client, delivery)["body"] is None
+    assert client.get("/sandbox/deliveries/unknown").status_code == 404
+
+
+@pytest.mark.parametrize(
+    ("fault", "attempts", "secret"),
+    [
+        ("fail", [("fail", False, 500), (None, True, 200)], None),
+        ("bad-signature", [("bad-signature", True, 401), (None, True, 200)], "wrong"),
+        ("stale-timestamp", [("stale-timestamp", True, 401), (None, True, 200)], "current"),
+        ("changed-body", [("changed-body", True, 401), (None, True, 200)], "current"),
+        ("previous-secret", [("previous-secret", True, 401), (None, True, 200)], "wrong"),
+        ("duplicate", [(None, True, 200), ("duplicate", True, 200)], "current"),
+        ("late", [(None, True, 200)], "current"),
+    ],
+)
+def test_a_replay_is_altered_and_then_genuine(
+    client: httpx.Client, fault: str, attempts: list[Any], secret: str | None
+) -> None:
+    delivery = one_delivery(client)
+    sent = data(client.post(f"/sandbox/deliveries/{delivery}/replay", json={"fault": fault}))
+    if fault == "late":
+        assert (sent["status"], sent["attempt"]) == ("Pending", 1)
+    advance(client, "PT1H")
+    _, *found = explained(client, delivery)["attempts"]
+    assert [(one["variation"], one["sent"], one["responseStatus"]) for one in found] == attempts
+    if secret:
+        assert [one["secret"] for one in found[0]["signed"]["signatures"]] == [secret]
+
+
+def test_a_late_replay_comes_after_newer_events(client: httpx.Client) -> None:
+    delivery = one_delivery(client)
+    data(client.post(f"/sandbox/deliveries/{delivery}/replay", json={"fault": "late"}))
+    register_new(client)
+    advance(client, "PT1H")
+    newest, *_ = data(client.get("/sandbox/inbox"))["messages"]
+    assert newest["headers"]["webhook-id"] == explained(client, delivery)["eventId"]
+
+
+def test_an_unknown_fault_is_rejected(client: httpx.Client) -> None:
+    delivery = one_delivery(client)
+    response = client.post(f"/sandbox/deliveries/{delivery}/replay", json={"fault": "rain"})
+    assert response.status_code == 400
+
+
+def test_a_key_that_may_look_changes_nothing(server: Running, client: httpx.Client) -> None:
+    """It may use every reading operation of the control API that shows the workspace."""
+    made = data(client.post("/api/developer/api-keys", json={"scopes": ["sandbox:read"]}), 201)
+    document = client.get("/sandbox/openapi.json").json()
+    statuses: dict[str, int] = {}
+    with server.client(made["secret"]) as viewer:
+        for path, method, raw in raw_operations(document):
+            if raw.get("security") != []:
+                url = "/sandbox" + path.replace("{id}", "nothing")
+                statuses[raw["operationId"]] = viewer.request(method, url).status_code
+    may = {name for name, status in statuses.items() if status != 403}
+    assert may == {
+        *("getAgenda", "getClock", "getCoverage", "getDelivery", "getInbox", "getLedger"),
+        *("listEvents", "listFaults", "listRequests", "listScenarios", "listSnapshots"),
+    }

@@ -110,7 +110,7 @@ def test_a_key_that_may_not_use_the_control_api_shows_why(server: Running, key: 
         client.post("/console/sign-in", data={"key": made["secret"]})
         page = client.get("/console").text
         assert "<b>403</b>" in page
-        assert "sandbox:control" in page
+        assert "sandbox:read" in page
 
 
 @pytest.mark.parametrize(

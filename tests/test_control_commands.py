@@ -25,7 +25,7 @@ from click.testing import CliRunner, Result
 
 from invoice_sandbox.base.ids import key_problem
 from invoice_sandbox.cli import main
-from invoice_sandbox.cli.control import control_commands, control_contract
+from invoice_sandbox.cli.control import commands_below, control_commands, control_contract
 from invoice_sandbox.cli.output import plain
 from invoice_sandbox.control.client import ControlClient, SandboxError, checked_url, path
 from invoice_sandbox.openapi.load.operations import raw_operations
@@ -117,13 +117,18 @@ COMMANDS = {
 }
 
 
+OWN = ("run", "sign", "verify")
+"""Commands of acceptance runs that are no operations."""
+
+
 def test_all_commands_but_those_that_need_no_server_take_url_key_and_json() -> None:
     own = {"serve", "contract", "init", "fuzz"}
     local = {"invoice-sandbox", *(f"invoice-sandbox {name}" for name in own)}
     local |= {
         words
         for words in COMMAND_TREE
-        if words.split()[1:2] in (["scenarios"], ["users"], ["acceptance"])
+        if words.split()[1:2] in (["scenarios"], ["users"])
+        or words.split()[1:] in [["acceptance"], *(["acceptance", one] for one in OWN)]
     }
     assert {f"invoice-sandbox {words}" for words in COMMANDS} == COMMAND_TREE.keys() - local
 
@@ -183,6 +188,7 @@ WITHOUT_COMMAND = {
     "receiveForListener": "receives webhooks",
     "putUpload": "curl uploads a file",
     "getDelivery": "the console shows it",
+    **dict.fromkeys(("createAcceptanceRun", "updateAcceptanceRun"), "'acceptance run' uses it"),
     "getLedger": "nobody reads it as a table",
     "listEvents": "the console shows it",
     "triggerEvent": "trigger uses it",
@@ -216,7 +222,8 @@ def test_commands_and_operations_are_equal() -> None:
     assert {operation for operation, _ in entries} == operations - WITHOUT_COMMAND.keys()
     assert WITHOUT_COMMAND.keys() <= operations
     words = [command for _, command in entries]
-    assert sorted(words) == sorted(leaves(control_commands()))
+    below = click.Group(commands=commands_below("acceptance"))
+    assert sorted(words) == sorted(leaves({**control_commands(), "acceptance": below}))
 
 
 @pytest.mark.parametrize(
@@ -275,6 +282,7 @@ READING = {
     "fault list": "/faults",
     "requests": "/requests",
     "inbox": "/inbox",
+    "acceptance list": "/acceptance/runs",
 }
 CHANGING: dict[str, dict[str, Any]] = {
     "clock advance PT1S": {"from": NOW, "now": "2026-11-21T09:30:01Z", "happened": []},
@@ -296,6 +304,20 @@ CHANGING: dict[str, dict[str, Any]] = {
     "offer decline off_sandbox_0007": {"status": "Declined"},
     "offer withdraw off_sandbox_0007": {"status": "Withdrawn"},
     "replay {delivery}": {"id": "{delivery}", "status": "Delivered", "attempt": 2},
+    "acceptance show {run}": {"id": "{run}", "reported": None, "hasReport": True},
+    "acceptance ready {run}": {"reported": {"task": 1, "state": "ready"}},
+    "acceptance done {run} --task 1": {"reported": {"task": 1, "state": "done"}},
+    "acceptance report {run}": {"verdict": "PASS", "checks": []},
+}
+
+
+RUN: dict[str, Any] = {
+    "plan": "partner",
+    "state": "running",
+    "verdict": None,
+    "waitingFor": {"task": 1, "check": "money", "text": "register it", "environment": {}},
+    "checks": [],
+    "report": {"verdict": "PASS", "state": "interrupted", "checks": []},
 }
 
 
@@ -304,6 +326,7 @@ def names(at: Run, server: Running, key: str) -> dict[str, str]:
     """What there is in the workspace: a made workspace, a snapshot, a fault, a request."""
     inbox = data(at("inbox --json"))["url"]
     with server.client(key) as client:
+        run = client.post("/sandbox/acceptance/runs", json=RUN).json()["data"]
         client.post("/api/webhooks", json={"url": inbox, "events": ["*"]}).raise_for_status()
         register_invoice(server, key)
         at("clock advance PT0S")
@@ -314,6 +337,7 @@ def names(at: Run, server: Running, key: str) -> dict[str, str]:
         "snapshot": data(at("snapshot --json"))["id"],
         "fault": data(at("fault add --kind reset --json"))["id"],
         "request": data(at("requests --json"))[0]["requestId"],
+        "run": run["id"],
     }
 
 

@@ -26,6 +26,13 @@ pytestmark = pytest.mark.slow
 OPEN = {"getSandboxHealth", "putUpload", "receiveForListener", "receiveWebhook"}
 """What needs no key."""
 
+RUN: dict[str, Any] = {
+    "plan": "partner",
+    "state": "running",
+    "verdict": None,
+    "waitingFor": None,
+    "checks": [],
+}
 EXAMPLES: Mapping[str, Any] = {
     "setClock": {"mode": "frozen"},
     "advanceClock": {"by": "PT1S"},
@@ -35,6 +42,9 @@ EXAMPLES: Mapping[str, Any] = {
     "addFault": {"kind": "status"},
     "answerMessage": {"message": 1, "status": 200},
     "transitionInvoice": {"trigger": "verify"},
+    "createAcceptanceRun": RUN,
+    "updateAcceptanceRun": RUN,
+    "reportAcceptanceTask": {"state": "done"},
 }
 
 

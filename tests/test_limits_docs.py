@@ -119,6 +119,7 @@ CONSTANTS: Final[dict[str, tuple[Any, str]]] = {
         "invoice_sandbox.runtime.agenda:MAX_STEPS",
     ),
     "Snapshots": (count, "invoice_sandbox.control.snapshots:MAX_SNAPSHOTS"),
+    "Acceptance runs": (count, "invoice_sandbox.control.acceptance:MAX_RUNS"),
     "Messages that wait for a listener": (
         count,
         "invoice_sandbox.webhooks.listeners:MAX_WAITING",

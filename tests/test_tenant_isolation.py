@@ -19,6 +19,17 @@ from tests.scenario_run import DATED
 from tests.support import Running
 
 
+TASK = "/sandbox/acceptance/runs/{id}/task"
+PROGRESS: dict[str, Any] = {
+    "plan": "partner",
+    "state": "running",
+    "verdict": None,
+    "waitingFor": {"task": 1, "check": "money", "text": "register", "environment": {}},
+    "checks": [],
+    "report": {"verdict": "PASS", "state": "finished", "checks": []},
+}
+
+
 @dataclass(frozen=True)
 class Theirs:
     """A client of one workspace, and an id of each kind that exists only in another one."""
@@ -58,6 +69,7 @@ def _populate(client: httpx.Client) -> dict[str, str]:
         "snapshot": post("/sandbox/snapshots")["id"],
         "fault": post("/sandbox/faults", kind="reset", operation="logout")["id"],
         "workspace": session["workspaceId"],
+        "run": post("/sandbox/acceptance/runs", **PROGRESS)["id"],
     }
 
 
@@ -166,6 +178,10 @@ TAKING = [
     Row("streamListener", "listener", "GET", "/sandbox/listeners/{id}/stream?idle=0", status=404),
     Row("answerMessage", "listener", "POST", RESPONSES, {"message": 1, "status": 200}, 404),
     Row("deleteListener", "listener", "DELETE", "/sandbox/listeners/{id}", status=404),
+    Row("getAcceptanceRun", "run", "GET", "/sandbox/acceptance/runs/{id}", status=404),
+    Row("updateAcceptanceRun", "run", "PUT", "/sandbox/acceptance/runs/{id}", PROGRESS, 404),
+    Row("reportAcceptanceTask", "run", "PUT", TASK, {"state": "done"}, 404),
+    Row("getAcceptanceReport", "run", "GET", "/sandbox/acceptance/runs/{id}/report", status=404),
     Row("removeFault", "fault", "DELETE", "/sandbox/faults/{id}", status=404),
 ]
 LISTING = {
@@ -182,6 +198,7 @@ LISTING = {
     "listFaults": "/sandbox/faults",
     "listRequests": "/sandbox/requests",
     "getInbox": "/sandbox/inbox",
+    "listAcceptanceRuns": "/sandbox/acceptance/runs",
 }
 WITHOUT_IDS = {
     "getHealth": "takes and shows nothing of a workspace",
@@ -205,6 +222,7 @@ WITHOUT_IDS = {
     "receiveWebhook": "takes a token, which is a credential",
     "receiveForListener": "takes a token, which is a credential",
     "createListener": "takes nothing",
+    "createAcceptanceRun": "takes the names of checks",
     "getCoverage": "takes nothing, and shows what is declared for all",
 }
 

@@ -22,6 +22,7 @@ from invoice_sandbox.acceptance.reports import Subject, as_ctrf, as_json, as_jun
 from invoice_sandbox.acceptance.runner import CheckReport, RunReport, run_plan
 from invoice_sandbox.acceptance.verdicts import CONFORMANT, Verdict
 from invoice_sandbox.base.errors import UserError, suggestion
+from invoice_sandbox.cli.control import commands_below
 from invoice_sandbox.cli.options import (
     CONNECTION,
     FAILED,
@@ -86,6 +87,10 @@ _OPTIONS: Final[dict[str, dict[str, Any]]] = {
 @click.group()
 def acceptance() -> None:
     """Judge a client against an acceptance plan."""
+
+
+for _command_of_run in commands_below("acceptance").values():
+    acceptance.add_command(_command_of_run)
 
 
 @acceptance.command()

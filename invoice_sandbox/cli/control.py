@@ -56,6 +56,12 @@ def control_contract() -> dict[str, Any]:
     }
 
 
+def commands_below(group: str) -> dict[str, click.Command]:
+    """The commands of the contract that belong to a group with a module of its own, by name."""
+    made = _commands(control_contract())
+    return {one.words[1]: one.command() for one in made if one.words[0] == group}
+
+
 @cache
 def control_commands() -> dict[str, click.Command]:
     """The commands and groups of the control API by name, in the order of its tags."""

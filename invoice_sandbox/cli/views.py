@@ -87,6 +87,21 @@ _REQUESTS: Final = Table(
     },
     empty="No requests.",
 )
+_RUNS: Final = Table(
+    {
+        "run": "id",
+        "started at": "startedAt",
+        "plan": "plan",
+        "state": "state",
+        "verdict": "verdict",
+        "waiting for you": lambda row: (row["waitingFor"] or {}).get("text"),
+    },
+    empty="No acceptance runs.",
+)
+_CHECKS: Final = Table(
+    {"verdict": lambda row: row["verdict"] or row["state"], "check": "id", "summary": "summary"},
+    empty="No checks.",
+)
 _INBOX: Final = Table(
     {
         "received at": "receivedAt",
@@ -162,6 +177,22 @@ def _inbox(inbox: Row) -> None:
     print_table(_INBOX, inbox["messages"])
 
 
+def _acceptance_run(run: Row) -> None:
+    print_lines([run["id"], run["plan"], run["state"], run["verdict"] or "no verdict yet"])
+    print_table(_CHECKS, run["checks"])
+    task = run["waitingFor"]
+    if task is not None:
+        click.echo()
+        until = f", until {task['deadline']}" if "deadline" in task else ""
+        print_lines(["waiting for you:", f"{task['text']} ({task['check']}{until})"])
+        for name, text in task["environment"].items():
+            click.echo(f"  {plain(name)}={plain(text)}")
+
+
+def _acceptance_report(report: Row) -> None:
+    click.echo(jsonio.dumps_pretty(report).decode(), nl=False)
+
+
 def _requests(reply: Reply) -> None:
     print_table(_REQUESTS, reply.data)
     total = int(reply.headers.get("x-total-count", 0))
@@ -198,6 +229,9 @@ VIEWS: Final[Mapping[str, Callable[[Reply], None]]] = {
     "delivery": _data(_delivery),
     "requests": _requests,
     "inbox": _data(_inbox),
+    "acceptance-runs": _rows(_RUNS),
+    "acceptance-run": _data(_acceptance_run),
+    "acceptance-report": _data(_acceptance_report),
 }
 """The views by their names in ``x-cli``."""
 

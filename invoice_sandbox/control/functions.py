@@ -9,6 +9,7 @@ from collections.abc import Mapping
 from typing import Final
 
 from invoice_sandbox.control import (
+    acceptance,
     clock,
     faults,
     health,
@@ -22,6 +23,15 @@ from invoice_sandbox.control import (
 from invoice_sandbox.runtime.control_call import ControlFunction, functions_of
 
 CONTROL_FUNCTIONS: Final[Mapping[str, ControlFunction]] = functions_of(
-    clock, faults, health, journal, listeners, scenarios, snapshots, webhooks, workspaces
+    acceptance,
+    clock,
+    faults,
+    health,
+    journal,
+    listeners,
+    scenarios,
+    snapshots,
+    webhooks,
+    workspaces,
 )
 """By operationId."""

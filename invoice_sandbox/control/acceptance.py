@@ -1,0 +1,94 @@
+"""Control functions of acceptance runs: what a run reports, and what its client reports.
+
+The command that runs the checks writes here; people, the console and clients read.
+"""
+
+from __future__ import annotations
+
+from typing import Any, Final
+
+from invoice_sandbox.base.clock import instant_text
+from invoice_sandbox.base.errors import reject
+from invoice_sandbox.base.ids import resource_id
+from invoice_sandbox.runtime.control_call import ControlCall
+from invoice_sandbox.state import Record, Transaction
+
+MAX_RUNS: Final = 20
+"""The number of runs that a workspace keeps."""
+
+_RUNS: Final = "acceptance_runs"
+_PREFIX: Final = "acr_sandbox"
+
+
+async def list_acceptance_runs(call: ControlCall) -> list[Record]:
+    """The runs of the workspace, newest first."""
+    async with call.engine.store.transaction(call.workspace.id) as state:
+        return [_shown(one) for one in (await state.page(_RUNS)).records]
+
+
+async def create_acceptance_run(call: ControlCall) -> Record:
+    """Keep a new run; the oldest are dropped."""
+    async with call.engine.store.transaction(call.workspace.id) as state:
+        number = await state.next_number(_RUNS)
+        run = {
+            "id": resource_id(_PREFIX, call.workspace.token, number),
+            "startedAt": instant_text(call.engine.system_clock.calendar()),
+            "reported": None,
+            "report": None,
+            **call.body,
+        }
+        await state.put(_RUNS, run["id"], run)
+        for old in (await state.page(_RUNS)).records[MAX_RUNS:]:
+            await state.delete(_RUNS, old["id"])
+    return _shown(run)
+
+
+async def get_acceptance_run(call: ControlCall) -> Record:
+    """A run. Raises ApiError 404."""
+    async with call.engine.store.transaction(call.workspace.id) as state:
+        return _shown(await _named(state, call))
+
+
+async def update_acceptance_run(call: ControlCall) -> Record:
+    """Keep the progress of a run. Raises ApiError 404."""
+    async with call.engine.store.transaction(call.workspace.id) as state:
+        run = {**await _named(state, call), **call.body}
+        await state.put(_RUNS, run["id"], run)
+    return _shown(run)
+
+
+async def report_acceptance_task(call: ControlCall) -> Record:
+    """Keep what the client reports. Raises ApiError 404, and 409 for a task that is not current."""
+    async with call.engine.store.transaction(call.workspace.id) as state:
+        run = await _named(state, call)
+        current = (run["waitingFor"] or {}).get("task")
+        if current is None or call.body.get("task", current) != current:
+            raise reject(
+                "conflict",
+                problem="The run does not wait for this task",
+                advice="GET /sandbox/acceptance/runs/{id} shows what it waits for.",
+            )
+        run["reported"] = {"task": current, "state": call.body["state"]}
+        await state.put(_RUNS, run["id"], run)
+    return _shown(run)
+
+
+async def get_acceptance_report(call: ControlCall) -> Record:
+    """The report of a run. Raises ApiError 404 for no run, and for one without a report."""
+    async with call.engine.store.transaction(call.workspace.id) as state:
+        report: Record | None = (await _named(state, call))["report"]
+    if report is None:
+        raise reject("unknown_resource", kind="report yet of a run", member="id")
+    return report
+
+
+async def _named(state: Transaction, call: ControlCall) -> dict[str, Any]:
+    found = await state.get(_RUNS, call.path["id"])
+    if found is None:
+        raise reject("unknown_resource", kind="acceptance run", member="id")
+    return dict(found)
+
+
+def _shown(run: Record) -> Record:
+    shown = {name: value for name, value in run.items() if name != "report"}
+    return {**shown, "hasReport": run["report"] is not None}

@@ -18,7 +18,6 @@ import pytest
 from tests.scenario_run import DATED
 from tests.support import Running
 
-
 TASK = "/sandbox/acceptance/runs/{id}/task"
 PROGRESS: dict[str, Any] = {
     "plan": "partner",

@@ -4,6 +4,9 @@ BIN := .venv/bin
 SERVING := .venv/.serving
 READY := .venv/.ready
 NODE := .venv/.node
+INSTALL := $(BIN)/pip install --quiet --disable-pip-version-check --require-hashes
+LOCK := .venv-fresh/bin/pip-compile --quiet --generate-hashes --strip-extras --no-annotate --no-header \
+	--no-emit-index-url --no-emit-find-links --unsafe-package invoice-liquidity-sandbox -c constraints.txt
 EXAMPLES ?= 30
 COUNT ?= 20
 SEEDS ?= $(shell od -An -v -tu4 -N$$((4 * $(COUNT))) /dev/urandom)
@@ -17,19 +20,19 @@ unexport PYTHONDONTWRITEBYTECODE  # without caches every process of the tests co
 
 gate: check test  ## lint, types, import layers and all tests
 
-install: $(READY)  ## make .venv with exactly the versions of constraints.txt
+install: $(READY)  ## make .venv with exactly the files whose hashes are in requirements/
 
-$(SERVING): pyproject.toml constraints.txt requirements.txt
+$(SERVING): pyproject.toml requirements.txt requirements/build.txt
 	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' \
 		|| { echo "Python 3.11 or newer is needed; set PYTHON=/path/to/python3.11"; exit 1; }
 	$(PYTHON) -m venv .venv
-	$(BIN)/pip install --quiet --disable-pip-version-check --require-hashes -r requirements.txt
-	PIP_CONSTRAINT=constraints.txt $(BIN)/pip install --quiet --disable-pip-version-check --no-deps -e .
+	$(INSTALL) -r requirements.txt -r requirements/build.txt
+	$(BIN)/pip install --quiet --disable-pip-version-check --no-deps --no-build-isolation -e .
 	$(BIN)/python -m compileall -q invoice_sandbox handlers domain
 	@touch $@
 
-$(READY): $(SERVING)
-	$(BIN)/pip install --quiet --disable-pip-version-check -c constraints.txt -e '.[dev]'
+$(READY): $(SERVING) requirements/dev.txt
+	$(INSTALL) -r requirements/dev.txt
 	@touch $@
 
 run: $(SERVING)  ## serve on http://127.0.0.1:8080
@@ -92,26 +95,32 @@ interop: $(NODE)  ## receivers, typed clients and a validating proxy from npm
 	$(BIN)/python -m tests.interop
 	$(BIN)/python -m tests.foreign --bounded
 
-$(NODE): $(READY)
-	$(BIN)/pip install --quiet --disable-pip-version-check -c constraints.txt -e '.[interop]'
+$(NODE): $(READY) requirements/interop.txt
+	$(INSTALL) -r requirements/interop.txt
 	@touch $@
 
 build: $(READY)  ## wheel and sdist in dist/, the wheel of the client, and the software bill of materials
-	$(BIN)/python -m build
-	$(BIN)/python -m build --wheel --outdir dist clients/python
+	$(BIN)/python -m build --no-isolation
+	$(BIN)/python -m build --no-isolation --wheel --outdir dist clients/python
 	$(PYTHON) -m venv .venv-bill  # its libraries would change what the tests compare formats with
-	.venv-bill/bin/pip install --quiet --disable-pip-version-check cyclonedx-bom==7.5.0
+	.venv-bill/bin/pip install --quiet --disable-pip-version-check --require-hashes \
+		-r requirements/bill.txt
 	.venv-bill/bin/cyclonedx-py requirements requirements.txt --pyproject pyproject.toml \
 		--output-reproducible --of JSON --output-file dist/sbom.cdx.json
 	rm -rf .venv-bill
 
-constraints: $(READY)  ## pin what a fresh resolution of pyproject.toml gives; what serving needs with hashes
+constraints: $(READY)  ## pin what a fresh resolution of pyproject.toml gives, with the hashes of all files
 	rm -rf .venv-fresh && $(PYTHON) -m venv .venv-fresh
 	.venv-fresh/bin/pip install --quiet --disable-pip-version-check -e '.[dev,interop]'
 	.venv-fresh/bin/pip freeze --exclude-editable --disable-pip-version-check > constraints.txt
 	.venv-fresh/bin/pip install --quiet --disable-pip-version-check pip-tools
-	.venv-fresh/bin/pip-compile --quiet --generate-hashes --allow-unsafe --strip-extras --no-annotate \
-		--no-header --no-emit-index-url --no-emit-find-links -c constraints.txt -o requirements.txt pyproject.toml
+	$(LOCK) -o requirements.txt pyproject.toml
+	$(LOCK) --only-build-deps --build-deps-for wheel --build-deps-for editable \
+		-o requirements/build.txt pyproject.toml
+	$(LOCK) --extra dev -o requirements/dev.txt pyproject.toml
+	$(LOCK) --extra interop -o requirements/interop.txt pyproject.toml
+	echo cyclonedx-bom | $(LOCK) -o requirements/bill.txt -
+	sed -i '/^#/d' requirements/dev.txt  # the sandbox itself is no file with a hash
 	rm -rf .venv-fresh
 
 clean:

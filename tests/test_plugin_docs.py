@@ -112,7 +112,17 @@ def test_every_instruction_is_one() -> None:
 def test_the_image_is_slim_and_its_version_is_pinned() -> None:
     images = [rest.split()[0] for rest in given("FROM")]
     assert set(images) == {"${BASE}"}
-    assert list(given("ARG")) == ["BASE=python:3.11-slim"]
+    (base,) = given("ARG")
+    assert re.fullmatch(r"BASE=python:3\.11\.\d+-slim@sha256:[0-9a-f]{64}", base)
+
+
+def test_the_image_installs_only_files_with_known_hashes() -> None:
+    installed = re.findall("pip install (.*?)(?: &&|$)", "\n".join(given("RUN")), re.MULTILINE)
+    assert installed == [
+        "--require-hashes -r requirements.txt",
+        "--require-hashes -r requirements/build.txt",
+        "--no-deps --no-index /wheel/*.whl",
+    ]
 
 
 def test_everything_that_is_copied_is_there_and_not_ignored() -> None:

@@ -16,6 +16,7 @@ from contextlib import suppress
 from dataclasses import dataclass
 from importlib.metadata import Distribution, PackagePath, distribution, distributions
 from pathlib import Path
+from typing import Any, Final
 
 import pytest
 import yaml
@@ -191,26 +192,60 @@ def test_the_wheel_carries_its_licence(installed: Installed) -> None:
         assert [name for name in archive.namelist() if name.endswith("licenses/LICENSE")]
 
 
-@pytest.mark.parametrize(("target", "needs_dev"), [("run", False), ("test", True)])
-def test_make_installs_what_its_target_needs(target: str, needs_dev: bool) -> None:
+@pytest.mark.parametrize(
+    ("target", "locks"),
+    [
+        ("run", ["requirements.txt", "requirements/build.txt"]),
+        ("test", ["requirements.txt", "requirements/build.txt", "requirements/dev.txt"]),
+        (
+            "bench",
+            [
+                "requirements.txt",
+                "requirements/build.txt",
+                "requirements/dev.txt",
+                "requirements/interop.txt",
+            ],
+        ),
+    ],
+)
+def test_make_installs_only_files_with_known_hashes(target: str, locks: list[str]) -> None:
     command = ("make", "--dry-run", "--always-make", target)
     shown = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=True).stdout
-    assert "--require-hashes -r requirements.txt\n" in shown
-    assert "PIP_CONSTRAINT=constraints.txt" in shown
-    assert "--no-deps -e .\n" in shown
-    assert ("[dev]" in shown) is needs_dev
+    installed = re.findall("pip install (.*)", shown)
+    itself = [one for one in installed if "--require-hashes" not in one]
+    assert [one.partition("--no-deps")[2] for one in itself] == [" --no-build-isolation -e ."]
+    assert [name for one in installed for name in re.findall(r"-r (\S+)", one)] == locks
 
 
-def test_every_library_that_serving_needs_is_pinned_with_hashes() -> None:
-    text = (ROOT / "requirements.txt").read_text()
+LOCKS: Final = {
+    "requirements.txt": ("project", "dependencies"),
+    "requirements/build.txt": ("build-system", "requires"),
+    "requirements/dev.txt": ("project", "optional-dependencies", "dev"),
+    "requirements/interop.txt": ("project", "optional-dependencies", "interop"),
+    "requirements/bill.txt": (),
+}
+"""The files that make and the image install from, and where pyproject.toml says what is wanted."""
+
+
+@pytest.mark.parametrize("name", LOCKS)
+def test_every_library_is_pinned_with_hashes(name: str) -> None:
+    text = (ROOT / name).read_text()
     locked = {block.split()[0]: block for block in re.split(r"\n(?=\w)", text)}
-    pinned = {_plain_pin(line) for line in (ROOT / "constraints.txt").read_text().splitlines()}
-    assert {_plain_pin(one) for one in locked} <= pinned
     assert all(re.search("--hash=sha256:[0-9a-f]{64}", block) for block in locked.values())
-    project = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
     names = {_plain_pin(one).partition("==")[0] for one in locked}
-    wanted = {_plain_pin(re.split("[<>=;]", one)[0]) for one in project["dependencies"]}
-    assert wanted <= names
+    wanted: Any = tomllib.loads((ROOT / "pyproject.toml").read_text()) if LOCKS[name] else []
+    for key in LOCKS[name]:
+        wanted = wanted[key]
+    assert {_plain_pin(re.split(r"[\[<>=;]", one)[0]) for one in wanted} - names <= {NAME}
+
+
+def test_the_locks_and_constraints_agree_about_every_version() -> None:
+    pinned: dict[str, set[str]] = {}
+    for name in {*LOCKS, "constraints.txt"} - {"requirements/bill.txt"}:
+        for pin in re.findall(r"^\S+==\S+", (ROOT / name).read_text(), re.MULTILINE):
+            library, _, version = _plain_pin(pin).partition("==")
+            pinned.setdefault(library, set()).add(version)
+    assert {name: found for name, found in pinned.items() if len(found) > 1} == {}
 
 
 def _plain_pin(pin: str) -> str:
@@ -272,7 +307,7 @@ def test_the_client_is_the_same_version_and_contains_no_server(
 def test_the_client_is_built_with_the_server() -> None:
     command = ("make", "--dry-run", "--always-make", "build")
     shown = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=True).stdout
-    assert "-m build --wheel --outdir dist clients/python" in shown
+    assert "-m build --no-isolation --wheel --outdir dist clients/python" in shown
 
 
 def test_a_client_without_a_server_must_pass_its_url(thin: Installed, tmp_path: Path) -> None:

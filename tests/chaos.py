@@ -22,19 +22,13 @@ from tempfile import TemporaryDirectory
 from typing import Any
 
 from invoice_sandbox.state.credentials import DEMO_KEY
+from tests.scenario_run import DATED
 from tests.support import PATIENCE
 
 _PAGE = Path(__file__).parents[1] / "docs" / "durability.md"
 _BEGIN, _END = "<!-- chaos -->\n", "<!-- end of chaos -->\n"
 _CLIENTS = 8
-_BODY = {
-    "sellerId": "org_seller_acme",
-    "debtorId": "org_debtor_globex",
-    "amount": 1250.5,
-    "currency": "EUR",
-    "issueDate": "2026-10-01",
-    "dueDate": "2099-12-30",
-}
+_BODY = {**DATED, "amount": 1250.5, "dueDate": "2099-12-30"}
 
 
 @dataclass

@@ -10,6 +10,7 @@ from pathlib import Path
 import pytest
 
 from tests.chaos import Outcome, Server, run, table
+from tests.scenario_run import DATED
 from tests.support import PATIENCE
 
 
@@ -29,14 +30,7 @@ def test_the_table_counts_every_problem() -> None:
 
 def write(server: Server, number: str) -> bool:
     """Create an invoice with that number as its key. False: 503."""
-    invoice = {
-        "sellerId": "org_seller_acme",
-        "debtorId": "org_debtor_globex",
-        "invoiceNumber": number,
-        "amount": 10,
-        "currency": "EUR",
-        "dueDate": "2099-12-30",
-    }
+    invoice = {**DATED, "invoiceNumber": number, "dueDate": "2099-12-30"}
     with suppress(AssertionError):  # "POST /api/invoices: 503 ..."
         server.ask("POST", "/api/invoices", invoice, key=number)
         return True

@@ -30,17 +30,11 @@ from invoice_sandbox.cli.output import plain
 from invoice_sandbox.control.client import ControlClient, SandboxError, checked_url, path
 from invoice_sandbox.openapi.load.operations import raw_operations
 from invoice_sandbox.state.credentials import DEMO_KEY
+from tests.scenario_run import INVOICE, register_new
 from tests.support import PATIENCE, Running, serving
 
 COMMAND = Path(sys.executable).with_name("invoice-sandbox")
 CONTRACT = control_contract()
-INVOICE = {
-    "sellerId": "org_seller_acme",
-    "debtorId": "org_debtor_globex",
-    "invoiceNumber": "INV-2026-0042",
-    "amount": 12500.50,
-    "currency": "EUR",
-}
 NOW = "2026-11-21T09:30:00Z"
 START = f"frozen at {NOW}, nothing due"
 Run = Callable[[str], Result]
@@ -89,10 +83,10 @@ def data(ran: Result) -> Any:
     return json.loads(ran.stdout)
 
 
-def register_invoice(server: Running, key: str) -> str:
-    """An invoice in the workspace, so that a scenario has something to do; its identifier."""
+def registered(server: Running, key: str) -> str:
+    """The id of an invoice, so that a scenario has something to do."""
     with server.client(key) as client:
-        return str(client.post("/api/invoices", json=INVOICE).json()["data"]["id"])
+        return register_new(client)
 
 
 # --- help
@@ -328,7 +322,7 @@ def names(at: Run, server: Running, key: str) -> dict[str, str]:
     with server.client(key) as client:
         run = client.post("/sandbox/acceptance/runs", json=RUN).json()["data"]
         client.post("/api/webhooks", json={"url": inbox, "events": ["*"]}).raise_for_status()
-        register_invoice(server, key)
+        registered(server, key)
         at("clock advance PT0S")
         (delivery,) = client.get("/api/webhooks").json()["data"]["deliveries"]
     return {
@@ -395,7 +389,7 @@ def test_an_advance_lists_what_happened_a_line_for_each_step(
     at: Run, server: Running, key: str
 ) -> None:
     at("scenario use auto-progress")
-    invoice = register_invoice(server, key)
+    invoice = registered(server, key)
     due = data(at("agenda --json"))["due"]
     *lines, clock = at("clock advance PT1H").stdout.splitlines()
     done = data(at("agenda --json"))["done"][::-1]
@@ -415,7 +409,7 @@ def test_the_agenda_shows_what_is_due_and_then_what_was_done(
 ) -> None:
     assert at("agenda").stdout == "Nothing is due.\n\nNo step has run yet.\n"
     at("scenario use auto-progress")
-    register_invoice(server, key)
+    registered(server, key)
     step = data(at("agenda --json"))["due"][0]
     due, _, done = at("agenda").stdout.partition("\n\n")
     assert re.search(rf"{step['at']} +{step['do']} +{step['subject']} +auto-progress", due)
@@ -601,7 +595,7 @@ def test_a_request_without_a_response_reports_so(at: Run, server: Running, key: 
 
 def test_a_long_body_says_that_it_is_cut(at: Run, server: Running, key: str) -> None:
     with server.client(key) as client:
-        client.post("/api/invoices", json=INVOICE | {"poNumber": "x" * 10_000})
+        client.post("/api/invoices", json={**INVOICE, "poNumber": "x" * 10_000})
     entry = data(at("requests --json"))[0]
     shown = at(f"requests --show {entry['requestId']}").stdout
     assert f"  (shortened; {entry['request']['bodyBytes']} bytes in all)\n" in shown
@@ -926,7 +920,7 @@ def test_a_process_moves_the_clock_and_warns_of_nothing(server: Running, key: st
 
 @pytest.mark.process
 def test_a_pipe_gets_no_colours_and_whole_lines(server: Running, key: str) -> None:
-    register_invoice(server, key)
+    registered(server, key)
     done = subprocess.run(
         [COMMAND, "requests"],
         capture_output=True,
@@ -959,7 +953,7 @@ def in_terminal(server: Running, key: str, *arguments: str) -> str:
 
 @pytest.mark.process
 def test_a_terminal_folds_prose_and_keeps_identifiers_whole(server: Running, key: str) -> None:
-    register_invoice(server, key)
+    registered(server, key)
     scenarios = re.sub(r"\x1b\[\d+m", "", in_terminal(server, key, "scenario"))
     assert max(map(len, scenarios.splitlines())) <= 60
     assert re.search(r"manual +Nothing happens", scenarios)

@@ -22,17 +22,9 @@ from invoice_sandbox.state.credentials import DEMO_KEY
 from invoice_sandbox.state.persistent import PersistentStore
 from invoice_sandbox.state.rows import TABLES, Row
 from invoice_sandbox.state.sqlite import Database, StoreError
+from tests.scenario_run import DATED
 from tests.support import FROZEN, PATIENCE, Running, serving
 
-INVOICE = {
-    "sellerId": "org_seller_acme",
-    "debtorId": "org_debtor_globex",
-    "invoiceNumber": "INV-1",
-    "amount": 12500.5,
-    "currency": "EUR",
-    "issueDate": "2026-10-01",
-    "dueDate": "2026-12-30",
-}
 FAULT = {"operation": "createOffer", "kind": "status", "status": 503, "count": 2}
 UNSEEN = {"X-Sandbox-Journal": "off"}
 
@@ -56,7 +48,7 @@ def kept(file: Path, at: datetime | None = None, **changed: Any) -> Iterator[Run
 def created(client: httpx.Client, number: str, **headers: str) -> dict[str, Any]:
     """The invoice of that number, after it was created."""
     response = client.post(
-        "/api/invoices", json={**INVOICE, "invoiceNumber": number}, headers=headers
+        "/api/invoices", json={**DATED, "invoiceNumber": number}, headers=headers
     )
     assert response.status_code == 201, response.text
     data: dict[str, Any] = response.json()["data"]
@@ -363,7 +355,7 @@ def test_a_full_disk_is_503_until_there_is_space_again(file: Path) -> None:
         disk = running.store
         assert isinstance(disk, PersistentStore)
         disk.database.limit_pages(1)
-        response = client.post("/api/invoices", json={**INVOICE, "note": "x" * 100_000})
+        response = client.post("/api/invoices", json={**DATED, "note": "x" * 100_000})
         assert response.status_code == 503
         assert response.headers["Retry-After"] == "1"
         assert response.json()["error"]["code"] == "service_unavailable"

@@ -23,22 +23,12 @@ from invoice_sandbox.state.memory import MemoryStore
 from invoice_sandbox.webhooks.attempts import Outcome, Outgoing
 from invoice_sandbox.webhooks.lanes import Lanes
 from tests.bench.growth import new_client
-from tests.scenario_run import agenda
+from tests.scenario_run import DATED, agenda
 from tests.support import FROZEN, ManualSystemClock, Running, serving
 
 PUSH = "/api/connectors/erp/invoices"
-ITEM = {
-    "externalId": "ERP-1",
-    "sellerId": "org_seller_acme",
-    "debtorId": "org_debtor_globex",
-    "invoiceNumber": "ERP-1",
-    "amount": 4200,
-    "currency": "EUR",
-    "issueDate": "2026-11-02",
-    "dueDate": "2027-01-31",
-    "erpStatus": "OPEN",
-}
-INVOICE = {name: value for name, value in ITEM.items() if name not in {"externalId", "erpStatus"}}
+INVOICE = {**DATED, "invoiceNumber": "ERP-1", "amount": 4200}
+ITEM = {**INVOICE, "externalId": "ERP-1", "erpStatus": "OPEN"}
 SOURCE = {"system": "demo-erp", "connectionId": "conn_demo_0001"}
 
 

@@ -11,14 +11,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from domain.fingerprint import canonical_text, fingerprint, similarity_keys
+from tests import scenario_run
 
-INVOICE: dict[str, Any] = {
-    "sellerId": "org_seller_acme",
-    "debtorId": "org_debtor_globex",
-    "invoiceNumber": "INV-2026-0042",
-    "amount": Decimal("12500.50"),
-    "currency": "EUR",
-}
+INVOICE = {**scenario_run.INVOICE, "invoiceNumber": "INV-2026-0042", "amount": Decimal("12500.50")}
 DUE = INVOICE | {"dueDate": "2027-01-31"}
 
 SPACES = st.text(" \t\n\u00a0\u2003\u3000", max_size=4)

@@ -18,17 +18,11 @@ import httpx
 import pytest
 
 from tests.clients.generated import Generated, GenerationError, generated
+from tests.scenario_run import INVOICE
 from tests.support import FROZEN, PATIENCE, Running, serving
 
 pytestmark = pytest.mark.slow
 
-INVOICE: Final = {
-    "sellerId": "org_seller_acme",
-    "debtorId": "org_debtor_globex",
-    "invoiceNumber": "INV-1",
-    "amount": 12500.5,
-    "currency": "EUR",
-}
 LOGIN: Final = {"email": "seller@demo.example", "password": "demo-password"}
 
 

@@ -11,16 +11,17 @@ import httpx
 import pytest
 
 from invoice_sandbox.webhooks.attempts import signed_request
-from tests.scenario_run import advance, choose, data, error, make_workspace, restore, snapshot
+from tests.scenario_run import (
+    INVOICE,
+    advance,
+    choose,
+    data,
+    error,
+    make_workspace,
+    restore,
+    snapshot,
+)
 from tests.support import FROZEN, Running, serving
-
-INVOICE = {
-    "sellerId": "org_seller_acme",
-    "debtorId": "org_debtor_globex",
-    "invoiceNumber": "INBOX-1",
-    "amount": 12500.5,
-    "currency": "EUR",
-}
 
 
 @pytest.fixture(scope="module")

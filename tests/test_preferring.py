@@ -14,6 +14,7 @@ import pytest
 from invoice_sandbox.openapi.operation import compile_contract
 from invoice_sandbox.project.loader import default_project, load_project
 from invoice_sandbox.state.credentials import DEMO_KEY
+from tests.scenario_run import INVOICE
 from tests.support import FROZEN, Running, serving
 from tests.toy import serving_contract
 
@@ -267,18 +268,11 @@ INVOICES = "/api/invoices"
 
 def test_a_handler_is_not_run(client: httpx.Client) -> None:
     before = client.get(INVOICES).headers["x-total-count"]
-    body = {
-        "sellerId": "org_seller_acme",
-        "debtorId": "org_debtor_globex",
-        "invoiceNumber": "PREFERRED-1",
-        "amount": 1,
-        "currency": "EUR",
-    }
     headers = {"Prefer": "code=201", "Idempotency-Key": "preferred"}
-    response = client.post(INVOICES, json=body, headers=headers)
+    response = client.post(INVOICES, json=INVOICE, headers=headers)
     assert (response.status_code, response.headers["preference-applied"]) == (201, "code=201")
     assert client.get(INVOICES).headers["x-total-count"] == before
-    carried_out = client.post(INVOICES, json=body, headers={"Idempotency-Key": "preferred"})
+    carried_out = client.post(INVOICES, json=INVOICE, headers={"Idempotency-Key": "preferred"})
     assert carried_out.status_code == 201
     assert "idempotent-replayed" not in carried_out.headers
 

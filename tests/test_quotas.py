@@ -17,22 +17,14 @@ from invoice_sandbox.state.collection import RECORD_BYTES
 from invoice_sandbox.state.memory import STEP_BYTES
 from invoice_sandbox.webhooks.listeners import Listeners, QueueFullError, Reported
 from tests.receivers import deliveries
+from tests.scenario_run import DATED
 from tests.support import FROZEN, ManualSystemClock, Running, serving
 
 HOOK = {"url": "https://partner.example/hooks", "events": ["invoice.registered"]}
-INVOICE = {
-    "sellerId": "slr_demo",
-    "debtorId": "dbt_demo",
-    "invoiceNumber": "N-1",
-    "amount": 100,
-    "currency": "EUR",
-    "issueDate": "2026-11-01",
-    "dueDate": "2027-01-31",
-}
 
 
 def invoice(client: httpx.Client, number: int) -> httpx.Response:
-    return client.post("/api/invoices", json={**INVOICE, "invoiceNumber": f"N-{number}"})
+    return client.post("/api/invoices", json={**DATED, "invoiceNumber": f"N-{number}"})
 
 
 def invoice_with_webhook(client: httpx.Client, number: int) -> httpx.Response:
@@ -42,12 +34,12 @@ def invoice_with_webhook(client: httpx.Client, number: int) -> httpx.Response:
 
 
 def push(client: httpx.Client, number: int) -> httpx.Response:
-    item = {**INVOICE, "invoiceNumber": f"E-{number}"}
+    item = {**DATED, "invoiceNumber": f"E-{number}"}
     return client.post("/api/connectors/erp/invoices", json={"invoices": [item] * 4})
 
 
 def long_number(client: httpx.Client, number: int) -> httpx.Response:
-    return client.post("/api/invoices", json={**INVOICE, "invoiceNumber": f"{number:0200000}"})
+    return client.post("/api/invoices", json={**DATED, "invoiceNumber": f"{number:0200000}"})
 
 
 def filled(client: httpx.Client) -> httpx.Client:

@@ -12,9 +12,9 @@ from invoice_sandbox.http import idempotency
 from invoice_sandbox.state import credentials
 from invoice_sandbox.webhooks import attempts, outbox
 from tests.receivers import deliveries
-from tests.scenario_run import data
+from tests.scenario_run import DATED, data
 from tests.support import Running
-from tests.test_quotas import HOOK, INVOICE, invoice
+from tests.test_quotas import HOOK, invoice
 from tests.test_uploads import FILE, address
 
 LOGIN = {"email": "seller@demo.example", "password": "demo-password"}
@@ -75,7 +75,7 @@ def test_the_oldest_stored_response_is_dropped_and_its_request_runs_again(
     monkeypatch.setattr(idempotency, "KEPT_RESPONSES", 2)
 
     def create(key: str) -> httpx.Response:
-        body = {**INVOICE, "invoiceNumber": key}
+        body = {**DATED, "invoiceNumber": key}
         return client.post("/api/invoices", json=body, headers={"Idempotency-Key": key})
 
     first, *_ = [create(key).json()["data"]["id"] for key in ("a", "b", "c")]
@@ -91,7 +91,7 @@ def test_dropping_an_expired_response_leaves_the_newer_one_of_its_key(
     monkeypatch.setattr(idempotency, "KEPT_RESPONSES", 2)
 
     def create(key: str) -> httpx.Response:
-        body = {**INVOICE, "invoiceNumber": key}
+        body = {**DATED, "invoiceNumber": key}
         return client.post("/api/invoices", json=body, headers={"Idempotency-Key": key})
 
     create("a")

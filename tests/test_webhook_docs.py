@@ -10,6 +10,7 @@ import pytest
 
 from invoice_sandbox.state.credentials import DEMO_KEY
 from tests.receivers import deliveries, free_port, replay, subscribe, switch
+from tests.scenario_run import INVOICE
 from tests.support import PATIENCE
 from tests.webhook_docs import (
     BODY,
@@ -44,13 +45,6 @@ FAILURES = [
 EVENTS = ["invoice.verified", "offer.received"]
 JSON = {"Content-Type": "application/json"}
 SLOW = ('"""Your part.', 'import time; time.sleep(600); """Your part.')
-INVOICE = {
-    "sellerId": "org_seller_acme",
-    "debtorId": "org_debtor_globex",
-    "invoiceNumber": "INV-1",
-    "amount": 12500.50,
-    "currency": "EUR",
-}
 
 
 @pytest.fixture(scope="module")

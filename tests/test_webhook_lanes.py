@@ -43,6 +43,7 @@ from tests.receivers import (
     trigger,
 )
 from tests.scenario_run import (
+    INVOICE,
     START,
     advance,
     agenda,
@@ -321,13 +322,7 @@ def test_a_receiver_that_calls_back_during_an_advance_gets_its_responses(
 
 def _body(message: Message) -> dict[str, Any]:
     _ = message
-    return {
-        "sellerId": "org_seller_acme",
-        "debtorId": "org_debtor_globex",
-        "invoiceNumber": "CALLED-BACK",
-        "amount": 1,
-        "currency": "EUR",
-    }
+    return {**INVOICE, "invoiceNumber": "CALLED-BACK"}
 
 
 @pytest.mark.slow

@@ -18,19 +18,13 @@ from standardwebhooks import Webhook, WebhookVerificationError
 from invoice_sandbox.webhooks.network import is_own_address, url_problem
 from invoice_sandbox.webhooks.retry import GAPS
 from invoice_sandbox.webhooks.signing import placeholder_secret, sign
+from tests.scenario_run import INVOICE
 from tests.support import FROZEN, Running, serving
 
 WEBHOOKS, TEST = "/api/webhooks", "/api/webhooks/test"
 URL = "https://partner.example/hooks"
 DEFAULT_KINDS = ["invoice.verified", "offer.received"]
 SAMPLE_SECRET = "whsec_c2FuZGJveC1wbGFjZWhvbGRlci1zZWNyZXQtMDAwMSE="
-INVOICE = {
-    "sellerId": "org_seller_acme",
-    "debtorId": "org_debtor_globex",
-    "invoiceNumber": "HOOK-1",
-    "amount": 10000,
-    "currency": "EUR",
-}
 
 
 def create(client: httpx.Client, **body: Any) -> Any:

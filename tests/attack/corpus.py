@@ -9,6 +9,7 @@ from dataclasses import dataclass
 from typing import Any, Final
 
 from tests.hostile.wire import Process, Wire
+from tests.scenario_run import DATED
 
 Target = tuple[Process, str]
 """A server, and the key of the workspace that is attacked."""
@@ -16,14 +17,6 @@ Target = tuple[Process, str]
 _UPLOAD: Final = 10 * 1024 * 1024
 _BODY: Final = 256 * 1024
 _REFERENCE: Final = "#/components/schemas/L"
-_INVOICE: Final = {
-    "sellerId": "slr_demo",
-    "debtorId": "dbt_demo",
-    "amount": 100,
-    "currency": "EUR",
-    "issueDate": "2026-11-01",
-    "dueDate": "2027-01-31",
-}
 
 
 @dataclass(frozen=True)
@@ -137,7 +130,7 @@ def _no_objects(target: Target) -> list[int]:
 
 
 def _many_invoices(target: Target) -> list[int]:
-    items = [{**_INVOICE, "invoiceNumber": f"N-{number}"} for number in range(1_000)]
+    items = [{**DATED, "invoiceNumber": f"N-{number}"} for number in range(1_000)]
     advance = _request(target[1], "POST", "/sandbox/clock/advance", b'{"by":"PT1H"}')
     pushed = _push(target, json.dumps({"invoices": items}).encode())
     return [*pushed, *_all(target, [advance])]
@@ -154,7 +147,7 @@ def _many_workspaces(target: Target) -> list[int]:
 
 
 def _full_state(target: Target) -> list[int]:
-    bodies = [{**_INVOICE, "invoiceNumber": f"{number:0200000}"} for number in range(60)]
+    bodies = [{**DATED, "invoiceNumber": f"{number:0200000}"} for number in range(60)]
     path = "/api/invoices"
     return _all(
         target, [_request(target[1], "POST", path, json.dumps(one).encode()) for one in bodies]

@@ -15,19 +15,13 @@ import httpx
 
 from tests.interop.checks import bearer, new_key, workspace
 from tests.interop.typed import Operation, Response
+from tests.scenario_run import INVOICE
 
 Declared = Mapping[Operation, set[int]]
 """The statuses that each operation declares."""
 
 _BODY_LIMIT: Final = 256 * 1024
 _JSON: Final = {"Content-Type": "application/json"}
-_INVOICE: Final = {
-    "sellerId": "org_seller_acme",
-    "debtorId": "org_debtor_globex",
-    "invoiceNumber": "INV-1",
-    "amount": 12500.5,
-    "currency": "EUR",
-}
 _HEALTH: Final = ("GET", "/api/health")
 _LOGIN: Final = ("POST", "/api/auth/login")
 _LOGOUT: Final = ("POST", "/api/auth/logout")
@@ -179,7 +173,7 @@ def _valid(
     params = {"id": "none"} if operation == _REVOKE else {}
     if method != "POST" or operation == _LOGOUT:
         return Ask(operation, status, headers, None, params)
-    needed = _INVOICE if path in {"/api/invoices", "/api/registry/fingerprint"} else {}
+    needed = INVOICE if path in {"/api/invoices", "/api/registry/fingerprint"} else {}
     body = json.dumps({**needed, **(members or {})})
     return Ask(operation, status, {**headers, **_JSON}, body, params)
 

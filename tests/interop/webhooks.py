@@ -20,6 +20,7 @@ import httpx
 from tests.interop.checks import PATIENCE, Check, new_key, rule_of, workspace
 from tests.interop.node import HERE, needed_node
 from tests.receivers import replay, subscribe, switch, trigger
+from tests.scenario_run import INVOICE
 from tests.webhook_docs import (
     BODY,
     FORGED,
@@ -35,14 +36,6 @@ LIBRARIES: Final = ["standardwebhooks", "svix", "node:crypto"]
 KINDS: Final = ["invoice.verified", "offer.received"]
 ODD: Final = 'Größe „ß“ № 7 你好 🧾 \u2028\u200f\u0007 "\\" e\u0301'
 """Letters that a careless way to bytes and back would change."""
-
-INVOICE: Final = {
-    "sellerId": "org_seller_acme",
-    "debtorId": "org_debtor_globex",
-    "invoiceNumber": "INV-1",
-    "amount": 12500.50,
-    "currency": "EUR",
-}
 
 
 @dataclass(frozen=True)
@@ -113,7 +106,7 @@ class Stage:
 
     def invoice(self, **members: Any) -> Any:
         """A new invoice, and six seconds of its scenario."""
-        reply = self.sandbox.post("/api/invoices", json={**INVOICE, **members})
+        reply = self.sandbox.post("/api/invoices", json={**INVOICE, "amount": 12500.50, **members})
         self.advance("PT6S")
         return reply.raise_for_status().json()["data"]
 

@@ -22,6 +22,7 @@ from invoice_sandbox.base.errors import ApiError
 from invoice_sandbox.http.handling import ContractViolationError, JsonResponses
 from invoice_sandbox.http.pipeline import (
     Endpoint,
+    Head,
     OperationStages,
     Reply,
     Request,
@@ -373,4 +374,4 @@ def request(method: str, raw: str) -> Request:
     async def receive() -> dict[str, Any]:
         raise AssertionError("routing reads no body that is not declared")
 
-    return Request(target, receive, method, unquote(raw), (), Trace())
+    return Request(target, receive, method, unquote(raw), Head(()), Trace())

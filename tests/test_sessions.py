@@ -20,7 +20,7 @@ from invoice_sandbox.base.errors import ApiError
 from invoice_sandbox.base.ids import new_key
 from invoice_sandbox.cli.users import users
 from invoice_sandbox.http.admit import check_site
-from invoice_sandbox.http.pipeline import Request, Trace
+from invoice_sandbox.http.pipeline import Head, Request, Trace
 from invoice_sandbox.project.code import ProjectError
 from invoice_sandbox.settings import Settings
 from invoice_sandbox.state.credentials import DEMO_KEY
@@ -389,7 +389,7 @@ def test_logout_needs_neither_an_origin_nor_a_content_type(server: Running) -> N
 def test_a_page_of_the_public_url_may_use_the_cookie() -> None:
     """A proxy may send a Host of its own, and a browser without Sec-Fetch-Site its Origin."""
     sent = {"origin": "https://sandbox.example", "host": "127.0.0.1:8080"}
-    head = tuple(sent.items())
+    head = Head(tuple(sent.items()))
     request = Request({}, None, "POST", LOGOUT, head, Trace())  # type: ignore[arg-type]
     check_site(request, "https://sandbox.example/path")
     with pytest.raises(ApiError):
@@ -409,7 +409,7 @@ def test_a_page_of_the_public_url_may_use_the_cookie() -> None:
 )
 def test_a_page_of_the_host_may_use_the_cookie(sent: dict[str, str], is_ours: bool) -> None:
     """As a browser without Sec-Fetch-Site shows it."""
-    request = Request({}, None, "POST", LOGOUT, tuple(sent.items()), Trace())  # type: ignore[arg-type]
+    request = Request({}, None, "POST", LOGOUT, Head(tuple(sent.items())), Trace())  # type: ignore[arg-type]
     if is_ours:
         check_site(request, "https://sandbox.example")
     else:

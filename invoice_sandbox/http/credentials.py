@@ -13,14 +13,13 @@ import base64
 import binascii
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from functools import lru_cache
 from http.cookies import CookieError, SimpleCookie
 from typing import Final, Literal
 from urllib.parse import parse_qsl
 
 from invoice_sandbox.base.errors import ApiError, reject
 from invoice_sandbox.base.ids import key_digest
-from invoice_sandbox.http.pipeline import Request
+from invoice_sandbox.http.pipeline import Head, Request
 from invoice_sandbox.openapi.operation import Contract, Operation
 from invoice_sandbox.openapi.security import BASIC, BEARER, MUTUAL_TLS, Alternative, Scheme
 from invoice_sandbox.runtime.engine import Engine
@@ -57,16 +56,23 @@ _COMMON: Final = (Scheme("bearer", "authorization"), Scheme("header", "x-api-key
 """Where the key of a workspace is accepted, whatever the document declares."""
 
 
-@dataclass(frozen=True)
+_Offered = tuple[str, Presented | None]
+"""The name of a scheme, and a secret that a request carries for it; None instead of a secret for a
+header that is a credential alone, without the name of a scheme before it."""
+
+
+@dataclass(frozen=True, eq=False)
 class KnownKeys:
     """How callers of one operation are identified: by keys and sessions that were issued here.
 
-    ``schemes`` are those that the operation declares, by name, always in the same order;
-    ``requirements`` are alternatives, each with the names of all schemes that it requires.
+    ``schemes`` are those that the operation declares, by name, always in the same order, those in
+    the query apart; ``requirements`` are alternatives, each with the names of all schemes that it
+    requires.
     """
 
     engine: Engine
     schemes: Sequence[tuple[str, Scheme]]
+    in_query: Sequence[tuple[str, Scheme]]
     requirements: Sequence[frozenset[str]]
     is_optional: bool
 
@@ -82,7 +88,9 @@ class KnownKeys:
             frozenset(one.scheme for one in requirement if one.scheme in known)
             for requirement in operation.security.requirements
         ]
-        return cls(engine, found, requirements, operation.security.optional)
+        in_head = [one for one in found if one[1].location != "query"]
+        in_query = [one for one in found if one[1].location == "query"]
+        return cls(engine, in_head, in_query, requirements, operation.security.optional)
 
     async def identify(self, request: Request) -> Credential | None:
         """The credential of the request; None when it needs and carries none.
@@ -91,13 +99,11 @@ class KnownKeys:
         """
         outcomes: list[Credential | ApiError] = []
         valid: set[str] = set()
-        for name, scheme in self.schemes:
-            if not _may_carry(request, scheme):
-                continue
-            for outcome in await _outcomes(self.engine, request, scheme):
-                outcomes.append(outcome)
-                if isinstance(outcome, Credential):
-                    valid.add(name)
+        for name, presented in self._offered(request):
+            outcome = await _outcome(self.engine, request, presented)
+            outcomes.append(outcome)
+            if isinstance(outcome, Credential):
+                valid.add(name)
         try:
             credential = agreed(outcomes)
         except ApiError:
@@ -107,6 +113,19 @@ class KnownKeys:
         if self.is_optional or any(map(valid.issuperset, self.requirements)):
             return credential
         raise reject("no_credential" if credential is None else "credential_missing")
+
+    def _offered(self, request: Request) -> Sequence[_Offered]:
+        """What the headers offer, which is known once for all, and then the query."""
+        if not self.in_query:
+            return request.head.known(self._in_head)
+        secrets = ((name, _query(request, one.name)) for name, one in self.in_query)
+        in_query = [(name, Presented("api_key", one)) for name, some in secrets for one in some]
+        return [*request.head.known(self._in_head), *in_query]
+
+    def _in_head(self, head: Head) -> tuple[_Offered, ...]:
+        return tuple(
+            (name, one) for name, scheme in self.schemes for one in _presented(head, scheme)
+        )
 
 
 @dataclass(frozen=True)
@@ -190,27 +209,27 @@ def _in_common_places(request: Request) -> Iterator[str]:
         yield from (secret for secret in secrets_of(request, scheme) if secret)
 
 
-async def _outcomes(
-    engine: Engine, request: Request, scheme: Scheme
-) -> list[Credential | ApiError]:
-    """What the secrets that a request carries as ``scheme`` says turn out to be."""
-    secrets = secrets_of(request, scheme)
-    if not secrets:
-        return []
+def _presented(head: Head, scheme: Scheme) -> list[Presented | None]:
+    """The secrets in the headers as ``scheme`` says; None for one without the scheme's name."""
     kind: Literal["api_key", "session"] = "session" if scheme.location == "cookie" else "api_key"
-    found = [await _outcome(engine, request, Presented(kind, one)) for one in secrets]
-    if scheme.location == BEARER and _lacks_bearer(request):
-        found.append(reject("no_bearer"))
+    found: list[Presented | None] = [Presented(kind, one) for one in _secrets_in(head, scheme)]
+    if found and scheme.location == BEARER and _lacks_bearer(head):
+        found.append(None)
     return found
 
 
-def _lacks_bearer(request: Request) -> bool:
+def _lacks_bearer(head: Head) -> bool:
     """Whether a header is a credential alone, without the name of a scheme before it."""
-    values = request.header_values(_AUTHORIZATION)
+    values = head.values(_AUTHORIZATION)
     return any(" " not in one.strip() and one.strip().lower() not in _SCHEMES for one in values)
 
 
-async def _outcome(engine: Engine, request: Request, presented: Presented) -> Credential | ApiError:
+async def _outcome(
+    engine: Engine, request: Request, presented: Presented | None
+) -> Credential | ApiError:
+    """What a secret turns out to be."""
+    if presented is None:
+        return reject("no_bearer")
     found = await look_up(engine.store, presented)
     if found is None:
         revoked = await look_up(engine.store, Presented("revoked", presented.secret))
@@ -224,7 +243,7 @@ def _demo_key_problem(engine: Engine, request: Request, credential: Credential) 
     """Why the demo key does not open anything for this request; None if it does."""
     if credential.digest != DEMO_KEY_DIGEST or is_local(engine, request):
         return None
-    header = _forwarding_header(request)
+    header = request.head.known(_forwarding_header)
     where = f"in a request that was forwarded ({header})" if engine.local else _REACHABLE
     return reject("public_demo_key", where=where)
 
@@ -235,16 +254,11 @@ _REACHABLE: Final = "on a server that other machines can reach"
 def is_local(engine: Engine, request: Request) -> bool:
     """Whether the request comes from this machine: no other can reach the server, and no header
     shows that a proxy passed the request on. The edge allows only loopback names as ``Host``."""
-    return engine.local and _forwarding_header(request) is None
+    return engine.local and request.head.known(_forwarding_header) is None
 
 
-def _forwarding_header(request: Request) -> str | None:
-    return _forwarding_among(tuple(request.first_headers))
-
-
-@lru_cache(maxsize=64)  # a client sends the same headers again
-def _forwarding_among(names: tuple[str, ...]) -> str | None:
-    found = (one for one in names if one in _FORWARDING or one.startswith("x-forwarded"))
+def _forwarding_header(head: Head) -> str | None:
+    found = (one for one in head.first if one in _FORWARDING or one.startswith("x-forwarded"))
     return next(found, None)
 
 
@@ -263,10 +277,10 @@ async def workspace_of_caller(engine: Engine, request: Request) -> Workspace | N
     """The workspace of a request whose credential was not asked for: it was rejected before, or
     its operation is public."""
     outcomes = [
-        outcome
+        await _outcome(engine, request, presented)
         for scheme in engine.project.contract.schemes.values()
         if scheme.location in {"bearer", "basic", "header"}
-        for outcome in await _outcomes(engine, request, scheme)
+        for presented in _presented(request.head, scheme)
     ]
     try:
         credential = agreed(outcomes)
@@ -275,36 +289,33 @@ async def workspace_of_caller(engine: Engine, request: Request) -> Workspace | N
     return await open_workspace(engine, credential) if credential else None
 
 
-def _may_carry(request: Request, scheme: Scheme) -> bool:
-    header = _HEADERS.get(scheme.location, scheme.name)
-    return header in request.first_headers or scheme.location == "query"
-
-
-_HEADERS: Final = {"basic": _AUTHORIZATION, "http": _AUTHORIZATION, "cookie": "cookie"}
-"""The headers of schemes whose name is not that of a header."""
-
-
 def secrets_of(request: Request, scheme: Scheme) -> list[str]:
     """The secrets that a request carries as ``scheme`` says; one may be empty.
 
     For Basic it is the password, or the user's name when there is no password. A client
     certificate is not among them: it is handled by the TLS layer.
     """
+    if scheme.location == "query":
+        return _query(request, scheme.name)
+    return _secrets_in(request.head, scheme)
+
+
+def _secrets_in(head: Head, scheme: Scheme) -> list[str]:
     extract = _EXTRACTORS.get(scheme.location)
-    return [] if extract is None else extract(request, scheme.name)
+    return [] if extract is None else extract(head, scheme.name)
 
 
-def _bearer(request: Request, name: str) -> list[str]:
+def _bearer(head: Head, name: str) -> list[str]:
     found = []
-    for value in request.header_values(name):
+    for value in head.values(name):
         scheme, _, secret = value.partition(" ")
         found.append(secret.strip() if scheme.lower() == "bearer" else "")
     return found
 
 
-def _basic(request: Request, name: str) -> list[str]:
+def _basic(head: Head, name: str) -> list[str]:
     found = []
-    for value in request.header_values(name):
+    for value in head.values(name):
         scheme, _, encoded = value.partition(" ")
         user, _, password = _decoded(encoded.strip()).partition(":")
         found.append((password or user) if scheme.lower() == "basic" else "")
@@ -318,21 +329,21 @@ def _decoded(encoded: str) -> str:
         return ""
 
 
-def _other(request: Request, name: str) -> list[str]:
+def _other(head: Head, name: str) -> list[str]:
     found = []
-    for value in request.header_values(_AUTHORIZATION):
+    for value in head.values(_AUTHORIZATION):
         scheme, _, credentials = value.partition(" ")
         found.append(credentials.strip() if scheme.lower() == name else "")
     return found
 
 
-def _header(request: Request, name: str) -> list[str]:
-    return [value.strip() for value in request.header_values(name)]
+def _header(head: Head, name: str) -> list[str]:
+    return [value.strip() for value in head.values(name)]
 
 
-def _cookie(request: Request, name: str) -> list[str]:
+def _cookie(head: Head, name: str) -> list[str]:
     found = []
-    for header in request.header_values("cookie"):
+    for header in head.values("cookie"):
         try:
             cookies = SimpleCookie(header)
         except CookieError:
@@ -347,11 +358,10 @@ def _query(request: Request, name: str) -> list[str]:
     return [value for key, value in parse_qsl(text, keep_blank_values=True) if key == name]
 
 
-_EXTRACTORS: Final[Mapping[str, Callable[[Request, str], list[str]]]] = {
+_EXTRACTORS: Final[Mapping[str, Callable[[Head, str], list[str]]]] = {
     "bearer": _bearer,
     "basic": _basic,
     "http": _other,
     "header": _header,
     "cookie": _cookie,
-    "query": _query,
 }

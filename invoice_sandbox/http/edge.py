@@ -13,7 +13,7 @@ from __future__ import annotations
 import logging
 from asyncio import CancelledError
 from collections.abc import Callable, Iterator, Mapping
-from functools import lru_cache
+from functools import lru_cache, partial
 from http import HTTPStatus
 from typing import Any, Final
 from urllib.parse import urlsplit
@@ -26,6 +26,7 @@ from invoice_sandbox.http.declared_errors import error_reply
 from invoice_sandbox.http.pipeline import (
     ClientGoneError,
     Endpoint,
+    Head,
     Proceed,
     Reply,
     Request,
@@ -35,7 +36,7 @@ from invoice_sandbox.http.pipeline import (
 from invoice_sandbox.http.route import Page, Target
 from invoice_sandbox.openapi.operation import Operation
 from invoice_sandbox.runtime.engine import Engine
-from invoice_sandbox.runtime.journal import Body, JournalEntry, Why, length
+from invoice_sandbox.runtime.journal import Body, JournalEntry, Why
 from invoice_sandbox.scenarios.faults import REPLACE_RESPONSE
 from invoice_sandbox.state import NoWorkspaceError, Workspace, hits
 from invoice_sandbox.state.hits import API, SANDBOX, Hit
@@ -88,8 +89,8 @@ class Edge:
         targets: Callable[[Request], Mapping[str, Target]],
     ) -> None:
         self._engine = engine
-        self._hosts = hosts
         self._targets = targets
+        self._host_of = partial(_host_of, hosts)
         self._control_path = f"{engine.project.control.base_path}/"
         self._clock = engine.system_clock
         self._is_persistent = engine.store.is_persistent
@@ -156,7 +157,7 @@ class Edge:
 
     async def _of_origin(self, request: Request, proceed: Proceed) -> Reply:
         """The response, with the headers that let a page read it. Raises ApiError 400, 421, 431."""
-        _check_head(request, self._hosts)
+        request.head.known(self._host_of)
         origin = request.header("origin")
         if origin is None:
             return await proceed(request)
@@ -233,13 +234,16 @@ class Edge:
         return Why(operation, scenario, clock.mode, clock.now(self._clock), trace.why)
 
 
-def _check_head(request: Request, hosts: frozenset[str] | None) -> None:
-    if length(request.headers) > _HEADER_LIMIT:
+def _host_of(hosts: frozenset[str] | None, head: Head) -> str:
+    """The host that a request names. Raises ApiError 400, 421, 431."""
+    if head.length > _HEADER_LIMIT:
         raise reject("headers_too_large", limit=_HEADER_LIMIT)
-    if len(request.header_values("host")) > 1:
+    if len(head.values("host")) > 1:
         raise reject("malformed_http")
-    if hosts is not None and _host_name(request.header("host") or "") not in hosts:
+    host = _host_name(head.first.get("host", ""))
+    if hosts is not None and host not in hosts:
         raise reject("wrong_host")
+    return host
 
 
 def _preflight(reply: Reply) -> Reply:
@@ -252,7 +256,6 @@ def _preflight(reply: Reply) -> Reply:
     return Reply(reply.status, reply.body, reply.media_type, (*reply.headers, *preflight))
 
 
-@lru_cache(maxsize=64)
 def _host_name(host: str) -> str:
     try:
         return (urlsplit(f"//{host}").hostname or "").rstrip(".")
@@ -316,7 +319,7 @@ def _entry(request: Request, reply: Reply, seconds: float, why: Why) -> JournalE
         path=request.path,
         query=request.scope["query_string"].decode("latin-1"),
         path_secrets=_path_secrets(trace) if trace.path_texts else (),
-        request_headers=request.headers,
+        request_headers=request.head.headers,
         request_body=Body(trace.content, content_type, is_valid_json=trace.is_json),
         status=None if is_reset else reply.status,
         response_headers=() if is_reset else reply.headers,

@@ -68,8 +68,9 @@ class HandlerResponse:
         else:
             async with idempotency.single_flight(engine.store, workspace.id, key):
                 outcome = await self._outcome(parsed, workspace)
-        if await engine.store.next_due(workspace.id) is not None:
-            await engine.agenda.settle(workspace)
+        due = await engine.store.next_due(workspace.id)
+        if due is not None:
+            await engine.agenda.settle(workspace, due)
         if isinstance(outcome, ApiError):
             await report_forbidden(engine, parsed, outcome)
             raise outcome
@@ -77,8 +78,9 @@ class HandlerResponse:
 
     async def _outcome(self, parsed: ParsedRequest, workspace: Workspace) -> Reply | ApiError:
         agenda = self.engine.agenda
-        if await self.engine.store.next_due(workspace.id) is not None:
-            await agenda.catch_up(workspace)
+        due = await self.engine.store.next_due(workspace.id)
+        if due is not None:
+            await agenda.catch_up(workspace, due)
         outcome = await self._carry_out(parsed, workspace.id)
         if isinstance(outcome, DeliverThenRespond):
             await agenda.finish(workspace.id, outcome.lane)
@@ -215,7 +217,7 @@ def _call(engine: Engine, parsed: ParsedRequest, workspace: Workspace, state: Tr
             actor_id=credential.subject if credential else None,
             request_id=request.trace.request_id,
             ip=client[0] if client else None,
-            user_agent=engine.journal.user_agent(request.headers),
+            user_agent=engine.journal.user_agent(request.head.headers),
         ),
         contract=engine.project.contract,
         lifecycle=engine.project.lifecycle,

@@ -7,9 +7,19 @@ ParsedRequest. A function that needs the caller takes a type that has one.
 from __future__ import annotations
 
 import re
-from collections.abc import AsyncGenerator, Awaitable, Callable, Mapping, MutableMapping, Sequence
+from collections.abc import (
+    AsyncGenerator,
+    Awaitable,
+    Callable,
+    Hashable,
+    Iterable,
+    Mapping,
+    MutableMapping,
+    Sequence,
+)
 from dataclasses import dataclass, field
-from typing import Any, Final, NamedTuple, Protocol
+from functools import lru_cache
+from typing import Any, Final, NamedTuple, Protocol, TypeVar
 
 from invoice_sandbox.openapi.message.media_types import JSON as JSON
 from invoice_sandbox.openapi.operation import Contract, Operation
@@ -21,6 +31,9 @@ Message = MutableMapping[str, Any]
 Scope = MutableMapping[str, Any]
 Receive = Callable[[], Awaitable[Message]]
 Send = Callable[[Message], Awaitable[None]]
+Headers = tuple[tuple[str, str], ...]
+
+T = TypeVar("T")
 
 
 class ClientGoneError(Exception):
@@ -37,6 +50,10 @@ OBSERVER: Final = "invoice_sandbox.observer"
 request is in no journal, covers nothing, and meets neither rate limits nor faults."""
 
 _NO_EXTENSIONS: Final[Mapping[str, Any]] = {}
+
+_KEPT_HEADS: Final = 128
+"""A client sends the same headers again and again, so those of the latest requests are kept, each
+with everything that was read from them."""
 
 _SECONDS_TO_FINISH: Final = 5
 """Time for deliveries under way when the server is stopped."""
@@ -116,42 +133,60 @@ class Trace:
         return self.drawn_id
 
 
+class Head:
+    """The ``headers`` in their order, with lower-case names; ``first`` has the first of each.
+
+    ``length`` counts the characters of all names and values.
+    """
+
+    __slots__ = ("_read", "first", "headers", "length")
+
+    def __init__(self, headers: Headers = ()) -> None:
+        self.headers = headers
+        self.first = dict(reversed(headers))
+        self.length = sum(len(name) + len(value) for name, value in headers)
+        self._read: dict[Hashable, Any] = {}
+
+    def values(self, name: str) -> list[str]:
+        """Every header of that name."""
+        if name not in self.first:
+            return []
+        return [value for key, value in self.headers if key == name]
+
+    def known(self, read: Callable[[Head], T]) -> T:
+        """What ``read`` makes of these headers alone. It is called once, so nobody may modify the
+        result."""
+        if read in self._read:
+            found: T = self._read[read]
+            return found
+        value = self._read[read] = read(self)
+        return value
+
+
 @dataclass(slots=True)
 class Request:
-    """A request as it arrives: its head, and a way to receive its body."""
+    """A request as it arrives: its head, and a way to receive its body.
+
+    ``exchange`` is what our own server provides besides ASGI messages. ``is_observer``: the sandbox
+    itself sent the request; no client can set extensions.
+    """
 
     scope: Scope
     receive: Receive
     method: str
     path: str
-    headers: tuple[tuple[str, str], ...]
+    head: Head
     trace: Trace
-    first_headers: dict[str, str] = field(init=False, repr=False)
-
-    def __post_init__(self) -> None:
-        """Index the headers: of several of one name the first."""
-        self.first_headers = dict(reversed(self.headers))
-
-    @property
-    def exchange(self) -> Exchange | None:
-        """What our own server provides besides ASGI messages."""
-        exchange: Exchange | None = self.scope.get("extensions", _NO_EXTENSIONS).get(EXCHANGE)
-        return exchange
-
-    @property
-    def is_observer(self) -> bool:
-        """Whether the sandbox itself sent the request. No client can set extensions."""
-        return OBSERVER in self.scope.get("extensions", _NO_EXTENSIONS)
+    exchange: Exchange | None = None
+    is_observer: bool = False
 
     def header(self, name: str) -> str | None:
         """The first header of that (lower-case) name."""
-        return self.first_headers.get(name)
+        return self.head.first.get(name)
 
     def header_values(self, name: str) -> list[str]:
         """Every header of that (lower-case) name."""
-        if name not in self.first_headers:
-            return []
-        return [value for key, value in self.headers if key == name]
+        return self.head.values(name)
 
 
 @dataclass(slots=True)  # like Request and the two below not frozen, which takes five times as long
@@ -252,10 +287,7 @@ class Pipeline:
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Respond to one ASGI request, unless the client is gone."""
-        headers = tuple(
-            [(name.decode("latin-1"), value.decode("latin-1")) for name, value in scope["headers"]]
-        )
-        request = Request(scope, receive, scope["method"], scope["path"], headers, Trace())
+        request = _request(scope, receive)
         try:
             reply = await self.edge(request, self._inside)
         except ClientGoneError:
@@ -310,6 +342,30 @@ class Sandbox:
             await send({"type": f"{message['type']}.complete"})
             if message["type"] == "lifespan.shutdown":
                 return
+
+
+def _request(scope: Scope, receive: Receive) -> Request:
+    extensions = scope.get("extensions", _NO_EXTENSIONS)
+    return Request(
+        scope,
+        receive,
+        scope["method"],
+        scope["path"],
+        head_of(scope["headers"]),
+        Trace(),
+        extensions.get(EXCHANGE),
+        OBSERVER in extensions,
+    )
+
+
+def head_of(raw: Iterable[Iterable[bytes]]) -> Head:
+    """The head with the headers of an ASGI scope."""
+    return _kept(tuple(map(tuple, raw)))
+
+
+@lru_cache(maxsize=_KEPT_HEADS)
+def _kept(raw: tuple[tuple[bytes, ...], ...]) -> Head:
+    return Head(tuple((name.decode("latin-1"), value.decode("latin-1")) for name, value in raw))
 
 
 async def send_whole(request: Request, reply: Reply, send: Send) -> None:

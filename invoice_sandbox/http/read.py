@@ -368,7 +368,7 @@ def _pairs(admitted: AdmittedRequest) -> Iterator[Pair]:
 
 def _headers(plan: _Reading, admitted: AdmittedRequest) -> Iterator[Pair]:
     """The headers, under the names that the operation gives them."""
-    for name, text in admitted.request.headers:
+    for name, text in admitted.request.head.headers:
         if name in plan.headers:
             yield plan.headers[name], text
 

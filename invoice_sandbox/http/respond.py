@@ -102,7 +102,7 @@ class _ControlResponse:
         return self.responses.reply(result)
 
     async def _result(self, parsed: ParsedRequest) -> Any:
-        headers, body = dict(parsed.request.headers), parsed.body or {}
+        headers, body = dict(parsed.request.head.headers), parsed.body or {}
         call = PublicControlCall(
             self.engine, parsed.path, parsed.query, headers, body, parsed.content
         )

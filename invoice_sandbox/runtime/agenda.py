@@ -118,22 +118,23 @@ class Agenda:
         await self._lanes.wake(workspace)
         return done
 
-    async def catch_up(self, workspace: Workspace) -> None:
-        """Run the steps that are due before a request.
+    async def catch_up(self, workspace: Workspace, due: datetime) -> None:
+        """Run the steps that are due before a request. The first one is due at ``due``.
 
         On a live clock at most STEPS_OF_A_REQUEST: a request does not wait for the steps of
         thousands of records. The timer runs the others, and gives way to a request after as many.
         """
-        due = await self._store.next_due(workspace.id)
-        if due is None or due > workspace.clock.now(self._system_clock):
+        if due > workspace.clock.now(self._system_clock):
             return
         is_frozen = workspace.clock.mode == "frozen"
         await self._run_due_steps(workspace, MAX_STEPS if is_frozen else STEPS_OF_A_REQUEST)
         await self._lanes.wake(workspace)
 
-    async def settle(self, workspace: Workspace) -> None:
+    async def settle(self, workspace: Workspace, due: datetime) -> None:
         """Run the steps that are due after a request, and set the timer for the next one."""
-        await self.catch_up(workspace)
+        if workspace.clock.mode == "frozen" and due > workspace.clock.at:
+            return  # nothing is due until the clock is moved
+        await self.catch_up(workspace, due)
         await self.schedule_wakeup(workspace.id)
 
     async def advance(self, workspace_id: str, target: Target, *, wait: bool = True) -> Advance:

@@ -56,7 +56,7 @@ _COMMON: Final = (Scheme("bearer", "authorization"), Scheme("header", "x-api-key
 """Where the key of a workspace is accepted, whatever the document declares."""
 
 
-_Offered = tuple[str, Presented | None]
+_Carried = tuple[str, Presented | None]
 """The name of a scheme, and a secret that a request carries for it; None instead of a secret for a
 header that is a credential alone, without the name of a scheme before it."""
 
@@ -99,7 +99,7 @@ class KnownKeys:
         """
         outcomes: list[Credential | ApiError] = []
         valid: set[str] = set()
-        for name, presented in self._offered(request):
+        for name, presented in self._carried_secrets(request):
             outcome = await _outcome(self.engine, request, presented)
             outcomes.append(outcome)
             if isinstance(outcome, Credential):
@@ -114,15 +114,15 @@ class KnownKeys:
             return credential
         raise reject("no_credential" if credential is None else "credential_missing")
 
-    def _offered(self, request: Request) -> Sequence[_Offered]:
-        """What the headers offer, which is known once for all, and then the query."""
+    def _carried_secrets(self, request: Request) -> Sequence[_Carried]:
+        """The secrets in the headers, which are known once for all, and then those in the query."""
         if not self.in_query:
             return request.head.known(self._in_head)
         secrets = ((name, _query(request, one.name)) for name, one in self.in_query)
         in_query = [(name, Presented("api_key", one)) for name, some in secrets for one in some]
         return [*request.head.known(self._in_head), *in_query]
 
-    def _in_head(self, head: Head) -> tuple[_Offered, ...]:
+    def _in_head(self, head: Head) -> tuple[_Carried, ...]:
         return tuple(
             (name, one) for name, scheme in self.schemes for one in _presented(head, scheme)
         )

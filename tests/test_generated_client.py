@@ -147,7 +147,7 @@ def test_the_published_flow(caller: Caller) -> None:
 
     invoice = register(caller)
     assert (invoice.status, invoice.amount) == ("Registered", 12500.5)
-    body = caller.model("InvoiceInput", INVOICE)
+    body = caller.model("InvoiceInput", {**INVOICE, "amount": 12500.5})
     fingerprint = caller.ask("generate_fingerprint", body=body).data
     assert fingerprint["registryState"] == "RegisteredDuplicate"
     run = caller.model("RunVerificationBody", {"invoiceId": invoice.id})

@@ -145,7 +145,7 @@ def test_the_published_flow(caller: Caller) -> None:
     endpoint = caller.ask("create_webhook", expect=201, body=caller.generic(url=inbox)).data
     assert endpoint["secret"].startswith("whsec_")
 
-    invoice = register(caller)
+    invoice = register(caller, amount=12500.5)
     assert (invoice.status, invoice.amount) == ("Registered", 12500.5)
     body = caller.model("InvoiceInput", {**INVOICE, "amount": 12500.5})
     fingerprint = caller.ask("generate_fingerprint", body=body).data

@@ -39,7 +39,7 @@ from invoice_sandbox.runtime.engine import Engine
 from invoice_sandbox.runtime.journal import Journal
 from invoice_sandbox.runtime.steps import drop_reporter, step_runner
 from invoice_sandbox.runtime.workspaces import WorkspaceOptions, Workspaces
-from invoice_sandbox.settings import SettingError, Settings, check_scenario
+from invoice_sandbox.settings import RECORDED, SettingError, Settings, check_scenario
 from invoice_sandbox.state import MEBIBYTE, Quota, Quotas, Store, Workspace
 from invoice_sandbox.state.credentials import DEMO_KEY, KEYS
 from invoice_sandbox.state.hits import Coverage
@@ -164,6 +164,7 @@ async def _engine(
         local=settings.local,
         webhook_networks=settings.allow_webhooks_to,
         passwords=passwords,
+        conditions={name: getattr(settings, name) for name in RECORDED},
         virtual_webhook_time=settings.webhook_time == "virtual",
     )
 

@@ -189,6 +189,14 @@ class Settings:
         return (self.public_url or f"http://{host}:{port}").rstrip("/")
 
 
+RECORDED: Final = (
+    *("rate_limit", "max_state", "max_endpoints", "max_children", "max_depth", "max_faults"),
+    *("max_listeners", "max_queue", "max_keys", "max_steps", "max_deliveries", "webhook_time"),
+    *("key_given", "stateful"),
+)
+"""Members of Settings that responses depend on, besides what is served and on which clock."""
+
+
 def is_loopback(host: str) -> bool:
     """Whether ``host`` names this machine only."""
     if host == "localhost":

@@ -22,6 +22,7 @@ _LAST: Final = {
     "trigger": "Record an event of TYPE and deliver it.",
     "deliveries": "List webhook deliveries, newest first.",
     "coverage": "Show the coverage of the contract.",
+    "bundle": "Write a workspace to one file, for a bug report.",
     "acceptance": "Judge a client against an acceptance plan.",
     "fuzz": "Send thousands of generated requests and judge the responses.",
 }

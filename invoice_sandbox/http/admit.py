@@ -100,6 +100,7 @@ async def _admit_signed(
         if credential is None or credential.type != "capability":
             continue
         if await open_workspace(engine, credential) is not None:
+            routed.request.trace.opened_by = credential.workspace_id
             return _admitted(routed, None, None)
     raise reject("unknown_resource", kind=opened, member="address")
 
@@ -187,6 +188,7 @@ class _Gate:
         number = await self.engine.store.note_request(workspace.id, clock.now())
         now, prefix = workspace.clock.now(clock), self.engine.project.conventions.request_id_prefix
         trace.drawn_id = seeded_request_id(workspace.seed, number, now, prefix)
+        trace.number = number
         return _admitted(routed, credential, workspace)
 
     def _count(

@@ -16,7 +16,7 @@ from collections.abc import Callable, Iterator, Mapping
 from functools import lru_cache, partial
 from http import HTTPStatus
 from typing import Any, Final
-from urllib.parse import urlsplit
+from urllib.parse import quote, urlsplit
 
 from invoice_sandbox.base import jsonio
 from invoice_sandbox.base.errors import ApiError, reject
@@ -36,7 +36,7 @@ from invoice_sandbox.http.pipeline import (
 from invoice_sandbox.http.route import Page, Target
 from invoice_sandbox.openapi.operation import Operation
 from invoice_sandbox.runtime.engine import Engine
-from invoice_sandbox.runtime.journal import Body, JournalEntry, Why
+from invoice_sandbox.runtime.journal import Body, Input, JournalEntry, Why
 from invoice_sandbox.scenarios.faults import REPLACE_RESPONSE
 from invoice_sandbox.state import NoWorkspaceError, Workspace, hits
 from invoice_sandbox.state.hits import API, SANDBOX, Hit
@@ -58,6 +58,9 @@ _EXPOSED_HEADERS: Final = (
 
 _UNCOUNTED: Final = "x-sandbox-coverage"
 """``off`` in this header: the request does not count, as a tool sent it and not a test."""
+
+_READING: Final = frozenset({"GET", "HEAD", "OPTIONS"})
+"""Methods of the control API that change nothing."""
 
 _UNRECORDED: Final = "x-sandbox-journal"
 """``off`` in this header: the request is in no journal, for the same reason."""
@@ -210,16 +213,29 @@ class Edge:
             owner = await self._owner_of_rejected(request.trace.revoked_key_of)
             kept_why = why._replace(clock=owner.clock.mode, at=owner.clock.now(self._clock))
         is_logged = REQUESTS.isEnabledFor(logging.INFO)
-        if owner is not None or is_logged:
+        sent_to = self._sent_to(request, workspace or owner)
+        if owner is not None or is_logged or sent_to is not None:
             entry = _entry(request, reply, seconds, kept_why)
             if is_logged:
                 REQUESTS.info(self._engine.journal.line(entry))
             if owner is not None:
                 await self._engine.journal.record(owner.id, entry)
+            if sent_to is not None:
+                began = self._clock.monotonic() - seconds
+                item = Input(
+                    request.trace.number, began, owner is not None, _target(request), entry
+                )
+                await self._engine.journal.note(sent_to, item)
         if request.header(EXPLAIN) != "1":
             return reply
         short = _short(why.shown())
         return reply._replace(headers=(*reply.headers, ("X-Sandbox-Explain", short)))
+
+    def _sent_to(self, request: Request, workspace: Workspace | None) -> str | None:
+        """The id of the workspace that the request may have changed; None: of no workspace."""
+        if request.path.startswith(self._control_path) and request.method in _READING:
+            return None
+        return request.trace.opened_by or (None if workspace is None else workspace.id)
 
     async def _owner_of_rejected(self, workspace_id: str | None) -> Workspace:
         owner = None if workspace_id is None else await self._engine.store.workspace(workspace_id)
@@ -232,6 +248,13 @@ class Edge:
         scenario = trace.scenario.name if trace.scenario else workspace.scenario
         clock = workspace.clock
         return Why(operation, scenario, clock.mode, clock.now(self._clock), trace.why)
+
+
+def _target(request: Request) -> str:
+    """Path and query as they were sent."""
+    raw: bytes = request.scope.get("raw_path") or quote(request.path).encode()
+    query: bytes = request.scope["query_string"]
+    return (raw + (b"?" + query if query else b"")).decode("latin-1")
 
 
 def _host_of(hosts: frozenset[str] | None, head: Head) -> str:

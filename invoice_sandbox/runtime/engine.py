@@ -5,6 +5,7 @@ from __future__ import annotations
 from asyncio import Event
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from typing import Any
 
 from invoice_sandbox.base.clock import SystemClock
 from invoice_sandbox.project.loader import Project
@@ -26,7 +27,8 @@ class Engine:
     address for clients. ``local``: only this machine can reach the server, unless a proxy on it
     passes requests on. Webhooks may also be sent to ``webhook_networks``. Webhook signatures use
     real time, unless ``virtual_webhook_time``. ``passwords`` are the random ones of demo users, by
-    e-mail address. ``stopping`` is set when the server stops: endless streams end then.
+    e-mail address. ``conditions`` are the settings that responses depend on, for recordings.
+    ``stopping`` is set when the server stops: endless streams end then.
     """
 
     project: Project
@@ -45,6 +47,7 @@ class Engine:
     webhook_networks: tuple[Network, ...]
     virtual_webhook_time: bool
     passwords: Mapping[str, str] = field(default_factory=dict, repr=False)
+    conditions: Mapping[str, Any] = field(default_factory=dict)
     stopping: Event = field(default_factory=Event)
 
     def end_streams(self) -> None:

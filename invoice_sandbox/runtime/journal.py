@@ -21,7 +21,7 @@ from invoice_sandbox.base.clock import Turn, instant_text
 from invoice_sandbox.base.ids import KEY_PREFIX
 from invoice_sandbox.openapi.message.media_types import is_json
 from invoice_sandbox.openapi.operation import Contract
-from invoice_sandbox.state import Record, Store
+from invoice_sandbox.state import INPUTS_LOG, Record, Store
 from invoice_sandbox.webhooks.signing import SECRET_PREFIX
 
 REQUESTS_LOG: Final = "requests"
@@ -79,6 +79,14 @@ _MAX_VALUES: Final = 5_000
 _MAX_BODY: Final = 8 * 1024
 _LARGE_ENTRY: Final = 4 * _MAX_BODY
 """Bodies of an entry beyond this are cut, and redacted for that, when it is recorded."""
+
+_OF_OTHERS: Final = frozenset(
+    {
+        *("createWorkspace", "deleteWorkspace", "createListener", "deleteListener"),
+        *("answerMessage", "receiveForListener", "receiveWebhook"),
+    }
+)
+"""Operations that change other workspaces, or carry what a recording has elsewhere."""
 
 Headers = tuple[tuple[str, str], ...]
 
@@ -144,24 +152,66 @@ class JournalEntry(NamedTuple):
         )
 
 
+class Input(NamedTuple):
+    """A request and its response, with all secrets.
+
+    ``number`` is that of the request in its workspace (0: of none), ``began`` the monotonic second
+    of its arrival, ``target`` its path and query as they were sent.
+    """
+
+    number: int
+    began: float
+    in_journal: bool
+    target: str
+    entry: JournalEntry
+
+    def __repr__(self) -> str:
+        """Without secrets."""
+        return f"Input({self.number}, {self.entry!r})"
+
+
+class Recorded(NamedTuple):
+    """The inputs of a workspace, oldest first. ``is_complete``: since it was created."""
+
+    inputs: tuple[Input, ...]
+    is_complete: bool
+
+
 class Journal:
     """Keeps the requests of each workspace in its log."""
 
     def __init__(self, store: Store, contracts: Iterable[Contract], key_prefix: str) -> None:
         self._store = store
-        self._redactor = Redactor(tuple(contracts), key_prefix)
+        self.redactor = Redactor(tuple(contracts), key_prefix)
 
     async def record(self, workspace_id: str, entry: JournalEntry) -> None:
         """Add an entry."""
         size = _size(entry)
         if size > _LARGE_ENTRY:
-            entry = self._redactor.without_large_bodies(entry)
+            entry = self.redactor.without_large_bodies(entry)
             size = _size(entry)
-        await self._store.append(workspace_id, REQUESTS_LOG, entry, size, self._redactor.shown)
+        await self._store.append(workspace_id, REQUESTS_LOG, entry, size, self.redactor.shown)
+
+    async def note(self, workspace_id: str, item: Input) -> None:
+        """Add an input of the workspace, which is kept as long as the process lives."""
+        entry = item.entry
+        if entry.why.operation in _OF_OTHERS:
+            return
+        request, response = len(entry.request_body.content), len(entry.response_body.content)
+        if response > _LARGE_ENTRY:
+            short = self.redactor.without_large_bodies(entry).response_body
+            item, response = item._replace(entry=entry._replace(response_body=short)), 0
+        await self._store.append(workspace_id, INPUTS_LOG, item, request + response)
+
+    async def recorded(self, workspace_id: str) -> Recorded:
+        """The inputs. The first entry of a complete log stands for the beginning."""
+        entries = (await self._store.log(workspace_id, INPUTS_LOG)).entries
+        is_complete = bool(entries) and entries[0] is None
+        return Recorded(tuple(one for one in entries if one is not None), is_complete)
 
     def line(self, entry: JournalEntry) -> str:
         """The entry in one line without secrets, and with the headers of a rejected credential."""
-        shown = self._redactor.shown(entry)
+        shown = self.redactor.shown(entry)
         parts = [entry.method, shown["path"], shown["status"] or "reset", shown["operation"] or "-"]
         parts += [f"{shown['durationMs']:.0f} ms", entry.request_id]
         if entry.status == HTTPStatus.UNAUTHORIZED:
@@ -171,7 +221,7 @@ class Journal:
 
     def user_agent(self, headers: Headers) -> str | None:
         """The User-Agent of a request for other records, cut, and as the journal shows it."""
-        return self._redactor.user_agent(headers)
+        return self.redactor.user_agent(headers)
 
     async def newest(
         self, workspace_id: str, matches: Callable[[Record], bool], text: str, limit: int
@@ -195,7 +245,7 @@ class Journal:
 
     def _shown_entry(self, entry: JournalEntry | Record) -> Record:
         """The entry without secrets; one of an earlier process has none."""
-        return self._redactor.shown(entry) if isinstance(entry, JournalEntry) else entry
+        return self.redactor.shown(entry) if isinstance(entry, JournalEntry) else entry
 
 
 class Found(NamedTuple):
@@ -255,14 +305,14 @@ class Redactor:
 
     def __init__(self, contracts: tuple[Contract, ...], key_prefix: str = KEY_PREFIX) -> None:
         prefixes = "|".join({re.escape(one) for one in (KEY_PREFIX, key_prefix)})
-        self._key = re.compile(f"(?i:{prefixes})[0-9A-Za-z]+|{SECRET_PREFIX}[0-9A-Za-z+/=]+")
+        self.key_pattern = re.compile(f"(?i:{prefixes})[0-9A-Za-z]+|{SECRET_PREFIX}[0-9A-Za-z+/=]+")
         schemes = [scheme for contract in contracts for scheme in contract.schemes.values()]
         members = [one.secrets for contract in contracts for one in contract.operations.values()]
         declared = frozenset().union(*members, *(one.secret_parameters for one in contracts))
         self._names = _SECRET_NAMES | {_plain(name) for name in declared}
         self._names |= {_plain(scheme.name) for scheme in schemes}
         operations = [one for contract in contracts for one in contract.operations.values()]
-        self._hidden = frozenset(one.id for one in operations if one.is_secret)
+        self.hidden_operations = frozenset(one.id for one in operations if one.is_secret)
         self._headers = {scheme.name for scheme in schemes if scheme.location == "header"}
         self._headers |= frozenset().union(*(one.secret_headers for one in contracts))
         self.user_agent = lru_cache(maxsize=_KNOWN_CLIENTS)(self._user_agent)
@@ -301,6 +351,10 @@ class Redactor:
             "why": entry.why.shown(),
         }
 
+    def redacted(self, value: Any) -> Any:
+        """A JSON value without secrets."""
+        return self._redacted(value, lambda text: self._text(text, frozenset()))
+
     def without_large_bodies(self, entry: JournalEntry) -> JournalEntry:
         """The entry with what is shown of its bodies, instead of their bytes."""
         sent = self._sent(entry)
@@ -317,17 +371,17 @@ class Redactor:
         return [*shown, ["...", f"{more} more"]] if more > 0 else shown
 
     def _header(self, name: str, value: str, sent: _Sent) -> list[str]:
-        shown = REDACTED if self._is_secret(name) else self._text(value, sent)
+        shown = REDACTED if self.is_secret_header(name) else self._text(value, sent)
         return [self._text(name, sent), shown]
 
-    def _is_secret(self, header: str) -> bool:
+    def is_secret_header(self, header: str) -> bool:
         return header in self._headers or _SECRET_HEADER.search(header) is not None
 
     def _sent(self, entry: JournalEntry) -> _Sent:
         return self._sent_in(entry.request_headers) | frozenset(entry.path_secrets)
 
     def _sent_in(self, headers: Headers) -> _Sent:
-        values = [value for name, value in headers if self._is_secret(name)]
+        values = [value for name, value in headers if self.is_secret_header(name)]
         words = [word for value in values for word in re.split(r"[\s;,=]+", value)]
         return frozenset(word for word in words if len(word) >= _SHORTEST_SECRET)
 
@@ -348,8 +402,8 @@ class Redactor:
         value = unquote_plus(value).lstrip()
         is_json_text = value[:1] in {"{", "["}
         if is_pair and (
-            any(self._is_secret_name(step) for step in steps)
-            or (is_json_text and self._may_name_secrets(value))
+            any(self.is_secret_name(step) for step in steps)
+            or (is_json_text and self.may_name_secrets(value))
         ):
             return f"{self._text(name, sent)}={REDACTED}"
         shown = self._text(pair, sent)
@@ -362,16 +416,16 @@ class Redactor:
             return REDACTED if text else text
         for secret in sent:
             text = text.replace(secret, REDACTED)
-        text = self._key.sub(REDACTED, text)
+        text = self.key_pattern.sub(REDACTED, text)
         if "=" in text:
             text = _PAIR.sub(self._without_value, text)
         return _USER.sub(f"://{REDACTED}@", text) if "@" in text else text
 
     def _without_value(self, match: re.Match[str]) -> str:
-        is_secret = self._is_secret_name(unquote_plus(match[2]))
+        is_secret = self.is_secret_name(unquote_plus(match[2]))
         return f"{match[1]}{match[2]}={REDACTED}" if is_secret else match[0]
 
-    def _is_secret_name(self, name: str) -> bool:
+    def is_secret_name(self, name: str) -> bool:
         plain = _plain(name)
         return plain in self._names or plain in _SHORT_NAMES or plain.endswith(_SECRET_ENDINGS)
 
@@ -383,7 +437,7 @@ class Redactor:
             return {"body": None}
         hidden = {"body": None, "bodyBytes": len(content)}
         is_read = is_json(body.media_type.partition(";")[0].strip().lower())
-        if not is_read or operation in self._hidden or len(sent) > _MAX_SECRETS:
+        if not is_read or operation in self.hidden_operations or len(sent) > _MAX_SECRETS:
             return hidden
         try:
             text = self._json(content, body.is_valid_json)
@@ -404,31 +458,31 @@ class Redactor:
         text = body.decode()
         if "\0" in text:  # not UTF-8, whatever its bytes look like
             raise ValueError("not JSON")
-        if is_valid_json and not self._may_name_secrets(text[: _MAX_BODY + _MARGIN]):
+        if is_valid_json and not self.may_name_secrets(text[: _MAX_BODY + _MARGIN]):
             return text
         if body.count(b",") + body.count(b"[") > _MAX_VALUES:
             raise ValueError("too many values to find the secrets in them")
         try:
             return jsonio.dumps(self._redacted(jsonio.loads(body))).decode()
         except jsonio.JsonError:
-            if self._may_name_secrets(text) or self._anywhere.search(text):
+            if self.may_name_secrets(text) or self._anywhere.search(text):
                 raise
             return text
 
-    def _may_name_secrets(self, text: str) -> bool:
+    def may_name_secrets(self, text: str) -> bool:
         if "\\" in text:  # a name, or an address, may be written with escapes
             return True
-        return any(map(self._is_secret_name, set(_MEMBER.findall(text))))
+        return any(map(self.is_secret_name, set(_MEMBER.findall(text))))
 
-    def _redacted(self, value: Any) -> Any:
+    def _redacted(self, value: Any, text: Callable[[str], str] = str) -> Any:
         if isinstance(value, Mapping):
             return {
-                key: REDACTED if self._is_secret_name(key) else self._redacted(one)
+                key: REDACTED if self.is_secret_name(key) else self._redacted(one, text)
                 for key, one in value.items()
             }
         if isinstance(value, list):
-            return [self._redacted(one) for one in value]
-        return value
+            return [self._redacted(one, text) for one in value]
+        return text(value) if isinstance(value, str) else value
 
 
 _Sent = frozenset[str]

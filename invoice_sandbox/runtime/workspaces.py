@@ -15,6 +15,7 @@ from invoice_sandbox.project.loader import Project
 from invoice_sandbox.scenarios.library import faults_of, with_conditions
 from invoice_sandbox.settings import SettingError
 from invoice_sandbox.state import (
+    INPUTS_LOG,
     Credential,
     Quotas,
     Snapshot,
@@ -132,6 +133,7 @@ class Workspaces:
         faults = faults_of(with_conditions(self.project.scenarios, workspace.scenario, {}))
         workspace = replace(workspace, faults=faults)
         await self.store.create_workspace(workspace, self.system_clock.now())
+        await self.store.append(workspace.id, INPUTS_LOG, None)  # nothing was sent before
         await self._fill(workspace, key)
         return workspace
 

@@ -118,6 +118,21 @@ class Snapshot:
     clock: ClockState
 
 
+class Contents(NamedTuple):
+    """What a workspace, or a snapshot of it, holds: records by collection, oldest first, counters,
+    and the number of requests. ``records`` is None if they take more than was asked for."""
+
+    workspace: Workspace
+    records: Mapping[str, Sequence[Record]] | None
+    numbers: Mapping[str, int]
+    requests: int
+
+
+INPUTS_LOG: Final = "inputs"
+"""The log of everything that was sent to a workspace since it was created. Unlike other logs, it
+never outlives the process: its entries hold secrets."""
+
+
 @dataclass(frozen=True)
 class Log:
     """The entries of a bounded log, oldest first, and the number of older ones it has dropped."""
@@ -393,6 +408,16 @@ class Store(Protocol):
         self, workspace_id: str, snapshot_id: str
     ) -> tuple[Credential, ...]:
         """The credentials that are valid after restoring the snapshot. Raises KeyError."""
+        ...
+
+    async def contents(
+        self, workspace_id: str, snapshot_id: str | None = None, most: int = 32 * MEBIBYTE
+    ) -> Contents:
+        """What the workspace holds, or held when the snapshot was taken.
+
+        Without the records if they take more than ``most`` bytes. Raises KeyError for an unknown
+        snapshot.
+        """
         ...
 
     async def append(

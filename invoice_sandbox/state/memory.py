@@ -12,7 +12,9 @@ from typing import Any, Final
 from invoice_sandbox.base.clock import ClockState, Turn
 from invoice_sandbox.base.jsonio import packed
 from invoice_sandbox.state import (
+    MEBIBYTE,
     Condition,
+    Contents,
     Credential,
     Log,
     NoWorkspaceError,
@@ -275,6 +277,24 @@ class MemoryStore:
     ) -> tuple[Credential, ...]:
         """The credentials that are valid after restoring the snapshot."""
         return tuple(self._space(workspace_id).snapshots[snapshot_id][1].credentials.values())
+
+    async def contents(
+        self, workspace_id: str, snapshot_id: str | None = None, most: int = 32 * MEBIBYTE
+    ) -> Contents:
+        """What the workspace holds, or held when the snapshot was taken."""
+        space = await self.lock(workspace_id)
+        try:
+            state = space.state if snapshot_id is None else space.snapshots[snapshot_id][1]
+            state = state.copy()
+        finally:
+            space.lock.release()
+        records = None
+        if state.size <= most:
+            records, turn = {}, Turn()
+            for name, collection in sorted(state.collections.items()):
+                records[name] = list(reversed(collection.page(None, None, ()).records))
+                await turn.give_way()
+        return Contents(state.workspace, records, state.numbers, state.requests)
 
     async def append(
         self,

@@ -17,6 +17,7 @@ from typing import Any, Final
 from invoice_sandbox.base.clock import ClockState
 from invoice_sandbox.base.jsonio import packed, unpacked
 from invoice_sandbox.state import (
+    INPUTS_LOG,
     Credential,
     Quota,
     Quotas,
@@ -167,6 +168,9 @@ class PersistentStore(MemoryStore):
         shown: Callable[[Any], Record] | None = None,
     ) -> None:
         """Add an entry to a bounded log. While nothing can be written, it is kept in memory."""
+        if log == INPUTS_LOG:
+            await super().append(workspace_id, log, entry, size)
+            return
         space = self._spaces.get(workspace_id)
         if space is None:
             return

@@ -36,6 +36,12 @@ SHARE: Final = 160
 _REMEMBERED: Final = 4096
 """Receivers that timed out and are remembered as slow; the oldest is dropped first."""
 
+OUTCOMES_LOG: Final = "outcomes"
+"""The log of what receivers responded, in the order in which they did."""
+
+_KEPT_BODY: Final = 512
+"""Bytes of a response to a webhook that the log keeps."""
+
 log = logging.getLogger("invoice_sandbox")
 
 Send = Callable[[Outgoing], Awaitable[Outcome]]
@@ -224,6 +230,10 @@ class Lanes:
         async with self._store.transaction(workspace_id) as state:
             flows = (await state.workspace()).clock.mode == "live"
             delivery = await note(state, attempt, outcome, time_flows=flows)
+        if attempt.request is not None:
+            await self._store.append(
+                workspace_id, OUTCOMES_LOG, _received(attempt.request, outcome), _KEPT_BODY
+            )
         if delivery is None:
             return None
         entry = _entry(attempt, outcome)
@@ -249,6 +259,18 @@ def _entry(attempt: Attempt, outcome: Outcome) -> Record:
         "outcome": "done" if outcome.is_success else "failed",
         "reason": reason,
         "events": [],
+    }
+
+
+def _received(request: Outgoing, outcome: Outcome) -> Record:
+    waits = outcome.retry_after
+    return {
+        "url": request.url,
+        "webhookId": request.headers["webhook-id"],
+        "status": outcome.status,
+        "error": outcome.error,
+        "retryAfter": None if waits is None else waits.total_seconds(),
+        "body": outcome.body[:_KEPT_BODY].decode("latin-1"),
     }
 
 

@@ -1,0 +1,1 @@
+"""Bundles: a workspace as one file, which can be read, judged and replayed."""

@@ -1,0 +1,180 @@
+"""The file of a bundle: a zip archive whose manifest has the SHA-256 of every other part.
+
+A bundle may come from a stranger. Nothing is ever extracted: parts are read into memory, with
+limits while reading, and a name is never used as a path.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import re
+import stat
+import zipfile
+from collections.abc import Mapping
+from io import BytesIO
+from pathlib import Path
+from typing import Any, Final
+
+from invoice_sandbox.base.errors import UserError
+
+FORMAT: Final = "invoice-sandbox-bundle/1"
+MANIFEST: Final = "manifest.json"
+
+MAX_FILE: Final = 64 * 1024 * 1024
+MAX_PART: Final = 64 * 1024 * 1024
+MAX_CONTENT: Final = 128 * 1024 * 1024
+MAX_PARTS: Final = 500
+"""Bytes of the file, of one part, and of all parts; and the number of parts."""
+
+_MAX_DIRECTORY: Final = 128 * 1024
+_END: Final = b"PK\x05\x06"
+_END_SIZE: Final = 22
+_LOCATOR: Final = b"PK\x06\x07"
+_LOCATOR_SIZE: Final = 20
+_ENCRYPTED: Final = 1
+_NAME: Final = re.compile(r"[A-Za-z0-9][A-Za-z0-9_.-]*(/[A-Za-z0-9][A-Za-z0-9_.-]*)*")
+_MOMENT: Final = (1980, 1, 1, 0, 0, 0)
+_REGULAR: Final = (stat.S_IFREG | 0o644) << 16
+
+
+class BundleError(UserError):
+    """A file that is no usable bundle; the message names the file and what is wrong."""
+
+
+def write_bundle(file: Path, about: Mapping[str, Any], parts: Mapping[str, bytes]) -> None:
+    """Write parts and their manifest, which also has the members of ``about``.
+
+    The same parts give the same bytes. Raises OSError.
+    """
+    listed = {
+        name: {"sha256": hashlib.sha256(parts[name]).hexdigest(), "bytes": len(parts[name])}
+        for name in sorted(parts)
+    }
+    manifest = {"format": FORMAT, **about, "parts": listed}
+    content = BytesIO()
+    with zipfile.ZipFile(content, "w", zipfile.ZIP_DEFLATED) as archive:
+        for name, part in {MANIFEST: as_json(manifest), **dict(sorted(parts.items()))}.items():
+            info = zipfile.ZipInfo(name, _MOMENT)
+            info.external_attr = _REGULAR
+            info.compress_type = zipfile.ZIP_DEFLATED
+            archive.writestr(info, part)
+    file.write_bytes(content.getvalue())
+
+
+def as_json(value: Any) -> bytes:
+    """A part for people and programs."""
+    return (json.dumps(value, indent=2, ensure_ascii=False, default=float) + "\n").encode()
+
+
+class Bundle:
+    """A bundle that was read: its manifest, and its parts by name. All digests are right."""
+
+    def __init__(self, file: Path, manifest: Mapping[str, Any], parts: Mapping[str, bytes]) -> None:
+        self.file = file
+        self.manifest = manifest
+        self.parts = parts
+
+    def json(self, name: str) -> Any:
+        """A part as JSON. Raises BundleError."""
+        try:
+            return json.loads(self._part(name))
+        except (ValueError, RecursionError):
+            raise self.problem(f"{name} is not JSON") from None
+
+    def lines(self, name: str) -> list[dict[str, Any]]:
+        """A part with a JSON object on each line. Raises BundleError."""
+        try:
+            found = [json.loads(line) for line in self._part(name).splitlines()]
+        except (ValueError, RecursionError):
+            raise self.problem(f"{name} is not NDJSON") from None
+        if not all(isinstance(one, dict) for one in found):
+            raise self.problem(f"{name} has a line that is no object")
+        return found
+
+    def problem(self, text: str) -> BundleError:
+        """The error for what is wrong with this file."""
+        return BundleError(f"{self.file}: {text}")
+
+    def _part(self, name: str) -> bytes:
+        if name not in self.parts:
+            raise self.problem(f"it has no {name}")
+        return self.parts[name]
+
+
+def read_bundle(file: Path) -> Bundle:
+    """Read a bundle with all its parts, and check every digest. Raises BundleError."""
+    try:
+        content = _content(file)
+        with zipfile.ZipFile(BytesIO(content)) as archive:
+            parts = _parts(archive)
+        manifest = json.loads(parts.pop(MANIFEST, b"null"))
+        _check(manifest, parts)
+    except _ProblemError as problem:
+        raise BundleError(f"{file}: {problem}") from None
+    except OSError as error:
+        raise BundleError(f"{file}: {error.strerror}") from None
+    except Exception:
+        raise BundleError(f"{file}: it is no bundle, or it is damaged") from None
+    return Bundle(file, manifest, parts)
+
+
+class _ProblemError(Exception):
+    """What is wrong with a file."""
+
+
+def _content(file: Path) -> bytes:
+    with file.open("rb") as source:
+        content = source.read(MAX_FILE + 1)
+    if len(content) > MAX_FILE:
+        raise _ProblemError(f"a bundle has at most {MAX_FILE // 2**20} MiB")
+    end = content[-_END_SIZE:]
+    if not end.startswith(_END) or content[-_END_SIZE - _LOCATOR_SIZE :].startswith(_LOCATOR):
+        raise _ProblemError("it is no bundle, or it is damaged")
+    if int.from_bytes(end[12:16], "little") > _MAX_DIRECTORY:  # zipfile reads all of it
+        raise _ProblemError(f"a bundle has at most {MAX_PARTS} parts")
+    return content
+
+
+def _parts(archive: zipfile.ZipFile) -> dict[str, bytes]:
+    infos = archive.infolist()
+    if len(infos) > MAX_PARTS:
+        raise _ProblemError(f"a bundle has at most {MAX_PARTS} parts")
+    parts: dict[str, bytes] = {}
+    left = MAX_CONTENT
+    for info in infos:
+        _check_entry(info)
+        if info.filename in parts:
+            raise _ProblemError(f"it has two parts {info.filename}")
+        with archive.open(info) as part:
+            content = part.read(min(MAX_PART, left) + 1)
+        if len(content) > min(MAX_PART, left):
+            raise _ProblemError(f"{info.filename} is too large, or all parts together are")
+        left -= len(content)
+        parts[info.filename] = content
+    return parts
+
+
+def _check_entry(info: zipfile.ZipInfo) -> None:
+    name = info.orig_filename
+    if not _NAME.fullmatch(name) or len(name) > 200:
+        raise _ProblemError(f"{name[:80]!a} is no name of a part")
+    mode = info.external_attr >> 16
+    if mode and not stat.S_ISREG(mode) and stat.S_IFMT(mode):
+        raise _ProblemError(f"{name} is no regular file")
+    if info.flag_bits & _ENCRYPTED:
+        raise _ProblemError(f"{name} is encrypted")
+    if info.compress_type not in {zipfile.ZIP_STORED, zipfile.ZIP_DEFLATED}:
+        raise _ProblemError(f"{name} is compressed in a way that bundles do not use")
+
+
+def _check(manifest: Any, parts: Mapping[str, bytes]) -> None:
+    if not isinstance(manifest, dict) or manifest.get("format") != FORMAT:
+        raise _ProblemError(f"its {MANIFEST} does not have the format {FORMAT}")
+    listed = manifest.get("parts")
+    if not isinstance(listed, dict) or listed.keys() != parts.keys():
+        raise _ProblemError(f"its parts are not those of its {MANIFEST}")
+    for name, content in parts.items():
+        digest = listed[name].get("sha256") if isinstance(listed[name], dict) else None
+        if digest != hashlib.sha256(content).hexdigest():
+            raise _ProblemError(f"the SHA-256 of {name} is not that of its {MANIFEST}")

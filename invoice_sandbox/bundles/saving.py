@@ -1,0 +1,82 @@
+"""Saves a workspace of a running server as a bundle."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable, Mapping
+from pathlib import Path
+from typing import Any, Final
+
+from invoice_sandbox.bundles.archive import as_json, write_bundle
+from invoice_sandbox.bundles.har import as_har
+from invoice_sandbox.control.client import ControlClient
+
+CONTRACT: Final = "contract.json"
+DELIVERIES: Final = "deliveries.json"
+INPUTS: Final = "inputs.ndjson"
+JOURNAL: Final = "journal.ndjson"
+OUTCOMES: Final = "outcomes.ndjson"
+RECORDING: Final = "recording.json"
+
+_CLOCK_STEPS: Final = frozenset({"setClock", "advanceClock"})
+_LINES: Final = {"inputs": INPUTS, "journal": JOURNAL, "outcomes": OUTCOMES}
+_DOCUMENTS: Final = {"start": "start.json", "end": "end.json", "deliveries": DELIVERIES}
+_INCOMPLETE: Final = (
+    "the beginning of the recording is gone: after 1,000 requests, 4 MiB of them, or a restart"
+)
+
+
+def recording_of(control: ControlClient) -> tuple[dict[str, Any], dict[str, bytes]]:
+    """What the manifest says about the workspace, and the parts. Raises SandboxError."""
+    recording = control.ask("GET", "/recording")
+    return about(recording), _parts(recording, control.whole("GET", "/openapi.json"))
+
+
+def save_bundle(control: ControlClient, file: Path) -> Mapping[str, Any]:
+    """Write the bundle of a workspace, and return what its manifest says about it.
+
+    Raises SandboxError and OSError.
+    """
+    described, parts = recording_of(control)
+    write_bundle(file, described, parts)
+    return described
+
+
+def about(recording: Mapping[str, Any]) -> dict[str, Any]:
+    """What the manifest says about a recording."""
+    complete = bool(recording["isComplete"])
+    return {
+        "version": recording["version"],
+        "seed": recording["workspace"]["seed"],
+        "scenario": recording["end"]["scenario"],
+        "clock": recording["start"]["clock"]["mode"],
+        "requests": len(recording["inputs"]),
+        "journalDropped": recording["dropped"],
+        "replayable": complete,
+        **({} if complete else {"reason": _INCOMPLETE}),
+    }
+
+
+def _parts(recording: Mapping[str, Any], contract: Mapping[str, Any]) -> dict[str, bytes]:
+    others = {
+        name: value
+        for name, value in recording.items()
+        if name not in _LINES and name not in _DOCUMENTS and name != "scenarios"
+    }
+    parts = {CONTRACT: as_json(contract), RECORDING: as_json(others)}
+    parts |= {file: _lines(recording[name]) for name, file in _LINES.items()}
+    parts |= {file: as_json(recording[name]) for name, file in _DOCUMENTS.items()}
+    for name, document in recording["scenarios"].items():
+        parts[f"scenarios/{name}.json"] = as_json(document)
+    steps = [one for one in recording["inputs"] if one["operation"] in _CLOCK_STEPS]
+    parts["clock.ndjson"] = _lines(
+        {"at": one["at"], "operation": one["operation"], "body": one["request"]["body"]}
+        for one in steps
+    )
+    har = as_har(recording["journal"], recording["url"], recording["version"])
+    return {**parts, "journal.har": as_json(har)}
+
+
+def _lines(values: Iterable[Any]) -> bytes:
+    dumped = [json.dumps(one, ensure_ascii=False, default=float) for one in values]
+    return "".join(f"{line}\n" for line in dumped).encode()

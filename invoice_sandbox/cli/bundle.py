@@ -1,0 +1,40 @@
+"""``invoice-sandbox bundle``."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import click
+
+from invoice_sandbox.base.errors import UserError
+from invoice_sandbox.bundles.saving import save_bundle
+from invoice_sandbox.cli.options import client, print_reply, with_connection
+from invoice_sandbox.control.client import Reply
+
+
+@click.group()
+def bundle() -> None:
+    """Write a workspace to one file, for a bug report."""
+
+
+@bundle.command()
+@click.argument("file", metavar="FILE.zip", type=click.Path(dir_okay=False, path_type=Path))
+@with_connection
+def save(file: Path) -> None:
+    """Write the workspace to FILE.zip.
+
+    It has the contract, the scenario, every request and response, deliveries, clock steps, and the
+    content at the beginning and now. Secrets are left out.
+
+    \b
+    invoice-sandbox bundle save bug.zip
+    invoice-sandbox replay bug.zip
+    """
+    try:
+        about = save_bundle(client(), file)
+    except OSError as error:
+        raise UserError(f"{file}: {error.strerror}") from None
+    text = f"{file}: {about['requests']} requests, version {about['version']}"
+    if not about["replayable"]:
+        text += f"; it cannot be replayed: {about['reason']}"
+    print_reply(Reply(dict(about), {}), lambda _: click.echo(text))

@@ -1,0 +1,120 @@
+"""The control function of recordings."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from datetime import timedelta
+from typing import Any, Final
+
+from invoice_sandbox import __version__
+from invoice_sandbox.base import jsonio
+from invoice_sandbox.base.clock import ClockState, Turn, instant_text
+from invoice_sandbox.runtime.control_call import ControlCall
+from invoice_sandbox.runtime.journal import Input
+from invoice_sandbox.runtime.recording import Secrets
+from invoice_sandbox.runtime.workspaces import BEGINNING
+from invoice_sandbox.state import Contents, Record
+from invoice_sandbox.webhooks.inbox import inbox_token
+from invoice_sandbox.webhooks.lanes import OUTCOMES_LOG
+from invoice_sandbox.webhooks.outbox import DELIVERIES, published_delivery
+
+_JOURNAL: Final = 1000
+_USERS: Final = "users"
+_INTERNAL: Final = frozenset({_USERS, "api_key_digests", "inbox"})
+"""Collections that hold nothing but what is secret or in the project."""
+
+
+async def get_recording(call: ControlCall) -> Record:
+    """Everything that reproduces the workspace, without secrets."""
+    engine, workspace = call.engine, call.workspace
+    start = await engine.store.contents(workspace.id, BEGINNING)
+    end = await engine.store.contents(workspace.id)
+    recorded = await engine.journal.recorded(workspace.id)
+    secrets = await _secrets(call, start)
+    clean = engine.journal.redactor.redacted
+    inputs, turn = [], Turn()
+    for one in recorded.inputs:
+        inputs.append(_input(call, one, secrets))
+        await turn.give_way()
+    journal = await engine.journal.newest(workspace.id, lambda _: True, "", _JOURNAL)
+    outcomes = await engine.store.log(workspace.id, OUTCOMES_LOG)
+    taken = next(one for one in await engine.store.snapshots(workspace.id) if one.id == BEGINNING)
+    deliveries = (end.records or {}).get(DELIVERIES, ())
+    found = {
+        "version": __version__,
+        "url": engine.url,
+        "local": engine.local,
+        "workspace": {"id": workspace.id, "seed": workspace.seed, "token": workspace.token},
+        "settings": dict(engine.conditions),
+        "isComplete": recorded.is_complete and not outcomes.dropped,
+        "dropped": journal.dropped,
+        "start": {
+            "takenAt": instant_text(taken.taken_at),
+            **_shown(start, taken.clock, clean),
+        },
+        "end": _shown(end, end.workspace.clock, clean),
+        "scenarios": _scenarios(call, end),
+        "inputs": inputs,
+        "secrets": secrets.sources,
+        "journal": journal.entries[::-1],
+        "deliveries": [clean(published_delivery(one)) for one in deliveries],
+        "outcomes": [clean(one) for one in outcomes.entries],
+    }
+    masked: Record = jsonio.loads(secrets.masked(jsonio.dumps(found).decode()).encode())
+    return masked
+
+
+async def _secrets(call: ControlCall, start: Contents) -> Secrets:
+    engine = call.engine
+    async with engine.store.transaction(call.workspace.id) as state:
+        inbox = await inbox_token(state)
+    kept = await engine.store.snapshot_credentials(call.workspace.id, BEGINNING)
+    keys = {one.digest for one in kept if one.type == "api_key"}
+    users = (start.records or {}).get(_USERS, ())
+    public = {str(one["email"]): str(one["password"]) for one in users if "password" in one}
+    return Secrets(engine.journal.redactor, keys, {**public, **engine.passwords}, inbox)
+
+
+def _input(call: ControlCall, one: Input, secrets: Secrets) -> Record:
+    shown = call.engine.journal.redactor.shown(one.entry)
+    ago = call.engine.system_clock.monotonic() - one.began
+    return {
+        "number": one.number,
+        "inJournal": one.in_journal,
+        "requestId": shown["requestId"],
+        "operation": shown["operation"],
+        "at": shown["at"],
+        "arrived": (call.engine.system_clock.now() - timedelta(seconds=ago)).isoformat(),
+        "seconds": one.began,
+        "request": secrets.sent(one),
+        "status": shown["status"],
+        "response": shown["response"],
+    }
+
+
+def _shown(contents: Contents, clock: ClockState, clean: Callable[[Any], Any]) -> Record:
+    """What a workspace holds. Records without secrets; None: they are too many."""
+    records = {
+        name: clean(records)
+        for name, records in (contents.records or {}).items()
+        if name not in _INTERNAL
+    }
+    return {
+        "scenario": contents.workspace.scenario,
+        "conditions": dict(contents.workspace.conditions),
+        "clock": {
+            "mode": clock.mode,
+            "at": clock.at.isoformat(),
+            "shift": clock.shift.total_seconds(),
+        },
+        "requests": contents.requests,
+        "counters": dict(contents.numbers),
+        "records": None if contents.records is None else records,
+    }
+
+
+def _scenarios(call: ControlCall, end: Contents) -> dict[str, Any]:
+    """The files of the scenarios in use, as they were read."""
+    names = {end.workspace.scenario, *end.workspace.named, call.engine.workspaces.scenario}
+    known = call.engine.project.scenarios
+    return {name: known[name].document for name in sorted(names) if name in known}

@@ -1,0 +1,254 @@
+"""Bundles: a workspace as one file, without secrets."""
+
+from __future__ import annotations
+
+import json
+import stat
+import zipfile
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from invoice_sandbox.base.ids import new_key
+from invoice_sandbox.bundles.archive import BundleError, read_bundle, write_bundle
+from invoice_sandbox.bundles.saving import save_bundle
+from invoice_sandbox.control.client import ControlClient
+from invoice_sandbox.state import INPUTS_LOG, MEBIBYTE
+from tests.support import Running, serving
+
+INVOICE = {
+    "sellerId": "org_seller_acme",
+    "debtorId": "org_debtor_globex",
+    "invoiceNumber": "BUN-1",
+    "amount": 1250.5,
+    "currency": "EUR",
+    "issueDate": "2026-10-01",
+    "dueDate": "2026-12-30",
+}
+
+
+@dataclass(frozen=True)
+class Saved:
+    """A bundle, what its file contains, and the secrets that its workspace had."""
+
+    file: Path
+    texts: str
+    secrets: tuple[str, ...]
+
+
+@pytest.fixture(scope="module")
+def server() -> Iterator[Running]:
+    """A server of this module."""
+    with serving() as running:
+        yield running
+
+
+def use(server: Running, key: str) -> tuple[str, ...]:
+    """Use the workspace of ``key`` in every way that involves a secret, and return the secrets."""
+    with server.client(key) as client:
+        inbox = client.get("/sandbox/inbox").json()["data"]["url"]
+        hook = client.post("/api/webhooks", json={"url": inbox, "events": ["*"]}).json()["data"]
+        issued = client.post("/api/developer/api-keys", json={"name": "second"}).json()["data"]
+        client.put("/sandbox/scenario", json={"name": "auto-progress"})
+        other = {"Authorization": f"Bearer {issued['secret']}"}
+        client.post("/api/invoices", json=INVOICE, headers=other)
+        client.post("/sandbox/clock/advance", json={"by": "P1D"})
+        client.get("/api/invoices", headers={"X-API-Key": "a-key-that-nobody-has"})
+        login = {"email": "seller@demo.example", "password": "demo-password"}
+        client.post("/api/auth/login", json=login)
+        client.get("/api/auth/session", headers={"Authorization": ""})
+        session = client.cookies["ils_session"]
+    token = inbox.rpartition("/")[2]
+    return key, token, hook["secret"], issued["secret"], session, "a-key-that-nobody-has"
+
+
+@pytest.fixture(scope="module")
+def saved(server: Running, tmp_path_factory: pytest.TempPathFactory) -> Saved:
+    """The bundle of a workspace that used every kind of secret."""
+    key = server.new_workspace(seed=11)
+    secrets = use(server, key)
+    file = tmp_path_factory.mktemp("bundles") / "bug.zip"
+    save_bundle(ControlClient(server.url, key), file)
+    with zipfile.ZipFile(file) as archive:
+        names = set(archive.namelist()) - {"contract.json"}  # it is public
+        texts = "\n".join(archive.read(name).decode() for name in names)
+    return Saved(file, texts, secrets)
+
+
+def test_a_bundle_has_every_part_and_its_digest(saved: Saved) -> None:
+    bundle = read_bundle(saved.file)
+    assert set(bundle.parts) == {
+        *("clock.ndjson", "contract.json", "deliveries.json", "end.json", "inputs.ndjson"),
+        *("journal.har", "journal.ndjson", "outcomes.ndjson", "recording.json", "start.json"),
+        *("scenarios/auto-progress.json", "scenarios/manual.json"),
+    }
+    assert {name: one["bytes"] for name, one in bundle.manifest["parts"].items()} == {
+        name: len(part) for name, part in bundle.parts.items()
+    }
+    assert (bundle.manifest["seed"], bundle.manifest["replayable"]) == (11, True)
+    assert [json.loads(one["body"]) for one in bundle.lines("clock.ndjson")] == [{"by": "P1D"}]
+    assert bundle.json("start.json")["records"].keys() < bundle.json("end.json")["records"].keys()
+
+
+def test_a_bundle_has_no_secret(saved: Saved) -> None:
+    assert [one for one in saved.secrets if one in saved.texts] == []
+    assert "demo-password" not in saved.texts
+
+
+def test_the_har_has_the_requests_of_the_journal(saved: Saved) -> None:
+    bundle = read_bundle(saved.file)
+    entries = bundle.json("journal.har")["log"]["entries"]
+    journal = bundle.lines("journal.ndjson")
+    assert [(one["request"]["method"], one["response"]["status"]) for one in entries] == [
+        (one["method"], one["status"]) for one in journal
+    ]
+    registration = next(one for one in entries if one["request"]["url"].endswith("/api/invoices"))
+    assert json.loads(registration["request"]["postData"]["text"]) == INVOICE
+
+
+def test_what_the_journal_leaves_out_is_recorded(saved: Saved) -> None:
+    inputs = read_bundle(saved.file).lines("inputs.ndjson")
+    assert [one["operation"] for one in inputs if not one["inJournal"]] == [
+        *("setScenario", "advanceClock"),
+    ]
+
+
+def test_the_same_parts_give_the_same_bytes(tmp_path: Path) -> None:
+    one, other = tmp_path / "1.zip", tmp_path / "2.zip"
+    write_bundle(one, {"seed": 1}, {"a": b"x", "b": b"y"})
+    write_bundle(other, {"seed": 1}, {"b": b"y", "a": b"x"})
+    assert one.read_bytes() == other.read_bytes()
+
+
+def test_a_bundle_says_that_its_beginning_is_gone(server: Running, tmp_path: Path) -> None:
+    key = server.new_workspace()
+    with server.client(key) as client:
+        workspace = client.get("/sandbox/workspaces").json()["data"][0]["id"]
+    server.run(server.store.append(workspace, INPUTS_LOG, None, 5 * MEBIBYTE))
+    about = save_bundle(ControlClient(server.url, key), tmp_path / "late.zip")
+    assert about["replayable"] is False
+    assert "beginning" in about["reason"]
+
+
+# Files of strangers
+
+
+def tampered(file: Path, change: Callable[[zipfile.ZipFile], None]) -> Path:
+    """A bundle with something wrong."""
+    write_bundle(file, {}, {"a.json": b"{}"})
+    with zipfile.ZipFile(file, "a") as archive:
+        change(archive)
+    return file
+
+
+def entry(name: str, mode: int = 0) -> zipfile.ZipInfo:
+    """An entry of an archive."""
+    info = zipfile.ZipInfo(name)
+    info.external_attr = mode << 16
+    return info
+
+
+def bomb(archive: zipfile.ZipFile) -> None:
+    info = entry("bomb")
+    info.compress_type = zipfile.ZIP_DEFLATED
+    with archive.open(info, "w") as part:
+        for _ in range(65):
+            part.write(bytes(2**20))
+
+
+def twice(archive: zipfile.ZipFile) -> None:
+    with pytest.warns(UserWarning, match="Duplicate"):
+        archive.writestr("a.json", b"other")
+
+
+def many(archive: zipfile.ZipFile) -> None:
+    for number in range(3_000):
+        archive.writestr(f"part-{number:040}", b"")
+
+
+HOSTILE: dict[str, tuple[Callable[[zipfile.ZipFile], Any], str]] = {
+    "a way up": (lambda one: one.writestr("../evil", b""), "no name of a part"),
+    "a way up below": (lambda one: one.writestr("a/../../evil", b""), "no name of a part"),
+    "an absolute name": (lambda one: one.writestr("/etc/evil", b""), "no name of a part"),
+    "a drive": (lambda one: one.writestr("C:\\evil", b""), "no name of a part"),
+    "a folder": (lambda one: one.writestr("folder/", b""), "no name of a part"),
+    "a null byte": (lambda one: one.writestr(entry("a\0b"), b""), "parts are not those"),
+    "a symbolic link": (
+        lambda one: one.writestr(entry("link", stat.S_IFLNK | 0o777), b"/etc/passwd"),
+        "no regular file",
+    ),
+    "a device": (lambda one: one.writestr(entry("dev", stat.S_IFCHR), b""), "no regular file"),
+    "a bomb": (bomb, "too large"),
+    "two of a name": (twice, "two parts a.json"),
+    "thousands of parts": (many, "at most 500 parts"),
+    "another compression": (
+        lambda one: one.writestr("lzma", b"x", compress_type=zipfile.ZIP_LZMA),
+        "compressed in a way",
+    ),
+    "an unlisted part": (lambda one: one.writestr("more", b""), "parts are not those"),
+}
+
+
+@pytest.mark.parametrize(("change", "problem"), HOSTILE.values(), ids=HOSTILE)
+def test_a_hostile_bundle_ends_in_one_line(
+    tmp_path: Path, change: Callable[[zipfile.ZipFile], Any], problem: str
+) -> None:
+    file = tampered(tmp_path / "x.zip", change)
+    with pytest.raises(BundleError, match=problem) as raised:
+        read_bundle(file)
+    assert "\n" not in str(raised.value)
+    assert [one.name for one in tmp_path.iterdir()] == ["x.zip"]
+
+
+def test_a_wrong_digest_is_found(saved: Saved, tmp_path: Path) -> None:
+    bundle, file = read_bundle(saved.file), tmp_path / "x.zip"
+    with zipfile.ZipFile(file, "w") as archive:
+        archive.writestr("manifest.json", json.dumps(bundle.manifest))
+        for name, part in bundle.parts.items():
+            archive.writestr(name, part.replace(b"BUN-1", b"BUN-2"))
+    with pytest.raises(BundleError, match=r"the SHA-256 of \S+ is not that of"):
+        read_bundle(file)
+
+
+@pytest.mark.parametrize("damage", ["cut", "empty", "text", "flipped", "missing"])
+def test_a_damaged_bundle_ends_in_one_line(saved: Saved, tmp_path: Path, damage: str) -> None:
+    content, file = saved.file.read_bytes(), tmp_path / "x.zip"
+    middle = len(content) // 2
+    texts = {
+        "cut": content[:middle],
+        "empty": b"",
+        "text": b"not a zip\n" * 10,
+        "flipped": content[:60] + bytes(100) + content[160:],
+    }
+    if damage in texts:
+        file.write_bytes(texts[damage])
+    with pytest.raises(BundleError) as raised:
+        read_bundle(file)
+    assert str(raised.value).startswith(f"{file}: ")
+    assert "\n" not in str(raised.value)
+
+
+def test_keys_are_not_in_names_or_texts_of_bundles(server: Running, tmp_path: Path) -> None:
+    key, stranger = server.new_workspace(), new_key()
+    with server.client(key) as client:
+        client.post("/api/invoices", json={**INVOICE, "invoiceNumber": stranger})
+        client.post("/api/invoices", content=b'{"password": 1234, "secret": {"a": "hidden-in-it"}}')
+        client.get(f"/api/invoices?token={stranger}&sellerId=x")
+    file = tmp_path / "x.zip"
+    save_bundle(ControlClient(server.url, key), file)
+    bundle = read_bundle(file)
+    content = b"".join(bundle.parts.values())
+    assert stranger.encode() not in content
+    assert key.encode() not in content
+    inputs = bundle.lines("inputs.ndjson")
+    assert "{{sandbox-secret-" in inputs[0]["request"]["body"]
+    assert inputs[1]["request"] | {"headers": []} == {
+        "method": "POST",
+        "target": "/api/invoices",
+        "headers": [],
+        "body": None,
+        "bodyBytes": 51,
+    }

@@ -122,7 +122,7 @@ def test_all_commands_but_those_that_need_no_server_take_url_key_and_json() -> N
         words
         for words in COMMAND_TREE
         if words.split()[1:2] in (["scenarios"], ["users"])
-        or words.split()[1:] in [["acceptance"], *(["acceptance", one] for one in OWN)]
+        or words.split()[1:] in [["acceptance"], *(["acceptance", one] for one in OWN), ["bundle"]]
     }
     assert {f"invoice-sandbox {words}" for words in COMMANDS} == COMMAND_TREE.keys() - local
 
@@ -146,12 +146,13 @@ EXAMPLES = sorted(
         if line.startswith("  invoice-sandbox ")
     }
 )
-ELSEWHERE = {"coverage", "deliveries", "listen", "trigger"}
+ELSEWHERE = {"bundle save", "coverage", "deliveries", "listen", "trigger"}
 """Commands that are tried in a module of their own."""
 
 
 @pytest.mark.parametrize(
-    "example", [one for one in EXAMPLES if one.split()[1] not in {"coverage", "listen"}]
+    "example",
+    [one for one in EXAMPLES if one.split()[1] not in {"coverage", "listen"} and ".zip" not in one],
 )
 def test_every_example_is_understood(server: Running, key: str, example: str) -> None:
     """The identifiers in them are made up, which is for the server to say."""
@@ -182,6 +183,7 @@ WITHOUT_COMMAND = {
     "receiveForListener": "receives webhooks",
     "putUpload": "curl uploads a file",
     "getDelivery": "the console shows it",
+    "getRecording": "'bundle save' writes it to a file",
     **dict.fromkeys(("createAcceptanceRun", "updateAcceptanceRun"), "'acceptance run' uses it"),
     "getLedger": "nobody reads it as a table",
     "listEvents": "the console shows it",

@@ -212,6 +212,7 @@ CODE_EXCEPTIONS: Final = {
     "invoice_sandbox/cli/forwarding.py": (r"/answers|secondsToAnswer", "names on the wire"),
     "invoice_sandbox/control/listeners.py": (r"secondsToAnswer|answer_message", "operation id"),
     "invoice_sandbox/http/admit.py": (r"answerMessage", "operation id"),
+    "invoice_sandbox/runtime/journal.py": (r"answerMessage", "operation id"),
     "invoice_sandbox/control/openapi.yaml": (
         r"/answers|answerMessage|MessageAnswer|secondsToAnswer",
         "names on the wire, used by listen of earlier versions",

@@ -228,9 +228,9 @@ def reported(trigger: str) -> dict[str, str]:
 
 
 @pytest.mark.slow
-def test_two_hundred_workspaces_progress_side_by_side(progressing: Running) -> None:
+def test_sixty_four_workspaces_progress_side_by_side(progressing: Running) -> None:
     """Each at its own pace, with requests of all of them in between, and none sees another."""
-    keys = [progressing.new_workspace() for _ in range(200)]
+    keys = [progressing.new_workspace() for _ in range(64)]
     barrier = threading.Barrier(8)
 
     def live(number: int) -> list[str]:
@@ -255,8 +255,8 @@ def test_two_hundred_workspaces_progress_side_by_side(progressing: Running) -> N
             return [entry["requestId"] for entry in journal]
 
     with ThreadPoolExecutor(8) as pool:
-        ids = [request_id for found in pool.map(live, range(200)) for request_id in found]
-    assert len(ids) == len(set(ids)) == 1600
+        ids = [request_id for found in pool.map(live, range(64)) for request_id in found]
+    assert len(ids) == len(set(ids)) == 512
 
 
 # The same again --------------------------------------------------------------------------------
@@ -293,7 +293,7 @@ def mixed_run(client: httpx.Client) -> list[str]:
 
     inbox = ask("GET", "/sandbox/inbox")["data"]["url"]
     ask("POST", "/api/webhooks", {"url": inbox, "events": ["*"]})
-    for number in range(12):
+    for number in range(5):
         body = {**INVOICE, "invoiceNumber": f"RUN-{number}", "amount": 1000 + 7.35 * number}
         again = {"Idempotency-Key": f"run-{number}"}
         invoice = ask("POST", "/api/invoices", body, **again)["data"]["id"]
@@ -342,7 +342,7 @@ def without_chance(response: str) -> str:
 def test_a_long_mixed_run_is_the_same_in_another_process() -> None:
     with process("1") as one, process("4242") as other:
         first, second = mixed_run(one), mixed_run(other)
-    assert len(first) > 150
+    assert len(first) > 80
     assert [without_chance(response) for response in first] == [
         without_chance(response) for response in second
     ]

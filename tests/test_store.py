@@ -675,7 +675,7 @@ async def lines_run(work: Awaitable[Any]) -> int:
 
 @pytest.mark.slow
 @on_a_loop
-async def test_100_000_records_are_no_more_work_than_100() -> None:
+async def test_30_000_records_are_no_more_work_than_100() -> None:
     """Neither the first page, nor one in the middle, nor a single record needs a search."""
     store, all_match = await store_of("one"), (Condition("status", "=", "Paid"),)
 
@@ -697,8 +697,8 @@ async def test_100_000_records_are_no_more_work_than_100() -> None:
 
     await put_all(store, 100, status="Paid")
     few = await work(50)
-    await put_all(store, 99_900, status="Paid")
-    many = await work(50_000)
+    await put_all(store, 29_900, status="Paid")
+    many = await work(15_000)
     assert min(many.values()) > 0
     assert {name: lines for name, lines in many.items() if lines > few[name]} == {}
 

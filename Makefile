@@ -9,6 +9,7 @@ LOCK := .venv-fresh/bin/pip-compile --quiet --generate-hashes --strip-extras --n
 	--no-emit-index-url --no-emit-find-links --unsafe-package invoice-liquidity-sandbox -c constraints.txt
 EXAMPLES ?= 30
 COUNT ?= 20
+SAMPLE ?= 100
 SEEDS ?= $(shell od -An -v -tu4 -N$$((4 * $(COUNT))) /dev/urandom)
 SECONDS ?= 5
 WORKERS ?= auto
@@ -73,8 +74,8 @@ acceptance: $(READY)  ## reference clients and seeded faults through the partner
 bench: $(NODE)  ## CPU, latency, start and memory beside Prism, for docs/performance.md
 	$(BIN)/python -m tests.bench --seconds $(SECONDS)
 
-mutants: $(READY)  ## wrong changes of files that differ from main, or of FILES: tests must notice
-	$(BIN)/python -m tests.mutants --count $(COUNT) $(FILES)
+mutants: $(READY)  ## SAMPLE wrong changes of each package, or of FILES (--changed): tests must notice
+	$(BIN)/python -m tests.mutants --count $(SAMPLE) $(FILES)
 
 attack: $(READY)  ## a bounded corpus of attacks on a running server, and a table
 	$(BIN)/python -m tests.attack

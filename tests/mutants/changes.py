@@ -1,4 +1,4 @@
-"""Small wrong changes of Python code: each is one text with one place changed."""
+"""Small wrong changes of Python code: each is one file with one place changed."""
 
 from __future__ import annotations
 
@@ -23,6 +23,9 @@ _COMPARISONS: Final[dict[type[ast.cmpop], type[ast.cmpop]]] = {
 _OPERATIONS: Final[dict[type[ast.operator], type[ast.operator]]] = {
     ast.Add: ast.Sub,
     ast.Sub: ast.Add,
+    ast.Mult: ast.Add,
+    ast.Div: ast.Mult,
+    ast.FloorDiv: ast.Mult,
     ast.BitOr: ast.BitAnd,
     ast.BitAnd: ast.BitOr,
 }
@@ -30,21 +33,58 @@ _OPERATIONS: Final[dict[type[ast.operator], type[ast.operator]]] = {
 
 @dataclass(frozen=True)
 class Mutant:
-    """``source`` is the whole file with one change; ``text`` is what ``line`` became."""
+    """One change of a file: ``source`` is the line as it is, ``text`` what a part of it became.
 
-    line: int
-    text: str
+    ``lines`` are those of the changed expression or statement, from its first to its last.
+    """
+
+    file: str
+    lines: range
     source: str
+    text: str
+    index: int
+    number: int
+
+    def __str__(self) -> str:
+        return f"{self.file}:{self.lines[0]}  {self.source}  ->  {self.text}"
 
 
-def mutants(source: str) -> Iterator[Mutant]:
+def mutants(file: str, source: str) -> Iterator[Mutant]:
     """Every mutant of a file. Annotations and decorators are left as they are."""
     tree = ast.parse(source)
+    written = source.splitlines()
     left = {id(one) for part in _left_as_it_is(tree) for one in ast.walk(part)}
     for index, node in enumerate(ast.walk(tree)):
         if isinstance(node, ast.expr | ast.stmt) and id(node) not in left:
-            for number in range(_count(node)):
-                yield _mutant(tree, index, number)
+            lines = range(node.lineno, _end(node) + 1)
+            changed = deepcopy(node)
+            for number, _ in enumerate(_changes(changed)):
+                text = ast.unparse(changed).splitlines()[0]
+                yield Mutant(file, lines, written[node.lineno - 1].strip(), text, index, number)
+
+
+def changed_tree(source: str, mutant: Mutant) -> ast.Module:
+    """The file with the change; everything else stays on its line."""
+    tree = ast.parse(source)
+    changes = _changes(list(ast.walk(tree))[mutant.index])
+    for _ in range(mutant.number + 1):
+        next(changes)
+    _Collapse().visit(tree)
+    return ast.fix_missing_locations(tree)
+
+
+class _Collapse(ast.NodeTransformer):
+    """``a and b`` without b is a."""
+
+    def visit_BoolOp(self, node: ast.BoolOp) -> ast.expr:
+        self.generic_visit(node)
+        return node if len(node.values) > 1 else node.values[0]
+
+
+def _end(node: ast.expr | ast.stmt) -> int:
+    """The last line of what the change can affect: of an ``if`` its condition."""
+    last = node.test if isinstance(node, ast.If | ast.IfExp) else node
+    return last.end_lineno or node.lineno
 
 
 def _left_as_it_is(tree: ast.Module) -> Iterator[ast.AST]:
@@ -53,20 +93,6 @@ def _left_as_it_is(tree: ast.Module) -> Iterator[ast.AST]:
             if isinstance(found := getattr(node, name, None), ast.expr):
                 yield found
         yield from getattr(node, "decorator_list", ())
-
-
-def _count(node: ast.AST) -> int:
-    return sum(1 for _ in _changes(deepcopy(node)))
-
-
-def _mutant(tree: ast.Module, index: int, number: int) -> Mutant:
-    copy = deepcopy(tree)
-    node = list(ast.walk(copy))[index]
-    for count, _ in enumerate(_changes(node)):
-        if count == number:
-            break
-    assert isinstance(node, ast.expr | ast.stmt)
-    return Mutant(node.lineno, ast.unparse(node).splitlines()[0], ast.unparse(copy))
 
 
 def _changes(node: ast.AST) -> Iterator[None]:

@@ -4,21 +4,19 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Any, Final
 from urllib.parse import quote, unquote, urlencode
 
 from invoice_sandbox.base import jsonio
+from invoice_sandbox.console.visitor import NOBODY, Identity
 from invoice_sandbox.http.pages import ASGIApplication, ask
-from invoice_sandbox.http.pipeline import OBSERVER
-
-COOKIE: Final = "ils_console"
-"""The cookie that holds the key of a visitor who signed in."""
+from invoice_sandbox.http.pipeline import CALLER, OBSERVER, Request
 
 CLIENT: Final = "invoice_sandbox.console.client"
-SIGNED_IN: Final = "invoice_sandbox.console.signed_in"
-"""Members of the ASGI scope that a page finds its client in, and how its visitor is known."""
+VISITOR: Final = "invoice_sandbox.console.visitor"
+"""Members of the ASGI scope that a page finds its client and its visitor in."""
 
 _PATIENCE: Final = 120
 """Seconds that a request of the console may take, such as an advance over many days."""
@@ -71,11 +69,28 @@ class Received:
 
 @dataclass(frozen=True)
 class Client:
-    """Sends requests with the credential of a visitor; ``headers`` are those of all requests."""
+    """Sends requests with the identity of a visitor; ``headers`` are those of all requests,
+    ``address`` is that of the visitor."""
 
     app: ASGIApplication
     loop: asyncio.AbstractEventLoop
     headers: tuple[tuple[str, str], ...]
+    address: Any
+    identity: Identity
+
+    @classmethod
+    def of(cls, app: ASGIApplication, request: Request, identity: Identity) -> Client:
+        """The client of who sent ``request``."""
+        headers = [("host", request.header("host") or "localhost")]
+        if identity.type in {"key", "demo"}:
+            headers.append(("authorization", f"Bearer {identity.secret}"))
+        loop = asyncio.get_running_loop()
+        return cls(app, loop, tuple(headers), request.scope.get("client"), identity)
+
+    def as_nobody(self) -> Client:
+        """The client without the identity."""
+        headers = tuple(one for one in self.headers if one[0] != "authorization")
+        return replace(self, headers=headers, identity=NOBODY)
 
     def get(self, path: str, query: Mapping[str, Any] | None = None) -> Received:
         """Read something. The sandbox does not record that."""
@@ -89,12 +104,13 @@ class Client:
     def _send(
         self, method: str, path: str, query: str, content: bytes, *, observes: bool
     ) -> Received:
-        asked = self._ask(method, path, query, content, observes=observes)
+        asked = self.ask(method, path, query, content, observes=observes)
         return asyncio.run_coroutine_threadsafe(asked, self.loop).result(_PATIENCE)
 
-    async def _ask(
-        self, method: str, path: str, query: str, content: bytes, *, observes: bool
+    async def ask(
+        self, method: str, path: str, query: str = "", content: bytes = b"", *, observes: bool
     ) -> Received:
+        """The response, for a coroutine. ``observes``: the sandbox does not record the request."""
         headers = [*self.headers]
         if content:
             headers += [("content-type", "application/json"), ("content-length", str(len(content)))]
@@ -108,7 +124,14 @@ class Client:
             "raw_path": quote(path, safe="/%:@!$&'()*+,;=~").encode(),
             "query_string": query.encode(),
             "headers": [(name.encode(), value.encode("latin-1")) for name, value in headers],
-            "extensions": {OBSERVER: {}} if observes else {},
+            "client": self.address,
+            "extensions": self._extensions(observes=observes),
         }
         reply = await ask(self.app, scope, content)
         return Received(reply.status, dict(reply.headers), reply.body)
+
+    def _extensions(self, *, observes: bool) -> dict[str, Any]:
+        extensions: dict[str, Any] = {OBSERVER: {}} if observes else {}
+        if self.identity.type == "session" and self.identity.credential is not None:
+            extensions[CALLER] = self.identity.credential
+        return extensions

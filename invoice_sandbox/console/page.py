@@ -1,9 +1,10 @@
 """The ASGI side of the console: who the visitor is, the stream of changes, and the pages.
 
-A visitor signs in with an API key, which a cookie for ``/console`` keeps. Where the demo key is
-valid, no sign-in is needed. A change must come from the console's own
-pages (``check_site``). The pages see and do what the visitor's credential may see and do, because
-they send requests to the API and the control API with it.
+A visitor signs in with API keys or as a user of the API, which a cookie for ``/console`` keeps.
+Where the demo key is valid, no sign-in is needed. A change must come from the console's own pages
+(``check_site``), and no page of another origin reads one (``check_reader``). The pages see and do
+what the visitor's credential may see and do, because they send requests to the API and the control
+API with it.
 """
 
 from __future__ import annotations
@@ -15,18 +16,16 @@ from functools import cached_property
 from typing import Any, Final, cast
 
 from invoice_sandbox.base.errors import reject
-from invoice_sandbox.console.client import CLIENT, COOKIE, SIGNED_IN, Client
+from invoice_sandbox.console.client import CLIENT, VISITOR, Client
 from invoice_sandbox.console.records import Contents
-from invoice_sandbox.http.admit import check_site
-from invoice_sandbox.http.credentials import open_workspace, secrets_of
+from invoice_sandbox.console.visitor import visitor_of
+from invoice_sandbox.http.admit import check_reader, check_site
 from invoice_sandbox.http.pages import CONSOLE, ASGIApplication, respond_with
 from invoice_sandbox.http.pipeline import Reply, Request
 from invoice_sandbox.http.route import Page, RouteTable, page_routes
-from invoice_sandbox.openapi.security import Scheme
 from invoice_sandbox.runtime.agenda import STEPS_LOG
 from invoice_sandbox.runtime.engine import Engine
 from invoice_sandbox.runtime.journal import REQUESTS_LOG
-from invoice_sandbox.state.credentials import Presented, look_up
 
 _MAX_FORM: Final = 256 * 1024
 _THREADS: Final = 4
@@ -35,6 +34,8 @@ _LOOKS_OF_SILENCE: Final = 150
 """Looks without a change after which a comment shows that the stream is alive."""
 
 _EVENTS: Final = f"{CONSOLE}/events"
+_LOOKED_AT: Final = "/sandbox/clock"
+"""What who may look at a workspace may read."""
 
 
 @dataclass(frozen=True)
@@ -71,30 +72,26 @@ class Console:
 
     async def _respond(self, request: Request) -> Reply:
         check_site(request, self.engine.url)
-        key, request.scope[SIGNED_IN] = self._key(request)
-        headers = (
-            ("host", request.header("host") or "localhost"),
-            ("authorization", f"Bearer {key}"),
-        )
-        request.scope[CLIENT] = Client(self.inside, asyncio.get_running_loop(), headers)
+        request.scope[CLIENT] = await self._client(request)
         content = await _content(request) if request.method == "POST" else b""
         return await respond_with(self._application, request, content)
 
-    def _key(self, request: Request) -> tuple[str, str]:
-        """The key of the visitor, and where it is from: ``key``, ``demo`` or nowhere."""
-        for key in secrets_of(request, Scheme("cookie", COOKIE)):
-            return key, "key"
-        demo_key = self.demo_key(request)
-        return (demo_key, "demo") if demo_key else ("", "")
+    async def _client(self, request: Request) -> Client:
+        """The client of the visitor. Raises ApiError 403 for a page of another origin."""
+        check_reader(request, self.engine.url)
+        visitor = await visitor_of(self.engine, request, self.demo_key(request))
+        request.scope[VISITOR] = visitor
+        return Client.of(self.inside, request, visitor.current)
 
     async def _stream(self, request: Request) -> Reply:
         """An event ``change`` whenever the visitor's workspace has changed."""
-        found = await look_up(self.engine.store, Presented("api_key", self._key(request)[0]))
-        workspace = None if found is None else await open_workspace(self.engine, found)
-        if workspace is None:
+        client = await self._client(request)
+        seen = await client.ask("GET", _LOOKED_AT, observes=True)
+        workspace = client.identity.workspace
+        if not seen.is_success or workspace is None:
             raise reject("bad_credential")
         headers = (("Cache-Control", "no-store"),)
-        return Reply(200, b"", "text/event-stream", headers, self._changes(workspace.id))
+        return Reply(200, b"", "text/event-stream", headers, self._changes(workspace))
 
     async def _changes(self, workspace_id: str) -> AsyncGenerator[bytes, None]:
         seen, silent = await self._version(workspace_id), 0

@@ -29,6 +29,12 @@ class Address:
         """The HTTP method."""
         return self.operation.method
 
+    @property
+    def label(self) -> str:
+        """What the operation does to the record in its path, such as ``accept``."""
+        last = self.operation.path.rpartition("/")[2]
+        return self.method.lower() if last.startswith("{") else last.replace("-", " ")
+
     def path(self, record_id: str = "") -> str:
         """The path with ``record_id`` as its parameter."""
         path = re.sub(r"\{[^}]*\}", quote(record_id, safe=""), self.operation.path)
@@ -48,7 +54,10 @@ class Related:
 
 @dataclass(frozen=True)
 class Source:
-    """Marks of a timeline: records of a list filtered ``by`` an id, or a ``member`` of an item."""
+    """Marks of a timeline: records of a list filtered ``by`` an id, or a ``member`` of an item.
+
+    ``request`` is the path to the member with the id of the request that caused a mark.
+    """
 
     title: str
     address: Address
@@ -56,6 +65,7 @@ class Source:
     member: str | None
     at: str
     what: str
+    request: str | None
 
 
 @dataclass(frozen=True)
@@ -83,6 +93,10 @@ class Records:
         names = [one.name for one in parameters if one.location == "query"]
         return tuple(one for one in names if one not in _PAGING)
 
+    def choices(self, name: str) -> tuple[str, ...]:
+        """The values that a filter can have, if they are the states of the machine."""
+        return tuple(self.machine.states) if self.machine and name == "status" else ()
+
     def transitions(self, status: str) -> list[Transition]:
         """What the machine allows in ``status``."""
         if self.machine is None:
@@ -101,6 +115,7 @@ class Contents:
     engine: Engine
     records: tuple[Records, ...]
     addresses: Mapping[str, Address]
+    sign_in: tuple[Address, Sequence[str]] | None
 
     @classmethod
     def of(cls, engine: Engine) -> Contents:
@@ -112,7 +127,9 @@ class Contents:
             for one in contract.operations.values()
         }
         records = [_records(one, addresses, project) for one in project.conventions.records]
-        return cls(engine, tuple(records), addresses)
+        form = project.conventions.sign_in
+        sign_in = None if form is None else (addresses[form["operation"]], form["fields"])
+        return cls(engine, tuple(records), addresses, sign_in)
 
 
 def _records(raw: Mapping[str, Any], addresses: Mapping[str, Address], project: Project) -> Records:
@@ -144,7 +161,13 @@ def _sources(
     for one in rows:
         address = _known(one["operation"], addresses)
         yield Source(
-            one["title"], address, one.get("by"), one.get("member"), one["at"], one["what"]
+            title=one["title"],
+            address=address,
+            by=one.get("by"),
+            member=one.get("member"),
+            at=one["at"],
+            what=one["what"],
+            request=one.get("request"),
         )
 
 

@@ -173,7 +173,7 @@ class _Gate:
     async def _identified(self, routed: RoutedRequest) -> AdmittedRequest:
         """The request with its caller. Raises ApiError 401."""
         trace, clock = routed.request.trace, self.engine.system_clock
-        credential = await self.identify(routed.request)
+        credential = routed.request.caller or await self.identify(routed.request)
         if credential is None:
             trace.workspace = (
                 await self.engine.default_workspace() if self.default_workspace else None
@@ -224,6 +224,15 @@ def check_site(request: Request, public_url: str) -> None:
         return
     is_same = site in {"same-origin", "none"} if site else _is_same_host(origin, request)
     if not is_same:
+        raise reject("cross_origin")
+
+
+def check_reader(request: Request, public_url: str) -> None:
+    """Reject a request that a page of another origin makes to read a page. Links may lead here."""
+    site, origin = request.header("sec-fetch-site"), request.header("origin")
+    is_link = request.header("sec-fetch-mode") in {None, "navigate"}
+    is_own = not origin or origin == _origin_of(public_url) or _is_same_host(origin, request)
+    if not is_own or (site in {"cross-site", "same-site"} and not is_link):
         raise reject("cross_origin")
 
 

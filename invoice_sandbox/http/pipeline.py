@@ -49,6 +49,9 @@ OBSERVER: Final = "invoice_sandbox.observer"
 """The extension of the ASGI scope of a request by which the sandbox reads its own state. Such a
 request is in no journal, covers nothing, and meets neither rate limits nor faults."""
 
+CALLER: Final = "invoice_sandbox.caller"
+"""The extension with the credential of a visitor in whose name the sandbox sends a request."""
+
 _NO_EXTENSIONS: Final[Mapping[str, Any]] = {}
 
 _KEPT_HEADS: Final = 128
@@ -183,6 +186,12 @@ class Request:
     trace: Trace
     exchange: Exchange | None = None
     is_observer: bool = False
+
+    @property
+    def caller(self) -> Credential | None:
+        """The credential of a request that the sandbox itself sent for a visitor who has one."""
+        caller: Credential | None = self.scope.get("extensions", _NO_EXTENSIONS).get(CALLER)
+        return caller
 
     def header(self, name: str) -> str | None:
         """The first header of that (lower-case) name."""

@@ -85,7 +85,8 @@ class Conventions:
     - ``subject_members`` are the members of an event's data that have the ids of the records it is
       about: each is an id or a list of ids.
     - ``key_prefix`` begins the API keys that the sandbox issues.
-    - ``records`` are the records that the console shows, as the file describes them.
+    - ``records`` are the records that the console shows, as the file describes them, ``sign_in`` is
+      the operation that opens a session for a visitor of the console, with the fields of its form.
     """
 
     mode: str = "sandbox"
@@ -109,6 +110,7 @@ class Conventions:
     deliveries_operation: str | None = None
     subject_members: Sequence[str] = ("id",)
     records: Sequence[Mapping[str, Any]] = ()
+    sign_in: Mapping[str, Any] | None = None
 
     def success_body(self, data: Any) -> Any:
         """The body of a successful response with ``data``."""
@@ -227,7 +229,8 @@ def _members(document: Mapping[str, Any]) -> Iterator[tuple[str, Any]]:
     for section, fields in _SECTIONS.items():
         for name, value in document.get(section, {}).items():
             yield fields[name], value
-    yield "records", document.get("console", {}).get("records", ())
+    console = document.get("console", {})
+    yield from (("records", console.get("records", ())), ("sign_in", console.get("signIn")))
     errors = document.get("errors", {})
     if "formats" in errors:
         yield (
@@ -262,13 +265,15 @@ def _problems(document: Any) -> Iterator[FileProblem]:
 def _unknown_operations(document: Any, contract: Contract) -> Iterator[FileProblem]:
     if not isinstance(document, Mapping):
         return
-    records = document.get("console", {}).get("records", [])
+    console = document.get("console", {})
+    records, sign_in = console.get("records", []), console.get("signIn")
     for place, name in (
         *(
             (("webhooks", role), name)
             for role, name in document.get("webhooks", {}).items()
             if role != "subjects"
         ),
+        *([] if sign_in is None else [(("console", "signIn", "operation"), sign_in["operation"])]),
         *(
             (("console", "records", index, role), one[role])
             for index, one in enumerate(records)

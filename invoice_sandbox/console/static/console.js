@@ -1,14 +1,26 @@
 "use strict";
 
-// A click on a block of class "copy" copies its text.
-document.addEventListener("click", (event) => {
-  const block = event.target.closest("pre.copy");
-  if (block && navigator.clipboard && !String(getSelection())) {
-    navigator.clipboard.writeText(block.textContent).then(() => {
-      block.dataset.copied = "copied";
-      setTimeout(() => delete block.dataset.copied, 1500);
-    });
+// Copy buttons are there for those whose browser can copy.
+// A drawing that is too wide shows the present state.
+const prepare = () => {
+  if (navigator.clipboard) {
+    document.querySelectorAll("button.copy").forEach((one) => (one.hidden = false));
   }
+  const now = document.querySelector(".scroll .now rect");
+  if (now) {
+    const box = now.closest(".scroll");
+    box.scrollLeft = now.x.baseVal.value + 68 - box.clientWidth / 2;
+  }
+};
+document.addEventListener("DOMContentLoaded", prepare);
+document.addEventListener("htmx:afterSettle", prepare);
+document.addEventListener("click", (event) => {
+  if (!event.target.matches("button.copy")) return;
+  const button = event.target;
+  navigator.clipboard.writeText(button.previousElementSibling.textContent).then(() => {
+    button.textContent = "Copied";
+    setTimeout(() => (button.textContent = "Copy"), 1500);
+  });
 });
 
 // What was open stays open when a part of the page is replaced.
@@ -16,7 +28,7 @@ document.addEventListener("htmx:beforeSwap", (event) => {
   const open = [...event.detail.target.querySelectorAll("details")].map((one) => one.open);
   document.addEventListener("htmx:afterSettle", () => {
     document.querySelectorAll("#live details").forEach((one, index) => {
-      if (open[index]) one.open = true;
+      if (index < open.length) one.open = open[index];
     });
   }, { once: true });
 });

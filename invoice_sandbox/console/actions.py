@@ -1,0 +1,148 @@
+"""What the buttons of the console do: send a request and return; sign in, switch and sign out."""
+
+from __future__ import annotations
+
+import base64
+import json
+from collections.abc import Iterator, Mapping, Sequence
+from http.cookies import SimpleCookie
+from typing import TYPE_CHECKING, Any, Final
+
+from flask import g, redirect, render_template, request
+
+from invoice_sandbox.base import jsonio
+from invoice_sandbox.console.common import client, contents, pages, parsed
+from invoice_sandbox.console.visitor import COOKIE, Identity, cookie_text, session_cookie
+from invoice_sandbox.http.pages import CONSOLE
+
+if TYPE_CHECKING:
+    from werkzeug.wrappers import Response as Redirect
+
+    from invoice_sandbox.console.records import Address
+
+NOTICE: Final = "ils_console_notice"
+"""The cookie with the outcome of an action, which the next page shows."""
+
+_MAX_NOTICE: Final = 600
+_METHODS: Final = frozenset({"GET", "POST", "PUT", "PATCH", "DELETE"})
+_FIELD: Final = "field."
+
+
+@pages.post("/call")
+def call() -> Redirect:
+    """Send the request of a form to the API, and return to its page.
+
+    ``body`` is JSON; each ``field.NAME`` that is not empty sets a member of it, ``field.with.NAME``
+    a member of its member ``with``. A file is sent as it is.
+    """
+    form = request.form
+    method, path = form.get("method", ""), form.get("path", "")
+    body = parsed(form.get("body") or "{}")
+    is_own = path.startswith("/") and not path.startswith(CONSOLE)
+    if method not in _METHODS or not is_own or not isinstance(body, dict):
+        return back("400", "This form is incomplete. Nothing was sent.")
+    for names, text in _fields(form):
+        _set(body, names, _typed(text))
+    content = form["raw"] if "raw" in form else jsonio.dumps(body).decode() if body else ""
+    received = client().send(method, path, content.encode())
+    return back(str(received.status), received.problem or f"{method} {path}")
+
+
+def _fields(form: Mapping[str, str]) -> Iterator[tuple[list[str], str]]:
+    for name, text in form.items():
+        if name.startswith(_FIELD) and text:
+            yield name.removeprefix(_FIELD).split("."), text
+
+
+def _set(body: dict[str, Any], names: Sequence[str], value: Any) -> None:
+    *outer, last = names
+    for name in outer:
+        body = body.setdefault(name, {})
+    body[last] = value
+
+
+def _typed(text: str) -> Any:
+    """Numbers, ``true``, ``false`` and ``null`` as JSON, all else as text."""
+    value = parsed(text)
+    return value if isinstance(value, (int, float)) or text == "null" else text
+
+
+def back(status: str, text: str) -> Redirect:
+    """Return to the page of the form, which shows the outcome once."""
+    target = request.form.get("back", "")
+    response = redirect(target if target.startswith(CONSOLE) else CONSOLE, 303)
+    notice = base64.urlsafe_b64encode(json.dumps([status, text[:_MAX_NOTICE]]).encode()).decode()
+    response.set_cookie(NOTICE, notice, max_age=60, path=CONSOLE, httponly=True, samesite="Strict")
+    return response
+
+
+def notice() -> tuple[str, str] | None:
+    """The outcome of the last action, with its status; None if there was none."""
+    try:
+        status, text = json.loads(base64.urlsafe_b64decode(request.cookies.get(NOTICE, "")))
+    except ValueError:
+        return None
+    return str(status), str(text)
+
+
+# Who visits
+
+
+@pages.get("/sign-in")
+def sign_in_page(problem: str = "") -> str:
+    """The page for another key or user."""
+    return render_template("sign_in.html", problem=problem, sign_in=contents().sign_in)
+
+
+@pages.post("/sign-in")
+def sign_in() -> str | Redirect:
+    """Remember a key, or the session of a user, in a cookie that scripts cannot read."""
+    form = contents().sign_in
+    if "key" not in request.form and form is not None:
+        return _as_user(*form)
+    key = request.form.get("key", "").strip()
+    if not key.isascii() or not key.isprintable() or not key:
+        return sign_in_page("This is not a key.")
+    return _holding((Identity("key", key), *_others(key)))
+
+
+def _as_user(address: Address, fields: Sequence[str]) -> str | Redirect:
+    """Open a session with the operation at ``address``."""
+    body = jsonio.dumps({name: request.form.get(name, "") for name in fields})
+    received = client().as_nobody().send(address.method, address.path(), body)
+    cookies = SimpleCookie(received.headers.get("set-cookie", ""))
+    name = session_cookie(contents().engine) or ""
+    if not received.is_success or name not in cookies:
+        return sign_in_page(received.problem)
+    session = cookies[name].value
+    return _holding((Identity("session", session), *_others(session)))
+
+
+@pages.post("/switch")
+def switch() -> Redirect:
+    """Use another of the visitor's keys."""
+    held = list(g.visitor.held)
+    wanted = request.form.get("identity", "")
+    if wanted.isdecimal() and int(wanted) < len(held):
+        held.insert(0, held.pop(int(wanted)))
+    return _holding(held)
+
+
+@pages.post("/sign-out")
+def sign_out() -> Redirect:
+    """Forget the key in use."""
+    return _holding(g.visitor.held[1:])
+
+
+def _others(secret: str) -> list[Identity]:
+    return [one for one in g.visitor.held if one.secret != secret]
+
+
+def _holding(held: Sequence[Identity]) -> Redirect:
+    response = redirect(CONSOLE, 303)
+    if not held:
+        response.delete_cookie(COOKIE, path=CONSOLE)
+        return response
+    text, secure = cookie_text(held), contents().engine.url.startswith("https:")
+    response.set_cookie(COOKIE, text, path=CONSOLE, httponly=True, samesite="Strict", secure=secure)
+    return response

@@ -1,0 +1,67 @@
+"""What all pages of the console share: their blueprint, the visitor's client, and JSON as text."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Any, Final
+
+from flask import Blueprint, current_app, g
+
+from invoice_sandbox.base import jsonio
+
+if TYPE_CHECKING:
+    from invoice_sandbox.console.client import Client
+    from invoice_sandbox.console.records import Contents
+
+pages: Final = Blueprint("console", __name__)
+
+JOURNAL: Final = 200
+"""Entries of the journal that a page reads."""
+
+
+def client() -> Client:
+    """The client of the visitor."""
+    found: Client = g.client
+    return found
+
+
+def contents() -> Contents:
+    """What the console shows."""
+    found: Contents = current_app.config["CONTENTS"]
+    return found
+
+
+def parsed(text: str | None) -> Any:
+    """JSON text; None for any other."""
+    try:
+        return jsonio.loads((text or "").encode())
+    except ValueError:
+        return None
+
+
+def pretty(value: Any) -> str:
+    """JSON on several lines; a text that is JSON is formatted, any other text stays."""
+    if isinstance(value, str):
+        try:
+            value = jsonio.loads(value.encode())
+        except ValueError:
+            return str(value)
+    return jsonio.dumps_pretty(value).decode()
+
+
+def shown(value: Any) -> str:
+    """A value in the cell of a table."""
+    if value is None:
+        return "-"
+    if isinstance(value, str):
+        return value
+    return jsonio.dumps(value).decode().strip('"')
+
+
+def webhooks() -> Mapping[str, Any]:
+    """The endpoints and deliveries that the API lists; empty if it has no such operation."""
+    name = contents().engine.project.conventions.deliveries_operation
+    if name is None:
+        return {}
+    received = client().get(contents().addresses[name].path())
+    return received.data if received.is_success and isinstance(received.data, Mapping) else {}

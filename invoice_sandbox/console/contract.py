@@ -1,0 +1,66 @@
+"""The page of the contract: operations, their responses, assumptions, and the coverage."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from typing import Any
+from urllib.parse import quote
+
+from flask import abort, render_template, request
+
+from invoice_sandbox.console.common import client, contents, pages
+from invoice_sandbox.openapi.load.overlay import ASSUMPTION
+from invoice_sandbox.openapi.load.pointers import at_pointer
+
+
+@pages.get("/contract")
+def contract() -> str:
+    """The operations by tag, with their responses, assumptions and coverage."""
+    received = client().get("/sandbox/coverage")
+    coverage = received.data if received.is_success else None
+    served = contents().engine.project.contract
+    groups: dict[str, list[Any]] = {}
+    for one in served.operations.values():
+        declared = served.document["paths"][one.path][one.method.lower()]
+        tag = next(iter(declared.get("tags", [])), "default")
+        link = f"/docs#/{quote(tag)}/{quote(one.id)}"
+        assumed = list(dict.fromkeys(_assumptions(declared)))
+        groups.setdefault(tag, []).append((one, declared, link, assumed))
+    return render_template(
+        "contract.html",
+        page="contract",
+        contract=served,
+        groups=groups,
+        coverage=coverage,
+        covered=_covered(coverage),
+    )
+
+
+@pages.get("/contract/schema")
+def schema() -> str:
+    """What a JSON pointer into the contract leads to, and what it is a part of."""
+    pointer = request.args.get("pointer", "")
+    document = contents().engine.project.contract.document
+    places = (pointer, pointer.rpartition("/")[0])
+    steps = [(place, at_pointer(document, place)) for place in places if place]
+    if not steps or steps[0][1] is None:
+        abort(404)
+    return render_template("schema.html", page="contract", pointer=pointer, steps=steps)
+
+
+def _covered(coverage: Mapping[str, Any] | None) -> set[tuple[str, str]]:
+    """Operation and status of the responses of the API that the workspace covered."""
+    rows = coverage["statuses"] if coverage else []
+    return {(one["operation"], one["status"]) for one in rows if one["covered"]}
+
+
+def _assumptions(declared: Any) -> Iterator[str]:
+    """What the sandbox assumes anywhere in the declaration of an operation."""
+    if isinstance(declared, Mapping):
+        yield from (one["assumption"] for one in declared.get(ASSUMPTION, ()))
+        for name, value in declared.items():
+            if name != ASSUMPTION:
+                yield from _assumptions(value)
+    elif isinstance(declared, list):
+        for value in declared:
+            yield from _assumptions(value)

@@ -1,0 +1,86 @@
+"""The pages of webhooks: endpoints, deliveries and the inbox; one delivery, byte for byte."""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Mapping
+from typing import Any, Final
+
+from flask import render_template
+
+from invoice_sandbox.console.common import client, contents, pages, webhooks
+
+_SHOWN: Final = 100
+_ACTIONS: Final = ("enableEndpoint", "disableEndpoint", "rotateEndpointSecret", "removeEndpoint")
+
+
+@pages.get("/webhooks")
+def all_webhooks() -> str:
+    """Endpoints, deliveries, and the inbox."""
+    found, addresses = webhooks(), contents().addresses
+    return render_template(
+        "webhooks.html",
+        page="webhooks",
+        endpoints=found.get("endpoints", []),
+        deliveries=found.get("deliveries", [])[:_SHOWN],
+        count=len(found.get("deliveries", [])),
+        events=sorted(contents().engine.project.lifecycle.events),
+        inbox=client().get("/sandbox/inbox"),
+        trigger=addresses.get("triggerEvent"),
+        actions=[addresses[one] for one in _ACTIONS if one in addresses],
+        register=addresses.get(contents().engine.project.conventions.register_operation or ""),
+    )
+
+
+@pages.get("/webhooks/<delivery_id>")
+def one_delivery(delivery_id: str) -> str:
+    """One delivery: its attempts, and what each of them signed."""
+    received = client().get(f"/sandbox/deliveries/{delivery_id}")
+    if not received.is_success:
+        return render_template("problem.html", page="webhooks", received=received)
+    endpoints = webhooks().get("endpoints", [])
+    delivery = received.data
+    return render_template(
+        "delivery.html",
+        page="webhooks",
+        delivery=delivery,
+        endpoint=next((one for one in endpoints if one["id"] == delivery["endpointId"]), None),
+        faults=_faults(),
+        diagnosis=_diagnosis(delivery),
+        is_altered={
+            one["attempt"]: _is_altered(one, delivery["body"]) for one in delivery["attempts"]
+        },
+    )
+
+
+def _faults() -> list[str]:
+    schemas = contents().engine.project.control.document["components"]["schemas"]
+    faults: list[str] = schemas["Replay"]["properties"]["fault"]["enum"]
+    return faults
+
+
+def _is_altered(attempt: Mapping[str, Any], body: str | None) -> bool:
+    """Whether other bytes were sent than those of the event."""
+    if body is None or not attempt["request"]:
+        return False
+    digest = hashlib.sha256(body.encode()).hexdigest()
+    return bool(attempt["request"]["bodyDigest"] != f"sha256:{digest}")
+
+
+def _diagnosis(delivery: Mapping[str, Any]) -> str:
+    """In a sentence, what became of a delivery and what to do."""
+    if not delivery["attempts"]:
+        return "Nothing was sent yet."
+    last = delivery["attempts"][-1]
+    if delivery["status"] == "Delivered":
+        return "The receiver accepted it."
+    status = last["responseStatus"]
+    if last["variation"] is not None:
+        return f"The last attempt was altered on purpose: {last['variation']}."
+    if status is None:
+        return f"The receiver did not respond: {last['error']}. Check that it runs at the URL."
+    if status in {401, 403}:
+        return f"The receiver rejected it with {status}. Compare how it checks the signature."
+    if status >= 500:
+        return f"The receiver failed with {status}. Its own log has the reason."
+    return f"The receiver returned {status}. Only 2xx counts as delivered."

@@ -1,0 +1,165 @@
+"""Drawings for the console: the lifecycle of a record, and the steps of a scenario."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Final
+
+if TYPE_CHECKING:
+    from invoice_sandbox.scenarios.drawing import StepView
+    from invoice_sandbox.scenarios.lifecycle import Machine, Transition
+
+WIDTH: Final = 136
+HEIGHT: Final = 26
+"""The size of the box of a state."""
+
+_COLUMN: Final = 164
+_ROW: Final = 42
+_MARGIN: Final = 8
+
+
+@dataclass(frozen=True)
+class State:
+    """A state of a drawing, with its place; ``mark`` is ``now``, ``next``, ``over`` or empty."""
+
+    name: str
+    x: int
+    y: int
+    mark: str
+
+
+@dataclass(frozen=True)
+class Arrow:
+    """A transition: its ``path`` as SVG draws it; ``is_next``: it is legal now."""
+
+    trigger: str
+    path: str
+    is_next: bool
+
+
+@dataclass(frozen=True)
+class Drawing:
+    """A state machine as boxes and arrows; those that are legal now come last, on top."""
+
+    states: tuple[State, ...]
+    arrows: tuple[Arrow, ...]
+    width: int
+    height: int
+
+
+def drawing_of(machine: Machine, status: str) -> Drawing:
+    """The machine in columns by the number of transitions from its initial state."""
+    places = _places(machine)
+    following = {one.to for one in machine.transitions if one.from_ == status}
+    states = tuple(
+        State(one, *places[one], _mark(machine, one, status, following)) for one in machine.states
+    )
+    arrows = [
+        Arrow(one.trigger, _path(places[one.from_], places[one.to]), one.from_ == status)
+        for one in machine.transitions
+        if one.to in places
+    ]
+    arrows.sort(key=lambda one: one.is_next)
+    width = max(x for x, _ in places.values()) + WIDTH + _MARGIN
+    height = max(y for _, y in places.values()) + HEIGHT + _MARGIN
+    return Drawing(states, tuple(arrows), width, height)
+
+
+def _mark(machine: Machine, state: str, status: str, following: set[str]) -> str:
+    if state == status:
+        return "now"
+    if state in following:
+        return "next"
+    return "over" if state in machine.terminal else ""
+
+
+def _places(machine: Machine) -> dict[str, tuple[int, int]]:
+    """The terminal states come below all others."""
+    ranks, open_ = _ranks(machine), [one for one in machine.states if one not in machine.terminal]
+    rows: dict[int, int] = {}
+    places = {}
+    for state in open_:
+        places[state] = _place(ranks.get(state, 0), rows, 0)
+    below = max(rows.values(), default=0)
+    rows = {}
+    for state in machine.states:
+        if state in machine.terminal:
+            places[state] = _place(ranks.get(state, 0), rows, below)
+    return places
+
+
+def _place(column: int, rows: dict[int, int], below: int) -> tuple[int, int]:
+    row = rows.get(column, 0)
+    rows[column] = row + 1
+    return _MARGIN + column * _COLUMN, _MARGIN + (below + row) * _ROW
+
+
+def _path(start: tuple[int, int], end: tuple[int, int]) -> str:
+    """A curve from one box to the side of another; one that leads back begins below its box."""
+    (x1, y1), (x2, y2) = start, end
+    to = y2 + HEIGHT // 2
+    if x1 < x2:
+        x1, y1, bend = x1 + WIDTH, y1 + HEIGHT // 2, (x2 - x1 - WIDTH) // 2
+        return f"M{x1} {y1}C{x1 + bend} {y1} {x2 - bend} {to} {x2} {to}"
+    if x1 == x2:
+        x, y1 = x1 + WIDTH, y1 + HEIGHT // 2
+        return f"M{x} {y1}C{x + 20} {y1} {x + 20} {to} {x} {to}"
+    if y1 == y2:
+        return f"M{x1} {to}H{x2 + WIDTH}"
+    middle, edge = x1 + WIDTH // 2, y1 + (HEIGHT if y2 > y1 else 0)
+    return f"M{middle} {edge}C{middle} {to} {middle} {to} {x2 + WIDTH} {to}"
+
+
+def _ranks(machine: Machine) -> dict[str, int]:
+    ranks, reached = {machine.initial: 0}, [machine.initial]
+    outgoing: dict[str, list[Transition]] = {}
+    for one in machine.transitions:
+        outgoing.setdefault(one.from_, []).append(one)
+    for state in reached:
+        for one in outgoing.get(state, ()):
+            if one.to not in ranks and one.to in machine.states:
+                ranks[one.to] = ranks[state] + 1
+                reached.append(one.to)
+    return ranks
+
+
+@dataclass(frozen=True)
+class Link:
+    """A step of a scenario: in words, why it comes then, and the state it leads to, if another."""
+
+    when: str
+    what: str
+    why: str
+    state: str | None
+
+
+@dataclass(frozen=True)
+class Chain:
+    """The steps of a scenario from top to bottom, from the state ``start``."""
+
+    start: str
+    links: tuple[Link, ...]
+
+
+def chain_of(views: Sequence[StepView]) -> Chain | None:
+    """The steps in order; a state is drawn where a step leads to another one."""
+    if not views:
+        return None
+    status, links = views[0].simulated.before, []
+    for one in views:
+        is_moved = one.simulated.possible and one.simulated.status != status
+        status = one.simulated.status if is_moved else status
+        links.append(Link(one.when, one.what, _reasons(one), status if is_moved else None))
+    return Chain(views[0].simulated.before, tuple(links))
+
+
+def _reasons(view: StepView) -> str:
+    possible = view.simulated.possible
+    parts = (
+        view.why,
+        f"or {', '.join(view.simulated.others)}" if view.simulated.others else "",
+        f"records {', '.join(view.events)}" if view.events else "",
+        "" if possible else view.leads,
+    )
+    return "; ".join(one for one in parts if one)

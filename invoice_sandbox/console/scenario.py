@@ -1,0 +1,85 @@
+"""The page of the scenario and the clock, with agenda, faults and snapshots."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from flask import render_template, request
+
+from invoice_sandbox.console.common import client, contents, pages
+from invoice_sandbox.console.drawing import Chain, chain_of
+
+
+@pages.get("/scenario")
+def scenario() -> str:
+    """The clock, the agenda, scenarios, faults and snapshots.
+
+    ``name`` in the address shows another scenario than the current one.
+    """
+    scenarios = client().get("/sandbox/scenarios")
+    agenda = client().get("/sandbox/agenda")
+    faults = client().get("/sandbox/faults")
+    current = current_of(scenarios.rows)
+    wanted = request.args.get("name", "")
+    open_ = next((one for one in scenarios.rows if one["name"] == wanted), current)
+    return render_template(
+        "scenario.html",
+        page="scenario",
+        agenda=agenda,
+        next_due=_next_due(agenda.data),
+        scenarios=scenarios,
+        current=current,
+        open=open_,
+        chain=_chain(open_["name"]) if open_ else None,
+        notes=_notes(open_["name"]) if open_ else [],
+        faults=faults,
+        hits=_hits(faults.rows),
+        snapshots=client().get("/sandbox/snapshots"),
+        operations=sorted(contents().engine.project.contract.operations),
+        fault_types=_fault_types(),
+    )
+
+
+def current_of(scenarios: list[Any]) -> Mapping[str, Any] | None:
+    """The scenario of the workspace."""
+    return next((one for one in scenarios if one["current"]), None)
+
+
+def _next_due(agenda: Any) -> str | None:
+    due = agenda.get("due") if isinstance(agenda, Mapping) else None
+    return due[0]["at"] if due else None
+
+
+def _hits(faults: list[Any]) -> dict[str, list[Any]]:
+    """The newest requests that met each fault."""
+    if not faults:
+        return {}
+    rows = client().get("/sandbox/requests", {"fault": "true", "limit": 50}).rows
+    found: dict[str, list[Any]] = {}
+    for one in rows:
+        found.setdefault(str(one["why"]["fault"]).partition(" ")[0], []).append(one)
+    return {name: entries[:5] for name, entries in found.items()}
+
+
+def _fault_types() -> list[str]:
+    """The types of faults that the control contract declares."""
+    schemas = contents().engine.project.control.document["components"]["schemas"]
+    types: list[str] = schemas["FaultKind"]["enum"]
+    return types
+
+
+def _chain(name: str) -> Chain | None:
+    """The steps of a scenario, in the run in which the most of them are possible."""
+    from invoice_sandbox.scenarios.drawing import step_views
+    from invoice_sandbox.scenarios.simulation import main_run
+
+    project = contents().engine.project
+    words = project.vocabulary
+    return chain_of(step_views(main_run(project.scenarios[name], words.machine, words.actions)))
+
+
+def _notes(name: str) -> list[tuple[str, tuple[str, ...]]]:
+    from invoice_sandbox.scenarios.drawing import notes
+
+    return notes(contents().engine.project.scenarios[name])

@@ -1,0 +1,124 @@
+"""Who visits the console: the keys and sessions in a cookie, of which one is in use.
+
+Without one, the demo key opens the console where it is valid, and else a session of the API.
+"""
+
+from __future__ import annotations
+
+import base64
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, replace
+from typing import Final, Literal, cast
+
+from invoice_sandbox.base import jsonio
+from invoice_sandbox.http.credentials import secrets_of
+from invoice_sandbox.http.pipeline import Request
+from invoice_sandbox.openapi.security import Scheme
+from invoice_sandbox.runtime.engine import Engine
+from invoice_sandbox.state import Credential
+from invoice_sandbox.state.credentials import Presented, look_up
+
+COOKIE: Final = "ils_console"
+"""The cookie with what a visitor signed in with."""
+
+MOST: Final = 8
+"""Keys and sessions that a visitor may hold; the oldest is dropped first."""
+
+_SHOWN: Final = 4
+_SHORTEST: Final = 12
+
+Type = Literal["key", "session", "demo", "nobody"]
+
+
+@dataclass(frozen=True)
+class Identity:
+    """A key or a session, and the workspace that it opens; None: it opens none."""
+
+    type: Type
+    secret: str
+    workspace: str | None = None
+    credential: Credential | None = None
+
+    @property
+    def shown(self) -> str:
+        """What a page shows of it."""
+        if self.type == "demo":
+            return "demo key"
+        if self.type == "session":
+            return f"session of {self.credential.subject}" if self.credential else "ended session"
+        last = self.secret[-_SHOWN:] if len(self.secret) >= _SHORTEST else ""
+        return f"key …{last}"
+
+    def __repr__(self) -> str:
+        """Without the secret."""
+        return f"Identity({self.type}, {self.workspace})"
+
+
+NOBODY: Final = Identity("nobody", "")
+
+
+@dataclass(frozen=True)
+class Visitor:
+    """The identity in use, and all that are in the cookie."""
+
+    current: Identity
+    held: tuple[Identity, ...] = ()
+
+
+async def visitor_of(engine: Engine, request: Request, demo_key: str | None) -> Visitor:
+    """The visitor who sent a request; ``demo_key`` is valid for it, if there is one."""
+    held = tuple([await _known(engine, one) for one in _held(request)])
+    for one in (*held, *_others(engine, request, demo_key)):
+        return Visitor(await _known(engine, one), held)
+    return Visitor(NOBODY)
+
+
+def _others(engine: Engine, request: Request, demo_key: str | None) -> Iterator[Identity]:
+    if demo_key:
+        yield Identity("demo", demo_key)
+    name = session_cookie(engine)
+    if name is not None:
+        yield from (Identity("session", one) for one in _cookies(request, name))
+
+
+def session_cookie(engine: Engine) -> str | None:
+    """The name of the cookie of the API's sessions, if it has sessions."""
+    schemes = engine.project.contract.schemes.values()
+    return next((one.name for one in schemes if one.location == "cookie"), None)
+
+
+def _held(request: Request) -> Iterator[Identity]:
+    for text in _cookies(request, COOKIE)[:1]:
+        for type_, secret in _decoded(text)[:MOST]:
+            yield Identity(type_, secret)
+
+
+def _cookies(request: Request, name: str) -> list[str]:
+    return [one for one in secrets_of(request, Scheme("cookie", name)) if one]
+
+
+async def _known(engine: Engine, identity: Identity) -> Identity:
+    kind: Literal["session", "api_key"] = "session" if identity.type == "session" else "api_key"
+    found = await look_up(engine.store, Presented(kind, identity.secret))
+    if found is None:
+        return identity
+    return replace(identity, workspace=found.workspace_id, credential=found)
+
+
+def cookie_text(held: Sequence[Identity]) -> str:
+    """The value of the cookie, the identity in use first."""
+    pairs = [[one.type, one.secret] for one in held[:MOST]]
+    return base64.urlsafe_b64encode(jsonio.dumps(pairs)).decode().rstrip("=")
+
+
+def _decoded(text: str) -> list[tuple[Type, str]]:
+    try:
+        pairs = jsonio.loads(base64.urlsafe_b64decode(text + "=" * (-len(text) % 4)))
+        found = [(type_, secret) for type_, secret in pairs]
+    except (ValueError, TypeError):
+        return []
+    return [
+        (cast("Type", type_), secret)
+        for type_, secret in found
+        if type_ in {"key", "session"} and isinstance(secret, str)
+    ]

@@ -1,0 +1,127 @@
+"""``python -m tests.console.shots``: the pictures of the console in ``docs/images/console``."""
+
+from __future__ import annotations
+
+import io
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any, Final
+
+from PIL import Image
+from playwright.sync_api import Browser, Page, sync_playwright
+
+from tests.console.workspace import registered, shown
+from tests.support import Running
+from tests.test_console_page import BROWSER
+
+FOLDER: Final = Path(__file__).parents[2] / "docs" / "images" / "console"
+_COLOURS: Final = 128
+_FRAME: Final = (900, 620)
+
+
+def main() -> None:
+    """Write the pictures and the recording, and print their sizes."""
+    FOLDER.mkdir(parents=True, exist_ok=True)
+    with shown() as (running, ids), sync_playwright() as playwright:
+        browser = playwright.chromium.launch(executable_path=BROWSER)
+        for name, path in views(ids).items():
+            take(browser, running, name, path, (1400, 900), "light")
+        take(browser, running, "overview-dark", "", (1400, 900), "dark")
+        take(browser, running, "invoice-phone", f"/records/invoices/{ids['invoice']}", (390, 844))
+        record(browser, running)
+        browser.close()
+    for file in sorted(FOLDER.iterdir()):
+        print(f"{file.name:28} {file.stat().st_size / 1024:6.0f} KB")
+
+
+def views(ids: dict[str, str]) -> dict[str, str]:
+    """The address of each view, by the name of its picture."""
+    return {
+        "overview": "",
+        "invoices": "/records/invoices",
+        "invoice": f"/records/invoices/{ids['invoice']}",
+        "request": f"/requests/{ids['violation']}",
+        "webhooks": "/webhooks",
+        "delivery": f"/webhooks/{ids['delivery']}",
+        "scenario": "/scenario?name=dispute-resolved",
+        "contract": "/contract",
+        "sign-in": "/sign-in",
+    }
+
+
+@contextmanager
+def open_page(
+    browser: Browser, running: Running, size: tuple[int, int], scheme: Any = "light"
+) -> Iterator[Page]:
+    width, height = size
+    viewport: Any = {"width": width, "height": height}
+    with browser.new_context(
+        base_url=running.url, viewport=viewport, color_scheme=scheme
+    ) as context:
+        yield context.new_page()
+
+
+def take(
+    browser: Browser,
+    running: Running,
+    name: str,
+    path: str,
+    size: tuple[int, int],
+    scheme: Any = "light",
+) -> None:
+    """One picture of a view, in few colours."""
+    with open_page(browser, running, size, scheme) as page:
+        page.goto(f"/console{path}")
+        picture = Image.open(io.BytesIO(page.screenshot()))
+    reduced = picture.convert("RGB").quantize(_COLOURS, dither=Image.Dither.NONE)
+    reduced.save(FOLDER / f"{name}.png", optimize=True)
+
+
+def record(browser: Browser, running: Running) -> None:
+    """Twenty seconds: an invoice arrives, its clock moves, its offer is accepted."""
+    frames: list[Image.Image] = []
+    seconds: list[float] = []
+
+    def keep(page: Page, duration: float) -> None:
+        picture = Image.open(io.BytesIO(page.screenshot())).convert("RGB")
+        frames.append(picture)
+        seconds.append(duration)
+
+    with open_page(browser, running, _FRAME) as page, running.client() as api:
+        page.goto("/console")
+        keep(page, 2)
+        page.goto("/console/records/invoices")
+        keep(page, 1.5)
+        invoice = registered(api, 20)
+        page.get_by_text(invoice).wait_for()
+        keep(page, 1.5)
+        page.goto(f"/console/records/invoices/{invoice}")
+        keep(page, 2.5)
+        for _ in range(3):
+            page.goto("/console/scenario")
+            page.get_by_role("button", name="Run next step").scroll_into_view_if_needed()
+            keep(page, 0.8)
+            page.get_by_role("button", name="Run next step").click()
+            page.goto(f"/console/records/invoices/{invoice}")
+            keep(page, 1.2)
+        page.get_by_role("heading", name="Timeline").scroll_into_view_if_needed()
+        keep(page, 2)
+        page.goto("/console/webhooks")
+        keep(page, 1.5)
+        page.goto("/console")
+        keep(page, 2)
+    frames[0].save(
+        FOLDER / "console.webp",
+        save_all=True,
+        append_images=frames[1:],
+        duration=[int(one * 1000) for one in seconds],
+        loop=0,
+        quality=60,
+        method=6,
+    )
+    print(f"the recording takes {sum(seconds):.0f} seconds")
+
+
+if __name__ == "__main__":
+    main()

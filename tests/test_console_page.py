@@ -108,7 +108,7 @@ def test_the_clock_and_an_offer_obey_buttons(browser: Browser, lively: Running) 
         page.get_by_role("button", name="1 hour").click()
         expect(page.get_by_role("status")).to_contain_text("POST /sandbox/clock/advance")
         page.goto(f"/console/records/invoices/{made}")
-        page.get_by_role("button", name="acceptOffer").click()
+        page.get_by_role("button", name="accept", exact=True).click()
         expect(page.get_by_role("status")).to_contain_text("200")
         assert data(api.get(f"/api/invoices/{made}"))["status"] == "OfferAccepted"
 

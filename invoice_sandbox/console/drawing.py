@@ -10,11 +10,11 @@ if TYPE_CHECKING:
     from invoice_sandbox.scenarios.drawing import StepView
     from invoice_sandbox.scenarios.lifecycle import Machine, Transition
 
-WIDTH: Final = 136
+WIDTH: Final = 128
 HEIGHT: Final = 26
 """The size of the box of a state."""
 
-_COLUMN: Final = 164
+_COLUMN: Final = 146
 _ROW: Final = 42
 _MARGIN: Final = 8
 
@@ -58,7 +58,7 @@ def drawing_of(machine: Machine, status: str) -> Drawing:
     arrows = [
         Arrow(one.trigger, _path(places[one.from_], places[one.to]), one.from_ == status)
         for one in machine.transitions
-        if one.to in places
+        if one.to in places and one.to != one.from_
     ]
     arrows.sort(key=lambda one: one.is_next)
     width = max(x for x, _ in places.values()) + WIDTH + _MARGIN

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import io
+import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -32,7 +33,7 @@ def main() -> None:
         record(browser, running)
         browser.close()
     for file in sorted(FOLDER.iterdir()):
-        print(f"{file.name:28} {file.stat().st_size / 1024:6.0f} KB")
+        sys.stdout.write(f"{file.name:28} {file.stat().st_size / 1024:6.0f} KB\n")
 
 
 def views(ids: dict[str, str]) -> dict[str, str]:
@@ -120,7 +121,7 @@ def record(browser: Browser, running: Running) -> None:
         quality=60,
         method=6,
     )
-    print(f"the recording takes {sum(seconds):.0f} seconds")
+    sys.stdout.write(f"the recording takes {sum(seconds):.0f} seconds\n")
 
 
 if __name__ == "__main__":

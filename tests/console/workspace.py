@@ -11,9 +11,8 @@ import httpx
 
 from invoice_sandbox.base.ids import new_key
 from tests.receivers import receiving, response
-from tests.scenario_run import data
+from tests.scenario_run import INVOICE, data
 from tests.support import FROZEN, Running, serving
-from tests.test_invoices import INVOICE
 
 SELLERS = ("acme", "hooli", "umbrella")
 

@@ -9,7 +9,7 @@ const prepare = () => {
   const now = document.querySelector(".scroll .now rect");
   if (now) {
     const box = now.closest(".scroll");
-    box.scrollLeft = now.x.baseVal.value + 68 - box.clientWidth / 2;
+    box.scrollLeft = now.x.baseVal.value + 64 - box.clientWidth / 2;
   }
 };
 document.addEventListener("DOMContentLoaded", prepare);

@@ -1,4 +1,4 @@
-"""The pages of the journal: requests beside the one that is open, and why it was answered so."""
+"""The pages of the journal: requests beside the one that is open, and why its response was returned."""
 
 from __future__ import annotations
 

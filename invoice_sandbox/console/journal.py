@@ -1,4 +1,4 @@
-"""The pages of the journal: requests beside the one that is open, and why its response was returned."""
+"""The pages of the journal: a list of requests, and why the open one got its response."""
 
 from __future__ import annotations
 

@@ -111,7 +111,7 @@ COMMANDS = {
 }
 
 
-OWN = ("run", "sign", "verify")
+OWN = ("run", "serve", "sign", "verify")
 """Commands of acceptance runs that are no operations."""
 
 

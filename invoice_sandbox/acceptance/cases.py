@@ -5,28 +5,27 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from pathlib import Path
 from threading import Event
 from typing import Any, Final
 
-from invoice_sandbox.acceptance.observations import Observations, Observer
-from invoice_sandbox.acceptance.plan import Case, Check, Plan
-from invoice_sandbox.acceptance.process import (
-    ClientProcess,
-    free_port,
-    listens,
+from invoice_sandbox.acceptance.clients import (
+    Assignment,
+    Client,
+    Endpoint,
+    Session,
     seconds_now,
     sleep_a_little,
 )
+from invoice_sandbox.acceptance.observations import Observations, Observer
+from invoice_sandbox.acceptance.plan import Case, Check, Plan
 from invoice_sandbox.acceptance.rules import evaluate
-from invoice_sandbox.acceptance.verdicts import CaseVerdict, Verdict, judge
+from invoice_sandbox.acceptance.verdicts import CaseVerdict, Verdict, controlled, judge
 from invoice_sandbox.base import jsonio
 from invoice_sandbox.base.clock import parse_duration
 from invoice_sandbox.control.client import ControlClient, SandboxError, path
 from invoice_sandbox.openapi.load.pointers import at_pointer
 from invoice_sandbox.scenarios.script import resolved
 
-_SECONDS_TO_LISTEN: Final = 30.0
 _VALUE: Final = re.compile(r"\$([A-Za-z][A-Za-z0-9]*)")
 _SECRETS: Final = ("key", "nextKey", "secret", "nextSecret")
 
@@ -36,17 +35,11 @@ class InterruptedRunError(Exception):
 
 
 @dataclass(frozen=True)
-class Client:
-    """The command of a client, the capabilities that it declares, and where its output goes."""
-
-    command: Sequence[str]
-    declared: frozenset[str]
-    output: Path
-
-
-@dataclass(frozen=True)
 class CaseReport:
-    """What came of a case. ``requests`` and ``deliveries`` are as the control API shows them."""
+    """What came of a case. ``requests`` and ``deliveries`` are as the control API shows them.
+
+    ``before`` and ``after`` are what came of its probe.
+    """
 
     name: str
     verdict: CaseVerdict
@@ -56,6 +49,8 @@ class CaseReport:
     task: Mapping[str, Any] = field(default_factory=dict)
     exit_status: int | None = None
     output: str = ""
+    before: CaseReport | None = None
+    after: CaseReport | None = None
 
 
 def run_case(
@@ -66,22 +61,33 @@ def run_case(
     control: ControlClient,
     interrupted: Event,
 ) -> CaseReport:
-    """Run one case in a workspace of its own, which is deleted at the end.
-
-    Raises InterruptedRunError.
-    """
+    """Run one case, and its probe before and after it. Raises InterruptedRunError."""
     if case.when is not None and case.when not in client.declared:
         text = f"The client does not declare '{case.when}'."
         return CaseReport(case.name, CaseVerdict(Verdict.NOT_APPLICABLE, text))
     try:
-        made = control.ask("POST", "/workspaces", {"clock": case.clock})
-        workspace = ControlClient(control.url, made["key"], loads=jsonio.loads)
-        try:
-            return _CaseRun(plan, check, case, client, workspace, interrupted).run()
-        finally:
-            control.ask("DELETE", path("/workspaces/{id}", id=made["id"]))
+        if case.probe is None:
+            return _in_workspace(_CaseRun(plan, check, case, client, control, interrupted))
+        probe = plan.probes[case.probe]
+        before, report, after = (
+            _in_workspace(_CaseRun(plan, check, one, client, control, interrupted, suffix))
+            for one, suffix in ((probe, "before"), (case, ""), (probe, "after"))
+        )
     except (SandboxError, OSError) as error:
         return CaseReport(case.name, CaseVerdict(Verdict.ERROR, f"Preflight: {error}"))
+    verdict = controlled(report.verdict, before.verdict, after.verdict)
+    return replace(report, verdict=verdict, before=before, after=after)
+
+
+def _in_workspace(run: _CaseRun) -> CaseReport:
+    """Run in a workspace of its own, which is deleted at the end. Raises SandboxError, OSError."""
+    parent = run.control
+    made = parent.ask("POST", "/workspaces", {"clock": run.case.clock})
+    run.use(replace(parent, key=made["key"], loads=jsonio.loads))
+    try:
+        return run.run()
+    finally:
+        parent.ask("DELETE", path("/workspaces/{id}", id=made["id"]))
 
 
 @dataclass
@@ -94,14 +100,17 @@ class _CaseRun:
     client: Client
     control: ControlClient
     interrupted: Event
+    suffix: str = ""
     values: dict[str, Any] = field(default_factory=dict)
-    port: int | None = None
-    process: ClientProcess | None = None
+    endpoint: Endpoint | None = None
+    session: Session | None = None
     deadline: float = 0.0
 
-    def __post_init__(self) -> None:
-        self.values["key"] = self.control.key
-        self.observer = Observer(self.control)
+    def use(self, workspace: ControlClient) -> None:
+        """Run in this workspace."""
+        self.control = workspace
+        self.values["key"] = workspace.key
+        self.observer = Observer(workspace)
 
     def run(self) -> CaseReport:
         """Prepare, run the client, judge. Raises SandboxError and OSError before it starts."""
@@ -129,20 +138,20 @@ class _CaseRun:
         where = self.control.project.register
         if where is None:
             raise SandboxError("the project has no operation to register a webhook endpoint")
-        self.port = free_port()
-        url = f"http://127.0.0.1:{self.port}/webhooks"
-        events = list(self.case.webhooks)
+        self.endpoint = self.client.endpoint()
+        url, events = self.endpoint.url, list(self.case.webhooks)
         made = self.control.send("POST", where, {"url": url, "events": events}).data
         if made.get("status") != "Enabled":
             raise SandboxError(f"{url} cannot be called: {made.get('disabledReason')}")
         self.values |= {"endpoint": made["id"], "secret": made["secret"]}
 
-    def _start(self, task: Mapping[str, Any]) -> ClientProcess:
-        name = "-".join(filter(None, [self.check.id, self.case.name]))
-        log = self.client.output / f"{name}.log"
-        self.process = ClientProcess(self.client.command, self._environment(task), log)
-        self.deadline = seconds_now() + self.case.window.total_seconds()
-        return self.process
+    def _start(self, task: Mapping[str, Any]) -> Session:
+        name = "-".join(filter(None, [self.check.id, self.case.name, self.suffix]))
+        text, environment = self.plan.words_of(task), self._environment(task)
+        self.session = self.client.start(
+            Assignment(self.check.id, name, task, text, environment, self.endpoint)
+        )
+        return self.session
 
     def _environment(self, task: Mapping[str, Any]) -> dict[str, str]:
         """The task of the client; what does not apply is left out."""
@@ -154,20 +163,28 @@ class _CaseRun:
             "SANDBOX_WEBHOOK_SECRET_2": self.values.get("nextSecret", ""),
             "ACCEPTANCE_CHECK": self.check.id,
             "ACCEPTANCE_TASK": jsonio.dumps(task).decode(),
-            "ACCEPTANCE_WEBHOOK_PORT": "" if self.port is None else str(self.port),
+            "ACCEPTANCE_WEBHOOK_PORT": self._port(),
         }
         return {name: text for name, text in texts.items() if text}
 
+    def _port(self) -> str:
+        port = self.endpoint.port if self.endpoint else None
+        return "" if port is None else str(port)
+
     def _accompany(self) -> None:
         """Do the steps while the client runs, until the case ends."""
-        if self.port is not None:
-            limit = seconds_now() + _SECONDS_TO_LISTEN
-            self._until(lambda: listens(self.port or 0), limit)
-            self.deadline = seconds_now() + self.case.window.total_seconds()
+        if not self._until(self._has_begun, seconds_now() + self.client.patience):
+            return
+        self.deadline = seconds_now() + self.case.window.total_seconds()
         for step in self.case.during:
             self._do(step)
         if not self.case.ends_with_steps:
             self._until(lambda: False, self.deadline)
+
+    def _has_begun(self) -> bool:
+        return self.session is None or self.session.has_begun(
+            lambda: len(self.observer.observe().requests)
+        )
 
     def _do(self, step: Mapping[str, Any]) -> None:
         if "send" in step:
@@ -182,14 +199,17 @@ class _CaseRun:
             rule = resolved(step["wait"], self.values)
             self._until(lambda: evaluate(rule, self.observer.observe()).is_kept, self.deadline)
 
-    def _until(self, is_over: Callable[[], bool], limit: float) -> None:
-        """Wait for something, until the client has ended or a limit is reached."""
-        while self.process is not None and self.process.exit_status is None:
+    def _until(self, is_over: Callable[[], bool], limit: float) -> bool:
+        """Wait for something, until the client has ended. False: a limit was reached."""
+        while self.session is not None and self.session.exit_status is None:
             if self.interrupted.is_set():
                 raise InterruptedRunError
-            if seconds_now() >= limit or is_over():
-                return
+            if is_over():
+                break
+            if seconds_now() >= limit:
+                return False
             sleep_a_little()
+        return True
 
     def _send(self, step: Mapping[str, Any]) -> None:
         method, _, place = step["send"].partition(" ")
@@ -201,7 +221,7 @@ class _CaseRun:
         for name, pointer in step.get("keep", {}).items():
             self.values[name] = at_pointer(reply, pointer)
 
-    def _report(self, task: Mapping[str, Any], client: ClientProcess) -> CaseReport:
+    def _report(self, task: Mapping[str, Any], client: Session) -> CaseReport:
         seen = self.observer.observe()
         filled = replace(
             self.case,

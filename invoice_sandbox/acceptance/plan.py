@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+import re
 from collections.abc import Collection, Iterator, Mapping
 from dataclasses import dataclass, field
 from datetime import timedelta
@@ -12,7 +13,8 @@ from typing import Any, Final
 from invoice_sandbox.base.clock import parse_duration
 from invoice_sandbox.base.errors import suggestion
 from invoice_sandbox.control.client import ControlClient
-from invoice_sandbox.openapi.load.documents import load_document, place_of
+from invoice_sandbox.openapi.load.documents import load_document, place_of, pointer_text
+from invoice_sandbox.openapi.load.pointers import at_pointer
 from invoice_sandbox.openapi.load.text import DocumentError
 from invoice_sandbox.openapi.schema.file_schema import (
     FileProblem,
@@ -32,13 +34,16 @@ _METHODS: Final = ("get", "put", "post", "delete", "options", "head", "patch", "
 _GIVEN: Final = ("endpoint", "secret")
 """Names that the runner gives a value, beside those of the plan and those that steps keep."""
 
-_OF_REQUESTS: Final = (*("times", "atLeast", "atMost", "same", "sameBodyAtMost", "gaps", "body"),)
+_COUNTS: Final = ("times", "atLeast", "atMost")
+_CONDITIONS: Final = ("same", "sameBodyAtMost", "gaps", "pace", "body")
+_OF_REQUESTS: Final = (*_COUNTS, *_CONDITIONS)
 """What a rule can say of requests."""
 
 _NEEDS_REQUEST: Final = (
     *("method", "status", "fault", "replayed", "shows", "names", "has", "afterFault"),
-    *("same", "sameBodyAtMost", "gaps", "body"),
+    *_CONDITIONS,
 )
+_PLACE: Final = re.compile(r"\{(/[^}]*)\}")
 _STEPS: Final = ("send", "wait", "pause", "mark")
 
 Rule = Mapping[str, Any]
@@ -61,6 +66,7 @@ class Case:
     ends_with_steps: bool = False
     window: timedelta = timedelta(minutes=1)
     review: Mapping[str, Any] | None = None
+    probe: str | None = None
 
 
 @dataclass(frozen=True)
@@ -77,38 +83,54 @@ class Check:
 
 @dataclass(frozen=True)
 class Plan:
-    """A plan; ``digest`` is the SHA-256 of its content."""
+    """A plan; ``digest`` is the SHA-256 of its content.
+
+    ``pointers`` are the places of operations and event types in the contract, by their names.
+    """
 
     name: str
     purpose: str
     checks: tuple[Check, ...]
     capabilities: Mapping[str, str] = field(default_factory=dict)
     tasks: Mapping[str, str] = field(default_factory=dict)
+    asks: Mapping[str, str] = field(default_factory=dict)
+    probes: Mapping[str, Case] = field(default_factory=dict)
+    pointers: Mapping[str, str] = field(default_factory=dict)
     credentials: Mapping[str, Any] | None = None
     preflight: str | None = None
     digest: str = ""
 
+    def words_of(self, task: Mapping[str, Any]) -> str:
+        """A task in words: its text in ``asks`` with the values of the task."""
+        name = task["name"]
+        text = self.asks.get(name) or self.tasks.get(name) or f"do the task {name}"
+        return _PLACE.sub(lambda match: str(at_pointer(task, match[1])), text.strip())
+
 
 @dataclass(frozen=True)
 class PlanVocabulary:
-    """The names of a served project that a plan may use."""
+    """The names of a served project that a plan may use, and their places in its contract."""
 
     operations: Collection[str]
     events: Collection[str]
     scenarios: Collection[str]
+    pointers: Mapping[str, str] = field(default_factory=dict)
 
 
 def served_vocabulary(control: ControlClient) -> PlanVocabulary:
     """The vocabulary of a running server. Raises SandboxError."""
     contract = control.whole("GET", "/openapi.json")
-    operations = [
-        operation["operationId"]
-        for path_item in contract.get("paths", {}).values()
+    operations = {
+        operation["operationId"]: pointer_text(("paths", place, method))
+        for place, path_item in contract.get("paths", {}).items()
         for method, operation in path_item.items()
         if method in _METHODS and "operationId" in operation
-    ]
+    }
+    events = {
+        name: pointer_text(("webhooks", name, "post")) for name in contract.get("webhooks", {})
+    }
     scenarios = [one["name"] for one in control.ask("GET", "/scenarios")]
-    return PlanVocabulary(operations, list(contract.get("webhooks", {})), scenarios)
+    return PlanVocabulary([*operations], [*events], scenarios, operations | events)
 
 
 def load_plan(file: Path, vocabulary: PlanVocabulary) -> Plan:
@@ -124,6 +146,9 @@ def load_plan(file: Path, vocabulary: PlanVocabulary) -> Plan:
         checks=tuple(_check(one, index) for index, one in enumerate(document["checks"])),
         capabilities=document.get("capabilities", {}),
         tasks=document.get("tasks", {}),
+        asks=document.get("asks", {}),
+        probes={name: _case(one) for name, one in document.get("probes", {}).items()},
+        pointers=vocabulary.pointers,
         credentials=document.get("credentials"),
         preflight=document.get("preflight"),
         digest=f"sha256:{digest}",
@@ -134,7 +159,9 @@ def _with_values(document: Any) -> Any:
     """The document with the values of the plan in its checks."""
     if not isinstance(document, Mapping) or not isinstance(document.get("values"), Mapping):
         return document
-    return {**document, "checks": resolved(document.get("checks"), document["values"])}
+    values, filled = document["values"], ("checks", "probes")
+    with_values = {one: resolved(document[one], values) for one in filled if one in document}
+    return {**document, **with_values}
 
 
 def _check(body: Mapping[str, Any], index: int) -> Check:
@@ -162,6 +189,7 @@ def _case(body: Mapping[str, Any]) -> Case:
         ends_with_steps=body.get("ends") == "steps",
         window=parse_duration(body.get("window", _WINDOW)),
         review=body.get("review"),
+        probe=body.get("probe"),
     )
 
 
@@ -174,6 +202,11 @@ def plan_problems(document: Any, name: str, vocabulary: PlanVocabulary) -> Itera
     if document["name"] != name:
         text = f"the name differs from the file name '{name}'"
         yield FileProblem(("name",), text, f"write 'name: {name}'")
+    tasks = document.get("tasks", {})
+    for name in document.get("asks", {}).keys() - tasks.keys():
+        yield FileProblem(("asks", name), f"there is no task '{name}'", suggestion(name, tasks))
+    for name, probe in document.get("probes", {}).items():
+        yield from _CaseCheck(document, probe, ("probes", name), vocabulary).problems()
     seen: set[str] = set()
     for index, check in enumerate(document["checks"]):
         if check["id"] in seen:
@@ -198,6 +231,9 @@ class _CaseCheck:
         if "when" in self.case:
             known = self.document.get("capabilities", {})
             yield from self._named(("when",), "capability", self.case["when"], known)
+        if "probe" in self.case:
+            known = self.document.get("probes", {})
+            yield from self._named(("probe",), "probe", self.case["probe"], known)
         if "tasks" in self.document:
             task = self.case["task"]["name"]
             yield from self._named(("task", "name"), "task", task, self.document["tasks"])

@@ -6,23 +6,56 @@ import os
 import signal
 import socket
 import subprocess
-import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
 
+from invoice_sandbox.acceptance.clients import Assignment, Endpoint
+
+_SECONDS_TO_LISTEN: Final = 30.0
 _SECONDS_TO_STOP: Final = 3.0
-_POLL: Final = 0.03
 _SHOWN: Final = 4_000
+_LISTENS: Final = "0A"
+"""How Linux writes the state of a socket that accepts connections."""
+
+
+@dataclass(frozen=True)
+class CommandClient:
+    """A client that is a command: what it declares, and the folder that its output goes to."""
+
+    command: Sequence[str]
+    declared: frozenset[str]
+    output: Path
+    patience: float = _SECONDS_TO_LISTEN
+    side_by_side: int = 8
+
+    def endpoint(self) -> Endpoint:
+        """An address of this machine. The name covers clients that listen with IPv6 only."""
+        port = free_port()
+        return Endpoint(f"http://localhost:{port}/webhooks", port)
+
+    def start(self, assignment: Assignment) -> ClientProcess:
+        """Run the command. Raises OSError."""
+        port = assignment.endpoint.port if assignment.endpoint else None
+        log = self.output / f"{assignment.name}.log"
+        return ClientProcess(self.command, assignment.environment, log, port)
 
 
 class ClientProcess:
     """A running client. Its output goes to a file; the process group is stopped at the end."""
 
-    def __init__(self, command: Sequence[str], environment: Mapping[str, str], log: Path) -> None:
+    def __init__(
+        self,
+        command: Sequence[str],
+        environment: Mapping[str, str],
+        log: Path,
+        port: int | None = None,
+    ) -> None:
         """Raises OSError when the command cannot be started."""
         self._log = log
+        self._port = port
         with log.open("wb") as output:
             self._process = subprocess.Popen(  # noqa: S603 - the command of the user
                 command,
@@ -37,6 +70,10 @@ class ClientProcess:
     def exit_status(self) -> int | None:
         """The exit status, negative for a signal; None while it runs."""
         return self._process.poll()
+
+    def has_begun(self, requests: Callable[[], int]) -> bool:  # noqa: ARG002 - begins by itself
+        """Whether it accepts connections, if it must."""
+        return self._port is None or listens(self._port)
 
     def stop(self) -> None:
         """End it with SIGTERM, and with SIGKILL what is left of its group."""
@@ -68,17 +105,19 @@ def free_port() -> int:
 
 
 def listens(port: int) -> bool:
-    """Whether something accepts connections on a port of this machine."""
+    """Whether something accepts connections on a port of this machine.
+
+    Linux says so without a connection, which a simple server could take for a broken request.
+    """
+    try:
+        tables = [Path(f"/proc/net/{name}").read_text().splitlines() for name in ("tcp", "tcp6")]
+    except OSError:
+        return _accepts(port)
+    rows = [line.split() for table in tables for line in table[1:]]
+    return any(row[3] == _LISTENS and row[1].endswith(f":{port:04X}") for row in rows)
+
+
+def _accepts(port: int) -> bool:
     with socket.socket() as probe:
         probe.settimeout(1)
         return probe.connect_ex(("127.0.0.1", port)) == 0
-
-
-def sleep_a_little() -> None:
-    """Wait until it is worth to look again."""
-    time.sleep(_POLL)
-
-
-def seconds_now() -> float:
-    """Real seconds, for deadlines."""
-    return time.monotonic()

@@ -20,6 +20,7 @@ from invoice_sandbox.acceptance.observations import (
     path_names,
 )
 from invoice_sandbox.acceptance.plan import EVERY, NONE, Rule, listed
+from invoice_sandbox.base.clock import parse_duration
 from invoice_sandbox.openapi.load.pointers import at_pointer
 
 _TOLERANCE: Final = timedelta(milliseconds=50)
@@ -251,6 +252,18 @@ def _grow(rule: Rule, requests: list[Request]) -> Result:
     return _result(rule, Outcome.KEPT if grows else Outcome.BROKEN, expected, actual, requests)
 
 
+def _pace(rule: Rule, requests: list[Request]) -> Result:
+    most, length = rule["pace"]["atMost"], parse_duration(rule["pace"]["in"])
+    expected = f"at most {_requests(most)} in {length.total_seconds():g} s"
+    windows = [
+        [one for one in requests[index:] if one.began < first.began + length]
+        for index, first in enumerate(requests)
+    ]
+    busiest = max(windows, key=len, default=[])
+    outcome = Outcome.BROKEN if len(busiest) > most else Outcome.KEPT
+    return _result(rule, outcome, expected, f"up to {_requests(len(busiest))}", busiest)
+
+
 def _retry_after(rule: Rule, requests: list[Request]) -> Result:
     expected = "no request before Retry-After is over"
     pairs = [pair for pair in pairwise(requests) if pair[0].retry_after is not None]
@@ -268,6 +281,7 @@ _JUDGES: Final[Mapping[str, Callable[[Rule, list[Request]], Result]]] = {
     "same": _same,
     "sameBodyAtMost": _same_body_at_most,
     "gaps": _gaps,
+    "pace": _pace,
     "body": _body,
 }
 """By member of a rule: what it requires of the requests."""

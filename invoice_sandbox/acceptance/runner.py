@@ -8,13 +8,13 @@ from dataclasses import dataclass, replace
 from threading import Event
 from typing import Final
 
-from invoice_sandbox.acceptance.cases import CaseReport, Client, InterruptedRunError, run_case
-from invoice_sandbox.acceptance.plan import Check, Plan
+from invoice_sandbox.acceptance.cases import CaseReport, InterruptedRunError, run_case
+from invoice_sandbox.acceptance.clients import Client
+from invoice_sandbox.acceptance.plan import Case, Check, Plan
 from invoice_sandbox.acceptance.verdicts import CaseVerdict, Verdict, worst
 from invoice_sandbox.control.client import ControlClient
 
 _NOBODY: Final[Mapping[str, str]] = {}
-_SIDE_BY_SIDE: Final = 8
 
 
 @dataclass(frozen=True)
@@ -71,19 +71,24 @@ def run_plan(
     on_result: Callable[[CheckReport], None],
     interrupted: Event,
     attests: Mapping[str, str] = _NOBODY,
+    on_start: Callable[[Check], None] = lambda _: None,
 ) -> RunReport:
-    """Run these checks of a plan. ``on_result`` gets each check when it is finished.
+    """Run these checks of a plan. ``on_start`` gets a check when a case of it begins, and
+    ``on_result`` each check when it is finished.
 
     ``attests`` says by the id of a check who attests what the sandbox cannot see, and why.
 
     A run that is interrupted returns what is finished, and stops every client.
     """
+
+    def run(check: Check, case: Case) -> CaseReport:
+        on_start(check)
+        return run_case(plan, check, case, client, control, interrupted)
+
     finished: dict[str, CheckReport] = {}
-    with ThreadPoolExecutor(_SIDE_BY_SIDE) as pool:
+    with ThreadPoolExecutor(client.side_by_side) as pool:
         running: dict[Future[CaseReport], Check] = {
-            pool.submit(run_case, plan, check, case, client, control, interrupted): check
-            for check in checks
-            for case in check.cases
+            pool.submit(run, check, case): check for check in checks for case in check.cases
         }
         cases: dict[Future[CaseReport], CaseReport] = {}
         try:

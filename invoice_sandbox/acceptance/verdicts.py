@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from enum import Enum
 from typing import Final
 
@@ -70,6 +70,27 @@ def judge(case: Case, level: str, seen: Observations) -> CaseVerdict:
         text = f"Cannot be judged: there was nothing to see of {unjudged.expected}."
         return CaseVerdict(Verdict.INCONCLUSIVE, text, unjudged, results)
     return _reviewed(case, seen, results)
+
+
+def controlled(verdict: CaseVerdict, before: CaseVerdict, after: CaseVerdict) -> CaseVerdict:
+    """The verdict on a case whose probe came to ``before`` and ``after`` it.
+
+    A client that fails the probe shows nothing by what it did not do; what it did wrong counts.
+    """
+    first = tuple(_when("Before the check", one) for one in before.results)
+    last = tuple(_when("After the check", one) for one in after.results)
+    every = replace(verdict, results=(*first, *verdict.results, *last))
+    failed = next((one for one in (*first, *last) if not one.is_kept), None)
+    is_wrong = verdict.decisive is not None and verdict.decisive.outcome is Outcome.BROKEN
+    if failed is None or (is_wrong and verdict.verdict is not Verdict.INCONCLUSIVE):
+        return every
+    text = f"Cannot be judged. {failed.rule['that']} Expected {failed.expected}; found "
+    return replace(every, verdict=Verdict.INCONCLUSIVE, summary=f"{text}{failed.actual}.")
+
+
+def _when(time: str, result: Result) -> Result:
+    that = result.rule.get("that") or "The client works."
+    return replace(result, rule={**result.rule, "that": f"{time}: {that}"})
 
 
 def _reviewed(case: Case, seen: Observations, results: tuple[Result, ...]) -> CaseVerdict:

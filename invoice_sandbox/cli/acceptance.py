@@ -7,7 +7,9 @@ import json
 import shlex
 import shutil
 import sys
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
 from pathlib import Path
 from threading import Event
 from typing import Any, Final
@@ -15,12 +17,16 @@ from typing import Any, Final
 import click
 
 from invoice_sandbox.acceptance.attestation import InvalidAttestationError, sign, verify
-from invoice_sandbox.acceptance.cases import Client
+from invoice_sandbox.acceptance.clients import Client
 from invoice_sandbox.acceptance.page import as_html
 from invoice_sandbox.acceptance.plan import Check, Plan, load_plan, served_vocabulary
+from invoice_sandbox.acceptance.process import CommandClient
+from invoice_sandbox.acceptance.progress import Progress
+from invoice_sandbox.acceptance.remote import PatientClient, RemoteClient
 from invoice_sandbox.acceptance.reports import Subject, as_ctrf, as_json, as_junit, report_object
 from invoice_sandbox.acceptance.runner import CheckReport, RunReport, run_plan
 from invoice_sandbox.acceptance.verdicts import CONFORMANT, Verdict
+from invoice_sandbox.base.clock import parse_duration
 from invoice_sandbox.base.errors import UserError, suggestion
 from invoice_sandbox.cli.control import commands_below
 from invoice_sandbox.cli.options import (
@@ -37,12 +43,14 @@ from invoice_sandbox.testing.server import Options, serving
 
 _PLANS: Final = "acceptance"
 _INTERRUPTED: Final = 130
-_OPTIONS: Final[dict[str, dict[str, Any]]] = {
+_EXEC: Final[dict[str, dict[str, Any]]] = {
     "--exec command": {
         "metavar": "CMD",
         "required": True,
         "help": "Command of the client; it runs once for each case, with ACCEPTANCE_TASK.",
     },
+}
+_OPTIONS: Final[dict[str, dict[str, Any]]] = {
     "--out": {
         "metavar": "DIR",
         "required": True,
@@ -82,6 +90,38 @@ _OPTIONS: Final[dict[str, dict[str, Any]]] = {
         "help": "Project that the started server serves. Default: the bundled one.",
     },
 }
+_REMOTE: Final[dict[str, dict[str, Any]]] = {
+    "--webhook-url": {
+        "metavar": "URL",
+        "help": "Where the client receives webhooks; needed if it declares that it does.",
+    },
+    "--patience": {
+        "metavar": "DURATION",
+        "default": "PT10M",
+        "show_default": True,
+        "callback": lambda _context, _parameter, text: _seconds(text),
+        "help": "How long the run waits for the client to begin a task.",
+    },
+    "--host": {
+        "metavar": "ADDRESS",
+        "help": "Address that the started server listens on. Default: 127.0.0.1.",
+    },
+    "--port": {"metavar": "PORT", "help": "Port of the started server. Default: a free one."},
+}
+
+
+@dataclass(frozen=True)
+class _Chosen:
+    """What both ways to run a plan are told: the plan, the checks, the server, the reports."""
+
+    out: Path
+    plan: Path | None
+    only: tuple[str, ...]
+    declared: str
+    attests: tuple[tuple[str, str], ...]
+    server: str | None
+    key: str
+    project: Path | None
 
 
 @click.group()
@@ -94,18 +134,8 @@ for _command_of_run in commands_below("acceptance").values():
 
 
 @acceptance.command()
-@options(_OPTIONS)
-def run(
-    command: str,
-    out: Path,
-    plan: Path | None,
-    only: tuple[str, ...],
-    declared: str,
-    attests: tuple[tuple[str, str], ...],
-    server: str | None,
-    key: str,
-    project: Path | None,
-) -> None:
+@options(_EXEC | _OPTIONS)
+def run(command: str, **given: Any) -> None:
     """Run the client once for each case of a plan, and judge what it did.
 
     Writes report.json, report.html, junit.xml and ctrf.json. Status 0 when the client is
@@ -116,27 +146,109 @@ def run(
     invoice-sandbox acceptance run --exec ./client --out report --declare webhooks,idempotency
     invoice-sandbox acceptance run --exec ./client --out report --only backoff --only money
     """
-    if server is not None and project is not None:
+    chosen, parts = _Chosen(**given), _command(command)
+
+    def client(_: Progress, declared: frozenset[str]) -> CommandClient:
+        return CommandClient(parts, declared, chosen.out)
+
+    with _control(chosen) as control:
+        _run(chosen, control, client)
+
+
+@acceptance.command()
+@options(_OPTIONS | _REMOTE)
+def serve(
+    webhook_url: str | None, patience: float, host: str | None, port: str | None, **given: Any
+) -> None:
+    """Run a plan for a client on another machine, which does one task after the other.
+
+    Each task is shown here, by 'acceptance show RUN' and by the control API, with the URL, the key
+    and the deadline. A client that receives webhooks reports that it is ready; any other may report
+    that it is done. The client and whoever watches may disconnect at any time.
+
+    \b
+    invoice-sandbox acceptance serve --out report --host 0.0.0.0 --port 8080
+    invoice-sandbox acceptance serve --out report --server https://sandbox.example --key KEY
+    """
+    chosen = _Chosen(**given)
+    if chosen.server is not None and (host is not None or port is not None):
+        raise click.UsageError("--host and --port cannot be used with --server, which has started")
+
+    def client(progress: Progress, declared: frozenset[str]) -> RemoteClient:
+        if "webhooks" in declared and webhook_url is None:
+            raise UserError("--declare webhooks needs --webhook-url")
+        click.echo(f"Run {progress.id} at {progress.url}")
+        return RemoteClient(progress, declared, patience, _waiting, webhook_url or "")
+
+    with _control(chosen, host=host, port=port) as started:
+        if chosen.server is None:
+            click.echo(f"Sandbox at {started.url} with the key {started.key}")
+        _run(chosen, PatientClient(started.url, started.key), client)
+
+
+@contextmanager
+def _control(chosen: _Chosen, **texts: str | None) -> Iterator[ControlClient]:
+    """The client of the server of a run."""
+    if chosen.server is not None and chosen.project is not None:
         raise click.UsageError("--project cannot be used with --server, which has started")
-    parts = _command(command)
-    file = plan or _plan_of(project or default_project())
+    folder = None if chosen.project is None else str(chosen.project)
+    key = chosen.key if chosen.server else None
+    settings = {name: text for name, text in texts.items() if text is not None}
+    with serving(Options(chosen.server, key, folder, settings=settings)) as control:
+        yield control
+
+
+def _run(
+    chosen: _Chosen,
+    control: ControlClient,
+    client_of: Callable[[Progress, frozenset[str]], Client],
+) -> None:
+    """Run the checks and write the reports. Ends the process with its status."""
+    out = chosen.out
+    plan = _plan(chosen.plan or _plan_of(chosen.project or default_project()), control)
+    declared, attests = _declared(plan, chosen.declared), dict(chosen.attests)
+    _known(plan, "--attest", attests)
+    checks = _chosen(plan, chosen.only)
     out.mkdir(parents=True, exist_ok=True)
-    folder = None if project is None else str(project)
-    served = Options(url=server, key=key if server else None, project=folder)
-    with serving(served) as control:
-        loaded = _plan(file, control)
-        names = _declared(loaded, declared)
-        client = Client(parts, frozenset(names), out)
-        by_check = dict(attests)
-        _known(loaded, "--attest", by_check)
-        checks = _chosen(loaded, only)
-        report = run_plan(loaded, checks, client, control, _print, Event(), by_check)
-        _write(out, report, _subject(control, names))
+    subject, progress = _subject(control, declared), Progress(plan, checks, control)
+    finished: list[CheckReport] = []
+
+    def on_result(one: CheckReport) -> None:
+        finished.append(one)
+        partial = report_object(RunReport(plan, finished, is_complete=False), subject)
+        progress.finish(one.check, one.verdict.value, one.decisive.summary, partial)
+        _print(one)
+
+    report = run_plan(
+        plan,
+        checks,
+        client_of(progress, frozenset(declared)),
+        control,
+        on_result,
+        Event(),
+        attests,
+        progress.begin,
+    )
+    progress.end(report_object(report, subject))
+    _write(out, report, subject)
     if not report.is_complete:
         click.echo(f"Interrupted; {out}/report.json has the finished checks.", err=True)
         sys.exit(_INTERRUPTED)
     click.echo(f"{report.verdict.value}: {_words(report)}; {out}/report.html")
     sys.exit(0 if report.verdict in CONFORMANT else FAILED)
+
+
+def _waiting(task: Mapping[str, Any]) -> None:
+    click.echo(f"waiting for you: {task['text']} ({task['check']}, until {task['deadline']})")
+    for name, text in task["environment"].items():
+        click.echo(f"  {name}={text}")
+
+
+def _seconds(text: str) -> float:
+    try:
+        return parse_duration(text).total_seconds()
+    except ValueError as error:
+        raise click.BadParameter(str(error)) from None
 
 
 _REPORTS: Final = click.argument("folder", metavar="DIR", type=FOLDER)

@@ -25,12 +25,13 @@ _STATE: Final = "invoice-sandbox.json"
 
 @dataclass(frozen=True)
 class Options:
-    """Which server: the running one at ``url``, or a new one with these folders."""
+    """Which server: the running one at ``url``, or a new one with these folders and settings."""
 
     url: str | None = None
     key: str | None = field(default=None, repr=False)
     project: str | None = None
     scenarios: str | None = None
+    settings: Mapping[str, str] = field(default_factory=dict)
 
 
 @dataclass(frozen=True)
@@ -89,9 +90,8 @@ def options_from(given: Mapping[str, str | None], environment: Mapping[str, str]
         name: environment.get(f"INVOICE_SANDBOX_{name.upper()}") or None
         for name in ("url", "key", "project", "scenarios")
     }
-    options = Options(
-        **{name: given.get(name) or from_environment[name] for name in from_environment}
-    )
+    chosen = {name: given.get(name) or from_environment[name] for name in from_environment}
+    options = Options(**chosen)  # type: ignore[arg-type]  # none of the names is 'settings'
     folders = [name for name in ("project", "scenarios") if given.get(name)]
     if options.url is not None and folders:
         raise SandboxError(
@@ -142,6 +142,7 @@ def _start(options: Options) -> Address:
         "key": new_key(),
         **{name: text and str(Path(text).absolute()) for name, text in folders.items()},
         "coverage": os.environ.get("INVOICE_SANDBOX_COVERAGE"),
+        **options.settings,
     }
     with tempfile.TemporaryFile() as errors:
         try:

@@ -12,8 +12,8 @@ from tempfile import TemporaryDirectory
 from threading import Event
 from typing import Final
 
-from invoice_sandbox.acceptance.cases import Client
 from invoice_sandbox.acceptance.plan import Check, Plan, load_plan, served_vocabulary
+from invoice_sandbox.acceptance.process import CommandClient
 from invoice_sandbox.acceptance.runner import RunReport, run_plan
 from invoice_sandbox.acceptance.verdicts import Verdict
 from invoice_sandbox.control.client import ControlClient
@@ -77,7 +77,7 @@ def _run(
     client: KnownClient, plan: Plan, checks: Sequence[Check], control: ControlClient
 ) -> RunReport:
     with TemporaryDirectory() as folder:
-        subject = Client(client.command, client.declared, Path(folder))
+        subject = CommandClient(client.command, client.declared, Path(folder))
         return run_plan(plan, checks, subject, control, lambda _: None, Event())
 
 

@@ -1,0 +1,95 @@
+"""What a run needs of a client, wherever it runs."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, Final, Protocol
+
+_POLL: Final = 0.03
+
+
+@dataclass(frozen=True)
+class Endpoint:
+    """Where a client receives webhooks; ``port`` is that of this machine, if it is here."""
+
+    url: str
+    port: int | None = None
+
+
+@dataclass(frozen=True)
+class Assignment:
+    """A task for a client: the check that it belongs to, a name of its own, the environment.
+
+    ``text`` is the task in words.
+    """
+
+    check: str
+    name: str
+    task: Mapping[str, Any]
+    text: str
+    environment: Mapping[str, str]
+    endpoint: Endpoint | None = None
+
+
+class Session(Protocol):
+    """A client that does a task."""
+
+    @property
+    def exit_status(self) -> int | None:
+        """None until it is done."""
+        ...
+
+    def has_begun(self, requests: Callable[[], int]) -> bool:
+        """Whether it has begun; ``requests`` counts what it has sent."""
+        ...
+
+    def stop(self) -> None:
+        """End it."""
+        ...
+
+    def output(self, secrets: Sequence[str]) -> str:
+        """The end of what it printed, without ``secrets``."""
+        ...
+
+
+class Client(Protocol):
+    """A client with the capabilities that it declares.
+
+    ``patience`` is how many seconds it has to begin a task; it does up to ``side_by_side`` tasks
+    at a time.
+    """
+
+    @property
+    def declared(self) -> frozenset[str]:
+        """Its capabilities."""
+        ...
+
+    @property
+    def patience(self) -> float:
+        """Real seconds."""
+        ...
+
+    @property
+    def side_by_side(self) -> int:
+        """A number of tasks."""
+        ...
+
+    def endpoint(self) -> Endpoint:
+        """Where it receives the webhooks of the next task."""
+        ...
+
+    def start(self, assignment: Assignment) -> Session:
+        """Have it do a task. Raises OSError and SandboxError."""
+        ...
+
+
+def sleep_a_little() -> None:
+    """Wait until it is worth to look again."""
+    time.sleep(_POLL)
+
+
+def seconds_now() -> float:
+    """Real seconds, for deadlines."""
+    return time.monotonic()

@@ -1,0 +1,181 @@
+"""``invoice-sandbox acceptance serve``: a client on another machine does what the run waits for."""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Iterator
+from pathlib import Path
+from threading import Event, Thread
+from typing import Any
+
+import httpx
+import pytest
+from click.testing import CliRunner, Result
+
+from invoice_sandbox.acceptance.remote import PatientClient
+from invoice_sandbox.cli import main
+from invoice_sandbox.control.client import SandboxError
+from invoice_sandbox.state.credentials import DEMO_KEY
+from tests.support import PATIENCE, Running
+
+PLAN = """\
+name: remote
+purpose: A client somewhere else does its tasks.
+capabilities: {webhooks: It receives webhooks.}
+tasks:
+  list-offers: List the offers.
+  receive-webhooks: Receive webhooks.
+asks:
+  list-offers: list the offers of {/page/number}
+probes:
+  lists:
+    task: {name: list-offers, page: {number: A-7}}
+    rules: [{that: It lists the offers., request: listOffers, status: 2xx, atLeast: 1}]
+checks:
+  - id: list
+    level: must
+    proves: The client lists offers.
+    specification: Lists
+    cases:
+      - task: {name: list-offers, page: {number: A-8}}
+        probe: lists
+        rules: [{that: It lists once., request: listOffers, atMost: 1}]
+  - id: receive
+    level: must
+    proves: The client receives webhooks.
+    specification: Events
+    cases:
+      - task: {name: receive-webhooks}
+        when: webhooks
+        clock: frozen
+        webhooks: [invoice.verified]
+        during:
+          - send: POST /sandbox/events
+            body: {type: invoice.verified, invoiceId: inv_sandbox_0001}
+          - {send: POST /sandbox/clock/advance, body: {by: PT1S}}
+        ends: steps
+        rules: [{that: It rejects what others signed., delivery: '*', response: not-2xx}]
+"""
+RUNS = "/sandbox/acceptance/runs"
+
+
+class Somewhere:
+    """A client on another machine: it polls the run, and does whatever it waits for."""
+
+    def __init__(self, server: Running, *, works: bool = True) -> None:
+        self.server, self.works = server, works
+        self.asked: list[str] = []
+        self._over = Event()
+        self._thread = Thread(target=self._run)
+
+    def __enter__(self) -> Somewhere:
+        self._thread.start()
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._over.set()
+        self._thread.join()
+
+    def _run(self) -> None:
+        with self.server.client(DEMO_KEY) as client:
+            while not self._over.wait(0.05):
+                for run in client.get(RUNS).json()["data"][:1]:
+                    if run["waitingFor"] and not self._is_reported(run):
+                        self._do(client, run["id"], run["waitingFor"])
+
+    @staticmethod
+    def _is_reported(run: dict[str, Any]) -> bool:
+        return bool(run["reported"] and run["reported"]["task"] == run["waitingFor"]["task"])
+
+    def _do(self, client: httpx.Client, run: str, task: dict[str, Any]) -> None:
+        given = task["environment"]
+        self.asked.append(task["text"])
+        receives = "ACCEPTANCE_WEBHOOK_URL" in given
+        if self.works and not receives:
+            headers = {"Authorization": f"Bearer {given['SANDBOX_API_KEY']}"}
+            httpx.get(f"{given['SANDBOX_API_URL']}/api/offers", headers=headers, timeout=PATIENCE)
+        body = {"state": "ready" if receives else "done", "task": task["task"]}
+        client.put(f"{RUNS}/{run}/task", json=body)
+
+
+def serve(server: Running, folder: Path, *words: str) -> Result:
+    """The result of a run that waits for its client."""
+    (folder / "remote.yaml").write_text(PLAN)
+    fixed = ["acceptance", "serve", "--server", server.url, "--plan", str(folder / "remote.yaml")]
+    return CliRunner().invoke(main, [*fixed, "--out", str(folder / "out"), *words])
+
+
+@pytest.fixture
+def inbox(server: Running) -> Iterator[str]:
+    """A receiver that rejects what it does not know."""
+    with server.client(DEMO_KEY) as client:
+        yield client.get("/sandbox/inbox").json()["data"]["url"]
+
+
+def test_a_client_on_another_machine_does_one_task_after_the_other(
+    server: Running, tmp_path: Path, inbox: str
+) -> None:
+    with Somewhere(server) as somewhere:
+        result = serve(server, tmp_path, "--declare", "webhooks", "--webhook-url", inbox)
+    assert result.exit_code == 0, result.output
+    lists = [f"list the offers of A-{number}" for number in (7, 8, 7)]
+    assert somewhere.asked == [*lists, "Receive webhooks."]
+    assert "waiting for you: list the offers of A-7 (list, until 20" in result.output
+    (run,) = re.findall(r"Run (\S+) at", result.output)
+    with server.client(DEMO_KEY) as client:
+        shown = client.get(f"{RUNS}/{run}").json()["data"]
+        report = client.get(f"{RUNS}/{run}/report").json()["data"]
+    states = [(one["id"], one["state"], one["verdict"]) for one in shown["checks"]]
+    assert states == [("list", "finished", "PASS"), ("receive", "finished", "PASS")]
+    assert (shown["state"], shown["verdict"], shown["waitingFor"]) == ("finished", "PASS", None)
+    assert report == json.loads((tmp_path / "out" / "report.json").read_text())
+
+
+def test_a_client_that_does_nothing_before_the_deadline_is_not_judged(
+    server: Running, tmp_path: Path
+) -> None:
+    result = serve(server, tmp_path, "--only", "list", "--patience", "PT0.05S")
+    assert (result.exit_code, result.output.splitlines()[-1][:12]) == (1, "INCONCLUSIVE")
+
+
+def test_done_without_any_request_is_inconclusive(server: Running, tmp_path: Path) -> None:
+    with Somewhere(server, works=False):
+        result = serve(server, tmp_path, "--only", "list")
+    assert "Before the check: It lists the offers. Expected at least 1 request" in result.output
+
+
+@pytest.mark.parametrize(
+    ("words", "message"),
+    [
+        (["--declare", "webhooks"], "--declare webhooks needs --webhook-url"),
+        (["--patience", "soon"], "invalid duration 'soon'"),
+        (["--port", "8080"], "--host and --port cannot be used with --server"),
+    ],
+)
+def test_misuse(server: Running, tmp_path: Path, words: list[str], message: str) -> None:
+    result = serve(server, tmp_path, *words)
+    assert (result.exit_code, message in result.output) == (2, True), result.output
+
+
+class _Away(PatientClient):
+    """A client of a server that is away for the first requests."""
+
+    sent: list[str]
+
+    def _send_once(self, method: str, *_: Any) -> Any:
+        self.sent.append(method)
+        if len(self.sent) < 3:
+            raise self.unreachable("it is away")
+        return 200, {}, b'{"data": 1, "mode": "sandbox_mock"}'
+
+
+def test_a_run_survives_a_server_that_is_away_for_a_while() -> None:
+    client = _Away("http://127.0.0.1:1", "key")
+    object.__setattr__(client, "sent", [])
+    assert client.ask("GET", "/x") == 1
+    assert client.sent == ["GET"] * 3
+    client.sent.clear()
+    with pytest.raises(SandboxError):  # it may have had its effect
+        client.ask("POST", "/x")
+    assert client.sent == ["POST"]

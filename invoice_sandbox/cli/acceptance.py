@@ -112,7 +112,7 @@ _REMOTE: Final[dict[str, dict[str, Any]]] = {
 
 @dataclass(frozen=True)
 class _Chosen:
-    """What both ways to run a plan are told: the plan, the checks, the server, the reports."""
+    """The options of both ways to run a plan: the plan, the checks, the server, the reports."""
 
     out: Path
     plan: Path | None

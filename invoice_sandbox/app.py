@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+from collections.abc import Callable
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
@@ -47,7 +48,7 @@ from invoice_sandbox.state.memory import Indexes, MemoryStore
 from invoice_sandbox.state.persistent import open_store
 from invoice_sandbox.state.sqlite import StoreError
 from invoice_sandbox.webhooks.endpoints import ENDPOINTS
-from invoice_sandbox.webhooks.lanes import SIDE_BY_SIDE, SLOW_SIDE_BY_SIDE, Lanes
+from invoice_sandbox.webhooks.lanes import SIDE_BY_SIDE, SLOW_SIDE_BY_SIDE, Lanes, Send
 from invoice_sandbox.webhooks.listeners import Listeners
 from invoice_sandbox.webhooks.outbox import DELIVERIES
 from invoice_sandbox.webhooks.outbox import INDEXES as WEBHOOK_INDEXES
@@ -62,14 +63,19 @@ log = logging.getLogger("invoice_sandbox")
 
 
 async def create_app(
-    settings: Settings, *, url: str, system_clock: SystemClock | None = None
+    settings: Settings,
+    *,
+    url: str,
+    system_clock: SystemClock | None = None,
+    sending: Callable[[Send], Send] | None = None,
 ) -> Sandbox:
     """Compile the contracts, fill the first workspace, and put the pipeline together.
 
-    ``url`` is the address that clients reach the sandbox by. Raises ProjectError, SettingError.
+    ``url`` is the address that clients reach the sandbox by. ``sending`` makes what delivers
+    webhooks of what sends them. Raises ProjectError, SettingError.
     """
-    inside = _Inside()
-    engine = await _engine(settings, url, system_clock or OperatingSystemClock(), inside)
+    inside, clock = _Inside(), system_clock or OperatingSystemClock()
+    engine = await _engine(settings, url, clock, inside, sending)
     inside.app = Sandbox(_pipeline(engine, settings, inside), engine)
     return inside.app
 
@@ -114,7 +120,11 @@ class _Inside:
 
 
 async def _engine(
-    settings: Settings, url: str, system_clock: SystemClock, inside: _Inside
+    settings: Settings,
+    url: str,
+    system_clock: SystemClock,
+    inside: _Inside,
+    sending: Callable[[Send], Send] | None,
 ) -> Engine:
     """Everything that lasts longer than a request, with the first workspace in it."""
     project, passwords = with_users(_load(settings), settings.users, local=settings.local)
@@ -141,7 +151,8 @@ async def _engine(
         url,
         settings.webhook_timeout,
     )
-    lanes = Lanes(store, system_clock, sender.send, virtual_time=settings.webhook_time == "virtual")
+    send = sender.send if sending is None else sending(sender.send)
+    lanes = Lanes(store, system_clock, send, virtual_time=settings.webhook_time == "virtual")
     coverage = Coverage(settings.coverage, mark_of(project) if settings.coverage else "")
     first = await _first_workspace(workspaces, settings)
     agenda = Agenda(

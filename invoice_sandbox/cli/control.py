@@ -28,7 +28,14 @@ import click
 
 from invoice_sandbox.base import jsonio
 from invoice_sandbox.base.clock import parse_duration, parse_instant
-from invoice_sandbox.cli.options import CommandGroup, client, connection_options, print_reply
+from invoice_sandbox.cli.options import (
+    FILE,
+    FOLDER,
+    CommandGroup,
+    client,
+    connection_options,
+    print_reply,
+)
 from invoice_sandbox.cli.views import VIEWS, show_request
 from invoice_sandbox.control.client import path
 from invoice_sandbox.openapi.load.documents import load_document
@@ -76,6 +83,7 @@ def control_commands() -> dict[str, click.Command]:
         if len(words) == 1:
             commands.setdefault(words[0], command)
     commands["requests"] = _with_show(commands["requests"])
+    commands["replay"] = _with_bundles(commands["replay"])
     return commands
 
 
@@ -338,6 +346,45 @@ def _help_text(summary: str, text: str, entry: Raw) -> str:
 
 def _query_text(value: Any) -> Any:
     return str(value).lower() if isinstance(value, bool) else value
+
+
+# replay FILE.zip --------------------------------------------------------------------------------
+
+_BUNDLES: Final = """\
+With FILE.zip: sends the requests of a bundle to a new workspace of a server in this process,
+with the recorded time between them, and prints the first difference. Opens no connection.
+Status 0 when nothing differs, 1 when something does, 2 for a file that cannot be replayed.
+"""
+
+
+def _with_bundles(deliveries: click.Command) -> click.Command:
+    """The command ``replay`` for a bundle as well, which is no operation."""
+
+    def run(project: Path | None, contract: Path | None, **values: Any) -> None:
+        file = Path(values["id"])
+        if file.suffix == ".zip" or file.is_file():
+            from invoice_sandbox.bundles.replay import Served  # imports the server
+            from invoice_sandbox.cli.replay import replay_bundle
+
+            replay_bundle(file, Served(project, contract))
+        else:
+            deliveries.callback(**values)  # type: ignore[misc]  # see _with_show
+
+    target, *options = deliveries.params
+    assert isinstance(target, click.Argument)  # noqa: S101 - the id in the path
+    return click.Command(
+        deliveries.name,
+        params=[
+            click.Argument(["id"], metavar="ID|FILE.zip", type=target.type),
+            click.Option(["--project"], metavar="DIR", type=FOLDER, help="Project of the bundle."),
+            click.Option(["--contract"], metavar="FILE", type=FILE, help="Contract of the bundle."),
+            *options,
+        ],
+        callback=run,
+        help=(deliveries.help or "").replace("\n\n\b\n", f"\n\n{_BUNDLES}\n\b\n")
+        + "\ninvoice-sandbox replay bug.zip",
+        short_help="Replay a delivery, or a bundle.",
+    )
 
 
 # requests --show --------------------------------------------------------------------------------

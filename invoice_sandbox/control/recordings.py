@@ -3,17 +3,17 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from datetime import timedelta
+from datetime import datetime, timedelta
 from typing import Any, Final
 
 from invoice_sandbox import __version__
 from invoice_sandbox.base import jsonio
-from invoice_sandbox.base.clock import ClockState, Turn, instant_text
+from invoice_sandbox.base.clock import ClockState, Turn
 from invoice_sandbox.runtime.control_call import ControlCall
 from invoice_sandbox.runtime.journal import Input
 from invoice_sandbox.runtime.recording import Secrets
 from invoice_sandbox.runtime.workspaces import BEGINNING
-from invoice_sandbox.state import Contents, Record
+from invoice_sandbox.state import Contents, Record, Snapshot
 from invoice_sandbox.webhooks.inbox import inbox_token
 from invoice_sandbox.webhooks.lanes import OUTCOMES_LOG
 from invoice_sandbox.webhooks.outbox import DELIVERIES, published_delivery
@@ -26,7 +26,7 @@ _INTERNAL: Final = frozenset({_USERS, "api_key_digests", "inbox"})
 
 async def get_recording(call: ControlCall) -> Record:
     """Everything that reproduces the workspace, without secrets."""
-    engine, workspace = call.engine, call.workspace
+    engine, workspace, clock = call.engine, call.workspace, call.engine.system_clock
     start = await engine.store.contents(workspace.id, BEGINNING)
     end = await engine.store.contents(workspace.id)
     recorded = await engine.journal.recorded(workspace.id)
@@ -39,6 +39,7 @@ async def get_recording(call: ControlCall) -> Record:
     journal = await engine.journal.newest(workspace.id, lambda _: True, "", _JOURNAL)
     outcomes = await engine.store.log(workspace.id, OUTCOMES_LOG)
     taken = next(one for one in await engine.store.snapshots(workspace.id) if one.id == BEGINNING)
+    epoch = clock.now() - timedelta(seconds=clock.monotonic())
     deliveries = (end.records or {}).get(DELIVERIES, ())
     found = {
         "version": __version__,
@@ -46,12 +47,11 @@ async def get_recording(call: ControlCall) -> Record:
         "local": engine.local,
         "workspace": {"id": workspace.id, "seed": workspace.seed, "token": workspace.token},
         "settings": dict(engine.conditions),
+        "epoch": epoch.isoformat(),
+        "created": _created(taken, epoch, inputs),
         "isComplete": recorded.is_complete and not outcomes.dropped,
         "dropped": journal.dropped,
-        "start": {
-            "takenAt": instant_text(taken.taken_at),
-            **_shown(start, taken.clock, clean),
-        },
+        "start": _shown(start, taken.clock, clean),
         "end": _shown(end, end.workspace.clock, clean),
         "scenarios": _scenarios(call, end),
         "inputs": inputs,
@@ -77,19 +77,26 @@ async def _secrets(call: ControlCall, start: Contents) -> Secrets:
 
 def _input(call: ControlCall, one: Input, secrets: Secrets) -> Record:
     shown = call.engine.journal.redactor.shown(one.entry)
-    ago = call.engine.system_clock.monotonic() - one.began
     return {
         "number": one.number,
         "inJournal": one.in_journal,
         "requestId": shown["requestId"],
         "operation": shown["operation"],
         "at": shown["at"],
-        "arrived": (call.engine.system_clock.now() - timedelta(seconds=ago)).isoformat(),
-        "seconds": one.began,
+        "began": one.began,
+        "ended": one.began + one.entry.seconds,
         "request": secrets.sent(one),
         "status": shown["status"],
         "response": shown["response"],
     }
+
+
+def _created(taken: Snapshot, epoch: datetime, inputs: list[Record]) -> float:
+    """The monotonic second at which the workspace was created, or the first request came: before
+    that, a frozen clock shows no difference."""
+    if taken.clock.mode == "live":
+        return (taken.taken_at - taken.clock.shift - epoch).total_seconds()
+    return float(inputs[0]["began"]) if inputs else 0.0
 
 
 def _shown(contents: Contents, clock: ClockState, clean: Callable[[Any], Any]) -> Record:

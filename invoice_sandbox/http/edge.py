@@ -120,7 +120,7 @@ class Edge:
         reply = Reply(reply.status, reply.body, reply.media_type, headers, reply.stream)
         workspace = trace.workspace or await workspace_of_caller(self._engine, request)
         await self._cover(request, reply, workspace)
-        reply = await self._record(request, reply, workspace, clock.monotonic() - started)
+        reply = await self._record(request, reply, workspace, started)
         return await self._kept(request, reply) if self._is_persistent else reply
 
     async def _kept(self, request: Request, reply: Reply) -> Reply:
@@ -196,7 +196,7 @@ class Edge:
             coverage.keep(one.id for one, _ in living)
 
     async def _record(
-        self, request: Request, reply: Reply, workspace: Workspace | None, seconds: float
+        self, request: Request, reply: Reply, workspace: Workspace | None, began: float
     ) -> Reply:
         """Write the journal of the project's API, and explain the response if asked to.
 
@@ -215,13 +215,12 @@ class Edge:
         is_logged = REQUESTS.isEnabledFor(logging.INFO)
         sent_to = self._sent_to(request, workspace or owner)
         if owner is not None or is_logged or sent_to is not None:
-            entry = _entry(request, reply, seconds, kept_why)
+            entry = _entry(request, reply, self._clock.monotonic() - began, kept_why)
             if is_logged:
                 REQUESTS.info(self._engine.journal.line(entry))
             if owner is not None:
                 await self._engine.journal.record(owner.id, entry)
             if sent_to is not None:
-                began = self._clock.monotonic() - seconds
                 item = Input(
                     request.trace.number, began, owner is not None, _target(request), entry
                 )

@@ -231,9 +231,8 @@ class Lanes:
             flows = (await state.workspace()).clock.mode == "live"
             delivery = await note(state, attempt, outcome, time_flows=flows)
         if attempt.request is not None:
-            await self._store.append(
-                workspace_id, OUTCOMES_LOG, _received(attempt.request, outcome), _KEPT_BODY
-            )
+            received = _received(attempt.request, outcome, self._system_clock.monotonic())
+            await self._store.append(workspace_id, OUTCOMES_LOG, received, _KEPT_BODY)
         if delivery is None:
             return None
         entry = _entry(attempt, outcome)
@@ -262,13 +261,16 @@ def _entry(attempt: Attempt, outcome: Outcome) -> Record:
     }
 
 
-def _received(request: Outgoing, outcome: Outcome) -> Record:
+def _received(request: Outgoing, outcome: Outcome, seconds: float) -> Record:
+    """An outcome for the log; ``seconds`` is the monotonic second at which it is known."""
     waits = outcome.retry_after
     return {
         "url": request.url,
         "webhookId": request.headers["webhook-id"],
         "status": outcome.status,
         "error": outcome.error,
+        "seconds": seconds,
+        "took": outcome.took.total_seconds(),
         "retryAfter": None if waits is None else waits.total_seconds(),
         "body": outcome.body[:_KEPT_BODY].decode("latin-1"),
     }

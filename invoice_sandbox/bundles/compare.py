@@ -1,0 +1,148 @@
+"""Compares two recordings of the same inputs: what happened, and what happens again."""
+
+from __future__ import annotations
+
+import json
+import re
+from collections import defaultdict, deque
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass
+from typing import Any, Final
+
+from invoice_sandbox.state import Record
+
+_MISSING: Final = object()
+_RANDOM: Final = frozenset({"durationMs", "last4"})
+"""Members that differ in every run: real time, and the end of a random key."""
+
+_OF_ENDPOINTS: Final = frozenset({"webhook-signature", "webhook-timestamp"})
+_INSTANT: Final = re.compile(r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d(\.\d+)?Z")
+_REQUEST_ID: Final = re.compile(
+    r"\b([a-z][a-z_]*_)[0-9A-HJKMNP-TV-Z]{10}([0-9A-HJKMNP-TV-Z]{16})\b"
+)
+_LIVE_HEADERS: Final = frozenset({"ratelimit", "retry-after"})
+_MAX_SHOWN: Final = 200
+
+Plain = Callable[[str], str]
+
+
+@dataclass(frozen=True)
+class Difference:
+    """The first difference: where it is, and the values as text. ``request`` is the number of the
+    input among all, from 1, and its first line; None: it is in what is left at the end."""
+
+    request: str | None
+    member: str
+    expected: str
+    actual: str
+
+
+def first_difference(recorded: Record, again: Record) -> Difference | None:
+    """The first difference between two recordings; None: they are the same.
+
+    Instants of a live clock are real time, and are not compared; neither are random secrets,
+    durations, and times in webhook signatures. What is left at the end is compared if the clock
+    was frozen and all bodies are known.
+    """
+    is_live = _is_live(recorded)
+    plain: Plain = _without_instants if is_live else str
+    for index, (one, other) in enumerate(_pairs(recorded["inputs"], again["inputs"])):
+        where = f"{index + 1} ({one['request']['method']} {one['request']['target']})"
+        found = next(_in_input(one, other, plain, is_live=is_live), None)
+        if found is not None:
+            return Difference(where, *found)
+    if is_live or any(map(has_hidden_body, recorded["inputs"])):
+        return None
+    for part in ("deliveries", "end"):
+        found = next(_differences(recorded[part], again[part], f"/{part}", plain), None)
+        if found is not None:
+            return Difference(None, *found)
+    return None
+
+
+def has_hidden_body(one: Record) -> bool:
+    """Whether the body of an input is not in the bundle: it is no JSON, and may hold secrets. The
+    replay sends spaces, and compares the status of the response only."""
+    return "bodyBytes" in one["request"]
+
+
+def _pairs(inputs: list[Record], others: list[Record]) -> Iterator[tuple[Record, Record]]:
+    """Each input with the same one of the other recording: requests that overlap may end in any
+    order. After a reset, numbers begin again."""
+    by_number: defaultdict[int, deque[Record]] = defaultdict(deque)
+    for one in others:
+        by_number[one["number"]].append(one)
+    for one in inputs:
+        same = by_number[one["number"]]
+        yield one, same.popleft() if same else {}
+
+
+def _is_live(recorded: Record) -> bool:
+    modes = [recorded[part]["clock"]["mode"] for part in ("start", "end")]
+    return "live" in modes
+
+
+Found = tuple[str, str, str]
+
+
+def _in_input(one: Record, other: Record, plain: Plain, *, is_live: bool) -> Iterator[Found]:
+    """The differences between the responses to one input."""
+    if not one["number"]:  # its request id is random
+        one, other = (_without_id(item) for item in (one, other))
+    yield from _differences(one["status"], other.get("status"), "/status", plain)
+    if has_hidden_body(one):
+        return
+    response, other_response = one["response"], other.get("response") or {}
+    left_out = _LIVE_HEADERS if is_live else frozenset()
+    headers, others = (
+        [pair for pair in found.get("headers", ()) if pair[0].lower() not in left_out]
+        for found in (response, other_response)
+    )
+    yield from _differences(headers, others, "/headers", plain)
+    body, other_body = response.get("body"), other_response.get("body")
+    values = [_json(text) for text in (body, other_body)]
+    if _MISSING in values:
+        yield from _differences(body, other_body, "/body", plain)
+        return
+    yield from _differences(values[0], values[1], "/body", plain)
+
+
+def _without_id(item: Record) -> Record:
+    found = item.get("requestId")
+    text = json.dumps(item)
+    return dict(json.loads(text.replace(found, "random") if found else text))
+
+
+def _json(text: str | None) -> Any:
+    try:
+        return None if text is None else json.loads(text)
+    except (ValueError, RecursionError):
+        return _MISSING
+
+
+def _differences(one: Any, other: Any, pointer: str, plain: Plain) -> Iterator[Found]:
+    """The differences of two JSON values, in the order of the first."""
+    if isinstance(one, Mapping) and isinstance(other, Mapping):
+        for name in [*one, *(name for name in other if name not in one)]:
+            if name not in _RANDOM and name not in _OF_ENDPOINTS:
+                place = f"{pointer}/{name.replace('~', '~0').replace('/', '~1')}"
+                values = one.get(name, _MISSING), other.get(name, _MISSING)
+                yield from _differences(*values, place, plain)
+    elif isinstance(one, list) and isinstance(other, list):
+        for index in range(max(len(one), len(other))):
+            pair = [items[index] if index < len(items) else _MISSING for items in (one, other)]
+            yield from _differences(pair[0], pair[1], f"{pointer}/{index}", plain)
+    elif isinstance(one, str) and isinstance(other, str):
+        if plain(one) != plain(other):
+            yield pointer, _shown(one), _shown(other)
+    elif one is not other and (type(one) is not type(other) or one != other):
+        yield pointer, _shown(one), _shown(other)
+
+
+def _without_instants(text: str) -> str:
+    return _REQUEST_ID.sub(r"\1\2", _INSTANT.sub("(instant)", text))
+
+
+def _shown(value: Any) -> str:
+    text = "missing" if value is _MISSING else json.dumps(value, ensure_ascii=False)
+    return text if len(text) <= _MAX_SHOWN else f"{text[:_MAX_SHOWN]}..."

@@ -1,0 +1,462 @@
+"""Sends what a bundle recorded to a new workspace, and compares what comes of it.
+
+The server is in this process and listens nowhere. Its clock shows the recorded instants, and
+webhook receivers respond from the recording: a replay opens no connection.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import base64
+import hashlib
+import json
+from collections import defaultdict, deque
+from collections.abc import Coroutine, Iterator, MutableMapping, Sequence
+from dataclasses import dataclass, field
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+from typing import Any, Final, NamedTuple
+from urllib.parse import unquote
+
+from invoice_sandbox import __version__
+from invoice_sandbox.app import Sandbox, create_app
+from invoice_sandbox.base import jsonio
+from invoice_sandbox.base.clock import ClockState
+from invoice_sandbox.base.ids import BASE62, KEY_BODY_LENGTH, key_checksum, new_key
+from invoice_sandbox.bundles.archive import Bundle, BundleError
+from invoice_sandbox.bundles.compare import Difference, first_difference, has_hidden_body
+from invoice_sandbox.bundles.saving import CONTRACT, DELIVERIES, INPUTS, OUTCOMES, RECORDING
+from invoice_sandbox.http.send import CONNECTION
+from invoice_sandbox.openapi.load.pointers import at_pointer
+from invoice_sandbox.runtime.journal import Input
+from invoice_sandbox.runtime.recording import PLACEHOLDER
+from invoice_sandbox.settings import RECORDED, Settings
+from invoice_sandbox.state import Record
+from invoice_sandbox.state.memory import MemoryStore
+from invoice_sandbox.webhooks.attempts import Outcome, Outgoing
+from invoice_sandbox.webhooks.inbox import inbox_token, inbox_url
+from invoice_sandbox.webhooks.lanes import OUTCOMES_LOG, Send
+
+_MOST: Final = 1_000_000
+_MIB: Final = frozenset({"max_state", "max_queue"})
+_MOST_MIB: Final = 512
+_USERS: Final = "users"
+_PATIENCE: Final = 60
+"""Real seconds for a request."""
+
+_TURNS: Final = 2_000
+_TURNS_TO_BEGIN: Final = 100
+"""Turns of the event loop for a delivery, and until a request waits for something."""
+
+
+@dataclass(frozen=True)
+class Served:
+    """What the replay serves: a project, or a contract; None: what the sandbox ships."""
+
+    project: Path | None = None
+    contract: Path | None = None
+    scenarios: Path | None = None
+
+
+@dataclass(frozen=True)
+class Replayed:
+    """What came of a replay: how many requests were sent, the first difference, if any, and what
+    may explain it."""
+
+    requests: int
+    difference: Difference | None
+    notes: tuple[str, ...] = ()
+
+
+def replay(bundle: Bundle, served: Served = Served()) -> Replayed:
+    """Replay a bundle. Raises BundleError, ProjectError and SettingError."""
+    return asyncio.run(_replay(bundle, served))
+
+
+async def _replay(bundle: Bundle, served: Served) -> Replayed:
+    if bundle.manifest.get("replayable") is not True:
+        reason = str(bundle.manifest.get("reason", "its beginning was not recorded"))[:200]
+        raise bundle.problem(f"it cannot be replayed: {ascii(reason)[1:-1]}")
+    recorded = _recorded(bundle)
+    try:
+        run = await _Run.of(recorded, served)
+        await run.send_all()
+        again, contract = await run.recording(), await run.contract()
+    except (KeyError, TypeError, ValueError, OverflowError, LookupError) as error:
+        raise bundle.problem(f"its recording is malformed ({type(error).__name__})") from None
+    notes = tuple(_notes(bundle, recorded, contract))
+    return Replayed(len(recorded["inputs"]), first_difference(recorded, again), notes)
+
+
+def _notes(bundle: Bundle, recorded: Record, contract: Any) -> Iterator[str]:
+    version = bundle.manifest.get("version")
+    if version != __version__:
+        yield f"recorded with version {ascii(version)[1:-1][:40]}, replayed with {__version__}"
+    if {**bundle.json(CONTRACT), "servers": None} != {**contract, "servers": None}:
+        yield "the contract is another one; pass --project or --contract"
+    if bundle.manifest.get("clock") == "live":
+        yield "the clock was live; its instants, and what was left, are not compared"
+    hidden = sum(map(has_hidden_body, recorded["inputs"]))
+    if hidden:
+        yield f"{hidden} bodies are not in the bundle; what was left is not compared"
+
+
+def _recorded(bundle: Bundle) -> Record:
+    """The recording that the parts of a bundle were made of. Raises BundleError."""
+    recording = bundle.json(RECORDING)
+    if not isinstance(recording, dict):
+        raise bundle.problem(f"{RECORDING} is no object")
+    return {
+        **recording,
+        "inputs": bundle.lines(INPUTS),
+        "outcomes": bundle.lines(OUTCOMES),
+        "start": bundle.json("start.json"),
+        "end": bundle.json("end.json"),
+        "deliveries": bundle.json(DELIVERIES),
+    }
+
+
+class RecordedClock:
+    """Real time as it was recorded: ``start`` is the instant of the monotonic second 0. Nobody
+    waits."""
+
+    def __init__(self, start: datetime, seconds: float) -> None:
+        self.start = start
+        self.seconds = seconds
+
+    def now(self) -> datetime:
+        """The instant, in UTC."""
+        return self.start + timedelta(seconds=self.seconds)
+
+    def calendar(self) -> datetime:
+        """The same."""
+        return self.now()
+
+    def monotonic(self) -> float:
+        """Seconds, as they were recorded."""
+        return self.seconds
+
+    async def sleep(self, seconds: float) -> None:  # noqa: ARG002 - time passes with the inputs
+        """Return at once."""
+        await asyncio.sleep(0)
+
+
+class _Event(NamedTuple):
+    """The start or the end of an input, or with the place -1 a response of a receiver."""
+
+    seconds: float
+    place: int
+    is_start: bool
+
+
+class RecordedReceivers:
+    """Responds as webhook receivers did, in the same order for each event and address, and at the
+    same time as requests did. What was not recorded is not sent."""
+
+    def __init__(self, outcomes: Sequence[Record], url: str) -> None:
+        self._inboxes = inbox_url(url)
+        self._outcomes: defaultdict[tuple[str, str], deque[Record]] = defaultdict(deque)
+        for one in outcomes:
+            self._outcomes[self._address(one["url"]), one["webhookId"]].append(one)
+        self._reached = 0.0
+        self._moved = asyncio.Event()
+
+    def reach(self, seconds: float) -> None:
+        """Let everything respond that did until this monotonic second."""
+        self._reached = seconds
+        self._moved.set()
+        self._moved = asyncio.Event()
+
+    def sending(self, send: Send) -> Send:
+        """What delivers webhooks. Messages to the inbox of the workspace are sent in process."""
+
+        async def respond(request: Outgoing) -> Outcome:
+            address = self._address(request.url)
+            left = self._outcomes[address, request.headers["webhook-id"]]
+            if not left:
+                return Outcome(error="no_connection")
+            outcome = left.popleft()
+            while outcome["seconds"] > self._reached:
+                await self._moved.wait()
+            return await send(request) if address == self._inboxes else _outcome(outcome)
+
+        return respond
+
+    def _address(self, url: str) -> str:
+        """The tokens of inboxes are random."""
+        return self._inboxes if url.startswith(self._inboxes) else url
+
+
+def _outcome(one: Record) -> Outcome:
+    waits = one["retryAfter"]
+    return Outcome(
+        status=one["status"],
+        error=one["error"],
+        took=timedelta(seconds=one["took"]),
+        body=one["body"].encode("latin-1"),
+        retry_after=None if waits is None else timedelta(seconds=waits),
+    )
+
+
+class _NoConnection:
+    """The connection of a request in this process: there is none to drop."""
+
+    def reset(self) -> None:
+        """Nothing."""
+
+    def close(self) -> None:
+        """Nothing."""
+
+
+@dataclass
+class _Run:
+    """A replay under way. ``values`` are its own secrets, by placeholder."""
+
+    recorded: Record
+    sandbox: Sandbox
+    clock: RecordedClock
+    receivers: RecordedReceivers
+    key: str
+    inbox: str
+    values: dict[int, str] = field(default_factory=dict)
+
+    @classmethod
+    async def of(cls, recorded: Record, served: Served) -> _Run:
+        """A replay with a new server."""
+        key, epoch = new_key(), datetime.fromisoformat(recorded["epoch"])
+        clock = RecordedClock(epoch, float(recorded["created"]))
+        settings = _settings(recorded, served, key)
+        receivers = RecordedReceivers(recorded["outcomes"], str(recorded["url"]))
+        sandbox = await create_app(
+            settings, url=str(recorded["url"]), system_clock=clock, sending=receivers.sending
+        )
+        async with sandbox.engine.store.transaction(sandbox.engine.first_workspace) as state:
+            inbox = await inbox_token(state)
+        return cls(recorded, sandbox, clock, receivers, key, inbox)
+
+    async def send_all(self) -> None:
+        """Send every input, when it arrived, and let receivers respond when they did."""
+        under_way: dict[int, asyncio.Task[bytes]] = {}
+        for event in self._events():
+            await self._pass_time(event.seconds)
+            if event.is_start:
+                request = await self._request(self.recorded["inputs"][event.place])
+                under_way[event.place] = task = asyncio.create_task(request)
+                await _begun(task)
+            elif event.place in under_way:
+                async with asyncio.timeout(_PATIENCE):
+                    await under_way.pop(event.place)
+
+    def _events(self) -> list[_Event]:
+        """When each request began and ended, and each receiver responded."""
+        events = [_Event(one["seconds"], -1, False) for one in self.recorded["outcomes"]]
+        for index, one in enumerate(self.recorded["inputs"]):
+            events += [_Event(one["began"], index, True), _Event(one["ended"], index, False)]
+        return sorted(events, key=lambda one: (one.seconds, one.place, not one.is_start))
+
+    async def recording(self) -> Record:
+        """What a new recording of the workspace has."""
+        await self._number(int(self.recorded["end"]["requests"]))
+        headers = [["authorization", f"Bearer {self.key}"], ["host", _host(self.recorded["url"])]]
+        content = await self._respond("GET", "/sandbox/recording", headers, b"")
+        found: Record = json.loads(content)["data"]
+        await self.sandbox.engine.agenda.close(0)
+        return found
+
+    async def contract(self) -> Any:
+        """The contract that the replay serves."""
+        headers = [["host", _host(self.recorded["url"])]]
+        return json.loads(await self._respond("GET", "/openapi.json", headers, b""))
+
+    async def _pass_time(self, seconds: float) -> None:
+        """Let the clock reach a monotonic second, and run what falls due meanwhile when it does."""
+        instant = self.clock.start + timedelta(seconds=seconds)
+        engine, workspace = self.sandbox.engine, self.sandbox.engine.first_workspace
+        while (due := await engine.store.next_due(workspace)) is not None:
+            found = await engine.store.workspace(workspace)
+            assert found is not None  # noqa: S101 - the first workspace is never deleted
+            real = due - found.clock.shift
+            if found.clock.mode == "frozen" or not self.clock.now() < real <= instant:
+                break
+            self.clock.seconds = (real - self.clock.start).total_seconds()
+            await engine.agenda.run_due(found)
+            await self._deliver()
+        self.clock.seconds = max(seconds, self.clock.seconds)
+        await self._deliver()
+
+    async def _deliver(self) -> None:
+        """Let what receivers responded until now be noted."""
+        self.receivers.reach(self.clock.seconds)
+        times = [one["seconds"] for one in self.recorded["outcomes"]]
+        wanted = sum(one <= self.clock.seconds for one in times)
+        store, workspace = self.sandbox.engine.store, self.sandbox.engine.first_workspace
+        for _ in range(_TURNS):
+            if len((await store.log(workspace, OUTCOMES_LOG)).entries) >= wanted:
+                return
+            await asyncio.sleep(0)
+
+    async def _number(self, number: int) -> None:
+        """Let the next request have this number, as its recorded one."""
+        store = self.sandbox.engine.store
+        if number and isinstance(store, MemoryStore):
+            space = await store.lock(self.sandbox.engine.first_workspace)
+            space.state.requests = number - 1
+            space.lock.release()
+
+    async def _request(self, one: Record) -> Coroutine[Any, Any, bytes]:
+        """What sends an input."""
+        await self._number(int(one["number"]))
+        request = one["request"]
+        body = request["body"]
+        content = b" " * min(int(request.get("bodyBytes", 0)), 2**20)
+        if body is not None:
+            content = (await self._filled(body)).encode()
+        headers = [
+            [name, await self._filled(value)]
+            for name, value in request["headers"]
+            if name.lower() != "content-length"
+        ]
+        if content:
+            headers.append(["content-length", str(len(content))])
+        target = await self._filled(request["target"])
+        return self._respond(str(request["method"]), target, headers, content)
+
+    async def _respond(
+        self, method: str, target: str, headers: list[list[str]], content: bytes
+    ) -> bytes:
+        raw_path, _, query = target.partition("?")
+        scope: MutableMapping[str, Any] = {
+            "type": "http",
+            "asgi": {"version": "3.0"},
+            "http_version": "1.1",
+            "method": method,
+            "scheme": "http",
+            "path": unquote(raw_path),
+            "raw_path": raw_path.encode("latin-1"),
+            "query_string": query.encode("latin-1"),
+            "root_path": "",
+            "headers": [(a.lower().encode("latin-1"), b.encode("latin-1")) for a, b in headers],
+            "client": ("127.0.0.1", 1),
+            "server": ("127.0.0.1", 1),
+            "extensions": {CONNECTION: _NoConnection()},
+        }
+        messages = iter([{"type": "http.request", "body": content, "more_body": False}])
+        received = bytearray()
+
+        async def receive() -> MutableMapping[str, Any]:
+            return next(messages, {"type": "http.disconnect"})
+
+        async def send(message: MutableMapping[str, Any]) -> None:
+            received.extend(message.get("body", b""))
+
+        await self.sandbox(scope, receive, send)
+        return bytes(received)
+
+    async def _filled(self, text: str) -> str:
+        """``text`` with the secrets of this replay."""
+        numbers = {int(number) for number in PLACEHOLDER.findall(text)}
+        for number in numbers & set(range(len(self.recorded["secrets"]))):
+            if number not in self.values:
+                self.values[number] = await self._value(number)
+        return PLACEHOLDER.sub(lambda one: self.values.get(int(one[1]), one[0]), text)
+
+    async def _value(self, number: int) -> str:
+        source = self.recorded["secrets"][number]
+        match source["is"]:
+            case "key":
+                return self.key
+            case "inbox":
+                return self.inbox
+            case "password":
+                return self._password(source["user"])
+            case "base64":
+                return base64.b64encode((await self._filled(source["text"])).encode()).decode()
+            case "response":
+                return await self._responded(source) or _unknown(number, source)
+        return _unknown(number, source)
+
+    def _password(self, user: str) -> str:
+        engine = self.sandbox.engine
+        users = engine.project.fixtures.get(_USERS, ())
+        public = {one["email"]: one["password"] for one in users if "password" in one}
+        return str({**public, **engine.passwords}.get(user, "unknown"))
+
+    async def _responded(self, source: Record) -> str:
+        """The secret that the replay got in the response to an earlier input."""
+        engine, earlier = self.sandbox.engine, self.recorded["inputs"][: source["input"] + 1]
+        numbers = [one["number"] for one in earlier]
+        inputs = (await engine.journal.recorded(engine.first_workspace)).inputs
+        same = [one for one in inputs if one.number == numbers[-1]]
+        found = same[numbers.count(numbers[-1]) - 1 :][:1]
+        return "".join(_text_in(one, source)[source["from"] :][: source["length"]] for one in found)
+
+
+async def _begun(task: asyncio.Task[Any]) -> None:
+    """Let a request come as far as it gets before anything else happens."""
+    for _ in range(_TURNS_TO_BEGIN):
+        if task.done():
+            return
+        await asyncio.sleep(0)
+
+
+def _text_in(item: Input, source: Record) -> str:
+    if "header" in source:
+        headers = {name.lower(): value for name, value in item.entry.response_headers}
+        return headers.get(source["header"], "")
+    try:
+        body = jsonio.loads(item.entry.response_body.content)
+    except jsonio.JsonError:
+        return ""
+    return str(at_pointer(body, source["member"]) or "")
+
+
+def _unknown(number: int, source: Record) -> str:
+    """A secret that nobody has, of the same form."""
+    length = min(int(source["length"]), 10_000)
+    digest = hashlib.sha256(f"unknown/{number}".encode()).digest()
+    drawn = "".join(BASE62[byte % len(BASE62)] for byte in digest * (length // 32 + 1))
+    prefix = str(source.get("prefix", ""))
+    if not source.get("checksum"):
+        return (prefix + drawn)[:length]
+    return prefix + drawn[:KEY_BODY_LENGTH] + key_checksum(drawn[:KEY_BODY_LENGTH])
+
+
+def _settings(recorded: Record, served: Served, key: str) -> Settings:
+    """The settings of the replay's server. Raises KeyError, TypeError and ValueError."""
+    start, given = recorded["start"], recorded["settings"]
+    mode, at = start["clock"]["mode"], datetime.fromisoformat(start["clock"]["at"])
+    shift = timedelta(seconds=float(start["clock"]["shift"]))
+    if mode not in {"live", "frozen"} or given["webhook_time"] not in {"wall", "virtual"}:
+        raise ValueError("unknown mode")
+    conditions: dict[str, Any] = {
+        name: _number(name, given[name]) for name in RECORDED if name.startswith("max_")
+    }
+    limit = given["rate_limit"]
+    return Settings(
+        port=0,
+        scenario=str(start["scenario"]),
+        seed=int(recorded["workspace"]["seed"]),
+        clock=ClockState(mode, at.astimezone(UTC), shift),
+        key=key,
+        key_given=bool(given["key_given"]),
+        rate_limit=None if limit is None else _number("rate_limit", limit),
+        public_url=None if recorded["local"] else str(recorded["url"]),
+        workspace_idle=None,
+        webhook_time=given["webhook_time"],
+        stateful=bool(given["stateful"]),
+        project=served.project,
+        contract=served.contract,
+        scenarios=served.scenarios,
+        **conditions,
+    )
+
+
+def _number(name: str, value: Any) -> int:
+    return max(1, min(int(value), _MOST_MIB if name in _MIB else _MOST))
+
+
+def _host(url: str) -> str:
+    return url.partition("://")[2]
+
+
+__all__ = ["BundleError", "Replayed", "Served", "replay"]

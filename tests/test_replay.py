@@ -1,0 +1,237 @@
+"""A replay sends what a bundle recorded to a new workspace, and reports the first difference."""
+
+from __future__ import annotations
+
+import json
+import socket
+from collections.abc import Callable, Iterator
+from contextlib import suppress
+from dataclasses import replace as changed
+from pathlib import Path
+from typing import Any
+
+import httpx
+import pytest
+from click.testing import CliRunner
+
+from invoice_sandbox.base.clock import ClockState
+from invoice_sandbox.bundles.archive import Bundle, BundleError, read_bundle, write_bundle
+from invoice_sandbox.bundles.compare import first_difference
+from invoice_sandbox.bundles.replay import replay
+from invoice_sandbox.bundles.saving import save_bundle
+from invoice_sandbox.cli import main
+from invoice_sandbox.control.client import ControlClient
+from invoice_sandbox.state.credentials import DEMO_KEY
+from tests.receivers import raw, receiving, reset, response
+from tests.scenario_run import INVOICE
+from tests.support import FROZEN, Running, serving
+from tests.test_bundles import use
+
+JSON = {"Content-Type": "application/json"}
+SENDING = changed(FROZEN, scenario="auto-progress", seed=5, rate_limit=120)
+
+
+@pytest.fixture(scope="module")
+def recorded(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A bundle of a workspace with every kind of secret, faults, a receiver that fails first, and
+    keys that are revoked."""
+    file = tmp_path_factory.mktemp("replay") / "bug.zip"
+    manners = [response(503, retry_after="120"), reset, raw(b"nothing"), response(200, b"thanks")]
+    with (
+        serving(SENDING, real_time=True) as server,
+        server.client() as client,
+        receiving(*manners) as receiver,
+    ):
+        use(server, DEMO_KEY)
+        client.post("/api/webhooks", json={"url": receiver.url, "events": ["invoice.*"]})
+        for fault in (
+            {"kind": "reset", "when": "after", "operation": "createInvoice"},
+            {"kind": "status", "status": 503, "operation": "createInvoice", "probability": 0.5},
+            {"kind": "latency", "delay": "PT0.2S", "operation": "listInvoices"},
+            {"kind": "truncate", "operation": "getInvoice"},
+            {"kind": "drip", "delay": "PT0.2S", "operation": "listOffers"},
+        ):
+            assert client.post("/sandbox/faults", json=fault).status_code == 201
+        for number in range(4):
+            body = {**INVOICE, "invoiceNumber": f"REP-{number}"}
+            headers = {"Idempotency-Key": f"key-{number // 2}"}
+            with suppress(httpx.TransportError):  # the connection is reset once
+                client.post("/api/invoices", json=body, headers=headers)
+        client.post("/sandbox/clock/advance", json={"by": "PT1H"})
+        made = client.post("/api/developer/api-keys", json={"name": "gone"}).json()["data"]
+        client.delete(f"/api/developer/api-keys?id={made['id']}")
+        client.get("/api/invoices", headers={"Authorization": f"Bearer {made['secret']}"})
+        client.get("/api/invoices", headers={"Authorization": "Basic dXNlcjpwYXNz"})
+        snapshot = client.post("/sandbox/snapshots").json()["data"]["id"]
+        client.post("/api/connectors/erp/invoices", content=b"{not json", headers=JSON)
+        client.post(f"/sandbox/snapshots/{snapshot}/restore", json={})
+        client.post("/sandbox/reset", json={})
+        client.post("/api/invoices", json=INVOICE, headers={"Prefer": "code=409"})
+        client.post("/sandbox/clock/advance", json={"by": "P40D"})
+        assert client.get("/api/invoices").json()["data"]
+        save_bundle(ControlClient(server.url, DEMO_KEY), file)
+    return file
+
+
+def test_the_same_inputs_give_the_same_run(recorded: Path) -> None:
+    found = replay(read_bundle(recorded))
+    assert found.difference is None
+    assert found.requests > 25
+    assert found.notes == ()
+
+
+def edited(file: Path, target: Path, edit: Callable[[dict[str, bytes]], None]) -> Bundle:
+    """The bundle with changed parts."""
+    bundle = read_bundle(file)
+    parts = dict(bundle.parts)
+    edit(parts)
+    about = {name: value for name, value in bundle.manifest.items() if name != "parts"}
+    write_bundle(target, about, parts)
+    return read_bundle(target)
+
+
+def test_a_replay_names_the_first_member_that_differs(recorded: Path, tmp_path: Path) -> None:
+    def edit(parts: dict[str, bytes]) -> None:
+        lines = [json.loads(line) for line in parts["inputs.ndjson"].splitlines()]
+        one = next(one for one in lines if one["operation"] == "createInvoice")
+        one["response"]["body"] = one["response"]["body"].replace('"Registered"', '"Draft"')
+        parts["inputs.ndjson"] = b"".join(json.dumps(one).encode() + b"\n" for one in lines)
+
+    found = replay(edited(recorded, tmp_path / "x.zip", edit)).difference
+    assert found is not None
+    assert (found.member, found.expected, found.actual) == (
+        *("/body/data/status", '"Draft"', '"Registered"'),
+    )
+    assert found.request == "4 (POST /api/invoices)"
+
+
+def test_a_replay_compares_what_is_left(recorded: Path, tmp_path: Path) -> None:
+    def edit(parts: dict[str, bytes]) -> None:
+        end = json.loads(parts["end.json"])
+        end["records"]["invoices"][-1]["amount"] = 1
+        parts["end.json"] = json.dumps(end).encode()
+
+    found = replay(edited(recorded, tmp_path / "x.zip", edit)).difference
+    assert found is not None
+    assert found.request is None
+    assert found.member.startswith("/end/records/invoices/")
+    assert found.member.endswith("/amount")
+
+
+def test_a_replay_opens_no_connection(
+    recorded: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Not even to receivers of a stranger's bundle, whose responses were never recorded."""
+    tried: list[Any] = []
+    monkeypatch.setattr(socket.socket, "connect", lambda _, address: tried.append(address))
+    monkeypatch.setattr(socket, "getaddrinfo", lambda *where, **_: tried.append(where))
+
+    def edit(parts: dict[str, bytes]) -> None:
+        parts["outcomes.ndjson"] = b""
+        other = b"https://receiver.example/"
+        lines = parts["inputs.ndjson"].splitlines()
+        parts["inputs.ndjson"] = b"\n".join(
+            line.replace(b"http://127.0.0.1", other) if b"createWebhook" in line else line
+            for line in lines
+        )
+
+    assert replay(read_bundle(recorded)).difference is None
+    assert replay(edited(recorded, tmp_path / "x.zip", edit)).difference is not None
+    assert tried == []
+
+
+def test_the_command_says_same_or_what_differs(recorded: Path, tmp_path: Path) -> None:
+    same = CliRunner().invoke(main, ["replay", str(recorded)])
+    assert same.exit_code == 0
+    assert same.output == f"{recorded}: same: 30 requests and what they left\n"
+    (tmp_path / "no.zip").write_bytes(b"no")
+    unusable = CliRunner().invoke(main, ["replay", str(tmp_path / "no.zip")])
+    assert unusable.exit_code == 2
+    assert "no bundle" in unusable.output
+
+    def edit(parts: dict[str, bytes]) -> None:
+        parts["inputs.ndjson"] = parts["inputs.ndjson"].replace(b'"status": 201', b'"status": 200')
+
+    edited(recorded, tmp_path / "x.zip", edit)
+    other = CliRunner().invoke(main, ["replay", str(tmp_path / "x.zip")])
+    assert other.exit_code == 1
+    assert other.output.splitlines()[1:] == [
+        *("  member:   /status", "  expected: 200", "  actual:   201"),
+    ]
+
+
+@pytest.mark.parametrize(
+    ("part", "old", "new"),
+    [
+        ("recording.json", b'"settings"', b'"other"'),
+        ("recording.json", b'"seed": 5', b'"seed": "five"'),
+        ("recording.json", b'"is": "key"', b'"is": []'),
+        ("start.json", b'"mode": "frozen"', b'"mode": "backwards"'),
+        ("start.json", b'"shift": 0.0', b'"shift": 1e300'),
+        ("inputs.ndjson", b'"began"', b'"left"'),
+        ("inputs.ndjson", b'"number"', b'"nr"'),
+        ("inputs.ndjson", b"{", b"[" * 100_000 + b"{"),
+        ("outcomes.ndjson", b'"webhookId"', b'"id"'),
+    ],
+)
+def test_a_malformed_recording_ends_in_one_line(
+    recorded: Path, tmp_path: Path, part: str, old: bytes, new: bytes
+) -> None:
+    def edit(parts: dict[str, bytes]) -> None:
+        assert old in parts[part]
+        parts[part] = parts[part].replace(old, new, 1)
+
+    with pytest.raises(BundleError) as raised:
+        replay(edited(recorded, tmp_path / "x.zip", edit))
+    assert "\n" not in str(raised.value)
+
+
+def test_a_bundle_without_its_beginning_is_not_replayed(recorded: Path, tmp_path: Path) -> None:
+    bundle = read_bundle(recorded)
+    write_bundle(tmp_path / "x.zip", {"replayable": False, "reason": "gone"}, bundle.parts)
+    with pytest.raises(BundleError, match="cannot be replayed: gone"):
+        replay(read_bundle(tmp_path / "x.zip"))
+
+
+@pytest.fixture(scope="module")
+def live() -> Iterator[Running]:
+    """A server whose clock follows real time."""
+    with serving(changed(SENDING, clock=ClockState("live"), seed=6)) as server:
+        yield server
+
+
+def test_a_live_run_replays_without_waiting(live: Running, tmp_path: Path) -> None:
+    with live.client() as client:
+        invoice = client.post("/api/invoices", json=INVOICE).json()["data"]
+        for _ in range(4):
+            live.system_clock.pass_seconds(3)
+            status = client.get(f"/api/invoices/{invoice['id']}").json()["data"]["status"]
+        assert status == "Offered"
+        client.get("/api/offers", headers={"X-Request-Id": "mine"})
+    save_bundle(ControlClient(live.url, DEMO_KEY), tmp_path / "live.zip")
+    found = replay(read_bundle(tmp_path / "live.zip"))
+    assert found.difference is None
+    assert "live" in found.notes[0]
+
+
+def test_a_body_that_may_hold_secrets_is_not_in_the_bundle(live: Running, tmp_path: Path) -> None:
+    key = live.new_workspace(seed=8)
+    with live.client(key) as client:
+        upload = client.post("/api/storage/invoices/upload-url", json={}).json()["data"]
+        pdf = {"Content-Type": "application/pdf"}
+        assert client.put(upload["url"], content=b"%PDF-1.7 x", headers=pdf).status_code == 200
+    save_bundle(ControlClient(live.url, key), tmp_path / "x.zip")
+    bundle = read_bundle(tmp_path / "x.zip")
+    assert bundle.lines("inputs.ndjson")[1]["request"]["bodyBytes"] == 10
+    found = replay(bundle)
+    assert found.difference is None
+    assert any("1 bodies are not in the bundle" in one for one in found.notes)
+
+
+def test_differences_are_found_in_order() -> None:
+    clock = {"clock": {"mode": "frozen"}}
+    one = {"start": clock, "end": {**clock, "a": [1, 2]}, "inputs": [], "deliveries": []}
+    assert first_difference(one, one) is None
+    found = first_difference(one, {**one, "end": {**clock, "a": [1]}})
+    assert found is not None
+    assert (found.member, found.expected, found.actual) == ("/end/a/1", "2", "missing")

@@ -93,7 +93,9 @@ def _pipeline(engine: Engine, settings: Settings, inside: _Inside) -> Pipeline:
     router = Router(
         [
             _pages(engine, settings),
-            Console.of(engine, inside, partial(_demo_key, engine, settings)).routes(),
+            Console.of(
+                engine, inside, partial(_demo_key, engine, settings), _plans(settings)
+            ).routes(),
             operation_routes(project.control, stages, is_control=True),
             operation_routes(project.contract, stages, is_control=False),
             start_page(),
@@ -277,6 +279,13 @@ def _load(settings: Settings) -> Project:
         if operation.id not in project.handlers:
             _check_response(project.contract, operation)
     return project
+
+
+def _plans(settings: Settings) -> Path | None:
+    """The folder of acceptance plans; a document without a project has none."""
+    if settings.contract:
+        return None
+    return (settings.project or default_project()) / "acceptance"
 
 
 def _with_warnings(project: Project, *, strict: bool) -> Project:

@@ -13,6 +13,7 @@ import asyncio
 from collections.abc import AsyncGenerator, Callable
 from dataclasses import dataclass
 from functools import cached_property
+from pathlib import Path
 from typing import Any, Final, cast
 
 from invoice_sandbox.base.errors import reject
@@ -50,10 +51,17 @@ class Console:
 
     @classmethod
     def of(
-        cls, engine: Engine, inside: ASGIApplication, demo_key: Callable[[Request], str | None]
+        cls,
+        engine: Engine,
+        inside: ASGIApplication,
+        demo_key: Callable[[Request], str | None],
+        plans: Path | None = None,
     ) -> Console:
-        """The console of an engine. Raises ProjectError for what its project says of it."""
-        return cls(engine, inside, demo_key, Contents.of(engine))
+        """The console of an engine, with the acceptance ``plans`` in a folder.
+
+        Raises ProjectError for what its project says of it.
+        """
+        return cls(engine, inside, demo_key, Contents.of(engine, plans))
 
     def routes(self) -> RouteTable:
         """The pages, and the stream of changes."""

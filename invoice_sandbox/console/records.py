@@ -6,6 +6,7 @@ import re
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
+from pathlib import Path
 from typing import Any, Final
 from urllib.parse import quote
 
@@ -110,15 +111,16 @@ _PAGING: Final = frozenset({"limit", "cursor"})
 @dataclass(frozen=True)
 class Contents:
     """What the console of an engine shows: records, and by operationId the operations of the
-    project's contract and of the control API."""
+    project's contract and of the control API. ``plans`` is the folder of acceptance plans."""
 
     engine: Engine
     records: tuple[Records, ...]
     addresses: Mapping[str, Address]
     sign_in: tuple[Address, Sequence[str]] | None
+    plans: Path | None
 
     @classmethod
-    def of(cls, engine: Engine) -> Contents:
+    def of(cls, engine: Engine, plans: Path | None) -> Contents:
         """The contents for an engine. Raises ProjectError for an unknown operation or machine."""
         project = engine.project
         addresses = {
@@ -129,7 +131,7 @@ class Contents:
         records = [_records(one, addresses, project) for one in project.conventions.records]
         form = project.conventions.sign_in
         sign_in = None if form is None else (addresses[form["operation"]], form["fields"])
-        return cls(engine, tuple(records), addresses, sign_in)
+        return cls(engine, tuple(records), addresses, sign_in, plans)
 
 
 def _records(raw: Mapping[str, Any], addresses: Mapping[str, Address], project: Project) -> Records:

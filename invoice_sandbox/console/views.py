@@ -11,7 +11,7 @@ from urllib.parse import parse_qs, urlencode, urlsplit
 from flask import Flask, Response, abort, g, redirect, render_template, request
 
 from invoice_sandbox.base import jsonio
-from invoice_sandbox.console import actions, contract, deliveries, journal, scenario
+from invoice_sandbox.console import acceptance, actions, contract, deliveries, journal, scenario
 from invoice_sandbox.console.client import CLIENT, VISITOR, Client, Received
 from invoice_sandbox.console.common import (
     JOURNAL,
@@ -32,7 +32,7 @@ if TYPE_CHECKING:
 
     from invoice_sandbox.console.records import Contents, Records
 
-VIEWS: Final = (actions, contract, deliveries, journal, scenario)
+VIEWS: Final = (acceptance, actions, contract, deliveries, journal, scenario)
 """The modules that add their pages to the blueprint."""
 
 _POLICY: Final = (

@@ -1,0 +1,102 @@
+"""The pages of acceptance runs: plans, a run while it happens, its report and its files."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterator, Mapping
+from functools import lru_cache
+from pathlib import Path
+from typing import Any, Final
+from urllib.parse import quote
+
+from flask import Response, render_template
+
+from invoice_sandbox.base import jsonio
+from invoice_sandbox.console.client import Received
+from invoice_sandbox.console.common import client, contents, pages
+from invoice_sandbox.openapi.load.documents import load_document
+from invoice_sandbox.openapi.load.text import DocumentError
+
+RUNS: Final = "/sandbox/acceptance/runs"
+_FINISHED: Final = "finished"
+
+
+@pages.get("/acceptance")
+def acceptance() -> str:
+    """The plans of the project, and the runs of the workspace."""
+    runs = client().get(RUNS)
+    return render_template(
+        "acceptance.html",
+        page="acceptance",
+        plans=list(_plans(contents().plans)),
+        runs=runs,
+        progress={one["id"]: _progress(one) for one in runs.rows},
+    )
+
+
+@pages.get("/acceptance/<run_id>")
+def one_run(run_id: str) -> str:
+    """A run: what it waits for, its checks, and its report as far as there is one."""
+    received = client().get(f"{RUNS}/{quote(run_id, safe='')}")
+    if not received.is_success:
+        return render_template("problem.html", page="acceptance", received=received)
+    run = received.data
+    report = _report(run_id) if run["hasReport"] else None
+    checks = {one["id"]: one for one in report.data["checks"]} if report else {}
+    return render_template(
+        "run.html",
+        page="acceptance",
+        run=run,
+        path=f"{RUNS}/{run_id}",
+        progress=_progress(run),
+        verdicts=Counter(one["verdict"] for one in run["checks"] if one["verdict"]),
+        checks=checks,
+    )
+
+
+@pages.get("/acceptance/<run_id>/report.json")
+def report_file(run_id: str) -> Response:
+    """The report of a run as a file."""
+    return _download(_report(run_id), f"{run_id}.json")
+
+
+@pages.get("/recording.json")
+def recording_file() -> Response:
+    """What reproduces the workspace, as a file."""
+    return _download(client().get("/sandbox/recording"), "recording.json")
+
+
+def _report(run_id: str) -> Received:
+    return client().get(f"{RUNS}/{quote(run_id, safe='')}/report")
+
+
+def _download(received: Received, name: str) -> Response:
+    if not received.is_success:
+        page = render_template("problem.html", page="acceptance", received=received)
+        return Response(page, received.status)
+    shown = Response(jsonio.dumps_pretty(received.data), mimetype="application/json")
+    shown.headers["Content-Disposition"] = f'attachment; filename="{name}"'
+    return shown
+
+
+def _progress(run: Mapping[str, Any]) -> tuple[int, int]:
+    """How many checks of a run are finished, of how many."""
+    states = [one["state"] for one in run["checks"]]
+    return states.count(_FINISHED), len(states)
+
+
+def _plans(folder: Path | None) -> Iterator[Mapping[str, Any]]:
+    """The plans of a folder; a file that is no plan is left out."""
+    for file in sorted(folder.glob("*.yaml")) if folder else ():
+        plan = _plan(file, file.stat().st_mtime_ns)
+        if plan is not None:
+            yield plan
+
+
+@lru_cache(maxsize=16)
+def _plan(file: Path, _changed: int) -> Mapping[str, Any] | None:
+    try:
+        plan = load_document(file)
+    except DocumentError:
+        return None
+    return plan if isinstance(plan, dict) and {"name", "checks"} <= plan.keys() else None

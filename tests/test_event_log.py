@@ -148,6 +148,25 @@ def test_a_key_that_may_look_changes_nothing(server: Running, client: httpx.Clie
                 statuses[raw["operationId"]] = viewer.request(method, url).status_code
     may = {name for name, status in statuses.items() if status != 403}
     assert may == {
-        *("getAgenda", "getClock", "getCoverage", "getDelivery", "getInbox", "getLedger"),
+        *("getAcceptanceReport", "getAcceptanceRun", "getAgenda", "listAcceptanceRuns"),
+        *("getClock", "getCoverage", "getDelivery", "getInbox", "getLedger"),
         *("listEvents", "listFaults", "listRequests", "listScenarios", "listSnapshots"),
     }
+
+
+def test_a_key_that_may_look_sees_no_secret_of_an_acceptance_run(
+    server: Running, client: httpx.Client
+) -> None:
+    waiting = {"task": 1, "check": "c", "text": "t", "environment": {"SANDBOX_API_KEY": "secret"}}
+    progress: dict[str, Any] = {"plan": "p", "state": "running", "verdict": None, "checks": []}
+    run = data(
+        client.post("/sandbox/acceptance/runs", json={**progress, "waitingFor": waiting}), 201
+    )
+    assert run["waitingFor"] == waiting
+    made = data(client.post("/api/developer/api-keys", json={"scopes": ["sandbox:read"]}), 201)
+    with server.client(made["secret"]) as viewer:
+        for path in ("", f"/{run['id']}"):
+            response = viewer.get(f"/sandbox/acceptance/runs{path}")
+            assert response.status_code == 200
+            assert "[redacted]" in response.text
+            assert "secret" not in response.text

@@ -116,13 +116,17 @@ class Console:
                 yield b": still here\n\n"
 
     async def _version(self, workspace_id: str) -> object | None:
-        """What changes with every request, step and change of the workspace; None: it is gone."""
+        """What changes with every request and step of the workspace; None: it is gone.
+
+        A request of the control API is in no log; it changes when the workspace was last used.
+        """
         store = self.engine.store
         workspace = await store.workspace(workspace_id)
         if workspace is None:
             return None
         logs = [await store.log(workspace_id, name) for name in (REQUESTS_LOG, STEPS_LOG)]
-        return workspace, [len(one.entries) + one.dropped for one in logs]
+        used = await store.last_used(workspace_id)
+        return workspace, used, [len(one.entries) + one.dropped for one in logs]
 
 
 async def _content(request: Request) -> bytes:

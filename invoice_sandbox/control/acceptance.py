@@ -11,7 +11,9 @@ from invoice_sandbox.base.clock import instant_text
 from invoice_sandbox.base.errors import reject
 from invoice_sandbox.base.ids import resource_id
 from invoice_sandbox.runtime.control_call import ControlCall
+from invoice_sandbox.runtime.journal import REDACTED
 from invoice_sandbox.state import Record, Transaction
+from invoice_sandbox.state.credentials import CONTROL, allows
 
 MAX_RUNS: Final = 20
 """The number of runs that a workspace keeps."""
@@ -23,7 +25,7 @@ _PREFIX: Final = "acr_sandbox"
 async def list_acceptance_runs(call: ControlCall) -> list[Record]:
     """The runs of the workspace, newest first."""
     async with call.engine.store.transaction(call.workspace.id) as state:
-        return [_shown(one) for one in (await state.page(_RUNS)).records]
+        return [_shown(call, one) for one in (await state.page(_RUNS)).records]
 
 
 async def create_acceptance_run(call: ControlCall) -> Record:
@@ -40,13 +42,13 @@ async def create_acceptance_run(call: ControlCall) -> Record:
         await state.put(_RUNS, run["id"], run)
         for old in (await state.page(_RUNS)).records[MAX_RUNS:]:
             await state.delete(_RUNS, old["id"])
-    return _shown(run)
+    return _shown(call, run)
 
 
 async def get_acceptance_run(call: ControlCall) -> Record:
     """A run. Raises ApiError 404."""
     async with call.engine.store.transaction(call.workspace.id) as state:
-        return _shown(await _named(state, call))
+        return _shown(call, await _named(state, call))
 
 
 async def update_acceptance_run(call: ControlCall) -> Record:
@@ -54,7 +56,7 @@ async def update_acceptance_run(call: ControlCall) -> Record:
     async with call.engine.store.transaction(call.workspace.id) as state:
         run = {**await _named(state, call), **call.body}
         await state.put(_RUNS, run["id"], run)
-    return _shown(run)
+    return _shown(call, run)
 
 
 async def report_acceptance_task(call: ControlCall) -> Record:
@@ -70,7 +72,7 @@ async def report_acceptance_task(call: ControlCall) -> Record:
             )
         run["reported"] = {"task": current, "state": call.body["state"]}
         await state.put(_RUNS, run["id"], run)
-    return _shown(run)
+    return _shown(call, run)
 
 
 async def get_acceptance_report(call: ControlCall) -> Record:
@@ -89,6 +91,10 @@ async def _named(state: Transaction, call: ControlCall) -> dict[str, Any]:
     return dict(found)
 
 
-def _shown(run: Record) -> Record:
+def _shown(call: ControlCall, run: Record) -> Record:
+    """A run without its report, for a caller who only looks without the secrets of the client."""
     shown = {name: value for name, value in run.items() if name != "report"}
+    if shown["waitingFor"] is not None and not allows(call.credential.scopes, CONTROL):
+        hidden = dict.fromkeys(shown["waitingFor"]["environment"], REDACTED)
+        shown["waitingFor"] = {**shown["waitingFor"], "environment": hidden}
     return {**shown, "hasReport": run["report"] is not None}

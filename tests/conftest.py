@@ -43,13 +43,25 @@ def client(server: Running) -> Iterator[httpx.Client]:
         yield client
 
 
-_YOUNG_OBJECTS: Final = 50_000
-"""The garbage collector looks for cycles when there are so many new objects, as in the server."""
+_YOUNG_OBJECTS: Final = 1_000_000
+"""New objects after which cycles are looked for within a module: hardly ever."""
 
 
 @pytest.hookimpl(trylast=True)
 def pytest_collection_finish() -> None:
-    """What was collected stays until the end; the garbage collector need not look at it again."""
+    """What was collected stays until the end."""
+    _clear_up()
+
+
+@pytest.hookimpl(trylast=True)
+def pytest_runtest_teardown(item: pytest.Item, nextitem: pytest.Item | None) -> None:
+    """At the end of a module what it left in cycles is found, and complains if it is open still."""
+    if nextitem is None or nextitem.path != item.path:
+        _clear_up()
+
+
+def _clear_up() -> None:
+    """Collect garbage, and never look again at what is left."""
     gc.collect()
     gc.freeze()
 

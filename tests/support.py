@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import os
-import ssl
 import threading
 import time
 from collections.abc import Awaitable, Callable, Iterator
@@ -27,6 +26,7 @@ from invoice_sandbox.settings import Settings
 from invoice_sandbox.state import Log, Record, Store, Transaction
 from invoice_sandbox.state.credentials import DEMO_KEY
 from invoice_sandbox.state.memory import MemoryStore, Space
+from tests.connections import Connections
 
 T = TypeVar("T")
 
@@ -37,9 +37,6 @@ No test is to fail on a machine that stalls for several seconds, at whatever mom
 
 PATIENT = Patience(between=3600)
 """Of servers whose clients may stall between two requests and still use their connection."""
-
-_NO_TLS = ssl.create_default_context()
-"""Made once: a client of its own for every test would spend most of its time on certificates."""
 
 CONVENTIONS = (Path(__file__).parents[1] / "conventions.yaml").read_text().split("webhooks:")[0]
 """Those of the shipped project, for projects of tests that reply in its envelope.
@@ -120,11 +117,14 @@ class Running:
     system_clock: ManualSystemClock
     loop: asyncio.AbstractEventLoop
     port: int
+    connections: Connections
 
     def client(self, key: str | None = DEMO_KEY) -> httpx.Client:
         """A client that sends ``key`` as a bearer credential, or none."""
         headers = {} if key is None else {"Authorization": f"Bearer {key}"}
-        return httpx.Client(base_url=self.url, headers=headers, timeout=PATIENCE, verify=_NO_TLS)
+        return httpx.Client(
+            base_url=self.url, headers=headers, timeout=PATIENCE, transport=self.connections
+        )
 
     def new_workspace(self, seed: int | None = None) -> str:
         """The key of another workspace."""
@@ -212,7 +212,8 @@ def serving(
     if settings.coverage is None and RECORDING in os.environ:
         settings = replace(settings, coverage=Path(os.environ[RECORDING]))
     with folder, closing(asyncio.new_event_loop()) as loop, listen(settings) as listener:
-        url = settings.url(listener.getsockname()[1])
+        port = listener.getsockname()[1]
+        url = settings.url(port)
         sandbox = loop.run_until_complete(create_app(settings, url=url, system_clock=clock))
         ready = threading.Event()
         server = make_server(sandbox, ready.set, PATIENT)
@@ -221,7 +222,8 @@ def serving(
         thread.start()
         try:
             assert ready.wait(PATIENCE), "the server did not become ready"
-            yield Running(url, sandbox, system_clock, loop, listener.getsockname()[1])
+            with Connections().open() as connections:
+                yield Running(url, sandbox, system_clock, loop, port, connections)
         finally:
             server.should_exit = True
             thread.join(PATIENCE)

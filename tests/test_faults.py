@@ -331,7 +331,7 @@ class TestCorruptedResponses:
 
     def test_truncate_is_an_error_to_a_client(self, client: httpx.Client) -> None:
         inject(client, "truncate")
-        with pytest.raises(httpx.RemoteProtocolError, match="complete message"):
+        with pytest.raises(httpx.RemoteProtocolError, match="IncompleteRead"):
             create(client)
         assert created(client) == 1
 

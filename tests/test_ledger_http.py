@@ -2,14 +2,12 @@
 
 from __future__ import annotations
 
-import itertools
 import json
 from decimal import Decimal
 from pathlib import Path
 from typing import Any
 
 import httpx
-import orjson
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -17,14 +15,12 @@ from hypothesis import strategies as st
 from domain.fingerprint import minor_units
 from domain.ledger import ACCOUNTS, CREDITS, DEBITS
 from invoice_sandbox.scenarios.lifecycle import load_lifecycle
-from tests.scenario_run import DATED, advance, choose, data, error, move, register, status
+from tests.scenario_run import advance, choose, data, error, move, register, status
 from tests.support import Running
 
 EVEREST = "ptn_sandbox_everest"
 TO_REQUEST = ("start-verification", "verify", "request-financing")
 ACCEPTED = (*TO_REQUEST, "receive-offer", "accept-offer")
-JSON = {"Content-Type": "application/json"}
-_NUMBERS = itertools.count(1)
 
 
 def ledger(client: httpx.Client, invoice: Any) -> Any:
@@ -35,14 +31,6 @@ def ledger(client: httpx.Client, invoice: Any) -> Any:
 
 def balances(client: httpx.Client, invoice: Any) -> dict[str, Decimal]:
     return {name: value for name, value in ledger(client, invoice)["balances"].items() if value}
-
-
-def registered(client: httpx.Client, amount: str, currency: str, **members: Any) -> Any:
-    """An invoice over an amount as it is written here, digit by digit."""
-    number = f"LED-{next(_NUMBERS)}"
-    body = {**DATED, "currency": currency, "invoiceNumber": number, **members}
-    content = orjson.dumps({**body, "amount": orjson.Fragment(amount)})
-    return data(client.post("/api/invoices", content=content, headers=JSON), 201)
 
 
 def test_an_invoice_that_is_not_financed_has_an_empty_ledger(client: httpx.Client) -> None:
@@ -150,7 +138,7 @@ ODD = {
 def test_an_amount_with_odd_digits_is_split_and_settled_to_the_last_minor_unit(
     client: httpx.Client, amount: str, currency: str, face: str
 ) -> None:
-    invoice = registered(client, amount, currency)
+    invoice = register(client, amount=Decimal(amount), currency=currency)
     move(client, invoice, *ACCEPTED, "fund-partially", "fund", *3 * ["pay-partially"], "pay")
     response = client.get("/api/offers", params={"invoiceId": invoice["id"]})
     (offer,) = decimals(response.content)["data"]
@@ -324,7 +312,7 @@ def test_money_is_conserved_over_every_sequence_of_steps(
 ) -> None:
     with server.client(server.new_workspace()) as client:
         amount = Decimal(cents).scaleb(-minor_units(currency))
-        invoice = registered(client, f"{amount:f}", currency)
+        invoice = register(client, amount=amount, currency=currency)
         move(client, invoice, *TO_REQUEST)
         body = {"invoiceId": invoice["id"], "partnerId": EVEREST, "recourse": recourse}
         data(client.post("/api/offers", json=body), 201)

@@ -6,6 +6,7 @@ import asyncio
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import replace
+from datetime import timedelta
 from http.cookies import SimpleCookie
 from pathlib import Path
 from typing import Any
@@ -15,7 +16,7 @@ import pytest
 from click.testing import CliRunner
 
 from invoice_sandbox.app import create_app
-from invoice_sandbox.base.clock import ClockState
+from invoice_sandbox.base.clock import ClockState, instant_text
 from invoice_sandbox.base.errors import ApiError
 from invoice_sandbox.base.ids import new_key
 from invoice_sandbox.cli.users import users
@@ -75,6 +76,7 @@ def ask_session(client: httpx.Client, cookie: str) -> httpx.Response:
 
 
 def test_login_returns_the_session_of_the_user(visitor: httpx.Client, server: Running) -> None:
+    ends = server.system_clock.now() + timedelta(hours=8)
     data = visitor.post(LOGIN, json=SELLER).json()["data"]
     assert "invoices:write" in data.pop("scopes")
     assert data == {
@@ -87,7 +89,7 @@ def test_login_returns_the_session_of_the_user(visitor: httpx.Client, server: Ru
             "email": "seller@demo.example",
         },
         "workspaceId": server.sandbox.engine.first_workspace,
-        "expiresAt": "2026-11-21T17:30:00Z",
+        "expiresAt": instant_text(ends),
     }
 
 

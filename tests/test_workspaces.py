@@ -361,6 +361,15 @@ def test_an_idle_workspace_makes_room_for_a_new_one(idle: Running) -> None:
         assert not set(old) & set(listed(first))
 
 
+def test_each_workspace_is_deleted_a_day_after_its_own_last_use(idle: Running) -> None:
+    with idle.client() as first:
+        made: list[str] = []
+        for _ in range(5):
+            made.append(make_workspace(first)["id"])
+            assert listed(first)[:-1] == made[-2:][::-1]
+            idle.system_clock.pass_seconds(DAY / 2)
+
+
 def test_workspaces_may_be_kept_for_ever() -> None:
     settings = replace(FROZEN, workspace_idle=None)
     with (

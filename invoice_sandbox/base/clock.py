@@ -18,7 +18,7 @@ from typing import Final, Literal, Protocol
 FROZEN_START: Final = datetime(2026, 11, 21, 9, 30, tzinfo=UTC)
 """The default instant of a frozen clock."""
 
-_FIRST: Final = datetime(1, 1, 1, tzinfo=UTC)
+FIRST: Final = datetime(1, 1, 1, tzinfo=UTC)
 LAST: Final = datetime(9999, 12, 31, 23, 59, 59, tzinfo=UTC)
 """The last instant that can be written. No clock of a workspace gets there."""
 
@@ -190,9 +190,9 @@ def parse_instant(text: str) -> datetime:
     instant = datetime.fromisoformat("0004" + text[4:].upper() if year_zero else text.upper())
     instant = instant.replace(microsecond=instant.microsecond // 1000 * 1000)  # as clocks show it
     try:
-        return _FIRST if year_zero else instant.astimezone(UTC)
+        return FIRST if year_zero else instant.astimezone(UTC)
     except OverflowError:
-        return _FIRST if instant.year == 1 else LAST
+        return FIRST if instant.year == 1 else LAST
 
 
 def start_of_day(text: str) -> datetime:

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
-from datetime import timedelta
+from datetime import datetime, timedelta
 from typing import Final
 
-from invoice_sandbox.base.clock import ClockState, SystemClock, instant_text
+from invoice_sandbox.base.clock import FIRST, ClockState, SystemClock, instant_text
 from invoice_sandbox.base.errors import reject
 from invoice_sandbox.base.ids import key_digest, new_secret, random_seed, resource_id, seed_token
 from invoice_sandbox.base.memory import FreeMemory
@@ -46,6 +46,13 @@ class WorkspaceOptions:
     maker: str | None = None
 
 
+@dataclass
+class _Uses:
+    """Every workspace but the first one was used at this instant or later."""
+
+    since: datetime = FIRST
+
+
 @dataclass(frozen=True)
 class Workspaces:
     """All workspaces of a server: at most ``most``, each deleted after ``idle`` without a request
@@ -64,6 +71,7 @@ class Workspaces:
     local: bool = False
     quotas: Quotas = field(default_factory=Quotas)
     memory: FreeMemory = field(default_factory=FreeMemory)
+    uses: _Uses = field(default_factory=_Uses)
 
     async def first(self, key: str, options: WorkspaceOptions) -> Workspace:
         """The workspace of requests without a credential, to which ``key`` has every scope.
@@ -250,10 +258,17 @@ class Workspaces:
     async def _delete_idle(self) -> None:
         if self.idle is None:
             return
-        latest = self.system_clock.now() - self.idle
+        now = self.system_clock.now()
+        latest = now - self.idle
+        if latest < self.uses.since:
+            return
+        kept = [now]
         for workspace, used in await self.store.workspaces():
-            if used <= latest and workspace.made_by is not None:
+            if workspace.made_by is not None and used <= latest:
                 await self.store.delete_workspace(workspace.id)
+            elif workspace.made_by is not None:
+                kept.append(used)
+        self.uses.since = min(kept)
 
     async def _free_id(self, wanted: str) -> str:
         """``wanted``, with a number if it is in use: two workspaces may have the same seed."""

@@ -10,11 +10,11 @@ from __future__ import annotations
 import sys
 from collections.abc import Callable, Mapping
 from dataclasses import fields, replace
-from datetime import UTC, datetime
+from datetime import datetime
 from pathlib import Path
 from typing import Any, Final
 
-from invoice_sandbox.base.clock import ClockState
+from invoice_sandbox.base.clock import FIRST, ClockState
 from invoice_sandbox.base.jsonio import packed, unpacked
 from invoice_sandbox.state import (
     INPUTS_LOG,
@@ -214,7 +214,7 @@ class PersistentStore(MemoryStore):
         for workspace_id, name, content, snapshot in self.database.rows("states"):
             workspace = decoded_workspace(content)
             one = loading[workspace_id, name] = _Loading(State(workspace), self.indexes)
-            space = spaces.setdefault(workspace_id, Space(workspace, _LONG_AGO))
+            space = spaces.setdefault(workspace_id, Space(workspace, FIRST))
             if snapshot is None:
                 space.state = one.state
             else:
@@ -388,8 +388,6 @@ def _unlimited() -> Quotas:
 
 _UNLIMITED: Final = _unlimited()
 """What is there may stay, even if the server now allows less."""
-
-_LONG_AGO: Final = datetime.min.replace(tzinfo=UTC)
 
 
 def _state(

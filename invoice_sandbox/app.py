@@ -249,15 +249,20 @@ def _pages(engine: Engine, settings: Settings) -> RouteTable:
         {"": project.contract, project.control.base_path: project.control},
         engine.url,
         lambda: {SCENARIOS: tuple(project.scenarios)},
-        partial(_demo_key, engine, settings),
+        partial(_key_of_page, engine, settings),
         partial(carries_key, engine) if settings.private_docs else anybody,
     )
 
 
 def _demo_key(engine: Engine, settings: Settings, request: Request) -> str | None:
-    """The demo key, for a request that it is valid for."""
-    has_demo_key = settings.key == DEMO_KEY and engine.project.conventions.access == "keys"
-    return DEMO_KEY if has_demo_key and is_local(engine, request) else None
+    """The demo key, for a request to the control API that it is valid for."""
+    return DEMO_KEY if settings.key == DEMO_KEY and is_local(engine, request) else None
+
+
+def _key_of_page(engine: Engine, settings: Settings, request: Request) -> str | None:
+    """The demo key for a page that sends requests to the API, if that has keys of its own."""
+    has_keys = engine.project.conventions.access == "keys"
+    return _demo_key(engine, settings, request) if has_keys else None
 
 
 def _load(settings: Settings) -> Project:

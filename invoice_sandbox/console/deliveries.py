@@ -46,7 +46,7 @@ def one_delivery(delivery_id: str) -> str:
         delivery=delivery,
         endpoint=next((one for one in endpoints if one["id"] == delivery["endpointId"]), None),
         faults=_faults(),
-        diagnosis=_diagnosis(delivery),
+        diagnosis=diagnosis(delivery),
         is_altered={
             one["attempt"]: _is_altered(one, delivery["body"]) for one in delivery["attempts"]
         },
@@ -67,7 +67,7 @@ def _is_altered(attempt: Mapping[str, Any], body: str | None) -> bool:
     return bool(attempt["request"]["bodyDigest"] != f"sha256:{digest}")
 
 
-def _diagnosis(delivery: Mapping[str, Any]) -> str:
+def diagnosis(delivery: Mapping[str, Any]) -> str:
     """In a sentence, what became of a delivery and what to do."""
     if not delivery["attempts"]:
         return "Nothing was sent yet."

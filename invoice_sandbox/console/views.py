@@ -41,8 +41,8 @@ _POLICY: Final = (
 )
 _PAGE: Final = 50
 _DELIVERIES: Final = 8
-_SEARCHED: Final = 1_000
-_SEARCHES: Final = 10
+_SEARCHED: Final = 100
+_SEARCHES: Final = 50
 """Pages of records that are searched for a text at once."""
 
 
@@ -89,11 +89,23 @@ def _common() -> dict[str, Any]:
     return {
         "console": CONSOLE,
         "records": found.records,
+        "views": list(_views(found)),
         "clock": g.get("clock"),
         "visitor": g.visitor,
         "notice": actions.notice(),
         "title_of_api": found.engine.project.contract.document["info"]["title"],
     }
+
+
+def _views(found: Contents) -> Iterator[tuple[str, str]]:
+    """The views besides those of records that make sense for what is served: path and title."""
+    yield "requests", "Requests"
+    if found.engine.project.conventions.deliveries_operation is not None:
+        yield "webhooks", "Webhooks"
+    yield "scenario", "Scenario and clock"
+    if found.plans is not None:
+        yield "acceptance", "Acceptance"
+    yield "contract", "Contract"
 
 
 # Overview

@@ -1,0 +1,408 @@
+"""What each view of the console shows and lets its visitor do, beside the journal and records."""
+
+from __future__ import annotations
+
+import json
+import re
+from dataclasses import replace
+from html import unescape
+from typing import Any
+
+import httpx
+import pytest
+
+from invoice_sandbox.base.ids import new_key
+from tests.scenario_run import advance, data, move, register_new, verified
+from tests.support import FROZEN, Running, serving
+from tests.test_console import VIEWS, act, api, key, visitor
+from tests.test_sessions import AUDITOR, PASSWORD, logged_in
+
+__all__ = ["api", "key", "visitor"]  # fixtures
+
+PARTNER = {"email": "partner@demo.example", "password": PASSWORD}
+
+
+def text_of(page: httpx.Response) -> str:
+    """What a page shows, without its markup."""
+    return re.sub(r"\s+", " ", unescape(re.sub(r"<[^>]*>", "", page.text)))
+
+
+def buttons(page: httpx.Response) -> list[str]:
+    """The requests that the buttons of a page name."""
+    return [unescape(one) for one in re.findall(r'<button title="([^"]*)"', page.text)]
+
+
+# Who visits
+
+
+def test_a_user_looks_and_does_not_act(visitor: httpx.Client) -> None:
+    visitor.post("/console/sign-out")
+    wrong = visitor.post("/console/sign-in", data={**AUDITOR, "password": "wrong"})
+    assert 'role="alert"' in wrong.text
+    assert PASSWORD not in wrong.text
+    signed_in = visitor.post("/console/sign-in", data=AUDITOR, follow_redirects=True)
+    assert "session of usr_sandbox_auditor" in signed_in.text
+    for view in VIEWS:
+        assert 'role="alert"' not in visitor.get(f"/console{view}").text, view
+    moved = act(visitor, "POST", "/sandbox/clock/advance", body='{"by": "P1D"}')
+    assert "<b>403</b>" in moved.text
+
+
+def test_a_user_who_may_not_look_sees_why(server: Running) -> None:
+    with server.client(None) as client:
+        page = client.post("/console/sign-in", data=PARTNER, follow_redirects=True).text
+        assert "<b>403</b>" in page
+        assert "sandbox:read" in page
+
+
+def test_a_session_of_the_api_opens_the_console_until_it_ends() -> None:
+    private = replace(FROZEN, key=new_key())
+    with serving(private) as running, logged_in(running, **AUDITOR) as user:
+        assert "session of usr_sandbox_auditor" in user.get("/console").text
+        with user.stream("GET", "/console/events") as stream:
+            assert stream.status_code == 200
+        user.post("/api/auth/logout")
+        assert "<h1>Sign in</h1>" in user.get("/console").text
+        assert user.get("/console/events").status_code == 401
+
+
+def test_a_session_is_in_a_cookie_that_scripts_cannot_read(server: Running) -> None:
+    with server.client(None) as client:
+        cookie = client.post("/console/sign-in", data=AUDITOR).headers["set-cookie"]
+        assert {"HttpOnly", "Path=/console", "SameSite=Strict"} <= set(cookie.split("; "))
+
+
+def test_a_visitor_switches_between_keys(server: Running, visitor: httpx.Client) -> None:
+    other = server.new_workspace()
+    with server.client(other) as client:
+        strange = register_new(client, invoiceNumber="OF-THE-OTHER")
+    path = "/console/records/invoices"
+    assert strange not in visitor.get(path).text
+    visitor.post("/console/sign-in", data={"key": other})
+    page = visitor.get(path).text
+    assert strange in page
+    assert len(re.findall(r'<option value="\d"[^>]*>wsp_sandbox_', page)) == 2
+    assert other not in page
+    for wrong in ("2", "-1", "x", ""):
+        visitor.post("/console/switch", data={"identity": wrong})
+        assert strange in visitor.get(path).text
+    visitor.post("/console/switch", data={"identity": "1"})
+    assert strange not in visitor.get(path).text
+    visitor.post("/console/sign-out")
+    assert strange in visitor.get(path).text
+    assert "Switch</button>" not in visitor.get("/console").text
+
+
+@pytest.mark.parametrize("cookie", ["x", "e30", "W10", "W1sia2V5Il1d", "W1siZGVtbyIsIngiXV0"])
+def test_a_cookie_that_the_console_did_not_set_is_ignored(server: Running, cookie: str) -> None:
+    with server.client(None) as client:
+        page = client.get("/console", headers={"Cookie": f"ils_console={cookie}"})
+        assert "(demo key)" in page.text
+
+
+def test_a_key_that_may_look_sees_every_view(visitor: httpx.Client, api: httpx.Client) -> None:
+    scopes = ["sandbox:read", "invoices:read", "webhooks:read"]
+    made = data(api.post("/api/developer/api-keys", json={"scopes": scopes}), 201)
+    visitor.post("/console/sign-in", data={"key": made["secret"]})
+    for view in VIEWS:
+        page = visitor.get(f"/console{view}")
+        assert 'role="alert"' not in page.text, view
+    assert "<b>403</b>" in act(visitor, "POST", "/sandbox/reset").text
+
+
+@pytest.mark.parametrize(
+    ("headers", "status"),
+    [
+        ({"Origin": "https://evil.example"}, 403),
+        ({"Origin": "http://localhost:3000"}, 403),
+        ({"Sec-Fetch-Site": "cross-site", "Sec-Fetch-Mode": "no-cors"}, 403),
+        ({"Sec-Fetch-Site": "same-site", "Sec-Fetch-Mode": "cors"}, 403),
+        ({"Sec-Fetch-Site": "cross-site", "Sec-Fetch-Mode": "navigate"}, 200),
+        ({"Sec-Fetch-Site": "same-origin", "Sec-Fetch-Mode": "cors"}, 200),
+        ({}, 200),
+    ],
+)
+def test_a_page_of_another_origin_reads_nothing(
+    visitor: httpx.Client, headers: dict[str, str], status: int
+) -> None:
+    page = visitor.get("/console/requests", headers=headers)
+    assert page.status_code == status
+    assert ("<h1>" in page.text) is (status == 200)
+    with visitor.stream("GET", "/console/events", headers=headers) as stream:
+        assert stream.status_code == status
+
+
+# Overview and contract
+
+
+def test_first_steps_are_commands_until_something_happened(
+    visitor: httpx.Client, api: httpx.Client
+) -> None:
+    page = text_of(visitor.get("/console"))
+    for command in ("curl http://", "-X POST", "/sandbox/inbox/", '{"by":"PT1H"}', "<API_KEY>"):
+        assert command in page
+    example = re.search(r"-d '(\{\"sellerId.*?\})'", page)
+    assert example
+    data(api.post("/api/invoices", json=json.loads(example[1])), 201)
+    assert "First steps" not in visitor.get("/console").text
+
+
+def test_the_contract_shows_responses_assumptions_and_coverage(
+    visitor: httpx.Client, api: httpx.Client
+) -> None:
+    api.get("/api/partners")
+    page = visitor.get("/console/contract")
+    row = re.search(r"listPartners</span>.*?</details>", page.text, re.DOTALL)
+    assert row
+    cells = re.findall(r">(\d{3})</span></td><td>[^<]*</td><td>(\w+)</td>", row[0])
+    assert dict(cells)["200"] == "yes"
+    assert dict(cells)["401"] == "no"
+    assert "/docs#/partners/listPartners" in row[0]
+    assert "Assumptions of the sandbox" in row[0]
+    assert re.search(r"operations 1 of \d+", text_of(page))
+
+
+def test_a_violation_leads_to_the_schema(visitor: httpx.Client, api: httpx.Client) -> None:
+    api.post("/api/invoices", json={"invoiceNumber": 7})
+    [entry] = data(api.get("/sandbox/requests"))
+    page = visitor.get(f"/console/requests/{entry['requestId']}").text
+    link = re.search(r'href="(/console/contract/schema[^"]*)"', page)
+    assert link
+    schema = text_of(visitor.get(unescape(link[1])))
+    assert '"sellerId", "debtorId"' in schema
+    for wrong in ("", "?pointer=/nothing", "?pointer=x"):
+        assert visitor.get(f"/console/contract/schema{wrong}").status_code == 404
+
+
+# Records
+
+
+def test_events_deliveries_and_postings_are_on_the_timeline(
+    visitor: httpx.Client, api: httpx.Client
+) -> None:
+    url = data(api.get("/sandbox/inbox"))["url"]
+    data(api.post("/api/webhooks", json={"url": url, "events": ["*"]}), 201)
+    invoice = register_new(api)
+    move(api, invoice, "start-verification", "verify", "request-financing", "receive-offer")
+    [offer] = data(api.get("/api/offers", params={"invoiceId": invoice}))
+    page = visitor.get(f"/console/records/invoices/{invoice}")
+    assert f"POST /sandbox/offers/{offer['id']}/accept" in buttons(page)
+    data(api.post(f"/sandbox/offers/{offer['id']}/accept"))
+    move(api, invoice, "fund")
+    advance(api, "PT0S")
+    page = visitor.get(f"/console/records/invoices/{invoice}")
+    found = text_of(page)
+    for mark in (
+        "request POST /api/invoices → 201",
+        "event offer.received",
+        r"delivery offer.received to whe_sandbox_\w+ → 200",
+        "ledger ",
+        "audit log invoice.registered",
+    ):
+        assert re.search(mark, found), mark
+    [entry] = data(api.get("/sandbox/requests", params={"operation": "createInvoice"}))
+    audit = r'audit log</span>\s*<span class="what"><a href="/console/requests/'
+    assert re.search(audit + entry["requestId"], page.text)
+
+
+def test_a_failed_attempt_and_the_next_one_are_on_the_timeline(
+    visitor: httpx.Client, api: httpx.Client
+) -> None:
+    url = data(api.get("/sandbox/inbox"))["url"]
+    body = {"url": url, "events": ["invoice.registered"]}
+    data(api.post("/api/webhooks", json=body), 201)
+    data(api.put("/sandbox/scenario", json={"name": "webhook-down-then-up"}))
+    invoice = register_new(api)
+    advance(api, "PT0S")
+    page = text_of(visitor.get(f"/console/records/invoices/{invoice}"))
+    assert re.search(r"delivery invoice.registered to \S+ → 5\d\d, fail", page)
+    assert re.search(r"delivery invoice.registered to \S+ due", page)
+
+
+@pytest.mark.parametrize(
+    ("what", "status"),
+    [("accept", "Accepted"), ("decline", "Declined"), ("withdraw", "Withdrawn")],
+)
+def test_an_offer_is_decided_by_its_buttons(
+    visitor: httpx.Client, api: httpx.Client, what: str, status: str
+) -> None:
+    invoice = verified(api)["id"]
+    move(api, invoice, "request-financing", "receive-offer")
+    [offer] = data(api.get("/api/offers", params={"invoiceId": invoice}))
+    page = visitor.get(f"/console/records/invoices/{invoice}")
+    [request] = [one for one in buttons(page) if one.endswith(f"/{what}")]
+    method, path = request.split(" ")
+    assert "<b>200</b>" in act(visitor, method, path).text
+    assert data(api.get("/api/offers", params={"invoiceId": invoice}))[0]["status"] == status
+    assert offer["status"] == "Received"
+
+
+def test_records_are_searched_for_a_text(visitor: httpx.Client, api: httpx.Client) -> None:
+    wanted = register_new(api, invoiceNumber="FIND-ME-42")
+    other = register_new(api)
+    page = visitor.get("/console/records/invoices", params={"search": "find-me"}).text
+    assert wanted in page
+    assert other not in page
+    none = visitor.get("/console/records/invoices", params={"search": "nowhere"})
+    assert "None." in none.text
+
+
+# Webhooks
+
+
+def test_a_delivery_is_explained_byte_for_byte(visitor: httpx.Client, api: httpx.Client) -> None:
+    url = data(api.get("/sandbox/inbox"))["url"]
+    made = data(api.post("/api/webhooks", json={"url": url, "events": ["*"]}), 201)
+    register_new(api)
+    advance(api, "PT0S")
+    [delivery] = data(api.get("/api/webhooks"))["deliveries"]
+    link = f"/console/webhooks/{delivery['id']}"
+    path = f"POST /sandbox/deliveries/{delivery['id']}/replay"
+    named = [one for one in buttons(visitor.get(link)) if one.startswith(path)]
+    assert len(named) == 8
+    assert f'{path} {{"fault":"late"}}' in named
+    rotate = f"/sandbox/webhooks/{made['id']}/rotate-secret"
+    assert f"POST {rotate}" in buttons(visitor.get("/console/webhooks"))
+    secret = data(api.post(rotate))["secret"]
+    act(visitor, "POST", path.partition(" ")[2], body='{"fault": "changed-body"}')
+    page = visitor.get(link)
+    shown = text_of(page)
+    assert f"current (new) whsec_…{secret[-4:]}" in shown
+    assert f"previous (old) whsec_…{made['secret'][-4:]}" in shown
+    assert "These are other bytes than those that were signed." in shown
+    assert data(api.get(f"/sandbox/deliveries/{delivery['id']}"))["body"] in unescape(page.text)
+    assert secret not in page.text
+    for language in ("Python", "Node.js", "Java", "Go"):
+        assert f"<summary>{language}</summary>" in page.text
+    assert 'role="alert"' in visitor.get("/console/webhooks/unknown").text
+
+
+@pytest.mark.parametrize(
+    ("attempt", "text"),
+    [
+        ({}, "The receiver accepted it."),
+        ({"variation": "fail"}, "altered on purpose"),
+        ({"responseStatus": None, "error": "timeout"}, "did not respond: timeout"),
+        ({"responseStatus": 401}, "how it checks the signature"),
+        ({"responseStatus": 502}, "failed with 502"),
+        ({"responseStatus": 302}, "Only 2xx"),
+        (None, "Nothing was sent yet."),
+    ],
+)
+def test_the_outcome_of_a_delivery_is_a_sentence(attempt: Any, text: str) -> None:
+    from invoice_sandbox.console.deliveries import diagnosis
+
+    one = {"responseStatus": 200, "error": None, "variation": None, **(attempt or {})}
+    delivered = "Delivered" if attempt == {} else "Failed"
+    attempts = [] if attempt is None else [one]
+    assert text in diagnosis({"status": delivered, "attempts": attempts})
+
+
+# Scenario and clock
+
+
+def test_a_scenario_is_drawn_and_used_with_conditions(
+    visitor: httpx.Client, api: httpx.Client
+) -> None:
+    page = visitor.get("/console/scenario", params={"name": "dispute-resolved"})
+    drawn = re.findall(r'class="box[^"]*">(\w+)<', page.text)
+    assert drawn[0] == "Registered"
+    assert drawn[-1] == "Verified"
+    assert 'name="field.with.decision"' in page.text
+    form = {"body": '{"name": "dispute-resolved"}', "field.with.decision": "P3D"}
+    assert "<b>200</b>" in act(visitor, "PUT", "/sandbox/scenario", **form).text
+    assert data(api.get("/sandbox/clock"))
+    invoice = register_new(api)
+    advance(api, "PT2S")
+    due = [one["at"] for one in data(api.get("/sandbox/agenda"))["due"]]
+    assert due == ["2026-11-24T09:30:02Z"], invoice
+
+
+def test_the_next_step_is_run(visitor: httpx.Client, api: httpx.Client) -> None:
+    api.put("/sandbox/scenario", json={"name": "auto-progress"})
+    register_new(api)
+    due = data(api.get("/sandbox/agenda"))["due"][0]
+    request = f'POST /sandbox/clock/advance {{"to":"{due["at"]}"}}'
+    for view in ("", "/scenario"):
+        assert request in buttons(visitor.get(f"/console{view}"))
+    act(visitor, "POST", "/sandbox/clock/advance", body=json.dumps({"to": due["at"]}))
+    assert data(api.get("/sandbox/agenda"))["done"][0]["do"] == due["do"]
+
+
+def test_a_fault_shows_what_it_hit(visitor: httpx.Client, api: httpx.Client) -> None:
+    fault = {"kind": "status", "operation": "listPartners", "count": 2}
+    made = data(api.post("/sandbox/faults", json=fault), 201)
+    api.get("/api/partners")
+    page = visitor.get("/console/scenario")
+    assert "took effect 1 time, 1 left" in text_of(page)
+    [entry] = data(api.get("/sandbox/requests"))
+    assert f'href="/console/requests/{entry["requestId"]}"' in page.text
+    assert f"DELETE /sandbox/faults/{made['id']}" in buttons(page)
+
+
+def test_snapshots_and_reset_are_buttons(visitor: httpx.Client, api: httpx.Client) -> None:
+    taken = data(api.post("/sandbox/snapshots"), 201)["id"]
+    named = buttons(visitor.get("/console/scenario"))
+    for request in (
+        "POST /sandbox/snapshots",
+        "POST /sandbox/reset",
+        f"POST /sandbox/snapshots/{taken}/restore",
+        f"DELETE /sandbox/snapshots/{taken}",
+    ):
+        assert request in named
+
+
+# Requests, acceptance
+
+
+def test_a_rejected_credential_is_listed_without_it(server: Running) -> None:
+    secret = new_key()
+    with server.client(secret) as client, server.client(None) as visitor:
+        assert client.get("/api/partners?of=nobody").status_code == 401
+        page = visitor.get("/console/requests", params={"text": "of=nobody"})
+        link = re.search(r'<a href="(/console/requests/[^"]*)"', page.text)
+        assert link
+        shown = visitor.get(unescape(link[1]))
+        assert "authorization: [redacted]" in shown.text
+        assert secret not in page.text + shown.text
+
+
+def test_a_run_shows_what_it_waits_for(visitor: httpx.Client, api: httpx.Client) -> None:
+    check = {"level": "must", "proves": "It works.", "summary": None, "verdict": None}
+    checks = [
+        {**check, "id": "one", "state": "finished", "verdict": "FAIL", "summary": "It did not."},
+        {**check, "id": "two", "state": "running"},
+    ]
+    waiting = {"task": 6, "check": "two", "text": "register an invoice", "environment": {}}
+    report_check = {"id": "one", "specification": "Retries", "expected": "a key", "actual": "none"}
+    report = {
+        "verdict": "FAIL",
+        "state": "interrupted",
+        "checks": [{**report_check, "evidence": []}],
+    }
+    run = {"plan": "partner", "state": "running", "verdict": None, "checks": checks}
+    body = {**run, "waitingFor": waiting, "report": report}
+    made = data(api.post("/sandbox/acceptance/runs", json=body), 201)["id"]
+    assert "1 of 2" in text_of(visitor.get("/console/acceptance"))
+    page = visitor.get(f"/console/acceptance/{made}")
+    shown = text_of(page)
+    for text in ("Waiting for you: register an invoice", "1 of 2 checks", "a key", "Retries"):
+        assert text in shown
+    path = f"/sandbox/acceptance/runs/{made}/task"
+    assert f'PUT {path} {{"state":"done","task":6}}' in buttons(page)
+    assert "<b>200</b>" in act(visitor, "PUT", path, body='{"state": "done", "task": 6}').text
+    assert "You reported: done" in visitor.get(f"/console/acceptance/{made}").text
+    file = visitor.get(f"/console/acceptance/{made}/report.json")
+    assert file.json() == report
+    assert file.headers["content-disposition"] == f'attachment; filename="{made}.json"'
+    assert visitor.get("/console/acceptance/unknown/report.json").status_code == 404
+    assert 'role="alert"' in visitor.get("/console/acceptance/unknown").text
+
+
+def test_the_plans_of_the_project_and_a_recording_are_there(visitor: httpx.Client) -> None:
+    page = text_of(visitor.get("/console/acceptance"))
+    assert "Plan partner" in page
+    assert "idempotent-retry" in page
+    recording = visitor.get("/console/recording.json")
+    assert recording.headers["content-disposition"] == 'attachment; filename="recording.json"'
+    assert recording.json()["isComplete"]

@@ -70,19 +70,31 @@ class Collection:
 
     def position(self, key: str) -> int | None:
         """The position of the record, or None."""
+        found = self._find(key)
+        return None if found is None else found[0]
+
+    def _find(self, key: str) -> tuple[int, Stored] | None:
+        """The record and its position, or None."""
         if not self.count_all:
             return None
-        rows, names = self.rows, self.keys.names
-        for position in self.keys.places(key):
-            if 0 <= position < rows.length and names[position] == key and rows[position]:
-                return position
+        found = self._at(self.keys.counted(key), key)
+        if found is not None:
+            return found
+        places = (self._at(position, key) for position in self.keys.others(key))
+        return next((one for one in places if one is not None), None)
+
+    def _at(self, position: int, key: str) -> tuple[int, Stored] | None:
+        """The record in a position, if it is there and has the key; below 0 is nothing."""
+        if 0 <= position < self.rows.length and self.keys.names[position] == key:
+            stored = self.rows[position]
+            return None if stored is None else (position, stored)
         return None
 
     def with_record(self, key: str, record: Mapping[str, Any]) -> Collection:
         """The collection with the record at its end, or replaced in its position."""
         changed = self._version()
-        position, stored = self.position(key), changed.packing.pack(record)
-        if position is None:
+        found, stored = self._find(key), changed.packing.pack(record)
+        if found is None:
             position = self.rows.length
             changed.rows = self.rows.appended(stored)
             changed.keys.add(key, position)
@@ -90,7 +102,7 @@ class Collection:
             changed.size += size_of(stored) + len(key) + RECORD_BYTES
             changed._index(position, _NO_MEMBERS, record)  # noqa: SLF001  it is being made
         else:
-            before = self._stored(position)
+            position, before = found
             changed.rows = self.rows.replaced(position, stored)
             changed.size += size_of(stored) - size_of(before)
             changed._index(position, self._indexed(before), record)  # noqa: SLF001
@@ -98,10 +110,10 @@ class Collection:
 
     def without(self, key: str) -> Collection:
         """The collection without the record, which must exist."""
-        position = self.position(key)
-        if position is None:
+        found = self._find(key)
+        if found is None:
             raise KeyError(key)
-        before, changed = self._stored(position), self._version()
+        (position, before), changed = found, self._version()
         changed.rows = self.rows.replaced(position, None)
         changed.count_all -= 1
         changed.size -= size_of(before) + len(key) + RECORD_BYTES
@@ -130,8 +142,8 @@ class Collection:
 
     def get(self, key: str) -> Record | None:
         """A copy of the record, or None."""
-        position = self.position(key)
-        return None if position is None else self.packing.unpack(self._stored(position))
+        found = self._find(key)
+        return None if found is None else self.packing.unpack(found[1])
 
     def page(self, limit: int | None, before: int | None, where: tuple[Condition, ...]) -> Page:
         """At most ``limit`` records, newest first, older than position ``before``.
@@ -193,12 +205,6 @@ class Collection:
             blocks = one if blocks is None else intersection(blocks, one)
         return blocks, tuple(others)
 
-    def _stored(self, position: int) -> Stored:
-        """The record in a position that has one."""
-        found = self.rows[position]
-        assert found is not None  # noqa: S101  position() returns no other
-        return found
-
     def _has(self, field: str, position: int, term: Term) -> bool:
         found = self.rows[position] if position < self.rows.length else None
         return found is not None and term in terms_of(self.packing.unpack(found).get(field))
@@ -213,8 +219,9 @@ class Collection:
             old, new = before.get(name), after.get(name)
             if old != new:
                 lost, got = terms_of(old), terms_of(new)
-                has = partial(self._has, name)
-                changed[name] = index.changed(position, lost - got, got - lost, has)
+                removed = [one for one in lost if one not in got]
+                added = [one for one in got if one not in lost] if lost else got
+                changed[name] = index.changed(position, removed, added, partial(self._has, name))
         if changed:
             self.indexes = {**self.indexes, **changed}
 

@@ -7,7 +7,7 @@ hints only, by its hash; the positions of others are bits in blocks, but for the
 from __future__ import annotations
 
 from array import array
-from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping, Sequence
 from typing import Any, Final
 
 from rpds import HashTrieMap
@@ -15,7 +15,7 @@ from rpds import HashTrieMap
 from invoice_sandbox.state import Condition, Record
 
 Term = str | tuple[str]
-Terms = frozenset[Term]
+Terms = tuple[Term, ...]
 
 Bits = tuple[tuple[int, int], ...]
 """Positions: the number of each block, and its positions as bits."""
@@ -32,7 +32,7 @@ _MOST_DIGITS: Final = 9
 _RECENT: Final = 64
 """Changes of bits that are made at once, which is faster."""
 
-_NO_TERMS: Final[Terms] = frozenset()
+_NO_TERMS: Final[Terms] = ()
 
 
 class Hints:
@@ -89,16 +89,16 @@ class Keys:
         self.names.append(key)
         if self._distance is None:
             self._distance = 0
-            number = self._counted(key)
+            number = self.counted(key)
             self._distance = None if number < 0 else position - number
-        if self._counted(key) != position:
+        if self.counted(key) != position:
             self._hints.add(key, position)
 
-    def places(self, key: str) -> tuple[int, ...]:
-        """Where the key may be; a number below 0 is nowhere."""
-        return (self._counted(key), *self._hints.of(key))
+    def others(self, key: str) -> tuple[int, ...]:
+        """Where else than at its number the key may be."""
+        return self._hints.of(key)
 
-    def _counted(self, key: str) -> int:
+    def counted(self, key: str) -> int:
         """The position that the number at the end of the key stands for; -1: there is none."""
         digits = key[key.rfind("_") + 1 :]
         if self._distance is None or len(digits) > _MOST_DIGITS or not digits.isdecimal():
@@ -139,7 +139,9 @@ class Index:
             return _toggled((), self._found(self._few.of(hash(term)), term, has))
         return _toggled(found, [position for one, position in self._recent if one == term])
 
-    def changed(self, position: int, removed: Terms, added: Terms, has: Has) -> Index:
+    def changed(
+        self, position: int, removed: Sequence[Term], added: Sequence[Term], has: Has
+    ) -> Index:
         """The index after the record in a position has lost and got terms."""
         many = self._many
         toggled = [(term, position) for term in removed if term in many]
@@ -149,7 +151,7 @@ class Index:
             elif len(hints := self._few.add(hash(term), position)) > _FEW:
                 others = self._found([one for one in hints if one != position], term, has)
                 many = many.insert(term, _toggled((), [*others, position]))
-        recent = (*self._recent, *toggled)
+        recent = (*self._recent, *toggled) if toggled else self._recent
         if len(recent) >= _RECENT:
             many, recent = _merged(many, recent), ()
         return Index(self._few, many, recent)
@@ -161,9 +163,9 @@ class Index:
 def terms_of(value: Any) -> Terms:
     """What a record with that value of the field is found by."""
     if type(value) is str:
-        return frozenset((value,))
+        return (value,)
     if isinstance(value, (list, tuple)):
-        return frozenset((one,) for one in value if type(one) is str)
+        return tuple(dict.fromkeys([(one,) for one in value if type(one) is str]))
     return _NO_TERMS
 
 

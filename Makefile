@@ -12,10 +12,11 @@ COUNT ?= 20
 SAMPLE ?= 100
 SEEDS ?= $(shell od -An -v -tu4 -N$$((4 * $(COUNT))) /dev/urandom)
 SECONDS ?= 5
+REQUESTS ?= 10000
 WORKERS ?= auto
 STORE ?= memory
 
-.PHONY: gate install run test test-fast check format fuzz fuzz-seeds acceptance bench attack growth keywords foreign chaos interop build constraints clean mutants
+.PHONY: gate install run test test-fast check format fuzz fuzz-seeds acceptance bench attack growth differential keywords foreign chaos interop build constraints clean mutants
 
 unexport PYTHONDONTWRITEBYTECODE  # without caches every process of the tests compiles everything
 
@@ -85,6 +86,9 @@ growth: $(READY)  ## CPU and memory of a workspace with 100 to 100,000 invoices,
 
 chaos: $(READY)  ## 200 times SIGKILL while clients write, for docs/durability.md
 	$(BIN)/python -m tests.chaos
+
+differential: $(READY)  ## the same generated requests to an earlier commit: nothing differs but on purpose
+	$(BIN)/python -m tests.differential --requests $(REQUESTS)
 
 keywords: $(READY)  ## the official JSON Schema suite in both directions, and docs/keywords.md
 	$(BIN)/python -m tests.keywords

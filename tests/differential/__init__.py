@@ -1,0 +1,1 @@
+"""The same generated requests to an earlier version and to this one: ``make differential``."""

@@ -36,7 +36,8 @@ _LIBRARIES: Final = (
     "uvicorn",
 )
 _IDLE_SECONDS: Final = 20
-"""A process that has used no CPU time for so long waits for something that never comes."""
+_IDLE_TICKS: Final = 10
+"""A process that uses no more CPU time in so many seconds waits for what never comes."""
 
 
 @dataclass(frozen=True)
@@ -198,16 +199,16 @@ def _be_silent() -> None:
 
 def _wait(child: int) -> None:
     """Until a child has ended, which is killed when it hangs."""
-    used, since = -1.0, time.monotonic()
+    used, since = 0, time.monotonic()
     while not os.waitpid(child, os.WNOHANG)[0]:
         time.sleep(0.01)
-        if (now := _cpu_ticks(child)) != used:
+        if (now := _cpu_ticks(child)) > used + _IDLE_TICKS:
             used, since = now, time.monotonic()
         elif time.monotonic() - since > _IDLE_SECONDS:
             os.killpg(child, signal.SIGKILL)
 
 
-def _cpu_ticks(process: int) -> float:
+def _cpu_ticks(process: int) -> int:
     """User and system time of a process, in ticks."""
     fields = Path(f"/proc/{process}/stat").read_text().rpartition(")")[2].split()
     return int(fields[11]) + int(fields[12])

@@ -88,8 +88,9 @@ def bundle(
 
 def _find_circles(whole: Bundle, unresolved: Unresolved) -> None:
     """Call ``unresolved`` for a component that is a reference to a reference ... to itself."""
-    for here in walk(node(whole.document)):
-        if len(here.pointer) == 3 and here.pointer[0] == "components" and _is_circle(whole, here):
+    sections = node(whole.document.get("components"), "components", ("components",)).containers()
+    for here in (one for section in sections for one in section.containers()):
+        if _is_circle(whole, here):
             problem = f"the reference '{here.reference}' leads back to itself"
             unresolved(here.pointer, DocumentError(whole.place(here.pointer), problem))
 

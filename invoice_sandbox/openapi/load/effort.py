@@ -36,6 +36,7 @@ _TRIAL_AND_ERROR: Final = ("(?=", "(?!", "(?<=", "(?<!", *(f"\\{digit}" for digi
 _HERE: Final = ("allOf", "anyOf", "oneOf", "not", "if", "then", "else", "dependentSchemas")
 _REST: Final = ("patternProperties", "additionalProperties", "unevaluatedProperties")
 _ITEMS: Final = ("items", "additionalItems", "contains", "unevaluatedItems")
+_APPLYING: Final = frozenset({*_HERE, *_REST, *_ITEMS, "properties", "prefixItems"})
 
 
 @dataclass(eq=False)
@@ -62,6 +63,8 @@ class Applied:
 
     def parts(self) -> list[list[Applied]]:
         """What it applies to members and items; each list is for one of them."""
+        if not (self.members or self.rest or self.prefix or self.items):
+            return _NO_PARTS
         own = [[one, *self.rest] for one in self.members.values()] or [self.rest]
         return [*own, [*self.prefix, *self.items]]
 
@@ -159,7 +162,7 @@ class Efforts:
         applied.steps += len(schema.get("enum", ())) // 16 if "enum" in schema else 0
         applied.has_alternatives = "anyOf" in schema or "oneOf" in schema
         applied.steps += _BACKTRACKING_STEPS if _backtracks(schema.get("pattern")) else 0
-        for key, child in here.children():
+        for key, child in _applying(here):
             entries = [self._entry(one, waiting) for one in _schemas(child)]
             if key in _HERE:
                 applied.here += entries
@@ -211,6 +214,14 @@ def check_effort(document: Mapping[str, Any], place: Callable[[Pointer], str]) -
 
 
 _TRIVIAL: Final = Applied()
+_NO_PARTS: Final[list[list[Applied]]] = [[]]
+
+
+def _applying(here: Node) -> Iterator[tuple[str, Node]]:
+    """The keywords of a schema that apply others."""
+    for key, value in here.value.items():
+        if key in _APPLYING:
+            yield key, here.child(key, value)
 
 
 def _schemas(child: Node) -> Iterator[Node]:

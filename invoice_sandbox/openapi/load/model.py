@@ -111,12 +111,13 @@ class Node(NamedTuple):
 
     def containers(self) -> list[Node]:
         """The children that are objects or lists, data left out."""
-        found = [
-            self.child(key, value)
-            for key, value in self._members()
-            if isinstance(value, (dict, list))
-        ]
-        return [child for child in found if child.type != DATA]
+        found = []
+        for key, value in self._members():
+            if isinstance(value, (dict, list)):
+                type_ = _type_below(self.type, key, value)
+                if type_ != DATA:
+                    found.append(node(value, type_, (*self.pointer, key), self.base))
+        return found
 
     def _members(self) -> Iterable[tuple[str | int, Any]]:
         if isinstance(self.value, dict):
@@ -130,13 +131,27 @@ class Node(NamedTuple):
         copies = [(key, change(child)) for key, child in self.children()]
         return [one for _, one in copies] if isinstance(self.value, list) else dict(copies)
 
+    def copy_containers(self, change: Callable[[Node], Any]) -> Any:
+        """The same, but only objects and lists are changed: nothing is made of their texts."""
+        if self.type == DATA or not isinstance(self.value, (dict, list)):
+            return self.value
+        copies = [
+            (key, change(self.child(key, one)) if isinstance(one, (dict, list)) else one)
+            for key, one in self._members()
+        ]
+        return [one for _, one in copies] if isinstance(self.value, list) else dict(copies)
+
 
 def node(value: Any, type_: str = DOCUMENT, pointer: Pointer = (), base: str = "") -> Node:
     """The node of a ``value`` inside of a resource whose address is ``base``."""
-    own = value.get("$id") if type_ in _RESOURCES and isinstance(value, dict) else None
-    if isinstance(own, str):
-        base = urldefrag(address(own, base)).url
-    return Node(value, type_, pointer, base)
+    if type_ in _RESOURCES and isinstance(value, dict) and "$id" in value:
+        own = value["$id"]
+        if isinstance(own, str):
+            base = urldefrag(address(own, base)).url
+    return _NEW(Node, (value, type_, pointer, base))
+
+
+_NEW: Final = tuple.__new__  # half of the time of a large document is spent on making nodes
 
 
 def walk(start: Node) -> Iterator[Node]:
@@ -146,6 +161,23 @@ def walk(start: Node) -> Iterator[Node]:
         here = waiting.pop()
         yield here
         waiting += reversed(here.containers())
+
+
+def operations(document: Any) -> Iterator[Node]:
+    """Every operation, also those of callbacks and webhooks; schemas have none."""
+    waiting = [node(document)]
+    while waiting:
+        here = waiting.pop()
+        if here.type == "operation":
+            yield here
+        waiting += [one for one in reversed(here.containers()) if one.type in _AROUND_OPERATIONS]
+
+
+_AROUND_OPERATIONS: Final = frozenset(
+    {"operation", "callback", "pathItem", "components"}
+    | {f"{{{one}}}" for one in ("callback", "pathItem")}
+    | {"<pathItem>"}
+)
 
 
 def _type_below(type_: str, key: str | int, child: Any) -> str:

@@ -13,7 +13,7 @@ from invoice_sandbox.openapi.load.documents import load_document, place_of
 from invoice_sandbox.openapi.load.effort import check_effort
 from invoice_sandbox.openapi.load.fetching import Fetch, never
 from invoice_sandbox.openapi.load.limitations import limitations
-from invoice_sandbox.openapi.load.model import Pointer, node, walk
+from invoice_sandbox.openapi.load.model import Pointer, operations
 from invoice_sandbox.openapi.load.openapi_30 import as_31
 from invoice_sandbox.openapi.load.operations import Note
 from invoice_sandbox.openapi.load.pointers import ContractError
@@ -114,5 +114,4 @@ def _rest(bundled: Bundle, wrong: Sequence[Invalid]) -> tuple[Note, ...]:
 
 
 def _has_operations(document: dict[str, Any]) -> bool:
-    found = (one for one in walk(node(document)) if one.type == "operation")
-    return any(one.pointer[0] == "paths" for one in found)
+    return any(one.pointer[0] == "paths" for one in operations(document))

@@ -13,7 +13,7 @@ from typing import Any, Final
 
 import jsonschema_rs
 
-from invoice_sandbox.openapi.load.model import DOCUMENT, SCHEMA, Node, Pointer, node, walk
+from invoice_sandbox.openapi.load.model import SCHEMA, Node, Pointer, node, operations, walk
 from invoice_sandbox.openapi.load.operations import Note, named_operations, operation_id
 from invoice_sandbox.openapi.load.pointers import dereference
 from invoice_sandbox.openapi.load.validate import Invalid
@@ -78,8 +78,8 @@ def _is_pattern(text: str) -> bool:
 def _repair_security(document: dict[str, Any]) -> Iterator[Note]:
     components = document.get("components")
     declared = components.get("securitySchemes", {}) if isinstance(components, dict) else {}
-    for here in walk(node(document)):
-        has_security = here.type in {DOCUMENT, "operation"} and isinstance(here.value, dict)
+    for here in (node(document), *operations(document)):
+        has_security = isinstance(here.value, dict)
         wanted = here.value.get("security") if has_security else None
         for index, requirement in enumerate(wanted if isinstance(wanted, list) else ()):
             for name in [one for one in requirement if one not in declared]:
@@ -168,8 +168,8 @@ def declare(document: dict[str, Any]) -> Iterator[Note]:
     """Change operations that name no parameter for a part of their path, or the operationId of
     another: a string is declared for the part, and the second operationId is removed."""
     seen = set[str]()
-    for here in walk(node(document)):
-        if here.type != "operation" or not isinstance(here.value, dict):
+    for here in operations(document):
+        if not isinstance(here.value, dict):
             continue
         name = here.value.get("operationId")
         if isinstance(name, str) and name in seen:

@@ -156,12 +156,18 @@ class Schemas:
     ``identified`` are those with an identifier; the sampler reads all in ``generation_view``.
     """
 
-    def __init__(self, document: Mapping[str, Any], not_required: Mark | None = None) -> None:
-        """Members marked as ``not_required`` are not required of a value.
+    def __init__(
+        self,
+        document: Mapping[str, Any],
+        not_required: Mark | None = None,
+        known: dict[str, Any] | None = None,
+    ) -> None:
+        """Members marked as ``not_required`` are not required of a value. ``known`` is what the
+        document gives an identifier (None: it is looked for).
 
         Raises SchemaError when the dialect is unknown or a component is not a schema.
         """
-        self.identified = identified(document)
+        self.identified = identified(document) if known is None else known
         self.generation_view = GenerationView(document, self.identified)
         self._not_required = not_required
         self._dialect = _dialect(document.get("jsonSchemaDialect", _DRAFT_2020_12))
@@ -241,7 +247,7 @@ class Schemas:
     def _copy(self, here: Node, not_required: frozenset[str]) -> Any:
         """``not_required`` are members that the schemas around ``here`` do not require."""
         if not here.is_schema:
-            return here.copy(lambda child: self._copy(child, frozenset()))
+            return here.copy_containers(lambda child: self._copy(child, frozenset()))
         schema = here.value
         if self._not_required is not None:
             not_required |= marked_members(schema, self._not_required, self.resolve)
@@ -249,19 +255,26 @@ class Schemas:
             self._pattern_examples[str(schema["pattern"])] = " or ".join(
                 map(str, schema["examples"])
             )
-        return {key: self._member(key, child, not_required) for key, child in here.children()}
+        return {
+            key: self._member(here.child(key, value), not_required)
+            if isinstance(value, (dict, list))
+            else self._word(key, value)
+            for key, value in schema.items()
+        }
 
-    def _member(self, key: str | int, child: Node, not_required: frozenset[str]) -> Any:
-        value = child.value
-        if key == "required":
-            return without(value, not_required)
+    def _member(self, here: Node, not_required: frozenset[str]) -> Any:
+        if here.pointer[-1] == "required":
+            return without(here.value, not_required)
+        if here.pointer[-1] == "allOf" and isinstance(here.value, list):
+            return [self._copy(part, not_required) for _, part in here.children()]
+        return self._copy(here, frozenset())
+
+    def _word(self, key: str, value: Any) -> Any:
         if key in {"$ref", "$dynamicRef"} and isinstance(value, str):
             return _absolute(value)
         if key == "$schema" and isinstance(value, str):
             return value if value in self.identified else _dialect(value)
-        if key == "allOf" and isinstance(value, list):
-            return [self._copy(part, not_required) for _, part in child.children()]
-        return self._copy(child, frozenset())
+        return value
 
 
 def _is_soon_valid(
@@ -285,8 +298,9 @@ def request_response_schemas(document: Mapping[str, Any]) -> RequestResponseSche
         for mark in (OF_THE_SERVER, OF_THE_CLIENT)
     )
     request = Schemas(document, read_only)
-    is_one = read_only is None and write_only is None
-    return RequestResponseSchemas(request, request if is_one else Schemas(document, write_only))
+    if read_only is None and write_only is None:
+        return RequestResponseSchemas(request, request)
+    return RequestResponseSchemas(request, Schemas(document, write_only, request.identified))
 
 
 def _absolute(reference: str) -> str:

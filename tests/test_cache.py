@@ -12,12 +12,12 @@ from threading import Thread
 import pytest
 
 from invoice_sandbox.base import cache
-from invoice_sandbox.base.cache import MOST, content_of, entry, kept
+from invoice_sandbox.base.cache import MOST, content_of, entry, kept, software
 from invoice_sandbox.openapi.load.documents import load_document
 from invoice_sandbox.openapi.load.text import DocumentError
 from invoice_sandbox.project.code import ProjectError
 from invoice_sandbox.project.contracts import merged_document
-from invoice_sandbox.project.loader import load_project
+from invoice_sandbox.project.loader import load_contract, load_project
 from invoice_sandbox.scenarios.checks import load_scenario
 
 CONTRACT = """
@@ -255,6 +255,37 @@ def test_a_contract_of_several_files_follows_each_of_them(tmp_path: Path) -> Non
     after = merged_document(folder)
     assert "Before." in str(before)
     assert "After." in str(after)
+
+
+LIMITED = (
+    CONTRACT
+    + """
+  schemas: {Size: {enum: [1, 1, 2]}}
+"""
+)
+"""A document with something to repair."""
+
+
+def test_a_document_is_prepared_once_until_it_changes(tmp_path: Path, folder: Path) -> None:
+    file = tmp_path / "toy.yaml"
+    file.write_text(LIMITED.replace("REFERENCE", "#/components/responses/Toys"))
+    first, second = (load_contract(file) for _ in range(2))
+    assert second.contract.document == first.contract.document
+    assert len(first.warnings) == 1
+    assert second.warnings == first.warnings
+    kept = entry("readable", software(), ".yaml", file.read_text())
+    kept.write([{**first.contract.document, "info": {"title": "Kept", "version": "1"}}, [], []])
+    assert load_contract(file).contract.document["info"]["title"] == "Kept"
+    file.write_text(file.read_text().replace("Toys.", "Games."))
+    assert "Games." in str(load_contract(file).contract.document)
+
+
+def test_a_document_of_several_files_is_prepared_each_time(tmp_path: Path, folder: Path) -> None:
+    file = project(tmp_path / "toy", "shared.yaml#/Toys") / "openapi" / "openapi.yaml"
+    for text in ("Before.", "After."):
+        (file.parent / "shared.yaml").write_text(f"Toys: {{description: {text}}}")
+        assert text in str(load_contract(file).contract.document)
+    assert not list(folder.glob("readable-*"))
 
 
 def test_an_error_is_reported_each_time(tmp_path: Path) -> None:

@@ -208,7 +208,14 @@ def contract_warnings(
 
     ``handlers`` are the operations that do not need a response from the contract.
     """
-    notes = [*read.limits, *contract.notes, *_unanswerable(contract, handlers)]
+    rows = kept(
+        lambda: [(one.pointer, one.text) for one in _unanswerable(contract, handlers)],
+        "unanswerable",
+        contract.document,
+        sorted(handlers),
+    )
+    unanswerable = [Note(tuple(pointer), text) for pointer, text in rows]
+    notes = [*read.limits, *contract.notes, *unanswerable]
     shown = [(one.pointer, one.text) for one in notes] if every else summarized(notes)
     return (f"{read.place(pointer)}: {text}" for pointer, text in shown)
 

@@ -2,7 +2,8 @@
 
 Without FILE a sample of COUNT mutants of each package of PACKAGES, chosen by SEED; with
 ``--changed`` of the files that the last commit or the checkout changes, within 40 seconds of CPU
-time. Exit status 1 if fewer than 90 % of a sample are killed.
+time. Exit status 1 if fewer than 90 % of a sample are killed, or 75 % of the changed files: these
+are few, and a sample of 20 differs by chance.
 """
 
 from __future__ import annotations
@@ -26,6 +27,7 @@ from tests.mutants.hits import Hits, recorded
 
 ROOT: Final = Path(__file__).parents[2]
 LEAST: Final = 90
+LEAST_OF_FEW: Final = 75
 BUDGET: Final = 40
 MOST: Final = 15
 LIMIT: Final = 10
@@ -63,7 +65,7 @@ AREAS: Final[dict[str, str]] = {
 }
 """The tests of an area, by how the path begins; the first that fits counts. They run first."""
 
-SAMPLE: Final = ["domain/disputes.py", "invoice_sandbox/webhooks/retry.py"]
+SAMPLE: Final = ["invoice_sandbox/http/idempotency.py", "invoice_sandbox/webhooks/retry.py"]
 """What ``--changed`` tries when no file of the packages has changed."""
 
 
@@ -106,7 +108,8 @@ def _run(chosen: Sequence[Mutant], tests: Sequence[str], budget: float | None) -
     for name, count in tried.items():
         _say(f"{name}: {killed[name]} of {count} killed ({100 * killed[name] / count:.0f} %)")
     _say(f"{tried.total()} of {len(chosen)} tried in {seconds:.0f} s of CPU time")
-    return int(any(100 * killed[one] < LEAST * tried[one] for one in tried))
+    least = LEAST if budget is None else LEAST_OF_FEW
+    return int(any(100 * killed[one] < least * tried[one] for one in tried))
 
 
 def _is_killed(runner: Runner, hits: Hits, mutant: Mutant) -> bool:

@@ -8,8 +8,9 @@ from functools import partial
 from pathlib import Path
 from typing import Any, Final
 
+from invoice_sandbox.base.cache import entry, software
 from invoice_sandbox.openapi.load.bundling import Bundle, bundle
-from invoice_sandbox.openapi.load.documents import load_document, place_of
+from invoice_sandbox.openapi.load.documents import Places, load_document, place_of, read_text
 from invoice_sandbox.openapi.load.effort import check_effort
 from invoice_sandbox.openapi.load.fetching import Fetch, never
 from invoice_sandbox.openapi.load.limitations import limitations
@@ -68,23 +69,48 @@ def read_contract(
 
 
 def _read(file: Path, fetch: Fetch, folders: Sequence[Path], *, whole: bool) -> ReadContract:
+    if not whole:
+        return _read_what_can_be_served(file, fetch, folders)
+    document = _limited(file)
+    bundled = bundle(document, file, fetch, folders)
+    repairs = repair(bundled.document)
+    check_openapi(bundled.document, file, bundled.place)
+    return _as_read(bundled, repairs)
+
+
+def _read_what_can_be_served(file: Path, fetch: Fetch, folders: Sequence[Path]) -> ReadContract:
+    """Kept for the next process, if the document is one file."""
+    kept = entry("readable", software(), file.suffix, read_text(file))
+    found = kept.read()
+    if found is not None:
+        limits, repairs = (
+            tuple(Note(tuple(pointer), text) for pointer, text in one) for one in found[1:]
+        )
+        return ReadContract(found[0], partial(Places().of, file), limits, repairs)
+    document, wrong = _limited(file), list[Invalid]()
+    bundled = bundle(
+        document,
+        file,
+        fetch,
+        folders,
+        lambda at, error: wrong.append(Invalid(at, error.problem)),
+    )
+    read = _as_read(bundled, _rest(bundled, wrong))
+    if bundled.document is document:
+        notes = ([(one.pointer, one.text) for one in some] for some in (read.limits, read.repairs))
+        kept.write([read.document, *notes])
+    return read
+
+
+def _limited(file: Path) -> Any:
+    """The document of ``file``, if it is not too much work to validate what it describes."""
     document = load_document(file)
     check_version(document, file)
     check_effort(document, partial(place_of, file))
-    if whole:
-        bundled = bundle(document, file, fetch, folders)
-        repairs = repair(bundled.document)
-        check_openapi(bundled.document, file, bundled.place)
-    else:
-        wrong: list[Invalid] = []
-        bundled = bundle(
-            document,
-            file,
-            fetch,
-            folders,
-            lambda at, error: wrong.append(Invalid(at, error.problem)),
-        )
-        repairs = _rest(bundled, wrong)
+    return document
+
+
+def _as_read(bundled: Bundle, repairs: tuple[Note, ...]) -> ReadContract:
     notes = limitations(bundled.document)
     return ReadContract(as_31(bundled.document), bundled.place, (*repairs, *notes), repairs)
 

@@ -266,7 +266,7 @@ LIMITED = (
 """A document with something to repair."""
 
 
-def test_a_document_is_prepared_once_until_it_changes(tmp_path: Path, folder: Path) -> None:
+def test_a_document_is_prepared_once_until_it_changes(tmp_path: Path) -> None:
     file = tmp_path / "toy.yaml"
     file.write_text(LIMITED.replace("REFERENCE", "#/components/responses/Toys"))
     first, second = (load_contract(file) for _ in range(2))

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
@@ -57,6 +57,8 @@ from invoice_sandbox.webhooks.sender import Sender
 if TYPE_CHECKING:
     import httpx
 
+    from invoice_sandbox.http.metrics import Metrics
+
 __all__ = ["Sandbox", "create_app"]
 
 log = logging.getLogger("invoice_sandbox")
@@ -75,12 +77,24 @@ async def create_app(
     webhooks of what sends them. Raises ProjectError, SettingError.
     """
     inside, clock = _Inside(), system_clock or OperatingSystemClock()
-    engine = await _engine(settings, url, clock, inside, sending)
-    inside.app = Sandbox(_pipeline(engine, settings, inside), engine)
+    metrics = _metrics(settings)
+    around = [one for one in (sending, metrics and metrics.sending) if one]
+    engine = await _engine(settings, url, clock, inside, around)
+    inside.app = Sandbox(_pipeline(engine, settings, inside, metrics), engine)
     return inside.app
 
 
-def _pipeline(engine: Engine, settings: Settings, inside: _Inside) -> Pipeline:
+def _metrics(settings: Settings) -> Metrics | None:
+    if not settings.metrics:
+        return None
+    from invoice_sandbox.http.metrics import Metrics  # imports prometheus_client
+
+    return Metrics()
+
+
+def _pipeline(
+    engine: Engine, settings: Settings, inside: _Inside, metrics: Metrics | None
+) -> Pipeline:
     """The stages of a request: edge, route, admit, inject, read, prefer, respond."""
     project = engine.project
     limiter = RateLimiter(settings.rate_limit, engine.system_clock) if settings.rate_limit else None
@@ -98,12 +112,18 @@ def _pipeline(engine: Engine, settings: Settings, inside: _Inside) -> Pipeline:
             ).routes(),
             operation_routes(project.control, stages, is_control=True),
             operation_routes(project.contract, stages, is_control=False),
+            *([metrics.routes(engine)] if metrics else []),
             start_page(),
         ],
         project.contract.base_path,
     )
     return Pipeline(
-        edge=Edge(engine, _hosts(settings, engine.url), router.targets),
+        edge=Edge(
+            engine,
+            _hosts(settings, engine.url),
+            router.targets,
+            metrics.note if metrics else None,
+        ),
         route=router,
         receive=Bodies(Budget(BODIES_IN_FLIGHT)),
         inject=Inject(engine),
@@ -126,7 +146,7 @@ async def _engine(
     url: str,
     system_clock: SystemClock,
     inside: _Inside,
-    sending: Callable[[Send], Send] | None,
+    around: Sequence[Callable[[Send], Send]],
 ) -> Engine:
     """Everything that lasts longer than a request, with the first workspace in it."""
     project, passwords = with_users(_load(settings), settings.users, local=settings.local)
@@ -153,7 +173,9 @@ async def _engine(
         url,
         settings.webhook_timeout,
     )
-    send = sender.send if sending is None else sending(sender.send)
+    send: Send = sender.send
+    for sending in around:
+        send = sending(send)
     lanes = Lanes(store, system_clock, send, virtual_time=settings.webhook_time == "virtual")
     coverage = Coverage(settings.coverage, mark_of(project) if settings.coverage else "")
     first = await _first_workspace(workspaces, settings)

@@ -120,6 +120,8 @@ SETTINGS: Final = (
     ),
     Setting("coverage", None, "File to which coverage of the contract is recorded.", "FILE"),
     Setting("log", None, "'requests' prints a line per request on stderr.", "requests"),
+    Setting("log-format", "text", "'json': each line of the log is a JSON object.", "text|json"),
+    Setting("metrics", "off", "GET /metrics shows counters for Prometheus, without a key.", FLAG),
     Setting("store", "memory", "Store: 'memory', or a file as 'sqlite:///FILE'.", "URL"),
     Setting("workers", "1", "Server processes.", "N"),
 )
@@ -168,6 +170,8 @@ class Settings:
     allow_webhooks_to: tuple[_Network, ...] = ()
     coverage: Path | None = None
     log_requests: bool = False
+    log_json: bool = False
+    metrics: bool = False
     store: Path | None = None
 
     @property
@@ -258,6 +262,8 @@ def read_settings(texts: Mapping[str, str | None]) -> Settings:
         allow_webhooks_to=_networks(given["allow-webhooks-to"]),
         coverage=_writable(given["coverage"], "coverage"),
         log_requests=_is_requests(given["log"]),
+        log_json=_is_json(_text(given, "log-format")),
+        metrics=_flag(_text(given, "metrics"), "metrics"),
         store=store,
     )
 
@@ -341,6 +347,12 @@ def _is_requests(text: str | None) -> bool:
     if text not in {None, "requests"}:
         raise SettingError(f"--log must be 'requests', not '{text}'")
     return text is not None
+
+
+def _is_json(text: str) -> bool:
+    if text not in {"text", "json"}:
+        raise SettingError(f"--log-format must be 'text' or 'json', not '{text}'")
+    return text == "json"
 
 
 def _networks(text: str | None) -> tuple[_Network, ...]:

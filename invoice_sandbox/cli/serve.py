@@ -5,11 +5,14 @@ from __future__ import annotations
 import logging
 import sys
 from collections.abc import Callable
+from datetime import UTC, datetime
 from typing import Any
 
 import click
 
-from invoice_sandbox.http.edge import REQUESTS
+from invoice_sandbox.base import jsonio
+from invoice_sandbox.base.clock import instant_text
+from invoice_sandbox.http.edge import MEMBERS, REQUESTS
 from invoice_sandbox.http.pages import CONSOLE, DOCS
 from invoice_sandbox.runtime.engine import Engine
 from invoice_sandbox.server.serving import serve as serve_forever
@@ -42,6 +45,22 @@ def _joined(_context: click.Context, _option: click.Parameter, values: tuple[str
     return " ".join(values)
 
 
+class JsonLines(logging.Formatter):
+    """A JSON object for each record: time, level, message, and what a request had."""
+
+    def format(self, record: logging.LogRecord) -> str:
+        """One line."""
+        members: dict[str, Any] = {
+            "time": instant_text(datetime.fromtimestamp(record.created, UTC)),
+            "level": record.levelname,
+            "message": record.getMessage(),
+            **getattr(record, MEMBERS, {}),
+        }
+        if record.exc_info:
+            members["exception"] = self.formatException(record.exc_info)
+        return jsonio.dumps(members).decode()
+
+
 @click.command()
 @_setting_options
 def serve(**texts: str | None) -> None:
@@ -54,6 +73,9 @@ def serve(**texts: str | None) -> None:
         stream=sys.stderr, level=logging.WARNING, format="%(levelname)s %(message)s"
     )
     settings = read_settings({name.replace("_", "-"): text for name, text in texts.items()})
+    if settings.log_json:
+        for handler in logging.getLogger().handlers:
+            handler.setFormatter(JsonLines())
     if settings.log_requests:
         REQUESTS.setLevel(logging.INFO)
 

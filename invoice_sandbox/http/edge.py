@@ -77,6 +77,12 @@ log = logging.getLogger("invoice_sandbox")
 REQUESTS: Final = logging.getLogger("invoice_sandbox.requests")
 """Gets a line about each request at the level INFO."""
 
+MEMBERS: Final = "request"
+"""The attribute of its records that has the members of the line."""
+
+Note = Callable[[str, int, float], None]
+"""Notes an operation (or nothing), the status of its response, and the seconds until then."""
+
 
 class Edge:
     """The outermost stage.
@@ -90,8 +96,10 @@ class Edge:
         engine: Engine,
         hosts: frozenset[str] | None,
         targets: Callable[[Request], Mapping[str, Target]],
+        note: Note | None = None,
     ) -> None:
         self._engine = engine
+        self._note = note
         self._targets = targets
         self._host_of = partial(_host_of, hosts)
         self._control_path = f"{engine.project.control.base_path}/"
@@ -121,6 +129,9 @@ class Edge:
         workspace = trace.workspace or await workspace_of_caller(self._engine, request)
         await self._cover(request, reply, workspace)
         reply = await self._record(request, reply, workspace, started)
+        if self._note is not None:
+            operation = trace.endpoint.operation.id if trace.endpoint else ""
+            self._note(operation, reply.status, clock.monotonic() - started)
         return await self._kept(request, reply) if self._is_persistent else reply
 
     async def _kept(self, request: Request, reply: Reply) -> Reply:
@@ -217,7 +228,8 @@ class Edge:
         if owner is not None or is_logged or sent_to is not None:
             entry = _entry(request, reply, self._clock.monotonic() - began, kept_why)
             if is_logged:
-                REQUESTS.info(self._engine.journal.line(entry))
+                line, members = self._engine.journal.logged(entry)
+                REQUESTS.info("%s", line, extra={MEMBERS: members})
             if owner is not None:
                 await self._engine.journal.record(owner.id, entry)
             if sent_to is not None:

@@ -177,6 +177,10 @@ class Recorded(NamedTuple):
     is_complete: bool
 
 
+_LOGGED: Final = ("method", "path", "status", "operation", "durationMs")
+"""Members of an entry that stand in a log of JSON objects."""
+
+
 class Journal:
     """Keeps the requests of each workspace in its log."""
 
@@ -209,15 +213,17 @@ class Journal:
         is_complete = bool(entries) and entries[0] is None
         return Recorded(tuple(one for one in entries if one is not None), is_complete)
 
-    def line(self, entry: JournalEntry) -> str:
-        """The entry in one line without secrets, and with the headers of a rejected credential."""
+    def logged(self, entry: JournalEntry) -> tuple[str, Record]:
+        """The entry for a log, without secrets: one line with the headers of a rejected credential,
+        and the members of the line."""
         shown = self.redactor.shown(entry)
         parts = [entry.method, shown["path"], shown["status"] or "reset", shown["operation"] or "-"]
         parts += [f"{shown['durationMs']:.0f} ms", entry.request_id]
         if entry.status == HTTPStatus.UNAUTHORIZED:
             headers = shown["request"]["headers"]
             parts += [f"{name}: {text}" for name, text in headers if text == REDACTED]
-        return re.sub(r"[^\x20-\x7e]", "?", "  ".join(map(str, parts)))
+        line = re.sub(r"[^\x20-\x7e]", "?", "  ".join(map(str, parts)))
+        return line, {"requestId": entry.request_id} | {name: shown[name] for name in _LOGGED}
 
     def user_agent(self, headers: Headers) -> str | None:
         """The User-Agent of a request for other records, cut, and as the journal shows it."""

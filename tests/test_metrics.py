@@ -1,4 +1,4 @@
-"""What a server tells those who run it: metrics for Prometheus, and logs of JSON objects."""
+"""The metrics for Prometheus, and the log as JSON objects."""
 
 from __future__ import annotations
 

@@ -22,7 +22,7 @@ from invoice_sandbox.http.credentials import carries_key, is_local
 from invoice_sandbox.http.edge import LOOPBACK_NAMES, Edge
 from invoice_sandbox.http.inject import Inject
 from invoice_sandbox.http.pages import anybody, pages, start_page
-from invoice_sandbox.http.pipeline import OperationStages, Pipeline, Request, Sandbox
+from invoice_sandbox.http.pipeline import Entry, OperationStages, Pipeline, Request, Sandbox
 from invoice_sandbox.http.prefer import Prefer
 from invoice_sandbox.http.read import BODIES_IN_FLIGHT, Bodies, compile_reading
 from invoice_sandbox.http.respond import Responses
@@ -40,13 +40,19 @@ from invoice_sandbox.runtime.engine import Engine
 from invoice_sandbox.runtime.journal import Journal
 from invoice_sandbox.runtime.steps import drop_reporter, step_runner
 from invoice_sandbox.runtime.workspaces import WorkspaceOptions, Workspaces
-from invoice_sandbox.settings import RECORDED, SettingError, Settings, check_scenario
+from invoice_sandbox.settings import (
+    RECORDED,
+    Postgresql,
+    SettingError,
+    Settings,
+    check_scenario,
+)
 from invoice_sandbox.state import MEBIBYTE, Quota, Quotas, Store, Workspace
 from invoice_sandbox.state.credentials import DEMO_KEY, KEYS
 from invoice_sandbox.state.hits import Coverage
 from invoice_sandbox.state.memory import Indexes, MemoryStore
 from invoice_sandbox.state.persistent import open_store
-from invoice_sandbox.state.sqlite import StoreError
+from invoice_sandbox.state.rows import StoreError
 from invoice_sandbox.webhooks.endpoints import ENDPOINTS
 from invoice_sandbox.webhooks.lanes import SIDE_BY_SIDE, SLOW_SIDE_BY_SIDE, Lanes, Send
 from invoice_sandbox.webhooks.listeners import Listeners
@@ -68,20 +74,34 @@ async def create_app(
     settings: Settings,
     *,
     url: str,
+    address: str | None = None,
     system_clock: SystemClock | None = None,
     sending: Callable[[Send], Send] | None = None,
 ) -> Sandbox:
     """Compile the contracts, fill the first workspace, and put the pipeline together.
 
-    ``url`` is the address that clients reach the sandbox by. ``sending`` makes what delivers
-    webhooks of what sends them. Raises ProjectError, SettingError.
+    ``url`` is the address that clients reach the sandbox by, ``address`` the one by which other
+    servers on the same database do (None: the same). ``sending`` makes what delivers webhooks of
+    what sends them. Raises ProjectError, SettingError.
     """
     inside, clock = _Inside(), system_clock or OperatingSystemClock()
     metrics = _metrics(settings)
     around = [one for one in (sending, metrics and metrics.sending) if one]
-    engine = await _engine(settings, url, clock, inside, around)
-    inside.app = Sandbox(_pipeline(engine, settings, inside, metrics), engine)
+    engine = await _engine(settings, url, address or url, clock, inside, around)
+    pipeline = _pipeline(engine, settings, inside, metrics)
+    inside.app = Sandbox(await _entry(pipeline, engine), engine)
     return inside.app
+
+
+async def _entry(pipeline: Pipeline, engine: Engine) -> Pipeline | Entry:
+    """The pipeline, or what sends a request to another process before it."""
+    if not engine.store.is_shared:
+        return pipeline
+    from invoice_sandbox.http.gateway import Gateway
+    from invoice_sandbox.state.shared import SharedStore
+
+    assert isinstance(engine.store, SharedStore)  # noqa: S101  no other store is shared
+    return Gateway(pipeline, engine, engine.store, await engine.store.secret())
 
 
 def _metrics(settings: Settings) -> Metrics | None:
@@ -144,6 +164,7 @@ class _Inside:
 async def _engine(
     settings: Settings,
     url: str,
+    address: str,
     system_clock: SystemClock,
     inside: _Inside,
     around: Sequence[Callable[[Send], Send]],
@@ -154,7 +175,7 @@ async def _engine(
     check_scenario(scenario, project.scenarios)
     indexes = {**project.conventions.indexes, **WEBHOOK_INDEXES}
     quotas = _quotas(settings)
-    store = await _open_store(settings.store, indexes, quotas)
+    store = await _open_store(settings.store, address, indexes, quotas)
     workspaces = Workspaces(
         store,
         project,
@@ -204,12 +225,18 @@ async def _engine(
     )
 
 
-async def _open_store(file: Path | None, indexes: Indexes, quotas: Quotas) -> Store:
-    """The store with what it kept. Raises SettingError for a file that cannot be used."""
-    if file is None:
+async def _open_store(
+    place: Path | Postgresql | None, address: str, indexes: Indexes, quotas: Quotas
+) -> Store:
+    """The store with what it kept. Raises SettingError for a place that cannot be used."""
+    if place is None:
         return MemoryStore(indexes, quotas)
     try:
-        return await open_store(file, indexes, quotas)
+        if isinstance(place, Postgresql):
+            from invoice_sandbox.state.shared import open_shared_store  # imports psycopg
+
+            return await open_shared_store(place.dsn, address, indexes, quotas)
+        return await open_store(place, indexes, quotas)
     except StoreError as error:
         raise SettingError(f"--store: {error}") from None
 
@@ -221,7 +248,7 @@ async def _first_workspace(workspaces: Workspaces, settings: Settings) -> Worksp
         await workspaces.store.flush()
     except ApiError:
         await workspaces.store.close()
-        raise SettingError("--store: the file cannot be written; see the log") from None
+        raise SettingError("--store: it cannot be written; see the log") from None
     except BaseException:
         await workspaces.store.close()
         raise

@@ -10,6 +10,7 @@ import re
 from collections.abc import Collection, Mapping
 from dataclasses import dataclass, field
 from datetime import timedelta
+from importlib.util import find_spec
 from pathlib import Path
 from typing import Any, Final, Literal
 from urllib.parse import urlsplit
@@ -122,17 +123,35 @@ SETTINGS: Final = (
     Setting("log", None, "'requests' prints a line per request on stderr.", "requests"),
     Setting("log-format", "text", "'json': each line of the log is a JSON object.", "text|json"),
     Setting("metrics", "off", "GET /metrics shows counters for Prometheus, without a key.", FLAG),
-    Setting("store", "memory", "Store: 'memory', or a file as 'sqlite:///FILE'.", "URL"),
+    Setting(
+        "store",
+        "memory",
+        "Store: 'memory', a file as 'sqlite:///FILE', or a database as 'postgresql://...'.",
+        "URL",
+    ),
+    Setting(
+        "replica-host",
+        None,
+        "Address by which other servers on the same database reach this one.",
+        "HOST",
+    ),
     Setting("workers", "1", "Server processes.", "N"),
 )
+
+
+@dataclass(frozen=True)
+class Postgresql:
+    """A PostgreSQL database, by the address that libpq takes, which may have a password."""
+
+    dsn: str = field(repr=False)
 
 
 @dataclass(frozen=True)
 class Settings:
     """Settings of a server, checked. ``rate_limit`` and ``workspace_idle`` None mean off; ``seed``
     None: random; ``scenario`` None: the project's default. ``key_given``: the key was chosen.
-    ``max_state`` and ``max_queue`` are in MiB. ``store`` is the file that keeps the state, None:
-    memory."""
+    ``max_state`` and ``max_queue`` are in MiB. ``store`` is the file or database that keeps the
+    state, None: memory. ``replica_host`` None: ``host``, or the address of this machine."""
 
     host: str = "127.0.0.1"
     port: int = 8080
@@ -172,7 +191,8 @@ class Settings:
     log_requests: bool = False
     log_json: bool = False
     metrics: bool = False
-    store: Path | None = None
+    store: Path | Postgresql | None = None
+    replica_host: str | None = None
 
     @property
     def on_loopback(self) -> bool:
@@ -265,6 +285,7 @@ def read_settings(texts: Mapping[str, str | None]) -> Settings:
         log_json=_is_json(_text(given, "log-format")),
         metrics=_flag(_text(given, "metrics"), "metrics"),
         store=store,
+        replica_host=given["replica-host"],
     )
 
 
@@ -423,17 +444,22 @@ def _writable(text: str | None, name: str) -> Path | None:
         raise SettingError(f"--{name}: {problem}") from None
 
 
-def _store(text: str) -> Path | None:
-    """The file of a store; None: memory. Only a scheme is shown: an address may have a password."""
+def _store(text: str) -> Path | Postgresql | None:
+    """The file or database of a store; None: memory. Errors show only a scheme, no password."""
     if text == "memory":
         return None
+    if text.startswith(("postgresql://", "postgres://")):
+        if find_spec("psycopg") is None:
+            extra = "pip install 'invoice-liquidity-sandbox[postgresql]'"
+            raise SettingError(f"--store: PostgreSQL needs more packages; use {extra}")
+        return Postgresql(text)
     scheme, _, file = text.partition(":///")
     if scheme == "sqlite" and file:
         return Path(file)
     scheme = text.partition(":")[0]
-    if scheme == "postgresql":
-        raise SettingError("--store: postgresql is not supported yet; use sqlite:///FILE")
-    raise SettingError(f"--store must be 'memory' or 'sqlite:///FILE', not '{scheme}'")
+    raise SettingError(
+        f"--store must be 'memory', 'sqlite:///FILE' or 'postgresql://...', not '{scheme}'"
+    )
 
 
 def _check_workers(workers: int) -> None:

@@ -22,7 +22,7 @@ from invoice_sandbox.base.ids import key_digest, new_key
 from invoice_sandbox.http.read import Patience
 from invoice_sandbox.runtime.workspaces import WorkspaceOptions
 from invoice_sandbox.server.serving import listen, make_server
-from invoice_sandbox.settings import Settings
+from invoice_sandbox.settings import Postgresql, Settings
 from invoice_sandbox.state import Log, Record, Store, Transaction
 from invoice_sandbox.state.credentials import DEMO_KEY
 from invoice_sandbox.state.memory import MemoryStore, Space
@@ -206,6 +206,10 @@ def serving(
     system_clock = ManualSystemClock() if at is None else ManualSystemClock(at)
     clock = OperatingSystemClock() if real_time else system_clock
     folder = ExitStack()
+    if settings.store is None and os.environ.get(STORE) == "postgresql":
+        from tests.databases import new_database
+
+        settings = replace(settings, store=Postgresql(new_database()))
     if settings.store is None and os.environ.get(STORE) == "sqlite":
         file = Path(folder.enter_context(TemporaryDirectory())) / "state.db"
         settings = replace(settings, store=file)

@@ -20,8 +20,8 @@ from invoice_sandbox.base.ids import new_key
 from invoice_sandbox.settings import SettingError, read_settings
 from invoice_sandbox.state.credentials import DEMO_KEY
 from invoice_sandbox.state.persistent import PersistentStore
-from invoice_sandbox.state.rows import TABLES, Row
-from invoice_sandbox.state.sqlite import Database, StoreError
+from invoice_sandbox.state.rows import TABLES, Row, StoreError
+from invoice_sandbox.state.sqlite import Database
 from tests.scenario_run import DATED
 from tests.support import FROZEN, PATIENCE, Running, serving
 
@@ -354,6 +354,7 @@ def test_a_full_disk_is_503_until_there_is_space_again(file: Path) -> None:
         created(client, "INV-1")
         disk = running.store
         assert isinstance(disk, PersistentStore)
+        assert isinstance(disk.database, Database)
         disk.database.limit_pages(1)
         response = client.post("/api/invoices", json={**DATED, "note": "x" * 100_000})
         assert response.status_code == 503

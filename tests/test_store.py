@@ -6,8 +6,9 @@ import asyncio
 import gc
 import sys
 import tracemalloc
-from collections.abc import Awaitable, Callable, Coroutine, Iterator, Sequence
+from collections.abc import Awaitable, Callable, Coroutine, Sequence
 from contextlib import suppress
+from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 from functools import wraps
 from pathlib import Path
@@ -34,6 +35,8 @@ from invoice_sandbox.state import (
 )
 from invoice_sandbox.state.memory import NO_QUOTAS, MemoryStore
 from invoice_sandbox.state.persistent import open_store
+from invoice_sandbox.state.shared import open_shared_store
+from tests.databases import new_database
 from tests.support import PATIENCE, little_work
 
 P = ParamSpec("P")
@@ -53,7 +56,9 @@ class Backends:
     """Makes the stores of a test, and closes them when it ends."""
 
     def __init__(self) -> None:
-        self.folder: Path | None = None
+        self.kind = "memory"
+        self.folder = Path()
+        self._databases: dict[int, str] = {}
         self._open: list[MemoryStore] = []
         self._made = 0
 
@@ -69,9 +74,16 @@ class Backends:
 
     async def _opened(self, indexes: Sequence[str]) -> MemoryStore:
         found = MemoryStore({"k": indexes})
-        if self.folder is not None:
+        if self.kind == "sqlite":
             file = self.folder / f"{self._made}.db"
             found = await open_store(file, {"k": indexes}, NO_QUOTAS)
+        elif self.kind == "postgresql":
+            dsn = self._databases.get(self._made) or new_database()
+            self._databases[self._made] = dsn
+            store = await open_shared_store(dsn, "http://127.0.0.1:1", {"k": indexes}, NO_QUOTAS)
+            if await store.workspaces():
+                await store.locate(())
+            found = store
         self._open.append(found)
         return found
 
@@ -84,13 +96,14 @@ class Backends:
 BACKENDS = Backends()
 
 
-@pytest.fixture(autouse=True, params=["memory", "sqlite"])
-def _backend(
-    request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory
-) -> Iterator[None]:
-    BACKENDS.folder = tmp_path_factory.mktemp("store") if request.param == "sqlite" else None
-    yield
-    BACKENDS.folder = None
+_POSTGRESQL = pytest.param("postgresql", marks=pytest.mark.process)
+
+
+@pytest.fixture(autouse=True, params=["memory", "sqlite", _POSTGRESQL])
+def _backend(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> None:
+    BACKENDS.kind = request.param
+    if request.param == "sqlite":
+        BACKENDS.folder = tmp_path_factory.mktemp("store")
 
 
 in_memory = pytest.mark.parametrize("_backend", ["memory"], indirect=True)
@@ -119,10 +132,12 @@ def workspace(name: str) -> Workspace:
 
 
 async def store_of(*names: str, indexes: Sequence[str] = ()) -> MemoryStore:
-    """A store with these workspaces, and ``indexes`` of the collection ``k``."""
+    """A store with these workspaces, the others created from the first, and ``indexes`` of the
+    collection ``k``."""
     store = await BACKENDS.store(indexes)
     for name in names:
-        await store.create_workspace(workspace(name), FROZEN_START)
+        made_by = None if name == names[0] else names[0]
+        await store.create_workspace(replace(workspace(name), made_by=made_by), FROZEN_START)
     return store
 
 
@@ -191,7 +206,7 @@ async def test_an_id_that_is_taken_is_an_error() -> None:
 async def test_two_workspaces_may_give_out_the_same_ids() -> None:
     """Two test runs that ask for the same seed get the same ids, side by side."""
     store = await store_of("one")
-    other = Workspace("other", seed=1, token="one", clock=ClockState(), scenario="manual")
+    other = replace(workspace("other"), token="one", made_by="one")
     await store.create_workspace(other, FROZEN_START)
     assert await store.workspace("other") == other
 
@@ -868,8 +883,8 @@ async def compare_with_model(
     await assert_like_model(store, model, where, limit)
 
 
-@pytest.mark.parametrize("_backend", ["sqlite"], indirect=True)
-@settings(max_examples=30, deadline=None)
+@pytest.mark.parametrize("_backend", ["sqlite", _POSTGRESQL], indirect=True)
+@settings(max_examples=20, deadline=None)
 @given(history=HISTORIES, where=SELECTIONS)
 def test_a_store_that_is_opened_again_is_the_same(
     history: list[tuple[str, list[Any]]], where: tuple[Condition, ...]

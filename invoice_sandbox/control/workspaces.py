@@ -41,7 +41,9 @@ async def create_workspace(call: ControlCall) -> Record:
         maker=_maker(call),
     )
     workspace = await call.engine.workspaces.create(key, options)
-    return {**await _described(call, workspace), "key": key}
+    described = await _described(call, workspace)
+    await call.engine.store.let_go(workspace.id)
+    return {**described, "key": key}
 
 
 async def delete_workspace(call: ControlCall) -> Record:

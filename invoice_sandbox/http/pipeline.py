@@ -335,7 +335,7 @@ class Pipeline:
 class Sandbox:
     """A sandbox ready to be served: an ASGI application, and the engine that it works with."""
 
-    pipeline: Pipeline
+    pipeline: Callable[[Scope, Receive, Send], Awaitable[None]]
     engine: Engine
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:

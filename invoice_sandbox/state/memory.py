@@ -18,6 +18,7 @@ from invoice_sandbox.state import (
     Credential,
     Log,
     NoWorkspaceError,
+    OnOpen,
     Page,
     Quota,
     Quotas,
@@ -154,6 +155,7 @@ class MemoryStore:
         self._shared: dict[str, Collection] = {}
 
     is_persistent = False
+    is_shared = False
 
     def check(self) -> None:
         """Nothing: memory can always be changed."""
@@ -185,6 +187,25 @@ class MemoryStore:
     async def workspaces(self) -> tuple[tuple[Workspace, datetime], ...]:
         """Every workspace and when it was last used, in the order of creation."""
         return tuple((space.state.workspace, space.last_used) for space in self._spaces.values())
+
+    async def known(self, workspace_id: str) -> Workspace | None:
+        """The workspace, or None."""
+        return await self.workspace(workspace_id)
+
+    async def known_credential(self, digest: str) -> Credential | None:
+        """The valid credential with that digest."""
+        return await self.credential(digest)
+
+    async def take(self, workspace_id: str) -> None:
+        """Nothing: every workspace is here."""
+
+    async def let_go(self, workspace_id: str) -> None:
+        """Nothing: there is nobody else."""
+
+    async def watch(self, on_open: OnOpen) -> None:
+        """Call ``on_open`` with the id of each workspace."""
+        for workspace_id in list(self._spaces):
+            await on_open(workspace_id)
 
     async def count_workspaces(self) -> int:
         """How many workspaces there are."""

@@ -8,11 +8,11 @@ memory held at some moment, and never a part of a transaction.
 from __future__ import annotations
 
 import sys
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import fields, replace
 from datetime import datetime
 from pathlib import Path
-from typing import Any, Final
+from typing import Any, Final, Protocol
 
 from invoice_sandbox.base.clock import FIRST, ClockState
 from invoice_sandbox.base.jsonio import packed, unpacked
@@ -55,10 +55,26 @@ _SECONDS_UNNOTED: Final = 60
 """The time of last use is written when it has changed by this."""
 
 
-class PersistentStore(MemoryStore):
-    """All workspaces of one process, kept in a database."""
+Rows = Callable[[str], Iterable[tuple[Any, ...]]]
+"""All rows of a table, those of a workspace in the order of the key; states as written."""
 
-    def __init__(self, database: Database, indexes: Indexes, quotas: Quotas) -> None:
+
+class Keeper(Protocol):
+    """What keeps the changes."""
+
+    def write(self, changes: Sequence[Change], /) -> None:
+        """Make all changes or none. Raises StoreError."""
+        ...
+
+    def close(self) -> None:
+        """Nothing may be written afterwards."""
+        ...
+
+
+class PersistentStore(MemoryStore):
+    """The workspaces of one process, kept in a database."""
+
+    def __init__(self, database: Keeper, indexes: Indexes, quotas: Quotas) -> None:
         """An empty store; ``load`` fills it."""
         super().__init__(indexes, quotas)
         self.database = database
@@ -80,8 +96,7 @@ class PersistentStore(MemoryStore):
     async def close(self) -> None:
         """Write everything that is left, then close the database."""
         for workspace_id, space in self._spaces.items():
-            self._record(_number(workspace_id, LIVE, REQUESTS, space.state.requests))
-            self._record(self._used(workspace_id, space))
+            self._record_end(workspace_id, space)
         await self.abandon()
 
     async def abandon(self) -> None:
@@ -93,7 +108,7 @@ class PersistentStore(MemoryStore):
         """Add an empty workspace."""
         self.check()
         await super().create_workspace(workspace, now)
-        self._positions[workspace.id] = max(self._positions.values(), default=0) + 1
+        self._positions[workspace.id] = self._position(workspace, now)
         self._record(self._used(workspace.id, self._spaces[workspace.id]))
         self._record(_state(workspace.id, LIVE, workspace))
 
@@ -102,8 +117,7 @@ class PersistentStore(MemoryStore):
         self.check()
         await super().delete_workspace(workspace_id)
         self._record(DropState(workspace_id, None))
-        for known in (self._positions, self._reserved, self._noted):
-            known.pop(workspace_id, None)
+        self._forget(workspace_id)
 
     async def note_request(self, workspace_id: str, now: datetime) -> int:
         """Count a request and return its number. After a crash, numbers may be left out."""
@@ -181,8 +195,20 @@ class PersistentStore(MemoryStore):
             rows.append(Row("logs", (workspace_id, log, kept.last), (entry, shown)))
             self._writer.add(rows, lazily=True)
 
+    def _forget(self, workspace_id: str) -> None:
+        for known in (self._positions, self._reserved, self._noted):
+            known.pop(workspace_id, None)
+
+    def _record_end(self, workspace_id: str, space: Space) -> None:
+        """Record what need not be exact while the process runs the workspace."""
+        number = _number(workspace_id, LIVE, REQUESTS, space.state.requests)
+        self._record(number, self._used(workspace_id, space))
+
     def _record(self, *changes: Change) -> None:
         self._writer.add(changes)
+
+    def _position(self, _workspace: Workspace, _now: datetime) -> int:
+        return max(self._positions.values(), default=0) + 1
 
     def _used(self, workspace_id: str, space: Space) -> Row:
         self._noted[workspace_id] = space.last_used
@@ -190,28 +216,33 @@ class PersistentStore(MemoryStore):
         values = (self._positions[workspace_id], used, space.snapshots_numbered)
         return Row("workspaces", (workspace_id,), values)
 
-    async def load(self) -> None:
-        """Fill the empty store with what the database holds. Raises StoreError."""
-        spaces, states = await self._read_states()
+    async def load(self, rows: Rows) -> None:
+        """Add the workspaces of which the database has these rows. Raises StoreError."""
+        spaces, states = await self._read_states(rows)
         for workspace_id, position, used, snapshots in sorted(
-            self.database.rows("workspaces"), key=lambda row: row[1]
+            rows("workspaces"), key=lambda row: row[1]
         ):
-            space = spaces[workspace_id]
+            space = spaces.get(workspace_id)
+            if space is None or not space.snapshots:  # the process ended as it was made
+                spaces.pop(workspace_id, None)
+                self._record(DropState(workspace_id, None))
+                continue
             space.last_used = self._noted[workspace_id] = datetime.fromisoformat(used)
             space.snapshots_numbered = snapshots
             self._positions[workspace_id] = position
             self._reserved[workspace_id] = space.state.requests
             self._spaces[workspace_id] = space
-            self._owners.update(dict.fromkeys(space.state.credentials, workspace_id))
+            for digest in space.state.credentials:
+                self._owners[digest] = workspace_id
         for state in states:
             self._share_collections(state)
-        self._read_logs()
+        self._read_logs(rows, spaces)
 
-    async def _read_states(self) -> tuple[dict[str, Space], list[State]]:
+    async def _read_states(self, rows: Rows) -> tuple[dict[str, Space], list[State]]:
         """The workspaces with their states, and all states."""
         spaces: dict[str, Space] = {}
         loading: dict[tuple[str, str], _Loading] = {}
-        for workspace_id, name, content, snapshot in self.database.rows("states"):
+        for workspace_id, name, content, snapshot in rows("states"):
             workspace = decoded_workspace(content)
             one = loading[workspace_id, name] = _Loading(State(workspace), self.indexes)
             space = spaces.setdefault(workspace_id, Space(workspace, FIRST))
@@ -219,20 +250,22 @@ class PersistentStore(MemoryStore):
                 space.state = one.state
             else:
                 space.snapshots[name] = (decoded_snapshot(snapshot), one.state)
-        for workspace_id, name, collection, _, key, content in self.database.rows("records"):
+        for workspace_id, name, collection, _, key, content in rows("records"):
             await loading[workspace_id, name].record(collection, key, content)
-        for workspace_id, name, counter, value in self.database.rows("numbers"):
+        for workspace_id, name, counter, value in rows("numbers"):
             await loading[workspace_id, name].number(counter, value)
-        for workspace_id, name, number, due, lane, content in self.database.rows("steps"):
+        for workspace_id, name, number, due, lane, content in rows("steps"):
             step = (datetime.fromisoformat(due), number, content)
             loading[workspace_id, name].step(lane, step)
-        for workspace_id, name, _, content in self.database.rows("credentials"):
+        for workspace_id, name, _, content in rows("credentials"):
             loading[workspace_id, name].credential(decoded_credential(content))
         return spaces, [one.state for one in loading.values()]
 
-    def _read_logs(self) -> None:
-        for workspace_id, log, number, content in self.database.rows("logs"):
-            kept = self._spaces[workspace_id].logs[log]
+    def _read_logs(self, rows: Rows, spaces: Mapping[str, Space]) -> None:
+        for workspace_id, log, number, content in rows("logs"):
+            if workspace_id not in spaces:
+                continue
+            kept = spaces[workspace_id].logs[log]
             kept.continue_after(number - 1)
             gone = kept.append(unpacked(content), len(content))
             self._record(*(Row("logs", (workspace_id, log, one), None) for one in gone))
@@ -246,7 +279,7 @@ async def open_store(path: Path, indexes: Indexes, quotas: Quotas) -> Persistent
     database = Database(path)
     store = PersistentStore(database, indexes, quotas)
     try:
-        await store.load()
+        await store.load(database.rows)
     except BaseException:
         await store.abandon()
         raise

@@ -44,6 +44,10 @@ TABLES: Final[Mapping[str, Table]] = {
 its row keeps its position. ``snapshot`` of the live state is null."""
 
 
+class StoreError(Exception):
+    """The database cannot be used; the message names it and the reason."""
+
+
 class Row(NamedTuple):
     """A row to write, with values that ``encoded`` understands; None: to delete."""
 

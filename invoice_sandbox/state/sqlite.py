@@ -8,19 +8,12 @@ instance to copy it; a second server may not open it.
 from __future__ import annotations
 
 import sqlite3
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any, Final
 
-from invoice_sandbox.state.rows import (
-    TABLES,
-    Change,
-    CopyState,
-    DropState,
-    Row,
-    Table,
-    encoded,
-)
+from invoice_sandbox.state.rows import TABLES, Change, StoreError, Table
+from invoice_sandbox.state.sql import statements
 
 VERSION: Final = 1
 """The version of the schema, which the file has as its ``user_version``."""
@@ -30,10 +23,6 @@ _APPLICATION: Final = 0x494C5321
 
 _SECONDS_TO_WAIT: Final = 2.0
 """For another program that writes to the file, before that is an error."""
-
-
-class StoreError(Exception):
-    """The file cannot be used; the message names it and the reason."""
 
 
 class Database:
@@ -76,7 +65,7 @@ class Database:
         """Make all changes, in their order, or none. Raises StoreError."""
         try:
             self._connection.execute("BEGIN IMMEDIATE")
-            for statement, values in _statements(changes):
+            for statement, values in statements(changes):
                 self._connection.executemany(statement, values)
             self._connection.execute("COMMIT")
         except sqlite3.Error as error:
@@ -192,54 +181,3 @@ _PROBLEMS: Final[Mapping[int, str]] = {
     sqlite3.SQLITE_FULL: "cannot be written: the disk is full",
     sqlite3.SQLITE_IOERR: "cannot be read or written: the disk reports an error, or is full",
 }
-
-
-_Statement = tuple[str, Iterable[tuple[Any, ...]]]
-
-
-def _statements(changes: Sequence[Change]) -> Iterator[_Statement]:
-    """SQL that makes the changes in their order; of several changes of a row the last one."""
-    rows: dict[str, dict[tuple[Any, ...], Row]] = {name: {} for name in TABLES}
-    for change in changes:
-        if isinstance(change, Row):
-            rows[change.table][change.key] = change
-            continue
-        yield from _of_rows(rows)
-        rows = {name: {} for name in TABLES}
-        yield from _copy(change) if isinstance(change, CopyState) else _drop(change)
-    yield from _of_rows(rows)
-
-
-def _of_rows(rows: Mapping[str, Mapping[tuple[Any, ...], Row]]) -> Iterator[_Statement]:
-    for name, changed in rows.items():
-        table = TABLES[name]
-        gone = [row.key for row in changed.values() if row.values is None]
-        if gone:
-            yield f"DELETE FROM {name} WHERE {_equal(table.key)}", gone
-        written = [(*row.key, *encoded(row)) for row in changed.values() if row.values is not None]
-        if written:
-            marks = ", ".join("?" * len(table.key + table.values))
-            yield f"REPLACE INTO {name} VALUES ({marks})", written
-
-
-def _copy(change: CopyState) -> Iterator[_Statement]:
-    workspace, source, target = change
-    for name, table in TABLES.items():
-        if not table.has_states:
-            continue
-        yield f"DELETE FROM {name} WHERE workspace = ? AND state = ?", [(workspace, target)]
-        rest = ", ".join((*table.key[2:], *table.values))
-        selected = f"SELECT workspace, ?, {rest} FROM {name} WHERE workspace = ? AND state = ?"
-        yield f"INSERT INTO {name} {selected}", [(target, workspace, source)]
-
-
-def _drop(change: DropState) -> Iterator[_Statement]:
-    for name, table in TABLES.items():
-        if change.state is None:
-            yield f"DELETE FROM {name} WHERE workspace = ?", [(change.workspace,)]
-        elif table.has_states:
-            yield f"DELETE FROM {name} WHERE workspace = ? AND state = ?", [tuple(change)]
-
-
-def _equal(columns: Iterable[str]) -> str:
-    return " AND ".join(f"{one} = ?" for one in columns)

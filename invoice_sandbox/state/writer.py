@@ -16,8 +16,7 @@ from collections.abc import Callable, Sequence
 from typing import Final
 
 from invoice_sandbox.base.errors import ApiError, reject
-from invoice_sandbox.state.rows import Change
-from invoice_sandbox.state.sqlite import StoreError
+from invoice_sandbox.state.rows import Change, StoreError
 
 _DELAY: Final = 0.05
 """Seconds after which changes are written for which nobody waits."""
@@ -57,7 +56,7 @@ class Writer:
     def check(self) -> None:
         """Raise ApiError 503 while nothing can be written."""
         if self._problem is not None:
-            raise _unavailable()
+            raise unavailable()
 
     def add(self, changes: Sequence[Change], *, lazily: bool = False) -> None:
         """Write the changes after those that were added before. ``lazily``: ``flush`` does not wait
@@ -80,7 +79,7 @@ class Writer:
                     self._loop.call_soon(self._hand_over)
             saved = self._saved
         if saved is not None and not await asyncio.shield(saved):
-            raise _unavailable()
+            raise unavailable()
 
     async def close(self) -> None:
         """Write what is left, and end the thread. What cannot be written is logged."""
@@ -89,6 +88,13 @@ class Writer:
         with contextlib.suppress(ApiError):
             await self.flush()
         await asyncio.to_thread(self._end)
+
+    def discard(self) -> None:
+        """Write nothing more. Whoever waits gets an error."""
+        self._pending.clear()
+        self._is_closing.set()
+        self._batches.put(None)
+        self._on_failed("another server has taken its place")
 
     def _end(self) -> None:
         self._batches.put(None)
@@ -152,7 +158,8 @@ class Writer:
             self._loop.call_soon_threadsafe(callback, *arguments)
 
 
-def _unavailable() -> ApiError:
+def unavailable() -> ApiError:
+    """The error while nothing can be written."""
     return reject("store_unavailable", ("Retry-After", "1"))
 
 

@@ -1,0 +1,1 @@
+"""The versions of the PostgreSQL schema, which Alembic applies in their order."""

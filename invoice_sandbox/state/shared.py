@@ -1,0 +1,368 @@
+"""A store that several server processes share: each workspace is run by one of them at a time.
+
+A process that runs a workspace has it in memory, as the persistent store has, so its requests, its
+due steps and its deliveries come one after the other without asking the database. Another process
+sends requests to it (``http.gateway``). Workspaces are claimed as families: a child of the first
+workspace with everything created from it, because these share quotas and rate windows.
+
+Every few seconds a process extends its lease. When the lease is over, another process claims its
+families, and from then on everything that the first one writes fails. It knows when its lease ends,
+and then responds 503 instead of with what may be out of date.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import threading
+import time
+from collections.abc import Callable, Coroutine, Iterable, Mapping, Sequence
+from concurrent.futures import Future
+from contextlib import suppress
+from datetime import datetime
+from functools import lru_cache, partial
+from typing import Any, Final, TypeVar
+from weakref import WeakValueDictionary
+
+from invoice_sandbox.base.errors import ApiError
+from invoice_sandbox.state import Credential, NoWorkspaceError, OnOpen, Quotas, Workspace
+from invoice_sandbox.state.memory import Indexes, Space
+from invoice_sandbox.state.persistent import PersistentStore
+from invoice_sandbox.state.postgresql import LEASE, Claim, Database, ReplacedError, Replica
+from invoice_sandbox.state.rows import StoreError, decoded_credential, decoded_workspace
+from invoice_sandbox.state.writer import Writer, unavailable
+
+_SECONDS_BETWEEN_BEATS: Final = 1.0
+_SECONDS_TO_TAKE: Final = 2 * LEASE
+_SECONDS_BETWEEN_CLAIMS: Final = 0.1
+_MOST_WAITING: Final = 8
+"""Families that a process claims at a time because of their due steps."""
+
+log = logging.getLogger("invoice_sandbox")
+
+T = TypeVar("T")
+
+_workspace_of = lru_cache(maxsize=10_000)(decoded_workspace)
+
+
+class SharedStore(PersistentStore):
+    """The workspaces that this process runs, of all in the database."""
+
+    def __init__(self, database: Database, address: str, indexes: Indexes, quotas: Quotas) -> None:
+        """Other processes reach this one at ``address``. Raises StoreError."""
+        began = time.monotonic()
+        replica = database.register(address)
+        super().__init__(replica, indexes, quotas)
+        self.database: Replica = replica
+        self.shared = database
+        self.address = address
+        self.others = 0
+        self._families: dict[str, str] = {}
+        self._moved: set[str] = set()
+        self._locks: WeakValueDictionary[str, asyncio.Lock] = WeakValueDictionary()
+        self._latest = 0
+        self._on_open: OnOpen | None = None
+        self._lease = _Lease(self, began + LEASE)
+
+    is_shared = True
+
+    async def secret(self) -> str:
+        """What the processes of the store know each other by."""
+        return await self._asked(self.shared.secret)
+
+    def check(self) -> None:
+        """Raise ApiError 503 while changes cannot be kept, or may be made elsewhere."""
+        super().check()
+        self._lease.check()
+
+    async def flush(self) -> None:
+        """Wait until all changes are written; what was read was up to date then."""
+        await super().flush()
+        self._lease.check()
+
+    async def abandon(self) -> None:
+        """Let other processes run everything, without keeping anything more."""
+        await asyncio.to_thread(self._lease.end)
+        await super().abandon()
+        await asyncio.to_thread(self.shared.close)
+
+    # --- who runs what
+
+    async def locate(self, digests: Sequence[str]) -> Claim | None:
+        """The process that runs the workspace with one of these credentials, or else the first;
+        None: this process runs it.
+
+        Raises ApiError 503.
+        """
+        if any(one in self._owners for one in digests):
+            return None
+        claim = await self._asked(self.database.claim, digests)
+        if claim is None:
+            raise unavailable()
+        return None if await self._open(claim) else claim
+
+    async def lost(self, claim: Claim) -> None:
+        """Nobody listens at the address of another process on this machine: it has ended."""
+        await self._asked(self.shared.retire, claim.replica)
+
+    async def take(self, workspace_id: str) -> None:
+        """Run the workspace from now on. Raises NoWorkspaceError, and ApiError 503."""
+        deadline = time.monotonic() + _SECONDS_TO_TAKE
+        while time.monotonic() < deadline:
+            asked = partial(self.database.claim, name=workspace_id, is_wanted=True)
+            claim = await self._asked(asked)
+            if claim is None:
+                raise NoWorkspaceError(workspace_id)
+            if await self._open(claim):
+                return
+            await asyncio.sleep(_SECONDS_BETWEEN_CLAIMS)
+        raise unavailable()
+
+    async def let_go(self, workspace_id: str) -> None:
+        """Let the process that gets its first request run a new workspace."""
+        if self.others and self._families[workspace_id] == workspace_id:
+            await self.hand_over(workspace_id)
+
+    async def hand_over(self, family: str) -> None:
+        """Let another process run a family, after everything of it was written."""
+        async with self._lock_of(family):
+            await self._close(self._members(family))
+            await super().flush()
+            await self._asked(self.database.release, family)
+
+    async def watch(self, on_open: OnOpen) -> None:
+        """Call ``on_open`` with the id of each workspace that this process runs."""
+        self._on_open = on_open
+        await super().watch(on_open)
+
+    async def _open(self, claim: Claim) -> bool:
+        """Load the family of a claim, unless it is here. False: another process runs it."""
+        if claim.replica != self.database.number:
+            return False
+        async with self._lock_of(claim.family):
+            if self._members(claim.family):
+                return True
+            again = await self._asked(partial(self.database.claim, name=claim.family))
+            if again is None or again.replica != self.database.number:
+                return False
+            rows = await self._asked(self.shared.read, claim.family)
+            self._lease.check()
+            await self._add(claim.family, rows)
+        return True
+
+    async def _add(self, family: str, rows: Mapping[str, Iterable[tuple[Any, ...]]]) -> None:
+        await self.load(rows.__getitem__)
+        for name in [name for name, *_ in rows["workspaces"] if name in self._spaces]:
+            self._families[name] = family
+            self._moved.discard(name)
+            if self._on_open is not None:
+                await self._on_open(name)
+
+    async def _close(self, members: Sequence[str]) -> None:
+        """Forget workspaces, once nothing is changing them."""
+        for workspace_id in members:
+            self._forget_owners(self._spaces[workspace_id])  # so that no request finds it here
+        for workspace_id in members:
+            with suppress(NoWorkspaceError):
+                space = await self.lock(workspace_id)
+                self._record_end(workspace_id, space)
+                self._forget_owners(space)
+                del self._spaces[workspace_id]
+                self._forget(workspace_id)
+                self._moved.add(workspace_id)
+                space.lock.release()
+
+    def _members(self, family: str) -> list[str]:
+        return [name for name, kin in self._families.items() if kin == family]
+
+    def _forget(self, workspace_id: str) -> None:
+        super()._forget(workspace_id)
+        self._families.pop(workspace_id, None)
+
+    def _lock_of(self, family: str) -> asyncio.Lock:
+        return self._locks.setdefault(family, asyncio.Lock())
+
+    def _space(self, workspace_id: str) -> Space:
+        if workspace_id in self._moved:
+            raise unavailable()  # it was here when the request arrived
+        return super()._space(workspace_id)
+
+    async def _asked(self, question: Callable[..., T], *arguments: object) -> T:
+        """What the database responds. Raises ApiError 503."""
+        try:
+            return await asyncio.to_thread(question, *arguments)
+        except StoreError as error:
+            log.warning("%s", error)
+            raise unavailable() from None
+
+    # --- what the process does every second
+
+    async def go_on(self, wanted: Sequence[str], waiting: Sequence[str]) -> None:
+        """The lease was extended. Others want families of this process, and nobody ran some."""
+        for family in wanted:
+            await self.hand_over(family)
+        for family in waiting:
+            await self._open(Claim(family, self.database.number, ""))
+
+    async def begin_again(self) -> None:
+        """Forget everything, as other processes run it, and become a new replica."""
+        log.error("Another server runs the workspaces of this one, which begins again")
+        self._lease.ends = 0
+        while self._spaces:
+            await self._close(list(self._spaces))
+        self._writer.discard()
+        began = time.monotonic()
+        self.database = await asyncio.to_thread(self.shared.register, self.address)
+        self._writer = Writer(self.database.write)
+        self._lease.ends = began + LEASE
+
+    # --- what concerns workspaces that others may run
+
+    async def create_workspace(self, workspace: Workspace, now: datetime) -> None:
+        """Add an empty workspace. Raises KeyError when its id is taken."""
+        self.check()
+        parent = None if workspace.made_by is None else self._spaces[workspace.made_by]
+        is_eldest = parent is None or parent.state.workspace.made_by is None
+        family = workspace.id if is_eldest else self._families[str(workspace.made_by)]
+        position, used = self._position(workspace, now), now.isoformat()
+        self._positions[workspace.id] = position
+        if not await self._asked(self.database.reserve, workspace.id, position, used, family):
+            raise KeyError(workspace.id)
+        self._families[workspace.id] = family
+        await super().create_workspace(workspace, now)
+
+    async def delete_workspace(self, workspace_id: str) -> None:
+        """Delete the workspace with everything in it, whoever runs it."""
+        if workspace_id not in self._spaces:
+            try:
+                await self.take(workspace_id)
+            except NoWorkspaceError:
+                return
+        await super().delete_workspace(workspace_id)
+
+    async def workspaces(self) -> tuple[tuple[Workspace, datetime], ...]:
+        """Every workspace and when it was last used, in the order of creation; of one that another
+        process runs as it was written last."""
+        return tuple(
+            self._here(name) or (_workspace_of(content), datetime.fromisoformat(used))
+            for name, used, content in await self._directory()
+        )
+
+    async def count_workspaces(self) -> int:
+        """How many workspaces there are."""
+        return len(await self._directory())
+
+    async def _directory(self) -> list[tuple[str, str, bytes]]:
+        await super().flush()
+        return await self._asked(self.shared.directory)
+
+    async def known(self, workspace_id: str) -> Workspace | None:
+        """The workspace, whoever runs it, or None."""
+        here = await self.workspace(workspace_id)
+        if here is not None:
+            return here
+        content = await self._asked(self.shared.described, workspace_id)
+        return None if content is None else _workspace_of(content)
+
+    async def known_credential(self, digest: str) -> Credential | None:
+        """The valid credential with that digest, whoever runs its workspace."""
+        here = await self.credential(digest)
+        if here is not None:
+            return here
+        content = await self._asked(self.shared.look_up, digest)
+        return None if content is None else decoded_credential(content)
+
+    async def due_times(self, workspace_id: str) -> Mapping[str | None, datetime]:
+        """When the first step of each lane is due, whoever runs the workspace."""
+        if workspace_id in self._spaces:
+            return await super().due_times(workspace_id)
+        found = await self._asked(self.shared.due, workspace_id)
+        return {lane: datetime.fromisoformat(due) for lane, due in found}
+
+    def _here(self, name: str) -> tuple[Workspace, datetime] | None:
+        space = self._spaces.get(name)
+        return None if space is None else (space.state.workspace, space.last_used)
+
+    def _position(self, workspace: Workspace, now: datetime) -> int:
+        """0 for the first workspace, which there is only once."""
+        if workspace.made_by is None or workspace.id in self._positions:
+            return self._positions.get(workspace.id, 0)
+        self._latest = max(self._latest + 1, int(now.timestamp() * 1_000_000))
+        return self._latest
+
+
+class _Lease:
+    """Extends the lease of the process in a thread of its own: a busy event loop loses none."""
+
+    def __init__(self, store: SharedStore, ends: float) -> None:
+        self.ends = ends
+        self._store = store
+        self._loop = asyncio.get_running_loop()
+        self._work: Future[None] | None = None
+        self._is_ending = threading.Event()
+        self._thread = threading.Thread(target=self._run, name="lease", daemon=True)
+        self._thread.start()
+
+    def check(self) -> None:
+        """Raise ApiError 503 if the lease is over."""
+        if time.monotonic() >= self.ends:
+            raise unavailable()
+
+    def end(self) -> None:
+        """Extend it no more."""
+        self._is_ending.set()
+        self._thread.join(LEASE)
+
+    def _run(self) -> None:
+        while not self._is_ending.wait(_SECONDS_BETWEEN_BEATS):
+            try:
+                self._beat()
+            except ReplacedError:
+                self._begin(self._store.begin_again())
+            except StoreError as error:
+                log.warning("%s", error)
+                self._store.shared.check()
+            except Exception:
+                log.exception("the lease could not be extended")
+
+    def _beat(self) -> None:
+        began, replica = time.monotonic(), self._store.database
+        wanted, self._store.others = replica.beat()
+        self.ends = began + LEASE
+        waiting = replica.claim_waiting(_MOST_WAITING)
+        if wanted or waiting:
+            self._begin(self._store.go_on(wanted, waiting))
+
+    def _begin(self, work: Coroutine[Any, Any, None]) -> None:
+        """Let the event loop do it, unless it still does what was begun before."""
+        if self._work is not None and not self._work.done():
+            work.close()
+            return
+        self._work = asyncio.run_coroutine_threadsafe(_logged(work), self._loop)
+
+
+async def _logged(work: Coroutine[Any, Any, None]) -> None:
+    try:
+        await work
+    except (ApiError, StoreError) as error:
+        log.warning("%s", error)
+    except Exception:
+        log.exception("workspaces could not be claimed or released")
+
+
+async def open_shared_store(
+    dsn: str, address: str, indexes: Indexes, quotas: Quotas
+) -> SharedStore:
+    """The store of a process that others reach at ``address``; it runs no workspace yet.
+
+    The schema is upgraded if it has to be. Raises StoreError.
+    """
+    from invoice_sandbox.state.upgrade import upgrade
+
+    await asyncio.to_thread(upgrade, dsn)
+    database = await asyncio.to_thread(Database, dsn)
+    try:
+        return SharedStore(database, address, indexes, quotas)
+    except BaseException:
+        database.close()
+        raise

@@ -124,8 +124,9 @@ constraints: $(READY)  ## pin what a fresh resolution of pyproject.toml gives, w
 		-o requirements/build.txt pyproject.toml
 	$(LOCK) --extra dev -o requirements/dev.txt pyproject.toml
 	$(LOCK) --extra interop -o requirements/interop.txt pyproject.toml
+	$(LOCK) --extra postgresql -o requirements/postgresql.txt pyproject.toml
 	echo cyclonedx-bom | $(LOCK) -o requirements/bill.txt -
-	sed -i '/^#/d' requirements/dev.txt  # the sandbox itself is no file with a hash
+	sed -i '/^#/d' requirements/dev.txt requirements/postgresql.txt  # the sandbox itself is no file with a hash
 	rm -rf .venv-fresh
 
 clean:

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import ipaddress
 import re
+import socket
 from collections.abc import Collection, Mapping
 from dataclasses import dataclass, field
 from datetime import timedelta
@@ -206,6 +207,13 @@ class Settings:
         With a public URL a proxy may pass requests of others on to a loopback address.
         """
         return self.on_loopback and self.public_url is None
+
+    def address(self, port: int) -> str:
+        """The address by which other servers on the same database reach this one."""
+        host = self.replica_host or self.host
+        if host in {"0.0.0.0", "::"}:  # noqa: S104  it is not listened on here
+            host = socket.gethostbyname(socket.gethostname())
+        return f"http://[{host}]:{port}" if ":" in host else f"http://{host}:{port}"
 
     def url(self, port: int) -> str:
         """The server's address for clients, without a final slash."""

@@ -129,8 +129,8 @@ MISUSED: dict[str, tuple[list[str], str]] = {
     ),
     "rate limit": (["--rate-limit", "0"], "--rate-limit is a whole number from 1"),
     "store": (
-        ["--store", "postgresql://x"],
-        "--store: postgresql is not supported yet; use sqlite:///FILE",
+        ["--store", "mysql://x"],
+        "--store must be 'memory', 'sqlite:///FILE' or 'postgresql://...', not 'mysql'",
     ),
     "log": (["--log", "all"], "--log must be 'requests', not 'all'"),
     "folder of a store": (

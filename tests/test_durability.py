@@ -17,11 +17,12 @@ import pytest
 
 from invoice_sandbox.base.clock import ClockState
 from invoice_sandbox.base.ids import new_key
-from invoice_sandbox.settings import SettingError, read_settings
+from invoice_sandbox.settings import Postgresql, SettingError, read_settings
 from invoice_sandbox.state.credentials import DEMO_KEY
 from invoice_sandbox.state.persistent import PersistentStore
 from invoice_sandbox.state.rows import TABLES, Row, StoreError
 from invoice_sandbox.state.sqlite import Database
+from tests.databases import new_database
 from tests.scenario_run import DATED
 from tests.support import FROZEN, PATIENCE, Running, serving
 
@@ -35,13 +36,23 @@ def file(tmp_path: Path) -> Path:
     return tmp_path / "state.db"
 
 
+Place = Path | Postgresql
+_POSTGRESQL = pytest.param("postgresql", marks=pytest.mark.process)
+
+
+@pytest.fixture(params=["sqlite", _POSTGRESQL])
+def place(request: pytest.FixtureRequest, file: Path) -> Place:
+    """A file or a database where a test keeps the state."""
+    return file if request.param == "sqlite" else Postgresql(new_database())
+
+
 @contextmanager
-def kept(file: Path, at: datetime | None = None, **changed: Any) -> Iterator[Running]:
-    """A server that keeps its state in the file, until the end of the block.
+def kept(place: Place, at: datetime | None = None, **changed: Any) -> Iterator[Running]:
+    """A server that keeps its state in a file or a database, until the end of the block.
 
     ``at`` is the instant at which it starts.
     """
-    with serving(replace(FROZEN, store=file, **changed), at=at) as running:
+    with serving(replace(FROZEN, store=place, **changed), at=at) as running:
         yield running
 
 
@@ -83,69 +94,69 @@ def everything(client: httpx.Client) -> dict[str, Any]:
     return {path: one.json() for path, one in responses.items() if one.status_code == 200}
 
 
-def test_a_restart_changes_nothing_that_a_client_sees(file: Path) -> None:
-    with kept(file, scenario="auto-progress") as running, running.client() as client:
+def test_a_restart_changes_nothing_that_a_client_sees(place: Place) -> None:
+    with kept(place, scenario="auto-progress") as running, running.client() as client:
         created(client, "INV-1")
         client.post("/api/webhooks", json={"url": "https://receiver.example/hook", "events": ["*"]})
         client.post("/sandbox/clock/advance", json={"by": "PT3S"}).raise_for_status()
         client.post("/sandbox/faults", json=FAULT)
         client.post("/sandbox/snapshots").raise_for_status()
         before = everything(client)
-    with kept(file, scenario="auto-progress") as running, running.client() as client:
+    with kept(place, scenario="auto-progress") as running, running.client() as client:
         assert everything(client) == before
     assert len(before) >= 9
 
 
-def test_ids_go_on_after_a_restart_and_none_is_repeated(file: Path) -> None:
+def test_ids_go_on_after_a_restart_and_none_is_repeated(place: Place) -> None:
     ids: list[str] = []
     for turn in range(3):
-        with kept(file) as running, running.client() as client:
+        with kept(place) as running, running.client() as client:
             ids += [created(client, f"{turn}-{n}")["id"] for n in range(3)]
     assert len(set(ids)) == 9
 
 
-def test_a_second_start_loads_no_starting_data_again(file: Path) -> None:
+def test_a_second_start_loads_no_starting_data_again(place: Place) -> None:
     counts = []
     for _ in range(2):
-        with kept(file) as running, running.client() as client:
+        with kept(place) as running, running.client() as client:
             counts.append(len(data_of(client, "/api/developer/api-keys")))
             workspaces = data_of(client, "/sandbox/workspaces")
             assert len(workspaces) == 1
     assert counts[0] == counts[1]
 
 
-def test_a_repeated_request_gets_the_response_of_before_the_restart(file: Path) -> None:
-    with kept(file) as running, running.client() as client:
+def test_a_repeated_request_gets_the_response_of_before_the_restart(place: Place) -> None:
+    with kept(place) as running, running.client() as client:
         first = created(client, "INV-1", **{"Idempotency-Key": "k-1"})
-    with kept(file) as running, running.client() as client:
+    with kept(place) as running, running.client() as client:
         assert created(client, "INV-1", **{"Idempotency-Key": "k-1"}) == first
 
 
-def test_a_session_outlives_a_restart(file: Path) -> None:
-    with kept(file) as running, running.client(key=None) as client:
+def test_a_session_outlives_a_restart(place: Place) -> None:
+    with kept(place) as running, running.client(key=None) as client:
         login = {"email": "seller@demo.example", "password": "demo-password"}
         client.post("/api/auth/login", json=login).raise_for_status()
         cookies = dict(client.cookies)
-    with kept(file) as running, running.client(key=None) as client:
+    with kept(place) as running, running.client(key=None) as client:
         client.cookies.update(cookies)
         assert data_of(client, "/api/auth/session")["authenticated"] is True
 
 
-def test_a_revoked_key_stays_revoked(file: Path) -> None:
-    with kept(file) as running, running.client() as client:
+def test_a_revoked_key_stays_revoked(place: Place) -> None:
+    with kept(place) as running, running.client() as client:
         created_key = client.post("/api/developer/api-keys", json={"name": "ci"}).json()["data"]
         client.delete("/api/developer/api-keys", params={"id": created_key["id"]})
-    with kept(file) as running, running.client(created_key["secret"]) as client:
+    with kept(place) as running, running.client(created_key["secret"]) as client:
         assert client.get("/api/invoices").status_code == 401
 
 
-def test_a_restored_snapshot_of_an_earlier_process_is_the_same(file: Path) -> None:
-    with kept(file) as running, running.client() as client:
+def test_a_restored_snapshot_of_an_earlier_process_is_the_same(place: Place) -> None:
+    with kept(place) as running, running.client() as client:
         created(client, "INV-1")
         snapshot = client.post("/sandbox/snapshots").json()["data"]["id"]
         seen = data_of(client, "/api/invoices")
         created(client, "Late-2")
-    with kept(file) as running, running.client() as client:
+    with kept(place) as running, running.client() as client:
         client.post(f"/sandbox/snapshots/{snapshot}/restore").raise_for_status()
         assert data_of(client, "/api/invoices") == seen
         client.post("/sandbox/reset").raise_for_status()
@@ -153,8 +164,8 @@ def test_a_restored_snapshot_of_an_earlier_process_is_the_same(file: Path) -> No
     assert first["id"] in {one["id"] for one in seen}
 
 
-def test_workspaces_outlive_a_restart_and_a_deleted_one_does_not(file: Path) -> None:
-    with kept(file) as running:
+def test_workspaces_outlive_a_restart_and_a_deleted_one_does_not(place: Place) -> None:
+    with kept(place) as running:
         keys = [running.new_workspace(seed) for seed in (1, 2)]
         with running.client(keys[0]) as client:
             created(client, "INV-1")
@@ -162,44 +173,44 @@ def test_workspaces_outlive_a_restart_and_a_deleted_one_does_not(file: Path) -> 
             own = next(one for one in data_of(client, "/sandbox/workspaces") if one["current"])
         with running.client() as client:
             client.delete(f"/sandbox/workspaces/{own['id']}").raise_for_status()
-    with kept(file) as running:
+    with kept(place) as running:
         with running.client(keys[0]) as client:
             assert "INV-1" in client.get("/api/invoices").text
         with running.client(keys[1]) as client:
             assert client.get("/api/invoices").status_code == 401
 
 
-def test_steps_that_fell_due_while_the_server_was_down_are_done(file: Path) -> None:
+def test_steps_that_fell_due_while_the_server_was_down_are_done(place: Place) -> None:
     live: dict[str, Any] = {"clock": ClockState("live"), "scenario": "auto-progress"}
-    with kept(file, **live) as running, running.client() as client:
+    with kept(place, **live) as running, running.client() as client:
         invoice = created(client, "INV-1")
         now = running.system_clock.instant
-    with kept(file, at=now + timedelta(hours=1), **live) as running, running.client() as client:
+    with kept(place, at=now + timedelta(hours=1), **live) as running, running.client() as client:
         deadline = time.monotonic() + PATIENCE
         while "invoice.verified" not in client.get("/api/audit-log").text:
             assert time.monotonic() < deadline
         assert data_of(client, f"/api/invoices/{invoice['id']}")["status"] != "Registered"
 
 
-def test_another_key_opens_the_kept_workspace_and_the_old_one_still_does(file: Path) -> None:
+def test_another_key_opens_the_kept_workspace_and_the_old_one_still_does(place: Place) -> None:
     other = new_key()
-    with kept(file) as running, running.client() as client:
+    with kept(place) as running, running.client() as client:
         invoice = created(client, "INV-1")
-    with kept(file, key=other) as running:
+    with kept(place, key=other) as running:
         for key in (DEMO_KEY, other):
             with running.client(key) as client:
                 assert data_of(client, f"/api/invoices/{invoice['id']}") == invoice
 
 
-def test_a_key_that_was_revoked_does_not_open_the_kept_workspace_again(file: Path) -> None:
+def test_a_key_that_was_revoked_does_not_open_the_kept_workspace_again(place: Place) -> None:
     other = new_key()
-    with kept(file, key=other) as running, running.client(other) as client:
+    with kept(place, key=other) as running, running.client(other) as client:
         made = client.post("/api/developer/api-keys", json={"name": "x", "scopes": ["*"]})
         keys = data_of(client, "/api/developer/api-keys")
         own = next(one for one in keys if one["name"] == "Workspace key")
         with running.client(made.json()["data"]["secret"]) as another:
             another.delete("/api/developer/api-keys", params={"id": own["id"]}).raise_for_status()
-    assert "was revoked" in problem_of_start(file, key=other)
+    assert "was revoked" in problem_of_start(place, key=other)
 
 
 def test_the_file_holds_no_key_and_no_session(file: Path) -> None:
@@ -239,9 +250,9 @@ def rows_of(file: Path) -> tuple[int, int]:
 # --- what the file may be
 
 
-def problem_of_start(file: Path, **changed: Any) -> str:
+def problem_of_start(place: Place, **changed: Any) -> str:
     """The message of a start that fails."""
-    with pytest.raises(SettingError) as caught, kept(file, **changed):
+    with pytest.raises(SettingError) as caught, kept(place, **changed):
         pass
     return str(caught.value)
 
@@ -329,9 +340,15 @@ def test_a_scenario_that_is_gone_is_an_error_at_start(file: Path, tmp_path: Path
 @pytest.mark.parametrize(
     ("text", "problem"),
     [
-        ("sqlite:///", "--store must be 'memory' or 'sqlite:///FILE', not 'sqlite'"),
-        ("sqlite:state.db", "--store must be 'memory' or 'sqlite:///FILE', not 'sqlite'"),
-        ("postgresql://u:secret@h/d", "--store: postgresql is not supported yet"),
+        (
+            "sqlite:///",
+            "--store must be 'memory', 'sqlite:///FILE' or 'postgresql://...', not 'sqlite'",
+        ),
+        (
+            "sqlite:state.db",
+            "--store must be 'memory', 'sqlite:///FILE' or 'postgresql://...', not 'sqlite'",
+        ),
+        ("mysql://u:secret@h/d", "--store must be 'memory', 'sqlite:///FILE' or"),
     ],
 )
 def test_an_address_that_names_no_file_is_an_error(text: str, problem: str) -> None:

@@ -199,13 +199,13 @@ WRONG: dict[str, tuple[dict[str, str], str]] = {
     ),
     "SQLite": (
         {"store": "sqlite:x.db"},
-        "--store must be 'memory' or 'sqlite:///FILE', not 'sqlite'",
+        "--store must be 'memory', 'sqlite:///FILE' or 'postgresql://...', not 'sqlite'",
     ),
-    "PostgreSQL": (
-        {"store": "postgresql://u:hidden@h/d"},
-        "--store: postgresql is not supported yet; use sqlite:///FILE",
+    "another database": (
+        {"store": "mysql://u:hidden@h/d"},
+        "--store must be 'memory', 'sqlite:///FILE' or 'postgresql://...', not 'mysql'",
     ),
-    "another store": ({"store": "redis"}, "--store must be 'memory' or 'sqlite:///FILE'"),
+    "another store": ({"store": "redis"}, "--store must be 'memory', 'sqlite:///FILE' or"),
     "several workers": (
         {"workers": "2"},
         "--workers: several processes can share neither --store memory nor a file",

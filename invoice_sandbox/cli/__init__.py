@@ -14,6 +14,7 @@ _FIRST: Final = {
     "serve": "Serve the sandbox until it is stopped.",
     "contract": "Print the served contract, or compare the next version.",
     "init": "Create a project for a contract in DIR.",
+    "db": "Prepare a PostgreSQL database.",
     "users": "Make hashes of passwords for a file of users.",
     "scenarios": "Read, check and draw scenario files.",
 }

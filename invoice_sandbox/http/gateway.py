@@ -27,10 +27,9 @@ from invoice_sandbox.http.pipeline import (
     ClientGoneError,
     Pipeline,
     Receive,
-    Request,
     Scope,
     Send,
-    Trace,
+    request_of,
     send_whole,
 )
 from invoice_sandbox.http.send import CONNECTION
@@ -57,7 +56,6 @@ _HOP_BY_HOP: Final = frozenset(
     {b"connection", b"expect", b"keep-alive", b"proxy-connection", b"te", b"upgrade", _FORWARDED}
 )
 _FRAMING: Final = frozenset({b"connection", b"keep-alive", b"transfer-encoding"})
-_NO_STORE_NEEDED: Final = "/health"
 
 
 class Gateway:
@@ -69,12 +67,13 @@ class Gateway:
         self._engine = engine
         self._store = store
         self._secret = secret.encode()
-        self._health = engine.project.control.base_path + _NO_STORE_NEEDED
+        self._health = f"{engine.project.control.base_path}/health"
+        self._listening = f"{engine.project.control.base_path}/listening"
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Respond to one ASGI request, or let the process respond that runs its workspace."""
         is_forwarded = self._is_forwarded(scope)
-        if scope["path"] == self._health:
+        if scope["path"] == self._health or self._is_for_listener(scope["path"]):
             await self._pipeline(scope, receive, send)
             return
         try:
@@ -89,6 +88,16 @@ class Gateway:
         else:
             await self._forward(claim, scope, receive, send)
 
+    async def close(self) -> None:
+        """Close the connections to other processes."""
+        if "_network" in vars(self):
+            await self._network.aclose()
+
+    def _is_for_listener(self, path: str) -> bool:
+        """Whether a webhook is for a listener that is connected to this process."""
+        address, _, token = path.rpartition("/")
+        return address == self._listening and self._engine.listeners.at(token) is not None
+
     def _is_forwarded(self, scope: Scope) -> bool:
         """Whether another process sent the request; then its client is the one that is named."""
         given = [value for name, value in scope["headers"] if name == _FORWARDED]
@@ -102,12 +111,11 @@ class Gateway:
         return is_known
 
     async def _reject(self, error: ApiError, scope: Scope, receive: Receive, send: Send) -> None:
-        headers = tuple([(k.decode("latin-1"), v.decode("latin-1")) for k, v in scope["headers"]])
-        engine, trace = self._engine, Trace(draw_id=self._random_id)
-        request = Request(scope, receive, scope["method"], scope["path"], headers, trace)
-        reply = await error_reply(engine, request, error)
-        name = engine.project.conventions.request_id_header
-        reply = reply._replace(headers=((name, trace.request_id), *reply.headers))
+        request = request_of(scope, receive)
+        request.trace.draw_id = self._random_id
+        reply = await error_reply(self._engine, request, error)
+        name = self._engine.project.conventions.request_id_header
+        reply = reply._replace(headers=((name, request.trace.request_id), *reply.headers))
         await send_whole(request, reply, send)
 
     def _random_id(self) -> str:
@@ -245,7 +253,7 @@ def _basic(encoded: str) -> list[str]:
 
 
 def _is_of_this_machine(address: str) -> bool:
-    """Whether an address is a loopback one: there, "refused" means that its process has ended."""
+    """Whether it is a loopback address: if nobody listens there, the process has ended."""
     found = re.match(r"http://\[?([^\]/]+?)\]?:\d+$", address)
     with suppress(ValueError):
         return found is not None and ipaddress.ip_address(found[1]).is_loopback

@@ -300,7 +300,7 @@ class Pipeline:
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Respond to one ASGI request, unless the client is gone."""
-        request = _request(scope, receive)
+        request = request_of(scope, receive)
         try:
             reply = await self.edge(request, self._inside)
         except ClientGoneError:
@@ -331,11 +331,23 @@ class Pipeline:
         return await parsed.endpoint.respond(parsed)
 
 
+class Entry(Protocol):
+    """What comes before the pipeline where several processes share a store."""
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """Respond to one ASGI request."""
+        ...
+
+    async def close(self) -> None:
+        """Close its connections."""
+        ...
+
+
 @dataclass(frozen=True)
 class Sandbox:
     """A sandbox ready to be served: an ASGI application, and the engine that it works with."""
 
-    pipeline: Callable[[Scope, Receive, Send], Awaitable[None]]
+    pipeline: Pipeline | Entry
     engine: Engine
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
@@ -351,13 +363,16 @@ class Sandbox:
             if message["type"] == "lifespan.shutdown":
                 await self.engine.agenda.close(_SECONDS_TO_FINISH)
                 await self.engine.sender.close()
+                if not isinstance(self.pipeline, Pipeline):
+                    await self.pipeline.close()
                 await self.engine.store.close()
             await send({"type": f"{message['type']}.complete"})
             if message["type"] == "lifespan.shutdown":
                 return
 
 
-def _request(scope: Scope, receive: Receive) -> Request:
+def request_of(scope: Scope, receive: Receive) -> Request:
+    """A request as it arrives."""
     extensions = scope.get("extensions", _NO_EXTENSIONS)
     return Request(
         scope,

@@ -111,10 +111,11 @@ def most_connections() -> float:
 
 
 async def _serve(settings: Settings, on_ready: OnReady) -> None:
-    with listen(settings) as listener:
-        url = settings.url(listener.getsockname()[1])
+    with listen(settings) as listener, listener.dup():  # it listens until everything is written
+        port = listener.getsockname()[1]
+        url, address = settings.url(port), settings.address(port)
         with _lasting_objects():
-            sandbox = await create_app(settings, url=url)
+            sandbox = await create_app(settings, url=url, address=address)
         server = make_server(sandbox, lambda: on_ready(sandbox.engine))
         await server.serve(sockets=[listener])
 

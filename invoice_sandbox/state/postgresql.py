@@ -256,11 +256,13 @@ class Replica:
             connection.pipeline(),
             connection.transaction(),
         ):
-            connection.execute("SELECT fence(%s, %s)", (self.number, self._batch))
+            cursor = connection.cursor()
+            cursor.execute("SELECT fence(%s, %s)", (self.number, self._batch))
             for name, own in groupby(sorted(changes, key=_workspace), _workspace):
-                connection.execute(*_in_workspace(name))
-                for statement, values in statements(list(own), _DIALECT):
-                    connection.cursor().executemany(statement, values)
+                cursor.execute(*_in_workspace(name))
+                for statement, times in statements(list(own), _DIALECT):
+                    for values in times:  # executemany would wait for the responses
+                        cursor.execute(statement, values)
         self._batch += 1
 
     def close(self) -> None:

@@ -1,0 +1,438 @@
+"""PostgreSQL: one server or several on a database, and what may happen to either."""
+
+from __future__ import annotations
+
+import socket
+import threading
+from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import ExitStack, closing, contextmanager
+from dataclasses import replace
+from functools import partial
+from typing import Any
+
+import httpx
+import psycopg
+import pytest
+from psycopg.conninfo import make_conninfo
+
+from invoice_sandbox.base.ids import new_key
+from invoice_sandbox.settings import Postgresql, SettingError, read_settings
+from invoice_sandbox.state.postgresql import Database, ReplacedError
+from invoice_sandbox.state.rows import TABLES, Change, CopyState, Row
+from invoice_sandbox.state.shared import SharedStore
+from invoice_sandbox.state.upgrade import upgrade
+from tests.databases import new_database
+from tests.receivers import receiving
+from tests.scenario_run import DATED, data, until
+from tests.support import FROZEN, Running, serving
+
+pytestmark = pytest.mark.process
+
+ROLE = "invoice_sandbox_server"
+
+
+@pytest.fixture
+def dsn() -> str:
+    """A database of the test's own."""
+    return new_database()
+
+
+@contextmanager
+def servers(dsn: str, count: int = 1, **changed: Any) -> Iterator[list[Running]]:
+    """Servers on one database, the first of which runs the first workspace."""
+    with ExitStack() as stack:
+        settings = replace(FROZEN, store=Postgresql(dsn), **changed)
+        yield [stack.enter_context(serving(settings)) for _ in range(count)]
+
+
+def create(client: httpx.Client, number: str = "INV-1", **headers: str) -> httpx.Response:
+    return client.post("/api/invoices", json={**DATED, "invoiceNumber": number}, headers=headers)
+
+
+def shared(running: Running) -> SharedStore:
+    assert isinstance(running.store, SharedStore)
+    return running.store
+
+
+# --- the schema
+
+
+def test_servers_that_start_together_upgrade_the_schema_once() -> None:
+    dsn = new_database("template1")
+    with ThreadPoolExecutor(4) as threads:
+        found = list(threads.map(upgrade, [dsn] * 4))
+    assert sorted(found, key=str) == [("0001", "0001")] * 3 + [(None, "0001")]
+
+
+def test_a_schema_of_a_newer_server_is_an_error_at_start(dsn: str) -> None:
+    with psycopg.connect(dsn) as connection:
+        connection.execute("UPDATE invoice_sandbox.alembic_version SET version_num = '9999'")
+    with pytest.raises(SettingError, match=r"upgraded by a newer version: its schema is 9999"):
+        servers(dsn).__enter__()
+
+
+def test_an_error_names_the_database_and_no_password() -> None:
+    address = "postgresql://ann:secret@127.0.0.1:1/sandbox"
+    settings = replace(FROZEN, store=Postgresql(address))
+    with pytest.raises(SettingError) as caught, serving(settings):
+        pass
+    assert str(caught.value).startswith("--store: postgresql://127.0.0.1:1/sandbox cannot be used")
+    assert "secret" not in f"{caught.value}{settings}{read_settings({'store': address})}"
+
+
+# --- row-level security
+
+
+@contextmanager
+def restricted(dsn: str, workspace: str) -> Iterator[psycopg.Connection]:
+    """A connection in the role of the server, in the transaction of a workspace."""
+    options = f"-c role={ROLE} -c search_path=invoice_sandbox"
+    with psycopg.connect(make_conninfo(dsn, options=options)) as connection:
+        connection.execute("SELECT set_config('invoice_sandbox.workspace', %s, true)", (workspace,))
+        yield connection
+        connection.rollback()
+
+
+def test_a_statement_that_forgets_its_condition_reaches_no_other_workspace(dsn: str) -> None:
+    with servers(dsn, scenario="auto-progress") as (running,), running.client() as client:
+        other = data(client.post("/sandbox/workspaces", json={}))["id"]
+        create(client)
+        first = running.sandbox.engine.first_workspace
+    for table in TABLES:
+        with restricted(dsn, other) as connection:
+            owners = {one for (one,) in connection.execute(f"SELECT workspace FROM {table}")}
+            assert owners <= {other}
+            changed = connection.execute(f"UPDATE {table} SET workspace = workspace")
+            assert changed.rowcount == connection.execute(f"DELETE FROM {table}").rowcount
+        with restricted(dsn, first) as connection:
+            assert connection.execute(f"SELECT FROM {table}").rowcount > 0
+            with pytest.raises(psycopg.errors.InsufficientPrivilege, match="row-level security"):
+                connection.execute(f"UPDATE {table} SET workspace = %s", (other,))
+        with restricted(dsn, "") as connection:
+            assert connection.execute(f"SELECT FROM {table}").rowcount == 0
+
+
+def test_every_table_of_workspaces_has_forced_row_level_security(dsn: str) -> None:
+    query = """SELECT relname FROM pg_class JOIN pg_attribute ON attrelid = pg_class.oid
+        WHERE relnamespace = 'invoice_sandbox'::regnamespace AND relkind = 'r'
+        AND attname = 'workspace' AND attnum = 1 AND relrowsecurity AND relforcerowsecurity"""
+    with psycopg.connect(dsn) as connection:
+        found = {name for (name,) in connection.execute(query)}
+        everything = {name for (name,) in connection.execute(query.partition("AND attname")[0])}
+    assert found == set(TABLES)
+    assert everything - found == {"alembic_version", "deployments", "replicas"}
+
+
+def test_the_server_works_in_the_restricted_role_whatever_its_user_is(dsn: str) -> None:
+    with servers(dsn) as (running,), shared(running).shared.connected() as connection:
+        query = (
+            "SELECT current_user, rolsuper, rolbypassrls FROM pg_roles WHERE rolname = current_user"
+        )
+        assert connection.execute(query).fetchone() == (ROLE, False, False)
+        with pytest.raises(psycopg.errors.InsufficientPrivilege):
+            connection.execute("SELECT * FROM replicas")
+
+
+def test_a_user_who_may_not_create_tables_can_serve_what_another_upgraded(dsn: str) -> None:
+    with psycopg.connect(dsn, autocommit=True) as connection:
+        connection.execute("DROP ROLE IF EXISTS plain")
+        connection.execute(f"CREATE ROLE plain LOGIN IN ROLE {ROLE}")
+    with servers(make_conninfo(dsn, user="plain")) as (running,), running.client() as client:
+        assert create(client).status_code == 201
+
+
+# --- writes
+
+
+def numbers(database: Database, family: str) -> list[Any]:
+    return [(state, name, value) for _, state, name, value in database.read(family)["numbers"]]
+
+
+def test_a_batch_that_is_written_again_after_a_doubtful_end_changes_nothing(dsn: str) -> None:
+    with closing(Database(dsn)) as database:
+        replica = database.register("")
+        assert replica.reserve("w", 0, "2026-01-01T00:00:00+00:00", "w")
+        batch: list[Change] = [
+            Row("numbers", ("w", "", "n"), (1,)),
+            CopyState("w", "", "s"),
+            Row("numbers", ("w", "", "n"), (2,)),
+        ]
+        replica.write(batch)
+        replica._batch -= 1  # noqa: SLF001  as after a connection that was cut in the commit
+        replica.write(batch)
+        assert numbers(database, "w") == [("", "n", 2), ("s", "n", 1)]
+        replica.write([Row("numbers", ("w", "", "n"), (3,))])
+        assert ("", "n", 3) in numbers(database, "w")
+
+
+def test_a_replica_that_was_replaced_can_write_nothing_more(dsn: str) -> None:
+    with closing(Database(dsn)) as database:
+        old, new = database.register("a"), database.register("b")
+        old.reserve("w", 0, "2026-01-01T00:00:00+00:00", "w")
+        old.write([Row("numbers", ("w", "", "n"), (1,))])
+        assert new.claim() == (*old.claim(),)  # type: ignore[misc]
+        database.retire(old.number)
+        found = new.claim()
+        assert found is not None
+        assert (found.replica, found.address) == (new.number, "b")
+        for forbidden in (lambda: old.write([Row("numbers", ("w", "", "n"), (9,))]), old.beat):
+            with pytest.raises(ReplacedError):
+                forbidden()
+        assert numbers(database, "w") == [("", "n", 1)]
+
+
+# --- several servers
+
+
+def test_servers_on_one_database_behave_as_one(dsn: str) -> None:
+    with servers(dsn, 2) as (one, two), one.client() as here, two.client() as there:
+        made = data(create(there))["id"]
+        assert data(here.get(f"/api/invoices/{made}")) == data(there.get(f"/api/invoices/{made}"))
+        key = data(there.post("/api/developer/api-keys", json={"name": "ci"}))
+        with two.client(key["secret"]) as client:
+            assert client.get("/api/invoices").status_code == 200
+            here.delete("/api/developer/api-keys", params={"id": key["id"]}).raise_for_status()
+            assert client.get("/api/invoices").status_code == 401
+        first = create(here, "Late-2", **{"Idempotency-Key": "k"})
+        again = create(there, "Late-2", **{"Idempotency-Key": "k"})
+        assert again.content == first.content
+        assert again.headers["Idempotent-Replayed"] == "true"
+        paths = [entry["path"] for entry in data(there.get("/sandbox/requests"))]
+        assert paths == [entry["path"] for entry in data(here.get("/sandbox/requests"))]
+        assert paths.count("/api/invoices") == 5
+
+
+def test_rate_windows_are_shared(dsn: str) -> None:
+    with servers(dsn, 2, rate_limit=4) as (one, two), one.client() as here, two.client() as there:
+        statuses = [client.get("/api/invoices").status_code for client in [here, there] * 3]
+        assert statuses == [200, 200, 200, 200, 429, 429]
+        with two.client("ilk_sandbox_unknown") as unknown, one.client("x") as also:
+            found = [client.get("/api/invoices").status_code for client in [unknown, also] * 3]
+        assert found == [401, 401, 401, 401, 429, 429]
+
+
+def test_the_same_request_is_in_flight_once_on_all_servers(dsn: str) -> None:
+    with servers(dsn, 2) as (one, two), ThreadPoolExecutor(2) as threads:
+        with one.client() as here, two.client() as there:
+            slow = {
+                "operation": "createInvoice",
+                "kind": "latency",
+                "delay": "PT1S",
+                "when": "after",
+            }
+            here.post("/sandbox/faults", json=slow).raise_for_status()
+            sent = [
+                threads.submit(create, client, "INV-9", **{"Idempotency-Key": "k"})
+                for client in (here, there)
+            ]
+            found = [one.result() for one in sent]
+        assert {one.status_code for one in found} <= {201, 409}
+        ids = {data(one)["id"] for one in found if one.status_code == 201}
+        assert len(ids) == 1
+
+
+def test_a_new_workspace_is_run_by_the_server_of_its_first_request(dsn: str) -> None:
+    with servers(dsn, 2) as (one, two), one.client() as here:
+        until(lambda: shared(one).others == 1, "the other server is known")
+        made = data(here.post("/sandbox/workspaces", json={"seed": 7}))
+        with two.client(made["key"]) as client:
+            assert create(client).status_code == 201
+        assert (made["id"] in shared(two)._families) is True  # noqa: SLF001
+        assert made["id"] not in shared(one)._families  # noqa: SLF001
+        assert data(here.get("/sandbox/workspaces"))[0]["id"] == made["id"]
+        here.delete(f"/sandbox/workspaces/{made['id']}").raise_for_status()
+        with two.client(made["key"]) as client:
+            assert client.get("/api/invoices").status_code == 401
+
+
+def test_steps_and_deliveries_happen_once_wherever_the_clock_is_moved(dsn: str) -> None:
+    changed = {"scenario": "auto-progress"}
+    with servers(dsn, 2, **changed) as (one, two), one.client() as here, two.client() as there:
+        with receiving() as receiver:
+            hook = {"url": receiver.url, "events": ["*"]}
+            there.post("/api/webhooks", json=hook).raise_for_status()
+            create(there)
+            done = data(there.post("/sandbox/clock/advance", json={"by": "P1D"}))
+            assert data(here.get("/sandbox/clock"))["now"] == done["now"]
+            ids = receiver.ids()
+        assert len(ids) == len(set(ids)) >= 3
+
+
+def test_a_fault_of_the_connection_reaches_the_client_of_another_server(dsn: str) -> None:
+    with servers(dsn, 2) as (one, two), one.client() as here, two.client() as there:
+        fault = {"operation": "listInvoices", "kind": "reset"}
+        there.post("/sandbox/faults", json=fault).raise_for_status()
+        with pytest.raises(httpx.TransportError):
+            there.get("/api/invoices")
+        assert here.get("/api/invoices").status_code == 200
+
+
+def test_nobody_can_pretend_to_be_another_server(dsn: str) -> None:
+    with servers(dsn, 1, rate_limit=2) as (running,), running.client("unknown") as client:
+        header = {"X-Sandbox-Replica": "guessed 192.0.2.7"}
+        statuses = [client.get("/api/invoices", headers=header).status_code for _ in range(3)]
+        assert statuses == [401, 401, 429]  # the window of the real address
+
+
+def test_a_server_that_ended_without_a_word_is_replaced(dsn: str) -> None:
+    with (
+        servers(dsn) as (running,),
+        running.client() as client,
+        closing(Database(dsn)) as database,
+        closing(socket.socket()) as gone,
+    ):
+        gone.bind(("127.0.0.1", 0))
+        other = database.register(f"http://127.0.0.1:{gone.getsockname()[1]}")
+        made = data(create(client))["id"]
+        running.run(shared(running).hand_over(running.sandbox.engine.first_workspace))
+        assert other.claim() is not None
+        assert client.get(f"/api/invoices/{made}").status_code == 503  # nobody listens there
+        assert data(client.get(f"/api/invoices/{made}"))["id"] == made
+
+
+def test_a_server_that_lost_its_lease_responds_503_and_begins_again(dsn: str) -> None:
+    with servers(dsn) as (running,), running.client() as client:
+        made = data(create(client))["id"]
+        store = shared(running)
+        old = store.database.number
+        store.shared.retire(old)
+        failed = create(client, "Late-2")
+        assert failed.status_code == 503
+        assert failed.headers["Retry-After"] == "1"
+        until(lambda: store.database.number != old, "a new replica")
+        until(lambda: client.get("/api/offers").is_success, "it runs the workspace")
+        assert data(client.get(f"/api/invoices/{made}"))["id"] == made
+        assert "Late-2" not in client.get("/api/invoices").text
+        assert create(client, "Late-3").status_code == 201
+
+
+def test_a_server_that_starts_with_another_key_adds_it_to_the_first_workspace(dsn: str) -> None:
+    key = new_key()
+    with servers(dsn) as (one,), one.client() as here:
+        made = data(create(here))["id"]
+        settings = replace(FROZEN, store=Postgresql(dsn), key=key)
+        with serving(settings) as two, two.client(key) as there:
+            assert data(there.get(f"/api/invoices/{made}"))["id"] == made
+            assert here.get(f"/api/invoices/{made}").status_code == 200
+
+
+# --- round trips
+
+
+class Proxy:
+    """Between a server and the database. Counts how often the server waits for a response, and
+    ends connections."""
+
+    def __init__(self, dsn: str) -> None:
+        parts = psycopg.conninfo.conninfo_to_dict(dsn)
+        self._path = f"{parts['host']}/.s.PGSQL.5432"
+        self._listener = socket.create_server(("127.0.0.1", 0))
+        self._pairs: list[tuple[socket.socket, socket.socket]] = []
+        self.round_trips = 0
+        self.is_gone = False
+        self.cut_at: Callable[[bytes], bool] | None = None
+        port = self._listener.getsockname()[1]
+        self.dsn = make_conninfo(dsn, host="127.0.0.1", port=port)
+        threading.Thread(target=self._accept, daemon=True).start()
+
+    def _accept(self) -> None:
+        while True:
+            try:
+                client, _ = self._listener.accept()
+            except OSError:
+                return
+            if self.is_gone:
+                client.close()
+                continue
+            server = socket.socket(socket.AF_UNIX)
+            server.connect(self._path)
+            self._pairs.append((client, server))
+            is_waiting = threading.Event()
+            for pair in ((client, server, is_waiting, True), (server, client, is_waiting, False)):
+                threading.Thread(target=self._copy, args=pair, daemon=True).start()
+
+    def _copy(
+        self, source: socket.socket, target: socket.socket, waiting: threading.Event, asks: bool
+    ) -> None:
+        try:
+            while content := source.recv(65536):
+                if not asks and waiting.is_set():
+                    self.round_trips += 1
+                waiting.set() if asks else waiting.clear()
+                target.sendall(content)
+                if asks and self.cut_at is not None and self.cut_at(content):
+                    self.cut_at = None
+                    self.cut(source)
+        except OSError:
+            pass
+
+    def cut(self, only: socket.socket | None = None) -> None:
+        """End the connections, without waiting for what is under way."""
+        for pair in self._pairs:
+            if only is None or only in pair:
+                for one in pair:
+                    one.close() if one is not only else one.shutdown(socket.SHUT_RDWR)
+
+    def close(self) -> None:
+        """Accept no more connections."""
+        self._listener.close()
+
+
+@pytest.fixture
+def proxy(dsn: str) -> Iterator[Proxy]:
+    """A proxy before the database."""
+    with closing(Proxy(dsn)) as proxy:
+        yield proxy
+
+
+def round_trips(proxy: Proxy, send: Callable[[], httpx.Response], times: int = 5) -> float:
+    """How many round trips a request takes at most; the lease is extended meanwhile, too."""
+    found = []
+    for _ in range(times):
+        before = proxy.round_trips
+        send().raise_for_status()
+        found.append(proxy.round_trips - before)
+    return min(found)
+
+
+def test_a_get_takes_at_most_4_round_trips_and_a_post_at_most_6(dsn: str, proxy: Proxy) -> None:
+    with servers(proxy.dsn) as (one,), one.client() as client:
+        assert round_trips(proxy, lambda: client.get("/api/invoices")) == 0
+        assert 1 <= round_trips(proxy, lambda: create(client)) <= 6
+    with servers(dsn) as (first,), servers(proxy.dsn) as (other,), other.client() as client:
+        with first.client() as runs:
+            runs.get("/api/invoices").raise_for_status()
+        assert 1 <= round_trips(proxy, lambda: client.get("/api/invoices")) <= 4
+        assert 1 <= round_trips(proxy, lambda: create(client)) <= 6
+
+
+def test_a_connection_that_is_cut_in_a_commit_loses_and_repeats_nothing(proxy: Proxy) -> None:
+    numbers = [f"INV-{turn}" for turn in range(6)]
+    with servers(proxy.dsn) as (running,), running.client() as client:
+        for number in numbers:
+            proxy.cut_at = lambda content: b"COMMIT" in content
+            until(partial(is_created, client, number), "the invoice is created")
+        until(lambda: client.get("/api/invoices").is_success, "the database is back")
+        found = [one["invoiceNumber"] for one in data(client.get("/api/invoices?limit=100"))]
+    assert [found.count(number) for number in numbers] == [1] * 6
+
+
+def is_created(client: httpx.Client, number: str) -> bool:
+    """Create an invoice, once. False: 503."""
+    response = create(client, number, **{"Idempotency-Key": number})
+    assert response.status_code in {201, 503}
+    return response.status_code == 201
+
+
+def test_a_database_that_is_gone_is_503_until_it_is_back(proxy: Proxy) -> None:
+    with servers(proxy.dsn) as (running,), running.client() as client:
+        assert is_created(client, "INV-1")
+        proxy.is_gone = True
+        proxy.cut()
+        failed = create(client, "Late-2", **{"Idempotency-Key": "Late-2"})
+        assert (failed.status_code, failed.headers["Retry-After"]) == (503, "1")
+        assert data(client.get("/sandbox/health"))["store"] == "unavailable"
+        proxy.is_gone = False
+        until(partial(is_created, client, "Late-2"), "the database is back")
+        assert client.get("/api/invoices").text.count("Late-2") == 1

@@ -121,7 +121,7 @@ def test_all_commands_but_those_that_need_no_server_take_url_key_and_json() -> N
     local |= {
         words
         for words in COMMAND_TREE
-        if words.split()[1:2] in (["scenarios"], ["users"])
+        if words.split()[1:2] in (["scenarios"], ["users"], ["db"])
         or words.split()[1:] in [["acceptance"], *(["acceptance", one] for one in OWN), ["bundle"]]
     }
     assert {f"invoice-sandbox {words}" for words in COMMANDS} == COMMAND_TREE.keys() - local

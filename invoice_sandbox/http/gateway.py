@@ -67,13 +67,13 @@ class Gateway:
         self._engine = engine
         self._store = store
         self._secret = secret.encode()
-        self._health = f"{engine.project.control.base_path}/health"
+        self._own = {f"{engine.project.control.base_path}/health", "/metrics"}
         self._listening = f"{engine.project.control.base_path}/listening"
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Respond to one ASGI request, or let the process respond that runs its workspace."""
         is_forwarded = self._is_forwarded(scope)
-        if scope["path"] == self._health or self._is_for_listener(scope["path"]):
+        if scope["path"] in self._own or self._is_for_listener(scope["path"]):
             await self._pipeline(scope, receive, send)
             return
         try:

@@ -97,6 +97,12 @@ def test_a_run_writes_reports_in_every_format(server: Running, tmp_path: Path) -
         "scope-missing": "passed",
         "webhook-order": "skipped",
     }
+    bundle, again = tmp_path / "bundle.zip", tmp_path / "again"
+    judged = CliRunner().invoke(main, ["acceptance", "judge", str(bundle), "--out", str(again)])
+    assert (judged.exit_code, judged.output.splitlines()[-1].count("sha256:")) == (1, 1)
+    assert (again / "report.json").read_bytes() == (tmp_path / "report.json").read_bytes()
+    replayed = CliRunner().invoke(main, ["replay", str(bundle)])
+    assert replayed.exit_code == 0, replayed.output
 
 
 def block(name: str) -> str:

@@ -35,6 +35,17 @@ class InterruptedRunError(Exception):
 
 
 @dataclass(frozen=True)
+class CaseRecord:
+    """What a bundle keeps of a case: the recording of its workspace, values without secrets, the
+    marks that were set, and the periods of requests and attempts."""
+
+    recording: Mapping[str, Any]
+    values: Mapping[str, Any]
+    marks: Sequence[str]
+    periods: Mapping[str, int]
+
+
+@dataclass(frozen=True)
 class CaseReport:
     """What came of a case. ``requests`` and ``deliveries`` are as the control API shows them.
 
@@ -51,6 +62,17 @@ class CaseReport:
     output: str = ""
     before: CaseReport | None = None
     after: CaseReport | None = None
+    record: CaseRecord | None = None
+
+
+def filled(case: Case, values: Mapping[str, Any]) -> Case:
+    """The case with the values of its run in its rules."""
+    return replace(
+        case,
+        rules=tuple(resolved(one, values) for one in case.rules),
+        controls=tuple(resolved(one, values) for one in case.controls),
+        review=resolved(case.review, values),
+    )
 
 
 def run_case(
@@ -223,22 +245,22 @@ class _CaseRun:
 
     def _report(self, task: Mapping[str, Any], client: Session) -> CaseReport:
         seen = self.observer.observe()
-        filled = replace(
-            self.case,
-            rules=tuple(resolved(one, self.values) for one in self.case.rules),
-            controls=tuple(resolved(one, self.values) for one in self.case.controls),
-            review=resolved(self.case.review, self.values),
-        )
         where = self.control.project.deliveries
         listed = [] if where is None else self.control.content("GET", where)["deliveries"]
         secrets = [str(self.values[one]) for one in _SECRETS if self.values.get(one)]
         return CaseReport(
             name=self.case.name,
-            verdict=judge(filled, self.check.level, seen),
+            verdict=judge(filled(self.case, self.values), self.check.level, seen),
             seen=seen,
             requests=list(reversed(self.control.ask("GET", "/requests?limit=1000"))),
             deliveries=list(reversed(listed)),
             task=task,
             exit_status=client.exit_status,
             output=client.output(secrets),
+            record=self._record(),
         )
+
+    def _record(self) -> CaseRecord:
+        values = {name: one for name, one in self.values.items() if name not in _SECRETS}
+        recording = self.control.ask("GET", "/recording")
+        return CaseRecord(recording, values, self.observer.marks, self.observer.periods())

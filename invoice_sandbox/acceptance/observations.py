@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime, timedelta
 from typing import Any, Final
@@ -96,7 +96,7 @@ class Observer:
 
     control: ControlClient
     marks: list[str] = field(default_factory=list)
-    _periods: dict[Any, int] = field(default_factory=dict)
+    _periods: dict[str, int] = field(default_factory=dict)
 
     def mark(self, name: str) -> None:
         """Name this point of the run. Raises SandboxError."""
@@ -106,53 +106,71 @@ class Observer:
     def observe(self) -> Observations:
         """Everything until now. Raises SandboxError."""
         entries = self.control.ask("GET", f"/requests?limit={_MAX_REQUESTS}")
-        requests = [self._request(one) for one in reversed(entries)]
-        attempts = [
-            self._attempt(delivery, one)
-            for delivery in reversed(self._deliveries())
-            for one in delivery["attempts"]
-            if one["sent"]
-        ]
-        attempts.sort(key=lambda one: one.period)
-        return Observations(requests, attempts, tuple(self.marks))
+        return observations_of(entries[::-1], self._deliveries()[::-1], self.marks, self._period)
+
+    def periods(self) -> dict[str, int]:
+        """The periods of requests and attempts, by their keys."""
+        return dict(self._periods)
 
     def _deliveries(self) -> list[dict[str, Any]]:
         where = self.control.project.deliveries
         return [] if where is None else list(self.control.content("GET", where)["deliveries"])
 
-    def _period(self, key: Any) -> int:
+    def _period(self, key: str) -> int:
         return self._periods.setdefault(key, len(self.marks))
 
-    def _request(self, entry: Mapping[str, Any]) -> Request:
-        sent, received = _headers(entry["request"]), _headers(entry["response"])
-        return Request(
-            id=entry["requestId"],
-            ended=parse_instant(entry["at"]),
-            took=timedelta(milliseconds=float(entry["durationMs"])),
-            operation=entry["operation"],
-            method=entry["method"],
-            path=entry["path"],
-            status=entry["status"],
-            idempotency_key=sent.get("idempotency-key"),
-            retry_after=_seconds(received.get("retry-after")),
-            body=entry["request"]["body"],
-            response=entry["response"]["body"],
-            fault=entry["why"].get("fault", "").rpartition(" ")[2] or None,
-            replayed=bool(entry["why"].get("replayed", False)),
-            period=self._period(entry["requestId"]),
-        )
 
-    def _attempt(self, delivery: Mapping[str, Any], attempt: Mapping[str, Any]) -> Attempt:
-        return Attempt(
-            delivery_id=delivery["id"],
-            number=attempt["attempt"],
-            event_type=delivery["eventType"],
-            kind=attempt["variation"],
-            status=attempt["responseStatus"],
-            error=attempt["error"],
-            at=attempt["at"],
-            period=self._period((delivery["id"], attempt["attempt"])),
-        )
+def observations_of(
+    journal: Sequence[Mapping[str, Any]],
+    deliveries: Sequence[Mapping[str, Any]],
+    marks: Sequence[str] = (),
+    period_of: Callable[[str], int] = lambda _: 0,
+) -> Observations:
+    """What journal entries and deliveries show, both oldest first."""
+    requests = [_request(one, period_of) for one in journal]
+    attempts = [
+        _attempt(delivery, one, period_of)
+        for delivery in deliveries
+        for one in delivery["attempts"]
+        if one["sent"]
+    ]
+    attempts.sort(key=lambda one: one.period)
+    return Observations(requests, attempts, tuple(marks))
+
+
+def _request(entry: Mapping[str, Any], period_of: Callable[[str], int]) -> Request:
+    sent, received = _headers(entry["request"]), _headers(entry["response"])
+    return Request(
+        id=entry["requestId"],
+        ended=parse_instant(entry["at"]),
+        took=timedelta(milliseconds=float(entry["durationMs"])),
+        operation=entry["operation"],
+        method=entry["method"],
+        path=entry["path"],
+        status=entry["status"],
+        idempotency_key=sent.get("idempotency-key"),
+        retry_after=_seconds(received.get("retry-after")),
+        body=entry["request"]["body"],
+        response=entry["response"]["body"],
+        fault=entry["why"].get("fault", "").rpartition(" ")[2] or None,
+        replayed=bool(entry["why"].get("replayed", False)),
+        period=period_of(entry["requestId"]),
+    )
+
+
+def _attempt(
+    delivery: Mapping[str, Any], attempt: Mapping[str, Any], period_of: Callable[[str], int]
+) -> Attempt:
+    return Attempt(
+        delivery_id=delivery["id"],
+        number=attempt["attempt"],
+        event_type=delivery["eventType"],
+        kind=attempt["variation"],
+        status=attempt["responseStatus"],
+        error=attempt["error"],
+        at=attempt["at"],
+        period=period_of(f"{delivery['id']}/{attempt['attempt']}"),
+    )
 
 
 def json_of(text: str | None) -> Any:

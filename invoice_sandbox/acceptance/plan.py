@@ -13,7 +13,12 @@ from typing import Any, Final
 from invoice_sandbox.base.clock import parse_duration
 from invoice_sandbox.base.errors import suggestion
 from invoice_sandbox.control.client import ControlClient
-from invoice_sandbox.openapi.load.documents import load_document, place_of, pointer_text
+from invoice_sandbox.openapi.load.documents import (
+    load_document,
+    parse_text,
+    place_of,
+    pointer_text,
+)
 from invoice_sandbox.openapi.load.pointers import at_pointer
 from invoice_sandbox.openapi.load.text import DocumentError
 from invoice_sandbox.openapi.schema.file_schema import (
@@ -109,17 +114,27 @@ class Plan:
 
 @dataclass(frozen=True)
 class PlanVocabulary:
-    """The names of a served project that a plan may use, and their places in its contract."""
+    """The names of a served project that a plan may use, and their places in its contract.
+
+    ``scenarios`` None: they are not known, and not checked.
+    """
 
     operations: Collection[str]
     events: Collection[str]
-    scenarios: Collection[str]
+    scenarios: Collection[str] | None
     pointers: Mapping[str, str] = field(default_factory=dict)
 
 
 def served_vocabulary(control: ControlClient) -> PlanVocabulary:
     """The vocabulary of a running server. Raises SandboxError."""
-    contract = control.whole("GET", "/openapi.json")
+    scenarios = [one["name"] for one in control.ask("GET", "/scenarios")]
+    return vocabulary_of(control.whole("GET", "/openapi.json"), scenarios)
+
+
+def vocabulary_of(
+    contract: Mapping[str, Any], scenarios: Collection[str] | None = None
+) -> PlanVocabulary:
+    """The vocabulary of a contract."""
     operations = {
         operation["operationId"]: pointer_text(("paths", place, method))
         for place, path_item in contract.get("paths", {}).items()
@@ -129,7 +144,6 @@ def served_vocabulary(control: ControlClient) -> PlanVocabulary:
     events = {
         name: pointer_text(("webhooks", name, "post")) for name in contract.get("webhooks", {})
     }
-    scenarios = [one["name"] for one in control.ask("GET", "/scenarios")]
     return PlanVocabulary([*operations], [*events], scenarios, operations | events)
 
 
@@ -139,7 +153,24 @@ def load_plan(file: Path, vocabulary: PlanVocabulary) -> Plan:
     for problem in plan_problems(document, file.stem, vocabulary):
         place = place_of(file, problem.pointer)
         raise DocumentError(place, problem.text, problem.advice)
-    digest = hashlib.sha256(file.read_bytes()).hexdigest()
+    return _plan(document, file.read_bytes(), vocabulary)
+
+
+def read_plan(content: bytes, name: str, vocabulary: PlanVocabulary) -> Plan:
+    """The plan in a text; ``name`` says where it is from. Raises DocumentError."""
+    try:
+        document = _with_values(parse_text(content.decode(), name))
+    except UnicodeDecodeError:
+        raise DocumentError(name, "it is not UTF-8") from None
+    stem = document.get("name", "") if isinstance(document, Mapping) else ""
+    for problem in plan_problems(document, stem, vocabulary):
+        place = f"{name} at {pointer_text(problem.pointer)}"
+        raise DocumentError(place, problem.text, problem.advice)
+    return _plan(document, content, vocabulary)
+
+
+def _plan(document: Mapping[str, Any], content: bytes, vocabulary: PlanVocabulary) -> Plan:
+    digest = hashlib.sha256(content).hexdigest()
     return Plan(
         name=document["name"],
         purpose=document["purpose"],
@@ -270,8 +301,8 @@ class _CaseCheck:
             yield from self._wrong_rule(step["wait"], (*place, "wait"))
         if step.get("send") == "PUT /sandbox/scenario":
             name = step.get("body", {}).get("name", "")
-            where = (*place, "body", "name")
-            yield from self._named(where, "scenario", name, self.vocabulary.scenarios)
+            where, known = (*place, "body", "name"), self.vocabulary.scenarios
+            yield from self._named(where, "scenario", name, known if known is not None else [name])
         if str(step.get("send", "")).startswith("POST /sandbox/faults"):
             operation = step.get("body", {}).get("operation", EVERY)
             known = [EVERY, *self.vocabulary.operations]

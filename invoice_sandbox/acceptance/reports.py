@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 import json
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -46,6 +47,15 @@ class Subject:
     contract_version: str
     contract_digest: str
     declared: Sequence[str]
+
+
+def contract_subject(contract: Mapping[str, Any], declared: Sequence[str]) -> Subject:
+    """The subject of a run against a contract. Its servers, which name a port, do not count."""
+    text = json.dumps(
+        {name: contract[name] for name in contract.keys() - {"servers"}}, sort_keys=True
+    )
+    digest = hashlib.sha256(text.encode()).hexdigest()
+    return Subject(contract["info"]["version"], f"sha256:{digest}", declared)
 
 
 def report_object(run: RunReport, subject: Subject) -> dict[str, Any]:

@@ -12,6 +12,7 @@ import re
 import stat
 import zipfile
 from collections.abc import Mapping
+from decimal import Decimal
 from io import BytesIO
 from pathlib import Path
 from typing import Any, Final
@@ -20,6 +21,8 @@ from invoice_sandbox.base.errors import UserError
 
 FORMAT: Final = "invoice-sandbox-bundle/1"
 MANIFEST: Final = "manifest.json"
+CASES: Final = "cases/"
+"""Where the parts of each case of an acceptance run are."""
 
 MAX_FILE: Final = 64 * 1024 * 1024
 MAX_PART: Final = 64 * 1024 * 1024
@@ -64,7 +67,12 @@ def write_bundle(file: Path, about: Mapping[str, Any], parts: Mapping[str, bytes
 
 def as_json(value: Any) -> bytes:
     """A part for people and programs."""
-    return (json.dumps(value, indent=2, ensure_ascii=False, default=float) + "\n").encode()
+    return (json.dumps(value, indent=2, ensure_ascii=False, default=number) + "\n").encode()
+
+
+def number(value: Decimal) -> int | float:
+    """A decimal as JSON has it: the seed of a workspace is too long for a float."""
+    return int(value) if value == value.to_integral_value() else float(value)
 
 
 class Bundle:
@@ -91,6 +99,26 @@ class Bundle:
         if not all(isinstance(one, dict) for one in found):
             raise self.problem(f"{name} has a line that is no object")
         return found
+
+    @property
+    def workspaces(self) -> Mapping[str, Bundle]:
+        """The bundles of the workspaces in this one, by the names of the cases of an acceptance
+        run; of a bundle of one workspace, the bundle itself. Raises BundleError."""
+        cases = self.manifest.get("cases")
+        if cases is None:
+            return {"": self}
+        if not isinstance(cases, dict) or not all(isinstance(one, dict) for one in cases.values()):
+            raise self.problem(f"the cases of its {MANIFEST} are malformed")
+        return {name: self._below(f"{CASES}{name}/", about) for name, about in cases.items()}
+
+    def _below(self, folder: str, about: Mapping[str, Any]) -> Bundle:
+        shared = {name: part for name, part in self.parts.items() if "/" not in name}
+        inside = {
+            name.removeprefix(folder): part
+            for name, part in self.parts.items()
+            if name.startswith(folder)
+        }
+        return Bundle(self.file, about, {**shared, **inside})
 
     def problem(self, text: str) -> BundleError:
         """The error for what is wrong with this file."""

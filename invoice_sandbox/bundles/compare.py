@@ -12,8 +12,9 @@ from typing import Any, Final
 from invoice_sandbox.state import Record
 
 _MISSING: Final = object()
-_RANDOM: Final = frozenset({"durationMs", "last4"})
-"""Members that differ in every run: real time, and the end of a random key."""
+_RANDOM: Final = frozenset({"durationMs", "keptIdleFor", "last4"})
+"""Members that differ in every run: real time, the end of a random key, and what depends on the
+workspace that the recorded one was created from."""
 
 _OF_ENDPOINTS: Final = frozenset({"webhook-signature", "webhook-timestamp"})
 _INSTANT: Final = re.compile(r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d(\.\d+)?Z")
@@ -29,12 +30,14 @@ Plain = Callable[[str], str]
 @dataclass(frozen=True)
 class Difference:
     """The first difference: where it is, and the values as text. ``request`` is the number of the
-    input among all, from 1, and its first line; None: it is in what is left at the end."""
+    input among all, from 1, and its first line; None: it is in what is left at the end. ``case`` is
+    that of an acceptance run."""
 
     request: str | None
     member: str
     expected: str
     actual: str
+    case: str = ""
 
 
 def first_difference(recorded: Record, again: Record) -> Difference | None:
@@ -135,8 +138,14 @@ def _differences(one: Any, other: Any, pointer: str, plain: Plain) -> Iterator[F
     elif isinstance(one, str) and isinstance(other, str):
         if plain(one) != plain(other):
             yield pointer, _shown(one), _shown(other)
-    elif one is not other and (type(one) is not type(other) or one != other):
+    elif one is not other and not _is_equal(one, other):
         yield pointer, _shown(one), _shown(other)
+
+
+def _is_equal(one: Any, other: Any) -> bool:
+    """Whether two values are the same in JSON, which has one type of number."""
+    types = [float if type(value) is int else type(value) for value in (one, other)]
+    return types[0] is types[1] and bool(one == other)
 
 
 def _without_instants(text: str) -> str:

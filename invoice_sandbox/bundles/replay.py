@@ -12,7 +12,7 @@ import hashlib
 import json
 from collections import defaultdict, deque
 from collections.abc import Coroutine, Iterator, MutableMapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any, Final, NamedTuple
@@ -69,14 +69,26 @@ class Replayed:
 
 
 def replay(bundle: Bundle, served: Served = Served()) -> Replayed:
-    """Replay a bundle. Raises BundleError, ProjectError and SettingError."""
-    return asyncio.run(_replay(bundle, served))
+    """Replay a bundle, of an acceptance run every case. Raises BundleError, ProjectError and
+    SettingError."""
+    requests, notes = 0, []
+    workspaces = bundle.workspaces
+    for name, one in workspaces.items():
+        if one.manifest.get("replayable") is not True:
+            reason = str(one.manifest.get("reason", "its beginning was not recorded"))[:200]
+            notes.append(f"{name}: it cannot be replayed: {ascii(reason)[1:-1]}".lstrip(": "))
+            continue
+        found = asyncio.run(_replay(one, served))
+        requests += found.requests
+        notes += [note for note in found.notes if note not in notes]
+        if found.difference is not None:
+            return Replayed(requests, replace(found.difference, case=name), tuple(notes))
+    if not requests:
+        raise bundle.problem(notes[0] if notes else "it has no requests")
+    return Replayed(requests, None, tuple(notes))
 
 
 async def _replay(bundle: Bundle, served: Served) -> Replayed:
-    if bundle.manifest.get("replayable") is not True:
-        reason = str(bundle.manifest.get("reason", "its beginning was not recorded"))[:200]
-        raise bundle.problem(f"it cannot be replayed: {ascii(reason)[1:-1]}")
     recorded = _recorded(bundle)
     try:
         run = await _Run.of(recorded, served)

@@ -7,7 +7,7 @@ from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import Any, Final
 
-from invoice_sandbox.bundles.archive import as_json, write_bundle
+from invoice_sandbox.bundles.archive import as_json, number, write_bundle
 from invoice_sandbox.bundles.har import as_har
 from invoice_sandbox.control.client import ControlClient
 
@@ -29,7 +29,8 @@ _INCOMPLETE: Final = (
 def recording_of(control: ControlClient) -> tuple[dict[str, Any], dict[str, bytes]]:
     """What the manifest says about the workspace, and the parts. Raises SandboxError."""
     recording = control.ask("GET", "/recording")
-    return about(recording), _parts(recording, control.whole("GET", "/openapi.json"))
+    contract = as_json(control.whole("GET", "/openapi.json"))
+    return about(recording), {CONTRACT: contract, **parts_of(recording)}
 
 
 def save_bundle(control: ControlClient, file: Path) -> Mapping[str, Any]:
@@ -57,13 +58,14 @@ def about(recording: Mapping[str, Any]) -> dict[str, Any]:
     }
 
 
-def _parts(recording: Mapping[str, Any], contract: Mapping[str, Any]) -> dict[str, bytes]:
+def parts_of(recording: Mapping[str, Any]) -> dict[str, bytes]:
+    """The parts of a recording; the contract is another one."""
     others = {
         name: value
         for name, value in recording.items()
         if name not in _LINES and name not in _DOCUMENTS and name != "scenarios"
     }
-    parts = {CONTRACT: as_json(contract), RECORDING: as_json(others)}
+    parts = {RECORDING: as_json(others)}
     parts |= {file: _lines(recording[name]) for name, file in _LINES.items()}
     parts |= {file: as_json(recording[name]) for name, file in _DOCUMENTS.items()}
     for name, document in recording["scenarios"].items():
@@ -78,5 +80,5 @@ def _parts(recording: Mapping[str, Any], contract: Mapping[str, Any]) -> dict[st
 
 
 def _lines(values: Iterable[Any]) -> bytes:
-    dumped = [json.dumps(one, ensure_ascii=False, default=float) for one in values]
+    dumped = [json.dumps(one, ensure_ascii=False, default=number) for one in values]
     return "".join(f"{line}\n" for line in dumped).encode()

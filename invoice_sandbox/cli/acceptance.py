@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import hashlib
-import json
 import shlex
 import shutil
 import sys
@@ -23,11 +22,20 @@ from invoice_sandbox.acceptance.plan import Check, Plan, load_plan, served_vocab
 from invoice_sandbox.acceptance.process import CommandClient
 from invoice_sandbox.acceptance.progress import Progress
 from invoice_sandbox.acceptance.remote import PatientClient, RemoteClient
-from invoice_sandbox.acceptance.reports import Subject, as_ctrf, as_json, as_junit, report_object
+from invoice_sandbox.acceptance.reports import (
+    Subject,
+    as_ctrf,
+    as_json,
+    as_junit,
+    contract_subject,
+    report_object,
+)
 from invoice_sandbox.acceptance.runner import CheckReport, RunReport, run_plan
+from invoice_sandbox.acceptance.runs import BUNDLE, judged, run_parts, texts_of
 from invoice_sandbox.acceptance.verdicts import CONFORMANT, Verdict
 from invoice_sandbox.base.clock import parse_duration
 from invoice_sandbox.base.errors import UserError, suggestion
+from invoice_sandbox.bundles.archive import read_bundle, write_bundle
 from invoice_sandbox.cli.control import commands_below
 from invoice_sandbox.cli.options import (
     CONNECTION,
@@ -205,12 +213,14 @@ def _run(
 ) -> None:
     """Run the checks and write the reports. Ends the process with its status."""
     out = chosen.out
-    plan = _plan(chosen.plan or _plan_of(chosen.project or default_project()), control)
+    file = chosen.plan or _plan_of(chosen.project or default_project())
+    plan = _plan(file, control)
     declared, attests = _declared(plan, chosen.declared), dict(chosen.attests)
     _known(plan, "--attest", attests)
     checks = _chosen(plan, chosen.only)
     out.mkdir(parents=True, exist_ok=True)
-    subject, progress = _subject(control, declared), Progress(plan, checks, control)
+    contract = control.whole("GET", "/openapi.json")
+    subject, progress = contract_subject(contract, declared), Progress(plan, checks, control)
     finished: list[CheckReport] = []
 
     def on_result(one: CheckReport) -> None:
@@ -230,7 +240,9 @@ def _run(
         progress.begin,
     )
     progress.end(report_object(report, subject))
-    _write(out, report, subject)
+    text = _write(out, report, subject)
+    parts = run_parts(report, subject, attests, texts_of(file.read_bytes(), contract, text))
+    write_bundle(out / BUNDLE, *parts)
     if not report.is_complete:
         click.echo(f"Interrupted; {out}/report.json has the finished checks.", err=True)
         sys.exit(_INTERRUPTED)
@@ -249,6 +261,47 @@ def _seconds(text: str) -> float:
         return parse_duration(text).total_seconds()
     except ValueError as error:
         raise click.BadParameter(str(error)) from None
+
+
+@acceptance.command("judge")
+@click.argument("file", metavar="BUNDLE", type=FILE)
+@click.option("--plan", metavar="FILE", type=FILE, help="Acceptance plan. Default: its own one.")
+@click.option(
+    "--out",
+    metavar="DIR",
+    type=click.Path(file_okay=False, path_type=Path),
+    help="Folder for the reports.",
+)
+def judge_bundle(file: Path, plan: Path | None, out: Path | None) -> None:
+    """Judge what a bundle recorded. The same bundle always gives the same report.
+
+    A bundle of 'acceptance run' is judged by every rule of its plan. Any other bundle is judged by
+    the rules that need no step of a run; what it has no example of is inconclusive. Status 0 when
+    the client is conformant, 1 when it is not, 2 for a file that is no bundle.
+
+    \b
+    invoice-sandbox acceptance judge report/bundle.zip
+    invoice-sandbox acceptance judge bug.zip --plan acceptance/partner.yaml --out report
+    """
+    bundle = read_bundle(file)
+    chosen = plan if plan or "cases" in bundle.manifest else _plan_of(default_project())
+    report, subject = judged(bundle, None if chosen is None else _text_of(chosen))
+    for one in report.checks:
+        _print(one)
+    text = as_json(report_object(report, subject))
+    if out is not None:
+        out.mkdir(parents=True, exist_ok=True)
+        _write(out, report, subject)
+    digest = hashlib.sha256(text.encode()).hexdigest()
+    click.echo(f"{report.verdict.value}: {_words(report)}; report sha256:{digest}")
+    sys.exit(0 if report.verdict in CONFORMANT else FAILED)
+
+
+def _text_of(plan: Path) -> tuple[str, bytes]:
+    try:
+        return str(plan), plan.read_bytes()
+    except OSError as error:
+        raise UserError(f"{plan}: {error.strerror}") from None
 
 
 _REPORTS: Final = click.argument("folder", metavar="DIR", type=FOLDER)
@@ -343,19 +396,12 @@ def _known(plan: Plan, option: str, names: Iterable[str]) -> None:
             raise UserError(f"{option}: there is no check '{name}' ({suggestion(name, known)})")
 
 
-def _subject(control: ControlClient, declared: Sequence[str]) -> Subject:
-    contract = control.whole("GET", "/openapi.json")
-    contract.pop("servers", None)  # they name the port of the server
-    text = json.dumps(contract, sort_keys=True)
-    digest = hashlib.sha256(text.encode()).hexdigest()
-    return Subject(contract["info"]["version"], f"sha256:{digest}", declared)
-
-
 def _print(one: CheckReport) -> None:
     click.echo(f"{one.verdict.value:<14} {one.check.id}: {one.decisive.summary}")
 
 
-def _write(out: Path, report: RunReport, subject: Subject) -> None:
+def _write(out: Path, report: RunReport, subject: Subject) -> str:
+    """Write the reports, and return that for machines."""
     data = report_object(report, subject)
     texts = {
         "report.json": as_json(data),
@@ -365,6 +411,7 @@ def _write(out: Path, report: RunReport, subject: Subject) -> None:
     }
     for name, text in texts.items():
         (out / name).write_text(text, encoding="utf-8")
+    return texts["report.json"]
 
 
 def _words(report: RunReport) -> str:

@@ -32,8 +32,8 @@ def _lines(file: Path, found: Replayed) -> Iterator[str]:
     if difference is None:
         yield f"{file}: same: {found.requests} requests and what they left"
         return
-    place = "what is left at the end" if difference.request is None else difference.request
-    yield f"{file}: different: {place}"
+    place = difference.request or "what is left at the end"
+    yield f"{file}: different: {difference.case and f'{difference.case}: '}{place}"
     yield f"  member:   {difference.member}"
     yield f"  expected: {difference.expected}"
     yield f"  actual:   {difference.actual}"

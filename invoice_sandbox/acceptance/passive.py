@@ -1,0 +1,123 @@
+"""Judges a client by what it did anyway, without the steps of an acceptance run.
+
+Only rules that need no step count: what a client repeats after a failure, how long it waits, and
+how it responds to webhooks. Everything else, and whatever the recording has no example of, is
+inconclusive.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import replace
+from itertools import groupby
+from typing import Final
+
+from invoice_sandbox.acceptance.cases import CaseReport
+from invoice_sandbox.acceptance.observations import (
+    Attempt,
+    Observations,
+    Request,
+    observations_of,
+)
+from invoice_sandbox.acceptance.plan import Case, Check, Plan, Rule, listed
+from invoice_sandbox.acceptance.rules import Outcome, Result, evaluate
+from invoice_sandbox.acceptance.runner import CheckReport, RunReport
+from invoice_sandbox.acceptance.verdicts import CaseVerdict, Verdict, judge
+from invoice_sandbox.bundles.archive import Bundle
+from invoice_sandbox.bundles.saving import DELIVERIES, JOURNAL
+
+_OF_REPETITIONS: Final = frozenset({"that", "request", "status", "same", "gaps"})
+_OF_BODIES: Final = frozenset({"that", "request", "status", "sameBodyAtMost"})
+_OF_DELIVERIES: Final = frozenset({"that", "delivery", "kind", "response"})
+_PASSIVE: Final = (_OF_REPETITIONS, _OF_BODIES, _OF_DELIVERIES)
+_GAPS: Final = "gaps"
+_TOO_MANY: Final = 429
+_FAILURE: Final = 500
+
+
+def passive_report(plan: Plan, bundle: Bundle) -> RunReport:
+    """The verdicts on a recorded workspace. Raises BundleError."""
+    seen = observations_of(bundle.lines(JOURNAL), bundle.json(DELIVERIES))
+    is_live = all(
+        bundle.json(part)["clock"]["mode"] == "live" for part in ("start.json", "end.json")
+    )
+    return RunReport(plan, [passive_check(one, seen, is_live=is_live) for one in plan.checks], True)
+
+
+def passive_check(check: Check, seen: Observations, *, is_live: bool) -> CheckReport:
+    """The verdict on a check. ``is_live``: the clock followed real time, so that waits count.
+
+    A check is as good as its cases that can be judged.
+    """
+    reports = [_case(check, one, seen, is_live=is_live) for one in check.cases]
+    judged = [one for one in reports if one.verdict.verdict is not Verdict.INCONCLUSIVE]
+    return CheckReport(check, judged or reports[:1])
+
+
+def _case(check: Check, case: Case, seen: Observations, *, is_live: bool) -> CaseReport:
+    results: list[Result] = []
+    for rule in case.rules:
+        if _is_passive(rule) and (is_live or _GAPS not in rule):
+            results += _results(rule, seen)
+    results = [one for one in results if one.outcome is not Outcome.UNJUDGED]
+    if not results:
+        text = "Cannot be judged: the recording has no example of it."
+        return CaseReport(case.name, CaseVerdict(Verdict.INCONCLUSIVE, text), seen)
+    broken = next((one for one in results if not one.is_kept), None)
+    if broken is None:
+        text = f"Every rule that needs no step was kept, {len(results)} times."
+        return CaseReport(case.name, CaseVerdict(Verdict.PASS, text, None, tuple(results)), seen)
+    shown = judge(replace(case, rules=(broken.rule,), controls=()), check.level, seen)
+    verdict = replace(shown, decisive=broken, results=tuple(results))
+    return CaseReport(case.name, verdict, seen)
+
+
+def _is_passive(rule: Rule) -> bool:
+    return any(rule.keys() <= one for one in _PASSIVE)
+
+
+def _results(rule: Rule, seen: Observations) -> Iterator[Result]:
+    """What a rule says about each example of it."""
+    if "delivery" in rule:
+        yield from _of_deliveries(rule, seen)
+    elif "sameBodyAtMost" in rule:
+        yield from (one for one in [evaluate(rule, seen)] if one.evidence)
+    else:
+        for operation in listed(rule["request"]):
+            own = [one for one in seen.requests if one.operation == operation]
+            for episode in _episodes(own):
+                yield evaluate(rule, replace(seen, requests=episode))
+
+
+def _episodes(requests: Sequence[Request]) -> Iterator[Sequence[Request]]:
+    """The requests from a failure to the first one that does not fail, each time."""
+    ended = 0
+    numbers = []
+    for one in requests:
+        numbers.append(ended)
+        ended += not _has_failed(one)
+    for _, pairs in groupby(zip(numbers, requests, strict=True), lambda pair: pair[0]):
+        episode = [one for _, one in pairs]
+        if len(episode) > 1:
+            yield episode
+
+
+def _has_failed(request: Request) -> bool:
+    status = request.status
+    return status is None or status == _TOO_MANY or status >= _FAILURE
+
+
+def _of_deliveries(rule: Rule, seen: Observations) -> Iterator[Result]:
+    """A rejected delivery says something only between two genuine ones that were accepted."""
+    result = evaluate(rule, seen)
+    if str(rule["response"]).startswith("not-") and result.is_kept:
+        ordered = sorted(seen.attempts, key=lambda one: one.at)
+        accepted = [index for index, one in enumerate(ordered) if _is_accepted(one)]
+        meant = [index for index, one in enumerate(ordered) if one.kind in listed(rule["kind"])]
+        if not accepted or not accepted[0] < min(meant) <= max(meant) < accepted[-1]:
+            return
+    yield result
+
+
+def _is_accepted(attempt: Attempt) -> bool:
+    return attempt.kind is None and attempt.status is not None and attempt.status // 100 == 2

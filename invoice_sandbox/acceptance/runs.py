@@ -1,0 +1,156 @@
+"""An acceptance run as a bundle, and the verdicts that follow from one."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from typing import Any, Final
+
+from invoice_sandbox import __version__
+from invoice_sandbox.acceptance.cases import CaseReport, filled
+from invoice_sandbox.acceptance.observations import observations_of
+from invoice_sandbox.acceptance.passive import passive_report
+from invoice_sandbox.acceptance.plan import Case, Check, Plan, read_plan, vocabulary_of
+from invoice_sandbox.acceptance.reports import Subject, contract_subject
+from invoice_sandbox.acceptance.runner import CheckReport, RunReport, attested
+from invoice_sandbox.acceptance.verdicts import CaseVerdict, Verdict, controlled, judge
+from invoice_sandbox.bundles.archive import CASES, Bundle, as_json
+from invoice_sandbox.bundles.saving import CONTRACT, DELIVERIES, JOURNAL, about, parts_of
+
+BUNDLE: Final = "bundle.zip"
+"""The file of the bundle, in the report folder."""
+
+REPORT: Final = "report.json"
+PLAN: Final = "plan.yaml"
+_RUN: Final = "run.json"
+_CASE: Final = "case.json"
+
+
+def run_parts(
+    run: RunReport, subject: Subject, attests: Mapping[str, str], texts: Mapping[str, bytes]
+) -> tuple[dict[str, Any], dict[str, bytes]]:
+    """What the manifest says about a run, and the parts; ``texts`` are parts that are files."""
+    cases: dict[str, CaseReport] = {}
+    checks = [
+        {"id": one.check.id, "cases": [_listed(one.check, case, cases) for case in one.cases]}
+        for one in run.checks
+    ]
+    found = {
+        "declared": sorted(subject.declared),
+        "attests": dict(attests),
+        "isComplete": run.is_complete,
+        "checks": checks,
+    }
+    parts = {**texts, _RUN: as_json(found)}
+    described = {}
+    for name, case in cases.items():
+        assert case.record is not None  # noqa: S101 - only those with one are listed
+        described[name] = about(case.record.recording)
+        inside = {**parts_of(case.record.recording), _CASE: as_json(_kept(case))}
+        parts |= {f"{CASES}{name}/{part}": content for part, content in inside.items()}
+    verdict = {"plan": run.plan.name, "verdict": run.verdict.value}
+    return {"version": __version__, **verdict, "cases": described}, parts
+
+
+def _listed(check: Check, case: CaseReport, cases: dict[str, CaseReport]) -> dict[str, Any]:
+    """A case in the list of a run; its workspaces are added to ``cases``."""
+    found: dict[str, Any] = {"name": case.name}
+    if case.record is None:  # nothing ran
+        return {**found, "verdict": case.verdict.verdict.value, "summary": case.verdict.summary}
+    for part, one in (("before", case.before), ("case", case), ("after", case.after)):
+        if one is not None:
+            suffix = "" if part == "case" else part
+            found[part] = "-".join(filter(None, [check.id, case.name, suffix]))
+            cases[found[part]] = one
+    return found
+
+
+def _kept(case: CaseReport) -> dict[str, Any]:
+    record = case.record
+    assert record is not None  # noqa: S101 - see above
+    return {
+        "values": record.values,
+        "marks": list(record.marks),
+        "periods": record.periods,
+        "task": case.task,
+        "exitStatus": case.exit_status,
+        "output": case.output,
+    }
+
+
+def judged(bundle: Bundle, plan_text: tuple[str, bytes] | None) -> tuple[RunReport, Subject]:
+    """The verdicts on what a bundle recorded, the same whenever they are asked for.
+
+    The bundle of an acceptance run is judged by its own plan, and every rule counts. Any other
+    needs a plan, given as its name and content; only its passive rules count. Raises BundleError
+    and DocumentError.
+    """
+    contract = bundle.json(CONTRACT)
+    is_run = _RUN in bundle.parts
+    given = plan_text or ((f"{bundle.file}: {PLAN}", bundle.parts[PLAN]) if is_run else None)
+    if given is None:
+        raise bundle.problem("it is no acceptance run; pass --plan")
+    try:
+        plan = read_plan(given[1], given[0], vocabulary_of(contract))
+        if not is_run:
+            return passive_report(plan, bundle), contract_subject(contract, ())
+        run = bundle.json(_RUN)
+        report = RunReport(plan, [*_checks(bundle, plan, run)], bool(run["isComplete"]))
+        return report, contract_subject(contract, run["declared"])
+    except (LookupError, TypeError, ValueError, AttributeError) as error:
+        raise bundle.problem(f"its run is malformed ({type(error).__name__})") from None
+
+
+def _checks(bundle: Bundle, plan: Plan, run: Mapping[str, Any]) -> Iterator[CheckReport]:
+    workspaces = bundle.workspaces
+    by_id = {one.id: one for one in plan.checks}
+    for listed in run["checks"]:
+        check = by_id[listed["id"]]
+        cases = [_case(plan, check, one, workspaces) for one in listed["cases"]]
+        yield attested(CheckReport(check, cases), run["attests"].get(check.id))
+
+
+def _case(
+    plan: Plan, check: Check, listed: Mapping[str, Any], workspaces: Mapping[str, Bundle]
+) -> CaseReport:
+    if "case" not in listed:
+        verdict = CaseVerdict(Verdict(listed["verdict"]), listed["summary"])
+        return CaseReport(listed["name"], verdict)
+    case = next(one for one in check.cases if one.name == listed["name"])
+    report = _again(check, case, workspaces[listed["case"]])
+    if case.probe is None:
+        return report
+    probe = plan.probes[case.probe]
+    before, after = (
+        _again(check, probe, workspaces[listed[part]]).verdict for part in ("before", "after")
+    )
+    return CaseReport(**{**vars(report), "verdict": controlled(report.verdict, before, after)})
+
+
+def _again(check: Check, case: Case, bundle: Bundle) -> CaseReport:
+    """The report on a case, from its recording."""
+    kept, journal, deliveries = bundle.json(_CASE), bundle.lines(JOURNAL), bundle.json(DELIVERIES)
+    periods: Mapping[str, int] = kept["periods"]
+    latest = len(kept["marks"])
+    seen = observations_of(
+        journal, deliveries, kept["marks"], lambda key: int(periods.get(key, latest))
+    )
+    return CaseReport(
+        name=case.name,
+        verdict=judge(filled(case, kept["values"]), check.level, seen),
+        seen=seen,
+        requests=journal,
+        deliveries=deliveries,
+        task=kept["task"],
+        exit_status=kept["exitStatus"],
+        output=kept["output"],
+    )
+
+
+def same_report(bundle: Bundle, report: bytes) -> bool:
+    """Whether the bundle of a run has this report."""
+    return bundle.parts.get(REPORT) == report
+
+
+def texts_of(plan: bytes, contract: Mapping[str, Any], report: str) -> Mapping[str, bytes]:
+    """The parts of a run that are files."""
+    return {PLAN: plan, CONTRACT: as_json(contract), REPORT: report.encode()}

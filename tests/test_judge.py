@@ -1,0 +1,164 @@
+"""``acceptance judge``: the verdicts that follow from a recording alone."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from dataclasses import replace as changed
+from pathlib import Path
+
+import httpx
+import pytest
+from click.testing import CliRunner, Result
+
+from invoice_sandbox.base.clock import ClockState
+from invoice_sandbox.bundles.archive import read_bundle, write_bundle
+from invoice_sandbox.bundles.saving import save_bundle
+from invoice_sandbox.cli import main
+from invoice_sandbox.control.client import ControlClient
+from tests.receivers import receiving, response
+from tests.scenario_run import INVOICE
+from tests.support import FROZEN, Running, serving
+
+
+@pytest.fixture(scope="module")
+def live() -> Iterator[Running]:
+    """A server whose clock follows the time of the test."""
+    with serving(changed(FROZEN, clock=ClockState("live"), seed=None)) as server:
+        yield server
+
+
+def judge(*words: object) -> Result:
+    """The result of ``acceptance judge``."""
+    return CliRunner().invoke(main, ["acceptance", "judge", *map(str, words)])
+
+
+def verdicts(result: Result) -> dict[str, str]:
+    """The verdicts that are not inconclusive, by check."""
+    lines = [line.split(maxsplit=1) for line in result.output.splitlines()[:-1]]
+    return {rest.split(":")[0]: word for word, rest in lines if word != "INCONCLUSIVE"}
+
+
+KINDS = {503: "status", 429: "error"}
+
+Use = Callable[[Running, httpx.Client], None]
+
+
+def fail(client: httpx.Client, count: int, status: int = 503, **members: object) -> None:
+    fault = {"operation": "createInvoice", "kind": KINDS[status], "status": status, "count": count}
+    assert client.post("/sandbox/faults", json={**fault, **members}).status_code == 201
+
+
+def repeat(client: httpx.Client, server: Running, waits: list[float], *keys: str) -> None:
+    """Send the invoice once for each key, after these waits."""
+    for wait, key in zip(waits, keys, strict=True):
+        server.system_clock.pass_seconds(wait)
+        client.post("/api/invoices", json=INVOICE, headers={"Idempotency-Key": key})
+
+
+def nothing(_: Running, client: httpx.Client) -> None:
+    for number in range(3):  # three different invoices, each with a key of its own
+        body = {**INVOICE, "invoiceNumber": f"N-{number}"}
+        client.post("/api/invoices", json=body, headers={"Idempotency-Key": str(number)})
+
+
+def well(server: Running, client: httpx.Client) -> None:
+    fail(client, 3, retryAfter=None)
+    repeat(client, server, [0, 1, 2, 4], *"aaaa")
+    fail(client, 1, 429, retryAfter="PT2S")
+    repeat(client, server, [0, 2.1], *"bb")
+
+
+def new_key(server: Running, client: httpx.Client) -> None:
+    fail(client, 1, retryAfter=None)
+    repeat(client, server, [0, 1], *"ab")
+
+
+def early(server: Running, client: httpx.Client) -> None:
+    fail(client, 1, 429, retryAfter="PT5S")
+    repeat(client, server, [0, 1], *"aa")
+
+
+def no_backoff(server: Running, client: httpx.Client) -> None:
+    fail(client, 4, retryAfter=None)
+    repeat(client, server, [0, 1, 1, 1, 1], *"aaaaa")
+
+
+def same_mistake(_: Running, client: httpx.Client) -> None:
+    for _number in range(4):
+        client.post("/api/invoices", json={"sellerId": "x"})
+
+
+EXPECTED: dict[Use, dict[str, str]] = {
+    nothing: {},
+    well: {"idempotent-retry": "PASS", "backoff": "PASS", "retry-after": "PASS"},
+    new_key: {"idempotent-retry": "FAIL"},
+    early: {"idempotent-retry": "PASS", "retry-after": "FAIL"},
+    no_backoff: {"idempotent-retry": "PASS", "backoff": "FAIL"},
+    same_mistake: {"validation-errors": "FAIL"},
+}
+
+
+@pytest.mark.parametrize(
+    ("use", "expected"), EXPECTED.items(), ids=[one.__name__ for one in EXPECTED]
+)
+def test_a_recording_is_judged_by_what_it_has_examples_of(
+    live: Running, tmp_path: Path, use: Use, expected: dict[str, str]
+) -> None:
+    key = live.new_workspace()
+    with live.client(key) as client:
+        use(live, client)
+    save_bundle(ControlClient(live.url, key), tmp_path / "x.zip")
+    result = judge(tmp_path / "x.zip")
+    assert verdicts(result) == expected
+    assert result.exit_code == 1  # what is inconclusive is not conformant
+    assert judge(tmp_path / "x.zip").output == result.output
+
+
+def test_waits_on_a_frozen_clock_are_inconclusive(live: Running, tmp_path: Path) -> None:
+    key = live.new_workspace()
+    with live.client(key) as client:
+        client.put("/sandbox/clock", json={"mode": "frozen"})
+        no_backoff(live, client)
+    save_bundle(ControlClient(live.url, key), tmp_path / "x.zip")
+    assert verdicts(judge(tmp_path / "x.zip")) == {"idempotent-retry": "PASS"}
+
+
+@pytest.mark.parametrize("accepts", [True, False])
+def test_a_rejected_webhook_counts_between_accepted_ones(
+    live: Running, tmp_path: Path, accepts: bool
+) -> None:
+    """A receiver that rejects everything rejects the forged ones, too."""
+    manners = [response(200), response(401), response(200)] if accepts else [response(401)]
+    key = live.new_workspace()
+    with live.client(key) as client, receiving(*manners) as receiver:
+        client.post("/api/webhooks", json={"url": receiver.url, "events": ["*"]})
+        client.put("/sandbox/scenario", json={"name": "manual"})
+        event = {"type": "invoice.verified", "invoiceId": "inv_sandbox_0001"}
+        client.post("/sandbox/events", json=event)
+        client.post("/sandbox/clock/advance", json={"by": "PT1S"})
+        (delivery,) = client.get("/api/webhooks").json()["data"]["deliveries"]
+        client.post(f"/sandbox/deliveries/{delivery['id']}/replay", json={"fault": "bad-signature"})
+        client.post("/sandbox/clock/advance", json={"by": "PT1S"})
+    save_bundle(ControlClient(live.url, key), tmp_path / "x.zip")
+    found = verdicts(judge(tmp_path / "x.zip"))
+    assert found["webhook-signature"] == ("PASS" if accepts else "FAIL")
+
+
+def test_a_hostile_plan_ends_in_one_line(live: Running, tmp_path: Path) -> None:
+    file, plan = tmp_path / "x.zip", tmp_path / "plan.yaml"
+    save_bundle(ControlClient(live.url, live.new_workspace()), file)
+    bomb = "a0: &a0 [x, x]\n" + "".join(
+        f"a{one + 1}: &a{one + 1} [{', '.join([f'*a{one}'] * 9)}]\n" for one in range(40)
+    )
+    for text in (bomb, "!!python/object/apply:os.system [id]", "[" * 100_000, "\0", "name: x"):
+        plan.write_text(text)
+        result = judge(file, "--plan", plan)
+        assert result.exit_code == 2, text[:20]
+        assert result.output.startswith("Error: ")
+        assert len(result.output.splitlines()) == 1
+    plan.write_bytes(b"\xff\xfe")
+    assert judge(file, "--plan", plan).exit_code == 2
+    own = dict(read_bundle(file).parts)
+    for part in (b"{}", b"[]", b"null", b'{"checks": [{"id": "nobody"}]}'):
+        write_bundle(file, {"cases": {}}, {**own, "run.json": part, "plan.yaml": bomb.encode()})
+        assert judge(file).exit_code == 2

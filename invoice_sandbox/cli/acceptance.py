@@ -281,7 +281,7 @@ def judge_bundle(file: Path, plan: Path | None, out: Path | None) -> None:
 
     \b
     invoice-sandbox acceptance judge report/bundle.zip
-    invoice-sandbox acceptance judge bug.zip --plan acceptance/partner.yaml --out report
+    invoice-sandbox acceptance judge bug.zip --plan acceptance/plan.yaml --out report
     """
     bundle = read_bundle(file)
     chosen = plan if plan or "cases" in bundle.manifest else _plan_of(default_project())

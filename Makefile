@@ -69,8 +69,8 @@ fuzz-seeds: $(READY)  ## the same with COUNT new seeds, or with SEEDS, to its en
 		$(BIN)/invoice-sandbox fuzz --max-examples $(EXAMPLES) --seed $$seed || failed="$$failed $$seed"; \
 	done; test -z "$$failed" || { echo "something was found with seeds:$$failed"; exit 1; }
 
-acceptance: $(READY)  ## reference clients and seeded faults through the partner plan, and docs/acceptance.md
-	$(BIN)/python -m tests.acceptance
+acceptance: $(NODE)  ## all clients through the partner plan, and docs/acceptance.md; or those of CLIENTS
+	$(BIN)/python -m tests.acceptance $(CLIENTS)
 
 bench: $(NODE)  ## CPU, latency, start and memory beside Prism, for docs/performance.md
 	$(BIN)/python -m tests.bench --seconds $(SECONDS)

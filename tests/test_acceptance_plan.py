@@ -28,6 +28,11 @@ name: plan
 purpose: A client orders.
 capabilities: {webhooks: The client receives webhooks.}
 tasks: {order: Order something.}
+asks: {order: "order {/order/item}"}
+probes:
+  orders:
+    task: {name: order}
+    rules: [{that: It orders., request: createOrder, atLeast: 1}]
 values: {order: {item: tea}}
 checks:
   - id: retries
@@ -65,6 +70,8 @@ def test_a_plan_is_loaded_with_its_values(tmp_path: Path) -> None:
     assert case.task == {"name": "order", "order": {"item": "tea"}}
     assert (case.when, case.window.total_seconds()) == ("webhooks", 5)
     assert plan.digest.startswith("sha256:")
+    assert plan.words_of(case.task) == "order tea"
+    assert plan.probes["orders"].task == {"name": "order"}
 
 
 @pytest.mark.parametrize(
@@ -75,6 +82,10 @@ def test_a_plan_is_loaded_with_its_values(tmp_path: Path) -> None:
         ("window: PT5S", "windw: PT5S", "unknown key 'windw' (did you mean window?)"),
         ("window: PT5S", "window: PT90S", "must be a duration such as PT10S, up to PT60S"),
         ("when: webhooks", "when: webhook", "no capability 'webhook' (did you mean webhooks?)"),
+        ("when: webhooks", "unless: webhook", "no capability 'webhook' (did you mean webhooks?)"),
+        ("when: webhooks", "probe: order", "there is no probe 'order' (did you mean orders?)"),
+        ("\nasks: {order", "\nasks: {oder", "there is no task 'oder' (did you mean order?)"),
+        ("task: {name: order}", "task: {name: odrer}", "no task 'odrer' (did you mean order?)"),
         ("name: order,", "name: ordr,", "no task 'ordr' (did you mean order?)"),
         ("[order.paid]", "[order.pait]", "no event type 'order.pait' (did you mean order.paid?)"),
         ("{name: rush}", "{name: rash}", "no scenario 'rash' (did you mean rush?)"),

@@ -12,7 +12,7 @@ import pytest
 from invoice_sandbox.acceptance.observations import Attempt, Observations, Request
 from invoice_sandbox.acceptance.plan import Case
 from invoice_sandbox.acceptance.rules import Outcome, evaluate
-from invoice_sandbox.acceptance.verdicts import Verdict, judge, worst
+from invoice_sandbox.acceptance.verdicts import Verdict, controlled, judge, worst
 
 START = datetime(2026, 11, 22, 9, tzinfo=UTC)
 KEPT, BROKEN, ABSENT, UNJUDGED = Outcome
@@ -102,6 +102,11 @@ def after_429(second: float) -> list[Request]:
         ({"gaps": "grow"}, [request(at) for at in WAITS["constant"]], BROKEN),
         ({"gaps": "grow"}, [request(at) for at in WAITS["immediate"]], BROKEN),
         ({"gaps": "grow"}, [request(0), request(1)], UNJUDGED),
+        ({"pace": {"atMost": 2, "in": "PT2S"}}, [request(at) for at in (0, 1, 2.5, 4)], KEPT),
+        ({"pace": {"atMost": 2, "in": "PT2S"}}, [request(at) for at in (0, 3, 3.5, 4)], BROKEN),
+        ({"atMost": 1, "untilFault": "drip"}, [request(0, fault="drip"), request(1)], KEPT),
+        ({"atMost": 1, "untilFault": "drip"}, [request(0), request(1, fault="drip")], BROKEN),
+        ({"atMost": 1, "untilFault": "drip"}, [request(0), request(1)], BROKEN),
         ({"gaps": "retryAfter"}, after_429(2.05), KEPT),
         ({"gaps": "retryAfter"}, after_429(1.5), BROKEN),
         ({"gaps": "retryAfter"}, [request(0), request(1)], UNJUDGED),
@@ -181,6 +186,36 @@ def test_a_client_that_breaks_a_control_is_not_judged() -> None:
     case = Case({"name": "order"}, (QUIET,), ({"request": "createOrder", "atMost": 0},))
     seen = Observations([request(status=401)])
     assert judge(case, "must", seen).verdict is Verdict.INCONCLUSIVE
+
+
+PROBE: dict[str, Any] = {"that": "It orders once.", "request": "createOrder", "times": 1}
+
+
+@pytest.mark.parametrize(
+    ("before", "after", "expected"),
+    [
+        ([request()], [request()], (Verdict.PASS, Verdict.FAIL)),
+        ([request()], [], (Verdict.INCONCLUSIVE, Verdict.FAIL)),
+        ([], [request()], (Verdict.INCONCLUSIVE, Verdict.FAIL)),
+        ([request(0), request(1)], [request()], (Verdict.INCONCLUSIVE, Verdict.INCONCLUSIVE)),
+    ],
+    ids=["it works", "it crashed", "it did not start", "it fails at something more basic"],
+)
+def test_a_probe_before_and_after_a_case(
+    before: list[Request], after: list[Request], expected: tuple[Verdict, Verdict]
+) -> None:
+    probes = [
+        judge(Case({"name": "order"}, (PROBE,)), "must", Observations(one))
+        for one in (before, after)
+    ]
+    case = Case({"name": "order"}, (QUIET,), ({"request": "createOrder", "atLeast": 1},))
+    right, wrong = [request(0)], [request(0), request(1, 401)]
+    found = [controlled(judge(case, "must", Observations(one)), *probes) for one in (right, wrong)]
+    assert (found[0].verdict, found[1].verdict) == expected
+    assert [one.rule.get("that") for one in found[0].results][::3] == [
+        "Before the check: It orders once.",
+        "After the check: It orders once.",
+    ]
 
 
 def test_rules_without_anything_to_judge_are_inconclusive() -> None:

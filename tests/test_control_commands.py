@@ -111,7 +111,7 @@ COMMANDS = {
 }
 
 
-OWN = ("judge", "run", "serve", "sign", "verify")
+OWN = ("judge", "run", "selftest", "serve", "sign", "verify")
 """Commands of acceptance runs that are no operations."""
 
 

@@ -87,6 +87,9 @@ def run_case(
     if case.when is not None and case.when not in client.declared:
         text = f"The client does not declare '{case.when}'."
         return CaseReport(case.name, CaseVerdict(Verdict.NOT_APPLICABLE, text))
+    if case.unless in client.declared:
+        text = f"The client declares '{case.unless}'."
+        return CaseReport(case.name, CaseVerdict(Verdict.NOT_APPLICABLE, text))
     try:
         if case.probe is None:
             return _in_workspace(_CaseRun(plan, check, case, client, control, interrupted))

@@ -45,7 +45,7 @@ _OF_REQUESTS: Final = (*_COUNTS, *_CONDITIONS)
 """What a rule can say of requests."""
 
 _NEEDS_REQUEST: Final = (
-    *("method", "status", "fault", "replayed", "shows", "names", "has", "afterFault"),
+    *("method", "status", "fault", "replayed", "shows", "names", "has", "afterFault", "untilFault"),
     *_CONDITIONS,
 )
 _PLACE: Final = re.compile(r"\{(/[^}]*)\}")
@@ -64,6 +64,7 @@ class Case:
     controls: tuple[Rule, ...] = ()
     name: str = ""
     when: str | None = None
+    unless: str | None = None
     clock: str = "live"
     webhooks: tuple[str, ...] = ()
     setup: tuple[Mapping[str, Any], ...] = ()
@@ -213,6 +214,7 @@ def _case(body: Mapping[str, Any]) -> Case:
         controls=tuple(body.get("controls", [])),
         name=body.get("name", ""),
         when=body.get("when"),
+        unless=body.get("unless"),
         clock=body.get("clock", "live"),
         webhooks=tuple(body.get("webhooks", [])),
         setup=tuple(body.get("setup", [])),
@@ -259,15 +261,7 @@ class _CaseCheck:
 
     def problems(self) -> Iterator[FileProblem]:
         """What is wrong with the case."""
-        if "when" in self.case:
-            known = self.document.get("capabilities", {})
-            yield from self._named(("when",), "capability", self.case["when"], known)
-        if "probe" in self.case:
-            known = self.document.get("probes", {})
-            yield from self._named(("probe",), "probe", self.case["probe"], known)
-        if "tasks" in self.document:
-            task = self.case["task"]["name"]
-            yield from self._named(("task", "name"), "task", task, self.document["tasks"])
+        yield from self._wrong_names()
         for number, event in enumerate(self.case.get("webhooks", [])):
             known = [EVERY, *self.vocabulary.events]
             yield from self._named(("webhooks", number), "event type", event, known)
@@ -281,6 +275,17 @@ class _CaseCheck:
         if "unless" in review:
             yield from self._wrong_rule(review["unless"], ("review", "unless"))
         yield from self._unknown_values(self.case, ())
+
+    def _wrong_names(self) -> Iterator[FileProblem]:
+        places = {"when": "capabilities", "unless": "capabilities", "probe": "probes"}
+        for member, part in places.items():
+            if member in self.case:
+                known = self.document.get(part, {})
+                what = "probe" if member == "probe" else "capability"
+                yield from self._named((member,), what, self.case[member], known)
+        if "tasks" in self.document:
+            task = self.case["task"]["name"]
+            yield from self._named(("task", "name"), "task", task, self.document["tasks"])
 
     def _named(
         self, place: Pointer, what: str, word: str, known: Collection[str]

@@ -79,6 +79,9 @@ def matching(rule: Rule, seen: Observations) -> list[Request]:
     if "afterFault" in rule:
         hit = [index for index, one in enumerate(requests) if one.fault == rule["afterFault"]]
         requests = requests[hit[-1] + 1 :] if hit else ()
+    if "untilFault" in rule:
+        hit = [index for index, one in enumerate(requests) if one.fault == rule["untilFault"]]
+        requests = requests[: hit[0] + 1] if hit else requests
     return [one for one in requests if _is_selected(rule, one, seen)]
 
 

@@ -75,14 +75,17 @@ def judge(case: Case, level: str, seen: Observations) -> CaseVerdict:
 def controlled(verdict: CaseVerdict, before: CaseVerdict, after: CaseVerdict) -> CaseVerdict:
     """The verdict on a case whose probe came to ``before`` and ``after`` it.
 
-    A client that fails the probe shows nothing by what it did not do; what it did wrong counts.
+    A client that does not do the probe shows nothing by what it did not do; what it did wrong
+    counts, unless it did the probe wrong: that is more basic.
     """
     first = tuple(_when("Before the check", one) for one in before.results)
     last = tuple(_when("After the check", one) for one in after.results)
     every = replace(verdict, results=(*first, *verdict.results, *last))
-    failed = next((one for one in (*first, *last) if not one.is_kept), None)
-    is_wrong = verdict.decisive is not None and verdict.decisive.outcome is Outcome.BROKEN
-    if failed is None or (is_wrong and verdict.verdict is not Verdict.INCONCLUSIVE):
+    probed = [*first, *last]
+    missing = next((one for one in probed if not one.is_kept), None)
+    wrong = verdict.decisive is not None and verdict.decisive.outcome is Outcome.BROKEN
+    failed = _first(probed, Outcome.BROKEN) or (None if wrong else missing)
+    if failed is None:
         return every
     text = f"Cannot be judged. {failed.rule['that']} Expected {failed.expected}; found "
     return replace(every, verdict=Verdict.INCONCLUSIVE, summary=f"{text}{failed.actual}.")

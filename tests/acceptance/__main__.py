@@ -1,25 +1,33 @@
-"""``python -m tests.acceptance``: all clients through all checks, and docs/acceptance.md."""
+"""``python -m tests.acceptance``: the selftest with Node.js, and the tables of docs/acceptance.md.
+
+Arguments are those of ``invoice-sandbox acceptance selftest``.
+"""
 
 from __future__ import annotations
 
+import os
 import sys
 
-from tests.acceptance.page import PAGE, with_results, with_tables
-from tests.acceptance.selftest import FAULTY, REFERENCES, judge, judging, problems
+from invoice_sandbox.cli import main
+from tests.acceptance.page import PAGE, with_tables
+from tests.acceptance.selftest import judging
+from tests.interop.node import install, needed_node
 
 
-def main() -> None:
-    """Write the page; status 1 for a false FAIL or a missed fault."""
-    clients = [*REFERENCES, *FAULTY]
-    with judging() as (plan, control):
-        reports = judge(clients, plan, control)
-    page = with_results(with_tables(PAGE.read_text(), plan), plan, clients, reports)
-    PAGE.write_text(page)
-    wrong = [line for one in clients for line in problems(one, reports[one.name])]
-    for line in wrong:
-        sys.stderr.write(f"{line}\n")
-    sys.exit(1 if wrong else 0)
+def with_node() -> None:
+    """Put Node.js of its wheel on PATH, with the packages of its clients.
+
+    Raises UnavailableError.
+    """
+    os.environ["PATH"] = os.pathsep.join([str(needed_node().parent), os.environ["PATH"]])
+    install()
 
 
 if __name__ == "__main__":
-    main()
+    with_node()
+    words = sys.argv[1:]
+    if not words:
+        with judging() as (plan, _):
+            PAGE.write_text(with_tables(PAGE.read_text(), plan))
+        words = ["--write", str(PAGE)]
+    main(["acceptance", "selftest", *words])

@@ -1,7 +1,7 @@
 """A client of the API with the standard library only: the reference, and its seeded faults.
 
 ``python client.py`` does the task in ACCEPTANCE_TASK. ``python client.py --fault NAME`` does it
-with one of FAULTS. A fault takes effect wherever the client comes to it, in whichever check.
+with one of the faults in clients.yaml. A fault takes effect wherever the client comes to it.
 """
 
 from __future__ import annotations
@@ -24,50 +24,6 @@ from email.message import Message
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from threading import Lock
 from typing import Any
-
-FAULTS = {
-    "lowers-the-invoice-number": "follow-to-offer",
-    "drops-the-due-date": "follow-to-offer",
-    "never-reads": "follow-to-offer",
-    "new-key-after-a-503": "idempotent-retry",
-    "no-key-after-a-503": "idempotent-retry",
-    "other-body-after-a-503": "idempotent-retry",
-    "gives-up-after-a-reset": "idempotent-retry",
-    "constant-backoff": "backoff",
-    "immediate-retry": "backoff",
-    "retries-without-end": "backoff",
-    "ignores-retry-after": "retry-after",
-    "halves-retry-after": "retry-after",
-    "repeats-a-400": "validation-errors",
-    "reorders-and-repeats-a-400": "validation-errors",
-    "keeps-the-revoked-key": "key-rotation",
-    "knows-only-the-old-secret": "key-rotation",
-    "compares-the-whole-header": "key-rotation",
-    "keeps-the-previous-secret": "key-rotation",
-    "repeats-a-403": "scope-missing",
-    "accepts-any-signature": "webhook-signature",
-    "accepts-old-timestamps": "webhook-signature",
-    "verifies-known-members-only": "webhook-signature",
-    "rejects-every-event": "webhook-signature",
-    "acts-on-each-copy": "webhook-duplicates",
-    "rejects-copies": "webhook-duplicates",
-    "acts-on-stale-events": "webhook-order",
-    "crashes-on-truncated-responses": "broken-responses",
-    "crashes-on-html": "broken-responses",
-    "new-key-after-a-broken-response": "broken-responses",
-    "crashes-on-a-timeout": "broken-responses",
-    "stops-at-an-unknown-status": "tolerance",
-    "stops-at-an-unknown-member": "tolerance",
-    "rejects-unknown-events": "tolerance",
-    "polls-twenty-times-a-second": "polling",
-    "polls-eight-times-a-second": "polling",
-    "rounds-to-cents": "money",
-    "reads-single-precision": "money",
-    "ignores-the-status-of-offers": "lifecycle-edges",
-    "keeps-withdrawn-offers": "lifecycle-edges",
-    "ignores-disputes": "lifecycle-edges",
-}
-"""Each fault with the check that is meant to catch it."""
 
 FAULT = sys.argv[sys.argv.index("--fault") + 1] if "--fault" in sys.argv else ""
 MEMBERS = ("id", "type", "timestamp", "mode", "data")
@@ -104,11 +60,11 @@ class Api:
     def call(self, method: str, path: str, data: dict[str, Any] | None = None) -> Any:
         """The ``data`` of a successful response. Raises RejectedError."""
         request = Attempt(method, path, data)
-        for _ in range(1000 if fault("retries-without-end") else ATTEMPTS):
+        for _ in range(1000 if FAULT.endswith("without-end") else ATTEMPTS):
             status, headers, found = self._try(request)
             if status is not None and status < 300:
                 return found["data"]
-            delay = self._repetition(status, headers, request.wait)
+            delay = self._repetition(request, status, headers)
             if delay is None:
                 break
             time.sleep(delay)
@@ -152,7 +108,7 @@ class Api:
         return response.status, _lower(response.headers), _json(response.status, content)
 
     def _repetition(
-        self, status: int | None, headers: Mapping[str, str], wait: float
+        self, request: Attempt, status: int | None, headers: Mapping[str, str]
     ) -> float | None:
         """The seconds before a request is repeated, or None: it is not."""
         if status == 401 and fault("keeps-the-revoked-key"):
@@ -171,9 +127,11 @@ class Api:
         asked = float(headers.get("retry-after", 0))
         if fault("ignores-retry-after"):
             asked = 0
+        if fault("ignores-retry-after-of-reads") and request.method == "GET":
+            asked = 0
         if fault("halves-retry-after"):
             asked /= 2
-        return max(asked, wait)
+        return max(asked, request.wait)
 
 
 class Attempt:
@@ -181,7 +139,7 @@ class Attempt:
 
     def __init__(self, method: str, path: str, data: dict[str, Any] | None) -> None:
         self.method, self.path, self.data = method, path, data
-        self.key: str | None = os.urandom(12).hex()
+        self.key: str | None = None if fault("sends-no-key") else os.urandom(12).hex()
         self.wait = 0.0 if fault("immediate-retry") else 0.25
         self.was_broken = False
 
@@ -203,15 +161,15 @@ class Attempt:
 
     def prepare_repetition(self, status: int | None) -> None:
         """Wait longer the next time."""
-        if fault("retries-without-end"):
+        if fault("retries-slowly-without-end"):
+            self.wait = min(2 * self.wait, 2.0)
+        elif fault("retries-without-end"):
             self.wait = random.uniform(0.1, 0.5)  # noqa: S311 - no secret
         elif not fault("constant-backoff"):
             self.wait *= 2
-        if status == 503 and fault("new-key-after-a-503"):
+        if fault("new-key-for-each-attempt"):
             self.key = os.urandom(12).hex()
-        if status == 503 and fault("no-key-after-a-503"):
-            self.key = None
-        if status == 503 and fault("other-body-after-a-503") and self.data is not None:
+        if fault("other-body-in-repetitions") and self.data is not None:
             self.data = {**self.data, "dueDate": "2027-02-01"}
         if status == 400 and fault("reorders-and-repeats-a-400") and self.data is not None:
             self.data = dict(reversed(self.data.items()))
@@ -264,6 +222,10 @@ class Tasks:
             invoice["invoiceNumber"] = invoice["invoiceNumber"].lower()
         if fault("drops-the-due-date"):
             invoice.pop("dueDate", None)
+        if fault("sends-minor-units"):
+            invoice["amount"] = int(invoice["amount"] * 100)
+        if fault("registers-twice"):
+            self._api.call("POST", "/api/invoices", invoice)
         return str(self._api.call("POST", "/api/invoices", invoice)["id"])
 
     def follow(self) -> None:
@@ -289,6 +251,8 @@ class Tasks:
         for offer in found if "request" in self._task else ():
             if offer["invoiceId"] is not None and self._is_live(offer):
                 members = {name: offer[one] for name, one in self._task["request"].items()}
+                if fault("computes-amounts-itself") and "requestedAmount" in members:
+                    members["requestedAmount"] = offer["faceValue"] * offer["advanceRate"]
                 self.request_financing(offer["invoiceId"], members)
 
     def _is_live(self, offer: Mapping[str, Any]) -> bool:

@@ -8,12 +8,8 @@ from pathlib import Path
 from typing import Final
 
 from invoice_sandbox.acceptance.plan import Plan
-from invoice_sandbox.acceptance.runner import RunReport
-from invoice_sandbox.acceptance.verdicts import Verdict
-from tests.acceptance.selftest import KnownClient
 
 PAGE: Final = Path(__file__).parents[2] / "docs" / "acceptance.md"
-_SHORT: Final = {Verdict.PASS: "pass", Verdict.NOT_APPLICABLE: "", Verdict.FAIL: "**FAIL**"}
 
 
 def with_tables(page: str, plan: Plan) -> str:
@@ -30,25 +26,6 @@ def with_tables(page: str, plan: Plan) -> str:
     rows = _rows(plan.capabilities)
     page = _with(page, "capabilities", _table(("Capability", "Meaning"), rows))
     return _with(page, "checks", _table(("Check", "What a client shows", "Needs"), checks))
-
-
-def with_results(
-    page: str, plan: Plan, clients: Sequence[KnownClient], reports: Mapping[str, RunReport]
-) -> str:
-    """The page with the verdicts of all clients; each column is a check, by its number."""
-    ids = [one.id for one in plan.checks]
-    heads = ("Client", *(f"[{number}](#checks)" for number in range(1, len(ids) + 1)))
-    rows = [(one.name, *_verdicts(ids, reports[one.name])) for one in clients]
-    caught = sum(one.caught_by is not None for one in clients)
-    references = len(clients) - caught
-    text = f"{references} reference clients and {caught} clients with a fault. "
-    text += "The checks are in the order of the table above. `?`: inconclusive.\n\n"
-    return _with(page, "selftest", text + _table(heads, rows))
-
-
-def _verdicts(ids: Iterable[str], report: RunReport) -> list[str]:
-    found = {one.check.id: one.verdict for one in report.checks}
-    return [_SHORT.get(found[one], "?") for one in ids]
 
 
 def _gates(cases: Iterable[object]) -> Iterable[str]:

@@ -88,7 +88,7 @@ def walks(url: str, folder: Path) -> str:
 
 def checks(url: str, folder: Path) -> list[Check]:
     """All of them, in their order; each needs what came before. ``folder`` is filled by them."""
-    for file in ("flow.ts", "tsconfig.json", "package.json"):
+    for file in ("flow.ts", "reference.ts", "tsconfig.json", "package.json"):
         shutil.copy(HERE / file, folder)
     (folder / "node_modules").symlink_to(MODULES)
     return [

@@ -194,6 +194,7 @@ class Settings:
     metrics: bool = False
     store: Path | Postgresql | None = None
     replica_host: str | None = None
+    workers: int = 1
 
     @property
     def on_loopback(self) -> bool:
@@ -246,7 +247,6 @@ def read_settings(texts: Mapping[str, str | None]) -> Settings:
     public_url = _url(given["public-url"])
     key = _key(given["key"], local=is_loopback(host) and public_url is None)
     store = _store(_text(given, "store"))
-    _check_workers(_integer(given, "workers", 1, 64))
     if given["project"] and given["contract"]:
         raise SettingError("--contract and --project cannot be used together; choose one")
     return Settings(
@@ -294,6 +294,7 @@ def read_settings(texts: Mapping[str, str | None]) -> Settings:
         metrics=_flag(_text(given, "metrics"), "metrics"),
         store=store,
         replica_host=given["replica-host"],
+        workers=_workers(_integer(given, "workers", 1, 64), store),
     )
 
 
@@ -470,8 +471,10 @@ def _store(text: str) -> Path | Postgresql | None:
     )
 
 
-def _check_workers(workers: int) -> None:
-    if workers > 1:
+def _workers(count: int, store: Path | Postgresql | None) -> int:
+    if count > 1 and not isinstance(store, Postgresql):
         raise SettingError(
-            "--workers: several processes can share neither --store memory nor a file; use 1"
+            "--workers: several processes can share neither --store memory nor a file; use 1, or "
+            "--store postgresql://..."
         )
+    return count

@@ -91,11 +91,11 @@ class Receiver:
 
 
 class Server:
-    """A server on a file, in a process of its own."""
+    """A server on a file or a database, in a process of its own."""
 
-    def __init__(self, file: Path) -> None:
-        options = ["--port", "0", "--rate-limit", "off", "--max-deliveries", "1000000"]
-        options += ["--store", f"sqlite:///{file}"]
+    def __init__(self, store: Path | str, *more: str) -> None:
+        options = ["--port", "0", "--rate-limit", "off", "--max-deliveries", "1000000", *more]
+        options += ["--store", store if isinstance(store, str) else f"sqlite:///{store}"]
         command = [sys.executable, "-m", "invoice_sandbox", "serve", *options]
         began = time.monotonic()
         self.process = subprocess.Popen(command, stdout=subprocess.PIPE, text=True)

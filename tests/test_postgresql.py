@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import http.client
+import os
+import signal
 import socket
 import threading
 from collections.abc import Callable, Iterator
@@ -9,6 +12,7 @@ from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack, closing, contextmanager
 from dataclasses import replace
 from functools import partial
+from pathlib import Path
 from typing import Any
 
 import httpx
@@ -22,6 +26,7 @@ from invoice_sandbox.state.postgresql import Database, ReplacedError
 from invoice_sandbox.state.rows import TABLES, Change, CopyState, Row
 from invoice_sandbox.state.shared import SharedStore
 from invoice_sandbox.state.upgrade import upgrade
+from tests.chaos import Server
 from tests.databases import new_database
 from tests.receivers import receiving
 from tests.scenario_run import DATED, data, until
@@ -315,6 +320,43 @@ def test_a_server_that_starts_with_another_key_adds_it_to_the_first_workspace(ds
         with serving(settings) as two, two.client(key) as there:
             assert data(there.get(f"/api/invoices/{made}"))["id"] == made
             assert here.get(f"/api/invoices/{made}").status_code == 200
+
+
+# --- several processes
+
+
+@pytest.mark.slow
+def test_workers_serve_on_one_port_and_one_that_is_killed_is_replaced(dsn: str) -> None:
+    server = Server(dsn, "--workers", "2")
+    try:
+        assert written(server, "before")
+        until(lambda: len(children(server)) == 2, "both processes run")
+        first = children(server)[0]
+        os.kill(first, signal.SIGKILL)
+        until(lambda: written(server, "after"), "the other process runs the workspace")
+        until(lambda: len({*children(server)} - {first}) == 2, "it is replaced")
+        found = [one["invoiceNumber"] for one in server.ask("GET", "/api/invoices")]
+        assert (found.count("before"), found.count("after")) == (1, 1)
+        left = children(server)
+    finally:
+        server.kill()
+    until(lambda: not any(Path(f"/proc/{one}").exists() for one in left), "they end with it")
+
+
+def written(server: Server, number: str) -> bool:
+    """Create an invoice with that number as its key. False: 503, or the process has ended."""
+    try:
+        invoice = {**DATED, "invoiceNumber": number}
+        server.ask("POST", "/api/invoices", invoice, key=number)
+    except (AssertionError, OSError, http.client.HTTPException):
+        return False
+    return True
+
+
+def children(server: Server) -> list[int]:
+    """The processes of a server, oldest first."""
+    text = Path(f"/proc/{server.process.pid}/task/{server.process.pid}/children").read_text()
+    return [int(one) for one in text.split()]
 
 
 # --- round trips

@@ -11,6 +11,8 @@ import socket
 import threading
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from dataclasses import replace
+from functools import partial
 from math import inf
 from typing import Any, Final
 
@@ -20,6 +22,7 @@ from invoice_sandbox.app import Sandbox, create_app
 from invoice_sandbox.http.read import Patience
 from invoice_sandbox.runtime.engine import Engine
 from invoice_sandbox.server.protocol import protocol_with
+from invoice_sandbox.server.workers import Workers
 from invoice_sandbox.settings import SettingError, Settings
 
 OnReady = Callable[[Engine], None]
@@ -84,7 +87,29 @@ def serve(settings: Settings, on_ready: OnReady) -> None:
     Raises SettingError when the address cannot be listened on, and ProjectError.
     """
     _raise_file_limit()
-    _runner()(_serve(settings, on_ready))
+    with listen(settings) as listener:
+        if settings.workers == 1:
+            _runner()(_serve(settings, [listener], on_ready))
+        else:
+            work = partial(_work, settings, listener, on_ready)
+            Workers(work, settings.workers).run()
+
+
+def _work(
+    settings: Settings,
+    listener: socket.socket,
+    on_ready: OnReady,
+    report: Callable[[], None] | None,
+) -> None:
+    """Serve as one of several processes, which others reach at a port of its own."""
+
+    def report_ready(engine: Engine) -> None:
+        if report is not None:
+            on_ready(engine)
+            report()
+
+    with listen(replace(settings, port=0)) as own:
+        _runner()(_serve(settings, [listener, own], report_ready))
 
 
 def _raise_file_limit() -> None:
@@ -110,14 +135,16 @@ def most_connections() -> float:
     return inf if soft == resource.RLIM_INFINITY else soft - min(soft // 4, RESERVED_FILES)
 
 
-async def _serve(settings: Settings, on_ready: OnReady) -> None:
-    with listen(settings) as listener, listener.dup():  # it listens until everything is written
-        port = listener.getsockname()[1]
-        url, address = settings.url(port), settings.address(port)
+async def _serve(settings: Settings, listeners: list[socket.socket], on_ready: OnReady) -> None:
+    """``listeners``: the first is for clients, the last also for other servers."""
+    ports = [one.getsockname()[1] for one in listeners]
+    with listeners[-1].dup():  # it listens until everything is written
         with _lasting_objects():
-            sandbox = await create_app(settings, url=url, address=address)
+            sandbox = await create_app(
+                settings, url=settings.url(ports[0]), address=settings.address(ports[-1])
+            )
         server = make_server(sandbox, lambda: on_ready(sandbox.engine))
-        await server.serve(sockets=[listener])
+        await server.serve(sockets=listeners)
 
 
 @contextmanager

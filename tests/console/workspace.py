@@ -14,6 +14,46 @@ from tests.receivers import receiving, response
 from tests.scenario_run import INVOICE, data
 from tests.support import FROZEN, Running, serving
 
+CHECKS: list[dict[str, Any]] = [
+    {
+        "id": "follow-to-offer",
+        "level": "must",
+        "proves": "The client registers an invoice and follows it to an offer.",
+        "state": "finished",
+        "verdict": "PASS",
+        "summary": "Every rule was kept.",
+    },
+    {
+        "id": "idempotent-retry",
+        "level": "must",
+        "proves": "A registration is safe to repeat.",
+        "state": "finished",
+        "verdict": "FAIL",
+        "summary": "All requests have the same Idempotency-Key.",
+    },
+    {
+        "id": "respect-retry-after",
+        "level": "must",
+        "proves": "The client waits as long as Retry-After says.",
+        "state": "running",
+        "verdict": None,
+        "summary": None,
+    },
+]
+REPORT: dict[str, Any] = {
+    "verdict": "FAIL",
+    "state": "interrupted",
+    "checks": [
+        {
+            "id": "idempotent-retry",
+            "specification": "Idempotency",
+            "expected": "the same idempotencyKey in every request",
+            "actual": "no idempotencyKey in 3 requests",
+            "evidence": [{"line": "POST /api/invoices 503"}, {"line": "POST /api/invoices 201"}],
+        }
+    ],
+}
+
 SELLERS = ("acme", "hooli", "umbrella")
 
 
@@ -49,7 +89,31 @@ def filled(api: httpx.Client, failing: str) -> dict[str, str]:
     api.get("/api/partners")
     api.get("/api/partners")
     data(api.post("/sandbox/snapshots"), 201)
-    return {"invoice": made[1], "violation": bad(api), "delivery": rotated(api)}
+    run = {**run_of("register an invoice with number A-1001"), "report": REPORT}
+    return {
+        "invoice": made[1],
+        "offered": " ".join(made[2:5]),
+        "violation": bad(api),
+        "delivery": rotated(api),
+        "failed": failed(api),
+        "run": data(api.post("/sandbox/acceptance/runs", json=run), 201)["id"],
+    }
+
+
+def run_of(waiting: str) -> dict[str, Any]:
+    """The progress of an acceptance run that waits for something."""
+    return {
+        "plan": "partner",
+        "state": "running",
+        "verdict": None,
+        "waitingFor": {
+            "task": 3,
+            "check": "respect-retry-after",
+            "text": waiting,
+            "environment": {"SANDBOX_API_URL": "http://127.0.0.1:8080"},
+        },
+        "checks": CHECKS,
+    }
 
 
 def registered(api: httpx.Client, number: int) -> str:
@@ -65,6 +129,12 @@ def registered(api: httpx.Client, number: int) -> str:
 def bad(api: httpx.Client) -> str:
     """The id of a request that violates the contract."""
     return str(data(api.get("/sandbox/requests", params={"status": 400}))[-1]["requestId"])
+
+
+def failed(api: httpx.Client) -> str:
+    """The id of a delivery that its receiver rejected."""
+    found: Any = data(api.get("/api/webhooks"))["deliveries"]
+    return str(next(one["id"] for one in found if one["status"] == "Failed"))
 
 
 def rotated(api: httpx.Client) -> str:

@@ -26,6 +26,7 @@ expect.set_options(timeout=MILLISECONDS)
 MARKUP = "<script>ran = 1</script><img src=x onerror='ran = 1'>\u202e\"'>"
 """What must stay text. It sets a variable if it runs."""
 
+ONLY_VIOLATIONS = {"resultTypes": ["violations"]}
 HOSTILE = MARKUP + "W" * 64_000
 
 
@@ -39,7 +40,12 @@ class Place:
     @property
     def addresses(self) -> list[str]:
         """Those of all views."""
-        return [*VIEWS, *self.views.values()]
+        return [one for one in (*VIEWS, *self.views.values()) if one != "/scenario"]
+
+    @property
+    def colourful(self) -> list[str]:
+        """Those that have every colour between them."""
+        return ["", *(self.views[name] for name in ("invoice", "request", "delivery", "run"))]
 
 
 @pytest.fixture(scope="module")
@@ -62,7 +68,6 @@ def lively() -> Iterator[Place]:
                 "hostile": f"/records/invoices/{long}",
                 "request": f"/requests/{ids['violation']}",
                 "delivery": f"/webhooks/{ids['delivery']}",
-                "failed": f"/webhooks/{ids['failed']}",
                 "run": f"/acceptance/{ids['run']}",
                 "scenario": "/scenario?name=dispute-resolved",
                 "schema": "/contract/schema?pointer=/components/schemas/InvoiceInput/required",
@@ -108,13 +113,15 @@ def test_every_view_fits_and_is_accessible(
 ) -> None:
     size: Any = {"width": width, "height": 900}
     options = {"viewport": size, "color_scheme": scheme, "bypass_csp": True}
-    long = {lively.views["hostile"]}  # axe takes seconds for 64 KB in a line
+    judged = lively.addresses if scheme == "light" else lively.colourful
     with visiting(browser, lively, **options) as page:
         for view in lively.addresses:
             page.goto(f"/console{view}")
             assert page.evaluate("document.documentElement.scrollWidth") <= width, view
             assert page.evaluate("typeof ran") == "undefined", view
-            found = [] if view in long else Axe().run(page).response["violations"]
+            if view not in judged or view == lively.views["hostile"]:
+                continue  # axe takes seconds for 64 KB in a line
+            found = Axe().run(page, options=ONLY_VIOLATIONS).response["violations"]
             bad = [one for one in found if one["impact"] in {"serious", "critical"}]
             assert bad == [], (view, [(one["id"], one["nodes"][0]["html"]) for one in bad])
 
@@ -249,7 +256,7 @@ def at_scenario(page: Page) -> None:
     press(page, "Run next step")
     page.get_by_label("decision").fill("P3D")
     press(page, "Use this scenario")
-    for name in ("+1 minute", "+1 hour", "+1 day", "+30 days", "Live", "Freeze"):
+    for name in ("+1 day", "Live", "Freeze"):
         press(page, name)
     page.locator("[name='field.by']").fill("3D")
     press(page, "Advance", "400")
@@ -279,11 +286,7 @@ def at_records(page: Page, ids: dict[str, str]) -> None:
 
 def at_webhooks(page: Page, ids: dict[str, str]) -> None:
     go(page, f"/webhooks/{ids['delivery']}")
-    for name in (
-        *("Deliver again", "Corrupt the body", "Sign with a wrong secret", "Duplicate"),
-        *("Send an old timestamp", "Sign with the previous secret", "Fail without sending"),
-        "Reorder: an hour late",
-    ):
+    for name in ("Deliver again", "Corrupt the body", "Duplicate", "Reorder: an hour late"):
         press(page, name)
     go(page, "/webhooks")
     page.locator("[name='field.type']").fill("invoice.verified")

@@ -95,7 +95,6 @@ def filled(api: httpx.Client, failing: str) -> dict[str, str]:
         "offered": " ".join(made[2:5]),
         "violation": bad(api),
         "delivery": rotated(api),
-        "failed": failed(api),
         "run": data(api.post("/sandbox/acceptance/runs", json=run), 201)["id"],
     }
 
@@ -129,12 +128,6 @@ def registered(api: httpx.Client, number: int) -> str:
 def bad(api: httpx.Client) -> str:
     """The id of a request that violates the contract."""
     return str(data(api.get("/sandbox/requests", params={"status": 400}))[-1]["requestId"])
-
-
-def failed(api: httpx.Client) -> str:
-    """The id of a delivery that its receiver rejected."""
-    found: Any = data(api.get("/api/webhooks"))["deliveries"]
-    return str(next(one["id"] for one in found if one["status"] == "Failed"))
 
 
 def rotated(api: httpx.Client) -> str:

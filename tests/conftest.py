@@ -12,6 +12,7 @@ from typing import Final
 
 import httpx
 import pytest
+from _pytest.runner import runtestprotocol
 from hypothesis import HealthCheck, settings
 
 from invoice_sandbox.coverage.recording import read_recordings
@@ -66,6 +67,18 @@ def _clear_up() -> None:
     gc.freeze()
 
 
+class _Worker:
+    """What a process of pytest-xdist reports: the result of each test, and where nothing went
+    wrong before and after it no more than that. Half of what is sent is left out."""
+
+    @pytest.hookimpl
+    def pytest_runtest_protocol(self, item: pytest.Item, nextitem: pytest.Item | None) -> bool:
+        for report in runtestprotocol(item, log=False, nextitem=nextitem):
+            if report.when == "call" or not report.passed:
+                item.ihook.pytest_runtest_logreport(report=report)
+        return True
+
+
 # The coverage of a whole run. Every server of it, of whatever process, adds to one file.
 
 
@@ -77,6 +90,8 @@ def pytest_addoption(parser: pytest.Parser) -> None:
 
 def pytest_configure(config: pytest.Config) -> None:
     """Prepare this process and those that tests start."""
+    if hasattr(config, "workerinput"):
+        config.pluginmanager.register(_Worker())
     gc.set_threshold(_YOUNG_OBJECTS)
     _heed_interrupts()
     _share_cache()

@@ -108,6 +108,20 @@ class ManualSystemClock:
         self.instant += timedelta(seconds=seconds)
 
 
+class _Loop(asyncio.SelectorEventLoop):
+    """A loop whose time can be put forward: uvicorn looks every 0.1 s whether it is to stop."""
+
+    _skipped = 0.0
+
+    def time(self) -> float:
+        """Seconds, with those that were skipped."""
+        return super().time() + self._skipped
+
+    def skip(self) -> None:
+        """Let what waits for 0.1 s wait no longer."""
+        self._skipped += 0.1
+
+
 @dataclass(frozen=True)
 class Running:
     """A sandbox that responds on ``url``."""
@@ -215,7 +229,7 @@ def serving(
         settings = replace(settings, store=file)
     if settings.coverage is None and RECORDING in os.environ:
         settings = replace(settings, coverage=Path(os.environ[RECORDING]))
-    with folder, closing(asyncio.new_event_loop()) as loop, listen(settings) as listener:
+    with folder, closing(_Loop()) as loop, listen(settings) as listener:
         port = listener.getsockname()[1]
         url = settings.url(port)
         sandbox = loop.run_until_complete(create_app(settings, url=url, system_clock=clock))
@@ -230,4 +244,7 @@ def serving(
                 yield Running(url, sandbox, system_clock, loop, port, connections)
         finally:
             server.should_exit = True
+            for _ in range(10):
+                loop.call_soon_threadsafe(loop.skip)
+                thread.join(0.005)
             thread.join(PATIENCE)

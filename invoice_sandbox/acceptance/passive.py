@@ -22,7 +22,7 @@ from invoice_sandbox.acceptance.observations import (
 from invoice_sandbox.acceptance.plan import Case, Check, Plan, Rule, listed
 from invoice_sandbox.acceptance.rules import Outcome, Result, evaluate
 from invoice_sandbox.acceptance.runner import CheckReport, RunReport
-from invoice_sandbox.acceptance.verdicts import CaseVerdict, Verdict, judge
+from invoice_sandbox.acceptance.verdicts import CaseVerdict, Verdict, as_sentence, broken_at
 from invoice_sandbox.bundles.archive import Bundle
 from invoice_sandbox.bundles.saving import DELIVERIES, JOURNAL
 
@@ -67,8 +67,7 @@ def _case(check: Check, case: Case, seen: Observations, *, is_live: bool) -> Cas
     if broken is None:
         text = f"Every rule that needs no step was kept, {len(results)} times."
         return CaseReport(case.name, CaseVerdict(Verdict.PASS, text, None, tuple(results)), seen)
-    shown = judge(replace(case, rules=(broken.rule,), controls=()), check.level, seen)
-    verdict = replace(shown, decisive=broken, results=tuple(results))
+    verdict = CaseVerdict(broken_at(check.level), as_sentence(broken), broken, tuple(results))
     return CaseReport(case.name, verdict, seen)
 
 

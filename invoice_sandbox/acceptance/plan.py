@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Any, Final
 
 from invoice_sandbox.base.clock import parse_duration
-from invoice_sandbox.base.errors import suggestion
+from invoice_sandbox.base.errors import UserError, suggestion
 from invoice_sandbox.control.client import ControlClient
 from invoice_sandbox.openapi.load.documents import (
     load_document,
@@ -34,6 +34,7 @@ SCHEMA: Final = Path(__file__).with_name("plan.schema.json")
 EVERY: Final = "*"
 NONE: Final = "none"
 
+_PLANS: Final = "acceptance"
 _WINDOW: Final = "PT60S"
 _METHODS: Final = ("get", "put", "post", "delete", "options", "head", "patch", "trace")
 _GIVEN: Final = ("endpoint", "secret")
@@ -124,6 +125,15 @@ class PlanVocabulary:
     events: Collection[str]
     scenarios: Collection[str] | None
     pointers: Mapping[str, str] = field(default_factory=dict)
+
+
+def plan_of(project: Path) -> Path:
+    """The only plan of a project. Raises UserError."""
+    files = sorted((project / _PLANS).glob("*.yaml"))
+    if len(files) != 1:
+        found = ", ".join(one.name for one in files) or "none"
+        raise UserError(f"choose a plan with --plan; {project / _PLANS} has {found}")
+    return files[0]
 
 
 def served_vocabulary(control: ControlClient) -> PlanVocabulary:

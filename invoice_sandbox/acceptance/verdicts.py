@@ -54,17 +54,17 @@ def judge(case: Case, level: str, seen: Observations) -> CaseVerdict:
     controls = [evaluate(rule, seen) for rule in case.controls]
     rules = [evaluate(rule, seen) for rule in case.rules]
     results = (*controls, *rules)
-    bad = Verdict.FAIL if level == "must" else Verdict.WARN
+    bad = broken_at(level)
     basic, broken = _first(controls, Outcome.BROKEN), _first(rules, Outcome.BROKEN)
     if broken is not None and basic is None:
-        return CaseVerdict(bad, _broken(broken), broken, results)
+        return CaseVerdict(bad, as_sentence(broken), broken, results)
     missing = basic or next((one for one in controls if not one.is_kept), None)
     if missing is not None:
         text = f"Cannot be judged: {missing.actual} instead of {missing.expected}."
         return CaseVerdict(Verdict.INCONCLUSIVE, text, missing, results)
     absent = _first(rules, Outcome.ABSENT)
     if absent is not None:
-        return CaseVerdict(bad, _broken(absent), absent, results)
+        return CaseVerdict(bad, as_sentence(absent), absent, results)
     unjudged = _first(rules, Outcome.UNJUDGED)
     if unjudged is not None:
         text = f"Cannot be judged: there was nothing to see of {unjudged.expected}."
@@ -110,6 +110,12 @@ def _first(results: Sequence[Result], outcome: Outcome) -> Result | None:
     return next((one for one in results if one.outcome is outcome), None)
 
 
-def _broken(result: Result) -> str:
+def broken_at(level: str) -> Verdict:
+    """The verdict on a client that breaks a rule of a check of this level."""
+    return Verdict.FAIL if level == "must" else Verdict.WARN
+
+
+def as_sentence(result: Result) -> str:
+    """A rule that was not kept, with what was expected and what was found."""
     rule = result.rule.get("that") or "A rule was broken."
     return f"{rule} Expected {result.expected}; found {result.actual}."

@@ -18,7 +18,7 @@ import click
 from invoice_sandbox.acceptance.attestation import InvalidAttestationError, sign, verify
 from invoice_sandbox.acceptance.clients import Client
 from invoice_sandbox.acceptance.page import as_html
-from invoice_sandbox.acceptance.plan import Check, Plan, load_plan, served_vocabulary
+from invoice_sandbox.acceptance.plan import Check, Plan, load_plan, plan_of, served_vocabulary
 from invoice_sandbox.acceptance.process import CommandClient
 from invoice_sandbox.acceptance.progress import Progress
 from invoice_sandbox.acceptance.remote import PatientClient, RemoteClient
@@ -56,7 +56,6 @@ from invoice_sandbox.control.client import ControlClient, SandboxError, checked_
 from invoice_sandbox.project.loader import default_project
 from invoice_sandbox.testing.server import Options, serving
 
-_PLANS: Final = "acceptance"
 _CLIENTS: Final = Path("tests/acceptance/clients.yaml")
 _TABLE: Final = "<!-- generated: selftest -->"
 _END_OF_TABLE: Final = "<!-- end of selftest -->"
@@ -223,7 +222,7 @@ def _run(
 ) -> None:
     """Run the checks and write the reports. Ends the process with its status."""
     out = chosen.out
-    file = chosen.plan or _plan_of(chosen.project or default_project())
+    file = chosen.plan or plan_of(chosen.project or default_project())
     plan = _plan(file, control)
     declared, attests = _declared(plan, chosen.declared), dict(chosen.attests)
     _known(plan, "--attest", attests)
@@ -294,7 +293,7 @@ def judge_bundle(file: Path, plan: Path | None, out: Path | None) -> None:
     invoice-sandbox acceptance judge bug.zip --plan acceptance/plan.yaml --out report
     """
     bundle = read_bundle(file)
-    chosen = plan if plan or "cases" in bundle.manifest else _plan_of(default_project())
+    chosen = plan if plan or "cases" in bundle.manifest else plan_of(default_project())
     report, subject = judged(bundle, None if chosen is None else _text_of(chosen))
     for one in report.checks:
         _print(one)
@@ -361,7 +360,7 @@ def selftest(
         click.echo(f"{'wrong' if found else 'right':<6} {client.name}")
 
     with _control(chosen) as control:
-        plan = _plan(chosen.plan or _plan_of(project), control)
+        plan = _plan(chosen.plan or plan_of(project), control)
         known = load_clients(clients, plan)
         names = [one.name for one in known]
         _named("--only", "client", only, names)
@@ -443,15 +442,6 @@ def _command(text: str) -> list[str]:
     if not parts or shutil.which(parts[0]) is None:
         raise UserError(f"--exec: there is no command '{parts[0] if parts else ''}'")
     return parts
-
-
-def _plan_of(project: Path) -> Path:
-    """The only plan of a project. Raises UserError."""
-    files = sorted((project / _PLANS).glob("*.yaml"))
-    if len(files) != 1:
-        found = ", ".join(one.name for one in files) or "none"
-        raise UserError(f"choose a plan with --plan; {project / _PLANS} has {found}")
-    return files[0]
 
 
 def _declared(plan: Plan, text: str) -> list[str]:

@@ -13,10 +13,12 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from invoice_sandbox.control.client import SandboxError
+    from invoice_sandbox.testing.judging import ClientTask
     from invoice_sandbox.testing.webhooks import NotReceivedError, Webhooks
     from invoice_sandbox.testing.workspace import InvoiceSandbox, Snapshot
 
 __all__ = [
+    "ClientTask",
     "InvoiceSandbox",
     "NotReceivedError",
     "SandboxError",
@@ -26,6 +28,7 @@ __all__ = [
 ]
 
 _MODULES = {
+    "ClientTask": "invoice_sandbox.testing.judging",
     "InvoiceSandbox": "invoice_sandbox.testing.workspace",
     "NotReceivedError": "invoice_sandbox.testing.webhooks",
     "SandboxError": "invoice_sandbox.control.client",

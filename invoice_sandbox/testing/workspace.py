@@ -22,8 +22,13 @@ from invoice_sandbox.testing.webhooks import Webhooks
 
 if TYPE_CHECKING:
     import ssl
+    from collections.abc import Collection
+    from pathlib import Path
 
     import httpx
+
+    from invoice_sandbox.acceptance.runner import CheckReport
+    from invoice_sandbox.testing.judging import ClientFunction
 
 DEFAULT_SCENARIO: Final = "auto-progress"
 _MAX_REQUESTS: Final = 1000
@@ -209,6 +214,30 @@ class InvoiceSandbox:
     def lever(self, *_: Any) -> Any:
         """Removed: it is ``control`` now."""
         raise AttributeError("InvoiceSandbox.lever is now InvoiceSandbox.control")
+
+    def judge(
+        self,
+        check: str,
+        client: ClientFunction | None = None,
+        *,
+        declare: Collection[str] | None = None,
+        plan: Path | None = None,
+    ) -> CheckReport:
+        """Judge a client by a check of the acceptance plan, such as ``"idempotent-retry"``.
+
+        With ``client``, a function that does a ``ClientTask``, the whole check runs, in workspaces
+        of its own; ``declare`` are the capabilities of the client, by default all. Without it, what
+        this workspace has recorded is judged, by the rules that need no step of a run.
+
+        Raises AssertionError with the evidence unless the verdict is PASS, WARN, NOT_APPLICABLE or
+        REVIEW. Returns the report.
+        """
+        __tracebackhide__ = True
+        try:
+            from invoice_sandbox.testing.judging import judge
+        except ImportError:
+            raise SandboxError("judging needs the whole sandbox, not only its client") from None
+        return judge(self._client, check, client, declare, plan)
 
     @contextmanager
     def workspace(

@@ -1,0 +1,171 @@
+"""``invoice_sandbox.judge``: a check of the acceptance plan in a test."""
+
+from __future__ import annotations
+
+import traceback
+from collections.abc import Callable, Collection, Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from threading import Event, Thread
+from typing import Any, Final
+
+from invoice_sandbox.acceptance.clients import Assignment, Endpoint
+from invoice_sandbox.acceptance.observations import Observer
+from invoice_sandbox.acceptance.passive import passive_check
+from invoice_sandbox.acceptance.plan import Check, Plan, load_plan, plan_of, served_vocabulary
+from invoice_sandbox.acceptance.process import free_port, listens
+from invoice_sandbox.acceptance.runner import CheckReport, run_plan
+from invoice_sandbox.acceptance.verdicts import CONFORMANT, Verdict
+from invoice_sandbox.base.errors import suggestion
+from invoice_sandbox.control.client import ControlClient, SandboxError
+from invoice_sandbox.project.loader import default_project
+
+_SECONDS_TO_STOP: Final = 5.0
+_SECONDS_TO_LISTEN: Final = 30.0
+
+
+@dataclass(frozen=True)
+class ClientTask:
+    """What a check asks a client to do: ``task`` with its ``name``, and its environment.
+
+    ``stopped`` is set when the client must end.
+    """
+
+    task: Mapping[str, Any]
+    environment: Mapping[str, str]
+    stopped: Event
+
+    @property
+    def name(self) -> str:
+        """The name of the task, such as ``register``."""
+        return str(self.task["name"])
+
+    @property
+    def url(self) -> str:
+        """The origin of the API."""
+        return self.environment["SANDBOX_API_URL"]
+
+    @property
+    def key(self) -> str:
+        """The API key for this task."""
+        return self.environment["SANDBOX_API_KEY"]
+
+
+ClientFunction = Callable[[ClientTask], object]
+
+
+def judge(
+    control: ControlClient,
+    check_id: str,
+    client: ClientFunction | None,
+    declare: Collection[str] | None,
+    file: Path | None,
+) -> CheckReport:
+    """The verdict on a check; ``InvoiceSandbox.judge`` describes it. Raises SandboxError."""
+    __tracebackhide__ = True
+    plan = load_plan(file or plan_of(default_project()), served_vocabulary(control))
+    known = {one.id: one for one in plan.checks}
+    if check_id not in known:
+        raise SandboxError(f"there is no check '{check_id}' ({suggestion(check_id, known)})")
+    report = (
+        _recorded(known[check_id], control)
+        if client is None
+        else _run(plan, known[check_id], control, client, declare)
+    )
+    if report.verdict not in {*CONFORMANT, Verdict.REVIEW}:
+        raise AssertionError(_text(report))
+    return report
+
+
+def _recorded(check: Check, control: ControlClient) -> CheckReport:
+    is_live = control.ask("GET", "/clock")["mode"] == "live"
+    return passive_check(check, Observer(control).observe(), is_live=is_live)
+
+
+def _run(
+    plan: Plan,
+    check: Check,
+    control: ControlClient,
+    client: ClientFunction,
+    declare: Collection[str] | None,
+) -> CheckReport:
+    declared = frozenset(plan.capabilities if declare is None else declare)
+    subject = _FunctionClient(client, declared)
+    (report,) = run_plan(plan, [check], subject, control, lambda _: None, Event()).checks
+    return report
+
+
+def _text(report: CheckReport) -> str:
+    """The verdict with the requests that prove it, and what the client printed or raised."""
+    lines = [f"{report.verdict.value} {report.check.id}: {report.decisive.summary}"]
+    decisive = report.decisive.decisive
+    if decisive is not None:
+        lines += [
+            f"  {one['line']} ({one.get('requestId') or one['deliveryId']})"
+            for one in decisive.evidence
+        ]
+    case = next(one for one in report.cases if one.verdict is report.decisive)
+    return "\n".join([*lines, *case.output.splitlines()])
+
+
+@dataclass(frozen=True)
+class _FunctionClient:
+    """A client that is a function of the test."""
+
+    function: ClientFunction
+    declared: frozenset[str]
+    patience: float = _SECONDS_TO_LISTEN
+    side_by_side: int = 1
+
+    def endpoint(self) -> Endpoint:
+        """An address of this machine."""
+        port = free_port()
+        return Endpoint(f"http://localhost:{port}/webhooks", port)
+
+    def start(self, assignment: Assignment) -> _Call:
+        """Call the function in a thread."""
+        port = assignment.endpoint.port if assignment.endpoint else None
+        task = ClientTask(assignment.task, assignment.environment, Event())
+        return _Call(self.function, task, port)
+
+
+@dataclass
+class _Call:
+    """A call of the function. An error of it is evidence, like the exit status of a command."""
+
+    function: ClientFunction
+    task: ClientTask
+    port: int | None
+    error: str = ""
+    thread: Thread = field(init=False)
+
+    def __post_init__(self) -> None:
+        self.thread = Thread(target=self._run, daemon=True)
+        self.thread.start()
+
+    @property
+    def exit_status(self) -> int | None:
+        """1 after an error."""
+        return None if self.thread.is_alive() else int(bool(self.error))
+
+    def has_begun(self, requests: Callable[[], int]) -> bool:  # noqa: ARG002 - it begins at once
+        """Whether it accepts connections, if it must."""
+        return self.port is None or listens(self.port)
+
+    def stop(self) -> None:
+        """Have it end."""
+        self.task.stopped.set()
+        self.thread.join(_SECONDS_TO_STOP)
+
+    def output(self, secrets: Sequence[str]) -> str:
+        """The error that it raised."""
+        text = self.error
+        for secret in secrets:
+            text = text.replace(secret, "[redacted]")
+        return text
+
+    def _run(self) -> None:
+        try:
+            self.function(self.task)
+        except BaseException:  # whatever a client raises
+            self.error = traceback.format_exc(limit=-3)

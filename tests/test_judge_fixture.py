@@ -1,0 +1,96 @@
+"""``invoice_sandbox.judge``: a check of the acceptance plan with a function as the client."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+
+import httpx
+import pytest
+
+from invoice_sandbox.acceptance.runner import CheckReport
+from invoice_sandbox.acceptance.verdicts import Verdict
+from invoice_sandbox.control.client import ControlClient, SandboxError
+from invoice_sandbox.state.credentials import DEMO_KEY
+from invoice_sandbox.testing import ClientTask, InvoiceSandbox
+from invoice_sandbox.testing.workspace import ScenarioChoice, new_workspace
+from tests.acceptance.page import PAGE
+from tests.scenario_run import INVOICE
+from tests.support import PATIENCE, Running
+
+
+@pytest.fixture
+def sandbox(server: Running) -> Iterator[InvoiceSandbox]:
+    """What the plugin's fixture is, on the server of these tests."""
+    control = ControlClient(server.url, DEMO_KEY)
+    with new_workspace(control, ScenarioChoice(default="manual"), seed=1) as made:
+        yield made
+
+
+def listing(task: ClientTask, times: int = 1) -> None:
+    """Lists the offers."""
+    headers = {"Authorization": f"Bearer {task.key}"}
+    for _ in range(times):
+        httpx.get(f"{task.url}/api/offers", headers=headers, timeout=PATIENCE)
+
+
+def test_a_function_that_keeps_every_rule_passes(sandbox: InvoiceSandbox) -> None:
+    report: CheckReport = sandbox.judge("scope-missing", listing)
+    assert report.verdict is Verdict.PASS
+
+
+def test_a_function_that_breaks_a_rule_fails_with_the_evidence(sandbox: InvoiceSandbox) -> None:
+    with pytest.raises(AssertionError) as error:
+        sandbox.judge("scope-missing", lambda task: listing(task, times=2))
+    text = str(error.value)
+    assert text.startswith("FAIL scope-missing: The client sends the request once. Expected at")
+    assert len(re.findall(r"GET /api/offers: 403 \(req_sandbox_\w+\)", text)) == 2
+
+
+def test_a_function_that_raises_an_error_shows_it_without_the_key(sandbox: InvoiceSandbox) -> None:
+    def crash(task: ClientTask) -> None:
+        raise RuntimeError(f"no idea what to do with {task.name} and {task.key}")
+
+    with pytest.raises(AssertionError) as error:
+        sandbox.judge("scope-missing", crash)
+    assert str(error.value).startswith("INCONCLUSIVE scope-missing: ")
+    assert "RuntimeError: no idea what to do with list-offers and [redacted]" in str(error.value)
+
+
+def test_what_a_function_does_not_declare_is_not_applicable(sandbox: InvoiceSandbox) -> None:
+    report = sandbox.judge("webhook-order", listing, declare=[])
+    assert report.verdict is Verdict.NOT_APPLICABLE
+
+
+def test_without_a_function_the_recorded_requests_are_judged(sandbox: InvoiceSandbox) -> None:
+    def register(key: str) -> None:
+        sandbox.client.post("/api/invoices", json=INVOICE, headers={"Idempotency-Key": key})
+
+    with pytest.raises(AssertionError, match="INCONCLUSIVE idempotent-retry"):
+        sandbox.judge("idempotent-retry")
+    sandbox.fault("createInvoice", "status", status=503)
+    register("one")
+    register("one")
+    assert sandbox.judge("idempotent-retry").verdict is Verdict.PASS
+    sandbox.fault("createInvoice", "status", status=503)
+    register("two")
+    register("three")
+    with pytest.raises(AssertionError, match="2 different values"):
+        sandbox.judge("idempotent-retry")
+
+
+def test_an_unknown_check_is_an_error_with_a_suggestion(sandbox: InvoiceSandbox) -> None:
+    with pytest.raises(SandboxError, match=r"no check 'monei' \(did you mean money\?\)"):
+        sandbox.judge("monei", listing)
+
+
+def test_the_example_of_the_guide(sandbox: InvoiceSandbox) -> None:
+    found = re.search(
+        r"<!-- file: test_retries.py -->\n```python\n(.*?)```", PAGE.read_text(), re.DOTALL
+    )
+    assert found is not None
+    names: dict[str, object] = {}
+    exec(found[1], names)  # noqa: S102 - our own page
+    test = names["test_a_registration_is_repeated_with_its_key"]
+    assert callable(test)
+    test(sandbox)

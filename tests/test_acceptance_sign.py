@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import base64
+import hashlib
 import json
 import shutil
 from collections.abc import Callable
@@ -19,6 +20,8 @@ from cryptography.hazmat.primitives.serialization import (
     PublicFormat,
 )
 
+from invoice_sandbox.acceptance.reports import contract_subject
+from invoice_sandbox.bundles.archive import write_bundle
 from invoice_sandbox.cli import main
 
 DIGEST = "sha256:" + 64 * "a"
@@ -179,3 +182,54 @@ def test_a_folder_without_a_report_cannot_be_signed(signed: Path, pair: tuple[Pa
     result = command("sign", signed, "--key", pair[0])
     assert (result.exit_code, "not an acceptance report" in result.output) == (2, True)
     shutil.rmtree(signed)
+
+
+def with_bundle(folder: Path, report: bytes) -> None:
+    """Write a bundle with this report, and with the plan and contract of the report."""
+    parts = {"report.json": report, "plan.yaml": b"name: x", "contract.json": CONTRACT}
+    write_bundle(folder / "bundle.zip", {"cases": {}}, parts)
+
+
+CONTRACT = json.dumps({"info": {"version": "0.1.0"}, "paths": {}}).encode()
+BOUND = {
+    **REPORT,
+    "plan": {"name": "x", "digest": f"sha256:{hashlib.sha256(b'name: x').hexdigest()}"},
+    "contract": {
+        "version": "0.1.0",
+        "digest": contract_subject(json.loads(CONTRACT), ()).contract_digest,
+    },
+}
+
+
+def test_the_bundle_of_the_report_is_signed_and_verified(
+    tmp_path: Path, pair: tuple[Path, Path]
+) -> None:
+    folder, report = tmp_path / "report", json.dumps(BOUND).encode()
+    folder.mkdir()
+    (folder / "report.json").write_bytes(report)
+    with_bundle(folder, report)
+    assert command("sign", folder, "--key", pair[0]).exit_code == 0
+    assert "bundle.zip" in {one["name"] for one in statement(folder)["subject"]}
+    assert command("verify", folder, "--key", pair[1]).exit_code == 0
+    with_bundle(folder, report + b" ")
+    changed = command("verify", folder, "--key", pair[1])
+    assert (changed.exit_code, "bundle.zip was changed" in changed.output) == (1, True)
+
+
+@pytest.mark.parametrize("member", ["plan", "contract", "verdict", "zip"])
+def test_the_bundle_of_another_report_is_not_signed(
+    tmp_path: Path, pair: tuple[Path, Path], member: str
+) -> None:
+    folder = tmp_path / "report"
+    folder.mkdir()
+    other = (
+        BOUND | {member: REPORT.get(member)} if member != "verdict" else BOUND | {member: "PASS"}
+    )
+    (folder / "report.json").write_text(json.dumps(BOUND if member == "zip" else other))
+    with_bundle(folder, json.dumps(other if member in {"plan", "contract"} else BOUND).encode())
+    if member == "zip":
+        (folder / "bundle.zip").write_bytes(b"no zip")
+    rejected = command("sign", folder, "--key", pair[0])
+    assert rejected.exit_code == 2
+    assert "bundle.zip" in rejected.output
+    assert not (folder / "attestation.json").exists()

@@ -1,7 +1,9 @@
 """Signed results: an in-toto test-result statement in a DSSE envelope, with Ed25519.
 
-The statement binds every file of a report folder, the plan, the contract and the version of the
-tool. Verification needs the folder and the public key only. Sources: in-toto Statement v1, its
+The statement binds every file of a report folder, with the bundle among them, the plan, the
+contract and the version of the tool. The bundle must be that of the report: it has the same report,
+and the plan and the contract that the report names. Verification needs the folder and the public
+key only. Sources: in-toto Statement v1, its
 predicate test-result v0.1, and DSSE 1.0.
 """
 
@@ -14,8 +16,12 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
+from invoice_sandbox.acceptance.reports import contract_subject
+from invoice_sandbox.acceptance.runs import BUNDLE, PLAN, REPORT
 from invoice_sandbox.acceptance.verdicts import Verdict
 from invoice_sandbox.base.errors import UserError
+from invoice_sandbox.bundles.archive import BundleError, read_bundle
+from invoice_sandbox.bundles.saving import CONTRACT
 
 if TYPE_CHECKING:
     from cryptography.hazmat.primitives.asymmetric.ed25519 import (
@@ -26,7 +32,6 @@ if TYPE_CHECKING:
 ATTESTATION: Final = "attestation.json"
 """The file of the envelope, in the report folder."""
 
-_REPORT: Final = "report.json"
 _PAYLOAD_TYPE: Final = "application/vnd.in-toto+json"
 _STATEMENT: Final = "https://in-toto.io/Statement/v1"
 _PREDICATE: Final = "https://in-toto.io/attestation/test-result/v0.1"
@@ -75,12 +80,34 @@ def verify(folder: Path, key_file: Path) -> dict[str, Any]:
             raise InvalidAttestationError(f"{name} is not part of the signed report")
         if named[name] != present[name]:
             raise InvalidAttestationError(f"{name} was changed after signing")
+    problem = _bundle_problem(folder)
+    if problem is not None:
+        raise InvalidAttestationError(problem)
     return statement
+
+
+def _bundle_problem(folder: Path) -> str | None:
+    """Why the bundle in a folder is not that of its report; None: it is, or there is none."""
+    if not (folder / BUNDLE).exists():
+        return None
+    content = _read(folder / REPORT)
+    try:
+        bundle, report = read_bundle(folder / BUNDLE), json.loads(content)
+        plan = f"sha256:{hashlib.sha256(bundle.parts[PLAN]).hexdigest()}"
+        contract = contract_subject(bundle.json(CONTRACT), ()).contract_digest
+        expected = (content, report["plan"]["digest"], report["contract"]["digest"])
+        if (bundle.parts[REPORT], plan, contract) == expected:
+            return None
+    except BundleError as error:
+        return str(error)
+    except (ValueError, LookupError, TypeError, AttributeError):
+        pass
+    return f"{BUNDLE} is not the bundle of {REPORT}"
 
 
 def _statement(folder: Path) -> dict[str, Any]:
     try:
-        report = json.loads(_read(folder / _REPORT))
+        report = json.loads(_read(folder / REPORT))
         checks = {one["id"]: one["verdict"] for one in report["checks"]}
         plan, contract = report["plan"], report["contract"]
         configuration = [
@@ -90,7 +117,10 @@ def _statement(folder: Path) -> dict[str, Any]:
         ]
         verdict = report["verdict"]
     except (ValueError, LookupError, TypeError):
-        raise UserError(f"{folder / _REPORT}: not an acceptance report") from None
+        raise UserError(f"{folder / REPORT}: not an acceptance report") from None
+    problem = _bundle_problem(folder)
+    if problem is not None:
+        raise UserError(f"{folder}: {problem}")
     digests = _digests(folder).items()
     return {
         "_type": _STATEMENT,

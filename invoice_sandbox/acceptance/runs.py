@@ -146,11 +146,6 @@ def _again(check: Check, case: Case, bundle: Bundle) -> CaseReport:
     )
 
 
-def same_report(bundle: Bundle, report: bytes) -> bool:
-    """Whether the bundle of a run has this report."""
-    return bundle.parts.get(REPORT) == report
-
-
 def texts_of(plan: bytes, contract: Mapping[str, Any], report: str) -> Mapping[str, bytes]:
     """The parts of a run that are files."""
     return {PLAN: plan, CONTRACT: as_json(contract), REPORT: report.encode()}

@@ -15,6 +15,8 @@ from urllib.parse import urlsplit
 
 import pytest
 
+from invoice_sandbox.bundles.archive import read_bundle
+from invoice_sandbox.bundles.replay import replay
 from invoice_sandbox.testing import SandboxError, running
 from invoice_sandbox.testing.server import Options, options_from
 from tests.notes_project import write_project
@@ -219,6 +221,21 @@ def test_a_failing_test_prints_the_journal_of_its_workspace(
     )
     assert "GET /api/partners 200 listPartners" in printed.partition("ERRORS")[2]
     assert "ilk_sandbox_" not in printed.replace("ilk_sandbox_Demo", "")
+    assert printed.count("Run again with --sandbox-bundles DIR") == 2
+
+
+def test_the_workspaces_of_failing_tests_are_kept_in_files(
+    pytester: pytest.Pytester, there: str
+) -> None:
+    result = run(pytester, FAILING, there, "--sandbox-bundles", "kept/here")
+    result.assert_outcomes(passed=1, failed=1, errors=1)
+    folder = pytester.path / "kept" / "here"
+    assert sorted(one.name for one in folder.iterdir()) == [
+        *("test_it.py-test_errs.zip", "test_it.py-test_fails.zip"),
+    ]
+    result.stdout.fnmatch_lines(["All of it is in *test_it.py-test_fails.zip; see *"])
+    found = replay(read_bundle(folder / "test_it.py-test_fails.zip"))
+    assert (found.difference, found.requests) == (None, 24)
 
 
 # --- asynchronous tests

@@ -282,6 +282,7 @@ def test_a_client_needs_httpx_and_pytest_only(
 ) -> None:
     (tmp_path / "test_client.py").write_text(TEST_OF_A_CLIENT)
     options = "-q -W error --sandbox-coverage --sandbox-coverage-json coverage.json"
+    options += " --sandbox-bundles bundles"
     serve = (installed.command, "serve", "--port", "0")
     with started(serve, cwd=tmp_path, PYTHONPATH="") as server:
         env = environment(thin.bin) | {"INVOICE_SANDBOX_URL": server.url}
@@ -289,6 +290,7 @@ def test_a_client_needs_httpx_and_pytest_only(
     assert "1 failed, 1 passed in" in printed
     assert "GET /api/offers 503 listOffers (auto-progress)" in printed
     assert "operations" in json.loads((tmp_path / "coverage.json").read_text())
+    assert (tmp_path / "bundles" / "test_client.py-test_failure.zip").stat().st_size > 10_000
 
 
 def test_the_client_is_the_same_version_and_contains_no_server(

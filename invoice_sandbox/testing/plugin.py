@@ -42,6 +42,8 @@ def pytest_addoption(parser: pytest.Parser) -> None:
     for name, (metavar, text) in _OPTIONS.items():
         help_text = f"{text} Environment: INVOICE_SANDBOX_{name.upper()}."
         group.addoption(f"--sandbox-{name}", metavar=metavar, default=None, help=help_text)
+    help_text = "Write the workspace of each failed test to a bundle in this folder."
+    group.addoption("--sandbox-bundles", metavar="DIR", default=None, help=help_text)
     help_text = "Show the coverage of the contract at the end."
     group.addoption("--sandbox-coverage", action="store_true", help=help_text)
     for name, form in _FILES.items():
@@ -104,13 +106,16 @@ def invoice_sandbox(
 def pytest_runtest_makereport(
     item: pytest.Item,
 ) -> Generator[None, pytest.TestReport, pytest.TestReport]:
-    """Add the journal of its workspace to the report of a failed test."""
+    """Add the journal of its workspace to the report of a failed test, and its bundle."""
     report = yield
     sandbox = item.stash.get(_USED, None)
     if report.failed and sandbox is not None:
-        from invoice_sandbox.testing.report import journal
+        from invoice_sandbox.testing.report import bundle, journal
 
-        report.sections.append(("journal of the invoice sandbox", journal(sandbox)))
+        folder = item.config.getoption("--sandbox-bundles")
+        where = None if folder is None else item.config.invocation_params.dir / folder
+        text = f"{journal(sandbox)}\n{bundle(sandbox, where, item.nodeid)}"
+        report.sections.append(("journal of the invoice sandbox", text))
     return report
 
 

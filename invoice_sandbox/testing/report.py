@@ -3,13 +3,16 @@
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Mapping
+from pathlib import Path
 from typing import Any, Final
 
 from invoice_sandbox.control.client import SandboxError
 from invoice_sandbox.testing.workspace import InvoiceSandbox
 
 _MAX_LINES: Final = 20
+_MAX_NAME: Final = 150
 _MAX_CHARACTERS: Final = 240
 _SHOWN_ELSEWHERE: Final = frozenset({"operation", "scenario", "clock", "problems"})
 _ERRORS: Final = 400
@@ -30,6 +33,20 @@ def journal(sandbox: InvoiceSandbox) -> str:
         lines.append("There were no requests to the API.")
     lines += [_failure(row) for row in deliveries if _has_failed(row)][-_MAX_LINES:]
     return "\n".join(lines)
+
+
+def bundle(sandbox: InvoiceSandbox, folder: Path | None, test: str) -> str:
+    """Where the bundle of the workspace is; without a folder, how to get one."""
+    if folder is None:
+        return "Run again with --sandbox-bundles DIR to keep all of this in one file."
+    file = folder / f"{re.sub(r'[^A-Za-z0-9_.-]+', '-', test)[-_MAX_NAME:].strip('.-')}.zip"
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+        about = sandbox.save_bundle(file)
+    except (SandboxError, OSError) as error:
+        return f"{file} cannot be written: {error}"
+    again = "invoice-sandbox replay" if about["replayable"] else "invoice-sandbox acceptance judge"
+    return f"All of it is in {file}; see '{again} {file.name}'."
 
 
 def _has_failed(row: Mapping[str, Any]) -> bool:

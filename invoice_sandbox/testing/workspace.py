@@ -8,6 +8,7 @@ from dataclasses import dataclass, field, replace
 from datetime import datetime, timedelta
 from functools import cached_property
 from http import HTTPStatus
+from pathlib import Path
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, Final
 
@@ -172,6 +173,13 @@ class InvoiceSandbox:
     def snapshot(self) -> Snapshot:
         """Save the workspace."""
         return Snapshot(self._client, self.control("POST", "/snapshots", {})["id"])
+
+    def save_bundle(self, file: str | Path) -> dict[str, Any]:
+        """Write the workspace to one file, which ``invoice-sandbox replay`` reads, and return what
+        its manifest says. Raises SandboxError and OSError."""
+        from invoice_sandbox.bundles.saving import save_bundle
+
+        return dict(save_bundle(self._client, Path(file)))
 
     def reset(self) -> None:
         """Restore the workspace to the beginning of the test."""

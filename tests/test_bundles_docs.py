@@ -1,0 +1,44 @@
+"""docs/bundles.md: its session prints what the page shows, and its table has every part."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+
+import pytest
+from click.testing import CliRunner
+
+from invoice_sandbox.bundles import archive
+from invoice_sandbox.bundles.archive import read_bundle
+from invoice_sandbox.cli import main
+from tests.readme import SERVED, commands, with_outputs
+from tests.support import serving
+
+PAGE = (Path(__file__).parents[1] / "docs" / "bundles.md").read_text()
+
+
+def test_the_page_shows_what_its_commands_print_and_every_part(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    printed = []
+    with serving(SERVED) as server:
+        for line in commands(PAGE):
+            words = line.removeprefix("invoice-sandbox ").split()
+            ran = CliRunner(env={"INVOICE_SANDBOX_URL": server.url}).invoke(main, words)
+            assert ran.exit_code == 0, ran.output
+            printed.append(ran.output.strip("\n"))
+    assert with_outputs(PAGE, printed) == PAGE
+    parts = {re.sub(r"/.*\.", "/NAME.", name) for name in read_bundle(Path("bug.zip")).parts}
+    table = PAGE.partition("## Content")[2].partition("\n\nThe bundle")[0]
+    shown = re.findall(
+        r"`([^`]+\.[a-z]+)`", "".join(re.findall(r"^\|[^|]*\|", table, re.MULTILINE))
+    )
+    assert sorted(shown) == sorted([*parts, archive.MANIFEST])
+
+
+def test_the_page_has_the_limits() -> None:
+    mebibytes = [one // 2**20 for one in (archive.MAX_FILE, archive.MAX_PART, archive.MAX_CONTENT)]
+    text = " ".join(PAGE.split())
+    assert mebibytes == [64, 64, 128]
+    assert f"at most 64 MiB, {archive.MAX_PARTS} parts, 64 MiB for a part, and 128 MiB" in text

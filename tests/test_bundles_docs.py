@@ -31,9 +31,8 @@ def test_the_page_shows_what_its_commands_print_and_every_part(
     assert with_outputs(PAGE, printed) == PAGE
     parts = {re.sub(r"/.*\.", "/NAME.", name) for name in read_bundle(Path("bug.zip")).parts}
     table = PAGE.partition("## Content")[2].partition("\n\nThe bundle")[0]
-    shown = re.findall(
-        r"`([^`]+\.[a-z]+)`", "".join(re.findall(r"^\|[^|]*\|", table, re.MULTILINE))
-    )
+    first_column = "".join(re.findall(r"^\|[^|]*\|", table, re.MULTILINE))
+    shown = re.findall(r"`([^`]+\.[a-z]+)`", first_column)
     assert sorted(shown) == sorted([*parts, archive.MANIFEST])
 
 

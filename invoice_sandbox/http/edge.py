@@ -352,7 +352,7 @@ def _entry(request: Request, reply: Reply, seconds: float, why: Why) -> JournalE
         method=request.method,
         path=request.path,
         query=request.scope["query_string"].decode("latin-1"),
-        path_secrets=_path_secrets(trace) if trace.path_texts else (),
+        path_secrets=_path_secrets(trace),
         request_headers=request.head.headers,
         request_body=Body(trace.content, content_type, is_valid_json=trace.is_json),
         status=None if is_reset else reply.status,
@@ -363,9 +363,10 @@ def _entry(request: Request, reply: Reply, seconds: float, why: Why) -> JournalE
 
 
 def _path_secrets(trace: Trace) -> tuple[str, ...]:
-    parameters = trace.endpoint.operation.parameters if trace.endpoint else ()
-    names = {one.name for one in parameters if one.secret and one.location == "path"}
-    return tuple(text for name, text in trace.path_texts.items() if name in names and text)
+    if trace.endpoint is None or not trace.endpoint.secrets:
+        return ()
+    found = (trace.path_texts.get(name, "") for name in trace.endpoint.secrets)
+    return tuple(text for text in found if text)
 
 
 def _short(why: Mapping[str, Any]) -> str:

@@ -105,7 +105,7 @@ class HandlerResponse:
                 if self.has_scenarios:
                     await self._do_steps(call)
                 outcome = await self._handle(self.handler, call, parsed.request.trace)
-                if not isinstance(outcome, DeliverThenRespond):
+                if key is not None and not isinstance(outcome, DeliverThenRespond):
                     await self._keep(state, parsed, outcome, call.now)
                 if call.hits:
                     self.engine.coverage.note(workspace, call.hits)
@@ -267,7 +267,7 @@ async def _explain_scenario(trace: Trace, call: Call, data: Any) -> None:
     """Name the scenario of the record that the request or its response is about, if it has one of
     its own. A scenario that the request itself names comes first."""
     if call.scenarios.named is None:
-        body = call.body.values() if isinstance(call.body, Mapping) else ()
+        body = call.body.values() if isinstance(call.body, dict) else ()
         made = data.get("id") if isinstance(data, Mapping) else None
         about = (*call.path.values(), made, *body)
         if (name := await call.scenarios.name_among(call.state, about)) is not None:

@@ -272,13 +272,15 @@ class OperationStages:
 class Endpoint:
     """An operation with those of its stages that are compiled at start.
 
-    ``raw_parameters`` are the path parameters that are read from the path as it was sent.
+    ``raw_parameters`` are the path parameters that are read from the path as it was sent,
+    ``secrets`` those of the path that are declared as secrets.
     """
 
     contract: Contract
     operation: Operation
     is_control: bool
     raw_parameters: frozenset[str]
+    secrets: frozenset[str]
     admit: Admit
     read: Read
     respond: Respond

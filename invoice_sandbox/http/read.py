@@ -77,14 +77,11 @@ def too_slow(seconds: float) -> ApiError:
     return reject("too_slow", ("Connection", "close"), seconds=f"{seconds:g}")
 
 
-async def check_length(request: Request, operation: Operation) -> None:
+async def check_length(request: Request, body: RequestBody) -> None:
     """Raise ApiError 413 for a body that declares a length beyond the limit."""
     declared = request.header("content-length")
-    if declared is None or operation.body is None:
-        return
-    limit = operation.body.limit
-    if declared.isdigit() and int(declared) > limit:
-        raise await _too_large(request, limit)
+    if declared is not None and declared.isdigit() and int(declared) > body.limit:
+        raise await _too_large(request, body.limit)
 
 
 class Bodies:

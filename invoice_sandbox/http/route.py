@@ -271,7 +271,8 @@ async def _routed(request: Request, leaf: _Leaf, texts: Sequence[str]) -> Routed
     path_texts = request.trace.path_texts = dict(zip(names, texts, strict=True))
     if target.raw_parameters:
         path_texts = path_texts | _texts_as_sent(request, target, leaf.template, names)
-    await check_length(request, target.operation)
+    if target.operation.body is not None:
+        await check_length(request, target.operation.body)
     return RoutedRequest(request, target, path_texts)
 
 
@@ -322,6 +323,9 @@ def operation_routes(
             operation,
             is_control,
             raw_parameters=frozenset(one.name for one in operation.parameters if one.in_raw_path),
+            secrets=frozenset(
+                one.name for one in operation.parameters if one.secret and one.location == "path"
+            ),
             admit=stages.admit(contract, operation),
             read=stages.read(operation),
             respond=function,

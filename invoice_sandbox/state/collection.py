@@ -78,10 +78,10 @@ class Collection:
         if not self.count_all:
             return None
         found = self._at(self.keys.counted(key), key)
-        if found is not None:
-            return found
-        places = (self._at(position, key) for position in self.keys.others(key))
-        return next((one for one in places if one is not None), None)
+        if found is None:
+            for position in self.keys.others(key):
+                found = found or self._at(position, key)
+        return found
 
     def _at(self, position: int, key: str) -> tuple[int, Stored] | None:
         """The record in a position, if it is there and has the key; below 0 is nothing."""
@@ -100,7 +100,7 @@ class Collection:
             changed.keys.add(key, position)
             changed.count_all += 1
             changed.size += size_of(stored) + len(key) + RECORD_BYTES
-            changed._index(position, _NO_MEMBERS, record)  # noqa: SLF001  it is being made
+            changed._index_new(position, record)  # noqa: SLF001  it is being made
         else:
             position, before = found
             changed.rows = self.rows.replaced(position, stored)
@@ -164,8 +164,11 @@ class Collection:
 
     def _page(self, limit: int | None, before: int | None, where: tuple[Condition, ...]) -> Page:
         found: list[Stored] = []
+        blocks, others = self._blocks(where)
+        if blocks is not None and not blocks:
+            return _NO_RECORDS
         start = self.rows.length if before is None else min(before, self.rows.length)
-        for position, stored in self._matching(start, where):
+        for position, stored in self._matching(start, blocks, others):
             if len(found) == limit:
                 return _page(self.packing, found, position + 1)
             found.append(stored)
@@ -178,10 +181,12 @@ class Collection:
         blocks, others = self._blocks(where)
         if blocks is not None and not others:
             return sum(bits.bit_count() for bits in blocks.values())
-        return sum(1 for _ in self._matching(self.rows.length, where))
+        return sum(1 for _ in self._matching(self.rows.length, blocks, others))
 
-    def _matching(self, start: int, where: tuple[Condition, ...]) -> Iterator[tuple[int, Stored]]:
-        blocks, others = self._blocks(where)
+    def _matching(
+        self, start: int, blocks: dict[int, int] | None, others: tuple[Condition, ...]
+    ) -> Iterator[tuple[int, Stored]]:
+        """The records before ``start``, the newest first, that ``_blocks`` and conditions allow."""
         positions = range(start - 1, -1, -1) if blocks is None else descending(blocks, start)
         for position in positions:
             found = self.rows[position]
@@ -213,15 +218,26 @@ class Collection:
         """The record, if any of its fields are indexed."""
         return self.packing.unpack(stored) if self.indexes else _NO_MEMBERS
 
+    def _index_new(self, position: int, record: Mapping[str, Any]) -> None:
+        changed: dict[str, Index] = {}
+        for name, index in self.indexes.items():
+            terms = terms_of(record.get(name))
+            if terms:
+                after = index.with_terms(position, terms, partial(self._has, name))
+                if after is not index:
+                    changed[name] = after
+        if changed:
+            self.indexes = {**self.indexes, **changed}
+
     def _index(self, position: int, before: Mapping[str, Any], after: Mapping[str, Any]) -> None:
         changed: dict[str, Index] = {}
         for name, index in self.indexes.items():
             old, new = before.get(name), after.get(name)
             if old != new:
                 lost, got = terms_of(old), terms_of(new)
-                removed = [one for one in lost if one not in got]
-                added = [one for one in got if one not in lost] if lost else got
-                changed[name] = index.changed(position, removed, added, partial(self._has, name))
+                left = index.without_terms(position, [one for one in lost if one not in got])
+                added = [one for one in got if one not in lost]
+                changed[name] = left.with_terms(position, added, partial(self._has, name))
         if changed:
             self.indexes = {**self.indexes, **changed}
 

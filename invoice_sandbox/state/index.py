@@ -139,22 +139,31 @@ class Index:
             return _toggled((), self._found(self._few.of(hash(term)), term, has))
         return _toggled(found, [position for one, position in self._recent if one == term])
 
-    def changed(
-        self, position: int, removed: Sequence[Term], added: Sequence[Term], has: Has
-    ) -> Index:
-        """The index after the record in a position has lost and got terms."""
-        many = self._many
-        toggled = [(term, position) for term in removed if term in many]
-        for term in added:
+    def with_terms(self, position: int, terms: Sequence[Term], has: Has) -> Index:
+        """The index after the record in a position has got terms.
+
+        It is the same one if none of them is kept as bits: hints are shared by all versions.
+        """
+        many, toggled = self._many, []
+        for term in terms:
             if term in many:
                 toggled.append((term, position))
             elif len(hints := self._few.add(hash(term), position)) > _FEW:
                 others = self._found([one for one in hints if one != position], term, has)
                 many = many.insert(term, _toggled((), [*others, position]))
-        recent = (*self._recent, *toggled) if toggled else self._recent
-        if len(recent) >= _RECENT:
-            many, recent = _merged(many, recent), ()
-        return Index(self._few, many, recent)
+        return self._changed(many, toggled)
+
+    def without_terms(self, position: int, terms: Sequence[Term]) -> Index:
+        """The index after the record in a position has lost terms."""
+        return self._changed(self._many, [(one, position) for one in terms if one in self._many])
+
+    def _changed(self, many: HashTrieMap[Term, Bits], toggled: list[tuple[Term, int]]) -> Index:
+        if many is self._many and not toggled:
+            return self
+        recent = (*self._recent, *toggled)
+        if len(recent) < _RECENT:
+            return Index(self._few, many, recent)
+        return Index(self._few, _merged(many, recent))
 
     def _found(self, hints: Iterable[int], term: Term, has: Has) -> Iterable[int]:
         return (one for one in hints if has(one, term))

@@ -230,6 +230,8 @@ class MemoryStore:
     async def next_due(self, workspace_id: str) -> datetime | None:
         """When the first step of any lane is due."""
         steps = self._space(workspace_id).state.steps
+        if None in steps and len(steps) == 1:
+            return steps[None].first()[0]
         return min([queue.first()[0] for queue in steps.values()]) if steps else None
 
     async def due_times(self, workspace_id: str) -> Mapping[str | None, datetime]:
@@ -396,7 +398,8 @@ class Opening:
         if failed is not None:
             self._transaction.undo()
         else:
-            self._store.commit(self._workspace_id, self._transaction.changed_credentials)
+            if self._transaction.changed_credentials:
+                self._store.commit(self._workspace_id, self._transaction.changed_credentials)
             self._transaction.forget_undo()
         self._space.lock.release()
 
@@ -446,13 +449,13 @@ class MemoryTransaction:
         if changed.size > stored.size and (is_new or collection not in self._quotas.growing):
             _check(self._quotas.state, self._state.size, changed.size - stored.size)
         self._change(collection, changed)
-        await self._give_way()
+        if len(self._undo) % _CHANGES_OF_A_TURN == 0:
+            await self._give_way()
 
     async def _give_way(self) -> None:
         """Let other workspaces go on during a transaction that changes much."""
-        if len(self._undo) % _CHANGES_OF_A_TURN == 0:
-            self._turn = self._turn or Turn()
-            await self._turn.give_way()
+        self._turn = self._turn or Turn()
+        await self._turn.give_way()
 
     async def delete(self, collection: str, key: str) -> bool:
         """Remove the record; False if there is none."""
@@ -520,7 +523,8 @@ class MemoryTransaction:
         number = self._state.steps_made
         self._put_step(lane, (due, number, text))
         self._undo.append((self._take_step, lane, number))
-        await self._give_way()
+        if len(self._undo) % _CHANGES_OF_A_TURN == 0:
+            await self._give_way()
 
     def _check_step(self, lane: str | None, size: int) -> None:
         if lane is None:

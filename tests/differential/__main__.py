@@ -61,6 +61,7 @@ ON_PURPOSE: Final = (
         r"runVerification /data/(status|checklist/\*/(detail|state))|testWebhook .*/body",
         "verification looks at blank numbers, dates, the registry and the rule of the country",
     ),
+    (r"(login|getSession) /data/scopes", "a scope lets its holder look at the control API"),
     (r"generateFingerprint /data/fingerprint", "zero-width characters hide no duplicate"),
     (r"generateFingerprint /data/matches", "the registry finds every registration that counts"),
     (r"createOffer status 4\d\d -> 404", "an offer of an unknown partner is rejected first"),

@@ -85,8 +85,11 @@ def test_a_run_writes_reports_in_every_format(server: Running, tmp_path: Path) -
     assert failed["expected"] == "at most 2 requests with the same body"
     assert failed["actual"] == "6 requests with the same body"
     assert failed["evidence"][0]["requestId"].startswith("req_sandbox_")
+    assert failed["contract"] == ["/paths/~1api~1invoices/post"]
     page = (tmp_path / "report.html").read_text()
-    assert all(f'href="#{one}"' in page and f'id="{one}"' in page for one in evidence(failed))
+    assert all(f'href="#{one}"' in page for one in evidence(failed))
+    assert {*re.findall(r'href="#([^"]+)"', page)} <= {*re.findall(r' id="([^"]+)"', page)}
+    assert "<code>/paths/~1api~1invoices/post</code>" in page
     assert [one for one in ("http://", "https://", "<script", "src=") if one in outside(page)] == []
     suite = ElementTree.parse(tmp_path / "junit.xml").getroot()[0]  # noqa: S314 - our own file
     counts = [suite.get(name) for name in ("tests", "failures", "errors", "skipped")]

@@ -73,6 +73,30 @@ def test_evidence_leads_to_its_entry(browser: Browser, report: Path) -> None:
         assert page.locator(":target summary").first.is_visible()
 
 
+def test_print_shows_what_is_folded_on_the_screen(browser: Browser, report: Path) -> None:
+    with browser.new_context() as context:
+        page = context.new_page()
+        page.set_default_timeout(PATIENCE * 1000)
+        page.goto(report.as_uri())
+        folded = page.locator("details:not([open]) details:not([open]) pre").first
+        assert not folded.is_visible()
+        page.emulate_media(media="print")
+        assert folded.bounding_box() is not None
+
+
+def test_the_keyboard_opens_an_entry(browser: Browser, report: Path) -> None:
+    with browser.new_context() as context:
+        page = context.new_page()
+        page.set_default_timeout(PATIENCE * 1000)
+        page.goto(report.as_uri())
+        page.locator("#validation-errors td a").first.focus()
+        page.keyboard.press("Enter")
+        entry = page.locator(":target")
+        entry.locator("summary").focus()
+        page.keyboard.press("Enter")
+        assert entry.locator("pre").first.is_visible()
+
+
 def test_the_report_quotes_what_a_client_printed(report: Path) -> None:
     text = report.read_text()
     assert HOSTILE not in text

@@ -51,7 +51,7 @@ class Request:
 
     def evidence(self) -> dict[str, Any]:
         """A reference to its journal entry."""
-        return {"requestId": self.id, "line": self.line}
+        return {"requestId": self.id, "line": self.line, "operation": self.operation}
 
 
 @dataclass(frozen=True)
@@ -78,7 +78,12 @@ class Attempt:
 
     def evidence(self) -> dict[str, Any]:
         """A reference to its delivery."""
-        return {"deliveryId": self.delivery_id, "attempt": self.number, "line": self.line}
+        return {
+            "deliveryId": self.delivery_id,
+            "attempt": self.number,
+            "line": self.line,
+            "eventType": self.event_type,
+        }
 
 
 @dataclass(frozen=True)

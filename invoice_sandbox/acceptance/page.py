@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import datetime
 from pathlib import Path
 from typing import Any, Final
 
 from invoice_sandbox import __version__
 from invoice_sandbox.acceptance.cases import CaseReport
-from invoice_sandbox.acceptance.reports import TOOL, Subject, plain_json
+from invoice_sandbox.acceptance.reports import TOOL, Subject, contract_pointers, plain_json
 from invoice_sandbox.acceptance.runner import RunReport
 from invoice_sandbox.acceptance.verdicts import CONFORMANT, Verdict
 from invoice_sandbox.base.clock import parse_instant
@@ -59,6 +59,7 @@ def as_html(run: RunReport, subject: Subject) -> str:
         counts=[(one, verdicts.count(one)) for one in Verdict if one in verdicts],
         conclusion=_conclusion(run),
         timeline=timeline,
+        contract=lambda result: contract_pointers(result, run.plan.pointers),
         json=plain_json,
         tool=TOOL,
         version=__version__,
@@ -74,10 +75,23 @@ def _conclusion(run: RunReport) -> str:
 
 
 def timeline(case: CaseReport) -> list[Entry]:
-    """What happened in a case, by time; of much only the beginning."""
+    """What happened in a case and in its probes, by time; of much only the beginning."""
+    parts = [("before: ", case.before), ("", case), ("after: ", case.after)]
+    return [entry for name, part in parts if part is not None for entry in _part(name, part)]
+
+
+def _part(name: str, case: CaseReport) -> list[Entry]:
+    """What happened in one workspace."""
     entries = [_request(one) for one in case.requests]
     entries += [entry for one in case.deliveries for entry in _attempts(one)]
-    return sorted(entries, key=lambda one: one.instant)[:_MOST]
+    ordered = sorted(entries, key=lambda one: one.instant)[:_MOST]
+    return [replace(one, line=f"{name}{one.line}") for one in ordered]
+
+
+def _payload(request: Mapping[str, Any]) -> str | None:
+    if "bodySize" not in request:
+        return None
+    return f"to {request['url']}\n{request['bodySize']} bytes, {request['bodyDigest']}"
 
 
 def _request(entry: Mapping[str, Any]) -> Entry:
@@ -104,7 +118,7 @@ def _attempts(delivery: Mapping[str, Any]) -> Iterator[Entry]:
             at=one["at"],
             line=f"webhook {delivery['eventType']}{kind}: {outcome}",
             sent_headers=[*request["headers"].items()],
-            sent_body=None,
+            sent_body=_payload(request),
             received_headers=[],
             received_body=one["response"]["body"],
         )

@@ -11,6 +11,7 @@ from typing import Any, Final
 
 from invoice_sandbox import __version__
 from invoice_sandbox.acceptance.cases import CaseReport
+from invoice_sandbox.acceptance.plan import listed
 from invoice_sandbox.acceptance.rules import Result
 from invoice_sandbox.acceptance.runner import CheckReport, RunReport
 from invoice_sandbox.acceptance.verdicts import Verdict
@@ -67,7 +68,7 @@ def report_object(run: RunReport, subject: Subject) -> dict[str, Any]:
         "declared": sorted(subject.declared),
         "state": _STATES[run.is_complete],
         "verdict": run.verdict.value,
-        "checks": [_check(one) for one in run.checks],
+        "checks": [_check(one, run.plan.pointers) for one in run.checks],
     }
 
 
@@ -113,7 +114,16 @@ def as_ctrf(run: RunReport) -> str:
     return json.dumps(document, indent=2) + "\n"
 
 
-def _check(one: CheckReport) -> dict[str, Any]:
+def contract_pointers(result: Result, pointers: Mapping[str, str]) -> list[str]:
+    """The places in the contract that a rule is about: its operations or event types, or those of
+    its evidence if it is about all of them."""
+    named = [*listed(result.rule.get("request", [])), result.rule.get("delivery")]
+    shown = [str(entry.get("operation") or entry.get("eventType")) for entry in result.evidence]
+    found = [pointers[one] for one in named if one in pointers]
+    return found or list(dict.fromkeys(pointers[one] for one in shown if one in pointers))
+
+
+def _check(one: CheckReport, pointers: Mapping[str, str]) -> dict[str, Any]:
     decisive = one.decisive.decisive
     return {
         "id": one.check.id,
@@ -125,28 +135,30 @@ def _check(one: CheckReport) -> dict[str, Any]:
         "pointer": one.check.pointer,
         "expected": None if decisive is None else decisive.expected,
         "actual": None if decisive is None else decisive.actual,
+        "contract": [] if decisive is None else contract_pointers(decisive, pointers),
         "evidence": [] if decisive is None else list(decisive.evidence),
-        "cases": [_case(case) for case in one.cases],
+        "cases": [_case(case, pointers) for case in one.cases],
     }
 
 
-def _case(case: CaseReport) -> dict[str, Any]:
+def _case(case: CaseReport, pointers: Mapping[str, str]) -> dict[str, Any]:
     return {
         "name": case.name,
         "verdict": case.verdict.verdict.value,
         "summary": case.verdict.summary,
         "task": case.task,
-        "rules": [_rule(one) for one in case.verdict.results],
+        "rules": [_rule(one, pointers) for one in case.verdict.results],
         "client": {"exitStatus": case.exit_status, "output": case.output},
     }
 
 
-def _rule(result: Result) -> dict[str, Any]:
+def _rule(result: Result, pointers: Mapping[str, str]) -> dict[str, Any]:
     return {
         "that": result.rule.get("that"),
         "outcome": result.outcome.value,
         "expected": result.expected,
         "actual": result.actual,
+        "contract": contract_pointers(result, pointers),
         "evidence": list(result.evidence),
     }
 

@@ -24,6 +24,7 @@ import yaml
 from tests.mutants.changes import Mutant, mutants
 from tests.mutants.forks import Job, Runner
 from tests.mutants.hits import Hits, recorded
+from tests.mutants.swap import is_swappable
 
 ROOT: Final = Path(__file__).parents[2]
 LEAST: Final = 90
@@ -126,7 +127,8 @@ def _ordered(hits: Hits, mutant: Mutant) -> list[str]:
     No more than need MOST seconds: a mutant that all of these pass counts as survivor.
     """
     first = set(_tests_of([mutant.file]))
-    found, everywhere = hits.tests(ROOT / mutant.file, mutant.lines)
+    at_import = not is_swappable(ROOT, mutant)
+    found, everywhere = hits.tests(ROOT / mutant.file, mutant.lines, at_import=at_import)
     seconds = defaultdict[str, float](float)
     for one in (*found, *everywhere):
         seconds[_module(one)] += hits.seconds[one]

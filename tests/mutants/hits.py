@@ -52,13 +52,13 @@ class Hits:
         """The test files."""
         return sorted({one.partition("::")[0] for one in self.seconds})
 
-    def tests(self, file: Path, lines: range) -> tuple[list[str], list[str]]:
+    def tests(self, file: Path, lines: range, *, at_import: bool) -> tuple[list[str], list[str]]:
         """The tests that execute one of the lines, and all others if it is executed for all."""
         by_line = self._data.contexts_by_lineno(str(file))
         found = {one for line in lines for one in by_line.get(line, ())}
         modules = {one for one in found if one and "::" not in one}
         own = [one for one in self.seconds if one in found or one.partition("::")[0] in modules]
-        others = self.seconds.keys() - own if "" in found else ()
+        others = self.seconds.keys() - own if at_import or "" in found else ()
         return own, list(others)
 
 

@@ -166,6 +166,16 @@ def test_a_dispute_during_the_verification_holds_up_the_offer(client: httpx.Clie
     assert status(client, invoice) == "Offered"
 
 
+def test_only_a_dispute_keeps_skipped_steps(server: Running, client: httpx.Client) -> None:
+    choose(client, "auto-progress")
+    invoice = register(client)
+    advance(client, "PT1S")
+    move(client, invoice, "verify")
+    done = advance(client, "PT2S")["happened"]
+    assert "skipped" in {one["outcome"] for one in done}
+    assert server.records(client, "suspended_steps") == []
+
+
 def test_nothing_goes_on_after_a_dispute_that_the_debtor_wins(client: httpx.Client) -> None:
     invoice = disputed(client, "late-payment", "2027-01-15", "2027-02-10")
     move(client, invoice, "uphold-dispute-after-funding")

@@ -202,6 +202,11 @@ def test_an_invoice_that_is_past_due_is_409() -> None:
         assert ask(client)["synthetic"], "nor is it chosen by default"
 
 
+def test_an_invoice_that_is_due_today_is_chosen_by_default(client: httpx.Client) -> None:
+    invoice = verified(client, dueDate="2026-11-21")
+    assert ask(client)["invoiceIds"] == [invoice["id"]]
+
+
 WRONG: dict[str, str] = {
     "no object": "[]",
     "invoiceIds is a string": '{"invoiceIds": "inv_sandbox_0001"}',

@@ -297,6 +297,14 @@ class TestBounds:
         response = client.get("/sandbox/requests", params={"limit": 1000})
         assert response.headers["x-journal-dropped"] == "0"
 
+    @pytest.mark.parametrize(("count", "end"), [(100, "x-last"), (101, "...")])
+    def test_a_hundred_headers_are_shown(self, client: httpx.Client, count: int, end: str) -> None:
+        client.get("/api/health")
+        others = len(last(client)["request"]["headers"]) + 1
+        headers = {f"X-{number}": "a" for number in range(count - others)} | {"X-Last": "a"}
+        client.get("/api/health", headers=headers)
+        assert last(client)["request"]["headers"][-1][0] == end
+
     @pytest.mark.parametrize("letter", ["x", "ü"])
     def test_long_bodies_are_cut(self, client: httpx.Client, letter: str) -> None:
         response = client.post("/api/invoices", json={**INVOICE, "sellerId": letter * 20_000})

@@ -149,6 +149,9 @@ def test_an_amount_with_odd_digits_is_split_and_settled_to_the_last_minor_unit(
     ended = {name: value for name, value in found["data"]["balances"].items() if value}
     assert ended["debtorPaid"] == Decimal(face)
     assert ended["debtorPaid"] == ended["sellerReceived"] + ended.get("result", 0)
+    for entries in (one["entries"] for one in found["data"]["postings"]):
+        debit, credit = (sum(one.get(side, 0) for one in entries) for side in ("debit", "credit"))
+        assert debit == credit > 0
 
 
 def decimals(content: bytes) -> Any:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import base64
 import hashlib
 import json
@@ -18,6 +19,7 @@ import time
 from collections.abc import Iterator, Sequence
 from contextlib import ExitStack, contextmanager, suppress
 from dataclasses import dataclass, field, replace
+from datetime import timedelta
 from pathlib import Path
 from typing import Any
 
@@ -28,6 +30,7 @@ import pytest
 from invoice_sandbox.base.ids import key_digest
 from invoice_sandbox.cli.receiver import checked_target, identity_of
 from invoice_sandbox.state.credentials import DEMO_KEY
+from invoice_sandbox.webhooks.listeners import Listener, Reported
 from tests.receivers import (
     Receiver,
     calling,
@@ -984,3 +987,23 @@ def test_when_all_are_connected_it_is_409(mine: httpx.Client) -> None:
         for _ in range(16):
             stack.enter_context(streaming(mine, opened(mine)))
         assert mine.post("/sandbox/listeners", json={}).status_code == 409
+
+
+def test_a_message_is_passed_on_without_the_headers_of_its_connection() -> None:
+    async def is_open() -> bool:
+        return True
+
+    async def passed_on() -> bytes:
+        listener = Listener("lsn_1", "token", "ws_1", 0.0, first_number=5)
+        stream = listener.stream(0, timedelta(seconds=60), is_open)
+        await anext(stream)
+        headers = {"host": "sandbox.example", "content-length": "2", "webhook-id": "evt_1"}
+        sent = asyncio.create_task(listener.hand_over(headers, b"{}"))
+        event = await anext(stream)
+        assert listener.report(5, Reported(200))
+        assert await sent == Reported(200)
+        await stream.aclose()
+        return event
+
+    event = json.loads(asyncio.run(passed_on()).partition(b"data: ")[2])
+    assert event == {"message": 5, "headers": {"webhook-id": "evt_1"}, "body": "{}"}

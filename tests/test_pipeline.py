@@ -14,7 +14,7 @@ from typing import Any, Final
 from urllib.parse import unquote
 
 import pytest
-from hypothesis import given
+from hypothesis import example, given
 from hypothesis import strategies as st
 
 from invoice_sandbox.app import Sandbox, create_app
@@ -285,6 +285,7 @@ def test_a_long_path_is_looked_up_with_little_work(template: str, path: str) -> 
     literals=st.lists(st.text("ab.", max_size=2), min_size=2, max_size=4),
     segment=st.text("ab.", max_size=8),
 )
+@example(literals=["", "a", ""], segment="bab")
 def test_parameters_take_the_texts_that_a_greedy_pattern_gives_them(
     literals: list[str], segment: str
 ) -> None:

@@ -34,6 +34,14 @@ def test_every_response_reports_what_is_left_and_for_how_long() -> None:
     ]
 
 
+def test_the_last_second_of_a_window_is_one_second() -> None:
+    system_clock = ManualSystemClock()
+    limiter = RateLimiter(2, system_clock)
+    limiter.count("default", "a")
+    system_clock.pass_seconds(59.5)
+    assert dict(limiter.count("default", "a"))["RateLimit"] == '"default";r=0;t=1'
+
+
 def test_one_request_too_many_is_429_until_the_window_ends() -> None:
     system_clock = ManualSystemClock()
     limiter = RateLimiter(3, system_clock)

@@ -120,6 +120,13 @@ def test_equal_ids_of_two_workspaces_are_two_uploads(server: Running) -> None:
     assert error(put(made[0]["url"])) == NOT_FOUND
 
 
+def test_an_upload_that_was_received_is_stored(server: Running, client: httpx.Client) -> None:
+    made = address(client)
+    put(made["url"])
+    (stored,) = server.records(client, "uploads")
+    assert (stored["status"], stored["bytes"]) == ("Stored", len(FILE))
+
+
 def test_the_name_of_a_file_is_in_no_path_and_no_key(client: httpx.Client) -> None:
     made = address(client, fileName="../../etc/secret-name.exe")
     assert "secret-name" not in f"{made['url']} {made['objectKey']}"

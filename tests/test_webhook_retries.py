@@ -178,6 +178,8 @@ RETRY_AFTER: dict[str, tuple[int, str, str]] = {
     "a date in the past": (503, _date(-600), "PT5S"),
     "a late date": (503, _date(86_400), "PT5M5S"),
     "a date in the old form": (503, "Saturday, 21-Nov-26 09:31:00 GMT", "PT1M"),
+    "ten digits": (503, "1000000000", "PT5S"),
+    "a digit that is no decimal": (503, "²", "PT5S"),
     "negative": (503, "-60", "PT5S"),
     "a fraction": (503, "60.5", "PT5S"),
     "nonsense": (503, "soon", "PT5S"),

@@ -30,7 +30,7 @@ SOURCES: Final = [
 """What is recorded: a mutant of another file has no test."""
 
 OPTIONS: Final = [
-    *("-q", "-p", "no:cacheprovider", "-m", "not process and not slow"),
+    *("-q", "-p", "no:cacheprovider", "-m", "not process"),
     *("-W", "ignore:Module already imported:pytest.PytestAssertRewriteWarning"),
 ]
 """Of pytest: a change in this process is not seen by other processes."""

@@ -258,7 +258,7 @@ def test_faults_and_workspaces_have_an_option_for_every_member_of_the_contract()
 
 def test_requests_has_an_option_for_every_filter_of_the_contract() -> None:
     filters = CONTRACT["paths"]["/requests"]["get"]["parameters"]
-    assert options("requests") == {one["name"] for one in filters} | {"show"}
+    assert options("requests") == {one["name"] for one in filters} | {"show", "follow"}
 
 
 def test_the_types_of_faults_are_those_of_the_contract() -> None:
@@ -572,6 +572,34 @@ def test_twenty_requests_are_shown_unless_more_are_asked_for(
     assert len(data(at("requests --limit 22 --json"))) == 22
 
 
+def test_new_requests_are_followed_until_ctrl_c(
+    at: Run, server: Running, key: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    with server.client(key) as client:
+        client.get("/api/offers/before")
+        times = iter(range(3))
+
+        def pause() -> None:
+            match next(times):
+                case 0:
+                    client.get("/api/offers/one")
+                    client.get("/api/offers")
+                    client.get("/api/offers/two")
+                case 1:
+                    client.get("/api/offers/three")
+                case _:
+                    raise KeyboardInterrupt
+
+        monkeypatch.setattr("invoice_sandbox.cli.control._pause", pause)
+        lines = at("requests --follow --status 404").stdout.splitlines()
+        assert [line.split("  ")[2] for line in lines] == [
+            *("/api/offers/one", "/api/offers/two", "/api/offers/three"),
+        ]
+        times = iter(range(3))
+        rows = [json.loads(line) for line in at("requests -f --json").stdout.splitlines()]
+        assert [row["status"] for row in rows] == [404, 200, 404, 404]
+
+
 def test_one_request_is_shown_in_full(at: Run, asked: str) -> None:
     (entry,) = [one for one in data(at("requests --json")) if one["requestId"] == asked]
     assert data(at(f"requests --show {asked} --json")) == entry
@@ -738,6 +766,8 @@ def test_an_unknown_key_is_rejected_and_not_repeated(server: Running) -> None:
         "requests --limit 1001",
         "requests --show",
         "requests --show req_x --status 400",
+        "requests --show req_x --follow",
+        "requests --follow --limit 5",
         "agenda extra",
         "trigger",
         "listen",

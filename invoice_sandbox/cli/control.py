@@ -18,9 +18,11 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Iterator, Mapping
+from contextlib import suppress
 from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
+from threading import Event
 from typing import Any, Final
 from urllib.parse import quote, urlencode
 
@@ -35,9 +37,10 @@ from invoice_sandbox.cli.options import (
     client,
     connection_options,
     print_reply,
+    print_row,
 )
-from invoice_sandbox.cli.views import VIEWS, show_request
-from invoice_sandbox.control.client import path
+from invoice_sandbox.cli.views import VIEWS, show_new_request, show_request
+from invoice_sandbox.control.client import Reply, path
 from invoice_sandbox.openapi.load.documents import load_document
 from invoice_sandbox.settings import default_project
 
@@ -82,7 +85,8 @@ def control_commands() -> dict[str, click.Command]:
     for words, command in made.items():
         if len(words) == 1:
             commands.setdefault(words[0], command)
-    commands["requests"] = _with_show(commands["requests"])
+    (journal,) = (one for one in _commands(document) if one.words == ("requests",))
+    commands["requests"] = _with_show(commands["requests"], journal.ask)
     commands["replay"] = _with_bundles(commands["replay"])
     return commands
 
@@ -274,6 +278,10 @@ class ControlCommand:
 
     def run(self, **values: Any) -> None:
         """Send the request with the ``values`` that were passed, and print the result."""
+        print_reply(self.ask(values), VIEWS[self.entry["show"]])
+
+    def ask(self, values: Mapping[str, Any]) -> Reply:
+        """The response to the request with the ``values`` that were passed."""
         passed = {name: value for name, value in values.items() if value is not None}
         if self.alternatives and len(self.alternatives & passed.keys()) != 1:
             raise click.UsageError(f"pass either {' or '.join(self._alternative_names())}")
@@ -283,10 +291,9 @@ class ControlCommand:
             texts = {name: _query_text(value) for name, value in query.items()}
             place += "?" + urlencode(texts, errors="replace")
         body = {**self.entry.get("body", {}), **self._members(passed, "body")}
-        reply = client().send(
+        return client().send(
             self.method, f"/sandbox{place}", body if "requestBody" in self.raw else None
         )
-        print_reply(reply, VIEWS[self.entry["show"]])
 
     def _alternative_names(self) -> Iterator[str]:
         arguments = self.entry.get("arguments", ())
@@ -387,29 +394,59 @@ def _with_bundles(deliveries: click.Command) -> click.Command:
     )
 
 
-# requests --show --------------------------------------------------------------------------------
+# requests --show, --follow ----------------------------------------------------------------------
+
+_MOST: Final = 1000
+_PAUSE: Final = 0.5
 
 
-def _with_show(listing: click.Command) -> click.Command:
-    """The command ``requests`` with the option ``--show``, which is no operation."""
+def _with_show(listing: click.Command, ask: Callable[[Raw], Reply]) -> click.Command:
+    """The command ``requests`` with the options ``--show`` and ``--follow``."""
 
-    def run(show: str | None, **filters: Any) -> None:
-        if show is None:
-            listing.callback(**filters)  # type: ignore[misc]  # a command from the contract has one
-        elif any(value is not None for value in filters.values()):
-            raise click.UsageError("--show takes the id of one request; leave out the filters")
-        else:
+    def run(show: str | None, *, follow: bool, **filters: Any) -> None:
+        if show is not None and (follow or any(value is not None for value in filters.values())):
+            raise click.UsageError("--show takes the id of one request; leave out other options")
+        if follow and filters["limit"] is not None:
+            raise click.UsageError("--follow prints all new requests; leave out --limit")
+        if show is not None:
             _print_request(show)
+        elif follow:
+            with suppress(KeyboardInterrupt):
+                for row in followed(lambda: ask({**filters, "limit": _MOST}), _pause):
+                    print_row(row, show_new_request)
+        else:
+            listing.callback(**filters)  # type: ignore[misc]  # a command from the contract has one
 
     help_text = "Show one request in full: headers, bodies, and why it got its response."
-    option = click.Option(["--show"], metavar="REQUEST_ID", help=help_text)
+    options = (
+        click.Option(["--show"], metavar="REQUEST_ID", help=help_text),
+        click.Option(["--follow", "-f"], is_flag=True, help="Print new requests until Ctrl-C."),
+    )
     return click.Command(
         listing.name,
-        params=[option, *listing.params],
+        params=[*options, *listing.params],
         callback=run,
         help=listing.help,
         short_help=listing.short_help,
     )
+
+
+def followed(ask: Callable[[], Reply], pause: Callable[[], object]) -> Iterator[Raw]:
+    """The requests that come from now on, oldest first. ``ask`` gets the newest ones."""
+    latest = next((one["requestId"] for one in ask().data), None)
+    while True:
+        pause()
+        new = []
+        for one in ask().data:
+            if one["requestId"] == latest:
+                break
+            new.append(one)
+        latest = new[0]["requestId"] if new else latest
+        yield from reversed(new)
+
+
+def _pause() -> None:
+    Event().wait(_PAUSE)
 
 
 def _print_request(request_id: str) -> None:

@@ -155,6 +155,14 @@ def wants_json() -> bool:
     return bool((click.get_current_context().find_object(dict) or {})["json"])
 
 
+def print_row(row: Any, show: Callable[[Any], None]) -> None:
+    """Print one of many rows as JSON on one line, or by ``show`` for people."""
+    if wants_json():
+        click.echo(jsonio.dumps(row).decode())
+    else:
+        show(row)
+
+
 def print_reply(reply: Reply, show: Callable[[Reply], None]) -> None:
     """Print the data of a reply as JSON, or by ``show`` for people."""
     if wants_json():

@@ -236,6 +236,11 @@ VIEWS: Final[Mapping[str, Callable[[Reply], None]]] = {
 """The views by their names in ``x-cli``."""
 
 
+def show_new_request(entry: Row) -> None:
+    """One entry of the journal on one line."""
+    print_lines(_REQUESTS.cells(entry))
+
+
 def show_request(entry: Row) -> None:
     """One entry of the journal in full."""
     print_lines([entry["requestId"], entry["at"], f"{entry['durationMs']} ms"])

@@ -165,6 +165,8 @@ TAKING = [
     Row("disableEndpoint", "endpoint", "POST", "/sandbox/webhooks/{id}/disable", status=404),
     Row("removeEndpoint", "endpoint", "DELETE", "/sandbox/webhooks/{id}", status=404),
     Row("rotateEndpointSecret", "endpoint", "POST", ROTATE, status=404),
+    Row("getDelivery", "delivery", "GET", "/sandbox/deliveries/{id}", status=404),
+    Row("listEvents", "invoice", "GET", "/sandbox/event-log?subject={id}"),
     Row("replayDelivery", "delivery", "POST", "/sandbox/deliveries/{id}/replay", status=404),
     Row(
         "triggerEvent",
@@ -197,6 +199,7 @@ LISTING = {
     "listFaults": "/sandbox/faults",
     "listRequests": "/sandbox/requests",
     "getInbox": "/sandbox/inbox",
+    "listEvents": "/sandbox/event-log",
     "getRecording": "/sandbox/recording",
     "listAcceptanceRuns": "/sandbox/acceptance/runs",
 }

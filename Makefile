@@ -16,7 +16,7 @@ REQUESTS ?= 10000
 WORKERS ?= auto
 STORE ?= memory
 
-.PHONY: gate install run test test-fast check format fuzz fuzz-seeds acceptance bench attack growth differential keywords foreign chaos interop build constraints clean mutants
+.PHONY: gate install run test test-fast check format fuzz fuzz-seeds acceptance bench attack growth differential keywords foreign console-shots chaos interop build constraints clean mutants
 
 unexport PYTHONDONTWRITEBYTECODE  # without caches every process of the tests compiles everything
 
@@ -83,6 +83,9 @@ attack: $(READY)  ## a bounded corpus of attacks on a running server, and a tabl
 
 growth: $(READY)  ## CPU and memory of a workspace with 100 to 100,000 invoices, for docs/performance.md
 	$(BIN)/python -m tests.bench.growth
+
+console-shots: $(READY)  ## pictures and a recording of the console for the docs, and how fast it is
+	$(BIN)/python -m tests.console
 
 chaos: $(READY)  ## 200 times SIGKILL while clients write, for docs/durability.md
 	$(BIN)/python -m tests.chaos

@@ -1,9 +1,8 @@
-"""``python -m tests.console.shots``: the pictures of the console in ``docs/images/console``."""
+"""The pictures of the console in ``docs/pictures/console``."""
 
 from __future__ import annotations
 
 import io
-import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -16,13 +15,13 @@ from tests.console.workspace import registered, shown
 from tests.support import Running
 from tests.test_console_page import BROWSER
 
-FOLDER: Final = Path(__file__).parents[2] / "docs" / "images" / "console"
+FOLDER: Final = Path(__file__).parents[2] / "docs" / "pictures" / "console"
 _COLOURS: Final = 128
 _FRAME: Final = (900, 620)
 
 
-def main() -> None:
-    """Write the pictures and the recording, and print their sizes."""
+def take_all() -> list[str]:
+    """Write the pictures and the recording; their sizes in words."""
     FOLDER.mkdir(parents=True, exist_ok=True)
     with shown() as (running, ids), sync_playwright() as playwright:
         browser = playwright.chromium.launch(executable_path=BROWSER)
@@ -30,10 +29,10 @@ def main() -> None:
             take(browser, running, name, path, (1400, 900), "light")
         take(browser, running, "overview-dark", "", (1400, 900), "dark")
         take(browser, running, "invoice-phone", f"/records/invoices/{ids['invoice']}", (390, 844))
-        record(browser, running)
+        seconds = record(browser, running)
         browser.close()
-    for file in sorted(FOLDER.iterdir()):
-        sys.stdout.write(f"{file.name:28} {file.stat().st_size / 1024:6.0f} KB\n")
+    sizes = [f"{one.name} {one.stat().st_size // 1024} KB" for one in sorted(FOLDER.iterdir())]
+    return [*sizes, f"the recording takes {seconds:.0f} seconds"]
 
 
 def views(ids: dict[str, str]) -> dict[str, str]:
@@ -46,6 +45,7 @@ def views(ids: dict[str, str]) -> dict[str, str]:
         "webhooks": "/webhooks",
         "delivery": f"/webhooks/{ids['delivery']}",
         "scenario": "/scenario?name=dispute-resolved",
+        "acceptance": f"/acceptance/{ids['run']}",
         "contract": "/contract",
         "sign-in": "/sign-in",
     }
@@ -79,8 +79,8 @@ def take(
     reduced.save(FOLDER / f"{name}.png", optimize=True)
 
 
-def record(browser: Browser, running: Running) -> None:
-    """Twenty seconds: an invoice arrives, its clock moves, its offer is accepted."""
+def record(browser: Browser, running: Running) -> float:
+    """An invoice arrives, its clock moves, it has an offer: a recording of so many seconds."""
     frames: list[Image.Image] = []
     seconds: list[float] = []
 
@@ -98,14 +98,14 @@ def record(browser: Browser, running: Running) -> None:
         page.get_by_text(invoice).wait_for()
         keep(page, 1.5)
         page.goto(f"/console/records/invoices/{invoice}")
-        keep(page, 2.5)
-        for _ in range(3):
+        keep(page, 2)
+        for _ in range(4):
             page.goto("/console/scenario")
             page.get_by_role("button", name="Run next step").scroll_into_view_if_needed()
-            keep(page, 0.8)
+            keep(page, 0.7)
             page.get_by_role("button", name="Run next step").click()
             page.goto(f"/console/records/invoices/{invoice}")
-            keep(page, 1.2)
+            keep(page, 1.1)
         page.get_by_role("heading", name="Timeline").scroll_into_view_if_needed()
         keep(page, 2)
         page.goto("/console/webhooks")
@@ -121,8 +121,4 @@ def record(browser: Browser, running: Running) -> None:
         quality=60,
         method=6,
     )
-    sys.stdout.write(f"the recording takes {sum(seconds):.0f} seconds\n")
-
-
-if __name__ == "__main__":
-    main()
+    return sum(seconds)

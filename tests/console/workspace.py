@@ -120,7 +120,7 @@ def registered(api: httpx.Client, number: int) -> str:
         **INVOICE,
         "invoiceNumber": f"INV-2026-{number + 117:04d}",
         "sellerId": f"org_seller_{SELLERS[number % 3]}",
-        "amount": 4_200 + 1_730.5 * number,
+        "amount": 4_200.25 + 1_730.5 * number,
     }
     return str(data(api.post("/api/invoices", json=body), 201)["id"])
 

@@ -20,6 +20,8 @@ from invoice_sandbox.acceptance.reports import SCHEMA
 from invoice_sandbox.cli import main
 from invoice_sandbox.openapi.schema.file_schema import schema_problems
 from invoice_sandbox.state.credentials import DEMO_KEY
+from invoice_sandbox.testing.server import Options
+from invoice_sandbox.testing.server import serving as real_server
 from tests.acceptance.page import PAGE
 from tests.acceptance.selftest import FOLDER
 from tests.support import FROZEN, PATIENCE, Running, serving
@@ -115,20 +117,29 @@ def block(name: str) -> str:
     return found[1]
 
 
+def lines_of(output: str) -> list[str]:
+    """The lines of a run in any order, without times that were measured."""
+    return sorted(re.sub(r"after \d+\.\d\d s", "after a while", output).splitlines())
+
+
 @pytest.mark.process
-def test_the_first_run_of_the_guide(
-    server: Running, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+@pytest.mark.slow
+def test_the_tutorial(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """On a server whose time passes: the client must wait."""
     monkeypatch.chdir(tmp_path)
-    words = shlex.split(block("run"))
-    words[words.index("python client.py")] = f"{sys.executable} client.py"
-    client, line = block("file: client.py"), "def register(invoice: dict) -> None:\n"
-    assert client.count(line) == 1
-    fixed = client.replace(line, line + block("insert: client.py"))
-    for name, text in (("broken", client), ("fixed", fixed)):
-        Path("client.py").write_text(text)
-        result = CliRunner().invoke(main, [*words[1:], "--server", server.url])
-        assert result.output == block(f"output: {name}")
+    words = shlex.split(block("run").replace("\\\n", ""))
+    words[words.index("python client.py")] = f"{sys.executable} -S -E client.py"
+    client = fixed = block("file: client.py")
+    for line in re.findall(r"<!-- insert: client.py after: (.*) -->", PAGE.read_text()):
+        assert client.count(f"{line}\n") == 1
+        added = block(f"insert: client.py after: {re.escape(line)}")
+        fixed = fixed.replace(f"{line}\n", f"{line}\n{added}")
+    with real_server(Options()) as control:
+        words += ["--server", control.url, "--key", str(control.key)]
+        for name, text in (("broken", client), ("fixed", fixed)):
+            Path("client.py").write_text(text)
+            result = CliRunner().invoke(main, words[1:])
+            assert lines_of(result.output) == lines_of(block(f"output: {name}"))
 
 
 @pytest.mark.process

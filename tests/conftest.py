@@ -51,7 +51,7 @@ _YOUNG_OBJECTS: Final = 1_000_000
 @pytest.hookimpl(trylast=True)
 def pytest_collection_finish() -> None:
     """What was collected stays until the end."""
-    _clear_up()
+    gc.freeze()
 
 
 @pytest.hookimpl(trylast=True)

@@ -79,7 +79,14 @@ def packed(value: Any) -> Packed:
     try:
         return bytes(memoryview(orjson.dumps(value)))  # as ``fitted`` does, without another call
     except orjson.JSONEncodeError:
-        return orjson.dumps(_folded(value, _marked), default=_marked).decode()
+        return _exact(value).decode()
+
+
+def _exact(value: Any) -> bytes:
+    try:
+        return orjson.dumps(value, default=_marked)
+    except orjson.JSONEncodeError:
+        return orjson.dumps(_folded(value, _marked), default=_marked)
 
 
 def fitted(text: bytes) -> bytes:

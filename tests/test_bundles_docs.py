@@ -39,5 +39,5 @@ def test_the_page_shows_what_its_commands_print_and_every_part(
 def test_the_page_has_the_limits() -> None:
     mebibytes = [one // 2**20 for one in (archive.MAX_FILE, archive.MAX_PART, archive.MAX_CONTENT)]
     text = " ".join(PAGE.split())
-    assert mebibytes == [64, 64, 128]
-    assert f"at most 64 MiB, {archive.MAX_PARTS} parts, 64 MiB for a part, and 128 MiB" in text
+    assert mebibytes == [32, 16, 64]
+    assert f"at most 32 MiB, {archive.MAX_PARTS} parts, 16 MiB for a part, and 64 MiB" in text

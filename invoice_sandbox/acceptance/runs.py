@@ -14,7 +14,14 @@ from invoice_sandbox.acceptance.reports import Subject, contract_subject
 from invoice_sandbox.acceptance.runner import CheckReport, RunReport, attested
 from invoice_sandbox.acceptance.verdicts import CaseVerdict, Verdict, controlled, judge
 from invoice_sandbox.bundles.archive import CASES, Bundle, as_json
-from invoice_sandbox.bundles.saving import CONTRACT, DELIVERIES, JOURNAL, about, parts_of
+from invoice_sandbox.bundles.saving import (
+    CONTRACT,
+    DELIVERIES,
+    JOURNAL,
+    about,
+    contract_part,
+    parts_of,
+)
 
 BUNDLE: Final = "bundle.zip"
 """The file of the bundle, in the report folder."""
@@ -148,4 +155,4 @@ def _again(check: Check, case: Case, bundle: Bundle) -> CaseReport:
 
 def texts_of(plan: bytes, contract: Mapping[str, Any], report: str) -> Mapping[str, bytes]:
     """The parts of a run that are files."""
-    return {PLAN: plan, CONTRACT: as_json(contract), REPORT: report.encode()}
+    return {PLAN: plan, CONTRACT: contract_part(contract), REPORT: report.encode()}

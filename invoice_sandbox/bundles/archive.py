@@ -24,9 +24,9 @@ MANIFEST: Final = "manifest.json"
 CASES: Final = "cases/"
 """Where the parts of each case of an acceptance run are."""
 
-MAX_FILE: Final = 64 * 1024 * 1024
-MAX_PART: Final = 64 * 1024 * 1024
-MAX_CONTENT: Final = 128 * 1024 * 1024
+MAX_FILE: Final = 32 * 1024 * 1024
+MAX_PART: Final = 16 * 1024 * 1024
+MAX_CONTENT: Final = 64 * 1024 * 1024
 MAX_PARTS: Final = 500
 """Bytes of the file, of one part, and of all parts; and the number of parts."""
 
@@ -48,8 +48,12 @@ class BundleError(UserError):
 def write_bundle(file: Path, about: Mapping[str, Any], parts: Mapping[str, bytes]) -> None:
     """Write parts and their manifest, which also has the members of ``about``.
 
-    The same parts give the same bytes. Raises OSError.
+    The same parts give the same bytes. Raises OSError, and BundleError for more than can be read.
     """
+    large = [name for name, part in parts.items() if len(part) > MAX_PART]
+    if large or len(parts) >= MAX_PARTS or sum(map(len, parts.values())) > MAX_CONTENT:
+        what = large[0] if large else "all of it"
+        raise BundleError(f"{file}: {what} is too large for a bundle")
     listed = {
         name: {"sha256": hashlib.sha256(parts[name]).hexdigest(), "bytes": len(parts[name])}
         for name in sorted(parts)

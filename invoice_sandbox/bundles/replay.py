@@ -22,6 +22,7 @@ from invoice_sandbox import __version__
 from invoice_sandbox.app import Sandbox, create_app
 from invoice_sandbox.base import jsonio
 from invoice_sandbox.base.clock import ClockState
+from invoice_sandbox.base.errors import UserError
 from invoice_sandbox.base.ids import BASE62, KEY_BODY_LENGTH, key_checksum, new_key
 from invoice_sandbox.bundles.archive import Bundle, BundleError
 from invoice_sandbox.bundles.compare import Difference, first_difference, has_hidden_body
@@ -32,11 +33,13 @@ from invoice_sandbox.runtime.journal import Input
 from invoice_sandbox.runtime.recording import PLACEHOLDER
 from invoice_sandbox.settings import RECORDED, Settings
 from invoice_sandbox.state import Record
+from invoice_sandbox.state.credentials import DEMO_KEY
 from invoice_sandbox.state.memory import MemoryStore
 from invoice_sandbox.webhooks.attempts import Outcome, Outgoing
 from invoice_sandbox.webhooks.inbox import inbox_token, inbox_url
 from invoice_sandbox.webhooks.lanes import OUTCOMES_LOG, Send
 
+_MOST_LINES: Final = 1_000
 _MOST: Final = 1_000_000
 _MIB: Final = frozenset({"max_state", "max_queue"})
 _MOST_MIB: Final = 512
@@ -94,7 +97,11 @@ async def _replay(bundle: Bundle, served: Served) -> Replayed:
         run = await _Run.of(recorded, served)
         await run.send_all()
         again, contract = await run.recording(), await run.contract()
-    except (KeyError, TypeError, ValueError, OverflowError, LookupError) as error:
+    except UserError:
+        raise
+    except TimeoutError:
+        raise bundle.problem(f"a request took more than {_PATIENCE} s") from None
+    except Exception as error:  # a stranger's recording may be wrong in any way
         raise bundle.problem(f"its recording is malformed ({type(error).__name__})") from None
     notes = tuple(_notes(bundle, recorded, contract))
     return Replayed(len(recorded["inputs"]), first_difference(recorded, again), notes)
@@ -118,10 +125,13 @@ def _recorded(bundle: Bundle) -> Record:
     recording = bundle.json(RECORDING)
     if not isinstance(recording, dict):
         raise bundle.problem(f"{RECORDING} is no object")
+    inputs, outcomes = bundle.lines(INPUTS), bundle.lines(OUTCOMES)
+    if max(len(inputs), len(outcomes)) > _MOST_LINES:
+        raise bundle.problem(f"a recording has at most {_MOST_LINES:,} requests")
     return {
         **recording,
-        "inputs": bundle.lines(INPUTS),
-        "outcomes": bundle.lines(OUTCOMES),
+        "inputs": inputs,
+        "outcomes": outcomes,
         "start": bundle.json("start.json"),
         "end": bundle.json("end.json"),
         "deliveries": bundle.json(DELIVERIES),
@@ -235,7 +245,8 @@ class _Run:
     @classmethod
     async def of(cls, recorded: Record, served: Served) -> _Run:
         """A replay with a new server."""
-        key, epoch = new_key(), datetime.fromisoformat(recorded["epoch"])
+        key = DEMO_KEY if recorded["hasDemoKey"] is True else new_key()
+        epoch = datetime.fromisoformat(recorded["epoch"])
         clock = RecordedClock(epoch, float(recorded["created"]))
         settings = _settings(recorded, served, key)
         receivers = RecordedReceivers(recorded["outcomes"], str(recorded["url"]))
@@ -456,6 +467,7 @@ def _settings(recorded: Record, served: Served, key: str) -> Settings:
         workspace_idle=None,
         webhook_time=given["webhook_time"],
         stateful=bool(given["stateful"]),
+        base_path=None if given["base_path"] is None else str(given["base_path"]),
         project=served.project,
         contract=served.contract,
         scenarios=served.scenarios,

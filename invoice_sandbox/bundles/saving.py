@@ -29,8 +29,13 @@ _INCOMPLETE: Final = (
 def recording_of(control: ControlClient) -> tuple[dict[str, Any], dict[str, bytes]]:
     """What the manifest says about the workspace, and the parts. Raises SandboxError."""
     recording = control.ask("GET", "/recording")
-    contract = as_json(control.whole("GET", "/openapi.json"))
+    contract = contract_part(control.whole("GET", "/openapi.json"))
     return about(recording), {CONTRACT: contract, **parts_of(recording)}
+
+
+def contract_part(contract: Mapping[str, Any]) -> bytes:
+    """The contract in one line: some are large."""
+    return _lines([contract])
 
 
 def save_bundle(control: ControlClient, file: Path) -> Mapping[str, Any]:

@@ -14,6 +14,7 @@ from invoice_sandbox.runtime.journal import Input
 from invoice_sandbox.runtime.recording import Secrets
 from invoice_sandbox.runtime.workspaces import BEGINNING
 from invoice_sandbox.state import Contents, Record, Snapshot
+from invoice_sandbox.state.credentials import DEMO_KEY_DIGEST
 from invoice_sandbox.webhooks.inbox import inbox_token
 from invoice_sandbox.webhooks.lanes import OUTCOMES_LOG
 from invoice_sandbox.webhooks.outbox import DELIVERIES, published_delivery
@@ -46,6 +47,7 @@ async def get_recording(call: ControlCall) -> Record:
         "url": engine.url,
         "local": engine.local,
         "workspace": {"id": workspace.id, "seed": workspace.seed, "token": workspace.token},
+        "hasDemoKey": DEMO_KEY_DIGEST in secrets.keys,
         "settings": dict(engine.conditions),
         "epoch": epoch.isoformat(),
         "created": _created(taken, epoch, inputs),

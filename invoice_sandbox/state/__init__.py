@@ -443,7 +443,7 @@ class Store(Protocol):
         ...
 
     async def contents(
-        self, workspace_id: str, snapshot_id: str | None = None, most: int = 32 * MEBIBYTE
+        self, workspace_id: str, snapshot_id: str | None = None, most: int = 8 * MEBIBYTE
     ) -> Contents:
         """What the workspace holds, or held when the snapshot was taken.
 

@@ -302,7 +302,7 @@ class MemoryStore:
         return tuple(self._space(workspace_id).snapshots[snapshot_id][1].credentials.values())
 
     async def contents(
-        self, workspace_id: str, snapshot_id: str | None = None, most: int = 32 * MEBIBYTE
+        self, workspace_id: str, snapshot_id: str | None = None, most: int = 8 * MEBIBYTE
     ) -> Contents:
         """What the workspace holds, or held when the snapshot was taken."""
         space = await self.lock(workspace_id)

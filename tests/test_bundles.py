@@ -231,6 +231,21 @@ def test_a_damaged_bundle_ends_in_one_line(saved: Saved, tmp_path: Path, damage:
     assert "\n" not in str(raised.value)
 
 
+def test_no_change_of_a_bundle_goes_unnoticed(tmp_path: Path) -> None:
+    """A changed byte is an error, or is in what nobody reads, such as the time of a part."""
+    file, parts = tmp_path / "x.zip", {f"{name}.json": name.encode() * 40 for name in "abc"}
+    write_bundle(file, {}, parts)
+    content, outcomes = file.read_bytes(), set()
+    for place in range(0, len(content), 5):
+        file.write_bytes(content[:place] + bytes([content[place] ^ 0x41]) + content[place + 1 :])
+        try:
+            assert read_bundle(file).parts == parts
+            outcomes.add("same")
+        except BundleError as error:
+            outcomes.add("error" if "\n" not in str(error) else "several lines")
+    assert outcomes == {"same", "error"}
+
+
 def test_keys_are_not_in_names_or_texts_of_bundles(server: Running, tmp_path: Path) -> None:
     key, stranger = server.new_workspace(), new_key()
     with server.client(key) as client:

@@ -17,12 +17,12 @@ from click.testing import CliRunner
 from invoice_sandbox.base.clock import ClockState
 from invoice_sandbox.bundles.archive import Bundle, BundleError, read_bundle, write_bundle
 from invoice_sandbox.bundles.compare import first_difference
-from invoice_sandbox.bundles.replay import replay
+from invoice_sandbox.bundles.replay import Served, replay
 from invoice_sandbox.bundles.saving import save_bundle
 from invoice_sandbox.cli import main
 from invoice_sandbox.control.client import ControlClient
 from invoice_sandbox.state.credentials import DEMO_KEY
-from tests.receivers import raw, receiving, reset, response
+from tests.receivers import Manner, Message, Streams, raw, receiving, reset, response
 from tests.scenario_run import INVOICE
 from tests.support import FROZEN, Running, serving
 from tests.test_bundles import use
@@ -212,6 +212,49 @@ def test_a_live_run_replays_without_waiting(live: Running, tmp_path: Path) -> No
     found = replay(read_bundle(tmp_path / "live.zip"))
     assert found.difference is None
     assert "live" in found.notes[0]
+
+
+def test_a_receiver_may_call_the_sandbox_during_an_advance(tmp_path: Path) -> None:
+    with serving(SENDING, real_time=True) as server, server.client() as client:
+        with receiving() as receiver:
+
+            def calling(_: Message) -> Manner:
+                async def manner(message: Message, streams: Streams) -> None:
+                    headers = {"Authorization": f"Bearer {DEMO_KEY}"}
+                    async with httpx.AsyncClient(base_url=server.url, headers=headers) as own:
+                        await own.post("/api/financing-requests", json=message.event["data"])
+                    await response()(message, streams)
+
+                return manner
+
+            receiver.responds_by(calling)
+            client.post("/api/webhooks", json={"url": receiver.url, "events": ["invoice.*"]})
+            client.post("/api/invoices", json=INVOICE)
+            client.post("/sandbox/clock/advance", json={"by": "PT10S"})
+        save_bundle(ControlClient(server.url, DEMO_KEY), tmp_path / "x.zip")
+    bundle = read_bundle(tmp_path / "x.zip")
+    ends = [one["operation"] for one in bundle.lines("inputs.ndjson")]
+    assert ends.index("advanceClock") == len(ends) - 1  # it contained the others
+    assert replay(bundle).difference is None
+
+
+def test_a_replay_serves_the_contract_that_it_is_given(tmp_path: Path) -> None:
+    pet: dict[str, Any] = {"type": "object"}
+    replies = {"200": {"description": "", "content": {"application/json": {"schema": pet}}}}
+    read = {"operationId": "getPet", "responses": replies}
+    info = {"title": "Pets", "version": "1"}
+    document = {"openapi": "3.1.0", "info": info, "paths": {"/pet": {"get": read}}}
+    file = tmp_path / "pets.json"
+    file.write_text(json.dumps(document))
+    settings = changed(FROZEN, contract=file, scenario=None, base_path="/v2")
+    with serving(settings) as server, server.client(None) as client:
+        assert client.get("/v2/pet").status_code == 200
+        save_bundle(ControlClient(server.url, DEMO_KEY), tmp_path / "x.zip")
+    bundle = read_bundle(tmp_path / "x.zip")
+    assert replay(bundle, Served(contract=file)).difference is None
+    other = replay(bundle)
+    assert other.difference is not None
+    assert "the contract is another one" in other.notes[0]
 
 
 def test_a_body_that_may_hold_secrets_is_not_in_the_bundle(live: Running, tmp_path: Path) -> None:

@@ -16,7 +16,7 @@ from collections.abc import Callable, Iterator, Mapping
 from functools import lru_cache, partial
 from http import HTTPStatus
 from typing import Any, Final
-from urllib.parse import quote, urlsplit
+from urllib.parse import urlsplit
 
 from invoice_sandbox.base import jsonio
 from invoice_sandbox.base.errors import ApiError, reject
@@ -233,9 +233,8 @@ class Edge:
             if owner is not None:
                 await self._engine.journal.record(owner.id, entry)
             if sent_to is not None:
-                item = Input(
-                    request.trace.number, began, owner is not None, _target(request), entry
-                )
+                raw_path, in_journal = request.scope.get("raw_path"), owner is not None
+                item = Input(request.trace.number, began, in_journal, raw_path, entry)
                 await self._engine.journal.note(sent_to, item)
         if request.header(EXPLAIN) != "1":
             return reply
@@ -259,13 +258,6 @@ class Edge:
         scenario = trace.scenario.name if trace.scenario else workspace.scenario
         clock = workspace.clock
         return Why(operation, scenario, clock.mode, clock.now(self._clock), trace.why)
-
-
-def _target(request: Request) -> str:
-    """Path and query as they were sent."""
-    raw: bytes = request.scope.get("raw_path") or quote(request.path).encode()
-    query: bytes = request.scope["query_string"]
-    return (raw + (b"?" + query if query else b"")).decode("latin-1")
 
 
 def _host_of(hosts: frozenset[str] | None, head: Head) -> str:

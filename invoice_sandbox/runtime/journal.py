@@ -14,7 +14,7 @@ from functools import cached_property, lru_cache
 from http import HTTPStatus
 from itertools import chain
 from typing import Any, Final, NamedTuple
-from urllib.parse import unquote_plus
+from urllib.parse import quote, unquote_plus
 
 from invoice_sandbox.base import jsonio
 from invoice_sandbox.base.clock import Turn, instant_text
@@ -156,14 +156,20 @@ class Input(NamedTuple):
     """A request and its response, with all secrets.
 
     ``number`` is that of the request in its workspace (0: of none), ``began`` the monotonic second
-    of its arrival, ``target`` its path and query as they were sent.
+    of its arrival, ``raw_path`` its path as it was sent, if the server knows that.
     """
 
     number: int
     began: float
     in_journal: bool
-    target: str
+    raw_path: bytes | None
     entry: JournalEntry
+
+    @property
+    def target(self) -> str:
+        """Path and query as they were sent."""
+        raw = self.raw_path or quote(self.entry.path).encode()
+        return raw.decode("latin-1") + (f"?{self.entry.query}" if self.entry.query else "")
 
     def __repr__(self) -> str:
         """Without secrets."""

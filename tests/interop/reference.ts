@@ -30,7 +30,7 @@ const client = createClient<paths>({ baseUrl: environment("SANDBOX_API_URL") ?? 
 const sleep = (ms: number) => new Promise((resolve) => setTimeout(resolve, ms));
 
 // Sends a request until it succeeds, with one Idempotency-Key, and longer waits between.
-async function sent<Body>(send: (options: { headers: Members; signal: AbortSignal }) => Promise<Reply<Body>>): Promise<Body> {
+async function sent<Body>(send: (options: { headers: { [name: string]: string }; signal: AbortSignal }) => Promise<Reply<Body>>): Promise<Body> {
   const key = randomUUID();
   let problem: unknown;
   for (let wait = 250; wait <= 8000; wait *= 2) {

@@ -242,9 +242,12 @@ async def _scenarios_of_call(call: Call) -> list[tuple[Scenario, str]]:
     resolver = call.scenarios
     if resolver.named is not None:
         return [(resolver.named, "")]
-    subjects = [str(one) for one in call.path.values()]
-    found = [(await resolver.for_record(call.state, subject), subject) for subject in subjects]
-    return [one for one in found if one[0] is not resolver.default] or [(resolver.default, "")]
+    found = []
+    for subject in map(str, call.path.values()):
+        scenario = await resolver.for_record(call.state, subject)
+        if scenario is not resolver.default:
+            found.append((scenario, subject))
+    return found or [(resolver.default, "")]
 
 
 def _step(call: Call, arguments: Mapping[str, Any]) -> Step:

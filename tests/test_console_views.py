@@ -6,12 +6,14 @@ import json
 import re
 from dataclasses import replace
 from html import unescape
+from pathlib import Path
 from typing import Any
 
 import httpx
 import pytest
 
 from invoice_sandbox.base.ids import new_key
+from invoice_sandbox.project.code import ProjectError
 from tests.scenario_run import advance, data, move, register_new, verified
 from tests.support import FROZEN, Running, serving
 from tests.test_console import VIEWS, act, api, key, visitor
@@ -316,6 +318,19 @@ def test_a_scenario_is_drawn_and_used_with_conditions(
     advance(api, "PT2S")
     due = [one["at"] for one in data(api.get("/sandbox/agenda"))["due"]]
     assert due == ["2026-11-24T09:30:02Z"], invoice
+
+
+def test_texts_of_a_scenario_are_never_markup(tmp_path: Path) -> None:
+    """Its name cannot hold any."""
+    text = "{name: own, purpose: <script>alert(4)</script>, steps: []}"
+    (tmp_path / "own.yaml").write_text(text)
+    with serving(replace(FROZEN, scenarios=tmp_path)) as running, running.client(None) as client:
+        page = client.get("/console/scenario", params={"name": "own"}).text
+        assert "&lt;script&gt;alert(4)" in page
+        assert "<script>alert" not in page
+    (tmp_path / "own.yaml").write_text(text.replace("name: own", "name: <b>"))
+    with pytest.raises(ProjectError, match="'<b>'"), serving(replace(FROZEN, scenarios=tmp_path)):
+        pass
 
 
 def test_the_next_step_is_run(visitor: httpx.Client, api: httpx.Client) -> None:

@@ -14,6 +14,7 @@ import pytest
 
 from invoice_sandbox.base.ids import new_key
 from invoice_sandbox.project.code import ProjectError
+from invoice_sandbox.state.credentials import DEMO_KEY
 from tests.scenario_run import advance, data, move, register_new, verified
 from tests.support import FROZEN, Running, serving
 from tests.test_console import VIEWS, act, api, key, visitor
@@ -72,6 +73,17 @@ def test_a_session_is_in_a_cookie_that_scripts_cannot_read(server: Running) -> N
     with server.client(None) as client:
         cookie = client.post("/console/sign-in", data=AUDITOR).headers["set-cookie"]
         assert {"HttpOnly", "Path=/console", "SameSite=Strict"} <= set(cookie.split("; "))
+
+
+def test_the_demo_key_opens_nothing_for_a_request_that_was_forwarded(server: Running) -> None:
+    forwarded = {"X-Forwarded-For": "192.0.2.1"}
+    with server.client(None) as client:
+        client.post("/console/sign-in", data={"key": DEMO_KEY}, headers=forwarded)
+        page = client.get("/console/requests", headers=forwarded).text
+        assert "<h1>Sign in</h1>" in page
+        assert "x-forwarded-for" in page
+        assert client.get("/console/events", headers=forwarded).status_code == 401
+        assert "<h1>Requests</h1>" in client.get("/console/requests").text
 
 
 def test_a_visitor_switches_between_keys(server: Running, visitor: httpx.Client) -> None:

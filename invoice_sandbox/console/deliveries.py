@@ -5,6 +5,7 @@ from __future__ import annotations
 import hashlib
 from collections.abc import Mapping
 from typing import Any, Final
+from urllib.parse import quote
 
 from flask import render_template
 
@@ -35,7 +36,7 @@ def all_webhooks() -> str:
 @pages.get("/webhooks/<delivery_id>")
 def one_delivery(delivery_id: str) -> str:
     """One delivery: its attempts, and what each of them signed."""
-    received = client().get(f"/sandbox/deliveries/{delivery_id}")
+    received = client().get(f"/sandbox/deliveries/{quote(delivery_id, safe='')}")
     if not received.is_success:
         return render_template("problem.html", page="webhooks", received=received)
     endpoints = webhooks().get("endpoints", [])

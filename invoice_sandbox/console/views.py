@@ -6,7 +6,7 @@ import shlex
 from collections import Counter
 from collections.abc import Iterator, Mapping
 from typing import TYPE_CHECKING, Any, Final
-from urllib.parse import parse_qs, urlencode, urlsplit
+from urllib.parse import parse_qs, quote, urlencode, urlsplit
 
 from flask import Flask, Response, abort, g, redirect, render_template, request
 
@@ -198,7 +198,7 @@ def listed(name: str) -> str | Redirect:
     records = _named(name)
     wanted = request.args.get("search", "").strip()
     if wanted and client().get(records.item.path(wanted)).is_success:
-        return redirect(f"{CONSOLE}/records/{name}/{wanted}")
+        return redirect(f"{CONSOLE}/records/{name}/{quote(wanted, safe='')}")
     filters = {one: request.args[one] for one in records.filters if request.args.get(one)}
     query: dict[str, Any] = {**filters, "limit": _SEARCHED if wanted else _PAGE}
     cursor = request.args.get("cursor")

@@ -243,7 +243,7 @@ def _demo_key_problem(engine: Engine, request: Request, credential: Credential) 
     """Why the demo key does not open anything for this request; None if it does."""
     if credential.digest != DEMO_KEY_DIGEST or is_local(engine, request):
         return None
-    header = request.head.known(_forwarding_header)
+    header = request.head.known(forwarding_header)
     where = f"in a request that was forwarded ({header})" if engine.local else _REACHABLE
     return reject("public_demo_key", where=where)
 
@@ -254,10 +254,11 @@ _REACHABLE: Final = "on a server that other machines can reach"
 def is_local(engine: Engine, request: Request) -> bool:
     """Whether the request comes from this machine: no other can reach the server, and no header
     shows that a proxy passed the request on. The edge allows only loopback names as ``Host``."""
-    return engine.local and request.head.known(_forwarding_header) is None
+    return engine.local and request.head.known(forwarding_header) is None
 
 
-def _forwarding_header(head: Head) -> str | None:
+def forwarding_header(head: Head) -> str | None:
+    """The name of a header that shows that a proxy passed the request on; None: there is none."""
     found = (one for one in head.first if one in _FORWARDING or one.startswith("x-forwarded"))
     return next(found, None)
 

@@ -456,6 +456,7 @@ def toy(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Running]:
             },
             "/broken": {"post": _operation("makeBroken")},
             "/secrets": {"post": _with_secrets()},
+            "/shown": {"post": _operation("showThing")},
         },
         "components": {"securitySchemes": {"key": {"type": "http", "scheme": "bearer"}}},
     }
@@ -577,6 +578,13 @@ class TestWhere:
                 for key in ("k", "k", "x" * 300):
                     response = client.request(method, "/things", headers={"Idempotency-Key": key})
                     assert (response.status_code, is_replayed(response)) == (200, False)
+
+    def test_an_operation_without_a_handler_changes_nothing_and_ignores_it(
+        self, toy: Running
+    ) -> None:
+        with toy_client(toy) as client:
+            responses = [post(client, "k", "/shown", {"number": number}) for number in (1, 2)]
+        assert [(one.status_code, is_replayed(one)) for one in responses] == 2 * [(200, False)]
 
     def test_the_project_s_control_endpoints_know_it(self, toy: Running) -> None:
         with toy_client(toy) as client:

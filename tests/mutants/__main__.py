@@ -2,8 +2,8 @@
 
 Without FILE a sample of COUNT mutants of each package of PACKAGES, chosen by SEED; with
 ``--changed`` of the files that the last commit or the checkout changes, within 40 seconds of CPU
-time. Exit status 1 if fewer than 90 % of a sample are killed, or 75 % of the changed files: these
-are few, and a sample of 20 differs by chance.
+time. Exit status 1 if fewer than 90 % of a sample are killed, or 75 % of ten or more of the changed
+files: so few differ by chance.
 """
 
 from __future__ import annotations
@@ -29,6 +29,7 @@ from tests.mutants.swap import is_swappable
 ROOT: Final = Path(__file__).parents[2]
 LEAST: Final = 90
 LEAST_OF_FEW: Final = 75
+FEW: Final = 10
 BUDGET: Final = 40
 MOST: Final = 15
 LIMIT: Final = 10
@@ -88,7 +89,7 @@ def main() -> int:
     parser.add_argument("files", nargs="*", metavar="FILE")
     parser.add_argument("--changed", action="store_true", help="what the last commit changed")
     parser.add_argument("--count", type=int, default=100, help="mutants of each package")
-    parser.add_argument("--seed", type=int, default=random.SystemRandom().randrange(10_000))
+    parser.add_argument("--seed", type=int, default=2026)
     parser.add_argument("--tests", nargs="*", metavar="FILE", help="only these test files")
     options = parser.parse_args()
     os.nice(10)
@@ -122,7 +123,8 @@ def _run(chosen: Sequence[Mutant], tests: Sequence[str], budget: float | None) -
         _say(f"{name}: {killed[name]} of {count} killed ({100 * killed[name] / count:.0f} %)")
     _say(f"{tried.total()} of {len(chosen)} tried in {seconds:.0f} s of CPU time")
     least = LEAST if budget is None else LEAST_OF_FEW
-    return int(any(100 * killed[one] < least * tried[one] for one in tried))
+    judged = [one for one, count in tried.items() if budget is None or count >= FEW]
+    return int(any(100 * killed[one] < least * tried[one] for one in judged))
 
 
 def _is_killed(runner: Runner, hits: Hits, mutant: Mutant) -> bool:

@@ -119,7 +119,9 @@ class _Server:
             if job is _Order.TIME:
                 self._jobs.send(_cpu_seconds())
             else:
-                run = partial(self._run, session, job, [items[one] for one in job.tests])
+                run = partial(
+                    self._run, session, job, [items[one] for one in job.tests if one in items]
+                )
                 self._jobs.send(_failed(run, job, self._cache))
         return True
 

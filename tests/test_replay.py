@@ -62,6 +62,12 @@ def recorded(tmp_path_factory: pytest.TempPathFactory) -> Path:
         client.delete(f"/api/developer/api-keys?id={made['id']}")
         client.get("/api/invoices", headers={"Authorization": f"Bearer {made['secret']}"})
         client.get("/api/invoices", headers={"Authorization": "Basic dXNlcjpwYXNz"})
+        with server.client(None) as browser:
+            login = {"email": "seller@demo.example", "password": "demo-password"}
+            browser.post("/api/auth/login", json=login)
+            assert browser.get("/api/auth/session").status_code == 200
+            assert browser.get("/api/health").status_code == 200
+            browser.post("/api/auth/logout", json={})
         snapshot = client.post("/sandbox/snapshots").json()["data"]["id"]
         client.post("/api/connectors/erp/invoices", content=b"{not json", headers=JSON)
         client.post(f"/sandbox/snapshots/{snapshot}/restore", json={})
@@ -143,7 +149,7 @@ def test_a_replay_opens_no_connection(
 def test_the_command_says_same_or_what_differs(recorded: Path, tmp_path: Path) -> None:
     same = CliRunner().invoke(main, ["replay", str(recorded)])
     assert same.exit_code == 0
-    assert same.output == f"{recorded}: same: 30 requests and what they left\n"
+    assert same.output == f"{recorded}: same: 33 requests and what they left\n"
     (tmp_path / "no.zip").write_bytes(b"no")
     unusable = CliRunner().invoke(main, ["replay", str(tmp_path / "no.zip")])
     assert unusable.exit_code == 2

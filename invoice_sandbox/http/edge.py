@@ -245,7 +245,7 @@ class Edge:
         """The id of the workspace that the request may have changed; None: of no workspace."""
         if request.path.startswith(self._control_path) and request.method in _READING:
             return None
-        return request.trace.opened_by or (None if workspace is None else workspace.id)
+        return request.trace.changes or (None if workspace is None else workspace.id)
 
     async def _owner_of_rejected(self, workspace_id: str | None) -> Workspace:
         owner = None if workspace_id is None else await self._engine.store.workspace(workspace_id)

@@ -202,6 +202,8 @@ async def public_workspace(engine: Engine, parsed: ParsedRequest) -> Workspace:
             workspace = await engine.store.workspace(found.workspace_id)
             if workspace is not None:
                 return workspace
+    if parsed.request.method not in {"GET", "HEAD"}:  # a login, for example
+        parsed.request.trace.changes = engine.first_workspace
     return await engine.default_workspace()
 
 

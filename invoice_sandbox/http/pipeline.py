@@ -109,16 +109,16 @@ class Trace:
     """What is known of a request when its response is sent, for the journal and the coverage.
 
     ``drawn_id`` is the request id once it was needed; ``draw_id`` draws that of a request without a
-    workspace. ``number`` is that of the request in its workspace, 0: unknown. ``opened_by`` is the
-    id of the workspace that issued the capability in its URL. ``headers`` are sent with every
-    response to the request; ``why`` explains the response. ``release`` gives back what the
+    workspace. ``number`` is that of the request in its workspace, 0: unknown. ``changes`` is the
+    id of the workspace that a request without a credential may change. ``headers`` are sent with
+    every response to the request; ``why`` explains the response. ``release`` gives back what the
     request holds of a budget. ``revoked_key_of`` is the id of the workspace that a revoked key
     belonged to.
     """
 
     drawn_id: str = ""
     number: int = 0
-    opened_by: str | None = None
+    changes: str | None = None
     draw_id: Callable[[], str] = _unnamed
     endpoint: Endpoint | None = None
     path_texts: Mapping[str, str] = field(default_factory=dict)

@@ -13,6 +13,7 @@ SAMPLE ?= 100
 SEEDS ?= $(shell od -An -v -tu4 -N$$((4 * $(COUNT))) /dev/urandom)
 SECONDS ?= 5
 REQUESTS ?= 10000
+RUNS ?= 10
 WORKERS ?= auto
 STORE ?= memory
 
@@ -78,8 +79,8 @@ bench: $(NODE)  ## CPU, latency, start and memory beside Prism, for docs/perform
 mutants: $(READY)  ## SAMPLE wrong changes of each package, or of FILES (--changed): tests must notice
 	$(BIN)/python -m tests.mutants --count $(SAMPLE) $(FILES)
 
-attack: $(READY)  ## a bounded corpus of attacks on a running server, and a table
-	$(BIN)/python -m tests.attack
+attack: $(READY)  ## a bounded corpus of attacks on a running server, each RUNS times, and a table
+	$(BIN)/python -m tests.attack --runs $(RUNS)
 
 growth: $(READY)  ## CPU and memory of a workspace with 100 to 100,000 invoices, for docs/performance.md
 	$(BIN)/python -m tests.bench.growth

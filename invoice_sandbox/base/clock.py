@@ -97,26 +97,6 @@ class OperatingSystemClock:
         await asyncio.sleep(seconds)
 
 
-MAX_TURN: Final = 0.002
-"""Real seconds of work after which others get their turn."""
-
-
-class Turn:
-    """Long work in small pieces: between two of them other requests go on."""
-
-    def __init__(self, seconds: Callable[[], float] = time.monotonic) -> None:
-        self._seconds = seconds
-        self._since = seconds()
-
-    async def give_way(self) -> None:
-        """Let others go on, if the work has taken longer than a turn since they last did."""
-        if self._seconds() - self._since > MAX_TURN:
-            import asyncio  # slow to import, see above
-
-            await asyncio.sleep(0)
-            self._since = self._seconds()
-
-
 @dataclass(frozen=True)
 class ClockState:
     """A workspace's clock as a value: ``live`` is real time + ``shift``, ``frozen`` is ``at``."""

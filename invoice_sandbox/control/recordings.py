@@ -8,7 +8,8 @@ from typing import Any, Final
 
 from invoice_sandbox import __version__
 from invoice_sandbox.base import jsonio
-from invoice_sandbox.base.clock import ClockState, Turn
+from invoice_sandbox.base.clock import ClockState
+from invoice_sandbox.base.turns import Turn
 from invoice_sandbox.runtime.control_call import ControlCall
 from invoice_sandbox.runtime.journal import Input
 from invoice_sandbox.runtime.recording import Secrets

@@ -5,9 +5,10 @@ from __future__ import annotations
 from collections.abc import Sequence
 from datetime import datetime
 
-from invoice_sandbox.base.clock import ClockState, Turn, clock_at, instant_text, parse_instant
+from invoice_sandbox.base.clock import ClockState, clock_at, instant_text, parse_instant
 from invoice_sandbox.base.errors import reject
 from invoice_sandbox.base.ids import new_key
+from invoice_sandbox.base.turns import Turn
 from invoice_sandbox.control.clock import LATEST
 from invoice_sandbox.runtime.control_call import ControlCall
 from invoice_sandbox.runtime.workspaces import WorkspaceOptions

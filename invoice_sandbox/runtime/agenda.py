@@ -16,8 +16,9 @@ from datetime import datetime, timedelta
 from typing import Final, Literal
 from weakref import WeakValueDictionary
 
-from invoice_sandbox.base.clock import SystemClock, Turn, instant_text, parse_instant
+from invoice_sandbox.base.clock import SystemClock, instant_text, parse_instant
 from invoice_sandbox.base.errors import ApiError
+from invoice_sandbox.base.turns import Turn
 from invoice_sandbox.state import (
     NoWorkspaceError,
     Record,

@@ -17,8 +17,9 @@ from typing import Any, Final, NamedTuple
 from urllib.parse import quote, unquote_plus
 
 from invoice_sandbox.base import jsonio
-from invoice_sandbox.base.clock import Turn, instant_text
+from invoice_sandbox.base.clock import instant_text
 from invoice_sandbox.base.ids import KEY_PREFIX
+from invoice_sandbox.base.turns import Turn
 from invoice_sandbox.openapi.message.media_types import is_json
 from invoice_sandbox.openapi.operation import Contract
 from invoice_sandbox.state import INPUTS_LOG, Record, Store

@@ -44,6 +44,7 @@ HEALTH: Final = "/sandbox/health"
 """The path that also a connection beyond the limit may ask for."""
 
 _BUSY: Final = 503
+_NOTHING: Final = memoryview(b"")
 _PIECE: Final = 4 * 1024
 _SECONDS_TO_READ: Final = 1
 _FRAMING: Final = frozenset({b"content-length", b"transfer-encoding"})
@@ -80,7 +81,7 @@ class Protocol(HttpToolsProtocol):
     _head_bytes = 0
     _body_bytes = 0
     _framing_bytes = 0
-    _unread = b""
+    _unread = _NOTHING
     _is_at_end = False
     _is_replaying = False
     _is_rejected = False
@@ -104,7 +105,7 @@ class Protocol(HttpToolsProtocol):
     def connection_lost(self, exc: Exception | None) -> None:
         """Cancel every request of the connection: uvicorn cancels only the last one."""
         super().connection_lost(exc)
-        self._unread = b""
+        self._unread = _NOTHING
         for timer in (self._watch, self._stall):
             if timer is not None:
                 timer.cancel()
@@ -217,7 +218,7 @@ class Protocol(HttpToolsProtocol):
         """Read piece by piece, so that few requests wait behind the current one."""
         if self._is_rejected:
             return  # read and dropped: a client that still sends would not see the error otherwise
-        self._unread += data
+        self._unread = memoryview(b"".join((self._unread, data)) if self._unread else data)
         self._read_on()
 
     def eof_received(self) -> bool:  # type: ignore[override]  # as asyncio has it
@@ -263,7 +264,7 @@ class Protocol(HttpToolsProtocol):
             self.flow.pause_reading()
         self._watch_client()
 
-    def _read(self, piece: bytes) -> None:
+    def _read(self, piece: memoryview) -> None:
         before = self._body_bytes
         self._parse(piece)
         if self._phase == "head":
@@ -275,11 +276,11 @@ class Protocol(HttpToolsProtocol):
             if self._framing_bytes > FRAMING_LIMIT + _FRAMING_OF_A_BYTE * self._body_bytes:
                 self._reject(reject("malformed_http"))
 
-    def _parse(self, piece: bytes) -> None:
+    def _parse(self, piece: memoryview) -> None:
         try:
             self.parser.feed_data(piece)
         except httptools.HttpParserUpgrade as stopped:
-            self._unread = piece[stopped.args[0] :] + self._unread
+            self._unread = memoryview(b"".join((piece[stopped.args[0] :], self._unread)))
             self._decline_upgrade()
         except httptools.HttpParserError:
             is_long = self._phase == "head" and len(self.url) > HEAD_LIMIT // 2
@@ -294,7 +295,7 @@ class Protocol(HttpToolsProtocol):
         self.parser = httptools.HttpRequestParser(self)
         framing = [b"%s: %s\r\n" % one for one in self.headers if one[0] in _FRAMING]
         self._is_replaying = True
-        self._parse(b"POST / HTTP/1.1\r\n%s\r\n" % b"".join(framing))
+        self._parse(memoryview(b"POST / HTTP/1.1\r\n%s\r\n" % b"".join(framing)))
         self._is_replaying = False
 
     def _conclude(self) -> bool:
@@ -367,7 +368,7 @@ class Protocol(HttpToolsProtocol):
         """Respond with ``error`` to the request being received, in its turn, and read no more."""
         if self._is_rejected:
             return
-        self._is_rejected, self._unread, self._error = True, b"", error
+        self._is_rejected, self._unread, self._error = True, _NOTHING, error
         if self._phase == "body":
             if self.cycle.response_started:
                 self._error = None

@@ -9,8 +9,9 @@ from dataclasses import dataclass, field, replace
 from datetime import datetime
 from typing import Any, Final
 
-from invoice_sandbox.base.clock import ClockState, Turn
+from invoice_sandbox.base.clock import ClockState
 from invoice_sandbox.base.jsonio import packed
+from invoice_sandbox.base.turns import Turn
 from invoice_sandbox.state import (
     MEBIBYTE,
     Condition,

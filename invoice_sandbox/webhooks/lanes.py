@@ -19,6 +19,7 @@ from weakref import WeakValueDictionary
 
 from invoice_sandbox.base.clock import SystemClock, instant_text, parse_instant
 from invoice_sandbox.base.errors import ApiError
+from invoice_sandbox.base.turns import next_turn
 from invoice_sandbox.state import NoWorkspaceError, Record, Store, Workspace
 from invoice_sandbox.webhooks.attempts import TIMEOUT, Attempt, Outcome, Outgoing, note, prepare
 from invoice_sandbox.webhooks.dns import WORKSPACE
@@ -181,11 +182,13 @@ class Lanes:
         WORKSPACE.set(workspace_id)
         reached: datetime | None = None
         while not self._is_closing:
+            await next_turn(workspace_id)
             attempt = await self._next(workspace_id, lane, reached)
             if attempt is None:
                 return
             if isinstance(attempt, Attempt):
                 outcome = attempt.outcome or await self._send_attempt(workspace_id, attempt)
+                await next_turn(workspace_id)
                 reached = await self._finish_attempt(workspace_id, attempt, outcome)
 
     async def _next(

@@ -34,7 +34,8 @@ class Attack:
     options: tuple[str, ...] = ()
 
 
-def _request(key: str, method: str, path: str, body: bytes | None = None, *lines: str) -> bytes:
+def request(key: str, method: str, path: str, body: bytes | None = None, *lines: str) -> bytes:
+    """A request, with a key unless that is empty; a ``body`` is JSON."""
     head = [f"{method} {path} HTTP/1.1", "Host: 127.0.0.1", *lines]
     head += [f"Authorization: Bearer {key}"] if key else []
     head += [] if body is None else ["Content-Type: application/json"]
@@ -95,34 +96,34 @@ def _slow_bodies_with_key(target: Target) -> list[int]:
 
 def _dots(target: Target) -> list[int]:
     paths = ["/c/" + "." * 40_000 + end for end in ("/en", "/end", "")]
-    return _all(target, [_request("", "GET", path) for path in paths])
+    return _all(target, [request("", "GET", path) for path in paths])
 
 
 def _nested(target: Target) -> list[int]:
     bodies = [b'{"child":' * depth + b"1" + b"}" * depth for depth in (10, 16, 30, 200)]
-    return _all(target, [_request("", "POST", "/x", body) for body in bodies])
+    return _all(target, [request("", "POST", "/x", body) for body in bodies])
 
 
 def _look_ahead(target: Target) -> list[int]:
     body = json.dumps(["a" * 70] * 3_000).encode()
-    return _all(target, [_request("", "POST", "/x", body)])
+    return _all(target, [request("", "POST", "/x", body)])
 
 
 def _very_wrong(target: Target) -> list[int]:
-    return _all(target, [_request("", "POST", "/x", b"[" + b"0," * 120_000 + b"0]")])
+    return _all(target, [request("", "POST", "/x", b"[" + b"0," * 120_000 + b"0]")])
 
 
 def _secrets(target: Target) -> list[int]:
     cookies = "; ".join(f"word-{number:011d}" for number in range(800))
     lines = (f"Cookie: {cookies}",)
     queries = ["a=b&" * 12_000, "://" * 15_000 + "@", "?key" * 12_000 + "="]
-    sent = [_request(target[1], "GET", f"/api/invoices?{one}", None, *lines) for one in queries]
-    return _all(target, [*sent * 5, _request(target[1], "GET", "/sandbox/requests?limit=1000")])
+    sent = [request(target[1], "GET", f"/api/invoices?{one}", None, *lines) for one in queries]
+    return _all(target, [*sent * 5, request(target[1], "GET", "/sandbox/requests?limit=1000")])
 
 
 def _push(target: Target, *bodies: bytes) -> list[int]:
     path = "/api/connectors/erp/invoices"
-    return _all(target, [_request(target[1], "POST", path, body) for body in bodies])
+    return _all(target, [request(target[1], "POST", path, body) for body in bodies])
 
 
 def _no_objects(target: Target) -> list[int]:
@@ -131,31 +132,31 @@ def _no_objects(target: Target) -> list[int]:
 
 def _many_invoices(target: Target) -> list[int]:
     items = [{**DATED, "invoiceNumber": f"N-{number}"} for number in range(1_000)]
-    advance = _request(target[1], "POST", "/sandbox/clock/advance", b'{"by":"PT1H"}')
+    advance = request(target[1], "POST", "/sandbox/clock/advance", b'{"by":"PT1H"}')
     pushed = _push(target, json.dumps({"invoices": items}).encode())
     return [*pushed, *_all(target, [advance])]
 
 
 def _many_endpoints(target: Target) -> list[int]:
     hook = b'{"url":"https://partner.example/hooks"}'
-    return _all(target, [_request(target[1], "POST", "/api/webhooks", hook)] * 150)
+    return _all(target, [request(target[1], "POST", "/api/webhooks", hook)] * 150)
 
 
 def _many_workspaces(target: Target) -> list[int]:
-    made = [_request(target[1], "POST", "/sandbox/workspaces", b"{}")] * 200
-    return _all(target, [*made, *[_request(target[1], "GET", "/sandbox/workspaces")] * 20])
+    made = [request(target[1], "POST", "/sandbox/workspaces", b"{}")] * 200
+    return _all(target, [*made, *[request(target[1], "GET", "/sandbox/workspaces")] * 20])
 
 
 def _full_state(target: Target) -> list[int]:
     bodies = [{**DATED, "invoiceNumber": f"{number:0200000}"} for number in range(60)]
     path = "/api/invoices"
     return _all(
-        target, [_request(target[1], "POST", path, json.dumps(one).encode()) for one in bodies]
+        target, [request(target[1], "POST", path, json.dumps(one).encode()) for one in bodies]
     )
 
 
 def _many_changes(target: Target) -> list[int]:
-    clear = _request(target[1], "DELETE", "/sandbox/faults")
+    clear = request(target[1], "DELETE", "/sandbox/faults")
     return _all(target, [clear] * 6_100)
 
 
@@ -164,7 +165,7 @@ def _workspaces_in_workspaces(target: Target) -> list[int]:
     statuses = []
     for _ in range(12):
         with process.wire(120) as wire:
-            wire.send(_request(key, "POST", "/sandbox/workspaces", b"{}"))
+            wire.send(request(key, "POST", "/sandbox/workspaces", b"{}"))
             response = wire.response()
         statuses.append(response.status)
         made = json.loads(response.body).get("data", {})

@@ -1,0 +1,253 @@
+"""Runs of attacks against servers of their own, and what they cost."""
+
+from __future__ import annotations
+
+import json
+import multiprocessing
+import os
+import resource
+import subprocess
+import sys
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
+from dataclasses import dataclass
+from pathlib import Path
+from statistics import median
+from tempfile import TemporaryDirectory
+
+from tests.attack.corpus import ATTACKS, DOCUMENTS, Attack, Target
+from tests.hostile.wire import Process, process
+
+_MEBIBYTE = 1024 * 1024
+_SECONDS_TO_LOAD = 5
+_MAX_LEFT = 1.5
+"""Memory once the workspace is deleted, as a multiple of that before the attack."""
+
+_MAX_STALL = 50
+"""Milliseconds that an attack may delay the response to another connection."""
+
+_MAX_P99 = 250
+"""Milliseconds in which 99 of 100 requests of honest workspaces have a response."""
+
+_SECONDS_TOGETHER = 8
+_SECONDS_TO_REST = 30
+_NO_START = 2
+_HERE = Path(__file__).parents[2]
+
+
+@dataclass(frozen=True)
+class Result:
+    """What an attack did; ``broke`` is empty if the server held."""
+
+    name: str
+    tried: int
+    broke: str
+    stall: str
+    seconds: float
+    memory: str
+
+
+def cpu_seconds(server: Process) -> float:
+    """CPU time of a server, user and system."""
+    fields = Path(f"/proc/{server.pid}/stat").read_text().rpartition(")")[2].split()
+    return (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK")
+
+
+@contextmanager
+def served(folder: Path, *options: str) -> Iterator[Process]:
+    """A server for one attack."""
+    with process(folder / "log", "invoice_sandbox", "serve", "--port", "0", *options) as server:
+        server.ask("GET", "/openapi.json")
+        yield server
+
+
+def _options(attack: Attack, folder: Path) -> tuple[str, ...]:
+    if attack.document is None:
+        return (*_OPEN, *attack.options)
+    (folder / "openapi.json").write_text(json.dumps(attack.document))
+    return ("--contract", str(folder / "openapi.json"), *attack.options)
+
+
+_OPEN = ("--rate-limit", "off", "--scenario", "auto-progress")
+
+
+@contextmanager
+def beside(server: Process, module: str, found: list[str]) -> Iterator[None]:
+    """Another client meanwhile, in a process; ``found`` gets what it prints at the end."""
+    with subprocess.Popen(
+        [sys.executable, "-m", module, str(server.port), str(server.pid)],
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+        cwd=_HERE,
+        text=True,
+    ) as client:
+        assert client.stdout is not None
+        assert client.stdout.readline() == "ready\n"
+        yield
+        found.append(client.communicate("")[0])
+
+
+def _at_rest(server: Process, idle: int) -> int:
+    """The memory of the server once it has given back what it can, or after a while."""
+    end = time.monotonic() + _SECONDS_TO_REST
+    while (left := server.resident()) > _MAX_LEFT * idle and time.monotonic() < end:
+        time.sleep(0.2)
+    return left
+
+
+@dataclass(frozen=True)
+class Run:
+    """One run of an attack: statuses of its responses, seconds of CPU time, bytes of memory at its
+    end, and the status of the deletion of its workspace."""
+
+    statuses: list[int]
+    seconds: float
+    memory: int
+    deleted: int
+
+
+def new_workspace(server: Process) -> tuple[str, str]:
+    """The id and the key of a new workspace."""
+    made = json.loads(server.ask("POST", "/sandbox/workspaces", body=b"{}").body)
+    made = made.get("data", made)
+    return made["id"], made["key"]
+
+
+def run_of(attack: Attack, server: Process, stalls: list[str]) -> Run:
+    """Run an attack in a workspace of its own, then delete the workspace."""
+    workspace, key = new_workspace(server)
+    before = cpu_seconds(server)
+    with beside(server, "tests.attack.probe", stalls):
+        statuses = attack.run((server, key))
+    seconds, memory = cpu_seconds(server) - before, server.resident()
+    deleted = server.ask("DELETE", f"/sandbox/workspaces/{workspace}").status
+    return Run(statuses, seconds, memory, deleted)
+
+
+def result_of(attack: Attack, folder: Path, count: int) -> Result:
+    """Run one attack ``count`` times, one after the other."""
+    stalls: list[str] = []
+    with served(folder, *_options(attack, folder)) as server:
+        idle = server.resident()
+        runs = [run_of(attack, server, stalls) for _ in range(count)]
+        after = _at_rest(server, idle)
+        is_quiet = "Traceback" not in server.log.read_text()
+    statuses = [status for one in runs for status in one.statuses]
+    seconds, memory = median(one.seconds for one in runs), max(one.memory for one in runs)
+    stall = median(map(float, stalls))
+    return Result(
+        attack.name,
+        len(statuses),
+        _named(
+            {
+                f"statuses {sorted({*statuses} - attack.expected)}": not attack.expected.issuperset(
+                    statuses
+                ),
+                f"{seconds:.1f} s of CPU": seconds > attack.seconds,
+                f"a stall of {stall:.0f} ms": stall > _MAX_STALL,
+                f"{(memory - idle) // _MEBIBYTE} MiB": memory > idle + attack.mebibytes * _MEBIBYTE,
+                "a workspace could not be deleted": any(one.deleted != 200 for one in runs),
+                f"{after // _MEBIBYTE} MiB after its end": after > _MAX_LEFT * idle,
+                "a traceback": not is_quiet,
+            }
+        ),
+        f"{stall:.0f}",
+        seconds,
+        _memory(idle, memory, after),
+    )
+
+
+def together(folder: Path, *options: str) -> Result:
+    """All attacks at once, again and again, on one workspace beside ten honest ones."""
+    found: list[str] = []
+    with served(folder, *_OPEN, *options) as server:
+        idle, before = server.resident(), cpu_seconds(server)
+        workspace, key = new_workspace(server)
+        with (
+            beside(server, "tests.attack.honest", found),
+            _attacked_again_and_again((server, key)),
+        ):
+            time.sleep(_SECONDS_TOGETHER)
+        seconds, memory = cpu_seconds(server) - before, server.resident()
+        honest = json.loads(found[0])
+        for one in (workspace, *honest["workspaces"]):
+            server.ask("DELETE", f"/sandbox/workspaces/{one}")
+        after = _at_rest(server, idle)
+        is_quiet = "Traceback" not in server.log.read_text()
+    problems = {
+        f"lost {honest['lost'][:2]}": bool(honest["lost"]),
+        f"a p99 of {honest['p99']:.0f} ms": honest["p99"] > _MAX_P99,
+        f"{after // _MEBIBYTE} MiB after its end": after > _MAX_LEFT * idle,
+        "a traceback": not is_quiet,
+    }
+    name = " ".join(["ten workspaces beside all at once", *options[:1]])
+    shown = f"p99 {honest['p99']:.0f}"
+    memories = _memory(idle, memory, after)
+    return Result(name, honest["sent"], _named(problems), shown, seconds, memories)
+
+
+@contextmanager
+def _attacked_again_and_again(target: Target) -> Iterator[None]:
+    """Meanwhile every attack on the project, all at once and each as often as it can."""
+    attacks = [one for one in ATTACKS if one.document is None]
+    processes = [
+        multiprocessing.Process(target=_repeat, args=(one, target), daemon=True) for one in attacks
+    ]
+    for one in processes:
+        one.start()
+    yield
+    for one in processes:
+        one.kill()
+        one.join()
+
+
+def _repeat(attack: Attack, target: Target) -> None:
+    while True:
+        with suppress(EOFError, TimeoutError):  # what others have used up is rejected
+            attack.run(target)
+
+
+def _named(problems: dict[str, bool]) -> str:
+    return ", ".join(text for text, is_true in problems.items() if is_true)
+
+
+def _memory(*sizes: int) -> str:
+    return " → ".join(str(one // _MEBIBYTE) for one in sizes)
+
+
+def loaded(name: str, folder: Path) -> Result:
+    """Try to serve a document that cannot be served."""
+    file = folder / "api" / "openapi.json"
+    file.parent.mkdir(exist_ok=True)
+    file.write_text(json.dumps(DOCUMENTS[name]))
+    (folder / "outside.json").write_text('{"const": "a secret of the machine"}')
+    before = resource.getrusage(resource.RUSAGE_CHILDREN)
+    ended = subprocess.run(
+        [sys.executable, "-m", "invoice_sandbox", "serve", "--port", "0", "--contract", str(file)],
+        capture_output=True,
+        text=True,
+        timeout=60,
+        cwd=_HERE,
+        check=False,
+    )
+    after = resource.getrusage(resource.RUSAGE_CHILDREN)
+    seconds = after.ru_utime + after.ru_stime - before.ru_utime - before.ru_stime
+    problems = {
+        f"status {ended.returncode}": ended.returncode != _NO_START,
+        "no message": "openapi.json" not in ended.stderr,
+        "a traceback": "Traceback" in ended.stderr,
+        f"{seconds:.1f} s of CPU": seconds > _SECONDS_TO_LOAD,
+    }
+    return Result(f"start: {name}", 1, _named(problems), "", seconds, "")
+
+
+def results(count: int) -> Iterator[Result]:
+    """Every attack, one after the other, each ``count`` times."""
+    with TemporaryDirectory() as folder:
+        for attack in ATTACKS:
+            yield result_of(attack, Path(folder), count)
+        yield together(Path(folder))
+        yield together(Path(folder), "--store", f"sqlite:///{folder}/state.db")
+        for name in DOCUMENTS:
+            yield loaded(name, Path(folder))

@@ -1,0 +1,213 @@
+"""What the commands of acceptance runs have in common: options, server, plan, reports."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from threading import Event
+from typing import Any, Final
+
+import click
+
+from invoice_sandbox.acceptance.clients import Client
+from invoice_sandbox.acceptance.page import as_html
+from invoice_sandbox.acceptance.plan import Check, Plan, load_plan, plan_of, served_vocabulary
+from invoice_sandbox.acceptance.progress import Progress
+from invoice_sandbox.acceptance.reports import (
+    Subject,
+    as_ctrf,
+    as_json,
+    as_junit,
+    contract_subject,
+    report_object,
+)
+from invoice_sandbox.acceptance.runner import CheckReport, RunReport, run_plan
+from invoice_sandbox.acceptance.runs import BUNDLE, run_parts, texts_of
+from invoice_sandbox.acceptance.verdicts import CONFORMANT, Verdict
+from invoice_sandbox.base.errors import UserError, suggestion
+from invoice_sandbox.bundles.archive import write_bundle
+from invoice_sandbox.cli.options import (
+    CONNECTION,
+    FAILED,
+    FILE,
+    FOLDER,
+    checked,
+)
+from invoice_sandbox.control.client import ControlClient, SandboxError, checked_key, checked_url
+from invoice_sandbox.project.loader import default_project
+from invoice_sandbox.testing.server import Options, serving
+
+_INTERRUPTED: Final = 130
+OPTIONS: Final[dict[str, dict[str, Any]]] = {
+    "--out": {
+        "metavar": "DIR",
+        "required": True,
+        "type": click.Path(file_okay=False, path_type=Path),
+        "help": "Folder for the reports and the output of the client.",
+    },
+    "--plan": {
+        "metavar": "FILE",
+        "type": FILE,
+        "help": "Acceptance plan. Default: that of the project.",
+    },
+    "--only": {"metavar": "ID", "multiple": True, "help": "Only this check. Repeatable."},
+    "--declare declared": {
+        "metavar": "NAMES",
+        "default": "",
+        "help": "What the client is capable of, such as webhooks,idempotency.",
+    },
+    "--attest attests": {
+        "metavar": "ID TEXT",
+        "nargs": 2,
+        "multiple": True,
+        "help": "Attest a check with the verdict REVIEW: by whom, and why. Repeatable.",
+    },
+    "--server": {
+        "metavar": "URL",
+        "callback": lambda _context, _parameter, text: text and checked(checked_url, text),
+        "help": "Use the server at this URL. Default: start one.",
+    },
+    "--key": {
+        **CONNECTION["--key"],
+        "callback": lambda _context, _parameter, text: checked(checked_key, text),
+        "help": "API key of that server; the workspaces are created from its workspace.",
+    },
+    "--project": {
+        "metavar": "DIR",
+        "type": FOLDER,
+        "help": "Project that the started server serves. Default: the bundled one.",
+    },
+}
+
+
+@dataclass(frozen=True)
+class Chosen:
+    """The options of both ways to run a plan: the plan, the checks, the server, the reports."""
+
+    out: Path
+    plan: Path | None
+    only: tuple[str, ...]
+    declared: str
+    attests: tuple[tuple[str, str], ...]
+    server: str | None
+    key: str
+    project: Path | None
+
+
+@contextmanager
+def server_of(chosen: Chosen, **texts: str | None) -> Iterator[ControlClient]:
+    """The client of the server of a run."""
+    if chosen.server is not None and chosen.project is not None:
+        raise click.UsageError("--project cannot be used with --server, which has started")
+    folder = None if chosen.project is None else str(chosen.project)
+    key = chosen.key if chosen.server else None
+    settings = {name: text for name, text in texts.items() if text is not None}
+    with serving(Options(chosen.server, key, folder, settings=settings)) as control:
+        yield control
+
+
+def run_checks(
+    chosen: Chosen,
+    control: ControlClient,
+    client_of: Callable[[Progress, frozenset[str]], Client],
+) -> None:
+    """Run the checks and write the reports. Ends the process with its status."""
+    out = chosen.out
+    file = chosen.plan or plan_of(chosen.project or default_project())
+    plan = loaded_plan(file, control)
+    declared, attests = _declared(plan, chosen.declared), dict(chosen.attests)
+    known_checks(plan, "--attest", attests)
+    checks = _chosen(plan, chosen.only)
+    out.mkdir(parents=True, exist_ok=True)
+    contract = control.whole("GET", "/openapi.json")
+    subject, progress = contract_subject(contract, declared), Progress(plan, checks, control)
+    finished: list[CheckReport] = []
+
+    def on_result(one: CheckReport) -> None:
+        finished.append(one)
+        partial = report_object(RunReport(plan, finished, is_complete=False), subject)
+        progress.finish(one.check, one.verdict.value, one.decisive.summary, partial)
+        print_check(one)
+
+    report = run_plan(
+        plan,
+        checks,
+        client_of(progress, frozenset(declared)),
+        control,
+        on_result,
+        Event(),
+        attests,
+        progress.begin,
+    )
+    progress.end(report_object(report, subject))
+    text = write_reports(out, report, subject)
+    parts = run_parts(report, subject, attests, texts_of(file.read_bytes(), contract, text))
+    write_bundle(out / BUNDLE, *parts)
+    if not report.is_complete:
+        click.echo(f"Interrupted; {out}/report.json has the finished checks.", err=True)
+        sys.exit(_INTERRUPTED)
+    click.echo(f"{report.verdict.value}: {counted(report)}; {out}/report.html")
+    sys.exit(0 if report.verdict in CONFORMANT else FAILED)
+
+
+def loaded_plan(file: Path, control: ControlClient) -> Plan:
+    """The plan for the project of a server. Raises UserError."""
+    try:
+        return load_plan(file, served_vocabulary(control))
+    except SandboxError as error:
+        raise UserError(str(error)) from None
+
+
+def _declared(plan: Plan, text: str) -> list[str]:
+    names = [one.strip() for one in text.split(",") if one.strip()]
+    for name in names:
+        if name not in plan.capabilities:
+            advice = suggestion(name, plan.capabilities)
+            raise UserError(f"--declare: there is no capability '{name}' ({advice})")
+    return names
+
+
+def _chosen(plan: Plan, only: Sequence[str]) -> list[Check]:
+    known_checks(plan, "--only", only)
+    return [one for one in plan.checks if not only or one.id in only]
+
+
+def known_checks(plan: Plan, option: str, names: Iterable[str]) -> None:
+    """Raise UserError for a name that is no check."""
+    known_names(option, "check", names, [one.id for one in plan.checks])
+
+
+def known_names(option: str, what: str, names: Iterable[str], known: Sequence[str]) -> None:
+    """Raise UserError for a name that is not known."""
+    for name in names:
+        if name not in known:
+            raise UserError(f"{option}: there is no {what} '{name}' ({suggestion(name, known)})")
+
+
+def print_check(one: CheckReport) -> None:
+    """Print the verdict on a check on one line."""
+    click.echo(f"{one.verdict.value:<14} {one.check.id}: {one.decisive.summary}")
+
+
+def write_reports(out: Path, report: RunReport, subject: Subject) -> str:
+    """Write the reports, and return that for machines."""
+    data = report_object(report, subject)
+    texts = {
+        "report.json": as_json(data),
+        "report.html": as_html(report, subject),
+        "junit.xml": as_junit(report),
+        "ctrf.json": as_ctrf(report),
+    }
+    for name, text in texts.items():
+        (out / name).write_text(text, encoding="utf-8")
+    return texts["report.json"]
+
+
+def counted(report: RunReport) -> str:
+    """How many checks have each verdict, worst first."""
+    verdicts = [one.verdict for one in report.checks]
+    counts = [f"{verdicts.count(one)} {one.value}" for one in Verdict if one in verdicts]
+    return ", ".join(counts)

@@ -14,6 +14,7 @@ import subprocess
 import sys
 import threading
 import time
+from collections.abc import Iterator
 from contextlib import closing
 from dataclasses import dataclass, field
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
@@ -28,7 +29,8 @@ from tests.support import PATIENCE
 _PAGE = Path(__file__).parents[1] / "docs" / "durability.md"
 _BEGIN, _END = "<!-- chaos -->\n", "<!-- end of chaos -->\n"
 _CLIENTS = 8
-_BODY = {**DATED, "amount": 1250.5, "dueDate": "2099-12-30"}
+_KILLS, _WRITES = 200, 20_000
+BODY = {**DATED, "amount": 1250.5, "dueDate": "2099-12-30"}
 
 
 @dataclass
@@ -42,12 +44,14 @@ class Outcome:
     duplicated: list[str] = field(default_factory=list)
     repeated_events: list[str] = field(default_factory=list)
     undelivered: list[str] = field(default_factory=list)
+    repeated_steps: list[str] = field(default_factory=list)
     slowest_start: float = 0
 
     @property
     def problems(self) -> list[str]:
         """Everything that must not happen."""
-        return [*self.lost, *self.duplicated, *self.repeated_events, *self.undelivered]
+        repeated = [*self.duplicated, *self.repeated_events, *self.repeated_steps]
+        return [*self.lost, *repeated, *self.undelivered]
 
 
 class Receiver:
@@ -93,12 +97,13 @@ class Receiver:
 class Server:
     """A server on a file or a database, in a process of its own."""
 
-    def __init__(self, store: Path | str, *more: str) -> None:
+    def __init__(self, store: Path | str, *more: str, quiet: bool = False) -> None:
         options = ["--port", "0", "--rate-limit", "off", "--max-deliveries", "1000000", *more]
         options += ["--store", store if isinstance(store, str) else f"sqlite:///{store}"]
         command = [sys.executable, "-m", "invoice_sandbox", "serve", *options]
         began = time.monotonic()
-        self.process = subprocess.Popen(command, stdout=subprocess.PIPE, text=True)
+        errors = subprocess.DEVNULL if quiet else None
+        self.process = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=errors, text=True)
         assert self.process.stdout is not None
         ready = self.process.stdout.readline()
         found = re.search(r"ready on http://127\.0\.0\.1:(\d+)", ready)
@@ -110,10 +115,12 @@ class Server:
         """A connection to the server."""
         return http.client.HTTPConnection("127.0.0.1", self.port, timeout=PATIENCE)
 
-    def ask(self, method: str, path: str, body: Any = None, key: str = "") -> Any:
+    def ask(
+        self, method: str, path: str, body: Any = None, key: str = "", credential: str = DEMO_KEY
+    ) -> Any:
         """The same as ``ask``, on a connection of its own."""
         with closing(self.connection()) as connection:
-            return ask(connection, method, path, body, key)
+            return ask(connection, method, path, body, key, credential)
 
     def kill(self) -> None:
         """Send SIGKILL, and wait until the process has ended."""
@@ -124,10 +131,15 @@ class Server:
 
 
 def ask(
-    connection: http.client.HTTPConnection, method: str, path: str, body: Any = None, key: str = ""
+    connection: http.client.HTTPConnection,
+    method: str,
+    path: str,
+    body: Any = None,
+    key: str = "",
+    credential: str = DEMO_KEY,
 ) -> Any:
     """The data of a response. Raises OSError, HTTPException, and AssertionError for an error."""
-    headers = {"Authorization": f"Bearer {DEMO_KEY}", "Content-Type": "application/json"}
+    headers = {"Authorization": f"Bearer {credential}", "Content-Type": "application/json"}
     if key:
         headers["Idempotency-Key"] = key
     content = None if body is None else json.dumps(body)
@@ -170,7 +182,7 @@ class Round:
         for count in range(10**6):
             number = f"{self._name}-{client}-{count}"
             try:
-                body = {**_BODY, "invoiceNumber": number}
+                body = {**BODY, "invoiceNumber": number}
                 created = ask(connection, "POST", "/api/invoices", body, key=number)
             except (OSError, http.client.HTTPException):
                 self.unfinished.append(number)
@@ -190,7 +202,7 @@ def check(server: Server, done: Round, outcome: Outcome) -> None:
         if found != number:
             outcome.lost.append(f"{number} ({invoice_id}): {found}")
     for number in done.unfinished:
-        body = {**_BODY, "invoiceNumber": number}
+        body = {**BODY, "invoiceNumber": number}
         done.ids[number] = server.ask("POST", "/api/invoices", body, key=number)["id"]
 
 
@@ -256,31 +268,47 @@ def run(kills: int, writes: int, seed: int) -> Outcome:
     return outcome
 
 
-def table(outcome: Outcome, seed: int) -> str:
+HEADER = (
+    "| Fault | Times | Acknowledged writes | Lost | Duplicated | Event ids with two contents "
+    "| Steps done twice | Not delivered | Slowest recovery |\n"
+    "|---|---|---|---|---|---|---|---|---|\n"
+)
+
+
+def row(fault: str, outcome: Outcome) -> str:
     """The outcome as the page shows it."""
     return (
-        "| Fault | Times | Acknowledged writes | Lost | Duplicated | Event ids with two contents "
-        "| Not delivered | Slowest start |\n|---|---|---|---|---|---|---|---|\n"
-        f"| SIGKILL while {_CLIENTS} clients write (seed {seed}) | {outcome.kills} "
-        f"| {outcome.acknowledged:,} | {len(outcome.lost)} | {len(outcome.duplicated)} "
-        f"| {len(outcome.repeated_events)} | {len(outcome.undelivered)} "
+        f"| {fault} | {outcome.kills} | {outcome.acknowledged:,} | {len(outcome.lost)} "
+        f"| {len(outcome.duplicated)} | {len(outcome.repeated_events)} "
+        f"| {len(outcome.repeated_steps)} | {len(outcome.undelivered)} "
         f"| {outcome.slowest_start:.1f} s |\n"
     )
 
 
 def main() -> None:
-    """Run it whole and write the table into the page. Status 1 if anything was lost."""
+    """Try every fault and print the table. Status 1 if anything was lost or repeated."""
     parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--kills", type=int, default=200)
-    parser.add_argument("--writes", type=int, default=20_000)
+    parser.add_argument("--share", type=float, default=1, help="of how often each fault is tried")
     parser.add_argument("--seed", type=int, default=1)
+    parser.add_argument("--page", action="store_true", help="write the table into the page")
     chosen = parser.parse_args()
-    outcome = run(chosen.kills, chosen.writes, chosen.seed)
-    found = table(outcome, chosen.seed)
-    before, _, rest = _PAGE.read_text().partition(_BEGIN)
-    _PAGE.write_text(f"{before}{_BEGIN}{found}{_END}{rest.partition(_END)[2]}")
-    sys.stdout.write(found + "".join(f"{one}\n" for one in outcome.problems))
-    sys.exit(1 if outcome.problems else 0)
+    outcomes = dict(_all(chosen.share, chosen.seed))
+    found = HEADER + "".join(row(*one) for one in outcomes.items())
+    if chosen.page:
+        before, _, rest = _PAGE.read_text().partition(_BEGIN)
+        _PAGE.write_text(f"{before}{_BEGIN}{found}{_END}{rest.partition(_END)[2]}")
+    problems = [one for outcome in outcomes.values() for one in outcome.problems]
+    sys.stdout.write(found + "".join(f"{one}\n" for one in problems))
+    sys.exit(1 if problems else 0)
+
+
+def _all(share: float, seed: int) -> Iterator[tuple[str, Outcome]]:
+    from tests import chaos_servers
+
+    kills, writes = max(1, round(_KILLS * share)), round(_WRITES * share)
+    yield f"SIGKILL of a server on SQLite, {_CLIENTS} clients", run(kills, writes, seed)
+    for name, (fault, times) in chaos_servers.FAULTS.items():
+        yield name, chaos_servers.run(fault, max(1, round(times * share)), seed)
 
 
 if __name__ == "__main__":

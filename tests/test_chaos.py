@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.chaos import Outcome, Server, run, table
+from tests.chaos import Outcome, Server, row, run
 from tests.scenario_run import DATED
 from tests.support import PATIENCE
 
@@ -25,7 +25,7 @@ def test_sigkill_loses_no_acknowledged_write_and_repeats_no_event() -> None:
 def test_the_table_counts_every_problem() -> None:
     outcome = Outcome(200, 20_000, lost=["a"], duplicated=["b", "c"])
     assert outcome.problems == ["a", "b", "c"]
-    assert "| 200 | 20,000 | 1 | 2 | 0 | 0 |" in table(outcome, 1)
+    assert "| 200 | 20,000 | 1 | 2 | 0 | 0 | 0 |" in row("fault", outcome)
 
 
 def write(server: Server, number: str) -> bool:

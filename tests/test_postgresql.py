@@ -6,7 +6,6 @@ import http.client
 import os
 import signal
 import socket
-import threading
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack, closing, contextmanager
@@ -27,7 +26,7 @@ from invoice_sandbox.state.rows import TABLES, Change, CopyState, Row
 from invoice_sandbox.state.shared import SharedStore
 from invoice_sandbox.state.upgrade import upgrade
 from tests.chaos import Server
-from tests.databases import new_database
+from tests.databases import Proxy, new_database
 from tests.receivers import receiving
 from tests.scenario_run import DATED, data, until
 from tests.support import FROZEN, Running, serving
@@ -322,6 +321,18 @@ def test_a_server_that_starts_with_another_key_adds_it_to_the_first_workspace(ds
             assert here.get(f"/api/invoices/{made}").status_code == 200
 
 
+@pytest.mark.slow
+def test_a_database_that_says_nothing_more_is_503(proxy: Proxy) -> None:
+    """As on a network that drops what is sent."""
+    with servers(proxy.dsn) as (running,), running.client() as client:
+        proxy.is_silent = True
+        assert create(client, "Late-1").status_code == 503
+        assert client.get("/api/invoices").status_code == 503
+        proxy.is_silent = False
+        proxy.cut()
+        until(partial(is_created, client, "Late-2"), "the database is back")
+
+
 # --- several processes
 
 
@@ -360,65 +371,6 @@ def children(server: Server) -> list[int]:
 
 
 # --- round trips
-
-
-class Proxy:
-    """Between a server and the database. Counts how often the server waits for a response, and
-    ends connections."""
-
-    def __init__(self, dsn: str) -> None:
-        parts = psycopg.conninfo.conninfo_to_dict(dsn)
-        self._path = f"{parts['host']}/.s.PGSQL.5432"
-        self._listener = socket.create_server(("127.0.0.1", 0))
-        self._pairs: list[tuple[socket.socket, socket.socket]] = []
-        self.round_trips = 0
-        self.is_gone = False
-        self.cut_at: Callable[[bytes], bool] | None = None
-        port = self._listener.getsockname()[1]
-        self.dsn = make_conninfo(dsn, host="127.0.0.1", port=port)
-        threading.Thread(target=self._accept, daemon=True).start()
-
-    def _accept(self) -> None:
-        while True:
-            try:
-                client, _ = self._listener.accept()
-            except OSError:
-                return
-            if self.is_gone:
-                client.close()
-                continue
-            server = socket.socket(socket.AF_UNIX)
-            server.connect(self._path)
-            self._pairs.append((client, server))
-            is_waiting = threading.Event()
-            for pair in ((client, server, is_waiting, True), (server, client, is_waiting, False)):
-                threading.Thread(target=self._copy, args=pair, daemon=True).start()
-
-    def _copy(
-        self, source: socket.socket, target: socket.socket, waiting: threading.Event, asks: bool
-    ) -> None:
-        try:
-            while content := source.recv(65536):
-                if not asks and waiting.is_set():
-                    self.round_trips += 1
-                waiting.set() if asks else waiting.clear()
-                target.sendall(content)
-                if asks and self.cut_at is not None and self.cut_at(content):
-                    self.cut_at = None
-                    self.cut(source)
-        except OSError:
-            pass
-
-    def cut(self, only: socket.socket | None = None) -> None:
-        """End the connections, without waiting for what is under way."""
-        for pair in self._pairs:
-            if only is None or only in pair:
-                for one in pair:
-                    one.close() if one is not only else one.shutdown(socket.SHUT_RDWR)
-
-    def close(self) -> None:
-        """Accept no more connections."""
-        self._listener.close()
 
 
 @pytest.fixture

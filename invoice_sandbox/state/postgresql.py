@@ -48,6 +48,16 @@ _AS_TEXT: Final = b"\n"
 """Begins JSON that was packed as ``str``: it has numbers that only a Decimal keeps."""
 
 
+_NETWORK: Final[Mapping[str, int]] = {
+    "connect_timeout": _SECONDS_TO_CONNECT,
+    "keepalives_idle": 5,
+    "keepalives_interval": 2,
+    "keepalives_count": 3,
+    "tcp_user_timeout": _MILLISECONDS_TO_WAIT,
+}
+"""A connection ends soon if nothing comes back from the other end."""
+
+
 class ReplacedError(StoreError):
     """Another replica has taken the place of this one, which must forget everything it knows."""
 
@@ -94,11 +104,7 @@ class Database:
         self.shown = shown(dsn)
         self._pool = ConnectionPool(
             dsn,
-            kwargs={
-                "autocommit": True,
-                "options": _OPTIONS,
-                "connect_timeout": _SECONDS_TO_CONNECT,
-            },
+            kwargs={"autocommit": True, "options": _OPTIONS, **_NETWORK},
             min_size=1,
             max_size=CONNECTIONS,
             timeout=_SECONDS_TO_CONNECT,

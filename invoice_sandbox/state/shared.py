@@ -77,7 +77,11 @@ class SharedStore(PersistentStore):
 
     async def flush(self) -> None:
         """Wait until all changes are written; what was read was up to date then."""
-        await super().flush()
+        try:
+            async with asyncio.timeout(LEASE):
+                await super().flush()
+        except TimeoutError:
+            raise unavailable() from None
         self._lease.check()
 
     async def abandon(self) -> None:

@@ -33,7 +33,7 @@ def call() -> Redirect:
     """Send the request of a form to the API, and return to its page.
 
     ``body`` is JSON; each ``field.NAME`` that is not empty sets a member of it, ``field.with.NAME``
-    a member of its member ``with``. A file is sent as it is.
+    a member of its member ``with``. ``raw`` is a body that is sent as it is.
     """
     form = request.form
     method, path = form.get("method", ""), form.get("path", "")

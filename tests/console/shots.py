@@ -17,6 +17,9 @@ from tests.test_console_page import BROWSER
 
 FOLDER: Final = Path(__file__).parents[2] / "docs" / "pictures" / "console"
 _COLOURS: Final = 128
+_WHOLE: Final = frozenset({"scenario"})
+"""Pictures of a whole page, not only of what a window shows."""
+
 _FRAME: Final = (900, 620)
 
 
@@ -74,7 +77,8 @@ def take(
     """One picture of a view, in few colours."""
     with open_page(browser, running, size, scheme) as page:
         page.goto(f"/console{path}")
-        picture = Image.open(io.BytesIO(page.screenshot()))
+        whole = name in _WHOLE
+        picture = Image.open(io.BytesIO(page.screenshot(full_page=whole)))
     reduced = picture.convert("RGB").quantize(_COLOURS, dither=Image.Dither.NONE)
     reduced.save(FOLDER / f"{name}.png", optimize=True)
 

@@ -176,6 +176,8 @@ def test_the_command_says_same_or_what_differs(recorded: Path, tmp_path: Path) -
         ("start.json", b'"shift": 0.0', b'"shift": 1e300'),
         ("inputs.ndjson", b'"began"', b'"left"'),
         ("inputs.ndjson", b'"number"', b'"nr"'),
+        ("inputs.ndjson", b'"response": {', b'"response": 7, "other": {'),
+        ("end.json", b'"clock"', b'"time"'),
         ("inputs.ndjson", b"{", b"[" * 100_000 + b"{"),
         ("outcomes.ndjson", b'"webhookId"', b'"id"'),
     ],
@@ -217,7 +219,7 @@ def test_a_live_run_replays_without_waiting(live: Running, tmp_path: Path) -> No
     save_bundle(ControlClient(live.url, DEMO_KEY), tmp_path / "live.zip")
     found = replay(read_bundle(tmp_path / "live.zip"))
     assert found.difference is None
-    assert "live" in found.notes[0]
+    assert (found.with_end, "live" in found.notes[0]) == (False, True)
 
 
 def test_a_receiver_may_call_the_sandbox_during_an_advance(tmp_path: Path) -> None:

@@ -25,7 +25,12 @@ from invoice_sandbox.base.clock import ClockState
 from invoice_sandbox.base.errors import UserError
 from invoice_sandbox.base.ids import BASE62, KEY_BODY_LENGTH, key_checksum, new_key
 from invoice_sandbox.bundles.archive import Bundle, BundleError
-from invoice_sandbox.bundles.compare import Difference, first_difference, has_hidden_body
+from invoice_sandbox.bundles.compare import (
+    Difference,
+    compares_end,
+    first_difference,
+    has_hidden_body,
+)
 from invoice_sandbox.bundles.saving import CONTRACT, DELIVERIES, INPUTS, OUTCOMES, RECORDING
 from invoice_sandbox.http.send import CONNECTION
 from invoice_sandbox.openapi.load.pointers import at_pointer
@@ -64,31 +69,31 @@ class Served:
 @dataclass(frozen=True)
 class Replayed:
     """What came of a replay: how many requests were sent, the first difference, if any, and what
-    may explain it."""
+    may explain it. ``with_end``: what was left was compared, too."""
 
     requests: int
     difference: Difference | None
     notes: tuple[str, ...] = ()
+    with_end: bool = True
 
 
 def replay(bundle: Bundle, served: Served = Served()) -> Replayed:
     """Replay a bundle, of an acceptance run every case. Raises BundleError, ProjectError and
     SettingError."""
-    requests, notes = 0, []
-    workspaces = bundle.workspaces
-    for name, one in workspaces.items():
+    requests, notes, with_end = 0, [], True
+    for name, one in bundle.workspaces.items():
         if one.manifest.get("replayable") is not True:
             reason = str(one.manifest.get("reason", "its beginning was not recorded"))[:200]
             notes.append(f"{name}: it cannot be replayed: {ascii(reason)[1:-1]}".lstrip(": "))
             continue
         found = asyncio.run(_replay(one, served))
-        requests += found.requests
+        requests, with_end = requests + found.requests, with_end and found.with_end
         notes += [note for note in found.notes if note not in notes]
         if found.difference is not None:
             return Replayed(requests, replace(found.difference, case=name), tuple(notes))
     if not requests:
         raise bundle.problem(notes[0] if notes else "it has no requests")
-    return Replayed(requests, None, tuple(notes))
+    return Replayed(requests, None, tuple(notes), with_end)
 
 
 async def _replay(bundle: Bundle, served: Served) -> Replayed:
@@ -97,14 +102,18 @@ async def _replay(bundle: Bundle, served: Served) -> Replayed:
         run = await _Run.of(recorded, served)
         await run.send_all()
         again, contract = await run.recording(), await run.contract()
+        return Replayed(
+            len(recorded["inputs"]),
+            first_difference(recorded, again),
+            tuple(_notes(bundle, recorded, contract)),
+            compares_end(recorded),
+        )
     except UserError:
         raise
     except TimeoutError:
         raise bundle.problem(f"a request took more than {_PATIENCE} s") from None
     except Exception as error:  # a stranger's recording may be wrong in any way
         raise bundle.problem(f"its recording is malformed ({type(error).__name__})") from None
-    notes = tuple(_notes(bundle, recorded, contract))
-    return Replayed(len(recorded["inputs"]), first_difference(recorded, again), notes)
 
 
 def _notes(bundle: Bundle, recorded: Record, contract: Any) -> Iterator[str]:

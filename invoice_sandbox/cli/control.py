@@ -367,13 +367,15 @@ Status 0 when nothing differs, 1 when something does, 2 for a file that cannot b
 def _with_bundles(deliveries: click.Command) -> click.Command:
     """The command ``replay`` for a bundle as well, which is no operation."""
 
-    def run(project: Path | None, contract: Path | None, **values: Any) -> None:
+    def run(
+        project: Path | None, contract: Path | None, scenarios: Path | None, **values: Any
+    ) -> None:
         file = Path(values["id"])
         if file.suffix == ".zip" or file.is_file():
             from invoice_sandbox.bundles.replay import Served  # imports the server
             from invoice_sandbox.cli.replay import replay_bundle
 
-            replay_bundle(file, Served(project, contract))
+            replay_bundle(file, Served(project, contract, scenarios))
         else:
             deliveries.callback(**values)  # type: ignore[misc]  # see _with_show
 
@@ -385,6 +387,9 @@ def _with_bundles(deliveries: click.Command) -> click.Command:
             click.Argument(["id"], metavar="ID|FILE.zip", type=target.type),
             click.Option(["--project"], metavar="DIR", type=FOLDER, help="Project of the bundle."),
             click.Option(["--contract"], metavar="FILE", type=FILE, help="Contract of the bundle."),
+            click.Option(
+                ["--scenarios"], metavar="DIR", type=FOLDER, help="Scenarios of your own."
+            ),
             *options,
         ],
         callback=run,

@@ -12,6 +12,7 @@ import click
 from invoice_sandbox.bundles.archive import read_bundle
 from invoice_sandbox.bundles.replay import Replayed, Served, replay
 from invoice_sandbox.cli.options import FAILED, print_reply
+from invoice_sandbox.cli.output import plain
 from invoice_sandbox.control.client import Reply
 
 
@@ -22,7 +23,7 @@ def replay_bundle(file: Path, served: Served) -> None:
     """
     found = replay(read_bundle(file), served)
     data = {"same": found.difference is None, **asdict(found)}
-    print_reply(Reply(data, {}), lambda _: click.echo("\n".join(_lines(file, found))))
+    print_reply(Reply(data, {}), lambda _: click.echo("\n".join(map(plain, _lines(file, found)))))
     sys.exit(0 if found.difference is None else FAILED)
 
 
@@ -30,7 +31,7 @@ def _lines(file: Path, found: Replayed) -> Iterator[str]:
     yield from (f"note: {one}" for one in found.notes)
     difference = found.difference
     if difference is None:
-        yield f"{file}: same: {found.requests} requests and what they left"
+        yield f"{file}: same: {found.requests} requests{' and what they left' * found.with_end}"
         return
     place = difference.request or "what is left at the end"
     yield f"{file}: different: {difference.case and f'{difference.case}: '}{place}"

@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import asyncio
+import gc
 import json
 import re
 import sys
+import weakref
 from collections.abc import Mapping
 from dataclasses import replace
 from pathlib import Path
@@ -28,6 +30,7 @@ from invoice_sandbox.http.pipeline import (
     Request,
     RoutedRequest,
     Trace,
+    head_of,
 )
 from invoice_sandbox.http.route import (
     PathTemplate,
@@ -66,6 +69,32 @@ def test_creating_an_invoice_visits_few_files() -> None:
 def test_creating_an_invoice_calculates_one_fingerprint() -> None:
     called = [function for _, function in asyncio.run(calls())]
     assert called.count("_canonical_members") == 1
+
+
+def test_what_a_client_sends_again_is_read_once() -> None:
+    """Its credentials, the name of the host, and headers that show a proxy."""
+    called = {function for _, function in asyncio.run(calls())}
+    assert not called & {"head_of", "_in_head", "_host_of", "_forwarding_header", "_user_agent"}
+
+
+def test_of_several_headers_of_one_name_the_first_counts_and_all_are_known() -> None:
+    head = head_of(((b"x-a", b"1"), (b"host", b"h"), (b"x-a", b"2")))
+    assert (head.first, head.values("x-a"), head.values("x-b")) == (
+        {"x-a": "1", "host": "h"},
+        ["1", "2"],
+        [],
+    )
+
+
+def test_a_sandbox_leaves_nothing_of_its_requests_behind() -> None:
+    async def served() -> weakref.ref[Any]:
+        app = await create_app(FROZEN, url="http://127.0.0.1:8080")
+        assert await create_invoice(app, 1) == 201
+        return weakref.ref(app.engine.journal)
+
+    left = asyncio.run(served())
+    gc.collect()
+    assert left() is None
 
 
 async def calls() -> list[tuple[str, str]]:

@@ -12,7 +12,6 @@ from collections.abc import (
     Awaitable,
     Callable,
     Hashable,
-    Iterable,
     Mapping,
     MutableMapping,
     Sequence,
@@ -170,6 +169,14 @@ class Head:
         return value
 
 
+HeadOf = Callable[[tuple[tuple[bytes, ...], ...]], Head]
+
+
+def head_of(raw: tuple[tuple[bytes, ...], ...]) -> Head:
+    """The head with the headers of an ASGI scope."""
+    return Head(tuple((name.decode("latin-1"), value.decode("latin-1")) for name, value in raw))
+
+
 @dataclass(slots=True)
 class Request:
     """A request as it arrives: its head, and a way to receive its body.
@@ -290,7 +297,7 @@ class Endpoint:
 class Pipeline:
     """The stages in order. Those of one operation are in its Endpoint, which routing finds.
 
-    ``send_reply`` sends streams and what an injected fault alters.
+    ``send_reply`` sends streams and what an injected fault alters. ``head_of`` remembers.
     """
 
     edge: Callable[[Request, Proceed], Awaitable[Reply]]
@@ -299,10 +306,11 @@ class Pipeline:
     inject: Callable[[AdmittedRequest, CarryOut], Awaitable[Reply]]
     prefer: Callable[[ParsedRequest], Awaitable[Reply | None]]
     send_reply: Callable[[Request, Reply, Send], Awaitable[None]]
+    head_of: HeadOf = field(default_factory=lambda: lru_cache(maxsize=_KEPT_HEADS)(head_of))
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Respond to one ASGI request, unless the client is gone."""
-        request = request_of(scope, receive)
+        request = request_of(scope, receive, self.head_of)
         try:
             reply = await self.edge(request, self._inside)
         except ClientGoneError:
@@ -373,7 +381,7 @@ class Sandbox:
                 return
 
 
-def request_of(scope: Scope, receive: Receive) -> Request:
+def request_of(scope: Scope, receive: Receive, head_of: HeadOf = head_of) -> Request:
     """A request as it arrives."""
     extensions = scope.get("extensions", _NO_EXTENSIONS)
     return Request(
@@ -381,21 +389,11 @@ def request_of(scope: Scope, receive: Receive) -> Request:
         receive,
         scope["method"],
         scope["path"],
-        head_of(scope["headers"]),
+        head_of(tuple(map(tuple, scope["headers"]))),
         Trace(),
         extensions.get(EXCHANGE),
         OBSERVER in extensions,
     )
-
-
-def head_of(raw: Iterable[Iterable[bytes]]) -> Head:
-    """The head with the headers of an ASGI scope."""
-    return _kept(tuple(map(tuple, raw)))
-
-
-@lru_cache(maxsize=_KEPT_HEADS)
-def _kept(raw: tuple[tuple[bytes, ...], ...]) -> Head:
-    return Head(tuple((name.decode("latin-1"), value.decode("latin-1")) for name, value in raw))
 
 
 async def send_whole(request: Request, reply: Reply, send: Send) -> None:

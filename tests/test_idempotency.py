@@ -583,8 +583,8 @@ class TestWhere:
         self, toy: Running
     ) -> None:
         with toy_client(toy) as client:
-            responses = [post(client, "k", "/shown", {"number": number}) for number in (1, 2)]
-        assert [(one.status_code, is_replayed(one)) for one in responses] == 2 * [(200, False)]
+            responses = [post(client, key, "/shown", {}) for key in ("k", "k", "x" * 300)]
+        assert [(one.status_code, is_replayed(one)) for one in responses] == 3 * [(200, False)]
 
     def test_the_project_s_control_endpoints_know_it(self, toy: Running) -> None:
         with toy_client(toy) as client:

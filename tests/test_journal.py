@@ -20,6 +20,7 @@ import pytest
 from invoice_sandbox.base.ids import new_key
 from invoice_sandbox.runtime.journal import REQUESTS_LOG
 from invoice_sandbox.state.credentials import DEMO_KEY
+from invoice_sandbox.state.memory import BoundedLog
 from tests.scenario_run import INVOICE
 from tests.support import FROZEN, PATIENCE, Running, serving
 
@@ -914,3 +915,10 @@ def test_the_journal_is_filtered_by_id_and_by_text(client: httpx.Client) -> None
     assert found(text="hidden-word") == []
     assert found(text="[redacted]") == [oldest["requestId"]]
     assert found(text="é") == []
+
+
+def test_a_log_names_the_entries_that_it_drops() -> None:
+    log = BoundedLog()
+    dropped = [number for _ in range(6) for number in log.append("entry", 3 * 1024 * 1024)]
+    assert dropped == [1, 2, 3, 4, 5]
+    assert (log.last, log.read().dropped) == (6, 5)

@@ -33,7 +33,7 @@ from invoice_sandbox.state import (
     collection,
     memory,
 )
-from invoice_sandbox.state.memory import NO_QUOTAS, BoundedLog, MemoryStore
+from invoice_sandbox.state.memory import NO_QUOTAS, MemoryStore
 from invoice_sandbox.state.persistent import open_store
 from invoice_sandbox.state.shared import open_shared_store
 from tests.databases import new_database
@@ -1200,10 +1200,3 @@ def test_the_same_bytes_with_another_dictionary_are_not_the_same_record() -> Non
         one, other = one.without(str(n)), other.without(str(n))
     assert one.rows[139] == other.rows[139]
     assert not one.is_like(other)
-
-
-def test_a_log_names_the_entries_that_it_drops() -> None:
-    log = BoundedLog()
-    dropped = [number for _ in range(6) for number in log.append("entry", 3 * 1024 * 1024)]
-    assert dropped == [1, 2, 3, 4, 5]
-    assert (log.last, log.read().dropped) == (6, 5)

@@ -17,6 +17,7 @@ import httpx
 import pytest
 
 from invoice_sandbox.webhooks.attempts import Outgoing
+from invoice_sandbox.webhooks.network import ForbiddenAddressError
 from invoice_sandbox.webhooks.sender import Sender
 from tests.receivers import (
     Endless,
@@ -227,6 +228,28 @@ def test_an_error_of_our_own_is_a_failed_attempt_and_stops_no_lane(
     outcome = asyncio.run(sender.send(Outgoing("https://partner.example/", {}, b"{}")))
     assert (outcome.status, outcome.error, outcome.is_success) == (None, "no_connection", False)
     assert "failed by an internal error" in caplog.text
+
+
+NO_RESPONSE: dict[str, tuple[Exception, str]] = {
+    "a forbidden address": (ForbiddenAddressError("10.0.0.1", "private"), "address_not_allowed"),
+    "another protocol": (httpx.UnsupportedProtocol("ftp"), "address_not_allowed"),
+    "no response in time": (httpx.ReadTimeout("read"), "timeout"),
+    "no HTTP": (httpx.RemoteProtocolError("nonsense"), "no_http"),
+    "no connection": (httpx.ConnectError("refused"), "no_connection"),
+}
+
+
+@pytest.mark.parametrize(("problem", "error"), NO_RESPONSE.values(), ids=NO_RESPONSE)
+def test_an_attempt_without_a_response_names_the_reason(problem: Exception, error: str) -> None:
+    def fail(_: httpx.Request) -> httpx.Response:
+        raise problem
+
+    transport = httpx.MockTransport(fail)
+    sender = Sender(
+        ManualSystemClock(), lambda: transport, lambda: transport, "http://127.0.0.1:1", 1
+    )
+    outcome = asyncio.run(sender.send(Outgoing("https://partner.example/", {}, b"{}")))
+    assert (outcome.status, outcome.error, outcome.is_success) == (None, error, False)
 
 
 # Bodies

@@ -160,6 +160,12 @@ def test_every_case_of_the_partner_plan_has_a_control_and_its_rules_a_sentence(
     assert [rule for one in cases for rule in one.rules if not rule.get("that")] == []
 
 
+def test_a_client_gets_no_event_type_that_its_check_does_not_name(partner: Plan) -> None:
+    """A client that rejects unknown types must fail in 'tolerance' only."""
+    subscribed = [one for check in partner.checks for case in check.cases for one in case.webhooks]
+    assert {*subscribed} == {"invoice.verified", "offer.received"}
+
+
 def test_the_page_has_the_tables_of_the_plan(partner: Plan) -> None:
     page = PAGE.read_text()
     assert with_tables(page, partner) == page

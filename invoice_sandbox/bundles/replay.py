@@ -10,44 +10,43 @@ import asyncio
 import base64
 import hashlib
 import json
-from collections import defaultdict, deque
-from collections.abc import Coroutine, Iterator, MutableMapping, Sequence
+from collections.abc import Coroutine, Iterator, MutableMapping
 from dataclasses import dataclass, field, replace
-from datetime import UTC, datetime, timedelta
-from pathlib import Path
+from datetime import datetime, timedelta
 from typing import Any, Final, NamedTuple
 from urllib.parse import unquote
 
 from invoice_sandbox import __version__
 from invoice_sandbox.app import Sandbox, create_app
 from invoice_sandbox.base import jsonio
-from invoice_sandbox.base.clock import ClockState
 from invoice_sandbox.base.errors import UserError
 from invoice_sandbox.base.ids import BASE62, KEY_BODY_LENGTH, key_checksum, new_key
-from invoice_sandbox.bundles.archive import Bundle, BundleError
+from invoice_sandbox.bundles.archive import Bundle
 from invoice_sandbox.bundles.compare import (
     Difference,
     compares_end,
     first_difference,
     has_hidden_body,
 )
+from invoice_sandbox.bundles.environment import (
+    RecordedClock,
+    RecordedReceivers,
+    Served,
+    settings_of,
+)
 from invoice_sandbox.bundles.saving import CONTRACT, DELIVERIES, INPUTS, OUTCOMES, RECORDING
 from invoice_sandbox.http.send import CONNECTION
 from invoice_sandbox.openapi.load.pointers import at_pointer
 from invoice_sandbox.runtime.journal import Input
 from invoice_sandbox.runtime.recording import PLACEHOLDER
-from invoice_sandbox.settings import RECORDED, Settings
 from invoice_sandbox.state import Record
 from invoice_sandbox.state.credentials import DEMO_KEY
 from invoice_sandbox.state.memory import MemoryStore
-from invoice_sandbox.webhooks.attempts import Outcome, Outgoing
-from invoice_sandbox.webhooks.inbox import inbox_token, inbox_url
-from invoice_sandbox.webhooks.lanes import OUTCOMES_LOG, Send
+from invoice_sandbox.webhooks.inbox import inbox_token
+from invoice_sandbox.webhooks.lanes import OUTCOMES_LOG
 
 _MOST_LINES: Final = 1_000
-_MOST: Final = 1_000_000
-_MIB: Final = frozenset({"max_state", "max_queue"})
-_MOST_MIB: Final = 512
+_SHIPPED: Final = Served()
 _USERS: Final = "users"
 _PATIENCE: Final = 60
 """Real seconds for a request."""
@@ -55,15 +54,6 @@ _PATIENCE: Final = 60
 _TURNS: Final = 2_000
 _TURNS_TO_BEGIN: Final = 100
 """Turns of the event loop for a delivery, and until a request waits for something."""
-
-
-@dataclass(frozen=True)
-class Served:
-    """What the replay serves: a project, or a contract; None: what the sandbox ships."""
-
-    project: Path | None = None
-    contract: Path | None = None
-    scenarios: Path | None = None
 
 
 @dataclass(frozen=True)
@@ -77,7 +67,7 @@ class Replayed:
     with_end: bool = True
 
 
-def replay(bundle: Bundle, served: Served = Served()) -> Replayed:
+def replay(bundle: Bundle, served: Served = _SHIPPED) -> Replayed:
     """Replay a bundle, of an acceptance run every case. Raises BundleError, ProjectError and
     SettingError."""
     requests, notes, with_end = 0, [], True
@@ -147,86 +137,12 @@ def _recorded(bundle: Bundle) -> Record:
     }
 
 
-class RecordedClock:
-    """Real time as it was recorded: ``start`` is the instant of the monotonic second 0. Nobody
-    waits."""
-
-    def __init__(self, start: datetime, seconds: float) -> None:
-        self.start = start
-        self.seconds = seconds
-
-    def now(self) -> datetime:
-        """The instant, in UTC."""
-        return self.start + timedelta(seconds=self.seconds)
-
-    def calendar(self) -> datetime:
-        """The same."""
-        return self.now()
-
-    def monotonic(self) -> float:
-        """Seconds, as they were recorded."""
-        return self.seconds
-
-    async def sleep(self, seconds: float) -> None:  # noqa: ARG002 - time passes with the inputs
-        """Return at once."""
-        await asyncio.sleep(0)
-
-
 class _Event(NamedTuple):
     """The start or the end of an input, or with the place -1 a response of a receiver."""
 
     seconds: float
     place: int
     is_start: bool
-
-
-class RecordedReceivers:
-    """Responds as webhook receivers did, in the same order for each event and address, and at the
-    same time as requests did. What was not recorded is not sent."""
-
-    def __init__(self, outcomes: Sequence[Record], url: str) -> None:
-        self._inboxes = inbox_url(url)
-        self._outcomes: defaultdict[tuple[str, str], deque[Record]] = defaultdict(deque)
-        for one in outcomes:
-            self._outcomes[self._address(one["url"]), one["webhookId"]].append(one)
-        self._reached = 0.0
-        self._moved = asyncio.Event()
-
-    def reach(self, seconds: float) -> None:
-        """Let everything respond that did until this monotonic second."""
-        self._reached = seconds
-        self._moved.set()
-        self._moved = asyncio.Event()
-
-    def sending(self, send: Send) -> Send:
-        """What delivers webhooks. Messages to the inbox of the workspace are sent in process."""
-
-        async def respond(request: Outgoing) -> Outcome:
-            address = self._address(request.url)
-            left = self._outcomes[address, request.headers["webhook-id"]]
-            if not left:
-                return Outcome(error="no_connection")
-            outcome = left.popleft()
-            while outcome["seconds"] > self._reached:
-                await self._moved.wait()
-            return await send(request) if address == self._inboxes else _outcome(outcome)
-
-        return respond
-
-    def _address(self, url: str) -> str:
-        """The tokens of inboxes are random."""
-        return self._inboxes if url.startswith(self._inboxes) else url
-
-
-def _outcome(one: Record) -> Outcome:
-    waits = one["retryAfter"]
-    return Outcome(
-        status=one["status"],
-        error=one["error"],
-        took=timedelta(seconds=one["took"]),
-        body=one["body"].encode("latin-1"),
-        retry_after=None if waits is None else timedelta(seconds=waits),
-    )
 
 
 class _NoConnection:
@@ -257,7 +173,7 @@ class _Run:
         key = DEMO_KEY if recorded["hasDemoKey"] is True else new_key()
         epoch = datetime.fromisoformat(recorded["epoch"])
         clock = RecordedClock(epoch, float(recorded["created"]))
-        settings = _settings(recorded, served, key)
+        settings = settings_of(recorded, served, key)
         receivers = RecordedReceivers(recorded["outcomes"], str(recorded["url"]))
         sandbox = await create_app(
             settings, url=str(recorded["url"]), system_clock=clock, sending=receivers.sending
@@ -453,43 +369,5 @@ def _unknown(number: int, source: Record) -> str:
     return prefix + drawn[:KEY_BODY_LENGTH] + key_checksum(drawn[:KEY_BODY_LENGTH])
 
 
-def _settings(recorded: Record, served: Served, key: str) -> Settings:
-    """The settings of the replay's server. Raises KeyError, TypeError and ValueError."""
-    start, given = recorded["start"], recorded["settings"]
-    mode, at = start["clock"]["mode"], datetime.fromisoformat(start["clock"]["at"])
-    shift = timedelta(seconds=float(start["clock"]["shift"]))
-    if mode not in {"live", "frozen"} or given["webhook_time"] not in {"wall", "virtual"}:
-        raise ValueError("unknown mode")
-    conditions: dict[str, Any] = {
-        name: _number(name, given[name]) for name in RECORDED if name.startswith("max_")
-    }
-    limit = given["rate_limit"]
-    return Settings(
-        port=0,
-        scenario=str(start["scenario"]),
-        seed=int(recorded["workspace"]["seed"]),
-        clock=ClockState(mode, at.astimezone(UTC), shift),
-        key=key,
-        key_given=bool(given["key_given"]),
-        rate_limit=None if limit is None else _number("rate_limit", limit),
-        public_url=None if recorded["local"] else str(recorded["url"]),
-        workspace_idle=None,
-        webhook_time=given["webhook_time"],
-        stateful=bool(given["stateful"]),
-        base_path=None if given["base_path"] is None else str(given["base_path"]),
-        project=served.project,
-        contract=served.contract,
-        scenarios=served.scenarios,
-        **conditions,
-    )
-
-
-def _number(name: str, value: Any) -> int:
-    return max(1, min(int(value), _MOST_MIB if name in _MIB else _MOST))
-
-
 def _host(url: str) -> str:
     return url.partition("://")[2]
-
-
-__all__ = ["BundleError", "Replayed", "Served", "replay"]

@@ -372,7 +372,7 @@ def _with_bundles(deliveries: click.Command) -> click.Command:
     ) -> None:
         file = Path(values["id"])
         if file.suffix == ".zip" or file.is_file():
-            from invoice_sandbox.bundles.replay import Served  # imports the server
+            from invoice_sandbox.bundles.environment import Served  # imports the server
             from invoice_sandbox.cli.replay import replay_bundle
 
             replay_bundle(file, Served(project, contract, scenarios))

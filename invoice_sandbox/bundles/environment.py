@@ -1,0 +1,140 @@
+"""What surrounds a replay: the settings of its server, its clock, and webhook receivers."""
+
+from __future__ import annotations
+
+import asyncio
+from collections import defaultdict, deque
+from collections.abc import Sequence
+from dataclasses import dataclass
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+from typing import Any, Final
+
+from invoice_sandbox.base.clock import ClockState
+from invoice_sandbox.settings import RECORDED, Settings
+from invoice_sandbox.state import Record
+from invoice_sandbox.webhooks.attempts import Outcome, Outgoing
+from invoice_sandbox.webhooks.inbox import inbox_url
+from invoice_sandbox.webhooks.lanes import Send
+
+_MOST: Final = 1_000_000
+_MIB: Final = frozenset({"max_state", "max_queue"})
+_MOST_MIB: Final = 512
+
+
+@dataclass(frozen=True)
+class Served:
+    """What the replay serves: a project, or a contract; None: what the sandbox ships."""
+
+    project: Path | None = None
+    contract: Path | None = None
+    scenarios: Path | None = None
+
+
+class RecordedClock:
+    """Real time as it was recorded: ``start`` is the instant of the monotonic second 0. Nobody
+    waits."""
+
+    def __init__(self, start: datetime, seconds: float) -> None:
+        self.start = start
+        self.seconds = seconds
+
+    def now(self) -> datetime:
+        """The instant, in UTC."""
+        return self.start + timedelta(seconds=self.seconds)
+
+    def calendar(self) -> datetime:
+        """The same."""
+        return self.now()
+
+    def monotonic(self) -> float:
+        """Seconds, as they were recorded."""
+        return self.seconds
+
+    async def sleep(self, seconds: float) -> None:  # noqa: ARG002 - time passes with the inputs
+        """Return at once."""
+        await asyncio.sleep(0)
+
+
+class RecordedReceivers:
+    """Responds as webhook receivers did, in the same order for each event and address, and at the
+    same time as requests did. What was not recorded is not sent."""
+
+    def __init__(self, outcomes: Sequence[Record], url: str) -> None:
+        self._inboxes = inbox_url(url)
+        self._outcomes: defaultdict[tuple[str, str], deque[Record]] = defaultdict(deque)
+        for one in outcomes:
+            self._outcomes[self._address(one["url"]), one["webhookId"]].append(one)
+        self._reached = 0.0
+        self._moved = asyncio.Event()
+
+    def reach(self, seconds: float) -> None:
+        """Let everything respond that did until this monotonic second."""
+        self._reached = seconds
+        self._moved.set()
+        self._moved = asyncio.Event()
+
+    def sending(self, send: Send) -> Send:
+        """What delivers webhooks. Messages to the inbox of the workspace are sent in process."""
+
+        async def respond(request: Outgoing) -> Outcome:
+            address = self._address(request.url)
+            left = self._outcomes[address, request.headers["webhook-id"]]
+            if not left:
+                return Outcome(error="no_connection")
+            outcome = left.popleft()
+            while outcome["seconds"] > self._reached:
+                await self._moved.wait()
+            return await send(request) if address == self._inboxes else _outcome(outcome)
+
+        return respond
+
+    def _address(self, url: str) -> str:
+        """The tokens of inboxes are random."""
+        return self._inboxes if url.startswith(self._inboxes) else url
+
+
+def _outcome(one: Record) -> Outcome:
+    waits = one["retryAfter"]
+    return Outcome(
+        status=one["status"],
+        error=one["error"],
+        took=timedelta(seconds=one["took"]),
+        body=one["body"].encode("latin-1"),
+        retry_after=None if waits is None else timedelta(seconds=waits),
+    )
+
+
+def settings_of(recorded: Record, served: Served, key: str) -> Settings:
+    """The settings of the replay's server. Raises KeyError, TypeError and ValueError."""
+    start, given = recorded["start"], recorded["settings"]
+    mode, at = start["clock"]["mode"], datetime.fromisoformat(start["clock"]["at"])
+    shift = timedelta(seconds=float(start["clock"]["shift"]))
+    if mode not in {"live", "frozen"} or given["webhook_time"] not in {"wall", "virtual"}:
+        raise ValueError("unknown mode")
+    conditions: dict[str, Any] = {
+        name: _number(name, given[name]) for name in RECORDED if name.startswith("max_")
+    }
+    limit = given["rate_limit"]
+    return Settings(
+        port=0,
+        scenario=str(start["scenario"]),
+        seed=int(recorded["workspace"]["seed"]),
+        clock=ClockState(mode, at.astimezone(UTC), shift),
+        key=key,
+        key_given=bool(given["key_given"]),
+        rate_limit=None if limit is None else _number("rate_limit", limit),
+        public_url=None if recorded["local"] else str(recorded["url"]),
+        workspace_idle=None,
+        webhook_time=given["webhook_time"],
+        stateful=bool(given["stateful"]),
+        base_path=None if given["base_path"] is None else str(given["base_path"]),
+        project=served.project,
+        contract=served.contract,
+        scenarios=served.scenarios,
+        **conditions,
+    )
+
+
+def _number(name: str, value: Any) -> int:
+    return max(1, min(int(value), _MOST_MIB if name in _MIB else _MOST))

@@ -113,6 +113,7 @@ def test_every_view_fits_and_is_accessible(
 ) -> None:
     size: Any = {"width": width, "height": 900}
     options = {"viewport": size, "color_scheme": scheme, "bypass_csp": True}
+    options |= {"is_mobile": True, "has_touch": True} if width < 400 else {}
     judged = lively.addresses if scheme == "light" else lively.colourful
     with visiting(browser, lively, **options) as page:
         for view in lively.addresses:
@@ -124,6 +125,18 @@ def test_every_view_fits_and_is_accessible(
             found = Axe().run(page, options=ONLY_VIOLATIONS).response["violations"]
             bad = [one for one in found if one["impact"] in {"serious", "critical"}]
             assert bad == [], (view, [(one["id"], one["nodes"][0]["html"]) for one in bad])
+
+
+@pytest.mark.parametrize("is_mobile", [False, True])
+def test_a_button_names_its_request(browser: Browser, lively: Place, is_mobile: bool) -> None:
+    """Where nothing hovers, beside the button."""
+    options = {"is_mobile": is_mobile, "has_touch": is_mobile}
+    with visiting(browser, lively, **options) as page:
+        page.goto("/console/scenario")
+        named = page.get_by_text('POST /sandbox/clock/advance {"by":"P1D"}', exact=True)
+        expect(named).to_be_visible(visible=is_mobile)
+        page.get_by_role("button", name="+1 day").focus()
+        expect(named).to_be_visible()
 
 
 def test_swagger_ui_fits_on_a_phone(browser: Browser, lively: Place) -> None:

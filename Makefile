@@ -43,7 +43,7 @@ run: $(SERVING)  ## serve on http://127.0.0.1:8080
 	$(BIN)/invoice-sandbox serve
 
 test: export INVOICE_SANDBOX_TEST_STORE = $(STORE)
-test: $(READY)  ## the whole test suite; STORE=sqlite: servers keep their state in files
+test: $(READY)  ## the whole test suite; STORE=sqlite or postgresql: servers keep their state there
 	@echo "The whole suite takes about three minutes of CPU time: about two minutes on 2 idle cores."
 	$(BIN)/python -m pytest --numprocesses $(WORKERS) --maxprocesses 4 --dist loadfile --contract-coverage
 

@@ -250,6 +250,20 @@ def test_a_new_workspace_is_run_by_the_server_of_its_first_request(dsn: str) -> 
             assert client.get("/api/invoices").status_code == 401
 
 
+def test_a_workspace_that_was_deleted_elsewhere_can_be_created_again(dsn: str) -> None:
+    with servers(dsn, 2) as (one, two), one.client() as here, two.client() as there:
+        until(lambda: shared(one).others == 1, "the other server is known")
+        made = data(here.post("/sandbox/workspaces", json={"seed": 7}))
+        with two.client(made["key"]) as client:
+            create(client).raise_for_status()
+        here.delete(f"/sandbox/workspaces/{made['id']}").raise_for_status()
+        two.run(shared(two).take(two.sandbox.engine.first_workspace))
+        again = data(there.post("/sandbox/workspaces", json={"seed": 7}))
+        assert again["id"] == made["id"]
+        with two.client(again["key"]) as client:
+            assert create(client).status_code == 201
+
+
 def test_steps_and_deliveries_happen_once_wherever_the_clock_is_moved(dsn: str) -> None:
     changed = {"scenario": "auto-progress"}
     with servers(dsn, 2, **changed) as (one, two), one.client() as here, two.client() as there:

@@ -233,6 +233,7 @@ class SharedStore(PersistentStore):
         if not await self._asked(self.database.reserve, workspace.id, position, used, family):
             raise KeyError(workspace.id)
         self._families[workspace.id] = family
+        self._moved.discard(workspace.id)
         await super().create_workspace(workspace, now)
 
     async def delete_workspace(self, workspace_id: str) -> None:

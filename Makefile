@@ -48,7 +48,7 @@ test: $(READY)  ## the whole test suite; STORE=sqlite or postgresql: servers kee
 	$(BIN)/python -m pytest --numprocesses $(WORKERS) --maxprocesses 4 --dist loadfile --contract-coverage
 
 test-fast: $(READY)  ## the inner loop: no processes, nothing slow
-	@echo "The fast tests take about 50 seconds of CPU time: half a minute on 2 idle cores."
+	@echo "The fast tests take about 50 seconds of CPU time."
 	@$(BIN)/python -m pytest --quiet --numprocesses 3 --dist loadfile \
 		-m "not process and not slow"
 

@@ -13,6 +13,7 @@ import httpx
 import pytest
 from click.testing import CliRunner, Result
 
+from invoice_sandbox.acceptance.process import free_port
 from invoice_sandbox.acceptance.remote import PatientClient
 from invoice_sandbox.cli import main
 from invoice_sandbox.control.client import SandboxError
@@ -150,12 +151,24 @@ def test_done_without_any_request_is_inconclusive(server: Running, tmp_path: Pat
     [
         (["--declare", "webhooks"], "--declare webhooks needs --webhook-url"),
         (["--patience", "soon"], "invalid duration 'soon'"),
-        (["--port", "8080"], "--host and --port cannot be used with --server"),
+        (["--port", "8080"], "--host, --port and --public-url cannot be used with"),
     ],
 )
 def test_misuse(server: Running, tmp_path: Path, words: list[str], message: str) -> None:
     result = serve(server, tmp_path, *words)
     assert (result.exit_code, message in result.output) == (2, True), result.output
+
+
+@pytest.mark.process
+@pytest.mark.slow
+def test_the_started_server_has_the_address_that_the_client_uses(tmp_path: Path) -> None:
+    (tmp_path / "remote.yaml").write_text(PLAN)
+    url = f"http://localhost:{free_port()}"
+    words = ["--plan", str(tmp_path / "remote.yaml"), "--only", "list", "--out", str(tmp_path)]
+    words += ["--patience", "PT0.05S", "--port", url.rpartition(":")[2], "--public-url", url]
+    result = CliRunner().invoke(main, ["acceptance", "serve", *words])
+    assert f"Sandbox at {url} with the key ilk_sandbox_" in result.output
+    assert f"  SANDBOX_API_URL={url}\n" in result.output
 
 
 class _Away(PatientClient):

@@ -81,6 +81,10 @@ _REMOTE: Final[dict[str, dict[str, Any]]] = {
         "help": "Address that the started server listens on. Default: 127.0.0.1.",
     },
     "--port": {"metavar": "PORT", "help": "Port of the started server. Default: a free one."},
+    "--public-url": {
+        "metavar": "URL",
+        "help": "URL at which the client reaches the started server.",
+    },
 }
 
 
@@ -118,7 +122,12 @@ def run(command: str, **given: Any) -> None:
 @acceptance.command()
 @options(OPTIONS | _REMOTE)
 def serve(
-    webhook_url: str | None, patience: float, host: str | None, port: str | None, **given: Any
+    webhook_url: str | None,
+    patience: float,
+    host: str | None,
+    port: str | None,
+    public_url: str | None,
+    **given: Any,
 ) -> None:
     """Run a plan for a client on another machine, which does one task after the other.
 
@@ -131,8 +140,10 @@ def serve(
     invoice-sandbox acceptance serve --out report --server https://sandbox.example --key KEY
     """
     chosen = Chosen(**given)
-    if chosen.server is not None and (host is not None or port is not None):
-        raise click.UsageError("--host and --port cannot be used with --server, which has started")
+    settings = {"host": host, "port": port, "public-url": public_url}
+    if chosen.server is not None and any(text is not None for text in settings.values()):
+        text = "--host, --port and --public-url cannot be used with --server, which has started"
+        raise click.UsageError(text)
 
     def client(progress: Progress, declared: frozenset[str]) -> RemoteClient:
         if "webhooks" in declared and webhook_url is None:
@@ -140,7 +151,7 @@ def serve(
         click.echo(f"Run {progress.id} at {progress.url}")
         return RemoteClient(progress, declared, patience, _waiting, webhook_url or "")
 
-    with server_of(chosen, host=host, port=port) as started:
+    with server_of(chosen, **settings) as started:
         if chosen.server is None:
             click.echo(f"Sandbox at {started.url} with the key {started.key}")
         run_checks(chosen, PatientClient(started.url, started.key), client)

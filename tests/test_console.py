@@ -14,9 +14,10 @@ import pytest
 
 from invoice_sandbox.app import create_app
 from invoice_sandbox.base.ids import new_key
+from invoice_sandbox.console import page as console_page
 from invoice_sandbox.project.code import ProjectError
 from invoice_sandbox.project.loader import default_project
-from tests.scenario_run import data, register_new
+from tests.scenario_run import data, register_new, until
 from tests.support import FROZEN, Running, serving
 from tests.toy import contract, serving_contract
 
@@ -381,3 +382,28 @@ def test_the_stream_reports_changes_and_ends_when_the_server_stops() -> None:
         assert next(parts) == "event: change\ndata: {}\n\n"
         running.loop.call_soon_threadsafe(running.sandbox.engine.end_streams)
         assert list(parts) == []
+
+
+def test_streams_beyond_the_limit_of_a_workspace_end_at_once(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(console_page, "STREAMS_OF_A_WORKSPACE", 1)
+    with (
+        serving(real_time=True) as running,
+        running.client() as client,
+        running.client(None) as other,
+    ):
+        other.post("/console/sign-in", data={"key": running.new_workspace()})
+        for browser in (client, other):
+            with browser.stream("GET", "/console/events") as stream:
+                parts = stream.iter_text()
+                assert next(parts) == ": connected\n\n"
+                later = browser.get("/console/events")
+                assert (later.status_code, later.text[:12]) == (200, "retry: 30000")
+
+        def is_connected() -> bool:
+            with client.stream("GET", "/console/events") as stream:
+                return next(stream.iter_text()) == ": connected\n\n"
+
+        until(is_connected, "a stream that was closed leaves its place to another")
+        running.loop.call_soon_threadsafe(running.sandbox.engine.end_streams)

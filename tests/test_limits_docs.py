@@ -121,6 +121,10 @@ CONSTANTS: Final[dict[str, tuple[Any, str]]] = {
     ),
     "Snapshots": (count, "invoice_sandbox.control.snapshots:MAX_SNAPSHOTS"),
     "Acceptance runs": (count, "invoice_sandbox.control.acceptance:MAX_RUNS"),
+    "Consoles that show changes at once": (
+        count,
+        "invoice_sandbox.console.page:STREAMS_OF_A_WORKSPACE",
+    ),
     "Messages that wait for a listener": (
         count,
         "invoice_sandbox.webhooks.listeners:MAX_WAITING",

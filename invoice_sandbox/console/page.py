@@ -11,11 +11,13 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import AsyncGenerator, Callable
-from dataclasses import dataclass
+from contextlib import aclosing
+from dataclasses import dataclass, field
 from functools import cached_property
 from pathlib import Path
 from typing import Any, Final, cast
 
+from invoice_sandbox.base.budget import Budget
 from invoice_sandbox.base.errors import reject
 from invoice_sandbox.console.client import CLIENT, VISITOR, Client
 from invoice_sandbox.console.records import Contents
@@ -34,6 +36,13 @@ _SECONDS_BETWEEN_LOOKS: Final = 0.1
 _LOOKS_OF_SILENCE: Final = 150
 """Looks without a change after which a comment shows that the stream is alive."""
 
+STREAMS: Final = 128
+STREAMS_OF_A_WORKSPACE: Final = 16
+"""Streams at a time, in all and of one workspace: each looks for changes 10 times a second."""
+
+_LATER: Final = b"retry: 30000\n: too many streams\n\n"
+"""Tells a browser to come back in 30 seconds, because a browser never repeats an error response."""
+
 _EVENTS: Final = f"{CONSOLE}/events"
 _LOOKED_AT: Final = "/sandbox/clock"
 """What who may look at a workspace may read."""
@@ -48,6 +57,7 @@ class Console:
     inside: ASGIApplication
     demo_key: Callable[[Request], str | None]
     contents: Contents
+    streams: Budget = field(default_factory=lambda: Budget(STREAMS))
 
     @classmethod
     def of(
@@ -99,7 +109,19 @@ class Console:
         if not seen.is_success or workspace is None:
             raise reject("bad_credential")
         headers = (("Cache-Control", "no-store"),)
-        return Reply(200, b"", "text/event-stream", headers, self._changes(workspace))
+        return Reply(200, b"", "text/event-stream", headers, self._bounded_changes(workspace))
+
+    async def _bounded_changes(self, workspace_id: str) -> AsyncGenerator[bytes, None]:
+        held = self.streams.hold({workspace_id: STREAMS_OF_A_WORKSPACE})
+        if not held.take(1):
+            yield _LATER
+            return
+        try:
+            async with aclosing(self._changes(workspace_id)) as changes:
+                async for change in changes:
+                    yield change
+        finally:
+            held.release()
 
     async def _changes(self, workspace_id: str) -> AsyncGenerator[bytes, None]:
         seen, silent = await self._version(workspace_id), 0

@@ -261,6 +261,7 @@ class Protocol(HttpToolsProtocol):
             piece, self._unread = self._unread[:_PIECE], self._unread[_PIECE:]
             self._read(piece)
         if self._unread:
+            self._unread = memoryview(bytes(self._unread))  # what was read can be freed
             self.flow.pause_reading()
         self._watch_client()
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import time
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack
 from dataclasses import dataclass
@@ -16,14 +17,17 @@ Target = tuple[Process, str]
 
 _UPLOAD: Final = 10 * 1024 * 1024
 _BODY: Final = 256 * 1024
+_FLOOD: Final = 250
+"""Milliseconds that 400 connections at once may delay another one."""
+
 _REFERENCE: Final = "#/components/schemas/L"
 
 
 @dataclass(frozen=True)
 class Attack:
     """``expected`` are the statuses that responses may have, ``seconds`` the CPU time of the server
-    that it may cost, ``mebibytes`` the memory. ``document`` is served instead of the project, with
-    ``options`` of the server."""
+    that it may cost, ``mebibytes`` the memory, ``stall`` the milliseconds of delay for another
+    connection. ``document`` is served instead of the project, with ``options`` of the server."""
 
     name: str
     run: Callable[[Target], list[int]]
@@ -32,6 +36,7 @@ class Attack:
     mebibytes: int
     document: dict[str, Any] | None = None
     options: tuple[str, ...] = ()
+    stall: int = 50
 
 
 def request(key: str, method: str, path: str, body: bytes | None = None, *lines: str) -> bytes:
@@ -92,6 +97,17 @@ def _slow_bodies(target: Target, *lines: str) -> list[int]:
 
 def _slow_bodies_with_key(target: Target) -> list[int]:
     return _slow_bodies(target, f"Authorization: Bearer {target[1]}")
+
+
+def _streams(target: Target) -> list[int]:
+    """Streams of changes: only the first ones stay open."""
+    process, key = target
+    sent = request(key, "GET", "/console/events")
+    with ExitStack() as stack:
+        wires = [stack.enter_context(process.wire(120)) for _ in range(300)]
+        statuses = [_status(wire, sent) for wire in wires]
+        time.sleep(1)
+        return statuses
 
 
 def _dots(target: Target) -> list[int]:
@@ -203,8 +219,11 @@ def _twice(reference: Any) -> Any:
 
 ATTACKS: Final = (
     Attack("uploads without a signature", _uploads, frozenset({0, 404}), 2, 32),
-    Attack("slow bodies without a key", _slow_bodies, frozenset({0, 401}), 3, 64),
-    Attack("slow bodies with a key", _slow_bodies_with_key, frozenset({0, 503}), 3, 96),
+    Attack("slow bodies without a key", _slow_bodies, frozenset({0, 401}), 3, 64, stall=_FLOOD),
+    Attack(
+        "slow bodies with a key", _slow_bodies_with_key, frozenset({0, 503}), 3, 96, stall=_FLOOD
+    ),
+    Attack("300 consoles that show changes", _streams, frozenset({200}), 2, 32),
     Attack("secrets in headers and queries", _secrets, frozenset({200}), 3, 32),
     Attack("130,000 pushed items", _no_objects, frozenset({202}), 2, 64),
     Attack("1,000 pushed invoices", _many_invoices, frozenset({200, 202}), 6, 160),

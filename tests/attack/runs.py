@@ -24,11 +24,11 @@ _SECONDS_TO_LOAD = 5
 _MAX_LEFT = 1.5
 """Memory once the workspace is deleted, as a multiple of that before the attack."""
 
-_MAX_STALL = 50
-"""Milliseconds that an attack may delay the response to another connection."""
-
 _MAX_P99 = 250
-"""Milliseconds in which 99 of 100 requests of honest workspaces have a response."""
+"""Milliseconds in which 99 of 100 requests of honest workspaces have a response. If the machine is
+so busy that they take long without an attack, too: _MAX_SLOWER times as long."""
+
+_MAX_SLOWER = 10
 
 _SECONDS_TO_WARM = 2
 _SECONDS_TOGETHER = 8
@@ -145,7 +145,7 @@ def result_of(attack: Attack, folder: Path, count: int) -> Result:
                     statuses
                 ),
                 f"{seconds:.1f} s of CPU": seconds > attack.seconds,
-                f"a stall of {stall:.0f} ms": stall > _MAX_STALL,
+                f"a stall of {stall:.0f} ms": stall > attack.stall,
                 f"{(memory - idle) // _MEBIBYTE} MiB": memory > idle + attack.mebibytes * _MEBIBYTE,
                 "a workspace could not be deleted": any(one.deleted != 200 for one in runs),
                 f"{after // _MEBIBYTE} MiB after its end": after > _MAX_LEFT * idle,
@@ -169,6 +169,10 @@ def together(folder: Path) -> Result:
         with _attacked_again_and_again((server, key)):
             time.sleep(_SECONDS_TO_WARM)
         _delete(server, workspace)
+        with beside(server, "tests.attack.honest", found):
+            time.sleep(_SECONDS_TO_WARM)
+        control = json.loads(found.pop())
+        deleted = [_delete(server, one) for one in control["workspaces"]]
         time.sleep(_SECONDS_TO_WARM)
         idle, before = server.resident(), cpu_seconds(server)
         workspace, key = new_workspace(server)
@@ -179,12 +183,13 @@ def together(folder: Path) -> Result:
             time.sleep(_SECONDS_TOGETHER)
         seconds, memory = cpu_seconds(server) - before, server.resident()
         honest = json.loads(found[0])
-        deleted = [_delete(server, one) for one in (workspace, *honest["workspaces"])]
+        deleted += [_delete(server, one) for one in (workspace, *honest["workspaces"])]
         after = _at_rest(server, idle)
         is_quiet = "Traceback" not in server.log.read_text()
+    most = max(_MAX_P99, _MAX_SLOWER * control["p99"])
     problems = {
         f"lost {honest['lost'][:2]}": bool(honest["lost"]),
-        f"a p99 of {honest['p99']:.0f} ms": honest["p99"] > _MAX_P99,
+        f"a p99 of {honest['p99']:.0f} ms": honest["p99"] > most,
         "a workspace could not be deleted": {*deleted} != {200},
         f"{after // _MEBIBYTE} MiB after its end": after > _MAX_LEFT * idle,
         "a traceback": not is_quiet,
@@ -193,7 +198,7 @@ def together(folder: Path) -> Result:
         "ten workspaces beside all at once",
         honest["sent"],
         _named(problems),
-        f"p99: {honest['p99']:.0f}",
+        f"p99: {control['p99']:.0f} → {honest['p99']:.0f}",
         seconds,
         _memory(idle, memory, after),
     )

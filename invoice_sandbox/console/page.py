@@ -41,7 +41,7 @@ STREAMS_OF_A_WORKSPACE: Final = 16
 """Streams at a time, in all and of one workspace: each looks for changes 10 times a second."""
 
 _LATER: Final = b"retry: 30000\n: too many streams\n\n"
-"""Tells a browser to come back in 30 seconds, because a browser never repeats an error response."""
+"""Makes a browser come back in 30 seconds; after an error response it never would."""
 
 _EVENTS: Final = f"{CONSOLE}/events"
 _LOOKED_AT: Final = "/sandbox/clock"

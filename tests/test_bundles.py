@@ -12,7 +12,7 @@ from typing import Any
 
 import pytest
 
-from invoice_sandbox.base.ids import new_key
+from invoice_sandbox.base.ids import key_digest, new_key
 from invoice_sandbox.bundles.archive import BundleError, read_bundle, write_bundle
 from invoice_sandbox.bundles.saving import save_bundle
 from invoice_sandbox.control.client import ControlClient
@@ -62,7 +62,8 @@ def use(server: Running, key: str) -> tuple[str, ...]:
         client.get("/api/auth/session", headers={"Authorization": ""})
         session = client.cookies["ils_session"]
     token = inbox.rpartition("/")[2]
-    return key, token, hook["secret"], issued["secret"], session, "a-key-that-nobody-has"
+    secrets = (key, token, hook["secret"], issued["secret"], session, "a-key-that-nobody-has")
+    return *secrets, key_digest(key), key_digest(issued["secret"])
 
 
 @pytest.fixture(scope="module")
@@ -127,10 +128,14 @@ def test_a_bundle_says_that_its_beginning_is_gone(server: Running, tmp_path: Pat
     key = server.new_workspace()
     with server.client(key) as client:
         workspace = client.get("/sandbox/workspaces").json()["data"][0]["id"]
+        inbox = client.get("/sandbox/inbox").json()["data"]["url"]
+        client.post("/api/webhooks", json={"url": inbox, "events": ["*"]})
     server.run(server.store.append(workspace, INPUTS_LOG, None, 5 * MEBIBYTE))
     about = save_bundle(ControlClient(server.url, key), tmp_path / "late.zip")
     assert about["replayable"] is False
     assert "beginning" in about["reason"]
+    parts = read_bundle(tmp_path / "late.zip").parts
+    assert [name for name, part in parts.items() if inbox.encode() in part] == []
 
 
 # Files of strangers

@@ -10,6 +10,10 @@ import httpx
 import pytest
 from click.testing import CliRunner, Result
 
+from invoice_sandbox.acceptance.observations import Attempt, Observations
+from invoice_sandbox.acceptance.passive import passive_check
+from invoice_sandbox.acceptance.plan import Case, Check
+from invoice_sandbox.acceptance.verdicts import Verdict
 from invoice_sandbox.base.clock import ClockState
 from invoice_sandbox.bundles.archive import read_bundle, write_bundle
 from invoice_sandbox.bundles.saving import save_bundle
@@ -128,8 +132,10 @@ def test_waits_on_a_frozen_clock_are_inconclusive(live: Running, tmp_path: Path)
 def test_a_rejected_webhook_counts_between_accepted_ones(
     live: Running, tmp_path: Path, accepts: bool
 ) -> None:
-    """A receiver that rejects everything rejects the forged ones, too."""
-    manners = [response(200), response(401), response(200)] if accepts else [response(401)]
+    """A receiver that rejects everything rejects the forged ones, too. After each forged one comes
+    a genuine one."""
+    forged = ("bad-signature", "stale-timestamp", "changed-body")
+    manners = [response(200), *(response(401), response(200)) * 3] if accepts else [response(401)]
     key = live.new_workspace()
     with live.client(key) as client, receiving(*manners) as receiver:
         client.post("/api/webhooks", json={"url": receiver.url, "events": ["*"]})
@@ -138,11 +144,42 @@ def test_a_rejected_webhook_counts_between_accepted_ones(
         client.post("/sandbox/events", json=event)
         client.post("/sandbox/clock/advance", json={"by": "PT1S"})
         (delivery,) = client.get("/api/webhooks").json()["data"]["deliveries"]
-        client.post(f"/sandbox/deliveries/{delivery['id']}/replay", json={"fault": "bad-signature"})
-        client.post("/sandbox/clock/advance", json={"by": "PT1S"})
+        for fault in forged if accepts else forged[:1]:
+            client.post(f"/sandbox/deliveries/{delivery['id']}/replay", json={"fault": fault})
+            client.post("/sandbox/clock/advance", json={"by": "PT1S"})
     save_bundle(ControlClient(live.url, key), tmp_path / "x.zip")
     found = verdicts(judge(tmp_path / "x.zip"))
     assert found["webhook-signature"] == ("PASS" if accepts else "FAIL")
+
+
+def attempt(number: int, kind: str | None, status: int) -> Attempt:
+    """An attempt at this second."""
+    at = f"2026-11-21T09:30:{number:02}Z"
+    return Attempt(f"dlv_{number}", 1, "order.paid", kind, status, None, at)
+
+
+FORGED = attempt(5, "bad-signature", 401)
+BEFORE, AFTER = attempt(1, None, 200), attempt(9, None, 200)
+
+
+@pytest.mark.parametrize(
+    ("attempts", "verdict"),
+    [
+        ([BEFORE, FORGED, AFTER], Verdict.PASS),
+        ([BEFORE, FORGED], Verdict.INCONCLUSIVE),
+        ([FORGED, AFTER], Verdict.INCONCLUSIVE),
+        ([FORGED], Verdict.INCONCLUSIVE),
+        ([BEFORE, AFTER], Verdict.INCONCLUSIVE),
+        ([attempt(5, "bad-signature", 200)], Verdict.FAIL),
+    ],
+)
+def test_what_a_client_rejects_counts_only_while_it_accepts(
+    attempts: list[Attempt], verdict: Verdict
+) -> None:
+    rule = {"delivery": "*", "kind": "bad-signature", "response": "not-2xx"}
+    check = Check("forged", "must", "It rejects.", "Events", (Case({"name": "t"}, (rule,)),))
+    found = passive_check(check, Observations((), attempts), is_live=True)
+    assert found.verdict is verdict
 
 
 def test_a_hostile_plan_ends_in_one_line(live: Running, tmp_path: Path) -> None:

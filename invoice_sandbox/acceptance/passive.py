@@ -55,20 +55,25 @@ def passive_check(check: Check, seen: Observations, *, is_live: bool) -> CheckRe
 
 
 def _case(check: Check, case: Case, seen: Observations, *, is_live: bool) -> CaseReport:
-    results: list[Result] = []
-    for rule in case.rules:
-        if _is_passive(rule) and (is_live or _GAPS not in rule):
-            results += _results(rule, seen)
-    results = [one for one in results if one.outcome is not Outcome.UNJUDGED]
-    if not results:
+    by_rule = [
+        _judged(rule, seen) if is_live or _GAPS not in rule else []
+        for rule in case.rules
+        if _is_passive(rule)
+    ]
+    results = [one for found in by_rule for one in found]
+    broken = next((one for one in results if not one.is_kept), None)
+    if broken is None and not (by_rule and all(by_rule)):
         text = "Cannot be judged: the recording has no example of it."
         return CaseReport(case.name, CaseVerdict(Verdict.INCONCLUSIVE, text), seen)
-    broken = next((one for one in results if not one.is_kept), None)
     if broken is None:
         text = f"Every rule that needs no step was kept, {len(results)} times."
         return CaseReport(case.name, CaseVerdict(Verdict.PASS, text, None, tuple(results)), seen)
     verdict = CaseVerdict(broken_at(check.level), as_sentence(broken), broken, tuple(results))
     return CaseReport(case.name, verdict, seen)
+
+
+def _judged(rule: Rule, seen: Observations) -> list[Result]:
+    return [one for one in _results(rule, seen) if one.outcome is not Outcome.UNJUDGED]
 
 
 def _is_passive(rule: Rule) -> bool:

@@ -17,17 +17,8 @@ from invoice_sandbox.bundles.archive import BundleError, read_bundle, write_bund
 from invoice_sandbox.bundles.saving import save_bundle
 from invoice_sandbox.control.client import ControlClient
 from invoice_sandbox.state import INPUTS_LOG, MEBIBYTE
+from tests.scenario_run import DATED
 from tests.support import Running, serving
-
-INVOICE = {
-    "sellerId": "org_seller_acme",
-    "debtorId": "org_debtor_globex",
-    "invoiceNumber": "BUN-1",
-    "amount": 1250.5,
-    "currency": "EUR",
-    "issueDate": "2026-10-01",
-    "dueDate": "2026-12-30",
-}
 
 
 @dataclass(frozen=True)
@@ -54,7 +45,7 @@ def use(server: Running, key: str) -> tuple[str, ...]:
         issued = client.post("/api/developer/api-keys", json={"name": "second"}).json()["data"]
         client.put("/sandbox/scenario", json={"name": "auto-progress"})
         other = {"Authorization": f"Bearer {issued['secret']}"}
-        client.post("/api/invoices", json=INVOICE, headers=other)
+        client.post("/api/invoices", json=DATED, headers=other)
         client.post("/sandbox/clock/advance", json={"by": "P1D"})
         client.get("/api/invoices", headers={"X-API-Key": "a-key-that-nobody-has"})
         login = {"email": "seller@demo.example", "password": "demo-password"}
@@ -107,7 +98,7 @@ def test_the_har_has_the_requests_of_the_journal(saved: Saved) -> None:
         (one["method"], one["status"]) for one in journal
     ]
     registration = next(one for one in entries if one["request"]["url"].endswith("/api/invoices"))
-    assert json.loads(registration["request"]["postData"]["text"]) == INVOICE
+    assert json.loads(registration["request"]["postData"]["text"]) == DATED
 
 
 def test_what_the_journal_leaves_out_is_recorded(saved: Saved) -> None:
@@ -254,7 +245,7 @@ def test_no_change_of_a_bundle_goes_unnoticed(tmp_path: Path) -> None:
 def test_keys_are_not_in_names_or_texts_of_bundles(server: Running, tmp_path: Path) -> None:
     key, stranger = server.new_workspace(), new_key()
     with server.client(key) as client:
-        client.post("/api/invoices", json={**INVOICE, "invoiceNumber": stranger})
+        client.post("/api/invoices", json={**DATED, "invoiceNumber": stranger})
         client.post("/api/invoices", content=b'{"password": 1234, "secret": {"a": "hidden-in-it"}}')
         client.get(f"/api/invoices?token={stranger}&sellerId=x")
     file = tmp_path / "x.zip"

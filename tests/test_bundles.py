@@ -204,7 +204,7 @@ def test_a_wrong_digest_is_found(saved: Saved, tmp_path: Path) -> None:
     with zipfile.ZipFile(file, "w") as archive:
         archive.writestr("manifest.json", json.dumps(bundle.manifest))
         for name, part in bundle.parts.items():
-            archive.writestr(name, part.replace(b"BUN-1", b"BUN-2"))
+            archive.writestr(name, part.replace(b"RUN-1", b"RUN-2"))
     with pytest.raises(BundleError, match=r"the SHA-256 of \S+ is not that of"):
         read_bundle(file)
 

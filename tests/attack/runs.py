@@ -100,11 +100,12 @@ def _at_rest(server: Process, idle: int) -> int:
 @dataclass(frozen=True)
 class Run:
     """One run of an attack: statuses of its responses, seconds of CPU time, bytes of memory at its
-    end, and the status of the deletion of its workspace."""
+    end and more than at its begin, and the status of the deletion of its workspace."""
 
     statuses: list[int]
     seconds: float
     memory: int
+    more: int
     deleted: int
 
 
@@ -118,11 +119,11 @@ def new_workspace(server: Process) -> tuple[str, str]:
 def run_of(attack: Attack, server: Process, stalls: list[str]) -> Run:
     """Run an attack in a workspace of its own, then delete the workspace."""
     workspace, key = new_workspace(server)
-    before = cpu_seconds(server)
+    before, at_begin = cpu_seconds(server), server.resident()
     with beside(server, "tests.attack.probe", stalls):
         statuses = attack.run((server, key))
     seconds, memory = cpu_seconds(server) - before, server.resident()
-    return Run(statuses, seconds, memory, _delete(server, workspace))
+    return Run(statuses, seconds, memory, memory - at_begin, _delete(server, workspace))
 
 
 def result_of(attack: Attack, folder: Path, count: int) -> Result:
@@ -135,7 +136,7 @@ def result_of(attack: Attack, folder: Path, count: int) -> Result:
         is_quiet = "Traceback" not in server.log.read_text()
     statuses = [status for one in runs for status in one.statuses]
     seconds, memory = median(one.seconds for one in runs), max(one.memory for one in runs)
-    stall = median(map(float, stalls))
+    stall, more = median(map(float, stalls)), max(one.more for one in runs)
     return Result(
         attack.name,
         len(statuses),
@@ -146,7 +147,7 @@ def result_of(attack: Attack, folder: Path, count: int) -> Result:
                 ),
                 f"{seconds:.1f} s of CPU": seconds > attack.seconds,
                 f"a stall of {stall:.0f} ms": stall > attack.stall,
-                f"{(memory - idle) // _MEBIBYTE} MiB": memory > idle + attack.mebibytes * _MEBIBYTE,
+                f"{more // _MEBIBYTE} MiB": more > attack.mebibytes * _MEBIBYTE,
                 "a workspace could not be deleted": any(one.deleted != 200 for one in runs),
                 f"{after // _MEBIBYTE} MiB after its end": after > _MAX_LEFT * idle,
                 "a traceback": not is_quiet,

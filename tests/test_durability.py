@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+import asyncio
 import sqlite3
+import threading
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import closing, contextmanager
 from dataclasses import replace
-from datetime import datetime, timedelta
+from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any
 
@@ -16,12 +18,16 @@ import httpx
 import pytest
 
 from invoice_sandbox.base.clock import ClockState
+from invoice_sandbox.base.errors import ApiError
 from invoice_sandbox.base.ids import new_key
 from invoice_sandbox.settings import Postgresql, SettingError, read_settings
+from invoice_sandbox.state import Snapshot, Workspace
 from invoice_sandbox.state.credentials import DEMO_KEY
-from invoice_sandbox.state.persistent import PersistentStore
-from invoice_sandbox.state.rows import TABLES, Row, StoreError
+from invoice_sandbox.state.memory import NO_QUOTAS
+from invoice_sandbox.state.persistent import PersistentStore, open_store
+from invoice_sandbox.state.rows import TABLES, Change, Row, StoreError
 from invoice_sandbox.state.sqlite import Database
+from invoice_sandbox.state.writer import Writer
 from tests.databases import new_database
 from tests.scenario_run import DATED
 from tests.support import FROZEN, PATIENCE, Running, serving
@@ -379,6 +385,8 @@ def test_a_full_disk_is_503_until_there_is_space_again(file: Path) -> None:
         assert response.json()["error"]["code"] == "service_unavailable"
         for path in ("/api/invoices", "/sandbox/clock"):
             assert client.get(path).status_code == 503
+        lost = client.post("/api/invoices", json={**DATED, "invoiceNumber": "Lost-3"})
+        assert lost.status_code == 503
         health = client.get("/sandbox/health")
         assert (health.status_code, health.json()["data"]["store"]) == (200, "unavailable")
         disk.database.limit_pages(2**30)
@@ -387,8 +395,83 @@ def test_a_full_disk_is_503_until_there_is_space_again(file: Path) -> None:
             assert time.monotonic() < deadline
         created(client, "Late-2")
         before = data_of(client, "/api/invoices")
+        assert "Lost-3" not in str(before)
     with kept(file) as running, running.client() as client:
         assert data_of(client, "/api/invoices") == before
+
+
+def test_nothing_is_kept_once_another_server_has_taken_the_place() -> None:
+    written: list[Any] = []
+
+    async def replaced(*changes: Change) -> None:
+        writer = Writer(written.append)
+        writer.add(changes)
+        writer.discard()
+        await writer.flush()
+
+    for changes in ((), (Row("numbers", ("w", "", "a"), (1,)),)):
+        with pytest.raises(ApiError) as caught:
+            asyncio.run(asyncio.wait_for(replaced(*changes), PATIENCE))
+        assert caught.value.status == 503
+    assert written == []
+
+
+def test_whoever_waits_behind_changes_that_cannot_be_written_gets_an_error() -> None:
+    writing, go_on = threading.Event(), threading.Event()
+
+    def fail(_changes: object) -> None:
+        writing.set()
+        assert go_on.wait(PATIENCE)
+        raise StoreError("the disk is full")
+
+    async def wait_for_two() -> list[object]:
+        writer = Writer(fail)
+        waiting = []
+        for name in "ab":
+            writer.add([Row("numbers", ("w", "", name), (1,))])
+            waiting.append(asyncio.create_task(writer.flush()))
+            assert await asyncio.to_thread(writing.wait, PATIENCE)
+        go_on.set()
+        outcomes: list[object] = [*await asyncio.gather(*waiting, return_exceptions=True)]
+        writer.discard()
+        await writer.close()
+        return outcomes
+
+    assert [type(one) for one in asyncio.run(wait_for_two())] == [ApiError] * 2
+
+
+def test_nothing_is_changed_while_the_file_cannot_be_written(file: Path) -> None:
+    at, clock = datetime(2026, 11, 21, tzinfo=UTC), ClockState("frozen")
+    workspace = Workspace("w", 1, "w", clock, "manual")
+
+    async def change_while_full() -> Sequence[Snapshot]:
+        store = await open_store(file, {}, NO_QUOTAS)
+        await store.create_workspace(workspace, at)
+        await store.take_snapshot("w", Snapshot("s", at, clock))
+        await store.flush()
+        assert isinstance(store.database, Database)
+        store.database.limit_pages(1)
+        async with store.transaction("w") as state:
+            await state.put("k", "large", {"x": "x" * 100_000})
+        with pytest.raises(ApiError):
+            await store.flush()
+        for change in (
+            store.create_workspace(replace(workspace, id="other"), at),
+            store.delete_workspace("w"),
+            store.take_snapshot("w", Snapshot("late", at, clock)),
+            store.restore_snapshot("w", "s", clock),
+            store.drop_snapshot("w", "s"),
+        ):
+            with pytest.raises(ApiError) as caught:
+                await change
+            assert caught.value.status == 503
+        assert [one.id for one, _ in await store.workspaces()] == ["w"]
+        snapshots = await store.snapshots("w")
+        store.database.limit_pages(2**30)
+        await store.close()
+        return snapshots
+
+    assert [one.id for one in asyncio.run(change_while_full())] == ["s"]
 
 
 def test_nothing_of_a_batch_is_written_if_a_part_of_it_cannot_be(file: Path) -> None:

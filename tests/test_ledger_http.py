@@ -70,6 +70,15 @@ def test_every_step_is_a_posting_of_debits_and_credits(client: httpx.Client) -> 
     }
 
 
+def test_a_step_that_the_status_does_not_allow_is_a_conflict(client: httpx.Client) -> None:
+    invoice = register(client)
+    move(client, invoice, *ACCEPTED)
+    before = ledger(client, invoice)
+    path = f"/sandbox/invoices/{invoice['id']}/transition"
+    assert client.post(path, json={"trigger": "settle"}).status_code == 409
+    assert ledger(client, invoice) == before
+
+
 def test_reading_a_ledger_changes_nothing(client: httpx.Client) -> None:
     invoice = register(client)
     move(client, invoice, *ACCEPTED, "fund", "become-overdue")

@@ -187,6 +187,19 @@ def test_workspaces_share_the_limit_of_the_one_that_they_come_from(family: Runni
     assert statuses == [201, 200] * 3 + [429] * 2
 
 
+def test_workspaces_share_the_limit_of_the_key_that_may_only_create_them(family: Running) -> None:
+    with family.client() as client:
+        body = {"scopes": ["workspaces:create"]}
+        creator = client.post("/api/developer/api-keys", json=body).json()["data"]["secret"]
+    statuses = []
+    with family.client(creator) as client:
+        made = [client.post("/sandbox/workspaces", json={}).json()["data"] for _ in range(2)]
+    for one in made:
+        with family.client(one["key"]) as client:
+            statuses += [client.post("/sandbox/reset").status_code for _ in range(4)]
+    assert statuses == [200] * 6 + [429] * 2
+
+
 def test_missing_scopes_are_counted_for_the_workspace_and_not_for_each_key() -> None:
     """So that new keys do not fill the audit log: it notes every 403, but no 429."""
     with serving(LIMITED) as running:

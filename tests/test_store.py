@@ -203,6 +203,19 @@ async def test_an_id_that_is_taken_is_an_error() -> None:
 
 
 @on_a_loop
+async def test_a_workspace_can_be_deleted_once_its_transaction_has_ended_and_again() -> None:
+    store = await store_of("one")
+    async with store.transaction("one") as state:
+        deletion = asyncio.create_task(store.delete_workspace("one"))
+        await asyncio.sleep(0)
+        assert not deletion.done()
+        await state.put("k", "a", {})
+    await deletion
+    await store.delete_workspace("one")
+    assert await store.workspaces() == ()
+
+
+@on_a_loop
 async def test_two_workspaces_may_give_out_the_same_ids() -> None:
     """Two test runs that ask for the same seed get the same ids, side by side."""
     store = await store_of("one")

@@ -951,6 +951,15 @@ def test_a_name_without_addresses_is_no_connection() -> None:
         post_once(NAME, responding(), local=False)
 
 
+def test_without_a_resolver_names_are_looked_up() -> None:
+    async def send() -> None:
+        async with httpx.AsyncClient(transport=guarded_transport(local=False)) as client:
+            await client.post(NAME)
+
+    with pytest.raises(httpx.ConnectError, match=r"^partner\.example has no address$"):
+        asyncio.run(send())
+
+
 def test_a_transport_that_sent_nothing_closes_too() -> None:
     asyncio.run(guarded_transport(local=False).aclose())
 

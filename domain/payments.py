@@ -120,7 +120,7 @@ async def read_ledger(context: Context, invoice: Record) -> Record:
     where = (Condition("offerId", "=", offer["id"]),)
     stored = (await context.state.page(_POSTINGS, where=where)).records
     kept = [_without_offer(one) for one in reversed(stored)]
-    return {**shown, "postings": kept + _posting_rows(context, invoice, ledger)}
+    return {**shown, "postings": kept + _posting_rows(context, invoice, ledger, {})}
 
 
 async def _move(
@@ -157,18 +157,25 @@ def _of_fixture(ledger: Ledger, status: str) -> Ledger:
 async def _store(context: Context, invoice: Record, ledger: Ledger) -> None:
     offer = await accepted_offer(context, invoice)
     await context.state.put(_LEDGERS, offer["id"], books.as_record(ledger))
-    for row in _posting_rows(context, invoice, ledger):
+    cause = {"requestId": context.origin.request_id}
+    for row in _posting_rows(context, invoice, ledger, cause):
         number = await context.state.next_number(_POSTINGS)
         await context.state.put(_POSTINGS, str(number), {"offerId": offer["id"], **row})
 
 
-def _posting_rows(context: Context, invoice: Record, ledger: Ledger) -> list[Record]:
-    """The new postings of a ledger. An opening balance has no time: it is that of a fixture."""
+def _posting_rows(
+    context: Context, invoice: Record, ledger: Ledger, cause: Record
+) -> list[Record]:
+    """The new postings of a ledger, with the member of their ``cause``. A purchase is that of the
+    acceptance. An opening balance has neither time nor cause: it is that of a fixture."""
     times = {"purchase": invoice.get("acceptedAt"), "opening-balance": None}
+    accepted = {"requestId": invoice["acceptedBy"]} if "acceptedBy" in invoice else {}
+    causes = {"purchase": accepted, "opening-balance": {}}
     return [
         {
             "at": times.get(one.step, context.timestamp),
             "step": one.step,
+            **causes.get(one.step, cause),
             "entries": [_entry(account, amount) for account, amount in one.amounts.items()],
         }
         for one in ledger.postings

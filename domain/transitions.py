@@ -159,7 +159,11 @@ async def _move_together(
     context: Context, invoice: Record, trigger: str, offers: Sequence[Record], **metadata: Any
 ) -> None:
     if trigger == "accept-offer" and offers:
-        facts = {"recourse": offers[0]["recourse"], "acceptedAt": context.timestamp}
+        facts = {
+            "recourse": offers[0]["recourse"],
+            "acceptedAt": context.timestamp,
+            "acceptedBy": context.origin.request_id,
+        }
         invoice = {**invoice, **facts}
     elif trigger == "uphold-dispute-after-funding":
         invoice = {**invoice, "recourse": "Recourse"}  # the seller warrants an undisputed debt

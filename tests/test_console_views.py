@@ -8,6 +8,7 @@ from dataclasses import replace
 from html import unescape
 from pathlib import Path
 from typing import Any
+from urllib.parse import unquote
 
 import httpx
 import pytest
@@ -33,6 +34,13 @@ def text_of(page: httpx.Response) -> str:
 def buttons(page: httpx.Response) -> list[str]:
     """The requests that the buttons of a page name."""
     return [unescape(one) for one in re.findall(r'<button title="([^"]*)"', page.text)]
+
+
+def links_of(page: httpx.Response) -> dict[str, str | None]:
+    """What each mark of a timeline opens, by its source and text."""
+    mark = r'class="source">(.*?)</span>\s*<span class="what">(?:<a href="(.*?)">)?(.*?)<'
+    found = re.findall(mark, page.text)
+    return {f"{source} {text.strip()}": unescape(link) or None for source, link, text in found}
 
 
 # Who visits
@@ -214,9 +222,48 @@ def test_events_deliveries_and_postings_are_on_the_timeline(
         "audit log invoice.registered",
     ):
         assert re.search(mark, found), mark
-    [entry] = data(api.get("/sandbox/requests", params={"operation": "createInvoice"}))
-    audit = r'audit log</span>\s*<span class="what"><a href="/console/requests/'
-    assert re.search(audit + entry["requestId"], page.text)
+    links = links_of(page)
+    for request, *causes in (
+        ("POST /api/invoices", "event invoice.registered", "audit log invoice.registered"),
+        (f"POST /sandbox/offers/{offer['id']}/accept", "event offer.accepted", "ledger purchase"),
+        (f"POST /sandbox/invoices/{invoice}/transition", "event invoice.funded", "ledger pay-out"),
+    ):
+        [link] = {links[one] for one in causes}
+        assert f"</span> {request}</h2>" in visitor.get(link or "").text
+    assert None not in links.values()
+
+
+def test_what_a_step_did_opens_its_entry_in_the_agenda(
+    visitor: httpx.Client, api: httpx.Client
+) -> None:
+    data(api.put("/sandbox/scenario", json={"name": "full-lifecycle"}))
+    other, invoice = register_new(api), register_new(api)
+    path = f"/console/records/invoices/{invoice}"
+    due = links_of(visitor.get(path))["step make-offer"]
+    advance(api, "P1D")
+    links = links_of(visitor.get(path))
+    assert links["step make-offer"] == links["event offer.received"] == due
+    assert links["event invoice.funded"] == links["ledger pay-out"] != links["ledger purchase"]
+    assert None not in links.values()
+    for link in {one for one in links.values() if one and "#" in one}:
+        address, _, fragment = link.partition("#")
+        agenda = visitor.get(address).text
+        assert agenda.count(f'id="{unquote(fragment)}"') == 1
+        assert other not in agenda
+
+
+def test_interest_that_is_not_posted_yet_has_no_cause(
+    visitor: httpx.Client, api: httpx.Client
+) -> None:
+    invoice = verified(api)["id"]
+    moves = ("request-financing", "receive-offer", "accept-offer", "fund", "become-overdue")
+    move(api, invoice, *moves)
+    advance(api, "P90D")
+    path = f"/console/records/invoices/{invoice}"
+    assert links_of(visitor.get(path))["ledger interest"] is None
+    move(api, invoice, "pay")
+    links = links_of(visitor.get(path))
+    assert links["ledger interest"] == links["ledger payment"] == links["event invoice.paid"]
 
 
 def test_a_failed_attempt_and_the_next_one_are_on_the_timeline(

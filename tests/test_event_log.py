@@ -53,10 +53,26 @@ def test_events_are_found_by_the_records_they_are_about(client: httpx.Client) ->
     assert [event["type"] for event in events(client, subject=other)] == ["invoice.registered"]
     assert len(events(client)) == len(types) + 1
     for event in events(client, subject=one):
+        assert client.get("/sandbox/requests", params={"id": event["requestId"]}).json()["data"]
         assert one in event["subjects"]
         assert [one["eventId"] for one in event["deliveries"]] == [event["id"]]
         assert event["deliveries"][0]["attempts"][0]["responseStatus"] == 200
     assert client.get("/sandbox/event-log", params={"limit": 0}).status_code == 400
+
+
+def test_only_who_may_act_finds_the_request_to_the_control_api(
+    server: Running, client: httpx.Client
+) -> None:
+    move(client, register_new(client), "start-verification")
+    [endpoint] = data(client.get("/api/webhooks"))["endpoints"]
+    rotated = client.post(f"/sandbox/webhooks/{endpoint['id']}/rotate-secret")
+    by_id = [{"id": events(client)[0]["requestId"]}, {"id": rotated.headers["x-request-id"]}]
+    found = [client.get("/sandbox/requests", params=one) for one in by_id]
+    assert [one.json()["data"][0]["method"] for one in found] == ["POST", "POST"]
+    assert data(rotated)["secret"] not in found[1].text
+    made = data(client.post("/api/developer/api-keys", json={"scopes": ["sandbox:read"]}), 201)
+    with server.client(made["secret"]) as viewer:
+        assert [data(viewer.get("/sandbox/requests", params=one)) for one in by_id] == [[], []]
 
 
 def test_subjects_are_texts_once_each() -> None:

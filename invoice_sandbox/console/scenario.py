@@ -9,24 +9,28 @@ from flask import render_template, request
 
 from invoice_sandbox.console.common import client, contents, pages
 from invoice_sandbox.console.drawing import Chain, chain_of
+from invoice_sandbox.console.timeline import is_about
 
 
 @pages.get("/scenario")
 def scenario() -> str:
     """The clock, the agenda, scenarios, faults and snapshots.
 
-    ``name`` in the address shows another scenario than the current one.
+    ``name`` in the address shows another scenario than the current one, ``about`` only the steps
+    about the record of that id.
     """
     scenarios = client().get("/sandbox/scenarios")
     agenda = client().get("/sandbox/agenda")
     faults = client().get("/sandbox/faults")
     current = current_of(scenarios.rows)
-    wanted = request.args.get("name", "")
+    wanted, about = request.args.get("name", ""), request.args.get("about", "")
     open_ = next((one for one in scenarios.rows if one["name"] == wanted), current)
     return render_template(
         "scenario.html",
         page="scenario",
-        agenda=agenda,
+        due=_steps(agenda.data, "due", about),
+        done=_steps(agenda.data, "done", about),
+        about=about,
         next_due=_next_due(agenda.data),
         scenarios=scenarios,
         current=current,
@@ -49,6 +53,12 @@ def current_of(scenarios: list[Any]) -> Mapping[str, Any] | None:
 def _next_due(agenda: Any) -> str | None:
     due = agenda.get("due") if isinstance(agenda, Mapping) else None
     return due[0]["at"] if due else None
+
+
+def _steps(agenda: Any, which: str, about: str) -> list[Any]:
+    """The due or the done steps, of all records or of one."""
+    steps = agenda.get(which, []) if isinstance(agenda, Mapping) else []
+    return [one for one in steps if not about or is_about(one, {about})]
 
 
 def _hits(faults: list[Any]) -> dict[str, list[Any]]:

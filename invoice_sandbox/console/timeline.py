@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Set
+from collections.abc import Iterator, Mapping, Sequence, Set
 from dataclasses import dataclass
 from typing import Any, Final
+from urllib.parse import quote, urlencode
 
 from invoice_sandbox.console.client import Client
 from invoice_sandbox.console.records import Records, Source
@@ -13,10 +14,14 @@ from invoice_sandbox.http.pages import CONSOLE
 _JOURNAL: Final = 100
 _EVENTS: Final = 100
 
+_Step = Mapping[str, Any]
+"""A step as the agenda of the control API shows it."""
+
 
 @dataclass(frozen=True)
 class Mark:
-    """Something at an instant: its ``source`` in a word, what it was, details, and its page.
+    """Something at an instant: its ``source`` in a word, what it was, details, and the page of what
+    caused it: a request, a step, or a delivery.
 
     ``is_bad``: it failed. ``is_ahead``: it is still to come.
     """
@@ -32,11 +37,12 @@ class Mark:
 
 def timeline_of(client: Client, records: Records, record_id: str, ids: Set[str]) -> list[Mark]:
     """Everything about a record, oldest first; ``ids`` are those of what belongs to it, too."""
+    due, done = _agenda(client, ids)
     marks = [
         *_requests(client, ids),
-        *_steps(client.get("/sandbox/agenda").data, ids),
-        *_of_sources(client, records, record_id),
-        *_events(client, record_id),
+        *_steps(due, done),
+        *_of_sources(client, records, record_id, done),
+        *_events(client, record_id, done),
     ]
     return sorted(marks, key=lambda one: (one.is_ahead, _sortable(one.at)))
 
@@ -62,56 +68,87 @@ def request_page(request_id: str) -> str:
     return f"{CONSOLE}/requests/{request_id}"
 
 
-def _steps(agenda: Any, ids: Set[str]) -> Iterator[Mark]:
-    if not isinstance(agenda, Mapping) or "done" not in agenda:
-        return
-    for one in reversed(agenda["done"]):
-        if _is_about(one, ids):
-            is_done = one["outcome"] == "done"
-            outcome = "" if is_done else f" ({one['outcome']}: {one['reason']})"
-            detail = {"scenario": one["scenario"], **one["with"]}
-            yield Mark(one["at"], "step", f"{one['do']}{outcome}", detail, is_bad=not is_done)
-    for one in agenda["due"]:
-        if _is_about(one, ids):
-            detail = {"scenario": one["scenario"], **one["with"]}
-            yield Mark(one["at"], "step", one["do"], detail, is_ahead=True)
+def _agenda(client: Client, ids: Set[str]) -> tuple[list[_Step], list[_Step]]:
+    """The steps that are due, and those that are done, about records, oldest first."""
+    received = client.get("/sandbox/agenda")
+    agenda = received.data if received.is_success else {"due": [], "done": []}
+    due, done = agenda["due"], reversed(agenda["done"])
+    return [one for one in due if is_about(one, ids)], [one for one in done if is_about(one, ids)]
 
 
-def _is_about(step: Mapping[str, Any], ids: Set[str]) -> bool:
+def is_about(step: _Step, ids: Set[str]) -> bool:
+    """Whether a step of the agenda is about one of the records."""
     return step["subject"] in ids or any(one in ids for one in step["with"].values())
 
 
-def _of_sources(client: Client, records: Records, record_id: str) -> Iterator[Mark]:
+def anchor(step: _Step) -> str:
+    """The id of the entry of a step in the page of the agenda."""
+    return f"step-{step['at']}-{step['do']}-{step['subject'] or ''}"
+
+
+def _step_page(step: _Step) -> str:
+    """The entry of a step in the agenda, among those about the same record."""
+    about = step["subject"] or next(iter(step["with"].values()))
+    return f"{CONSOLE}/scenario?{urlencode({'about': about})}#{quote(anchor(step))}"
+
+
+def _steps(due: Sequence[_Step], done: Sequence[_Step]) -> Iterator[Mark]:
+    for one in done:
+        is_done = one["outcome"] == "done"
+        outcome = "" if is_done else f" ({one['outcome']}: {one['reason']})"
+        detail = {"scenario": one["scenario"], **one["with"]}
+        text, link = f"{one['do']}{outcome}", _step_page(one)
+        yield Mark(one["at"], "step", text, detail, link, is_bad=not is_done)
+    for one in due:
+        detail = {"scenario": one["scenario"], **one["with"]}
+        yield Mark(one["at"], "step", one["do"], detail, _step_page(one), is_ahead=True)
+
+
+def _cause(row: Any, path: str, mark: tuple[str, str], done: Sequence[_Step]) -> str | None:
+    """The page of what caused the ``mark`` (its instant and text) of a row.
+
+    ``path`` leads to the id of the request in the row, with dots between the names. If it is null,
+    the cause is the step of that instant, first of all the one that recorded an event of that name.
+    Without the member the cause is not known.
+    """
+    for name in path.split("."):
+        if not isinstance(row, Mapping) or name not in row:
+            return None
+        row = row[name]
+    if row is not None:
+        return request_page(row)
+    at, text = mark
+    steps = [one for one in done if one["at"] == at and one["outcome"] == "done"]
+    found = next((one for one in steps if text in one["events"]), next(iter(steps), None))
+    return None if found is None else _step_page(found)
+
+
+def _of_sources(
+    client: Client, records: Records, record_id: str, done: Sequence[_Step]
+) -> Iterator[Mark]:
     for source in records.timeline:
         if source.by is None:
             data = client.get(source.address.path(record_id)).data
             rows = data.get(source.member, []) if isinstance(data, Mapping) else []
         else:
             rows = client.get(source.address.path(), {source.by: record_id, "limit": 100}).rows
-        yield from _marks(source, rows)
+        yield from _marks(source, rows, done)
 
 
-def _marks(source: Source, rows: Any) -> Iterator[Mark]:
+def _marks(source: Source, rows: Any, done: Sequence[_Step]) -> Iterator[Mark]:
     for row in reversed(rows) if source.by else rows:
         detail = {key: one for key, one in row.items() if key not in {source.at, source.what}}
-        cause = _member(row, source.request)
-        link = None if cause is None else request_page(cause)
-        at = row.get(source.at) or ""
-        yield Mark(at, source.title.lower(), str(row[source.what]), detail, link)
+        at, what = row.get(source.at) or "", str(row[source.what])
+        link = _cause(row, source.request, (at, what), done) if source.request else None
+        yield Mark(at, source.title.lower(), what, detail, link)
 
 
-def _member(row: Any, path: str | None) -> str | None:
-    """The text at a path of member names with dots between them."""
-    for name in path.split(".") if path else ():
-        row = row.get(name) if isinstance(row, Mapping) else None
-    return row if path and isinstance(row, str) else None
-
-
-def _events(client: Client, record_id: str) -> Iterator[Mark]:
+def _events(client: Client, record_id: str, done: Sequence[_Step]) -> Iterator[Mark]:
     """Events about the record, and the attempts to deliver them."""
     rows = client.get("/sandbox/event-log", {"subject": record_id, "limit": _EVENTS}).rows
     for event in reversed(rows):
-        yield Mark(event["at"], "event", event["type"], event["payload"])
+        link = _cause(event, "requestId", (event["at"], event["type"]), done)
+        yield Mark(event["at"], "event", event["type"], event["payload"], link)
         for delivery in reversed(event["deliveries"]):
             yield from _attempts(delivery, f"{CONSOLE}/webhooks/{delivery['id']}")
 

@@ -24,7 +24,7 @@ from invoice_sandbox.console.common import (
     webhooks,
 )
 from invoice_sandbox.console.drawing import drawing_of
-from invoice_sandbox.console.timeline import timeline_of
+from invoice_sandbox.console.timeline import anchor, timeline_of
 from invoice_sandbox.http.pages import CONSOLE, protect
 
 if TYPE_CHECKING:
@@ -54,7 +54,7 @@ def flask_app(contents: Contents) -> Flask:
     app.url_map.strict_slashes = False
     app.register_blueprint(pages, url_prefix=CONSOLE)
     app.jinja_env.trim_blocks = app.jinja_env.lstrip_blocks = True
-    app.jinja_env.filters.update(pretty=pretty, shown=shown, query=urlencode)
+    app.jinja_env.filters.update(anchor=anchor, pretty=pretty, shown=shown, query=urlencode)
     app.before_request(_open)
     app.context_processor(_common)
     app.after_request(_close)

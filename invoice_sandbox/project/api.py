@@ -265,7 +265,8 @@ class Context:
         return event
 
     async def event(self, event_type: str, data: Mapping[str, Any]) -> Record:
-        """An event with its ``id``, ``type``, ``at``, ``subjects`` and ``payload``, not recorded.
+        """An event with its ``id``, ``type``, ``at``, ``subjects``, ``requestId`` and ``payload``,
+        not recorded.
 
         Raises PayloadError if the contract does not allow the payload.
         """
@@ -278,7 +279,7 @@ class Context:
         subjects = self.conventions.subjects(data)
         at = self.timestamp
         event = {"id": event_id, "type": event_type, "at": at, "subjects": subjects}
-        return {**event, "payload": payload}
+        return {**event, "requestId": self.origin.request_id, "payload": payload}
 
     def moved(self, machine: str, move: Move) -> None:
         """Report a transition to coverage."""

@@ -237,13 +237,24 @@ class Journal:
         return self.redactor.user_agent(headers)
 
     async def newest(
-        self, workspace_id: str, matches: Callable[[Record], bool], text: str, limit: int
+        self,
+        workspace_id: str,
+        matches: Callable[[Record], bool],
+        text: str,
+        limit: int,
+        *,
+        with_control: bool = False,
     ) -> Found:
-        """The entries that match, and that show ``text`` in the path or a body."""
+        """The entries that match, and that show ``text`` in the path or a body.
+
+        ``with_control``: also inputs that are in no journal, such as those of the control API.
+        """
         log = await self._store.log(workspace_id, REQUESTS_LOG)
+        inputs = (await self.recorded(workspace_id)).inputs if with_control else ()
+        others = [one.entry for one in inputs if not one.in_journal]
         shown: list[Record] = []
         total, turn = 0, Turn()
-        for entry in reversed(log.entries):
+        for entry in chain(reversed(log.entries), reversed(others)):
             if not matches(_summary(entry)) or not _may_show(entry, text):
                 continue
             if text or len(shown) < limit:

@@ -163,9 +163,7 @@ async def _store(context: Context, invoice: Record, ledger: Ledger) -> None:
         await context.state.put(_POSTINGS, str(number), {"offerId": offer["id"], **row})
 
 
-def _posting_rows(
-    context: Context, invoice: Record, ledger: Ledger, cause: Record
-) -> list[Record]:
+def _posting_rows(context: Context, invoice: Record, ledger: Ledger, cause: Record) -> list[Record]:
     """The new postings of a ledger, with the member of their ``cause``. A purchase is that of the
     acceptance. An opening balance has neither time nor cause: it is that of a fixture."""
     times = {"purchase": invoice.get("acceptedAt"), "opening-balance": None}

@@ -261,6 +261,8 @@ def test_interest_that_is_not_posted_yet_has_no_cause(
     advance(api, "P90D")
     path = f"/console/records/invoices/{invoice}"
     assert links_of(visitor.get(path))["ledger interest"] is None
+    [*_, interest] = data(api.get(f"/sandbox/invoices/{invoice}/ledger"))["postings"]
+    assert "requestId" not in interest
     move(api, invoice, "pay")
     links = links_of(visitor.get(path))
     assert links["ledger interest"] == links["ledger payment"] == links["event invoice.paid"]

@@ -21,17 +21,9 @@ from typing import Any
 import httpx
 import pytest
 
-from tests.scenario_run import until
+from tests.scenario_run import INVOICE, advance, audited, data, register, status, until
 from tests.support import FROZEN, PATIENCE, Running, serving
 
-INVOICE = {
-    "sellerId": "org_seller_acme",
-    "debtorId": "org_debtor_globex",
-    "invoiceNumber": "CLOCK-1",
-    "amount": 12500.5,
-    "currency": "EUR",
-    "dueDate": "2027-01-20",
-}
 BY_DEFAULT = replace(FROZEN, scenario=None)
 
 
@@ -49,25 +41,6 @@ def client(progressing: Running) -> Iterator[httpx.Client]:
         yield client
 
 
-def register(client: httpx.Client, **members: Any) -> Any:
-    body = {name: value for name, value in {**INVOICE, **members}.items() if value is not None}
-    return client.post("/api/invoices", json=body).json()["data"]
-
-
-def advance(client: httpx.Client, **by: str) -> Any:
-    return client.post("/sandbox/clock/advance", json=by).json()["data"]
-
-
-def status(client: httpx.Client, invoice_id: str) -> str:
-    return str(client.get(f"/api/invoices/{invoice_id}").json()["data"]["status"])
-
-
-def scenario(client: httpx.Client, invoice_id: str) -> list[tuple[str, str]]:
-    """What the audit log reports of the invoice: instant and action, the oldest first."""
-    log = client.get("/api/audit-log", params={"targetId": invoice_id}).json()["data"]
-    return [(event["occurredAt"], event["action"]) for event in reversed(log)]
-
-
 # The published flow ----------------------------------------------------------------------------
 
 
@@ -76,7 +49,8 @@ def scenario(client: httpx.Client, invoice_id: str) -> list[tuple[str, str]]:
 def test_the_flow_reaches_an_offer_for_any_currency(
     client: httpx.Client, currency: str, due: str | None
 ) -> None:
-    invoice = register(client, currency=currency, dueDate=due)
+    body = {**INVOICE, "currency": currency} | ({} if due is None else {"dueDate": due})
+    invoice = data(client.post("/api/invoices", json=body), 201)
     advance(client, by="PT6S")
     assert status(client, invoice["id"]) == "Offered"
     (offer,) = client.get("/api/offers", params={"invoiceId": invoice["id"]}).json()["data"]
@@ -101,7 +75,7 @@ def test_the_flow_takes_six_seconds_and_stops(client: httpx.Client) -> None:
         ("2026-11-21T09:30:04Z", "done"),
         ("2026-11-21T09:30:06Z", "done"),
     ]
-    assert scenario(client, invoice["id"]) == [
+    assert audited(client, invoice["id"]) == [
         ("2026-11-21T09:30:00Z", "invoice.registered"),
         ("2026-11-21T09:30:01Z", "invoice.verification_started"),
         ("2026-11-21T09:30:02Z", "invoice.verified"),
@@ -209,7 +183,7 @@ def test_months_pass_by_moving_the_clock(client: httpx.Client) -> None:
     pull("invoke-recourse")
     advance(client, by="P14D")
     pull("repurchase")
-    assert scenario(client, invoice["id"])[5:] == [
+    assert audited(client, invoice["id"])[5:] == [
         ("2026-11-21T09:30:06Z", "offer.accepted"),
         ("2026-11-23T10:00:00Z", "invoice.funded"),
         ("2027-01-21T00:00:00Z", "invoice.overdue"),
@@ -310,6 +284,7 @@ def mixed_run(client: httpx.Client) -> list[str]:
         ask("GET", "/api/nothing-here")
         ask("POST", "/api/webhooks", {"url": "https://partner.example/hooks"})
         ask("POST", "/api/connectors/erp/invoices", {"externalId": f"E-{number}", **body})
+    ask("POST", "/sandbox/clock/advance", {"by": "PT0S"})  # a restore repeats what is in flight
     snapshot = ask("POST", "/sandbox/snapshots")["data"]["id"]
     ask("POST", "/api/developer/api-keys", {"name": "another"})
     ask("POST", f"/sandbox/snapshots/{snapshot}/restore")

@@ -8,6 +8,7 @@ import threading
 import time
 from collections import Counter, defaultdict
 from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field, replace
 from datetime import timedelta
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
@@ -18,7 +19,7 @@ import pytest
 
 from invoice_sandbox.base.clock import ClockState, parse_instant
 from invoice_sandbox.runtime import agenda as agenda_module
-from invoice_sandbox.runtime.agenda import Agenda
+from invoice_sandbox.runtime.agenda import Agenda, in_order
 from invoice_sandbox.state import Record, Workspace
 from invoice_sandbox.state.memory import MemoryStore
 from invoice_sandbox.webhooks.attempts import Outcome, Outgoing
@@ -166,6 +167,36 @@ def _is_sent(one: Any) -> bool:
 
 
 # Nobody waits for a receiver
+
+
+def test_an_advance_does_not_report_what_was_due_before(
+    client: httpx.Client, receiver: Receiver
+) -> None:
+    """Real time decides whether that is done before the advance or during it."""
+    gate = threading.Event()
+    receiver.responds_by(lambda _: held(gate))
+    subscribe(client, receiver.url)
+    trigger(client)
+    with ThreadPoolExecutor(1) as pool:
+        advancing = pool.submit(advance, client, by="PT1S")
+        until(lambda: now(client) != START, "the clock has moved")
+        gate.set()
+        assert advancing.result(PATIENCE)["happened"] == []
+    assert delivery(client)["status"] == "Delivered"
+    assert [one["do"] for one in agenda(client)["done"]] == ["deliver"]
+
+
+def test_of_one_instant_steps_come_first_and_deliveries_in_their_order() -> None:
+    at, later = "2026-11-21T09:30:00Z", "2026-11-21T09:30:01Z"
+    wanted: list[Record] = [
+        {"at": at, "do": "ring", "subject": None},
+        {"at": at, "do": "echo", "subject": "a"},
+        {"at": at, "do": "deliver", "subject": "dlv_9999"},
+        {"at": at, "do": "deliver", "subject": "dlv_10000"},
+        {"at": at, "do": "close-endpoint", "subject": "b"},
+        {"at": later, "do": "ring", "subject": None},
+    ]
+    assert in_order([wanted[5], wanted[4], wanted[3], *wanted[:3]]) == wanted
 
 
 def test_a_receiver_that_hangs_delays_neither_others_nor_the_scenario(

@@ -13,6 +13,7 @@ from invoice_sandbox.runtime.agenda import (
     STEPS_LOG,
     Advance,
     EndlessError,
+    in_order,
     step_summary,
 )
 from invoice_sandbox.runtime.control_call import ControlCall
@@ -62,7 +63,7 @@ async def get_agenda(call: ControlCall) -> Record:
     done = await call.engine.store.log(call.workspace.id, STEPS_LOG)
     return {
         "due": [step_summary(step) for step in due],
-        "done": list(reversed(done.entries)),
+        "done": in_order(done.entries)[::-1],
     }
 
 

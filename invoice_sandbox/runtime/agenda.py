@@ -10,7 +10,7 @@ from __future__ import annotations
 import asyncio
 import heapq
 import logging
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Iterable
 from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
 from typing import Final, Literal
@@ -27,8 +27,9 @@ from invoice_sandbox.state import (
     Transaction,
     Workspace,
 )
-from invoice_sandbox.webhooks.attempts import TIMEOUT
-from invoice_sandbox.webhooks.lanes import Lanes, in_order
+from invoice_sandbox.webhooks.attempts import CLOSE_ENDPOINT, TIMEOUT
+from invoice_sandbox.webhooks.lanes import Lanes
+from invoice_sandbox.webhooks.outbox import DELIVER
 
 STEPS_LOG: Final = "steps"
 """The log of the steps that ran in a workspace."""
@@ -62,6 +63,10 @@ ReportDropped = Callable[[Transaction, Workspace, ScheduledStep, Dropped, str], 
 
 Target = Callable[[datetime], datetime]
 """Calculates the instant to advance to from the present instant."""
+
+
+_AFTER_STEPS: Final = {DELIVER: 1, CLOSE_ENDPOINT: 2}
+"""Actions that come after the steps of their instant."""
 
 
 class SkippedStep(Exception):  # noqa: N818  expected when a client has moved the record elsewhere
@@ -142,8 +147,9 @@ class Agenda:
         """Move the workspace's clock and run all steps that become due, in order of time.
 
         With ``wait`` this also waits for the lanes, without holding a lock, for PATIENCE and
-        LONGEST_WAIT; on a live clock for at most PATIENCE. Raises what ``target`` raises, and
-        EndlessError, which leaves the clock where the loop began.
+        LONGEST_WAIT; on a live clock for at most PATIENCE. Attempts that were due at the start are
+        not part of the result: how many of them were made before depends on real time. Raises what
+        ``target`` raises, and EndlessError, which leaves the clock where the loop began.
         """
         async with self._lanes.collect(workspace_id) as attempted:
             async with self.lock(workspace_id):
@@ -153,8 +159,8 @@ class Agenda:
                 await self._move_clock(workspace_id, end)
             if wait:
                 done += await self._finish_lanes(workspace_id, attempted)
-        entries = [*done, *in_order(attempted)]
-        return Advance(start, end, tuple(sorted(entries, key=_instant)))
+        later = [one for one in attempted if parse_instant(one["at"]) > start]
+        return Advance(start, end, tuple(in_order([*done, *later])))
 
     async def finish(self, workspace_id: str, lane: str) -> None:
         """Run what is due in a lane, and wait for it."""
@@ -409,8 +415,17 @@ class Agenda:
             self._plan(workspace.id, self._system_clock.now() + _PAUSE)
 
 
-def _instant(entry: Record) -> datetime:
-    return parse_instant(str(entry["at"]))
+def in_order(entries: Iterable[Record]) -> list[Record]:
+    """Log entries by instant, whatever real time the attempts of several lanes took: at an instant
+    first the steps, then attempts in the order of their deliveries, then what these caused."""
+    return sorted(entries, key=_place)
+
+
+def _place(entry: Record) -> tuple[datetime, int, int, str]:
+    instant, action, subject = parse_instant(entry["at"]), entry["do"], ""
+    if action in _AFTER_STEPS:
+        subject = str(entry["subject"])  # ends with a number that has four digits or more
+    return instant, _AFTER_STEPS.get(action, 0), len(subject), subject
 
 
 def _entry(

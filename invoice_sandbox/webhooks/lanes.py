@@ -10,14 +10,13 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, Mapping, Sequence
+from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, Sequence
 from contextlib import asynccontextmanager
 from datetime import datetime
-from math import inf
 from typing import Final
 from weakref import WeakValueDictionary
 
-from invoice_sandbox.base.clock import SystemClock, instant_text, parse_instant
+from invoice_sandbox.base.clock import SystemClock, instant_text
 from invoice_sandbox.base.errors import ApiError
 from invoice_sandbox.base.turns import next_turn
 from invoice_sandbox.state import NoWorkspaceError, Record, Store, Workspace
@@ -128,7 +127,7 @@ class Lanes:
     @asynccontextmanager
     async def collect(self, workspace_id: str) -> AsyncIterator[list[Record]]:
         """Collect the log entries of attempts in the workspace's lanes, and of the steps that these
-        cause. Entries of attempts have the ``number`` of their delivery."""
+        cause."""
         entries: list[Record] = []
         collectors = self._collecting.setdefault(workspace_id, [])
         collectors.append(entries)
@@ -240,14 +239,8 @@ class Lanes:
             return None
         entry = _entry(attempt, outcome)
         await self._on_attempt(workspace_id, entry)
-        self.collected(workspace_id, [{**entry, "number": attempt.delivery["number"]}])
+        self.collected(workspace_id, [entry])
         return attempt.at + outcome.took if flows else attempt.at
-
-
-def in_order(entries: Iterable[Record]) -> list[Record]:
-    """Collected entries by instant, then by the number of the delivery; others come last."""
-    ordered = sorted(entries, key=lambda one: (parse_instant(one["at"]), one.get("number", inf)))
-    return [{name: one[name] for name in one if name != "number"} for one in ordered]
 
 
 def _entry(attempt: Attempt, outcome: Outcome) -> Record:

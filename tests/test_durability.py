@@ -22,6 +22,7 @@ from invoice_sandbox.base.errors import ApiError
 from invoice_sandbox.base.ids import new_key
 from invoice_sandbox.settings import Postgresql, SettingError, read_settings
 from invoice_sandbox.state import Snapshot, Workspace
+from invoice_sandbox.state import writer as writer_module
 from invoice_sandbox.state.credentials import DEMO_KEY
 from invoice_sandbox.state.memory import NO_QUOTAS
 from invoice_sandbox.state.persistent import PersistentStore, open_store
@@ -438,6 +439,58 @@ def test_whoever_waits_behind_changes_that_cannot_be_written_gets_an_error() -> 
         return outcomes
 
     assert [type(one) for one in asyncio.run(wait_for_two())] == [ApiError] * 2
+
+
+def test_changes_are_tried_until_they_are_written_and_later_ones_follow(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(writer_module, "_SECONDS_TO_RETRY", 0.001)
+    first, second = (Row("numbers", ("w", "", name), (1,)) for name in "ab")
+    tried, are_added, is_written = list[object](), threading.Event(), threading.Event()
+
+    def write(changes: object) -> None:
+        tried.append(changes)
+        if len(tried) < 4:
+            assert len(tried) == 1 or are_added.wait(PATIENCE)
+            raise StoreError("the disk is full")
+        if changes == [second]:
+            is_written.set()
+
+    async def write_all() -> None:
+        writer = Writer(write)
+        writer.add([first])
+        with pytest.raises(ApiError):
+            await writer.flush()
+        writer.add([second])
+        are_added.set()
+        assert await asyncio.to_thread(is_written.wait, PATIENCE)
+        await writer.close()
+
+    asyncio.run(write_all())
+    assert tried == [[first]] * 4 + [[second]]
+
+
+def test_a_workspace_that_takes_the_id_of_a_deleted_one_counts_its_own_requests(file: Path) -> None:
+    at, clock = datetime(2026, 11, 21, tzinfo=UTC), ClockState("frozen")
+    workspace = Workspace("w", 1, "w", clock, "manual")
+
+    async def number_after_a_crash() -> int:
+        store = await open_store(file, {}, NO_QUOTAS)
+        for _ in range(2):
+            await store.delete_workspace("w")
+            await store.create_workspace(workspace, at)
+            await store.take_snapshot("w", Snapshot("s", at, clock))
+            assert await store.note_request("w", at) == 1
+        await store.create_workspace(replace(workspace, id="unfinished"), at)
+        await store.flush()
+        await store.abandon()
+        store = await open_store(file, {}, NO_QUOTAS)
+        assert [one.id for one, _ in await store.workspaces()] == ["w"]
+        number = await store.note_request("w", at)
+        await store.close()
+        return number
+
+    assert asyncio.run(number_after_a_crash()) > 1
 
 
 def test_nothing_is_changed_while_the_file_cannot_be_written(file: Path) -> None:

@@ -11,12 +11,23 @@ import httpx
 import orjson
 import pytest
 
+from invoice_sandbox.http.pipeline import Head, Reply, Request, Trace
+from invoice_sandbox.http.prefer import reply_of
 from invoice_sandbox.openapi.operation import compile_contract
+from invoice_sandbox.openapi.responses import ContractResponse
 from invoice_sandbox.project.loader import default_project, load_project
 from invoice_sandbox.state.credentials import DEMO_KEY
 from tests.scenario_run import INVOICE
 from tests.support import FROZEN, Running, serving
 from tests.toy import serving_contract
+
+
+@pytest.mark.parametrize("status", [204, 205, 304])
+def test_a_response_without_a_body_has_none_whatever_is_declared(status: int) -> None:
+    request = Request({}, None, "GET", "/", Head(()), Trace())  # type: ignore[arg-type]
+    reply = reply_of(ContractResponse(status, "application/json", {"n": 1}), request)
+    assert (reply.body, reply.media_type) == Reply(status)[1:3]
+
 
 NUMBER = {"type": "integer", "minimum": 0, "maximum": 10**9}
 OBJECT = {"type": "object", "properties": {"n": NUMBER}}

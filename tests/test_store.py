@@ -24,6 +24,7 @@ from invoice_sandbox.base.clock import FROZEN_START, ClockState
 from invoice_sandbox.base.ids import new_secret
 from invoice_sandbox.base.jsonio import Packing, size_of
 from invoice_sandbox.state import (
+    MEBIBYTE,
     Condition,
     Credential,
     Page,
@@ -215,6 +216,20 @@ async def test_a_workspace_can_be_deleted_once_its_transaction_has_ended_and_aga
     assert await store.workspaces() == ()
 
 
+@in_memory
+@on_a_loop
+async def test_contents_are_complete_up_to_8_mebibytes_and_logs_up_to_4() -> None:
+    store = await store_of("one")
+    for half, is_whole in ((1, True), (2, False)):
+        async with store.transaction("one") as state:
+            await state.put("k", str(half), {"x": "x" * 5 * MEBIBYTE})
+        contents = await store.contents("one")
+        assert (contents.records is not None) == is_whole
+    for number in range(6):
+        await store.append("one", "log", number, MEBIBYTE - 1)
+    assert list((await store.log("one", "log")).entries) == [2, 3, 4, 5]
+
+
 @on_a_loop
 async def test_two_workspaces_may_give_out_the_same_ids() -> None:
     """Two test runs that ask for the same seed get the same ids, side by side."""
@@ -348,6 +363,12 @@ async def test_a_failed_transaction_uses_up_no_number() -> None:
     async with store.transaction("one") as state:
         await work(state)
         assert await state.next_number("inv") == 3
+
+    async def again(state: Transaction) -> None:
+        assert await state.next_number("inv") == 4
+
+    for _ in range(2):
+        await abandon(store, again)
 
 
 KEY = Credential("digest", "one", "key_1", frozenset({"*"}))

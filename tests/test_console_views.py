@@ -14,6 +14,10 @@ import httpx
 import pytest
 
 from invoice_sandbox.base.ids import new_key
+from invoice_sandbox.bundles import archive
+from invoice_sandbox.bundles.archive import read_bundle
+from invoice_sandbox.bundles.saving import save_bundle
+from invoice_sandbox.control.client import ControlClient
 from invoice_sandbox.project.code import ProjectError
 from invoice_sandbox.state.credentials import DEMO_KEY
 from tests.scenario_run import advance, data, move, register_new, verified
@@ -468,6 +472,8 @@ def test_a_run_shows_what_it_waits_for(visitor: httpx.Client, api: httpx.Client)
     assert f'PUT {path} {{"state":"done","task":6}}' in buttons(page)
     assert "<b>200</b>" in act(visitor, "PUT", path, body='{"state": "done", "task": 6}').text
     assert "You reported: done" in visitor.get(f"/console/acceptance/{made}").text
+    assert "The bundle of this run is bundle.zip in the folder of its reports" in shown
+    assert "Download the bundle of this workspace" in shown
     file = visitor.get(f"/console/acceptance/{made}/report.json")
     assert file.json() == report
     assert file.headers["content-disposition"] == f'attachment; filename="{made}.json"'
@@ -475,10 +481,44 @@ def test_a_run_shows_what_it_waits_for(visitor: httpx.Client, api: httpx.Client)
     assert 'role="alert"' in visitor.get("/console/acceptance/unknown").text
 
 
-def test_the_plans_of_the_project_and_a_recording_are_there(visitor: httpx.Client) -> None:
+def test_the_plans_of_the_project_are_there(visitor: httpx.Client) -> None:
     page = text_of(visitor.get("/console/acceptance"))
     assert "Plan partner" in page
     assert "idempotent-retry" in page
-    recording = visitor.get("/console/recording.json")
-    assert recording.headers["content-disposition"] == 'attachment; filename="recording.json"'
-    assert recording.json()["isComplete"]
+
+
+def test_the_bundle_is_the_one_that_the_command_saves(
+    server: Running, visitor: httpx.Client, api: httpx.Client, key: str, tmp_path: Path
+) -> None:
+    url = data(api.get("/sandbox/inbox"))["url"]
+    data(api.post("/api/webhooks", json={"url": url, "events": ["*"]}), 201)
+    register_new(api)
+    link = re.search(r'href="([^"]*)" download', visitor.get("/console/acceptance").text)
+    assert link
+    downloaded = visitor.get(link[1])
+    assert downloaded.headers["content-type"] == "application/zip"
+    assert downloaded.headers["content-disposition"] == 'attachment; filename="bundle.zip"'
+    files = [tmp_path / "downloaded.zip", tmp_path / "saved.zip"]
+    files[0].write_bytes(downloaded.content)
+    save_bundle(ControlClient(server.url, key), files[1])
+    one, saved = map(read_bundle, files)
+    assert {"contract.json", "inputs.ndjson", "journal.har"} < one.parts.keys()
+    ends = [{**file.json("end.json"), "requests": None} for file in (one, saved)]
+    assert ends[0] == ends[1]  # the command is a request, the console is none
+    assert one.parts | {"end.json": b""} == saved.parts | {"end.json": b""}
+    assert one.manifest["replayable"]
+    assert not [name for name, part in one.parts.items() if key.encode() in part]
+
+
+def test_a_bundle_that_is_too_large_or_not_allowed_shows_why(
+    visitor: httpx.Client, api: httpx.Client, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    made = data(api.post("/api/developer/api-keys", json={"scopes": ["sandbox:read"]}), 201)
+    monkeypatch.setattr(archive, "MAX_PART", 1000)
+    large = visitor.get("/console/bundle.zip")
+    assert large.status_code == 413
+    assert "too large for a bundle" in text_of(large)
+    visitor.post("/console/sign-in", data={"key": made["secret"]})
+    rejected = visitor.get("/console/bundle.zip")
+    assert rejected.status_code == 403
+    assert "sandbox:control" in rejected.text

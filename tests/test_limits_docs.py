@@ -92,7 +92,7 @@ CONSTANTS: Final[dict[str, tuple[Any, str]]] = {
         count,
         "invoice_sandbox.openapi.load.effort:MAX_CHAIN",
     ),
-    "Requests that a bundle can replay": (count, "invoice_sandbox.bundles.replay:_MOST_LINES"),
+    "Requests that a bundle can replay": (count, "invoice_sandbox.replay:_MOST_LINES"),
     "Requests in a journal": (count, "invoice_sandbox.state.memory:_LOG_ENTRIES"),
     "Size of a journal": (size, "invoice_sandbox.state.memory:_LOG_BYTES"),
     "Requests per minute of a workspace and all created from it": (

@@ -16,7 +16,7 @@ from urllib.parse import urlsplit
 import pytest
 
 from invoice_sandbox.bundles.archive import read_bundle
-from invoice_sandbox.bundles.replay import replay
+from invoice_sandbox.replay import replay
 from invoice_sandbox.testing import SandboxError, running
 from invoice_sandbox.testing.server import Options, options_from
 from tests.notes_project import write_project

@@ -18,10 +18,10 @@ from invoice_sandbox.base.clock import ClockState
 from invoice_sandbox.bundles.archive import Bundle, BundleError, read_bundle, write_bundle
 from invoice_sandbox.bundles.compare import first_difference
 from invoice_sandbox.bundles.environment import Served
-from invoice_sandbox.bundles.replay import replay
 from invoice_sandbox.bundles.saving import save_bundle
 from invoice_sandbox.cli import main
 from invoice_sandbox.control.client import ControlClient
+from invoice_sandbox.replay import replay
 from invoice_sandbox.state.credentials import DEMO_KEY
 from tests.receivers import Manner, Message, Streams, raw, receiving, reset, response
 from tests.scenario_run import INVOICE

@@ -46,27 +46,32 @@ class BundleError(UserError):
 
 
 def write_bundle(file: Path, about: Mapping[str, Any], parts: Mapping[str, bytes]) -> None:
-    """Write parts and their manifest, which also has the members of ``about``.
+    """Write parts and their manifest to a file. Raises OSError, and BundleError like ``zipped``."""
+    file.write_bytes(zipped(str(file), about, parts))
 
-    The same parts give the same bytes. Raises OSError, and BundleError for more than can be read.
+
+def zipped(name: str, about: Mapping[str, Any], parts: Mapping[str, bytes]) -> bytes:
+    """The bundle ``name`` of parts and their manifest, which also has the members of ``about``.
+
+    The same parts give the same bytes. Raises BundleError for more than can be read.
     """
-    large = [name for name, part in parts.items() if len(part) > MAX_PART]
+    large = [part for part, content in parts.items() if len(content) > MAX_PART]
     if large or len(parts) >= MAX_PARTS or sum(map(len, parts.values())) > MAX_CONTENT:
         what = large[0] if large else "all of it"
-        raise BundleError(f"{file}: {what} is too large for a bundle")
+        raise BundleError(f"{name}: {what} is too large for a bundle")
     listed = {
-        name: {"sha256": hashlib.sha256(parts[name]).hexdigest(), "bytes": len(parts[name])}
-        for name in sorted(parts)
+        part: {"sha256": hashlib.sha256(parts[part]).hexdigest(), "bytes": len(parts[part])}
+        for part in sorted(parts)
     }
     manifest = {"format": FORMAT, **about, "parts": listed}
-    content = BytesIO()
-    with zipfile.ZipFile(content, "w", zipfile.ZIP_DEFLATED) as archive:
-        for name, part in {MANIFEST: as_json(manifest), **dict(sorted(parts.items()))}.items():
-            info = zipfile.ZipInfo(name, _MOMENT)
+    file = BytesIO()
+    with zipfile.ZipFile(file, "w", zipfile.ZIP_DEFLATED) as archive:
+        for part, content in {MANIFEST: as_json(manifest), **dict(sorted(parts.items()))}.items():
+            info = zipfile.ZipInfo(part, _MOMENT)
             info.external_attr = _REGULAR
             info.compress_type = zipfile.ZIP_DEFLATED
-            archive.writestr(info, part)
-    file.write_bytes(content.getvalue())
+            archive.writestr(info, content)
+    return file.getvalue()
 
 
 def as_json(value: Any) -> bytes:

@@ -1,4 +1,4 @@
-"""Saves a workspace of a running server as a bundle."""
+"""Makes a bundle of the recording of a workspace."""
 
 from __future__ import annotations
 
@@ -26,11 +26,11 @@ _INCOMPLETE: Final = (
 )
 
 
-def recording_of(control: ControlClient) -> tuple[dict[str, Any], dict[str, bytes]]:
-    """What the manifest says about the workspace, and the parts. Raises SandboxError."""
-    recording = control.ask("GET", "/recording")
-    contract = contract_part(control.whole("GET", "/openapi.json"))
-    return about(recording), {CONTRACT: contract, **parts_of(recording)}
+def bundle_of(
+    recording: Mapping[str, Any], contract: Mapping[str, Any]
+) -> tuple[dict[str, Any], dict[str, bytes]]:
+    """What the manifest says about a workspace, and the parts."""
+    return about(recording), {CONTRACT: contract_part(contract), **parts_of(recording)}
 
 
 def contract_part(contract: Mapping[str, Any]) -> bytes:
@@ -43,7 +43,8 @@ def save_bundle(control: ControlClient, file: Path) -> Mapping[str, Any]:
 
     Raises SandboxError and OSError.
     """
-    described, parts = recording_of(control)
+    recording, contract = control.ask("GET", "/recording"), control.whole("GET", "/openapi.json")
+    described, parts = bundle_of(recording, contract)
     write_bundle(file, described, parts)
     return described
 

@@ -11,10 +11,10 @@ import click
 
 from invoice_sandbox.bundles.archive import read_bundle
 from invoice_sandbox.bundles.environment import Served
-from invoice_sandbox.bundles.replay import Replayed, replay
 from invoice_sandbox.cli.options import FAILED, print_reply
 from invoice_sandbox.cli.output import plain
 from invoice_sandbox.control.client import Reply
+from invoice_sandbox.replay import Replayed, replay
 
 
 def replay_bundle(file: Path, served: Served) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections import Counter
 from collections.abc import Iterator, Mapping
 from functools import lru_cache
@@ -12,6 +13,8 @@ from urllib.parse import quote
 from flask import Response, render_template
 
 from invoice_sandbox.base import jsonio
+from invoice_sandbox.bundles.archive import BundleError, zipped
+from invoice_sandbox.bundles.saving import bundle_of
 from invoice_sandbox.console.client import Received
 from invoice_sandbox.console.common import client, contents, pages
 from invoice_sandbox.openapi.load.documents import load_document
@@ -19,6 +22,8 @@ from invoice_sandbox.openapi.load.text import DocumentError
 
 RUNS: Final = "/sandbox/acceptance/runs"
 _FINISHED: Final = "finished"
+_BUNDLE: Final = "bundle.zip"
+_TOO_LARGE: Final = 413
 
 
 @pages.get("/acceptance")
@@ -57,24 +62,36 @@ def one_run(run_id: str) -> str:
 @pages.get("/acceptance/<run_id>/report.json")
 def report_file(run_id: str) -> Response:
     """The report of a run as a file."""
-    return _download(_report(run_id), f"{run_id}.json")
+    report = _report(run_id)
+    if not report.is_success:
+        return _problem(report)
+    return _file(jsonio.dumps_pretty(report.data), "application/json", f"{run_id}.json")
 
 
-@pages.get("/recording.json")
-def recording_file() -> Response:
-    """What reproduces the workspace, as a file."""
-    return _download(client().get("/sandbox/recording"), "recording.json")
+@pages.get(f"/{_BUNDLE}")
+def bundle_file() -> Response:
+    """The bundle of the workspace, as ``invoice-sandbox bundle save`` writes it."""
+    recording, contract = client().get("/sandbox/recording"), client().get("/openapi.json")
+    if not recording.is_success:
+        return _problem(recording)
+    parts = bundle_of(json.loads(recording.content)["data"], json.loads(contract.content))
+    try:
+        return _file(zipped(_BUNDLE, *parts), "application/zip", _BUNDLE)
+    except BundleError as error:
+        return _problem(Received(_TOO_LARGE, {}, jsonio.dumps({"detail": str(error)})))
 
 
 def _report(run_id: str) -> Received:
     return client().get(f"{RUNS}/{quote(run_id, safe='')}/report")
 
 
-def _download(received: Received, name: str) -> Response:
-    if not received.is_success:
-        page = render_template("problem.html", page="acceptance", received=received)
-        return Response(page, received.status)
-    shown = Response(jsonio.dumps_pretty(received.data), mimetype="application/json")
+def _problem(received: Received) -> Response:
+    page = render_template("problem.html", page="acceptance", received=received)
+    return Response(page, received.status)
+
+
+def _file(content: bytes, media_type: str, name: str) -> Response:
+    shown = Response(content, mimetype=media_type)
     shown.headers["Content-Disposition"] = f'attachment; filename="{name}"'
     return shown
 

@@ -103,11 +103,14 @@ def _created(taken: Snapshot, epoch: datetime, inputs: list[Record]) -> float:
 
 
 def _shown(contents: Contents, clock: ClockState, clean: Callable[[Any], Any]) -> Record:
-    """What a workspace holds. Records without secrets; None: they are too many."""
+    """What a workspace holds. Records without secrets; None: they are too many.
+
+    Reading leaves empty collections, which are not shown: what only looks is not recorded.
+    """
     records = {
         name: clean(records)
         for name, records in (contents.records or {}).items()
-        if name not in _INTERNAL
+        if records and name not in _INTERNAL
     }
     return {
         "scenario": contents.workspace.scenario,

@@ -251,14 +251,16 @@ def a_workspace(name: str, maker: str | None = None) -> Workspace:
 def test_workspaces_that_are_gone_are_forgotten_in_time() -> None:
     coverage = Coverage()
     coverage.note(a_workspace("first"), [event("a")])
+    coverage.note(a_workspace("child", "first"), [event("a")])
     many = [f"w{number}" for number in range(200)]
     for name in many:
         coverage.note(a_workspace(name, "first"), [event(name)])
     was_full = coverage.is_full
-    coverage.keep(["first"])
+    coverage.keep(["first", "child"])
     assert (was_full, coverage.is_full) == (True, False)
     assert coverage.of("w1") == frozenset()
-    assert coverage.of("first") == {event("a"), *map(event, many)}
+    coverage.note(a_workspace("grandchild", "child"), [event("late")])
+    assert coverage.of("first") == {event("a"), event("late"), *map(event, many)}
 
 
 # --- any document

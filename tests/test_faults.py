@@ -29,6 +29,7 @@ from invoice_sandbox.scenarios.faults import ALTER_RESPONSE, REPLACE_RESPONSE, T
 from invoice_sandbox.state.credentials import DEMO_KEY
 from tests.scenario_run import INVOICE, until
 from tests.support import FROZEN, PATIENCE, Running, serving
+from tests.toy import contract, serving_contract
 
 CONTROL_CONTRACT = Path(__file__).parents[1] / "invoice_sandbox" / "control" / "openapi.yaml"
 
@@ -911,6 +912,18 @@ def test_a_patch_leaves_an_error_response_as_it_is(client: httpx.Client) -> None
     inject(client, "patch", patch={"data": {"status": "Curated"}})
     response = client.get("/api/invoices/inv_sandbox_9999")
     assert (response.status_code, "data" in response.json()) == (404, False)
+
+
+def test_a_patch_leaves_a_response_that_is_no_json_as_it_is(tmp_path: Path) -> None:
+    document = contract({})
+    media = {"application/json": {"example": {}}, "text/plain": {"example": "a text"}}
+    document["paths"]["/check"]["post"]["responses"]["200"] = {"description": "x", "content": media}
+    with serving_contract(tmp_path, document) as client:
+        for status, text in ((204, ""), (200, "a text")):
+            inject(client, "patch", patch={"future": 1})
+            headers = {"Prefer": f"code={status}", "Accept": "text/plain"}
+            response = client.post("/check", json={}, headers=headers)
+            assert (response.status_code, response.text) == (status, text)
 
 
 class TestResponse:

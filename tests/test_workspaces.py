@@ -9,6 +9,7 @@ from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from dataclasses import replace
+from datetime import datetime
 from types import FrameType
 from typing import Any
 
@@ -235,6 +236,18 @@ def test_a_deleted_workspace_is_gone_with_its_keys(server: Running, client: http
         assert error(other.get("/api/invoices")) == UNAUTHENTICATED
     assert made["id"] not in listed(client)
     assert error(client.delete(f"/sandbox/workspaces/{made['id']}")) == NOT_FOUND
+
+
+def test_a_request_whose_workspace_is_deleted_meanwhile_is_401(
+    server: Running, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async def delete(workspace_id: str, _now: datetime) -> int:
+        await server.store.delete_workspace(workspace_id)
+        return 1
+
+    with server.client(server.new_workspace()) as client:
+        monkeypatch.setattr(server.store, "note_request", delete)
+        assert error(client.get("/api/invoices")) == UNAUTHENTICATED
 
 
 def test_those_made_from_a_deleted_workspace_go_with_it(

@@ -144,7 +144,7 @@ class _Injection:
 
 def _patched(reply: Reply, patch: Mapping[str, Any]) -> Reply:
     """The response with ``patch`` merged into its JSON object; other bodies are not changed."""
-    if reply.stream is not None or not is_json(reply.media_type.partition(";")[0]):
+    if not reply.body or not is_json(reply.media_type.partition(";")[0]):
         return reply
     return reply._replace(body=jsonio.dumps(jsonio.merge_patch(jsonio.loads(reply.body), patch)))
 

@@ -13,7 +13,7 @@ from invoice_sandbox.state import credentials
 from invoice_sandbox.webhooks import attempts, outbox
 from tests.receivers import deliveries
 from tests.scenario_run import DATED, data
-from tests.support import Running
+from tests.support import serving
 from tests.test_quotas import HOOK, invoice
 from tests.test_uploads import FILE, address
 
@@ -101,16 +101,17 @@ def test_dropping_an_expired_response_leaves_the_newer_one_of_its_key(
     assert create("a").json()["data"]["id"] == again
 
 
-def test_the_oldest_session_ends(server: Running, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_oldest_session_ends(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(credentials, "MAX_OPEN", 2)
-    with ExitStack() as stack:
+    with serving() as server, ExitStack() as stack:
         client = stack.enter_context(server.client())
         browsers = [stack.enter_context(server.client(None)) for _ in range(3)]
         for browser in browsers:
             assert browser.post("/api/auth/login", json=LOGIN).status_code == 200
             client.post("/sandbox/clock/advance", json={"by": "PT1S"})
         statuses = [browser.get("/api/auth/session").status_code for browser in browsers]
-    assert statuses == [401, 200, 200]
+        assert statuses == [401, 200, 200]
+        assert dropped(client) == {"sessions": 1}
 
 
 def test_the_oldest_upload_address_ends_and_the_inbox_stays(
@@ -126,4 +127,5 @@ def test_the_oldest_upload_address_ends_and_the_inbox_stays(
         client.put(one["url"], content=FILE, headers=one["headers"]).status_code for one in uploads
     ]
     assert statuses == [404, 200, 200]
+    assert dropped(client) == {"capabilities": 1}
     assert client.post(inbox, json={}).status_code != 404

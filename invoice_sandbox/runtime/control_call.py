@@ -11,8 +11,7 @@ from typing import Any
 from invoice_sandbox.base.clock import duration_text, instant_text
 from invoice_sandbox.base.ids import camel_case
 from invoice_sandbox.runtime.engine import Engine
-from invoice_sandbox.state import Credential, NoWorkspaceError, Record, Workspace
-from invoice_sandbox.webhooks.outbox import DROPPED
+from invoice_sandbox.state import DROPPED, Credential, NoWorkspaceError, Record, Workspace
 
 
 @dataclass(frozen=True)

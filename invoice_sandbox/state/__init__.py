@@ -308,6 +308,16 @@ class Transaction(Protocol):
         ...
 
 
+DROPPED: Final = "dropped"
+"""The collection of how many records were dropped, by what they are."""
+
+
+async def count_dropped(state: Transaction, name: str) -> None:
+    """Count one more dropped record, of a collection or of another kind."""
+    number = await state.next_number(f"{DROPPED}/{name}")
+    await state.put(DROPPED, name, {"name": name, "count": number})
+
+
 class Store(Protocol):
     """All workspaces. A method raises NoWorkspaceError for a workspace that does not exist,
     unless its description says otherwise. Of several processes with one store each runs some of the

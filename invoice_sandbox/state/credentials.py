@@ -22,7 +22,7 @@ from invoice_sandbox.base.ids import (
     new_secret,
     prefix_of_key,
 )
-from invoice_sandbox.state import Credential, Record, Store, Transaction
+from invoice_sandbox.state import Credential, Record, Store, Transaction, count_dropped
 
 DEMO_KEY: Final = KEY_PREFIX + "DemoKeyForLocalIntegrationTest3H6UmJ"
 """Valid by default on a server that only this machine can reach, and rejected on any other."""
@@ -170,7 +170,7 @@ async def open_session(
 ) -> str:
     """Open a session until ``expires_at`` and return its id, which is a secret."""
     secret = new_secret()
-    await _revoke_oldest(state, "session")
+    await _drop_oldest(state, "session", "sessions")
     await state.grant(
         Credential(
             key_digest(secret), workspace_id, subject, frozenset(scopes), expires_at, "session"
@@ -179,8 +179,8 @@ async def open_session(
     return secret
 
 
-async def _revoke_oldest(state: Transaction, kind: str) -> None:
-    """Revoke the sessions, or the URLs, that end first and are too many with one more."""
+async def _drop_oldest(state: Transaction, kind: str, name: str) -> None:
+    """Revoke and count the sessions, or the URLs, that end first and are too many with one more."""
     ending = {
         one.digest: one.expires_at
         for one in await state.credentials()
@@ -188,6 +188,7 @@ async def _revoke_oldest(state: Transaction, kind: str) -> None:
     }
     for digest in sorted(ending, key=ending.__getitem__)[: max(0, len(ending) - MAX_OPEN + 1)]:
         await state.revoke(digest)
+        await count_dropped(state, name)
 
 
 async def close_session(state: Transaction, session: Credential) -> None:
@@ -199,7 +200,7 @@ async def open_capability(
     state: Transaction, *, workspace_id: str, subject: str, secret: str, expires_at: datetime
 ) -> None:
     """Give access to ``subject`` without a key, by a URL that contains ``secret``."""
-    await _revoke_oldest(state, "capability")
+    await _drop_oldest(state, "capability", "capabilities")
     await state.grant(
         Credential(key_digest(secret), workspace_id, subject, frozenset(), expires_at, "capability")
     )

@@ -11,7 +11,7 @@ from typing import Any, Final
 
 from invoice_sandbox.base.clock import instant_text
 from invoice_sandbox.base.ids import resource_id
-from invoice_sandbox.state import Condition, Record, Transaction
+from invoice_sandbox.state import Condition, Record, Transaction, count_dropped
 from invoice_sandbox.webhooks.endpoints import (
     DISABLED,
     ENABLED,
@@ -40,9 +40,6 @@ LATENESS: Final = timedelta(hours=1)
 
 KEPT: Final = 100_000
 """Records of a collection that only grows; the oldest are dropped."""
-
-DROPPED: Final = "dropped"
-"""The collection of how many records were dropped, by their collection."""
 
 PENDING: Final = "Pending"
 FAILED: Final = "Failed"
@@ -81,12 +78,6 @@ async def drop_oldest(
     await state.delete(collection, key)
     await count_dropped(state, collection)
     return record
-
-
-async def count_dropped(state: Transaction, collection: str) -> None:
-    """Count one more dropped record."""
-    number = await state.next_number(f"{DROPPED}/{collection}")
-    await state.put(DROPPED, collection, {"name": collection, "count": number})
 
 
 async def enqueue(

@@ -221,7 +221,7 @@ ATTACKS: Final = (
     Attack("uploads without a signature", _uploads, frozenset({0, 404}), 2, 32),
     Attack("slow bodies without a key", _slow_bodies, frozenset({0, 401}), 3, 64, stall=_FLOOD),
     Attack(
-        "slow bodies with a key", _slow_bodies_with_key, frozenset({0, 503}), 3, 96, stall=_FLOOD
+        "slow bodies with a key", _slow_bodies_with_key, frozenset({0, 503}), 3, 128, stall=_FLOOD
     ),
     Attack("300 consoles that show changes", _streams, frozenset({200}), 2, 32),
     Attack("secrets in headers and queries", _secrets, frozenset({200}), 3, 32),

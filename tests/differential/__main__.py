@@ -180,8 +180,10 @@ def version(commit: str) -> Iterator[Path]:
     """A folder with the files of a commit."""
     with TemporaryDirectory() as folder:
         command = ["git", "archive", commit]
-        archived = subprocess.run(command, cwd=ROOT, check=True, capture_output=True).stdout
-        with tarfile.open(fileobj=BytesIO(archived)) as archive:
+        archived = subprocess.run(command, cwd=ROOT, check=False, capture_output=True)
+        if archived.returncode:
+            raise click.ClickException(f"this clone has no commit {commit}; git fetch --unshallow")
+        with tarfile.open(fileobj=BytesIO(archived.stdout)) as archive:
             archive.extractall(folder, filter="data")
         yield Path(folder)
 

@@ -225,6 +225,7 @@ def test_the_file_holds_no_key_and_no_session(file: Path) -> None:
         created(client, "INV-1")
         made = client.post("/api/developer/api-keys", json={"name": "ci"}).json()["data"]["secret"]
     content = file.read_bytes()
+    assert content[68:72] == b"ILS!", "what `file` and other programs know it by"
     assert b"INV-1" in content
     assert DEMO_KEY.encode() not in content
     assert made.encode() not in content
@@ -401,6 +402,17 @@ def test_a_full_disk_is_503_until_there_is_space_again(file: Path) -> None:
         assert data_of(client, "/api/invoices") == before
 
 
+def test_a_login_that_cannot_be_kept_is_503(file: Path) -> None:
+    def fail(_changes: object) -> None:
+        raise StoreError("the disk is full")
+
+    with kept(file) as running, running.client(key=None) as client:
+        vars(vars(running.store)["_writer"])["_write"] = fail
+        login = {"email": "seller@demo.example", "password": "demo-password"}
+        response = client.post("/api/auth/login", json=login)
+    assert response.status_code == 503
+
+
 def test_nothing_is_kept_once_another_server_has_taken_the_place() -> None:
     written: list[Any] = []
 
@@ -442,7 +454,7 @@ def test_whoever_waits_behind_changes_that_cannot_be_written_gets_an_error() -> 
 
 
 def test_changes_are_tried_until_they_are_written_and_later_ones_follow(
-    monkeypatch: pytest.MonkeyPatch,
+    monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
     monkeypatch.setattr(writer_module, "_SECONDS_TO_RETRY", 0.001)
     first, second = (Row("numbers", ("w", "", name), (1,)) for name in "ab")
@@ -468,9 +480,16 @@ def test_changes_are_tried_until_they_are_written_and_later_ones_follow(
 
     asyncio.run(write_all())
     assert tried == [[first]] * 4 + [[second]]
+    assert caplog.messages == [
+        "The store cannot be written: the disk is full",
+        "The store can be written again",
+    ]
 
 
-def test_a_workspace_that_takes_the_id_of_a_deleted_one_counts_its_own_requests(file: Path) -> None:
+@pytest.mark.parametrize("is_restored", [False, True])
+def test_a_workspace_that_takes_the_id_of_a_deleted_one_counts_its_own_requests(
+    file: Path, is_restored: bool
+) -> None:
     at, clock = datetime(2026, 11, 21, tzinfo=UTC), ClockState("frozen")
     workspace = Workspace("w", 1, "w", clock, "manual")
 
@@ -481,6 +500,9 @@ def test_a_workspace_that_takes_the_id_of_a_deleted_one_counts_its_own_requests(
             await store.create_workspace(workspace, at)
             await store.take_snapshot("w", Snapshot("s", at, clock))
             assert await store.note_request("w", at) == 1
+        if is_restored:
+            await store.restore_snapshot("w", "s", clock)
+            await store.note_request("w", at)
         await store.create_workspace(replace(workspace, id="unfinished"), at)
         await store.flush()
         await store.abandon()

@@ -106,6 +106,7 @@ def test_another_spelling_of_an_invoice_has_the_same_fingerprint(changes: dict[s
         pytest.param({"debtorId": "org_debtor_Globex"}, id="case of the debtor"),
         pytest.param({"sellerId": "org seller acme"}, id="seller with spaces inside"),
         pytest.param({"sellerId": "org_seller_\uff41cme"}, id="seller is not NFKC"),
+        pytest.param({"sellerId": "org_seller\u202f_acme"}, id="a narrow space is not zero width"),
         pytest.param(
             {"sellerId": "org_debtor_globex", "debtorId": "org_seller_acme"}, id="swapped"
         ),

@@ -342,6 +342,7 @@ def test_only_pages_of_this_machine_may_read(
 def test_a_preflight_names_methods_and_headers(client: httpx.Client) -> None:
     headers = {"Origin": "http://localhost:3000", "Access-Control-Request-Method": "POST"}
     response = client.options("/api/invoices", headers=headers)
+    assert (response.status_code, "content-length" in response.headers) == (204, False)
     assert response.headers["access-control-allow-methods"] == "GET, POST"
     assert "X-API-Key" in response.headers["access-control-allow-headers"]
 

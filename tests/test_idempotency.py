@@ -14,6 +14,9 @@ from typing import Any
 import httpx
 import pytest
 
+from invoice_sandbox.http.idempotency import key_of
+from invoice_sandbox.http.pipeline import AdmittedRequest, Head, Request, Trace
+from invoice_sandbox.state import Credential
 from tests.scenario_run import INVOICE, until
 from tests.support import FROZEN, PATIENCE, Running, serving
 
@@ -166,6 +169,15 @@ class TestSameRequest:
         post(client, "k", body=value)
         response = client.post("/api/invoices", content=forms[form], headers=headers)
         assert is_replayed(response)
+
+    def test_the_bytes_of_a_body_that_is_no_json_count(self) -> None:
+        caller, contents = Credential("d", "w", "key_1", frozenset()), set()
+        for content in (b"a=1", b"a=2", b"a=1"):
+            trace, head = Trace(content=content), Head((("idempotency-key", "k"),))
+            request = Request({"query_string": b""}, None, "POST", "/x", head, trace)  # type: ignore[arg-type]
+            admitted = AdmittedRequest(request, None, {}, caller, None)  # type: ignore[arg-type]
+            contents.add(key_of(admitted, caller, {"a": 1}, "text/plain").content)
+        assert len(contents) == 2
 
     def test_the_order_of_a_list_counts(self, client: httpx.Client) -> None:
         post(client, "k", body={**INVOICE, "more": [1, 2]})

@@ -249,6 +249,17 @@ def test_what_is_financed_already_counts(exposure: Exposure, reason: str | None)
     assert [found for _, found in judged.failed] == ([] if reason is None else [reason])
 
 
+@pytest.mark.parametrize(("financed", "is_within"), [("200.00", True), ("200.01", False)])
+def test_a_debtor_may_have_just_its_share(financed: str, is_within: bool) -> None:
+    """Of 3 in 10: 300 with the deal, beside 700 of others."""
+    partner = {"mandate": {"debtorConcentrationMax": Decimal("0.3")}, "pricing": PRICING}
+    portfolio = [{"currency": "EUR", "amount": Decimal(700)}]
+    exposure = Exposure(Decimal(financed), Decimal(financed))
+    deal = replace(DEAL, amount=Decimal(100))
+    judged = judge({**partner, "id": "ptn", "portfolio": portfolio}, deal, exposure)
+    assert ("debtorConcentration" in judged.passed) == is_within
+
+
 def test_a_debtor_that_is_unknown_is_in_germany(client: httpx.Client) -> None:
     invoice = registered(client)
     assert verdict(route(client, invoiceId=invoice), ALDER)[1] == {}

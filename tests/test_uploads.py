@@ -232,6 +232,10 @@ def test_a_file_must_be_the_one_that_was_announced(
     assert put(url).status_code == 200
 
 
+def test_no_file_is_as_short_as_one_that_was_announced_as_empty(client: httpx.Client) -> None:
+    assert error(put(address(client, contentLength=0)["url"])) == (400, INVALID)
+
+
 STRANGE: dict[str, tuple[str, Any]] = {
     "type is a number": ("contentType", 7),
     "type is not taken": ("contentType", "text/html"),

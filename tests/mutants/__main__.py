@@ -72,6 +72,7 @@ AREAS: Final[dict[str, str]] = {
     "invoice_sandbox/runtime/journal": "journal",
     "invoice_sandbox/runtime/": "agenda simulated_clock workspaces clock_control",
     "domain/disputes": "disputes",
+    "domain/invoices": "invoices scenarios_transport transitions verification partners",
     "domain/ledger": "ledger ledger_http",
     "domain/pricing": "money offers ledger",
     "domain/uploads": "uploads",

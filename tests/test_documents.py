@@ -134,6 +134,7 @@ WRONG: dict[str, tuple[str, str, str]] = {
     "what is no number": ("a: [1, .NaN]\n", "f:1:8", "'.NaN' is not a valid float"),
     "a timestamp that is none": ("a: !!timestamp foo\n", "f:1:4", "tag"),
     "a control character": ("a: 1\nb: \x07\n", "f:2:4", "control characters are not allowed"),
+    "JSON that is too deep": ('{"a":' * 257 + "1" + "}" * 257, "f:1:1281", "more than 256 levels"),
     "an anchor inside itself": ("a: &x [*x]\n", "f:1:1", "nested too deeply"),
 }
 

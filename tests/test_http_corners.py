@@ -39,8 +39,8 @@ def nested(levels: int) -> bytes:
 BODIES: dict[str, tuple[bytes, int]] = {
     "plain": (invoice(), 201),
     "invalid UTF-8": (invoice().replace(b'"s"', b'"\xff"'), 400),
-    "256 levels": (nested(256), 201),
-    "257 levels": (nested(257), 400),
+    "200 levels": (nested(200), 201),
+    "201 levels": (nested(201), 400),
     "100,000 levels": (b"[" * 100_000, 400),
     "NaN": (invoice("NaN"), 400),
     "Infinity": (invoice("-Infinity"), 400),
@@ -99,6 +99,18 @@ def test_a_body_is_read_as_json_to_the_letter(
     assert response.status_code == status, response.text
     assert response.headers["content-type"] == "application/json"
     json.loads(response.content.decode())
+
+
+def test_what_was_sent_at_the_deepest_can_be_shown(client: httpx.Client) -> None:
+    body = '{"name":' + "[" * 199 + "]" * 199 + "}"
+    headers = {"Content-Type": "application/json", "Idempotency-Key": "deep"}
+    for _ in range(2):
+        made = client.post("/api/developer/api-keys", content=body, headers=headers)
+        assert made.status_code == 201
+    wrong = client.post("/api/invoices", content="[" * 200 + "]" * 200, headers=headers)
+    assert wrong.status_code == 400
+    for path in ("/api/developer/api-keys", "/sandbox/requests", "/sandbox/recording"):
+        assert client.get(path).status_code == 200
 
 
 def test_an_integer_keeps_all_its_digits(client: httpx.Client) -> None:

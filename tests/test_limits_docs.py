@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from datetime import timedelta
 from pathlib import Path
 from pkgutil import resolve_name
@@ -11,6 +12,8 @@ import pytest
 
 from invoice_sandbox.http.read import Patience
 from invoice_sandbox.settings import SETTINGS
+from tests.attack.corpus import ATTACKS, DOCUMENTS
+from tests.attack.limits import LIMITS, Limit
 from tests.support import Running
 
 ROOT: Final = Path(__file__).parents[1]
@@ -56,7 +59,7 @@ CONSTANTS: Final[dict[str, tuple[Any, str]]] = {
         size,
         "invoice_sandbox.server.protocol:FRAMING_LIMIT",
     ),
-    "Nesting of JSON": (count, "invoice_sandbox.base.jsonio:MAX_DEPTH"),
+    "Nesting of JSON": (count, "invoice_sandbox.base.jsonio:MAX_SENT_DEPTH"),
     "Items of a page": (count, "invoice_sandbox.project.conventions:Conventions.page_size"),
     "Listener stream without a message": (seconds, "invoice_sandbox.control.listeners:_IDLE"),
     "Deliveries in an advance of the clock, without a response of any receiver": (
@@ -74,7 +77,7 @@ CONSTANTS: Final[dict[str, tuple[Any, str]]] = {
     "Responses stored for an `Idempotency-Key`": (hours, "invoice_sandbox.http.idempotency:_KEPT"),
     "Nesting of a YAML or JSON file": (
         count,
-        "invoice_sandbox.openapi.load.yaml_12:_MAX_LEVELS",
+        "invoice_sandbox.openapi.load.text:MAX_LEVELS",
     ),
     "Size of a YAML or JSON file": (
         size,
@@ -221,6 +224,92 @@ def test_the_limit_of_a_body_is_what_the_contract_makes_of_it(server: Running) -
 )
 def test_a_number_of_steps_is_what_the_code_says(sentence: str, name: str) -> None:
     assert sentence.format(count(resolve_name(name))) in PAGE
+
+
+ATTACKS_ON: Final = {
+    "Nesting of a YAML or JSON file": "300 levels",
+    "Size of a YAML or JSON file": "a file of 17 MiB",
+    "Values of a YAML or JSON file, aliases expanded": "1,000,001 values",
+    "Schemas that one schema applies to one value": "allOf that doubles 40 times",
+    "Schemas that lead on from one to the next": "references 5,000 deep",
+    "Consoles that show changes at once": "300 consoles that show changes",
+}
+"""Rows that ``make attack`` tries with an attack or a document of this name."""
+
+TESTS_OF: Final = {
+    "test_acceptance_control": {"Acceptance runs": "oldest_runs_are_dropped"},
+    "test_agenda": {"Steps in one advance of the clock": "circles_stops_after_10_000_steps"},
+    "test_body_limits": {"Bodies in flight": "workspace_holds_only_its_share_of_bodies_in_flight"},
+    "test_cli": {"Requests in progress when the server stops": "stop_cuts_off_gets_a_503"},
+    "test_hostile_input": {
+        "Idle connection; request head; unread body": "head_must_come_whole_in_its_time",
+        "Pause within a body": "body_must_not_stop",
+        "Whole body": "body_must_come_whole_in_its_time",
+        "Pause between two requests": "client_that_is_silent_is_not_waited_for",
+        "Pause while the client reads a response": "response_that_nobody_takes_is_given_up",
+        "Whole response": "client_that_reads_without_end_is_given_up",
+    },
+    "test_idempotency": {
+        "Responses stored for an `Idempotency-Key`": "day_of_the_workspace_s_time"
+    },
+    "test_journal": {
+        "Size of a journal": "four_mebibytes",
+        "Body in a journal": "long_bodies_are_cut",
+        "Query in a journal": "long_query_is_cut",
+        "Headers in a journal": "hundred_headers_are_shown",
+        "Values of a body with secrets in a journal": "very_many_values_only_the_length_is_shown",
+    },
+    "test_listen": {"Listener stream without a message": "ends_when_there_was_nothing_for_so_long"},
+    "test_quotas": {
+        "Size of all messages that wait for listeners": "listeners_have_a_quota_in_bytes",
+        "Messages that wait for a listener": "listener_has_a_thousand_messages",
+    },
+    "test_replay": {"Requests that a bundle can replay": "too_many_requests_is_not_replayed"},
+    "test_retention": {
+        "Audit events, events and finished deliveries, each": "oldest_audit_events_are_dropped",
+        "Attempts of a delivery": "delivery_has_its_last_attempts",
+        "Sessions, and upload addresses, each": "oldest_upload_address_ends",
+    },
+    "test_webhook_faults": {"Response body of a webhook receiver": "no_further_than_64_kib"},
+    "test_webhook_lanes": {
+        "Deliveries in an advance of the clock, without a response of any receiver": (
+            "lists_what_is_left_when_no_receiver_responds"
+        ),
+        "Deliveries in an advance of the clock, in all": "not_longer_than_its_longest_wait",
+        "Concurrent webhooks of the server": "have_hung_before_take_no_places",
+        "Concurrent webhooks of one workspace": "receivers_all_hang_does_not_keep_the_others",
+    },
+    "test_webhook_network": {
+        "Response of a webhook receiver": "receiver_that_does_not_respond_in_time",
+        "Concurrent DNS lookups of the server": "all_workspaces_together_have_their_share",
+        "Concurrent DNS lookups of one workspace": "only_the_share_of_their_workspace",
+    },
+    "test_workspaces": {"Unused workspace": "nobody_uses_for_a_day_is_gone"},
+}
+"""Rows that ``make attack`` does not try, as the limit takes long to reach or is not seen through
+HTTP: the test that tries them, by its file and a part of its name."""
+
+
+def test_every_number_is_tried_by_an_attack_or_a_test() -> None:
+    tried = {one.row for one in LIMITS}.union(ATTACKS_ON, *TESTS_OF.values())
+    assert set(ROWS) - tried == NO_NUMBERS - {"Body", "`Idempotency-Key`"}
+    assert tried <= set(ROWS)
+    assert {*ATTACKS_ON.values()} <= {*DOCUMENTS, *(one.name for one in ATTACKS)}
+
+
+@pytest.mark.parametrize("file", TESTS_OF)
+def test_the_tests_of_limits_exist(file: str) -> None:
+    source = (ROOT / "tests" / f"{file}.py").read_text()
+    found = re.findall(r"def test_(\w+)", source)
+    for part in TESTS_OF[file].values():
+        assert any(part in name for name in found), part
+
+
+@pytest.mark.parametrize("limit", LIMITS, ids=lambda one: one.row)
+def test_an_attack_reaches_the_number_of_the_page_or_lowers_it(limit: Limit) -> None:
+    number, _, *setting = ROWS[limit.row]
+    lowered = [one for one in limit.options if f"`{one}`" in setting and one != "--rate-limit"]
+    assert lowered or limit.at in number
 
 
 def test_every_row_is_compared_or_is_no_number_of_ours() -> None:

@@ -15,7 +15,12 @@ from invoice_sandbox.base.jsonio import packed
 from invoice_sandbox.state import Quotas
 from invoice_sandbox.state.collection import RECORD_BYTES
 from invoice_sandbox.state.memory import STEP_BYTES
-from invoice_sandbox.webhooks.listeners import Listeners, QueueFullError, Reported
+from invoice_sandbox.webhooks.listeners import (
+    Listeners,
+    NobodyListensError,
+    QueueFullError,
+    Reported,
+)
 from tests.receivers import deliveries
 from tests.scenario_run import DATED
 from tests.support import FROZEN, ManualSystemClock, Running, serving
@@ -222,6 +227,25 @@ def test_messages_for_listeners_have_a_quota_in_bytes() -> None:
         return True
 
     assert asyncio.run(hand_over()) == ["full", "204"]
+
+
+def test_a_listener_has_a_thousand_messages_at_most() -> None:
+    async def hand_over() -> None:
+        listener = Listeners(ManualSystemClock(), 15, Quotas()).open("wsp_1")
+        stream = listener.stream(0, timedelta(60), is_there)
+        await anext(stream)
+        waiting = [asyncio.create_task(listener.hand_over({}, b"")) for _ in range(1_000)]
+        await asyncio.sleep(0)
+        with pytest.raises(NobodyListensError):
+            await listener.hand_over({}, b"")
+        assert not any(one.done() for one in waiting)
+        for one in waiting:
+            one.cancel()
+
+    async def is_there() -> bool:
+        return True
+
+    asyncio.run(hand_over())
 
 
 def pending(running: Running) -> int:

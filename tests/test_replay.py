@@ -189,6 +189,14 @@ def test_a_malformed_recording_ends_in_one_line(
     assert "\n" not in str(raised.value)
 
 
+def test_a_recording_of_too_many_requests_is_not_replayed(recorded: Path, tmp_path: Path) -> None:
+    def edit(parts: dict[str, bytes]) -> None:
+        parts["inputs.ndjson"] = b"{}\n" * 1_001
+
+    with pytest.raises(BundleError, match="a recording has at most 1,000 requests"):
+        replay(edited(recorded, tmp_path / "x.zip", edit))
+
+
 def test_a_bundle_without_its_beginning_is_not_replayed(recorded: Path, tmp_path: Path) -> None:
     bundle = read_bundle(recorded)
     write_bundle(tmp_path / "x.zip", {"replayable": False, "reason": "gone"}, bundle.parts)

@@ -1020,6 +1020,25 @@ def test_dead_names_take_only_the_share_of_their_workspace() -> None:
     assert found == ["203.0.113.1"]
 
 
+def test_all_workspaces_together_have_their_share() -> None:
+    """The lookups of the server, in eight workspaces; a ninth one waits for them."""
+    server = DeadNameServer()
+
+    async def asked() -> int:
+        names = Names(server.look_up)
+        dead = [looking_up(names, f"w{one // 4}", f"dead{one}.test") for one in range(36)]
+        for _ in range(32):
+            assert await asyncio.to_thread(server.begun.acquire, timeout=60)
+        await asyncio.sleep(0)
+        before = len(server.asked)
+        server.end.set()
+        await asyncio.gather(*dead)
+        return before
+
+    assert asyncio.run(asked()) == 32
+    assert len(server.asked) == 36
+
+
 def test_a_name_that_cannot_be_encoded_is_an_error_of_the_lookup() -> None:
     with pytest.raises(UnicodeError):
         asyncio.run(resolved("a" * 64 + ".test", 80))

@@ -17,7 +17,11 @@ from typing import Any, Final
 import orjson
 
 MAX_DEPTH: Final = 256
-"""The deepest nesting of a request body that is accepted."""
+"""The deepest nesting that is read."""
+
+MAX_SENT_DEPTH: Final = 200
+"""The deepest nesting in a request: what is stored or shown of it has more levels around it, and
+the schema validator reads 255."""
 
 _INT64_DIGITS: Final = 18
 _FOLD_EVERY: Final = 100
@@ -30,18 +34,18 @@ class JsonError(ValueError):
     """The bytes are not valid JSON; the message gives the reason."""
 
 
-def loads(raw: bytes) -> Any:
+def loads(raw: bytes, most: int = MAX_DEPTH) -> Any:
     """The value of ``raw``: str, int, Decimal, bool, None, list or dict.
 
     Raises JsonError for invalid UTF-8, anything RFC 8259 does not allow (``NaN`` included), more
-    than MAX_DEPTH levels, a number that no double can hold, and a lone surrogate.
+    than ``most`` levels, a number that no double can hold, and a lone surrogate.
     """
     try:
         text = raw.decode("utf-8")
     except UnicodeDecodeError as error:
         raise JsonError(f"it is not valid UTF-8 at byte {error.start}") from None
-    if _may_be_deep(raw) and _depth(raw) > MAX_DEPTH:
-        raise JsonError(f"it is nested more than {MAX_DEPTH} levels deep")
+    if _may_be_deep(raw, most) and _depth(raw) > most:
+        raise JsonError(f"it is nested more than {most} levels deep")
     try:
         value = _DECODER.decode(text)
     except json.JSONDecodeError as error:
@@ -187,8 +191,8 @@ def _raw_number(value: Any) -> orjson.Fragment:
     raise TypeError(f"{type(value).__name__} is not a JSON value")
 
 
-def _may_be_deep(raw: bytes) -> bool:
-    return raw.count(b"[") + raw.count(b"{") > MAX_DEPTH
+def _may_be_deep(raw: bytes, most: int) -> bool:
+    return raw.count(b"[") + raw.count(b"{") > most
 
 
 def _depth(raw: bytes) -> int:

@@ -396,7 +396,7 @@ _SOURCES: Final[Mapping[str, Callable[[_Reading, AdmittedRequest], Iterable[Pair
 
 def _json(raw: bytes) -> Any:
     try:
-        return jsonio.loads(raw)
+        return jsonio.loads(raw, jsonio.MAX_SENT_DEPTH)
     except jsonio.JsonError as error:
         raise reject("malformed_json", reason=str(error)) from None
 

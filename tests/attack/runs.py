@@ -12,11 +12,13 @@ import time
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
+from itertools import groupby
 from pathlib import Path
 from statistics import median
 from tempfile import TemporaryDirectory
 
 from tests.attack.corpus import ATTACKS, DOCUMENTS, Attack, Target
+from tests.attack.limits import LIMITS, Limit, problem_of
 from tests.hostile.wire import Process, process
 
 _MEBIBYTE = 1024 * 1024
@@ -264,11 +266,29 @@ def loaded(name: str, folder: Path) -> Result:
     return Result(f"start: {name}", 1, _named(problems), "", seconds, "")
 
 
+def filled(limit: Limit, server: Process) -> Result:
+    """Reach one limit, in a workspace of its own."""
+    workspace, key = new_workspace(server)
+    before = cpu_seconds(server)
+    tried, problem = problem_of(limit, (server, key))
+    seconds, memory = cpu_seconds(server) - before, server.resident()
+    _delete(server, workspace)
+    return Result(f"limit: {limit.row}", tried, problem, "", seconds, _memory(memory))
+
+
+def all_filled(folder: Path) -> Iterator[Result]:
+    """Reach every limit; those with the same options share a server."""
+    for options, limits in groupby(LIMITS, lambda one: one.options):
+        with served(folder, *options) as server:
+            yield from (filled(one, server) for one in limits)
+
+
 def results(count: int) -> Iterator[Result]:
-    """Every attack, one after the other, each ``count`` times."""
+    """Every attack ``count`` times, then every limit once, one after the other."""
     with TemporaryDirectory() as folder:
         for attack in ATTACKS:
             yield result_of(attack, Path(folder), count)
         yield together(Path(folder))
         for name in DOCUMENTS:
             yield loaded(name, Path(folder))
+        yield from all_filled(Path(folder))

@@ -9,11 +9,18 @@ import json
 import re
 from collections.abc import Iterable, Sequence
 from contextlib import suppress
+from itertools import accumulate
 from pathlib import Path
 from typing import Any, Final
 
 from invoice_sandbox.base.cache import kept
-from invoice_sandbox.openapi.load.text import MAX_VALUES, DocumentError, finite, line_and_column
+from invoice_sandbox.openapi.load.text import (
+    MAX_LEVELS,
+    MAX_VALUES,
+    DocumentError,
+    finite,
+    line_and_column,
+)
 
 MAX_FILE_BYTES: Final = 16 * 1024 * 1024
 
@@ -161,11 +168,24 @@ class _RepeatedKeyError(Exception):
 
 
 def _reject_size(text: str, name: str) -> None:
-    """Raise DocumentError for JSON ``text`` of more than MAX_VALUES, which its commas separate."""
+    """Raise DocumentError for JSON ``text`` of more than MAX_VALUES, which its commas separate, or
+    of more than MAX_LEVELS."""
     if text.count(",") > MAX_VALUES and _STRING.sub("", text).count(",") > MAX_VALUES:
         raise DocumentError(name, f"holds more than {MAX_VALUES:,} values")
+    if _is_deep(text):
+        _parse_yaml(text, name)  # which reports the place
 
 
+def _is_deep(text: str) -> bool:
+    """Whether JSON ``text`` has more than MAX_LEVELS."""
+    if text.count("[") + text.count("{") <= MAX_LEVELS:
+        return False
+    brackets = _NO_BRACKETS.sub("", _STRING.sub("", text))
+    return max(accumulate(map(_LEVEL.__getitem__, brackets)), default=0) > MAX_LEVELS
+
+
+_LEVEL: Final = {"[": 1, "{": 1, "]": -1, "}": -1}
+_NO_BRACKETS: Final = re.compile(r"[^\[\]{}]+")
 _STRING: Final = re.compile(r'"(?:[^"\\\n]|\\.)*+"')
 
 

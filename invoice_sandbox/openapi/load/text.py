@@ -8,6 +8,8 @@ from typing import Final
 
 from invoice_sandbox.base.errors import UserError
 
+MAX_LEVELS: Final = 256
+
 MAX_VALUES: Final = 1_000_000
 """Values of a file, aliases of YAML expanded."""
 

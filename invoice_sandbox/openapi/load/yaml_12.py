@@ -16,14 +16,12 @@ from typing import Any, Final
 import yaml
 
 from invoice_sandbox.openapi.load import text as texts
-from invoice_sandbox.openapi.load.text import MAX_VALUES, DocumentError, finite
+from invoice_sandbox.openapi.load.text import MAX_LEVELS, MAX_VALUES, DocumentError, finite
 
 try:
     from yaml import CSafeLoader as _BaseLoader
 except ImportError:  # PyYAML without libyaml: slower, same result
     from yaml import SafeLoader as _BaseLoader  # type: ignore[assignment]
-
-_MAX_LEVELS: Final = 256
 
 
 class _Loader(_BaseLoader):
@@ -195,7 +193,7 @@ def _reject_depth(text: str, name: str) -> None:
 
     Counting exactly means reading the document twice, so only one that might be deep is counted.
     """
-    if text.count("[") + text.count("{") <= _MAX_LEVELS and not _DEEP_BLOCK.search(text):
+    if text.count("[") + text.count("{") <= MAX_LEVELS and not _DEEP_BLOCK.search(text):
         return
     level = 0
     for event in yaml.parse(text, _Loader):
@@ -203,12 +201,12 @@ def _reject_depth(text: str, name: str) -> None:
             level += 1
         elif isinstance(event, yaml.CollectionEndEvent):
             level -= 1
-        if level > _MAX_LEVELS:
-            problem = f"nested too deeply: more than {_MAX_LEVELS} levels"
+        if level > MAX_LEVELS:
+            problem = f"nested too deeply: more than {MAX_LEVELS} levels"
             raise _at(name, event.start_mark, problem)
 
 
-_DEEP_BLOCK: Final = re.compile(rf"^(?:[ ]{{{_MAX_LEVELS}}}|[ ]*(?:[-?][ ]+){{100}})", re.MULTILINE)
+_DEEP_BLOCK: Final = re.compile(rf"^(?:[ ]{{{MAX_LEVELS}}}|[ ]*(?:[-?][ ]+){{100}})", re.MULTILINE)
 
 
 def yaml_text(document: Any) -> str:

@@ -135,7 +135,7 @@ def read_text(text: str, types: Types, *, literally: bool = False) -> Any:
 def read_json(text: str) -> Any:
     """The JSON value that a text is. Raises TextError."""
     try:
-        return jsonio.loads(text.encode("utf-8", "surrogatepass"))
+        return jsonio.loads(text.encode("utf-8", "surrogatepass"), jsonio.MAX_SENT_DEPTH)
     except jsonio.JsonError as error:
         raise TextError(f"cannot be read as JSON: {error}") from None
 

@@ -122,6 +122,10 @@ CONSTANTS: Final[dict[str, tuple[Any, str]]] = {
         count,
         "invoice_sandbox.runtime.agenda:MAX_STEPS",
     ),
+    "Body and headers of a fault `response`": (
+        size,
+        "invoice_sandbox.scenarios.faults:STUB_LIMIT",
+    ),
     "Snapshots": (count, "invoice_sandbox.control.snapshots:MAX_SNAPSHOTS"),
     "Acceptance runs": (count, "invoice_sandbox.control.acceptance:MAX_RUNS"),
     "Consoles that show changes at once": (

@@ -155,6 +155,14 @@ def _name_of_a_key(target: Target) -> Requests:
     yield _json(target, "POST", "/api/developer/api-keys", {"name": _LONG})
 
 
+def _responses_of_faults(target: Target) -> Requests:
+    error = {"code": "invalid_request", "requestId": "req_1"}
+    for size in (65_000, 66_000):
+        body = {"error": {**error, "message": "x" * size}, "mode": "sandbox_mock"}
+        fault = {"kind": "response", "operation": "listInvoices", "status": 400, "body": body}
+        yield _json(target, "POST", "/sandbox/faults", fault)
+
+
 def _without_scope(target: Target) -> Requests:
     """Of two keys, so that neither uses up its own limit."""
     for _ in range(2):
@@ -254,6 +262,13 @@ LIMITS: Final = (
         _repeated(100, "POST", "/sandbox/faults", {"kind": "status", "status": 503}),
         429,
         "100 faults",
+    ),
+    Limit(
+        "Body and headers of a fault `response`",
+        "64 KiB",
+        _responses_of_faults,
+        400,
+        "longer than 65536 bytes",
     ),
     Limit("Snapshots", "50", _repeated(50, "POST", "/sandbox/snapshots"), 409, "50"),
     Limit("Listeners", "16", _first_listener, 404, "error"),

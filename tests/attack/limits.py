@@ -111,6 +111,7 @@ def _invoices(target: Target) -> Requests:
 
 def _invoices_with_webhook(target: Target) -> Requests:
     yield _json(target, "PUT", "/sandbox/scenario", {"name": "manual"})
+    yield _json(target, "PUT", "/sandbox/clock", {"mode": "frozen"})  # so that nothing is sent
     yield _json(target, "POST", "/api/webhooks", _HOOK)
     yield from _invoices(target)
 

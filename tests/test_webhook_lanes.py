@@ -186,6 +186,21 @@ def test_an_advance_does_not_report_what_was_due_before(
     assert [one["do"] for one in agenda(client)["done"]] == ["deliver"]
 
 
+def test_what_is_under_way_when_its_endpoint_is_deleted_keeps_its_result(
+    client: httpx.Client, receiver: Receiver
+) -> None:
+    gate = threading.Event()
+    receiver.responds_by(lambda _: held(gate, response(201)))
+    gone = subscribe(client, receiver.url)
+    trigger(client)
+    until(lambda: bool(receiver.messages), "it was sent")
+    assert client.delete(f"/sandbox/webhooks/{gone['id']}").status_code == 200
+    assert delivery(client)["status"] == "Cancelled"
+    gate.set()
+    until(lambda: delivery(client)["status"] != "Cancelled", "the response is noted")
+    assert (delivery(client)["status"], delivery(client)["responseStatus"]) == ("Delivered", 201)
+
+
 def test_of_one_instant_steps_come_first_and_deliveries_in_their_order() -> None:
     at, later = "2026-11-21T09:30:00Z", "2026-11-21T09:30:01Z"
     wanted: list[Record] = [

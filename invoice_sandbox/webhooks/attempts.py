@@ -144,7 +144,11 @@ async def note(
     delivery = await state.get(DELIVERIES, attempt.delivery["id"])
     endpoint = await state.get(ENDPOINTS, attempt.delivery["endpointId"])
     event = await state.get(EVENTS, attempt.delivery["eventId"])
-    if delivery is None or endpoint is None or (event, endpoint["url"]) != _sent(attempt):
+    if delivery is None or event != attempt.event:
+        return None
+    if endpoint is None:  # it was deleted
+        return await _note_late(state, delivery, attempt, outcome)
+    if endpoint["url"] != attempt.url:
         return None
     if not await state.discard_step(attempt.step.number, attempt.lane):
         return await _note_late(state, delivery, attempt, outcome)
@@ -234,10 +238,6 @@ async def _note_health(
         return endpoint
     await state.put(ENDPOINTS, endpoint["id"], endpoint)
     return endpoint
-
-
-def _sent(attempt: Attempt) -> tuple[Record, str]:
-    return attempt.event, attempt.url
 
 
 def _repeated(delivery: Record) -> str | None:

@@ -144,13 +144,11 @@ async def note(
     delivery = await state.get(DELIVERIES, attempt.delivery["id"])
     endpoint = await state.get(ENDPOINTS, attempt.delivery["endpointId"])
     event = await state.get(EVENTS, attempt.delivery["eventId"])
-    if delivery is None or event != attempt.event:
+    url = attempt.url if endpoint is None else endpoint["url"]
+    if delivery is None or (event, url) != (attempt.event, attempt.url):
         return None
-    if endpoint is None:  # it was deleted
-        return await _note_late(state, delivery, attempt, outcome)
-    if endpoint["url"] != attempt.url:
-        return None
-    if not await state.discard_step(attempt.step.number, attempt.lane):
+    is_due = await state.discard_step(attempt.step.number, attempt.lane)
+    if endpoint is None or not is_due:  # deleted, cancelled or replayed
         return await _note_late(state, delivery, attempt, outcome)
     delivery = _with_attempt(delivery, attempt, outcome)
     over = attempt.at + (outcome.took if time_flows else timedelta())

@@ -127,7 +127,9 @@ class Side:
         self.key = json.loads(self._bytes(made)[2])["data"]["key"]
 
     def send(self, request: Request) -> Response:
-        """The response to a request."""
+        """The response to a request. Deliveries are listed when those that are due are done."""
+        if request.operation == "listWebhooks":
+            self._bytes(Request("", "POST", "/sandbox/clock/advance", {}, b'{"by": "PT0S"}'))
         status, media_type, raw = self._bytes(request)
         if not raw or "json" not in media_type:
             return Response(status, media_type, raw.decode("latin-1"))

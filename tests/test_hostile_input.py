@@ -230,7 +230,7 @@ WIDE: Final = {
     "one key, 20,000 times": b"{" + b",".join([b'"sellerId":1'] * 20_000) + b"}",
     "a long key": b'{"' + b"k" * 250_000 + b'":1}',
     "invoices that are wrong in many ways": b'{"invoices":[' + b",".join([b"1"] * 100_000) + b"]}",
-    "200 levels, many times": b"[" + b",".join([b"[" * 199 + b"]" * 199] * 100) + b"]",
+    "240 levels, many times": b"[" + b",".join([b"[" * 239 + b"]" * 239] * 100) + b"]",
     "only escapes": b'{"sellerId":"' + rb"\u0000" * 40_000 + b'"}',
 }
 

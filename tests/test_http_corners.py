@@ -39,8 +39,8 @@ def nested(levels: int) -> bytes:
 BODIES: dict[str, tuple[bytes, int]] = {
     "plain": (invoice(), 201),
     "invalid UTF-8": (invoice().replace(b'"s"', b'"\xff"'), 400),
-    "200 levels": (nested(200), 201),
-    "201 levels": (nested(201), 400),
+    "240 levels": (nested(240), 201),
+    "241 levels": (nested(241), 400),
     "100,000 levels": (b"[" * 100_000, 400),
     "NaN": (invoice("NaN"), 400),
     "Infinity": (invoice("-Infinity"), 400),
@@ -102,12 +102,12 @@ def test_a_body_is_read_as_json_to_the_letter(
 
 
 def test_what_was_sent_at_the_deepest_can_be_shown(client: httpx.Client) -> None:
-    body = '{"name":' + "[" * 199 + "]" * 199 + "}"
+    body = '{"name":' + "[" * 239 + "]" * 239 + "}"
     headers = {"Content-Type": "application/json", "Idempotency-Key": "deep"}
     for _ in range(2):
         made = client.post("/api/developer/api-keys", content=body, headers=headers)
         assert made.status_code == 201
-    wrong = client.post("/api/invoices", content="[" * 200 + "]" * 200, headers=headers)
+    wrong = client.post("/api/invoices", content="[" * 240 + "]" * 240, headers=headers)
     assert wrong.status_code == 400
     for path in ("/api/developer/api-keys", "/sandbox/requests", "/sandbox/recording"):
         assert client.get(path).status_code == 200

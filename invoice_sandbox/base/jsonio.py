@@ -19,7 +19,7 @@ import orjson
 MAX_DEPTH: Final = 256
 """The deepest nesting that is read."""
 
-MAX_SENT_DEPTH: Final = 200
+MAX_SENT_DEPTH: Final = 240
 """The deepest nesting in a request: what is stored or shown of it has more levels around it, and
 the schema validator reads 255."""
 

@@ -20,6 +20,8 @@ from invoice_sandbox.control.client import SandboxError
 from invoice_sandbox.state.credentials import DEMO_KEY
 from tests.support import PATIENCE, Running
 
+pytestmark = pytest.mark.slow
+
 PLAN = """\
 name: remote
 purpose: A client somewhere else does its tasks.

@@ -21,6 +21,8 @@ from tests.scenario_run import data, register_new, until
 from tests.support import FROZEN, Running, serving
 from tests.toy import contract, serving_contract
 
+pytestmark = pytest.mark.slow
+
 VIEWS = [
     *("", "/records/invoices", "/requests", "/webhooks", "/scenario", "/acceptance", "/contract"),
     "/sign-in",

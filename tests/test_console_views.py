@@ -26,6 +26,8 @@ from tests.support import FROZEN, Running, serving
 from tests.test_console import VIEWS, act, api, key, visitor
 from tests.test_sessions import AUDITOR, PASSWORD, logged_in
 
+pytestmark = pytest.mark.slow
+
 __all__ = ["api", "key", "visitor"]  # fixtures
 
 PARTNER = {"email": "partner@demo.example", "password": PASSWORD}

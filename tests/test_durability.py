@@ -33,6 +33,8 @@ from tests.databases import new_database
 from tests.scenario_run import DATED
 from tests.support import FROZEN, PATIENCE, Running, serving
 
+pytestmark = pytest.mark.slow
+
 FAULT = {"operation": "createOffer", "kind": "status", "status": 503, "count": 2}
 UNSEEN = {"X-Sandbox-Journal": "off"}
 

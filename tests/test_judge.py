@@ -23,6 +23,8 @@ from tests.receivers import receiving, response
 from tests.scenario_run import INVOICE
 from tests.support import FROZEN, Running, serving
 
+pytestmark = pytest.mark.slow
+
 
 @pytest.fixture(scope="module")
 def live() -> Iterator[Running]:

@@ -18,6 +18,8 @@ from tests.acceptance.page import PAGE
 from tests.scenario_run import INVOICE
 from tests.support import PATIENCE, Running
 
+pytestmark = pytest.mark.slow
+
 
 @pytest.fixture
 def sandbox(server: Running) -> Iterator[InvoiceSandbox]:

@@ -14,6 +14,8 @@ from tests.mutants.__main__ import AREAS, ROOT, _tests_of, equivalent
 from tests.mutants.changes import changed_tree, mutants
 from tests.mutants.swap import is_swappable, swap
 
+pytestmark = pytest.mark.slow
+
 
 @pytest.mark.parametrize(
     ("source", "changed"),

@@ -24,6 +24,8 @@ from tests.receivers import is_listening
 from tests.scenario_run import data, until
 from tests.support import FROZEN, PATIENCE, Running, serving
 
+pytestmark = pytest.mark.slow
+
 pytest_plugins = ["pytester"]
 
 PLAIN = (

@@ -25,6 +25,8 @@ from tests.receivers import deliveries
 from tests.scenario_run import DATED
 from tests.support import FROZEN, ManualSystemClock, Running, serving
 
+pytestmark = pytest.mark.slow
+
 HOOK = {"url": "https://partner.example/hooks", "events": ["invoice.registered"]}
 
 

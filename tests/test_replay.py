@@ -28,6 +28,8 @@ from tests.scenario_run import INVOICE
 from tests.support import FROZEN, Running, serving
 from tests.test_bundles import use
 
+pytestmark = pytest.mark.slow
+
 JSON = {"Content-Type": "application/json"}
 SENDING = changed(FROZEN, scenario="auto-progress", seed=5, rate_limit=120)
 

@@ -18,6 +18,8 @@ from invoice_sandbox.state.credentials import DEMO_KEY
 from tests.scenario_run import error
 from tests.support import FROZEN, PATIENCE, Running, serving
 
+pytestmark = pytest.mark.slow
+
 ASK = "/api/storage/invoices/upload-url"
 FILE = b"%PDF-1.7 synthetic"
 DIGEST = hashlib.sha256(FILE).hexdigest()

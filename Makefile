@@ -44,11 +44,11 @@ run: $(SERVING)  ## serve on http://127.0.0.1:8080
 
 test: export INVOICE_SANDBOX_TEST_STORE = $(STORE)
 test: $(READY)  ## the whole test suite; STORE=sqlite or postgresql: servers keep their state there
-	@echo "The whole suite takes about three minutes of CPU time: about two minutes on 2 idle cores."
+	@echo "The whole suite takes about three and a half minutes of CPU time: under four minutes on 2 cores."
 	$(BIN)/python -m pytest --numprocesses $(WORKERS) --maxprocesses 4 --dist loadfile --contract-coverage
 
 test-fast: $(READY)  ## the inner loop: no processes, nothing slow
-	@echo "The fast tests take about 50 seconds of CPU time."
+	@echo "The fast tests take about 40 seconds of CPU time."
 	@$(BIN)/python -m pytest --quiet --numprocesses 3 --dist loadfile \
 		-m "not process and not slow"
 

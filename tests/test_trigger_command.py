@@ -10,6 +10,7 @@ import pytest
 from click.testing import Result
 
 from tests.receivers import Receiver, endpoint, receiving, response, subscribe, switch
+from tests.scenario_run import register
 from tests.support import Running
 from tests.test_control_commands import run
 
@@ -48,6 +49,15 @@ def test_it_reports_what_was_recorded_and_that_nobody_wants_it(at: Run) -> None:
     assert event.startswith("evt_sandbox_")
     assert (kind, subject, empty) == ("invoice.verified", INVOICE, "")
     assert last == "No webhook endpoint subscribes to this event."
+
+
+def test_without_invoices_of_clients_it_is_about_the_newest_of_the_fixtures(
+    at: Run, client: httpx.Client
+) -> None:
+    newest = client.get("/api/invoices").json()["data"][0]["id"]
+    assert at("trigger invoice.verified").stdout.split()[1:3] == ["invoice.verified", newest]
+    registered = register(client)["id"]
+    assert at("trigger invoice.verified").stdout.split()[1:3] == ["invoice.verified", registered]
 
 
 def test_deliveries_lists_them_with_their_last_attempt(

@@ -174,6 +174,7 @@ def test_a_list_of_commands_says_whole_sentences(name: str) -> None:
 
 WITHOUT_COMMAND = {
     "getSandboxHealth": "a check for machines",
+    "getSandboxLiveness": "a check for machines",
     "getCoverage": "the command 'coverage' also reads recordings",
     "receiveWebhook": "receives webhooks",
     **dict.fromkeys(

@@ -23,7 +23,13 @@ from tests.support import FROZEN, PATIENCE, Running, serving
 
 pytestmark = pytest.mark.slow
 
-OPEN = {"getSandboxHealth", "putUpload", "receiveForListener", "receiveWebhook"}
+OPEN = {
+    "getSandboxHealth",
+    "getSandboxLiveness",
+    "putUpload",
+    "receiveForListener",
+    "receiveWebhook",
+}
 """What needs no key."""
 
 RUN: dict[str, Any] = {

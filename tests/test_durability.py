@@ -392,7 +392,9 @@ def test_a_full_disk_is_503_until_there_is_space_again(file: Path) -> None:
         lost = client.post("/api/invoices", json={**DATED, "invoiceNumber": "Lost-3"})
         assert lost.status_code == 503
         health = client.get("/sandbox/health")
-        assert (health.status_code, health.json()["data"]["store"]) == (200, "unavailable")
+        assert (health.status_code, health.headers["Retry-After"]) == (503, "1")
+        assert health.json()["data"] == {"status": "unavailable", "store": "unavailable"}
+        assert data_of(client, "/sandbox/health/live") == {"status": "ok"}
         disk.database.limit_pages(2**30)
         deadline = time.monotonic() + PATIENCE
         while client.get("/api/invoices").status_code == 503:

@@ -497,7 +497,13 @@ def plain(path: str) -> bytes:
 
 
 @pytest.mark.parametrize(
-    ("path", "status"), [("/api/health", 503), ("/api/invoices", 503), ("/sandbox/health", 200)]
+    ("path", "status"),
+    [
+        ("/api/health", 503),
+        ("/api/invoices", 503),
+        ("/sandbox/health", 200),
+        ("/sandbox/health/live", 200),
+    ],
 )
 def test_beyond_the_connections_that_there_may_be_only_health_responds(
     monkeypatch: pytest.MonkeyPatch, path: str, status: int

@@ -5,9 +5,10 @@ from __future__ import annotations
 import json
 import logging
 import sys
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import replace
 from datetime import timedelta
+from pathlib import Path
 
 import httpx
 import pytest
@@ -16,14 +17,26 @@ from prometheus_client.parser import text_string_to_metric_families
 from invoice_sandbox.base.clock import ClockState
 from invoice_sandbox.cli.serve import JsonLines
 from invoice_sandbox.http.edge import REQUESTS
+from invoice_sandbox.settings import Postgresql
+from invoice_sandbox.state.postgresql import CONNECTIONS
+from tests.databases import new_database
 from tests.receivers import free_port, receiving, response, subscribe, trigger
 from tests.scenario_run import advance, register_new
 from tests.support import FROZEN, Running, serving
 
+STORES: dict[str, Callable[[Path], Path | Postgresql | None]] = {
+    "memory": lambda _: None,
+    "SQLite": lambda folder: folder / "state.db",
+    "PostgreSQL": lambda _: Postgresql(new_database()),
+}
 
-@pytest.fixture(scope="module")
-def measured() -> Iterator[Running]:
-    with serving(replace(FROZEN, metrics=True)) as running:
+
+@pytest.fixture(scope="module", params=STORES)
+def measured(
+    request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory
+) -> Iterator[Running]:
+    store = STORES[request.param](tmp_path_factory.mktemp("store"))
+    with serving(replace(FROZEN, metrics=True, store=store)) as running:
         yield running
 
 
@@ -75,8 +88,19 @@ def test_gauges_show_the_present(measured: Running) -> None:
         measured.new_workspace()
         found = metrics(client)
     assert found["sandbox_workspaces",] == before + 1
-    assert found["sandbox_store_ready",] == 1
+    assert found["sandbox_ready", "store"] == 1
     assert found["sandbox_agenda_lag_seconds",] == 0
+
+
+def test_the_pool_of_connections_is_shown_if_there_is_one(measured: Running) -> None:
+    with measured.client() as client:
+        found = metrics(client)
+    shown = {name[1]: value for name, value in found.items() if name[0] == "sandbox_store_pool"}
+    if measured.store.is_shared:
+        assert 0 < shown["used"] + shown["idle"] <= CONNECTIONS
+        assert shown["waiting"] == 0
+    else:
+        assert shown == {}
 
 
 def test_a_step_that_waits_shows_as_lag() -> None:

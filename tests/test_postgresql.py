@@ -277,6 +277,18 @@ def test_steps_and_deliveries_happen_once_wherever_the_clock_is_moved(dsn: str) 
         assert len(ids) == len(set(ids)) >= 3
 
 
+def test_each_server_reports_its_own_health_and_metrics(dsn: str) -> None:
+    with servers(dsn, 3, metrics=True) as running:
+        for one in running:
+            with one.client(None) as client:
+                assert data(client.get("/sandbox/health")) == {"status": "ok", "store": "ready"}
+                assert data(client.get("/sandbox/health/live")) == {"status": "ok"}
+                assert client.post("/sandbox/health").status_code == 405
+                page = client.get("/metrics").text
+                counted = 'sandbox_requests_total{operation="getSandboxHealth",status="200"} 1.0'
+                assert counted in page
+
+
 def test_a_fault_of_the_connection_reaches_the_client_of_another_server(dsn: str) -> None:
     with servers(dsn, 2) as (one, two), one.client() as here, two.client() as there:
         fault = {"operation": "listInvoices", "kind": "reset"}
@@ -295,7 +307,7 @@ def test_nobody_can_pretend_to_be_another_server(dsn: str) -> None:
 
 def test_a_server_that_ended_without_a_word_is_replaced(dsn: str) -> None:
     with (
-        servers(dsn) as (running,),
+        servers(dsn, metrics=True) as (running,),
         running.client() as client,
         closing(Database(dsn)) as database,
         closing(socket.socket()) as gone,
@@ -305,7 +317,11 @@ def test_a_server_that_ended_without_a_word_is_replaced(dsn: str) -> None:
         made = data(create(client))["id"]
         running.run(shared(running).hand_over(running.sandbox.engine.first_workspace))
         assert other.claim() is not None
-        assert client.get(f"/api/invoices/{made}").status_code == 503  # nobody listens there
+        failed = client.get(f"/api/invoices/{made}")  # nobody listens there
+        assert (failed.status_code, failed.headers["Retry-After"]) == (503, "1")
+        assert failed.json()["error"]["requestId"] == failed.headers["X-Request-Id"]
+        counted = 'sandbox_requests_total{operation="getInvoice",status="503"} 1.0'
+        assert counted in client.get("/metrics").text
         assert data(client.get(f"/api/invoices/{made}"))["id"] == made
 
 
@@ -434,13 +450,18 @@ def is_created(client: httpx.Client, number: str) -> bool:
 
 
 def test_a_database_that_is_gone_is_503_until_it_is_back(proxy: Proxy) -> None:
-    with servers(proxy.dsn) as (running,), running.client() as client:
+    with servers(proxy.dsn, metrics=True) as (running,), running.client() as client:
         assert is_created(client, "INV-1")
         proxy.is_gone = True
         proxy.cut()
         failed = create(client, "Late-2", **{"Idempotency-Key": "Late-2"})
         assert (failed.status_code, failed.headers["Retry-After"]) == (503, "1")
-        assert data(client.get("/sandbox/health"))["store"] == "unavailable"
+        health = client.get("/sandbox/health")
+        assert (health.status_code, health.json()["data"]["store"]) == (503, "unavailable")
+        assert client.get("/sandbox/health/live").status_code == 200
+        page = client.get("/metrics").text
+        assert 'sandbox_ready{part="store"} 0.0' in page
+        assert 'sandbox_requests_total{operation="createInvoice",status="503"} 1.0' in page
         proxy.is_gone = False
         until(partial(is_created, client, "Late-2"), "the database is back")
         assert client.get("/api/invoices").text.count("Late-2") == 1

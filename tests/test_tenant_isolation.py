@@ -211,6 +211,7 @@ WITHOUT_IDS = {
     "createWebhook": "takes an address",
     "logout": "takes nothing",
     "getSandboxHealth": "takes and shows nothing of a workspace",
+    "getSandboxLiveness": "takes and shows nothing of a workspace",
     "getClock": "takes nothing, and shows a time",
     "setClock": "takes a mode and an instant",
     "advanceClock": "takes a time",

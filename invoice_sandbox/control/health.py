@@ -1,16 +1,24 @@
-"""The health check."""
+"""The health checks."""
 
 from __future__ import annotations
 
-from invoice_sandbox.base.errors import ApiError
+from http import HTTPStatus
+
+from invoice_sandbox.project.api import Response
 from invoice_sandbox.runtime.control_call import PublicControlCall
 from invoice_sandbox.state import Record
 
 
-async def get_sandbox_health(call: PublicControlCall) -> Record:
-    """The status of the server and of its store; no credential is needed."""
-    try:
-        call.engine.store.check()
-    except ApiError:
-        return {"status": "ok", "store": "unavailable"}
-    return {"status": "ok", "store": "ready"}
+async def get_sandbox_health(call: PublicControlCall) -> Response:
+    """Whether the server is ready for requests: 503 unless everything that they need works."""
+    parts = call.engine.readiness()
+    shown = {name: "ready" if works else "unavailable" for name, works in parts.items()}
+    if all(parts.values()):
+        return Response({"status": "ok", **shown})
+    status = HTTPStatus.SERVICE_UNAVAILABLE
+    return Response({"status": "unavailable", **shown}, (("Retry-After", "1"),), status)
+
+
+async def get_sandbox_liveness(_call: PublicControlCall) -> Record:
+    """That the process responds, whatever the state of its store."""
+    return {"status": "ok"}

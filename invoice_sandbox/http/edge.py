@@ -129,10 +129,16 @@ class Edge:
         workspace = trace.workspace or await workspace_of_caller(self._engine, request)
         await self._cover(request, reply, workspace)
         reply = await self._record(request, reply, workspace, started)
+        if self._is_persistent:
+            reply = await self._kept(request, reply)
         if self._note is not None:
             operation = trace.endpoint.operation.id if trace.endpoint else ""
             self._note(operation, reply.status, clock.monotonic() - started)
-        return await self._kept(request, reply) if self._is_persistent else reply
+        if REQUESTS.isEnabledFor(logging.INFO) and not request.is_observer:
+            seconds, why = clock.monotonic() - started, self._why(trace, workspace)
+            line, members = self._engine.journal.logged(_entry(request, reply, seconds, why))
+            REQUESTS.info("%s", line, extra={MEMBERS: members})
+        return reply
 
     async def _kept(self, request: Request, reply: Reply) -> Reply:
         """The response, once everything that it may be about outlives the process.
@@ -188,7 +194,8 @@ class Edge:
         return reply
 
     async def _cover(self, request: Request, reply: Reply, workspace: Workspace | None) -> None:
-        """Note what the request covers, in its workspace; without one, in the first."""
+        """Note what the request covers, in its workspace; without one, in the first, unless another
+        process runs that."""
         if request.is_observer:
             return
         coverage, trace = self._engine.coverage, request.trace
@@ -201,7 +208,10 @@ class Edge:
             elif reply.status == HTTPStatus.METHOD_NOT_ALLOWED:
                 covered = tuple(_wrong_method_hits(self._targets(request)))
         if covered or request.trace.workspace is not None:
-            coverage.note(workspace or await self._engine.default_workspace(), covered)
+            store, first = self._engine.store, self._engine.first_workspace
+            workspace = workspace or await store.workspace(first)
+            if workspace is not None:
+                coverage.note(workspace, covered)
         if coverage.is_full:
             living = await self._engine.store.workspaces()
             coverage.keep(one.id for one, _ in living)
@@ -223,13 +233,9 @@ class Edge:
         elif owner is None and reply.status == HTTPStatus.UNAUTHORIZED:
             owner = await self._owner_of_rejected(request.trace.revoked_key_of)
             kept_why = why._replace(clock=owner.clock.mode, at=owner.clock.now(self._clock))
-        is_logged = REQUESTS.isEnabledFor(logging.INFO)
         sent_to = self._sent_to(request, workspace or owner)
-        if owner is not None or is_logged or sent_to is not None:
+        if owner is not None or sent_to is not None:
             entry = _entry(request, reply, self._clock.monotonic() - began, kept_why)
-            if is_logged:
-                line, members = self._engine.journal.logged(entry)
-                REQUESTS.info("%s", line, extra={MEMBERS: members})
             if owner is not None:
                 await self._engine.journal.record(owner.id, entry)
             if sent_to is not None:

@@ -21,17 +21,8 @@ from typing import TYPE_CHECKING, Final
 from urllib.parse import parse_qsl, unquote
 
 from invoice_sandbox.base.errors import ApiError
-from invoice_sandbox.base.ids import key_digest, random_request_id
-from invoice_sandbox.http.declared_errors import error_reply
-from invoice_sandbox.http.pipeline import (
-    ClientGoneError,
-    Pipeline,
-    Receive,
-    Scope,
-    Send,
-    request_of,
-    send_whole,
-)
+from invoice_sandbox.base.ids import key_digest
+from invoice_sandbox.http.pipeline import ClientGoneError, Pipeline, Receive, Scope, Send
 from invoice_sandbox.http.send import CONNECTION
 from invoice_sandbox.runtime.engine import Engine
 from invoice_sandbox.state.writer import unavailable
@@ -67,7 +58,8 @@ class Gateway:
         self._engine = engine
         self._store = store
         self._secret = secret.encode()
-        self._own = {f"{engine.project.control.base_path}/health", "/metrics"}
+        health = f"{engine.project.control.base_path}/health"
+        self._own = {health, f"{health}/live", "/metrics"}
         self._listening = f"{engine.project.control.base_path}/listening"
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
@@ -81,7 +73,7 @@ class Gateway:
             if claim is not None and is_forwarded:
                 raise unavailable()  # the workspace has moved meanwhile
         except ApiError as error:
-            await self._reject(error, scope, receive, send)
+            await self._pipeline.reject(error, scope, receive, send)
             return
         if claim is None:
             await self._pipeline(scope, receive, send)
@@ -110,18 +102,6 @@ class Gateway:
             scope["client"] = (client.decode("latin-1"), 0)
         return is_known
 
-    async def _reject(self, error: ApiError, scope: Scope, receive: Receive, send: Send) -> None:
-        request = request_of(scope, receive)
-        request.trace.draw_id = self._random_id
-        reply = await error_reply(self._engine, request, error)
-        name = self._engine.project.conventions.request_id_header
-        reply = reply._replace(headers=((name, request.trace.request_id), *reply.headers))
-        await send_whole(request, reply, send)
-
-    def _random_id(self) -> str:
-        conventions = self._engine.project.conventions
-        return random_request_id(self._engine.system_clock.now(), conventions.request_id_prefix)
-
     async def _forward(self, claim: Claim, scope: Scope, receive: Receive, send: Send) -> None:
         import httpcore
 
@@ -132,9 +112,9 @@ class Gateway:
             if _is_of_this_machine(claim.address):
                 with suppress(ApiError):
                     await self._store.lost(claim)
-            await self._reject(unavailable(), scope, receive, send)
+            await self._pipeline.reject(unavailable(), scope, receive, send)
         except (httpcore.ConnectTimeout, httpcore.PoolTimeout):
-            await self._reject(unavailable(), scope, receive, send)
+            await self._pipeline.reject(unavailable(), scope, receive, send)
         except (httpcore.NetworkError, httpcore.ProtocolError, ClientGoneError):
             exchange.cut()
 

@@ -6,6 +6,7 @@ much. No label contains anything that a client has chosen.
 
 from __future__ import annotations
 
+from contextlib import suppress
 from functools import partial
 from http import HTTPStatus
 from typing import Final
@@ -52,9 +53,16 @@ class Metrics:
             "How late the first step is that is due in a workspace with a live clock.",
             registry=registry,
         )
-        self._store_ready = Gauge(
-            "sandbox_store_ready",
-            "1 while the store can be written, otherwise 0.",
+        self._ready = Gauge(
+            "sandbox_ready",
+            "1 while this part works; requests need all of them. /sandbox/health shows the same.",
+            ["part"],
+            registry=registry,
+        )
+        self._pool = Gauge(
+            "sandbox_store_pool",
+            "Connections to the database that are used or idle, and requests that wait for one.",
+            ["state"],
             registry=registry,
         )
 
@@ -78,9 +86,13 @@ class Metrics:
         return page_routes({PATH: Page(partial(self._respond, engine))}, {})
 
     async def _respond(self, engine: Engine, _request: Request) -> Reply:
-        self._workspaces.set(await engine.store.count_workspaces())
+        with suppress(ApiError):  # while the store cannot be asked, the number of before
+            self._workspaces.set(await engine.store.count_workspaces())
         self._lag.set(engine.agenda.lag())
-        self._store_ready.set(_is_ready(engine))
+        for part, works in engine.readiness().items():
+            self._ready.labels(part).set(works)
+        for state, count in engine.store.pool().items():
+            self._pool.labels(state).set(count)
         return Reply(HTTPStatus.OK, generate_latest(self._registry), CONTENT_TYPE_LATEST)
 
 
@@ -88,11 +100,3 @@ def _kind(outcome: Outcome) -> str:
     if outcome.is_success:
         return "accepted"
     return "failed" if outcome.status is None else "rejected"
-
-
-def _is_ready(engine: Engine) -> bool:
-    try:
-        engine.store.check()
-    except ApiError:
-        return False
-    return True

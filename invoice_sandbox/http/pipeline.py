@@ -20,6 +20,7 @@ from dataclasses import dataclass, field
 from functools import lru_cache
 from typing import Any, Final, NamedTuple, Protocol, TypeVar
 
+from invoice_sandbox.base.errors import ApiError
 from invoice_sandbox.openapi.message.media_types import JSON as JSON
 from invoice_sandbox.openapi.operation import Contract, Operation
 from invoice_sandbox.runtime.engine import Engine
@@ -310,9 +311,21 @@ class Pipeline:
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Respond to one ASGI request, unless the client is gone."""
+        await self._run(self._inside, scope, receive, send)
+
+    async def reject(self, error: ApiError, scope: Scope, receive: Receive, send: Send) -> None:
+        """Respond with an error to a request whose workspace cannot be reached."""
+
+        async def rejected(request: Request) -> Reply:
+            await self.route(request)
+            raise error
+
+        await self._run(rejected, scope, receive, send)
+
+    async def _run(self, inside: Proceed, scope: Scope, receive: Receive, send: Send) -> None:
         request = request_of(scope, receive, self.head_of)
         try:
-            reply = await self.edge(request, self._inside)
+            reply = await self.edge(request, inside)
         except ClientGoneError:
             return
         finally:

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from asyncio import Event
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
 from invoice_sandbox.base.clock import SystemClock
+from invoice_sandbox.base.errors import ApiError
 from invoice_sandbox.project.loader import Project
 from invoice_sandbox.runtime.agenda import Agenda
 from invoice_sandbox.runtime.journal import Journal
@@ -50,6 +51,10 @@ class Engine:
     conditions: Mapping[str, Any] = field(default_factory=dict)
     stopping: Event = field(default_factory=Event)
 
+    def readiness(self) -> Mapping[str, bool]:
+        """What every request needs, by its name, and whether it works now."""
+        return {"store": _works(self.store.check)}
+
     def end_streams(self) -> None:
         """End what would never end by itself, as the server stops."""
         self.stopping.set()
@@ -61,3 +66,11 @@ class Engine:
         if workspace is None:
             raise RuntimeError("the first workspace was deleted")
         return workspace
+
+
+def _works(check: Callable[[], None]) -> bool:
+    try:
+        check()
+    except ApiError:
+        return False
+    return True

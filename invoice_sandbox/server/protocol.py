@@ -40,8 +40,8 @@ FRAMING_LIMIT: Final = 64 * 1024
 _FRAMING_OF_A_BYTE: Final = 8
 """What a chunk of one byte takes, and a little: many small chunks are allowed."""
 
-HEALTH: Final = "/sandbox/health"
-"""The path that also a connection beyond the limit may ask for."""
+HEALTH: Final = frozenset({"/sandbox/health", "/sandbox/health/live"})
+"""The paths that also a connection beyond the limit may ask for."""
 
 _BUSY: Final = 503
 _NOTHING: Final = memoryview(b"")
@@ -139,7 +139,7 @@ class Protocol(HttpToolsProtocol):
         app: Any = self.app
         if self._is_extra:
             cycle.keep_alive = False
-            app = app if cycle.scope["path"] == HEALTH else self._respond_busy
+            app = app if cycle.scope["path"] in HEALTH else self._respond_busy
         if before is None or before.response_complete:
             self._cycles = (cycle,)
             self._start_asgi_task(cycle, app)

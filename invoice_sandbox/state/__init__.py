@@ -341,6 +341,11 @@ class Store(Protocol):
         """Raise ApiError 503 while changes cannot be kept."""
         ...
 
+    def pool(self) -> Mapping[str, int]:
+        """How many connections to a database server are used and idle, and how many requests to it
+        wait for one; empty without such a server."""
+        ...
+
     async def flush(self) -> None:
         """Wait until everything changed so far is kept. Raises ApiError 503 if it cannot be.
 

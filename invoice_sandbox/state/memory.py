@@ -161,6 +161,10 @@ class MemoryStore:
     def check(self) -> None:
         """Nothing: memory can always be changed."""
 
+    def pool(self) -> Mapping[str, int]:
+        """Nothing: there is no database server."""
+        return {}
+
     async def flush(self) -> None:
         """Return at once: nothing outlives the process."""
 

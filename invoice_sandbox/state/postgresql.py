@@ -174,6 +174,13 @@ class Database:
                         found[table] += _rows(table, cursor.fetchall())
         return found
 
+    def pool(self) -> Mapping[str, int]:
+        """How many connections are used and idle, and how many callers wait for one."""
+        found = self._pool.get_stats()
+        idle = found["pool_available"]
+        waiting = found.get("requests_waiting", 0)
+        return {"used": found["pool_size"] - idle, "idle": idle, "waiting": waiting}
+
     def check(self) -> None:
         """Replace connections that were cut."""
         self._pool.check()

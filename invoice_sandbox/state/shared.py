@@ -75,6 +75,10 @@ class SharedStore(PersistentStore):
         super().check()
         self._lease.check()
 
+    def pool(self) -> Mapping[str, int]:
+        """Connections to the database."""
+        return self.shared.pool()
+
     async def flush(self) -> None:
         """Wait until all changes are written; what was read was up to date then."""
         try:

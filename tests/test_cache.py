@@ -8,13 +8,16 @@ import sys
 from collections.abc import Callable
 from pathlib import Path
 from threading import Thread
+from typing import Any
 
 import pytest
 
 from invoice_sandbox.base import cache
 from invoice_sandbox.base.cache import MOST, content_of, entry, kept, software
 from invoice_sandbox.openapi.load.documents import load_document
+from invoice_sandbox.openapi.load.pointers import ContractError
 from invoice_sandbox.openapi.load.text import DocumentError
+from invoice_sandbox.openapi.operation import Contract, compile_contract
 from invoice_sandbox.project.code import ProjectError
 from invoice_sandbox.project.contracts import merged_document
 from invoice_sandbox.project.loader import load_contract, load_project
@@ -286,6 +289,74 @@ def test_a_document_of_several_files_is_prepared_each_time(tmp_path: Path, folde
         (file.parent / "shared.yaml").write_text(f"Toys: {{description: {text}}}")
         assert text in str(load_contract(file).contract.document)
     assert not list(folder.glob("readable-*"))
+
+
+def another_process(document: dict[str, Any]) -> Contract:
+    """The contract as a process compiles it that has compiled others since."""
+    for number in range(8):
+        compile_contract({**document, "info": {"title": "Other", "version": str(number)}})
+    return compile_contract(document)
+
+
+MARKED = {
+    "type": "object",
+    "required": ["id", "pin"],
+    "properties": {
+        "id": {"$anchor": "id", "type": "string", "format": "password", "readOnly": True},
+        "pin": {"type": "string", "pattern": "^[0-9]+$", "examples": ["1234"], "writeOnly": True},
+        "parent": {"$ref": "#id"},
+    },
+}
+
+
+def test_schemas_that_were_compiled_before_allow_the_same() -> None:
+    """They are compiled when they are first used: requests without what is read-only, responses
+    without what is write-only, and errors with the examples of a pattern."""
+    content = {"application/json": {"schema": MARKED}}
+    post = {"operationId": "post", "requestBody": {"content": content}}
+    post["responses"] = {"200": {"description": "Toy.", "content": content}}
+    info = {"title": "Toy", "version": "1"}
+    document = {"openapi": "3.1.0", "info": info, "paths": {"/toys": {"post": post}}}
+    for contract in (compile_contract(document), another_process(document)):
+        operation = contract.operations["post"]
+        assert operation.body is not None
+        request = operation.body.checkers["application/json"]
+        response = operation.responses["200"].content["application/json"]
+        assert response is not None
+        assert request.is_valid({"pin": "1", "parent": "1"})
+        assert not request.is_valid({"pin": "1", "parent": 1})
+        assert not request.is_valid({"id": "1"})
+        assert response.is_valid({"id": "1"})
+        assert not response.is_valid({"pin": "1"})
+        assert operation.secrets == {"id", "parent"}
+        assert "1234" in request.problems({"pin": "x"})[0].sentence("the body")
+
+
+@pytest.mark.parametrize("place", ["query", "body"])
+def test_a_secret_that_was_found_before_is_one(place: str) -> None:
+    secret = {"type": "string", "format": "password"}
+    query = {"name": "a", "in": "query", "schema": secret}
+    post: dict[str, Any] = {"responses": {"200": {"description": "Toy."}}}
+    if place == "query":
+        post["parameters"] = [query]
+    else:
+        post["requestBody"] = {"content": {"text/plain": {"schema": secret}}}
+    info = {"title": "Toy", "version": "1"}
+    document = {"openapi": "3.1.0", "info": info, "paths": {"/toys": {"post": post}}}
+    for contract in (compile_contract(document), another_process(document)):
+        (operation,) = contract.operations.values()
+        assert operation.is_secret == (place == "body")
+        assert contract.secret_parameters == ({"a"} if place == "query" else set())
+
+
+def test_a_schema_that_cannot_be_compiled_is_an_error_each_time() -> None:
+    content = {"application/json": {"schema": {"pattern": "("}}}
+    get = {"responses": {"200": {"description": "Toy.", "content": content}}}
+    info = {"title": "Toy", "version": "1"}
+    document = {"openapi": "3.1.0", "info": info, "paths": {"/toys": {"get": get}}}
+    for _ in range(2):
+        with pytest.raises(ContractError, match="get_toys 200"):
+            compile_contract(document)
 
 
 def test_an_error_is_reported_each_time(tmp_path: Path) -> None:

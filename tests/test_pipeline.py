@@ -45,7 +45,7 @@ from invoice_sandbox.openapi.operation import (
     Operation,
     compile_contract,
 )
-from invoice_sandbox.openapi.schema.compile import Checker
+from invoice_sandbox.openapi.schema.compile import Checker, Compiled
 from invoice_sandbox.project.api import Response
 from invoice_sandbox.project.conventions import Conventions
 from invoice_sandbox.state.credentials import DEMO_KEY
@@ -339,7 +339,8 @@ def test_a_response_is_validated_once_and_an_invalid_one_every_time() -> None:
         checked.append(body)
         return body != "bad"
 
-    checker = Checker(is_valid, no_errors, {})
+    compiled = Compiled(is_valid, iterate=lambda _: [], first=lambda _: None, steps=lambda _, __: 1)
+    checker = Checker(lambda: compiled, {})
     content = {"application/json": checker}
     declared = {status: DeclaredResponse(content, {}) for status in ("200", "201")}
     responses = JsonResponses(replace(operation, responses=declared), Conventions())
@@ -351,10 +352,6 @@ def test_a_response_is_validated_once_and_an_invalid_one_every_time() -> None:
         with pytest.raises(ContractViolationError):
             responses.reply("bad")
     assert checked == ["good", "good", "bad", "bad"]
-
-
-def no_errors(_value: object) -> list[Any]:
-    return []
 
 
 def contract_of(paths: Mapping[str, list[str]]) -> Contract:

@@ -11,6 +11,7 @@ from posixpath import commonpath
 from typing import Any, Final
 
 from invoice_sandbox.base import jsonio
+from invoice_sandbox.base.cache import Entry, entry, software
 from invoice_sandbox.openapi.load.operations import Note, base_path, named_operations
 from invoice_sandbox.openapi.load.pointers import ContractError, dereference
 from invoice_sandbox.openapi.message.bodies import RequestBody, compile_body
@@ -89,6 +90,11 @@ class Operation:
     lifecycle: str | None = None
     capability: tuple[str, str] | None = None
 
+    @property
+    def has_passwords(self) -> bool:
+        """Whether anything of it is declared as ``format: password``."""
+        return bool(self.secrets) or self.is_secret or any(one.secret for one in self.parameters)
+
     def response_for(self, status: int) -> DeclaredResponse | None:
         """The declaration that covers ``status``: exact, else its range (``4XX``), else default."""
         for key in (str(status), f"{status // 100}XX", "default"):
@@ -145,7 +151,7 @@ class Contract:
 
 
 _MAX_COMPILED: Final = 8
-_compiled: dict[bytes, Contract] = {}
+_compiled: dict[str, Contract] = {}
 
 
 def compile_contract(document: dict[str, Any]) -> Contract:
@@ -155,23 +161,26 @@ def compile_contract(document: dict[str, Any]) -> Contract:
     operationId gets one made of its method and path. Raises ContractError.
     """
     try:
-        key = hashlib.sha256(jsonio.dumps(document)).digest()
+        key = hashlib.sha256(jsonio.dumps(document)).hexdigest()
         own = marshal.loads(marshal.dumps(document))  # noqa: S302 - a copy, faster than deepcopy's
     except (TypeError, ValueError, RecursionError):  # what JSON cannot hold
-        return _compile(document)
+        return _compile(document, Entry(None))
     if key not in _compiled:
-        compiled = _compile(own)
+        compiled = _compile(own, entry("compiled", software(), key))
         while len(_compiled) >= _MAX_COMPILED:
             del _compiled[next(iter(_compiled))]
         _compiled[key] = compiled
     return _compiled[key]
 
 
-def _compile(document: dict[str, Any]) -> Contract:
+def _compile(document: dict[str, Any], compiled_before: Entry) -> Contract:
+    """``compiled_before`` has the findings if a process has compiled all schemas before."""
+    findings = compiled_before.read()
     try:
-        schemas = request_response_schemas(document)
+        schemas = request_response_schemas(document, findings)
         named = named_operations(document)
-        passwords = Passwords(schemas.response.identified)
+        has_passwords = findings is None or findings["hasPasswords"]
+        passwords = Passwords(schemas.response.identified if has_passwords else None)
         schemes = {
             name: compile_scheme(raw) for name, raw in _component(document, "securitySchemes")
         }
@@ -185,6 +194,9 @@ def _compile(document: dict[str, Any]) -> Contract:
         }
     except SchemaError as error:
         raise ContractError(str(error)) from None
+    if findings is None:
+        has_passwords = any(one.has_passwords for one in operations.values())
+        compiled_before.write(schemas.findings() | {"hasPasswords": has_passwords})
     notes = tuple(
         note
         for name, declared in named.items()
@@ -344,7 +356,7 @@ def _response(
     content = response.get("content", {})
     return DeclaredResponse(
         content={
-            media_type.lower(): schemas.compile(media["schema"], f"{place}, {media_type}")
+            media_type.lower(): schemas.checker(media["schema"], f"{place}, {media_type}")
             if "schema" in media
             else None
             for media_type, media in content.items()

@@ -49,7 +49,7 @@ def compile_body(raw: Mapping[str, Any], schemas: Schemas, place: str) -> Reques
     """The compiled form of one Request Body Object. Raises SchemaError."""
     content = {media_type.lower(): media for media_type, media in raw.get("content", {}).items()}
     checkers = {
-        declared: schemas.compile(media.get("schema", True), place)
+        declared: schemas.checker(media.get("schema", True), place)
         for declared, media in content.items()
     }
     forms = {

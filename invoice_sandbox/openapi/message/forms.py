@@ -139,7 +139,7 @@ def compile_form(
         decode = unquote_plus if media_type == URLENCODED else str
         style, member = Style(name, style_name, explode, decode), shape.member(name)
         others = shape.members.keys() - {name}
-        member_checker = schemas.compile(member.schema, f"{place}, {name}")
+        member_checker = schemas.checker(member.schema, f"{place}, {name}")
         styled.append(_Styled(name, style, reader(style, member, others), member_checker))
         notes += [f"{name}: {note}" for note in notes_of(style, member, "form", others)]
     content_types = {

@@ -102,7 +102,7 @@ def compile_parameter(
         name=name,
         location=location,
         required=bool(raw.get("required", False)),
-        checker=schemas.compile(schema, place),
+        checker=schemas.checker(schema, place),
         candidates=reader(spelled, shape, others),
         may_be_empty=bool(raw.get("allowEmptyValue")) and location == "query",
         in_raw_path=in_raw_path,
@@ -274,7 +274,7 @@ def _with_content(raw: Mapping[str, Any], schemas: Schemas, place: str) -> Param
         name=name,
         location=location,
         required=bool(raw.get("required", False)),
-        checker=schemas.compile(schema, place),
+        checker=schemas.checker(schema, place),
         candidates=candidates,
         notes=()
         if media_type.lower().startswith("text/") or is_json(media_type.lower())

@@ -108,13 +108,17 @@ class Passwords:
     operations refer to is searched once.
     """
 
-    def __init__(self, identified: Mapping[str, Any]) -> None:
-        """``identified`` are the document and its schemas by their addresses."""
-        self._identified = identified
+    def __init__(self, identified: Mapping[str, Any] | None) -> None:
+        """``identified`` are the document and its schemas by their addresses; None: it is known
+        that there are no secrets."""
+        self._has_secrets = identified is not None
+        self._identified = identified or {}
         self._seen: dict[Reference, tuple[set[str], set[Reference]]] = {}
 
     def of(self, operation: Mapping[str, Any]) -> frozenset[str]:
         """Names of members that are secret. Raises ContractError for a reference to nothing."""
+        if not self._has_secrets:
+            return frozenset()
         whole = node(operation, "operation")
         names: set[str] = set()
         waiting: set[Reference] = set()
@@ -133,7 +137,7 @@ class Passwords:
 
     def is_secret(self, value: Any, type_: str) -> bool:
         """Whether a secret without a name is in a body, or is a parameter (``type_``)."""
-        return self._is_secret(node(value, type_))
+        return self._has_secrets and self._is_secret(node(value, type_))
 
     def _is_secret(self, start: Node) -> bool:
         waiting, seen = [start], set[int]()

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
-from functools import partial
+from functools import cached_property, partial
 from typing import Any, Final
 
 import jsonschema_rs
@@ -31,6 +31,7 @@ from invoice_sandbox.openapi.schema.problems import Problem, is_missing, problem
 __all__ = [
     "COMPONENTS",
     "Checker",
+    "Compiled",
     "Problem",
     "RequestResponseSchemas",
     "Schema",
@@ -78,10 +79,6 @@ def _no_error(_: Any) -> None:
     return None
 
 
-def _no_steps(_value: Any, _most: int) -> int:
-    return 0
-
-
 def _first_error(
     validate: Callable[[Any], None], value: Any
 ) -> jsonschema_rs.ValidationError | None:
@@ -93,14 +90,31 @@ def _first_error(
 
 
 @dataclass(frozen=True)
-class Checker:
-    """One compiled schema. Examples beside a pattern show what it allows."""
+class Compiled:
+    """What a compiled schema can do: ``steps`` counts those of a validation."""
 
     is_valid: Callable[[Any], bool]
-    _iterate: Callable[[Any], Iterable[jsonschema_rs.ValidationError]]
-    _pattern_examples: Mapping[str, str]
-    _first: Callable[[Any], jsonschema_rs.ValidationError | None] = _no_error
-    _steps: Callable[[Any, int], int] = _no_steps
+    iterate: Callable[[Any], Iterable[jsonschema_rs.ValidationError]]
+    first: Callable[[Any], jsonschema_rs.ValidationError | None]
+    steps: Callable[[Any, int], int]
+
+
+class Checker:
+    """One schema, compiled when it is first used. Examples beside a pattern show what it allows."""
+
+    def __init__(self, compiled: Callable[[], Compiled], examples: Mapping[str, str]) -> None:
+        """``examples`` are those of patterns."""
+        self._compile = compiled
+        self._pattern_examples = examples
+
+    @cached_property
+    def _compiled(self) -> Compiled:
+        return self._compile()
+
+    @cached_property
+    def is_valid(self) -> Callable[[Any], bool]:
+        """Whether the schema allows a value."""
+        return self._compiled.is_valid
 
     def problems(self, value: Any) -> tuple[Problem, ...]:
         """Everything wrong with ``value``, in the order of the schema; empty when it is valid."""
@@ -133,13 +147,13 @@ class Checker:
     def _errors(self, value: Any) -> list[jsonschema_rs.ValidationError]:
         """What is wrong with an invalid ``value``: all of it if that takes little effort, else the
         first error, or nothing if that one consists of the errors of several alternatives."""
-        if self._steps(value, _MAX_EXPLAINED) <= _MAX_EXPLAINED:
-            return list(self._iterate(value))
-        first = self._first(value)
+        if self._compiled.steps(value, _MAX_EXPLAINED) <= _MAX_EXPLAINED:
+            return list(self._compiled.iterate(value))
+        first = self._compiled.first(value)
         return [] if first is None else [first]
 
     def _unexplained(self, value: Any) -> Problem:
-        is_soon = self._steps(value, MAX_EFFORT) <= MAX_EFFORT
+        is_soon = self._compiled.steps(value, MAX_EFFORT) <= MAX_EFFORT
         return Problem("", _UNEXPLAINED if is_soon else _TOO_MUCH, "")
 
 
@@ -161,31 +175,51 @@ class Schemas:
         document: Mapping[str, Any],
         not_required: Mark | None = None,
         known: dict[str, Any] | None = None,
+        pattern_examples: dict[str, str] | None = None,
     ) -> None:
         """Members marked as ``not_required`` are not required of a value. ``known`` is what the
         document gives an identifier (None: it is looked for).
+
+        ``pattern_examples`` are those of a document whose schemas are known to be right: each is
+        compiled when it is first used (None: all are compiled now).
 
         Raises SchemaError when the dialect is unknown or a component is not a schema.
         """
         self.identified = identified(document) if known is None else known
         self.generation_view = GenerationView(document, self.identified)
-        self._not_required = not_required
+        self.pattern_examples = {} if pattern_examples is None else pattern_examples
+        self._is_lazy = pattern_examples is not None
+        self.not_required = not_required
         self._dialect = _dialect(document.get("jsonSchemaDialect", _DRAFT_2020_12))
-        self._validator, draft = _DIALECTS[self._dialect]
+        self._validator, self._draft = _DIALECTS[self._dialect]
         self._checkers: dict[str, Checker] = {}
-        self._compiled: dict[str, Checker] = {}
-        self._pattern_examples: dict[str, str] = {}
+        self._compiled: dict[str, Compiled] = {}
         self._components: Mapping[str, Schema] = document.get("components", {}).get("schemas", {})
         self._efforts = Efforts(document)
+        if not self._is_lazy:
+            self._registry  # noqa: B018 - made now
+
+    @cached_property
+    def _registry(self) -> jsonschema_rs.Registry:
         defs = {name: self._portable(schema) for name, schema in self._components.items()}
         resource = {"$schema": self._dialect, "$defs": defs}
         try:
-            self._registry = jsonschema_rs.Registry([(_BASE, resource)], draft=draft)
+            return jsonschema_rs.Registry([(_BASE, resource)], draft=self._draft)
         except (ValueError, jsonschema_rs.ReferencingError) as error:
             raise SchemaError(f"components.schemas: {error}") from None
 
+    def checker(self, schema: Schema, place: str) -> Checker:
+        """The checker for a ``schema`` of the document; ``place`` says where, for messages."""
+        if self._is_lazy:
+            return Checker(partial(self._compile, schema, place), self.pattern_examples)
+        return self.compile(schema, place)
+
     def compile(self, schema: Schema, place: str) -> Checker:
-        """The checker for ``schema``; ``place`` says where it stands, for messages."""
+        """The same for any schema, compiled now. Raises SchemaError."""
+        compiled = self._compile(schema, place)
+        return Checker(lambda: compiled, self.pattern_examples)
+
+    def _compile(self, schema: Schema, place: str) -> Compiled:
         if isinstance(schema, Mapping) and "$schema" in schema:
             validator, _ = _DIALECTS[self._official(schema["$schema"])]
         else:
@@ -209,15 +243,10 @@ class Schemas:
         is_valid = compiled.is_valid
         if self._efforts.is_counted(applied):
             is_valid = partial(_is_soon_valid, is_valid, steps)
-        checker = Checker(
-            is_valid,
-            compiled.iter_errors,
-            self._pattern_examples,
-            _no_error if applied.has_alternatives else partial(_first_error, compiled.validate),
-            steps,
-        )
-        self._compiled[key] = checker  # documents repeat themselves: one error body everywhere
-        return checker
+        first = _no_error if applied.has_alternatives else partial(_first_error, compiled.validate)
+        found = Compiled(is_valid, compiled.iter_errors, first, steps)
+        self._compiled[key] = found  # documents repeat themselves: one error body everywhere
+        return found
 
     def component(self, name: str) -> Checker:
         """The checker of a component schema, compiled when first asked for."""
@@ -249,12 +278,11 @@ class Schemas:
         if not here.is_schema:
             return here.copy_containers(lambda child: self._copy(child, frozenset()))
         schema = here.value
-        if self._not_required is not None:
-            not_required |= marked_members(schema, self._not_required, self.resolve)
-        if "pattern" in schema and isinstance(schema.get("examples"), list):
-            self._pattern_examples[str(schema["pattern"])] = " or ".join(
-                map(str, schema["examples"])
-            )
+        if self.not_required is not None:
+            not_required |= marked_members(schema, self.not_required, self.resolve)
+        if "pattern" in schema and isinstance(schema.get("examples"), list) and not self._is_lazy:
+            examples = " or ".join(map(str, schema["examples"]))
+            self.pattern_examples[str(schema["pattern"])] = examples
         return {
             key: self._member(here.child(key, value), not_required)
             if isinstance(value, (dict, list))
@@ -290,17 +318,37 @@ class RequestResponseSchemas:
     request: Schemas
     response: Schemas
 
+    def findings(self) -> dict[str, Any]:
+        """What compiling them found out: a JSON value, for ``request_response_schemas``."""
+        both = self.request, self.response
+        return {
+            "notRequired": [one.not_required for one in both],
+            "patternExamples": [one.pattern_examples for one in both],
+            "hasIdentifiers": len(self.request.identified) > 1,
+        }
 
-def request_response_schemas(document: Mapping[str, Any]) -> RequestResponseSchemas:
-    """One for both, unless a member is ``readOnly`` or ``writeOnly``. Raises SchemaError."""
-    read_only, write_only = (
-        mark if is_marked_anywhere(document, mark) else None
-        for mark in (OF_THE_SERVER, OF_THE_CLIENT)
-    )
-    request = Schemas(document, read_only)
-    if read_only is None and write_only is None:
+
+def request_response_schemas(
+    document: Mapping[str, Any], findings: Mapping[str, Any] | None = None
+) -> RequestResponseSchemas:
+    """One for both, unless a member is ``readOnly`` or ``writeOnly``. Raises SchemaError.
+
+    ``findings`` are those of the same document: its schemas are known to be right, and each is
+    compiled when it is first used.
+    """
+    if findings is None:
+        known, examples = identified(document), [None, None]
+        marks = [
+            mark if is_marked_anywhere(document, mark) else None
+            for mark in (OF_THE_SERVER, OF_THE_CLIENT)
+        ]
+    else:
+        known = identified(document) if findings["hasIdentifiers"] else {"": document}
+        marks, examples = findings["notRequired"], findings["patternExamples"]
+    request = Schemas(document, marks[0], known, examples[0])
+    if not any(marks):
         return RequestResponseSchemas(request, request)
-    return RequestResponseSchemas(request, Schemas(document, write_only, request.identified))
+    return RequestResponseSchemas(request, Schemas(document, marks[1], known, examples[1]))
 
 
 def _absolute(reference: str) -> str:

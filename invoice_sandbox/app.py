@@ -84,10 +84,10 @@ async def create_app(
     servers on the same database do (None: the same). ``sending`` makes what delivers webhooks of
     what sends them. Raises ProjectError, SettingError.
     """
-    inside, clock = _Inside(), system_clock or OperatingSystemClock()
+    inside = _Inside()
     metrics = _metrics(settings)
     around = [one for one in (sending, metrics and metrics.sending) if one]
-    engine = await _engine(settings, url, address or url, clock, inside, around)
+    engine = await _engine(settings, url, address or url, system_clock, inside, around)
     pipeline = _pipeline(engine, settings, inside, metrics)
     inside.app = Sandbox(await _entry(pipeline, engine), engine)
     return inside.app
@@ -165,7 +165,7 @@ async def _engine(
     settings: Settings,
     url: str,
     address: str,
-    system_clock: SystemClock,
+    given_clock: SystemClock | None,
     inside: _Inside,
     around: Sequence[Callable[[Send], Send]],
 ) -> Engine:
@@ -176,6 +176,7 @@ async def _engine(
     indexes = {**project.conventions.indexes, **WEBHOOK_INDEXES}
     quotas = _quotas(settings)
     store = await _open_store(settings.store, address, indexes, quotas)
+    system_clock = given_clock or await _system_clock(store)
     workspaces = Workspaces(
         store,
         project,
@@ -239,6 +240,21 @@ async def _open_store(
         return await open_store(place, indexes, quotas)
     except StoreError as error:
         raise SettingError(f"--store: {error}") from None
+
+
+async def _system_clock(store: Store) -> SystemClock:
+    """The machine's clock. Servers that share a store go by the clock of its database: between
+    them a workspace moves, and its time must not go back. Raises SettingError."""
+    if not store.is_shared:
+        return OperatingSystemClock()
+    from invoice_sandbox.state.shared import SharedStore
+
+    assert isinstance(store, SharedStore)  # noqa: S101  no other store is shared
+    try:
+        return await store.clock()
+    except ApiError:
+        await store.close()
+        raise SettingError("--store: it cannot be read; see the log") from None
 
 
 async def _first_workspace(workspaces: Workspaces, settings: Settings) -> Workspace:

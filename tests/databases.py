@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import socket
+import subprocess
 import tempfile
 import threading
 import warnings
@@ -56,6 +57,17 @@ def restart() -> None:
     found.ensure_postgres_running()  # its process is another one
 
 
+def limit_files(most: int | None) -> None:
+    """Let no file of the server grow beyond so many bytes; None: no limit."""
+    found = server()
+    first = found.get_postmaster_info().pid
+    started = Path(f"/proc/{first}/task/{first}/children").read_text().split()
+    for process in map(str, (first, *started)):
+        size = "unlimited" if most is None else most
+        command = ["prlimit", "--pid", process, f"--fsize={size}:unlimited"]
+        subprocess.run(command, user=found.system_user, stderr=subprocess.DEVNULL, check=False)
+
+
 def new_database(template: str = _TEMPLATE) -> str:
     """The address of a new database with our schema; ``template1``: without."""
     name = f"test_{os.getpid()}_{next(_NUMBERS)}"
@@ -69,6 +81,7 @@ class Proxy:
     ends connections."""
 
     def __init__(self, dsn: str) -> None:
+        self.behind = dsn
         parts = conninfo_to_dict(dsn)
         self._path = f"{parts['host']}/.s.PGSQL.5432"
         self._listener = socket.create_server(("127.0.0.1", 0))

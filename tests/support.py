@@ -17,7 +17,7 @@ from typing import Any, TypeVar
 import httpx
 
 from invoice_sandbox.app import Sandbox, create_app
-from invoice_sandbox.base.clock import ClockState, OperatingSystemClock
+from invoice_sandbox.base.clock import ClockState
 from invoice_sandbox.base.ids import key_digest, new_key
 from invoice_sandbox.http.read import Patience
 from invoice_sandbox.runtime.workspaces import WorkspaceOptions
@@ -214,11 +214,11 @@ def serving(
 ) -> Iterator[Running]:
     """Serve ``settings`` in a thread of its own, from ready to stopped.
 
-    With ``real_time`` its clock is the machine's, as in a process of its own; ``at`` is the instant
-    that the test's clock begins with.
+    With ``real_time`` its clock is that of a process of its own; ``at`` is the instant that the
+    test's clock begins with.
     """
     system_clock = ManualSystemClock() if at is None else ManualSystemClock(at)
-    clock = OperatingSystemClock() if real_time else system_clock
+    clock = None if real_time else system_clock
     folder = ExitStack()
     if settings.store is None and os.environ.get(STORE) == "postgresql":
         from tests.databases import new_database

@@ -1,56 +1,70 @@
-"""What ``make chaos``, of which CI runs a part, does not try: a full disk."""
+"""What ``make chaos``, of which CI runs a part, finds when something is wrong."""
 
 from __future__ import annotations
 
-import resource
-import time
 from contextlib import suppress
-from pathlib import Path
+from datetime import datetime, timedelta
+from functools import partial
 
 import pytest
 
-from tests.chaos import Outcome, Server, row
-from tests.scenario_run import DATED
-from tests.support import PATIENCE
+from invoice_sandbox.base.clock import parse_instant
+from tests.chaos.__main__ import row
+from tests.chaos.clients import Receiver
+from tests.chaos.faults import TRIALS, run
+from tests.chaos.judge import Outcome
+from tests.chaos.servers import NotNowError, Server
+from tests.databases import new_database
+from tests.scenario_run import until
 
 
 def test_the_table_counts_every_problem() -> None:
-    outcome = Outcome(200, 20_000, lost=["a"], duplicated=["b", "c"])
-    assert outcome.problems == ["a", "b", "c"]
-    assert "| 200 | 20,000 | 1 | 2 | 0 | 0 | 0 |" in row("fault", outcome)
+    outcome = Outcome(200, 20_000, 40_000)
+    outcome.problems[Outcome.LOST] += ["a"]
+    outcome.problems[Outcome.DISORDERED] += ["b", "c"]
+    assert outcome.found == ["Lost: a", "Out of order: b", "Out of order: c"]
+    assert row("fault", outcome) == "| fault | 200 | 20,000 | 40,000 | 1 | 0 | 2 | 0 | 0.0 s |\n"
 
 
-def write(server: Server, number: str) -> bool:
-    """Create an invoice with that number as its key. False: 503."""
-    invoice = {**DATED, "invoiceNumber": number, "dueDate": "2099-12-30"}
-    with suppress(AssertionError):  # "POST /api/invoices: 503 ..."
-        server.ask("POST", "/api/invoices", invoice, key=number)
-        return True
-    return False
+def test_the_receiver_notes_what_is_out_of_order_or_different() -> None:
+    receiver = Receiver()
+    with receiver:
+        for event in ("evt_1", "evt_2", "evt_1", "evt_4", "evt_3"):
+            receiver.note("/lane", event, event.encode())
+        assert receiver.disordered == ["evt_4 after 2 events", "evt_3 after 3 events"]
+        assert receiver.different == []
+        receiver.note("/lane", "evt_2", b"other")
+        assert receiver.different == ["evt_2"]
 
 
 @pytest.mark.process
 @pytest.mark.slow
-def test_a_server_goes_on_when_the_disk_has_space_again(tmp_path: Path) -> None:
+def test_a_server_goes_on_when_the_disk_has_space_again() -> None:
     """The kernel lets no file of the process grow, as on a disk that is full."""
-    file = tmp_path / "state.db"
-    server = Server(file)
-    try:
-        assert write(server, "before")
-        no_limit = resource.prlimit(server.process.pid, resource.RLIMIT_FSIZE, (4096, -1))
-        assert not write(server, "during")
-        with pytest.raises(AssertionError, match=r'503 .*"store":"unavailable"'):
-            server.ask("GET", "/sandbox/health")
-        resource.prlimit(server.process.pid, resource.RLIMIT_FSIZE, no_limit)
-        deadline = time.monotonic() + PATIENCE
-        while not write(server, "during"):
-            assert time.monotonic() < deadline
-    finally:
-        server.kill()
-    server = Server(file)
-    try:
-        found = server.ask("GET", "/api/invoices?limit=100")
-        numbers = [one["invoiceNumber"] for one in found]
-        assert (numbers.count("before"), numbers.count("during")) == (1, 1)
-    finally:
-        server.kill()
+    (trial,) = [one for one in TRIALS if one.name == "Disk of a server on SQLite full"]
+    outcome = run(trial.of(0), seed=1)
+    assert (outcome.times, outcome.found) == (1, [])
+    assert outcome.rejected >= 2
+
+
+@pytest.mark.process
+@pytest.mark.slow
+def test_a_server_whose_machine_shows_another_time_goes_by_the_clock_of_the_database() -> None:
+    """When its workspaces move to another server, their clocks would go back otherwise, and lanes
+    would be out of order."""
+    dsn = new_database()
+    shown: list[datetime] = []
+
+    def is_shown(server: Server) -> bool:
+        with suppress(NotNowError):  # the other one has just ended
+            shown.append(parse_instant(server.ask("GET", "/sandbox/clock")["now"]))
+            return True
+        return False
+
+    for skew in (300, -300):
+        server = Server(dsn, skew=skew)
+        try:
+            until(partial(is_shown, server), "the server runs the workspace")
+        finally:
+            server.kill()
+    assert timedelta() < shown[1] - shown[0] < timedelta(minutes=5)

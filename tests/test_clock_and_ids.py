@@ -130,6 +130,23 @@ def test_time_goes_on_evenly_when_the_calendar_is_set(jump: timedelta) -> None:
     assert system_clock.calendar() == FROZEN_START + jump
 
 
+def test_a_clock_that_agrees_with_another_machine_shows_what_that_one_shows() -> None:
+    """The response that came soonest counts, and half the time that it took has passed since."""
+    seconds, durations = [100.0], iter([4.0, 1.0, 2.0, 9.0, 3.0])
+    own = OperatingSystemClock(lambda: FROZEN_START, lambda: seconds[0])
+    other = FROZEN_START + timedelta(minutes=5)
+
+    def ask() -> datetime:
+        duration = next(durations)
+        half = timedelta(seconds=seconds[0] - 100 + (duration / 2 if duration == 1 else 0))
+        seconds[0] += duration
+        return other + half
+
+    agreed = own.agreeing(ask)
+    seconds[0] = 160.0
+    assert agreed.now() == agreed.calendar() == other + timedelta(minutes=1)
+
+
 # --- keys
 
 WELL_FORMED = "ilk_sandbox_CECB5EE8zUJG0vI1PtzJtiV8pgvVjP2NKDq6"

@@ -25,7 +25,7 @@ from invoice_sandbox.state.postgresql import Database, ReplacedError
 from invoice_sandbox.state.rows import TABLES, Change, CopyState, Row
 from invoice_sandbox.state.shared import SharedStore
 from invoice_sandbox.state.upgrade import upgrade
-from tests.chaos import Server
+from tests.chaos.servers import Server
 from tests.databases import Proxy, new_database
 from tests.receivers import receiving
 from tests.scenario_run import DATED, data, until

@@ -65,6 +65,10 @@ _steady: Final = (
 """Seconds that nobody can set; on Linux they go on while the machine sleeps."""
 
 
+_READINGS: Final = 5
+"""How often another machine's clock is read."""
+
+
 class OperatingSystemClock:
     """The machine's clocks. ``now`` runs on evenly from when this clock was made: whoever sets the
     machine's calendar neither delays what is due nor makes anything look idle."""
@@ -77,6 +81,20 @@ class OperatingSystemClock:
         self._calendar = calendar
         self._steady = steady
         self._start, self._started = calendar(), steady()
+
+    def agreeing(self, ask: Callable[[], datetime]) -> OperatingSystemClock:
+        """A clock that shows what another machine's clock shows, and runs on evenly from there.
+
+        ``ask`` reads the other clock. Of several responses the one that came soonest counts.
+        """
+        readings = []
+        for _ in range(_READINGS):
+            began = self._steady()
+            other = ask()
+            took = self._steady() - began
+            readings.append((took, other + timedelta(seconds=took / 2) - self.now()))
+        _, ahead = min(readings)
+        return OperatingSystemClock(lambda: self.now() + ahead, self._steady)
 
     def now(self) -> datetime:
         """The instant, in UTC."""

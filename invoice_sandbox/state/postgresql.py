@@ -12,6 +12,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
+from datetime import UTC, datetime
 from itertools import groupby
 from typing import Any, Final, NamedTuple
 
@@ -127,6 +128,12 @@ class Database:
     def retire(self, replica: int) -> None:
         """End a replica."""
         self.call("retire", replica)
+
+    def now(self) -> datetime:
+        """What the clock of the database shows."""
+        with self.connected() as connection:
+            ((shown,),) = connection.execute("SELECT clock_timestamp()").fetchall()
+        return shown.astimezone(UTC)  # type: ignore[no-any-return]
 
     def secret(self) -> str:
         """What replicas know each other by."""

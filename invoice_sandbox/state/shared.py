@@ -24,6 +24,7 @@ from functools import lru_cache, partial
 from typing import Any, Final, TypeVar
 from weakref import WeakValueDictionary
 
+from invoice_sandbox.base.clock import OperatingSystemClock, SystemClock
 from invoice_sandbox.base.errors import ApiError
 from invoice_sandbox.state import Credential, NoWorkspaceError, OnOpen, Quotas, Workspace
 from invoice_sandbox.state.memory import Indexes, Space
@@ -69,6 +70,10 @@ class SharedStore(PersistentStore):
     async def secret(self) -> str:
         """What the processes of the store know each other by."""
         return await self._asked(self.shared.secret)
+
+    async def clock(self) -> SystemClock:
+        """The database's clock, which all processes of the store go by."""
+        return await self._asked(OperatingSystemClock().agreeing, self.shared.now)
 
     def check(self) -> None:
         """Raise ApiError 503 while changes cannot be kept, or may be made elsewhere."""

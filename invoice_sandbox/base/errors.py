@@ -220,7 +220,7 @@ _ERRORS: Final = (
     ErrorType(
         "stopping",
         503,
-        "The server stops, and this request took longer than it waits",
+        "The server stops, and accepts and finishes no more requests",
         "Send it again when the server is back.",
     ),
     ErrorType(

@@ -10,13 +10,16 @@ from invoice_sandbox.state import Record
 
 
 async def get_sandbox_health(call: PublicControlCall) -> Response:
-    """Whether the server is ready for requests: 503 unless everything that they need works."""
+    """Whether the server is ready for requests: 503 if something that they need does
+    not work, or the server stops."""
     parts = call.engine.readiness()
     shown = {name: "ready" if works else "unavailable" for name, works in parts.items()}
-    if all(parts.values()):
+    is_stopping = call.engine.stopping.is_set()
+    if all(parts.values()) and not is_stopping:
         return Response({"status": "ok", **shown})
+    state = "stopping" if is_stopping else "unavailable"
     status = HTTPStatus.SERVICE_UNAVAILABLE
-    return Response({"status": "unavailable", **shown}, (("Retry-After", "1"),), status)
+    return Response({"status": state, **shown}, (("Retry-After", "1"),), status)
 
 
 async def get_sandbox_liveness(_call: PublicControlCall) -> Record:

@@ -71,7 +71,8 @@ _KNOWN_HITS: Final = 4096
 _PREFERRED: Final = "Preference-Applied"
 """The header of a response that the client chose with ``Prefer``."""
 
-_STOPPING: Final = reject("stopping", ("Connection", "close"), ("Retry-After", "1"))
+STOPPING: Final = reject("stopping", ("Connection", "close"), ("Retry-After", "1"))
+"""The error of a request that comes too late, or does not end soon enough."""
 
 log = logging.getLogger("invoice_sandbox")
 REQUESTS: Final = logging.getLogger("invoice_sandbox.requests")
@@ -170,7 +171,7 @@ class Edge:
         except CancelledError:
             if request.exchange is None:  # of a client within this process, which no longer waits
                 raise
-            return await error_reply(self._engine, request, _STOPPING)
+            return await error_reply(self._engine, request, STOPPING)
         except Exception:
             log.exception("%s: no response could be given", request.trace.request_id)
             return await error_reply(self._engine, request, reject("internal_error"))

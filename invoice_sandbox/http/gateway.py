@@ -69,7 +69,7 @@ class Gateway:
             await self._pipeline(scope, receive, send)
             return
         try:
-            claim = await self._store.locate([key_digest(one) for one in _secrets(scope)])
+            claim = await self._locate(scope)
             if claim is not None and is_forwarded:
                 raise unavailable()  # the workspace has moved meanwhile
         except ApiError as error:
@@ -84,6 +84,9 @@ class Gateway:
         """Close the connections to other processes."""
         if "_network" in vars(self):
             await self._network.aclose()
+
+    async def _locate(self, scope: Scope) -> Claim | None:
+        return await self._store.locate([key_digest(one) for one in _secrets(scope)])
 
     def _is_for_listener(self, path: str) -> bool:
         """Whether a webhook is for a listener that is connected to this process."""
@@ -115,8 +118,22 @@ class Gateway:
             await self._pipeline.reject(unavailable(), scope, receive, send)
         except (httpcore.ConnectTimeout, httpcore.PoolTimeout):
             await self._pipeline.reject(unavailable(), scope, receive, send)
-        except (httpcore.NetworkError, httpcore.ProtocolError, ClientGoneError):
+        except ClientGoneError:
             exchange.cut()
+        except (httpcore.NetworkError, httpcore.ProtocolError):
+            if exchange.has_begun or not await self._has_ended(claim, scope):
+                exchange.cut()  # as the other process did on purpose, or in the middle
+            elif scope["method"] in {"GET", "HEAD"} and not exchange.has_body:
+                await self(scope, receive, send)
+            else:  # it may have been carried out
+                await self._pipeline.reject(unavailable(), scope, receive, send)
+
+    async def _has_ended(self, claim: Claim, scope: Scope) -> bool:
+        """Whether another process, or this one, runs the workspace instead of the one claimed."""
+        try:
+            return await self._locate(scope) != claim
+        except ApiError:
+            return True
 
     def _header(self, scope: Scope) -> tuple[bytes, bytes]:
         client = str((scope.get("client") or ("unknown",))[0])
@@ -139,6 +156,9 @@ class _Exchange:
         self._receive = receive
         self._send = send
         self._is_sent = asyncio.Event()
+        names = {name for name, _ in scope["headers"]}
+        self.has_body = not names.isdisjoint({b"content-length", b"transfer-encoding"})
+        self.has_begun = False
 
     async def run(
         self, network: httpcore.AsyncConnectionPool, address: str, header: tuple[bytes, bytes]
@@ -167,20 +187,20 @@ class _Exchange:
         scope = self._scope
         sent = [one for one in scope["headers"] if one[0] not in _HOP_BY_HOP]
         query = b"?" + scope["query_string"] if scope["query_string"] else b""
-        has_body = any(name in {b"content-length", b"transfer-encoding"} for name, _ in sent)
-        if not has_body:
+        if not self.has_body:
             self._is_sent.set()
         async with network.stream(
             scope["method"].encode(),
             address,
             headers=[*sent, header],
-            content=self._body() if has_body else None,
+            content=self._body() if self.has_body else None,
             extensions={
                 "target": scope["raw_path"] + query,
                 "timeout": {"connect": _SECONDS_TO_CONNECT, "pool": _SECONDS_TO_CONNECT},
             },
         ) as response:
             got = [(k.lower(), v) for k, v in response.headers if k.lower() not in _FRAMING]
+            self.has_begun = True
             start = {"type": "http.response.start", "status": response.status, "headers": got}
             await self._send(start)
             async for part in response.aiter_stream():

@@ -25,6 +25,7 @@ from invoice_sandbox.base import jsonio
 from invoice_sandbox.base.clock import OperatingSystemClock
 from invoice_sandbox.base.errors import ApiError, reject
 from invoice_sandbox.base.ids import random_request_id
+from invoice_sandbox.http.edge import STOPPING
 from invoice_sandbox.http.pipeline import EXCHANGE
 from invoice_sandbox.http.read import PATIENCE, Patience, too_slow
 from invoice_sandbox.http.send import CONNECTION
@@ -44,6 +45,7 @@ HEALTH: Final = frozenset({"/sandbox/health", "/sandbox/health/live"})
 """The paths that also a connection beyond the limit may ask for."""
 
 _BUSY: Final = 503
+_TOO_MANY: Final = reject("too_many_connections")
 _NOTHING: Final = memoryview(b"")
 _PIECE: Final = 4 * 1024
 _SECONDS_TO_READ: Final = 1
@@ -75,6 +77,7 @@ class Protocol(HttpToolsProtocol):
     patience: Patience = Patience()
     conventions: Conventions = Conventions()
     most_connections: float = inf
+    is_stopping: bool = False
 
     _is_extra = False
     _phase = "idle"
@@ -137,7 +140,7 @@ class Protocol(HttpToolsProtocol):
         cycle = self._new_cycle()
         self.scope, before, self.cycle = cycle.scope, self.cycle, cycle
         app: Any = self.app
-        if self._is_extra:
+        if self._is_extra or self.is_stopping:
             cycle.keep_alive = False
             app = app if cycle.scope["path"] in HEALTH else self._respond_busy
         if before is None or before.response_complete:
@@ -379,8 +382,8 @@ class Protocol(HttpToolsProtocol):
         self._send_error()
 
     async def _respond_busy(self, _scope: Any, _receive: Any, send: Any) -> None:
-        """Respond that there are too many connections. An ASGI application."""
-        headers, body = self._written(reject("too_many_connections"))
+        """Respond that there are too many connections, or none soon. An ASGI application."""
+        headers, body = self._written(STOPPING if self.is_stopping else _TOO_MANY)
         raw = [(name.encode(), text.encode()) for name, text in headers.items()]
         await send({"type": "http.response.start", "status": _BUSY, "headers": raw})
         await send({"type": "http.response.body", "body": body})
@@ -395,6 +398,7 @@ class Protocol(HttpToolsProtocol):
             "content-type": media_type,
             "content-length": str(len(body)),
             names.request_id_header.lower(): request_id,
+            **{name.lower(): text for name, text in error.headers},
         }
         return headers, body
 

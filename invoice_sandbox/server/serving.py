@@ -21,7 +21,7 @@ import uvicorn
 from invoice_sandbox.app import Sandbox, create_app
 from invoice_sandbox.http.read import Patience
 from invoice_sandbox.runtime.engine import Engine
-from invoice_sandbox.server.protocol import protocol_with
+from invoice_sandbox.server.protocol import Protocol, protocol_with
 from invoice_sandbox.server.workers import Workers
 from invoice_sandbox.settings import SettingError, Settings
 
@@ -36,6 +36,8 @@ RESERVED_FILES: Final = 1024
 
 _BACKLOG: Final = 2048
 _SECONDS_TO_FINISH: Final = 5
+_SECONDS_TO_CANCEL: Final = 1
+_SECONDS_BETWEEN_LOOKS: Final = 0.1
 _YOUNG_OBJECTS: Final = 20_000
 """Objects after which the garbage collector looks for cycles: those of some hundred requests."""
 
@@ -44,9 +46,14 @@ class _Server(uvicorn.Server):
     """uvicorn's server: reports when it is ready, and exits with success when it is stopped."""
 
     def __init__(
-        self, config: uvicorn.Config, on_ready: Callable[[], None], on_stop: Callable[[], None]
+        self,
+        config: uvicorn.Config,
+        protocol: type[Protocol],
+        on_ready: Callable[[], None],
+        on_stop: Callable[[], None],
     ) -> None:
         super().__init__(config)
+        self._protocol = protocol
         self._on_ready = on_ready
         self._on_stop = on_stop
 
@@ -57,12 +64,31 @@ class _Server(uvicorn.Server):
             self._on_ready()
 
     async def shutdown(self, sockets: list[socket.socket] | None = None) -> None:
-        """End endless streams, wait for open requests, then close all connections."""
+        """End endless streams, and wait for the requests that have begun; new ones get 503.
+
+        Then the application ends, and last of all connections: until everything is written and
+        other servers may run the workspaces, this one can be reached.
+        """
+        self._protocol.is_stopping = True
         self._on_stop()
+        await self._finish()
+        if not self.force_exit:
+            await self.lifespan.shutdown()
         await super().shutdown(sockets)
         for connection in list(self.server_state.connections):
             connection.transport.abort()
         await asyncio.sleep(0)
+
+    async def _finish(self) -> None:
+        """Wait for what runs now, and cancel what takes too long."""
+        running, loop = set(self.server_state.tasks), asyncio.get_running_loop()
+        deadline = loop.time() + _SECONDS_TO_FINISH
+        while running and loop.time() < deadline and not self.force_exit:
+            _, running = await asyncio.wait(running, timeout=_SECONDS_BETWEEN_LOOKS)
+        for task in running:
+            task.cancel()
+        if running:
+            await asyncio.wait(running, timeout=_SECONDS_TO_CANCEL)
 
     @contextmanager
     def capture_signals(self) -> Iterator[None]:
@@ -138,13 +164,12 @@ def most_connections() -> float:
 async def _serve(settings: Settings, listeners: list[socket.socket], on_ready: OnReady) -> None:
     """``listeners``: the first is for clients, the last also for other servers."""
     ports = [one.getsockname()[1] for one in listeners]
-    with listeners[-1].dup():  # it listens until everything is written
-        with _lasting_objects():
-            sandbox = await create_app(
-                settings, url=settings.url(ports[0]), address=settings.address(ports[-1])
-            )
-        server = make_server(sandbox, lambda: on_ready(sandbox.engine))
-        await server.serve(sockets=listeners)
+    with _lasting_objects():
+        sandbox = await create_app(
+            settings, url=settings.url(ports[0]), address=settings.address(ports[-1])
+        )
+    server = make_server(sandbox, lambda: on_ready(sandbox.engine))
+    await server.serve(sockets=listeners)
 
 
 @contextmanager
@@ -164,9 +189,10 @@ def make_server(
 ) -> uvicorn.Server:
     """A uvicorn server for ``sandbox``; ``on_ready`` is called once it accepts requests."""
     patience = patience or Patience()
+    protocol = protocol_with(patience, sandbox.engine.project.conventions, most_connections())
     config = uvicorn.Config(
         sandbox,
-        http=protocol_with(patience, sandbox.engine.project.conventions, most_connections()),
+        http=protocol,
         ws="none",
         lifespan="on",
         log_config=None,
@@ -177,7 +203,7 @@ def make_server(
         timeout_graceful_shutdown=_SECONDS_TO_FINISH,
     )
     logging.getLogger("uvicorn").setLevel(logging.WARNING)
-    return _Server(config, on_ready, sandbox.engine.end_streams)
+    return _Server(config, protocol, on_ready, sandbox.engine.end_streams)
 
 
 def listen(settings: Settings) -> socket.socket:

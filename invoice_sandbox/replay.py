@@ -34,7 +34,15 @@ from invoice_sandbox.bundles.environment import (
     Served,
     settings_of,
 )
-from invoice_sandbox.bundles.saving import CONTRACT, DELIVERIES, INPUTS, OUTCOMES, RECORDING
+from invoice_sandbox.bundles.saving import (
+    CONTRACT,
+    DELIVERIES,
+    END,
+    INPUTS,
+    OUTCOMES,
+    RECORDING,
+    START,
+)
 from invoice_sandbox.http.send import CONNECTION
 from invoice_sandbox.openapi.load.pointers import at_pointer
 from invoice_sandbox.runtime.journal import Input
@@ -131,8 +139,8 @@ def _recorded(bundle: Bundle) -> Record:
         **recording,
         "inputs": inputs,
         "outcomes": outcomes,
-        "start": bundle.json("start.json"),
-        "end": bundle.json("end.json"),
+        "start": bundle.json(START),
+        "end": bundle.json(END),
         "deliveries": bundle.json(DELIVERIES),
     }
 

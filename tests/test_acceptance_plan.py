@@ -80,7 +80,7 @@ def test_a_plan_is_loaded_with_its_values(tmp_path: Path) -> None:
         ("name: plan\n", "name: other\n", "the name differs from the file name 'plan'"),
         ("level: must", "level: mus", "'level' cannot be 'mus' (did you mean must?)"),
         ("window: PT5S", "windw: PT5S", "unknown key 'windw' (did you mean window?)"),
-        ("window: PT5S", "window: PT90S", "must be a duration such as PT10S, up to PT60S"),
+        ("window: PT5S", "window: PT190S", "must be a duration such as PT10S, up to PT180S"),
         ("when: webhooks", "when: webhook", "no capability 'webhook' (did you mean webhooks?)"),
         ("when: webhooks", "unless: webhook", "no capability 'webhook' (did you mean webhooks?)"),
         ("when: webhooks", "probe: order", "there is no probe 'order' (did you mean orders?)"),

@@ -102,6 +102,10 @@ def after_429(second: float) -> list[Request]:
         ({"gaps": "grow"}, [request(at) for at in WAITS["constant"]], BROKEN),
         ({"gaps": "grow"}, [request(at) for at in WAITS["immediate"]], BROKEN),
         ({"gaps": "grow"}, [request(0), request(1)], UNJUDGED),
+        ({"gaps": "end"}, [request(0), request(1)], KEPT),
+        ({"within": "PT2S"}, [request(0), request(1), request(2)], KEPT),
+        ({"within": "PT2S"}, [request(0), request(1), request(2.1)], BROKEN),
+        ({"within": "PT2S"}, [], UNJUDGED),
         ({"pace": {"atMost": 2, "in": "PT2S"}}, [request(at) for at in (0, 1, 2.5, 4)], KEPT),
         ({"pace": {"atMost": 2, "in": "PT2S"}}, [request(at) for at in (0, 3, 3.5, 4)], BROKEN),
         ({"atMost": 1, "untilFault": "drip"}, [request(0, fault="drip"), request(1)], KEPT),
@@ -141,6 +145,22 @@ def test_a_rule(rule: dict[str, Any], seen: list[Any], expected: Outcome) -> Non
 )
 def test_marks_divide_what_happened(rule: dict[str, Any], expected: Outcome) -> None:
     assert outcome(rule, request(period=0), marks=["revoked"]) is expected
+
+
+@pytest.mark.parametrize(
+    ("until", "expected"),
+    [(None, KEPT), (4.9, KEPT), (4.7, BROKEN)],
+    ids=["it has ended", "it is silent", "it may still wait"],
+)
+def test_repetitions_end_with_the_client_or_with_silence(
+    until: float | None, expected: Outcome
+) -> None:
+    """A client that doubles its waits is silent for less than twice the last one."""
+    instant = None if until is None else START + timedelta(seconds=until)
+    seen = Observations([request(0), request(0.7), request(2.1)], until=instant)
+    assert evaluate({"request": "*", "gaps": "end"}, seen).outcome is expected
+    once = Observations([request(0)], until=START)
+    assert evaluate({"request": "*", "gaps": "end"}, once).outcome is UNJUDGED
 
 
 def test_a_result_has_both_sides_and_the_entries_that_prove_it() -> None:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import json
+import re
 from collections.abc import Callable, Iterator
 from dataclasses import replace as changed
 from pathlib import Path
@@ -13,12 +15,14 @@ from click.testing import CliRunner, Result
 from invoice_sandbox.acceptance.observations import Attempt, Observations
 from invoice_sandbox.acceptance.passive import passive_check
 from invoice_sandbox.acceptance.plan import Case, Check
+from invoice_sandbox.acceptance.reports import SCHEMA
 from invoice_sandbox.acceptance.verdicts import Verdict
 from invoice_sandbox.base.clock import ClockState
 from invoice_sandbox.bundles.archive import read_bundle, write_bundle
 from invoice_sandbox.bundles.saving import save_bundle
 from invoice_sandbox.cli import main
 from invoice_sandbox.control.client import ControlClient
+from invoice_sandbox.openapi.schema.file_schema import schema_problems
 from tests.receivers import receiving, response
 from tests.scenario_run import INVOICE
 from tests.support import FROZEN, Running, serving
@@ -40,7 +44,8 @@ def judge(*words: object) -> Result:
 
 def verdicts(result: Result) -> dict[str, str]:
     """The verdicts that are not inconclusive, by check."""
-    lines = [line.split(maxsplit=1) for line in result.output.splitlines()[:-1]]
+    found = [line for line in result.output.splitlines()[:-1] if not line.startswith(" ")]
+    lines = [line.split(maxsplit=1) for line in found]
     return {rest.split(":")[0]: word for word, rest in lines if word != "INCONCLUSIVE"}
 
 
@@ -119,6 +124,26 @@ def test_a_recording_is_judged_by_what_it_has_examples_of(
     assert result.exit_code == 1  # what is inconclusive is not conformant
     if use is well:
         assert judge(tmp_path / "x.zip").output == result.output
+
+
+def test_a_verdict_on_a_recording_lists_what_it_does_not_show(
+    live: Running, tmp_path: Path
+) -> None:
+    key = live.new_workspace()
+    with live.client(key) as client:
+        well(live, client)
+    save_bundle(ControlClient(live.url, key), tmp_path / "x.zip")
+    result = judge(tmp_path / "x.zip", "--out", tmp_path)
+    report = json.loads((tmp_path / "report.json").read_text())
+    assert [*schema_problems(report, SCHEMA)] == []
+    lists = {one["id"]: one["notVisible"] for one in report["checks"]}
+    assert "The repetitions end." in lists["backoff"]
+    assert "The waits grow." not in lists["backoff"]
+    assert "The client gives up in the end." in lists["backoff"]
+    assert "not visible in a recording: The repetitions end. The client gives up" in result.output
+    page = (tmp_path / "report.html").read_text()
+    assert "<li>The repetitions end.</li>" in page
+    assert {*re.findall(r'href="#([^"]+)"', page)} <= {*re.findall(r' id="([^"]+)"', page)}
 
 
 def test_waits_on_a_frozen_clock_are_inconclusive(live: Running, tmp_path: Path) -> None:

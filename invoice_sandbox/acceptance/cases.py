@@ -21,10 +21,11 @@ from invoice_sandbox.acceptance.plan import Case, Check, Plan
 from invoice_sandbox.acceptance.rules import evaluate
 from invoice_sandbox.acceptance.verdicts import CaseVerdict, Verdict, controlled, judge
 from invoice_sandbox.base import jsonio
-from invoice_sandbox.base.clock import parse_duration
+from invoice_sandbox.base.clock import parse_duration, parse_instant
 from invoice_sandbox.control.client import ControlClient, SandboxError, path
 from invoice_sandbox.openapi.load.pointers import at_pointer
 from invoice_sandbox.scenarios.script import resolved
+from invoice_sandbox.webhooks.outbox import EVENTS
 
 _VALUE: Final = re.compile(r"\$([A-Za-z][A-Za-z0-9]*)")
 _SECRETS: Final = ("key", "nextKey", "secret", "nextSecret")
@@ -37,17 +38,19 @@ class InterruptedRunError(Exception):
 @dataclass(frozen=True)
 class CaseRecord:
     """What a bundle keeps of a case: the recording of its workspace, values without secrets, the
-    marks that were set, and the periods of requests and attempts."""
+    marks that were set, the periods of requests and attempts, and ``until`` of the observations."""
 
     recording: Mapping[str, Any]
     values: Mapping[str, Any]
     marks: Sequence[str]
     periods: Mapping[str, int]
+    until: str | None
 
 
 @dataclass(frozen=True)
 class CaseReport:
-    """What came of a case. ``requests`` and ``deliveries`` are as the control API shows them.
+    """What came of a case. ``requests`` and ``deliveries`` are as the control API shows them;
+    deliveries also have the ``payload`` of their event, if it is known.
 
     ``before`` and ``after`` are what came of its probe.
     """
@@ -63,6 +66,14 @@ class CaseReport:
     before: CaseReport | None = None
     after: CaseReport | None = None
     record: CaseRecord | None = None
+
+
+def with_payloads(recording: Mapping[str, Any]) -> list[Mapping[str, Any]]:
+    """The deliveries of a recording, oldest first, with the payloads of their events."""
+    events = (recording["end"]["records"] or {}).get(EVENTS, ())
+    payloads = {one["id"]: one["payload"] for one in events}
+    deliveries = recording["deliveries"]
+    return [{**one, "payload": payloads.get(one["eventId"])} for one in deliveries]
 
 
 def filled(case: Case, values: Mapping[str, Any]) -> Case:
@@ -130,6 +141,7 @@ class _CaseRun:
     endpoint: Endpoint | None = None
     session: Session | None = None
     deadline: float = 0.0
+    until: str | None = None
 
     def use(self, workspace: ControlClient) -> None:
         """Run in this workspace."""
@@ -144,6 +156,8 @@ class _CaseRun:
         client = self._start(task)
         try:
             self._accompany()
+            if client.exit_status is None:
+                self.until = str(self.control.ask("GET", "/clock")["now"])
         finally:
             client.stop()
         return self._report(task, client)
@@ -247,23 +261,24 @@ class _CaseRun:
             self.values[name] = at_pointer(reply, pointer)
 
     def _report(self, task: Mapping[str, Any], client: Session) -> CaseReport:
-        seen = self.observer.observe()
-        where = self.control.project.deliveries
-        listed = [] if where is None else self.control.content("GET", where)["deliveries"]
+        until = None if self.until is None else parse_instant(self.until)
+        seen = replace(self.observer.observe(), until=until)
+        record = self._record()
         secrets = [str(self.values[one]) for one in _SECRETS if self.values.get(one)]
         return CaseReport(
             name=self.case.name,
             verdict=judge(filled(self.case, self.values), self.check.level, seen),
             seen=seen,
             requests=list(reversed(self.control.ask("GET", "/requests?limit=1000"))),
-            deliveries=list(reversed(listed)),
+            deliveries=with_payloads(record.recording),
             task=task,
             exit_status=client.exit_status,
             output=client.output(secrets),
-            record=self._record(),
+            record=record,
         )
 
     def _record(self) -> CaseRecord:
         values = {name: one for name, one in self.values.items() if name not in _SECRETS}
         recording = self.control.ask("GET", "/recording")
-        return CaseRecord(recording, values, self.observer.marks, self.observer.periods())
+        marks, periods = self.observer.marks, self.observer.periods()
+        return CaseRecord(recording, values, marks, periods, self.until)

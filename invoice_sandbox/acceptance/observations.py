@@ -88,11 +88,16 @@ class Attempt:
 
 @dataclass(frozen=True)
 class Observations:
-    """Requests, oldest first, attempts in order of their periods, and the marks that were set."""
+    """Requests, oldest first, attempts in order of their periods, and the marks that were set.
+
+    ``until`` is the instant of the workspace at which a client that had not ended was seen last;
+    None: it had ended.
+    """
 
     requests: Sequence[Request] = ()
     attempts: Sequence[Attempt] = ()
     marks: Sequence[str] = ()
+    until: datetime | None = None
 
 
 @dataclass

@@ -88,10 +88,13 @@ def _part(name: str, case: CaseReport) -> list[Entry]:
     return [replace(one, line=f"{name}{one.line}") for one in ordered]
 
 
-def _payload(request: Mapping[str, Any]) -> str | None:
+def _payload(delivery: Mapping[str, Any], request: Mapping[str, Any]) -> str | None:
+    """What an attempt sent: where, how much, and the body without secrets."""
     if "bodySize" not in request:
         return None
-    return f"to {request['url']}\n{request['bodySize']} bytes, {request['bodyDigest']}"
+    sent = f"to {request['url']}\n{request['bodySize']} bytes, {request['bodyDigest']}"
+    payload = request.get("payload", delivery["payload"])
+    return sent if payload is None else f"{sent}\n\n{plain_json(payload)}"
 
 
 def _request(entry: Mapping[str, Any]) -> Entry:
@@ -118,7 +121,7 @@ def _attempts(delivery: Mapping[str, Any]) -> Iterator[Entry]:
             at=one["at"],
             line=f"webhook {delivery['eventType']}{kind}: {outcome}",
             sent_headers=[*request["headers"].items()],
-            sent_body=_payload(request),
+            sent_body=_payload(delivery, request),
             received_headers=[],
             received_body=one["response"]["body"],
         )

@@ -7,12 +7,12 @@ inconclusive.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 from itertools import groupby
-from typing import Final
+from typing import Any, Final
 
-from invoice_sandbox.acceptance.cases import CaseReport
+from invoice_sandbox.acceptance.cases import CaseReport, with_payloads
 from invoice_sandbox.acceptance.observations import (
     Attempt,
     Observations,
@@ -24,34 +24,60 @@ from invoice_sandbox.acceptance.rules import Outcome, Result, evaluate
 from invoice_sandbox.acceptance.runner import CheckReport, RunReport
 from invoice_sandbox.acceptance.verdicts import CaseVerdict, Verdict, as_sentence, broken_at
 from invoice_sandbox.bundles.archive import Bundle
-from invoice_sandbox.bundles.saving import DELIVERIES, JOURNAL
+from invoice_sandbox.bundles.saving import DELIVERIES, END, JOURNAL, START
 
 _OF_REPETITIONS: Final = frozenset({"that", "request", "status", "same", "gaps"})
 _OF_BODIES: Final = frozenset({"that", "request", "status", "sameBodyAtMost"})
 _OF_DELIVERIES: Final = frozenset({"that", "delivery", "kind", "response"})
 _PASSIVE: Final = (_OF_REPETITIONS, _OF_BODIES, _OF_DELIVERIES)
 _GAPS: Final = "gaps"
+_END: Final = "end"
+"""A rule about how the client ended, which no recording shows."""
 _TOO_MANY: Final = 429
 _FAILURE: Final = 500
 
 
 def passive_report(plan: Plan, bundle: Bundle) -> RunReport:
     """The verdicts on a recorded workspace. Raises BundleError."""
-    seen = observations_of(bundle.lines(JOURNAL), bundle.json(DELIVERIES))
-    is_live = all(
-        bundle.json(part)["clock"]["mode"] == "live" for part in ("start.json", "end.json")
-    )
-    return RunReport(plan, [passive_check(one, seen, is_live=is_live) for one in plan.checks], True)
+    journal, deliveries, end = bundle.lines(JOURNAL), bundle.json(DELIVERIES), bundle.json(END)
+    seen = observations_of(journal, deliveries)
+    is_live = all(bundle.json(part)["clock"]["mode"] == "live" for part in (START, END))
+    checks = [passive_check(one, seen, is_live=is_live) for one in plan.checks]
+    sent = with_payloads({"deliveries": deliveries, "end": end})
+    return RunReport(plan, [*_with_entries(checks, journal, sent)], True)
+
+
+def _with_entries(
+    checks: Sequence[CheckReport],
+    journal: Sequence[Mapping[str, Any]],
+    deliveries: Sequence[Mapping[str, Any]],
+) -> Iterator[CheckReport]:
+    """The checks with the entries that are their evidence; each entry is shown once."""
+    shown: set[str] = set()
+    for one in checks:
+        cases = []
+        for case in one.cases:
+            evidence = [entry for result in case.verdict.results for entry in result.evidence]
+            named = {one.get("requestId", one.get("deliveryId")) for one in evidence} - shown
+            shown |= named
+            requests = [entry for entry in journal if entry["requestId"] in named]
+            sent = [entry for entry in deliveries if entry["id"] in named]
+            cases.append(replace(case, requests=requests, deliveries=sent))
+        yield replace(one, cases=cases)
 
 
 def passive_check(check: Check, seen: Observations, *, is_live: bool) -> CheckReport:
     """The verdict on a check. ``is_live``: the clock followed real time, so that waits count.
 
-    A check is as good as its cases that can be judged.
+    A check is as good as its cases that can be judged; the report lists what was not.
     """
     reports = [_case(check, one, seen, is_live=is_live) for one in check.cases]
     judged = [one for one in reports if one.verdict.verdict is not Verdict.INCONCLUSIVE]
-    return CheckReport(check, judged or reports[:1])
+    seen_rules = {result.rule.get("that") for one in judged for result in one.verdict.results}
+    rules = [rule["that"] for case in check.cases for rule in case.rules if "that" in rule]
+    rules += [case.review["that"] for case in check.cases if case.review is not None]
+    unseen = [one for one in dict.fromkeys(rules) if one not in seen_rules]
+    return CheckReport(check, judged or reports[:1], unseen)
 
 
 def _case(check: Check, case: Case, seen: Observations, *, is_live: bool) -> CaseReport:
@@ -77,7 +103,7 @@ def _judged(rule: Rule, seen: Observations) -> list[Result]:
 
 
 def _is_passive(rule: Rule) -> bool:
-    return any(rule.keys() <= one for one in _PASSIVE)
+    return any(rule.keys() <= one for one in _PASSIVE) and rule.get(_GAPS) != _END
 
 
 def _results(rule: Rule, seen: Observations) -> Iterator[Result]:

@@ -41,7 +41,7 @@ _GIVEN: Final = ("endpoint", "secret")
 """Names that the runner gives a value, beside those of the plan and those that steps keep."""
 
 _COUNTS: Final = ("times", "atLeast", "atMost")
-_CONDITIONS: Final = ("same", "sameBodyAtMost", "gaps", "pace", "body")
+_CONDITIONS: Final = ("same", "sameBodyAtMost", "gaps", "within", "pace", "body")
 _OF_REQUESTS: Final = (*_COUNTS, *_CONDITIONS)
 """What a rule can say of requests."""
 

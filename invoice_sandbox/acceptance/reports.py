@@ -137,6 +137,7 @@ def _check(one: CheckReport, pointers: Mapping[str, str]) -> dict[str, Any]:
         "actual": None if decisive is None else decisive.actual,
         "contract": [] if decisive is None else contract_pointers(decisive, pointers),
         "evidence": [] if decisive is None else list(decisive.evidence),
+        "notVisible": list(one.not_visible),
         "cases": [_case(case, pointers) for case in one.cases],
     }
 

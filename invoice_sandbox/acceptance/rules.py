@@ -30,6 +30,9 @@ _GROWTH: Final = 1.25
 _LEAST_GROWTH: Final = timedelta(milliseconds=100)
 """A wait is longer if it is longer by both; smaller differences are those of any machine."""
 
+_SILENCE: Final = 2
+"""Of a client that doubles its waits, the next one is over after so many times the last one."""
+
 _SHOWN: Final = 10
 
 
@@ -65,7 +68,7 @@ def evaluate(rule: Rule, seen: Observations) -> Result:
         return _of_deliveries(rule, [one for one in seen.attempts if _is_meant(rule, one, seen)])
     if "afterFault" in rule and all(one.fault != rule["afterFault"] for one in seen.requests):
         return _unjudged(rule, f"a request after the fault {rule['afterFault']}", ())
-    results = list(_of_requests(rule, matching(rule, seen)))
+    results = list(_of_requests(rule, matching(rule, seen), seen))
     worst = (Outcome.BROKEN, Outcome.ABSENT, Outcome.UNJUDGED, Outcome.KEPT)
     return min(results, key=lambda one: worst.index(one.outcome))
 
@@ -132,12 +135,12 @@ def _is_in_period(rule: Rule, period: int, marks: Sequence[str]) -> bool:
     return later and earlier
 
 
-def _of_requests(rule: Rule, requests: list[Request]) -> Iterator[Result]:
+def _of_requests(rule: Rule, requests: list[Request], seen: Observations) -> Iterator[Result]:
     if any(member in rule for member in ("times", "atLeast", "atMost")):
         yield _count(rule, requests)
     for member, judge in _JUDGES.items():
         if member in rule:
-            yield judge(rule, requests)
+            yield judge(rule, requests, seen)
 
 
 def _count(rule: Rule, requests: list[Request]) -> Result:
@@ -162,7 +165,7 @@ def _requests(number: int) -> str:
     return "1 request" if number == 1 else f"{number} requests"
 
 
-def _same(rule: Rule, requests: list[Request]) -> Result:
+def _same(rule: Rule, requests: list[Request], _: Observations) -> Result:
     what = rule["same"]
     if len(requests) < 2:
         return _unjudged(rule, f"several requests with the same {what}", requests)
@@ -175,7 +178,7 @@ def _same(rule: Rule, requests: list[Request]) -> Result:
     return _result(rule, outcome, f"the same {what} in every request", actual, requests)
 
 
-def _same_body_at_most(rule: Rule, requests: list[Request]) -> Result:
+def _same_body_at_most(rule: Rule, requests: list[Request], _: Observations) -> Result:
     most = rule["sameBodyAtMost"]
     expected = f"at most {_requests(most)} with the same body"
     if not requests:
@@ -201,7 +204,7 @@ def _sorted(value: Any) -> Any:
     return Decimal(value).normalize() if type(value) in {int, Decimal} else value
 
 
-def _body(rule: Rule, requests: list[Request]) -> Result:
+def _body(rule: Rule, requests: list[Request], _: Observations) -> Result:
     wanted: Mapping[str, Any] = rule["body"]
     expected = ", ".join(f"{pointer} {_text(value)}" for pointer, value in wanted.items())
     if not requests:
@@ -236,12 +239,11 @@ def _text(value: Any) -> str:
     return "missing" if value is None else str(value)
 
 
-def _gaps(rule: Rule, requests: list[Request]) -> Result:
-    judge = _grow if rule["gaps"] == "grow" else _retry_after
-    return judge(rule, requests)
+def _gaps(rule: Rule, requests: list[Request], seen: Observations) -> Result:
+    return _GAPS[rule["gaps"]](rule, requests, seen)
 
 
-def _grow(rule: Rule, requests: list[Request]) -> Result:
+def _grow(rule: Rule, requests: list[Request], _: Observations) -> Result:
     expected = "longer waits before later requests"
     gaps = [later.began - earlier.ended for earlier, later in pairwise(requests)]
     if len(gaps) < 2:
@@ -255,7 +257,30 @@ def _grow(rule: Rule, requests: list[Request]) -> Result:
     return _result(rule, Outcome.KEPT if grows else Outcome.BROKEN, expected, actual, requests)
 
 
-def _pace(rule: Rule, requests: list[Request]) -> Result:
+def _end(rule: Rule, requests: list[Request], seen: Observations) -> Result:
+    expected = "no more requests"
+    if seen.until is None:
+        return _result(rule, Outcome.KEPT, expected, "the client has ended", requests)
+    if len(requests) < 2:
+        return _unjudged(rule, expected, requests)
+    gap, silence = requests[-1].began - requests[-2].ended, seen.until - requests[-1].ended
+    outcome = Outcome.KEPT if silence > _SILENCE * gap else Outcome.BROKEN
+    actual = f"silence of {silence.total_seconds():.2f} s after a wait of {gap.total_seconds():.2f}"
+    return _result(rule, outcome, expected, f"{actual} s", requests)
+
+
+def _within(rule: Rule, requests: list[Request], _: Observations) -> Result:
+    length = parse_duration(rule["within"])
+    expected = f"no request after {length.total_seconds():g} s"
+    if not requests:
+        return _unjudged(rule, expected, requests)
+    took = requests[-1].began - requests[0].began
+    outcome = Outcome.BROKEN if took > length else Outcome.KEPT
+    actual = f"the last request after {took.total_seconds():.2f} s"
+    return _result(rule, outcome, expected, actual, [requests[0], requests[-1]])
+
+
+def _pace(rule: Rule, requests: list[Request], _: Observations) -> Result:
     most, length = rule["pace"]["atMost"], parse_duration(rule["pace"]["in"])
     expected = f"at most {_requests(most)} in {length.total_seconds():g} s"
     windows = [
@@ -267,7 +292,7 @@ def _pace(rule: Rule, requests: list[Request]) -> Result:
     return _result(rule, outcome, expected, f"up to {_requests(len(busiest))}", busiest)
 
 
-def _retry_after(rule: Rule, requests: list[Request]) -> Result:
+def _retry_after(rule: Rule, requests: list[Request], _: Observations) -> Result:
     expected = "no request before Retry-After is over"
     pairs = [pair for pair in pairwise(requests) if pair[0].retry_after is not None]
     if not pairs:
@@ -280,10 +305,15 @@ def _retry_after(rule: Rule, requests: list[Request]) -> Result:
     return _result(rule, Outcome.KEPT, expected, "the client waited", requests)
 
 
-_JUDGES: Final[Mapping[str, Callable[[Rule, list[Request]], Result]]] = {
+_Judge = Callable[[Rule, list[Request], Observations], Result]
+
+_GAPS: Final[Mapping[str, _Judge]] = {"grow": _grow, "retryAfter": _retry_after, "end": _end}
+
+_JUDGES: Final[Mapping[str, _Judge]] = {
     "same": _same,
     "sameBodyAtMost": _same_body_at_most,
     "gaps": _gaps,
+    "within": _within,
     "pace": _pace,
     "body": _body,
 }

@@ -19,10 +19,14 @@ _NOBODY: Final[Mapping[str, str]] = {}
 
 @dataclass(frozen=True)
 class CheckReport:
-    """A check with the reports of its cases; the worst verdict counts."""
+    """A check with the reports of its cases; the worst verdict counts.
+
+    ``not_visible`` are its rules that a recording without the steps of a run shows nothing of.
+    """
 
     check: Check
     cases: Sequence[CaseReport]
+    not_visible: Sequence[str] = ()
 
     @property
     def verdict(self) -> Verdict:

@@ -3,20 +3,23 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
+from dataclasses import replace
 from typing import Any, Final
 
 from invoice_sandbox import __version__
-from invoice_sandbox.acceptance.cases import CaseReport, filled
+from invoice_sandbox.acceptance.cases import CaseReport, filled, with_payloads
 from invoice_sandbox.acceptance.observations import observations_of
 from invoice_sandbox.acceptance.passive import passive_report
 from invoice_sandbox.acceptance.plan import Case, Check, Plan, read_plan, vocabulary_of
 from invoice_sandbox.acceptance.reports import Subject, contract_subject
 from invoice_sandbox.acceptance.runner import CheckReport, RunReport, attested
 from invoice_sandbox.acceptance.verdicts import CaseVerdict, Verdict, controlled, judge
+from invoice_sandbox.base.clock import parse_instant
 from invoice_sandbox.bundles.archive import CASES, Bundle, as_json
 from invoice_sandbox.bundles.saving import (
     CONTRACT,
     DELIVERIES,
+    END,
     JOURNAL,
     about,
     contract_part,
@@ -78,6 +81,7 @@ def _kept(case: CaseReport) -> dict[str, Any]:
         "values": record.values,
         "marks": list(record.marks),
         "periods": record.periods,
+        "until": record.until,
         "task": case.task,
         "exitStatus": case.exit_status,
         "output": case.output,
@@ -137,16 +141,17 @@ def _again(check: Check, case: Case, bundle: Bundle) -> CaseReport:
     """The report on a case, from its recording."""
     kept, journal, deliveries = bundle.json(_CASE), bundle.lines(JOURNAL), bundle.json(DELIVERIES)
     periods: Mapping[str, int] = kept["periods"]
-    latest = len(kept["marks"])
+    latest, until = len(kept["marks"]), kept["until"]
     seen = observations_of(
         journal, deliveries, kept["marks"], lambda key: int(periods.get(key, latest))
     )
+    seen = replace(seen, until=None if until is None else parse_instant(until))
     return CaseReport(
         name=case.name,
         verdict=judge(filled(case, kept["values"]), check.level, seen),
         seen=seen,
         requests=journal,
-        deliveries=deliveries,
+        deliveries=with_payloads({"deliveries": deliveries, "end": bundle.json(END)}),
         task=kept["task"],
         exit_status=kept["exitStatus"],
         output=kept["output"],

@@ -13,6 +13,8 @@ from invoice_sandbox.control.client import ControlClient
 
 CONTRACT: Final = "contract.json"
 DELIVERIES: Final = "deliveries.json"
+END: Final = "end.json"
+START: Final = "start.json"
 INPUTS: Final = "inputs.ndjson"
 JOURNAL: Final = "journal.ndjson"
 OUTCOMES: Final = "outcomes.ndjson"
@@ -20,7 +22,7 @@ RECORDING: Final = "recording.json"
 
 _CLOCK_STEPS: Final = frozenset({"setClock", "advanceClock"})
 _LINES: Final = {"inputs": INPUTS, "journal": JOURNAL, "outcomes": OUTCOMES}
-_DOCUMENTS: Final = {"start": "start.json", "end": "end.json", "deliveries": DELIVERIES}
+_DOCUMENTS: Final = {"start": START, "end": END, "deliveries": DELIVERIES}
 _INCOMPLETE: Final = (
     "the beginning of the recording is gone: after 1,000 requests, 4 MiB of them, or a restart"
 )

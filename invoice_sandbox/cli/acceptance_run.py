@@ -188,8 +188,10 @@ def known_names(option: str, what: str, names: Iterable[str], known: Sequence[st
 
 
 def print_check(one: CheckReport) -> None:
-    """Print the verdict on a check on one line."""
+    """Print the verdict on a check on one line, and below what a recording does not show."""
     click.echo(f"{one.verdict.value:<14} {one.check.id}: {one.decisive.summary}")
+    if one.not_visible:
+        click.echo(f"{'':<14} not visible in a recording: {' '.join(one.not_visible)}")
 
 
 def write_reports(out: Path, report: RunReport, subject: Subject) -> str:

@@ -104,6 +104,7 @@ def _text(report: CheckReport) -> str:
             f"  {one['line']} ({one.get('requestId') or one['deliveryId']})"
             for one in decisive.evidence
         ]
+    lines += [f"  not visible in a recording: {one}" for one in report.not_visible]
     case = next(one for one in report.cases if one.verdict is report.decisive)
     return "\n".join([*lines, *case.output.splitlines()])
 

@@ -38,6 +38,10 @@ _SHOWN: Final = 512
 _STALE: Final = 3600
 _FAIL: Final = "fail"
 _PREVIOUS_SECRET: Final = "previous-secret"  # noqa: S105 - the name of a fault
+_CHANGED_BODY: Final = "changed-body"
+_ALTERING: Final = frozenset({"patch", _CHANGED_BODY})
+"""Faults that send another payload than that of the event."""
+
 WRONG_SECRET: Final = SECRET_PREFIX + base64.b64encode(b"not the secret of this endpoint!").decode()
 """Signs attempts with the fault ``bad-signature``."""
 
@@ -268,7 +272,7 @@ def _signed(
         second -= _STALE
     signing = (WRONG_SECRET,) if variation == "bad-signature" else secrets
     sent = headers(signing, event["id"], second, body)
-    if variation == "changed-body":
+    if variation == _CHANGED_BODY:
         body = jsonio.dumps({**event["payload"], "changed": True})
     return sent, body
 
@@ -285,7 +289,7 @@ def _with_attempt(delivery: Record, attempt: Attempt, outcome: Outcome) -> Recor
         "durationMs": milliseconds,
         "variation": attempt.variation,
         "sent": attempt.request is not None,
-        "request": None if attempt.request is None else _shown_request(attempt.request),
+        "request": None if attempt.request is None else _shown_request(attempt, attempt.request),
         "response": {"body": outcome.body[:_SHOWN].decode(errors="replace")},
     }
     return {
@@ -298,11 +302,15 @@ def _with_attempt(delivery: Record, attempt: Attempt, outcome: Outcome) -> Recor
     }
 
 
-def _shown_request(request: Outgoing) -> dict[str, Any]:
+def _shown_request(attempt: Attempt, request: Outgoing) -> Record:
+    """A request with its ``payload`` if that is not the one of the event."""
     digest = hashlib.sha256(request.body).hexdigest()
+    is_altered = attempt.variation in _ALTERING
+    payload = {"payload": jsonio.loads(request.body)} if is_altered else {}
     return {
         "url": request.url,
         "headers": dict(request.headers),
         "bodyDigest": f"sha256:{digest}",
         "bodySize": len(request.body),
+        **payload,
     }

@@ -46,7 +46,8 @@ class Hooks:
         stamp = headers.get("webhook-timestamp", "0")
         if abs(time.time() - float(stamp)) > 300:
             return False
-        secrets = [os.environ[name] for name in os.environ if "WEBHOOK_SECRET" in name]
+        wanted = "WEBHOOK_SECRET_2" if TASK.get("previousSecretEnded") else "WEBHOOK_SECRET"
+        secrets = [os.environ[name] for name in os.environ if wanted in name]
         signed = b".".join((headers.get("webhook-id", "").encode(), stamp.encode(), body))
         wanted = {
             b"v1,"

@@ -35,7 +35,8 @@ function genuine(headers, body) {
   const stamp = headers["webhook-timestamp"];
   if (Math.abs(Date.now() / 1000 - Number(stamp)) > 300) return false;
   const given = (headers["webhook-signature"] ?? "").split(" ").map((one) => Buffer.from(one.slice(3), "base64"));
-  return [process.env.SANDBOX_WEBHOOK_SECRET, process.env.SANDBOX_WEBHOOK_SECRET_2].filter(Boolean).some((secret) => {
+  const first = task.previousSecretEnded ? undefined : process.env.SANDBOX_WEBHOOK_SECRET;
+  return [first, process.env.SANDBOX_WEBHOOK_SECRET_2].filter(Boolean).some((secret) => {
     const mac = createHmac("sha256", Buffer.from(secret.slice(6), "base64"))
       .update(`${headers["webhook-id"]}.${stamp}.`).update(body).digest();
     return given.some((one) => one.length === mac.length && timingSafeEqual(one, mac));

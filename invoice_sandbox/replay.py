@@ -10,15 +10,19 @@ import asyncio
 import base64
 import hashlib
 import json
-from collections.abc import Coroutine, Iterator, MutableMapping
+import math
+from collections import deque
+from collections.abc import Coroutine, Iterator, Mapping, MutableMapping
+from contextvars import copy_context
 from dataclasses import dataclass, field, replace
-from datetime import datetime, timedelta
+from datetime import datetime
 from typing import Any, Final, NamedTuple
 from urllib.parse import unquote
 
 from invoice_sandbox import __version__
 from invoice_sandbox.app import Sandbox, create_app
 from invoice_sandbox.base import jsonio
+from invoice_sandbox.base.clock import Reading
 from invoice_sandbox.base.errors import UserError
 from invoice_sandbox.base.ids import BASE62, KEY_BODY_LENGTH, key_checksum, new_key
 from invoice_sandbox.bundles.archive import Bundle
@@ -29,6 +33,7 @@ from invoice_sandbox.bundles.compare import (
     has_hidden_body,
 )
 from invoice_sandbox.bundles.environment import (
+    PAUSES,
     RecordedClock,
     RecordedReceivers,
     Served,
@@ -43,8 +48,10 @@ from invoice_sandbox.bundles.saving import (
     RECORDING,
     START,
 )
+from invoice_sandbox.http.pipeline import READINGS
 from invoice_sandbox.http.send import CONNECTION
 from invoice_sandbox.openapi.load.pointers import at_pointer
+from invoice_sandbox.runtime.agenda import STEPS_LOG
 from invoice_sandbox.runtime.journal import Input
 from invoice_sandbox.runtime.recording import PLACEHOLDER
 from invoice_sandbox.state import Record
@@ -55,6 +62,7 @@ from invoice_sandbox.webhooks.lanes import OUTCOMES_LOG
 
 _MOST_LINES: Final = 1_000
 _SHIPPED: Final = Served()
+_NOTHING: Final[Mapping[str, Any]] = {}
 _USERS: Final = "users"
 _PATIENCE: Final = 60
 """Real seconds for a request."""
@@ -120,8 +128,6 @@ def _notes(bundle: Bundle, recorded: Record, contract: Any) -> Iterator[str]:
         yield f"recorded with version {ascii(version)[1:-1][:40]}, replayed with {__version__}"
     if {**bundle.json(CONTRACT), "servers": None} != {**contract, "servers": None}:
         yield "the contract is another one; pass --project or --contract"
-    if bundle.manifest.get("clock") == "live":
-        yield "the clock was live; its instants, and what was left, are not compared"
     hidden = sum(map(has_hidden_body, recorded["inputs"]))
     if hidden:
         yield f"{hidden} bodies are not in the bundle; what was left is not compared"
@@ -146,11 +152,12 @@ def _recorded(bundle: Bundle) -> Record:
 
 
 class _Event(NamedTuple):
-    """The start or the end of an input, or with the place -1 a response of a receiver."""
+    """What became of the input at ``place`` at a monotonic second: it began (0), went on after its
+    waits (1, 2, …), or ended (-1). With the place -1 a receiver responded."""
 
     seconds: float
     place: int
-    is_start: bool
+    part: int
 
 
 class _NoConnection:
@@ -193,22 +200,36 @@ class _Run:
     async def send_all(self) -> None:
         """Send every input, when it arrived, and let receivers respond when they did."""
         under_way: dict[int, asyncio.Task[bytes]] = {}
+        pauses: dict[int, list[asyncio.Event]] = {}
         for event in self._events():
-            await self._pass_time(event.seconds)
-            if event.is_start:
-                request = await self._request(self.recorded["inputs"][event.place])
-                under_way[event.place] = task = asyncio.create_task(request)
-                await _begun(task)
-            elif event.place in under_way:
+            if event.place < 0:
+                await self._pass_time(event.seconds, None)
+                continue
+            one = self.recorded["inputs"][event.place]
+            is_carried_out = event.part == len(one["readings"]) - 1
+            await self._pass_time(event.seconds, one["logged"] if is_carried_out else None)
+            if event.part == 0:
+                pauses[event.place] = own = [asyncio.Event() for _ in one["readings"][1:]]
+                request, context = await self._request(one), copy_context()
+                context.run(PAUSES.set, deque(own))
+                under_way[event.place] = asyncio.create_task(request, context=context)
+                await _begun(under_way[event.place])
+            elif event.part > 0:
+                pauses[event.place][event.part - 1].set()
+                await _begun(under_way[event.place])
+            else:
                 async with asyncio.timeout(_PATIENCE):
                     await under_way.pop(event.place)
+        await self._pass_time(self.recorded["taken"], self.recorded["logged"])
 
     def _events(self) -> list[_Event]:
-        """When each request began and ended, and each receiver responded."""
-        events = [_Event(one["seconds"], -1, False) for one in self.recorded["outcomes"]]
+        """When each request began, went on and ended, and each receiver responded."""
+        events = [_Event(one["seconds"], -1, -1) for one in self.recorded["outcomes"]]
         for index, one in enumerate(self.recorded["inputs"]):
-            events += [_Event(one["began"], index, True), _Event(one["ended"], index, False)]
-        return sorted(events, key=lambda one: (one.seconds, one.place, not one.is_start))
+            times = [taken["seconds"] for taken in one["readings"]]
+            events += [_Event(seconds, index, part) for part, seconds in enumerate(times)]
+            events.append(_Event(max(one["ended"], *times), index, -1))
+        return sorted(events, key=lambda one: (one.seconds, one.place, one.part < 0, one.part))
 
     async def recording(self) -> Record:
         """What a new recording of the workspace has."""
@@ -224,27 +245,45 @@ class _Run:
         headers = [["host", _host(self.recorded["url"])]]
         return json.loads(await self._respond("GET", "/openapi.json", headers, b""))
 
-    async def _pass_time(self, seconds: float) -> None:
-        """Let the clock reach a monotonic second, and run what falls due meanwhile when it does."""
-        instant = self.clock.start + timedelta(seconds=seconds)
+    async def _pass_time(self, seconds: float, logged: int | None) -> None:
+        """Let the clock reach a monotonic second, and run what falls due meanwhile when it does.
+
+        ``logged`` is how many steps and attempts had been logged by then: what fell due while a
+        request was under way may have come before it was carried out.
+        """
         engine, workspace = self.sandbox.engine, self.sandbox.engine.first_workspace
-        while (due := await engine.store.next_due(workspace)) is not None:
-            found = await engine.store.workspace(workspace)
-            assert found is not None  # noqa: S101 - the first workspace is never deleted
-            real = due - found.clock.shift
-            if found.clock.mode == "frozen" or not self.clock.now() < real <= instant:
-                break
-            self.clock.seconds = (real - self.clock.start).total_seconds()
-            await engine.agenda.run_due(found)
+        while True:
+            due = await self._next_due()
+            first = min(due, self.receivers.next)
+            if first > seconds:
+                count = await engine.store.count_logged(workspace, STEPS_LOG)
+                if first == math.inf or logged is None or count >= logged:
+                    break
+            self.clock.seconds = max(first, self.clock.seconds)
+            if due <= first:
+                found = await engine.store.workspace(workspace)
+                assert found is not None  # noqa: S101 - the first workspace is never deleted
+                await engine.agenda.run_due(found)
             await self._deliver()
         self.clock.seconds = max(seconds, self.clock.seconds)
         await self._deliver()
 
+    async def _next_due(self) -> float:
+        """The monotonic second at which something falls due; infinite: on a frozen clock, or
+        nothing does."""
+        engine, workspace = self.sandbox.engine, self.sandbox.engine.first_workspace
+        found = await engine.store.workspace(workspace)
+        if found is None or found.clock.mode == "frozen":
+            return math.inf
+        start = self.clock.start + found.clock.shift
+        due_times = (await engine.store.due_times(workspace)).values()
+        times = [(one - start).total_seconds() for one in due_times]
+        return min((one for one in times if one > self.clock.seconds), default=math.inf)
+
     async def _deliver(self) -> None:
         """Let what receivers responded until now be noted."""
         self.receivers.reach(self.clock.seconds)
-        times = [one["seconds"] for one in self.recorded["outcomes"]]
-        wanted = sum(one <= self.clock.seconds for one in times)
+        wanted = self.receivers.responded
         store, workspace = self.sandbox.engine.store, self.sandbox.engine.first_workspace
         for _ in range(_TURNS):
             if len((await store.log(workspace, OUTCOMES_LOG)).entries) >= wanted:
@@ -275,10 +314,20 @@ class _Run:
         if content:
             headers.append(["content-length", str(len(content))])
         target = await self._filled(request["target"])
-        return self._respond(str(request["method"]), target, headers, content)
+        readings = [
+            Reading(datetime.fromisoformat(taken["now"]), float(taken["seconds"]))
+            for taken in one["readings"]
+        ]
+        own = {"client": (str(one["client"]), 1), "extensions": {READINGS: readings}}
+        return self._respond(str(request["method"]), target, headers, content, own)
 
     async def _respond(
-        self, method: str, target: str, headers: list[list[str]], content: bytes
+        self,
+        method: str,
+        target: str,
+        headers: list[list[str]],
+        content: bytes,
+        own: Mapping[str, Any] = _NOTHING,
     ) -> bytes:
         raw_path, _, query = target.partition("?")
         scope: MutableMapping[str, Any] = {
@@ -294,7 +343,8 @@ class _Run:
             "headers": [(a.lower().encode("latin-1"), b.encode("latin-1")) for a, b in headers],
             "client": ("127.0.0.1", 1),
             "server": ("127.0.0.1", 1),
-            "extensions": {CONNECTION: _NoConnection()},
+            **own,
+            "extensions": {CONNECTION: _NoConnection(), **own.get("extensions", {})},
         }
         messages = iter([{"type": "http.request", "body": content, "more_body": False}])
         received = bytearray()

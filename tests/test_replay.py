@@ -8,6 +8,7 @@ from collections.abc import Callable, Iterator
 from contextlib import suppress
 from dataclasses import replace as changed
 from pathlib import Path
+from threading import Thread
 from typing import Any
 
 import httpx
@@ -171,10 +172,11 @@ def test_the_command_says_same_or_what_differs(recorded: Path, tmp_path: Path) -
         ("recording.json", b'"is": "key"', b'"is": []'),
         ("start.json", b'"mode": "frozen"', b'"mode": "backwards"'),
         ("start.json", b'"shift": 0.0', b'"shift": 1e300'),
-        ("inputs.ndjson", b'"began"', b'"left"'),
+        ("inputs.ndjson", b'"readings"', b'"left"'),
+        ("inputs.ndjson", b'"now": "2', b'"now": "x'),
         ("inputs.ndjson", b'"number"', b'"nr"'),
         ("inputs.ndjson", b'"response": {', b'"response": 7, "other": {'),
-        ("end.json", b'"clock"', b'"time"'),
+        ("end.json", b'"requests"', b'"number"'),
         ("inputs.ndjson", b"{", b"[" * 100_000 + b"{"),
         ("outcomes.ndjson", b'"webhookId"', b'"id"'),
     ],
@@ -224,7 +226,33 @@ def test_a_live_run_replays_without_waiting(live: Running, tmp_path: Path) -> No
     save_bundle(ControlClient(live.url, DEMO_KEY), tmp_path / "live.zip")
     found = replay(read_bundle(tmp_path / "live.zip"))
     assert found.difference is None
-    assert (found.with_end, "live" in found.notes[0]) == (False, True)
+    assert (found.with_end, found.notes) == (True, ())
+
+
+def test_a_run_on_the_machine_s_clock_replays_to_the_millisecond(tmp_path: Path) -> None:
+    """Its steps run between requests, and during those that take long."""
+    settings = changed(SENDING, clock=ClockState("live"), seed=7, rate_limit=1_000)
+    with serving(settings, real_time=True) as server, server.client() as client:
+        with receiving(response(503), response()) as receiver:
+            client.post("/api/webhooks", json={"url": receiver.url, "events": ["*"]})
+            for operation, delay in (("listInvoices", "PT0.4S"), ("getInvoice", "PT0.04S")):
+                slow = {"kind": "latency", "delay": delay, "operation": operation, "count": None}
+                client.post("/sandbox/faults", json=slow)
+            made = client.post("/api/invoices", json=INVOICE).json()["data"]
+            threads = [Thread(target=client.get, args=["/api/invoices"]) for _ in range(3)]
+            for thread in threads:
+                thread.start()
+            while client.get(f"/api/invoices/{made['id']}").json()["data"]["status"] != "Verified":
+                client.get("/api/invoices", headers={"X-Sandbox-Scenario": "unknown"})
+            client.post("/sandbox/clock/advance", json={"by": "PT10S"})
+            for thread in threads:
+                thread.join()
+        save_bundle(ControlClient(server.url, DEMO_KEY), tmp_path / "live.zip")
+    bundle = read_bundle(tmp_path / "live.zip")
+    found = replay(bundle)
+    assert (found.difference, found.with_end, found.notes) == (None, True, ())
+    headers = [dict(one["response"]["headers"]) for one in bundle.lines("inputs.ndjson")]
+    assert sum("ratelimit" in one for one in headers) > 10
 
 
 def test_a_receiver_may_call_the_sandbox_during_an_advance(tmp_path: Path) -> None:

@@ -9,11 +9,13 @@ from __future__ import annotations
 
 import re
 import time
-from collections.abc import Callable
+from collections import deque
+from collections.abc import Callable, Iterable
+from contextvars import ContextVar, Token
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime, timedelta
 from functools import lru_cache, partial
-from typing import Final, Literal, Protocol
+from typing import Final, Literal, NamedTuple, Protocol
 
 FROZEN_START: Final = datetime(2026, 11, 21, 9, 30, tzinfo=UTC)
 """The default instant of a frozen clock."""
@@ -56,6 +58,45 @@ class SystemClock(Protocol):
         ...
 
 
+class Reading(NamedTuple):
+    """Both clocks at one moment: the instant, in UTC, and the monotonic seconds."""
+
+    now: datetime
+    seconds: float
+
+
+_READING: Final[ContextVar[Reading | None]] = ContextVar("reading", default=None)
+
+
+def reading(system_clock: SystemClock) -> Reading:
+    """The clocks at present, or as the request that is processed has read them last."""
+    return _READING.get() or Reading(system_clock.now(), system_clock.monotonic())
+
+
+class Readings:
+    """What one request reads of the clocks: when it arrives, and after each wait. In between its
+    time stands still, so that a replay can give it the same times. ``recorded`` are those of a
+    replay."""
+
+    def __init__(self, system_clock: SystemClock, recorded: Iterable[Reading] = ()) -> None:
+        self.taken: list[Reading] = []
+        self._system_clock = system_clock
+        self._recorded = deque(recorded)
+
+    def take(self) -> Token[Reading | None]:
+        """Read the clocks. The token is for ``release``."""
+        if self._recorded:
+            taken = self._recorded.popleft()
+        else:
+            taken = Reading(self._system_clock.now(), self._system_clock.monotonic())
+        self.taken.append(taken)
+        return _READING.set(taken)
+
+    def release(self, token: Token[Reading | None]) -> None:
+        """Let the time of this context flow again."""
+        _READING.reset(token)
+
+
 _calendar: Final = partial(datetime.now, UTC)
 _steady: Final = (
     partial(time.clock_gettime, time.CLOCK_BOOTTIME)
@@ -65,7 +106,7 @@ _steady: Final = (
 """Seconds that nobody can set; on Linux they go on while the machine sleeps."""
 
 
-_READINGS: Final = 5
+_TIMES_ASKED: Final = 5
 """How often another machine's clock is read."""
 
 
@@ -88,7 +129,7 @@ class OperatingSystemClock:
         ``ask`` reads the other clock. Of several responses the one that came soonest counts.
         """
         readings = []
-        for _ in range(_READINGS):
+        for _ in range(_TIMES_ASKED):
             began = self._steady()
             other = ask()
             took = self._steady() - began
@@ -125,7 +166,7 @@ class ClockState:
 
     def now(self, system_clock: SystemClock) -> datetime:
         """The workspace's instant, to the millisecond, in UTC."""
-        instant = self.at if self.mode == "frozen" else system_clock.now() + self.shift
+        instant = self.at if self.mode == "frozen" else reading(system_clock).now + self.shift
         beyond = instant.microsecond % 1000
         return instant.replace(microsecond=instant.microsecond - beyond) if beyond else instant
 
@@ -140,7 +181,7 @@ def clock_at(mode: ClockMode, instant: datetime, system_clock: SystemClock) -> C
     """A clock of that mode that shows ``instant`` at present."""
     if mode == "frozen":
         return ClockState("frozen", instant)
-    return ClockState("live", shift=instant - system_clock.now())
+    return ClockState("live", shift=instant - reading(system_clock).now)
 
 
 def parse_duration(text: str) -> timedelta:

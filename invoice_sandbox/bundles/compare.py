@@ -3,9 +3,8 @@
 from __future__ import annotations
 
 import json
-import re
 from collections import defaultdict, deque
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any, Final
 
@@ -17,14 +16,7 @@ _RANDOM: Final = frozenset({"durationMs", "keptIdleFor", "last4"})
 workspace that the recorded one was created from."""
 
 _OF_ENDPOINTS: Final = frozenset({"webhook-signature", "webhook-timestamp"})
-_INSTANT: Final = re.compile(r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d(\.\d+)?Z")
-_REQUEST_ID: Final = re.compile(
-    r"\b([a-z][a-z_]*_)[0-9A-HJKMNP-TV-Z]{10}([0-9A-HJKMNP-TV-Z]{16})\b"
-)
-_LIVE_HEADERS: Final = frozenset({"ratelimit", "retry-after"})
 _MAX_SHOWN: Final = 200
-
-Plain = Callable[[str], str]
 
 
 @dataclass(frozen=True)
@@ -43,29 +35,26 @@ class Difference:
 def first_difference(recorded: Record, again: Record) -> Difference | None:
     """The first difference between two recordings; None: they are the same.
 
-    Instants of a live clock are real time, and are not compared; neither are random secrets,
-    durations, and times in webhook signatures. What is left at the end is compared if the clock
-    was frozen and all bodies are known.
+    Random secrets, durations, and times in webhook signatures are not compared. What is left at the
+    end is compared if all bodies are known.
     """
-    is_live = _is_live(recorded)
-    plain: Plain = _without_instants if is_live else str
     for index, (one, other) in enumerate(_pairs(recorded["inputs"], again["inputs"])):
         where = f"{index + 1} ({one['request']['method']} {one['request']['target']})"
-        found = next(_in_input(one, other, plain, is_live=is_live), None)
+        found = next(_in_input(one, other), None)
         if found is not None:
             return Difference(where, *found)
     if not compares_end(recorded):
         return None
     for part in ("deliveries", "end"):
-        found = next(_differences(recorded[part], again[part], f"/{part}", plain), None)
+        found = next(_differences(recorded[part], again[part], f"/{part}"), None)
         if found is not None:
             return Difference(None, *found)
     return None
 
 
 def compares_end(recorded: Record) -> bool:
-    """Whether what is left is compared: the clock was frozen, and all bodies are known."""
-    return not _is_live(recorded) and not any(map(has_hidden_body, recorded["inputs"]))
+    """Whether what is left is compared: all bodies are known."""
+    return not any(map(has_hidden_body, recorded["inputs"]))
 
 
 def has_hidden_body(one: Record) -> bool:
@@ -85,34 +74,25 @@ def _pairs(inputs: list[Record], others: list[Record]) -> Iterator[tuple[Record,
         yield one, same.popleft() if same else {}
 
 
-def _is_live(recorded: Record) -> bool:
-    modes = [recorded[part]["clock"]["mode"] for part in ("start", "end")]
-    return "live" in modes
-
-
 Found = tuple[str, str, str]
 
 
-def _in_input(one: Record, other: Record, plain: Plain, *, is_live: bool) -> Iterator[Found]:
+def _in_input(one: Record, other: Record) -> Iterator[Found]:
     """The differences between the responses to one input."""
     if not one["number"]:  # its request id is random
         one, other = (_without_id(item) for item in (one, other))
-    yield from _differences(one["status"], other.get("status"), "/status", plain)
+    yield from _differences(one["status"], other.get("status"), "/status")
     if has_hidden_body(one):
         return
     response, other_response = one["response"], other.get("response") or {}
-    left_out = _LIVE_HEADERS if is_live else frozenset()
-    headers, others = (
-        [pair for pair in found.get("headers", ()) if pair[0].lower() not in left_out]
-        for found in (response, other_response)
-    )
-    yield from _differences(headers, others, "/headers", plain)
+    headers, others = (list(found.get("headers", ())) for found in (response, other_response))
+    yield from _differences(headers, others, "/headers")
     body, other_body = response.get("body"), other_response.get("body")
     values = [_json(text) for text in (body, other_body)]
     if _MISSING in values:
-        yield from _differences(body, other_body, "/body", plain)
+        yield from _differences(body, other_body, "/body")
         return
-    yield from _differences(values[0], values[1], "/body", plain)
+    yield from _differences(values[0], values[1], "/body")
 
 
 def _without_id(item: Record) -> Record:
@@ -128,21 +108,18 @@ def _json(text: str | None) -> Any:
         return _MISSING
 
 
-def _differences(one: Any, other: Any, pointer: str, plain: Plain) -> Iterator[Found]:
+def _differences(one: Any, other: Any, pointer: str) -> Iterator[Found]:
     """The differences of two JSON values, in the order of the first."""
     if isinstance(one, Mapping) and isinstance(other, Mapping):
         for name in [*one, *(name for name in other if name not in one)]:
             if name not in _RANDOM and name not in _OF_ENDPOINTS:
                 place = f"{pointer}/{name.replace('~', '~0').replace('/', '~1')}"
                 values = one.get(name, _MISSING), other.get(name, _MISSING)
-                yield from _differences(*values, place, plain)
+                yield from _differences(*values, place)
     elif isinstance(one, list) and isinstance(other, list):
         for index in range(max(len(one), len(other))):
             pair = [items[index] if index < len(items) else _MISSING for items in (one, other)]
-            yield from _differences(pair[0], pair[1], f"{pointer}/{index}", plain)
-    elif isinstance(one, str) and isinstance(other, str):
-        if plain(one) != plain(other):
-            yield pointer, _shown(one), _shown(other)
+            yield from _differences(pair[0], pair[1], f"{pointer}/{index}")
     elif one is not other and not _is_equal(one, other):
         yield pointer, _shown(one), _shown(other)
 
@@ -151,10 +128,6 @@ def _is_equal(one: Any, other: Any) -> bool:
     """Whether two values are the same in JSON, which has one type of number."""
     types = [float if type(value) is int else type(value) for value in (one, other)]
     return types[0] is types[1] and bool(one == other)
-
-
-def _without_instants(text: str) -> str:
-    return _REQUEST_ID.sub(r"\1\2", _INSTANT.sub("(instant)", text))
 
 
 def _shown(value: Any) -> str:

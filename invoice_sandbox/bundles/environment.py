@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import asyncio
+import math
 from collections import defaultdict, deque
 from collections.abc import Sequence
+from contextvars import ContextVar
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
@@ -31,9 +33,15 @@ class Served:
     scenarios: Path | None = None
 
 
+PAUSES: Final[ContextVar[deque[asyncio.Event] | None]] = ContextVar("pauses", default=None)
+"""Each is set when a wait of the request of this context was over."""
+
+
 class RecordedClock:
-    """Real time as it was recorded: ``start`` is the instant of the monotonic second 0. Nobody
-    waits."""
+    """Real time as it was recorded: ``start`` is the instant of the monotonic second 0.
+
+    Nobody waits longer than until the replay gets there.
+    """
 
     def __init__(self, start: datetime, seconds: float) -> None:
         self.start = start
@@ -52,8 +60,12 @@ class RecordedClock:
         return self.seconds
 
     async def sleep(self, seconds: float) -> None:  # noqa: ARG002 - time passes with the inputs
-        """Return at once."""
-        await asyncio.sleep(0)
+        """Return when the recorded request went on, if that is known."""
+        pauses = PAUSES.get()
+        if pauses:
+            await pauses.popleft().wait()
+        else:
+            await asyncio.sleep(0)
 
 
 class RecordedReceivers:
@@ -65,6 +77,7 @@ class RecordedReceivers:
         self._outcomes: defaultdict[tuple[str, str], deque[Record]] = defaultdict(deque)
         for one in outcomes:
             self._outcomes[self._address(one["url"]), one["webhookId"]].append(one)
+        self._times = sorted(one["seconds"] for one in outcomes)
         self._reached = 0.0
         self._moved = asyncio.Event()
 
@@ -73,6 +86,16 @@ class RecordedReceivers:
         self._reached = seconds
         self._moved.set()
         self._moved = asyncio.Event()
+
+    @property
+    def next(self) -> float:
+        """The next monotonic second at which one responded; infinite: there is none."""
+        return next((one for one in self._times if one > self._reached), math.inf)
+
+    @property
+    def responded(self) -> int:
+        """How many have responded until now."""
+        return sum(one <= self._reached for one in self._times)
 
     def sending(self, send: Send) -> Send:
         """What delivers webhooks. Messages to the inbox of the workspace are sent in process."""

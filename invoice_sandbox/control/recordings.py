@@ -8,8 +8,9 @@ from typing import Any, Final
 
 from invoice_sandbox import __version__
 from invoice_sandbox.base import jsonio
-from invoice_sandbox.base.clock import ClockState
+from invoice_sandbox.base.clock import ClockState, reading
 from invoice_sandbox.base.turns import Turn
+from invoice_sandbox.runtime.agenda import STEPS_LOG
 from invoice_sandbox.runtime.control_call import ControlCall
 from invoice_sandbox.runtime.journal import Input
 from invoice_sandbox.runtime.recording import Secrets
@@ -31,6 +32,7 @@ async def get_recording(call: ControlCall) -> Record:
     engine, workspace, clock = call.engine, call.workspace, call.engine.system_clock
     start = await engine.store.contents(workspace.id, BEGINNING)
     end = await engine.store.contents(workspace.id)
+    logged = await engine.store.count_logged(workspace.id, STEPS_LOG)
     recorded = await engine.journal.recorded(workspace.id)
     secrets = await _secrets(call, start)
     clean = engine.journal.redactor.redacted
@@ -41,7 +43,8 @@ async def get_recording(call: ControlCall) -> Record:
     journal = await engine.journal.newest(workspace.id, lambda _: True, "", _JOURNAL)
     outcomes = await engine.store.log(workspace.id, OUTCOMES_LOG)
     taken = next(one for one in await engine.store.snapshots(workspace.id) if one.id == BEGINNING)
-    epoch = clock.now() - timedelta(seconds=clock.monotonic())
+    now = reading(clock)
+    epoch = now.now - timedelta(seconds=now.seconds)
     deliveries = (end.records or {}).get(DELIVERIES, ())
     found = {
         "version": __version__,
@@ -52,6 +55,8 @@ async def get_recording(call: ControlCall) -> Record:
         "settings": dict(engine.conditions),
         "epoch": epoch.isoformat(),
         "created": _created(taken, epoch, inputs),
+        "taken": now.seconds,
+        "logged": logged,
         "isComplete": recorded.is_complete and not outcomes.dropped,
         "dropped": journal.dropped,
         "start": _shown(start, taken.clock, clean),
@@ -86,8 +91,10 @@ def _input(call: ControlCall, one: Input, secrets: Secrets) -> Record:
         "requestId": shown["requestId"],
         "operation": shown["operation"],
         "at": shown["at"],
-        "began": one.began,
-        "ended": one.began + one.entry.seconds,
+        "readings": [{"now": at.isoformat(), "seconds": begun} for at, begun in one.readings],
+        "ended": one.readings[0].seconds + one.entry.seconds,
+        "logged": one.logged,
+        "client": one.client,
         "request": secrets.sent(one),
         "status": shown["status"],
         "response": shown["response"],
@@ -99,7 +106,7 @@ def _created(taken: Snapshot, epoch: datetime, inputs: list[Record]) -> float:
     that, a frozen clock shows no difference."""
     if taken.clock.mode == "live":
         return (taken.taken_at - taken.clock.shift - epoch).total_seconds()
-    return float(inputs[0]["began"]) if inputs else 0.0
+    return float(inputs[0]["readings"][0]["seconds"]) if inputs else 0.0
 
 
 def _shown(contents: Contents, clock: ClockState, clean: Callable[[Any], Any]) -> Record:

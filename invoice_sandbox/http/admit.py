@@ -9,7 +9,7 @@ from functools import partial
 from typing import Final
 from urllib.parse import urlsplit
 
-from invoice_sandbox.base.clock import SystemClock
+from invoice_sandbox.base.clock import SystemClock, reading
 from invoice_sandbox.base.errors import ApiError, reject
 from invoice_sandbox.base.ids import key_digest, seeded_request_id
 from invoice_sandbox.http.credentials import AnyCredential, KnownKeys, open_workspace, secrets_of
@@ -270,7 +270,7 @@ class RateLimiter:
 
     def count(self, policy: str, caller: str) -> list[tuple[str, str]]:
         """Count one request and return its rate-limit headers. Raises ApiError 429."""
-        now = self._system_clock.monotonic()
+        now = reading(self._system_clock).seconds
         window = self._windows.get((policy, caller))
         if window is None or window.ends <= now:
             window = self._open(policy, caller, now)

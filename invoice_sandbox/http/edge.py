@@ -19,11 +19,13 @@ from typing import Any, Final
 from urllib.parse import urlsplit
 
 from invoice_sandbox.base import jsonio
+from invoice_sandbox.base.clock import Readings
 from invoice_sandbox.base.errors import ApiError, reject
 from invoice_sandbox.base.ids import random_request_id
 from invoice_sandbox.http.credentials import workspace_of_caller
 from invoice_sandbox.http.declared_errors import error_reply
 from invoice_sandbox.http.pipeline import (
+    READINGS,
     ClientGoneError,
     Endpoint,
     Head,
@@ -117,9 +119,16 @@ class Edge:
         seed.
         """
         trace, clock = request.trace, self._clock
-        started = clock.monotonic()
+        recorded = request.scope.get("extensions", {}).get(READINGS, ())
+        trace.readings = readings = Readings(clock, recorded)
+        token = readings.take()
         trace.draw_id = self._random_id
-        reply = await self._response(request, proceed)
+        try:
+            reply = await self._response(request, proceed)
+            workspace = trace.workspace or await workspace_of_caller(self._engine, request)
+            why = self._why(trace, workspace)
+        finally:
+            readings.release(token)
         common = (
             (self._conventions.request_id_header, trace.request_id),
             self._version,
@@ -127,9 +136,9 @@ class Edge:
         )
         headers = (*common, *reply.headers)
         reply = Reply(reply.status, reply.body, reply.media_type, headers, reply.stream)
-        workspace = trace.workspace or await workspace_of_caller(self._engine, request)
         await self._cover(request, reply, workspace)
-        reply = await self._record(request, reply, workspace, started)
+        started = readings.taken[0].seconds
+        reply = await self._record(request, reply, workspace, why)
         if self._is_persistent:
             reply = await self._kept(request, reply)
         if self._note is not None:
@@ -218,15 +227,17 @@ class Edge:
             coverage.keep(one.id for one, _ in living)
 
     async def _record(
-        self, request: Request, reply: Reply, workspace: Workspace | None, began: float
+        self, request: Request, reply: Reply, workspace: Workspace | None, why: Why
     ) -> Reply:
         """Write the journal of the project's API, and explain the response if asked to.
 
         A request with a rejected credential is in the journal of the default workspace, one with a
         revoked key in that of the key's workspace.
         """
-        why = kept_why = self._why(request.trace, workspace)
-        owner = workspace
+        kept_why, owner, readings = why, workspace, request.trace.readings
+        assert readings is not None  # noqa: S101 - see __call__
+        if workspace is not None:  # the journal has the real end of a request
+            kept_why = why._replace(at=workspace.clock.now(self._clock))
         if request.is_observer:
             return reply
         if request.path.startswith(self._control_path) or request.header(_UNRECORDED) == "off":
@@ -236,13 +247,23 @@ class Edge:
             kept_why = why._replace(clock=owner.clock.mode, at=owner.clock.now(self._clock))
         sent_to = self._sent_to(request, workspace or owner)
         if owner is not None or sent_to is not None:
-            entry = _entry(request, reply, self._clock.monotonic() - began, kept_why)
+            took = self._clock.monotonic() - readings.taken[0].seconds
+            entry = _entry(request, reply, took, kept_why)
             if owner is not None:
                 await self._engine.journal.record(owner.id, entry)
             if sent_to is not None:
-                raw_path, in_journal = request.scope.get("raw_path"), owner is not None
-                item = Input(request.trace.number, began, in_journal, raw_path, entry)
-                await self._engine.journal.note(sent_to, item)
+                await self._engine.journal.note(
+                    sent_to,
+                    Input(
+                        request.trace.number,
+                        tuple(readings.taken),
+                        request.trace.logged,
+                        str((request.scope.get("client") or ("",))[0]),
+                        owner is not None,
+                        request.scope.get("raw_path"),
+                        entry,
+                    ),
+                )
         if request.header(EXPLAIN) != "1":
             return reply
         short = _short(why.shown())

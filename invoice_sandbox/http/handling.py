@@ -30,6 +30,7 @@ from invoice_sandbox.openapi.operation import DeclaredResponse, Operation
 from invoice_sandbox.openapi.schema.compile import Checker
 from invoice_sandbox.project.api import Call, DeliverThenRespond, Handler, Origin, Response, Step
 from invoice_sandbox.project.conventions import Conventions
+from invoice_sandbox.runtime.agenda import STEPS_LOG
 from invoice_sandbox.runtime.engine import Engine
 from invoice_sandbox.runtime.steps import LAST_STEPS
 from invoice_sandbox.scenarios.library import resolver_of
@@ -95,6 +96,7 @@ class HandlerResponse:
         try:
             async with self.engine.store.transaction(workspace_id) as state:
                 workspace = await state.workspace()
+                await note_logged(self.engine, parsed.request.trace, workspace)
                 call = _call(self.engine, parsed, workspace, state)
                 if parsed.credential is not None and parsed.credential.type == "api_key":
                     await note_use(state, parsed.credential, call.now)
@@ -175,6 +177,12 @@ class HandlerResponse:
                 await self.engine.project.actions[step.do].run(
                     _step(call, arguments), step.arguments
                 )
+
+
+async def note_logged(engine: Engine, trace: Trace, workspace: Workspace) -> None:
+    """Note what time has done in a workspace before a request: a replay does the same before."""
+    if workspace.clock.mode == "live":
+        trace.logged = await engine.store.count_logged(workspace.id, STEPS_LOG)
 
 
 class _RolledBackError(Exception):

@@ -140,6 +140,9 @@ class _Injection:
     async def _delay(self) -> None:
         seconds = delay_seconds(self.workspace, self.fault)
         await self.engine.system_clock.sleep(seconds)
+        readings = self.admitted.request.trace.readings
+        assert readings is not None  # noqa: S101 - the edge has set them
+        readings.take()
 
 
 def _patched(reply: Reply, patch: Mapping[str, Any]) -> Reply:

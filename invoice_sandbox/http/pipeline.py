@@ -20,6 +20,7 @@ from dataclasses import dataclass, field
 from functools import lru_cache
 from typing import Any, Final, NamedTuple, Protocol, TypeVar
 
+from invoice_sandbox.base.clock import Readings
 from invoice_sandbox.base.errors import ApiError
 from invoice_sandbox.openapi.message.media_types import JSON as JSON
 from invoice_sandbox.openapi.operation import Contract, Operation
@@ -48,6 +49,9 @@ EXCHANGE: Final = "invoice_sandbox.exchange"
 OBSERVER: Final = "invoice_sandbox.observer"
 """The extension of the ASGI scope of a request by which the sandbox reads its own state. Such a
 request is in no journal, covers nothing, and meets neither rate limits nor faults."""
+
+READINGS: Final = "invoice_sandbox.readings"
+"""The extension with the readings of the clocks that a request of a replay uses."""
 
 CALLER: Final = "invoice_sandbox.caller"
 """The extension with the credential of a visitor in whose name the sandbox sends a request."""
@@ -109,7 +113,9 @@ class Trace:
     """What is known of a request when its response is sent, for the journal and the coverage.
 
     ``drawn_id`` is the request id once it was needed; ``draw_id`` draws that of a request without a
-    workspace. ``number`` is that of the request in its workspace, 0: unknown. ``changes`` is the
+    workspace. ``number`` is that of the request in its workspace, 0: unknown. ``readings`` are what
+    it reads of the clocks. ``logged`` is how many steps and attempts a workspace with a live clock
+    had logged when the request was carried out. ``changes`` is the
     id of the workspace that a request without a credential may change. ``headers`` are sent with
     every response to the request; ``why`` explains the response. ``release`` gives back what the
     request holds of a budget. ``revoked_key_of`` is the id of the workspace that a revoked key
@@ -118,6 +124,8 @@ class Trace:
 
     drawn_id: str = ""
     number: int = 0
+    readings: Readings | None = None
+    logged: int | None = None
     changes: str | None = None
     draw_id: Callable[[], str] = _unnamed
     endpoint: Endpoint | None = None

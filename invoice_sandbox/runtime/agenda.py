@@ -11,6 +11,7 @@ import asyncio
 import heapq
 import logging
 from collections.abc import Awaitable, Callable, Iterable
+from contextvars import Context
 from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
 from typing import Final, Literal
@@ -386,7 +387,7 @@ class Agenda:
         )
 
     def _wake(self) -> None:
-        task = asyncio.get_running_loop().create_task(self._run_planned())
+        task = asyncio.get_running_loop().create_task(self._run_planned(), context=Context())
         self._tasks.add(task)
         task.add_done_callback(self._tasks.discard)
 

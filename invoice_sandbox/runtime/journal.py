@@ -17,7 +17,7 @@ from typing import Any, Final, NamedTuple
 from urllib.parse import quote, unquote_plus
 
 from invoice_sandbox.base import jsonio
-from invoice_sandbox.base.clock import instant_text
+from invoice_sandbox.base.clock import Reading, instant_text
 from invoice_sandbox.base.ids import KEY_PREFIX
 from invoice_sandbox.base.turns import Turn
 from invoice_sandbox.openapi.message.media_types import is_json
@@ -156,12 +156,16 @@ class JournalEntry(NamedTuple):
 class Input(NamedTuple):
     """A request and its response, with all secrets.
 
-    ``number`` is that of the request in its workspace (0: of none), ``began`` the monotonic second
-    of its arrival, ``raw_path`` its path as it was sent, if the server knows that.
+    ``number`` is that of the request in its workspace (0: of none), ``readings`` what it read of
+    the clocks, the first time when it arrived, ``logged`` how many steps and attempts the workspace
+    had logged before it (None: unknown), ``raw_path`` its path as it was sent, if the server knows
+    that.
     """
 
     number: int
-    began: float
+    readings: tuple[Reading, ...]
+    logged: int | None
+    client: str
     in_journal: bool
     raw_path: bytes | None
     entry: JournalEntry

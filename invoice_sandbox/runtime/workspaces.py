@@ -8,7 +8,7 @@ from dataclasses import dataclass, field, replace
 from datetime import datetime, timedelta
 from typing import Final
 
-from invoice_sandbox.base.clock import FIRST, ClockState, SystemClock, instant_text
+from invoice_sandbox.base.clock import FIRST, ClockState, SystemClock, clock_at, instant_text
 from invoice_sandbox.base.errors import reject
 from invoice_sandbox.base.ids import key_digest, new_secret, random_seed, resource_id, seed_token
 from invoice_sandbox.base.memory import FreeMemory
@@ -115,7 +115,8 @@ class Workspaces:
         if credential is None:
             await self.store.take(workspace.id)
             async with self.store.transaction(workspace.id) as state:
-                await self._issue(state, workspace, key)
+                now = workspace.clock.now(self.system_clock)
+                await self._issue(state, workspace, key, now)
 
     async def create(self, key: str, options: WorkspaceOptions = WorkspaceOptions()) -> Workspace:
         """Create a workspace with the project's fixtures, to which ``key`` has every scope.
@@ -174,7 +175,7 @@ class Workspaces:
         snapshot = await self._snapshot(workspace, snapshot_id)
         clock = snapshot.clock
         if clock.mode == "live":
-            clock = ClockState("live", shift=snapshot.taken_at - self.system_clock.now())
+            clock = clock_at("live", snapshot.taken_at, self.system_clock)
         await self._restore(workspace, snapshot_id, clock, caller)
 
     async def snapshots(self, workspace: Workspace) -> tuple[Snapshot, ...]:
@@ -237,11 +238,13 @@ class Workspaces:
             for collection, records in self.project.fixtures.items():
                 for record in records:
                     await self.project.record(state, collection, record)
-            await self._issue(state, workspace, key)
+            await self._issue(state, workspace, key, now)
             await open_inbox(state, workspace.id, new_secret())
         await self.store.take_snapshot(workspace.id, Snapshot(BEGINNING, now, workspace.clock))
 
-    async def _issue(self, state: Transaction, workspace: Workspace, key: str) -> None:
+    async def _issue(
+        self, state: Transaction, workspace: Workspace, key: str, now: datetime
+    ) -> None:
         number = await state.next_number("key_sandbox")
         await issue_key(
             state,
@@ -250,7 +253,7 @@ class Workspaces:
             key=key,
             name="Workspace key",
             scopes=[EVERYTHING],
-            created_at=instant_text(workspace.clock.now(self.system_clock)),
+            created_at=instant_text(now),
         )
 
     async def _snapshot(self, workspace: Workspace, snapshot_id: str) -> Snapshot:

@@ -486,6 +486,10 @@ class Store(Protocol):
         """The entries of a log; empty if it was never written."""
         ...
 
+    async def count_logged(self, workspace_id: str, log: str) -> int:
+        """How many entries a log has had, with those that it has dropped."""
+        ...
+
     async def claim(self, workspace_id: str, name: str) -> bool:
         """Reserve a name. False: it is reserved already."""
         ...

@@ -342,6 +342,11 @@ class MemoryStore:
         found = self._space(workspace_id).logs.get(log)
         return found.read() if found else Log()
 
+    async def count_logged(self, workspace_id: str, log: str) -> int:
+        """How many entries a log has had."""
+        found = self._space(workspace_id).logs.get(log)
+        return found.last if found else 0
+
     async def claim(self, workspace_id: str, name: str) -> bool:
         """Reserve a name. False: it is reserved already."""
         claims = self._space(workspace_id).claims

@@ -12,6 +12,7 @@ import asyncio
 import logging
 from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, Sequence
 from contextlib import asynccontextmanager
+from contextvars import Context
 from datetime import datetime
 from typing import Final
 from weakref import WeakValueDictionary
@@ -94,7 +95,8 @@ class Lanes:
                 continue
             key = (workspace.id, lane)
             if due <= now and self._is_idle(key):
-                self._tasks[key] = asyncio.get_running_loop().create_task(self._run(key))
+                task = asyncio.get_running_loop().create_task(self._run(key), context=Context())
+                self._tasks[key] = task
 
     def next_due(
         self, workspace_id: str, due_times: Mapping[str | None, datetime]

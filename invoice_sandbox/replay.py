@@ -12,7 +12,7 @@ import hashlib
 import json
 import math
 from collections import deque
-from collections.abc import Coroutine, Iterator, Mapping, MutableMapping
+from collections.abc import Coroutine, Iterator, Mapping, MutableMapping, Sequence
 from contextvars import copy_context
 from dataclasses import dataclass, field, replace
 from datetime import datetime
@@ -37,6 +37,7 @@ from invoice_sandbox.bundles.environment import (
     RecordedClock,
     RecordedReceivers,
     Served,
+    pause,
     settings_of,
 )
 from invoice_sandbox.bundles.saving import (
@@ -48,7 +49,7 @@ from invoice_sandbox.bundles.saving import (
     RECORDING,
     START,
 )
-from invoice_sandbox.http.pipeline import READINGS
+from invoice_sandbox.http.pipeline import EXCHANGE, READINGS
 from invoice_sandbox.http.send import CONNECTION
 from invoice_sandbox.openapi.load.pointers import at_pointer
 from invoice_sandbox.runtime.agenda import STEPS_LOG
@@ -158,6 +159,21 @@ class _Event(NamedTuple):
     seconds: float
     place: int
     part: int
+
+
+@dataclass(frozen=True)
+class _Sent:
+    """A body that arrived with its request, or None: later."""
+
+    content: bytes | None
+
+    def whole_body(self) -> bytes | None:
+        """The body."""
+        return self.content
+
+    def respond(self, status: int, headers: Sequence[tuple[str, str]], body: bytes) -> bool:  # noqa: ARG002
+        """The response is sent as ASGI messages."""
+        return False
 
 
 class _NoConnection:
@@ -318,7 +334,9 @@ class _Run:
             Reading(datetime.fromisoformat(taken["now"]), float(taken["seconds"]))
             for taken in one["readings"]
         ]
-        own = {"client": (str(one["client"]), 1), "extensions": {READINGS: readings}}
+        exchange = _Sent(None if one["hasWaitedForBody"] is True else content)
+        extensions = {READINGS: readings, EXCHANGE: exchange}
+        own = {"client": (str(one["client"]), 1), "extensions": extensions}
         return self._respond(str(request["method"]), target, headers, content, own)
 
     async def _respond(
@@ -350,6 +368,7 @@ class _Run:
         received = bytearray()
 
         async def receive() -> MutableMapping[str, Any]:
+            await pause()
             return next(messages, {"type": "http.disconnect"})
 
         async def send(message: MutableMapping[str, Any]) -> None:

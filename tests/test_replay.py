@@ -7,6 +7,7 @@ import socket
 from collections.abc import Callable, Iterator
 from contextlib import suppress
 from dataclasses import replace as changed
+from http.client import HTTPConnection
 from pathlib import Path
 from threading import Thread
 from typing import Any
@@ -26,7 +27,7 @@ from invoice_sandbox.replay import replay
 from invoice_sandbox.state.credentials import DEMO_KEY
 from tests.receivers import Manner, Message, Streams, raw, receiving, reset, response
 from tests.scenario_run import INVOICE
-from tests.support import FROZEN, Running, serving
+from tests.support import FROZEN, PATIENCE, Running, serving
 from tests.test_bundles import use
 
 pytestmark = pytest.mark.slow
@@ -253,6 +254,27 @@ def test_a_run_on_the_machine_s_clock_replays_to_the_millisecond(tmp_path: Path)
     assert (found.difference, found.with_end, found.notes) == (None, True, ())
     headers = [dict(one["response"]["headers"]) for one in bundle.lines("inputs.ndjson")]
     assert sum("ratelimit" in one for one in headers) > 10
+
+
+def test_steps_that_ran_while_a_body_arrived_run_before_its_request(tmp_path: Path) -> None:
+    settings = changed(SENDING, clock=ClockState("live"), seed=6)
+    with serving(settings) as server, server.client() as client:
+        workspace = client.get("/sandbox/workspaces").json()["data"][0]["id"]
+        made = client.post("/api/invoices", json=INVOICE).json()["data"]
+        before = server.run(server.store.contents(workspace)).requests
+        body = json.dumps({"invoiceIds": [made["id"]]}).encode()
+        connection = HTTPConnection(server.url.removeprefix("http://"), timeout=PATIENCE)
+        headers = {"Authorization": f"Bearer {DEMO_KEY}", "Content-Length": str(len(body)), **JSON}
+        connection.request("POST", "/api/financing-requests", None, headers)
+        while server.run(server.store.contents(workspace)).requests == before:
+            pass
+        server.system_clock.pass_seconds(3)
+        assert client.get(f"/api/invoices/{made['id']}").json()["data"]["status"] == "Verified"
+        connection.send(body)
+        assert connection.getresponse().status == 201
+        connection.close()
+        save_bundle(ControlClient(server.url, DEMO_KEY), tmp_path / "live.zip")
+    assert replay(read_bundle(tmp_path / "live.zip")).difference is None
 
 
 def test_a_receiver_may_call_the_sandbox_during_an_advance(tmp_path: Path) -> None:

@@ -37,6 +37,15 @@ PAUSES: Final[ContextVar[deque[asyncio.Event] | None]] = ContextVar("pauses", de
 """Each is set when a wait of the request of this context was over."""
 
 
+async def pause() -> None:
+    """Wait until the recorded request of this context went on, if it did."""
+    pauses = PAUSES.get()
+    if pauses:
+        await pauses.popleft().wait()
+    else:
+        await asyncio.sleep(0)
+
+
 class RecordedClock:
     """Real time as it was recorded: ``start`` is the instant of the monotonic second 0.
 
@@ -61,11 +70,7 @@ class RecordedClock:
 
     async def sleep(self, seconds: float) -> None:  # noqa: ARG002 - time passes with the inputs
         """Return when the recorded request went on, if that is known."""
-        pauses = PAUSES.get()
-        if pauses:
-            await pauses.popleft().wait()
-        else:
-            await asyncio.sleep(0)
+        await pause()
 
 
 class RecordedReceivers:

@@ -93,6 +93,7 @@ def _input(call: ControlCall, one: Input, secrets: Secrets) -> Record:
         "at": shown["at"],
         "readings": [{"now": at.isoformat(), "seconds": begun} for at, begun in one.readings],
         "ended": one.readings[0].seconds + one.entry.seconds,
+        "hasWaitedForBody": one.has_waited_for_body,
         "logged": one.logged,
         "client": one.client,
         "request": secrets.sent(one),

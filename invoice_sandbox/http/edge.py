@@ -257,6 +257,7 @@ class Edge:
                     Input(
                         request.trace.number,
                         tuple(readings.taken),
+                        request.trace.has_waited_for_body,
                         request.trace.logged,
                         str((request.scope.get("client") or ("",))[0]),
                         owner is not None,

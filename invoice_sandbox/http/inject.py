@@ -19,6 +19,7 @@ from invoice_sandbox.http.pipeline import (
     InjectedFault,
     Reply,
     Request,
+    go_on,
 )
 from invoice_sandbox.http.prefer import from_contract, reply_of
 from invoice_sandbox.openapi.message.media_types import is_json
@@ -140,9 +141,7 @@ class _Injection:
     async def _delay(self) -> None:
         seconds = delay_seconds(self.workspace, self.fault)
         await self.engine.system_clock.sleep(seconds)
-        readings = self.admitted.request.trace.readings
-        assert readings is not None  # noqa: S101 - the edge has set them
-        readings.take()
+        go_on(self.admitted.request)
 
 
 def _patched(reply: Reply, patch: Mapping[str, Any]) -> Reply:

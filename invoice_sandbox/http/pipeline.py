@@ -114,17 +114,18 @@ class Trace:
 
     ``drawn_id`` is the request id once it was needed; ``draw_id`` draws that of a request without a
     workspace. ``number`` is that of the request in its workspace, 0: unknown. ``readings`` are what
-    it reads of the clocks. ``logged`` is how many steps and attempts a workspace with a live clock
-    had logged when the request was carried out. ``changes`` is the
-    id of the workspace that a request without a credential may change. ``headers`` are sent with
-    every response to the request; ``why`` explains the response. ``release`` gives back what the
-    request holds of a budget. ``revoked_key_of`` is the id of the workspace that a revoked key
-    belonged to.
+    it reads of the clocks: when it arrives, then if it ``has_waited_for_body``, then after a
+    latency. ``logged`` is how many steps and attempts a workspace with a live clock had logged when
+    the request was carried out. ``changes`` is the id of the workspace that a request without a
+    credential may change. ``headers`` are sent with every response to the request; ``why`` explains
+    the response. ``release`` gives back what the request holds of a budget. ``revoked_key_of`` is
+    the id of the workspace that a revoked key belonged to.
     """
 
     drawn_id: str = ""
     number: int = 0
     readings: Readings | None = None
+    has_waited_for_body: bool = False
     logged: int | None = None
     changes: str | None = None
     draw_id: Callable[[], str] = _unnamed
@@ -415,6 +416,12 @@ def request_of(scope: Scope, receive: Receive, head_of: HeadOf = head_of) -> Req
         extensions.get(EXCHANGE),
         OBSERVER in extensions,
     )
+
+
+def go_on(request: Request) -> None:
+    """After a wait, what follows happens at the present instant."""
+    if request.trace.readings is not None:
+        request.trace.readings.take()
 
 
 async def send_whole(request: Request, reply: Reply, send: Send) -> None:

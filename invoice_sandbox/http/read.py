@@ -25,6 +25,7 @@ from invoice_sandbox.http.pipeline import (
     ParsedRequest,
     Read,
     Request,
+    go_on,
 )
 from invoice_sandbox.openapi.load.documents import pointer_text
 from invoice_sandbox.openapi.message.bodies import RequestBody
@@ -113,6 +114,8 @@ class Bodies:
         except TimeoutError:
             raise too_slow(patience.body) from None
         request.trace.content = content
+        request.trace.has_waited_for_body = True
+        go_on(request)
 
     async def _large(
         self,

@@ -157,13 +157,15 @@ class Input(NamedTuple):
     """A request and its response, with all secrets.
 
     ``number`` is that of the request in its workspace (0: of none), ``readings`` what it read of
-    the clocks, the first time when it arrived, ``logged`` how many steps and attempts the workspace
+    the clocks, the first time when it arrived, the second time when its body had arrived if it
+    ``has_waited_for_body``, ``logged`` how many steps and attempts the workspace
     had logged before it (None: unknown), ``raw_path`` its path as it was sent, if the server knows
     that.
     """
 
     number: int
     readings: tuple[Reading, ...]
+    has_waited_for_body: bool
     logged: int | None
     client: str
     in_journal: bool

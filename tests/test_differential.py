@@ -2,13 +2,29 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from contextlib import closing
+from dataclasses import replace
+from datetime import timedelta
 from random import Random
 from typing import Any
 
 import pytest
 
-from tests.differential.__main__ import Difference, Response, compared, differences, reason_for
+from invoice_sandbox.base.clock import FROZEN_START, ClockState
+from invoice_sandbox.settings import Settings
+from tests.differential.__main__ import (
+    Difference,
+    Response,
+    Side,
+    compared,
+    differences,
+    judged,
+    reason_for,
+    run,
+)
 from tests.differential.generate import Generator, Request
+from tests.support import FROZEN, serving
 
 GET = Request("getInvoice", "GET", "/api/invoices/1", {}, b"")
 
@@ -60,3 +76,36 @@ def test_requests_derive_from_the_seed_and_use_ids_that_were_shown() -> None:
     assert requests != [other.next() for _ in range(300)]
     assert any(one.target == "/api/invoices/inv_1" for one in requests)
     assert len({one.operation for one in requests}) == 25
+
+
+@pytest.fixture(scope="module")
+def side() -> Iterator[Side]:
+    with serving() as running, closing(Side(running.port)) as side:
+        yield side
+
+
+def found_in(side: Side, settings: Settings, requests: int) -> list[Difference]:
+    """What is different with other settings."""
+    with serving(settings) as running, closing(Side(running.port)) as other:
+        return list(run(side, other, requests, 1))
+
+
+def test_a_version_is_not_different_from_itself(side: Side) -> None:
+    """Though secrets, and the ids of requests without a key, are random."""
+    assert found_in(side, FROZEN, 80) == []
+
+
+def test_a_version_with_another_clock_is_different(side: Side) -> None:
+    """Also in responses to requests with ids that others have shown."""
+    later = ClockState("frozen", FROZEN_START + timedelta(days=1))
+    found = {one.name for one in found_in(side, replace(FROZEN, clock=later), 80)}
+    assert {"createOffer /data/createdAt", "revokeApiKey /data/revokedAt"} <= found
+
+
+def test_only_what_has_no_reason_is_a_failure(capsys: pytest.CaptureFixture[str]) -> None:
+    nothing = Response(200, "", None)
+    known = Difference(GET, "/error/message", nothing, nothing)
+    assert judged([known, known], 2) == 0
+    assert "     2  errors are worded" in capsys.readouterr().out
+    assert judged([known, Difference(GET, "/data", nothing, nothing)], 2) == 1
+    assert "getInvoice /data" in capsys.readouterr().out

@@ -3,7 +3,11 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Callable, Iterator
+from contextlib import ExitStack
+from dataclasses import replace
 from datetime import timedelta
+from functools import cache
 from pathlib import Path
 from pkgutil import resolve_name
 from typing import Any, Final
@@ -14,6 +18,8 @@ from invoice_sandbox.http.read import Patience
 from invoice_sandbox.settings import SETTINGS
 from tests.attack.corpus import ATTACKS, DOCUMENTS
 from tests.attack.limits import LIMITS, Limit
+from tests.attack.runs import filled, served
+from tests.hostile.wire import Process
 from tests.support import Running
 
 ROOT: Final = Path(__file__).parents[1]
@@ -314,6 +320,54 @@ def test_an_attack_reaches_the_number_of_the_page_or_lowers_it(limit: Limit) -> 
     number, _, *setting = ROWS[limit.row]
     lowered = [one for one in limit.options if f"`{one}`" in setting and one != "--rate-limit"]
     assert lowered or limit.at in number
+
+
+SLOW: Final = {
+    "API keys, revoked ones included",
+    "Responses stored at a time",
+    "Requests in a journal",
+    "Requests per minute of a workspace and all created from it",
+}
+"""Rows that only ``make attack`` reaches: they need a thousand requests and more."""
+
+
+@pytest.fixture(scope="module")
+def servers(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Callable[..., Process]]:
+    """One server for all rows with the same options."""
+    with ExitStack() as stack:
+
+        @cache
+        def server(*options: str) -> Process:
+            return stack.enter_context(served(tmp_path_factory.mktemp("server"), *options))
+
+        yield server
+
+
+@pytest.mark.process
+@pytest.mark.slow
+@pytest.mark.parametrize(
+    "limit", [one for one in LIMITS if one.row not in SLOW], ids=lambda one: one.row
+)
+def test_an_attack_finds_its_limit(servers: Callable[..., Process], limit: Limit) -> None:
+    assert filled(limit, servers(*limit.options)).broke == ""
+
+
+@pytest.mark.process
+@pytest.mark.parametrize(
+    ("row", "changes", "broke"),
+    [
+        ("Items of a page", {"status": 200}, "400"),
+        ("Items of a page", {"says": "1000"}, "400"),
+        ("Nesting of JSON", {"filling": frozenset({201})}, "statuses [400]"),
+    ],
+    ids=["status", "text", "status before"],
+)
+def test_an_attack_that_finds_another_limit_reports_it(
+    servers: Callable[..., Process], row: str, changes: dict[str, Any], broke: str
+) -> None:
+    limit = next(one for one in LIMITS if one.row == row)
+    found = filled(replace(limit, **changes), servers(*limit.options))
+    assert found.broke.startswith(broke)
 
 
 def test_every_row_is_compared_or_is_no_number_of_ours() -> None:

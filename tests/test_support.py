@@ -1,8 +1,10 @@
-"""Tests reach the store through ``tests.support`` only."""
+"""The tests' own rules: who reaches the store, and what a process of pytest-xdist reports."""
 
 from __future__ import annotations
 
 import re
+import subprocess
+import sys
 from pathlib import Path
 
 import pytest
@@ -25,3 +27,35 @@ def test_no_test_reaches_into_the_engine_for_the_store() -> None:
 @pytest.mark.parametrize("line", ["log = sandbox.engine.store.log(1)", "[space] = store._spaces"])
 def test_a_line_that_does_is_found(line: str) -> None:
     assert lines_that_reach_the_store(f"    {line}\n") == [line]
+
+
+TESTS_OF_A_WORKER = """
+import pytest
+
+@pytest.fixture
+def no_setup():
+    raise OSError("before")
+
+@pytest.fixture
+def no_teardown():
+    yield
+    raise OSError("after")
+
+def test_one(): pass
+def test_two(no_setup): pass
+def test_three(no_teardown): pass
+@pytest.mark.skip(reason="none")
+def test_four(): pass
+"""
+
+
+@pytest.mark.process
+@pytest.mark.slow
+def test_a_process_reports_what_goes_wrong_before_and_after_a_test(tmp_path: Path) -> None:
+    file = tmp_path / "test_toy.py"
+    file.write_text(TESTS_OF_A_WORKER)
+    command = [sys.executable, "-m", "pytest", "-p", "tests.conftest", "-p", "no:cacheprovider"]
+    command += ["-q", "-n", "2", "--rootdir", str(tmp_path), "-c", "/dev/null", str(file)]
+    done = subprocess.run(command, cwd=TESTS.parent, check=False, capture_output=True, text=True)
+    assert done.stdout.splitlines()[-1].startswith("2 passed, 1 skipped, 2 errors in"), done
+    assert done.returncode == 1

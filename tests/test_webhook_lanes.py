@@ -506,18 +506,20 @@ async def run_nothing(*_: Any) -> list[str]:
     return []
 
 
-async def planned(lanes: int, events: int = 1) -> tuple[MemoryStore, Workspace]:
+async def planned(
+    lanes: int, events: int = 1, name: str = "one", store: MemoryStore | None = None
+) -> tuple[MemoryStore, Workspace]:
     """A store with a workspace in which each endpoint is to get these events."""
-    store, system_clock = MemoryStore(), ManualSystemClock()
-    workspace = Workspace("one", 1, "token", ClockState("frozen"), "manual")
+    store, system_clock = store or MemoryStore(), ManualSystemClock()
+    workspace = Workspace(name, 1, "token", ClockState("frozen"), "manual")
     await store.create_workspace(workspace, system_clock.now())
-    async with store.transaction("one") as state:
+    async with store.transaction(name) as state:
         event: Record = {"id": "evt", "type": "invoice.verified", "payload": {}}
         more = [{**event, "id": f"evt{number}"} for number in range(1, events)]
         for number in range(lanes):
             one = {
                 "id": f"whe_{number}",
-                "url": f"http://{number}/",
+                "url": f"http://{number}/" if name == "one" else f"http://{name}/{number}",
                 "status": "Enabled",
                 "secret": placeholder_secret("1", "one"),
             }
@@ -559,6 +561,27 @@ def test_a_lane_that_fails_by_an_error_of_our_own_stops_and_is_not_begun_again(
     asyncio.run(run())
     assert sorted(sent) == ["http://0/", "http://1/"]
     assert "deliveries to whe_0 have stopped" in caplog.text
+
+
+def test_a_workspace_with_many_lanes_leaves_turns_to_one_with_few() -> None:
+    sent: list[str] = []
+
+    async def send(request: Outgoing) -> Outcome:
+        sent.append(request.url)
+        return Outcome(200)
+
+    async def run() -> None:
+        store, many = await planned(100)
+        _, few = await planned(1, name="few", store=store)
+        lanes = lanes_of(store, send)
+        for one in (many, few):
+            await lanes.wake(one)
+        for one in (many, few):
+            await lanes.finish(one.id)
+
+    asyncio.run(run())
+    assert len(sent) == 101
+    assert sent.index("http://few/0") < 3
 
 
 @dataclass

@@ -11,8 +11,8 @@ import sys
 import tarfile
 import time
 from collections import Counter
-from collections.abc import Iterator
-from contextlib import contextmanager
+from collections.abc import Iterable, Iterator
+from contextlib import closing, contextmanager
 from http import HTTPStatus
 from io import BytesIO
 from pathlib import Path
@@ -138,6 +138,10 @@ class Side:
             text = _REQUEST_ID.sub('"requestId":""', text)
         return Response(status, media_type, json.loads(text))
 
+    def close(self) -> None:
+        """Close the connection."""
+        self._connection.close()
+
     def _bytes(self, request: Request) -> tuple[int, str, bytes]:
         given = {"Authorization": f"Bearer {self.key}", "Content-Type": "application/json"}
         headers = {name: one for name, one in {**given, **request.headers}.items() if one}
@@ -160,7 +164,8 @@ def serving(tree: Path) -> Iterator[Side]:
     with subprocess.Popen(command, cwd=tree, stdout=subprocess.DEVNULL) as process:
         try:
             _wait(process, port)
-            yield Side(port)
+            with closing(Side(port)) as side:
+                yield side
         finally:
             process.kill()
 
@@ -241,22 +246,27 @@ def run(old: Side, new: Side, requests: int, seed: int) -> Iterator[Difference]:
 @click.option("--seed", default=1, show_default=True)
 def main(requests: int, seed: int) -> None:
     """Send REQUESTS to both versions. Status 1 if something differs without a known reason."""
+    with version(BASE) as folder, serving(folder) as old, serving(ROOT) as new:
+        sys.exit(judged(run(old, new, requests, seed), requests))
+
+
+def judged(found: Iterable[Difference], requests: int) -> int:
+    """Print the differences, those on purpose counted; 1 if there are others, else 0."""
     reasons: Counter[str] = Counter()
     unknown: dict[str, Difference] = {}
-    with version(BASE) as folder, serving(folder) as old, serving(ROOT) as new:
-        for one in run(old, new, requests, seed):
-            reason = reason_for(one)
-            if reason is None:
-                unknown.setdefault(one.name, one)
-            else:
-                reasons[reason] += 1
+    for one in found:
+        reason = reason_for(one)
+        if reason is None:
+            unknown.setdefault(one.name, one)
+        else:
+            reasons[reason] += 1
     click.echo(f"{requests} requests, compared with {BASE}. Changed on purpose:")
     for reason, count in reasons.most_common():
         click.echo(f"{count:6}  {reason}")
     for one in unknown.values():
         click.echo(one.report())
     click.echo(f"{len(unknown)} other differences")
-    sys.exit(1 if unknown else 0)
+    return 1 if unknown else 0
 
 
 if __name__ == "__main__":

@@ -14,9 +14,9 @@ import pytest
 
 from invoice_sandbox.app import create_app
 from invoice_sandbox.base.ids import new_key
-from invoice_sandbox.console import page as console_page
 from invoice_sandbox.project.code import ProjectError
 from invoice_sandbox.project.loader import default_project
+from invoice_sandbox.runtime import engine
 from tests.scenario_run import data, register_new, until
 from tests.support import FROZEN, Running, serving
 from tests.toy import contract, serving_contract
@@ -389,7 +389,7 @@ def test_the_stream_reports_changes_and_ends_when_the_server_stops() -> None:
 def test_streams_beyond_the_limit_of_a_workspace_end_at_once(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    monkeypatch.setattr(console_page, "STREAMS_OF_A_WORKSPACE", 1)
+    monkeypatch.setattr(engine, "STREAMS_OF_A_WORKSPACE", 1)
     with (
         serving(real_time=True) as running,
         running.client() as client,

@@ -12,6 +12,7 @@ import socket
 import subprocess
 import sys
 from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack, contextmanager
 from http.server import BaseHTTPRequestHandler, HTTPServer
 from pathlib import Path
@@ -29,8 +30,9 @@ from invoice_sandbox.cli.control import commands_below, control_commands, contro
 from invoice_sandbox.cli.output import plain
 from invoice_sandbox.control.client import ControlClient, SandboxError, checked_url, path
 from invoice_sandbox.openapi.load.operations import raw_operations
+from invoice_sandbox.runtime.journal import REQUESTS_LOG
 from invoice_sandbox.state.credentials import DEMO_KEY
-from tests.scenario_run import INVOICE, register_new
+from tests.scenario_run import INVOICE, register_new, until
 from tests.support import PATIENCE, Running, serving
 
 COMMAND = Path(sys.executable).with_name("invoice-sandbox")
@@ -183,6 +185,7 @@ WITHOUT_COMMAND = {
     ),
     "receiveForListener": "receives webhooks",
     "putUpload": "curl uploads a file",
+    "streamRequests": "'requests --follow' uses it",
     "getDelivery": "the console shows it",
     "getRecording": "'bundle save' writes it to a file",
     **dict.fromkeys(("createAcceptanceRun", "updateAcceptanceRun"), "'acceptance run' uses it"),
@@ -573,32 +576,56 @@ def test_twenty_requests_are_shown_unless_more_are_asked_for(
     assert len(data(at("requests --limit 22 --json"))) == 22
 
 
-def test_new_requests_are_followed_until_ctrl_c(
-    at: Run, server: Running, key: str, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    with server.client(key) as client:
-        client.get("/api/offers/before")
-        times = iter(range(3))
+def test_requests_are_followed_until_the_workspace_is_deleted(server: Running, key: str) -> None:
+    env = {"INVOICE_SANDBOX_URL": server.url, "INVOICE_SANDBOX_KEY": key}
+    before = server.sandbox.engine.streams.used
+    with (
+        server.client(key) as client,
+        server.client() as parent,
+        ThreadPoolExecutor() as pool,
+    ):
+        client.get("/api/partners")
+        following = pool.submit(run, "requests --follow --method GET", **env)
+        until(lambda: server.sandbox.engine.streams.used > before, "it follows")
+        client.get("/api/offers")
+        client.post("/api/invoices", json={})
+        client.get("/api/invoices/nothing")
+        name = client.get("/sandbox/workspaces").json()["data"][0]["id"]
+        until(lambda: len(server.log(REQUESTS_LOG, name).entries) == 4, "they are in the journal")
+        parent.delete(f"/sandbox/workspaces/{name}")
+        ran = following.result(PATIENCE)
+    assert [line.split()[1:5] for line in ran.stdout.splitlines()] == [
+        ["GET", "/api/offers", "200", "listOffers"],
+        ["GET", "/api/invoices/nothing", "404", "getInvoice"],
+    ]
+    assert ran.exit_code == 1
+    assert ran.stderr == "Error: the server has stopped, or the workspace was deleted\n"
 
-        def pause() -> None:
-            match next(times):
-                case 0:
-                    client.get("/api/offers/one")
-                    client.get("/api/offers")
-                    client.get("/api/offers/two")
-                case 1:
-                    client.get("/api/offers/three")
-                case _:
-                    raise KeyboardInterrupt
 
-        monkeypatch.setattr("invoice_sandbox.cli.control._pause", pause)
-        lines = at("requests --follow --status 404").stdout.splitlines()
-        assert [line.split("  ")[2] for line in lines] == [
-            *("/api/offers/one", "/api/offers/two", "/api/offers/three"),
-        ]
-        times = iter(range(3))
-        rows = [json.loads(line) for line in at("requests -f --json").stdout.splitlines()]
-        assert [row["status"] for row in rows] == [404, 200, 404, 404]
+def test_ctrl_c_ends_following_and_every_line_is_json(server: Running, key: str) -> None:
+    arguments = ["requests", "-f", "--json", "--url", server.url, "--key", key]
+    before = server.sandbox.engine.streams.used
+    with subprocess.Popen([COMMAND, *arguments], stdout=subprocess.PIPE, text=True) as following:
+        assert following.stdout is not None
+        until(lambda: server.sandbox.engine.streams.used > before, "it follows")
+        with server.client(key) as client:
+            client.get("/api/offers/one")
+        assert json.loads(following.stdout.readline())["path"] == "/api/offers/one"
+        following.send_signal(signal.SIGINT)
+        assert following.wait(PATIENCE) == 0
+
+
+@pytest.mark.parametrize(
+    ("options", "problem"),
+    [
+        ("--follow --limit 5", "leave out --limit and --id"),
+        ("--follow --id x", "leave out --limit and --id"),
+        ("--follow --show x", "leave out other options"),
+    ],
+)
+def test_options_that_do_not_fit_together_are_an_error(options: str, problem: str) -> None:
+    ran = run(f"requests {options}")
+    assert (ran.exit_code, problem in ran.stderr) == (2, True)
 
 
 def test_one_request_is_shown_in_full(at: Run, asked: str) -> None:

@@ -18,6 +18,7 @@ import httpx
 import pytest
 
 from invoice_sandbox.base.ids import new_key
+from invoice_sandbox.runtime import engine
 from invoice_sandbox.runtime.journal import REQUESTS_LOG
 from invoice_sandbox.state.credentials import DEMO_KEY
 from invoice_sandbox.state.memory import BoundedLog
@@ -915,6 +916,86 @@ def test_the_journal_is_filtered_by_id_and_by_text(client: httpx.Client) -> None
     assert found(text="hidden-word") == []
     assert found(text="[redacted]") == [oldest["requestId"]]
     assert found(text="é") == []
+
+
+@contextmanager
+def following(client: httpx.Client, last: int | None = None, **query: str) -> Iterator[Any]:
+    """A function that returns the next part of the stream of requests: its lines."""
+    headers = {"Accept": "text/event-stream"}
+    headers |= {} if last is None else {"Last-Event-ID": str(last)}
+    path = "/sandbox/requests/stream"
+    with client.stream("GET", path, params=query, headers=headers) as stream:
+        assert stream.headers["content-type"] == "text/event-stream", stream.read()
+        lines = stream.iter_lines()
+
+        def following() -> list[str]:
+            part = []
+            while line := next(lines):
+                part.append(line)
+            return part
+
+        assert following() == [": connected"]
+        yield following
+
+
+def request_in(part: list[str]) -> tuple[str, Any]:
+    """The number and the entry of a part of the stream."""
+    number, name, shown = part
+    assert name == "event: request"
+    return number, json.loads(shown.removeprefix("data: "))
+
+
+def test_requests_are_streamed_as_they_come(server: Running, client: httpx.Client) -> None:
+    stranger = server.client(server.new_workspace())
+    client.get("/api/partners")
+    with stranger, following(client, status="404") as following_part:
+        stranger.get("/api/invoices/theirs")
+        client.get("/api/offers")
+        client.get("/api/invoices/nothing")
+        number, entry = request_in(following_part())
+        assert (number, entry) == ("id: 3", last(client))
+    with following(client, 2) as following_part:  # after Last-Event-ID
+        assert request_in(following_part()) == (number, entry)
+    with following(client, 99) as following_part:  # a number of an earlier process
+        assert request_in(following_part())[1]["path"] == "/api/partners"
+
+
+def test_a_stream_names_how_many_requests_the_journal_no_longer_has(server: Running) -> None:
+    key = server.new_workspace()
+    with server.client(key) as client:
+        client.get("/api/partners")
+        name = client.get("/sandbox/workspaces").json()["data"][0]["id"]
+        store = server.store
+        entry = server.log(REQUESTS_LOG, name).entries[0]
+        for _ in range(1001):
+            server.run(store.append(name, REQUESTS_LOG, entry))
+        with following(client, 0) as following_part:
+            assert following_part() == ["event: dropped", 'data: {"count": 2}']
+            assert following_part()[0] == "id: 3"
+
+
+def test_a_client_that_reads_no_stream_gets_what_is_there(client: httpx.Client) -> None:
+    client.get("/api/partners")
+    client.get("/api/offers")
+    path = "/sandbox/requests/stream"
+    assert client.get(path).text == ""
+    after = client.get(path, headers={"Last-Event-ID": "1"}).text
+    assert request_in(after.splitlines()[:3])[1]["path"] == "/api/offers"
+
+
+def test_streams_of_requests_are_limited_and_end_with_the_workspace(
+    server: Running, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(engine, "STREAMS_OF_A_WORKSPACE", 1)
+    key = server.new_workspace()
+    with server.client(key) as client, server.client() as parent:
+        name = client.get("/sandbox/workspaces").json()["data"][0]["id"]
+        with following(client) as following_part:
+            too_many = {"Accept": "text/event-stream"}
+            assert client.get("/sandbox/requests/stream", headers=too_many).status_code == 409
+            parent.delete(f"/sandbox/workspaces/{name}")
+            with pytest.raises(StopIteration):
+                following_part()
 
 
 def test_a_log_names_the_entries_that_it_drops() -> None:

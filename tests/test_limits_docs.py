@@ -134,9 +134,9 @@ CONSTANTS: Final[dict[str, tuple[Any, str]]] = {
     ),
     "Snapshots": (count, "invoice_sandbox.control.snapshots:MAX_SNAPSHOTS"),
     "Acceptance runs": (count, "invoice_sandbox.control.acceptance:MAX_RUNS"),
-    "Consoles that show changes at once": (
+    "Consoles that show changes at once, and `requests --follow`": (
         count,
-        "invoice_sandbox.console.page:STREAMS_OF_A_WORKSPACE",
+        "invoice_sandbox.runtime.engine:STREAMS_OF_A_WORKSPACE",
     ),
     "Messages that wait for a listener": (
         count,
@@ -242,7 +242,7 @@ ATTACKS_ON: Final = {
     "Values of a YAML or JSON file, aliases expanded": "1,000,001 values",
     "Schemas that one schema applies to one value": "allOf that doubles 40 times",
     "Schemas that lead on from one to the next": "references 5,000 deep",
-    "Consoles that show changes at once": "300 consoles that show changes",
+    "Consoles that show changes at once, and `requests --follow`": "300 consoles that show changes",
 }
 """Rows that ``make attack`` tries with an attack or a document of this name."""
 

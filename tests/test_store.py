@@ -6,7 +6,7 @@ import asyncio
 import gc
 import sys
 import tracemalloc
-from collections.abc import Awaitable, Callable, Coroutine, Sequence
+from collections.abc import Awaitable, Callable, Coroutine, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import replace
 from datetime import UTC, datetime, timedelta
@@ -27,6 +27,8 @@ from invoice_sandbox.state import (
     MEBIBYTE,
     Condition,
     Credential,
+    Log,
+    NoWorkspaceError,
     Page,
     Snapshot,
     Transaction,
@@ -254,6 +256,52 @@ async def test_requests_are_counted_for_each_workspace_even_when_nothing_is_kept
     await abandon(store, lambda state: state.next_number("inv"))
     assert (first, await store.note_request("one", FROZEN_START)) == (1, 2)
     assert await store.note_request("two", FROZEN_START) == 1
+
+
+# --- logs
+
+
+async def waiting(store: MemoryStore, name: str, **after: int) -> asyncio.Task[Mapping[str, Log]]:
+    """Somebody who waits for entries of logs, and has begun to."""
+    task = asyncio.create_task(store.tail(name, after))
+    await asyncio.sleep(0)
+    assert not task.done()
+    return task
+
+
+@on_a_loop
+async def test_a_log_that_is_added_to_wakes_who_waits_for_it() -> None:
+    store = await store_of("one", "two")
+    await store.append("one", "a", {"n": 1})
+    reader, other = await waiting(store, "one", a=1, b=0), await waiting(store, "two", a=0)
+    again = await waiting(store, "one", a=1)
+    await store.append("one", "b", {"n": 2})
+    assert await reader == {"a": Log((), 1), "b": Log(({"n": 2},), 0)}
+    await store.append("one", "a", {"n": 3})
+    assert await again == {"a": Log(({"n": 3},), 1)}
+    assert not other.done()
+    await store.append("two", "a", {"n": 4})
+    assert (await other)["a"].last == 1
+
+
+@on_a_loop
+async def test_entries_that_are_there_already_are_not_waited_for() -> None:
+    store = await store_of("one")
+    for number in range(1, 1003):
+        await store.append("one", "a", {"n": number})
+    found = (await store.tail("one", {"a": 1000}))["a"]
+    assert (found.entries, found.dropped, found.last) == (({"n": 1001}, {"n": 1002}), 1000, 1002)
+    beginning = (await store.tail("one", {"a": 0}))["a"]
+    assert (len(beginning.entries), beginning.dropped) == (1000, 2)
+
+
+@on_a_loop
+async def test_whoever_waits_for_a_log_learns_that_the_workspace_is_deleted() -> None:
+    store = await store_of("one", "two")
+    reader = await waiting(store, "two", a=0)
+    await store.delete_workspace("two")
+    with pytest.raises(NoWorkspaceError):
+        await reader
 
 
 # --- copies

@@ -225,6 +225,7 @@ WITHOUT_IDS = {
     "clearFaults": "takes nothing",
     "receiveWebhook": "takes a token, which is a credential",
     "receiveForListener": "takes a token, which is a credential",
+    "streamRequests": "begins now; a test of its own is in tests/test_journal.py",
     "createListener": "takes nothing",
     "createAcceptanceRun": "takes the names of checks",
     "getCoverage": "takes nothing, and shows what is declared for all",

@@ -22,7 +22,6 @@ from contextlib import suppress
 from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
-from threading import Event
 from typing import Any, Final
 from urllib.parse import quote, urlencode
 
@@ -85,8 +84,7 @@ def control_commands() -> dict[str, click.Command]:
     for words, command in made.items():
         if len(words) == 1:
             commands.setdefault(words[0], command)
-    (journal,) = (one for one in _commands(document) if one.words == ("requests",))
-    commands["requests"] = _with_show(commands["requests"], journal.ask)
+    commands["requests"] = _with_show(commands["requests"])
     commands["replay"] = _with_bundles(commands["replay"])
     return commands
 
@@ -287,12 +285,9 @@ class ControlCommand:
             raise click.UsageError(f"pass either {' or '.join(self._alternative_names())}")
         place = path(self.path, **{one: passed[one] for one in self._names("path")})
         query = self.entry.get("defaults", {}) | self._members(passed, "query")
-        if query:
-            texts = {name: _query_text(value) for name, value in query.items()}
-            place += "?" + urlencode(texts, errors="replace")
         body = {**self.entry.get("body", {}), **self._members(passed, "body")}
         return client().send(
-            self.method, f"/sandbox{place}", body if "requestBody" in self.raw else None
+            self.method, _address(place, query), body if "requestBody" in self.raw else None
         )
 
     def _alternative_names(self) -> Iterator[str]:
@@ -351,6 +346,12 @@ def _help_text(summary: str, text: str, entry: Raw) -> str:
     return "\n\n".join([f"{summary}.", text.replace("`", "").strip(), "\n".join(["\b", *lines])])
 
 
+def _address(place: str, query: Mapping[str, Any]) -> str:
+    """The path of an operation, with a query."""
+    texts = {name: _query_text(value) for name, value in query.items()}
+    return f"/sandbox{place}" + (f"?{urlencode(texts, errors='replace')}" if texts else "")
+
+
 def _query_text(value: Any) -> Any:
     return str(value).lower() if isinstance(value, bool) else value
 
@@ -401,24 +402,21 @@ def _with_bundles(deliveries: click.Command) -> click.Command:
 
 # requests --show, --follow ----------------------------------------------------------------------
 
-_MOST: Final = 1000
-_PAUSE: Final = 0.5
 
-
-def _with_show(listing: click.Command, ask: Callable[[Raw], Reply]) -> click.Command:
+def _with_show(listing: click.Command) -> click.Command:
     """The command ``requests`` with the options ``--show`` and ``--follow``."""
 
     def run(show: str | None, *, follow: bool, **filters: Any) -> None:
         if show is not None and (follow or any(value is not None for value in filters.values())):
             raise click.UsageError("--show takes the id of one request; leave out other options")
-        if follow and filters["limit"] is not None:
-            raise click.UsageError("--follow prints all new requests; leave out --limit")
+        if follow and (filters["limit"] is not None or filters["id"] is not None):
+            raise click.UsageError("--follow prints all new requests; leave out --limit and --id")
         if show is not None:
             _print_request(show)
         elif follow:
+            passed = {name: value for name, value in filters.items() if value is not None}
             with suppress(KeyboardInterrupt):
-                for row in followed(lambda: ask({**filters, "limit": _MOST}), _pause):
-                    print_row(row, show_new_request)
+                _follow(_address("/requests/stream", passed))
         else:
             listing.callback(**filters)  # type: ignore[misc]  # a command from the contract has one
 
@@ -436,22 +434,15 @@ def _with_show(listing: click.Command, ask: Callable[[Raw], Reply]) -> click.Com
     )
 
 
-def followed(ask: Callable[[], Reply], pause: Callable[[], object]) -> Iterator[Raw]:
-    """The requests that come from now on, oldest first. ``ask`` gets the newest ones."""
-    latest = next((one["requestId"] for one in ask().data), None)
-    while True:
-        pause()
-        new = []
-        for one in ask().data:
-            if one["requestId"] == latest:
-                break
-            new.append(one)
-        latest = new[0]["requestId"] if new else latest
-        yield from reversed(new)
-
-
-def _pause() -> None:
-    Event().wait(_PAUSE)
+def _follow(address: str) -> None:
+    """Print requests as they come, until the server stops."""
+    for event in client().events(address):
+        if event.name == "request":
+            print_row(event.data, show_new_request)
+        else:
+            count = event.data["count"]
+            click.echo(f"The journal has dropped {count} requests.", err=True)
+    raise click.ClickException("the server has stopped, or the workspace was deleted")
 
 
 def _print_request(request_id: str) -> None:

@@ -12,12 +12,11 @@ from __future__ import annotations
 import asyncio
 from collections.abc import AsyncGenerator, Callable
 from contextlib import aclosing
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
 from typing import Any, Final, cast
 
-from invoice_sandbox.base.budget import Budget
 from invoice_sandbox.base.errors import reject
 from invoice_sandbox.console.client import CLIENT, VISITOR, Client
 from invoice_sandbox.console.records import Contents
@@ -27,19 +26,22 @@ from invoice_sandbox.http.pages import CONSOLE, ASGIApplication, respond_with
 from invoice_sandbox.http.pipeline import Reply, Request
 from invoice_sandbox.http.route import Page, RouteTable, page_routes
 from invoice_sandbox.runtime.agenda import STEPS_LOG
-from invoice_sandbox.runtime.engine import Engine
+from invoice_sandbox.runtime.engine import Engine, TooManyStreamsError
 from invoice_sandbox.runtime.journal import REQUESTS_LOG
+from invoice_sandbox.state import INPUTS_LOG
+from invoice_sandbox.webhooks.inbox import INBOX_LOG
 
 _MAX_FORM: Final = 256 * 1024
 _THREADS: Final = 4
-_SECONDS_BETWEEN_LOOKS: Final = 0.1
-_LOOKS_OF_SILENCE: Final = 150
-"""Looks without a change after which a comment shows that the stream is alive."""
+_SECONDS_BETWEEN_CHANGES: Final = 0.1
+"""A stream reports changes no more often than this."""
 
-STREAMS: Final = 128
-STREAMS_OF_A_WORKSPACE: Final = 16
-"""Streams at a time, in all and of one workspace: each looks for changes 10 times a second."""
+_LOGS: Final = (REQUESTS_LOG, STEPS_LOG, INBOX_LOG, INPUTS_LOG)
+"""Logs of which one gets an entry whenever something has changed: a request to the control API is
+an input only."""
 
+_ALIVE: Final = b": connected\n\n"
+_CHANGE: Final = b"event: change\ndata: {}\n\n"
 _LATER: Final = b"retry: 30000\n: too many streams\n\n"
 """Makes a browser come back in 30 seconds; after an error response it never would."""
 
@@ -57,7 +59,6 @@ class Console:
     inside: ASGIApplication
     demo_key: Callable[[Request], str | None]
     contents: Contents
-    streams: Budget = field(default_factory=lambda: Budget(STREAMS))
 
     @classmethod
     def of(
@@ -109,46 +110,19 @@ class Console:
         if not seen.is_success or workspace is None:
             raise reject("bad_credential")
         headers = (("Cache-Control", "no-store"),)
-        return Reply(200, b"", "text/event-stream", headers, self._bounded_changes(workspace))
-
-    async def _bounded_changes(self, workspace_id: str) -> AsyncGenerator[bytes, None]:
-        held = self.streams.hold({workspace_id: STREAMS_OF_A_WORKSPACE})
-        if not held.take(1):
-            yield _LATER
-            return
-        try:
-            async with aclosing(self._changes(workspace_id)) as changes:
-                async for change in changes:
-                    yield change
-        finally:
-            held.release()
+        return Reply(200, b"", "text/event-stream", headers, self._changes(workspace))
 
     async def _changes(self, workspace_id: str) -> AsyncGenerator[bytes, None]:
-        seen, silent = await self._version(workspace_id), 0
-        yield b": connected\n\n"
-        while seen is not None and not self.engine.stopping.is_set():
-            await asyncio.sleep(_SECONDS_BETWEEN_LOOKS)
-            now = await self._version(workspace_id)
-            silent += 1
-            if now != seen:
-                seen, silent = now, 0
-                yield b"event: change\ndata: {}\n\n"
-            elif silent > _LOOKS_OF_SILENCE:
-                silent = 0
-                yield b": still here\n\n"
-
-    async def _version(self, workspace_id: str) -> object | None:
-        """What changes with every request and step of the workspace; None: it is gone.
-
-        A request of the control API is in no log; it changes when the workspace was last used.
-        """
         store = self.engine.store
-        workspace = await store.workspace(workspace_id)
-        if workspace is None:
-            return None
-        logs = [await store.log(workspace_id, name) for name in (REQUESTS_LOG, STEPS_LOG)]
-        used = await store.last_used(workspace_id)
-        return workspace, used, [len(one.entries) + one.dropped for one in logs]
+        after = {name: await store.count_logged(workspace_id, name) for name in _LOGS}
+        try:
+            async with aclosing(self.engine.news(workspace_id, after)) as news:
+                async for found in news:
+                    yield _ALIVE if found is None else _CHANGE
+                    if found is not None:
+                        await asyncio.sleep(_SECONDS_BETWEEN_CHANGES)
+        except TooManyStreamsError:
+            yield _LATER
 
 
 async def _content(request: Request) -> bytes:

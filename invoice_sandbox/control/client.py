@@ -7,7 +7,8 @@ It needs the standard library only, so that a test which replaces the transport 
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from functools import cached_property
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
@@ -44,6 +45,13 @@ class Reply(NamedTuple):
 
     data: Any
     headers: Mapping[str, str]
+
+
+class ServerEvent(NamedTuple):
+    """An event of a stream: its name and its data."""
+
+    name: str
+    data: Any
 
 
 @dataclass(frozen=True)
@@ -147,6 +155,22 @@ class ControlClient:
             raise self._error(status, found)
         raise SandboxError(f"{method} {path} returned {status} at {self.url}", status)
 
+    def events(self, path: str) -> Iterator[ServerEvent]:
+        """The server-sent events of a control operation, until the server ends the stream.
+
+        Raises SandboxError like ``ask``, also when nothing more comes.
+        """
+        with self._opened("GET", path, None, accept="text/event-stream") as reply:
+            if not _is_success(reply.status):
+                self.data_of(reply.status, reply.read())
+            name = ""
+            for line in reply:
+                field, _, text = line.decode(errors="replace").rstrip("\n").partition(": ")
+                if field == "event":
+                    name = text
+                elif field == "data":
+                    yield ServerEvent(name, self.loads(text.encode()))
+
     @cached_property
     def project(self) -> ServedProject:
         """The project of the server. Raises SandboxError like ``ask``."""
@@ -198,6 +222,15 @@ class ControlClient:
 
     def _exchange(self, method: str, path: str, body: Any) -> tuple[int, Mapping[str, str], bytes]:
         __tracebackhide__ = True
+        with self._opened(method, path, body) as reply:
+            return reply.status, _lower(reply.headers), reply.read()
+
+    @contextmanager
+    def _opened(
+        self, method: str, path: str, body: Any, accept: str = "application/json"
+    ) -> Iterator[HTTPResponse]:
+        """A response, also one with an error, to be read. Raises SandboxError."""
+        __tracebackhide__ = True
         from http.client import HTTPException
         from urllib.error import HTTPError
         from urllib.request import Request
@@ -205,15 +238,16 @@ class ControlClient:
         request = Request(  # noqa: S310 - checked_url lets http and https through only
             f"{self.url}{path}",
             method=method,
-            headers=self.headers(has_body=body is not None),
+            headers=self.headers(has_body=body is not None) | {"Accept": accept},
             data=None if body is None else json.dumps(body).encode(),
         )
         try:
-            with _opener(self.url).open(request, timeout=self.patience) as reply:
-                return reply.status, _lower(reply.headers), reply.read()
-        except HTTPError as error:
-            with error:
-                return error.code, _lower(error.headers), error.read()
+            try:
+                reply = _opener(self.url).open(request, timeout=self.patience)
+            except HTTPError as error:
+                reply = error
+            with reply:
+                yield reply
         except (OSError, HTTPException) as error:
             raise self.unreachable(_reason(error, self.patience)) from None
 

@@ -7,7 +7,7 @@ from datetime import timedelta
 from typing import Final
 
 from invoice_sandbox.base.errors import reject
-from invoice_sandbox.runtime.control_call import ControlCall, PublicControlCall, Raw
+from invoice_sandbox.runtime.control_call import STREAM, ControlCall, PublicControlCall, Raw
 from invoice_sandbox.state import Record
 from invoice_sandbox.webhooks.listeners import (
     InUseError,
@@ -18,9 +18,7 @@ from invoice_sandbox.webhooks.listeners import (
 )
 from invoice_sandbox.webhooks.network import listener_url
 
-_STREAM: Final = "text/event-stream"
 _IDLE: Final = 3600
-_MAX_DIGITS: Final = 18
 
 
 async def create_listener(call: ControlCall) -> Record:
@@ -59,10 +57,9 @@ async def stream_listener(call: ControlCall) -> Raw:
     A client that does not accept a stream gets only the waiting messages.
     """
     listener = _named(call)
-    is_stream = _STREAM in call.headers.get("accept", "")
-    idle = timedelta(seconds=call.query.get("idle", _IDLE)) if is_stream else timedelta()
-    parts = listener.stream(_number(call.headers.get("last-event-id", "")), idle, call.is_there)
-    return Raw(200, _STREAM, headers=(("Cache-Control", "no-store"),), stream=parts)
+    idle = timedelta(seconds=call.query.get("idle", _IDLE)) if call.wants_stream else timedelta()
+    parts = listener.stream(call.last_event, idle, call.is_there)
+    return Raw(200, STREAM, headers=(("Cache-Control", "no-store"),), stream=parts)
 
 
 async def receive_for_listener(call: PublicControlCall) -> Raw:
@@ -110,9 +107,3 @@ def _named(call: ControlCall) -> Listener:
 
 def _text_response(status: int, text: str, headers: tuple[tuple[str, str], ...] = ()) -> Raw:
     return Raw(status, "text/plain", text.encode(errors="replace"), headers)
-
-
-def _number(text: str) -> int:
-    """The number of a message in ``Last-Event-ID``; 0 for any other text."""
-    is_number = text.isascii() and text.isdigit() and len(text) <= _MAX_DIGITS
-    return int(text) if is_number else 0

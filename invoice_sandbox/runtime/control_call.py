@@ -6,12 +6,15 @@ from collections.abc import AsyncGenerator, Awaitable, Callable, Mapping
 from dataclasses import dataclass
 from inspect import iscoroutinefunction
 from types import ModuleType
-from typing import Any
+from typing import Any, Final
 
 from invoice_sandbox.base.clock import duration_text, instant_text
 from invoice_sandbox.base.ids import camel_case
 from invoice_sandbox.runtime.engine import Engine
 from invoice_sandbox.state import DROPPED, Credential, NoWorkspaceError, Record, Workspace
+
+STREAM: Final = "text/event-stream"
+_MAX_DIGITS: Final = 18
 
 
 @dataclass(frozen=True)
@@ -38,6 +41,18 @@ class PublicControlCall:
     headers: Mapping[str, str]
     body: Any
     raw_body: bytes
+
+    @property
+    def wants_stream(self) -> bool:
+        """Whether the client reads server-sent events as they come."""
+        return STREAM in self.headers.get("accept", "")
+
+    @property
+    def last_event(self) -> int:
+        """The number in ``Last-Event-ID``; 0 for any other text, and without the header."""
+        text = self.headers.get("last-event-id", "")
+        is_number = text.isascii() and text.isdigit() and len(text) <= _MAX_DIGITS
+        return int(text) if is_number else 0
 
 
 @dataclass(frozen=True)

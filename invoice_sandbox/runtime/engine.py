@@ -2,22 +2,31 @@
 
 from __future__ import annotations
 
-from asyncio import Event
-from collections.abc import Callable, Mapping
+import asyncio
+from collections.abc import AsyncGenerator, Callable, Mapping
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, Final
 
+from invoice_sandbox.base.budget import Budget
 from invoice_sandbox.base.clock import SystemClock
 from invoice_sandbox.base.errors import ApiError
 from invoice_sandbox.project.loader import Project
 from invoice_sandbox.runtime.agenda import Agenda
 from invoice_sandbox.runtime.journal import Journal
 from invoice_sandbox.runtime.workspaces import Workspaces
-from invoice_sandbox.state import Quotas, Store, Workspace
+from invoice_sandbox.state import Log, NoWorkspaceError, Quotas, Store, Workspace
 from invoice_sandbox.state.hits import Coverage
-from invoice_sandbox.webhooks.listeners import Listeners
+from invoice_sandbox.webhooks.listeners import HEARTBEAT, Listeners
 from invoice_sandbox.webhooks.network import Network
 from invoice_sandbox.webhooks.sender import Sender
+
+STREAMS: Final = 128
+STREAMS_OF_A_WORKSPACE: Final = 16
+"""Streams of news at a time, in all and of one workspace."""
+
+
+class TooManyStreamsError(Exception):
+    """The server, or the workspace, has as many streams as it may have."""
 
 
 @dataclass(frozen=True)
@@ -29,7 +38,7 @@ class Engine:
     passes requests on. Webhooks may also be sent to ``webhook_networks``. Webhook signatures use
     real time, unless ``virtual_webhook_time``. ``passwords`` are the random ones of demo users, by
     e-mail address. ``conditions`` are the settings that responses depend on, for recordings.
-    ``stopping`` is set when the server stops: endless streams end then.
+    ``stopping`` is set when the server stops: endless streams end then. ``streams`` counts those.
     """
 
     project: Project
@@ -49,7 +58,8 @@ class Engine:
     virtual_webhook_time: bool
     passwords: Mapping[str, str] = field(default_factory=dict, repr=False)
     conditions: Mapping[str, Any] = field(default_factory=dict)
-    stopping: Event = field(default_factory=Event)
+    stopping: asyncio.Event = field(default_factory=asyncio.Event)
+    streams: Budget = field(default_factory=lambda: Budget(STREAMS))
 
     def readiness(self) -> Mapping[str, bool]:
         """What every request needs, by its name, and whether it works now."""
@@ -59,6 +69,48 @@ class Engine:
         """End what would never end by itself, as the server stops."""
         self.stopping.set()
         self.listeners.remove_all()
+
+    def may_stream(self, workspace_id: str) -> bool:
+        """Whether a workspace may have another stream of ``news``."""
+        held = self.streams.hold({workspace_id: STREAMS_OF_A_WORKSPACE})
+        may = held.take(1)
+        held.release()
+        return may
+
+    async def news(
+        self, workspace_id: str, after: Mapping[str, int]
+    ) -> AsyncGenerator[Mapping[str, Log] | None, None]:
+        """What logs of a workspace get after the entries with these numbers; None at the beginning
+        and after each HEARTBEAT of silence.
+
+        Ends when the server stops, and when the workspace is deleted or run elsewhere. Raises
+        TooManyStreamsError at the beginning.
+        """
+        held = self.streams.hold({workspace_id: STREAMS_OF_A_WORKSPACE})
+        if not held.take(1):
+            raise TooManyStreamsError
+        stopping = asyncio.ensure_future(self.stopping.wait())
+        news = asyncio.ensure_future(self.store.tail(workspace_id, after))
+        try:
+            yield None
+            while True:
+                first = asyncio.FIRST_COMPLETED
+                await asyncio.wait({news, stopping}, timeout=HEARTBEAT, return_when=first)
+                if stopping.done():
+                    return
+                if not news.done():
+                    yield None
+                    continue
+                found = news.result()
+                after = {log: one.last for log, one in found.items()}
+                news = asyncio.ensure_future(self.store.tail(workspace_id, after))
+                yield found
+        except (NoWorkspaceError, ApiError):
+            return
+        finally:
+            news.cancel()
+            stopping.cancel()
+            held.release()
 
     async def default_workspace(self) -> Workspace:
         """The workspace of requests without a credential. It is never deleted."""

@@ -261,7 +261,7 @@ class Journal:
         shown: list[Record] = []
         total, turn = 0, Turn()
         for entry in chain(reversed(log.entries), reversed(others)):
-            if not matches(_summary(entry)) or not _may_show(entry, text):
+            if not (matches(_summary(entry)) and _may_show(entry, text)):
                 continue
             if text or len(shown) < limit:
                 one = self._shown_entry(entry)
@@ -272,6 +272,15 @@ class Journal:
                     shown.append(one)
             total += 1
         return Found(shown, total, log.dropped)
+
+    def shown(
+        self, entry: JournalEntry | Record, matches: Callable[[Record], bool], text: str
+    ) -> Record | None:
+        """An entry as the journal shows it; None: it does not match, or does not show ``text``."""
+        if not (matches(_summary(entry)) and _may_show(entry, text)):
+            return None
+        one = self._shown_entry(entry)
+        return one if not text or _shows(one, text) else None
 
     def _shown_entry(self, entry: JournalEntry | Record) -> Record:
         """The entry without secrets; one of an earlier process has none."""

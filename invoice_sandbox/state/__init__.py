@@ -135,10 +135,16 @@ never outlives the process: its entries hold secrets."""
 
 @dataclass(frozen=True)
 class Log:
-    """The entries of a bounded log, oldest first, and the number of older ones it has dropped."""
+    """The entries of a bounded log, oldest first, and the number of older ones, which it has
+    dropped or which were not asked for."""
 
     entries: tuple[Any, ...] = ()
     dropped: int = 0
+
+    @property
+    def last(self) -> int:
+        """The number of the last entry; the first one ever has the number 1."""
+        return self.dropped + len(self.entries)
 
 
 class Condition(NamedTuple):
@@ -488,6 +494,14 @@ class Store(Protocol):
 
     async def count_logged(self, workspace_id: str, log: str) -> int:
         """How many entries a log has had, with those that it has dropped."""
+        ...
+
+    async def tail(self, workspace_id: str, after: Mapping[str, int]) -> Mapping[str, Log]:
+        """Wait until one of these logs has entries after a number; the new entries of each log.
+
+        Raises NoWorkspaceError when the workspace is deleted meanwhile, and ApiError 503 when
+        another process runs it.
+        """
         ...
 
     async def claim(self, workspace_id: str, name: str) -> bool:

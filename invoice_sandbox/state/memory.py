@@ -7,6 +7,7 @@ from collections import defaultdict, deque
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field, replace
 from datetime import datetime
+from itertools import islice
 from typing import Any, Final
 
 from invoice_sandbox.base.clock import ClockState
@@ -124,9 +125,11 @@ class BoundedLog:
         """Number the next entry ``number + 1``, as if those before had been dropped."""
         self._dropped = number - len(self._entries)
 
-    def read(self) -> Log:
-        """The entries."""
-        return Log(tuple(entry for entry, _ in self._entries), self._dropped)
+    def read(self, after: int = 0) -> Log:
+        """The entries, or those after the one with a number."""
+        older = min(max(after - self._dropped, 0), len(self._entries))
+        entries = tuple(entry for entry, _ in islice(self._entries, older, None))
+        return Log(entries, self._dropped + older)
 
 
 class Space:
@@ -140,6 +143,18 @@ class Space:
         self.logs: defaultdict[str, BoundedLog] = defaultdict(BoundedLog)
         self.claims: set[str] = set()
         self.snapshots_numbered = 0
+        self._news: asyncio.Event | None = None
+
+    async def changed(self) -> None:
+        """Wait until a log has another entry, or the workspace has ended."""
+        self._news = self._news or asyncio.Event()
+        await self._news.wait()
+
+    def wake(self) -> None:
+        """Let those go on that wait."""
+        if self._news is not None:
+            self._news.set()
+            self._news = None
 
 
 class MemoryStore:
@@ -181,6 +196,7 @@ class MemoryStore:
         """Delete the workspace with everything in it."""
         space = self._spaces.pop(workspace_id, None)
         if space is not None:
+            space.wake()
             async with space.lock:
                 self._forget_owners(space)
 
@@ -336,6 +352,7 @@ class MemoryStore:
         space = self._spaces.get(workspace_id)
         if space is not None:
             space.logs[log].append(entry, size)
+            space.wake()
 
     async def log(self, workspace_id: str, log: str) -> Log:
         """The entries of a log."""
@@ -346,6 +363,15 @@ class MemoryStore:
         """How many entries a log has had."""
         found = self._space(workspace_id).logs.get(log)
         return found.last if found else 0
+
+    async def tail(self, workspace_id: str, after: Mapping[str, int]) -> Mapping[str, Log]:
+        """Wait until one of these logs has entries after a number; the new entries of each log."""
+        while True:
+            space = self._space(workspace_id)
+            found = {log: space.logs[log].read(number) for log, number in after.items()}
+            if any(one.entries for one in found.values()):
+                return found
+            await space.changed()
 
     async def claim(self, workspace_id: str, name: str) -> bool:
         """Reserve a name. False: it is reserved already."""

@@ -194,6 +194,7 @@ class PersistentStore(MemoryStore):
             rows = [Row("logs", (workspace_id, log, number), None) for number in gone]
             rows.append(Row("logs", (workspace_id, log, kept.last), (entry, shown)))
             self._writer.add(rows, lazily=True)
+        space.wake()
 
     def _forget(self, workspace_id: str) -> None:
         for known in (self._positions, self._reserved, self._noted):

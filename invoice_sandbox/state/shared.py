@@ -183,6 +183,7 @@ class SharedStore(PersistentStore):
                 del self._spaces[workspace_id]
                 self._forget(workspace_id)
                 self._moved.add(workspace_id)
+                space.wake()
                 space.lock.release()
 
     def _members(self, family: str) -> list[str]:

@@ -18,7 +18,7 @@ RUNS ?= 10
 WORKERS ?= auto
 STORE ?= memory
 
-.PHONY: gate install run test test-fast check format fuzz fuzz-seeds acceptance bench attack growth differential keywords foreign console-shots chaos interop build constraints clean mutants
+.PHONY: gate install run test test-fast test-stores check format fuzz fuzz-seeds acceptance bench attack growth differential keywords foreign console-shots chaos interop build constraints clean mutants
 
 unexport PYTHONDONTWRITEBYTECODE  # without caches every process of the tests compiles everything
 
@@ -46,6 +46,15 @@ test: export INVOICE_SANDBOX_TEST_STORE = $(STORE)
 test: $(READY)  ## the whole test suite; STORE=sqlite or postgresql: servers keep their state there
 	@echo "The whole suite takes about three and a half minutes of CPU time: under four minutes on 2 cores."
 	$(BIN)/python -m pytest --numprocesses $(WORKERS) --maxprocesses 4 --dist loadfile --contract-coverage
+
+STORED := agenda event_log idempotency inbox journal ledger_http quotas retention tenant_isolation \
+	transitions webhook_lanes webhook_retries workspaces
+
+test-stores: $(READY)  ## the tests of what a store keeps, on SQLite and on PostgreSQL
+	@for store in sqlite postgresql; do \
+		INVOICE_SANDBOX_TEST_STORE=$$store $(BIN)/python -m pytest --quiet --numprocesses 2 \
+			--dist loadfile -m "not process and not slow" $(STORED:%=tests/test_%.py) || exit 1; \
+	done
 
 test-fast: $(READY)  ## the inner loop: no processes, nothing slow
 	@echo "The fast tests take about 40 seconds of CPU time."

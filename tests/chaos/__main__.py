@@ -25,6 +25,16 @@ def row(name: str, outcome: Outcome) -> str:
     return f"| {name} | {counts} | {problems} | {outcome.slowest:.1f} s |\n"
 
 
+def write(name: str, outcome: Outcome) -> None:
+    """Write the row of a fault into the page, and leave those of the others."""
+    before, _, rest = _PAGE.read_text().partition(_BEGIN)
+    table, _, after = rest.partition(_END)
+    rows = {one.split(" | ")[0][2:]: one for one in table.splitlines(keepends=True)[2:]}
+    rows[name] = row(name, outcome)
+    shown = "".join(rows[one.name] for one in TRIALS if one.name in rows)
+    _PAGE.write_text(f"{before}{_BEGIN}{HEADER}{shown}{_END}{after}")
+
+
 def main() -> None:
     """Try every fault and print the table. Status 1 if anything was lost or repeated."""
     parser = argparse.ArgumentParser(description=__doc__)
@@ -33,17 +43,15 @@ def main() -> None:
     parser.add_argument("--only", default="", help="faults whose name contains this")
     parser.add_argument("--page", action="store_true", help="write the table into the page")
     chosen = parser.parse_args()
-    table, problems = HEADER, list[str]()
+    problems = list[str]()
     sys.stdout.write(HEADER)
     for trial in [one.of(chosen.share) for one in TRIALS if chosen.only in one.name]:
         outcome = run(trial, chosen.seed)
-        table += row(trial.name, outcome)
         problems += outcome.found
         sys.stdout.write(row(trial.name, outcome) + "".join(f"{one}\n" for one in outcome.found))
         sys.stdout.flush()
-    if chosen.page:
-        before, _, rest = _PAGE.read_text().partition(_BEGIN)
-        _PAGE.write_text(f"{before}{_BEGIN}{table}{_END}{rest.partition(_END)[2]}")
+        if chosen.page:
+            write(trial.name, outcome)
     sys.exit(1 if problems else 0)
 
 

@@ -187,7 +187,7 @@ class Trial:
     writes: int = 0
     scenarios: tuple[str, ...] = (WHOLE_RUN, WHOLE_RUN, WRITES)
     clients: int = 1
-    pause: float = 0.1
+    pause: float = 0.25
     skews: tuple[float, ...] = (0, 0, 0)
     on_file: bool = False
 
@@ -202,19 +202,19 @@ ON_FILE: Final = Trial("", kill, 0, scenarios=(WRITES, WHOLE_RUN), skews=(0,), o
 
 TRIALS: Final = (
     replace(ON_FILE, name="SIGKILL of a server on SQLite", times=200, writes=20_000, clients=4),
-    replace(ON_FILE, name="Disk of a server on SQLite full", fault=fill_disk_of_file, times=10),
-    Trial("SIGKILL of one of 3 servers on PostgreSQL", kill, 200, 20_000, clients=2),
+    replace(ON_FILE, name="Disk of a server on SQLite full", fault=fill_disk_of_file, times=5),
+    Trial("SIGKILL of one of 3 servers on PostgreSQL", kill, 40, 20_000, clients=2),
     Trial(
-        f"A server stands still for {_LONGER_THAN_LEASE:.0f} s, longer than its lease", freeze, 5
+        f"A server stands still for {_LONGER_THAN_LEASE:.0f} s, longer than its lease", freeze, 3
     ),
-    Trial("All leases end at once, and 2 servers race", expire, 100, skews=(0, 0)),
-    Trial("A server is replaced without knowing it, and 2 race", release, 30, skews=(0, 0)),
-    Trial("Clocks of servers 5 minutes off, and one is killed", kill, 30, skews=(0, 300, -300)),
-    Trial("Connection to PostgreSQL cut in a commit", cut, 200),
-    Trial("All connections of PostgreSQL taken", use_up_connections, 3),
-    Trial("Tables locked, so that the pool is exhausted", lock_tables, 3),
-    Trial("PostgreSQL killed and started again", restart_database, 20),
-    Trial("Disk of PostgreSQL full", fill_disk_of_database, 5),
+    Trial("All leases end at once, and 2 servers race", expire, 60, skews=(0, 0)),
+    Trial("A server is replaced without knowing it, and 2 race", release, 20, skews=(0, 0)),
+    Trial("Clocks of servers 5 minutes off, and one is killed", kill, 15, skews=(0, 300, -300)),
+    Trial("Connection to PostgreSQL cut in a commit", cut, 100),
+    Trial("All connections of PostgreSQL taken", use_up_connections, 2),
+    Trial("Tables locked, so that the pool is exhausted", lock_tables, 2),
+    Trial("PostgreSQL killed and started again", restart_database, 10),
+    Trial("Disk of PostgreSQL full", fill_disk_of_database, 3),
 )
 """What is tried by ``make chaos``."""
 

@@ -118,7 +118,7 @@ class Deployment:
 
     def start(self, skew: float = 0) -> Server:
         """One more server."""
-        options = ("--seed", "1", "--scenarios", str(_SCENARIOS))
+        options = ("--seed", "1", "--scenarios", str(_SCENARIOS), "--webhook-timeout", "600")
         return Server(self.store, *options, quiet=True, skew=skew)
 
     def end(self) -> None:

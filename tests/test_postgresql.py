@@ -6,6 +6,8 @@ import http.client
 import os
 import signal
 import socket
+import threading
+import time
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack, closing, contextmanager
@@ -21,7 +23,7 @@ from psycopg.conninfo import make_conninfo
 
 from invoice_sandbox.base.ids import new_key
 from invoice_sandbox.settings import Postgresql, SettingError, read_settings
-from invoice_sandbox.state.postgresql import Database, ReplacedError
+from invoice_sandbox.state.postgresql import Database, ReplacedError, Replica
 from invoice_sandbox.state.rows import TABLES, Change, CopyState, Row
 from invoice_sandbox.state.shared import SharedStore
 from invoice_sandbox.state.upgrade import upgrade
@@ -29,7 +31,7 @@ from tests.chaos.servers import NotNowError, Server
 from tests.databases import Proxy, new_database
 from tests.receivers import receiving
 from tests.scenario_run import DATED, data, until
-from tests.support import FROZEN, Running, serving
+from tests.support import FROZEN, PATIENCE, Running, serving
 
 pytestmark = pytest.mark.process
 
@@ -66,7 +68,7 @@ def test_servers_that_start_together_upgrade_the_schema_once() -> None:
     dsn = new_database("template1")
     with ThreadPoolExecutor(4) as threads:
         found = list(threads.map(upgrade, [dsn] * 4))
-    assert sorted(found, key=str) == [("0001", "0001")] * 3 + [(None, "0001")]
+    assert sorted(found, key=str) == [("0002", "0002")] * 3 + [(None, "0002")]
 
 
 def test_a_schema_of_a_newer_server_is_an_error_at_start(dsn: str) -> None:
@@ -184,6 +186,100 @@ def test_a_replica_that_was_replaced_can_write_nothing_more(dsn: str) -> None:
             with pytest.raises(ReplacedError):
                 forbidden()
         assert numbers(database, "w") == [("", "n", 1)]
+
+
+# --- what is due in workspaces that nobody runs
+
+
+def families(database: Database, *names: str) -> Replica:
+    """A replica that runs these workspaces, in each of which a step is scheduled."""
+    replica = database.register("")
+    for position, name in enumerate(names):
+        assert replica.reserve(name, position, "2026-01-01T00:00:00+00:00", name)
+    step = ("2026-01-01T00:00:00+00:00", None, "[]")
+    replica.write([Row("steps", (name, "", 1), step) for name in names])
+    return replica
+
+
+def test_replicas_that_race_for_what_is_due_take_it_once_and_share_it(dsn: str) -> None:
+    with closing(Database(dsn)) as database, ThreadPoolExecutor(2) as threads:
+        names = [f"w{number:02}" for number in range(40)]
+        families(database, *names).release({name: 0.0 for name in names})
+        racing = [database.register(""), database.register("")]
+        together = threading.Barrier(2)
+
+        def take_all(replica: Replica) -> list[str]:
+            found: list[str] = []
+            together.wait()
+            while taken := replica.take_due(4)[0]:
+                assert len(taken) <= 4
+                found += taken
+            return found
+
+        one, two = threads.map(take_all, racing)
+    assert sorted([*one, *two]) == names
+    assert min(len(one), len(two)) >= 4
+
+
+def test_a_released_family_is_taken_when_it_is_due(dsn: str) -> None:
+    with closing(Database(dsn)) as database:
+        replica, later = families(database, "never", "later", "now"), time.time() + 3600
+        replica.release({"never": None, "later": later, "now": 0.0})
+        taken, seconds = database.register("").take_due(10)
+        assert taken == ["now"]
+        assert seconds is not None
+        assert 3000 < seconds <= 3600
+        assert replica.take_due(10)[0] == []
+
+
+def test_what_a_replica_ran_that_ended_without_a_word_is_due(dsn: str) -> None:
+    with closing(Database(dsn)) as database:
+        ended, other = families(database, "a", "b", "idle"), database.register("")
+        ended.write([Row("steps", ("idle", "", 1), None)])
+        assert other.take_due(10) == ([], None)
+        database.retire(ended.number)
+        assert sorted(other.take_due(10)[0]) == ["a", "b"]
+        with pytest.raises(ReplacedError):
+            ended.take_due(10)
+
+
+def test_a_family_that_a_replica_asked_for_is_left_to_it(dsn: str) -> None:
+    with closing(Database(dsn)) as database:
+        runs, asks, other = families(database, "w"), database.register("b"), database.register("c")
+        found = asks.claim(name="w", is_wanted=True)
+        assert found is not None
+        assert found.replica == runs.number
+        assert runs.beat()[0] == ["w"]
+        runs.release({"w": 0.0})
+        assert other.take_due(10)[0] == []
+        assert asks.claim(name="w") == ("w", asks.number, "b")
+
+
+def test_a_hint_comes_with_what_is_due_and_a_forged_one_does_no_harm(
+    dsn: str, proxy: Proxy
+) -> None:
+    with closing(Database(dsn)) as database, closing(Database(proxy.dsn)) as other:
+        replica, hints = families(database, "w", "idle"), other.hints()
+        with closing(hints), ThreadPoolExecutor(1) as threads:
+            hints.listen()
+            waits = threads.submit(hints.wait, 3600)
+            replica.release({"idle": None})
+            assert not waits.done()
+            replica.release({"w": 0.0})
+            waits.result(PATIENCE)
+            assert replica.take_due(10)[0] == ["w"]
+            waits = threads.submit(hints.wait, 3600)
+            with psycopg.connect(dsn, autocommit=True) as connection:
+                connection.execute("SELECT pg_notify('invoice_sandbox', repeat('w', 7000))")
+            waits.result(PATIENCE)
+            assert replica.take_due(10) == ([], None)
+            waits = threads.submit(hints.wait, 3600)
+            proxy.cut()
+            waits.result(PATIENCE)  # the connection has ended, so it looks for itself
+            hints.listen()
+            waits = threads.submit(hints.wait, 3600)
+            replica.release({"w": 0.0})
+            waits.result(PATIENCE)
 
 
 # --- several servers

@@ -2,8 +2,9 @@
 
 A request belongs to the workspace of the first credential that it carries anywhere, without one to
 the first workspace. If another process runs it, the request is sent there, and the response is
-passed on part by part. The other process trusts what this one says of the client, because it knows
-the secret of their database.
+passed on part by part. The other process trusts what this one says of the client, because it has
+signed that with the secret of their database. The secret itself is never sent: whoever listens at
+the address of a process that has ended does not get it.
 """
 
 from __future__ import annotations
@@ -34,7 +35,7 @@ if TYPE_CHECKING:
     from invoice_sandbox.state.shared import SharedStore
 
 _FORWARDED: Final = b"x-sandbox-replica"
-"""The header of a request that another process sends: the secret, then the client's address."""
+"""The header of a request that another process sends: a signature, then the client's address."""
 
 _SHORTEST_SECRET: Final = 16
 _LONGEST_SECRET: Final = 512
@@ -99,11 +100,17 @@ class Gateway:
         if not given:
             return False
         scope["headers"] = [one for one in scope["headers"] if one[0] != _FORWARDED]
-        secret, _, client = given[0].partition(b" ")
-        is_known = hmac.compare_digest(secret, self._secret)
-        if is_known:
+        client = given[0].partition(b" ")[2]
+        is_genuine = hmac.compare_digest(given[0], self._signed(scope, client))
+        if is_genuine:
             scope["client"] = (client.decode("latin-1"), 0)
-        return is_known
+        return is_genuine
+
+    def _signed(self, scope: Scope, client: bytes) -> bytes:
+        """What the header contains if a process of the store has sent the request on."""
+        of_request = (scope["method"].encode(), scope["raw_path"], scope["query_string"], client)
+        signature = hmac.digest(self._secret, b"\n".join(of_request), "sha256")
+        return signature.hex().encode() + b" " + client
 
     async def _forward(self, claim: Claim, scope: Scope, receive: Receive, send: Send) -> None:
         import httpcore
@@ -137,7 +144,7 @@ class Gateway:
 
     def _header(self, scope: Scope) -> tuple[bytes, bytes]:
         client = str((scope.get("client") or ("unknown",))[0])
-        return _FORWARDED, self._secret + b" " + client.encode("latin-1", "replace")
+        return _FORWARDED, self._signed(scope, client.encode("latin-1", "replace"))
 
     @cached_property
     def _network(self) -> httpcore.AsyncConnectionPool:

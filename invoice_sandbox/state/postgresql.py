@@ -6,10 +6,15 @@ a transaction names. The schema, and every function that is called here, is in `
 
 The driver is psycopg: like ``sqlite3`` it can be used by the one thread that writes, it sends a
 batch without waiting for the response to each statement, and its pool connects again by itself.
+
+What is due in a workspace that nobody runs is taken up by whichever replica asks first. Replicas
+ask every second; ``Hints`` lets them ask at once. A hint may be lost, or sent by anybody.
 """
 
 from __future__ import annotations
 
+import selectors
+import socket
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from datetime import UTC, datetime
@@ -31,7 +36,11 @@ _REPLACED: Final = "IS001"
 _WRITTEN: Final = "IS002"
 """Errors of the functions: another replica took the place of this one; the batch was written."""
 
-CONNECTIONS: Final = 4
+CONNECTIONS: Final = 5
+"""One of them is for hints."""
+
+_CHANNEL: Final = "invoice_sandbox"
+_SECONDS_TO_LISTEN: Final = 1.0
 _SECONDS_TO_CONNECT: Final = 5
 _MILLISECONDS_TO_WAIT: Final = 10_000
 """For a response or for another transaction. After that a statement is an error."""
@@ -188,6 +197,10 @@ class Database:
         waiting = found.get("requests_waiting", 0)
         return {"used": found["pool_size"] - idle, "idle": idle, "waiting": waiting}
 
+    def hints(self) -> Hints:
+        """The hints of other replicas."""
+        return Hints(self._pool)
+
     def check(self) -> None:
         """Replace connections that were cut."""
         self._pool.check()
@@ -251,10 +264,11 @@ class Replica:
         found = self._database.call("claim", self.number, list(digests), name, is_wanted)
         return Claim(*found[0]) if found else None
 
-    def claim_waiting(self, most: int) -> list[str]:
-        """At most so many families that no replica runs, with scheduled steps; this one runs them
-        now."""
-        return [name for (name,) in self._database.call("claim_waiting", self.number, most)]
+    def take_due(self, most: int) -> tuple[list[str], float | None]:
+        """At most so many families that no replica runs, in which something is due; this one runs
+        them now. And in how many seconds something is due in another one; None: not yet known."""
+        ((taken, seconds),) = self._database.call("take_due", self.number, most)
+        return taken, seconds
 
     def reserve(self, workspace: str, position: int, used: str, family: str) -> bool:
         """Add an empty workspace to a family that this replica runs. False: its id is taken."""
@@ -263,9 +277,10 @@ class Replica:
         )
         return bool(is_new)
 
-    def release(self, family: str) -> None:
-        """Run the family no longer."""
-        self._database.call("release", self.number, family)
+    def release(self, families: Mapping[str, float | None]) -> None:
+        """Run these families no longer. Each comes with the instant at which something in it is
+        due, in seconds since 1970; None: never."""
+        self._database.call("release", self.number, list(families), list(families.values()))
 
     def write(self, changes: Sequence[Change]) -> None:
         """Make all changes, in their order within a workspace, or none; once, even if it is called
@@ -289,6 +304,75 @@ class Replica:
         """End this replica, or leave it to its lease if the database cannot be reached."""
         with suppress(StoreError):
             self._database.retire(self.number)
+
+
+class Hints:
+    """Lets one thread wait until another replica says that there may be something to do.
+
+    That is a NOTIFY without content. One that comes while the connection is cut is lost.
+    """
+
+    def __init__(self, pool: ConnectionPool) -> None:
+        self._pool = pool
+        self._connection: psycopg.Connection | None = None
+        self._socket = -1  # a connection that has ended does not know it any more
+        self._selector = selectors.DefaultSelector()
+        self._waking, self._woken = socket.socketpair()
+        self._woken.setblocking(False)
+        self._selector.register(self._woken, selectors.EVENT_READ)
+
+    def listen(self) -> None:
+        """Listen from now on, unless it does. If it cannot connect, there are no hints."""
+        if self._connection is not None:
+            return
+        with suppress(psycopg.Error):
+            connection = self._pool.getconn(_SECONDS_TO_LISTEN)
+            try:
+                connection.execute(f"LISTEN {_CHANNEL}")
+            except psycopg.Error:
+                self._give_back(connection)
+                raise
+            self._connection, self._socket = connection, connection.fileno()
+            self._selector.register(self._socket, selectors.EVENT_READ)
+
+    def wait(self, seconds: float) -> None:
+        """Return when there is a hint, when another thread calls ``wake``, or after ``seconds``."""
+        for key, _ in self._selector.select(seconds):
+            if key.fileobj is self._woken:
+                self._woken.recv(4096)
+            else:
+                self._read()
+
+    def wake(self) -> None:
+        """End the present ``wait``, or else the next one. Any thread may call this."""
+        with suppress(OSError):  # it was closed
+            self._waking.send(b"\0")
+
+    def close(self) -> None:
+        """Listen no more."""
+        self._drop()
+        self._selector.close()
+        for one in (self._waking, self._woken):
+            one.close()
+
+    def _read(self) -> None:
+        assert self._connection is not None  # noqa: S101  it is what the selector waits for
+        try:
+            for _ in self._connection.notifies(timeout=0):
+                pass
+        except psycopg.Error:
+            self._drop()
+
+    def _drop(self) -> None:
+        if self._connection is not None:
+            self._selector.unregister(self._socket)
+            self._give_back(self._connection)
+            self._connection = None
+
+    def _give_back(self, connection: psycopg.Connection) -> None:
+        with suppress(psycopg.Error):  # it has ended
+            connection.execute("UNLISTEN *")
+        self._pool.putconn(connection)
 
 
 class _WrittenError(Exception):

@@ -5,9 +5,12 @@ due steps and its deliveries come one after the other without asking the databas
 sends requests to it (``http.gateway``). Workspaces are claimed as families: a child of the first
 workspace with everything created from it, because these share quotas and rate windows.
 
-Every few seconds a process extends its lease. When the lease is over, another process claims its
+Every second a process extends its lease. When the lease is over, another process claims its
 families, and from then on everything that the first one writes fails. It knows when its lease ends,
 and then responds 503 instead of with what may be out of date.
+
+A process that stops running a family writes down when something in it is due. At that instant each
+process asks for such families, and gets a few at a time, so that all of them get some.
 """
 
 from __future__ import annotations
@@ -36,8 +39,11 @@ from invoice_sandbox.state.writer import Writer, unavailable
 _SECONDS_BETWEEN_BEATS: Final = 1.0
 _SECONDS_TO_TAKE: Final = 2 * LEASE
 _SECONDS_BETWEEN_CLAIMS: Final = 0.1
-_MOST_WAITING: Final = 8
-"""Families that a process claims at a time because of their due steps."""
+_SECONDS_BETWEEN_LOOKS: Final = 0.02
+"""At least, however many hints there are."""
+
+_MOST_DUE: Final = 4
+"""Families that a process takes at a time because something in them is due."""
 
 log = logging.getLogger("invoice_sandbox")
 
@@ -60,6 +66,7 @@ class SharedStore(PersistentStore):
         self.others = 0
         self._families: dict[str, str] = {}
         self._moved: set[str] = set()
+        self.unopened: set[str] = set()
         self._locks: WeakValueDictionary[str, asyncio.Lock] = WeakValueDictionary()
         self._latest = 0
         self._on_open: OnOpen | None = None
@@ -96,7 +103,12 @@ class SharedStore(PersistentStore):
     async def abandon(self) -> None:
         """Let other processes run everything, without keeping anything more."""
         await asyncio.to_thread(self._lease.end)
-        await super().abandon()
+        await self._writer.close()
+        if self._writer.problem is None:
+            left = {one: self._first_due(one) for one in set(self._families.values())}
+            with suppress(ApiError):
+                await self._asked(self.database.release, left)
+        await asyncio.to_thread(self.database.close)
         await asyncio.to_thread(self.shared.close)
 
     # --- who runs what
@@ -139,9 +151,9 @@ class SharedStore(PersistentStore):
     async def hand_over(self, family: str) -> None:
         """Let another process run a family, after everything of it was written."""
         async with self._lock_of(family):
-            await self._close(self._members(family))
+            due = await self._close(self._members(family))
             await super().flush()
-            await self._asked(self.database.release, family)
+            await self._asked(self.database.release, {family: due})
 
     async def watch(self, on_open: OnOpen) -> None:
         """Call ``on_open`` with the id of each workspace that this process runs."""
@@ -149,18 +161,33 @@ class SharedStore(PersistentStore):
         await super().watch(on_open)
 
     async def _open(self, claim: Claim) -> bool:
-        """Load the family of a claim, unless it is here. False: another process runs it."""
+        """Load the family of a claim, unless it is here. False: another process runs it.
+
+        Until it is loaded, or cannot be, it is among the ``unopened`` ones: somebody has to.
+        """
         if claim.replica != self.database.number:
             return False
-        async with self._lock_of(claim.family):
-            if self._members(claim.family):
-                return True
-            again = await self._asked(partial(self.database.claim, name=claim.family))
-            if again is None or again.replica != self.database.number:
-                return False
-            rows = await self._asked(self.shared.read, claim.family)
-            self._lease.check()
-            await self._add(claim.family, rows)
+        self.unopened.add(claim.family)
+        try:
+            async with self._lock_of(claim.family):
+                is_here = await self._load(claim.family)
+        except ApiError:
+            raise
+        except Exception:
+            self.unopened.discard(claim.family)
+            raise
+        self.unopened.discard(claim.family)
+        return is_here
+
+    async def _load(self, family: str) -> bool:
+        if self._members(family):
+            return True
+        claim = await self._asked(partial(self.database.claim, name=family))
+        if claim is None or claim.replica != self.database.number:
+            return False
+        rows = await self._asked(self.shared.read, family)
+        self._lease.check()
+        await self._add(family, rows)
         return True
 
     async def _add(self, family: str, rows: Mapping[str, Iterable[tuple[Any, ...]]]) -> None:
@@ -171,8 +198,9 @@ class SharedStore(PersistentStore):
             if self._on_open is not None:
                 await self._on_open(name)
 
-    async def _close(self, members: Sequence[str]) -> None:
-        """Forget workspaces, once nothing is changing them."""
+    async def _close(self, members: Sequence[str]) -> float | None:
+        """Forget workspaces, once nothing is changing them. When something in them is due."""
+        due: list[float | None] = []
         for workspace_id in members:
             self._forget_owners(self._spaces[workspace_id])  # so that no request finds it here
         for workspace_id in members:
@@ -180,11 +208,16 @@ class SharedStore(PersistentStore):
                 space = await self.lock(workspace_id)
                 self._record_end(workspace_id, space)
                 self._forget_owners(space)
+                due.append(_due(space))
                 del self._spaces[workspace_id]
                 self._forget(workspace_id)
                 self._moved.add(workspace_id)
                 space.wake()
                 space.lock.release()
+        return _first(due)
+
+    def _first_due(self, family: str) -> float | None:
+        return _first([_due(self._spaces[one]) for one in self._members(family)])
 
     def _members(self, family: str) -> list[str]:
         return [name for name, kin in self._families.items() if kin == family]
@@ -209,19 +242,21 @@ class SharedStore(PersistentStore):
             log.warning("%s", error)
             raise unavailable() from None
 
-    # --- what the process does every second
+    # --- what the process does every second, and when there is a hint
 
-    async def go_on(self, wanted: Sequence[str], waiting: Sequence[str]) -> None:
-        """The lease was extended. Others want families of this process, and nobody ran some."""
+    async def go_on(self, wanted: Sequence[str], taken: Sequence[str]) -> None:
+        """Others want families of this process, and it has taken some in which something is due."""
+        self.unopened.update(taken)
         for family in wanted:
             await self.hand_over(family)
-        for family in waiting:
+        for family in tuple(self.unopened):
             await self._open(Claim(family, self.database.number, ""))
 
     async def begin_again(self) -> None:
         """Forget everything, as other processes run it, and become a new replica."""
         log.error("Another server runs the workspaces of this one, which begins again")
         self._lease.ends = 0
+        self.unopened.clear()
         while self._spaces:
             await self._close(list(self._spaces))
         self._writer.discard()
@@ -306,12 +341,33 @@ class SharedStore(PersistentStore):
         return self._latest
 
 
+def _due(space: Space) -> float | None:
+    """When something in a workspace is due, in real seconds since 1970. None: only if its clock is
+    moved, or never."""
+    steps, clock = space.state.steps, space.state.workspace.clock
+    if not steps:
+        return None
+    first = min(queue.first()[0] for queue in steps.values())
+    if clock.mode == "live":
+        return first.timestamp() - clock.shift.total_seconds()
+    return 0.0 if first <= clock.at else None
+
+
+def _first(due: Iterable[float | None]) -> float | None:
+    return min((one for one in due if one is not None), default=None)
+
+
 class _Lease:
-    """Extends the lease of the process in a thread of its own: a busy event loop loses none."""
+    """Extends the lease of the process in a thread of its own: a busy event loop loses none.
+
+    The thread also looks for what is due in families that nobody runs: each second, when the next
+    of them is due, when another process gives a hint, and when what it found was taken up.
+    """
 
     def __init__(self, store: SharedStore, ends: float) -> None:
         self.ends = ends
         self._store = store
+        self._hints = store.shared.hints()
         self._loop = asyncio.get_running_loop()
         self._work: Future[None] | None = None
         self._is_ending = threading.Event()
@@ -326,34 +382,58 @@ class _Lease:
     def end(self) -> None:
         """Extend it no more."""
         self._is_ending.set()
+        self._hints.wake()
         self._thread.join(LEASE)
 
     def _run(self) -> None:
-        while not self._is_ending.wait(_SECONDS_BETWEEN_BEATS):
-            try:
-                self._beat()
-            except ReplacedError:
-                self._begin(self._store.begin_again())
-            except StoreError as error:
-                log.warning("%s", error)
-                self._store.shared.check()
-            except Exception:
-                log.exception("the lease could not be extended")
+        pause = _SECONDS_BETWEEN_BEATS
+        while not self._is_ending.wait(_SECONDS_BETWEEN_LOOKS):
+            self._hints.wait(max(pause - _SECONDS_BETWEEN_LOOKS, 0))
+            if not self._is_ending.is_set():
+                pause = self._look()
+        self._hints.close()
 
-    def _beat(self) -> None:
+    def _look(self) -> float:
+        """Extend the lease, and take up what is due. Returns the seconds until the next look."""
+        try:
+            pause = self._beat()
+            self._hints.listen()
+        except ReplacedError:
+            self._begin(self._store.begin_again())
+        except StoreError as error:
+            log.warning("%s", error)
+            self._store.shared.check()
+        except Exception:
+            log.exception("the lease could not be extended")
+        else:
+            return pause
+        return _SECONDS_BETWEEN_BEATS
+
+    def _beat(self) -> float:
         began, replica = time.monotonic(), self._store.database
         wanted, self._store.others = replica.beat()
         self.ends = began + LEASE
-        waiting = replica.claim_waiting(_MOST_WAITING)
-        if wanted or waiting:
-            self._begin(self._store.go_on(wanted, waiting))
+        if self._is_busy():  # when it is not any more, it wakes this thread
+            return _SECONDS_BETWEEN_BEATS
+        taken, seconds = ([], None) if self._store.unopened else replica.take_due(_MOST_DUE)
+        if wanted or taken or self._store.unopened:
+            self._begin(self._store.go_on(wanted, taken))
+        return _SECONDS_BETWEEN_BEATS if seconds is None else min(seconds, _SECONDS_BETWEEN_BEATS)
+
+    def _is_busy(self) -> bool:
+        return self._work is not None and not self._work.done()
 
     def _begin(self, work: Coroutine[Any, Any, None]) -> None:
         """Let the event loop do it, unless it still does what was begun before."""
-        if self._work is not None and not self._work.done():
+        if self._is_busy():
             work.close()
             return
         self._work = asyncio.run_coroutine_threadsafe(_logged(work), self._loop)
+        self._work.add_done_callback(self._on_done)
+
+    def _on_done(self, _: Future[None]) -> None:
+        if not self._store.unopened:  # what could not be opened is tried again in a second
+            self._hints.wake()
 
 
 async def _logged(work: Coroutine[Any, Any, None]) -> None:

@@ -204,13 +204,14 @@ def families(database: Database, *names: str) -> Replica:
 def test_replicas_that_race_for_what_is_due_take_it_once_and_share_it(dsn: str) -> None:
     with closing(Database(dsn)) as database, ThreadPoolExecutor(2) as threads:
         names = [f"w{number:02}" for number in range(40)]
-        families(database, *names).release({name: 0.0 for name in names})
+        families(database, *names).release(dict.fromkeys(names, 0.0))
         racing = [database.register(""), database.register("")]
         together = threading.Barrier(2)
 
         def take_all(replica: Replica) -> list[str]:
-            found: list[str] = []
-            together.wait()
+            together.wait(PATIENCE)
+            found = replica.take_due(4)[0]
+            together.wait(PATIENCE)  # the other one has taken some as well
             while taken := replica.take_due(4)[0]:
                 assert len(taken) <= 4
                 found += taken

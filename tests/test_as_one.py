@@ -19,7 +19,7 @@ import psycopg
 import pytest
 
 from invoice_sandbox.state.credentials import DEMO_KEY
-from tests.chaos import Server
+from tests.chaos.servers import Server
 from tests.databases import new_database
 from tests.receivers import Receiver, held, receiving, response, subscribe
 from tests.scenario_run import DATED, advance, data, now, set_clock, until

@@ -1,45 +1,52 @@
-"""Credentials: the scopes of a new API key, and the sessions of demo users."""
+"""Credentials: the scopes of a new API key, sessions, and what a session may see."""
 
 from __future__ import annotations
 
-import asyncio
-import hmac
 from datetime import timedelta
+from functools import partial
 from typing import Any, Final
 
 from invoice_sandbox.project.api import (
     KEYS,
+    USERS,
+    ApiError,
     Call,
     Condition,
     Context,
+    Credential,
     Record,
+    Response,
+    WorkThenRespond,
     allows,
+    close_session,
     instant_text,
     missing_scope,
     open_session,
-    password_matches,
+    open_sessions,
     reject,
     revoke_key,
 )
 
 from .audit import audit
-from .errors import OTHER_PARTNER
+from .errors import LOGIN_FAILED, OTHER_PARTNER, OTHER_SELLER
 from .financing import REQUESTS
-from .invoices import load_invoice
+from .invoices import INVOICES, load_invoice
 from .offers import OFFERS
 from .routing import default_partner, load_partner
+from .users import (
+    has_passwords,
+    is_disabled,
+    partner_id,
+    scopes_of,
+    seller_of,
+    user_of_address,
+    user_of_session,
+)
 
 SESSION_LIFETIME: Final = timedelta(hours=8)
 
 _COOKIE: Final = "ils_session"
-_USERS: Final = "users"
 _ROLE_OF_KEYS: Final = "demo_seller"
-_PARTNER_ROLES: Final = frozenset({"partner", "demo_partner"})
-_PARTNER_SCOPES: Final = frozenset(
-    {"invoices:read", "financing:read", "offers:read", "offers:write", "partners:read"}
-    | {"assignment:read"}
-)
-"""What a partner's session can be allowed: whatever shows nothing of other partners."""
 _NO_USER: Final[Record] = {"role": _ROLE_OF_KEYS, "scopes": []}
 _DEFAULT_SCOPES: Final = (
     "invoices:write",
@@ -92,50 +99,95 @@ async def revoke(context: Context, metadata: Record) -> Record:
     return revoked
 
 
-async def authenticated_user(call: Call) -> Record | None:
-    """The user of the email address and password in the body, or None.
+async def log_in(call: Call) -> Response | ApiError | WorkThenRespond:
+    """The session of the user whose address and password are in the body; 401, the same for every
+    reason.
 
-    An unknown address takes as long as a wrong password, by the hash of another user.
+    An address that no user has, or a disabled one, takes as long as a wrong password. Raises
+    ApiError 429 for too many attempts.
     """
     email, password = call.body.get("email"), call.body.get("password")
     if not isinstance(email, str) or not isinstance(password, str):
-        return None
-    user = await _first_user(call, "email", email.lower())
-    other = user or await _first_user(call)
-    if other is not None and "passwordHash" in other:
-        same = await asyncio.to_thread(password_matches, password, other["passwordHash"])
-    else:
-        expected = str(other["password"]) if other else ""
-        same = call.local and hmac.compare_digest(
-            password.encode("utf-8", "replace"), expected.encode()
-        )  # the password of demo users is public
-    return user if same else None
+        return await _rejected_login(call)
+    user = await user_of_address(call, email)
+    if user is not None and "password" in user:
+        same = call.local and call.passwords.matches_public(password, user["password"])
+        return await _session_of(call, user) if same else await _rejected_login(call)
+    if user is None and not await has_passwords(call):
+        return await _rejected_login(call)
+    succeeded = call.passwords.attempt(call.workspace.id, call.origin.ip, email.lower())
+    hashed = user["passwordHash"] if user else None
+
+    async def respond(later: Call, same: bool) -> Response | ApiError:
+        now = await user_of_address(later, email)
+        if not same or now is None or now.get("passwordHash") != hashed:
+            return await _rejected_login(later)
+        succeeded()
+        return await _session_of(later, now)
+
+    return WorkThenRespond(partial(call.passwords.matches, password, hashed), respond)
 
 
-async def start_session(call: Call, user: Record) -> tuple[Record, str]:
-    """The public view of a new session, and its cookie."""
+async def _rejected_login(call: Call) -> ApiError:
+    await audit(call, "session.login", outcome="Failure")
+    return reject(LOGIN_FAILED, ("WWW-Authenticate", 'Bearer realm="sandbox"'))
+
+
+async def _session_of(call: Call, user: Record) -> Response | ApiError:
+    """A new session of the user, and its cookie, unless the user is disabled."""
+    if is_disabled(user):
+        return await _rejected_login(call)
     expires_at = call.now + SESSION_LIFETIME
     secret = await open_session(
         call.state,
         workspace_id=call.workspace.id,
         subject=user["id"],
-        scopes=_scopes(user),
+        scopes=scopes_of(user),
         expires_at=expires_at,
     )
     await audit(call, "session.login", ("user", user["id"]))
     cookie = session_cookie(call, secret, int(SESSION_LIFETIME.total_seconds()))
-    return _public_session(call, user, instant_text(expires_at)), cookie
+    return Response(
+        _public_session(call, user, instant_text(expires_at)), (("Set-Cookie", cookie),)
+    )
 
 
 async def current_session(call: Call) -> Record:
     """The public view of the caller's session, or of the demo session that an API key has."""
-    caller = call.caller
-    if caller is not None and caller.type == "session":
-        user = await call.state.get(_USERS, caller.subject)
-        if user is not None and caller.expires_at is not None:
-            return _public_session(call, user, instant_text(caller.expires_at))
-    user = await _first_user(call, "role", _ROLE_OF_KEYS) or _NO_USER
-    return {**_public_session(call, user, None), "scopes": sorted(caller.scopes) if caller else []}
+    caller, user = call.caller, await user_of_session(call)
+    if caller is not None and user is not None and caller.expires_at is not None:
+        return _public_session(call, user, instant_text(caller.expires_at))
+    where = (Condition("role", "=", _ROLE_OF_KEYS),)
+    found = (await call.state.page(USERS, limit=1, where=where)).records
+    session = _public_session(call, found[0] if found else _NO_USER, None)
+    return {**session, "scopes": sorted(caller.scopes) if caller else []}
+
+
+async def sessions(call: Call) -> list[Record]:
+    """The open sessions, those that end last first."""
+    return [await _shown_session(call, one) for one in await open_sessions(call.state, call.now)]
+
+
+async def end_session(call: Call, session_id: str) -> Record:
+    """The session of that id, which has ended. Raises ApiError 404."""
+    for one in await open_sessions(call.state, call.now):
+        if one.id == session_id:
+            await close_session(call.state, one)
+            await audit(call, "session.revoked", ("user", one.subject), sessionId=one.id)
+            return await _shown_session(call, one)
+    raise reject("unknown_resource", kind="session", member="id")
+
+
+async def _shown_session(call: Call, session: Credential) -> Record:
+    user = await call.state.get(USERS, session.subject) or _NO_USER
+    ends = session.expires_at or call.now
+    return {
+        "id": session.id,
+        "user": {name: user.get(name) for name in ("id", "displayName", "email")},
+        "role": user["role"],
+        "createdAt": instant_text(ends - SESSION_LIFETIME),
+        "expiresAt": instant_text(ends),
+    }
 
 
 def session_cookie(call: Call, secret: str, seconds: int) -> str:
@@ -149,33 +201,45 @@ async def partner_of(call: Call) -> str | None:
 
     A user with the role of a partner who belongs to none has the id of no partner: "".
     """
-    if call.caller is None or call.caller.type != "session":
-        return None
-    user = await call.state.get(_USERS, call.caller.subject) or _NO_USER
-    return _partner_id(user)
+    user = await user_of_session(call)
+    return None if user is None else partner_id(user)
 
 
 async def visible_requests(call: Call) -> tuple[Condition, ...]:
     """The condition of the financing requests that the caller may see."""
-    partner_id = await partner_of(call)
-    return () if partner_id is None else (Condition("routedPartnerIds", "has", partner_id),)
+    partner, seller = await partner_of(call), await seller_of(call)
+    if partner is not None:
+        return (Condition("routedPartnerIds", "has", partner),)
+    if seller is None:
+        return ()
+    own = await _own_invoices(call, seller)
+    requests = (await call.state.page(REQUESTS)).records
+    ids = [one["id"] for one in requests if one["invoiceIds"] and own.issuperset(one["invoiceIds"])]
+    return (Condition("id", "in", tuple(ids)),)
 
 
 async def visible_partners(call: Call) -> tuple[Condition, ...]:
     """The condition of the partners that the caller may see."""
-    partner_id = await partner_of(call)
-    return () if partner_id is None else (Condition("id", "=", partner_id),)
+    partner = await partner_of(call)
+    return () if partner is None else (Condition("id", "=", partner),)
 
 
 async def visible_offers(call: Call) -> tuple[Condition, ...]:
     """The condition of the offers that the caller may see."""
-    partner_id = await partner_of(call)
-    return () if partner_id is None else (Condition("partnerId", "=", partner_id),)
+    partner, seller = await partner_of(call), await seller_of(call)
+    if partner is not None:
+        return (Condition("partnerId", "=", partner),)
+    if seller is None:
+        return ()
+    return (Condition("invoiceId", "in", tuple(await _own_invoices(call, seller))),)
 
 
 async def visible_invoices(call: Call) -> tuple[Condition, ...]:
-    """The condition of the invoices that the caller may see: a partner's are those of its requests
-    and offers."""
+    """The condition of the invoices that the caller may see: a seller's own; a partner's are those
+    of its requests and offers."""
+    seller = await seller_of(call)
+    if seller is not None:
+        return (Condition("sellerId", "=", seller),)
     requests = await _all(call, REQUESTS, await visible_requests(call))
     offers = await _all(call, OFFERS, await visible_offers(call))
     if requests is None or offers is None:
@@ -186,7 +250,9 @@ async def visible_invoices(call: Call) -> tuple[Condition, ...]:
 
 async def load_visible_invoice(call: Call, invoice_id: str) -> Record:
     """The invoice of that id. Raises ApiError 404 also for one that the caller may not see."""
-    if any(invoice_id not in one.value for one in await visible_invoices(call)):
+    if await partner_of(call) is not None and any(
+        invoice_id not in one.value for one in await visible_invoices(call)
+    ):
         raise reject("unknown_resource", kind="invoice", member="id")
     return await load_invoice(call, invoice_id)
 
@@ -218,31 +284,25 @@ async def _all(
     return tuple((await call.state.page(collection, limit=limit, where=where)).records)
 
 
-def _partner_id(user: Record) -> str | None:
-    return user.get("partnerId", "" if user["role"] in _PARTNER_ROLES else None)
+async def _own_invoices(call: Call, seller: str) -> set[str]:
+    where = (Condition("sellerId", "=", seller),)
+    return {one["id"] for one in (await call.state.page(INVOICES, where=where)).records}
 
 
-def _scopes(user: Record) -> list[str]:
-    """The scopes of a session of the user."""
-    if _partner_id(user) is None:
-        return list(user["scopes"])
-    return [scope for scope in user["scopes"] if scope in _PARTNER_SCOPES]
-
-
-async def _first_user(call: Call, member: str = "", value: str = "") -> Record | None:
-    where = (Condition(member, "=", value),) if member else ()
-    users = await call.state.page(_USERS, limit=1, where=where)
-    return users.records[0] if users.records else None
+async def check_seller(call: Call) -> None:
+    """Raise ApiError 403 for an invoice of another seller than that of the caller's session."""
+    if (await seller_of(call)) not in {None, call.body["sellerId"]}:
+        raise reject(OTHER_SELLER)
 
 
 def _public_session(call: Call, user: Record, expires_at: str | None) -> dict[str, Any]:
     return {
         "authenticated": True,
-        "demo": True,
+        "demo": str(user["role"]).startswith("demo_"),
         "role": user["role"],
         "user": {name: user.get(name) for name in ("id", "displayName", "email")},
-        **({"partnerId": user["partnerId"]} if "partnerId" in user else {}),
+        **{name: user[name] for name in ("partnerId", "sellerId") if name in user},
         "workspaceId": call.workspace.id,
-        "scopes": _scopes(user),
+        "scopes": scopes_of(user),
         "expiresAt": expires_at,
     }

@@ -19,9 +19,16 @@ OTHER_PARTNER: Final = ErrorType(
     "Leave out partnerId.",
     code_status=400,
 )
+OTHER_SELLER: Final = ErrorType(
+    "other_seller",
+    403,
+    "A seller's session registers invoices of that seller only",
+    "Send the sellerId of the session.",
+    code_status=400,
+)
 LOGIN_FAILED: Final = ErrorType(
     "login_failed",
     401,
     "The e-mail address or the password is not valid",
-    "Log in as one of the demo users.",
+    "'invoice-sandbox users list' shows the users of a workspace.",
 )

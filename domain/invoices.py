@@ -16,6 +16,7 @@ from .findings import prepare_finding
 from .fingerprint import EXACT, RegistryKeys, fingerprint, is_blank, minor_units, registry_keys
 from .lifecycle import apply_trigger, is_financed
 from .tenor import due_date
+from .users import seller_of
 
 INVOICE: Final = "invoice"
 """The machine of the lifecycle."""
@@ -84,17 +85,23 @@ def public_invoice(record: Mapping[str, Any]) -> Record:
 
 
 async def load_invoice(context: Context, invoice_id: str) -> Record:
-    """The invoice of that id. Raises ApiError 404."""
+    """The invoice of that id. Raises ApiError 404, also for one of another seller than that of the
+    caller's session."""
     invoice = await context.state.get(INVOICES, invoice_id)
-    if invoice is None:
+    if invoice is None or (await seller_of(context)) not in {None, invoice["sellerId"]}:
         raise reject("unknown_resource", kind="invoice", member="id")
     return invoice
 
 
 async def newest_invoices(context: Context, *statuses: str, limit: int = 100) -> tuple[Record, ...]:
-    """The newest invoices of clients in one of ``statuses``, or in any status if none is given."""
+    """The newest invoices of clients in one of ``statuses``, or in any status if none is given.
+
+    A session that is bound to a seller gets those of that seller.
+    """
     statuses = statuses or context.lifecycle.machines[INVOICE].states
-    where = (Condition("source", "=", CLIENT), Condition("status", "in", statuses))
+    seller = await seller_of(context)
+    own = () if seller is None else (Condition("sellerId", "=", seller),)
+    where = (Condition("source", "=", CLIENT), Condition("status", "in", statuses), *own)
     return tuple((await context.state.page(INVOICES, limit=limit, where=where)).records)
 
 

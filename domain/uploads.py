@@ -22,6 +22,7 @@ from .audit import audit
 from .errors import BAD_UPLOAD
 from .findings import pass_required_documents
 from .invoices import INVOICES
+from .users import seller_of
 
 UPLOADS: Final = "uploads"
 LIFETIME: Final = timedelta(minutes=15)
@@ -130,8 +131,9 @@ def _problem(upload: Record, media_type: str, file: bytes, digest: str) -> str |
 
 async def _invoice_id(call: Call) -> str | None:
     value = call.body.get("invoiceId")
-    known = isinstance(value, str) and await call.state.get(INVOICES, value) is not None
-    return value if known else None
+    invoice = await call.state.get(INVOICES, value) if isinstance(value, str) else None
+    is_visible = invoice and (await seller_of(call)) in {None, invoice["sellerId"]}
+    return str(value) if is_visible else None
 
 
 def _media_type(value: Any) -> str:

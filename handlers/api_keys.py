@@ -27,6 +27,7 @@ async def create_api_key(call: Call) -> Record:
         scopes=scopes,
         created_at=call.timestamp,
         expires_at=call.body.get("expiresAt"),
+        maker=call.caller.subject if call.caller else None,
     )
     await audit(call, "api_key.created", ("api_key", metadata["id"]), scopes=metadata["scopes"])
     return {**metadata, "secret": secret, "secretShownOnce": True}

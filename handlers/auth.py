@@ -1,25 +1,26 @@
-"""Workspace sessions of demo users."""
+"""Workspace sessions of users."""
 
 from __future__ import annotations
 
-from invoice_sandbox.project.api import ApiError, Call, Record, Response, close_session, reject
+from invoice_sandbox.project.api import (
+    ApiError,
+    Call,
+    Record,
+    Response,
+    WorkThenRespond,
+    close_session,
+)
 
 from ..domain.audit import audit
-from ..domain.credentials import authenticated_user, current_session, session_cookie, start_session
-from ..domain.errors import LOGIN_FAILED
+from ..domain.credentials import current_session, log_in, session_cookie
 
 
-async def login(call: Call) -> Response | ApiError:
-    """Open a session for a demo user. Only the cookie has its id, which is new every time.
+async def login(call: Call) -> Response | ApiError | WorkThenRespond:
+    """Open a session for a user. Only the cookie has its secret, which is new every time.
 
     Every failed login gives the same 401.
     """
-    user = await authenticated_user(call)
-    if user is None:
-        await audit(call, "session.login", outcome="Failure")
-        return reject(LOGIN_FAILED, ("WWW-Authenticate", 'Bearer realm="sandbox"'))
-    session, cookie = await start_session(call, user)
-    return Response(session, (("Set-Cookie", cookie),))
+    return await log_in(call)
 
 
 async def get_session(call: Call) -> Record:

@@ -6,7 +6,7 @@ from typing import Final
 
 from invoice_sandbox.project.api import Call, Condition, Record, Response, instant_filter
 
-from ..domain.credentials import load_visible_invoice, visible_invoices
+from ..domain.credentials import check_seller, load_visible_invoice, visible_invoices
 from ..domain.invoices import INVOICES, public_invoice, register_invoice
 
 _FILTERS: Final = ("status", "sellerId", "debtorId", "currency")
@@ -23,7 +23,11 @@ async def list_invoices(call: Call) -> Response:
 
 
 async def create_invoice(call: Call) -> Record:
-    """Register an invoice. A duplicate is registered too, as DuplicateSuspected."""
+    """Register an invoice. A duplicate is registered too, as DuplicateSuspected.
+
+    Raises ApiError 403 for another seller than that of the session.
+    """
+    await check_seller(call)
     return public_invoice(await register_invoice(call, call.body))
 
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
@@ -13,11 +13,12 @@ from urllib.parse import urlsplit
 from invoice_sandbox.base.budget import Budget
 from invoice_sandbox.base.clock import OperatingSystemClock, SystemClock
 from invoice_sandbox.base.errors import ApiError
+from invoice_sandbox.base.rates import RateLimiter
 from invoice_sandbox.console.page import Console
 from invoice_sandbox.control.functions import CONTROL_FUNCTIONS
 from invoice_sandbox.coverage.control import COVERAGE_FUNCTIONS
 from invoice_sandbox.coverage.recording import mark_of
-from invoice_sandbox.http.admit import Admission, RateLimiter
+from invoice_sandbox.http.admit import Admission, request_limits
 from invoice_sandbox.http.credentials import carries_key, is_local
 from invoice_sandbox.http.edge import LOOPBACK_NAMES, Edge
 from invoice_sandbox.http.inject import Inject
@@ -51,6 +52,7 @@ from invoice_sandbox.state import MEBIBYTE, Quota, Quotas, Store, Workspace
 from invoice_sandbox.state.credentials import DEMO_KEY, KEYS
 from invoice_sandbox.state.hits import Coverage
 from invoice_sandbox.state.memory import Indexes, MemoryStore
+from invoice_sandbox.state.passwords import Passwords
 from invoice_sandbox.state.persistent import open_store
 from invoice_sandbox.state.rows import StoreError
 from invoice_sandbox.webhooks.endpoints import ENDPOINTS
@@ -77,17 +79,18 @@ async def create_app(
     address: str | None = None,
     system_clock: SystemClock | None = None,
     sending: Callable[[Send], Send] | None = None,
+    users: Sequence[Mapping[str, Any]] = (),
 ) -> Sandbox:
     """Compile the contracts, fill the first workspace, and put the pipeline together.
 
     ``url`` is the address that clients reach the sandbox by, ``address`` the one by which other
     servers on the same database do (None: the same). ``sending`` makes what delivers webhooks of
-    what sends them. Raises ProjectError, SettingError.
+    what sends them. ``users`` of a recording replace all others. Raises ProjectError, SettingError.
     """
     inside = _Inside()
     metrics = _metrics(settings)
     around = [one for one in (sending, metrics and metrics.sending) if one]
-    engine = await _engine(settings, url, address or url, system_clock, inside, around)
+    engine = await _engine(settings, url, address or url, system_clock, inside, around, users)
     pipeline = _pipeline(engine, settings, inside, metrics)
     inside.app = Sandbox(await _entry(pipeline, engine), engine)
     return inside.app
@@ -117,7 +120,9 @@ def _pipeline(
 ) -> Pipeline:
     """The stages of a request: edge, route, admit, inject, read, prefer, respond."""
     project = engine.project
-    limiter = RateLimiter(settings.rate_limit, engine.system_clock) if settings.rate_limit else None
+    limiter = None
+    if settings.rate_limit:
+        limiter = RateLimiter(request_limits(settings.rate_limit), engine.system_clock)
     responses = Responses(engine, {**CONTROL_FUNCTIONS, **COVERAGE_FUNCTIONS})
     stages = OperationStages(
         admit=Admission(engine, settings.key_given, limiter, responses.report_forbidden).compile,
@@ -168,9 +173,16 @@ async def _engine(
     given_clock: SystemClock | None,
     inside: _Inside,
     around: Sequence[Callable[[Send], Send]],
+    users: Sequence[Mapping[str, Any]],
 ) -> Engine:
     """Everything that lasts longer than a request, with the first workspace in it."""
-    project, passwords = with_users(_load(settings), settings.users, local=settings.local)
+    project, passwords = with_users(
+        _load(settings),
+        settings.users,
+        local=settings.local,
+        is_persistent=settings.store is not None,
+        recorded=users,
+    )
     scenario = settings.scenario or project.default_scenario
     check_scenario(scenario, project.scenarios)
     indexes = {**project.conventions.indexes, **WEBHOOK_INDEXES}
@@ -220,6 +232,7 @@ async def _engine(
         url=url,
         local=settings.local,
         webhook_networks=settings.allow_webhooks_to,
+        hashing=Passwords(system_clock, with_public=not store.is_persistent),
         passwords=passwords,
         conditions={name: getattr(settings, name) for name in RECORDED},
         virtual_webhook_time=settings.webhook_time == "virtual",

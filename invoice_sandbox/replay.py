@@ -55,16 +55,16 @@ from invoice_sandbox.openapi.load.pointers import at_pointer
 from invoice_sandbox.runtime.agenda import STEPS_LOG
 from invoice_sandbox.runtime.journal import Input
 from invoice_sandbox.runtime.recording import PLACEHOLDER
-from invoice_sandbox.state import Record
+from invoice_sandbox.state import USERS, Record
 from invoice_sandbox.state.credentials import DEMO_KEY
 from invoice_sandbox.state.memory import MemoryStore
 from invoice_sandbox.webhooks.inbox import inbox_token
 from invoice_sandbox.webhooks.lanes import OUTCOMES_LOG
 
 _MOST_LINES: Final = 1_000
+_MOST_USERS: Final = 100
 _SHIPPED: Final = Served()
 _NOTHING: Final[Mapping[str, Any]] = {}
-_USERS: Final = "users"
 _PATIENCE: Final = 60
 """Real seconds for a request."""
 
@@ -207,7 +207,11 @@ class _Run:
         settings = settings_of(recorded, served, key)
         receivers = RecordedReceivers(recorded["outcomes"], str(recorded["url"]))
         sandbox = await create_app(
-            settings, url=str(recorded["url"]), system_clock=clock, sending=receivers.sending
+            settings,
+            url=str(recorded["url"]),
+            system_clock=clock,
+            sending=receivers.sending,
+            users=recorded.get("users", ())[:_MOST_USERS],
         )
         async with sandbox.engine.store.transaction(sandbox.engine.first_workspace) as state:
             inbox = await inbox_token(state)
@@ -402,7 +406,7 @@ class _Run:
 
     def _password(self, user: str) -> str:
         engine = self.sandbox.engine
-        users = engine.project.fixtures.get(_USERS, ())
+        users = engine.project.fixtures.get(USERS, ())
         public = {one["email"]: one["password"] for one in users if "password" in one}
         return str({**public, **engine.passwords}.get(user, "unknown"))
 

@@ -39,13 +39,14 @@ COMMAND = Path(sys.executable).with_name("invoice-sandbox")
 CONTRACT = control_contract()
 NOW = "2026-11-21T09:30:00Z"
 START = f"frozen at {NOW}, nothing due"
+TYPED = "correct horse battery\n"
 Run = Callable[[str], Result]
 
 
 def run(line: str, **env: str | None) -> Result:
     """Run a line of the command line in this process, as if stdout were a file."""
     usual = {"INVOICE_SANDBOX_URL": None, "INVOICE_SANDBOX_KEY": None, "FORCE_COLOR": None}
-    return CliRunner().invoke(main, shlex.split(line), env=usual | env)
+    return CliRunner().invoke(main, shlex.split(line), env=usual | env, input=TYPED)
 
 
 @pytest.fixture
@@ -123,7 +124,8 @@ def test_all_commands_but_those_that_need_no_server_take_url_key_and_json() -> N
     local |= {
         words
         for words in COMMAND_TREE
-        if words.split()[1:2] in (["scenarios"], ["users"], ["db"])
+        if words.split()[1:2] in (["scenarios"], ["db"])
+        or words.split()[1:] == ["users", "hash"]
         or words.split()[1:] in [["acceptance"], *(["acceptance", one] for one in OWN), ["bundle"]]
     }
     assert {f"invoice-sandbox {words}" for words in COMMANDS} == COMMAND_TREE.keys() - local
@@ -160,7 +162,7 @@ def test_every_example_is_understood(server: Running, key: str, example: str) ->
     """The identifiers in them are made up, which is for the server to say."""
     line = example.removeprefix("invoice-sandbox ")
     ran = run(line, INVOICE_SANDBOX_URL=server.url, INVOICE_SANDBOX_KEY=key)
-    made_up = re.search(r"_(k2v5q7xa|01M7YQ)", line)
+    made_up = re.search(r"_(k2v5q7xa|01M7YQ)|users disable", line)
     assert ran.exit_code == (1 if made_up else 0), ran.output
 
 
@@ -222,8 +224,8 @@ def test_commands_and_operations_are_equal() -> None:
     assert {operation for operation, _ in entries} == operations - WITHOUT_COMMAND.keys()
     assert WITHOUT_COMMAND.keys() <= operations
     words = [command for _, command in entries]
-    below = click.Group(commands=commands_below("acceptance"))
-    assert sorted(words) == sorted(leaves({**control_commands(), "acceptance": below}))
+    below = {one: click.Group(commands=commands_below(one)) for one in ("acceptance", "users")}
+    assert sorted(words) == sorted(leaves({**control_commands(), **below}))
 
 
 @pytest.mark.parametrize(
@@ -283,6 +285,8 @@ READING = {
     "requests": "/requests",
     "inbox": "/inbox",
     "acceptance list": "/acceptance/runs",
+    "users list": "/users",
+    "session list": "/sessions",
 }
 CHANGING: dict[str, dict[str, Any]] = {
     "clock advance PT1S": {"from": NOW, "now": "2026-11-21T09:30:01Z", "happened": []},
@@ -308,6 +312,9 @@ CHANGING: dict[str, dict[str, Any]] = {
     "acceptance ready {run}": {"reported": {"task": 1, "state": "ready"}},
     "acceptance done {run} --task 1": {"reported": {"task": 1, "state": "done"}},
     "acceptance report {run}": {"verdict": "PASS", "checks": []},
+    "users add Bo@corp.example --role auditor": {"email": "bo@corp.example", "status": "Active"},
+    "users disable auditor@demo.example": {"id": "usr_sandbox_auditor", "status": "Disabled"},
+    "session revoke {session}": {"id": "{session}", "role": "demo_seller"},
 }
 
 
@@ -329,10 +336,14 @@ def names(at: Run, server: Running, key: str) -> dict[str, str]:
         run = client.post("/sandbox/acceptance/runs", json=RUN).json()["data"]
         client.post("/api/webhooks", json={"url": inbox, "events": ["*"]}).raise_for_status()
         registered(server, key)
+        login = {"email": "seller@demo.example", "password": "demo-password"}
+        client.post("/api/auth/login", json=login).raise_for_status()
+        (session,) = client.get("/sandbox/sessions").json()["data"]
         at("clock advance PT0S")
         (delivery,) = client.get("/api/webhooks").json()["data"]["deliveries"]
     return {
         "delivery": delivery["id"],
+        "session": session["id"],
         "workspace": data(at("workspace new --json"))["id"],
         "snapshot": data(at("snapshot --json"))["id"],
         "fault": data(at("fault add --kind reset --json"))["id"],
@@ -343,7 +354,7 @@ def names(at: Run, server: Running, key: str) -> dict[str, str]:
 
 def test_every_command_is_tried() -> None:
     tried = " ; ".join([*READING, *CHANGING, "fault clear"])
-    groups = {"workspace", "fault", "offer"}
+    groups = {"workspace", "fault", "offer", "users", "session"}
     assert [words for words in COMMANDS.keys() - groups - ELSEWHERE if words not in tried] == []
 
 

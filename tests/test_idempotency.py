@@ -176,7 +176,9 @@ class TestSameRequest:
             trace, head = Trace(content=content), Head((("idempotency-key", "k"),))
             request = Request({"query_string": b""}, None, "POST", "/x", head, trace)  # type: ignore[arg-type]
             admitted = AdmittedRequest(request, None, {}, caller, None)  # type: ignore[arg-type]
-            contents.add(key_of(admitted, caller, {"a": 1}, "text/plain").content)
+            key = key_of(admitted, caller, {"a": 1}, "text/plain")
+            assert key is not None
+            contents.add(key.content)
         assert len(contents) == 2
 
     def test_the_order_of_a_list_counts(self, client: httpx.Client) -> None:

@@ -8,8 +8,9 @@ from dataclasses import replace
 import pytest
 
 from invoice_sandbox.base.errors import ApiError
+from invoice_sandbox.base.rates import RateLimiter
 from invoice_sandbox.http import admit
-from invoice_sandbox.http.admit import RateLimiter
+from invoice_sandbox.http.admit import request_limits
 from invoice_sandbox.state.credentials import DEMO_KEY
 from tests.support import FROZEN, ManualSystemClock, Running, serving
 
@@ -25,7 +26,7 @@ def used_up(limiter: RateLimiter, caller: str, times: int) -> list[tuple[str, st
 
 def test_every_response_reports_what_is_left_and_for_how_long() -> None:
     system_clock = ManualSystemClock()
-    limiter = RateLimiter(120, system_clock)
+    limiter = RateLimiter(request_limits(120), system_clock)
     limiter.count("default", "a")
     system_clock.pass_seconds(17.2)
     assert used_up(limiter, "a", 2) == [
@@ -36,7 +37,7 @@ def test_every_response_reports_what_is_left_and_for_how_long() -> None:
 
 def test_the_last_second_of_a_window_is_one_second() -> None:
     system_clock = ManualSystemClock()
-    limiter = RateLimiter(2, system_clock)
+    limiter = RateLimiter(request_limits(2), system_clock)
     limiter.count("default", "a")
     system_clock.pass_seconds(59.5)
     assert dict(limiter.count("default", "a"))["RateLimit"] == '"default";r=0;t=1'
@@ -44,7 +45,7 @@ def test_the_last_second_of_a_window_is_one_second() -> None:
 
 def test_one_request_too_many_is_429_until_the_window_ends() -> None:
     system_clock = ManualSystemClock()
-    limiter = RateLimiter(3, system_clock)
+    limiter = RateLimiter(request_limits(3), system_clock)
     used_up(limiter, "a", 3)
     system_clock.pass_seconds(18)
     with pytest.raises(ApiError) as caught:
@@ -57,7 +58,7 @@ def test_one_request_too_many_is_429_until_the_window_ends() -> None:
 
 
 def test_every_caller_has_a_window_of_its_own() -> None:
-    limiter = RateLimiter(1, ManualSystemClock())
+    limiter = RateLimiter(request_limits(1), ManualSystemClock())
     limiter.count("default", "a")
     limiter.count("default", "b")
     limiter.count("anonymous", "a")
@@ -65,7 +66,7 @@ def test_every_caller_has_a_window_of_its_own() -> None:
 
 def test_windows_that_have_ended_are_forgotten() -> None:
     system_clock = ManualSystemClock()
-    limiter = RateLimiter(1, system_clock)
+    limiter = RateLimiter(request_limits(1), system_clock)
     for number in range(30_000):
         limiter.count("anonymous", str(number))
         system_clock.pass_seconds(0.01)

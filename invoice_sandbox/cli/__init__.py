@@ -15,10 +15,10 @@ _FIRST: Final = {
     "contract": "Print the served contract, or compare the next version.",
     "init": "Create a project for a contract in DIR.",
     "db": "Prepare a PostgreSQL database.",
-    "users": "Make hashes of passwords for a file of users.",
     "scenarios": "Read, check and draw scenario files.",
 }
 _LAST: Final = {
+    "users": "Add, list and disable the users of a workspace.",
     "listen": "Forward webhooks to your own receiver, until stopped.",
     "trigger": "Record an event of TYPE and deliver it.",
     "deliveries": "List webhook deliveries, newest first.",

@@ -11,7 +11,9 @@ An operation lists its commands in ``x-cli``. Each entry has:
 - ``body``: members of the body that are fixed, ``defaults``: values of inputs that are not passed
 
 An input is a parameter of the operation or a member of its JSON body. Its schema gives the type,
-the range and the help. A tag describes a group of commands in the same way.
+the range and the help. A password (``format: password``) is no option, which others could see: the
+command asks for it, or reads it from the input. A tag describes a group of commands in the same
+way.
 """
 
 from __future__ import annotations
@@ -37,6 +39,7 @@ from invoice_sandbox.cli.options import (
     connection_options,
     print_reply,
     print_row,
+    read_password,
 )
 from invoice_sandbox.cli.views import VIEWS, show_new_request, show_request
 from invoice_sandbox.control.client import Reply, path
@@ -181,6 +184,11 @@ class Input:
         return self.name.upper()
 
     @property
+    def is_password(self) -> bool:
+        """Whether nobody else may see it."""
+        return self.place == "body" and self.schema.get("format") == "password"
+
+    @property
     def flag(self) -> str:
         """``--up-to`` for ``upTo``."""
         return "--" + re.sub("[A-Z]", lambda letter: f"-{letter.group().lower()}", self.name)
@@ -271,12 +279,13 @@ class ControlCommand:
         for one in self.inputs:
             if one.place == "path" or one.name in arguments:
                 yield one.argument(required=one.name not in self.alternatives)
-            elif one.name in chosen:
+            elif one.name in chosen and not one.is_password:
                 yield one.option()
 
     def run(self, **values: Any) -> None:
         """Send the request with the ``values`` that were passed, and print the result."""
-        print_reply(self.ask(values), VIEWS[self.entry["show"]])
+        passwords = {one.name: read_password() for one in self.inputs if one.is_password}
+        print_reply(self.ask({**values, **passwords}), VIEWS[self.entry["show"]])
 
     def ask(self, values: Mapping[str, Any]) -> Reply:
         """The response to the request with the ``values`` that were passed."""

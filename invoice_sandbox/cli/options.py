@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any, Final
@@ -148,6 +149,24 @@ def client() -> ControlClient:
     """The client for the server and the workspace of this command."""
     connection = click.get_current_context().find_object(dict) or {}
     return ControlClient(connection["url"], connection["key"], loads=jsonio.loads)
+
+
+def read_password() -> str:
+    """A password: from the terminal, without showing it, or the first line of the input.
+
+    Raises click.UsageError for an empty one, and for one that is no text.
+    """
+    if sys.stdin.isatty():
+        prompt = click.prompt("Password", hide_input=True, confirmation_prompt=True, err=True)
+        password = str(prompt)
+    else:
+        try:
+            password = sys.stdin.readline().rstrip("\r\n")
+        except UnicodeDecodeError:
+            raise click.UsageError("the password is not UTF-8") from None
+    if not password:
+        raise click.UsageError("the password is empty")
+    return password
 
 
 def wants_json() -> bool:

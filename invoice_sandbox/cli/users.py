@@ -1,31 +1,34 @@
-"""``invoice-sandbox users``: users of your own for ``serve --users``."""
+"""``invoice-sandbox users``: the users of a workspace, and the hash of a password."""
 
 from __future__ import annotations
 
-import sys
-
 import click
 
+from invoice_sandbox.cli.control import commands_below
+from invoice_sandbox.cli.options import CommandGroup, connection_options, read_password
 from invoice_sandbox.state.passwords import hash_password
 
 
-@click.group()
-def users() -> None:
-    """Make hashes of passwords for a file of users."""
-
-
-@users.command("hash")
+@click.command("hash")
 def hash_command() -> None:
-    """Print the hash of a password, for 'passwordHash' in the file of 'serve --users'.
+    """Print the Argon2 hash of a password, for 'passwordHash' in the file of 'serve --users'.
 
     The password is read from the terminal without showing it, or from the first line of the input.
     """
-    if sys.stdin.isatty():
-        password = str(
-            click.prompt("Password", hide_input=True, confirmation_prompt=True, err=True)
-        )
-    else:
-        password = sys.stdin.readline().rstrip("\r\n")
-    if not password:
-        raise click.UsageError("the password is empty")
-    click.echo(hash_password(password))
+    click.echo(hash_password(read_password()))
+
+
+users = CommandGroup(
+    "users",
+    commands={**commands_below("users"), "hash": hash_command},
+    params=list(connection_options()),
+    help="""Add, list and disable the users of a workspace.
+
+    They log in through the API and the console. With a database a workspace begins without users.
+
+    \b
+    invoice-sandbox users add ann@corp.example --role seller
+    invoice-sandbox users list
+    invoice-sandbox users disable ann@corp.example
+    """,
+)

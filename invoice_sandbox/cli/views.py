@@ -113,6 +113,33 @@ _INBOX: Final = Table(
 )
 
 
+_USERS: Final = Table(
+    {
+        **{name: name for name in ("id", "email", "role", "status")},
+        "bound to": lambda row: row.get("partnerId") or row.get("sellerId"),
+    },
+    empty="No users. Add one with 'invoice-sandbox users add EMAIL --role ROLE'.",
+)
+_SESSIONS: Final = Table(
+    {
+        "id": "id",
+        "user": "user.email",
+        "role": "role",
+        "began at": "createdAt",
+        "ends": "expiresAt",
+    },
+    empty="No sessions.",
+)
+
+
+def _user(user: Row) -> None:
+    print_lines(_USERS.cells(user))
+
+
+def _session(session: Row) -> None:
+    print_lines([session["id"], session["user"]["email"], "ended"])
+
+
 def _clock_text(clock: Row) -> str:
     due = clock["nextDue"]
     return f"{clock['mode']} at {clock['now']}, " + (f"next due {due}" if due else "nothing due")
@@ -227,6 +254,10 @@ VIEWS: Final[Mapping[str, Callable[[Reply], None]]] = {
     "deleted": _data(_deleted),
     "record": _data(_record),
     "delivery": _data(_delivery),
+    "users": _rows(_USERS),
+    "user": _data(_user),
+    "sessions": _rows(_SESSIONS),
+    "session": _data(_session),
     "requests": _requests,
     "inbox": _data(_inbox),
     "acceptance-runs": _rows(_RUNS),

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Collection, Sequence
+from contextlib import suppress
 from datetime import datetime, timedelta
+from http import HTTPStatus
 from typing import Any, Final
 
 from invoice_sandbox import __version__
@@ -15,15 +17,14 @@ from invoice_sandbox.runtime.control_call import ControlCall
 from invoice_sandbox.runtime.journal import Input
 from invoice_sandbox.runtime.recording import Secrets
 from invoice_sandbox.runtime.workspaces import BEGINNING
-from invoice_sandbox.state import Contents, Record, Snapshot
+from invoice_sandbox.state import USERS, Contents, Record, Snapshot
 from invoice_sandbox.state.credentials import DEMO_KEY_DIGEST
 from invoice_sandbox.webhooks.inbox import inbox_token
 from invoice_sandbox.webhooks.lanes import OUTCOMES_LOG
 from invoice_sandbox.webhooks.outbox import DELIVERIES, published_delivery
 
 _JOURNAL: Final = 1000
-_USERS: Final = "users"
-_INTERNAL: Final = frozenset({_USERS, "api_key_digests", "inbox"})
+_INTERNAL: Final = frozenset({USERS, "api_key_digests", "inbox"})
 """Collections that hold nothing but what is secret or in the project."""
 
 
@@ -34,7 +35,7 @@ async def get_recording(call: ControlCall) -> Record:
     end = await engine.store.contents(workspace.id)
     logged = await engine.store.count_logged(workspace.id, STEPS_LOG)
     recorded = await engine.journal.recorded(workspace.id)
-    secrets = await _secrets(call, start)
+    secrets = await _secrets(call, recorded.inputs)
     clean = engine.journal.redactor.redacted
     inputs, turn = [], Turn()
     for one in recorded.inputs:
@@ -53,6 +54,7 @@ async def get_recording(call: ControlCall) -> Record:
         "workspace": {"id": workspace.id, "seed": workspace.seed, "token": workspace.token},
         "hasDemoKey": DEMO_KEY_DIGEST in secrets.keys,
         "settings": dict(engine.conditions),
+        "users": _users_of_file(call),
         "epoch": epoch.isoformat(),
         "created": _created(taken, epoch, inputs),
         "taken": now.seconds,
@@ -72,15 +74,40 @@ async def get_recording(call: ControlCall) -> Record:
     return masked
 
 
-async def _secrets(call: ControlCall, start: Contents) -> Secrets:
+async def _secrets(call: ControlCall, inputs: Sequence[Input]) -> Secrets:
     engine = call.engine
     async with engine.store.transaction(call.workspace.id) as state:
         inbox = await inbox_token(state)
     kept = await engine.store.snapshot_credentials(call.workspace.id, BEGINNING)
     keys = {one.digest for one in kept if one.type == "api_key"}
-    users = (start.records or {}).get(_USERS, ())
+    users = engine.project.fixtures.get(USERS, ())
     public = {str(one["email"]): str(one["password"]) for one in users if "password" in one}
-    return Secrets(engine.journal.redactor, keys, {**public, **engine.passwords}, inbox)
+    passwords = {**public, **engine.passwords}
+    if _users_of_file(call):
+        passwords |= _valid_passwords({str(one["email"]) for one in users}, inputs)
+    return Secrets(engine.journal.redactor, keys, passwords, inbox)
+
+
+def _users_of_file(call: ControlCall) -> list[Record]:
+    """The users of ``--users``, without their hashes: a replay gives them passwords of its own."""
+    users = call.engine.project.fixtures.get(USERS, ())
+    own = [one for one in users if "passwordHash" in one and not call.engine.passwords]
+    return [{name: one[name] for name in one if name != "passwordHash"} for one in own]
+
+
+def _valid_passwords(emails: Collection[str], inputs: Sequence[Input]) -> dict[str, str]:
+    """The passwords with which users logged in, by e-mail address."""
+    found = {}
+    for one in inputs:
+        content = one.entry.request_body.content
+        if one.entry.status != HTTPStatus.OK or b"password" not in content:
+            continue
+        with suppress(jsonio.JsonError):
+            body = jsonio.loads(content)
+            email = str(body.get("email")).lower() if isinstance(body, dict) else ""
+            if email in emails and isinstance(body.get("password"), str):
+                found[email] = body["password"]
+    return found
 
 
 def _input(call: ControlCall, one: Input, secrets: Secrets) -> Record:

@@ -2,16 +2,15 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
 from functools import partial
 from typing import Final
 from urllib.parse import urlsplit
 
-from invoice_sandbox.base.clock import SystemClock, reading
 from invoice_sandbox.base.errors import ApiError, reject
 from invoice_sandbox.base.ids import key_digest, seeded_request_id
+from invoice_sandbox.base.rates import RateLimiter
 from invoice_sandbox.http.credentials import AnyCredential, KnownKeys, open_workspace, secrets_of
 from invoice_sandbox.http.pipeline import Admit, AdmittedRequest, Request, RoutedRequest
 from invoice_sandbox.openapi.operation import Contract, Operation
@@ -19,11 +18,6 @@ from invoice_sandbox.openapi.security import Scheme, advice, challenges
 from invoice_sandbox.runtime.engine import Engine
 from invoice_sandbox.state import Credential, Workspace
 from invoice_sandbox.state.credentials import missing_scope
-
-WINDOW_SECONDS: Final = 60
-_FEW_CALLERS: Final = 10_000
-"""Number of windows from which those that have ended are removed."""
-
 
 _KNOWN: Final = "default"
 _FORBIDDEN: Final = "forbidden"
@@ -40,6 +34,13 @@ _FAMILY_KEYS: Final = 50
 _READING: Final = frozenset({"GET", "HEAD"})
 _REPORTS: Final = frozenset({"answerMessage"})
 """What a listener sends for each delivery to it. The deliveries have limits of their own."""
+
+
+def request_limits(limit: int) -> dict[str, int]:
+    """How many requests each policy allows in a window, of ``limit`` for a key."""
+    limits = dict.fromkeys((_KNOWN, _ANONYMOUS, _FORBIDDEN), limit)
+    return {**limits, _FAMILY: max(FAMILY_LIMIT, _FAMILY_KEYS * limit)}
+
 
 OnForbidden = Callable[[AdmittedRequest, ApiError], Awaitable[None]]
 Identify = Callable[[Request], Awaitable[Credential | None]]
@@ -242,60 +243,3 @@ def _origin_of(url: str) -> str:
 
 def _is_same_host(origin: str | None, request: Request) -> bool:
     return not origin or origin.partition("://")[2] == request.header("host")
-
-
-@dataclass(slots=True)
-class _Window:
-    ends: float
-    used: int = 0
-
-
-class RateLimiter:
-    """Counts requests: one window per caller, beginning with its first request.
-
-    Windows are fixed (specification, Limits: 120 requests a minute per key) and run on real,
-    monotonic seconds. The headers are those of the IETF draft
-    ``draft-ietf-httpapi-ratelimit-headers``; ``Retry-After`` names the same moment as ``t``.
-    """
-
-    def __init__(self, limit: int, system_clock: SystemClock) -> None:
-        self._limits = dict.fromkeys((_KNOWN, _ANONYMOUS, _FORBIDDEN), limit)
-        self._limits[_FAMILY] = max(FAMILY_LIMIT, _FAMILY_KEYS * limit)
-        self._system_clock = system_clock
-        self._policies = {
-            name: f'"{name}";q={most};w={WINDOW_SECONDS}' for name, most in self._limits.items()
-        }
-        self._windows: dict[tuple[str, str], _Window] = {}
-        self._sweep_at = _FEW_CALLERS
-
-    def count(self, policy: str, caller: str) -> list[tuple[str, str]]:
-        """Count one request and return its rate-limit headers. Raises ApiError 429."""
-        now = reading(self._system_clock).seconds
-        window = self._windows.get((policy, caller))
-        if window is None or window.ends <= now:
-            window = self._open(policy, caller, now)
-        window.used += 1
-        limit = self._limits[policy]
-        left = max(0, limit - window.used)
-        seconds = max(1, math.ceil(window.ends - now))
-        headers = [
-            ("RateLimit-Policy", self._policies[policy]),
-            ("RateLimit", f'"{policy}";r={left};t={seconds}'),
-        ]
-        if window.used > limit:
-            raise reject(
-                "rate_limited",
-                *headers,
-                ("Retry-After", str(seconds)),
-                limit=limit,
-                window=WINDOW_SECONDS,
-                retry_after=seconds,
-            )
-        return headers
-
-    def _open(self, policy: str, caller: str, now: float) -> _Window:
-        if len(self._windows) >= self._sweep_at:
-            self._windows = {key: one for key, one in self._windows.items() if one.ends > now}
-            self._sweep_at = max(_FEW_CALLERS, 2 * len(self._windows))
-        window = self._windows[policy, caller] = _Window(ends=now + WINDOW_SECONDS)
-        return window

@@ -38,7 +38,7 @@ from invoice_sandbox.http.pipeline import (
 from invoice_sandbox.http.route import Page, Target
 from invoice_sandbox.openapi.operation import Operation
 from invoice_sandbox.runtime.engine import Engine
-from invoice_sandbox.runtime.journal import Body, Input, JournalEntry, Why
+from invoice_sandbox.runtime.journal import Body, Headers, Input, JournalEntry, Why
 from invoice_sandbox.scenarios.faults import REPLACE_RESPONSE
 from invoice_sandbox.state import NoWorkspaceError, Workspace, hits
 from invoice_sandbox.state.hits import API, SANDBOX, Hit
@@ -140,7 +140,7 @@ class Edge:
         started = readings.taken[0].seconds
         reply = await self._record(request, reply, workspace, why)
         if self._is_persistent:
-            reply = await self._kept(request, reply)
+            reply = await self._kept(request, reply, common)
         if self._note is not None:
             operation = trace.endpoint.operation.id if trace.endpoint else ""
             self._note(operation, reply.status, clock.monotonic() - started)
@@ -150,8 +150,9 @@ class Edge:
             REQUESTS.info("%s", line, extra={MEMBERS: members})
         return reply
 
-    async def _kept(self, request: Request, reply: Reply) -> Reply:
-        """The response, once everything that it may be about outlives the process.
+    async def _kept(self, request: Request, reply: Reply, common: Headers) -> Reply:
+        """The response, once everything that it may be about outlives the process; until then an
+        error, with the ``common`` headers alone: no cookie of a session that may get lost.
 
         A GET without a workspace, such as the health check, is about nothing that can change.
         """
@@ -161,7 +162,7 @@ class Edge:
             await self._engine.store.flush()
         except ApiError as error:
             failed = await error_reply(self._engine, request, error)
-            return failed._replace(headers=(*reply.headers, *failed.headers))
+            return failed._replace(headers=(*common, *failed.headers))
         return reply
 
     def _random_id(self) -> str:

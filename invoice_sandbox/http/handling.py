@@ -6,9 +6,10 @@ is sent.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass
 from datetime import datetime
+from functools import partial
 from http import HTTPStatus
 from typing import Any, Final, NamedTuple
 
@@ -28,7 +29,15 @@ from invoice_sandbox.http.pipeline import (
 from invoice_sandbox.openapi.message.media_types import is_json
 from invoice_sandbox.openapi.operation import DeclaredResponse, Operation
 from invoice_sandbox.openapi.schema.compile import Checker
-from invoice_sandbox.project.api import Call, DeliverThenRespond, Handler, Origin, Response, Step
+from invoice_sandbox.project.api import (
+    Call,
+    DeliverThenRespond,
+    Handler,
+    Origin,
+    Response,
+    Step,
+    WorkThenRespond,
+)
 from invoice_sandbox.project.conventions import Conventions
 from invoice_sandbox.runtime.agenda import STEPS_LOG
 from invoice_sandbox.runtime.engine import Engine
@@ -86,11 +95,15 @@ class HandlerResponse:
         if isinstance(outcome, DeliverThenRespond):
             await agenda.finish(workspace.id, outcome.lane)
             outcome = await self._complete(parsed, workspace.id, outcome.then)
+        elif isinstance(outcome, WorkThenRespond):
+            result = await outcome.work()
+            then = partial(_with_result, outcome.then, result)
+            outcome = await self._complete(parsed, workspace.id, then)
         return outcome
 
     async def _carry_out(
         self, parsed: ParsedRequest, workspace_id: str
-    ) -> Reply | ApiError | DeliverThenRespond:
+    ) -> Reply | ApiError | _Later:
         """The outcome of the handler, or the kept one of the same request."""
         key = parsed.idempotency
         try:
@@ -107,30 +120,38 @@ class HandlerResponse:
                 if self.has_scenarios:
                     await self._do_steps(call)
                 outcome = await self._handle(self.handler, call, parsed.request.trace)
-                if key is not None and not isinstance(outcome, DeliverThenRespond):
+                if key is not None and not isinstance(outcome, _Later):
                     await self._keep(state, parsed, outcome, call.now)
                 if call.hits:
                     self.engine.coverage.note(workspace, call.hits)
                 return outcome
         except _RolledBackError as rolled_back:
-            if key is not None:
-                async with self.engine.store.transaction(workspace_id) as state:
-                    now = (await state.workspace()).clock.now(self.engine.system_clock)
-                    await self._keep(state, parsed, rolled_back.error, now)
+            await self._keep_error(parsed, workspace_id, rolled_back.error)
             return rolled_back.error
 
     async def _complete(
         self, parsed: ParsedRequest, workspace_id: str, then: Handler
     ) -> Reply | ApiError:
-        """The outcome once the deliveries that the handler asked for are done."""
-        async with self.engine.store.transaction(workspace_id) as state:
-            call = _call(self.engine, parsed, await state.workspace(), state)
-            outcome = await self._handle(then, call, parsed.request.trace)
-            if isinstance(outcome, DeliverThenRespond):
-                raise TypeError("a handler that responds after deliveries cannot ask for more")
-            await self._keep(state, parsed, outcome, call.now)
-            self.engine.coverage.note(call.workspace, call.hits)
-            return outcome
+        """The outcome once what the handler asked for is done: deliveries, or work."""
+        try:
+            async with self.engine.store.transaction(workspace_id) as state:
+                call = _call(self.engine, parsed, await state.workspace(), state)
+                outcome = await self._handle(then, call, parsed.request.trace)
+                if isinstance(outcome, _Later):
+                    raise TypeError("a handler that responds later cannot ask for more")
+                await self._keep(state, parsed, outcome, call.now)
+                self.engine.coverage.note(call.workspace, call.hits)
+                return outcome
+        except _RolledBackError as rolled_back:
+            await self._keep_error(parsed, workspace_id, rolled_back.error)
+            return rolled_back.error
+
+    async def _keep_error(self, parsed: ParsedRequest, workspace_id: str, error: ApiError) -> None:
+        """Keep the outcome of a request whose changes were taken back."""
+        if parsed.idempotency is not None:
+            async with self.engine.store.transaction(workspace_id) as state:
+                now = (await state.workspace()).clock.now(self.engine.system_clock)
+                await self._keep(state, parsed, error, now)
 
     async def _keep(
         self, state: Transaction, parsed: ParsedRequest, outcome: Reply | ApiError, now: datetime
@@ -141,7 +162,7 @@ class HandlerResponse:
 
     async def _handle(
         self, handler: Handler, call: Call, trace: Trace
-    ) -> Reply | ApiError | DeliverThenRespond:
+    ) -> Reply | ApiError | _Later:
         try:
             result = await handler(call)
         except ApiError as error:
@@ -153,7 +174,7 @@ class HandlerResponse:
         if isinstance(result, ApiError):
             check_error(self.operation, result)
             return result
-        if isinstance(result, DeliverThenRespond):
+        if isinstance(result, _Later):
             return result
         given = result if isinstance(result, Response) else Response(result)
         await _explain_scenario(trace, call, given.data)
@@ -183,6 +204,14 @@ async def note_logged(engine: Engine, trace: Trace, workspace: Workspace) -> Non
     """Note what time has done in a workspace before a request: a replay does the same before."""
     if workspace.clock.mode == "live":
         trace.logged = await engine.store.count_logged(workspace.id, STEPS_LOG)
+
+
+_Later = DeliverThenRespond | WorkThenRespond
+"""What a handler returns that responds later."""
+
+
+async def _with_result(then: Callable[[Call, Any], Awaitable[Any]], result: Any, call: Call) -> Any:
+    return await then(call, result)
 
 
 class _RolledBackError(Exception):
@@ -243,6 +272,7 @@ def _call(engine: Engine, parsed: ParsedRequest, workspace: Workspace, state: Tr
         body=parsed.body,
         media_type=parsed.media_type,
         caller=credential,
+        passwords=engine.hashing,
     )
 
 

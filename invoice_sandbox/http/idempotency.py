@@ -91,14 +91,17 @@ async def _forget(state: Transaction, name: str, number: int) -> None:
 
 def key_of(
     admitted: AdmittedRequest, caller: Credential, body: Any, media_type: str
-) -> IdempotencyKey:
-    """What identifies a request with a key. Raises ApiError 400 for a malformed one."""
+) -> IdempotencyKey | None:
+    """What identifies a request with a key; None for one with a password, of which not even a
+    digest is kept. Raises ApiError 400 for a malformed key."""
     request = admitted.request
     texts = request.header_values(HEADER)
     quoted = _QUOTED.fullmatch(texts[0].strip())
     key = re.sub(r"\\(.)", r"\1", quoted[1]) if quoted else texts[0].strip()
     if len(texts) > 1 or not _PRINTABLE.fullmatch(key):
         raise reject("bad_idempotency_key")
+    if isinstance(body, Mapping) and "password" in body:
+        return None
     query = request.scope["query_string"].decode("latin-1")
     content = _content(body) if is_json(media_type) else _bytes_digest(admitted.content)
     return IdempotencyKey(

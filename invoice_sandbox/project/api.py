@@ -25,20 +25,31 @@ from invoice_sandbox.scenarios.actions import Percent, Trigger, scenario_action
 from invoice_sandbox.scenarios.library import ScenarioResolver
 from invoice_sandbox.scenarios.lifecycle import IllegalMove, Lifecycle, Move
 from invoice_sandbox.scenarios.script import START, Scenario
-from invoice_sandbox.state import Condition, Credential, Page, Record, Transaction, Workspace, hits
+from invoice_sandbox.state import (
+    USERS,
+    Condition,
+    Credential,
+    Page,
+    Record,
+    Transaction,
+    Workspace,
+    hits,
+)
 from invoice_sandbox.state.credentials import (
     KEYS,
     allows,
     close_capability,
     close_session,
+    end_access,
     issue_key,
     missing_scope,
     open_capability,
     open_session,
+    open_sessions,
     revoke_key,
 )
 from invoice_sandbox.state.hits import Hit
-from invoice_sandbox.state.passwords import password_matches
+from invoice_sandbox.state.passwords import Passwords
 from invoice_sandbox.webhooks.attempts import signed_request
 from invoice_sandbox.webhooks.endpoints import (
     DISABLED,
@@ -73,6 +84,7 @@ __all__ = [
     "ENDPOINTS",
     "EVENTS",
     "KEYS",
+    "USERS",
     "ApiError",
     "Call",
     "Condition",
@@ -94,6 +106,7 @@ __all__ = [
     "Step",
     "Transaction",
     "Trigger",
+    "WorkThenRespond",
     "Workspace",
     "all_endpoints",
     "allows",
@@ -103,6 +116,7 @@ __all__ = [
     "drop_oldest",
     "dump_json",
     "enable",
+    "end_access",
     "instant_filter",
     "instant_text",
     "is_own_address",
@@ -114,8 +128,8 @@ __all__ = [
     "new_secret",
     "open_capability",
     "open_session",
+    "open_sessions",
     "parse_instant",
-    "password_matches",
     "placeholder_secret",
     "plan",
     "published_delivery",
@@ -190,6 +204,18 @@ class DeliverThenRespond:
 
     lane: str
     then: Handler
+
+
+@dataclass(frozen=True)
+class WorkThenRespond:
+    """Commits, does the ``work``, then calls ``then`` with its result for the response.
+
+    No transaction is open meanwhile, so other requests go on. The call that ``then`` gets has a new
+    transaction: what was read before may have changed.
+    """
+
+    work: Callable[[], Awaitable[Any]]
+    then: Callable[[Call, Any], Awaitable[Any]]
 
 
 class Origin(NamedTuple):
@@ -335,7 +361,8 @@ class Call(Context):
     type, its bytes; ``path`` and ``query`` are the declared parameters that were sent. ``url`` is
     the path that was asked for, ``base_url`` the address of the server. ``local`` says that only
     this machine can reach the server; webhooks may be sent to ``webhook_networks`` besides.
-    ``system_now`` is real time, for what others compare with their own clocks.
+    ``system_now`` is real time, for what others compare with their own clocks. ``passwords`` hashes
+    passwords, for WorkThenRespond.
     """
 
     url: str
@@ -348,6 +375,7 @@ class Call(Context):
     body: Any
     media_type: str
     caller: Credential | None
+    passwords: Passwords
 
     async def page(
         self,
@@ -384,8 +412,8 @@ class Call(Context):
 
 
 Handler = Callable[[Call], Awaitable[Any]]
-"""``async def create_booking(call: Call)``: returns data, a Response, or a
-DeliverThenRespond.
+"""``async def create_booking(call: Call)``: returns data, a Response, a DeliverThenRespond, or a
+WorkThenRespond.
 
 Raise ApiError to roll back; return one to keep the changes.
 """

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import secrets
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import Any, Final
@@ -14,33 +14,44 @@ from invoice_sandbox.openapi.load.text import DocumentError
 from invoice_sandbox.openapi.schema.file_schema import check_form
 from invoice_sandbox.project.code import ProjectError
 from invoice_sandbox.project.loader import Project
+from invoice_sandbox.settings import SettingError
+from invoice_sandbox.state import USERS
 from invoice_sandbox.state.passwords import hash_password, is_password_hash
 
-USERS: Final = "users"
-"""The fixture with the users of a project."""
-
 _SCHEMA: Final = Path(__file__).with_name("users.schema.json")
-_CHEAP: Final = {"cost": 10, "parallel": 1}
-"""For random passwords, which nobody can guess anyway."""
 
 
 def with_users(
-    project: Project, file: Path | None, *, local: bool
+    project: Project,
+    file: Path | None,
+    *,
+    local: bool,
+    is_persistent: bool,
+    recorded: Sequence[Mapping[str, Any]] = (),
 ) -> tuple[Project, dict[str, str]]:
     """The project with its users, and the random passwords that were made, by e-mail address.
 
-    The password of demo users is public. So on a server that is not ``local`` they get random ones.
-    Users of a ``file`` replace the demo users. Raises ProjectError.
+    Users of a ``file`` replace the demo users. The password of demo users is public, so on a server
+    that is not ``local`` they get random ones; so do ``recorded`` users, who replace the others. In
+    a persistent store there are no users but those that were added. Raises ProjectError, and
+    SettingError for a file beside such a store.
     """
+    if is_persistent:
+        if file is not None:
+            raise SettingError(
+                "--users: users of a file are for --store memory; "
+                "a database keeps those of 'invoice-sandbox users add'"
+            )
+        return _with(project, []), {}
     if file is not None:
         if USERS not in project.fixtures:
             raise ProjectError("--users: this project has no users; its fixtures need users.yaml")
         own = _read(file)
         _check_references(project, own, file)
         return _with(project, own), {}
-    if local or USERS not in project.fixtures:
+    users = recorded or project.fixtures.get(USERS, [])
+    if (local and not recorded) or not users:
         return project, {}
-    users = project.fixtures[USERS]
     passwords = {str(user["email"]): secrets.token_urlsafe(16) for user in users}
     return _with(project, [_hashed(user, passwords[user["email"]]) for user in users]), passwords
 
@@ -51,7 +62,7 @@ def _with(project: Project, users: list[Mapping[str, Any]]) -> Project:
 
 def _hashed(user: Mapping[str, Any], password: str) -> Mapping[str, Any]:
     others = {name: value for name, value in user.items() if name != "password"}
-    return {**others, "passwordHash": hash_password(password, **_CHEAP)}
+    return {**others, "passwordHash": hash_password(password)}
 
 
 def _check_references(project: Project, users: list[Mapping[str, Any]], file: Path) -> None:

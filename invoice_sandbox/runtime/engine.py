@@ -16,6 +16,7 @@ from invoice_sandbox.runtime.journal import Journal
 from invoice_sandbox.runtime.workspaces import Workspaces
 from invoice_sandbox.state import Log, NoWorkspaceError, Quotas, Store, Workspace
 from invoice_sandbox.state.hits import Coverage
+from invoice_sandbox.state.passwords import Passwords
 from invoice_sandbox.webhooks.listeners import HEARTBEAT, Listeners
 from invoice_sandbox.webhooks.network import Network
 from invoice_sandbox.webhooks.sender import Sender
@@ -36,9 +37,10 @@ class Engine:
     ``first_workspace`` is the workspace of requests without a credential, ``url`` the server's
     address for clients. ``local``: only this machine can reach the server, unless a proxy on it
     passes requests on. Webhooks may also be sent to ``webhook_networks``. Webhook signatures use
-    real time, unless ``virtual_webhook_time``. ``passwords`` are the random ones of demo users, by
-    e-mail address. ``conditions`` are the settings that responses depend on, for recordings.
-    ``stopping`` is set when the server stops: endless streams end then. ``streams`` counts those.
+    real time, unless ``virtual_webhook_time``. ``hashing`` hashes passwords, ``passwords`` are the
+    random ones of demo users, by e-mail address. ``conditions`` are the settings that responses
+    depend on, for recordings. ``stopping`` is set when the server stops: endless streams end then.
+    ``streams`` counts those.
     """
 
     project: Project
@@ -56,6 +58,7 @@ class Engine:
     local: bool
     webhook_networks: tuple[Network, ...]
     virtual_webhook_time: bool
+    hashing: Passwords
     passwords: Mapping[str, str] = field(default_factory=dict, repr=False)
     conditions: Mapping[str, Any] = field(default_factory=dict)
     stopping: asyncio.Event = field(default_factory=asyncio.Event)

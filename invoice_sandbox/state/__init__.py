@@ -80,7 +80,7 @@ class Credential:
 
     ``subject`` is the id of the key or of the user. A ``capability`` is a secret in a URL; it gives
     access only to what its ``subject`` names. A ``revoked`` key gives access to nothing, but its
-    requests are in the journal of its workspace.
+    requests are in the journal of its workspace. ``id`` names a session to those who may end it.
     """
 
     digest: str
@@ -89,6 +89,12 @@ class Credential:
     scopes: frozenset[str]
     expires_at: datetime | None = None
     type: Literal["api_key", "session", "capability", "revoked"] = "api_key"
+    id: str = ""
+
+
+USERS: Final = "users"
+"""The collection of the users who may log in. Snapshots do not have it, nor sessions: restoring one
+neither removes a user nor lets in one who was disabled, or a session that has ended."""
 
 
 @dataclass(frozen=True)
@@ -440,13 +446,19 @@ class Store(Protocol):
         ...
 
     async def take_snapshot(self, workspace_id: str, snapshot: Snapshot) -> None:
-        """Save the workspace: state, agenda, scenario, faults, credentials, counters."""
+        """Save the workspace: state, agenda, scenario, faults, credentials, counters.
+
+        Without users and sessions.
+        """
         ...
 
     async def restore_snapshot(
         self, workspace_id: str, snapshot_id: str, clock: ClockState
     ) -> None:
-        """Restore the workspace, with ``clock``. Raises KeyError for an unknown snapshot."""
+        """Restore the workspace, with ``clock``; users and sessions stay as they are.
+
+        Raises KeyError for an unknown snapshot.
+        """
         ...
 
     async def drop_snapshot(self, workspace_id: str, snapshot_id: str) -> None:

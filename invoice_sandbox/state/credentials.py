@@ -8,6 +8,7 @@ from __future__ import annotations
 import hmac
 import re
 from collections.abc import Collection, Iterable, Sequence
+from dataclasses import replace
 from datetime import datetime
 from functools import lru_cache
 from typing import Any, Final, Literal, NamedTuple
@@ -21,6 +22,7 @@ from invoice_sandbox.base.ids import (
     key_digest,
     new_secret,
     prefix_of_key,
+    resource_id,
 )
 from invoice_sandbox.state import Credential, Record, Store, Transaction, count_dropped
 
@@ -42,6 +44,9 @@ VIEW: Final = "sandbox:read"
 
 CREATE_WORKSPACES: Final = "workspaces:create"
 """The scope of a key that creates workspaces, and lists and deletes those that it created."""
+
+SESSIONS: Final = "ses_sandbox"
+"""What ids of sessions begin with."""
 
 KEYS: Final = "api_keys"
 """The collection of key metadata."""
@@ -123,9 +128,11 @@ async def issue_key(
     scopes: Sequence[str],
     created_at: str,
     expires_at: str | None = None,
+    maker: str | None = None,
 ) -> Record:
     """Store the metadata of ``key``, make it valid from the commit on, and return the metadata.
 
+    ``maker`` is the id of the key or the user that makes it: it is revoked with a user.
     The metadata never contains the key or its digest, only its last four characters; its name is
     cut to MAX_NAME characters and shows no other key.
     """
@@ -141,7 +148,7 @@ async def issue_key(
         "lastUsedAt": None,
     }
     await state.put(KEYS, key_id, metadata)
-    await state.put(_DIGESTS, key_id, {"digest": key_digest(key)})
+    await state.put(_DIGESTS, key_id, {"id": key_id, "digest": key_digest(key), "maker": maker})
     expires = parse_instant(expires_at) if expires_at else None
     await state.grant(Credential(key_digest(key), workspace_id, key_id, frozenset(scopes), expires))
     return metadata
@@ -171,12 +178,44 @@ async def open_session(
     """Open a session until ``expires_at`` and return its id, which is a secret."""
     secret = new_secret()
     await _drop_oldest(state, "session", "sessions")
-    await state.grant(
-        Credential(
-            key_digest(secret), workspace_id, subject, frozenset(scopes), expires_at, "session"
-        )
+    session = Credential(
+        key_digest(secret), workspace_id, subject, frozenset(scopes), expires_at, "session"
     )
+    await state.grant(replace(session, id=await _session_id(state)))
     return secret
+
+
+async def _session_id(state: Transaction) -> str:
+    """An id that no session has: the counter goes back when a snapshot is restored."""
+    token, taken = (await state.workspace()).token, {one.id for one in await state.credentials()}
+    while True:
+        found = resource_id(SESSIONS, token, await state.next_number(SESSIONS))
+        if found not in taken:
+            return found
+
+
+async def open_sessions(state: Transaction, now: datetime) -> list[Credential]:
+    """The sessions that have not ended, those that end last first."""
+    found = [
+        (one.expires_at, one.id, one)
+        for one in await state.credentials()
+        if one.type == "session" and one.expires_at is not None and one.expires_at > now
+    ]
+    return [one for *_, one in sorted(found, key=lambda row: row[:2], reverse=True)]
+
+
+async def end_access(state: Transaction, user_id: str, ended_at: str) -> None:
+    """Close the sessions of a user, and revoke the keys that were made in them or with these."""
+    for one in await state.credentials():
+        if one.type == "session" and one.subject == user_id:
+            await state.revoke(one.digest)
+    made, makers = (await state.page(_DIGESTS)).records, [user_id]
+    for maker in makers:
+        for key_id in [one["id"] for one in made if one.get("maker") == maker]:
+            makers.append(key_id)
+            metadata = await state.get(KEYS, key_id)
+            if metadata is not None and metadata["status"] == "Active":
+                await revoke_key(state, metadata, ended_at)
 
 
 async def _drop_oldest(state: Transaction, kind: str, name: str) -> None:

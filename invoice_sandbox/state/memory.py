@@ -15,6 +15,7 @@ from invoice_sandbox.base.jsonio import packed
 from invoice_sandbox.base.turns import Turn
 from invoice_sandbox.state import (
     MEBIBYTE,
+    USERS,
     Condition,
     Contents,
     Credential,
@@ -77,6 +78,15 @@ class State:
             self.credentials.copy(),
             self.size,
         )
+
+    def take_users(self, other: State | None) -> None:
+        """Let the users of another state take the place of its own; None: nobody."""
+        own = self.collections.pop(USERS, None)
+        self.size -= own.size if own else 0
+        users = other.collections.get(USERS) if other else None
+        if users is not None:
+            self.collections[USERS] = users
+            self.size += users.size
 
     def replace(self, name: str, collection: Collection) -> None:
         """Let another version of a collection take its place."""
@@ -289,7 +299,9 @@ class MemoryStore:
                 self._share_collections(space.state)
             kept = sum(state.size for _, state in space.snapshots.values())
             _check(self.quotas.state, kept, space.state.size)
-            space.snapshots[snapshot.id] = (snapshot, space.state.copy())
+            saved = space.state.copy()
+            saved.take_users(None)
+            space.snapshots[snapshot.id] = (snapshot, saved)
         finally:
             space.lock.release()
 
@@ -302,6 +314,8 @@ class MemoryStore:
             state = space.snapshots[snapshot_id][1].copy()
             state.workspace = replace(state.workspace, clock=clock)
             state.collections = {name: one.detached() for name, one in state.collections.items()}
+            state.take_users(space.state)
+            state.credentials = _after_restoring(space, snapshot_id)
             self._forget_owners(space)
             space.state = state
             self._owners.update(dict.fromkeys(state.credentials, workspace_id))
@@ -320,7 +334,7 @@ class MemoryStore:
         self, workspace_id: str, snapshot_id: str
     ) -> tuple[Credential, ...]:
         """The credentials that are valid after restoring the snapshot."""
-        return tuple(self._space(workspace_id).snapshots[snapshot_id][1].credentials.values())
+        return tuple(_after_restoring(self._space(workspace_id), snapshot_id).values())
 
     async def contents(
         self, workspace_id: str, snapshot_id: str | None = None, most: int = 8 * MEBIBYTE
@@ -412,6 +426,13 @@ class MemoryStore:
     def _forget_owners(self, space: Space) -> None:
         for digest in space.state.credentials:
             self._owners.pop(digest, None)
+
+
+def _after_restoring(space: Space, snapshot_id: str) -> dict[str, Credential]:
+    """The credentials of a snapshot, with the sessions of now."""
+    saved, now = space.snapshots[snapshot_id][1].credentials, space.state.credentials
+    kept = {digest: one for digest, one in saved.items() if one.type != "session"}
+    return kept | {digest: one for digest, one in now.items() if one.type == "session"}
 
 
 class Opening:

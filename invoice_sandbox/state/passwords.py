@@ -1,59 +1,119 @@
 """Passwords of users, of which only a hash is kept.
 
-The hash is scrypt of the standard library (RFC 7914), so it needs no other package. Its parameters
-are those that OWASP recommends for 16 MiB of memory, and they are part of the text.
+The hash is Argon2id (RFC 9106) with the parameters that OWASP recommends for 19 MiB of memory. They
+are part of its text, and no others are accepted: every comparison costs the same.
 """
 
 from __future__ import annotations
 
-import base64
-import hashlib
+import asyncio
 import hmac
 import re
 import secrets
+from collections.abc import Callable
+from functools import partial
 from typing import Final
 
-_COST, _BLOCKS, _PARALLEL = 14, 8, 5
-_MAX_MEMORY: Final = 64 * 1024 * 1024
-_LENGTH: Final = 32
+from invoice_sandbox.base.clock import SystemClock
+from invoice_sandbox.base.rates import RateLimiter
+
+HASHES_PER_WORKSPACE: Final = 120
+HASHES_PER_SERVER: Final = 600
+"""Passwords that are hashed in a minute, about 40 ms of CPU time each."""
+
+WRONG_PASSWORDS: Final = 10
+"""Wrong passwords in a minute for one e-mail address, from one client address."""
+
+_SIDE_BY_SIDE: Final = 2
+"""Passwords that a process hashes at a time, in 19 MiB of memory each."""
+
+_WORKSPACE, _SERVER, _WRONG = "passwords", "passwords of the server", "wrong passwords"
+
+_TIME, _MEMORY, _LANES = 2, 19456, 1
+_SALT, _LENGTH = 16, 32
 _FORM: Final = re.compile(
-    r"\$scrypt\$ln=(1[0-5]),r=8,p=([1-9])\$([A-Za-z0-9+/]{22})\$([A-Za-z0-9+/]{43})"
+    rf"\$argon2id\$v=19\$m={_MEMORY},t={_TIME},p={_LANES}\$[A-Za-z0-9+/]{{22}}\$[A-Za-z0-9+/]{{43}}"
 )
+_NOBODY: Final = (
+    f"$argon2id$v=19$m={_MEMORY},t={_TIME},p={_LANES}"
+    "$bm9ib2R5J3Mgc2FsdC4uLg$bm9ib2R5J3MgaGFzaCwgb2Ygbm8gcGFzc3dvcmQuLi4"
+)
+"""What a password is compared with for an address that no user has."""
 
 
-def hash_password(password: str, *, cost: int = _COST, parallel: int = _PARALLEL) -> str:
-    """A hash of ``password`` with a random salt, as ``$scrypt$ln=14,r=8,p=5$SALT$HASH``."""
-    salt = secrets.token_bytes(16)
-    found = _scrypt(password, salt, cost, parallel)
-    return f"$scrypt$ln={cost},r={_BLOCKS},p={parallel}${_text(salt)}${_text(found)}"
+def hash_password(password: str) -> str:
+    """A hash of ``password`` with a random salt, as ``$argon2id$v=19$m=19456,t=2,p=1$SALT$HASH``.
+
+    It takes about 40 ms of CPU time.
+    """
+    from argon2.low_level import Type, hash_secret
+
+    return hash_secret(
+        _bytes(password), secrets.token_bytes(_SALT), _TIME, _MEMORY, _LANES, _LENGTH, Type.ID
+    ).decode()
 
 
 def is_password_hash(text: str) -> bool:
-    """Whether ``text`` is a hash as ``hash_password`` makes it, within its bounds of memory."""
+    """Whether ``text`` is a hash as ``hash_password`` makes it."""
     return _FORM.fullmatch(text) is not None
 
 
 def password_matches(password: str, hashed: str) -> bool:
-    """Whether ``hashed`` is a hash of ``password``. It takes about 0.2 s of CPU time."""
-    form = _FORM.fullmatch(hashed)
-    if form is None:
+    """Whether ``hashed`` is a hash of ``password``. It takes as long as ``hash_password``."""
+    from argon2.exceptions import VerificationError
+    from argon2.low_level import Type, verify_secret
+
+    if not is_password_hash(hashed):
         return False
-    cost, parallel, salt, expected = form.groups()
-    found = _scrypt(password, base64.b64decode(f"{salt}=="), int(cost), int(parallel))
-    return hmac.compare_digest(_text(found), expected)
+    try:
+        return verify_secret(hashed.encode(), _bytes(password), Type.ID)
+    except VerificationError:
+        return False
 
 
-def _scrypt(password: str, salt: bytes, cost: int, parallel: int) -> bytes:
-    return hashlib.scrypt(
-        password.encode("utf-8", "replace"),
-        salt=salt,
-        n=1 << cost,
-        r=_BLOCKS,
-        p=parallel,
-        maxmem=_MAX_MEMORY,
-        dklen=_LENGTH,
-    )
+def _bytes(password: str) -> bytes:
+    return password.encode("utf-8", "surrogatepass")
 
 
-def _text(content: bytes) -> str:
-    return base64.b64encode(content).decode().rstrip("=")
+class Passwords:
+    """Hashes passwords beside the event loop: few at a time, and not many in a minute.
+
+    ``with_public``: a user may have a public password, which is no secret and needs no hash.
+    """
+
+    def __init__(self, system_clock: SystemClock, *, with_public: bool) -> None:
+        most = {
+            _WORKSPACE: HASHES_PER_WORKSPACE,
+            _SERVER: HASHES_PER_SERVER,
+            _WRONG: WRONG_PASSWORDS,
+        }
+        self._limiter = RateLimiter(most, system_clock)
+        self._with_public = with_public
+        self._turns = asyncio.Semaphore(_SIDE_BY_SIDE)
+
+    def count(self, workspace_id: str) -> None:
+        """Count a password that is about to be hashed. Raises ApiError 429."""
+        self._limiter.count(_WORKSPACE, workspace_id)
+        self._limiter.count(_SERVER, "")
+
+    def attempt(self, workspace_id: str, client: str | None, email: str) -> Callable[[], None]:
+        """Count a login as failed; call what it returns if it succeeds. Raises ApiError 429."""
+        caller = "\0".join((workspace_id, client or "", email))
+        self._limiter.count(_WRONG, caller)
+        self.count(workspace_id)
+        return partial(self._limiter.take_back, _WRONG, caller)
+
+    async def hashed(self, password: str) -> str:
+        """A hash of ``password``."""
+        async with self._turns:
+            return await asyncio.to_thread(hash_password, password)
+
+    async def matches(self, password: str, hashed: str | None) -> bool:
+        """Whether ``hashed`` is a hash of ``password``; None takes as long, and is of nobody."""
+        async with self._turns:
+            same = await asyncio.to_thread(password_matches, password, hashed or _NOBODY)
+        return same and hashed is not None
+
+    def matches_public(self, password: str, public: str) -> bool:
+        """Whether it is the public password of a user."""
+        return self._with_public and hmac.compare_digest(_bytes(password), _bytes(public))

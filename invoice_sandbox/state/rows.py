@@ -57,7 +57,7 @@ class Row(NamedTuple):
 
 
 class CopyState(NamedTuple):
-    """Replace the state ``target`` of a workspace by the state ``source``."""
+    """Replace the state ``target`` of a workspace by the state ``source``, except users."""
 
     workspace: str
     source: str

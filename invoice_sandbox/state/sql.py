@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import Any, Final, NamedTuple
 
+from invoice_sandbox.state import USERS
 from invoice_sandbox.state.rows import TABLES, Change, CopyState, DropState, Row, Table, encoded
 
 Statement = tuple[str, Sequence[tuple[Any, ...]]]
@@ -66,10 +67,11 @@ def _upsert(name: str, table: Table, dialect: Dialect) -> str:
 
 def _copy(change: CopyState, dialect: Dialect) -> Iterator[Statement]:
     workspace, source, target = change
-    mark, where = dialect.mark, _equal(("workspace", "state"), dialect)
+    mark, of_state = dialect.mark, _equal(("workspace", "state"), dialect)
     for name, table in dialect.tables.items():
         if not table.has_states:
             continue
+        where = f"{of_state} AND collection <> '{USERS}'" if name == "records" else of_state
         yield f"DELETE FROM {name} WHERE {where}", [(workspace, target)]
         rest = ", ".join((*table.key[2:], *table.values))
         selected = f"SELECT workspace, {mark}, {rest} FROM {name} WHERE {where}"

@@ -1,0 +1,177 @@
+"""The users of a workspace: who may log in, with which role, and what they are bound to."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from functools import partial
+from typing import Final
+
+from invoice_sandbox.project.api import (
+    USERS,
+    Call,
+    Condition,
+    Context,
+    Record,
+    WorkThenRespond,
+    end_access,
+    reject,
+)
+
+from .audit import audit
+from .routing import load_partner
+
+MAX_USERS: Final = 1000
+"""Users of a workspace, disabled ones included."""
+
+ROLES: Final[Mapping[str, tuple[str, ...]]] = {
+    "seller": (
+        *("invoices:write", "registry:fingerprint", "verification:run", "financing:write"),
+        *("offers:read", "partners:read", "webhooks:write", "sandbox:read"),
+    ),
+    "partner": ("invoices:read", "financing:read", "offers:write", "partners:read"),
+    "auditor": ("invoices:read", "financing:read", "offers:read", "audit:read", "sandbox:read"),
+}
+"""The scopes of the roles that a new user may have: those of the demo users."""
+
+_PARTNER_ROLES: Final = frozenset({"partner", "demo_partner"})
+_PARTNER_SCOPES: Final = frozenset(
+    {"invoices:read", "financing:read", "offers:read", "offers:write", "partners:read"}
+    | {"assignment:read"}
+)
+_SELLER_SCOPES: Final = frozenset(
+    {"invoices:read", "invoices:write", "verification:run", "financing:read", "financing:write"}
+    | {"offers:read", "partners:read", "assignment:read"}
+)
+"""What the session of a partner, or of a bound seller, can be allowed: what shows nothing of other
+partners or sellers."""
+
+_DISABLED: Final = "Disabled"
+_SECRET: Final = ("password", "passwordHash")
+
+
+async def users(call: Call) -> list[Record]:
+    """All users, newest first."""
+    found = (await call.state.page(USERS)).records
+    return [public_user(one) for one in found]
+
+
+def public_user(user: Record) -> Record:
+    """A user without password and hash."""
+    shown = {name: value for name, value in user.items() if name not in _SECRET}
+    return {**shown, "status": user.get("status", "Active"), "scopes": scopes_of(user)}
+
+
+def scopes_of(user: Record) -> list[str]:
+    """The scopes of a session of the user."""
+    if partner_id(user) is not None:
+        return [scope for scope in user["scopes"] if scope in _PARTNER_SCOPES]
+    if "sellerId" in user:
+        return [scope for scope in user["scopes"] if scope in _SELLER_SCOPES]
+    return list(user["scopes"])
+
+
+def partner_id(user: Record) -> str | None:
+    """The partner that the user works for; "" for a partner's user without one, who sees nothing;
+    None for a user who works for none."""
+    return user.get("partnerId", "" if user["role"] in _PARTNER_ROLES else None)
+
+
+async def add_user(call: Call) -> WorkThenRespond:
+    """Add a user, or enable one again who is disabled, with a new password.
+
+    Raises ApiError 404 for an unknown partner, 409 for an address that another user has.
+    """
+    await _check_new(call)
+    call.passwords.count(call.workspace.id)
+    return WorkThenRespond(partial(call.passwords.hashed, call.body["password"]), _store)
+
+
+async def _store(call: Call, hashed: str) -> Record:
+    earlier = await _check_new(call)
+    body, email = call.body, str(call.body["email"]).lower()
+    user: Record = {
+        "id": earlier["id"] if earlier else await _new_id(call),
+        "email": email,
+        "passwordHash": hashed,
+        "role": body["role"],
+        "displayName": body.get("displayName", email),
+        **{name: body[name] for name in ("partnerId", "sellerId") if name in body},
+        "scopes": list(ROLES[body["role"]]),
+        "status": "Active",
+        "createdAt": call.timestamp,
+    }
+    await call.state.put(USERS, user["id"], user)
+    await audit(call, "user.added", ("user", user["id"]), role=user["role"])
+    return public_user(user)
+
+
+async def _check_new(call: Call) -> Record | None:
+    """The disabled user whose place the new one takes, if any. Raises ApiError 404 and 409."""
+    if "partnerId" in call.body:
+        await load_partner(call, call.body["partnerId"])
+    earlier = await user_of_address(call, call.body["email"])
+    if earlier is not None and not is_disabled(earlier):
+        raise reject(
+            "conflict",
+            problem="A user with this e-mail address exists already",
+            advice="Disable that user first; then add the user with a new password.",
+        )
+    if earlier is None and await call.state.count(USERS) >= MAX_USERS:
+        raise reject(
+            "conflict",
+            problem=f"The workspace has {MAX_USERS:,} users, which is its limit",
+            advice="Use another workspace.",
+        )
+    return earlier
+
+
+async def _new_id(call: Call) -> str:
+    """An id that no user has: the counter goes back when a snapshot is restored."""
+    while True:
+        found = await call.new_id("usr_sandbox")
+        if await call.state.get(USERS, found) is None:
+            return found
+
+
+async def disable_user(call: Call, name: str) -> Record:
+    """The user of that id or address, who has no access from the next request on: sessions end, and
+    keys that were made in them are revoked. Raises ApiError 404."""
+    user = await call.state.get(USERS, name) or await user_of_address(call, name)
+    if user is None:
+        raise reject("unknown_resource", kind="user", member="id or e-mail address")
+    if not is_disabled(user):
+        user = {**user, "status": _DISABLED, "disabledAt": call.timestamp}
+        await call.state.put(USERS, user["id"], user)
+        await audit(call, "user.disabled", ("user", user["id"]))
+    await end_access(call.state, user["id"], call.timestamp)
+    return public_user(user)
+
+
+def is_disabled(user: Record) -> bool:
+    """Whether the user may not log in."""
+    return user.get("status") == _DISABLED
+
+
+async def user_of_address(context: Context, email: str) -> Record | None:
+    """The user with that e-mail address, however it is written, or None."""
+    where = (Condition("email", "=", email.lower()),)
+    return next(iter((await context.state.page(USERS, limit=1, where=where)).records), None)
+
+
+async def has_passwords(call: Call) -> bool:
+    """Whether a user has a password that is not public."""
+    return await call.state.count(USERS, (Condition("passwordHash", ">=", ""),)) > 0
+
+
+async def user_of_session(context: Context) -> Record | None:
+    """The user of the caller's session, or None for another caller."""
+    caller = context.caller if isinstance(context, Call) else None
+    if caller is None or caller.type != "session":
+        return None
+    return await context.state.get(USERS, caller.subject)
+
+
+async def seller_of(context: Context) -> str | None:
+    """The seller that the caller's session is bound to, or None for a caller that sees all."""
+    user = await user_of_session(context)
+    return None if user is None else user.get("sellerId")

@@ -48,7 +48,7 @@ from invoice_sandbox.settings import (
     Settings,
     check_scenario,
 )
-from invoice_sandbox.state import MEBIBYTE, Quota, Quotas, Store, Workspace
+from invoice_sandbox.state import MEBIBYTE, USERS, Quota, Quotas, Store, Workspace
 from invoice_sandbox.state.credentials import DEMO_KEY, KEYS
 from invoice_sandbox.state.hits import Coverage
 from invoice_sandbox.state.memory import Indexes, MemoryStore
@@ -236,7 +236,16 @@ async def _engine(
         passwords=passwords,
         conditions={name: getattr(settings, name) for name in RECORDED},
         virtual_webhook_time=settings.webhook_time == "virtual",
+        lacks_users=USERS in project.fixtures and await _lacks_users(store, first),
     )
+
+
+async def _lacks_users(store: Store, workspace: Workspace) -> bool:
+    """Whether a workspace has no users; False if another process runs it, which reports it."""
+    if await store.workspace(workspace.id) is None:
+        return False
+    async with store.transaction(workspace.id) as state:
+        return await state.count(USERS) == 0
 
 
 async def _open_store(

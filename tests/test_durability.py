@@ -37,6 +37,7 @@ pytestmark = pytest.mark.slow
 
 FAULT = {"operation": "createOffer", "kind": "status", "status": 503, "count": 2}
 UNSEEN = {"X-Sandbox-Journal": "off"}
+ANN = {"email": "ann@corp.example", "password": "correct horse battery", "role": "seller"}
 
 
 @pytest.fixture
@@ -142,9 +143,9 @@ def test_a_repeated_request_gets_the_response_of_before_the_restart(place: Place
 
 
 def test_a_session_outlives_a_restart(place: Place) -> None:
-    with kept(place) as running, running.client(key=None) as client:
-        login = {"email": "seller@demo.example", "password": "demo-password"}
-        client.post("/api/auth/login", json=login).raise_for_status()
+    with kept(place) as running, running.client() as client:
+        client.post("/sandbox/users", json=ANN).raise_for_status()
+        client.post("/api/auth/login", json=ANN).raise_for_status()
         cookies = dict(client.cookies)
     with kept(place) as running, running.client(key=None) as client:
         client.cookies.update(cookies)
@@ -410,11 +411,12 @@ def test_a_login_that_cannot_be_kept_is_503(file: Path) -> None:
     def fail(_changes: object) -> None:
         raise StoreError("the disk is full")
 
-    with kept(file) as running, running.client(key=None) as client:
+    with kept(file) as running, running.client() as client:
+        client.post("/sandbox/users", json=ANN).raise_for_status()
         vars(vars(running.store)["_writer"])["_write"] = fail
-        login = {"email": "seller@demo.example", "password": "demo-password"}
-        response = client.post("/api/auth/login", json=login)
-    assert response.status_code == 503
+        response = client.post("/api/auth/login", json=ANN)
+    assert (response.status_code, response.headers["Retry-After"]) == (503, "1")
+    assert "Set-Cookie" not in response.headers
 
 
 def test_nothing_is_kept_once_another_server_has_taken_the_place() -> None:

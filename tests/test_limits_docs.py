@@ -115,6 +115,23 @@ CONSTANTS: Final[dict[str, tuple[Any, str]]] = {
     ),
     "Attempts of a delivery": (count, "invoice_sandbox.webhooks.attempts:KEPT_ATTEMPTS"),
     "Responses stored at a time": (count, "invoice_sandbox.http.idempotency:KEPT_RESPONSES"),
+    "Wrong passwords per minute for one e-mail address, from one client address": (
+        count,
+        "invoice_sandbox.state.passwords:WRONG_PASSWORDS",
+    ),
+    "Passwords per minute and workspace": (
+        count,
+        "invoice_sandbox.state.passwords:HASHES_PER_WORKSPACE",
+    ),
+    "Passwords per minute of the server": (
+        count,
+        "invoice_sandbox.state.passwords:HASHES_PER_SERVER",
+    ),
+    "Passwords that the server hashes at a time": (
+        count,
+        "invoice_sandbox.state.passwords:SIDE_BY_SIDE",
+    ),
+    "Users of a workspace, disabled ones included": (count, "domain.users:MAX_USERS"),
     "Sessions, and upload addresses, each": (count, "invoice_sandbox.state.credentials:MAX_OPEN"),
     "User-Agent in the audit log": (count, "invoice_sandbox.runtime.journal:MAX_USER_AGENT"),
     "Body in a journal": (size, "invoice_sandbox.runtime.journal:_MAX_BODY"),
@@ -188,6 +205,7 @@ OPTIONS: Final = {
 
 NO_NUMBERS: Final = {
     "Body",  # of the contract, and below
+    "Password of a new user",  # the same
     "`Idempotency-Key`",
     "Numbers in JSON",
     "Strings in JSON",
@@ -220,6 +238,13 @@ def test_the_limit_of_a_body_is_what_the_contract_makes_of_it(server: Running) -
     operations = [*project.contract.operations.values(), *project.control.operations.values()]
     limits = {one.body.limit for one in operations if one.body is not None}
     assert {size(limit) for limit in limits} == {ROWS["Body"][0], ROWS["Body of an upload"][0]}
+
+
+def test_the_length_of_a_password_is_what_the_contract_says(server: Running) -> None:
+    schemas = server.sandbox.engine.project.control.document["components"]["schemas"]
+    password = schemas["NewUser"]["properties"]["password"]
+    shown = f"{password['maxLength']} characters, at least {password['minLength']}"
+    assert ROWS["Password of a new user"][0] == shown
 
 
 @pytest.mark.parametrize(
@@ -280,6 +305,12 @@ TESTS_OF: Final = {
         "Attempts of a delivery": "delivery_has_its_last_attempts",
         "Sessions, and upload addresses, each": "oldest_upload_address_ends",
     },
+    "test_users": {
+        "Password of a new user": "invalid_user_is_400",
+        "Passwords per minute of the server": "limited_for_a_workspace_and_for_a_server",
+        "Passwords that the server hashes at a time": "two_passwords_are_hashed_at_a_time",
+        "Users of a workspace, disabled ones included": "users_of_a_workspace_are_limited",
+    },
     "test_webhook_faults": {"Response body of a webhook receiver": "no_further_than_64_kib"},
     "test_webhook_lanes": {
         "Deliveries in an advance of the clock, without a response of any receiver": (
@@ -302,7 +333,8 @@ HTTP: the test that tries them, by its file and a part of its name."""
 
 def test_every_number_is_tried_by_an_attack_or_a_test() -> None:
     tried = {one.row for one in LIMITS}.union(ATTACKS_ON, *TESTS_OF.values())
-    assert set(ROWS) - tried == NO_NUMBERS - {"Body", "`Idempotency-Key`"}
+    elsewhere = {"Body", "`Idempotency-Key`", "Password of a new user"}
+    assert set(ROWS) - tried == NO_NUMBERS - elsewhere
     assert tried <= set(ROWS)
     assert {*ATTACKS_ON.values()} <= {*DOCUMENTS, *(one.name for one in ATTACKS)}
 

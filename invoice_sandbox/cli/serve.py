@@ -84,6 +84,8 @@ def serve(**texts: str | None) -> None:
         click.echo(f"Invoice Liquidity Sandbox ready on {url} with key {settings.key}")
         for email, password in engine.passwords.items():
             click.echo(f"Log in as {email} with password {password}")
+        if engine.lacks_users:
+            click.echo("No users: 'invoice-sandbox users add EMAIL --role ROLE' adds one")
         api, control = url + project.contract.common_path, url + project.control.base_path
         for collection in project.collections:
             click.echo(f"Stateful {collection}")

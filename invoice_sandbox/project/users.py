@@ -42,7 +42,7 @@ def with_users(
                 "--users: users of a file are for --store memory; "
                 "a database keeps those of 'invoice-sandbox users add'"
             )
-        return _with(project, []), {}
+        return _with(project, []) if USERS in project.fixtures else project, {}
     if file is not None:
         if USERS not in project.fixtures:
             raise ProjectError("--users: this project has no users; its fixtures need users.yaml")

@@ -39,8 +39,9 @@ class Engine:
     passes requests on. Webhooks may also be sent to ``webhook_networks``. Webhook signatures use
     real time, unless ``virtual_webhook_time``. ``hashing`` hashes passwords, ``passwords`` are the
     random ones of demo users, by e-mail address. ``conditions`` are the settings that responses
-    depend on, for recordings. ``stopping`` is set when the server stops: endless streams end then.
-    ``streams`` counts those.
+    depend on, for recordings. ``lacks_users``: nobody can log in to the first workspace until a
+    user is added. ``stopping`` is set when the server stops: endless streams end then. ``streams``
+    counts those.
     """
 
     project: Project
@@ -61,6 +62,7 @@ class Engine:
     hashing: Passwords
     passwords: Mapping[str, str] = field(default_factory=dict, repr=False)
     conditions: Mapping[str, Any] = field(default_factory=dict)
+    lacks_users: bool = False
     stopping: asyncio.Event = field(default_factory=asyncio.Event)
     streams: Budget = field(default_factory=lambda: Budget(STREAMS))
 

@@ -24,7 +24,7 @@ HASHES_PER_SERVER: Final = 600
 WRONG_PASSWORDS: Final = 10
 """Wrong passwords in a minute for one e-mail address, from one client address."""
 
-_SIDE_BY_SIDE: Final = 2
+SIDE_BY_SIDE: Final = 2
 """Passwords that a process hashes at a time, in 19 MiB of memory each."""
 
 _WORKSPACE, _SERVER, _WRONG = "passwords", "passwords of the server", "wrong passwords"
@@ -79,6 +79,7 @@ class Passwords:
     """Hashes passwords beside the event loop: few at a time, and not many in a minute.
 
     ``with_public``: a user may have a public password, which is no secret and needs no hash.
+    Whatever is hashed takes one of the ``turns``.
     """
 
     def __init__(self, system_clock: SystemClock, *, with_public: bool) -> None:
@@ -89,7 +90,7 @@ class Passwords:
         }
         self._limiter = RateLimiter(most, system_clock)
         self._with_public = with_public
-        self._turns = asyncio.Semaphore(_SIDE_BY_SIDE)
+        self.turns = asyncio.Semaphore(SIDE_BY_SIDE)
 
     def count(self, workspace_id: str) -> None:
         """Count a password that is about to be hashed. Raises ApiError 429."""
@@ -105,12 +106,12 @@ class Passwords:
 
     async def hashed(self, password: str) -> str:
         """A hash of ``password``."""
-        async with self._turns:
+        async with self.turns:
             return await asyncio.to_thread(hash_password, password)
 
     async def matches(self, password: str, hashed: str | None) -> bool:
         """Whether ``hashed`` is a hash of ``password``; None takes as long, and is of nobody."""
-        async with self._turns:
+        async with self.turns:
             same = await asyncio.to_thread(password_matches, password, hashed or _NOBODY)
         return same and hashed is not None
 

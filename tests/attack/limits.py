@@ -21,6 +21,7 @@ _QUOTA: Final = "rate_limit_exceeded"
 _HOOK: Final = {"url": "http://127.0.0.1:9/hooks", "events": ["invoice.registered"]}
 _DROPPED: Final = ("GET", "/sandbox/workspaces")
 _LONG: Final = "x" * 300
+_USER: Final = {"email": "ann@corp.example", "password": "correct horse", "role": "auditor"}
 
 
 @dataclass(frozen=True)
@@ -146,6 +147,19 @@ def _idempotency_keys(target: Target) -> Requests:
     yield request(target[1], *_DROPPED)
 
 
+def _wrong_passwords(target: Target) -> Requests:
+    yield _json(target, "POST", "/sandbox/users", _USER)
+    for _ in range(11):
+        yield _json(target, "POST", "/api/auth/login", {**_USER, "password": "wrong password"})
+
+
+def _passwords(target: Target) -> Requests:
+    yield _json(target, "POST", "/sandbox/users", _USER)
+    for number in range(120):
+        login = {"email": f"{number}@corp.example", "password": "wrong password"}
+        yield _json(target, "POST", "/api/auth/login", login)
+
+
 def _user_agent(target: Target) -> Requests:
     yield _json(target, "POST", "/api/invoices", _invoice(1), f"User-Agent: {_LONG}")
     yield request(target[1], "GET", "/api/audit-log")
@@ -233,6 +247,17 @@ LIMITS: Final = (
     Limit("`Idempotency-Key`", "255 characters", _idempotency_key, 400, "255"),
     Limit("Items of a page", "at most 100", _head("GET", "/api/invoices?limit=101"), 400, "100"),
     Limit("User-Agent in the audit log", "256 characters", _user_agent, 200, f'"{"x" * 256}"'),
+    Limit(
+        "Wrong passwords per minute for one e-mail address, from one client address",
+        "10",
+        _wrong_passwords,
+        429,
+        _QUOTA,
+        frozenset({201, 401}),
+    ),
+    Limit(
+        "Passwords per minute and workspace", "120", _passwords, 429, _QUOTA, frozenset({201, 401})
+    ),
     Limit("Name of an API key", "256 characters", _name_of_a_key, 201, f'"{"x" * 256}"'),
     Limit(
         "Workspaces created from one that was created with the first key",

@@ -93,8 +93,8 @@ class Credential:
 
 
 USERS: Final = "users"
-"""The collection of the users who may log in. Snapshots do not have it, nor sessions: restoring one
-neither removes a user nor lets in one who was disabled, or a session that has ended."""
+"""The collection of the users who may log in. Snapshots do not have it: restoring one neither
+removes a user nor lets in one who was disabled."""
 
 
 @dataclass(frozen=True)
@@ -446,16 +446,15 @@ class Store(Protocol):
         ...
 
     async def take_snapshot(self, workspace_id: str, snapshot: Snapshot) -> None:
-        """Save the workspace: state, agenda, scenario, faults, credentials, counters.
-
-        Without users and sessions.
-        """
+        """Save the workspace: state without users, agenda, scenario, faults, credentials,
+        counters."""
         ...
 
     async def restore_snapshot(
         self, workspace_id: str, snapshot_id: str, clock: ClockState
     ) -> None:
-        """Restore the workspace, with ``clock``; users and sessions stay as they are.
+        """Restore the workspace, with ``clock``. Users stay as they are, and no session that has
+        ended begins again.
 
         Raises KeyError for an unknown snapshot.
         """

@@ -8,7 +8,6 @@ from __future__ import annotations
 import hmac
 import re
 from collections.abc import Collection, Iterable, Sequence
-from dataclasses import replace
 from datetime import datetime
 from functools import lru_cache
 from typing import Any, Final, Literal, NamedTuple
@@ -178,20 +177,13 @@ async def open_session(
     """Open a session until ``expires_at`` and return its id, which is a secret."""
     secret = new_secret()
     await _drop_oldest(state, "session", "sessions")
-    session = Credential(
-        key_digest(secret), workspace_id, subject, frozenset(scopes), expires_at, "session"
+    token, number = (await state.workspace()).token, await state.next_number(SESSIONS)
+    session_id = resource_id(SESSIONS, token, number)
+    digest, allowed = key_digest(secret), frozenset(scopes)
+    await state.grant(
+        Credential(digest, workspace_id, subject, allowed, expires_at, "session", session_id)
     )
-    await state.grant(replace(session, id=await _session_id(state)))
     return secret
-
-
-async def _session_id(state: Transaction) -> str:
-    """An id that no session has: the counter goes back when a snapshot is restored."""
-    token, taken = (await state.workspace()).token, {one.id for one in await state.credentials()}
-    while True:
-        found = resource_id(SESSIONS, token, await state.next_number(SESSIONS))
-        if found not in taken:
-            return found
 
 
 async def open_sessions(state: Transaction, now: datetime) -> list[Credential]:

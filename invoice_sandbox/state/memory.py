@@ -429,10 +429,9 @@ class MemoryStore:
 
 
 def _after_restoring(space: Space, snapshot_id: str) -> dict[str, Credential]:
-    """The credentials of a snapshot, with the sessions of now."""
+    """The credentials of a snapshot, without sessions that have ended since then."""
     saved, now = space.snapshots[snapshot_id][1].credentials, space.state.credentials
-    kept = {digest: one for digest, one in saved.items() if one.type != "session"}
-    return kept | {digest: one for digest, one in now.items() if one.type == "session"}
+    return {digest: one for digest, one in saved.items() if one.type != "session" or digest in now}
 
 
 class Opening:

@@ -8,7 +8,7 @@ memory held at some moment, and never a part of a transaction.
 from __future__ import annotations
 
 import sys
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import fields, replace
 from datetime import datetime
 from pathlib import Path
@@ -163,11 +163,11 @@ class PersistentStore(MemoryStore):
         await super().restore_snapshot(workspace_id, snapshot_id, clock)
         self._reserved.pop(workspace_id, None)
         space = self._spaces[workspace_id]
+        saved, left = space.snapshots[snapshot_id][1].credentials, space.state.credentials
         self._record(
             CopyState(workspace_id, snapshot_id, LIVE),
             _state(workspace_id, LIVE, space.state.workspace),
-            *_sessions(workspace_id, space.snapshots[snapshot_id][1], kept=False),
-            *_sessions(workspace_id, space.state, kept=True),
+            *(Row("credentials", (workspace_id, LIVE, one), None) for one in saved.keys() - left),
         )
 
     async def drop_snapshot(self, workspace_id: str, snapshot_id: str) -> None:
@@ -431,13 +431,6 @@ def _state(
     workspace_id: str, name: str, workspace: Workspace, snapshot: Snapshot | None = None
 ) -> Row:
     return Row("states", (workspace_id, name), (workspace, snapshot))
-
-
-def _sessions(workspace_id: str, state: State, *, kept: bool) -> Iterator[Row]:
-    """The rows of the sessions of a state: to write if it is ``kept``, otherwise to delete."""
-    for digest, one in state.credentials.items():
-        if one.type == "session":
-            yield Row("credentials", (workspace_id, LIVE, digest), (one,) if kept else None)
 
 
 def _number(workspace_id: str, state: str, name: str, value: int) -> Row:

@@ -28,9 +28,9 @@ from invoice_sandbox.project.api import (
 )
 
 from .audit import audit
-from .errors import LOGIN_FAILED, OTHER_PARTNER, OTHER_SELLER
+from .errors import LOGIN_FAILED, OTHER_PARTNER
 from .financing import REQUESTS
-from .invoices import INVOICES, load_invoice
+from .invoices import INVOICES, load_invoice, seller_of
 from .offers import OFFERS
 from .routing import default_partner, load_partner
 from .users import (
@@ -38,9 +38,7 @@ from .users import (
     is_disabled,
     partner_id,
     scopes_of,
-    seller_of,
     user_of_address,
-    user_of_session,
 )
 
 SESSION_LIFETIME: Final = timedelta(hours=8)
@@ -154,7 +152,7 @@ async def _session_of(call: Call, user: Record) -> Response | ApiError:
 
 async def current_session(call: Call) -> Record:
     """The public view of the caller's session, or of the demo session that an API key has."""
-    caller, user = call.caller, await user_of_session(call)
+    caller, user = call.caller, await _user_of_session(call)
     if caller is not None and user is not None and caller.expires_at is not None:
         return _public_session(call, user, instant_text(caller.expires_at))
     where = (Condition("role", "=", _ROLE_OF_KEYS),)
@@ -201,7 +199,7 @@ async def partner_of(call: Call) -> str | None:
 
     A user with the role of a partner who belongs to none has the id of no partner: "".
     """
-    user = await user_of_session(call)
+    user = await _user_of_session(call)
     return None if user is None else partner_id(user)
 
 
@@ -289,10 +287,12 @@ async def _own_invoices(call: Call, seller: str) -> set[str]:
     return {one["id"] for one in (await call.state.page(INVOICES, where=where)).records}
 
 
-async def check_seller(call: Call) -> None:
-    """Raise ApiError 403 for an invoice of another seller than that of the caller's session."""
-    if (await seller_of(call)) not in {None, call.body["sellerId"]}:
-        raise reject(OTHER_SELLER)
+async def _user_of_session(call: Call) -> Record | None:
+    """The user of the caller's session, or None for another caller."""
+    caller = call.caller
+    if caller is None or caller.type != "session":
+        return None
+    return await call.state.get(USERS, caller.subject)
 
 
 def _public_session(call: Call, user: Record, expires_at: str | None) -> dict[str, Any]:

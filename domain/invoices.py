@@ -9,14 +9,22 @@ from typing import Any, Final, Literal
 
 from iso4217 import Currency
 
-from invoice_sandbox.project.api import Condition, Context, Record, Transaction, reject
+from invoice_sandbox.project.api import (
+    USERS,
+    Call,
+    Condition,
+    Context,
+    Record,
+    Transaction,
+    reject,
+)
 
 from .audit import Target, audit
+from .errors import OTHER_SELLER
 from .findings import prepare_finding
 from .fingerprint import EXACT, RegistryKeys, fingerprint, is_blank, minor_units, registry_keys
 from .lifecycle import apply_trigger, is_financed
 from .tenor import due_date
-from .users import seller_of
 
 INVOICE: Final = "invoice"
 """The machine of the lifecycle."""
@@ -82,6 +90,21 @@ class Match:
 def public_invoice(record: Mapping[str, Any]) -> Record:
     """An invoice as the API shows it: the members of the specification and no others."""
     return {name: record[name] for name in PUBLIC_MEMBERS if name in record}
+
+
+async def seller_of(context: Context) -> str | None:
+    """The seller that the caller's session is bound to, or None for a caller that sees all."""
+    caller = context.caller if isinstance(context, Call) else None
+    if caller is None or caller.type != "session":
+        return None
+    user = await context.state.get(USERS, caller.subject)
+    return None if user is None else user.get("sellerId")
+
+
+async def check_seller(call: Call) -> None:
+    """Raise ApiError 403 for an invoice of another seller than that of the caller's session."""
+    if (await seller_of(call)) not in {None, call.body["sellerId"]}:
+        raise reject(OTHER_SELLER)
 
 
 async def load_invoice(context: Context, invoice_id: str) -> Record:

@@ -21,8 +21,7 @@ from invoice_sandbox.project.api import (
 from .audit import audit
 from .errors import BAD_UPLOAD
 from .findings import pass_required_documents
-from .invoices import INVOICES
-from .users import seller_of
+from .invoices import INVOICES, seller_of
 
 UPLOADS: Final = "uploads"
 LIFETIME: Final = timedelta(minutes=15)

@@ -161,17 +161,3 @@ async def user_of_address(context: Context, email: str) -> Record | None:
 async def has_passwords(call: Call) -> bool:
     """Whether a user has a password that is not public."""
     return await call.state.count(USERS, (Condition("passwordHash", ">=", ""),)) > 0
-
-
-async def user_of_session(context: Context) -> Record | None:
-    """The user of the caller's session, or None for another caller."""
-    caller = context.caller if isinstance(context, Call) else None
-    if caller is None or caller.type != "session":
-        return None
-    return await context.state.get(USERS, caller.subject)
-
-
-async def seller_of(context: Context) -> str | None:
-    """The seller that the caller's session is bound to, or None for a caller that sees all."""
-    user = await user_of_session(context)
-    return None if user is None else user.get("sellerId")

@@ -6,8 +6,8 @@ from typing import Final
 
 from invoice_sandbox.project.api import Call, Condition, Record, Response, instant_filter
 
-from ..domain.credentials import check_seller, load_visible_invoice, visible_invoices
-from ..domain.invoices import INVOICES, public_invoice, register_invoice
+from ..domain.credentials import load_visible_invoice, visible_invoices
+from ..domain.invoices import INVOICES, check_seller, public_invoice, register_invoice
 
 _FILTERS: Final = ("status", "sellerId", "debtorId", "currency")
 

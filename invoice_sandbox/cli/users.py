@@ -27,7 +27,7 @@ users = CommandGroup(
     They log in through the API and the console. With a database a workspace begins without users.
 
     \b
-    invoice-sandbox users add ann@corp.example --role seller
+    invoice-sandbox users add ann@corp.example --role auditor
     invoice-sandbox users list
     invoice-sandbox users disable ann@corp.example
     """,

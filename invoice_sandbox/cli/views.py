@@ -116,7 +116,7 @@ _INBOX: Final = Table(
 _USERS: Final = Table(
     {
         **{name: name for name in ("id", "email", "role", "status")},
-        "bound to": lambda row: row.get("partnerId") or row.get("sellerId"),
+        "bound to": lambda row: ", ".join(row[name] for name in row if name.endswith("Id")),
     },
     empty="No users. Add one with 'invoice-sandbox users add EMAIL --role ROLE'.",
 )

@@ -6,7 +6,6 @@ Keeping a version is a snapshot, going back to a version is a rollback.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from functools import partial
 from typing import Any, Final, Generic, TypeVar
 
 from rpds import HashTrieMap
@@ -21,9 +20,7 @@ from invoice_sandbox.state.index import (
     descending,
     intersection,
     matches,
-    terms_of,
     union,
-    wanted,
 )
 
 RECORD_BYTES: Final = 250
@@ -48,13 +45,13 @@ class Collection:
     """Records by key, in the order of their positions.
 
     The position of a record never changes, so that cursors stay valid. ``rows`` has the record of
-    each position, None where it was deleted. ``keys``, ``packing`` and the hints of ``indexes`` are
+    each position, None where it was deleted. ``keys``, ``packing`` and the hints of ``index`` are
     only added to, and shared by the versions until one ``is_detached``. ``count_all`` is the number
     of records, ``size`` that of all keys and records in bytes.
     """
 
     __slots__ = (
-        *("count_all", "indexes", "is_detached", "keys", "packing", "pages"),
+        *("count_all", "index", "is_detached", "keys", "packing", "pages"),
         *("rows", "size"),
     )
 
@@ -64,7 +61,7 @@ class Collection:
         self.count_all = 0
         self.size = 0
         self.packing = Packing()
-        self.indexes = {one: Index(Hints(), HashTrieMap()) for one in fields}
+        self.index = Index(tuple(fields), Hints())
         self.pages: dict[_Asked, Page] = {}
         self.is_detached = False
 
@@ -100,12 +97,13 @@ class Collection:
             changed.keys.add(key, position)
             changed.count_all += 1
             changed.size += size_of(stored) + len(key) + RECORD_BYTES
-            changed._index_new(position, record)  # noqa: SLF001  it is being made
+            terms = self.index.terms_of(record)
+            changed.index = changed.index.with_terms(position, terms, changed._has)  # noqa: SLF001
         else:
             position, before = found
             changed.rows = self.rows.replaced(position, stored)
             changed.size += size_of(stored) - size_of(before)
-            changed._index(position, self._indexed(before), record)  # noqa: SLF001
+            changed._index(position, before, record)  # noqa: SLF001
         return changed
 
     def without(self, key: str) -> Collection:
@@ -117,7 +115,7 @@ class Collection:
         changed.rows = self.rows.replaced(position, None)
         changed.count_all -= 1
         changed.size -= size_of(before) + len(key) + RECORD_BYTES
-        changed._index(position, self._indexed(before), _NO_MEMBERS)  # noqa: SLF001
+        changed._index(position, before, _NO_MEMBERS)  # noqa: SLF001
         return changed
 
     def detached(self) -> Collection:
@@ -134,7 +132,7 @@ class Collection:
         return (
             length == other.rows.length
             and length <= _MAX_COMPARED
-            and self.indexes.keys() == other.indexes.keys()
+            and self.index.fields == other.index.fields
             and self.packing.reads_like(other.packing)
             and all(self.keys.names[one] == other.keys.names[one] for one in range(length))
             and all(self.rows[one] == other.rows[one] for one in range(length))
@@ -200,58 +198,37 @@ class Collection:
         blocks: dict[int, int] | None = None
         others: list[Condition] = []
         for condition in where:
-            index = self.indexes.get(condition.field)
-            terms = None if index is None else wanted(condition)
-            if index is None or terms is None:
+            terms = self.index.wanted(condition)
+            if terms is None:
                 others.append(condition)
                 continue
-            has = partial(self._has, condition.field)
-            one = union(index.positions(term, has) for term in terms)
+            one = union(self.index.positions(term, self._has) for term in terms)
             blocks = one if blocks is None else intersection(blocks, one)
         return blocks, tuple(others)
 
-    def _has(self, field: str, position: int, term: Term) -> bool:
+    def _has(self, position: int, term: Term) -> bool:
         found = self.rows[position] if position < self.rows.length else None
-        return found is not None and term in terms_of(self.packing.unpack(found).get(field))
+        return found is not None and term in self.index.terms_of(self.packing.unpack(found))
 
-    def _indexed(self, stored: Stored) -> Record:
-        """The record, if any of its fields are indexed."""
-        return self.packing.unpack(stored) if self.indexes else _NO_MEMBERS
-
-    def _index_new(self, position: int, record: Mapping[str, Any]) -> None:
-        changed: dict[str, Index] = {}
-        for name, index in self.indexes.items():
-            terms = terms_of(record.get(name))
-            if terms:
-                after = index.with_terms(position, terms, partial(self._has, name))
-                if after is not index:
-                    changed[name] = after
-        if changed:
-            self.indexes = {**self.indexes, **changed}
-
-    def _index(self, position: int, before: Mapping[str, Any], after: Mapping[str, Any]) -> None:
-        changed: dict[str, Index] = {}
-        for name, index in self.indexes.items():
-            old, new = before.get(name), after.get(name)
-            if old != new:
-                lost, got = terms_of(old), terms_of(new)
-                left = index.without_terms(position, [one for one in lost if one not in got])
-                added = [one for one in got if one not in lost]
-                changed[name] = left.with_terms(position, added, partial(self._has, name))
-        if changed:
-            self.indexes = {**self.indexes, **changed}
+    def _index(self, position: int, before: Stored, after: Mapping[str, Any]) -> None:
+        if self.index.fields:
+            old = self.index.terms_of(self.packing.unpack(before))
+            new = self.index.terms_of(after)
+            left = self.index.without_terms(position, [one for one in old if one not in new])
+            added = [one for one in new if one not in old]
+            self.index = left.with_terms(position, added, self._has)
 
     def _version(self) -> Collection:
         """The same, to be changed."""
         version = Collection.__new__(Collection)
         version.rows, version.keys = self.rows, self.keys
         version.count_all, version.size = self.count_all, self.size
-        version.packing, version.indexes = self.packing, self.indexes
+        version.packing, version.index = self.packing, self.index
         version.pages, version.is_detached = {}, False
         if self.is_detached:
             length = self.rows.length
             version.keys, version.packing = self.keys.copy(length), self.packing.copy()
-            version.indexes = {name: one.copy() for name, one in self.indexes.items()}
+            version.index = self.index.copy()
         return version
 
 

@@ -1,21 +1,25 @@
-"""How records of a collection are found: by key, by the terms of an indexed field, by conditions.
+"""How records of a collection are found: by key, by the terms of indexed fields, by conditions.
 
-A term is a text of the field, or a text of its list in a tuple. Of a term of few records there are
+A term is a field with a text of it, or with a text of its list. Of a term of few records there are
 hints only, by its hash; the positions of others are bits in blocks, but for the last changes.
 """
 
 from __future__ import annotations
 
 from array import array
-from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping
 from typing import Any, Final
 
 from rpds import HashTrieMap
 
 from invoice_sandbox.state import Condition, Record
 
-Term = str | tuple[str]
+Term = tuple[str, ...]
+"""``(field, text)``, or ``(field, text, _ITEM)`` of a list."""
+
 Terms = tuple[Term, ...]
+
+_ITEM: Final = "item"
 
 Bits = tuple[tuple[int, int], ...]
 """Positions: the number of each block, and its positions as bits."""
@@ -29,10 +33,14 @@ _FEW: Final = 32
 
 _MOST_DIGITS: Final = 9
 
-_RECENT: Final = 64
+_RECENT: Final = 256
 """Changes of bits that are made at once, which is faster."""
 
-_NO_TERMS: Final[Terms] = ()
+_Recent = tuple[Term, int, Any] | None
+"""The last change of bits: a term, a position, and the change before. Versions share changes."""
+
+
+_NO_BITS: Final[HashTrieMap[Term, Bits]] = HashTrieMap()
 
 
 class Hints:
@@ -56,11 +64,14 @@ class Hints:
 
     def add(self, name: Hashable, position: int) -> tuple[int, ...]:
         """Note another position, and return all of them."""
+        if name not in self._positions:
+            self._positions[name] = position
+            return (position,)
         before = self.of(name)
         if position in before:
             return before
         after = (*before, position)
-        self._positions[name] = array("I", after).tobytes() if before else position
+        self._positions[name] = array("I", after).tobytes()
         return after
 
     def copy(self) -> Hints:
@@ -85,13 +96,13 @@ class Keys:
 
     def add(self, key: str, position: int) -> None:
         """Note the key of the next position."""
-        del self.names[position:]  # what a transaction that failed has left
+        if len(self.names) > position:
+            del self.names[position:]  # what a transaction that failed has left
         self.names.append(key)
-        if self._distance is None:
-            self._distance = 0
-            number = self.counted(key)
-            self._distance = None if number < 0 else position - number
-        if self.counted(key) != position:
+        number = _number(key)
+        if self._distance is None and number >= 0:
+            self._distance = position - number
+        if number < 0 or number + (self._distance or 0) != position:
             self._hints.add(key, position)
 
     def others(self, key: str) -> tuple[int, ...]:
@@ -99,11 +110,9 @@ class Keys:
         return self._hints.of(key)
 
     def counted(self, key: str) -> int:
-        """The position that the number at the end of the key stands for; -1: there is none."""
-        digits = key[key.rfind("_") + 1 :]
-        if self._distance is None or len(digits) > _MOST_DIGITS or not digits.isdecimal():
-            return -1
-        return int(digits) + self._distance
+        """The position that the number at the end of the key stands for; below 0: there is none."""
+        number = _number(key)
+        return -1 if number < 0 else number + (self._distance or 0)
 
     def copy(self, length: int) -> Keys:
         """Those of the positions below ``length``, and the hints of all."""
@@ -113,80 +122,107 @@ class Keys:
         return copied
 
 
-class Index:
-    """The positions of the records that have a term. ``recent`` are the bits to be changed."""
+def _number(key: str) -> int:
+    """The number at the end of a key; -1: there is none."""
+    digits = key[key.rfind("_") + 1 :]
+    return int(digits) if digits.isdecimal() and len(digits) <= _MOST_DIGITS else -1
 
-    __slots__ = ("_few", "_many", "_recent")
+
+class Index:
+    """The positions of the records that have a term, of a text or a list in one of the ``fields``.
+
+    ``_recent`` are the bits that are still to be changed, and how many.
+    """
+
+    __slots__ = ("_count", "_few", "_many", "_recent", "fields")
 
     def __init__(
         self,
+        fields: tuple[str, ...],
         few: Hints,
-        many: HashTrieMap[Term, Bits],
-        recent: tuple[tuple[Term, int], ...] = (),
+        many: HashTrieMap[Term, Bits] = _NO_BITS,
+        recent: _Recent = None,
+        count: int = 0,
     ) -> None:
+        self.fields = fields
         self._few = few
         self._many = many
         self._recent = recent
+        self._count = count
 
     def copy(self) -> Index:
         """An independent one."""
-        return Index(self._few.copy(), self._many, self._recent)
+        return Index(self.fields, self._few.copy(), self._many, self._recent, self._count)
+
+    def terms_of(self, record: Mapping[str, Any]) -> list[Term]:
+        """What a record is found by."""
+        found: list[Term] = []
+        for field in self.fields:
+            value = record.get(field)
+            if type(value) is str:
+                found.append((field, value))
+            elif isinstance(value, (list, tuple)):
+                items = dict.fromkeys([one for one in value if type(one) is str])
+                found += [(field, one, _ITEM) for one in items]
+        return found
+
+    def wanted(self, condition: Condition) -> tuple[Term, ...] | None:
+        """The terms that the condition selects, None if it has to be evaluated."""
+        field, operator, value = condition
+        if field not in self.fields:
+            return None
+        if operator == "in":
+            return tuple([(field, one) for one in value]) if isinstance(value, tuple) else None
+        if not isinstance(value, str):
+            return None
+        found: Mapping[str, Terms] = {"=": ((field, value),), "has": ((field, value, _ITEM),)}
+        return found.get(operator)
 
     def positions(self, term: Term, has: Has) -> Bits:
         """Where the records are that have the term."""
         found = self._many.get(term)
         if found is None:
             return _toggled((), self._found(self._few.of(hash(term)), term, has))
-        return _toggled(found, [position for one, position in self._recent if one == term])
+        return _toggled(found, [position for one, position in self._changes() if one == term])
 
-    def with_terms(self, position: int, terms: Sequence[Term], has: Has) -> Index:
+    def with_terms(self, position: int, terms: Iterable[Term], has: Has) -> Index:
         """The index after the record in a position has got terms.
 
         It is the same one if none of them is kept as bits: hints are shared by all versions.
         """
-        many, toggled = self._many, []
+        many, recent, count = self._many, self._recent, self._count
         for term in terms:
             if term in many:
-                toggled.append((term, position))
+                recent, count = (term, position, recent), count + 1
             elif len(hints := self._few.add(hash(term), position)) > _FEW:
                 others = self._found([one for one in hints if one != position], term, has)
                 many = many.insert(term, _toggled((), [*others, position]))
-        return self._changed(many, toggled)
+        return self._changed(many, recent, count)
 
-    def without_terms(self, position: int, terms: Sequence[Term]) -> Index:
+    def without_terms(self, position: int, terms: Iterable[Term]) -> Index:
         """The index after the record in a position has lost terms."""
-        return self._changed(self._many, [(one, position) for one in terms if one in self._many])
+        recent, count = self._recent, self._count
+        for term in terms:
+            if term in self._many:
+                recent, count = (term, position, recent), count + 1
+        return self._changed(self._many, recent, count)
 
-    def _changed(self, many: HashTrieMap[Term, Bits], toggled: list[tuple[Term, int]]) -> Index:
-        if many is self._many and not toggled:
+    def _changed(self, many: HashTrieMap[Term, Bits], recent: _Recent, count: int) -> Index:
+        if many is self._many and recent is self._recent:
             return self
-        recent = (*self._recent, *toggled)
-        if len(recent) < _RECENT:
-            return Index(self._few, many, recent)
-        return Index(self._few, _merged(many, recent))
+        changed = Index(self.fields, self._few, many, recent, count)
+        if count < _RECENT:
+            return changed
+        return Index(self.fields, self._few, _merged(many, changed._changes()))
+
+    def _changes(self) -> Iterator[tuple[Term, int]]:
+        recent = self._recent
+        while recent is not None:
+            term, position, recent = recent
+            yield term, position
 
     def _found(self, hints: Iterable[int], term: Term, has: Has) -> Iterable[int]:
         return (one for one in hints if has(one, term))
-
-
-def terms_of(value: Any) -> Terms:
-    """What a record with that value of the field is found by."""
-    if type(value) is str:
-        return (value,)
-    if isinstance(value, (list, tuple)):
-        return tuple(dict.fromkeys([(one,) for one in value if type(one) is str]))
-    return _NO_TERMS
-
-
-def wanted(condition: Condition) -> tuple[Term, ...] | None:
-    """The terms that the condition selects, None if it has to be evaluated."""
-    value = condition.value
-    if condition.operator == "in":
-        return value if isinstance(value, tuple) else None
-    if not isinstance(value, str):
-        return None
-    found: Mapping[str, tuple[Term, ...]] = {"=": (value,), "has": ((value,),)}
-    return found.get(condition.operator)
 
 
 def union(found: Iterable[Bits]) -> dict[int, int]:

@@ -45,6 +45,9 @@ _LEADING_ZEROS: Final = re.compile(r"(?<!\d)0+")
 # clients can read, and writing it out in full would cost memory in proportion to its exponent.
 _MAX_EXPONENT: Final = 308
 
+_INT_BITS: Final = 64
+"""An integer of fewer bits is its own decimal text; larger ones are checked like any amount."""
+
 EXACT: Final = Context(prec=400)
 """Arithmetic with enough digits for any amount that a double can hold."""
 
@@ -208,6 +211,9 @@ def _amount(amount: Any, currency: str) -> str:
     if not isinstance(amount, int | Decimal):
         # 12500.515 as a double is 12500.514999…, which rounds to another cent than the text sent.
         raise TypeError(f"amount must be an int or a Decimal, not {type(amount).__name__}")
+    if isinstance(amount, int) and amount.bit_length() < _INT_BITS:
+        digits = minor_units(currency)
+        return f"{amount}.{'0' * digits}" if digits else str(amount)
     return amount_text(Decimal(amount), currency)
 
 

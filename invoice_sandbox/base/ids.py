@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import base64
 import hashlib
+import os
 import re
 import secrets
 import zlib
 from datetime import UTC, datetime, timedelta
 from functools import lru_cache
+from random import Random
 from typing import Final
 
 BASE62: Final = "0123456789ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz"
@@ -17,7 +19,11 @@ _CROCKFORD: Final = "0123456789ABCDEFGHJKMNPQRSTVWXYZ"
 _PAIRS: Final = [first + second for first in _CROCKFORD for second in _CROCKFORD]
 """Two characters for every ten bits."""
 
-_SHIFTS: Final = tuple(range(70, -1, -10))
+_DRAWN: Final = Random(secrets.randbits(256))
+"""Draws what must differ and is no secret, without a call of the operating system each time."""
+
+if hasattr(os, "register_at_fork"):  # so that two processes do not draw the same
+    os.register_at_fork(after_in_child=lambda: _DRAWN.seed(secrets.randbits(256)))
 
 REQUEST_PREFIX: Final = "req_sandbox_"
 KEY_PREFIX: Final = "ilk_sandbox_"
@@ -51,7 +57,7 @@ def seeded_request_id(seed: int, number: int, now: datetime, prefix: str = REQUE
 
 def random_request_id(now: datetime, prefix: str = REQUEST_PREFIX) -> str:
     """A ULID for a request without a workspace."""
-    return prefix + _ulid(now, secrets.randbits(80))
+    return prefix + _ulid(now, _DRAWN.getrandbits(80))
 
 
 def new_key(prefix: str = KEY_PREFIX) -> str:
@@ -93,7 +99,12 @@ def key_digest(key: str) -> str:
 
 
 def _ulid(now: datetime, randomness: int) -> str:
-    return _ulid_time(now) + "".join([_PAIRS[randomness >> shift & 1023] for shift in _SHIFTS])
+    high, low, pairs = randomness >> 40, randomness & 0xFFFFFFFFFF, _PAIRS
+    return (
+        f"{_ulid_time(now)}{pairs[high >> 30]}{pairs[high >> 20 & 1023]}{pairs[high >> 10 & 1023]}"
+        f"{pairs[high & 1023]}{pairs[low >> 30]}{pairs[low >> 20 & 1023]}{pairs[low >> 10 & 1023]}"
+        f"{pairs[low & 1023]}"
+    )
 
 
 @lru_cache(maxsize=64)  # requests of one instant share its text

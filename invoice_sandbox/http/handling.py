@@ -256,7 +256,7 @@ def _call(engine: Engine, parsed: ParsedRequest, workspace: Workspace, state: Tr
             actor_id=credential.subject if credential else None,
             request_id=request.trace.request_id,
             ip=client[0] if client else None,
-            user_agent=engine.journal.user_agent(request.head.headers),
+            user_agent=request.head.known(engine.journal.user_agent),
         ),
         contract=engine.project.contract,
         lifecycle=engine.project.lifecycle,

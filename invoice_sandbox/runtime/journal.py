@@ -13,7 +13,7 @@ from datetime import datetime
 from functools import cached_property, lru_cache
 from http import HTTPStatus
 from itertools import chain
-from typing import Any, Final, NamedTuple
+from typing import Any, Final, NamedTuple, Protocol
 from urllib.parse import quote, unquote_plus
 
 from invoice_sandbox.base import jsonio
@@ -66,9 +66,6 @@ _MAX_SECRETS: Final = 64
 MAX_USER_AGENT: Final = 256
 """Characters of a User-Agent in records that are not the journal."""
 
-_KNOWN_CLIENTS: Final = 64
-"""Clients whose headers are known, so that each of their requests costs less."""
-
 _MAX_PATH: Final = 2 * 1024
 _MAX_QUERY: Final = 8 * 1024
 _MAX_HEADERS: Final = 100
@@ -90,6 +87,11 @@ _OF_OTHERS: Final = frozenset(
 """Operations that change other workspaces, or carry what a recording has elsewhere."""
 
 Headers = tuple[tuple[str, str], ...]
+
+
+class _Head(Protocol):
+    @property
+    def headers(self) -> Headers: ...
 
 
 class Body(NamedTuple):
@@ -238,9 +240,9 @@ class Journal:
         line = re.sub(r"[^\x20-\x7e]", "?", "  ".join(map(str, parts)))
         return line, {"requestId": entry.request_id} | {name: shown[name] for name in _LOGGED}
 
-    def user_agent(self, headers: Headers) -> str | None:
+    def user_agent(self, head: _Head) -> str | None:
         """The User-Agent of a request for other records, cut, and as the journal shows it."""
-        return self.redactor.user_agent(headers)
+        return self.redactor.user_agent(head.headers)
 
     async def newest(
         self,
@@ -354,9 +356,9 @@ class Redactor:
         self.hidden_operations = frozenset(one.id for one in operations if one.is_secret)
         self._headers = {scheme.name for scheme in schemes if scheme.location == "header"}
         self._headers |= frozenset().union(*(one.secret_headers for one in contracts))
-        self.user_agent = lru_cache(maxsize=_KNOWN_CLIENTS)(self._user_agent)
 
-    def _user_agent(self, headers: Headers) -> str | None:
+    def user_agent(self, headers: Headers) -> str | None:
+        """The User-Agent, cut and without secrets."""
         found = next((value for name, value in headers if name == "user-agent"), "")
         text = self._text(found[: MAX_USER_AGENT + _MARGIN], self._sent_in(headers))
         return text[:MAX_USER_AGENT] or None

@@ -68,6 +68,11 @@ class Library(Mapping[str, Scenario]):
         self._refresh()
         return self._by_name[name]
 
+    def get(self, name: str, default: Any = None) -> Any:
+        """The scenario of that name, or ``default``."""
+        self._refresh()
+        return self._by_name.get(name, default)
+
     def __iter__(self) -> Iterator[str]:
         """The names."""
         self._refresh()
@@ -189,6 +194,8 @@ class ScenarioResolver:
 
     async def name_among(self, state: Transaction, values: Iterable[Any]) -> str | None:
         """The name of the scenario of the first value that is the id of a record with its own."""
+        if not await state.count(SCENARIO_RUNS):
+            return None
         for value in values:
             run = await state.get(SCENARIO_RUNS, value) if isinstance(value, str) else None
             if run is not None:

@@ -19,7 +19,7 @@ _CROCKFORD: Final = "0123456789ABCDEFGHJKMNPQRSTVWXYZ"
 _PAIRS: Final = [first + second for first in _CROCKFORD for second in _CROCKFORD]
 """Two characters for every ten bits."""
 
-_DRAWN: Final = Random(secrets.randbits(256))
+_DRAWN: Final = Random(secrets.randbits(256))  # noqa: S311  ids of requests are no secrets
 """Draws what must differ and is no secret, without a call of the operating system each time."""
 
 if hasattr(os, "register_at_fork"):  # so that two processes do not draw the same

@@ -230,11 +230,15 @@ def _reject_lone_surrogates(value: Any) -> None:
 
 
 Stored = bytes
-"""A value, compressed. Nothing can modify it, and no garbage collector visits it."""
+"""A value: its text, or a head and its text, compressed or not. Nothing can modify it, and no
+garbage collector visits it."""
 
-_HEAD: Final = Struct("<IHB")
-"""The bytes of its text, the number of the dictionary (0: the text is not compressed), and whether
-its numbers have digits that only a Decimal keeps."""
+_HEAD: Final = Struct("<BIHB")
+"""A mark, the bytes of its text, the number of the dictionary (0: the text is not compressed), and
+whether its numbers have digits that only a Decimal keeps."""
+
+_MARK: Final = 0
+"""The first byte of a head. No JSON text begins with it."""
 
 _FIRST: Final = 128
 """Values after which there is a dictionary: it takes more than a few values."""
@@ -259,7 +263,7 @@ _SEEN: Final = 7
 
 def size_of(stored: Stored) -> int:
     """The bytes of the text of a value."""
-    return int.from_bytes(stored[:4], "little")
+    return int.from_bytes(stored[1:5], "little") if stored[0] == _MARK else len(stored)
 
 
 class Packing:
@@ -294,11 +298,15 @@ class Packing:
         text = packed(value)
         content = text.encode() if isinstance(text, str) else text
         number, shortest = self._shortest(content)
-        return _HEAD.pack(len(content), number, isinstance(text, str)) + shortest
+        if text is shortest:
+            return shortest
+        return _HEAD.pack(_MARK, len(content), number, isinstance(text, str)) + shortest
 
     def unpack(self, stored: Stored) -> Any:
         """A new value like the one that was packed, as ``unpacked`` returns it."""
-        _, number, is_exact = _HEAD.unpack_from(stored)
+        if stored[0] != _MARK:
+            return orjson.loads(stored)
+        _, _, number, is_exact = _HEAD.unpack_from(stored)
         content = stored[_HEAD.size :]
         if number:
             dictionary = self._dictionaries[number - 1]

@@ -235,18 +235,22 @@ class Edge:
         A request with a rejected credential is in the journal of the default workspace, one with a
         revoked key in that of the key's workspace.
         """
+        if request.is_observer:
+            return reply
         kept_why, owner, readings = why, workspace, request.trace.readings
         assert readings is not None  # noqa: S101 - see __call__
         if workspace is not None:  # the journal has the real end of a request
             kept_why = why._replace(at=workspace.clock.now(self._clock))
-        if request.is_observer:
-            return reply
-        if request.path.startswith(self._control_path) or request.header(_UNRECORDED) == "off":
+        is_control = request.path.startswith(self._control_path)
+        if is_control or request.header(_UNRECORDED) == "off":
             owner = None
         elif owner is None and reply.status == HTTPStatus.UNAUTHORIZED:
             owner = await self._owner_of_rejected(request.trace.revoked_key_of)
             kept_why = why._replace(clock=owner.clock.mode, at=owner.clock.now(self._clock))
-        sent_to = self._sent_to(request, workspace or owner)
+        sent_to = None
+        if not (is_control and request.method in _READING):  # which changes no workspace
+            changed = workspace or owner
+            sent_to = request.trace.changes or (None if changed is None else changed.id)
         if owner is not None or sent_to is not None:
             took = self._clock.monotonic() - readings.taken[0].seconds
             entry = _entry(request, reply, took, kept_why)
@@ -270,12 +274,6 @@ class Edge:
             return reply
         short = _short(why.shown())
         return reply._replace(headers=(*reply.headers, ("X-Sandbox-Explain", short)))
-
-    def _sent_to(self, request: Request, workspace: Workspace | None) -> str | None:
-        """The id of the workspace that the request may have changed; None: of no workspace."""
-        if request.path.startswith(self._control_path) and request.method in _READING:
-            return None
-        return request.trace.changes or (None if workspace is None else workspace.id)
 
     async def _owner_of_rejected(self, workspace_id: str | None) -> Workspace:
         owner = None if workspace_id is None else await self._engine.store.workspace(workspace_id)

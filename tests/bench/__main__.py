@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import subprocess
 import sys
+from collections.abc import Mapping
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Final
@@ -14,14 +15,27 @@ from typing import Final
 import click
 
 from tests.bench import page
-from tests.bench.measure import memories, rates, starts
-from tests.bench.servers import commands, prism
-from tests.interop.node import UnavailableError
+from tests.bench.measure import ROWS, memories, rates, starts
+from tests.bench.servers import (
+    CONTRACT,
+    MOCKSERVER_STUBS,
+    OURS,
+    PRISM,
+    WIREMOCK_STUBS,
+    Command,
+    commands,
+    programs,
+    running,
+)
+from tests.bench.stubs import responses, write_mockserver, write_wiremock
 
 _WHOLE: Final = 2.0
 """Seconds a row from which a run says enough to be written to the page."""
 
-_REQUESTS_A_SECOND: Final = 10_000
+_REQUESTS: Final = 1_000_000
+_FEW_REQUESTS: Final = 2_000
+"""Requests before memory is measured again: of a whole run, and of a shorter one."""
+
 _STARTS: Final = 5
 
 
@@ -30,34 +44,34 @@ _STARTS: Final = 5
 @click.option("--requests", type=int, help="Requests before memory is measured again.")
 def main(seconds: float, requests: int | None) -> None:
     """Measure, print the tables, and write them to docs/performance.md after a whole run."""
-    program = _prism()
-    with TemporaryDirectory() as folder:
-        contract = Path(folder) / "contract.yaml"
-        contract.write_text(_contract())
-        servers = commands(contract, program)
+    installed, missing = programs()
+    for reason in missing:
+        click.echo(reason)
+    with TemporaryDirectory() as name:
+        folder = Path(name)
+        servers = commands(folder, installed)
+        _prepare(folder, servers)
         is_whole = seconds >= _WHOLE
         rows = rates(servers, seconds)
-        memory = memories(servers, requests or int(seconds * _REQUESTS_A_SECOND))
+        memory = memories(servers, requests or (_REQUESTS if is_whole else _FEW_REQUESTS))
         started = {name: one.start for name, one in memory.items()}
         results = page.Results(rows, starts(servers, _STARTS) if is_whole else started, memory)
     text = page.markdown(results)
     click.echo(text)
-    if is_whole and program is not None:
+    if is_whole and PRISM in installed:
         page.write(text)
         click.echo(f"written to docs/{page.PAGE.name}")
 
 
-def _prism() -> Path | None:
-    try:
-        return prism()
-    except UnavailableError as error:
-        click.echo(f"without Prism: {error}")
-        return None
-
-
-def _contract() -> str:
+def _prepare(folder: Path, servers: Mapping[str, Command]) -> None:
+    """Write what the other servers read: the contract, and what the sandbox returns."""
     command = [sys.executable, "-m", "invoice_sandbox", "contract"]
-    return subprocess.run(command, check=True, capture_output=True, text=True).stdout
+    contract = subprocess.run(command, check=True, capture_output=True, text=True).stdout
+    (folder / CONTRACT).write_text(contract)
+    with running(servers[OURS]) as server:
+        stubs = responses(server.port, ROWS.values())
+    write_wiremock(stubs, folder / WIREMOCK_STUBS)
+    write_mockserver(stubs, folder / MOCKSERVER_STUBS)
 
 
 if __name__ == "__main__":

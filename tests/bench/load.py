@@ -1,7 +1,7 @@
 """Requests as fast as a server responds, over 32 connections that stay open.
 
-Written for this, as every invoice of a run needs another number: ``wrk`` and ``oha`` repeat one
-body.
+Written for this, as no package of PyPI brings ``wrk`` or ``oha``, and as every invoice of a run
+needs another number.
 """
 
 from __future__ import annotations

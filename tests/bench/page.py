@@ -4,14 +4,14 @@ from __future__ import annotations
 
 import os
 import platform
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Collection, Iterator
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
 
 from tests.bench.load import CONNECTIONS
 from tests.bench.measure import POST, Memory, Table
-from tests.bench.servers import BARE, OURS, PRISM, PRISM_VERSION
+from tests.bench.servers import BARE, OURS, PRISM, VERSIONS
 
 PAGE: Final = Path(__file__).parents[2] / "docs" / "performance.md"
 _BEGIN: Final = "<!-- results of make bench -->"
@@ -29,7 +29,7 @@ class Results:
 
 def markdown(results: Results) -> str:
     """The results, with a description of the machine that names neither it nor its folders."""
-    parts = [_machine(), _rates(results.rates), _starts(results)]
+    parts = [_machine(results.starts), _rates(results.rates), _starts(results)]
     if PRISM in results.starts:
         parts.append(_aims(results))
     return "\n\n".join(parts) + "\n"
@@ -42,11 +42,12 @@ def write(text: str) -> None:
     PAGE.write_text(f"{before}{_BEGIN}\n\n{text}\n{_END}{after}")
 
 
-def _machine() -> str:
+def _machine(servers: Collection[str]) -> str:
+    versions = [f"{name} {version}" for name, version in VERSIONS.items() if name in servers]
+    software = [*versions, f"Python {platform.python_version()}"]
     return (
         f"Measured on {os.cpu_count()} CPUs ({platform.machine()}, {platform.system()}) over "
-        f"{CONNECTIONS} connections, with Python {platform.python_version()} and "
-        f"Prism {PRISM_VERSION}."
+        f"{CONNECTIONS} connections, with {', '.join(software)}."
     )
 
 
@@ -68,7 +69,12 @@ def _rates(rates: Table) -> str:
 
 def _starts(results: Results) -> str:
     requests = next(iter(results.memories.values())).requests
-    head = ["Server", "Start to first response, s", "Idle, MiB", f"After {requests} requests, MiB"]
+    head = [
+        "Server",
+        "Start to first response, s",
+        "Idle, MiB",
+        f"After {requests:,} requests, MiB",
+    ]
     rows = [
         [name, f"{start:.2f}", f"{memory.idle:.0f}", f"{memory.after:.0f}"]
         for name, start in results.starts.items()
@@ -116,5 +122,5 @@ def _compared(results: Results) -> Iterator[Aim]:
     yield "Start, sandbox / Prism", start, "≤", 0.6, _at_most
     ours, prism = results.memories[OURS], results.memories[PRISM]
     yield "Memory idle, sandbox / Prism", ours.idle / prism.idle, "≤", 0.5, _at_most
-    after = f"Memory after {ours.requests} requests / idle"
+    after = f"Memory after {ours.requests:,} requests / idle"
     yield after, ours.after / ours.idle, "≤", 1.15, _at_most

@@ -286,7 +286,7 @@ def _memory_table(size: int) -> Iterator[str]:
         "an invoice, with its event and audit event": _apart(plain_invoice, size // 5),
         "an invoice that auto-progress has taken to its end": _apart(invoice_with_history, some),
         "an idle workspace": _apart(idle_workspace, max(size // 200, 10)),
-        f"a snapshot of {size:,} invoices, and one new invoice": _apart(snapshot, size),
+        f"a snapshot of {size // 10:,} invoices, and one new invoice": _apart(snapshot, size // 10),
     }
     yield "| Memory, allocated | KB |"
     yield "|---|---:|"

@@ -80,17 +80,22 @@ async def create_app(
     system_clock: SystemClock | None = None,
     sending: Callable[[Send], Send] | None = None,
     users: Sequence[Mapping[str, Any]] = (),
+    workspace_id: str | None = None,
 ) -> Sandbox:
     """Compile the contracts, fill the first workspace, and put the pipeline together.
 
     ``url`` is the address that clients reach the sandbox by, ``address`` the one by which other
     servers on the same database do (None: the same). ``sending`` makes what delivers webhooks of
-    what sends them. ``users`` of a recording replace all others. Raises ProjectError, SettingError.
+    what sends them. ``users`` of a recording replace all others, and ``workspace_id`` is that of a
+    new first workspace. Raises ProjectError, SettingError.
     """
     inside = _Inside()
     metrics = _metrics(settings)
     around = [one for one in (sending, metrics and metrics.sending) if one]
-    engine = await _engine(settings, url, address or url, system_clock, inside, around, users)
+    first = WorkspaceOptions(settings.seed, id=workspace_id)
+    engine = await _engine(
+        settings, url, address or url, system_clock, inside, around, users, first
+    )
     pipeline = _pipeline(engine, settings, inside, metrics)
     inside.app = Sandbox(await _entry(pipeline, engine), engine)
     return inside.app
@@ -174,6 +179,7 @@ async def _engine(
     inside: _Inside,
     around: Sequence[Callable[[Send], Send]],
     users: Sequence[Mapping[str, Any]],
+    options: WorkspaceOptions,
 ) -> Engine:
     """Everything that lasts longer than a request, with the first workspace in it."""
     project, passwords = with_users(
@@ -212,7 +218,7 @@ async def _engine(
         send = sending(send)
     lanes = Lanes(store, system_clock, send, virtual_time=settings.webhook_time == "virtual")
     coverage = Coverage(settings.coverage, mark_of(project) if settings.coverage else "")
-    first = await _first_workspace(workspaces, settings)
+    first = await _first_workspace(workspaces, settings.key, options)
     agenda = Agenda(
         store, system_clock, step_runner(project, coverage), lanes, drop_reporter(project)
     )
@@ -279,10 +285,12 @@ async def _system_clock(store: Store) -> SystemClock:
         raise SettingError("--store: it cannot be read; see the log") from None
 
 
-async def _first_workspace(workspaces: Workspaces, settings: Settings) -> Workspace:
+async def _first_workspace(
+    workspaces: Workspaces, key: str, options: WorkspaceOptions
+) -> Workspace:
     """The first workspace, kept before anybody gets its key. Raises SettingError."""
     try:
-        first = await workspaces.first(settings.key, WorkspaceOptions(settings.seed))
+        first = await workspaces.first(key, options)
         await workspaces.store.flush()
     except ApiError:
         await workspaces.store.close()

@@ -11,6 +11,7 @@ import base64
 import hashlib
 import json
 import math
+import re
 from collections import deque
 from collections.abc import Coroutine, Iterator, Mapping, MutableMapping, Sequence
 from contextvars import copy_context
@@ -49,22 +50,22 @@ from invoice_sandbox.bundles.saving import (
     RECORDING,
     START,
 )
-from invoice_sandbox.http.pipeline import EXCHANGE, READINGS
+from invoice_sandbox.http.pipeline import EXCHANGE, RECORDED, Recorded
 from invoice_sandbox.http.send import CONNECTION
 from invoice_sandbox.openapi.load.pointers import at_pointer
 from invoice_sandbox.runtime.agenda import STEPS_LOG
 from invoice_sandbox.runtime.journal import Input
 from invoice_sandbox.runtime.recording import PLACEHOLDER
-from invoice_sandbox.state import USERS, Record
+from invoice_sandbox.state import OUTCOMES_LOG, USERS, Record
 from invoice_sandbox.state.credentials import DEMO_KEY
 from invoice_sandbox.state.memory import MemoryStore
 from invoice_sandbox.webhooks.inbox import inbox_token
-from invoice_sandbox.webhooks.lanes import OUTCOMES_LOG
 
-_MOST_LINES: Final = 1_000
+_MOST_LINES: Final = 5_000
 _MOST_USERS: Final = 100
 _SHIPPED: Final = Served()
 _NOTHING: Final[Mapping[str, Any]] = {}
+_WORKSPACE: Final = re.compile(r"wsp_sandbox_[0-9a-z]{1,40}(_[0-9]{1,9})?", re.ASCII)
 _PATIENCE: Final = 60
 """Real seconds for a request."""
 
@@ -206,12 +207,16 @@ class _Run:
         clock = RecordedClock(epoch, float(recorded["created"]))
         settings = settings_of(recorded, served, key)
         receivers = RecordedReceivers(recorded["outcomes"], str(recorded["url"]))
+        workspace_id = str(recorded["workspace"]["id"])
+        if not _WORKSPACE.fullmatch(workspace_id):
+            raise ValueError("no id of a workspace")
         sandbox = await create_app(
             settings,
             url=str(recorded["url"]),
             system_clock=clock,
             sending=receivers.sending,
             users=recorded.get("users", ())[:_MOST_USERS],
+            workspace_id=workspace_id,
         )
         async with sandbox.engine.store.transaction(sandbox.engine.first_workspace) as state:
             inbox = await inbox_token(state)
@@ -326,6 +331,8 @@ class _Run:
         content = b" " * min(int(request.get("bodyBytes", 0)), 2**20)
         if body is not None:
             content = (await self._filled(body)).encode()
+        elif "base64" in request:
+            content = base64.b64decode(request["base64"])
         headers = [
             [name, await self._filled(value)]
             for name, value in request["headers"]
@@ -339,7 +346,8 @@ class _Run:
             for taken in one["readings"]
         ]
         exchange = _Sent(None if one["hasWaitedForBody"] is True else content)
-        extensions = {READINGS: readings, EXCHANGE: exchange}
+        request_id = None if one["number"] else str(one["requestId"])
+        extensions = {RECORDED: Recorded(readings, request_id), EXCHANGE: exchange}
         own = {"client": (str(one["client"]), 1), "extensions": extensions}
         return self._respond(str(request["method"]), target, headers, content, own)
 

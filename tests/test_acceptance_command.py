@@ -106,6 +106,13 @@ def test_a_run_writes_reports_in_every_format(server: Running, tmp_path: Path) -
     judged = CliRunner().invoke(main, ["acceptance", "judge", str(bundle), "--out", str(again)])
     assert (judged.exit_code, judged.output.splitlines()[-1].count("sha256:")) == (1, 1)
     assert (again / "report.json").read_bytes() == (tmp_path / "report.json").read_bytes()
+    with server.client() as client:
+        newest = client.get("/sandbox/acceptance/runs").json()["data"][0]["id"]
+        kept = client.get(f"/sandbox/acceptance/runs/{newest}/bundle").content
+        shown = client.get(f"/console/acceptance/{newest}").text
+        downloaded = client.get(f"/console/acceptance/{newest}/bundle.zip").content
+    assert bundle.read_bytes() == kept == downloaded
+    assert f"invoice-sandbox replay {newest}.zip" in shown
     replayed = CliRunner().invoke(main, ["replay", str(bundle)])
     assert replayed.exit_code == 0, replayed.output
 

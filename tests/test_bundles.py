@@ -121,7 +121,7 @@ def test_a_bundle_says_that_its_beginning_is_gone(server: Running, tmp_path: Pat
         workspace = client.get("/sandbox/workspaces").json()["data"][0]["id"]
         inbox = client.get("/sandbox/inbox").json()["data"]["url"]
         client.post("/api/webhooks", json={"url": inbox, "events": ["*"]})
-    server.run(server.store.append(workspace, INPUTS_LOG, None, 5 * MEBIBYTE))
+    server.run(server.store.append(workspace, INPUTS_LOG, None, 8 * MEBIBYTE + 1))
     about = save_bundle(ControlClient(server.url, key), tmp_path / "late.zip")
     assert about["replayable"] is False
     assert "beginning" in about["reason"]

@@ -475,8 +475,15 @@ def test_a_run_shows_what_it_waits_for(visitor: httpx.Client, api: httpx.Client)
     assert f'PUT {path} {{"state":"done","task":6}}' in buttons(page)
     assert "<b>200</b>" in act(visitor, "PUT", path, body='{"state": "done", "task": 6}').text
     assert "You reported: done" in visitor.get(f"/console/acceptance/{made}").text
-    assert "The bundle of this run is bundle.zip in the folder of its reports" in shown
-    assert "Download the bundle of this workspace" in shown
+    assert "Download the bundle of this run" not in shown
+    zipped = {"Content-Type": "application/zip"}
+    data(api.put(f"/sandbox/acceptance/runs/{made}/bundle", content=b"PK", headers=zipped))
+    shown = text_of(visitor.get(f"/console/acceptance/{made}"))
+    assert "Download the bundle of this run" in shown
+    assert f"invoice-sandbox replay {made}.zip" in shown
+    file = visitor.get(f"/console/acceptance/{made}/bundle.zip")
+    assert file.content == b"PK"
+    assert file.headers["content-disposition"] == f'attachment; filename="{made}.zip"'
     file = visitor.get(f"/console/acceptance/{made}/report.json")
     assert file.json() == report
     assert file.headers["content-disposition"] == f'attachment; filename="{made}.json"'

@@ -191,6 +191,8 @@ WITHOUT_COMMAND = {
     "getDelivery": "the console shows it",
     "getRecording": "'bundle save' writes it to a file",
     **dict.fromkeys(("createAcceptanceRun", "updateAcceptanceRun"), "'acceptance run' uses it"),
+    "keepAcceptanceBundle": "'acceptance run' uses it",
+    "getAcceptanceBundle": "the console downloads it, and curl does",
     "getLedger": "nobody reads it as a table",
     "listEvents": "the console shows it",
     "triggerEvent": "trigger uses it",

@@ -102,6 +102,7 @@ CONSTANTS: Final[dict[str, tuple[Any, str]]] = {
         "invoice_sandbox.openapi.load.effort:MAX_CHAIN",
     ),
     "Requests that a bundle can replay": (count, "invoice_sandbox.replay:_MOST_LINES"),
+    "Size of what a bundle can replay": (size, "invoice_sandbox.state.memory:_RECORDED_BYTES"),
     "Requests in a journal": (count, "invoice_sandbox.state.memory:_LOG_ENTRIES"),
     "Size of a journal": (size, "invoice_sandbox.state.memory:_LOG_BYTES"),
     "Requests per minute of a workspace and all created from it": (
@@ -284,6 +285,7 @@ TESTS_OF: Final = {
         "Pause while the client reads a response": "response_that_nobody_takes_is_given_up",
         "Whole response": "client_that_reads_without_end_is_given_up",
     },
+    "test_bundles": {"Size of what a bundle can replay": "says_that_its_beginning_is_gone"},
     "test_idempotency": {
         "Responses stored for an `Idempotency-Key`": "day_of_the_workspace_s_time"
     },

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import base64
 import json
 import socket
 from collections.abc import Callable, Iterator
@@ -196,9 +197,9 @@ def test_a_malformed_recording_ends_in_one_line(
 
 def test_a_recording_of_too_many_requests_is_not_replayed(recorded: Path, tmp_path: Path) -> None:
     def edit(parts: dict[str, bytes]) -> None:
-        parts["inputs.ndjson"] = b"{}\n" * 1_001
+        parts["inputs.ndjson"] = b"{}\n" * 5_001
 
-    with pytest.raises(BundleError, match="a recording has at most 1,000 requests"):
+    with pytest.raises(BundleError, match="a recording has at most 5,000 requests"):
         replay(edited(recorded, tmp_path / "x.zip", edit))
 
 
@@ -320,18 +321,35 @@ def test_a_replay_serves_the_contract_that_it_is_given(tmp_path: Path) -> None:
     assert "the contract is another one" in other.notes[0]
 
 
-def test_a_body_that_may_hold_secrets_is_not_in_the_bundle(live: Running, tmp_path: Path) -> None:
+@pytest.mark.parametrize(
+    ("content", "member"),
+    [
+        (b"%PDF-1.7 x", "body"),
+        (b"%PDF-1.7 \xff\xfe\0", "base64"),
+        (b"%PDF-1.7 my password is here", "bodyBytes"),
+        (b"%PDF-1.7 \xff whsec_" + b"c2VjcmV0" * 4, "bodyBytes"),
+    ],
+    ids=["text", "bytes", "text that names a secret", "bytes with a secret"],
+)
+def test_a_file_is_in_the_bundle_unless_it_may_hold_a_secret(
+    live: Running, tmp_path: Path, content: bytes, member: str
+) -> None:
     key = live.new_workspace(seed=8)
     with live.client(key) as client:
         upload = client.post("/api/storage/invoices/upload-url", json={}).json()["data"]
         pdf = {"Content-Type": "application/pdf"}
-        assert client.put(upload["url"], content=b"%PDF-1.7 x", headers=pdf).status_code == 200
+        assert client.put(upload["url"], content=content, headers=pdf).status_code == 200
     save_bundle(ControlClient(live.url, key), tmp_path / "x.zip")
     bundle = read_bundle(tmp_path / "x.zip")
-    assert bundle.lines("inputs.ndjson")[1]["request"]["bodyBytes"] == 10
+    request = bundle.lines("inputs.ndjson")[1]["request"]
+    sent = {"body": content.decode(errors="ignore"), "bodyBytes": len(content)}
+    sent["base64"] = base64.b64encode(content).decode()
+    assert request[member] == sent[member]
     found = replay(bundle)
     assert found.difference is None
-    assert any("1 bodies are not in the bundle" in one for one in found.notes)
+    is_hidden = member == "bodyBytes"
+    assert found.with_end is not is_hidden
+    assert any("1 bodies are not in the bundle" in one for one in found.notes) is is_hidden
 
 
 def test_differences_are_found_in_order() -> None:

@@ -146,6 +146,7 @@ def run_checks(
     text = write_reports(out, report, subject)
     parts = run_parts(report, subject, attests, texts_of(file.read_bytes(), contract, text))
     write_bundle(out / BUNDLE, *parts)
+    progress.keep((out / BUNDLE).read_bytes())
     if not report.is_complete:
         click.echo(f"Interrupted; {out}/report.json has the finished checks.", err=True)
         sys.exit(_INTERRUPTED)

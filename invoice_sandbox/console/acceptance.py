@@ -68,6 +68,15 @@ def report_file(run_id: str) -> Response:
     return _file(jsonio.dumps_pretty(report.data), "application/json", f"{run_id}.json")
 
 
+@pages.get(f"/acceptance/<run_id>/{_BUNDLE}")
+def run_bundle(run_id: str) -> Response:
+    """The bundle of a run as a file."""
+    found = client().get(f"{RUNS}/{quote(run_id, safe='')}/bundle")
+    if not found.is_success:
+        return _problem(found)
+    return _file(found.content, "application/zip", f"{run_id}.zip")
+
+
 @pages.get(f"/{_BUNDLE}")
 def bundle_file() -> Response:
     """The bundle of the workspace, as ``invoice-sandbox bundle save`` writes it."""

@@ -5,18 +5,22 @@ The command that runs the checks writes here; people, the console and clients re
 
 from __future__ import annotations
 
+import base64
 from typing import Any, Final
 
 from invoice_sandbox.base.clock import instant_text
 from invoice_sandbox.base.errors import reject
 from invoice_sandbox.base.ids import resource_id
-from invoice_sandbox.runtime.control_call import ControlCall
+from invoice_sandbox.runtime.control_call import ControlCall, Raw
 from invoice_sandbox.runtime.journal import REDACTED
 from invoice_sandbox.state import Record, Transaction
 from invoice_sandbox.state.credentials import CONTROL, allows
 
 MAX_RUNS: Final = 20
 """The number of runs that a workspace keeps."""
+
+BUNDLES: Final = "acceptance_bundles"
+"""The collection of bundles, by the id of their run."""
 
 _RUNS: Final = "acceptance_runs"
 _PREFIX: Final = "acr_sandbox"
@@ -37,11 +41,13 @@ async def create_acceptance_run(call: ControlCall) -> Record:
             "startedAt": instant_text(call.engine.system_clock.calendar()),
             "reported": None,
             "report": None,
+            "hasBundle": False,
             **call.body,
         }
         await state.put(_RUNS, run["id"], run)
         for old in (await state.page(_RUNS)).records[MAX_RUNS:]:
             await state.delete(_RUNS, old["id"])
+            await state.delete(BUNDLES, old["id"])
     return _shown(call, run)
 
 
@@ -82,6 +88,25 @@ async def get_acceptance_report(call: ControlCall) -> Record:
     if report is None:
         raise reject("unknown_resource", kind="report yet of a run", member="id")
     return report
+
+
+async def keep_acceptance_bundle(call: ControlCall) -> Record:
+    """Keep the bundle of a run. Raises ApiError 404."""
+    async with call.engine.store.transaction(call.workspace.id) as state:
+        run = {**await _named(state, call), "hasBundle": True}
+        await state.put(_RUNS, run["id"], run)
+        await state.put(BUNDLES, run["id"], {"zip": base64.b64encode(call.raw_body).decode()})
+    return _shown(call, run)
+
+
+async def get_acceptance_bundle(call: ControlCall) -> Raw:
+    """The bundle of a run. Raises ApiError 404 for no run, and for one without a bundle."""
+    async with call.engine.store.transaction(call.workspace.id) as state:
+        run = await _named(state, call)
+        found = await state.get(BUNDLES, run["id"])
+    if found is None:
+        raise reject("unknown_resource", kind="bundle yet of a run", member="id")
+    return Raw(200, "application/zip", base64.b64decode(found["zip"]))
 
 
 async def _named(state: Transaction, call: ControlCall) -> dict[str, Any]:

@@ -124,6 +124,8 @@ class ControlClient:
     def ask(self, method: str, path: str, body: Any = None, *, below: str = "/sandbox") -> Any:
         """The ``data`` of the response of a control operation, or of one ``below`` another path.
 
+        A body of bytes is a zip archive; any other is sent as JSON.
+
         Raises SandboxError with the message of the error response, or when no sandbox responds.
         """
         __tracebackhide__ = True
@@ -235,12 +237,15 @@ class ControlClient:
         from urllib.error import HTTPError
         from urllib.request import Request
 
+        is_zip = isinstance(body, bytes)
         request = Request(  # noqa: S310 - checked_url lets http and https through only
             f"{self.url}{path}",
             method=method,
             headers=self.headers(has_body=body is not None) | {"Accept": accept},
-            data=None if body is None else json.dumps(body).encode(),
+            data=body if body is None or is_zip else json.dumps(body).encode(),
         )
+        if is_zip:
+            request.add_header("Content-Type", "application/zip")
         try:
             try:
                 reply = _opener(self.url).open(request, timeout=self.patience)

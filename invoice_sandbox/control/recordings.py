@@ -12,20 +12,20 @@ from invoice_sandbox import __version__
 from invoice_sandbox.base import jsonio
 from invoice_sandbox.base.clock import ClockState, reading
 from invoice_sandbox.base.turns import Turn
+from invoice_sandbox.control.acceptance import BUNDLES
 from invoice_sandbox.runtime.agenda import STEPS_LOG
 from invoice_sandbox.runtime.control_call import ControlCall
 from invoice_sandbox.runtime.journal import Input
 from invoice_sandbox.runtime.recording import Secrets
 from invoice_sandbox.runtime.workspaces import BEGINNING
-from invoice_sandbox.state import USERS, Contents, Record, Snapshot
+from invoice_sandbox.state import OUTCOMES_LOG, USERS, Contents, Record, Snapshot
 from invoice_sandbox.state.credentials import DEMO_KEY_DIGEST
 from invoice_sandbox.webhooks.inbox import inbox_token
-from invoice_sandbox.webhooks.lanes import OUTCOMES_LOG
 from invoice_sandbox.webhooks.outbox import DELIVERIES, published_delivery
 
 _JOURNAL: Final = 1000
-_INTERNAL: Final = frozenset({USERS, "api_key_digests", "inbox"})
-"""Collections that hold nothing but what is secret or in the project."""
+_INTERNAL: Final = frozenset({USERS, "api_key_digests", "inbox", BUNDLES})
+"""Collections that hold nothing but what is secret, in the project, or a bundle itself."""
 
 
 async def get_recording(call: ControlCall) -> Record:

@@ -25,11 +25,12 @@ from invoice_sandbox.base.ids import random_request_id
 from invoice_sandbox.http.credentials import workspace_of_caller
 from invoice_sandbox.http.declared_errors import error_reply
 from invoice_sandbox.http.pipeline import (
-    READINGS,
+    RECORDED,
     ClientGoneError,
     Endpoint,
     Head,
     Proceed,
+    Recorded,
     Reply,
     Request,
     Trace,
@@ -86,6 +87,8 @@ MEMBERS: Final = "request"
 Note = Callable[[str, int, float], None]
 """Notes an operation (or nothing), the status of its response, and the seconds until then."""
 
+_NOT_RECORDED: Final = Recorded()
+
 
 class Edge:
     """The outermost stage.
@@ -119,10 +122,10 @@ class Edge:
         seed.
         """
         trace, clock = request.trace, self._clock
-        recorded = request.scope.get("extensions", {}).get(READINGS, ())
-        trace.readings = readings = Readings(clock, recorded)
+        recorded = request.scope.get("extensions", {}).get(RECORDED, _NOT_RECORDED)
+        trace.readings = readings = Readings(clock, recorded.readings)
         token = readings.take()
-        trace.draw_id = self._random_id
+        trace.draw_id = lambda: recorded.request_id or self._random_id()
         try:
             reply = await self._response(request, proceed)
             workspace = trace.workspace or await workspace_of_caller(self._engine, request)

@@ -20,7 +20,7 @@ from dataclasses import dataclass, field
 from functools import lru_cache
 from typing import Any, Final, NamedTuple, Protocol, TypeVar
 
-from invoice_sandbox.base.clock import Readings
+from invoice_sandbox.base.clock import Reading, Readings
 from invoice_sandbox.base.errors import ApiError
 from invoice_sandbox.openapi.message.media_types import JSON as JSON
 from invoice_sandbox.openapi.operation import Contract, Operation
@@ -50,8 +50,8 @@ OBSERVER: Final = "invoice_sandbox.observer"
 """The extension of the ASGI scope of a request by which the sandbox reads its own state. Such a
 request is in no journal, covers nothing, and meets neither rate limits nor faults."""
 
-READINGS: Final = "invoice_sandbox.readings"
-"""The extension with the readings of the clocks that a request of a replay uses."""
+RECORDED: Final = "invoice_sandbox.recorded"
+"""The extension of a request of a replay with what was ``Recorded``."""
 
 CALLER: Final = "invoice_sandbox.caller"
 """The extension with the credential of a visitor in whose name the sandbox sends a request."""
@@ -64,6 +64,14 @@ with everything that was read from them."""
 
 _SECONDS_TO_FINISH: Final = 5
 """Time for deliveries under way when the server is stopped."""
+
+
+class Recorded(NamedTuple):
+    """What a request of a replay uses again: its readings of the clocks, and its random id, if it
+    had one."""
+
+    readings: Sequence[Reading] = ()
+    request_id: str | None = None
 
 
 class Exchange(Protocol):

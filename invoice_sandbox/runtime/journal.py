@@ -81,7 +81,7 @@ _LARGE_ENTRY: Final = 4 * _MAX_BODY
 _OF_OTHERS: Final = frozenset(
     {
         *("createWorkspace", "deleteWorkspace", "createListener", "deleteListener"),
-        *("answerMessage", "receiveForListener", "receiveWebhook"),
+        *("answerMessage", "receiveForListener", "receiveWebhook", "keepAcceptanceBundle"),
     }
 )
 """Operations that change other workspaces, or carry what a recording has elsewhere."""
@@ -216,11 +216,10 @@ class Journal:
         entry = item.entry
         if entry.why.operation in _OF_OTHERS:
             return
-        request, response = len(entry.request_body.content), len(entry.response_body.content)
-        if response > _LARGE_ENTRY:
+        if len(entry.response_body.content) > _LARGE_ENTRY:
             short = self.redactor.without_large_bodies(entry).response_body
-            item, response = item._replace(entry=entry._replace(response_body=short)), 0
-        await self._store.append(workspace_id, INPUTS_LOG, item, request + response)
+            item = item._replace(entry=entry._replace(response_body=short))
+        await self._store.append(workspace_id, INPUTS_LOG, item, _size(item.entry))
 
     async def recorded(self, workspace_id: str) -> Recorded:
         """The inputs. The first entry of a complete log stands for the beginning."""
@@ -509,6 +508,10 @@ class Redactor:
             if self.may_name_secrets(text) or self._anywhere.search(text):
                 raise
             return text
+
+    def shows_secrets(self, text: str) -> bool:
+        """Whether a text that is no JSON names a secret, or has something that looks like one."""
+        return bool(self._anywhere.search(text) or self.key_pattern.search(text))
 
     def may_name_secrets(self, text: str) -> bool:
         if "\\" in text:  # a name, or an address, may be written with escapes

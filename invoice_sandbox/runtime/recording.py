@@ -47,8 +47,8 @@ class Secrets:
     def sent(self, one: Input) -> Record:
         """A request with placeholders: ``method``, ``target``, ``headers``, ``body``.
 
-        A body that cannot be shown is None, and ``bodyBytes`` its length. Must be called for all
-        inputs in order.
+        A body that is no text is None, and ``base64`` has it. Of one that may hold unknown secrets
+        only ``bodyBytes`` is there, its length. Must be called for all inputs in order.
         """
         entry = one.entry
         headers = [[name, self._header(name, value)] for name, value in entry.request_headers]
@@ -143,13 +143,28 @@ class Secrets:
         hidden = {"body": None, "bodyBytes": len(body.content)}
         media_type = dict(headers).get("content-type", body.media_type)
         is_read = is_json(media_type.partition(";")[0].strip().lower())
-        if not is_read or operation in self.redactor.hidden_operations:
+        if operation in self.redactor.hidden_operations:
             return hidden
+        if not is_read:
+            return self._other(body.content) or hidden
         try:
             text = self._json(body.content)
         except ValueError:  # what is in it is unknown
             return hidden
         return {"body": text}
+
+    def _other(self, content: bytes) -> Record | None:
+        """A body that is no JSON; None: it may hold a secret."""
+        known = [one for one in (*self._names, self.inbox) if len(one) >= _LONG]
+        if any(one.encode() in content for one in known):
+            return None
+        try:
+            text = content.decode()
+        except UnicodeDecodeError:
+            is_secret = self.redactor.key_pattern.search(content.decode("latin-1"))
+            encoded = {"body": None, "base64": base64.b64encode(content).decode()}
+            return None if is_secret else encoded
+        return None if self.redactor.shows_secrets(text) else {"body": text}
 
     def _json(self, content: bytes) -> str:
         """The JSON with placeholders. Raises ValueError for what may hold another secret."""

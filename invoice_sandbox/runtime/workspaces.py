@@ -41,7 +41,7 @@ class WorkspaceOptions:
 
     ``seed`` None: a random one, so that its ids differ from those of all others. ``clock`` and
     ``scenario`` None: the server's. ``made_by``: the workspace whose key creates it; ``maker``: the
-    key, if it may do nothing else.
+    key, if it may do nothing else. ``id`` None: it derives from the seed.
     """
 
     seed: int | None = None
@@ -49,6 +49,7 @@ class WorkspaceOptions:
     scenario: str | None = None
     made_by: str | None = None
     maker: str | None = None
+    id: str | None = None
 
 
 @dataclass
@@ -135,7 +136,7 @@ class Workspaces:
         seed = random_seed() if options.seed is None else options.seed
         token = seed_token(seed)
         workspace = Workspace(
-            id=f"wsp_sandbox_{token}",
+            id=options.id or f"wsp_sandbox_{token}",
             seed=seed,
             token=token,
             clock=options.clock or self.clock,

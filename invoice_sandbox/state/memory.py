@@ -15,6 +15,7 @@ from invoice_sandbox.base.jsonio import packed
 from invoice_sandbox.base.turns import Turn
 from invoice_sandbox.state import (
     MEBIBYTE,
+    RECORDED_LOGS,
     USERS,
     Condition,
     Contents,
@@ -49,6 +50,9 @@ _NUMBER_BYTES: Final = 200
 
 _LOG_ENTRIES: Final = 1000
 _LOG_BYTES: Final = 4 * 1024 * 1024
+_RECORDED_ENTRIES: Final = 5_001
+_RECORDED_BYTES: Final = 2 * _LOG_BYTES
+"""Limits of the logs that a bundle replays: the beginning, and 5,000 requests."""
 
 
 @dataclass
@@ -108,7 +112,8 @@ def _check(quota: Quota, used: int, added: int = 1) -> None:
 class BoundedLog:
     """The latest entries. Older ones are dropped and counted."""
 
-    def __init__(self) -> None:
+    def __init__(self, entries: int = _LOG_ENTRIES, size: int = _LOG_BYTES) -> None:
+        self._most, self._most_bytes = entries, size
         self._entries: deque[tuple[Any, int]] = deque()
         self._bytes = 0
         self._dropped = 0
@@ -121,7 +126,7 @@ class BoundedLog:
         first = self._dropped + 1
         self._entries.append((entry, size))
         self._bytes += size
-        while len(self._entries) > _LOG_ENTRIES or self._bytes > _LOG_BYTES:
+        while len(self._entries) > self._most or self._bytes > self._most_bytes:
             self._bytes -= self._entries.popleft()[1]
             self._dropped += 1
         return range(first, self._dropped + 1)
@@ -151,6 +156,8 @@ class Space:
         self.last_used = now
         self.snapshots: dict[str, tuple[Snapshot, State]] = {}
         self.logs: defaultdict[str, BoundedLog] = defaultdict(BoundedLog)
+        for name in RECORDED_LOGS:
+            self.logs[name] = BoundedLog(_RECORDED_ENTRIES, _RECORDED_BYTES)
         self.claims: set[str] = set()
         self.snapshots_numbered = 0
         self._news: asyncio.Event | None = None

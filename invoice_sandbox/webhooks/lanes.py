@@ -20,7 +20,7 @@ from weakref import WeakValueDictionary
 from invoice_sandbox.base.clock import SystemClock, instant_text
 from invoice_sandbox.base.errors import ApiError
 from invoice_sandbox.base.turns import next_turn
-from invoice_sandbox.state import NoWorkspaceError, Record, Store, Workspace
+from invoice_sandbox.state import OUTCOMES_LOG, NoWorkspaceError, Record, Store, Workspace
 from invoice_sandbox.webhooks.attempts import TIMEOUT, Attempt, Outcome, Outgoing, note, prepare
 from invoice_sandbox.webhooks.dns import WORKSPACE
 from invoice_sandbox.webhooks.inbox import SENT_AT
@@ -36,9 +36,6 @@ SHARE: Final = 160
 
 _REMEMBERED: Final = 4096
 """Receivers that timed out and are remembered as slow; the oldest is dropped first."""
-
-OUTCOMES_LOG: Final = "outcomes"
-"""The log of what receivers responded, in the order in which they did."""
 
 _KEPT_BODY: Final = 512
 """Bytes of a response to a webhook that the log keeps."""

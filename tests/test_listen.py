@@ -892,6 +892,18 @@ def test_without_a_stream_it_is_503_and_afterwards_404(mine: httpx.Client) -> No
     assert mine.delete(f"/sandbox/listeners/{made['id']}").status_code == 404
 
 
+def test_what_waits_for_a_listener_that_is_deleted_fails_at_once(mine: httpx.Client) -> None:
+    made = opened(mine)
+    subscribe(mine, made["url"], events=["*"])
+    with streaming(mine, made) as lines:
+        fire(mine)
+        next_message(lines)
+        assert mine.delete(f"/sandbox/listeners/{made['id']}").status_code == 200
+        assert list(lines) == [""]
+    settle(mine)
+    assert delivery(mine)["responseStatus"] == 503
+
+
 def test_what_waits_is_sent_again_unless_it_was_seen(mine: httpx.Client) -> None:
     made = opened(mine)
     subscribe(mine, made["url"], events=["*"])

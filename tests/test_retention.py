@@ -11,7 +11,7 @@ import pytest
 from invoice_sandbox.http import idempotency
 from invoice_sandbox.state import credentials
 from invoice_sandbox.webhooks import attempts, outbox
-from tests.receivers import deliveries
+from tests.receivers import deliveries, receiving, response
 from tests.scenario_run import DATED, data
 from tests.support import serving
 from tests.test_quotas import HOOK, invoice
@@ -52,6 +52,25 @@ def test_the_oldest_delivery_is_dropped_if_it_is_finished(
         invoice(client, number)
         client.post("/sandbox/clock/advance", json={"by": "PT1S"})
     assert len(deliveries(client)) == left
+
+
+def test_a_delivery_whose_event_was_dropped_is_not_sent_again(
+    client: httpx.Client, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(outbox, "KEPT", 1)
+    with receiving(response(503)) as receiver:
+        client.post("/api/webhooks", json={**HOOK, "url": receiver.url})
+        invoice(client, 1)
+        client.post("/sandbox/clock/advance", json={"by": "PT0S"})
+        receiver.responses(response())
+        for number in (2, 3):
+            invoice(client, number)
+            client.post("/sandbox/clock/advance", json={"by": "P1D"})
+        sent = [one.id for one in receiver.messages]
+    waiting, sent_last = deliveries(client)
+    assert len(sent) == 3
+    assert (waiting["eventId"], waiting["status"], waiting["attempt"]) == (sent[0], "Failed", 1)
+    assert (sent_last["eventId"], sent_last["status"]) == (sent[2], "Delivered")
 
 
 def test_a_delivery_has_its_last_attempts(

@@ -17,12 +17,12 @@ from typing import Any
 import httpx
 import pytest
 
-from invoice_sandbox.base.clock import ClockState, parse_instant
+from invoice_sandbox.base.clock import ClockState, instant_text, parse_instant
 from invoice_sandbox.runtime import agenda as agenda_module
 from invoice_sandbox.runtime.agenda import Agenda, in_order
 from invoice_sandbox.state import Record, Workspace
 from invoice_sandbox.state.memory import MemoryStore
-from invoice_sandbox.webhooks.attempts import Outcome, Outgoing
+from invoice_sandbox.webhooks.attempts import CLOSE_ENDPOINT, Outcome, Outgoing
 from invoice_sandbox.webhooks.endpoints import ENDPOINTS
 from invoice_sandbox.webhooks.lanes import SHARE, SIDE_BY_SIDE, SLOW_SIDE_BY_SIDE, Lanes, Send
 from invoice_sandbox.webhooks.outbox import DELIVERIES, EVENTS, plan
@@ -33,6 +33,7 @@ from tests.receivers import (
     calling,
     deliveries,
     delivery,
+    endpoint,
     free_port,
     hang,
     held,
@@ -460,6 +461,38 @@ def test_a_receiver_may_switch_its_own_endpoint_off(
     assert states == [("Delivered", 1), ("Cancelled", 0), ("Cancelled", 0)]
 
 
+def test_a_receiver_that_is_gone_does_not_close_an_endpoint_that_is_closed(
+    patient: Running, client: httpx.Client, receiver: Receiver
+) -> None:
+    """Here while a duplicate is under way, which is not cancelled."""
+    one = subscribe(client, receiver.url, events=["invoice.verified"])
+
+    def call_back(_: Message) -> None:
+        with patient.client(key_of(client)) as another:
+            switch(another, one["id"], "disable")
+
+    receiver.responses(response(), response(), calling(call_back, response(410)))
+    trigger(client)
+    advance(client, by="PT0S")
+    place = f"/sandbox/deliveries/{delivery(client)['id']}/replay"
+    data(client.post(place, json={"fault": "duplicate"}))
+    advance(client, by="PT1H")
+    assert len(receiver.messages) == 3
+    assert endpoint(client, one["id"])["disabledReason"] == "switched_off"
+
+
+def test_what_a_delivery_makes_due_runs_without_another_request(
+    client: httpx.Client, receiver: Receiver
+) -> None:
+    """On a frozen clock: the event that an endpoint was disabled, which another one gets."""
+    receiver.responds_by(lambda one: response(410 if one.path == "/gone" else 200))
+    subscribe(client, f"{receiver.url}/gone", events=["invoice.verified"])
+    subscribe(client, f"{receiver.url}/other", events=["webhook_endpoint.disabled"])
+    advance(client, by="PT0S")
+    trigger(client)
+    until(lambda: any(one.path == "/other" for one in receiver.messages), "nothing was reported")
+
+
 # Live clocks
 
 
@@ -582,6 +615,53 @@ def test_a_workspace_with_many_lanes_leaves_turns_to_one_with_few() -> None:
     asyncio.run(run())
     assert len(sent) == 101
     assert sent.index("http://few/0") < 3
+
+
+def test_a_step_with_nothing_to_send_ends_no_lane() -> None:
+    """Here the one that looks whether an endpoint still fails."""
+    sent: list[str] = []
+
+    async def send(request: Outgoing) -> Outcome:
+        sent.append(request.url)
+        return Outcome(200)
+
+    async def run() -> None:
+        store, workspace = await planned(1)
+        before = workspace.clock.at - timedelta(seconds=1)
+        async with store.transaction("one") as state:
+            since = {"subject": "whe_0", "since": instant_text(before)}
+            await state.schedule(before, CLOSE_ENDPOINT, since, lane="whe_0")
+        lanes = lanes_of(store, send)
+        await lanes.wake(workspace)
+        await lanes.finish("one")
+
+    asyncio.run(run())
+    assert sent == ["http://0/"]
+
+
+def test_what_is_sent_is_stored_before() -> None:
+    """A receiver never gets what a server that stops would not remember."""
+    order: list[str] = []
+
+    class Slow(MemoryStore):
+        """A store whose file takes a moment."""
+
+        async def flush(self) -> None:
+            await asyncio.sleep(0)
+            order.append("stored")
+
+    async def send(_: Outgoing) -> Outcome:
+        order.append("sent")
+        return Outcome(200)
+
+    async def run() -> None:
+        store, workspace = await planned(1, store=Slow())
+        lanes = lanes_of(store, send)
+        await lanes.wake(workspace)
+        await lanes.finish("one")
+
+    asyncio.run(run())
+    assert order == ["stored", "sent"]
 
 
 @dataclass

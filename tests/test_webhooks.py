@@ -134,6 +134,7 @@ def test_a_type_whose_resource_the_key_may_not_read_is_denied(
 DISABLED: dict[str, tuple[dict[str, Any], str]] = {
     "no address": ({}, "url_missing"),
     "an address that is null": ({"url": None}, "url_missing"),
+    "an address that is no text": ({"url": [URL]}, "url_missing"),
     "a private address": ({"url": "https://10.0.0.1/hooks"}, "url_not_allowed"),
     "not enabled": ({"url": URL, "enabled": False}, "not_enabled"),
     "neither allowed nor enabled": ({"url": "ftp://x", "enabled": False}, "url_not_allowed"),

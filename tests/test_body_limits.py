@@ -17,6 +17,7 @@ from tests.scenario_run import until
 from tests.support import Running, serving
 
 BODY = 256 * 1024
+SMALL = 16 * 1024
 MORE_THAN_ITS_SHARE = BODIES_OF_A_WORKSPACE // BODY + 2
 
 
@@ -27,14 +28,14 @@ def server() -> Iterator[Running]:
         yield running
 
 
-def head(method: str, path: str, *lines: str) -> bytes:
-    """A request head with a body of 256 KiB to follow."""
-    first = [f"{method} {path} HTTP/1.1", "Host: 127.0.0.1", f"Content-Length: {BODY}"]
+def head(method: str, path: str, *lines: str, length: int = BODY) -> bytes:
+    """A request head with a body of ``length`` bytes to follow."""
+    first = [f"{method} {path} HTTP/1.1", "Host: 127.0.0.1", f"Content-Length: {length}"]
     return "\r\n".join([*first, "Content-Type: application/json", *lines, "", ""]).encode()
 
 
-def invoice_head(key: str) -> bytes:
-    return head("POST", "/api/invoices", f"Authorization: Bearer {key}")
+def invoice_head(key: str, length: int = BODY) -> bytes:
+    return head("POST", "/api/invoices", f"Authorization: Bearer {key}", length=length)
 
 
 def response_to_head(server: Running, sent: bytes) -> Response:
@@ -71,6 +72,8 @@ def test_a_workspace_holds_only_its_share_of_bodies_in_flight(server: Running) -
         assert (full.status, full.headers["retry-after"]) == (503, "1")
         assert full.envelope_problem() is None
         assert rejected_for_its_content(server, other)
+        until(lambda: not rejected_for_its_content(server, key, SMALL + 1), "the share is used")
+        assert rejected_for_its_content(server, key, SMALL)
     until(lambda: rejected_for_its_content(server, key), "it is read")
 
 
@@ -80,9 +83,9 @@ def first_response(wires: list[Wire]) -> Response:
     return next(one for one in wires if one.socket in ready).response()
 
 
-def rejected_for_its_content(server: Running, key: str) -> bool:
+def rejected_for_its_content(server: Running, key: str, length: int = BODY) -> bool:
     """Whether a whole body is read: it is only spaces."""
-    return response_to_head(server, invoice_head(key) + b" " * BODY).status == 400
+    return response_to_head(server, invoice_head(key, length) + b" " * length).status == 400
 
 
 def test_what_was_sent_of_a_rejected_body_is_not_kept(server: Running) -> None:

@@ -148,6 +148,7 @@ def test_what_comes_again_is_a_duplicate(client: httpx.Client) -> None:
         ({"webhook_timestamp": "1795253401"}, "the signature is wrong"),
         ({"webhook_timestamp": "yesterday"}, "the signature is wrong"),
         ({"webhook_timestamp": "9" * 5000}, "the signature is wrong"),
+        ({"webhook_timestamp": "\xb9\xb2"}, "the signature is wrong"),
         ({"webhook_signature": "v1,AAAA"}, "the signature is wrong"),
         ({"webhook_signature": "\xff"}, "the signature is wrong"),
         ({"webhook_signature": ""}, "the signature is wrong"),

@@ -23,6 +23,7 @@ from invoice_sandbox.runtime.agenda import Agenda, in_order
 from invoice_sandbox.state import Record, Workspace
 from invoice_sandbox.state.memory import MemoryStore
 from invoice_sandbox.webhooks.attempts import CLOSE_ENDPOINT, Outcome, Outgoing
+from invoice_sandbox.webhooks.dns import WORKSPACE
 from invoice_sandbox.webhooks.endpoints import ENDPOINTS
 from invoice_sandbox.webhooks.lanes import SHARE, SIDE_BY_SIDE, SLOW_SIDE_BY_SIDE, Lanes, Send
 from invoice_sandbox.webhooks.outbox import DELIVERIES, EVENTS, plan
@@ -597,10 +598,13 @@ def test_a_lane_that_fails_by_an_error_of_our_own_stops_and_is_not_begun_again(
 
 
 def test_a_workspace_with_many_lanes_leaves_turns_to_one_with_few() -> None:
+    """Each delivery is known to be of its workspace, which has a share of what they all use."""
     sent: list[str] = []
+    owners: list[str] = []
 
     async def send(request: Outgoing) -> Outcome:
         sent.append(request.url)
+        owners.append(WORKSPACE.get())
         return Outcome(200)
 
     async def run() -> None:
@@ -613,7 +617,7 @@ def test_a_workspace_with_many_lanes_leaves_turns_to_one_with_few() -> None:
             await lanes.finish(one.id)
 
     asyncio.run(run())
-    assert len(sent) == 101
+    assert Counter(owners) == {"one": 100, "few": 1}
     assert sent.index("http://few/0") < 3
 
 

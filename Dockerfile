@@ -1,10 +1,10 @@
-# The sandbox as an image: docker build -t invoice-sandbox .
+# The sandbox as an image, for any store: docker build -t invoice-sandbox .
 # The digest is that of the index of all platforms. To refresh it, take the newest tag 3.11.N-slim and what
 # `docker buildx imagetools inspect python:3.11.N-slim` prints as its digest. --build-arg BASE=... takes another.
 ARG BASE=python:3.11.17-slim@sha256:45037981b62b34b44602584fccbc4d884d5f7dc92c7ee86bb38a698a79fe1e51
 FROM ${BASE} AS build
 WORKDIR /src
-COPY pyproject.toml requirements.txt conventions.yaml README.md LICENSE ./
+COPY pyproject.toml conventions.yaml README.md LICENSE ./
 COPY requirements ./requirements
 COPY invoice_sandbox ./invoice_sandbox
 COPY openapi ./openapi
@@ -15,7 +15,7 @@ COPY scenarios ./scenarios
 COPY acceptance ./acceptance
 ENV PIP_NO_CACHE_DIR=1 PIP_DISABLE_PIP_VERSION_CHECK=1
 RUN python -m venv /opt/sandbox \
-    && /opt/sandbox/bin/pip install --require-hashes -r requirements.txt \
+    && /opt/sandbox/bin/pip install --require-hashes -r requirements/postgresql.txt \
     && pip install --require-hashes -r requirements/build.txt \
     && pip wheel --no-deps --no-build-isolation --wheel-dir /wheel . \
     && /opt/sandbox/bin/pip install --no-deps --no-index /wheel/*.whl

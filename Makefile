@@ -110,7 +110,7 @@ keywords: $(READY)  ## the official JSON Schema suite in both directions, and do
 foreign: $(NODE)  ## OpenAPI documents of many makers, served as they are, and docs/any-document.md
 	$(BIN)/python -m tests.foreign $(DOCUMENTS)
 
-interop: $(NODE)  ## receivers, typed clients and a validating proxy from npm
+interop: $(NODE)  ## receivers, typed clients and a validating proxy from npm; the files of deployments
 	$(BIN)/python -m tests.interop
 	$(BIN)/python -m tests.foreign --bounded
 

@@ -29,15 +29,24 @@ PAGE = Path(__file__).parents[1] / "docs" / "durability.md"
 USER = "sandbox_user"
 
 
-def run(name: str, folder: Path, **environment: str) -> None:
-    """Run the commands that the page has under a name, in a folder."""
-    (block,) = re.findall(rf"<!-- {name} -->\n```sh\n(.*?)```", PAGE.read_text(), re.DOTALL)
+def block(name: str) -> str:
+    """The commands that the page has under a name."""
+    (found,) = re.findall(rf"<!-- {name} -->\n```sh\n(.*?)```", PAGE.read_text(), re.DOTALL)
+    return str(found)
+
+
+def run(commands: str, folder: Path, **environment: str) -> str:
+    """Run commands in a folder. What they print."""
     path = os.pathsep.join([str(Path(sys.executable).parent), str(programs()), os.environ["PATH"]])
     bash = shutil.which("bash")
     assert bash, "the commands of the documentation are written for bash"
-    subprocess.run(
-        [bash, "-euc", block], cwd=folder, env=os.environ | environment | {"PATH": path}, check=True
-    )
+    environment = os.environ | environment | {"PATH": path}
+    with (folder / "printed").open("w+") as printed:  # no pipe, which servers would hold open
+        subprocess.run(
+            [bash, "-euc", commands], cwd=folder, env=environment, stdout=printed, check=True
+        )
+        printed.seek(0)
+        return printed.read()
 
 
 @contextmanager
@@ -85,10 +94,10 @@ def test_a_file_is_restored_from_a_backup_that_was_made_while_it_was_served(tmp_
     with served(file) as running:
         key = fill(running)
         before = shown(running, key)
-        run("backup of a file", tmp_path)
+        run(block("backup of a file"), tmp_path)
         with running.client() as client:
             create(client, "Late-1").raise_for_status()
-    run("restore a file", tmp_path)
+    run(block("restore a file"), tmp_path)
     with served(file) as running:
         is_complete(running, key, before)
 
@@ -113,13 +122,13 @@ def test_a_database_is_restored_on_an_empty_server(tmp_path: Path) -> None:
     with served(source) as running:
         key = fill(running)
         before = shown(running, key)
-        run("backup of a database", tmp_path, STORE=source)
+        run(block("backup of a database"), tmp_path, STORE=source)
     with empty_server() as uri:
         target = user_of(uri, "CREATEROLE")
-        run("restore a database", tmp_path, STORE=target)
+        run(block("restore a database"), tmp_path, STORE=target)
         with served(target) as running:
             is_complete(running, key, before)
-        run("restore a database", tmp_path, STORE=target)  # over what there is now
+        run(block("restore a database"), tmp_path, STORE=target)  # over what there is now
         with served(target) as running:
             assert shown(running, key) == before
         for table in TABLES:

@@ -24,7 +24,7 @@ import pytest
 from click.testing import CliRunner, Result
 
 from invoice_sandbox import __version__
-from invoice_sandbox.base.ids import key_problem
+from invoice_sandbox.base.ids import key_problem, new_key
 from invoice_sandbox.cli import main
 from invoice_sandbox.openapi.load.documents import load_document, place_of
 from invoice_sandbox.openapi.load.yaml_12 import parse_yaml
@@ -707,6 +707,32 @@ def test_a_line_per_request_shows_no_secret() -> None:
         "INFO GET  /sandbox/clock  200  getClock  TIME",
         "INFO GET  /api/offers  401  listOffers  TIME  authorization: [redacted]",
     ]
+
+
+@pytest.mark.process
+@pytest.mark.parametrize("is_given", [True, False])
+def test_a_log_of_json_objects_has_no_key_that_was_given(is_given: bool) -> None:
+    key = new_key()
+    command = [*SERVE, "--log-format", "json", "--log", "requests", "--host", "0.0.0.0"]  # noqa: S104
+    with subprocess.Popen(
+        [*command, *(["--key", key] if is_given else [])],
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+    ) as server:
+        assert server.stderr is not None
+        ready = json.loads(server.stderr.readline())
+        port = ready["url"].rpartition(":")[2]
+        used = key if is_given else ready["key"]
+        headers = {"Authorization": f"Bearer {used}"}
+        httpx.get(f"http://127.0.0.1:{port}/api/invoices", headers=headers, trust_env=False)
+        httpx.get(f"http://127.0.0.1:{port}/api/invoices?key={used}x", trust_env=False)
+        server.send_signal(signal.SIGTERM)
+        out, err = server.communicate(timeout=PATIENCE)
+    assert (ready["level"], ready["message"], out) == ("INFO", "ready", "")
+    assert [json.loads(line)["status"] for line in err.splitlines()] == [200, 401]
+    assert used not in err
+    assert is_given is ("key" not in ready)
 
 
 @pytest.mark.process

@@ -13,6 +13,7 @@ from collections.abc import Iterator
 from contextlib import ExitStack, closing, contextmanager, suppress
 from dataclasses import dataclass, field
 from itertools import count
+from pathlib import Path
 from typing import Any
 
 import httpx
@@ -23,6 +24,7 @@ from tests.databases import new_database
 from tests.receivers import free_port, receiving
 from tests.scenario_run import DATED, data, until
 from tests.support import PATIENCE
+from tests.test_backup import block, run
 from tests.test_listen import Process, listening, process, sandbox
 
 pytestmark = [pytest.mark.process, pytest.mark.slow]
@@ -184,3 +186,17 @@ def test_a_server_that_is_stopped_finishes_its_requests_and_another_takes_over_a
 def is_under_way(deployment: Deployment) -> bool:
     """Whether the fault was met."""
     return bool(data(deployment.send("GET", "/sandbox/faults")) == [])
+
+
+def test_the_commands_that_run_three_servers_do_what_the_page_says(tmp_path: Path) -> None:
+    names = ("start", "write here, read there", "stop one")
+    commands = "".join(block(f"three servers: {one}") for one in names)
+    for port in ("8081", "8082", "8083"):
+        commands = commands.replace(port, str(free_port()))
+    assert "postgresql://sandbox@db.example/sandbox" in commands
+    commands = commands.replace("postgresql://sandbox@db.example/sandbox", f"'{new_database()}'")
+    ending = "trap 'kill $(jobs -p); wait' EXIT\n"
+    printed = run(ending + commands, tmp_path)
+    assert printed.count('"store":"ready"') == 3
+    assert printed.count('"invoiceNumber":"INV-42"') == 3
+    assert "ilk_sandbox_" in printed.splitlines()[-1], "the key of a new workspace"

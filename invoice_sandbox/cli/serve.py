@@ -18,6 +18,9 @@ from invoice_sandbox.runtime.engine import Engine
 from invoice_sandbox.server.serving import serve as serve_forever
 from invoice_sandbox.settings import ENVIRONMENT_PREFIX, FLAG, SETTINGS, read_settings
 
+log = logging.getLogger("invoice_sandbox.serve")
+log.setLevel(logging.INFO)
+
 
 def _setting_options(command: Callable[..., None]) -> Callable[..., None]:
     for setting in reversed(SETTINGS):
@@ -66,8 +69,9 @@ class JsonLines(logging.Formatter):
 def serve(**texts: str | None) -> None:
     """Serve the sandbox until it is stopped.
 
-    Prints one line with the URL and the key when it is ready, then where docs and API are. Every
-    option is also an environment variable: --rate-limit is INVOICE_SANDBOX_RATE_LIMIT.
+    Prints one line with the URL and the key when it is ready, then where docs and API are; with
+    --log-format json a line of the log, without a key that was given. Every option is also an
+    environment variable: --rate-limit is INVOICE_SANDBOX_RATE_LIMIT.
     """
     logging.basicConfig(
         stream=sys.stderr, level=logging.WARNING, format="%(levelname)s %(message)s"
@@ -81,6 +85,12 @@ def serve(**texts: str | None) -> None:
 
     def print_ready(engine: Engine) -> None:
         url, project = engine.url, engine.project
+        if settings.log_json:  # into a log that others may read, no key that somebody has chosen
+            made = {} if settings.key_given else {"key": settings.key}
+            shown = {"passwords": dict(engine.passwords)} if engine.passwords else {}
+            members = {"url": url, **made, **shown}
+            log.info("ready", extra={MEMBERS: members})
+            return
         click.echo(f"Invoice Liquidity Sandbox ready on {url} with key {settings.key}")
         for email, password in engine.passwords.items():
             click.echo(f"Log in as {email} with password {password}")

@@ -1,7 +1,7 @@
-"""Whether clients that others have made get on with the sandbox: ``make interop``.
+"""Whether what others have made gets on with the sandbox: ``make interop``.
 
 Receivers of webhooks, a typed client and a validating proxy, all in JavaScript and all from npm,
-work with a real sandbox.
+work with a real sandbox. Tools judge the Dockerfile and the files of deployments.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from typing import Final
 
 import click
 
-from tests.interop import pages, proxies, typed, webhooks
+from tests.interop import deployment, pages, proxies, typed, webhooks
 from tests.interop.checks import Check
 from tests.interop.node import UnavailableError, install, needed_node
 from tests.webhook_docs import serving
@@ -53,10 +53,11 @@ def main() -> int:
     except UnavailableError as error:
         click.echo(f"FAILED  {error}")
         return 1
+    passed = [one.is_passed() for one in (*deployment.tools(), deployment.image())]
     signal.signal(signal.SIGALRM, _give_up)
     signal.alarm(_LONGEST)
     with _checks() as checks:
-        passed = [one.is_passed() for one in checks]
+        passed += [one.is_passed() for one in checks]
     click.echo(f"{passed.count(True)} of {len(passed)} checks passed")
     return 0 if all(passed) else 1
 

@@ -83,8 +83,9 @@ fuzz-seeds: $(READY)  ## the same with COUNT new seeds, or with SEEDS, to its en
 acceptance: $(NODE)  ## all clients through the partner plan, and docs/acceptance.md; or those of CLIENTS
 	$(BIN)/python -m tests.acceptance $(CLIENTS)
 
-bench: $(NODE)  ## CPU, latency, start and memory beside Prism, for docs/performance.md
+bench: $(NODE)  ## CPU, latency, start and memory beside Prism, and the stores, for docs/performance.md
 	$(BIN)/python -m tests.bench --seconds $(SECONDS)
+	$(BIN)/python -m tests.bench.stores --seconds $(SECONDS)
 
 mutants: $(READY)  ## SAMPLE wrong changes of each package, or of FILES (--changed): tests must notice
 	$(BIN)/python -m tests.mutants --count $(SAMPLE) $(FILES)

@@ -11,6 +11,7 @@ from pathlib import Path
 
 import pytest
 
+from tests.bench import stores
 from tests.bench.load import CONNECTIONS, Request, Result, drive
 from tests.bench.measure import ROWS, Figures, Memory
 from tests.bench.page import Results, markdown
@@ -100,3 +101,24 @@ def test_the_description_of_the_machine_has_no_name_of_it() -> None:
     text = markdown(results())
     assert socket.gethostname() not in text
     assert str(Path.cwd()) not in text
+
+
+def test_the_table_of_stores_compares_each_with_memory() -> None:
+    def measured(per_second: float) -> stores.Measured:
+        figures = Figures(Result([0.001] * 10, 10 / per_second), 0.004)
+        return stores.Measured(figures, figures, 50.0)
+
+    slower = {name: 100.0 / (turn + 1) for turn, name in enumerate(stores.SETUPS)}
+    text = stores.markdown({name: measured(one) for name, one in slower.items()})
+    assert f"| {stores.SQLITE} | 50 | 0.50 | 50 | 0.50 | 400 | 1 | 50 |" in text
+    assert f"| POST/s, {stores.SQLITE} / memory | ≥ 0.5 | 0.50 | yes |" in text
+    assert f"| POST/s, {stores.POSTGRESQL} / memory | ≥ 0.25 | 0.33 | yes |" in text
+
+
+@pytest.mark.process
+def test_webhooks_are_counted_when_they_have_arrived() -> None:
+    receivers = stores.Receivers()
+    with stores.deployed(None, 1) as deployment:
+        assert len(deployment.keys) == 8
+        assert stores.deliveries(deployment, receivers, 1) > 0
+    assert receivers.count == stores.RECEIVERS

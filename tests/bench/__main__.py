@@ -29,9 +29,6 @@ from tests.bench.servers import (
 )
 from tests.bench.stubs import responses, write_mockserver, write_wiremock
 
-_WHOLE: Final = 2.0
-"""Seconds a row from which a run says enough to be written to the page."""
-
 _REQUESTS: Final = 1_000_000
 _FEW_REQUESTS: Final = 2_000
 """Requests before memory is measured again: of a whole run, and of a shorter one."""
@@ -51,7 +48,7 @@ def main(seconds: float, requests: int | None) -> None:
         folder = Path(name)
         servers = commands(folder, installed)
         _prepare(folder, servers)
-        is_whole = seconds >= _WHOLE
+        is_whole = seconds >= page.WHOLE
         rows = rates(servers, seconds)
         memory = memories(servers, requests or (_REQUESTS if is_whole else _FEW_REQUESTS))
         started = {name: one.start for name, one in memory.items()}

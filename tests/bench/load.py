@@ -63,11 +63,13 @@ class Result:
 class _Run:
     """One run: until a moment, or for a number of requests. ``first`` numbers the first one."""
 
-    def __init__(self, request: Request, first: int, until: float, most: int) -> None:
+    def __init__(
+        self, request: Request, first: int, until: float, most: int, connections: int
+    ) -> None:
         self.request, self.until, self.most = request, until, most
         self.sent, self.first = 0, first
         self.latencies: list[float] = []
-        self.open = CONNECTIONS
+        self.open = connections
         self.ended: asyncio.Future[None] = asyncio.get_running_loop().create_future()
 
     def next(self, now: float) -> bytes | None:
@@ -138,13 +140,19 @@ class _Connection(asyncio.Protocol):
 
 
 async def drive(
-    port: int, request: Request, seconds: float, *, first: int = 0, most: int = 10**9
+    port: int,
+    request: Request,
+    seconds: float,
+    *,
+    first: int = 0,
+    most: int = 10**9,
+    connections: int = CONNECTIONS,
 ) -> Result:
     """Send requests for some seconds, at most ``most``. Raises ValueError at another status."""
     start = time.perf_counter()
-    run = _Run(request, first, start + seconds, most)
+    run = _Run(request, first, start + seconds, most, connections)
     loop = asyncio.get_running_loop()
-    for _ in range(CONNECTIONS):
+    for _ in range(connections):
         await loop.create_connection(lambda: _Connection(run), "127.0.0.1", port)
     await run.ended
     return Result(run.latencies, time.perf_counter() - start)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import platform
-from collections.abc import Callable, Collection, Iterator
+from collections.abc import Callable, Collection, Iterable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
@@ -18,6 +18,13 @@ _BEGIN: Final = "<!-- results of make bench -->"
 _END: Final = "<!-- end of results -->"
 
 
+Aim = tuple[str, float, str, float, Callable[[float, float], bool]]
+"""A figure, its value, how it is compared with its aim, and the aim."""
+
+WHOLE: Final = 2.0
+"""Seconds a row from which a run says enough to be written to the page."""
+
+
 @dataclass(frozen=True)
 class Results:
     """All that one run measured."""
@@ -29,20 +36,21 @@ class Results:
 
 def markdown(results: Results) -> str:
     """The results, with a description of the machine that names neither it nor its folders."""
-    parts = [_machine(results.starts), _rates(results.rates), _starts(results)]
+    parts = [machine(results.starts), _rates(results.rates), _starts(results)]
     if PRISM in results.starts:
-        parts.append(_aims(results))
+        parts.append(aims(_compared(results)))
     return "\n\n".join(parts) + "\n"
 
 
-def write(text: str) -> None:
-    """Replace the results of the page."""
-    before, _, rest = PAGE.read_text().partition(_BEGIN)
-    _, _, after = rest.partition(_END)
-    PAGE.write_text(f"{before}{_BEGIN}\n\n{text}\n{_END}{after}")
+def write(text: str, begin: str = _BEGIN, end: str = _END) -> None:
+    """Replace the results of the page between two comments."""
+    before, _, rest = PAGE.read_text().partition(begin)
+    _, _, after = rest.partition(end)
+    PAGE.write_text(f"{before}{begin}\n\n{text}\n{end}{after}")
 
 
-def _machine(servers: Collection[str]) -> str:
+def machine(servers: Collection[str] = ()) -> str:
+    """The machine without its name, and what was measured on it."""
     versions = [f"{name} {version}" for name, version in VERSIONS.items() if name in servers]
     software = [*versions, f"Python {platform.python_version()}"]
     return (
@@ -51,7 +59,8 @@ def _machine(servers: Collection[str]) -> str:
     )
 
 
-def _table(head: list[str], rows: list[list[str]]) -> str:
+def table(head: list[str], rows: list[list[str]]) -> str:
+    """A table whose columns are numbers, except the first."""
     lines = [head, ["---", *(["---:"] * (len(head) - 1))], *rows]
     return "\n".join(f"| {' | '.join(one)} |" for one in lines)
 
@@ -64,7 +73,7 @@ def _rates(rates: Table) -> str:
             result = one.result
             tail = [f"{result.percentile(share):.1f}" for share in (0.5, 0.99)]
             rows.append([row, name, f"{one.cpu_us:.0f}", f"{result.per_second:.0f}", *tail])
-    return _table(head, rows)
+    return table(head, rows)
 
 
 def _starts(results: Results) -> str:
@@ -80,22 +89,19 @@ def _starts(results: Results) -> str:
         for name, start in results.starts.items()
         if (memory := results.memories[name])
     ]
-    return _table(head, rows)
+    return table(head, rows)
 
 
-def _aims(results: Results) -> str:
+def aims(figures: Iterable[Aim]) -> str:
     """Each aim of the project and whether this run met it."""
     rows = [
         [name, f"{bound} {aim:g}", f"{value:.2f}", "yes" if is_met(value, aim) else "**no**"]
-        for name, value, bound, aim, is_met in _compared(results)
+        for name, value, bound, aim, is_met in figures
     ]
-    return _table(["Figure", "Aim", "Measured", "Met"], rows)
+    return table(["Figure", "Aim", "Measured", "Met"], rows)
 
 
-Aim = tuple[str, float, str, float, Callable[[float, float], bool]]
-
-
-def _at_least(value: float, aim: float) -> bool:
+def at_least(value: float, aim: float) -> bool:
     return value >= aim
 
 
@@ -111,7 +117,7 @@ def _compared(results: Results) -> Iterator[Aim]:
         (POST, 2),
     ):
         cpu = {name: one.cpu_us for name, one in results.rates[row].items()}
-        yield f"CPU, Prism / sandbox: {row}", cpu[PRISM] / cpu[OURS], "≥", aim, _at_least
+        yield f"CPU, Prism / sandbox: {row}", cpu[PRISM] / cpu[OURS], "≥", aim, at_least
     for row, aim in (("GET one invoice", 4), (POST, 8)):
         cpu = {name: one.cpu_us for name, one in results.rates[row].items()}
         yield f"CPU, sandbox / bare: {row}", cpu[OURS] / cpu[BARE], "≤", aim, _at_most

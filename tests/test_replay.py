@@ -352,6 +352,25 @@ def test_a_file_is_in_the_bundle_unless_it_may_hold_a_secret(
     assert any("1 bodies are not in the bundle" in one for one in found.notes) is is_hidden
 
 
+def test_a_public_request_belongs_to_the_workspace_that_serves_it(
+    live: Running, tmp_path: Path
+) -> None:
+    """The health is that of the first workspace, and whoever has an upload address may use it."""
+    key = live.new_workspace(seed=9)
+    pdf = {"Content-Type": "application/pdf"}
+    with live.client(key) as client, live.client(None) as anonymous:
+        client.put("/sandbox/clock", json={"mode": "frozen", "now": "2027-01-01T00:00:00Z"})
+        assert client.get("/api/health").status_code == 200
+        upload = client.post("/api/storage/invoices/upload-url", json={}).json()["data"]
+        assert anonymous.put(upload["url"], content=b"%PDF", headers=pdf).status_code == 200
+    save_bundle(ControlClient(live.url, key), tmp_path / "x.zip")
+    bundle = read_bundle(tmp_path / "x.zip")
+    operations = [one["operation"] for one in bundle.lines("inputs.ndjson")]
+    assert operations == ["setClock", "createUploadUrl", "putUpload"]
+    found = replay(bundle)
+    assert (found.difference, found.with_end) == (None, True)
+
+
 def test_differences_are_found_in_order() -> None:
     clock = {"clock": {"mode": "frozen"}}
     one = {"start": clock, "end": {**clock, "a": [1, 2]}, "inputs": [], "deliveries": []}

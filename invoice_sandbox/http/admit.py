@@ -101,7 +101,7 @@ async def _admit_signed(
         if credential is None or credential.type != "capability":
             continue
         if await open_workspace(engine, credential) is not None:
-            routed.request.trace.changes = credential.workspace_id
+            routed.request.trace.served_by = credential.workspace_id
             return _admitted(routed, None, None)
     raise reject("unknown_resource", kind=opened, member="address")
 

@@ -252,8 +252,7 @@ class Edge:
             kept_why = why._replace(clock=owner.clock.mode, at=owner.clock.now(self._clock))
         sent_to = None
         if not (is_control and request.method in _READING):  # which changes no workspace
-            changed = workspace or owner
-            sent_to = request.trace.changes or (None if changed is None else changed.id)
+            sent_to = _sent_to(request, workspace or owner)
         if owner is not None or sent_to is not None:
             took = self._clock.monotonic() - readings.taken[0].seconds
             entry = _entry(request, reply, took, kept_why)
@@ -289,6 +288,15 @@ class Edge:
         scenario = trace.scenario.name if trace.scenario else workspace.scenario
         clock = workspace.clock
         return Why(operation, scenario, clock.mode, clock.now(self._clock), trace.why)
+
+
+def _sent_to(request: Request, workspace: Workspace | None) -> str | None:
+    """The id of the workspace to which a replay sends a request of ``workspace``; None: to none. To
+    read from another workspace, such as the health of the first one, shows nothing of the own."""
+    own, served_by = None if workspace is None else workspace.id, request.trace.served_by
+    if served_by is None or served_by == own:
+        return own
+    return None if request.method in _READING else served_by
 
 
 def _host_of(hosts: frozenset[str] | None, head: Head) -> str:

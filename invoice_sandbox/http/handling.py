@@ -238,9 +238,9 @@ async def public_workspace(engine: Engine, parsed: ParsedRequest) -> Workspace:
         if found is not None and found.type == "capability":
             workspace = await engine.store.workspace(found.workspace_id)
             if workspace is not None:
+                parsed.request.trace.served_by = workspace.id
                 return workspace
-    if parsed.request.method not in {"GET", "HEAD"}:  # a login, for example
-        parsed.request.trace.changes = engine.first_workspace
+    parsed.request.trace.served_by = engine.first_workspace
     return await engine.default_workspace()
 
 

@@ -124,10 +124,10 @@ class Trace:
     workspace. ``number`` is that of the request in its workspace, 0: unknown. ``readings`` are what
     it reads of the clocks: when it arrives, then if it ``has_waited_for_body``, then after a
     latency. ``logged`` is how many steps and attempts a workspace with a live clock had logged when
-    the request was carried out. ``changes`` is the id of the workspace that a request without a
-    credential may change. ``headers`` are sent with every response to the request; ``why`` explains
-    the response. ``release`` gives back what the request holds of a budget. ``revoked_key_of`` is
-    the id of the workspace that a revoked key belonged to.
+    the request was carried out. ``served_by`` is the id of the workspace that a public operation
+    belongs to, whoever calls it. ``headers`` are sent with every response to the request; ``why``
+    explains the response. ``release`` gives back what the request holds of a budget.
+    ``revoked_key_of`` is the id of the workspace that a revoked key belonged to.
     """
 
     drawn_id: str = ""
@@ -135,7 +135,7 @@ class Trace:
     readings: Readings | None = None
     has_waited_for_body: bool = False
     logged: int | None = None
-    changes: str | None = None
+    served_by: str | None = None
     draw_id: Callable[[], str] = _unnamed
     endpoint: Endpoint | None = None
     path_texts: Mapping[str, str] = field(default_factory=dict)

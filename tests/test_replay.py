@@ -371,6 +371,21 @@ def test_a_public_request_belongs_to_the_workspace_that_serves_it(
     assert (found.difference, found.with_end) == (None, True)
 
 
+def test_what_is_random_is_not_compared_in_the_beginning_of_a_long_body() -> None:
+    def recording(number: int, status: int) -> dict[str, Any]:
+        sent = f'"webhook-timestamp":"{number}","webhook-signature":"v1,{number}'
+        body = f'[{{"status":{status},"durationMs":{number},"headers":{{{sent}'
+        request = {"method": "GET", "target": "/"}
+        response = {"headers": [], "body": body}
+        one = {"number": 1, "request": request, "status": 200, "response": response}
+        return {"inputs": [one], "deliveries": [], "end": {}}
+
+    assert first_difference(recording(1, 200), recording(2, 200)) is None
+    found = first_difference(recording(1, 200), recording(2, 503))
+    assert found is not None
+    assert found.member == "/body"
+
+
 def test_differences_are_found_in_order() -> None:
     clock = {"clock": {"mode": "frozen"}}
     one = {"start": clock, "end": {**clock, "a": [1, 2]}, "inputs": [], "deliveries": []}

@@ -460,6 +460,18 @@ def test_a_database_that_says_nothing_more_is_503(proxy: Proxy) -> None:
         until(partial(is_created, client, "Late-2"), "the database is back")
 
 
+def test_due_work_is_taken_up_though_its_hint_was_lost_and_it_could_not_be_read_at_first(
+    dsn: str, proxy: Proxy
+) -> None:
+    with servers(proxy.dsn) as (running,), psycopg.connect(dsn, autocommit=True) as connection:
+        store, first = shared(running), running.sandbox.engine.first_workspace
+        running.run(store.hand_over(first))
+        proxy.cut_at = lambda content: b"members" in content
+        connection.execute("UPDATE invoice_sandbox.workspaces SET due = 0")
+        until(lambda: first in store._families, "it is loaded")  # noqa: SLF001
+        assert proxy.cut_at is None
+
+
 # --- several processes
 
 

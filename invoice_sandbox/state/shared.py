@@ -217,7 +217,8 @@ class SharedStore(PersistentStore):
         return _first(due)
 
     def _first_due(self, family: str) -> float | None:
-        return _first([_due(self._spaces[one]) for one in self._members(family)])
+        members = [self._spaces[one] for one in self._members(family) if one in self._spaces]
+        return _first(map(_due, members))
 
     def _members(self, family: str) -> list[str]:
         return [name for name, kin in self._families.items() if kin == family]
@@ -439,8 +440,10 @@ class _Lease:
 async def _logged(work: Coroutine[Any, Any, None]) -> None:
     try:
         await work
-    except (ApiError, StoreError) as error:
+    except StoreError as error:
         log.warning("%s", error)
+    except ApiError as error:
+        log.warning("workspaces have to wait to be claimed or released: %s", error.message())
     except Exception:
         log.exception("workspaces could not be claimed or released")
 

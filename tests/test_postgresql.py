@@ -26,7 +26,7 @@ from invoice_sandbox.settings import Postgresql, SettingError, read_settings
 from invoice_sandbox.state.postgresql import Database, ReplacedError, Replica
 from invoice_sandbox.state.rows import TABLES, Change, CopyState, Row
 from invoice_sandbox.state.shared import SharedStore
-from invoice_sandbox.state.upgrade import upgrade
+from invoice_sandbox.state.upgrade import migrate, upgrade
 from tests.chaos.servers import NotNowError, Server
 from tests.databases import Proxy, new_database
 from tests.receivers import receiving
@@ -69,6 +69,23 @@ def test_servers_that_start_together_upgrade_the_schema_once() -> None:
     with ThreadPoolExecutor(4) as threads:
         found = list(threads.map(upgrade, [dsn] * 4))
     assert sorted(found, key=str) == [("0002", "0002")] * 3 + [(None, "0002")]
+
+
+def test_what_is_in_a_schema_of_the_first_version_is_kept_and_due_work_in_it_is_found() -> None:
+    dsn = new_database("template1")
+    migrate(dsn, "0001")
+    with psycopg.connect(dsn) as connection:
+        connection.execute(
+            """SET search_path = invoice_sandbox;
+            INSERT INTO replicas (address, until) VALUES ('a', 'infinity');
+            INSERT INTO workspaces (workspace, position, last_used, snapshots, family, owner)
+            SELECT name, number, '', 0, name, owner FROM (
+              VALUES ('runs', 1, 1), ('ended', 2, 9), ('free', 3, NULL)) one (name, number, owner);
+            INSERT INTO steps SELECT workspace, '', 1, '', NULL, '[]' FROM workspaces"""
+        )
+    assert upgrade(dsn) == ("0001", "0002")
+    with closing(Database(dsn)) as database:
+        assert sorted(database.register("b").take_due(9)[0]) == ["ended", "free"]
 
 
 def test_a_schema_of_a_newer_server_is_an_error_at_start(dsn: str) -> None:

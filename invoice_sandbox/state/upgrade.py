@@ -39,7 +39,7 @@ def upgrade(dsn: str) -> tuple[str | None, str]:
                     f"this server uses {newest}"
                 )
             if before != newest:
-                _migrate(dsn)
+                migrate(dsn)
     except psycopg.Error as error:
         text = str(error).strip().partition("\n")[0]
         raise StoreError(f"{shown(dsn)} cannot be used: {text}") from None
@@ -56,7 +56,8 @@ def _version(database: psycopg.Connection) -> str | None:
     return None if found is None else str(found[0])
 
 
-def _migrate(dsn: str) -> None:
+def migrate(dsn: str, version: str = "head") -> None:
+    """Bring the schema to a version that is newer than its own. Raises StoreError."""
     from alembic import command
     from alembic.config import Config
     from sqlalchemy import create_engine
@@ -70,7 +71,7 @@ def _migrate(dsn: str) -> None:
             connection.exec_driver_sql("CREATE SCHEMA IF NOT EXISTS invoice_sandbox")
             connection.commit()
             config.attributes["connection"] = connection
-            command.upgrade(config, "head")
+            command.upgrade(config, version)
             connection.commit()
     except SQLAlchemyError as error:
         text = str(getattr(error, "orig", None) or error).strip().partition("\n")[0]

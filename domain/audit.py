@@ -30,7 +30,7 @@ async def audit(
         "targets": [{"type": type_, "id": target_id} for type_, target_id in targets],
         "outcome": outcome,
         "context": {
-            "requestId": origin.request_id,
+            **origin.cause,
             "ip": origin.ip,
             "userAgent": origin.user_agent,
         },

@@ -157,18 +157,16 @@ def _of_fixture(ledger: Ledger, status: str) -> Ledger:
 async def _store(context: Context, invoice: Record, ledger: Ledger) -> None:
     offer = await accepted_offer(context, invoice)
     await context.state.put(_LEDGERS, offer["id"], books.as_record(ledger))
-    cause = {"requestId": context.origin.request_id}
-    for row in _posting_rows(context, invoice, ledger, cause):
+    for row in _posting_rows(context, invoice, ledger, context.origin.cause):
         number = await context.state.next_number(_POSTINGS)
         await context.state.put(_POSTINGS, str(number), {"offerId": offer["id"], **row})
 
 
 def _posting_rows(context: Context, invoice: Record, ledger: Ledger, cause: Record) -> list[Record]:
-    """The new postings of a ledger, with the member of their ``cause``. A purchase is that of the
+    """The new postings of a ledger, with the members of their ``cause``. A purchase is that of the
     acceptance. An opening balance has neither time nor cause: it is that of a fixture."""
     times = {"purchase": invoice.get("acceptedAt"), "opening-balance": None}
-    accepted = {"requestId": invoice["acceptedBy"]} if "acceptedBy" in invoice else {}
-    causes = {"purchase": accepted, "opening-balance": {}}
+    causes = {"purchase": invoice.get("acceptance", {}), "opening-balance": {}}
     return [
         {
             "at": times.get(one.step, context.timestamp),

@@ -162,7 +162,7 @@ async def _move_together(
         facts = {
             "recourse": offers[0]["recourse"],
             "acceptedAt": context.timestamp,
-            "acceptedBy": context.origin.request_id,
+            "acceptance": context.origin.cause,
         }
         invoice = {**invoice, **facts}
     elif trigger == "uphold-dispute-after-funding":

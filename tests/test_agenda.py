@@ -225,10 +225,12 @@ def test_the_agenda_lists_what_is_due_in_order_and_what_was_done_latest_first(
             "with": {"word": "first"},
             "scenario": "chain",
             "subject": note["id"],
+            "number": 1,
             "outcome": "done",
             "reason": None,
             "events": ["bell.rung"],
         }
+        assert [one["number"] for one in reported["done"]] == [3, 2, 1]
 
 
 def test_a_step_that_a_handler_scheduled_is_of_no_scenario(notes: Running) -> None:

@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 from axe_playwright_python.sync_playwright import Axe
-from playwright.sync_api import Browser, Page, expect, sync_playwright
+from playwright.sync_api import Browser, Page, Route, expect, sync_playwright
 
 from tests.console.workspace import filled, run_of
 from tests.receivers import receiving, response
@@ -195,7 +195,7 @@ def test_what_happens_is_on_the_page_at_once(browser: Browser, lively: Place) ->
     with visiting(browser, lively) as page, lively.running.client() as api:
 
         def opened(view: str) -> None:
-            with page.expect_response(lambda it: it.url.endswith("/console/events")):
+            with page.expect_response(lambda it: "/console/events?" in it.url):
                 page.goto(f"/console{view}")
 
         opened("/requests")
@@ -211,6 +211,41 @@ def test_what_happens_is_on_the_page_at_once(browser: Browser, lively: Place) ->
         opened("/records/invoices")
         made = register_new(api)
         expect(page.get_by_text(made)).to_be_visible()
+
+
+def test_nothing_is_missed_while_a_page_is_loaded(browser: Browser, lively: Place) -> None:
+    """Neither before the stream begins, nor while the page is loaded again."""
+    with visiting(browser, lively) as page, lively.running.client() as api:
+
+        def before_the_stream(route: Route) -> None:
+            api.get("/api/invoices/before-the-stream")
+            route.continue_()
+
+        def while_loading(route: Route) -> None:
+            reply = route.fetch()
+            if "hx-request" in route.request.headers and not missed:
+                missed.append(api.get("/api/invoices/while-loading"))
+                page.wait_for_timeout(300)  # until the next change is reported
+            route.fulfill(response=reply)
+
+        missed: list[Any] = []
+        page.route("**/console/events?*", before_the_stream)
+        page.goto("/console/requests")
+        expect(page.get_by_text("GET /api/invoices/before-the-stream")).to_be_visible()
+        page.route("**/console/requests?*", while_loading)
+        api.get("/api/invoices/another")
+        expect(page.get_by_text("GET /api/invoices/while-loading")).to_be_visible()
+
+
+def test_what_has_the_focus_keeps_it(browser: Browser, lively: Place) -> None:
+    with visiting(browser, lively) as page, lively.running.client() as api:
+        page.goto("/console/requests")
+        link = page.get_by_role("link", name="GET /api/invoices/keeps-the-focus").first
+        api.get("/api/invoices/keeps-the-focus")
+        link.focus()
+        api.get("/api/invoices/comes-later")
+        expect(page.get_by_text("GET /api/invoices/comes-later")).to_be_visible()
+        expect(link).to_be_focused()
 
 
 def test_the_keyboard_is_enough(browser: Browser, lively: Place) -> None:

@@ -247,9 +247,17 @@ def test_what_a_step_did_opens_its_entry_in_the_agenda(
     other, invoice = register_new(api), register_new(api)
     path = f"/console/records/invoices/{invoice}"
     due = links_of(visitor.get(path))["step make-offer"]
+    assert due == links_of(visitor.get(path))["step make-offer"]
+    assert (
+        visitor.get(str(due).partition("#")[0]).text.count(unquote(str(due)).partition("#")[2]) == 1
+    )
     advance(api, "P1D")
     links = links_of(visitor.get(path))
-    assert links["step make-offer"] == links["event offer.received"] == due
+    assert (
+        links["step make-offer"]
+        == links["event offer.received"]
+        == links["audit log offer.received"]
+    )
     assert links["event invoice.funded"] == links["ledger pay-out"] != links["ledger purchase"]
     assert None not in links.values()
     for link in {one for one in links.values() if one and "#" in one}:

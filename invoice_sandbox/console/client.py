@@ -17,7 +17,9 @@ from invoice_sandbox.http.pipeline import CALLER, OBSERVER, Request
 
 CLIENT: Final = "invoice_sandbox.console.client"
 VISITOR: Final = "invoice_sandbox.console.visitor"
-"""Members of the ASGI scope that a page finds its client and its visitor in."""
+POSITION: Final = "invoice_sandbox.console.position"
+"""Members of the ASGI scope that a page finds its client and its visitor in, and the position from
+which the stream reports what has changed since."""
 
 _PATIENCE: Final = 120
 """Seconds that a request of the console may take, such as an advance over many days."""

@@ -10,7 +10,8 @@ API with it.
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncGenerator, Callable
+import re
+from collections.abc import AsyncGenerator, Callable, Mapping
 from contextlib import aclosing
 from dataclasses import dataclass
 from functools import cached_property
@@ -18,7 +19,7 @@ from pathlib import Path
 from typing import Any, Final, cast
 
 from invoice_sandbox.base.errors import reject
-from invoice_sandbox.console.client import CLIENT, VISITOR, Client
+from invoice_sandbox.console.client import CLIENT, POSITION, VISITOR, Client
 from invoice_sandbox.console.records import Contents
 from invoice_sandbox.console.visitor import visitor_of
 from invoice_sandbox.http.admit import check_reader, check_site
@@ -41,7 +42,7 @@ _LOGS: Final = (REQUESTS_LOG, STEPS_LOG, INBOX_LOG, INPUTS_LOG)
 an input only."""
 
 _ALIVE: Final = b": connected\n\n"
-_CHANGE: Final = b"event: change\ndata: {}\n\n"
+_POSITION: Final = re.compile(r"\d{1,15}(\.\d{1,15}){3}", re.ASCII)
 _LATER: Final = b"retry: 30000\n: too many streams\n\n"
 """Makes a browser come back in 30 seconds; after an error response it never would."""
 
@@ -91,7 +92,8 @@ class Console:
 
     async def _respond(self, request: Request) -> Reply:
         check_site(request, self.engine.url)
-        request.scope[CLIENT] = await self._client(request)
+        client = request.scope[CLIENT] = await self._client(request)
+        request.scope[POSITION] = _text(await self._position(client.identity.workspace))
         content = await _content(request) if request.method == "POST" else b""
         return await respond_with(self._application, request, content)
 
@@ -109,20 +111,41 @@ class Console:
         workspace = client.identity.workspace
         if not seen.is_success or workspace is None:
             raise reject("bad_credential")
+        query = request.scope["query_string"].decode("latin-1")
+        given = request.header("last-event-id") or query.removeprefix("after=")
         headers = (("Cache-Control", "no-store"),)
-        return Reply(200, b"", "text/event-stream", headers, self._changes(workspace))
+        return Reply(200, b"", "text/event-stream", headers, self._changes(workspace, given))
 
-    async def _changes(self, workspace_id: str) -> AsyncGenerator[bytes, None]:
-        store = self.engine.store
-        after = {name: await store.count_logged(workspace_id, name) for name in _LOGS}
+    async def _position(self, workspace_id: str | None) -> dict[str, int]:
+        """How many entries each log has had; nothing without a workspace."""
+        if workspace_id is None or await self.engine.store.workspace(workspace_id) is None:
+            return {}
+        count = self.engine.store.count_logged
+        return {name: await count(workspace_id, name) for name in _LOGS}
+
+    async def _changes(self, workspace_id: str, given: str) -> AsyncGenerator[bytes, None]:
+        """Changes after the position that a page was ``given``, or from now on. A number beyond
+        the last one is that of an earlier process."""
+        now = after = await self._position(workspace_id)
+        if now and _POSITION.fullmatch(given):
+            seen = zip(now.items(), map(int, given.split(".")), strict=True)
+            after = {name: (one if one <= last else 0) for (name, last), one in seen}
         try:
             async with aclosing(self.engine.news(workspace_id, after)) as news:
                 async for found in news:
-                    yield _ALIVE if found is None else _CHANGE
-                    if found is not None:
-                        await asyncio.sleep(_SECONDS_BETWEEN_CHANGES)
+                    if found is None:
+                        yield _ALIVE
+                        continue
+                    after = {name: one.last for name, one in found.items()}
+                    yield b"id: %s\nevent: change\ndata: {}\n\n" % _text(after).encode()
+                    await asyncio.sleep(_SECONDS_BETWEEN_CHANGES)
         except TooManyStreamsError:
             yield _LATER
+
+
+def _text(position: Mapping[str, int]) -> str:
+    """A position in an address, and as the id of an event."""
+    return ".".join(map(str, position.values()))
 
 
 async def _content(request: Request) -> bytes:

@@ -57,8 +57,8 @@ class Related:
 class Source:
     """Marks of a timeline: records of a list filtered ``by`` an id, or a ``member`` of an item.
 
-    ``request`` is the path to the member with the id of the request that caused a mark; null: a
-    step of the agenda did.
+    ``request`` is the path to the member with the id of the request that caused a mark; null: the
+    step of the agenda did whose number stands beside it as ``stepNumber``.
     """
 
     title: str

@@ -37,12 +37,14 @@ class Mark:
 
 def timeline_of(client: Client, records: Records, record_id: str, ids: Set[str]) -> list[Mark]:
     """Everything about a record, oldest first; ``ids`` are those of what belongs to it, too."""
-    due, done = _agenda(client, ids)
+    agenda = _agenda(client)
+    numbered = {one["number"]: one for one in agenda["done"]}
+    due, done = ([one for one in agenda[name] if is_about(one, ids)] for name in ("due", "done"))
     marks = [
         *_requests(client, ids),
         *_steps(due, done),
-        *_of_sources(client, records, record_id, done),
-        *_events(client, record_id, done),
+        *_of_sources(client, records, record_id, numbered),
+        *_events(client, record_id, numbered),
     ]
     return sorted(marks, key=lambda one: (one.is_ahead, _sortable(one.at)))
 
@@ -68,12 +70,12 @@ def request_page(request_id: str) -> str:
     return f"{CONSOLE}/requests/{request_id}"
 
 
-def _agenda(client: Client, ids: Set[str]) -> tuple[list[_Step], list[_Step]]:
-    """The steps that are due, and those that are done, about records, oldest first."""
+def _agenda(client: Client) -> Mapping[str, list[_Step]]:
+    """The steps that are due, and those that are done, oldest first."""
     received = client.get("/sandbox/agenda")
-    agenda = received.data if received.is_success else {"due": [], "done": []}
-    due, done = agenda["due"], reversed(agenda["done"])
-    return [one for one in due if is_about(one, ids)], [one for one in done if is_about(one, ids)]
+    if not received.is_success:
+        return {"due": [], "done": []}
+    return {"due": received.data["due"], "done": received.data["done"][::-1]}
 
 
 def is_about(step: _Step, ids: Set[str]) -> bool:
@@ -83,6 +85,9 @@ def is_about(step: _Step, ids: Set[str]) -> bool:
 
 def anchor(step: _Step) -> str:
     """The id of the entry of a step in the page of the agenda."""
+    number = step.get("number")
+    if number is not None:
+        return f"step-{number}"
     return f"step-{step['at']}-{step['do']}-{step['subject'] or ''}"
 
 
@@ -104,27 +109,25 @@ def _steps(due: Sequence[_Step], done: Sequence[_Step]) -> Iterator[Mark]:
         yield Mark(one["at"], "step", one["do"], detail, _step_page(one), is_ahead=True)
 
 
-def _cause(row: Any, path: str, mark: tuple[str, str], done: Sequence[_Step]) -> str | None:
-    """The page of what caused the ``mark`` (its instant and text) of a row.
+def _cause(row: Any, path: str, done: Mapping[int, _Step]) -> str | None:
+    """The page of the request or of the step that caused a row; None: it is not known.
 
     ``path`` leads to the id of the request in the row, with dots between the names. If it is null,
-    the cause is the step of that instant, first of all the one that recorded an event of that name.
-    Without the member the cause is not known.
+    the number of the step stands beside it. ``done`` are the steps by their numbers.
     """
-    for name in path.split("."):
-        if not isinstance(row, Mapping) or name not in row:
-            return None
-        row = row[name]
-    if row is not None:
-        return request_page(row)
-    at, text = mark
-    steps = [one for one in done if one["at"] == at and one["outcome"] == "done"]
-    found = next((one for one in steps if text in one["events"]), next(iter(steps), None))
-    return None if found is None else _step_page(found)
+    *names, last = path.split(".")
+    for name in names:
+        row = row.get(name) if isinstance(row, Mapping) else None
+    if not isinstance(row, Mapping):
+        return None
+    if row.get(last) is not None:
+        return request_page(row[last])
+    step = done.get(row.get("stepNumber", 0))
+    return None if step is None else _step_page(step)
 
 
 def _of_sources(
-    client: Client, records: Records, record_id: str, done: Sequence[_Step]
+    client: Client, records: Records, record_id: str, done: Mapping[int, _Step]
 ) -> Iterator[Mark]:
     for source in records.timeline:
         if source.by is None:
@@ -135,19 +138,19 @@ def _of_sources(
         yield from _marks(source, rows, done)
 
 
-def _marks(source: Source, rows: Any, done: Sequence[_Step]) -> Iterator[Mark]:
+def _marks(source: Source, rows: Any, done: Mapping[int, _Step]) -> Iterator[Mark]:
     for row in reversed(rows) if source.by else rows:
         detail = {key: one for key, one in row.items() if key not in {source.at, source.what}}
         at, what = row.get(source.at) or "", str(row[source.what])
-        link = _cause(row, source.request, (at, what), done) if source.request else None
+        link = _cause(row, source.request, done) if source.request else None
         yield Mark(at, source.title.lower(), what, detail, link)
 
 
-def _events(client: Client, record_id: str, done: Sequence[_Step]) -> Iterator[Mark]:
+def _events(client: Client, record_id: str, done: Mapping[int, _Step]) -> Iterator[Mark]:
     """Events about the record, and the attempts to deliver them."""
     rows = client.get("/sandbox/event-log", {"subject": record_id, "limit": _EVENTS}).rows
     for event in reversed(rows):
-        link = _cause(event, "requestId", (event["at"], event["type"]), done)
+        link = _cause(event, "requestId", done)
         yield Mark(event["at"], "event", event["type"], event["payload"], link)
         for delivery in reversed(event["deliveries"]):
             yield from _attempts(delivery, f"{CONSOLE}/webhooks/{delivery['id']}")

@@ -12,7 +12,7 @@ from flask import Flask, Response, abort, g, redirect, render_template, request
 
 from invoice_sandbox.base import jsonio
 from invoice_sandbox.console import acceptance, actions, contract, deliveries, journal, scenario
-from invoice_sandbox.console.client import CLIENT, VISITOR, Client, Received
+from invoice_sandbox.console.client import CLIENT, POSITION, VISITOR, Client, Received
 from invoice_sandbox.console.common import (
     JOURNAL,
     client,
@@ -65,7 +65,7 @@ def _open() -> str | None:
     """Find the client of the visitor. Who is not known gets the page to sign in."""
     scope = request.environ["asgi.scope"]
     found: Client = scope[CLIENT]
-    g.client, g.visitor = found, scope[VISITOR]
+    g.client, g.visitor, g.position = found, scope[VISITOR], scope[POSITION]
     if request.endpoint == "static" or request.method == "POST":
         return None
     if request.endpoint == "console.sign_in_page":
@@ -92,6 +92,7 @@ def _common() -> dict[str, Any]:
         "views": list(_views(found)),
         "clock": g.get("clock"),
         "visitor": g.visitor,
+        "position": g.position,
         "notice": actions.notice(),
         "title_of_api": found.engine.project.contract.document["info"]["title"],
     }

@@ -220,13 +220,21 @@ class WorkThenRespond:
 
 class Origin(NamedTuple):
     """Who caused a change, for an audit event. ``actor_type`` is ``api_key``,
-    ``session``, ``anonymous`` or ``system``."""
+    ``session``, ``anonymous`` or ``system``, which is a step of the agenda."""
 
     actor_type: str
     actor_id: str | None
     request_id: str | None = None
     ip: str | None = None
     user_agent: str | None = None
+    step_number: int | None = None
+
+    @property
+    def cause(self) -> Record:
+        """The members that name what caused a change: ``requestId``, and ``stepNumber`` if it was a
+        step of the agenda."""
+        step = {} if self.step_number is None else {"stepNumber": self.step_number}
+        return {"requestId": self.request_id, **step}
 
 
 @dataclass(kw_only=True)
@@ -291,8 +299,8 @@ class Context:
         return event
 
     async def event(self, event_type: str, data: Mapping[str, Any]) -> Record:
-        """An event with its ``id``, ``type``, ``at``, ``subjects``, ``requestId`` and ``payload``,
-        not recorded.
+        """An event with its ``id``, ``type``, ``at``, ``subjects``, its cause and ``payload``, not
+        recorded.
 
         Raises PayloadError if the contract does not allow the payload.
         """
@@ -305,7 +313,7 @@ class Context:
         subjects = self.conventions.subjects(data)
         at = self.timestamp
         event = {"id": event_id, "type": event_type, "at": at, "subjects": subjects}
-        return {**event, "requestId": self.origin.request_id, "payload": payload}
+        return {**event, **self.origin.cause, "payload": payload}
 
     def moved(self, machine: str, move: Move) -> None:
         """Report a transition to coverage."""

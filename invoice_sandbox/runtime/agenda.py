@@ -11,6 +11,7 @@ import asyncio
 import heapq
 import logging
 from collections.abc import Awaitable, Callable, Iterable
+from contextlib import suppress
 from contextvars import Context
 from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
@@ -65,6 +66,9 @@ ReportDropped = Callable[[Transaction, Workspace, ScheduledStep, Dropped, str], 
 Target = Callable[[datetime], datetime]
 """Calculates the instant to advance to from the present instant."""
 
+
+_STEPS_RUN: Final = "steps run"
+"""The counter of the steps that ran."""
 
 _AFTER_STEPS: Final = {DELIVER: 1, CLOSE_ENDPOINT: 2}
 """Actions that come after the steps of their instant."""
@@ -317,6 +321,7 @@ class Agenda:
                 if step is None:
                     return None
                 workspace = await self._forward(state, workspace, step.due)
+                step = replace(step, run=await state.next_number(_STEPS_RUN))
                 done = _entry(step, "done", events=await self._run(state, workspace, step))
         except SkippedStep as skipped:
             done = await self._drop_step(workspace_id, step, "skipped", str(skipped))
@@ -340,6 +345,8 @@ class Agenda:
         async with self._store.transaction(workspace_id) as state:
             await state.discard_step(step.number)
             await self._forward(state, await state.workspace(), step.due)
+            with suppress(ApiError):  # a full workspace has no room for another counter
+                step = replace(step, run=await state.next_number(_STEPS_RUN))
         await self._report_dropped(workspace_id, step, outcome, reason)
         return _entry(step, outcome, reason)
 
@@ -432,7 +439,13 @@ def _place(entry: Record) -> tuple[datetime, int, int, str]:
 def _entry(
     step: ScheduledStep, outcome: str, reason: str | None = None, events: list[str] | None = None
 ) -> Record:
-    return {**step_summary(step), "outcome": outcome, "reason": reason, "events": events or []}
+    return {
+        **step_summary(step),
+        "number": step.run,
+        "outcome": outcome,
+        "reason": reason,
+        "events": events or [],
+    }
 
 
 def step_summary(step: ScheduledStep) -> Record:

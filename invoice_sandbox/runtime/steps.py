@@ -73,7 +73,7 @@ def _step(
         state=state,
         workspace=workspace,
         now=scheduled.due,
-        origin=Origin("system", None),
+        origin=Origin("system", None, step_number=scheduled.run),
         contract=project.contract,
         lifecycle=project.lifecycle,
         conventions=project.conventions,

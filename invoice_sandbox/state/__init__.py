@@ -103,7 +103,7 @@ class ScheduledStep:
 
     ``scenario`` is the name of the scenario that scheduled it, if any, and ``place`` the index of
     the step in that scenario's file. Steps of one ``lane`` run one after the other; lanes are
-    independent of each other.
+    independent of each other. ``run`` is its number among the steps that ran, once it runs.
     """
 
     number: int
@@ -113,6 +113,7 @@ class ScheduledStep:
     scenario: str | None = None
     lane: str | None = None
     place: int | None = None
+    run: int | None = None
 
 
 @dataclass(frozen=True)

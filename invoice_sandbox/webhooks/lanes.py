@@ -250,6 +250,7 @@ def _entry(attempt: Attempt, outcome: Outcome) -> Record:
         "with": {},
         "scenario": attempt.step.scenario,
         "subject": attempt.delivery["id"],
+        "number": None,
         "outcome": "done" if outcome.is_success else "failed",
         "reason": reason,
         "events": [],

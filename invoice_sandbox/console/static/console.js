@@ -23,12 +23,16 @@ document.addEventListener("click", (event) => {
   });
 });
 
-// What was open stays open when a part of the page is replaced.
+// What was open stays open when a part of the page is replaced, and what had the focus has it.
 document.addEventListener("htmx:beforeSwap", (event) => {
+  const active = document.activeElement;
+  const focused = event.detail.target.contains(active) ? active.outerHTML : "";
   const open = [...event.detail.target.querySelectorAll("details")].map((one) => one.open);
   document.addEventListener("htmx:afterSettle", () => {
     document.querySelectorAll("#live details").forEach((one, index) => {
       if (index < open.length) one.open = open[index];
     });
+    const all = document.querySelectorAll("#live :is(a, button, input, select, summary, [tabindex])");
+    if (focused) [...all].find((one) => one.outerHTML === focused)?.focus({ preventScroll: true });
   }, { once: true });
 });

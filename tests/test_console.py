@@ -148,6 +148,7 @@ def test_looking_changes_nothing(visitor: httpx.Client, api: httpx.Client) -> No
     before = data(api.get("/sandbox/requests"))
     for view in (*VIEWS, f"/records/invoices/{invoice}"):
         assert visitor.get(f"/console{view}").status_code == 200
+    assert api.get("/console").status_code == 200  # with a key
     assert data(api.get("/sandbox/requests")) == before
     assert api.get("/sandbox/faults").json()["data"][0]["fired"] == 0
     operations = data(api.get("/sandbox/coverage"))["operations"]

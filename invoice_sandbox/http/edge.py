@@ -24,6 +24,7 @@ from invoice_sandbox.base.errors import ApiError, reject
 from invoice_sandbox.base.ids import random_request_id
 from invoice_sandbox.http.credentials import workspace_of_caller
 from invoice_sandbox.http.declared_errors import error_reply
+from invoice_sandbox.http.pages import CONSOLE
 from invoice_sandbox.http.pipeline import (
     RECORDED,
     ClientGoneError,
@@ -238,7 +239,7 @@ class Edge:
         A request with a rejected credential is in the journal of the default workspace, one with a
         revoked key in that of the key's workspace.
         """
-        if request.is_observer:
+        if request.is_observer or _is_of_console(request.path):
             return reply
         kept_why, owner, readings = why, workspace, request.trace.readings
         assert readings is not None  # noqa: S101 - see __call__
@@ -297,6 +298,11 @@ def _sent_to(request: Request, workspace: Workspace | None) -> str | None:
     if served_by is None or served_by == own:
         return own
     return None if request.method in _READING else served_by
+
+
+def _is_of_console(path: str) -> bool:
+    """Whether a path is that of a page of the console, which sends requests of its own."""
+    return path.startswith(CONSOLE) and path.removeprefix(CONSOLE)[:1] in {"", "/"}
 
 
 def _host_of(hosts: frozenset[str] | None, head: Head) -> str:

@@ -8,6 +8,7 @@ from typing import Any, Final
 
 from invoice_sandbox.project.api import (
     KEYS,
+    MAX_LISTED,
     USERS,
     ApiError,
     Call,
@@ -20,6 +21,7 @@ from invoice_sandbox.project.api import (
     allows,
     close_session,
     instant_text,
+    is_disabled,
     missing_scope,
     open_session,
     open_sessions,
@@ -35,7 +37,6 @@ from .offers import OFFERS
 from .routing import default_partner, load_partner
 from .users import (
     has_passwords,
-    is_disabled,
     partner_id,
     scopes_of,
     user_of_address,
@@ -162,8 +163,9 @@ async def current_session(call: Call) -> Record:
 
 
 async def sessions(call: Call) -> list[Record]:
-    """The open sessions, those that end last first."""
-    return [await _shown_session(call, one) for one in await open_sessions(call.state, call.now)]
+    """The open sessions, those that end last first, at most MAX_LISTED."""
+    found = (await open_sessions(call.state, call.now))[:MAX_LISTED]
+    return [await _shown_session(call, one) for one in found]
 
 
 async def end_session(call: Call, session_id: str) -> Record:

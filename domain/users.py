@@ -7,6 +7,7 @@ from functools import partial
 from typing import Final
 
 from invoice_sandbox.project.api import (
+    DISABLED_USER,
     USERS,
     Call,
     Condition,
@@ -14,6 +15,7 @@ from invoice_sandbox.project.api import (
     Record,
     WorkThenRespond,
     end_access,
+    is_disabled,
     reject,
 )
 
@@ -45,7 +47,6 @@ _SELLER_SCOPES: Final = frozenset(
 """What the session of a partner, or of a bound seller, can be allowed: what shows nothing of other
 partners or sellers."""
 
-_DISABLED: Final = "Disabled"
 _SECRET: Final = ("password", "passwordHash")
 
 
@@ -140,16 +141,11 @@ async def disable_user(call: Call, name: str) -> Record:
     if user is None:
         raise reject("unknown_resource", kind="user", member="id or e-mail address")
     if not is_disabled(user):
-        user = {**user, "status": _DISABLED, "disabledAt": call.timestamp}
+        user = {**user, "status": DISABLED_USER, "disabledAt": call.timestamp}
         await call.state.put(USERS, user["id"], user)
         await audit(call, "user.disabled", ("user", user["id"]))
     await end_access(call.state, user["id"], call.timestamp)
     return public_user(user)
-
-
-def is_disabled(user: Record) -> bool:
-    """Whether the user may not log in."""
-    return user.get("status") == _DISABLED
 
 
 async def user_of_address(context: Context, email: str) -> Record | None:

@@ -120,6 +120,11 @@ CONSTANTS: Final[dict[str, tuple[Any, str]]] = {
         count,
         "invoice_sandbox.state.passwords:WRONG_PASSWORDS",
     ),
+    "Wrong passwords per minute from one client address, in a workspace": (
+        count,
+        "invoice_sandbox.state.passwords:WRONG_LOGINS",
+    ),
+    "Sessions in a list": (count, "invoice_sandbox.state.credentials:MAX_LISTED"),
     "Passwords per minute and workspace": (
         count,
         "invoice_sandbox.state.passwords:HASHES_PER_WORKSPACE",
@@ -309,6 +314,8 @@ TESTS_OF: Final = {
     },
     "test_users": {
         "Password of a new user": "invalid_user_is_400",
+        "Passwords per minute and workspace": "limited_for_a_workspace_and_for_a_server",
+        "Sessions in a list": "list_of_sessions_is_limited",
         "Passwords per minute of the server": "limited_for_a_workspace_and_for_a_server",
         "Passwords that the server hashes at a time": "two_passwords_are_hashed_at_a_time",
         "Users of a workspace, disabled ones included": "users_of_a_workspace_are_limited",

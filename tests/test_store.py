@@ -464,6 +464,47 @@ async def test_the_last_word_on_a_credential_counts() -> None:
 
 
 @on_a_loop
+async def test_a_snapshot_has_no_users_and_restoring_it_leaves_them() -> None:
+    store = await store_of("one")
+    clock, at = ClockState("frozen"), datetime(2026, 11, 21, tzinfo=UTC)
+    async with store.transaction("one") as state:
+        await state.put("users", "ann", {"id": "ann", "status": "Active"})
+        await state.put("k", "a", {"n": 1})
+    await store.take_snapshot("one", Snapshot("s", at, clock))
+    assert (await store.contents("one", "s")).records == {"k": [{"n": 1}]}
+    async with store.transaction("one") as state:
+        await state.put("users", "ann", {"id": "ann", "status": "Disabled"})
+        await state.put("users", "ben", {"id": "ben"})
+        await state.delete("k", "a")
+    await store.restore_snapshot("one", "s", clock)
+    found = (await store.contents("one")).records
+    assert found == {
+        "k": [{"n": 1}],
+        "users": [{"id": "ann", "status": "Disabled"}, {"id": "ben"}],
+    }
+
+
+@on_a_loop
+async def test_a_session_that_has_ended_stays_ended_when_a_snapshot_is_restored() -> None:
+    store = await store_of("one")
+    clock, at = ClockState("frozen"), datetime(2026, 11, 21, tzinfo=UTC)
+    sessions = [
+        Credential(name, "one", "ann", frozenset(), at, "session", name) for name in ("a", "b", "c")
+    ]
+    async with store.transaction("one") as state:
+        for one in sessions[:2]:
+            await state.grant(one)
+    await store.take_snapshot("one", Snapshot("s", at, clock))
+    async with store.transaction("one") as state:
+        await state.revoke("a")
+        await state.grant(sessions[2])
+    left = await store.snapshot_credentials("one", "s")
+    await store.restore_snapshot("one", "s", clock)
+    assert left == (sessions[1],)
+    assert [await store.credential(one.digest) for one in sessions] == [None, sessions[1], None]
+
+
+@on_a_loop
 async def test_a_cancelled_transaction_is_undone() -> None:
     store, inside = await store_of("one"), asyncio.Event()
 

@@ -9,6 +9,7 @@ from collections.abc import Callable, Iterator, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, replace
+from datetime import UTC, datetime, timedelta
 from http.cookies import SimpleCookie
 from pathlib import Path
 from typing import Any
@@ -28,7 +29,7 @@ from invoice_sandbox.control.client import ControlClient
 from invoice_sandbox.replay import replay
 from invoice_sandbox.settings import Postgresql, SettingError, Settings, read_settings
 from invoice_sandbox.state import Transaction
-from invoice_sandbox.state.credentials import DEMO_KEY
+from invoice_sandbox.state.credentials import DEMO_KEY, MAX_LISTED, open_session
 from invoice_sandbox.state.passwords import (
     HASHES_PER_SERVER,
     HASHES_PER_WORKSPACE,
@@ -225,6 +226,23 @@ def test_whoever_logs_in_a_password_is_compared_with_a_hash(
         assert [one.result().status_code for one in logins] == [200, 401, 401]
 
 
+def test_a_public_password_that_a_database_has_kept_lets_nobody_in(tmp_path: Path) -> None:
+    """Earlier versions kept the demo users in each workspace."""
+    with serving(replace(FROZEN, store=tmp_path / "state.db")) as running:
+
+        async def keep(state: Transaction) -> None:
+            user = {"id": "usr_demo", "email": "d@demo.example", "password": "demo-password"}
+            await state.put("users", "usr_demo", {**user, "role": "demo_seller", "scopes": []})
+
+        running.in_transaction(keep)
+        with running.client() as client:
+            assert error(log_in(client, user_of("d@demo.example", "demo-password"))) == REJECTED
+
+
+def user_of(email: str, password: str) -> dict[str, str]:
+    return {"email": email, "password": password}
+
+
 def test_demo_users_exist_in_memory_only(place: Place, client: httpx.Client) -> None:
     demo = {"email": "seller@demo.example", "password": "demo-password"}
     users = {one["email"] for one in client.get(USERS).json()["data"]}
@@ -343,10 +361,14 @@ def test_keys_that_a_user_made_are_revoked_with_the_user(tmp_path: Path) -> None
             made = browser.post("/api/developer/api-keys", json=scopes).json()["data"]
         with running.client(made["secret"]) as holder:
             chained = holder.post("/api/developer/api-keys", json={}).json()["data"]
+        client.post("/sandbox/snapshots")
         client.post(f"{USERS}/usr_ann/disable")
-        for one in (made, chained):
-            with running.client(one["secret"]) as holder:
-                assert error(holder.get(SESSION)) == REJECTED
+        (snapshot,) = client.get("/sandbox/snapshots").json()["data"]
+        for path in (None, f"/sandbox/snapshots/{snapshot['id']}/restore"):
+            assert path is None or client.post(path).status_code == 200
+            for one in (made, chained):
+                with running.client(one["secret"]) as holder:
+                    assert error(holder.get(SESSION)) == REJECTED
 
 
 # Sessions
@@ -369,6 +391,29 @@ def test_sessions_are_listed_and_ended(place: Place, client: httpx.Client) -> No
         assert error(first.get(SESSION)) == REJECTED
         assert last.get(SESSION).status_code == 200
     assert error(client.delete(f"{SESSIONS}/{listed[1]['id']}"))[0] == 404
+
+
+def test_a_list_of_sessions_is_limited(server: Running) -> None:
+    with server.client(server.new_workspace()) as client:
+        workspace = client.get(SESSION).json()["data"]["workspaceId"]
+
+        async def fill(state: Transaction) -> None:
+            ends = datetime(2026, 12, 1, tzinfo=UTC)
+            for number in range(MAX_LISTED + 1):
+                await open_session(
+                    state,
+                    workspace_id=workspace,
+                    subject="usr_sandbox_seller",
+                    scopes=[],
+                    expires_at=ends - timedelta(seconds=number),
+                )
+
+        server.in_transaction(fill, client)
+        listed = client.get(SESSIONS).json()["data"]
+        assert len(listed) == MAX_LISTED
+        assert listed[0]["expiresAt"] == "2026-12-01T00:00:00Z"
+        last = listed[-1]["id"].removesuffix("1000") + "1001"
+        assert client.delete(f"{SESSIONS}/{last}").status_code == 200
 
 
 def test_sessions_and_users_of_another_workspace_cannot_be_reached(
@@ -469,7 +514,8 @@ def test_a_seller_s_user_sees_and_does_what_is_that_seller_s(place: Place) -> No
         own = client.post("/api/invoices", json=INVOICE).json()["data"]
         body = {**INVOICE, "sellerId": "org_seller_hooli", "invoiceNumber": "H-1"}
         other = client.post("/api/invoices", json=body).json()["data"]
-        for one in (own, other):
+        newest = client.post("/api/invoices", json={**body, "invoiceNumber": "H-2"}).json()["data"]
+        for one in (own, other, newest):
             client.post("/api/verification/run", json={"invoiceId": one["id"]})
         hidden = client.post("/api/financing-requests", json={"invoiceId": other["id"]})
         client.post("/api/offers", json={"financingRequestId": hidden.json()["data"]["id"]})
@@ -593,7 +639,7 @@ def test_passwords_are_limited_for_a_workspace_and_for_a_server() -> None:
         clock = ManualSystemClock()
         passwords = Passwords(clock, with_public=False)
         for number in range(HASHES_PER_WORKSPACE):
-            passwords.attempt("wsp_1", "192.0.2.1", f"{number}@corp.example")
+            passwords.attempt("wsp_1", f"192.0.2.{number % 3}", f"{number}@corp.example")
         with pytest.raises(ApiError):
             passwords.count("wsp_1")
         for number in range(HASHES_PER_SERVER - HASHES_PER_WORKSPACE):

@@ -24,7 +24,7 @@ from invoice_sandbox.state import (
     Transaction,
     Workspace,
 )
-from invoice_sandbox.state.credentials import EVERYTHING, issue_key
+from invoice_sandbox.state.credentials import EVERYTHING, end_access_of_disabled, issue_key
 from invoice_sandbox.webhooks.inbox import open_inbox
 
 BEGINNING: Final = "beginning"
@@ -274,6 +274,9 @@ class Workspaces:
                 advice="Use the key that the workspace was created with.",
             )
         await self.store.restore_snapshot(workspace.id, snapshot_id, clock)
+        async with self.store.transaction(workspace.id) as state:
+            ended_at = instant_text(clock.now(self.system_clock))
+            await end_access_of_disabled(state, ended_at)
 
     async def _delete_idle(self) -> None:
         if self.idle is None:

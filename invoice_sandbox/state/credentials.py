@@ -23,7 +23,7 @@ from invoice_sandbox.base.ids import (
     prefix_of_key,
     resource_id,
 )
-from invoice_sandbox.state import Credential, Record, Store, Transaction, count_dropped
+from invoice_sandbox.state import USERS, Credential, Record, Store, Transaction, count_dropped
 
 DEMO_KEY: Final = KEY_PREFIX + "DemoKeyForLocalIntegrationTest3H6UmJ"
 """Valid by default on a server that only this machine can reach, and rejected on any other."""
@@ -43,6 +43,12 @@ VIEW: Final = "sandbox:read"
 
 CREATE_WORKSPACES: Final = "workspaces:create"
 """The scope of a key that creates workspaces, and lists and deletes those that it created."""
+
+DISABLED_USER: Final = "Disabled"
+"""The ``status`` of a user who may not log in."""
+
+MAX_LISTED: Final = 1000
+"""Sessions of a list."""
 
 SESSIONS: Final = "ses_sandbox"
 """What ids of sessions begin with."""
@@ -194,6 +200,18 @@ async def open_sessions(state: Transaction, now: datetime) -> list[Credential]:
         if one.type == "session" and one.expires_at is not None and one.expires_at > now
     ]
     return [one for *_, one in sorted(found, key=lambda row: row[:2], reverse=True)]
+
+
+def is_disabled(user: Record) -> bool:
+    """Whether a user may not log in."""
+    return user.get("status") == DISABLED_USER
+
+
+async def end_access_of_disabled(state: Transaction, ended_at: str) -> None:
+    """End the access of all disabled users again: a snapshot may have brought back their keys."""
+    for user in (await state.page(USERS)).records:
+        if is_disabled(user):
+            await end_access(state, user["id"], ended_at)
 
 
 async def end_access(state: Transaction, user_id: str, ended_at: str) -> None:

@@ -11,7 +11,6 @@ import hmac
 import re
 import secrets
 from collections.abc import Callable
-from functools import partial
 from typing import Final
 
 from invoice_sandbox.base.clock import SystemClock
@@ -24,10 +23,14 @@ HASHES_PER_SERVER: Final = 600
 WRONG_PASSWORDS: Final = 10
 """Wrong passwords in a minute for one e-mail address, from one client address."""
 
+WRONG_LOGINS: Final = 60
+"""The same for all e-mail addresses: one client cannot use up what a workspace has."""
+
 SIDE_BY_SIDE: Final = 2
 """Passwords that a process hashes at a time, in 19 MiB of memory each."""
 
-_WORKSPACE, _SERVER, _WRONG = "passwords", "passwords of the server", "wrong passwords"
+_WORKSPACE, _SERVER = "passwords", "passwords of the server"
+_WRONG, _CLIENT = "wrong passwords", "wrong logins"
 
 _TIME, _MEMORY, _LANES = 2, 19456, 1
 _SALT, _LENGTH = 16, 32
@@ -87,6 +90,7 @@ class Passwords:
             _WORKSPACE: HASHES_PER_WORKSPACE,
             _SERVER: HASHES_PER_SERVER,
             _WRONG: WRONG_PASSWORDS,
+            _CLIENT: WRONG_LOGINS,
         }
         self._limiter = RateLimiter(most, system_clock)
         self._with_public = with_public
@@ -99,10 +103,17 @@ class Passwords:
 
     def attempt(self, workspace_id: str, client: str | None, email: str) -> Callable[[], None]:
         """Count a login as failed; call what it returns if it succeeds. Raises ApiError 429."""
-        caller = "\0".join((workspace_id, client or "", email))
-        self._limiter.count(_WRONG, caller)
+        origin = f"{workspace_id} {client}"
+        counted = ((_CLIENT, origin), (_WRONG, f"{origin} {email}"))
+        for policy, caller in counted:
+            self._limiter.count(policy, caller)
         self.count(workspace_id)
-        return partial(self._limiter.take_back, _WRONG, caller)
+
+        def succeeded() -> None:
+            for policy, caller in counted:
+                self._limiter.take_back(policy, caller)
+
+        return succeeded
 
     async def hashed(self, password: str) -> str:
         """A hash of ``password``."""

@@ -153,9 +153,9 @@ def _wrong_passwords(target: Target) -> Requests:
         yield _json(target, "POST", "/api/auth/login", {**_USER, "password": "wrong password"})
 
 
-def _passwords(target: Target) -> Requests:
+def _wrong_logins(target: Target) -> Requests:
     yield _json(target, "POST", "/sandbox/users", _USER)
-    for number in range(120):
+    for number in range(61):
         login = {"email": f"{number}@corp.example", "password": "wrong password"}
         yield _json(target, "POST", "/api/auth/login", login)
 
@@ -256,7 +256,12 @@ LIMITS: Final = (
         frozenset({201, 401}),
     ),
     Limit(
-        "Passwords per minute and workspace", "120", _passwords, 429, _QUOTA, frozenset({201, 401})
+        "Wrong passwords per minute from one client address, in a workspace",
+        "60",
+        _wrong_logins,
+        429,
+        _QUOTA,
+        frozenset({201, 401}),
     ),
     Limit("Name of an API key", "256 characters", _name_of_a_key, 201, f'"{"x" * 256}"'),
     Limit(

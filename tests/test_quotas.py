@@ -219,7 +219,7 @@ def test_messages_for_listeners_have_a_quota_in_bytes() -> None:
         number = both[0].first_number - 1
         both[0].report(number, Reported(200))
         assert (await first).status == 200
-        second = asyncio.create_task(listeners.hand_over(both[1], {}, b"x" * 60))
+        second = asyncio.create_task(listeners.hand_over(both[1], {}, b"x" * 100))
         await asyncio.sleep(0)
         both[1].report(both[1].first_number - 1, Reported(204))
         found.append(str((await second).status))

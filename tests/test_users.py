@@ -38,6 +38,7 @@ from invoice_sandbox.state.passwords import (
     Passwords,
     hash_password,
     is_password_hash,
+    password_matches,
 )
 from tests.databases import new_database
 from tests.scenario_run import INVOICE, error
@@ -782,4 +783,7 @@ def test_a_hash_is_argon2_with_the_parameters_of_owasp() -> None:
     made = CliRunner().invoke(main, ["users", "hash"], input=f"{PASSWORD}\n").stdout.strip()
     assert made.startswith("$argon2id$v=19$m=19456,t=2,p=1$")
     assert is_password_hash(made)
-    assert not is_password_hash(made.replace("m=19456", "m=1048576"))
+    costly = made.replace("m=19456", "m=1048576")
+    assert not is_password_hash(costly)
+    assert password_matches(PASSWORD, made)
+    assert not any(password_matches(PASSWORD, one) for one in (costly, "", PASSWORD))

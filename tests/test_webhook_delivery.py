@@ -393,6 +393,7 @@ def test_a_deleted_endpoint_is_gone_and_its_deliveries_stay(
         (f"whsec_{'A' * 32}", True),
         (f"whsec_{'A' * 84}AA==", True),
         (f"whsec_{'A' * 31}", False),
+        (f"whsec_{'A' * 32}*", False),
         (f"whsec_{'A' * 28}", False),
         (f"whsec_{'A' * 88}", False),
         ("A" * 32, False),

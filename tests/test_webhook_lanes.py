@@ -20,12 +20,18 @@ import pytest
 from invoice_sandbox.base.clock import ClockState, instant_text, parse_instant
 from invoice_sandbox.runtime import agenda as agenda_module
 from invoice_sandbox.runtime.agenda import Agenda, in_order
-from invoice_sandbox.state import Record, Workspace
+from invoice_sandbox.state import OUTCOMES_LOG, Record, Workspace
 from invoice_sandbox.state.memory import MemoryStore
 from invoice_sandbox.webhooks.attempts import CLOSE_ENDPOINT, Outcome, Outgoing
 from invoice_sandbox.webhooks.dns import WORKSPACE
 from invoice_sandbox.webhooks.endpoints import ENDPOINTS
-from invoice_sandbox.webhooks.lanes import SHARE, SIDE_BY_SIDE, SLOW_SIDE_BY_SIDE, Lanes, Send
+from invoice_sandbox.webhooks.lanes import (
+    SHARE,
+    SIDE_BY_SIDE,
+    SLOW_SIDE_BY_SIDE,
+    Lanes,
+    Send,
+)
 from invoice_sandbox.webhooks.outbox import DELIVERIES, EVENTS, plan
 from invoice_sandbox.webhooks.signing import placeholder_secret
 from tests.receivers import (
@@ -621,6 +627,25 @@ def test_a_workspace_with_many_lanes_leaves_turns_to_one_with_few() -> None:
     assert sent.index("http://few/0") < 3
 
 
+def test_the_log_of_outcomes_keeps_the_beginning_of_a_body() -> None:
+    """As much of it as a delivery shows."""
+
+    async def send(_: Outgoing) -> Outcome:
+        return Outcome(500, body=b"x" * 513)
+
+    async def run() -> tuple[str, str]:
+        store, workspace = await planned(1)
+        lanes = lanes_of(store, send)
+        await lanes.wake(workspace)
+        await lanes.finish("one")
+        async with store.transaction("one") as state:
+            [delivered] = (await state.page(DELIVERIES, limit=1)).records
+        logged = await store.log("one", OUTCOMES_LOG)
+        return logged.entries[0]["body"], delivered["attempts"][0]["response"]["body"]
+
+    assert asyncio.run(run()) == ("x" * 512, "x" * 512)
+
+
 def test_a_step_with_nothing_to_send_ends_no_lane() -> None:
     """Here the one that looks whether an endpoint still fails."""
     sent: list[str] = []
@@ -676,11 +701,16 @@ class HeldSend:
     may_end: asyncio.Event = field(default_factory=asyncio.Event)
     under_way: int = 0
     ended: int = 0
+    given_up: int = 0
 
     async def __call__(self, _: Outgoing) -> Outcome:
         self.under_way += 1
         self.has_begun.set()
-        await self.may_end.wait()
+        try:
+            await self.may_end.wait()
+        except asyncio.CancelledError:
+            self.given_up += 1
+            raise
         self.ended += 1
         return Outcome(200)
 
@@ -722,6 +752,7 @@ def test_closing_gives_up_what_takes_too_long_and_keeps_it_for_another_time() ->
         lanes = lanes_of(store, send)
         await under_way(lanes, workspace, send)
         await lanes.close(0)
+        assert send.given_up == 1
         send.may_end.set()
         await asyncio.sleep(0)
         assert (send.under_way, send.ended) == (1, 0)

@@ -965,10 +965,10 @@ def test_a_stream_names_how_many_requests_the_journal_no_longer_has(server: Runn
     with server.client(key) as client:
         client.get("/api/partners")
         name = client.get("/sandbox/workspaces").json()["data"][0]["id"]
-        store = server.store
+        journal = server.sandbox.engine.journal
         entry = server.log(REQUESTS_LOG, name).entries[0]
         for _ in range(1001):
-            server.run(store.append(name, REQUESTS_LOG, entry))
+            server.run(journal.record(name, entry))
         with following(client, 0) as following_part:
             assert following_part() == ["event: dropped", 'data: {"count": 2}']
             assert following_part()[0] == "id: 3"

@@ -7,12 +7,14 @@ import logging
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
+from datetime import timedelta
 from typing import Any
 
 import httpx
 import pytest
 
 from invoice_sandbox.app import create_app
+from invoice_sandbox.base.clock import instant_text
 from invoice_sandbox.runtime.agenda import STEPS_LOG, STEPS_OF_A_REQUEST
 from tests.notes_project import bells, write_note, write_project
 from tests.scenario_run import (
@@ -29,6 +31,7 @@ from tests.scenario_run import (
     in_scenario,
     make_workspace,
     now,
+    register,
     restore,
     set_clock,
     snapshot,
@@ -571,3 +574,16 @@ def test_a_scenario_is_in_force_from_the_next_event_on(notes: Running) -> None:
         assert due(client) == []
         write_note(client)
         assert due(client) == [("09:30:00.020", "ring")]
+
+
+def test_a_request_that_waited_records_nothing_before_what_happened_meanwhile() -> None:
+    """It has the time of its arrival, and a lane delivers events in the order of their time."""
+    with serving(LIVE) as running, running.client() as client:
+        engine = running.sandbox.engine
+        workspace = running.run(running.store.workspace(engine.first_workspace))
+        start = workspace.clock.now(running.system_clock)
+        later = start + timedelta(seconds=3)
+        meanwhile = engine.agenda.instants.not_before(workspace.id, workspace.clock, later)
+        register(client)
+        (event,) = data(client.get("/sandbox/event-log"))
+        assert event["at"] == instant_text(meanwhile)

@@ -15,6 +15,8 @@ from invoice_sandbox.base import ids
 from invoice_sandbox.base.clock import (
     FROZEN_START,
     ClockState,
+    FollowingClock,
+    Instants,
     OperatingSystemClock,
     instant_text,
     parse_instant,
@@ -131,21 +133,26 @@ def test_time_goes_on_evenly_when_the_calendar_is_set(jump: timedelta) -> None:
     assert system_clock.calendar() == FROZEN_START + jump
 
 
-def test_a_clock_that_agrees_with_another_machine_shows_what_that_one_shows() -> None:
-    """The response that came soonest counts, and half the time that it took has passed since."""
-    seconds, durations = [100.0], iter([4.0, 1.0, 2.0, 9.0, 3.0])
-    own = OperatingSystemClock(lambda: FROZEN_START, lambda: seconds[0])
-    other = FROZEN_START + timedelta(minutes=5)
+def test_a_clock_that_follows_another_one_shows_no_instant_before_those_that_it_was_shown() -> None:
+    seconds = [100.0]
+    follower = FollowingClock(FROZEN_START, lambda: seconds[0])
+    seconds[0] += 60
+    assert follower.now() == follower.calendar() == FROZEN_START + timedelta(seconds=60)
+    follower.follow(FROZEN_START + timedelta(seconds=59))
+    assert follower.now() == FROZEN_START + timedelta(seconds=60)
+    follower.follow(FROZEN_START + timedelta(seconds=65))
+    seconds[0] += 1
+    assert follower.now() == FROZEN_START + timedelta(seconds=66)
 
-    def ask() -> datetime:
-        duration = next(durations)
-        half = timedelta(seconds=seconds[0] - 100 + (duration / 2 if duration == 1 else 0))
-        seconds[0] += duration
-        return other + half
 
-    agreed = own.agreeing(ask)
-    seconds[0] = 160.0
-    assert agreed.now() == agreed.calendar() == other + timedelta(minutes=1)
+def test_nothing_happens_before_what_happened_since_the_clock_was_set() -> None:
+    live, moved = ClockState("live"), ClockState("live", shift=timedelta(days=-1))
+    instants, later = Instants(), FROZEN_START + timedelta(seconds=1)
+    assert instants.not_before("one", live, later) == later
+    assert instants.not_before("one", live, FROZEN_START) == later
+    assert instants.not_before("other", live, FROZEN_START) == FROZEN_START
+    assert instants.not_before("one", moved, FROZEN_START) == FROZEN_START
+    assert instants.not_before("one", ClockState("frozen"), FROZEN_START) == FROZEN_START
 
 
 # --- keys

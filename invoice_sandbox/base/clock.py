@@ -35,6 +35,9 @@ _DURATION: Final = re.compile(
     re.ASCII,
 )
 
+_REMEMBERED: Final = 10_000
+"""Workspaces of which the latest instant is known; the one that was used longest ago is dropped."""
+
 ClockMode = Literal["live", "frozen"]
 
 
@@ -123,20 +126,6 @@ class OperatingSystemClock:
         self._steady = steady
         self._start, self._started = calendar(), steady()
 
-    def agreeing(self, ask: Callable[[], datetime]) -> OperatingSystemClock:
-        """A clock that shows what another machine's clock shows, and runs on evenly from there.
-
-        ``ask`` reads the other clock. Of several responses the one that came soonest counts.
-        """
-        readings = []
-        for _ in range(_TIMES_ASKED):
-            began = self._steady()
-            other = ask()
-            took = self._steady() - began
-            readings.append((took, other + timedelta(seconds=took / 2) - self.now()))
-        _, ahead = min(readings)
-        return OperatingSystemClock(lambda: self.now() + ahead, self._steady)
-
     def now(self) -> datetime:
         """The instant, in UTC."""
         return self._start + timedelta(seconds=self._steady() - self._started)
@@ -154,6 +143,26 @@ class OperatingSystemClock:
         import asyncio  # slow to import, and most commands of the command line have no event loop
 
         await asyncio.sleep(seconds)
+
+
+class FollowingClock(OperatingSystemClock):
+    """Follows the clock of another machine, whatever this machine's calendar shows.
+
+    It is never ahead of that clock, because a response that has an instant takes time. So an
+    instant of one follower is over for every other one that reads the clock later.
+    """
+
+    def __init__(self, instant: datetime, steady: Callable[[], float] = _steady) -> None:
+        """The other clock has just shown ``instant``."""
+        super().__init__(lambda: instant, steady)
+
+    def calendar(self) -> datetime:
+        """The same as ``now``."""
+        return self.now()
+
+    def follow(self, instant: datetime) -> None:
+        """The other clock has just shown ``instant``: from now on this one shows no earlier one."""
+        self._start += max(instant - self.now(), timedelta())
 
 
 @dataclass(frozen=True)
@@ -175,6 +184,29 @@ class ClockState:
         if self.mode == "frozen":
             return replace(self, at=self.at + span)
         return replace(self, shift=self.shift + span)
+
+
+class Instants:
+    """The latest instant at which something happened in each workspace with a live clock."""
+
+    def __init__(self) -> None:
+        self._latest: dict[str, tuple[ClockState, datetime]] = {}
+
+    def not_before(self, workspace_id: str, clock: ClockState, instant: datetime) -> datetime:
+        """The instant, but none before the latest one since the clock of the workspace was set.
+
+        A request has the time of its arrival: when it has waited, events may have been recorded
+        that are later.
+        """
+        if clock.mode == "frozen":
+            return instant
+        earlier, latest = self._latest.pop(workspace_id, (clock, instant))
+        if earlier == clock and latest > instant:
+            instant = latest
+        self._latest[workspace_id] = clock, instant
+        if len(self._latest) > _REMEMBERED:
+            del self._latest[next(iter(self._latest))]
+        return instant
 
 
 def clock_at(mode: ClockMode, instant: datetime, system_clock: SystemClock) -> ClockState:

@@ -246,11 +246,12 @@ async def public_workspace(engine: Engine, parsed: ParsedRequest) -> Workspace:
 
 def _call(engine: Engine, parsed: ParsedRequest, workspace: Workspace, state: Transaction) -> Call:
     credential, request = parsed.credential, parsed.request
+    arrived = workspace.clock.now(engine.system_clock)
     client = request.scope.get("client")
     return Call(
         state=state,
         workspace=workspace,
-        now=workspace.clock.now(engine.system_clock),
+        now=engine.agenda.instants.not_before(workspace.id, workspace.clock, arrived),
         origin=Origin(
             actor_type=credential.type if credential else "anonymous",
             actor_id=credential.subject if credential else None,

@@ -18,7 +18,7 @@ from datetime import datetime, timedelta
 from typing import Final, Literal
 from weakref import WeakValueDictionary
 
-from invoice_sandbox.base.clock import SystemClock, instant_text, parse_instant
+from invoice_sandbox.base.clock import Instants, SystemClock, instant_text, parse_instant
 from invoice_sandbox.base.errors import ApiError
 from invoice_sandbox.base.turns import Turn
 from invoice_sandbox.state import (
@@ -115,6 +115,7 @@ class Agenda:
         self._tasks: set[asyncio.Task[None]] = set()
         self._locks: WeakValueDictionary[str, asyncio.Lock] = WeakValueDictionary()
         self._looping: dict[str, datetime] = {}
+        self.instants = Instants()
 
     async def run_due(self, workspace: Workspace) -> list[Record]:
         """Run all steps that are due now, and those that they make due. Starts lanes, without
@@ -322,6 +323,7 @@ class Agenda:
                     return None
                 workspace = await self._forward(state, workspace, step.due)
                 step = replace(step, run=await state.next_number(_STEPS_RUN))
+                self.instants.not_before(workspace.id, workspace.clock, step.due)
                 done = _entry(step, "done", events=await self._run(state, workspace, step))
         except SkippedStep as skipped:
             done = await self._drop_step(workspace_id, step, "skipped", str(skipped))

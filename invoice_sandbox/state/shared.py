@@ -27,7 +27,7 @@ from functools import lru_cache, partial
 from typing import Any, Final, TypeVar
 from weakref import WeakValueDictionary
 
-from invoice_sandbox.base.clock import OperatingSystemClock, SystemClock
+from invoice_sandbox.base.clock import FollowingClock, SystemClock
 from invoice_sandbox.base.errors import ApiError
 from invoice_sandbox.state import Credential, NoWorkspaceError, OnOpen, Quotas, Workspace
 from invoice_sandbox.state.memory import Indexes, Space
@@ -70,6 +70,7 @@ class SharedStore(PersistentStore):
         self._locks: WeakValueDictionary[str, asyncio.Lock] = WeakValueDictionary()
         self._latest = 0
         self._on_open: OnOpen | None = None
+        self._clock: FollowingClock | None = None
         self._lease = _Lease(self, began + LEASE)
 
     is_shared = True
@@ -80,7 +81,8 @@ class SharedStore(PersistentStore):
 
     async def clock(self) -> SystemClock:
         """The database's clock, which all processes of the store go by."""
-        return await self._asked(OperatingSystemClock().agreeing, self.shared.now)
+        self._clock = FollowingClock(await self._asked(self.shared.now))
+        return self._clock
 
     def check(self) -> None:
         """Raise ApiError 503 while changes cannot be kept, or may be made elsewhere."""
@@ -185,6 +187,8 @@ class SharedStore(PersistentStore):
         claim = await self._asked(partial(self.database.claim, name=family))
         if claim is None or claim.replica != self.database.number:
             return False
+        if self._clock is not None:  # no earlier than what another process has written
+            self._clock.follow(await self._asked(self.shared.now))
         rows = await self._asked(self.shared.read, family)
         self._lease.check()
         await self._add(family, rows)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import json
 import sqlite3
+import tracemalloc
 from collections.abc import Callable, Iterator, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack, contextmanager
@@ -34,6 +35,7 @@ from invoice_sandbox.state.passwords import (
     HASHES_PER_SERVER,
     HASHES_PER_WORKSPACE,
     SIDE_BY_SIDE,
+    WRONG_LOGINS,
     WRONG_PASSWORDS,
     Passwords,
     hash_password,
@@ -651,6 +653,18 @@ def test_passwords_are_limited_for_a_workspace_and_for_a_server() -> None:
         passwords.count("wsp_1")
 
     asyncio.run(run())
+
+
+def test_what_is_counted_of_logins_takes_little_memory() -> None:
+    passwords = Passwords(ManualSystemClock(), with_public=False)
+    tracemalloc.start()
+    try:
+        for number in range(WRONG_LOGINS):
+            passwords.attempt("wsp_1", "192.0.2.1", f"{number}{'x' * 200_000}")
+        kept, _ = tracemalloc.get_traced_memory()
+    finally:
+        tracemalloc.stop()
+    assert kept < 200_000
 
 
 def test_users_of_a_workspace_are_limited(server: Running) -> None:

@@ -14,6 +14,7 @@ from collections.abc import Callable
 from typing import Final
 
 from invoice_sandbox.base.clock import SystemClock
+from invoice_sandbox.base.ids import key_digest
 from invoice_sandbox.base.rates import RateLimiter
 
 HASHES_PER_WORKSPACE: Final = 120
@@ -104,7 +105,8 @@ class Passwords:
     def attempt(self, workspace_id: str, client: str | None, email: str) -> Callable[[], None]:
         """Count a login as failed; call what it returns if it succeeds. Raises ApiError 429."""
         origin = f"{workspace_id} {client}"
-        counted = ((_CLIENT, origin), (_WRONG, f"{origin} {email}"))
+        address = key_digest(email)  # which may be as long as a body
+        counted = ((_CLIENT, origin), (_WRONG, f"{origin} {address}"))
         for policy, caller in counted:
             self._limiter.count(policy, caller)
         self.count(workspace_id)

@@ -251,7 +251,8 @@ async def visible_invoices(call: Call) -> tuple[Condition, ...]:
 async def load_visible_invoice(call: Call, invoice_id: str) -> Record:
     """The invoice of that id. Raises ApiError 404 also for one that the caller may not see."""
     if await partner_of(call) is not None and any(
-        invoice_id not in one.value for one in await visible_invoices(call)
+        not isinstance(one.value, tuple) or invoice_id not in one.value
+        for one in await visible_invoices(call)
     ):
         raise reject("unknown_resource", kind="invoice", member="id")
     return await load_invoice(call, invoice_id)

@@ -10,7 +10,7 @@ import binascii
 from collections.abc import Awaitable, Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime, timedelta
-from typing import Any, NamedTuple
+from typing import Any, Literal, NamedTuple
 from urllib.parse import urlencode
 
 from invoice_sandbox.base.clock import instant_text, parse_instant
@@ -440,17 +440,18 @@ def instant_filter(field: str, start: str | None, end: str | None) -> tuple[Cond
     """
     bounds: list[Condition] = []
     if start is not None:
-        bounds.append(Condition(field, ">=", _bound(start, "T00:00:00Z") or "9999-12-31"))
+        bounds.append(_bound(field, ">=", start, "T00:00:00Z"))
     if end is not None:
-        bounds.append(Condition(field, "<=", _bound(end, "T23:59:59.999Z") or "0000-01-01"))
+        bounds.append(_bound(field, "<=", end, "T23:59:59.999Z"))
     return tuple(bounds)
 
 
-def _bound(text: str, rest_of_day: str) -> str | None:
+def _bound(field: str, operator: Literal[">=", "<="], text: str, rest_of_day: str) -> Condition:
     try:
-        return instant_text(parse_instant(text if "T" in text.upper() else text + rest_of_day))
+        instant = parse_instant(text if "T" in text.upper() else text + rest_of_day)
     except ValueError:
-        return None
+        return Condition(field, "in", ())
+    return Condition(field, operator, instant)
 
 
 def _cursor(position: int) -> str:

@@ -25,6 +25,7 @@ from invoice_sandbox.openapi.schema.file_schema import (
     Pointer,
     schema_problems,
 )
+from invoice_sandbox.state import Instant
 
 FILE: Final = "conventions.yaml"
 PROBLEM_JSON: Final = "application/problem+json"
@@ -222,10 +223,16 @@ _SECTIONS: Final[Mapping[str, Mapping[str, str]]] = {
 """Members of the sections of the file, and the fields of ``Conventions`` that they set."""
 
 
+def _indexed(field: Any) -> str:
+    return field if isinstance(field, str) else Instant(field["instant"])
+
+
 def _members(document: Mapping[str, Any]) -> Iterator[tuple[str, Any]]:
-    for name in ("mode", "envelope", "event", "access", "indexes"):
+    for name in ("mode", "envelope", "event", "access"):
         if name in document:
             yield name, document[name]
+    indexes = document.get("indexes", {})
+    yield "indexes", {name: tuple(map(_indexed, fields)) for name, fields in indexes.items()}
     for section, fields in _SECTIONS.items():
         for name, value in document.get(section, {}).items():
             yield fields[name], value

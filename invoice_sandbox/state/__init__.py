@@ -163,12 +163,19 @@ class Log:
 class Condition(NamedTuple):
     """A record's ``field`` compared with ``value``; a record without the field does not match.
 
-    ``in``: the field is one of the values; ``has``: the field is a list that holds the value.
+    ``>=`` and ``<=`` compare instants: the value is a datetime, the field an RFC 3339 text. ``in``:
+    the field is one of the values; ``has``: the field is a list that holds the value.
     """
 
     field: str
     operator: Literal["=", ">=", "<=", "in", "has"]
-    value: str | tuple[str, ...]
+    value: str | tuple[str, ...] | datetime
+
+
+class Instant(str):
+    """The name of an indexed field that holds an instant, for conditions with ``>=`` and ``<=``."""
+
+    __slots__ = ()
 
 
 @dataclass(frozen=True)

@@ -6,21 +6,24 @@ Keeping a version is a snapshot, going back to a version is a rollback.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from datetime import datetime
 from typing import Any, Final, Generic, TypeVar
 
 from rpds import HashTrieMap
 
 from invoice_sandbox.base.jsonio import Packing, Stored, dumps, fitted, size_of
-from invoice_sandbox.state import Condition, Page, Record
+from invoice_sandbox.state import Condition, Instant, Page, Record
 from invoice_sandbox.state.index import (
     Hints,
     Index,
+    Instants,
     Keys,
     Term,
     descending,
     intersection,
     matches,
     union,
+    without,
 )
 
 RECORD_BYTES: Final = 250
@@ -45,13 +48,13 @@ class Collection:
     """Records by key, in the order of their positions.
 
     The position of a record never changes, so that cursors stay valid. ``rows`` has the record of
-    each position, None where it was deleted. ``keys``, ``packing`` and the hints of ``index`` are
-    only added to, and shared by the versions until one ``is_detached``. ``count_all`` is the number
-    of records, ``size`` that of all keys and records in bytes.
+    each position, None where it was deleted. ``keys``, ``packing``, ``instants`` and the hints of
+    ``index`` are only added to, and shared by the versions until one ``is_detached``. ``count_all``
+    is the number of records, ``size`` that of all keys and records in bytes.
     """
 
     __slots__ = (
-        *("count_all", "index", "is_detached", "keys", "packing", "pages"),
+        *("count_all", "index", "instants", "is_detached", "keys", "packing", "pages"),
         *("rows", "size"),
     )
 
@@ -61,7 +64,9 @@ class Collection:
         self.count_all = 0
         self.size = 0
         self.packing = Packing()
-        self.index = Index(tuple(fields), Hints())
+        fields = tuple(fields)
+        self.index = Index(tuple(one for one in fields if not isinstance(one, Instant)), Hints())
+        self.instants = {str(one): Instants() for one in fields if isinstance(one, Instant)}
         self.pages: dict[_Asked, Page] = {}
         self.is_detached = False
 
@@ -99,11 +104,17 @@ class Collection:
             changed.size += size_of(stored) + len(key) + RECORD_BYTES
             terms = self.index.terms_of(record)
             changed.index = changed.index.with_terms(position, terms, changed._has)  # noqa: SLF001
+            for field, instants in changed.instants.items():
+                instants.add(position, record.get(field))
         else:
             position, before = found
             changed.rows = self.rows.replaced(position, stored)
             changed.size += size_of(stored) - size_of(before)
             changed._index(position, before, record)  # noqa: SLF001
+            for field, instants in self.instants.items():
+                after = instants.replaced(position, record.get(field), self.rows.length)
+                if after is not instants:
+                    changed.instants = {**changed.instants, field: after}
         return changed
 
     def without(self, key: str) -> Collection:
@@ -133,6 +144,7 @@ class Collection:
             length == other.rows.length
             and length <= _MAX_COMPARED
             and self.index.fields == other.index.fields
+            and self.instants.keys() == other.instants.keys()
             and self.packing.reads_like(other.packing)
             and all(self.keys.names[one] == other.keys.names[one] for one in range(length))
             and all(self.rows[one] == other.rows[one] for one in range(length))
@@ -198,6 +210,10 @@ class Collection:
         blocks: dict[int, int] | None = None
         others: list[Condition] = []
         for condition in where:
+            if isinstance(condition.value, datetime) and condition.field in self.instants:
+                one = self._dated(condition, condition.value)
+                blocks = one if blocks is None else intersection(blocks, one)
+                continue
             terms = self.index.wanted(condition)
             if terms is None:
                 others.append(condition)
@@ -205,6 +221,14 @@ class Collection:
             one = union(self.index.positions(term, self._has) for term in terms)
             blocks = one if blocks is None else intersection(blocks, one)
         return blocks, tuple(others)
+
+    def _dated(self, condition: Condition, instant: datetime) -> dict[int, int]:
+        """The bits of the records that meet a condition on an instant."""
+        length = self.rows.length
+        blocks = self.instants[condition.field].blocks(condition.operator, instant, length)
+        if self.count_all == length:
+            return blocks
+        return without(blocks, self.rows.gaps)
 
     def _has(self, position: int, term: Term) -> bool:
         found = self.rows[position] if position < self.rows.length else None
@@ -224,11 +248,13 @@ class Collection:
         version.rows, version.keys = self.rows, self.keys
         version.count_all, version.size = self.count_all, self.size
         version.packing, version.index = self.packing, self.index
+        version.instants = self.instants
         version.pages, version.is_detached = {}, False
         if self.is_detached:
             length = self.rows.length
             version.keys, version.packing = self.keys.copy(length), self.packing.copy()
             version.index = self.index.copy()
+            version.instants = {name: one.copy(length) for name, one in self.instants.items()}
         return version
 
 
@@ -253,6 +279,17 @@ class Rows(Generic[T]):
         if before_last >= 0:
             return self._last[before_last]
         return self._full[position // _BLOCK][position % _BLOCK]
+
+    def gaps(self, start: int, end: int) -> Iterator[tuple[int, int]]:
+        """The positions of None between those two, as bits of each block that has any.
+
+        ``start`` must be the beginning of a block.
+        """
+        for first in range(start, min(end, self.length), _BLOCK):
+            number = first // _BLOCK
+            block = self._last if number == len(self._full) else self._full[number]
+            if None in block:
+                yield first, sum(1 << at for at, item in enumerate(block) if item is None)
 
     def appended(self, item: T) -> Rows[T]:
         """With one more item."""

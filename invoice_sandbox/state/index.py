@@ -7,11 +7,15 @@ hints only, by its hash; the positions of others are bits in blocks, but for the
 from __future__ import annotations
 
 from array import array
+from bisect import bisect_left, bisect_right
 from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping
+from datetime import UTC, datetime, timedelta
+from functools import lru_cache
 from typing import Any, Final
 
 from rpds import HashTrieMap
 
+from invoice_sandbox.base.clock import parse_instant
 from invoice_sandbox.state import Condition, Record
 
 Term = tuple[str, ...]
@@ -26,6 +30,9 @@ Bits = tuple[tuple[int, int], ...]
 
 Has = Callable[[int, Term], bool]
 """Whether the record in a position has a term."""
+
+Gaps = Callable[[int, int], Iterable[tuple[int, int]]]
+"""Where nothing is between two positions: positions, each with bits of those that begin there."""
 
 _BLOCK: Final = 2048
 _FEW: Final = 32
@@ -169,6 +176,8 @@ class Index:
     def wanted(self, condition: Condition) -> tuple[Term, ...] | None:
         """The terms that the condition selects, None if it has to be evaluated."""
         field, operator, value = condition
+        if value == ():
+            return ()  # one of nothing
         if field not in self.fields:
             return None
         if operator == "in":
@@ -223,6 +232,94 @@ class Index:
 
     def _found(self, hints: Iterable[int], term: Term, has: Has) -> Iterable[int]:
         return (one for one in hints if has(one, term))
+
+
+class Instants:
+    """The instant of each position, of one field, in milliseconds.
+
+    They are only added to, so all versions share them, until a record gets another instant. From
+    the position ``_ordered`` on they never decrease, as instants of creation do.
+    """
+
+    __slots__ = ("_ordered", "_values")
+
+    def __init__(self, values: array[int] | None = None, ordered: int = 0) -> None:
+        self._values = array("q") if values is None else values
+        self._ordered = ordered
+
+    def copy(self, length: int) -> Instants:
+        """Those of the positions below ``length``."""
+        return Instants(self._values[:length], self._ordered)
+
+    def add(self, position: int, instant: Any) -> None:
+        """Note the instant of the next position."""
+        values, value = self._values, _instant(instant)
+        del values[position:]  # what a transaction that failed has left
+        if values and value < values[-1]:
+            self._ordered = position
+        values.append(value)
+
+    def replaced(self, position: int, instant: Any, length: int) -> Instants:
+        """With another instant in a position."""
+        value = _instant(instant)
+        if self._values[position] == value:
+            return self
+        changed = self.copy(length)
+        changed._values[position] = value  # noqa: SLF001  it is being made
+        changed._ordered = max(self._ordered, min(position + 2, length))  # noqa: SLF001
+        return changed
+
+    def blocks(self, operator: str, instant: datetime, length: int) -> dict[int, int]:
+        """The bits of the positions below ``length`` that meet a condition."""
+        values, wanted, first = self._values, _milliseconds(instant), min(self._ordered, length)
+        low, high = _NEVER + 1, wanted
+        if operator == ">=":
+            low, high = wanted, _LATEST
+        start = bisect_left(values, low, first, length)
+        blocks = _range(start, bisect_right(values, high, start, length))
+        for position in range(first):
+            if low <= values[position] <= high:
+                block, bit = divmod(position, _BLOCK)
+                blocks[block] = blocks.get(block, 0) | 1 << bit
+        return blocks
+
+
+_NEVER: Final = -(2**63)
+_LATEST: Final = 2**63 - 1
+_EPOCH: Final = datetime(1970, 1, 1, tzinfo=UTC)
+_MILLISECOND: Final = timedelta(milliseconds=1)
+
+
+@lru_cache(maxsize=1024)  # many records of one instant
+def _milliseconds(instant: str | datetime) -> int:
+    """An instant, or its text, since 1970; _NEVER for another text."""
+    try:
+        parsed = parse_instant(instant) if isinstance(instant, str) else instant
+    except ValueError:
+        return _NEVER
+    return (parsed - _EPOCH) // _MILLISECOND
+
+
+def _range(start: int, end: int) -> dict[int, int]:
+    """The bits of the positions from ``start`` up to ``end``, without it."""
+    blocks: dict[int, int] = {}
+    while start < end:
+        block, bit = divmod(start, _BLOCK)
+        count = min(_BLOCK - bit, end - start)
+        blocks[block] = ((1 << count) - 1) << bit
+        start += count
+    return blocks
+
+
+def without(blocks: dict[int, int], gaps: Gaps) -> dict[int, int]:
+    """The bits of each block without those of gaps."""
+    left: dict[int, int] = {}
+    for block, bits in blocks.items():
+        first = block * _BLOCK
+        for position, missing in gaps(first, first + _BLOCK):
+            bits &= ~(missing << (position - first))  # noqa: PLW2901  the bits that are left
+        left[block] = bits
+    return left
 
 
 def union(found: Iterable[Bits]) -> dict[int, int]:
@@ -286,9 +383,8 @@ def matches(record: Record, where: tuple[Condition, ...]) -> bool:
     )
 
 
-def _compare(compare: Callable[[str, str], bool], value: Any, wanted: str) -> bool:
-    # Without its Z, an instant with milliseconds sorts after the same second without them.
-    return isinstance(value, str) and compare(value.removesuffix("Z"), wanted.removesuffix("Z"))
+def _instant(value: Any) -> int:
+    return _milliseconds(value) if type(value) is str else _NEVER
 
 
 def _has(value: Any, wanted: str) -> bool:
@@ -297,8 +393,8 @@ def _has(value: Any, wanted: str) -> bool:
 
 _OPERATORS: Final[Mapping[str, Callable[[Any, Any], bool]]] = {
     "=": lambda value, wanted: bool(value == wanted),
-    ">=": lambda value, wanted: _compare(str.__ge__, value, wanted),
-    "<=": lambda value, wanted: _compare(str.__le__, value, wanted),
+    ">=": lambda value, wanted: _instant(value) >= _milliseconds(wanted),
+    "<=": lambda value, wanted: _NEVER < _instant(value) <= _milliseconds(wanted),
     "in": lambda value, wanted: value in wanted,
     "has": _has,
 }

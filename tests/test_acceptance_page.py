@@ -4,18 +4,25 @@ from __future__ import annotations
 
 import shutil
 from collections.abc import Iterator
+from html import unescape
 from pathlib import Path
+from typing import Any
 
 import pytest
 from axe_playwright_python.sync_playwright import Axe
 from playwright.sync_api import Browser, sync_playwright
 
+from invoice_sandbox.acceptance.cases import CaseReport
+from invoice_sandbox.acceptance.page import timeline
+from invoice_sandbox.acceptance.rules import Outcome, Result
+from invoice_sandbox.acceptance.verdicts import CaseVerdict, Verdict
 from tests.support import PATIENCE, Running
 from tests.test_acceptance_command import CLIENT, run
 
 pytestmark = pytest.mark.process
 
 BROWSER = shutil.which("chromium") or shutil.which("google-chrome")
+AT = "2026-11-21T09:30:00Z"
 HOSTILE = "<script>alert(1)</script>"
 
 
@@ -95,6 +102,36 @@ def test_the_keyboard_opens_an_entry(browser: Browser, report: Path) -> None:
         entry.locator("summary").focus()
         page.keyboard.press("Enter")
         assert entry.locator("pre").first.is_visible()
+
+
+def test_the_report_shows_the_payloads_of_deliveries(report: Path) -> None:
+    text = unescape(report.read_text())
+    assert '"type": "offer.received"' in text
+    assert "webhook-signature: [redacted]" in text
+
+
+def test_an_altered_delivery_shows_what_was_sent() -> None:
+    sent = {"url": "http://x", "bodySize": 2, "bodyDigest": "sha256:0", "headers": {}}
+    attempt = {"attempt": 1, "at": AT, "variation": "patch", "responseStatus": 200, "error": None}
+    attempt["response"] = {"body": ""}
+    attempts = [{**attempt, "request": {**sent, "payload": {"id": 2}}}]
+    attempts.append({**attempt, "attempt": 2, "variation": None, "request": sent})
+    delivery = {"id": "dlv", "eventType": "e", "payload": {"id": 1}, "attempts": attempts}
+    case = CaseReport("", CaseVerdict(Verdict.PASS, ""), deliveries=[delivery])
+    bodies = [one.sent_body or "" for one in timeline(case)]
+    assert [body.rpartition("\n\n")[2] for body in bodies] == ['{\n  "id": 2\n}', '{\n  "id": 1\n}']
+
+
+def test_a_long_timeline_has_what_proves_the_verdict() -> None:
+    message: dict[str, Any] = {"headers": [], "body": None}
+    entry = {"at": AT, "method": "GET", "path": "/", "status": 200, "why": {}}
+    entry |= {"request": message, "response": message}
+    requests = [{**entry, "requestId": f"req_{number}"} for number in range(300)]
+    evidence = ({"requestId": "req_250", "line": "GET /: 200"},)
+    result = Result({}, Outcome.BROKEN, "", "", evidence)
+    verdict = CaseVerdict(Verdict.FAIL, "", result, (result,))
+    shown = [one.id for one in timeline(CaseReport("", verdict, requests=requests))]
+    assert shown == [*(f"req_{number}" for number in range(200)), "req_250"]
 
 
 def test_the_report_quotes_what_a_client_printed(report: Path) -> None:

@@ -714,6 +714,20 @@ def test_a_snapshot_remembers_what_was_still_to_be_sent(
     assert len(receiver.messages) == 3
 
 
+def test_a_snapshot_waits_for_what_is_in_flight(client: httpx.Client, receiver: Receiver) -> None:
+    """Otherwise a restored workspace would send it again."""
+    receiver.responses(response(delay=0.3))
+    subscribe(client, receiver.url)
+    register_new(client)
+    trigger(client)
+    until(lambda: len(receiver.messages) == 1, "it is under way")
+    taken = snapshot(client)
+    until(lambda: delivery(client)["status"] == "Delivered", "it is delivered")
+    restore(client, taken)
+    advance(client, by="PT1H")
+    assert len(receiver.messages) == 1
+
+
 def test_what_comes_back_after_a_restore_changes_nothing_in_a_state_that_never_sent_it(
     client: httpx.Client, receiver: Receiver, gate: threading.Event
 ) -> None:

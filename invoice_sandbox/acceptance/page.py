@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Container, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime
 from pathlib import Path
@@ -18,7 +18,7 @@ from invoice_sandbox.base.clock import parse_instant
 _FOLDER: Final = Path(__file__).parent
 _TEMPLATE: Final = "report.template.html"
 _MOST: Final = 200
-"""Entries of a timeline that are shown."""
+"""Entries of a timeline that are shown, beside those that prove the verdict."""
 
 Headers = Sequence[Sequence[str]]
 
@@ -59,6 +59,7 @@ def as_html(run: RunReport, subject: Subject) -> str:
         counts=[(one, verdicts.count(one)) for one in Verdict if one in verdicts],
         conclusion=_conclusion(run),
         timeline=timeline,
+        entry_id=entry_id,
         contract=lambda result: contract_pointers(result, run.plan.pointers),
         json=plain_json,
         tool=TOOL,
@@ -75,17 +76,29 @@ def _conclusion(run: RunReport) -> str:
 
 
 def timeline(case: CaseReport) -> list[Entry]:
-    """What happened in a case and in its probes, by time; of much only the beginning."""
+    """What happened in a case and in its probes, by time; of much only the beginning, and what
+    proves the verdict."""
     parts = [("before: ", case.before), ("", case), ("after: ", case.after)]
-    return [entry for name, part in parts if part is not None for entry in _part(name, part)]
+    evidence = {entry_id(one) for result in case.verdict.results for one in result.evidence}
+    return [
+        entry for name, part in parts if part is not None for entry in _part(name, part, evidence)
+    ]
 
 
-def _part(name: str, case: CaseReport) -> list[Entry]:
+def entry_id(evidence: Mapping[str, Any]) -> str:
+    """The id of the entry that a piece of evidence names."""
+    if "requestId" in evidence:
+        return str(evidence["requestId"])
+    return f"{evidence['deliveryId']}-{evidence['attempt']}"
+
+
+def _part(name: str, case: CaseReport, evidence: Container[str]) -> list[Entry]:
     """What happened in one workspace."""
     entries = [_request(one) for one in case.requests]
     entries += [entry for one in case.deliveries for entry in _attempts(one)]
-    ordered = sorted(entries, key=lambda one: one.instant)[:_MOST]
-    return [replace(one, line=f"{name}{one.line}") for one in ordered]
+    ordered = sorted(entries, key=lambda one: one.instant)
+    shown = [one for place, one in enumerate(ordered) if place < _MOST or one.id in evidence]
+    return [replace(one, line=f"{name}{one.line}") for one in shown]
 
 
 def _payload(delivery: Mapping[str, Any], request: Mapping[str, Any]) -> str | None:

@@ -23,7 +23,9 @@ async def list_snapshots(call: ControlCall) -> list[Record]:
 
 
 async def create_snapshot(call: ControlCall) -> Record:
-    """Save the workspace. Raises ApiError 409 at the maximum."""
+    """Save the workspace, if possible without a delivery in flight, which a restored workspace
+    would send again. Raises ApiError 409 at the maximum."""
+    await call.engine.agenda.rest(call.workspace.id)
     workspace = await call.fresh()
     taken = await call.engine.workspaces.snapshots(workspace)
     if len(taken) >= MAX_SNAPSHOTS:

@@ -52,6 +52,9 @@ PATIENCE: Final = 30.0
 LONGEST_WAIT: Final = 300.0
 """Real seconds that an advance waits for deliveries in all."""
 
+REST: Final = 2.0
+"""Real seconds that a snapshot waits for deliveries in flight."""
+
 log = logging.getLogger("invoice_sandbox")
 
 RunStep = Callable[[Transaction, Workspace, ScheduledStep], Awaitable[list[str]]]
@@ -172,6 +175,10 @@ class Agenda:
         """Run what is due in a lane, and wait for it."""
         await self._lanes.wake(await self._workspace(workspace_id))
         await self._lanes.finish(workspace_id, lane)
+
+    async def rest(self, workspace_id: str) -> None:
+        """Wait until no delivery is in flight, but not for receivers that take long."""
+        await self._lanes.finish(workspace_id, patience=REST)
 
     async def schedule_wakeup(self, workspace_id: str) -> None:
         """Set the timer for the next due step of the workspace, if its clock is live."""

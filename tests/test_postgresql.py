@@ -439,6 +439,47 @@ def test_a_server_that_ended_without_a_word_is_replaced(dsn: str) -> None:
         assert data(client.get(f"/api/invoices/{made}"))["id"] == made
 
 
+@contextmanager
+def silent(dsn: str, running: Running, *, ends: bool) -> Iterator[None]:
+    """Let another server run the first workspace, which closes connections instead of responding,
+    and is no longer registered by then if it ``ends``."""
+    first = running.sandbox.engine.first_workspace
+    with closing(Database(dsn)) as database, socket.create_server(("127.0.0.1", 0)) as listener:
+        other = database.register(f"http://127.0.0.1:{listener.getsockname()[1]}")
+
+        def accept() -> None:
+            connected, _ = listener.accept()
+            connected.recv(65536)
+            if ends:
+                database.retire(other.number)
+            connected.close()
+
+        accepting = threading.Thread(target=accept)
+        accepting.start()
+        running.run(shared(running).hand_over(first))
+        assert other.claim() is not None
+        yield
+        accepting.join(PATIENCE)
+
+
+def test_a_request_to_a_server_that_ends_is_read_elsewhere_or_503(dsn: str) -> None:
+    with servers(dsn) as (running,), running.client() as client:
+        made = data(create(client))["id"]
+        with silent(dsn, running, ends=True):
+            assert data(client.get(f"/api/invoices/{made}"))["id"] == made
+        with silent(dsn, running, ends=True):
+            failed = create(client, "Late-2")  # it may have been carried out
+            assert (failed.status_code, failed.headers["Retry-After"]) == (503, "1")
+        assert create(client, "Late-2").status_code == 201
+
+
+def test_a_connection_that_a_running_server_closes_is_closed_for_the_client_too(dsn: str) -> None:
+    with servers(dsn) as (running,), running.client() as client:
+        create(client).raise_for_status()
+        with silent(dsn, running, ends=False), pytest.raises(httpx.TransportError):
+            client.get("/api/invoices")
+
+
 def test_a_server_that_lost_its_lease_responds_503_and_begins_again(dsn: str) -> None:
     with servers(dsn) as (running,), running.client() as client:
         made = data(create(client))["id"]

@@ -33,7 +33,7 @@ _KUBERNETES: Final = ROOT / "deploy" / "kubernetes.yaml"
 _VERSIONS: Final = ("1.30", "1.37")
 """The oldest and the newest version of Kubernetes whose schemas are asked."""
 
-_LONGEST_BUILD: Final = 300
+_LONGEST_BUILD: Final = 900
 _WRITE_PROTECTED: Final = """
 root=$1; writable=$2; base=$3; image=$4; user=$5; shift 5
 mount --rbind / "$root"

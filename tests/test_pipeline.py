@@ -74,7 +74,7 @@ def test_creating_an_invoice_calculates_one_fingerprint() -> None:
 def test_what_a_client_sends_again_is_read_once() -> None:
     """Its credentials, the name of the host, and headers that show a proxy."""
     called = {function for _, function in asyncio.run(calls())}
-    assert not called & {"head_of", "_in_head", "_host_of", "_forwarding_header", "_user_agent"}
+    assert not called & {"head_of", "_in_head", "_host_of", "forwarding_header", "user_agent"}
 
 
 def test_of_several_headers_of_one_name_the_first_counts_and_all_are_known() -> None:

@@ -243,7 +243,8 @@ class Edge:
             return reply
         kept_why, owner, readings = why, workspace, request.trace.readings
         assert readings is not None  # noqa: S101 - see __call__
-        if workspace is not None:  # the journal has the real end of a request
+        if workspace is not None and workspace.clock.mode == "live":
+            # the journal has the real end of a request
             kept_why = why._replace(at=workspace.clock.now(self._clock))
         is_control = request.path.startswith(self._control_path)
         if is_control or request.header(_UNRECORDED) == "off":

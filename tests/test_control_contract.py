@@ -51,6 +51,7 @@ EXAMPLES: Mapping[str, Any] = {
     "createAcceptanceRun": RUN,
     "updateAcceptanceRun": RUN,
     "reportAcceptanceTask": {"state": "done"},
+    "addUser": {"email": "ann@corp.example", "password": "correct horse", "role": "auditor"},
 }
 
 

@@ -54,6 +54,9 @@ def _populate(client: httpx.Client) -> dict[str, str]:
     session = client.get("/api/auth/session").json()["data"]
     inbox = client.get("/sandbox/inbox").json()["data"]["url"]
     endpoint = post("/api/webhooks", url=inbox)
+    user = post("/sandbox/users", **USER)
+    post(LOGIN, email=USER["email"], password=USER["password"])
+    client.cookies.clear()
     return {
         "invoice": invoice["id"],
         "open invoice": open_invoice["id"],
@@ -68,6 +71,8 @@ def _populate(client: httpx.Client) -> dict[str, str]:
         "snapshot": post("/sandbox/snapshots")["id"],
         "fault": post("/sandbox/faults", kind="reset", operation="logout")["id"],
         "workspace": session["workspaceId"],
+        "user": user["id"],
+        "session": client.get("/sandbox/sessions").json()["data"][0]["id"],
         "run": post("/sandbox/acceptance/runs", **PROGRESS)["id"],
     }
 
@@ -121,6 +126,7 @@ ROUTE, OFFERS, TEST = "/api/partners/route", "/api/offers", "/api/webhooks/test"
 FINANCING, RUN, LOG = "/api/financing-requests", "/api/verification/run", "/api/audit-log"
 ERP, LOGIN = "/api/connectors/erp/invoices", "/api/auth/login"
 UPLOAD = "/api/storage/invoices/upload-url"
+USER = {"email": "ann@corp.example", "password": "correct horse battery", "role": "auditor"}
 DEMO = {"email": "seller@demo.example", "password": "demo-password"}
 ITEM = {**DATED, "invoiceNumber": "TEN-4"}
 MOVE = "/sandbox/invoices/{id}/transition"
@@ -183,7 +189,10 @@ TAKING = [
     Row("updateAcceptanceRun", "run", "PUT", "/sandbox/acceptance/runs/{id}", PROGRESS, 404),
     Row("reportAcceptanceTask", "run", "PUT", TASK, {"state": "done"}, 404),
     Row("getAcceptanceReport", "run", "GET", "/sandbox/acceptance/runs/{id}/report", status=404),
+    Row("getAcceptanceBundle", "run", "GET", "/sandbox/acceptance/runs/{id}/bundle", status=404),
     Row("removeFault", "fault", "DELETE", "/sandbox/faults/{id}", status=404),
+    Row("disableUser", "user", "POST", "/sandbox/users/{id}/disable", status=404),
+    Row("revokeSession", "session", "DELETE", "/sandbox/sessions/{id}", status=404),
 ]
 LISTING = {
     "listInvoices": "/api/invoices",
@@ -202,6 +211,8 @@ LISTING = {
     "listEvents": "/sandbox/event-log",
     "getRecording": "/sandbox/recording",
     "listAcceptanceRuns": "/sandbox/acceptance/runs",
+    "listUsers": "/sandbox/users",
+    "listSessions": "/sandbox/sessions",
 }
 WITHOUT_IDS = {
     "getHealth": "takes and shows nothing of a workspace",
@@ -228,6 +239,7 @@ WITHOUT_IDS = {
     "streamRequests": "begins now; a test of its own is in tests/test_journal.py",
     "createListener": "takes nothing",
     "createAcceptanceRun": "takes the names of checks",
+    "addUser": "takes a partner or a seller, which all workspaces have",
     "getCoverage": "takes nothing, and shows what is declared for all",
 }
 

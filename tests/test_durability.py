@@ -30,7 +30,8 @@ from invoice_sandbox.state.rows import TABLES, Change, Row, StoreError
 from invoice_sandbox.state.sqlite import Database
 from invoice_sandbox.state.writer import Writer
 from tests.databases import new_database
-from tests.scenario_run import DATED
+from tests.receivers import receiving, subscribe
+from tests.scenario_run import DATED, until
 from tests.support import FROZEN, PATIENCE, Running, serving
 
 pytestmark = pytest.mark.slow
@@ -200,6 +201,18 @@ def test_steps_that_fell_due_while_the_server_was_down_are_done(place: Place) ->
         while "invoice.verified" not in client.get("/api/audit-log").text:
             assert time.monotonic() < deadline
         assert data_of(client, f"/api/invoices/{invoice['id']}")["status"] != "Registered"
+
+
+def test_what_fell_due_while_the_server_was_down_waits_for_no_request(place: Place) -> None:
+    live: dict[str, Any] = {"clock": ClockState("live"), "scenario": "auto-progress"}
+    with receiving() as receiver:
+        with kept(place, **live) as running, running.client() as client:
+            subscribe(client, receiver.url, events=["invoice.verified"])
+            created(client, "INV-1")
+            now = running.system_clock.instant
+        with kept(place, at=now + timedelta(hours=1), **live):
+            until(lambda: bool(receiver.messages), "nothing was sent")
+    assert [one.kind for one in receiver.messages] == ["invoice.verified"]
 
 
 def test_another_key_opens_the_kept_workspace_and_the_old_one_still_does(place: Place) -> None:

@@ -62,6 +62,7 @@ def test_requests_are_counted_by_operation_and_status(measured: Running) -> None
     assert found["sandbox_requests_total", "listPartners", "401"] == 2
     assert found["sandbox_requests_total", "", "404"] == 1
     assert found["sandbox_request_duration_seconds_count", "listPartners"] == 3
+    assert found["sandbox_request_duration_seconds_sum", "listPartners"] == 0  # the clock stands
     assert not [name for name in found if "unknown-key" in str(name)]
 
 

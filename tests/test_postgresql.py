@@ -257,6 +257,9 @@ def test_what_a_replica_ran_that_ended_without_a_word_is_due(dsn: str) -> None:
         assert other.take_due(10) == ([], None)
         database.retire(ended.number)
         assert sorted(other.take_due(10)[0]) == ["a", "b"]
+        with psycopg.connect(dsn, autocommit=True) as connection:
+            connection.execute("DELETE FROM invoice_sandbox.replicas")
+        assert sorted(database.register("").take_due(10)[0]) == ["a", "b"]
         with pytest.raises(ReplacedError):
             ended.take_due(10)
 

@@ -18,17 +18,18 @@ CREATE INDEX ON workspaces (due) WHERE owner IS NULL;
 CREATE FUNCTION epoch() RETURNS double precision
 LANGUAGE sql VOLATILE AS $$ SELECT extract(epoch FROM clock_timestamp())::double precision $$;
 
--- Ends the replica: it has released everything, or is known to have ended. Only that replica knew
--- when something is due in what it ran, so whatever has scheduled steps is due now.
-CREATE OR REPLACE FUNCTION retire(other bigint) RETURNS void
+-- A replica that has released everything, or is known to have ended, is deleted. Only that replica
+-- knew when something is due in what it ran, so whatever has scheduled steps is due now.
+CREATE FUNCTION release_all() RETURNS trigger
 LANGUAGE plpgsql SECURITY DEFINER SET search_path = invoice_sandbox, pg_temp AS $$ BEGIN
-  DELETE FROM replicas WHERE replica = other;
   UPDATE workspaces f SET owner = NULL, wanted_by = NULL,
     due = CASE WHEN EXISTS (SELECT FROM workspaces m JOIN steps s USING (workspace)
       WHERE m.family = f.workspace AND s.state = '') THEN epoch() END
-  WHERE f.owner = other AND f.workspace = f.family;
+  WHERE f.owner = OLD.replica AND f.workspace = f.family;
   IF FOUND THEN NOTIFY invoice_sandbox; END IF;
+  RETURN NULL;
 END $$;
+CREATE TRIGGER release_all AFTER DELETE ON replicas FOR EACH ROW EXECUTE FUNCTION release_all();
 
 -- Some replicas have ended already.
 UPDATE workspaces f SET owner = NULL, due = epoch()
@@ -63,10 +64,11 @@ DECLARE present bigint; BEGIN
       RETURN NEXT;
       RETURN;
     END IF;
-    IF present IS NOT NULL THEN PERFORM retire(present); END IF;
+    DELETE FROM replicas r WHERE r.replica = present AND r.until < clock_timestamp();
     PERFORM must_be_registered(own);
     UPDATE workspaces w SET owner = own, wanted_by = NULL
-      WHERE w.workspace = kin AND w.owner IS NULL;
+      WHERE w.workspace = kin
+        AND (w.owner IS NULL OR NOT EXISTS (SELECT FROM replicas r WHERE r.replica = w.owner));
   END LOOP;
 END $$;
 
@@ -84,8 +86,8 @@ DROP FUNCTION claim_waiting(bigint, integer);
 CREATE FUNCTION take_due(own bigint, most integer)
 RETURNS TABLE (taken text[], seconds double precision)
 LANGUAGE plpgsql SECURITY DEFINER SET search_path = invoice_sandbox, pg_temp AS $$ BEGIN
-  PERFORM retire(ended.replica) FROM (SELECT replica FROM replicas
-    WHERE until < clock_timestamp() AND replica <> own FOR UPDATE SKIP LOCKED) ended;
+  DELETE FROM replicas WHERE replica IN (SELECT replica FROM replicas
+    WHERE until < clock_timestamp() AND replica <> own FOR UPDATE SKIP LOCKED);
   PERFORM must_be_registered(own);
   WITH found AS (
     UPDATE workspaces SET owner = own, wanted_by = NULL WHERE workspace IN (
@@ -114,7 +116,7 @@ END $$;
 
 DO $$ DECLARE one regprocedure; BEGIN
   FOREACH one IN ARRAY ARRAY[
-    'epoch()', 'must_be_registered(bigint)', 'take_due(bigint, integer)',
+    'epoch()', 'release_all()', 'must_be_registered(bigint)', 'take_due(bigint, integer)',
     'release(bigint, text[], double precision[])'
   ]::regprocedure[] LOOP
     EXECUTE format('REVOKE ALL ON FUNCTION %s FROM PUBLIC', one);

@@ -19,6 +19,10 @@ from tests.scenario_run import DATED
 from tests.support import Running
 
 TASK = "/sandbox/acceptance/runs/{id}/task"
+BUNDLE = "/sandbox/acceptance/runs/{id}/bundle"
+FILES = {"putUpload": "application/pdf", "keepAcceptanceBundle": "application/zip"}
+"""Operations whose body is a file."""
+
 PROGRESS: dict[str, Any] = {
     "plan": "partner",
     "state": "running",
@@ -108,8 +112,9 @@ class Row:
             if self.body is None
             else json.loads(self._with(json.dumps(self.body), resource_id))
         )
-        headers = {} if self.operation != "putUpload" else {"Content-Type": "application/pdf"}
-        content = b"%PDF" if self.operation == "putUpload" else None
+        media_type = FILES.get(self.operation)
+        headers = {} if media_type is None else {"Content-Type": media_type}
+        content = None if media_type is None else b"a file"
         path = self._with(self.path, resource_id)
         return client.request(self.method, path, json=body, content=content, headers=headers)
 
@@ -189,7 +194,8 @@ TAKING = [
     Row("updateAcceptanceRun", "run", "PUT", "/sandbox/acceptance/runs/{id}", PROGRESS, 404),
     Row("reportAcceptanceTask", "run", "PUT", TASK, {"state": "done"}, 404),
     Row("getAcceptanceReport", "run", "GET", "/sandbox/acceptance/runs/{id}/report", status=404),
-    Row("getAcceptanceBundle", "run", "GET", "/sandbox/acceptance/runs/{id}/bundle", status=404),
+    Row("getAcceptanceBundle", "run", "GET", BUNDLE, status=404),
+    Row("keepAcceptanceBundle", "run", "PUT", BUNDLE, status=404),
     Row("removeFault", "fault", "DELETE", "/sandbox/faults/{id}", status=404),
     Row("disableUser", "user", "POST", "/sandbox/users/{id}/disable", status=404),
     Row("revokeSession", "session", "DELETE", "/sandbox/sessions/{id}", status=404),

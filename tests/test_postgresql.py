@@ -21,6 +21,7 @@ import psycopg
 import pytest
 from psycopg.conninfo import make_conninfo
 
+from invoice_sandbox.base.errors import ApiError
 from invoice_sandbox.base.ids import new_key
 from invoice_sandbox.settings import Postgresql, SettingError, read_settings
 from invoice_sandbox.state.postgresql import Database, ReplacedError, Replica
@@ -497,6 +498,39 @@ def test_a_server_that_lost_its_lease_responds_503_and_begins_again(dsn: str) ->
         assert data(client.get(f"/api/invoices/{made}"))["id"] == made
         assert "Late-2" not in client.get("/api/invoices").text
         assert create(client, "Late-3").status_code == 201
+
+
+def test_what_a_server_changed_before_it_began_again_is_not_acknowledged(dsn: str) -> None:
+    with servers(dsn) as (running,):
+        store, first = shared(running), running.sandbox.engine.first_workspace
+
+        async def work() -> None:
+            async with store.transaction(first) as state:
+                await state.put("notes", "note_1", {"id": "note_1"})
+            await store.begin_again()
+            with pytest.raises(ApiError, match="store_unavailable"):
+                await store.flush()
+
+        running.run(work())
+
+
+def test_a_workspace_that_is_loaded_while_the_server_begins_again_is_not_run(
+    dsn: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Another server may run it by then."""
+    with servers(dsn) as (running,):
+        store, first = shared(running), running.sandbox.engine.first_workspace
+        read = store.shared.read
+
+        def read_slowly(family: str) -> Any:
+            running.run(store.begin_again())
+            return read(family)
+
+        running.run(store.hand_over(first))
+        monkeypatch.setattr(store.shared, "read", read_slowly)
+        with pytest.raises(ApiError, match="store_unavailable"):
+            running.run(store.locate([]))
+        assert running.run(store.workspace(first)) is None
 
 
 def test_a_server_that_starts_with_another_key_adds_it_to_the_first_workspace(dsn: str) -> None:

@@ -130,9 +130,9 @@ class PersistentStore(MemoryStore):
             self._writer.add([self._used(workspace_id, self._spaces[workspace_id])], lazily=True)
         return number
 
-    def transaction(self, workspace_id: str) -> _RecordedOpening:
+    def transaction(self, workspace_id: str) -> RecordedOpening:
         """A transaction. Raises ApiError 503 while changes cannot be kept."""
-        return _RecordedOpening(self, workspace_id)
+        return RecordedOpening(self, workspace_id)
 
     def record(self, transaction: RecordedTransaction) -> None:
         """Hand over the changes of a transaction that has committed."""
@@ -358,7 +358,7 @@ class RecordedTransaction(MemoryTransaction):
         self.is_lazy = self.is_lazy and lazily
 
 
-class _RecordedOpening(Opening):
+class RecordedOpening(Opening):
     """Opens a transaction that records its changes, and hands them over when it commits."""
 
     __slots__ = ("_persistent", "_recorded")

@@ -22,6 +22,7 @@ import time
 from collections.abc import Callable, Coroutine, Iterable, Mapping, Sequence
 from concurrent.futures import Future
 from contextlib import suppress
+from contextvars import ContextVar
 from datetime import datetime
 from functools import lru_cache, partial
 from typing import Any, Final, TypeVar
@@ -31,7 +32,7 @@ from invoice_sandbox.base.clock import FollowingClock, SystemClock
 from invoice_sandbox.base.errors import ApiError
 from invoice_sandbox.state import Credential, NoWorkspaceError, OnOpen, Quotas, Workspace
 from invoice_sandbox.state.memory import Indexes, Space
-from invoice_sandbox.state.persistent import PersistentStore
+from invoice_sandbox.state.persistent import PersistentStore, RecordedOpening
 from invoice_sandbox.state.postgresql import LEASE, Claim, Database, ReplacedError, Replica
 from invoice_sandbox.state.rows import StoreError, decoded_credential, decoded_workspace
 from invoice_sandbox.state.writer import Writer, unavailable
@@ -71,6 +72,7 @@ class SharedStore(PersistentStore):
         self._latest = 0
         self._on_open: OnOpen | None = None
         self._clock: FollowingClock | None = None
+        self._began_as: ContextVar[Replica | None] = ContextVar("began_as", default=None)
         self._lease = _Lease(self, began + LEASE)
 
     is_shared = True
@@ -89,18 +91,36 @@ class SharedStore(PersistentStore):
         super().check()
         self._lease.check()
 
+    def _check_is(self, replica: Replica) -> None:
+        """Raise ApiError 503 unless this is the replica still, and its lease is not over."""
+        self._lease.check()
+        if self.database is not replica:
+            raise unavailable()
+
     def pool(self) -> Mapping[str, int]:
         """Connections to the database."""
         return self.shared.pool()
 
+    def transaction(self, workspace_id: str) -> RecordedOpening:
+        """A transaction. ``flush`` knows as which replica the work of this task began."""
+        if self._began_as.get() is None:
+            self._began_as.set(self.database)
+        return super().transaction(workspace_id)
+
     async def flush(self) -> None:
-        """Wait until all changes are written; what was read was up to date then."""
+        """Wait until all changes are written; what was read was up to date then.
+
+        Raises ApiError 503, also if the process has begun again since the first transaction of this
+        task: then its changes are lost.
+        """
         try:
             async with asyncio.timeout(LEASE):
                 await super().flush()
         except TimeoutError:
             raise unavailable() from None
         self._lease.check()
+        if self._began_as.get() not in {None, self.database}:
+            raise unavailable()
 
     async def abandon(self) -> None:
         """Let other processes run everything, without keeping anything more."""
@@ -184,13 +204,14 @@ class SharedStore(PersistentStore):
     async def _load(self, family: str) -> bool:
         if self._members(family):
             return True
-        claim = await self._asked(partial(self.database.claim, name=family))
-        if claim is None or claim.replica != self.database.number:
+        replica = self.database
+        claim = await self._asked(partial(replica.claim, name=family))
+        if claim is None or claim.replica != replica.number:
             return False
         if self._clock is not None:  # no earlier than what another process has written
             self._clock.follow(await self._asked(self.shared.now))
         rows = await self._asked(self.shared.read, family)
-        self._lease.check()
+        self._check_is(replica)
         await self._add(family, rows)
         return True
 
@@ -280,8 +301,10 @@ class SharedStore(PersistentStore):
         family = workspace.id if is_eldest else self._families[str(workspace.made_by)]
         position, used = self._position(workspace, now), now.isoformat()
         self._positions[workspace.id] = position
-        if not await self._asked(self.database.reserve, workspace.id, position, used, family):
+        replica = self.database
+        if not await self._asked(replica.reserve, workspace.id, position, used, family):
             raise KeyError(workspace.id)
+        self._check_is(replica)
         self._families[workspace.id] = family
         self._moved.discard(workspace.id)
         await super().create_workspace(workspace, now)

@@ -330,6 +330,13 @@ def test_a_template_takes_texts_of_as_many_segments_as_it_has() -> None:
     assert template.texts(["", "x", "1"]) is None
 
 
+def test_a_response_without_a_schema_is_anything() -> None:
+    operation = compile_contract(document_of({"/a": ["get"]})).operations["get /a"]
+    declared = {"200": DeclaredResponse({"application/json": None}, {})}
+    responses = JsonResponses(replace(operation, responses=declared), Conventions())
+    assert responses.reply({"a": [1]}).body == b'{"a":[1]}'
+
+
 def test_a_response_is_validated_once_and_an_invalid_one_every_time() -> None:
     """Bytes that were valid for a status are valid for it, and for no other."""
     checked: list[Any] = []

@@ -510,6 +510,8 @@ def test_what_a_server_changed_before_it_began_again_is_not_acknowledged(dsn: st
             await store.begin_again()
             with pytest.raises(ApiError, match="store_unavailable"):
                 await store.flush()
+            store.begin_request()
+            await store.flush()
 
         running.run(work())
 

@@ -65,6 +65,7 @@ class Gateway:
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Respond to one ASGI request, or let the process respond that runs its workspace."""
+        self._store.begin_request()
         is_forwarded = self._is_forwarded(scope)
         if scope["path"] in self._own or self._is_for_listener(scope["path"]):
             await self._pipeline(scope, receive, send)

@@ -107,11 +107,15 @@ class SharedStore(PersistentStore):
             self._began_as.set(self.database)
         return super().transaction(workspace_id)
 
+    def begin_request(self) -> None:
+        """A request begins, in a task that may have a copy of what another one knew."""
+        self._began_as.set(None)
+
     async def flush(self) -> None:
         """Wait until all changes are written; what was read was up to date then.
 
         Raises ApiError 503, also if the process has begun again since the first transaction of this
-        task: then its changes are lost.
+        request or task: then its changes are lost.
         """
         try:
             async with asyncio.timeout(LEASE):

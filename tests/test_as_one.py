@@ -265,6 +265,21 @@ def number_of(receiver: Receiver, event: str) -> str:
     return str(found.event["data"]["invoiceNumber"])
 
 
+def test_what_happens_is_streamed_through_the_other_process(both: Both) -> None:
+    headers = {"Accept": "text/event-stream"}
+    key = both.there.headers["authorization"].removeprefix("Bearer ")
+    assert both.there.post("/console/sign-in", data={"key": key}).status_code == 303
+    for path, shown in (
+        ("/sandbox/requests/stream", '"operation":"createInvoice"'),
+        ("/console/events", "event: change"),
+    ):
+        with both.there.stream("GET", path, headers=headers) as stream:
+            parts = stream.iter_text()
+            assert next(parts) == ": connected\n\n"
+            data(create(both.here))
+            assert shown in next(parts)
+
+
 # --- nobody else
 
 

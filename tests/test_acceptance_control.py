@@ -48,13 +48,14 @@ def test_the_report_is_there_when_the_run_has_one(client: httpx.Client) -> None:
 
 
 def test_a_run_keeps_its_bundle(client: httpx.Client) -> None:
-    run, zipped = announced(client), {"Content-Type": "application/zip"}
+    run, zipped = announced(client), {"Content-Type": "application/octet-stream"}
     assert client.get(f"{run}/bundle").status_code == 404
+    assert client.put(f"{run}/bundle").status_code == 400
     assert data(client.get(run))["hasBundle"] is False
     content = b"PK" + bytes(range(256)) * 5_000
     assert data(client.put(f"{run}/bundle", content=content, headers=zipped))["hasBundle"] is True
     found = client.get(f"{run}/bundle")
-    assert (found.content, found.headers["content-type"]) == (content, "application/zip")
+    assert (found.content, found.headers["content-type"]) == (content, "application/octet-stream")
     data(client.put(run, json=PROGRESS))
     assert client.get(f"{run}/bundle").content == content
     assert b"PK" not in client.get("/sandbox/recording").content

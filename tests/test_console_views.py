@@ -484,7 +484,7 @@ def test_a_run_shows_what_it_waits_for(visitor: httpx.Client, api: httpx.Client)
     assert "<b>200</b>" in act(visitor, "PUT", path, body='{"state": "done", "task": 6}').text
     assert "You reported: done" in visitor.get(f"/console/acceptance/{made}").text
     assert "Download the bundle of this run" not in shown
-    zipped = {"Content-Type": "application/zip"}
+    zipped = {"Content-Type": "application/octet-stream"}
     data(api.put(f"/sandbox/acceptance/runs/{made}/bundle", content=b"PK", headers=zipped))
     shown = text_of(visitor.get(f"/console/acceptance/{made}"))
     assert "Download the bundle of this run" in shown

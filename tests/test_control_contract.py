@@ -80,7 +80,8 @@ def ask(
     body: dict[str, Any] = {"json": EXAMPLES[name]} if name in EXAMPLES else {}
     if name == "keepAcceptanceBundle":
         body = {"content": b"nothing"}
-        more = {**more, "headers": {**more.get("headers", {}), "Content-Type": "application/zip"}}
+        type_ = {"Content-Type": "application/octet-stream"}
+        more = {**more, "headers": {**more.get("headers", {}), **type_}}
     return client.request(method, url, **body, **more)
 
 

@@ -20,7 +20,7 @@ from tests.support import Running
 
 TASK = "/sandbox/acceptance/runs/{id}/task"
 BUNDLE = "/sandbox/acceptance/runs/{id}/bundle"
-FILES = {"putUpload": "application/pdf", "keepAcceptanceBundle": "application/zip"}
+FILES = {"putUpload": "application/pdf", "keepAcceptanceBundle": "application/octet-stream"}
 """Operations whose body is a file."""
 
 PROGRESS: dict[str, Any] = {

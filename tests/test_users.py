@@ -637,6 +637,17 @@ def test_wrong_passwords_are_limited_for_an_address_and_right_ones_are_not() -> 
         assert log_in(client).status_code == 200
 
 
+def test_added_users_count_as_passwords(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("invoice_sandbox.state.passwords.HASHES_PER_WORKSPACE", 1)
+    with serving(replace(FROZEN, rate_limit=None)) as running, running.client() as client:
+        added(client)
+        response = client.post(USERS, json={**ANN, "email": "ben@corp.example"})
+        assert error(response) == (429, "rate_limit_exceeded")
+        addresses = [one["email"] for one in client.get(USERS).json()["data"]]
+        assert "ann@corp.example" in addresses
+        assert "ben@corp.example" not in addresses
+
+
 def test_passwords_are_limited_for_a_workspace_and_for_a_server() -> None:
     async def run() -> None:
         clock = ManualSystemClock()

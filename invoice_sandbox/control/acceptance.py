@@ -106,7 +106,7 @@ async def get_acceptance_bundle(call: ControlCall) -> Raw:
         found = await state.get(BUNDLES, run["id"])
     if found is None:
         raise reject("unknown_resource", kind="bundle yet of a run", member="id")
-    return Raw(200, "application/zip", base64.b64decode(found["zip"]))
+    return Raw(200, "application/octet-stream", base64.b64decode(found["zip"]))
 
 
 async def _named(state: Transaction, call: ControlCall) -> dict[str, Any]:

@@ -237,15 +237,15 @@ class ControlClient:
         from urllib.error import HTTPError
         from urllib.request import Request
 
-        is_zip = isinstance(body, bytes)
+        is_file = isinstance(body, bytes)
         request = Request(  # noqa: S310 - checked_url lets http and https through only
             f"{self.url}{path}",
             method=method,
             headers=self.headers(has_body=body is not None) | {"Accept": accept},
-            data=body if body is None or is_zip else json.dumps(body).encode(),
+            data=body if body is None or is_file else json.dumps(body).encode(),
         )
-        if is_zip:
-            request.add_header("Content-Type", "application/zip")
+        if is_file:
+            request.add_header("Content-Type", "application/octet-stream")
         try:
             try:
                 reply = _opener(self.url).open(request, timeout=self.patience)

@@ -50,13 +50,10 @@ test: $(READY)  ## the whole test suite; STORE=sqlite or postgresql: servers kee
 STORED := agenda event_log idempotency inbox journal ledger_http quotas retention tenant_isolation \
 	transitions webhook_lanes webhook_retries workspaces
 
-# Only memory has demo users, so nobody can log in there.
-WITHOUT_USERS := not session and not login and not has_a_row
-
 test-stores: $(READY)  ## the tests of what a store keeps, on SQLite and on PostgreSQL
 	@for store in sqlite postgresql; do \
 		INVOICE_SANDBOX_TEST_STORE=$$store $(BIN)/python -m pytest --quiet --numprocesses 2 \
-			--dist loadfile -m "not process and not slow" -k "$(WITHOUT_USERS)" $(STORED:%=tests/test_%.py) || exit 1; \
+			--dist loadfile -m "not process and not slow" $(STORED:%=tests/test_%.py) || exit 1; \
 	done
 
 test-fast: $(READY)  ## the inner loop: no processes, nothing slow

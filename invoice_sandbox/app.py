@@ -238,12 +238,16 @@ async def _engine(
         url=url,
         local=settings.local,
         webhook_networks=settings.allow_webhooks_to,
-        hashing=Passwords(system_clock, with_public=not store.is_persistent),
+        hashing=Passwords(system_clock, with_public=_has_public_passwords(project)),
         passwords=passwords,
         conditions={name: getattr(settings, name) for name in RECORDED},
         virtual_webhook_time=settings.webhook_time == "virtual",
         lacks_users=USERS in project.fixtures and await _lacks_users(store, first),
     )
+
+
+def _has_public_passwords(project: Project) -> bool:
+    return any("password" in user for user in project.fixtures.get(USERS, ()))
 
 
 async def _lacks_users(store: Store, workspace: Workspace) -> bool:

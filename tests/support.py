@@ -13,13 +13,16 @@ from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any, TypeVar
+from unittest.mock import patch
 
 import httpx
 
+from invoice_sandbox import app
 from invoice_sandbox.app import Sandbox, create_app
 from invoice_sandbox.base.clock import ClockState
 from invoice_sandbox.base.ids import key_digest, new_key
 from invoice_sandbox.http.read import Patience
+from invoice_sandbox.project.users import with_users
 from invoice_sandbox.runtime.workspaces import WorkspaceOptions
 from invoice_sandbox.server.serving import listen, make_server
 from invoice_sandbox.settings import Postgresql, Settings
@@ -44,7 +47,8 @@ CONVENTIONS = (Path(__file__).parents[1] / "conventions.yaml").read_text().split
 Without its webhook operations: such a project has others."""
 
 STORE = "INVOICE_SANDBOX_TEST_STORE"
-"""The variable that lets all servers of tests keep their state in a file each: ``sqlite``."""
+"""The variable that lets all servers of tests keep their state in a file each (``sqlite``), or in a
+database each (``postgresql``). They have the demo users all the same."""
 
 RECORDING = "INVOICE_SANDBOX_COVERAGE"
 """The variable that names the file to which all servers of a whole run add what is covered."""
@@ -208,6 +212,19 @@ async def in_transaction(
         return await work(state)
 
 
+def _new_store(folder: ExitStack) -> Path | Postgresql:
+    if os.environ[STORE] == "postgresql":
+        from tests.databases import new_database
+
+        return Postgresql(new_database())
+    return Path(folder.enter_context(TemporaryDirectory())) / "state.db"
+
+
+def _in_memory_too(*given: Any, **options: Any) -> Any:
+    """The users that a server has which keeps nothing."""
+    return with_users(*given, **{**options, "is_persistent": False})
+
+
 @contextmanager
 def serving(
     settings: Settings = FROZEN, *, real_time: bool = False, at: datetime | None = None
@@ -219,20 +236,17 @@ def serving(
     """
     system_clock = ManualSystemClock() if at is None else ManualSystemClock(at)
     clock = None if real_time else system_clock
-    folder = ExitStack()
-    if settings.store is None and os.environ.get(STORE) == "postgresql":
-        from tests.databases import new_database
-
-        settings = replace(settings, store=Postgresql(new_database()))
-    if settings.store is None and os.environ.get(STORE) == "sqlite":
-        file = Path(folder.enter_context(TemporaryDirectory())) / "state.db"
-        settings = replace(settings, store=file)
+    folder, users = ExitStack(), with_users
+    if settings.store is None and os.environ.get(STORE, "memory") != "memory":
+        settings = replace(settings, store=_new_store(folder))
+        users = _in_memory_too
     if settings.coverage is None and RECORDING in os.environ:
         settings = replace(settings, coverage=Path(os.environ[RECORDING]))
     with folder, closing(_Loop()) as loop, listen(settings) as listener:
         port = listener.getsockname()[1]
         url = settings.url(port)
-        sandbox = loop.run_until_complete(create_app(settings, url=url, system_clock=clock))
+        with patch.object(app, "with_users", users):
+            sandbox = loop.run_until_complete(create_app(settings, url=url, system_clock=clock))
         ready = threading.Event()
         server = make_server(sandbox, ready.set, PATIENT)
         serve = server.serve(sockets=[listener])

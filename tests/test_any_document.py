@@ -571,6 +571,15 @@ def test_an_error_is_what_the_document_declares(
         assert rejected.headers["x-sandbox-error"].startswith("limit must be a whole number")
 
 
+def test_a_problem_has_the_status_of_its_response(tmp_path: Path) -> None:
+    rejected = {"description": "no", "content": {"application/problem+json": {"schema": {}}}}
+    get = {"responses": {**OK["responses"], "422": rejected}, "parameters": [LIMIT]}
+    with serving_contract(tmp_path, document({"/a": {"get": get}})) as client:
+        response = client.get("/a", params={"limit": "many"})
+        assert (response.status_code, response.json()["status"]) == (422, 422)
+        assert response.json()["title"] == "Unprocessable Entity"
+
+
 def test_an_error_that_is_not_declared_is_in_the_usual_envelope(tmp_path: Path) -> None:
     get = {"responses": OK["responses"], "parameters": [LIMIT]}
     with serving_contract(tmp_path, document({"/a": {"get": get}})) as client:

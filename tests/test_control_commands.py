@@ -237,6 +237,7 @@ def test_commands_and_operations_are_equal() -> None:
         ("clock advance P1Y", "invalid duration 'P1Y'; use ISO 8601 such as P3D or PT10S"),
         ("clock set yesterday", "invalid instant 'yesterday'; use RFC 3339 such as 2026-"),
         ("fault add --kind latency --delay 2s", "invalid duration '2s'; use ISO 8601"),
+        ("fault add --kind response --body {bad", "Invalid value for '--body': invalid JSON"),
         ("clock advance", "pass either DURATION or --to"),
         ("coverage --levers", "--levers is now --control-api"),
     ],
@@ -304,6 +305,11 @@ CHANGING: dict[str, dict[str, Any]] = {
     "snapshot delete {snapshot}": {"id": "{snapshot}", "deleted": True},
     "scenario use manual": {"name": "manual", "current": True, "steps": []},
     "fault add --kind drip --delay PT3S": {"kind": "drip", "delay": "PT3S", "count": 1},
+    """fault add --kind response --operation createOffer --status 409 --body '{{"error": {{"code":
+    "conflict", "message": "Taken.", "requestId": "req_sandbox_1"}}, "mode": "sandbox_mock"}}'""": {
+        "kind": "response",
+        "status": 409,
+    },
     "fault remove {fault}": {"id": "{fault}", "deleted": True},
     "transition inv_sandbox_0006 become-overdue": {"status": "Overdue"},
     "offer accept off_sandbox_0007": {"status": "Accepted"},

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable, Iterator
+from dataclasses import replace
+from pathlib import Path
 
 import httpx
 import pytest
@@ -11,7 +13,7 @@ from click.testing import Result
 
 from tests.receivers import Receiver, endpoint, receiving, response, subscribe, switch
 from tests.scenario_run import register
-from tests.support import Running
+from tests.support import FROZEN, Running, serving
 from tests.test_control_commands import run
 
 Run = Callable[[str], Result]
@@ -123,3 +125,12 @@ def test_a_typo_in_the_type_gets_a_suggestion(at: Run) -> None:
     ran = at("trigger invoice.verifed")
     assert (ran.exit_code, ran.stdout) == (1, "")
     assert "unknown event type 'invoice.verifed'; did you mean invoice.verified" in ran.stderr
+
+
+def test_a_project_whose_events_cannot_be_recorded_is_reported(tmp_path: Path) -> None:
+    contract = tmp_path / "other.yaml"
+    contract.write_text("openapi: 3.1.0\ninfo: {title: Other, version: '1'}\npaths: {}\n")
+    with serving(replace(FROZEN, contract=contract, scenario=None)) as running:
+        ran = run("trigger parcel.sent", INVOICE_SANDBOX_URL=running.url)
+    assert ran.exit_code == 1
+    assert "records no events on request" in ran.stderr

@@ -163,6 +163,8 @@ class Input:
                 return click.FloatRange(*limits)
             case "object":
                 return _Json()
+            case None if not schema.keys() - {"description", "examples"}:  # any value
+                return _Json()
             case [*types] if "object" in types:
                 return _Json()
         if schema.get("format") == "date-time":
@@ -369,7 +371,7 @@ def _query_text(value: Any) -> Any:
 
 _BUNDLES: Final = """\
 With FILE.zip: sends the requests of a bundle to a new workspace of a server in this process,
-with the recorded time between them, and prints the first difference. Opens no connection.
+with the times that they read then, and prints the first difference. Opens no connection.
 Status 0 when nothing differs, 1 when something does, 2 for a file that cannot be replayed.
 """
 

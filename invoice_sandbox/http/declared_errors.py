@@ -30,18 +30,18 @@ async def error_reply(engine: Engine, request: Request, error: ApiError) -> Repl
     is_control = endpoint is not None and endpoint.is_control
     conventions = project.control_conventions if is_control else project.conventions
     url = engine.url + (project.control.base_path if is_control else "")
-    bodies = list(conventions.error_bodies(error, request.trace.request_id, url))
+    request_id = request.trace.request_id
     if endpoint is not None:
         status = declared_status(endpoint.operation, error.status)
         if status is not None:
-            for media_type, body in bodies:
+            for media_type, body in conventions.error_bodies(error, request_id, url, status):
                 if _is_declared(endpoint.operation, status, media_type, body):
                     return Reply(status, jsonio.dumps(body), media_type, error.headers)
             shown = await _shown(engine, request, endpoint, status)
             if shown is not None:
                 reason = printable(conventions.message(error, url))[:_MAX_REASON_LENGTH]
                 return shown._replace(headers=(*shown.headers, *error.headers, (REASON, reason)))
-    media_type, body = bodies[0]
+    media_type, body = next(conventions.error_bodies(error, request_id, url))
     return Reply(error.status, jsonio.dumps(body), media_type, error.headers)
 
 

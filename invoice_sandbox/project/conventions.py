@@ -137,14 +137,18 @@ class Conventions:
         return error.type.code or code_for(error.type.code_status or error.status, self.codes)
 
     def error_bodies(
-        self, error: ApiError, request_id: str, base_url: str = ""
+        self, error: ApiError, request_id: str, base_url: str = "", status: int | None = None
     ) -> Iterator[tuple[str, Any]]:
-        """``media type, body`` of the error in every format, in the order of preference."""
+        """``media type, body`` of the error in every format, in the order of preference.
+
+        ``status`` is that of the response, if it is not that of the error.
+        """
+        status = status or error.status
         values = {
             "code": self.code(error),
             "message": self.message(error, base_url),
-            "title": _PHRASES.get(error.status, "Error"),
-            "status": error.status,
+            "title": _PHRASES.get(status, "Error"),
+            "status": status,
             "requestId": request_id,
             "mode": self.mode,
         }

@@ -74,6 +74,7 @@ ON_PURPOSE: Final = (
         r"listAuditEvents /data/\*/(targets|metadata/(reason|index))",
         "the audit log shows what became of each ERP item",
     ),
+    (r"listAuditEvents /data/\*/context/stepNumber", "the audit log shows which step it was"),
 )
 """What was changed on purpose since BASE: operations with what differs, and why."""
 

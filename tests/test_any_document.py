@@ -571,6 +571,15 @@ def test_an_error_is_what_the_document_declares(
         assert rejected.headers["x-sandbox-error"].startswith("limit must be a whole number")
 
 
+def test_an_operation_without_security_can_have_a_fault(tmp_path: Path) -> None:
+    with serving_contract(
+        tmp_path, document({"/a": {"get": {**OK, "operationId": "a"}}})
+    ) as client:
+        fault = {"kind": "status", "operation": "a", "status": 503}
+        assert client.post("/sandbox/faults", json=fault).status_code == 201
+        assert [client.get("/a").status_code for _ in range(2)] == [503, 200]
+
+
 def test_a_problem_has_the_status_of_its_response(tmp_path: Path) -> None:
     rejected = {"description": "no", "content": {"application/problem+json": {"schema": {}}}}
     get = {"responses": {**OK["responses"], "422": rejected}, "parameters": [LIMIT]}

@@ -21,14 +21,16 @@ async def list_faults(call: ControlCall) -> list[Record]:
 async def add_fault(call: ControlCall) -> Record:
     """Inject a fault from the next request on. Raises ApiError 409 for a contradictory one, and
     400 for a response that the contract does not allow."""
-    problem = fault_problem(call.engine.project.contract.operations, call.body)
+    project = call.engine.project
+    needs_keys = project.conventions.access != "any"
+    problem = fault_problem(project.contract.operations, call.body, needs_keys=needs_keys)
     if problem is not None:
         raise reject(
             "conflict",
             problem=problem,
             advice="See addFault in GET /sandbox/openapi.json.",
         )
-    problem = response_problem(call.engine.project.contract.operations, call.body)
+    problem = response_problem(project.contract.operations, call.body)
     if problem is not None:
         raise reject("schema_violated", problems=problem)
     async with call.engine.store.transaction(call.workspace.id) as state:

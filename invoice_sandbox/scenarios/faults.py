@@ -95,8 +95,13 @@ def fraction(seed: int, name: str, number: int) -> float:
     return int.from_bytes(digest[:7]) / 2**56
 
 
-def fault_problem(operations: Mapping[str, Operation], body: Mapping[str, Any]) -> str | None:
-    """Why the members of a fault's body, each valid by itself, are invalid together; or None."""
+def fault_problem(
+    operations: Mapping[str, Operation], body: Mapping[str, Any], *, needs_keys: bool = True
+) -> str | None:
+    """Why the members of a fault's body, each valid by itself, are invalid together; or None.
+
+    Without ``needs_keys``, requests without a key belong to the first workspace.
+    """
     kind = body["kind"]
     for member, kinds in _MEMBERS.items():
         if member in body and kind not in kinds:
@@ -110,7 +115,7 @@ def fault_problem(operations: Mapping[str, Operation], body: Mapping[str, Any]) 
     if "upTo" in body and parse_duration(body["upTo"]) < parse_duration(body.get("delay", "PT2S")):
         return "'upTo' must not be shorter than 'delay'"
     name = body.get("operation")
-    if name is not None and not operations[name].security.alternatives:
+    if needs_keys and name is not None and not operations[name].security.alternatives:
         return f"{name} needs no key, so it belongs to no workspace and cannot have faults"
     if kind == "error":
         return _undeclared(operations, body)

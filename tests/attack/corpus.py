@@ -219,7 +219,7 @@ def _twice(reference: Any) -> Any:
 
 ATTACKS: Final = (
     Attack("uploads without a signature", _uploads, frozenset({0, 404}), 2, 32),
-    Attack("slow bodies without a key", _slow_bodies, frozenset({0, 401}), 3, 64, stall=_FLOOD),
+    Attack("slow bodies without a key", _slow_bodies, frozenset({0, 401}), 3, 128, stall=_FLOOD),
     Attack(
         "slow bodies with a key", _slow_bodies_with_key, frozenset({0, 503}), 3, 128, stall=_FLOOD
     ),

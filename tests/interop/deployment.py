@@ -185,7 +185,7 @@ def _served(folder: Path) -> Iterator[str]:
             yield f"http://127.0.0.1:{port}"
         finally:
             server.terminate()
-            assert server.wait(PATIENCE) == 0, "it stops when it is told"
+            assert server.wait(PATIENCE) == 0, "it stops at SIGTERM"
 
 
 def _inside(folder: Path, variables: list[str], command: list[str]) -> list[str]:

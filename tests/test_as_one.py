@@ -12,6 +12,7 @@ from collections import Counter
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
+from functools import partial
 from typing import Any, Final, NamedTuple
 
 import httpx
@@ -198,6 +199,20 @@ def test_journal_and_inbox_are_the_same_through_both(both: Both) -> None:
 def messages(workspace: httpx.Client) -> Any:
     """What the inbox has received."""
     return data(workspace.get("/sandbox/inbox"))["messages"]
+
+
+def test_processes_that_were_replaced_begin_again_and_respond(two: Two, both: Both) -> None:
+    """Each request, though the tasks of connections know what their process was at its start."""
+    with psycopg.connect(two.dsn, autocommit=True) as connection:
+        connection.execute("DELETE FROM invoice_sandbox.replicas")
+        count = "SELECT FROM invoice_sandbox.replicas"
+        until(lambda: connection.execute(count).rowcount == 2, "both are registered again")
+    for workspace in both:
+        until(partial(is_created, workspace), "it responds")
+
+
+def is_created(workspace: httpx.Client) -> bool:
+    return create(workspace).is_success
 
 
 # --- what is due in a workspace that no process runs

@@ -13,6 +13,7 @@ from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack, closing, contextmanager
 from dataclasses import replace
 from functools import partial
+from math import inf
 from pathlib import Path
 from typing import Any
 
@@ -498,6 +499,44 @@ def test_a_server_that_lost_its_lease_responds_503_and_begins_again(dsn: str) ->
         assert data(client.get(f"/api/invoices/{made}"))["id"] == made
         assert "Late-2" not in client.get("/api/invoices").text
         assert create(client, "Late-3").status_code == 201
+
+
+def test_a_server_that_was_replaced_while_it_takes_up_work_responds_503(dsn: str) -> None:
+    """Another one may run what it has in memory, long before it can begin again."""
+    with (
+        servers(dsn) as (running,),
+        running.client() as client,
+        psycopg.connect(dsn) as locking,
+        psycopg.connect(dsn, autocommit=True) as other,
+    ):
+        store, child = shared(running), data(client.post("/sandbox/workspaces", json={}))["id"]
+        running.run(store.hand_over(child))
+        locking.execute("LOCK TABLE invoice_sandbox.records")
+        other.execute(
+            "UPDATE invoice_sandbox.workspaces SET due = 0 WHERE workspace = %s", (child,)
+        )
+        until(lambda: bool(waiting_for_a_lock(other)), "its rows are being read")
+        reading = waiting_for_a_lock(other)
+        other.execute("DELETE FROM invoice_sandbox.replicas")
+        store._lease.ends = inf  # noqa: SLF001  as if that had been long before its end
+        until(partial(is_over, store), "it knows that it was replaced")
+        assert client.get("/api/offers").status_code == 503
+        assert reading <= waiting_for_a_lock(other)
+
+
+def waiting_for_a_lock(connection: psycopg.Connection) -> set[Any]:
+    """When each statement began that waits."""
+    query = """SELECT query_start FROM pg_stat_activity
+        WHERE datname = current_database() AND wait_event_type = 'Lock'"""
+    return {one for (one,) in connection.execute(query)}
+
+
+def is_over(store: SharedStore) -> bool:
+    try:
+        store.check()
+    except ApiError:
+        return True
+    return False
 
 
 def test_what_a_server_changed_before_it_began_again_is_not_acknowledged(dsn: str) -> None:

@@ -427,11 +427,14 @@ class _Lease:
 
     def _look(self) -> float:
         """Extend the lease, and take up what is due. Returns the seconds until the next look."""
+        replica = self._store.database
         try:
-            pause = self._beat()
+            pause = self._beat(replica)
             self._hints.listen()
         except ReplacedError:
-            self._begin(self._store.begin_again())
+            if self._store.database is replica:
+                self.ends = 0  # before it begins again, which waits for what it is doing now
+                self._begin(self._store.begin_again())
         except StoreError as error:
             log.warning("%s", error)
             self._store.shared.check()
@@ -441,8 +444,8 @@ class _Lease:
             return pause
         return _SECONDS_BETWEEN_BEATS
 
-    def _beat(self) -> float:
-        began, replica = time.monotonic(), self._store.database
+    def _beat(self, replica: Replica) -> float:
+        began = time.monotonic()
         wanted, self._store.others = replica.beat()
         self.ends = began + LEASE
         if self._is_busy():  # when it is not any more, it wakes this thread

@@ -14,6 +14,8 @@ from invoice_sandbox.base.budget import Budget
 from invoice_sandbox.base.clock import OperatingSystemClock, SystemClock
 from invoice_sandbox.base.errors import ApiError
 from invoice_sandbox.base.rates import RateLimiter
+from invoice_sandbox.bundles.control import Replays
+from invoice_sandbox.bundles.environment import Served
 from invoice_sandbox.console.page import Console
 from invoice_sandbox.control.functions import CONTROL_FUNCTIONS
 from invoice_sandbox.coverage.control import COVERAGE_FUNCTIONS
@@ -81,13 +83,15 @@ async def create_app(
     sending: Callable[[Send], Send] | None = None,
     users: Sequence[Mapping[str, Any]] = (),
     workspace_id: str | None = None,
+    is_replay: bool = False,
 ) -> Sandbox:
     """Compile the contracts, fill the first workspace, and put the pipeline together.
 
     ``url`` is the address that clients reach the sandbox by, ``address`` the one by which other
     servers on the same database do (None: the same). ``sending`` makes what delivers webhooks of
     what sends them. ``users`` of a recording replace all others, and ``workspace_id`` is that of a
-    new first workspace. Raises ProjectError, SettingError.
+    new first workspace. A server that ``is_replay`` replays no bundles itself. Raises ProjectError,
+    SettingError.
     """
     inside = _Inside()
     metrics = _metrics(settings)
@@ -96,7 +100,8 @@ async def create_app(
     engine = await _engine(
         settings, url, address or url, system_clock, inside, around, users, first
     )
-    pipeline = _pipeline(engine, settings, inside, metrics)
+    replays = Replays(None if is_replay else _served(settings))
+    pipeline = _pipeline(engine, settings, inside, metrics, replays)
     inside.app = Sandbox(await _entry(pipeline, engine), engine)
     return inside.app
 
@@ -121,14 +126,19 @@ def _metrics(settings: Settings) -> Metrics | None:
 
 
 def _pipeline(
-    engine: Engine, settings: Settings, inside: _Inside, metrics: Metrics | None
+    engine: Engine,
+    settings: Settings,
+    inside: _Inside,
+    metrics: Metrics | None,
+    replays: Replays,
 ) -> Pipeline:
     """The stages of a request: edge, route, admit, inject, read, prefer, respond."""
     project = engine.project
     limiter = None
     if settings.rate_limit:
         limiter = RateLimiter(request_limits(settings.rate_limit), engine.system_clock)
-    responses = Responses(engine, {**CONTROL_FUNCTIONS, **COVERAGE_FUNCTIONS})
+    functions = {**CONTROL_FUNCTIONS, **COVERAGE_FUNCTIONS, **replays.functions()}
+    responses = Responses(engine, functions)
     stages = OperationStages(
         admit=Admission(engine, settings.key_given, limiter, responses.report_forbidden).compile,
         read=partial(compile_reading, project.handlers),
@@ -339,6 +349,12 @@ def _quotas(settings: Settings) -> Quotas:
         listeners=replace(most.listeners, most=settings.max_listeners),
         queue=replace(most.queue, most=settings.max_queue * MEBIBYTE),
     )
+
+
+def _served(settings: Settings) -> Served:
+    """What replays serve: the same."""
+    places = settings.project, settings.contract, settings.scenarios
+    return Served(*places, folders=settings.allow_refs_outside)
 
 
 def _pages(engine: Engine, settings: Settings) -> RouteTable:

@@ -193,6 +193,9 @@ WITHOUT_COMMAND = {
     **dict.fromkeys(("createAcceptanceRun", "updateAcceptanceRun"), "'acceptance run' uses it"),
     "keepAcceptanceBundle": "'acceptance run' uses it",
     "getAcceptanceBundle": "the console downloads it, and curl does",
+    **dict.fromkeys(
+        ("replayBundle", "replayAcceptanceBundle", "listBundleReplays"), "for the console"
+    ),
     "getLedger": "nobody reads it as a table",
     "listEvents": "the console shows it",
     "triggerEvent": "trigger uses it",

@@ -4,11 +4,10 @@ from __future__ import annotations
 
 import ast
 
-from invoice_sandbox.control.functions import CONTROL_FUNCTIONS
-from invoice_sandbox.coverage.control import COVERAGE_FUNCTIONS
 from invoice_sandbox.project.code import handler_functions, operation_names, snake_case
 from invoice_sandbox.project.loader import default_project, load_project
 from tests.support import Running
+from tests.test_control_contract import FUNCTIONS
 
 
 def test_every_published_operation_has_a_handler(server: Running) -> None:
@@ -40,8 +39,8 @@ def test_every_handler_is_an_operation_of_the_contract_or_of_the_control_api() -
 
 def test_every_control_operation_of_the_project_has_a_handler(server: Running) -> None:
     project = server.sandbox.engine.project
-    assert {**CONTROL_FUNCTIONS, **COVERAGE_FUNCTIONS}.keys().isdisjoint(project.handlers)
-    assert set(project.control.operations) == {**CONTROL_FUNCTIONS, **COVERAGE_FUNCTIONS}.keys() | (
+    assert FUNCTIONS.isdisjoint(project.handlers)
+    assert set(project.control.operations) == FUNCTIONS | (
         project.handlers.keys() - project.contract.operations.keys()
     )
 

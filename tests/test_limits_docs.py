@@ -103,6 +103,18 @@ CONSTANTS: Final[dict[str, tuple[Any, str]]] = {
     ),
     "Requests that a bundle can replay": (count, "invoice_sandbox.replay:_MOST_LINES"),
     "Size of what a bundle can replay": (size, "invoice_sandbox.state.memory:_RECORDED_BYTES"),
+    "Replays that run or wait, of a workspace and all created from it": (
+        count,
+        "invoice_sandbox.bundles.control:MOST_OF_A_FAMILY",
+    ),
+    "Replays that run or wait, of the server": (count, "invoice_sandbox.bundles.control:MOST"),
+    "Replays of the server that run at a time": (
+        count,
+        "invoice_sandbox.bundles.control:SIDE_BY_SIDE",
+    ),
+    "Duration of a replay": (seconds, "invoice_sandbox.bundles.control:MOST_SECONDS"),
+    "CPU time of a replay": (seconds, "invoice_sandbox.replay:MAX_CPU_SECONDS"),
+    "Memory of a replay": (size, "invoice_sandbox.replay:MAX_MEMORY"),
     "Requests in a journal": (count, "invoice_sandbox.state.memory:_LOG_ENTRIES"),
     "Size of a journal": (size, "invoice_sandbox.state.memory:_LOG_BYTES"),
     "Requests per minute of a workspace and all created from it": (
@@ -210,6 +222,7 @@ OPTIONS: Final = {
 }
 
 NO_NUMBERS: Final = {
+    "Replays of a workspace at a time",  # one or none
     "Body",  # of the contract, and below
     "Password of a new user",  # the same
     "`Idempotency-Key`",
@@ -307,6 +320,15 @@ TESTS_OF: Final = {
         "Messages that wait for a listener": "listener_has_a_thousand_messages",
     },
     "test_replay": {"Requests that a bundle can replay": "too_many_requests_is_not_replayed"},
+    "test_replay_control": {
+        "Replays of a workspace at a time": "replays_take_turns",
+        "Replays that run or wait, of a workspace and all created from it": "replays_take_turns",
+        "Replays that run or wait, of the server": "replays_of_a_server_are_limited",
+        "Replays of the server that run at a time": "replays_take_turns",
+        "Duration of a replay": "replay_that_does_not_end",
+        "CPU time of a replay": "has_limits_and_ends_with_the_server",
+        "Memory of a replay": "has_limits_and_ends_with_the_server",
+    },
     "test_retention": {
         "Audit events, events and finished deliveries, each": "oldest_audit_events_are_dropped",
         "Attempts of a delivery": "delivery_has_its_last_attempts",
@@ -342,7 +364,12 @@ HTTP: the test that tries them, by its file and a part of its name."""
 
 def test_every_number_is_tried_by_an_attack_or_a_test() -> None:
     tried = {one.row for one in LIMITS}.union(ATTACKS_ON, *TESTS_OF.values())
-    elsewhere = {"Body", "`Idempotency-Key`", "Password of a new user"}
+    elsewhere = {
+        "Replays of a workspace at a time",
+        "Body",
+        "`Idempotency-Key`",
+        "Password of a new user",
+    }
     assert set(ROWS) - tried == NO_NUMBERS - elsewhere
     assert tried <= set(ROWS)
     assert {*ATTACKS_ON.values()} <= {*DOCUMENTS, *(one.name for one in ATTACKS)}

@@ -15,7 +15,7 @@ from collections.abc import Mapping
 from decimal import Decimal
 from io import BytesIO
 from pathlib import Path
-from typing import Any, Final
+from typing import Any, BinaryIO, Final
 
 from invoice_sandbox.base.errors import UserError
 
@@ -142,15 +142,24 @@ class Bundle:
 def read_bundle(file: Path) -> Bundle:
     """Read a bundle with all its parts, and check every digest. Raises BundleError."""
     try:
-        content = _content(file)
+        with file.open("rb") as source:
+            return load_bundle(source, file)
+    except OSError as error:
+        raise BundleError(f"{file}: {error.strerror}") from None
+
+
+def load_bundle(source: BinaryIO, file: Path) -> Bundle:
+    """The bundle in ``source``; errors name ``file``. Raises BundleError and OSError."""
+    try:
+        content = _content(source)
         with zipfile.ZipFile(BytesIO(content)) as archive:
             parts = _parts(archive)
         manifest = json.loads(parts.pop(MANIFEST, b"null"))
         _check(manifest, parts)
     except _ProblemError as problem:
         raise BundleError(f"{file}: {problem}") from None
-    except OSError as error:
-        raise BundleError(f"{file}: {error.strerror}") from None
+    except OSError:
+        raise
     except Exception:
         raise BundleError(f"{file}: it is no bundle, or it is damaged") from None
     return Bundle(file, manifest, parts)
@@ -160,9 +169,8 @@ class _ProblemError(Exception):
     """What is wrong with a file."""
 
 
-def _content(file: Path) -> bytes:
-    with file.open("rb") as source:
-        content = source.read(MAX_FILE + 1)
+def _content(source: BinaryIO) -> bytes:
+    content = source.read(MAX_FILE + 1)
     if len(content) > MAX_FILE:
         raise _ProblemError(f"a bundle has at most {MAX_FILE // 2**20} MiB")
     end = content[-_END_SIZE:]

@@ -31,6 +31,8 @@ class Served:
     project: Path | None = None
     contract: Path | None = None
     scenarios: Path | None = None
+    folders: tuple[Path, ...] = ()
+    """Folders that ``$ref`` may lead to, besides that of the contract."""
 
 
 PAUSES: Final[ContextVar[deque[asyncio.Event] | None]] = ContextVar("pauses", default=None)
@@ -160,6 +162,7 @@ def settings_of(recorded: Record, served: Served, key: str) -> Settings:
         project=served.project,
         contract=served.contract,
         scenarios=served.scenarios,
+        allow_refs_outside=served.folders,
         **conditions,
     )
 

@@ -19,6 +19,7 @@ from pathlib import Path
 from typing import Any, Final, cast
 
 from invoice_sandbox.base.errors import reject
+from invoice_sandbox.bundles.control import REPLAYS_LOG
 from invoice_sandbox.console.client import CLIENT, POSITION, VISITOR, Client
 from invoice_sandbox.console.records import Contents
 from invoice_sandbox.console.visitor import visitor_of
@@ -37,12 +38,12 @@ _THREADS: Final = 4
 _SECONDS_BETWEEN_CHANGES: Final = 0.1
 """A stream reports changes no more often than this."""
 
-_LOGS: Final = (REQUESTS_LOG, STEPS_LOG, INBOX_LOG, INPUTS_LOG)
+_LOGS: Final = (REQUESTS_LOG, STEPS_LOG, INBOX_LOG, INPUTS_LOG, REPLAYS_LOG)
 """Logs of which one gets an entry whenever something has changed: a request to the control API is
 an input only."""
 
 _ALIVE: Final = b": connected\n\n"
-_POSITION: Final = re.compile(r"\d{1,15}(\.\d{1,15}){3}", re.ASCII)
+_POSITION: Final = re.compile(r"\d{1,15}(\.\d{1,15}){4}", re.ASCII)
 _LATER: Final = b"retry: 30000\n: too many streams\n\n"
 """Makes a browser come back in 30 seconds; after an error response it never would."""
 

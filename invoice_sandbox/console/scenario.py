@@ -7,7 +7,7 @@ from typing import Any
 
 from flask import render_template, request
 
-from invoice_sandbox.console.common import client, contents, pages
+from invoice_sandbox.console.common import client, contents, pages, replays_of
 from invoice_sandbox.console.drawing import Chain, chain_of
 from invoice_sandbox.console.timeline import is_about
 
@@ -17,7 +17,7 @@ def scenario() -> str:
     """The clock, the agenda, scenarios, faults and snapshots.
 
     ``name`` in the address shows another scenario than the current one, ``about`` only the steps
-    about the record of that id.
+    about the record of that id. Without acceptance tests, the bundle of the workspace is here.
     """
     scenarios = client().get("/sandbox/scenarios")
     agenda = client().get("/sandbox/agenda")
@@ -42,6 +42,7 @@ def scenario() -> str:
         snapshots=client().get("/sandbox/snapshots"),
         operations=sorted(contents().engine.project.contract.operations),
         fault_types=_fault_types(),
+        replays=replays_of(None) if contents().plans is None else None,
     )
 
 

@@ -6,6 +6,7 @@ ParsedRequest. A function that needs the caller takes a type that has one.
 
 from __future__ import annotations
 
+import asyncio
 import re
 from collections.abc import (
     AsyncGenerator,
@@ -401,6 +402,8 @@ class Sandbox:
         while True:
             message = await receive()
             if message["type"] == "lifespan.shutdown":
+                self.engine.end_streams()
+                await asyncio.gather(*self.engine.beside)
                 await self.engine.agenda.close(_SECONDS_TO_FINISH)
                 await self.engine.sender.close()
                 if not isinstance(self.pipeline, Pipeline):

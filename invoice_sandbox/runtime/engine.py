@@ -40,8 +40,8 @@ class Engine:
     real time, unless ``virtual_webhook_time``. ``hashing`` hashes passwords, ``passwords`` are the
     random ones of demo users, by e-mail address. ``conditions`` are the settings that responses
     depend on, for recordings. ``lacks_users``: nobody can log in to the first workspace until a
-    user is added. ``stopping`` is set when the server stops: endless streams end then. ``streams``
-    counts those.
+    user is added. ``stopping`` is set when the server stops: endless streams end then, and tasks
+    ``beside`` requests. ``streams`` counts the streams.
     """
 
     project: Project
@@ -64,6 +64,7 @@ class Engine:
     conditions: Mapping[str, Any] = field(default_factory=dict)
     lacks_users: bool = False
     stopping: asyncio.Event = field(default_factory=asyncio.Event)
+    beside: set[asyncio.Task[None]] = field(default_factory=set)
     streams: Budget = field(default_factory=lambda: Budget(STREAMS))
 
     def readiness(self) -> Mapping[str, bool]:

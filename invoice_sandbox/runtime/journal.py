@@ -82,9 +82,10 @@ _OF_OTHERS: Final = frozenset(
     {
         *("createWorkspace", "deleteWorkspace", "createListener", "deleteListener"),
         *("answerMessage", "receiveForListener", "receiveWebhook", "keepAcceptanceBundle"),
+        *("replayBundle", "replayAcceptanceBundle"),
     }
 )
-"""Operations that change other workspaces, or carry what a recording has elsewhere."""
+"""Operations that change other workspaces or nothing, or carry what a recording has elsewhere."""
 
 Headers = tuple[tuple[str, str], ...]
 

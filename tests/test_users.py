@@ -80,7 +80,7 @@ class Place:
 
 @pytest.fixture(
     scope="module",
-    params=["memory", "sqlite", pytest.param("postgresql", marks=pytest.mark.process)],
+    params=["memory", "sqlite", pytest.param("postgresql", marks=pytest.mark.postgresql)],
 )
 def place(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Any:
     """Servers on a store."""
@@ -484,7 +484,9 @@ def test_a_reset_lets_nobody_in_who_was_disabled(place: Place, client: httpx.Cli
             assert error(browser.get(SESSION)) == REJECTED
 
 
-@pytest.mark.parametrize("kind", ["sqlite", pytest.param("postgresql", marks=pytest.mark.process)])
+@pytest.mark.parametrize(
+    "kind", ["sqlite", pytest.param("postgresql", marks=pytest.mark.postgresql)]
+)
 def test_users_and_sessions_outlive_the_process_and_a_reset_before_it(
     kind: str, tmp_path: Path
 ) -> None:
@@ -596,7 +598,7 @@ def test_the_database_has_the_password_as_one_hash_only(tmp_path: Path) -> None:
     assert not any(name == "idempotent_requests" for _, name, _ in rows)
 
 
-@pytest.mark.process
+@pytest.mark.postgresql
 def test_no_other_workspace_reads_the_users(place: Place) -> None:
     """Users are rows under the policies of their workspace."""
     if not isinstance(place.settings.store, Postgresql):

@@ -786,7 +786,10 @@ def test_a_password_is_read_from_the_input_and_is_no_option(server: Running) -> 
     for line, typed, status, reason in (
         ("users add x@corp.example --role seller --password x", "", 2, "No such option"),
         ("users add x@corp.example --role seller", "\n", 2, "the password is empty"),
-        ("users add x@corp.example --role seller", "short\n", 1, "password must have at least"),
+        ("users add x@corp.example --role seller", "short\n", 1, "must have at least 8 characters"),
+        ("users add x@corp.example --role partner", f"{PASSWORD}\n", 1, "--partner-id is required"),
+        ("users add x --role seller", f"{PASSWORD}\n", 1, "must look like ann@corp.example"),
+        ("users ad x@corp.example", "", 2, "there is no command 'ad'; did you mean add?"),
         ("users add ann@corp.example --role seller", f"{PASSWORD}\n", 1, "exists already"),
         ("users add x@corp.example --role admin", f"{PASSWORD}\n", 2, "'admin' is not one of"),
         ("users disable x@corp.example", "", 1, "There is no user"),

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-import shutil
+import statistics
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
@@ -12,7 +12,8 @@ import pytest
 from axe_playwright_python.sync_playwright import Axe
 from playwright.sync_api import Browser, Page, Route, expect, sync_playwright
 
-from tests.console.workspace import filled, run_of
+from tests.console.speed import crowd, paint, times_of_entries
+from tests.console.workspace import BROWSER, filled, run_of
 from tests.receivers import receiving, response
 from tests.scenario_run import data, register_new
 from tests.support import FROZEN, PATIENCE, Running, serving
@@ -20,7 +21,6 @@ from tests.test_console import VIEWS
 
 pytestmark = pytest.mark.process
 
-BROWSER = shutil.which("chromium") or shutil.which("google-chrome")
 MILLISECONDS = PATIENCE * 1000
 expect.set_options(timeout=MILLISECONDS)
 MARKUP = "<script>ran = 1</script><img src=x onerror='ran = 1'>\u202e\"'>"
@@ -211,6 +211,32 @@ def test_what_happens_is_on_the_page_at_once(browser: Browser, lively: Place) ->
         opened("/records/invoices")
         made = register_new(api)
         expect(page.get_by_text(made)).to_be_visible()
+
+
+def test_an_entry_of_the_journal_is_on_the_page_within_250_ms(
+    browser: Browser, lively: Place
+) -> None:
+    with visiting(browser, lively) as page, lively.running.client() as api:
+        times = times_of_entries(page, api, 20)
+    assert statistics.median(times) < 250, sorted(times)
+
+
+def test_the_list_of_100_000_invoices_is_painted_within_a_second(
+    browser: Browser, lively: Place
+) -> None:
+    """After the response of the server, which takes its own time."""
+    running = lively.running
+    with running.client() as first:
+        made = data(first.post("/sandbox/workspaces", json={}), 201)
+        with running.client(made["key"]) as api, visiting(browser, lively) as page:
+            crowd(running, api, 100_000)
+            page.goto("/console/sign-in")
+            page.get_by_label("API key").fill(made["key"])
+            page.get_by_role("button", name="Sign in", exact=True).click()
+            _, painted = paint(page, "/console/records/invoices")
+            expect(page.get_by_text("COPY-99999")).to_be_visible()
+        first.delete(f"/sandbox/workspaces/{made['id']}")
+    assert painted < 1000
 
 
 def test_nothing_is_missed_while_a_page_is_loaded(browser: Browser, lively: Place) -> None:

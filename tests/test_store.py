@@ -101,7 +101,7 @@ class Backends:
 BACKENDS = Backends()
 
 
-_POSTGRESQL = pytest.param("postgresql", marks=pytest.mark.postgresql)
+_POSTGRESQL = pytest.param("postgresql", marks=pytest.mark.process)
 
 
 @pytest.fixture(autouse=True, params=["memory", "sqlite", _POSTGRESQL])

@@ -34,7 +34,6 @@ from invoice_sandbox.acceptance.verdicts import CONFORMANT
 from invoice_sandbox.base.clock import parse_duration
 from invoice_sandbox.base.errors import UserError
 from invoice_sandbox.bundles.archive import read_bundle
-from invoice_sandbox.cli import Commands
 from invoice_sandbox.cli.acceptance_run import (
     OPTIONS,
     Chosen,
@@ -89,7 +88,7 @@ _REMOTE: Final[dict[str, dict[str, Any]]] = {
 }
 
 
-@click.group(cls=Commands)
+@click.group()
 def acceptance() -> None:
     """Judge a client against an acceptance plan."""
 

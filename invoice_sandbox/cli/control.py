@@ -35,9 +35,6 @@ from invoice_sandbox.cli.options import (
     FILE,
     FOLDER,
     CommandGroup,
-    Number,
-    OneOf,
-    WholeNumber,
     client,
     connection_options,
     print_reply,
@@ -45,7 +42,7 @@ from invoice_sandbox.cli.options import (
     read_password,
 )
 from invoice_sandbox.cli.views import VIEWS, show_new_request, show_request
-from invoice_sandbox.control.client import Reply, SandboxError, path
+from invoice_sandbox.control.client import Reply, path
 from invoice_sandbox.openapi.load.documents import load_document
 from invoice_sandbox.settings import default_project
 
@@ -55,9 +52,6 @@ _FOREVER: Final = "forever"
 """How the command line spells a null number."""
 
 _NULL: Final = object()
-
-_MEMBERS: Final = re.compile(r"[\w, ]+?(?= (?:is|are|has|must) )")
-"""What the first sentence of an error response is about: ``a, b and c are required``."""
 
 
 @cache
@@ -132,7 +126,7 @@ class _Json(click.ParamType[Any]):
         return _NULL if parsed is None else parsed
 
 
-class _NumberOrForever(WholeNumber):
+class _NumberOrForever(click.IntRange):
     """A number, or ``forever`` for null."""
 
     def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> Any:
@@ -159,14 +153,14 @@ class Input:
         schema = self.schema
         limits = schema.get("minimum"), schema.get("maximum")
         if "enum" in schema:
-            return OneOf(schema["enum"])
+            return click.Choice(schema["enum"])
         match schema.get("type"):
             case ["integer", "null"]:
                 return _NumberOrForever(*limits)
             case "integer":
-                return WholeNumber(*limits)
+                return click.IntRange(*limits)
             case "number":
-                return Number(*limits)
+                return click.FloatRange(*limits)
             case "object":
                 return _Json()
             case None if not schema.keys() - {"description", "examples"}:  # any value
@@ -282,18 +276,13 @@ class ControlCommand:
         )
 
     def _params(self) -> Iterator[click.Parameter]:
-        for one in self.inputs:
-            if self._is_argument(one):
-                yield one.argument(required=one.name not in self.alternatives)
-            elif self._is_option(one):
-                yield one.option()
-
-    def _is_argument(self, one: Input) -> bool:
-        return one.place == "path" or one.name in self.entry.get("arguments", ())
-
-    def _is_option(self, one: Input) -> bool:
+        arguments = self.entry.get("arguments", ())
         chosen = self.entry.get("options", [one.name for one in self.inputs])
-        return one.name in chosen and not one.is_password and not self._is_argument(one)
+        for one in self.inputs:
+            if one.place == "path" or one.name in arguments:
+                yield one.argument(required=one.name not in self.alternatives)
+            elif one.name in chosen and not one.is_password:
+                yield one.option()
 
     def run(self, **values: Any) -> None:
         """Send the request with the ``values`` that were passed, and print the result."""
@@ -308,21 +297,9 @@ class ControlCommand:
         place = path(self.path, **{one: passed[one] for one in self._names("path")})
         query = self.entry.get("defaults", {}) | self._members(passed, "query")
         body = {**self.entry.get("body", {}), **self._members(passed, "body")}
-        try:
-            return client().send(
-                self.method, _address(place, query), body if "requestBody" in self.raw else None
-            )
-        except SandboxError as error:
-            raise SandboxError(self._as_typed(str(error)), error.status, error.code) from None
-
-    def _as_typed(self, message: str) -> str:
-        """A message of the server with the options that it is about instead of their members."""
-        flags = {one.name: one.flag for one in self.inputs if self._is_option(one)}
-        members = _MEMBERS.match(message)
-        if members is None:
-            return message
-        typed = re.sub(r"\w+", lambda word: flags.get(word[0], word[0]), members[0])
-        return typed + message[members.end() :]
+        return client().send(
+            self.method, _address(place, query), body if "requestBody" in self.raw else None
+        )
 
     def _alternative_names(self) -> Iterator[str]:
         arguments = self.entry.get("arguments", ())

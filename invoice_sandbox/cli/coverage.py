@@ -14,8 +14,6 @@ from invoice_sandbox.cli.options import (
     FAILED,
     FILE,
     OFFLINE,
-    Number,
-    OneOf,
     client,
     options,
     renamed,
@@ -43,7 +41,7 @@ _COVERAGE: Final[dict[str, dict[str, Any]]] = {
     "--scenarios": OFFLINE["--scenarios"],
     "--only types": {
         "metavar": "TYPE",
-        "type": OneOf(_TYPES),
+        "type": click.Choice(_TYPES),
         "multiple": True,
         "help": f"Only this type: {', '.join(_TYPES)}. Repeatable. Default: all.",
     },
@@ -59,7 +57,7 @@ _COVERAGE: Final[dict[str, dict[str, Any]]] = {
     },
     "--fail-under least": {
         "metavar": "PERCENT",
-        "type": Number(0, 100),
+        "type": click.FloatRange(0, 100),
         "default": 0,
         "help": "Exit with status 1 if the coverage is below PERCENT.",
     },

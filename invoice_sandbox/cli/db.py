@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import click
 
-from invoice_sandbox.cli import Commands
 from invoice_sandbox.settings import (
     ENVIRONMENT_PREFIX,
     Postgresql,
@@ -13,7 +12,7 @@ from invoice_sandbox.settings import (
 )
 
 
-@click.group(cls=Commands)
+@click.group()
 def db() -> None:
     """Prepare a PostgreSQL database."""
 

@@ -15,8 +15,6 @@ from invoice_sandbox.cli.options import (
     FAILED,
     FILE,
     FOLDER,
-    OneOf,
-    WholeNumber,
     checked,
     options,
 )
@@ -52,7 +50,7 @@ _OPTIONS: Final[dict[str, dict[str, Any]]] = {
         "help": "API key of that server; the fuzzed workspaces are created from its workspace.",
     },
     "--contract contracts": {
-        "type": OneOf(["api", "sandbox"]),
+        "type": click.Choice(["api", "sandbox"]),
         "multiple": True,
         "help": "Only this contract: the API or its control API. Default: both.",
     },
@@ -62,14 +60,14 @@ _OPTIONS: Final[dict[str, dict[str, Any]]] = {
         "help": "Only this operationId. Repeatable.",
     },
     "--seed": {
-        "type": WholeNumber(0, 2**32 - 1),
+        "type": click.IntRange(0, 2**32 - 1),
         "metavar": "N",
         "default": 7,
         "show_default": True,
         "help": "The same seed sends the same requests.",
     },
     "--max-examples": {
-        "type": WholeNumber(1),
+        "type": click.IntRange(1),
         "metavar": "N",
         "default": 30,
         "show_default": True,

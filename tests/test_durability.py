@@ -6,9 +6,9 @@ import asyncio
 import sqlite3
 import threading
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Awaitable, Callable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import closing, contextmanager
+from contextlib import closing, contextmanager, suppress
 from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
@@ -21,7 +21,7 @@ from invoice_sandbox.base.clock import ClockState
 from invoice_sandbox.base.errors import ApiError
 from invoice_sandbox.base.ids import new_key
 from invoice_sandbox.settings import Postgresql, SettingError, read_settings
-from invoice_sandbox.state import Snapshot, Workspace
+from invoice_sandbox.state import Credential, Snapshot, Transaction, Workspace
 from invoice_sandbox.state import writer as writer_module
 from invoice_sandbox.state.credentials import DEMO_KEY
 from invoice_sandbox.state.memory import NO_QUOTAS
@@ -48,7 +48,7 @@ def file(tmp_path: Path) -> Path:
 
 
 Place = Path | Postgresql
-_POSTGRESQL = pytest.param("postgresql", marks=pytest.mark.process)
+_POSTGRESQL = pytest.param("postgresql", marks=pytest.mark.postgresql)
 
 
 @pytest.fixture(params=["sqlite", _POSTGRESQL])
@@ -334,6 +334,49 @@ def test_a_file_that_cannot_be_used_is_an_error_at_start(file: Path, name: str) 
     assert file.read_bytes() == before
 
 
+def undecodable(file: Path) -> None:
+    with closing(sqlite3.connect(file)) as database, database:
+        database.execute("UPDATE states SET content = 'x'")
+
+
+def opened(file: Path) -> list[str]:
+    """The files that this process has open, of those whose names begin like this one."""
+    found = []
+    for one in Path("/proc/self/fd").iterdir():
+        with suppress(FileNotFoundError):
+            found.append(str(one.readlink()))
+    return sorted(one for one in found if one.startswith(str(file)))
+
+
+@pytest.mark.parametrize("change", [of_text, newer, undecodable])
+def test_a_start_that_fails_leaves_nothing_open(file: Path, change: Callable[[Path], None]) -> None:
+    with kept(file):
+        pass
+    assert {one.name for one in file.parent.iterdir()} == {file.name, f"{file.name}-lock"}
+    change(file)
+    before, caught = threads(), []
+    for _ in range(2):
+        with pytest.raises((StoreError, ValueError)) as one:
+            asyncio.run(open_store(file, {}, NO_QUOTAS))
+        caught.append(one)  # it refers to all that was opened
+        assert opened(file) == []
+    assert threads() <= before
+    assert len({str(one.value) for one in caught}) == 1
+
+
+def test_another_program_may_read_the_file_for_as_long_as_it_likes(file: Path) -> None:
+    count = "SELECT count(*) FROM records"
+    with (
+        kept(file) as running,
+        running.client() as client,
+        closing(sqlite3.connect(file, isolation_level=None)) as reader,
+    ):
+        reader.execute("BEGIN")
+        before = reader.execute(count).fetchone()
+        created(client, "INV-1")
+        assert reader.execute(count).fetchone() == before
+
+
 def test_a_folder_that_is_not_there_is_an_error_at_start(tmp_path: Path) -> None:
     message = problem_of_start(tmp_path / "missing" / "state.db")
     assert message == f"--store: there is no folder '{tmp_path / 'missing'}'"
@@ -472,8 +515,24 @@ def test_whoever_waits_behind_changes_that_cannot_be_written_gets_an_error() -> 
     assert [type(one) for one in asyncio.run(wait_for_two())] == [ApiError] * 2
 
 
+@pytest.mark.parametrize(
+    ("error", "messages"),
+    [
+        (StoreError("the disk is full"), {"The store cannot be written: the disk is full"}),
+        (
+            KeyError("position"),
+            {
+                "a batch of changes cannot be written",
+                "The store cannot be written: internal error (KeyError)",
+            },
+        ),
+    ],
+)
 def test_changes_are_tried_until_they_are_written_and_later_ones_follow(
-    monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+    monkeypatch: pytest.MonkeyPatch,
+    caplog: pytest.LogCaptureFixture,
+    error: Exception,
+    messages: set[str],
 ) -> None:
     monkeypatch.setattr(writer_module, "_SECONDS_TO_RETRY", 0.001)
     first, second = (Row("numbers", ("w", "", name), (1,)) for name in "ab")
@@ -483,7 +542,7 @@ def test_changes_are_tried_until_they_are_written_and_later_ones_follow(
         tried.append(changes)
         if len(tried) < 4:
             assert len(tried) == 1 or are_added.wait(PATIENCE)
-            raise StoreError("the disk is full")
+            raise error
         if changes == [second]:
             is_written.set()
 
@@ -499,35 +558,305 @@ def test_changes_are_tried_until_they_are_written_and_later_ones_follow(
 
     asyncio.run(write_all())
     assert tried == [[first]] * 4 + [[second]]
-    assert caplog.messages == [
-        "The store cannot be written: the disk is full",
-        "The store can be written again",
-    ]
+    assert {*caplog.messages} == messages | {"The store can be written again"}
+
+
+class Disk:
+    """Where a store writes: it can be full, and what writes to it can be made to wait."""
+
+    def __init__(self) -> None:
+        self.written: list[Change] = []
+        self.tried = 0
+        self.is_full = False
+        self.is_writing, self.goes_on = threading.Event(), threading.Event()
+
+    def write(self, changes: Sequence[Change]) -> None:
+        self.tried += 1
+        self.is_writing.set()
+        assert self.goes_on.wait(PATIENCE)
+        if self.is_full:
+            raise StoreError("the disk is full")
+        self.written += changes
+
+    async def waits(self) -> None:
+        """Until something is being written."""
+        assert await asyncio.to_thread(self.is_writing.wait, PATIENCE)
+
+    def close(self) -> None:
+        """Nothing is open."""
+
+
+def change(name: str = "a") -> Row:
+    return Row("numbers", ("w", "", name), (1,))
+
+
+def threads(name: str = "store") -> set[threading.Thread]:
+    """The threads of that name."""
+    return {one for one in threading.enumerate() if one.name == name}
+
+
+@pytest.mark.parametrize(
+    ("lazily", "waits"),
+    [([], False), ([True], False), ([False], True), ([False, True], True), ([True, False], True)],
+)
+def test_whoever_flushes_waits_for_what_must_be_kept_and_for_nothing_else(
+    monkeypatch: pytest.MonkeyPatch, lazily: list[bool], waits: bool
+) -> None:
+    monkeypatch.setattr(writer_module, "_DELAY", 0)
+
+    async def flush() -> None:
+        disk = Disk()
+        writer = Writer(disk.write)
+        for one in lazily:
+            writer.add([change()], lazily=one)
+        if lazily:
+            await disk.waits()
+        flushing = asyncio.create_task(writer.flush())
+        await asyncio.sleep(0)
+        assert flushing.done() is not waits
+        disk.goes_on.set()
+        await flushing
+        await writer.close()
+        assert disk.written == [change()] * len(lazily)
+
+    asyncio.run(asyncio.wait_for(flush(), PATIENCE))
+
+
+def test_whoever_flushes_does_not_wait_for_changes_that_may_be_written_later(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(writer_module, "_DELAY", 3600)
+
+    async def flush() -> None:
+        disk = Disk()
+        disk.goes_on.set()
+        writer = Writer(disk.write)
+        writer.add([change("a")])
+        await writer.flush()
+        writer.add([change("b")], lazily=True)
+        await writer.flush()
+        assert disk.written == [change("a")]
+        await writer.close()
+        assert disk.written == [change("a"), change("b")]
+
+    asyncio.run(asyncio.wait_for(flush(), PATIENCE))
+
+
+def test_changes_that_come_as_others_are_handed_over_are_written_after_them(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """The timer has just handed over what somebody begins to wait for."""
+    monkeypatch.setattr(writer_module, "_DELAY", 0)
+
+    async def flush() -> None:
+        disk = Disk()
+        writer = Writer(disk.write)
+        writer.add([change("a")], lazily=True)
+        await asyncio.sleep(0)  # the timer is next
+        asyncio.get_running_loop().call_soon(writer.add, [change("c")])
+        writer.add([change("b")])
+        flushing = asyncio.create_task(writer.flush())
+        await disk.waits()
+        disk.goes_on.set()
+        await flushing
+        assert disk.written[:2] == [change("a"), change("b")]
+        await writer.close()
+        assert disk.written == [change("a"), change("b"), change("c")]
+
+    asyncio.run(asyncio.wait_for(flush(), PATIENCE))
+
+
+def test_a_writer_that_is_closed_has_ended_what_it_was_writing(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(writer_module, "_DELAY", 0)
+    before = threads()
+
+    async def close() -> None:
+        disk = Disk()
+        writer = Writer(disk.write)
+        (thread,) = threads() - before
+        assert thread.daemon, "a process that is interrupted ends"
+        writer.add([change()], lazily=True)
+        await disk.waits()
+        closing = asyncio.create_task(writer.close())
+        assert not (await asyncio.wait([closing], timeout=0.05))[0]
+        disk.goes_on.set()
+        await closing
+        assert disk.written == [change()]
+        assert not thread.is_alive()
+
+    asyncio.run(asyncio.wait_for(close(), PATIENCE))
+
+
+@pytest.mark.parametrize("is_discarded", [False, True])
+@pytest.mark.parametrize("is_full", [False, True])
+def test_what_could_not_be_written_is_tried_once_more_at_the_end(
+    monkeypatch: pytest.MonkeyPatch,
+    caplog: pytest.LogCaptureFixture,
+    is_discarded: bool,
+    is_full: bool,
+) -> None:
+    """Twice would be wrong: a snapshot would get what was changed after it."""
+    monkeypatch.setattr(writer_module, "_SECONDS_TO_RETRY", 3600)
+    before = threads()
+
+    async def end() -> Disk:
+        disk = Disk()
+        disk.is_full = True
+        disk.goes_on.set()
+        writer = Writer(disk.write)
+        writer.add([change()])
+        with pytest.raises(ApiError):
+            await writer.flush()
+        disk.is_full = is_full
+        if is_discarded:
+            writer.discard()
+            for one in threads() - before:
+                await asyncio.to_thread(one.join, PATIENCE)
+        else:
+            await writer.close()
+        assert not threads() - before
+        return disk
+
+    disk = asyncio.run(asyncio.wait_for(end(), PATIENCE))
+    assert disk.tried == 2
+    assert disk.written == ([] if is_full else [change()])
+    assert ("1 changes of the store were not written" in caplog.messages) is is_full
+
+
+AT, CLOCK = datetime(2026, 11, 21, tzinfo=UTC), ClockState("frozen")
+WORKSPACE = Workspace("w", 1, "w", CLOCK, "manual")
+KEY = Credential("d", "w", "k", frozenset())
+
+
+def in_a_transaction(
+    work: Callable[[Transaction], Awaitable[Any]],
+) -> Callable[[PersistentStore], Awaitable[Any]]:
+    async def carry_out(store: PersistentStore) -> None:
+        async with store.transaction("w") as state:
+            await work(state)
+
+    return carry_out
+
+
+async def put_twice(state: Transaction) -> None:
+    await state.put("k", "a", {})
+    await state.put("k", "b", {}, lazily=True)
+
+
+LATER = AT + timedelta(seconds=60)
+WORK: dict[str, tuple[Callable[[PersistentStore], Awaitable[Any]], bool]] = {
+    "a request, a minute later": (lambda store: store.note_request("w", LATER), False),
+    "a log entry": (lambda store: store.append("w", "log", {"n": 1}, 9), False),
+    "a lazy record": (in_a_transaction(lambda one: one.put("k", "a", {}, lazily=True)), False),
+    "a read": (in_a_transaction(lambda one: one.get("k", "old")), False),
+    "a record and a lazy one": (in_a_transaction(put_twice), True),
+    "a record": (in_a_transaction(lambda one: one.put("k", "a", {})), True),
+    "a deletion": (in_a_transaction(lambda one: one.delete("k", "old")), True),
+    "a number": (in_a_transaction(lambda one: one.next_number("n")), True),
+    "a step": (in_a_transaction(lambda one: one.schedule(AT, "x", {})), True),
+    "a credential": (in_a_transaction(lambda one: one.grant(KEY)), True),
+    "a revocation": (in_a_transaction(lambda one: one.revoke("d")), True),
+    "a workspace": (in_a_transaction(lambda one: one.change_workspace(WORKSPACE)), True),
+    "a snapshot": (lambda store: store.take_snapshot("w", Snapshot("t", AT, CLOCK)), True),
+    "a restore": (lambda store: store.restore_snapshot("w", "s", CLOCK), True),
+}
+
+
+@pytest.mark.parametrize("name", WORK)
+def test_a_request_waits_until_what_it_has_changed_is_kept_and_for_nothing_else(
+    monkeypatch: pytest.MonkeyPatch, name: str
+) -> None:
+    monkeypatch.setattr(writer_module, "_DELAY", 3600)
+    work, waits = WORK[name]
+
+    async def carry_out() -> None:
+        disk = Disk()
+        disk.goes_on.set()
+        store = PersistentStore(disk, {}, NO_QUOTAS)
+        await store.create_workspace(WORKSPACE, AT)
+        await store.take_snapshot("w", Snapshot("s", AT, CLOCK))
+        await store.note_request("w", AT)
+        async with store.transaction("w") as state:
+            await state.put("k", "old", {})
+        await store.flush()
+        before = len(disk.written)
+        disk.goes_on.clear()
+        await work(store)
+        flushing = asyncio.create_task(store.flush())
+        await asyncio.sleep(0)
+        assert flushing.done() is not waits
+        disk.goes_on.set()
+        await flushing
+        assert (len(disk.written) > before) is waits
+        await store.close()
+
+    asyncio.run(asyncio.wait_for(carry_out(), PATIENCE))
+
+
+@pytest.mark.parametrize(("seconds", "noted"), [(59, 0), (60, 60)])
+def test_the_last_use_is_kept_when_it_is_a_minute_later(
+    file: Path, seconds: int, noted: int
+) -> None:
+    async def after_a_crash() -> datetime:
+        store = await open_store(file, {}, NO_QUOTAS)
+        for name in "ba":
+            await store.create_workspace(replace(WORKSPACE, id=name), AT)
+            await store.take_snapshot(name, Snapshot("s", AT, CLOCK))
+        assert await store.next_snapshot_number("b") == 1
+        await store.note_request("b", AT + timedelta(seconds=seconds))
+        await store.abandon()
+        store = await open_store(file, {}, NO_QUOTAS)
+        assert [one.id for one, _ in await store.workspaces()] == ["b", "a"]
+        assert await store.next_snapshot_number("b") == 2
+        used = await store.last_used("b")
+        await store.close()
+        return used
+
+    assert asyncio.run(after_a_crash()) == AT + timedelta(seconds=noted)
+
+
+def test_log_entries_that_are_too_much_when_they_are_read_are_deleted(file: Path) -> None:
+    async def fill_and_read() -> None:
+        store = await open_store(file, {}, NO_QUOTAS)
+        await store.create_workspace(WORKSPACE, AT)
+        await store.take_snapshot("w", Snapshot("s", AT, CLOCK))
+        for number in (1, 2, 3):
+            await store.append("w", "log", {"n": number, "text": "x" * 1_500_000})
+        await store.close()
+        for _ in range(2):
+            store = await open_store(file, {}, NO_QUOTAS)
+            log = await store.log("w", "log")
+            assert [one["n"] for one in log.entries] == [2, 3]
+            assert (log.dropped, log.last) == (1, 3)
+            await store.close()
+            with closing(sqlite3.connect(file)) as database:
+                assert database.execute("SELECT number FROM logs").fetchall() == [(2,), (3,)]
+
+    asyncio.run(fill_and_read())
 
 
 @pytest.mark.parametrize("is_restored", [False, True])
 def test_a_workspace_that_takes_the_id_of_a_deleted_one_counts_its_own_requests(
     file: Path, is_restored: bool
 ) -> None:
-    at, clock = datetime(2026, 11, 21, tzinfo=UTC), ClockState("frozen")
-    workspace = Workspace("w", 1, "w", clock, "manual")
-
     async def number_after_a_crash() -> int:
         store = await open_store(file, {}, NO_QUOTAS)
         for _ in range(2):
             await store.delete_workspace("w")
-            await store.create_workspace(workspace, at)
-            await store.take_snapshot("w", Snapshot("s", at, clock))
-            assert await store.note_request("w", at) == 1
+            await store.create_workspace(WORKSPACE, AT)
+            await store.take_snapshot("w", Snapshot("s", AT, CLOCK))
+            assert await store.note_request("w", AT) == 1
         if is_restored:
-            await store.restore_snapshot("w", "s", clock)
-            await store.note_request("w", at)
-        await store.create_workspace(replace(workspace, id="unfinished"), at)
+            await store.restore_snapshot("w", "s", CLOCK)
+            await store.note_request("w", AT)
+        await store.create_workspace(replace(WORKSPACE, id="unfinished"), AT)
         await store.flush()
         await store.abandon()
         store = await open_store(file, {}, NO_QUOTAS)
         assert [one.id for one, _ in await store.workspaces()] == ["w"]
-        number = await store.note_request("w", at)
+        number = await store.note_request("w", AT)
         await store.close()
         return number
 
@@ -535,13 +864,10 @@ def test_a_workspace_that_takes_the_id_of_a_deleted_one_counts_its_own_requests(
 
 
 def test_nothing_is_changed_while_the_file_cannot_be_written(file: Path) -> None:
-    at, clock = datetime(2026, 11, 21, tzinfo=UTC), ClockState("frozen")
-    workspace = Workspace("w", 1, "w", clock, "manual")
-
     async def change_while_full() -> Sequence[Snapshot]:
         store = await open_store(file, {}, NO_QUOTAS)
-        await store.create_workspace(workspace, at)
-        await store.take_snapshot("w", Snapshot("s", at, clock))
+        await store.create_workspace(WORKSPACE, AT)
+        await store.take_snapshot("w", Snapshot("s", AT, CLOCK))
         await store.flush()
         assert isinstance(store.database, Database)
         store.database.limit_pages(1)
@@ -550,10 +876,10 @@ def test_nothing_is_changed_while_the_file_cannot_be_written(file: Path) -> None
         with pytest.raises(ApiError):
             await store.flush()
         for change in (
-            store.create_workspace(replace(workspace, id="other"), at),
+            store.create_workspace(replace(WORKSPACE, id="other"), AT),
             store.delete_workspace("w"),
-            store.take_snapshot("w", Snapshot("late", at, clock)),
-            store.restore_snapshot("w", "s", clock),
+            store.take_snapshot("w", Snapshot("late", AT, CLOCK)),
+            store.restore_snapshot("w", "s", CLOCK),
             store.drop_snapshot("w", "s"),
         ):
             with pytest.raises(ApiError) as caught:

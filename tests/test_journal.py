@@ -228,7 +228,6 @@ class TestFilters:
         [
             ({}, [200, 503, 400, 201, 200]),
             ({"operation": "createInvoice"}, [400, 201]),
-            ({"operation": "createinvoice"}, []),
             ({"method": "GET"}, [200, 503, 200]),
             ({"method": "get"}, [200, 503, 200]),
             ({"status": 400}, [400]),

@@ -25,7 +25,7 @@ pytestmark = pytest.mark.slow
 def sandbox(server: Running) -> Iterator[InvoiceSandbox]:
     """What the plugin's fixture is, on the server of these tests."""
     control = ControlClient(server.url, DEMO_KEY)
-    with new_workspace(control, ScenarioChoice(default="manual"), seed=1) as made:
+    with new_workspace(control, ScenarioChoice("manual"), seed=1) as made:
         yield made
 
 

@@ -746,7 +746,10 @@ def test_it_ends_while_the_server_is_away(port: int, receiver: Receiver) -> None
     ("words", "message"),
     [
         ("--key ilk_sandbox_unknown", "The credential is not valid here"),
-        ("--events invoice.verifed", "unknown event type invoice.verifed"),
+        (
+            "--events invoice.verifed",
+            "--events: unknown event type 'invoice.verifed'; did you mean invoice.verified?",
+        ),
     ],
 )
 def test_what_the_server_rejects_is_one_line(server: Running, words: str, message: str) -> None:

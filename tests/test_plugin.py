@@ -10,6 +10,7 @@ import subprocess
 import sys
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
+from dataclasses import replace
 from pathlib import Path
 from urllib.parse import urlsplit
 
@@ -399,9 +400,12 @@ REJECTED: dict[str, tuple[list[str], str]] = {
     "no address": (["--sandbox-url=here"], "invalid URL of a sandbox"),
     "address and folder": (
         ["--sandbox-url=http://127.0.0.1:9", "--sandbox-project=x"],
-        "project cannot be used with the URL of a running server",
+        "--sandbox-url names a running server, which already serves a project: leave out --sandbox",
     ),
-    "key alone": (["--sandbox-key=x"], "a key needs the URL of a running server"),
+    "key alone": (
+        ["--sandbox-key=x"],
+        "--sandbox-key needs the URL of a running server: --sandbox-url or INVOICE_SANDBOX_URL",
+    ),
     "no folder": (["--sandbox-scenarios=nowhere"], "--scenarios: there is no folder"),
 }
 
@@ -423,7 +427,9 @@ def test_what_is_given_comes_before_the_environment() -> None:
     assert options_from({}, environment) == Options("http://there", "theirs")
     assert options_from({"url": "http://here"}, environment).url == "http://here"
     assert options_from({}, {"INVOICE_SANDBOX_KEY": "alone"}).url is None
-    with pytest.raises(SandboxError, match="scenarios cannot be used"):
+    with pytest.raises(
+        SandboxError, match=r"^INVOICE_SANDBOX_URL names .* leave out scenarios, or"
+    ):
         options_from({"scenarios": "mine"}, environment)
 
 
@@ -464,6 +470,27 @@ def test_without_webhooks(invoice_sandbox):
     assert invoice_sandbox.webhooks.received == []
 """
     run(pytester, text, "--sandbox-project=other").assert_outcomes(passed=2)
+
+
+ASKS_NOTES = """
+def test_it(invoice_sandbox):
+    invoice_sandbox.client.post("/notes", json={})
+    invoice_sandbox.webhooks.expect("note.written")
+"""
+
+
+def test_the_project_of_a_running_server_needs_no_scenario_of_ours(
+    pytester: pytest.Pytester,
+) -> None:
+    with serving(replace(FROZEN, project=write_project(pytester.mkdir("other")))) as server:
+        result = run(pytester, ASKS_NOTES, f"--sandbox-url={server.url}")
+    result.assert_outcomes(failed=1)
+    result.stdout.fnmatch_lines(
+        [
+            "E * note.written did not arrive",
+            "E * note.written was recorded, but no endpoint is registered for it; 'webhooks' of *",
+        ]
+    )
 
 
 # --- unittest

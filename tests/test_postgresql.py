@@ -35,7 +35,7 @@ from tests.receivers import receiving
 from tests.scenario_run import DATED, data, until
 from tests.support import FROZEN, PATIENCE, Running, serving
 
-pytestmark = pytest.mark.process
+pytestmark = pytest.mark.postgresql
 
 ROLE = "invoice_sandbox_server"
 
@@ -611,6 +611,7 @@ def test_due_work_is_taken_up_though_its_hint_was_lost_and_it_could_not_be_read_
 # --- several processes
 
 
+@pytest.mark.process
 @pytest.mark.slow
 def test_workers_serve_on_one_port_and_one_that_is_killed_is_replaced(dsn: str) -> None:
     server = Server(dsn, "--workers", "2")

@@ -363,7 +363,7 @@ def test_the_pytest_plugin_registers_its_inbox_at_the_named_operation(tmp_path: 
     folder = project_with_conventions(tmp_path, NAMED)
     with serving(replace(FROZEN, project=folder)) as server:
         control = ControlClient(server.url, DEMO_KEY)
-        with new_workspace(control, ScenarioChoice(default=None)) as sandbox:
+        with new_workspace(control, ScenarioChoice()) as sandbox:
             listed = sandbox.client.get("/v1/thing").json()["endpoints"]
             assert [one["url"] for one in listed] == [sandbox.webhooks.url]
 

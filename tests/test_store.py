@@ -101,7 +101,7 @@ class Backends:
 BACKENDS = Backends()
 
 
-_POSTGRESQL = pytest.param("postgresql", marks=pytest.mark.process)
+_POSTGRESQL = pytest.param("postgresql", marks=pytest.mark.postgresql)
 
 
 @pytest.fixture(autouse=True, params=["memory", "sqlite", _POSTGRESQL])

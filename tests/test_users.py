@@ -80,7 +80,7 @@ class Place:
 
 @pytest.fixture(
     scope="module",
-    params=["memory", "sqlite", pytest.param("postgresql", marks=pytest.mark.process)],
+    params=["memory", "sqlite", pytest.param("postgresql", marks=pytest.mark.postgresql)],
 )
 def place(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Any:
     """Servers on a store."""
@@ -484,7 +484,9 @@ def test_a_reset_lets_nobody_in_who_was_disabled(place: Place, client: httpx.Cli
             assert error(browser.get(SESSION)) == REJECTED
 
 
-@pytest.mark.parametrize("kind", ["sqlite", pytest.param("postgresql", marks=pytest.mark.process)])
+@pytest.mark.parametrize(
+    "kind", ["sqlite", pytest.param("postgresql", marks=pytest.mark.postgresql)]
+)
 def test_users_and_sessions_outlive_the_process_and_a_reset_before_it(
     kind: str, tmp_path: Path
 ) -> None:
@@ -596,7 +598,7 @@ def test_the_database_has_the_password_as_one_hash_only(tmp_path: Path) -> None:
     assert not any(name == "idempotent_requests" for _, name, _ in rows)
 
 
-@pytest.mark.process
+@pytest.mark.postgresql
 def test_no_other_workspace_reads_the_users(place: Place) -> None:
     """Users are rows under the policies of their workspace."""
     if not isinstance(place.settings.store, Postgresql):
@@ -784,7 +786,10 @@ def test_a_password_is_read_from_the_input_and_is_no_option(server: Running) -> 
     for line, typed, status, reason in (
         ("users add x@corp.example --role seller --password x", "", 2, "No such option"),
         ("users add x@corp.example --role seller", "\n", 2, "the password is empty"),
-        ("users add x@corp.example --role seller", "short\n", 1, "password must have at least"),
+        ("users add x@corp.example --role seller", "short\n", 1, "must have at least 8 characters"),
+        ("users add x@corp.example --role partner", f"{PASSWORD}\n", 1, "--partner-id is required"),
+        ("users add x --role seller", f"{PASSWORD}\n", 1, "must look like ann@corp.example"),
+        ("users ad x@corp.example", "", 2, "there is no command 'ad'; did you mean add?"),
         ("users add ann@corp.example --role seller", f"{PASSWORD}\n", 1, "exists already"),
         ("users add x@corp.example --role admin", f"{PASSWORD}\n", 2, "'admin' is not one of"),
         ("users disable x@corp.example", "", 1, "There is no user"),

@@ -258,7 +258,10 @@ def parse_instant(text: str) -> datetime:
     if text[17:19] == "60":
         text = text[:17] + "59" + text[19:]
     year_zero = text.startswith("0000")
-    instant = datetime.fromisoformat("0004" + text[4:].upper() if year_zero else text.upper())
+    try:
+        instant = datetime.fromisoformat("0004" + text[4:].upper() if year_zero else text.upper())
+    except ValueError as error:
+        raise ValueError(f"invalid instant '{text}': {error}") from None
     instant = instant.replace(microsecond=instant.microsecond // 1000 * 1000)  # as clocks show it
     try:
         return FIRST if year_zero else instant.astimezone(UTC)

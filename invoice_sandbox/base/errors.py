@@ -297,6 +297,15 @@ def reject(error: str | ErrorType, *headers: tuple[str, str], **values: Any) -> 
 def suggestion(word: str, known: Iterable[Any], otherwise: str = "") -> str:
     """Advice for a word that is unknown: the closest known word, else all of them."""
     words = [str(one) for one in known]
-    close = get_close_matches(word, words, n=1)
     known_words = f"known: {', '.join(words)}" if words else "none is known"
-    return f"did you mean {close[0]}?" if close else otherwise or known_words
+    return did_you_mean(word, words) or otherwise or known_words
+
+
+def did_you_mean(word: str, known: Iterable[str]) -> str:
+    """``did you mean …?`` with the closest known word; nothing if none is close."""
+    close = get_close_matches(word, known, n=1) if len(word) <= _LONGEST_WORD else []
+    return f"did you mean {close[0]}?" if close else ""
+
+
+_LONGEST_WORD: Final = 100
+"""Longer words get no suggestion: looking for one takes time that grows with the length."""

@@ -31,14 +31,39 @@ _LAST: Final = {
 of the whole imports no module. The others come from the contract of the control API."""
 
 _INTERRUPTED: Final = 130
+_AFTER_COMMANDS: Final = ("--url", "--key", "--json")
 
 
 class _Misuse(click.ClickException):
     exit_code = 2
 
 
-class _Main(click.Group):
+class Commands(click.Group):
+    """A group of commands, with a suggestion for a misspelt one."""
+
+    def resolve_command(
+        self, ctx: click.Context, args: list[str]
+    ) -> tuple[str | None, click.Command | None, list[str]]:
+        from invoice_sandbox.base.errors import suggestion
+
+        name = args[0]
+        if not name.startswith("-") and self.get_command(ctx, name) is None:
+            advice = suggestion(name, self.list_commands(ctx))
+            ctx.fail(f"there is no command '{name}'; {advice}")
+        return super().resolve_command(ctx, args)
+
+
+class _Main(Commands):
     """Finds commands by name, and ends each of them in the same way."""
+
+    def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
+        try:
+            return super().parse_args(ctx, args)
+        except click.NoSuchOption as error:
+            name = error.option_name
+            if name in _AFTER_COMMANDS:
+                ctx.fail(f"{name} comes after the command, as in 'invoice-sandbox clock {name}'")
+            raise
 
     def list_commands(self, ctx: click.Context) -> list[str]:  # noqa: ARG002 - click's signature
         return [*_FIRST, *_control_commands(), *_LAST]

@@ -34,6 +34,7 @@ from invoice_sandbox.acceptance.verdicts import CONFORMANT
 from invoice_sandbox.base.clock import parse_duration
 from invoice_sandbox.base.errors import UserError
 from invoice_sandbox.bundles.archive import read_bundle
+from invoice_sandbox.cli import Commands
 from invoice_sandbox.cli.acceptance_run import (
     OPTIONS,
     Chosen,
@@ -88,7 +89,7 @@ _REMOTE: Final[dict[str, dict[str, Any]]] = {
 }
 
 
-@click.group()
+@click.group(cls=Commands)
 def acceptance() -> None:
     """Judge a client against an acceptance plan."""
 

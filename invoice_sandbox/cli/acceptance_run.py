@@ -124,13 +124,16 @@ def run_checks(
     out.mkdir(parents=True, exist_ok=True)
     contract = control.whole("GET", "/openapi.json")
     subject, progress = contract_subject(contract, declared), Progress(plan, checks, control)
-    finished: list[CheckReport] = []
+    finished: dict[str, CheckReport] = {}
+    unprinted = [one.id for one in checks]
 
     def on_result(one: CheckReport) -> None:
-        finished.append(one)
-        partial = report_object(RunReport(plan, finished, is_complete=False), subject)
+        finished[one.check.id] = one
+        ordered = [finished[other.id] for other in checks if other.id in finished]
+        partial = report_object(RunReport(plan, ordered, is_complete=False), subject)
         progress.finish(one.check, one.verdict.value, one.decisive.summary, partial)
-        print_check(one)
+        while unprinted and unprinted[0] in finished:  # in the order of the plan
+            print_check(finished[unprinted.pop(0)])
 
     report = run_plan(
         plan,
@@ -147,6 +150,9 @@ def run_checks(
     parts = run_parts(report, subject, attests, texts_of(file.read_bytes(), contract, text))
     write_bundle(out / BUNDLE, *parts)
     progress.keep((out / BUNDLE).read_bytes())
+    for name in unprinted:
+        if name in finished:
+            print_check(finished[name])
     if not report.is_complete:
         click.echo(f"Interrupted; {out}/report.json has the finished checks.", err=True)
         sys.exit(_INTERRUPTED)

@@ -8,11 +8,12 @@ import click
 
 from invoice_sandbox.base.errors import UserError
 from invoice_sandbox.bundles.saving import save_bundle
+from invoice_sandbox.cli import Commands
 from invoice_sandbox.cli.options import client, print_reply, with_connection
 from invoice_sandbox.control.client import Reply
 
 
-@click.group()
+@click.group(cls=Commands)
 def bundle() -> None:
     """Write a workspace to one file, for a bug report."""
 

@@ -35,6 +35,9 @@ from invoice_sandbox.cli.options import (
     FILE,
     FOLDER,
     CommandGroup,
+    Number,
+    OneOf,
+    WholeNumber,
     client,
     connection_options,
     print_reply,
@@ -42,7 +45,7 @@ from invoice_sandbox.cli.options import (
     read_password,
 )
 from invoice_sandbox.cli.views import VIEWS, show_new_request, show_request
-from invoice_sandbox.control.client import Reply, path
+from invoice_sandbox.control.client import Reply, SandboxError, path
 from invoice_sandbox.openapi.load.documents import load_document
 from invoice_sandbox.settings import default_project
 
@@ -52,6 +55,9 @@ _FOREVER: Final = "forever"
 """How the command line spells a null number."""
 
 _NULL: Final = object()
+
+_MEMBERS: Final = re.compile(r"[\w, ]+?(?= (?:is|are|has|must) )")
+"""What the first sentence of an error response is about: ``a, b and c are required``."""
 
 
 @cache
@@ -126,7 +132,7 @@ class _Json(click.ParamType[Any]):
         return _NULL if parsed is None else parsed
 
 
-class _NumberOrForever(click.IntRange):
+class _NumberOrForever(WholeNumber):
     """A number, or ``forever`` for null."""
 
     def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> Any:
@@ -153,14 +159,14 @@ class Input:
         schema = self.schema
         limits = schema.get("minimum"), schema.get("maximum")
         if "enum" in schema:
-            return click.Choice(schema["enum"])
+            return OneOf(schema["enum"])
         match schema.get("type"):
             case ["integer", "null"]:
                 return _NumberOrForever(*limits)
             case "integer":
-                return click.IntRange(*limits)
+                return WholeNumber(*limits)
             case "number":
-                return click.FloatRange(*limits)
+                return Number(*limits)
             case "object":
                 return _Json()
             case None if not schema.keys() - {"description", "examples"}:  # any value
@@ -276,13 +282,18 @@ class ControlCommand:
         )
 
     def _params(self) -> Iterator[click.Parameter]:
-        arguments = self.entry.get("arguments", ())
-        chosen = self.entry.get("options", [one.name for one in self.inputs])
         for one in self.inputs:
-            if one.place == "path" or one.name in arguments:
+            if self._is_argument(one):
                 yield one.argument(required=one.name not in self.alternatives)
-            elif one.name in chosen and not one.is_password:
+            elif self._is_option(one):
                 yield one.option()
+
+    def _is_argument(self, one: Input) -> bool:
+        return one.place == "path" or one.name in self.entry.get("arguments", ())
+
+    def _is_option(self, one: Input) -> bool:
+        chosen = self.entry.get("options", [one.name for one in self.inputs])
+        return one.name in chosen and not one.is_password and not self._is_argument(one)
 
     def run(self, **values: Any) -> None:
         """Send the request with the ``values`` that were passed, and print the result."""
@@ -297,9 +308,21 @@ class ControlCommand:
         place = path(self.path, **{one: passed[one] for one in self._names("path")})
         query = self.entry.get("defaults", {}) | self._members(passed, "query")
         body = {**self.entry.get("body", {}), **self._members(passed, "body")}
-        return client().send(
-            self.method, _address(place, query), body if "requestBody" in self.raw else None
-        )
+        try:
+            return client().send(
+                self.method, _address(place, query), body if "requestBody" in self.raw else None
+            )
+        except SandboxError as error:
+            raise SandboxError(self._as_typed(str(error)), error.status, error.code) from None
+
+    def _as_typed(self, message: str) -> str:
+        """A message of the server with the options that it is about instead of their members."""
+        flags = {one.name: one.flag for one in self.inputs if self._is_option(one)}
+        members = _MEMBERS.match(message)
+        if members is None:
+            return message
+        typed = re.sub(r"\w+", lambda word: flags.get(word[0], word[0]), members[0])
+        return typed + message[members.end() :]
 
     def _alternative_names(self) -> Iterator[str]:
         arguments = self.entry.get("arguments", ())

@@ -14,6 +14,8 @@ from invoice_sandbox.cli.options import (
     FAILED,
     FILE,
     OFFLINE,
+    Number,
+    OneOf,
     client,
     options,
     renamed,
@@ -41,7 +43,7 @@ _COVERAGE: Final[dict[str, dict[str, Any]]] = {
     "--scenarios": OFFLINE["--scenarios"],
     "--only types": {
         "metavar": "TYPE",
-        "type": click.Choice(_TYPES),
+        "type": OneOf(_TYPES),
         "multiple": True,
         "help": f"Only this type: {', '.join(_TYPES)}. Repeatable. Default: all.",
     },
@@ -57,7 +59,7 @@ _COVERAGE: Final[dict[str, dict[str, Any]]] = {
     },
     "--fail-under least": {
         "metavar": "PERCENT",
-        "type": click.FloatRange(0, 100),
+        "type": Number(0, 100),
         "default": 0,
         "help": "Exit with status 1 if the coverage is below PERCENT.",
     },

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import click
 
+from invoice_sandbox.cli import Commands
 from invoice_sandbox.settings import (
     ENVIRONMENT_PREFIX,
     Postgresql,
@@ -12,7 +13,7 @@ from invoice_sandbox.settings import (
 )
 
 
-@click.group()
+@click.group(cls=Commands)
 def db() -> None:
     """Prepare a PostgreSQL database."""
 

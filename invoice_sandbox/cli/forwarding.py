@@ -20,6 +20,7 @@ from urllib.parse import urlsplit
 import click
 
 from invoice_sandbox.base.clock import OperatingSystemClock, instant_text
+from invoice_sandbox.base.errors import suggestion
 from invoice_sandbox.cli.output import Row, plain
 from invoice_sandbox.cli.receiver import Identity, Receiver, Response
 from invoice_sandbox.cli.stream import (
@@ -238,12 +239,11 @@ class _Forwarder:
             await self.sandbox.ask("DELETE", path("/sandbox/webhooks/{id}", id=endpoint_id))
 
     def _check(self, endpoint: Row) -> None:
-        for member, problem in (
-            ("unknownEvents", "unknown event type"),
-            ("deniedEvents", "the scopes of the key do not allow events of type"),
-        ):
-            if endpoint.get(member):
-                raise SandboxError(f"{problem} {plain(endpoint[member])}")
+        for name in endpoint.get("unknownEvents") or ():
+            advice = suggestion(name, self.sandbox.client.event_types())
+            raise SandboxError(f"--events: unknown event type '{plain(name)}'; {advice}")
+        if denied := endpoint.get("deniedEvents"):
+            raise SandboxError(f"the scopes of the key do not allow events of type {plain(denied)}")
 
     def _note_connection(self) -> None:
         if self._is_new:

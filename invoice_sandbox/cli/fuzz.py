@@ -15,6 +15,8 @@ from invoice_sandbox.cli.options import (
     FAILED,
     FILE,
     FOLDER,
+    OneOf,
+    WholeNumber,
     checked,
     options,
 )
@@ -50,7 +52,7 @@ _OPTIONS: Final[dict[str, dict[str, Any]]] = {
         "help": "API key of that server; the fuzzed workspaces are created from its workspace.",
     },
     "--contract contracts": {
-        "type": click.Choice(["api", "sandbox"]),
+        "type": OneOf(["api", "sandbox"]),
         "multiple": True,
         "help": "Only this contract: the API or its control API. Default: both.",
     },
@@ -60,14 +62,14 @@ _OPTIONS: Final[dict[str, dict[str, Any]]] = {
         "help": "Only this operationId. Repeatable.",
     },
     "--seed": {
-        "type": click.IntRange(0, 2**32 - 1),
+        "type": WholeNumber(0, 2**32 - 1),
         "metavar": "N",
         "default": 7,
         "show_default": True,
         "help": "The same seed sends the same requests.",
     },
     "--max-examples": {
-        "type": click.IntRange(1),
+        "type": WholeNumber(1),
         "metavar": "N",
         "default": 30,
         "show_default": True,

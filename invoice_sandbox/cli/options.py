@@ -11,6 +11,8 @@ import click
 from click.core import ParameterSource
 
 from invoice_sandbox.base import jsonio
+from invoice_sandbox.base.errors import did_you_mean
+from invoice_sandbox.cli import Commands
 from invoice_sandbox.cli.output import print_json
 from invoice_sandbox.control.client import (
     DEFAULT_URL,
@@ -33,7 +35,31 @@ _SAME_SUBJECT: Final = {"scenario": "scenarios", "scenarios": "scenario"}
 """Groups for a running server and for files. Each finds the commands of the other, unlisted."""
 
 
-class CommandGroup(click.Group):
+class OneOf(click.Choice[str]):
+    """One of several words, with a suggestion for a misspelt one."""
+
+    def get_invalid_choice_message(self, value: Any, ctx: click.Context | None) -> str:
+        advice = did_you_mean(str(value), map(str, self.choices))
+        return (
+            f"'{value}' is unknown; {advice}"
+            if advice
+            else (super().get_invalid_choice_message(value, ctx))
+        )
+
+
+class WholeNumber(click.IntRange):
+    """A whole number within limits, whose errors call it so."""
+
+    name = "whole number"
+
+
+class Number(click.FloatRange):
+    """A number within limits, whose errors call it so."""
+
+    name = "number"
+
+
+class CommandGroup(Commands):
     """A group of commands, and of those of its other group if it has one."""
 
     def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:

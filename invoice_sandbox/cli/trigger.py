@@ -61,7 +61,7 @@ def _record(sandbox: ControlClient, type_: str, subject: str | None) -> Any:
                 f"the project at {sandbox.url} records no events on request: "
                 "its control API has no POST /sandbox/events"
             ) from None
-        known = _event_types(sandbox) if error.status == HTTPStatus.BAD_REQUEST else []
+        known = sandbox.event_types() if error.status == HTTPStatus.BAD_REQUEST else []
         if not known or type_ in known:
             raise
         advice = suggestion(type_, known)
@@ -73,7 +73,3 @@ def _lacks_events(sandbox: ControlClient) -> bool:
         return "/events" not in sandbox.whole("GET", "/sandbox/openapi.json").get("paths", {})
     except SandboxError:
         return False
-
-
-def _event_types(sandbox: ControlClient) -> list[str]:
-    return sorted(sandbox.whole("GET", "/openapi.json").get("webhooks", {}))

@@ -60,12 +60,14 @@ class ServedProject:
 
     ``register`` and ``deliveries`` are the paths of the operations that register a webhook endpoint
     and list deliveries; ``subject`` is the member that names the subject of a scenario or event.
-    None: the project has no such thing, or ``conventions.yaml`` does not name it.
+    None: the project has no such thing, or ``conventions.yaml`` does not name it. ``scenarios`` are
+    the names of its scenarios.
     """
 
     register: str | None = None
     deliveries: str | None = None
     subject: str | None = None
+    scenarios: tuple[str, ...] = ()
 
 
 def checked_url(url: str) -> str:
@@ -176,8 +178,19 @@ class ControlClient:
     @cached_property
     def project(self) -> ServedProject:
         """The project of the server. Raises SandboxError like ``ask``."""
-        named = self.whole("GET", "/sandbox/openapi.json").get("x-project", {})
-        return ServedProject(**named.get("webhooks", {}), subject=named.get("subject"))
+        document = self.whole("GET", "/sandbox/openapi.json")
+        match document:
+            case {"components": {"schemas": {"ScenarioName": {"enum": [*names]}}}}:
+                scenarios = tuple(names)
+            case _:
+                scenarios = ()
+        named = document.get("x-project", {})
+        operations = named.get("webhooks", {})
+        return ServedProject(**operations, subject=named.get("subject"), scenarios=scenarios)
+
+    def event_types(self) -> list[str]:
+        """The types of the webhook events of the contract. Raises SandboxError like ``ask``."""
+        return sorted(self.whole("GET", "/openapi.json").get("webhooks", {}))
 
     def headers(self, *, has_body: bool) -> dict[str, str]:
         """The headers of a request. Those of this client are in no coverage and in no journal."""

@@ -125,8 +125,7 @@ class PersistentStore(MemoryStore):
         if number > self._reserved.get(workspace_id, 0):
             self._reserved[workspace_id] = number + _RESERVED
             self._record(_number(workspace_id, LIVE, REQUESTS, number + _RESERVED))
-        noted = self._noted.get(workspace_id)
-        if noted is None or (now - noted).total_seconds() >= _SECONDS_UNNOTED:
+        if (now - self._noted[workspace_id]).total_seconds() >= _SECONDS_UNNOTED:
             self._writer.add([self._used(workspace_id, self._spaces[workspace_id])], lazily=True)
         return number
 
@@ -228,7 +227,6 @@ class PersistentStore(MemoryStore):
         ):
             space = spaces.get(workspace_id)
             if space is None or not space.snapshots:  # the process ended as it was made
-                spaces.pop(workspace_id, None)
                 self._record(DropState(workspace_id, None))
                 continue
             space.last_used = self._noted[workspace_id] = datetime.fromisoformat(used)
@@ -240,7 +238,7 @@ class PersistentStore(MemoryStore):
                 self._owners[digest] = workspace_id
         for state in states:
             self._share_collections(state)
-        self._read_logs(rows, spaces)
+        self._read_logs(rows)
 
     async def _read_states(self, rows: Rows) -> tuple[dict[str, Space], list[State]]:
         """The workspaces with their states, and all states."""
@@ -265,11 +263,11 @@ class PersistentStore(MemoryStore):
             loading[workspace_id, name].credential(decoded_credential(content))
         return spaces, [one.state for one in loading.values()]
 
-    def _read_logs(self, rows: Rows, spaces: Mapping[str, Space]) -> None:
+    def _read_logs(self, rows: Rows) -> None:
         for workspace_id, log, number, content in rows("logs"):
-            if workspace_id not in spaces:
+            if workspace_id not in self._spaces:
                 continue
-            kept = spaces[workspace_id].logs[log]
+            kept = self._spaces[workspace_id].logs[log]
             kept.continue_after(number - 1)
             gone = kept.append(unpacked(content), len(content))
             self._record(*(Row("logs", (workspace_id, log, one), None) for one in gone))

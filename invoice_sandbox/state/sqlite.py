@@ -98,7 +98,6 @@ class Database:
         if is_new:
             self._create()
         execute("BEGIN IMMEDIATE")  # fails where the file cannot be written
-        execute(f"PRAGMA user_version = {VERSION}")
         execute("COMMIT")
 
     def _check(self) -> None:

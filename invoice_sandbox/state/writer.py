@@ -84,14 +84,13 @@ class Writer:
     async def close(self) -> None:
         """Write what is left, and end the thread. What cannot be written is logged."""
         self._is_closing.set()
-        self._is_awaited = self._is_awaited or bool(self._pending)
+        self._is_awaited = bool(self._pending)
         with contextlib.suppress(ApiError):
             await self.flush()
         await asyncio.to_thread(self._end)
 
     def discard(self) -> None:
         """Write nothing more. Whoever waits gets an error."""
-        self._pending.clear()
         self._is_closing.set()
         self._batches.put(None)
         self._on_failed("another server has taken its place")
@@ -136,8 +135,9 @@ class Writer:
     def _run(self) -> None:
         while (batch := self._batches.get()) is not None:
             while not self._try(batch):
-                if self._is_closing.wait(_SECONDS_TO_RETRY) and not self._try(batch):
-                    log.error("%d changes of the store were not written", len(batch))
+                if self._is_closing.wait(_SECONDS_TO_RETRY):
+                    if not self._try(batch):
+                        log.error("%d changes of the store were not written", len(batch))
                     break
 
     def _try(self, batch: _Batch) -> bool:

@@ -67,15 +67,12 @@ def running(
     Raises SandboxError when no server starts or responds, and for an unknown scenario.
     """
     from invoice_sandbox.testing.server import options_from, serving
-    from invoice_sandbox.testing.workspace import DEFAULT_SCENARIO, ScenarioChoice, new_workspace
+    from invoice_sandbox.testing.workspace import ScenarioChoice, new_workspace
 
     given = {"url": url, "key": key, "project": project, "scenarios": scenarios}
-    options = options_from(given, os.environ)
-    default = None if options.project else DEFAULT_SCENARIO
+    choice = ScenarioChoice(scenario, conditions)
     with (
-        serving(options) as control,
-        new_workspace(
-            control, ScenarioChoice(scenario, conditions, default), seed=seed, clock=clock
-        ) as made,
+        serving(options_from(given, os.environ)) as control,
+        new_workspace(control, choice, seed=seed, clock=clock) as made,
     ):
         yield made

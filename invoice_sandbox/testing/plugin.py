@@ -28,7 +28,7 @@ _OPTIONS: Final = {
 }
 _MARKER: Final = (
     "scenario(name, **conditions): the scenario of the test's invoice_sandbox workspace; "
-    "'auto-progress' without it."
+    "'auto-progress' without it, if the project has that."
 )
 _FILES: Final = {"json": "JSON", "html": "HTML"}
 _USED: Final = pytest.StashKey["InvoiceSandbox"]()
@@ -69,7 +69,7 @@ def _invoice_sandbox_server(request: pytest.FixtureRequest) -> Iterator[ControlC
 
     given = {name: request.config.getoption(f"--sandbox-{name}") for name in _OPTIONS}
     try:
-        options = options_from(given, os.environ)
+        options = options_from(given, os.environ, "--sandbox-{}")
         with (
             serving(options, _shared_folder(request)) as control,
             _covered(request.config, control, is_shared=options.url is not None) as covered,
@@ -199,14 +199,12 @@ def _seed(node_id: str) -> int:
 
 
 def _scenario(request: pytest.FixtureRequest) -> ScenarioChoice:
-    from invoice_sandbox.testing.workspace import DEFAULT_SCENARIO, ScenarioChoice
+    from invoice_sandbox.testing.workspace import ScenarioChoice
 
     marker = request.node.get_closest_marker("scenario")
-    own = request.config.getoption("--sandbox-project") or os.environ.get("INVOICE_SANDBOX_PROJECT")
-    default = None if own else DEFAULT_SCENARIO
     if marker is None:
-        return ScenarioChoice(default=default)
-    return ScenarioChoice(_name(marker.args), dict(marker.kwargs), default)
+        return ScenarioChoice()
+    return ScenarioChoice(_name(marker.args), dict(marker.kwargs))
 
 
 def _name(arguments: tuple[Any, ...]) -> str:

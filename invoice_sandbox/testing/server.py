@@ -21,6 +21,10 @@ from invoice_sandbox.testing.child import HELD
 _SECONDS_TO_START: Final = 60
 _SECONDS_TO_STOP: Final = 15
 _STATE: Final = "invoice-sandbox.json"
+_VARIABLE: Final = "INVOICE_SANDBOX_{}"
+_ADVICE: Final = (
+    "pass the URL of a running one with --sandbox-url, INVOICE_SANDBOX_URL or running(url=…)"
+)
 
 
 @dataclass(frozen=True)
@@ -84,21 +88,31 @@ def serving(options: Options, shared: Path | None = None) -> Iterator[ControlCli
         lease.end()
 
 
-def options_from(given: Mapping[str, str | None], environment: Mapping[str, str]) -> Options:
-    """The ``given`` options; the environment has the others. Raises SandboxError."""
+def options_from(
+    given: Mapping[str, str | None], environment: Mapping[str, str], spelt: str = "{}"
+) -> Options:
+    """The ``given`` options, which the user has ``spelt`` so; the environment has the others.
+
+    Raises SandboxError.
+    """
     from_environment = {
-        name: environment.get(f"INVOICE_SANDBOX_{name.upper()}") or None
+        name: environment.get(_VARIABLE.format(name.upper())) or None
         for name in ("url", "key", "project", "scenarios")
     }
     chosen = {name: given.get(name) or from_environment[name] for name in from_environment}
     options = Options(**chosen)  # type: ignore[arg-type]  # none of the names is 'settings'
-    folders = [name for name in ("project", "scenarios") if given.get(name)]
+    folders = [spelt.format(name) for name in ("project", "scenarios") if given.get(name)]
+    url, variable = spelt.format("url"), _VARIABLE.format("URL")
     if options.url is not None and folders:
+        source = url if given.get("url") else variable
         raise SandboxError(
-            f"{' and '.join(folders)} cannot be used with the URL of a running server"
+            f"{source} names a running server, which already serves a project: "
+            f"leave out {' and '.join(folders)}, or {source}"
         )
     if options.url is None and given.get("key"):
-        raise SandboxError("a key needs the URL of a running server")
+        raise SandboxError(
+            f"{spelt.format('key')} needs the URL of a running server: {url} or {variable}"
+        )
     return options
 
 
@@ -130,9 +144,11 @@ def _start(options: Options) -> Address:
     from invoice_sandbox.base.ids import new_key
 
     if not hasattr(os, "fork"):
-        raise SandboxError("starting a sandbox needs Linux or macOS; pass the URL of a running one")
+        raise SandboxError(f"starting a sandbox needs Linux or macOS; {_ADVICE}")
     if find_spec("uvicorn") is None:
-        raise SandboxError("only the client is installed here; pass the URL of a running sandbox")
+        raise SandboxError(
+            "only the client of the sandbox is installed here, without its server; " + _ADVICE
+        )
     folders = {"project": options.project, "scenarios": options.scenarios}
     texts = {
         "port": "0",

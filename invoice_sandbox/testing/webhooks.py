@@ -12,6 +12,7 @@ from invoice_sandbox.control.client import ControlClient, SandboxError
 
 Event = dict[str, Any]
 
+_MAX_EVENTS: Final = 1000
 _PAUSE: Final = 0.05
 _EVERYTHING: Final = "*"
 
@@ -95,7 +96,7 @@ class Webhooks:
     ) -> str:
         wanted = ", ".join(f"{name}={value!r}" for name, value in members.items())
         lines = [f"{event_type} did not arrive" + (f" with {wanted}" if wanted else "")]
-        lines += [self._suggestion(event_type), "Received:"]
+        lines += [self._reason(event_type), "Received:"]
         shown = [_line(one, self._expected, members) for one in messages]
         lines += [f"  {line}" for line in shown] or ["  nothing"]
         due = self._clock()["nextDue"]
@@ -104,13 +105,17 @@ class Webhooks:
         )
         return "\n".join(line for line in lines if line)
 
-    def _suggestion(self, event_type: str) -> str:
-        anonymous = ControlClient(self._control.url, None)  # its requests are in no journal
-        known = anonymous.whole("GET", "/openapi.json").get("webhooks", {})
-        if event_type in known:
-            return ""
-        advice = suggestion(event_type, sorted(known))
-        return f"The contract has no event of this type; {advice}"
+    def _reason(self, event_type: str) -> str:
+        """Why no event of this type can have arrived, if that is known."""
+        recorded = self._control.ask("GET", f"/event-log?limit={_MAX_EVENTS}")
+        if any(one["type"] == event_type and not one["deliveries"] for one in recorded):
+            text = f"{event_type} was recorded, but no endpoint is registered for it"
+            if self._control.project.register is None:
+                text += "; 'webhooks' of conventions.yaml does not name the operation for the inbox"
+            return f"{text}."
+        known = self._control.event_types()
+        advice = suggestion(event_type, known)
+        return "" if event_type in known else f"The contract has no event of this type; {advice}"
 
 
 def _verified(messages: list[dict[str, Any]]) -> list[Event]:

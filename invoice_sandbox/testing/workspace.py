@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from datetime import datetime, timedelta
 from functools import cached_property
 from http import HTTPStatus
@@ -31,20 +31,17 @@ if TYPE_CHECKING:
     from invoice_sandbox.acceptance.runner import CheckReport
     from invoice_sandbox.testing.judging import ClientFunction
 
-DEFAULT_SCENARIO: Final = "auto-progress"
+_DEFAULT_SCENARIO: Final = "auto-progress"
 _MAX_REQUESTS: Final = 1000
 
 
 @dataclass(frozen=True)
 class ScenarioChoice:
-    """The scenario ``name`` with its ``conditions``; without a name, the ``default``.
-
-    Without a default, the server chooses: its project may have other scenarios than ours.
-    """
+    """The scenario ``name`` with its ``conditions``. Without a name, ``auto-progress`` if the
+    project of the server has it, else the scenario that the server was started with."""
 
     name: str | None = None
     conditions: dict[str, Any] = field(default_factory=dict)
-    default: str | None = DEFAULT_SCENARIO
 
 
 class Snapshot:
@@ -260,8 +257,7 @@ class InvoiceSandbox:
 
         Without ``scenario`` it has the scenario of this workspace.
         """
-        choice = self._choice if scenario is None else replace(self._choice, name=scenario)
-        choice = replace(choice, conditions=conditions) if scenario is not None else choice
+        choice = self._choice if scenario is None else ScenarioChoice(scenario, conditions)
         with new_workspace(self._client, choice, seed=seed, clock=clock) as other:
             yield other
 
@@ -290,7 +286,8 @@ def new_workspace(
     clock: str = "frozen",
 ) -> Iterator[InvoiceSandbox]:
     """A workspace created from that of ``control``; it is deleted at the end."""
-    options = {"clock": clock, "seed": seed, "scenario": choice.default}
+    default = _DEFAULT_SCENARIO if _DEFAULT_SCENARIO in control.project.scenarios else None
+    options = {"clock": clock, "seed": seed, "scenario": default}
     given = {name: value for name, value in options.items() if value is not None}
     made = control.ask("POST", "/workspaces", given)
     sandbox = InvoiceSandbox(control.url, made["key"], made["id"], choice, control.project)

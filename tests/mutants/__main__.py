@@ -43,14 +43,10 @@ PACKAGES: Final = {
     "runtime": "invoice_sandbox/runtime",
     "domain": "domain",
 }
-UNTRIED: Final = [
-    "invoice_sandbox/http/gateway.py",
-    *(f"invoice_sandbox/state/{one}.py" for one in ("postgresql", "shared", "upgrade")),
-]
-"""Only tests that start PostgreSQL execute these."""
 AREAS: Final[dict[str, str]] = {
     "invoice_sandbox/http/admit": "rate_limit credentials sessions quotas uploads",
     "invoice_sandbox/http/credentials": "credentials sessions foreign_security uploads",
+    "invoice_sandbox/http/gateway": "postgresql users",
     "invoice_sandbox/http/idempotency": "idempotency retention",
     "invoice_sandbox/http/inject": "faults choosing_scenarios",
     "invoice_sandbox/http/prefer": "preferring faults",
@@ -70,10 +66,14 @@ AREAS: Final[dict[str, str]] = {
     "invoice_sandbox/webhooks/transport": "webhook_network",
     "invoice_sandbox/webhooks/sender": "webhook_network webhook_delivery",
     "invoice_sandbox/webhooks/": "webhooks webhook_delivery webhook_lanes webhook_retries inbox",
-    "invoice_sandbox/state/persistent": "durability",
-    "invoice_sandbox/state/rows": "durability",
-    "invoice_sandbox/state/sqlite": "durability",
-    "invoice_sandbox/state/writer": "durability",
+    **dict.fromkeys(
+        [f"invoice_sandbox/state/{one}" for one in ("persistent", "rows", "sqlite", "writer")],
+        "durability",
+    ),
+    **dict.fromkeys(
+        [f"invoice_sandbox/state/{one}" for one in ("postgresql", "shared", "upgrade")],
+        "postgresql store durability",
+    ),
     "invoice_sandbox/state/credentials": "credentials sessions uploads",
     "invoice_sandbox/state/": "store workspaces quotas retention",
     "invoice_sandbox/runtime/journal": "journal",
@@ -120,7 +120,8 @@ def _run(chosen: Sequence[Mutant], tests: Sequence[str], budget: float | None) -
     """Try the mutants, those of all packages in turn, until the CPU time is used."""
     tried, killed = Counter[str](), Counter[str]()
     hits = recorded(ROOT, tests)
-    runner = Runner(ROOT, hits.files(), hits.cache)
+    needs_postgresql = hits.executes(ROOT / "invoice_sandbox/state/postgresql.py")
+    runner = Runner(ROOT, hits.files(), hits.cache, needs_postgresql=needs_postgresql)
     try:
         for one in chosen:
             if budget is not None and runner.cpu_seconds() > budget:
@@ -209,12 +210,11 @@ def _package(file: str) -> str:
 
 
 def _all() -> list[str]:
-    every = [
+    return [
         str(file.relative_to(ROOT))
         for folder in PACKAGES.values()
         for file in sorted((ROOT / folder).glob("*.py"))
     ]
-    return [one for one in every if one not in UNTRIED]
 
 
 def _of_two_areas(chance: random.Random) -> list[str]:

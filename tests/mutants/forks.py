@@ -22,6 +22,7 @@ from warnings import catch_warnings
 
 import pytest
 
+from tests import databases
 from tests.mutants.changes import Mutant
 from tests.mutants.hits import OPTIONS
 from tests.mutants.swap import change_imports, changed_code, is_swappable, swap
@@ -56,11 +57,17 @@ class _Order(Enum):
 
 
 class Runner:
-    """Runs jobs. Most need no import: a server has collected ``files`` and forks for each."""
+    """Runs jobs. Most need no import: a server has collected ``files`` and forks for each.
 
-    def __init__(self, root: Path, files: Iterable[str], cache: Path) -> None:
+    All use one PostgreSQL, if any of them ``needs_postgresql``.
+    """
+
+    def __init__(
+        self, root: Path, files: Iterable[str], cache: Path, *, needs_postgresql: bool = False
+    ) -> None:
         self._root = root
         self._cache = cache
+        self._postgresql = databases.started() if needs_postgresql else None
         self._passing = set[str]()
         with catch_warnings(action="ignore"):
             for name in _LIBRARIES:
@@ -70,6 +77,7 @@ class Runner:
         self._server = fork.Process(target=_serve, args=(root, sorted(set(files)), cache, theirs))
         self._server.start()
         theirs.close()
+        self.cpu_seconds()  # it has collected, and made the schema without a change
 
     def is_killed(self, job: Job) -> bool:
         """Whether a test fails, or does not end, that passes without the change."""
@@ -97,6 +105,8 @@ class Runner:
         """End the server."""
         self._ours.send(_Order.END)
         self._server.join()
+        if self._postgresql is not None:
+            self._postgresql.cleanup()
 
 
 def _serve(root: Path, files: list[str], cache: Path, jobs: Connection) -> None:
@@ -115,6 +125,8 @@ class _Server:
         gc.collect()
         gc.freeze()
         items = {one.nodeid: one for one in session.items}
+        if databases.started.cache_info().currsize:
+            databases.server()
         while (job := self._jobs.recv()) is not _Order.END:
             if job is _Order.TIME:
                 self._jobs.send(_cpu_seconds())
@@ -178,6 +190,8 @@ def _failed(work: Callable[[], str | None], job: Job, cache: Path) -> str | None
             finally:
                 os._exit(0)
         _wait(child)
+        if databases.started.cache_info().currsize:
+            databases.drop_databases()
         return result.read_text() or None
 
 

@@ -52,6 +52,10 @@ class Hits:
         """The test files."""
         return sorted({one.partition("::")[0] for one in self.seconds})
 
+    def executes(self, file: Path) -> bool:
+        """Whether a test executes more of a file than its import."""
+        return any(map(any, self._data.contexts_by_lineno(str(file)).values()))
+
     def tests(self, file: Path, lines: range, *, at_import: bool) -> tuple[list[str], list[str]]:
         """The tests that execute one of the lines, and all others if it is executed for all."""
         by_line = self._data.contexts_by_lineno(str(file))

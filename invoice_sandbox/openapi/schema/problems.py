@@ -4,10 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Final
+from typing import Any, Final
 
 import jsonschema_rs
 
+from invoice_sandbox.base.errors import did_you_mean
 from invoice_sandbox.openapi.load.documents import pointer_text
 
 
@@ -151,7 +152,7 @@ def _wording(error: jsonschema_rs.ValidationError, pattern_examples: Mapping[str
         case kinds.Format(format=name):
             return "must be " + _FORMAT_NAMES.get(name, f"a valid {name}")
         case kinds.Enum(options=options):
-            return "must be one of " + ", ".join(str(option) for option in options)
+            return _among(options, error.instance)
         case kinds.Constant(expected_value=expected):
             return f"must be {expected}"
         case (
@@ -165,8 +166,20 @@ def _wording(error: jsonschema_rs.ValidationError, pattern_examples: Mapping[str
             return "is a text for which its pattern cannot be decided"
         case kinds.Pattern(pattern=pattern) if pattern in pattern_examples:
             return f"must look like {pattern_examples[pattern]}"
-    limit = _LIMITS.get(error.kind.name)
-    return f"{limit} {error.kind.value}" if limit else f"does not satisfy '{error.kind.name}'"
+    return _limit(error.kind) or f"does not satisfy '{error.kind.name}'"
+
+
+def _limit(kind: Any) -> str:
+    if kind.name in _SIZES:
+        bound, unit = _SIZES[kind.name]
+        return f"must have at {bound} {kind.value} {unit}" + ("" if kind.value == 1 else "s")
+    return f"{_LIMITS[kind.name]} {kind.value}" if kind.name in _LIMITS else ""
+
+
+def _among(options: Iterable[Any], value: Any) -> str:
+    words = [str(option) for option in options]
+    advice = did_you_mean(value, words) if isinstance(value, str) else ""
+    return f"has an unknown value; {advice}" if advice else "must be one of " + ", ".join(words)
 
 
 _LIMITS: Final = {
@@ -175,11 +188,13 @@ _LIMITS: Final = {
     "exclusiveMinimum": "must be greater than",
     "exclusiveMaximum": "must be less than",
     "multipleOf": "must be a multiple of",
-    "minLength": "must have at least this many characters:",
-    "maxLength": "must have at most this many characters:",
-    "minItems": "must have at least this many items:",
-    "maxItems": "must have at most this many items:",
-    "minProperties": "must have at least this many members:",
-    "maxProperties": "must have at most this many members:",
     "pattern": "must match the pattern",
+}
+_SIZES: Final = {
+    "minLength": ("least", "character"),
+    "maxLength": ("most", "character"),
+    "minItems": ("least", "item"),
+    "maxItems": ("most", "item"),
+    "minProperties": ("least", "member"),
+    "maxProperties": ("most", "member"),
 }

@@ -12,6 +12,7 @@ from invoice_sandbox.base.clock import parse_instant
 from tests.chaos.__main__ import row
 from tests.chaos.clients import Receiver
 from tests.chaos.faults import TRIALS, run
+from tests.chaos.forked import Forked
 from tests.chaos.judge import Outcome
 from tests.chaos.servers import NotNowError, Server
 from tests.databases import new_database
@@ -62,7 +63,7 @@ def test_a_server_whose_machine_shows_another_time_goes_by_the_clock_of_the_data
         return False
 
     for skew in (300, -300):
-        server = Server(dsn, skew=skew)
+        server = Server(dsn, start=partial(Forked, skew=skew))
         try:
             until(partial(is_shown, server), "the server runs the workspace")
         finally:

@@ -14,6 +14,7 @@ import time
 from collections.abc import Callable, Iterable
 from contextlib import ExitStack, suppress
 from dataclasses import dataclass, replace
+from itertools import pairwise
 from typing import Final
 
 import psycopg
@@ -29,7 +30,6 @@ from tests.support import PATIENCE
 Fault = Callable[[Deployment], float]
 
 _LONGER_THAN_LEASE: Final = LEASE + 2
-_TWO_BEATS: Final = 2.5
 _A_LITTLE: Final = 16 * 1024
 _SEGMENT: Final = 16 * 1024 * 1024
 """Bytes of a file of PostgreSQL's write-ahead log, which is made in one piece."""
@@ -59,22 +59,23 @@ def freeze(deployment: Deployment) -> float:
 def expire(deployment: Deployment) -> float:
     """All leases end at once: whoever is first runs a workspace, while its steps are due."""
     ended = "UPDATE invoice_sandbox.replicas SET until = clock_timestamp() - interval '1 second'"
-    with psycopg.connect(_direct(deployment), autocommit=True) as connection:
-        connection.execute(ended)
-        return _until_noticed()
+    return _begin_again(deployment, ended)
 
 
 def release(deployment: Deployment) -> float:
     """Nobody runs any workspace any more, but each server believes that it does."""
+    return _begin_again(deployment, "DELETE FROM invoice_sandbox.replicas")
+
+
+def _begin_again(deployment: Deployment, statement: str) -> float:
+    """End leases early, and wait until each server has a lease again: it has learnt of it, or was
+    the first. Until then it may read what is out of date."""
+    leases = "SELECT FROM invoice_sandbox.replicas WHERE until > clock_timestamp()"
+    count = len(deployment.servers)
     with psycopg.connect(_direct(deployment), autocommit=True) as connection:
-        connection.execute("DELETE FROM invoice_sandbox.replicas")
-        return _until_noticed()
-
-
-def _until_noticed() -> float:
-    """Until a server learns that its lease ended early, it may read what is out of date."""
-    happened = time.monotonic()
-    time.sleep(_TWO_BEATS)
+        connection.execute(statement)
+        happened = time.monotonic()
+        until(lambda: connection.execute(leases).rowcount == count, "each server has a lease")
     return happened
 
 
@@ -185,15 +186,16 @@ def _direct(deployment: Deployment) -> str:
 class Trial:
     """A fault, how often it happens, and what clients do meanwhile.
 
-    ``writes``: acknowledged writes in all, at least. ``scenarios``: of each workspace.
-    ``clients``: that write to each workspace. ``skews``: by how many seconds the calendar of each
-    server's machine is off.
+    ``writes``: acknowledged writes in all, at least. ``most``: how often it happens to the same
+    store. ``scenarios``: of each workspace. ``clients``: that write to each workspace. ``skews``:
+    by how many seconds the calendar of each server's machine is off.
     """
 
     name: str
     fault: Fault
     times: int
     writes: int = 0
+    most: int = 10
     scenarios: tuple[str, ...] = (WHOLE_RUN, WHOLE_RUN, WRITES)
     clients: int = 1
     pause: float = 0.25
@@ -206,22 +208,34 @@ class Trial:
             self, times=max(1, round(self.times * share)), writes=round(self.writes * share)
         )
 
+    def parts(self) -> list[Trial]:
+        """The same in parts, each with a store of its own."""
+        count = -(-self.times // self.most)
+        bounds = [self.times * part // count for part in range(count + 1)]
+        return [
+            replace(self, times=end - begin, writes=self.writes * (end - begin) // self.times)
+            for begin, end in pairwise(bounds)
+        ]
+
 
 ON_FILE: Final = Trial("", kill, 0, scenarios=(WRITES, WHOLE_RUN), skews=(0,), on_file=True)
 
 TRIALS: Final = (
-    replace(ON_FILE, name="SIGKILL of a server on SQLite", times=200, writes=20_000, clients=4),
+    replace(ON_FILE, name="SIGKILL of a server on SQLite", times=200, writes=20_000, most=20, clients=4),
     replace(ON_FILE, name="Disk of a server on SQLite full", fault=fill_disk_of_file, times=5),
-    Trial("SIGKILL of one of 3 servers on PostgreSQL", kill, 40, 20_000, clients=2),
+    Trial("SIGKILL of one of 3 servers on PostgreSQL", kill, 40, 20_000, most=4, clients=2),
     Trial(
-        f"A server stands still for {_LONGER_THAN_LEASE:.0f} s, longer than its lease", freeze, 3
+        f"A server stands still for {_LONGER_THAN_LEASE:.0f} s, longer than its lease",
+        freeze,
+        3,
+        most=1,
     ),
-    Trial("All leases end at once, and 2 servers race", expire, 60, skews=(0, 0)),
+    Trial("All leases end at once, and 2 servers race", expire, 60, most=15, skews=(0, 0)),
     Trial("A server is replaced without knowing it, and 2 race", release, 20, skews=(0, 0)),
     Trial("Clocks of servers 5 minutes off, and one is killed", kill, 15, skews=(0, 300, -300)),
-    Trial("Connection to PostgreSQL cut in a commit", cut, 100),
-    Trial("All connections of PostgreSQL taken", use_up_connections, 2),
-    Trial("Tables locked, so that the pool is exhausted", lock_tables, 2),
+    Trial("Connection to PostgreSQL cut in a commit", cut, 100, most=25),
+    Trial("All connections of PostgreSQL taken", use_up_connections, 2, most=1),
+    Trial("Tables locked, so that the pool is exhausted", lock_tables, 2, most=1),
     Trial("PostgreSQL killed and started again", restart_database, 10),
     Trial("Disk of PostgreSQL full", fill_disk_of_database, 1),
 )

@@ -16,6 +16,7 @@ from collections import Counter, defaultdict
 from contextlib import closing
 from dataclasses import dataclass, field
 from decimal import Decimal
+from functools import partial
 from typing import Any, Final
 
 from domain.ledger import ACCOUNTS, CREDITS, DEBITS
@@ -57,13 +58,23 @@ class Outcome:
     acknowledged: int = 0
     events: int = 0
     rejected: int = 0
-    problems: dict[str, list[str]] = field(default_factory=lambda: defaultdict(list))
+    problems: defaultdict[str, list[str]] = field(default_factory=partial(defaultdict, list))
     slowest: float = 0
 
     LOST = "Lost"
     DUPLICATED = "Duplicated"
     DISORDERED = "Out of order"
     UNBALANCED = "Ledgers wrong"
+
+    def add(self, other: Outcome) -> None:
+        """What happened as well, at another time."""
+        self.times += other.times
+        self.acknowledged += other.acknowledged
+        self.events += other.events
+        self.rejected += other.rejected
+        self.slowest = max(self.slowest, other.slowest)
+        for name, several in other.problems.items():
+            self.problems[name] += several
 
     @property
     def found(self) -> list[str]:

@@ -8,15 +8,17 @@ import random
 import re
 import subprocess
 import sys
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import ExitStack, closing, contextmanager
 from dataclasses import dataclass, field
 from email.message import Message
+from functools import partial
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any, Final
 
 from invoice_sandbox.state.credentials import DEMO_KEY
+from tests.chaos.forked import Forked
 from tests.databases import Proxy, new_database
 from tests.support import PATIENCE
 
@@ -24,17 +26,24 @@ _SCENARIOS: Final = Path(__file__).parent / "scenarios"
 _ERRORS, _REPEATED, _UNAVAILABLE = 300, 409, 503
 
 
-class Server:
-    """A server on a file or a database. ``skew``: its machine's calendar is so many seconds off."""
+def spawned(arguments: Sequence[str]) -> subprocess.Popen[str]:
+    """``invoice-sandbox`` with these arguments."""
+    command = [sys.executable, "-m", "invoice_sandbox", *arguments]
+    return subprocess.Popen(command, stdout=subprocess.PIPE, text=True)
 
-    def __init__(self, store: Path | str, *more: str, quiet: bool = False, skew: float = 0) -> None:
+
+class Server:
+    """A server on a file or a database, in a process of its own."""
+
+    def __init__(
+        self,
+        store: Path | str,
+        *more: str,
+        start: Callable[[Sequence[str]], subprocess.Popen[str] | Forked] = spawned,
+    ) -> None:
         options = ["--port", "0", "--rate-limit", "off", "--max-deliveries", "1000000", *more]
         options += ["--store", store if isinstance(store, str) else f"sqlite:///{store}"]
-        program = ["tests.chaos.skewed", str(skew)] if skew else ["invoice_sandbox"]
-        command = [sys.executable, "-m", *program, "serve", *options]
-        errors = subprocess.DEVNULL if quiet else None
-        self.skew = skew
-        self.process = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=errors, text=True)
+        self.process = start(["serve", *options])
         assert self.process.stdout is not None
         ready = self.process.stdout.readline()
         found = re.search(r"ready on http://127\.0\.0\.1:(\d+)", ready)
@@ -115,11 +124,14 @@ class Deployment:
     proxy: Proxy | None
     servers: list[Server] = field(default_factory=list)
     clients: list[Any] = field(default_factory=list)
+    skews: dict[int, float] = field(default_factory=dict)
 
     def start(self, skew: float = 0) -> Server:
         """One more server."""
         options = ("--seed", "1", "--scenarios", str(_SCENARIOS), "--webhook-timeout", "600")
-        return Server(self.store, *options, quiet=True, skew=skew)
+        server = Server(self.store, *options, start=partial(Forked, skew=skew))
+        self.skews[server.port] = skew
+        return server
 
     def end(self) -> None:
         """End all servers."""
@@ -132,7 +144,7 @@ class Deployment:
 
     def replace(self, server: Server) -> None:
         """Start a server in the place of one that was killed."""
-        self.servers[self.servers.index(server)] = self.start(server.skew)
+        self.servers[self.servers.index(server)] = self.start(self.skews[server.port])
 
 
 @contextmanager

@@ -27,6 +27,24 @@ def test_the_table_counts_every_problem() -> None:
     assert row("fault", outcome) == "| fault | 200 | 20,000 | 40,000 | 1 | 0 | 2 | 0 | 0.0 s |\n"
 
 
+@pytest.mark.parametrize("share", [1, 0.25, 0.02])
+def test_parts_of_a_trial_are_all_of_it(share: float) -> None:
+    for trial in (one.of(share) for one in TRIALS):
+        parts = trial.parts()
+        assert sum(one.times for one in parts) == trial.times
+        assert sum(one.writes for one in parts) == trial.writes
+        assert all(1 <= one.times <= trial.most for one in parts)
+
+
+def test_outcomes_of_parts_are_added() -> None:
+    whole, part = Outcome(1, 2, 3, 4, slowest=0.5), Outcome(10, 20, 30, 40, slowest=0.4)
+    part.problems[Outcome.LOST] += ["a"]
+    whole.add(part)
+    whole.add(part)
+    shown = "| fault | 21 | 42 | 63 | 2 | 0 | 0 | 0 | 0.5 s |\n"
+    assert (row("fault", whole), whole.rejected) == (shown, 84)
+
+
 def test_the_receiver_notes_what_is_out_of_order_or_different() -> None:
     receiver = Receiver()
     with receiver:

@@ -7,7 +7,7 @@ import multiprocessing
 import sys
 import traceback
 from concurrent.futures import ProcessPoolExecutor, as_completed
-from datetime import datetime
+from datetime import UTC, datetime
 from pathlib import Path
 from typing import Final
 
@@ -79,7 +79,7 @@ def main() -> None:
 
 def _report(trial: Trial, outcome: Outcome) -> None:
     """Print how far a trial is."""
-    begin = f"{datetime.now():%H:%M:%S} {trial.name}: {outcome.times} of {trial.times}"
+    begin = f"{datetime.now(UTC):%H:%M:%S} {trial.name}: {outcome.times} of {trial.times}"
     sys.stdout.write(f"{begin}, {outcome.acknowledged:,} writes, {len(outcome.found)} problems\n")
     sys.stdout.flush()
 

@@ -211,17 +211,18 @@ class Trial:
     def parts(self) -> list[Trial]:
         """The same in parts, each with a store of its own."""
         count = -(-self.times // self.most)
-        bounds = [self.times * part // count for part in range(count + 1)]
-        return [
-            replace(self, times=end - begin, writes=self.writes * (end - begin) // self.times)
-            for begin, end in pairwise(bounds)
-        ]
+        times = [self.times * part // count for part in range(count + 1)]
+        writes = [self.writes * one // self.times for one in times]
+        shares = zip(pairwise(times), pairwise(writes), strict=True)
+        return [replace(self, times=b - a, writes=d - c) for (a, b), (c, d) in shares]
 
 
 ON_FILE: Final = Trial("", kill, 0, scenarios=(WRITES, WHOLE_RUN), skews=(0,), on_file=True)
 
 TRIALS: Final = (
-    replace(ON_FILE, name="SIGKILL of a server on SQLite", times=200, writes=20_000, most=20, clients=4),
+    replace(
+        ON_FILE, name="SIGKILL of a server on SQLite", times=200, writes=20_000, most=20, clients=4
+    ),
     replace(ON_FILE, name="Disk of a server on SQLite full", fault=fill_disk_of_file, times=5),
     Trial("SIGKILL of one of 3 servers on PostgreSQL", kill, 40, 20_000, most=4, clients=2),
     Trial(

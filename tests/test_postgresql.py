@@ -2,32 +2,39 @@
 
 from __future__ import annotations
 
+import asyncio
 import http.client
 import os
 import signal
 import socket
 import threading
 import time
-from collections.abc import Callable, Iterator
-from concurrent.futures import ThreadPoolExecutor
+from collections.abc import Callable, Coroutine, Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor, wait
 from contextlib import ExitStack, closing, contextmanager
 from dataclasses import replace
-from functools import partial
+from datetime import UTC, datetime, timedelta
+from functools import partial, wraps
 from math import inf
 from pathlib import Path
-from typing import Any
+from typing import Any, Final
 
 import httpx
 import psycopg
 import pytest
 from psycopg.conninfo import make_conninfo
 
+from invoice_sandbox.base.clock import ClockState
 from invoice_sandbox.base.errors import ApiError
 from invoice_sandbox.base.ids import new_key
 from invoice_sandbox.settings import Postgresql, SettingError, read_settings
-from invoice_sandbox.state.postgresql import Database, ReplacedError, Replica
-from invoice_sandbox.state.rows import TABLES, Change, CopyState, Row
-from invoice_sandbox.state.shared import SharedStore
+from invoice_sandbox.state import Credential, NoWorkspaceError, Snapshot, Workspace
+from invoice_sandbox.state import postgresql as postgresql_module
+from invoice_sandbox.state import shared as shared_module
+from invoice_sandbox.state.memory import NO_QUOTAS
+from invoice_sandbox.state.postgresql import Database, ReplacedError, Replica, shown
+from invoice_sandbox.state.rows import TABLES, Change, CopyState, Row, StoreError
+from invoice_sandbox.state.shared import SharedStore, open_shared_store
 from invoice_sandbox.state.upgrade import migrate, upgrade
 from tests.chaos.servers import NotNowError, Server
 from tests.databases import Proxy, new_database
@@ -102,7 +109,8 @@ def test_an_error_names_the_database_and_no_password() -> None:
     settings = replace(FROZEN, store=Postgresql(address))
     with pytest.raises(SettingError) as caught, serving(settings):
         pass
-    assert str(caught.value).startswith("--store: postgresql://127.0.0.1:1/sandbox cannot be used")
+    problem = "--store: postgresql://127.0.0.1:1/sandbox cannot be used: connection failed"
+    assert str(caught.value).startswith(problem)
     assert "secret" not in f"{caught.value}{settings}{read_settings({'store': address})}"
 
 
@@ -159,6 +167,46 @@ def test_the_server_works_in_the_restricted_role_whatever_its_user_is(dsn: str) 
             connection.execute("SELECT * FROM replicas")
 
 
+@pytest.mark.parametrize(
+    ("address", "place"),
+    [
+        ("postgresql:///sandbox", "postgresql://localhost:5432/sandbox"),
+        ("postgresql://ann:secret@db.example:6432/sandbox", "postgresql://db.example:6432/sandbox"),
+        ("postgresql://%", "postgresql"),
+    ],
+)
+def test_a_database_is_shown_without_its_user_and_password(address: str, place: str) -> None:
+    assert shown(address) == place
+
+
+def test_a_database_that_cannot_be_reached_leaves_nothing_open(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(postgresql_module, "_SECONDS_TO_CONNECT", 0.1)
+    before = left_open()[0]
+    with pytest.raises(StoreError, match=r"^postgresql://127.0.0.1:1/x cannot be reached"):
+        Database("postgresql://127.0.0.1:1/x")
+    until(lambda: left_open()[0] <= before, "the threads end")
+
+
+def test_a_user_who_may_not_create_a_schema_cannot_upgrade() -> None:
+    dsn = new_database("template1")
+    with psycopg.connect(dsn, autocommit=True) as connection:
+        connection.execute("DROP ROLE IF EXISTS plainer")
+        connection.execute("CREATE ROLE plainer LOGIN")
+    with pytest.raises(StoreError, match="cannot be upgraded: permission denied for database"):
+        upgrade(make_conninfo(dsn, user="plainer"))
+    assert connections(dsn) == 0
+
+
+def test_an_upgrade_leaves_no_connection_open() -> None:
+    dsn = new_database("template1")
+    upgrade(dsn)
+    assert connections(dsn) == 0
+    with servers(new_database("template1")) as (running,), running.client() as client:
+        assert create(client).status_code == 201
+
+
 def test_a_user_who_may_not_create_tables_can_serve_what_another_upgraded(dsn: str) -> None:
     with psycopg.connect(dsn, autocommit=True) as connection:
         connection.execute("DROP ROLE IF EXISTS plain")
@@ -202,7 +250,7 @@ def test_a_replica_that_was_replaced_can_write_nothing_more(dsn: str) -> None:
         assert found is not None
         assert (found.replica, found.address) == (new.number, "b")
         for forbidden in (lambda: old.write([Row("numbers", ("w", "", "n"), (9,))]), old.beat):
-            with pytest.raises(ReplacedError):
+            with pytest.raises(ReplacedError, match="another server has taken the place"):
                 forbidden()
         assert numbers(database, "w") == [("", "n", 1)]
 
@@ -269,6 +317,8 @@ def test_what_a_replica_ran_that_ended_without_a_word_is_due(dsn: str) -> None:
 def test_a_family_that_a_replica_asked_for_is_left_to_it(dsn: str) -> None:
     with closing(Database(dsn)) as database:
         runs, asks, other = families(database, "w"), database.register("b"), database.register("c")
+        assert asks.claim(name="w") == ("w", runs.number, "")
+        assert runs.beat() == ([], 2)
         found = asks.claim(name="w", is_wanted=True)
         assert found is not None
         assert found.replica == runs.number
@@ -284,9 +334,16 @@ def test_a_hint_comes_with_what_is_due_and_a_forged_one_does_no_harm(
     with closing(Database(dsn)) as database, closing(Database(proxy.dsn)) as other:
         replica, hints = families(database, "w", "idle"), other.hints()
         with closing(hints), ThreadPoolExecutor(1) as threads:
+            proxy.cut_at = lambda content: b"LISTEN" in content
             hints.listen()
+            until(lambda: other.pool()["used"] == 0, "the connection is given back")
+            assert other.pool()["waiting"] == 0
+            hints.listen()
+            hints.wake()
+            hints.wait(3600)  # ends at once
             waits = threads.submit(hints.wait, 3600)
             replica.release({"idle": None})
+            assert not wait([waits], timeout=0.05).done
             assert not waits.done()
             replica.release({"w": 0.0})
             waits.result(PATIENCE)
@@ -303,6 +360,332 @@ def test_a_hint_comes_with_what_is_due_and_a_forged_one_does_no_harm(
             waits = threads.submit(hints.wait, 3600)
             replica.release({"w": 0.0})
             waits.result(PATIENCE)
+
+
+# --- a store alone
+
+
+FAR: Final = 3600.0
+AT: Final = datetime(2026, 11, 21, 9, 30, tzinfo=UTC)
+FIRST: Final = Workspace("first", 1, "f", ClockState("frozen", AT), "manual")
+
+
+def credential(digest: str, workspace: str = "first") -> Credential:
+    return Credential(digest, workspace, "k", frozenset())
+
+
+@pytest.fixture
+def unhurried(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Leases last, and what a store does every second it does once, and after hints."""
+    for module in (shared_module, postgresql_module):
+        monkeypatch.setattr(module, "LEASE", FAR)
+    monkeypatch.setattr(shared_module, "_SECONDS_BETWEEN_BEATS", FAR)
+
+
+async def stored(dsn: str, *, is_new: bool = False) -> SharedStore:
+    """A store; if it ``is_new``, with the first workspace."""
+    found = await open_shared_store(dsn, "http://127.0.0.1:1", {}, NO_QUOTAS)
+    if is_new:
+        await add(found, FIRST)
+    return found
+
+
+async def add(store: SharedStore, workspace: Workspace, now: datetime = AT) -> None:
+    await store.create_workspace(workspace, now)
+    await store.take_snapshot(workspace.id, Snapshot("s", now, workspace.clock))
+
+
+def to_its_end(test: Callable[[str], Coroutine[Any, Any, None]]) -> Callable[[str], None]:
+    """Run an ``async def`` test on an event loop of its own."""
+
+    @wraps(test)
+    def run(dsn: str) -> None:
+        asyncio.run(asyncio.wait_for(test(dsn), PATIENCE))
+
+    return run
+
+
+def rows(dsn: str, query: str) -> list[Any]:
+    """What is in the database."""
+    with psycopg.connect(dsn, options="-c search_path=invoice_sandbox") as connection:
+        return connection.execute(query).fetchall()
+
+
+def left_open() -> tuple[set[threading.Thread], int]:
+    """The threads of stores, and how many files and sockets this process has open."""
+    names = ("store", "lease", "invoice-sandbox")
+    found = {one for one in threading.enumerate() if one.name.startswith(names)}
+    return found, len([*Path("/proc/self/fd").iterdir()])
+
+
+def connections(dsn: str, query: str = "") -> int:
+    """How many others use the database, and have sent something that begins like that last."""
+    others = "datname = current_database() AND pid <> pg_backend_pid()"
+    found = rows(dsn, f"SELECT query FROM pg_stat_activity WHERE {others}")
+    return sum(one.startswith(query) for (one,) in found)
+
+
+@pytest.mark.usefixtures("unhurried")
+def test_a_store_that_is_closed_leaves_nothing_open_and_frees_its_workspaces(dsn: str) -> None:
+    before, daemons = left_open(), list[bool]()
+
+    async def open_and_close() -> None:
+        loop_has = left_open()[1] - before[1]
+        store = await stored(dsn, is_new=True)
+        daemons.extend(one.daemon for one in left_open()[0] - before[0])
+        async with store.transaction("first") as state:
+            await state.schedule(AT + timedelta(hours=1), "x", {})
+        beat, is_held, goes_on = store.database.beat, threading.Event(), threading.Event()
+
+        def hold() -> Any:
+            is_held.set()
+            assert goes_on.wait(PATIENCE)
+            return beat()
+
+        vars(store.database)["beat"] = hold
+        store._lease._hints.wake()  # noqa: SLF001  there is no other way to a beat in an hour
+        assert await asyncio.to_thread(is_held.wait, PATIENCE)
+        closing = asyncio.create_task(store.close())
+        assert not (await asyncio.wait([closing], timeout=0.05))[0], "it waits for the thread"
+        goes_on.set()
+        await closing
+        assert left_open()[1] - before[1] <= loop_has + 3  # what asyncio.to_thread has
+        assert left_open()[0] == before[0]
+
+    asyncio.run(open_and_close())
+    assert all(daemons), "a process that is interrupted ends"
+    assert left_open()[0] == before[0]
+    assert rows(dsn, "SELECT owner, due FROM workspaces") == [(None, None)]
+    assert rows(dsn, "SELECT FROM replicas") == []
+    until(lambda: not connections(dsn), "the connections have ended")
+
+
+def test_a_store_that_cannot_be_opened_leaves_nothing_open(dsn: str) -> None:
+    before = left_open()[0]
+    with psycopg.connect(dsn) as connection:
+        connection.execute("DROP FUNCTION invoice_sandbox.register")
+    with pytest.raises(StoreError, match="function register") as caught:
+        asyncio.run(stored(dsn))
+    assert left_open()[0] == before
+    until(lambda: not connections(dsn), "the connections have ended")
+    assert caught
+
+
+LIVE: Final = replace(FIRST.clock, mode="live", shift=timedelta(hours=1))
+HOUR: Final = timedelta(hours=1)
+DUE: Final[dict[str, tuple[ClockState, list[timedelta], float | None]]] = {
+    "nothing": (FIRST.clock, [], None),
+    "a frozen clock": (FIRST.clock, [HOUR], None),
+    "due now": (FIRST.clock, [HOUR, timedelta()], 0),
+    "an hour ahead of real time": (LIVE, [3 * HOUR, 2 * HOUR], AT.timestamp() + 3600),
+}
+
+
+@pytest.mark.usefixtures("unhurried")
+@pytest.mark.parametrize("is_closed", [False, True])
+@pytest.mark.parametrize("name", DUE)
+def test_a_workspace_that_is_released_comes_with_the_instant_at_which_something_is_due(
+    dsn: str, name: str, is_closed: bool
+) -> None:
+    clock, steps, due = DUE[name]
+    released = list[Any]()
+
+    async def release() -> None:
+        store = await stored(dsn)
+        await add(store, replace(FIRST, clock=clock))
+        async with store.transaction("first") as state:
+            for lane, step in enumerate(steps):
+                await state.schedule(AT + step, "x", {}, lane=str(lane) if lane else None)
+        vars(store.database)["release"] = released.append
+        if not is_closed:
+            await store.hand_over("first")
+        await store.close()
+
+    asyncio.run(release())
+    assert released[0] == {"first": due}
+
+
+@to_its_end
+async def test_a_workspace_is_released_after_everything_of_it_was_written(dsn: str) -> None:
+    one, two = await stored(dsn, is_new=True), await stored(dsn)
+    writes, is_writing, goes_on = one.database.write, threading.Event(), threading.Event()
+
+    def write(changes: Sequence[Change]) -> None:
+        is_writing.set()
+        assert goes_on.wait(PATIENCE)
+        writes(changes)
+
+    await one.flush()
+    vars(one._writer)["_write"] = write  # noqa: SLF001
+    async with one.transaction("first") as state:
+        await state.put("k", "a", {"n": 1})
+    released = asyncio.create_task(one.hand_over("first"))
+    assert await asyncio.to_thread(is_writing.wait, PATIENCE)
+    assert not (await asyncio.wait([released], timeout=0.05))[0]
+    goes_on.set()
+    await released
+    await two.take("first")
+    async with two.transaction("first") as state:
+        assert await state.get("k", "a") == {"n": 1}
+    await two.close()
+    await one.close()
+
+
+@to_its_end
+async def test_whoever_waits_for_a_workspace_that_is_released_has_to_come_again(dsn: str) -> None:
+    """And nobody finds it by a credential, not even by one that was granted at the last moment."""
+    store, granting, goes_on = await stored(dsn, is_new=True), asyncio.Event(), asyncio.Event()
+    async with store.transaction("first") as state:
+        await state.grant(credential("early"))
+
+    async def grant() -> None:
+        async with store.transaction("first") as state:
+            granting.set()
+            await goes_on.wait()
+            await state.grant(credential("late"))
+
+    async def change() -> None:
+        async with store.transaction("first") as state:
+            await state.put("k", "b", {})
+
+    async def tail() -> None:
+        await store.tail("first", {"log": 0})
+
+    granted = asyncio.create_task(grant())
+    await granting.wait()
+    tailing, released = asyncio.create_task(tail()), asyncio.create_task(store.hand_over("first"))
+    await asyncio.sleep(0)
+    changing = asyncio.create_task(change())
+    await asyncio.sleep(0)
+    assert await store.credential("early") is None
+    goes_on.set()
+    await asyncio.gather(granted, released)
+    failed = await asyncio.gather(tailing, changing, return_exceptions=True)
+    assert [type(one) for one in failed] == [ApiError, NoWorkspaceError]
+    for work in (partial(store.note_request, "first", AT), change):
+        with pytest.raises(ApiError, match="store_unavailable"):
+            await work()
+    assert await store.locate(["late"]) is None
+    assert await store.credential("late") == credential("late")
+    await store.note_request("first", AT)
+    await store.close()
+
+
+@to_its_end
+async def test_nothing_is_done_or_acknowledged_once_the_lease_is_over(dsn: str) -> None:
+    store = await stored(dsn, is_new=True)
+    await store.flush()
+    lease, replica = store._lease, store.database  # noqa: SLF001
+    await asyncio.to_thread(lease.end)
+    ends, reserve = lease.ends, replica.reserve
+
+    def too_late(*arguments: Any) -> bool:
+        lease.ends = 0
+        return reserve(*arguments)
+
+    vars(replica)["reserve"] = too_late
+    with pytest.raises(ApiError, match="store_unavailable"):
+        await store.create_workspace(replace(FIRST, id="late", made_by="first"), AT)
+    assert await store.workspace("late") is None
+
+    async def open_transaction() -> None:
+        async with store.transaction("first"):
+            pass
+
+    for work in (store.flush, open_transaction, partial(store.delete_workspace, "first")):
+        with pytest.raises(ApiError, match="store_unavailable"):
+            await work()
+    with pytest.raises(ApiError, match="store_unavailable"):
+        store.check()
+    lease.ends = ends
+    await store.flush()
+    assert await store.workspace("first") is not None
+    await store.close()
+
+
+@to_its_end
+async def test_workspaces_have_their_place_and_their_family_from_their_creation_on(
+    dsn: str,
+) -> None:
+    """A child of the first workspace begins a family. Those of one instant have places, too."""
+    store, at = await stored(dsn, is_new=True), int(AT.timestamp()) * 1_000_000
+    for name, maker in (("b", "first"), ("a", "first"), ("grandchild", "b")):
+        await add(store, replace(FIRST, id=name, made_by=maker))
+    later = AT + timedelta(milliseconds=1)
+    await add(store, replace(FIRST, id="later", made_by="grandchild"), later)
+    other = await stored(dsn)
+    with pytest.raises(KeyError):
+        await other.create_workspace(FIRST, AT)
+    await other.close()
+    await store.note_request("b", later)
+    assert await store.count_workspaces() == 5
+    names = ["first", "b", "a", "grandchild", "later"]
+    used = [AT, later, AT, AT, later]
+    assert [(one.id, time) for one, time in await store.workspaces()] == list(
+        zip(names, used, strict=True)
+    )
+    assert rows(dsn, "SELECT workspace, position, family FROM workspaces ORDER BY position") == [
+        ("first", 0, "first"),
+        ("b", at, "b"),
+        ("a", at + 1, "a"),
+        ("grandchild", at + 2, "b"),
+        ("later", at + 1000, "b"),
+    ]
+    await store.close()
+
+
+@to_its_end
+async def test_a_workspace_that_was_only_reserved_is_deleted_when_its_family_is_read(
+    dsn: str,
+) -> None:
+    """The process ended before it had written it."""
+    store = await stored(dsn, is_new=True)
+    await store.flush()
+    assert store.database.reserve("cut off", 9, AT.isoformat(), "first")
+    await store.hand_over("first")
+    await store.take("first")
+    await store.flush()
+    assert rows(dsn, "SELECT workspace FROM workspaces") == [("first",)]
+    await store.close()
+
+
+@to_its_end
+async def test_a_family_that_cannot_be_read_is_not_tried_again_and_again(dsn: str) -> None:
+    store = await stored(dsn, is_new=True)
+    await store.hand_over("first")
+    with psycopg.connect(dsn) as connection:
+        connection.execute("UPDATE invoice_sandbox.states SET content = 'x'")
+    with pytest.raises(ValueError, match="JSON"):
+        await store.locate([])
+    assert store.unopened == set()
+    await store.close()
+
+
+@pytest.mark.usefixtures("unhurried")
+def test_all_that_is_due_is_taken_up_after_one_hint(dsn: str) -> None:
+    """A process takes a few families at a time, and goes on when these are here."""
+    names = [*(f"w{number}" for number in range(9)), "hinted"]
+
+    async def take_up() -> None:
+        store, taken = await stored(dsn, is_new=True), asyncio.Queue[str]()
+        for name in names:
+            await add(store, replace(FIRST, id=name, made_by="first"))
+            async with store.transaction(name) as state:
+                await state.schedule(AT, "x", {})
+        for name in names[:-1]:
+            await store.hand_over(name)
+        other = await stored(dsn)
+        await other.watch(taken.put)
+        other._lease._hints.wake()  # noqa: SLF001  once, as nothing else does in an hour
+        assert sorted([await taken.get() for _ in names[:-1]]) == names[:-1]
+        is_listening = partial(connections, dsn, "LISTEN")
+        await asyncio.to_thread(until, lambda: is_listening() == 1, "it listens")
+        await store.hand_over("hinted")
+        assert await taken.get() == "hinted"
+        await other.close()
+        await store.close()
+
+    asyncio.run(asyncio.wait_for(take_up(), PATIENCE))
 
 
 # --- several servers

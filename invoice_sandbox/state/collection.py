@@ -138,13 +138,14 @@ class Collection:
         return version
 
     def is_like(self, other: Collection) -> bool:
-        """Whether both are small, and have the same records in the same positions."""
+        """Whether both are small, and have the same records in the same positions.
+
+        Both must have the same indexed fields.
+        """
         length = self.rows.length
         return (
             length == other.rows.length
             and length <= _MAX_COMPARED
-            and self.index.fields == other.index.fields
-            and self.instants.keys() == other.instants.keys()
             and self.packing.reads_like(other.packing)
             and all(self.keys.names[one] == other.keys.names[one] for one in range(length))
             and all(self.rows[one] == other.rows[one] for one in range(length))

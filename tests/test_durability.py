@@ -616,8 +616,11 @@ def test_whoever_flushes_waits_for_what_must_be_kept_and_for_nothing_else(
         assert flushing.done() is not waits
         disk.goes_on.set()
         await flushing
+        disk.is_writing.clear()
+        writer.add([change("later")], lazily=True)
+        await disk.waits()
         await writer.close()
-        assert disk.written == [change()] * len(lazily)
+        assert disk.written == [*[change()] * len(lazily), change("later")]
 
     asyncio.run(asyncio.wait_for(flush(), PATIENCE))
 

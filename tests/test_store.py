@@ -38,7 +38,7 @@ from invoice_sandbox.state import (
     collection,
     memory,
 )
-from invoice_sandbox.state.memory import NO_QUOTAS, MemoryStore
+from invoice_sandbox.state.memory import NO_QUOTAS, BoundedLog, MemoryStore
 from invoice_sandbox.state.persistent import open_store
 from invoice_sandbox.state.shared import open_shared_store
 from tests.databases import new_database
@@ -232,6 +232,46 @@ async def test_contents_are_complete_up_to_8_mebibytes_and_logs_up_to_4() -> Non
     for number in range(6):
         await store.append("one", "log", number, MEBIBYTE - 1)
     assert list((await store.log("one", "log")).entries) == [2, 3, 4, 5]
+
+
+@on_a_loop
+async def test_a_deleted_workspace_leaves_no_credential_behind() -> None:
+    store = await store_of("one", "two")
+    for name in ("one", "two"):
+        async with store.transaction(name) as state:
+            await state.grant(replace(KEY, digest=f"of {name}", workspace_id=name))
+    await store.delete_workspace("two")
+    assert await store.credential("of two") is None
+    assert [*vars(store)["_owners"]] == ["of one"]
+
+
+LOGGED: dict[str, tuple[list[int], list[int], int]] = {
+    "none": ([], [], 0),
+    "as many as there may be": ([1, 1, 1], [1, 2, 3], 0),
+    "one too many": ([1, 1, 1, 1], [2, 3, 4], 1),
+    "as much as there may be": ([4, 6], [1, 2], 0),
+    "a byte too much": ([4, 6, 1], [2, 3], 1),
+    "two for one": ([3, 3, 8], [3], 2),
+    "one that is too large itself": ([1, 11], [], 2),
+    "more after that": ([11, 5, 5], [2, 3], 1),
+}
+
+
+@in_memory
+@pytest.mark.parametrize("name", LOGGED)
+def test_a_log_drops_the_oldest_entries_and_counts_them(name: str) -> None:
+    sizes, kept, dropped = LOGGED[name]
+    log, gone = BoundedLog(entries=3, size=10), list[int]()
+    for number, size in enumerate(sizes, 1):
+        gone += log.append(number, size)
+    assert gone == [*range(1, dropped + 1)]
+    assert log.last == len(sizes)
+    for after in range(len(sizes) + 2):
+        older = max(dropped, min(after, len(sizes)))
+        found = log.read(after)
+        assert found == Log(tuple(one for one in kept if one > after), older)
+        assert found.last == len(sizes)
+    assert log.read() == log.read(0)
 
 
 @on_a_loop

@@ -268,8 +268,6 @@ class MemoryStore:
     async def next_due(self, workspace_id: str) -> datetime | None:
         """When the first step of any lane is due."""
         steps = self._space(workspace_id).state.steps
-        if None in steps and len(steps) == 1:
-            return steps[None].first()[0]
         return min([queue.first()[0] for queue in steps.values()]) if steps else None
 
     async def due_times(self, workspace_id: str) -> Mapping[str | None, datetime]:

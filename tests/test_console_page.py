@@ -2,22 +2,27 @@
 
 from __future__ import annotations
 
+import re
 import statistics
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
+from fnmatch import fnmatch
+from html import unescape
 from typing import Any
 
 import pytest
 from axe_playwright_python.sync_playwright import Axe
 from playwright.sync_api import Browser, Page, Route, expect, sync_playwright
 
+from invoice_sandbox.state.credentials import DEMO_KEY
 from tests.console.speed import crowd, paint, times_of_entries
 from tests.console.workspace import BROWSER, filled, run_of
 from tests.receivers import receiving, response
 from tests.scenario_run import data, register_new
 from tests.support import FROZEN, PATIENCE, Running, serving
 from tests.test_console import VIEWS
+from tests.test_replay_control import finished
 
 pytestmark = pytest.mark.process
 
@@ -45,7 +50,8 @@ class Place:
     @property
     def colourful(self) -> list[str]:
         """Those that have every colour between them."""
-        return ["", *(self.views[name] for name in ("invoice", "request", "delivery", "run"))]
+        named = ("invoice", "request", "delivery", "run")
+        return ["", "/acceptance", *(self.views[name] for name in named)]
 
 
 @pytest.fixture(scope="module")
@@ -60,14 +66,19 @@ def lively() -> Iterator[Place]:
         ids = filled(api, failing.url)
         register_new(api, invoiceNumber=MARKUP + "W" * 500)
         long = register_new(api, invoiceNumber=HOSTILE)
-        api.get("/api/partners", headers={"User-Agent": MARKUP.replace("\u202e", "")})
+        long_header = (MARKUP + "W" * 12_000).encode()
+        api.get("/api/partners", headers={b"User-Agent": long_header})
+        hostile_request = data(api.get("/sandbox/requests"))[0]["requestId"]
+        finished(api, data(api.post("/sandbox/replays"), 202)["id"])
         yield Place(
             running,
             {
                 "invoice": f"/records/invoices/{ids['invoice']}",
                 "hostile": f"/records/invoices/{long}",
                 "request": f"/requests/{ids['violation']}",
+                "header": f"/requests/{hostile_request}",
                 "delivery": f"/webhooks/{ids['delivery']}",
+                "hostile answer": f"/webhooks/{ids['failed']}",
                 "run": f"/acceptance/{ids['run']}",
                 "scenario": "/scenario?name=dispute-resolved",
                 "schema": "/contract/schema?pointer=/components/schemas/InvoiceInput/required",
@@ -125,6 +136,48 @@ def test_every_view_fits_and_is_accessible(
             found = Axe().run(page, options=ONLY_VIOLATIONS).response["violations"]
             bad = [one for one in found if one["impact"] in {"serious", "critical"}]
             assert bad == [], (view, [(one["id"], one["nodes"][0]["html"]) for one in bad])
+
+
+def test_every_action_names_a_documented_request(lively: Place) -> None:
+    """Only those who visit are changed without one."""
+    project = lively.running.sandbox.engine.project
+    contracts = (project.contract, project.control)
+    known = {
+        (one.method.upper(), re.sub(r"{[^}]*}", "*", contract.base_path + one.path))
+        for contract in contracts
+        for one in contract.operations.values()
+    }
+    named = set()
+    with lively.running.client(None) as visitor:
+        for view in lively.addresses:
+            page = visitor.get(f"/console{view}").text
+            for target, form in re.findall(
+                r'<form[^>]* method="post" action="([^"]*)">(.*?)</form>', page, re.DOTALL
+            ):
+                if target != "/console/call":
+                    assert target in {"/console/sign-in", "/console/switch", "/console/sign-out"}
+                    continue
+                method, path = (
+                    unescape(re.findall(rf'name="{one}" value="([^"]*)"', form)[0])
+                    for one in ("method", "path")
+                )
+                [shown] = re.findall(r'<code class="request">(.*?)</code>', form)
+                assert unescape(shown).startswith(f"{method} {path}"), view
+                named.add((method, path.partition("?")[0]))
+    for method, path in named:
+        patterns = [one for way, one in known if way == method]
+        assert any(fnmatch(path, one) for one in patterns), (method, path)
+    assert len(named) > 20
+
+
+def test_every_view_has_an_address_that_can_be_shared(lively: Place) -> None:
+    """Another visitor of the workspace sees the same at the same address."""
+    with lively.running.client(None) as one, lively.running.client(None) as other:
+        other.post("/console/sign-in", data={"key": DEMO_KEY})
+        for view in lively.addresses:
+            pages = [it.get(f"/console{view}").text for it in (one, other)]
+            shown = [it[it.index("<main") : it.index("</main>")] for it in pages]
+            assert shown[0] == shown[1], view
 
 
 @pytest.mark.parametrize("is_mobile", [False, True])
@@ -291,6 +344,31 @@ def test_the_keyboard_is_enough(browser: Browser, lively: Place) -> None:
         expect(page.get_by_role("status")).to_contain_text("200 POST /sandbox/clock/advance")
 
 
+_FOCUSED = """() => {
+  const all = [...document.querySelectorAll("a[href], button, input, select, summary, [tabindex]")];
+  const seen = all.filter((one) => one.checkVisibility() && one.type !== "hidden");
+  const bad = seen.filter((one) => {
+    one.focus({focusVisible: true});
+    const outline = getComputedStyle(one).outlineStyle;
+    return one.tabIndex !== 0 || document.activeElement !== one || outline === "none";
+  });
+  const clicked = [...document.querySelectorAll("[onclick], [role=button]")];
+  return [seen.length, [...bad, ...clicked].map((one) => one.outerHTML)];
+}"""
+
+
+def test_all_that_can_be_used_has_the_focus_in_turn_and_shows_it(
+    browser: Browser, lively: Place
+) -> None:
+    with visiting(browser, lively) as page:
+        for view in lively.addresses:
+            page.goto(f"/console{view}")
+            page.keyboard.press("Tab")
+            count, bad = page.evaluate(_FOCUSED)
+            assert count > 10, view
+            assert bad == [], view
+
+
 def test_every_button_works_without_javascript(browser: Browser, lively: Place) -> None:
     key = lively.running.new_workspace()
     with (
@@ -308,6 +386,8 @@ def test_every_button_works_without_javascript(browser: Browser, lively: Place) 
         go(page, f"/acceptance/{ids['run']}")
         press(page, "The client receives webhooks")
         press(page, "The client is done")
+        go(page, "/acceptance")
+        press(page, "Replay this workspace")
         at_scenario(page)
         press(page, "Reset the workspace")
         page.get_by_role("button", name="Sign out").click()

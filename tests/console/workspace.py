@@ -98,6 +98,7 @@ def filled(api: httpx.Client, failing: str) -> dict[str, str]:
         "offered": " ".join(made[2:5]),
         "violation": bad(api),
         "delivery": rotated(api),
+        "failed": failed(api),
         "run": data(api.post("/sandbox/acceptance/runs", json=run), 201)["id"],
     }
 
@@ -141,3 +142,9 @@ def rotated(api: httpx.Client) -> str:
     path = f"/sandbox/deliveries/{delivery['id']}/replay"
     data(api.post(path, json={"fault": "changed-body"}))
     return str(delivery["id"])
+
+
+def failed(api: httpx.Client) -> str:
+    """The id of a delivery that was not accepted."""
+    found: Any = data(api.get("/api/webhooks"))
+    return str(next(one["id"] for one in found["deliveries"] if one["status"] != "delivered"))

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import os
 import sqlite3
 import threading
 import time
@@ -12,6 +13,7 @@ from contextlib import closing, contextmanager, suppress
 from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
+from tempfile import TemporaryDirectory
 from typing import Any
 
 import httpx
@@ -36,6 +38,7 @@ from tests.support import FROZEN, PATIENCE, Running, serving
 
 pytestmark = pytest.mark.slow
 
+NOBODY = 65534
 FAULT = {"operation": "createOffer", "kind": "status", "status": 503, "count": 2}
 UNSEEN = {"X-Sandbox-Journal": "off"}
 ANN = {"email": "ann@corp.example", "password": "correct horse battery", "role": "seller"}
@@ -375,6 +378,36 @@ def test_another_program_may_read_the_file_for_as_long_as_it_likes(file: Path) -
         before = reader.execute(count).fetchone()
         created(client, "INV-1")
         assert reader.execute(count).fetchone() == before
+
+
+@contextmanager
+def without_rights() -> Iterator[None]:
+    """In the block this process may write only what anybody may write, even if it is root's."""
+    if (own := os.geteuid()) != 0:
+        yield
+        return
+    os.seteuid(NOBODY)
+    try:
+        yield
+    finally:
+        os.seteuid(own)
+
+
+@pytest.mark.parametrize("folder_mode", [0o777, 0o555])
+def test_a_file_that_is_read_only_is_an_error_at_start(folder_mode: int) -> None:
+    with TemporaryDirectory() as folder:  # anybody may read where it is
+        file = Path(folder) / "state.db"
+        with kept(file):
+            pass
+        file.chmod(0o444)
+        file.with_name("state.db-lock").chmod(0o666)
+        file.parent.chmod(folder_mode)
+        with without_rights():
+            assert problem_of_start(file).endswith("' cannot be written: it is read-only")
+        file.parent.chmod(0o700)
+        file.chmod(0o600)
+        with kept(file) as running, running.client() as client:
+            created(client, "INV-1")
 
 
 def test_a_folder_that_is_not_there_is_an_error_at_start(tmp_path: Path) -> None:

@@ -97,8 +97,11 @@ class Database:
         execute("PRAGMA synchronous = FULL")
         if is_new:
             self._create()
-        execute("BEGIN IMMEDIATE")  # fails where the file cannot be written
-        execute("COMMIT")
+        try:
+            execute("BEGIN IMMEDIATE")
+            execute(f"PRAGMA user_version = {VERSION}")  # fails where the file cannot be written
+        finally:
+            self._roll_back()
 
     def _check(self) -> None:
         execute = self._connection.execute

@@ -90,8 +90,8 @@ bench: $(NODE)  ## CPU, latency, start and memory beside Prism, and the stores, 
 mutants: $(READY)  ## SAMPLE wrong changes of each package, or of FILES (--changed): tests must notice
 	$(BIN)/python -m tests.mutants --count $(SAMPLE) $(FILES)
 
-attack: $(READY)  ## a bounded corpus of attacks on a running server, each RUNS times, and a table
-	$(BIN)/python -m tests.attack --runs $(RUNS)
+attack: $(READY)  ## a corpus of attacks on a running server, each RUNS times, and a table; BOUNDED=yes: RUNS if it breaks
+	$(BIN)/python -m tests.attack --runs $(RUNS) $(if $(BOUNDED),--bounded)
 
 growth: $(READY)  ## CPU and memory of a workspace with 100 to 100,000 invoices, for docs/performance.md
 	$(BIN)/python -m tests.bench.growth

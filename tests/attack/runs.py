@@ -286,11 +286,15 @@ def all_filled(folder: Path) -> Iterator[Result]:
             yield from (filled(one, server) for one in limits)
 
 
-def results(count: int) -> Iterator[Result]:
-    """Every attack ``count`` times, then every limit once, one after the other."""
+def results(count: int, *, is_bounded: bool = False) -> Iterator[Result]:
+    """Every attack ``count`` times, then every limit once, one after the other.
+
+    Bounded: once, and ``count`` times only if it broke something then.
+    """
     with TemporaryDirectory() as folder:
         for attack in ATTACKS:
-            yield result_of(attack, Path(folder), count)
+            first = result_of(attack, Path(folder), 1) if is_bounded else None
+            yield first if first and not first.broke else result_of(attack, Path(folder), count)
         yield together(Path(folder))
         for name in DOCUMENTS:
             yield loaded(name, Path(folder))

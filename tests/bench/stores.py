@@ -26,6 +26,7 @@ from tests.bench.measure import POST, ROWS, Figures
 from tests.bench.page import WHOLE, aims, at_least, machine, table, write
 from tests.bench.process import cpu_seconds
 from tests.bench.servers import SANDBOX, Server, running
+from tests.connections import Connections
 from tests.databases import empty_server
 from tests.interop.checks import bearer
 from tests.support import PATIENCE
@@ -101,11 +102,11 @@ def deployed(store: str | None, count: int) -> Iterator[Deployment]:
         yield deployment
 
 
+_CLIENT: Final = httpx.Client(transport=Connections(), timeout=PATIENCE)
+
+
 def _send(url: str, method: str, path: str, key: str, body: object = None) -> dict[str, str]:
-    headers = bearer(key)
-    reply = httpx.request(
-        method, url + path, headers=headers, json=body, timeout=PATIENCE, trust_env=False
-    )
+    reply = _CLIENT.request(method, url + path, headers=bearer(key), json=body)
     found: dict[str, str] = reply.raise_for_status().json()["data"]
     return found
 
@@ -224,13 +225,10 @@ def deliveries(deployment: Deployment, receivers: Receivers, invoices: int) -> f
 
 
 def _announce(url: str, key: str, invoices: int) -> None:
-    with httpx.Client(
-        base_url=url, headers=bearer(key), timeout=PATIENCE, trust_env=False
-    ) as client:
-        for number in range(invoices):
-            content = ROWS[POST].body(9 * 10**8 + number)
-            headers = {"Content-Type": "application/json"}
-            client.post("/api/invoices", content=content, headers=headers).raise_for_status()
+    headers = bearer(key) | {"Content-Type": "application/json"}
+    for number in range(invoices):
+        content = ROWS[POST].body(9 * 10**8 + number)
+        _CLIENT.post(f"{url}/api/invoices", content=content, headers=headers).raise_for_status()
 
 
 def markdown(results: Mapping[str, Measured]) -> str:

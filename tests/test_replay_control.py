@@ -6,6 +6,7 @@ import json
 import os
 import time
 from collections.abc import Iterator
+from contextlib import suppress
 from dataclasses import replace as changed
 from pathlib import Path
 from typing import Any
@@ -77,9 +78,17 @@ def processes() -> list[Path]:
     """The processes of replays that this process has started."""
     found = []
     for task in Path(f"/proc/{os.getpid()}/task").iterdir():
-        children = (task / "children").read_text().split()
-        found += [Path("/proc") / one for one in children]
-    return [one for one in found if b"invoice_sandbox.replay" in (one / "cmdline").read_bytes()]
+        with suppress(FileNotFoundError, ProcessLookupError):  # the thread has ended
+            children = (task / "children").read_text().split()
+            found += [Path("/proc") / one for one in children]
+    return [one for one in found if b"invoice_sandbox.replay" in contents(one / "cmdline")]
+
+
+def contents(file: Path) -> bytes:
+    """What a file of a process says: nothing once the process has ended."""
+    with suppress(FileNotFoundError, ProcessLookupError):
+        return file.read_bytes()
+    return b""
 
 
 def kept_run(client: httpx.Client, content: bytes) -> str:
@@ -260,11 +269,9 @@ def test_a_replay_has_limits_and_ends_with_the_server() -> None:
         client.post(REPLAYS)
         limits, deadline = "", time.monotonic() + PATIENCE
         while f" {MAX_MEMORY} " not in limits and time.monotonic() < deadline:
-            limits = "".join((one / "limits").read_text() for one in processes())
+            limits = b"".join(contents(one / "limits") for one in processes()).decode()
         assert f"Max cpu time              {MAX_CPU_SECONDS} " in limits
-        assert b"INVOICE_SANDBOX" not in b"".join(
-            (one / "environ").read_bytes() for one in processes()
-        )
+        assert b"INVOICE_SANDBOX" not in b"".join(contents(one / "environ") for one in processes())
     assert processes() == []
 
 

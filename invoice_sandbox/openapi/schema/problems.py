@@ -179,7 +179,13 @@ def _limit(kind: Any) -> str:
 def _among(options: Iterable[Any], value: Any) -> str:
     words = [str(option) for option in options]
     advice = did_you_mean(value, words) if isinstance(value, str) else ""
-    return f"has an unknown value; {advice}" if advice else "must be one of " + ", ".join(words)
+    if advice and len(words) > _MANY:
+        return f"has an unknown value; {advice}"
+    return "must be one of " + ", ".join(words) + (f"; {advice}" if advice else "")
+
+
+_MANY: Final = 20
+"""Values of an enum from which only the closest one is named."""
 
 
 _LIMITS: Final = {

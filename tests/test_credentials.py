@@ -244,7 +244,9 @@ def test_the_name_of_a_key_is_free_text(client: httpx.Client, name: Any) -> None
 def test_an_unknown_scope_is_400_and_the_known_ones_are_listed(client: httpx.Client) -> None:
     rejected = client.post(KEYS, json={"scopes": ["invoices:everything"]})
     assert rejected.status_code == 400
-    assert "invoices:read" in rejected.json()["error"]["message"]
+    message = rejected.json()["error"]["message"]
+    assert "invoices:read" in message
+    assert "did you mean invoices:write? The contract is at" in message
 
 
 def test_a_revoked_key_opens_nothing_from_the_next_request_on(

@@ -277,7 +277,8 @@ class ApiError(Exception):
         values = {"base_url": base_url, **self.values}
         texts = (self.type.text, self.type.advice)
         text, advice = (part.format_map(values) for part in texts)
-        return f"{text.rstrip('.')}. {advice}".rstrip()
+        end = "" if text.endswith(("?", ".")) else "."
+        return f"{text}{end} {advice}".rstrip()
 
 
 def code_for(status: int, codes: Mapping[int, str] = CODES) -> str:

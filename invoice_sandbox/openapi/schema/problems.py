@@ -184,7 +184,7 @@ def _among(options: Iterable[Any], value: Any) -> str:
     return "must be one of " + ", ".join(words) + (f"; {advice}" if advice else "")
 
 
-_MANY: Final = 20
+_MANY: Final = 22
 """Values of an enum from which only the closest one is named."""
 
 

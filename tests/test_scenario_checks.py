@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from invoice_sandbox.base.errors import suggestion
+from invoice_sandbox.base.errors import suggestion, suggestion
 from invoice_sandbox.openapi.load.text import DocumentError
 from invoice_sandbox.project.loader import (
     default_project,
@@ -889,3 +889,10 @@ def test_a_server_does_not_start_with_a_wrong_scenario(
 
 def test_where_nothing_is_known_no_empty_list_is_shown() -> None:
     assert suggestion("x", []) == "none is known"
+
+
+def test_of_many_known_words_only_those_that_begin_like_the_word_are_compared() -> None:
+    many = [f"operation-{number}" for number in range(1_000)]
+    assert suggestion("operation-8999", many) == "did you mean operation-899?"
+    assert suggestion("poeration-899", many) != "did you mean operation-899?"
+    assert suggestion("poeration-899", many[899:900]) == "did you mean operation-899?"

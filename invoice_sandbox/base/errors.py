@@ -9,7 +9,9 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from difflib import get_close_matches
+from heapq import nlargest
 from http import HTTPStatus
+from os.path import commonprefix
 from typing import Any, Final
 
 CODES: Final[Mapping[int, str]] = {
@@ -304,9 +306,14 @@ def suggestion(word: str, known: Iterable[Any], otherwise: str = "") -> str:
 
 def did_you_mean(word: str, known: Iterable[str]) -> str:
     """``did you mean …?`` with the closest known word; nothing if none is close."""
-    close = get_close_matches(word, known, n=1) if len(word) <= _LONGEST_WORD else []
+    if len(word) > _LONGEST_WORD:
+        return ""
+    likely = nlargest(_MOST_COMPARED, known, key=lambda one: len(commonprefix((word, one))))
+    close = get_close_matches(word, likely, n=1)
     return f"did you mean {close[0]}?" if close else ""
 
 
 _LONGEST_WORD: Final = 100
-"""Longer words get no suggestion: looking for one takes time that grows with the length."""
+_MOST_COMPARED: Final = 64
+"""Longer words get no suggestion, and of many known words those that begin like it are compared:
+looking for a word takes time that grows with both."""

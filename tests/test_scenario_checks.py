@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from invoice_sandbox.base.errors import suggestion, suggestion
+from invoice_sandbox.base.errors import suggestion
 from invoice_sandbox.openapi.load.text import DocumentError
 from invoice_sandbox.project.loader import (
     default_project,

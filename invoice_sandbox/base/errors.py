@@ -11,7 +11,7 @@ from dataclasses import dataclass, field
 from difflib import get_close_matches
 from heapq import nlargest
 from http import HTTPStatus
-from os.path import commonprefix
+from itertools import takewhile
 from typing import Any, Final
 
 CODES: Final[Mapping[int, str]] = {
@@ -308,9 +308,14 @@ def did_you_mean(word: str, known: Iterable[str]) -> str:
     """``did you mean …?`` with the closest known word; nothing if none is close."""
     if len(word) > _LONGEST_WORD:
         return ""
-    likely = nlargest(_MOST_COMPARED, known, key=lambda one: len(commonprefix((word, one))))
+    likely = nlargest(_MOST_COMPARED, known, key=lambda one: _same_beginning(word, one))
     close = get_close_matches(word, likely, n=1)
     return f"did you mean {close[0]}?" if close else ""
+
+
+def _same_beginning(one: str, other: str) -> int:
+    """How many characters two words have in common from the first on."""
+    return sum(1 for _ in takewhile(lambda pair: pair[0] == pair[1], zip(one, other, strict=False)))
 
 
 _LONGEST_WORD: Final = 100

@@ -40,6 +40,7 @@ from invoice_sandbox.bundles.environment import (
     PAUSES,
     RecordedClock,
     RecordedReceivers,
+    Rest,
     Served,
     pause,
     settings_of,
@@ -61,7 +62,7 @@ from invoice_sandbox.runtime.agenda import STEPS_LOG
 from invoice_sandbox.runtime.journal import Input
 from invoice_sandbox.runtime.recording import PLACEHOLDER
 from invoice_sandbox.settings import SettingError
-from invoice_sandbox.state import OUTCOMES_LOG, USERS, Record
+from invoice_sandbox.state import USERS, Record
 from invoice_sandbox.state.credentials import DEMO_KEY
 from invoice_sandbox.state.memory import MemoryStore
 from invoice_sandbox.webhooks.inbox import inbox_token
@@ -74,9 +75,8 @@ _WORKSPACE: Final = re.compile(r"wsp_sandbox_[0-9a-z]{1,40}(_[0-9]{1,9})?", re.A
 _PATIENCE: Final = 60
 """Real seconds for a request."""
 
-_TURNS: Final = 2_000
-_TURNS_TO_BEGIN: Final = 100
-"""Turns of the event loop for a delivery, and until a request waits for something."""
+_SECONDS_TO_END: Final = 2
+"""Real seconds for a request that has ended, unless it waits for what was not recorded."""
 
 
 @dataclass(frozen=True)
@@ -99,7 +99,9 @@ def replay(bundle: Bundle, served: Served = _SHIPPED) -> Replayed:
             reason = str(one.manifest.get("reason", "its beginning was not recorded"))[:200]
             notes.append(f"{name}: it cannot be replayed: {ascii(reason)[1:-1]}".lstrip(": "))
             continue
-        found = asyncio.run(_replay(one, served))
+        rest = Rest()
+        with asyncio.Runner(loop_factory=lambda: asyncio.SelectorEventLoop(rest)) as runner:  # noqa: B023
+            found = runner.run(_replay(one, served, rest))
         requests, with_end = requests + found.requests, with_end and found.with_end
         notes += [note for note in found.notes if note not in notes]
         if found.difference is not None:
@@ -109,10 +111,10 @@ def replay(bundle: Bundle, served: Served = _SHIPPED) -> Replayed:
     return Replayed(requests, None, tuple(notes), with_end)
 
 
-async def _replay(bundle: Bundle, served: Served) -> Replayed:
+async def _replay(bundle: Bundle, served: Served, rest: Rest) -> Replayed:
     recorded = _recorded(bundle)
     try:
-        run = await _Run.of(recorded, served)
+        run = await _Run.of(recorded, served, rest)
         await run.send_all()
         again, contract = await run.recording(), await run.contract()
         return Replayed(
@@ -160,11 +162,13 @@ def _recorded(bundle: Bundle) -> Record:
 
 class _Event(NamedTuple):
     """What became of the input at ``place`` at a monotonic second: it began (0), went on after its
-    waits (1, 2, …), or ended (-1). With the place -1 a receiver responded."""
+    waits (1, 2, …), or ended (-1). With the place -1 a receiver responded. By then at ``most`` so
+    many steps and attempts had been logged."""
 
     seconds: float
     place: int
     part: int
+    most: int = 0
 
 
 @dataclass(frozen=True)
@@ -200,12 +204,13 @@ class _Run:
     sandbox: Sandbox
     clock: RecordedClock
     receivers: RecordedReceivers
+    rest: Rest
     key: str
     inbox: str
     values: dict[int, str] = field(default_factory=dict)
 
     @classmethod
-    async def of(cls, recorded: Record, served: Served) -> _Run:
+    async def of(cls, recorded: Record, served: Served, rest: Rest) -> _Run:
         """A replay with a new server."""
         key = DEMO_KEY if recorded["hasDemoKey"] is True else new_key()
         epoch = datetime.fromisoformat(recorded["epoch"])
@@ -226,7 +231,7 @@ class _Run:
         )
         async with sandbox.engine.store.transaction(sandbox.engine.first_workspace) as state:
             inbox = await inbox_token(state)
-        return cls(recorded, sandbox, clock, receivers, key, inbox)
+        return cls(recorded, sandbox, clock, receivers, rest, key, inbox)
 
     async def send_all(self) -> None:
         """Send every input, when it arrived, and let receivers respond when they did."""
@@ -234,33 +239,47 @@ class _Run:
         pauses: dict[int, list[asyncio.Event]] = {}
         for event in self._events():
             if event.place < 0:
-                await self._pass_time(event.seconds, None)
+                await self._pass_time(event.seconds, 0, event.most)
                 continue
             one = self.recorded["inputs"][event.place]
             is_carried_out = event.part == len(one["readings"]) - 1
-            await self._pass_time(event.seconds, one["logged"] if is_carried_out else None)
+            least = int(one["logged"] or 0) if is_carried_out else 0
+            await self._pass_time(event.seconds, least, event.most)
             if event.part == 0:
                 pauses[event.place] = own = [asyncio.Event() for _ in one["readings"][1:]]
                 request, context = await self._request(one), copy_context()
                 context.run(PAUSES.set, deque(own))
                 under_way[event.place] = asyncio.create_task(request, context=context)
-                await _begun(under_way[event.place])
             elif event.part > 0:
                 pauses[event.place][event.part - 1].set()
-                await _begun(under_way[event.place])
             else:
-                async with asyncio.timeout(_PATIENCE):
-                    await under_way.pop(event.place)
-        await self._pass_time(self.recorded["taken"], self.recorded["logged"])
+                await self._end(under_way.pop(event.place))
+        logged = int(self.recorded["logged"])
+        await self._pass_time(self.recorded["taken"], logged, logged)
+
+    async def _end(self, request: asyncio.Task[bytes]) -> None:
+        """Wait for a request that has ended. What it waits for may not have been recorded."""
+        await asyncio.wait({request}, timeout=_SECONDS_TO_END)
+        if not request.done():
+            self.receivers.hang_up()
+        async with asyncio.timeout(_PATIENCE):
+            await request
 
     def _events(self) -> list[_Event]:
         """When each request began, went on and ended, and each receiver responded."""
-        events = [_Event(one["seconds"], -1, -1) for one in self.recorded["outcomes"]]
-        for index, one in enumerate(self.recorded["inputs"]):
+        inputs, most = self.recorded["inputs"], int(self.recorded["logged"])
+        known = [one["seconds"] for one in self.recorded["outcomes"]]
+        events = [_Event(one, -1, -1) for one in known if one <= self.recorded["taken"]]
+        for index, one in enumerate(inputs):
             times = [taken["seconds"] for taken in one["readings"]]
             events += [_Event(seconds, index, part) for part, seconds in enumerate(times)]
             events.append(_Event(max(one["ended"], *times), index, -1))
-        return sorted(events, key=lambda one: (one.seconds, one.place, one.part < 0, one.part))
+        events.sort(key=lambda one: (one.seconds, one.place, one.part < 0, one.part))
+        for index, event in reversed(list(enumerate(events))):
+            if event.part == 0 and inputs[event.place]["logged"] is not None:
+                most = min(most, int(inputs[event.place]["logged"]))
+            events[index] = event._replace(most=most)
+        return events
 
     async def recording(self) -> Record:
         """What a new recording of the workspace has."""
@@ -276,50 +295,56 @@ class _Run:
         headers = [["host", _host(self.recorded["url"])]]
         return json.loads(await self._respond("GET", "/openapi.json", headers, b""))
 
-    async def _pass_time(self, seconds: float, logged: int | None) -> None:
+    async def _pass_time(self, seconds: float, least: int, most: int) -> None:
         """Let the clock reach a monotonic second, and run what falls due meanwhile when it does.
 
-        ``logged`` is how many steps and attempts had been logged by then: what fell due while a
-        request was under way may have come before it was carried out.
+        By then at least and at most so many steps and attempts have been logged: what fell due
+        while a request was under way may have come before it was carried out, and a timer is late.
         """
         engine, workspace = self.sandbox.engine, self.sandbox.engine.first_workspace
+        is_stuck = False
+        await self._rest()
         while True:
-            due = await self._next_due()
-            first = min(due, self.receivers.next)
-            if first > seconds:
-                count = await engine.store.count_logged(workspace, STEPS_LOG)
-                if first == math.inf or logged is None or count >= logged:
-                    break
+            count = await engine.store.count_logged(workspace, STEPS_LOG)
+            step, attempt = await self._next_due()
+            if is_stuck or count >= max(least, most):
+                step = math.inf
+            first = min(step, attempt, self.receivers.next)
+            if first > seconds and (first == math.inf or count >= least):
+                break
             self.clock.seconds = max(first, self.clock.seconds)
-            if due <= first:
+            if first in {step, attempt}:
                 found = await engine.store.workspace(workspace)
                 assert found is not None  # noqa: S101 - the first workspace is never deleted
-                await engine.agenda.run_due(found)
-            await self._deliver()
+                await engine.agenda.run_workspace(found)
+                done = await engine.store.count_logged(workspace, STEPS_LOG) - count
+                is_stuck = first == step and not done
+            await self._rest()
         self.clock.seconds = max(seconds, self.clock.seconds)
-        await self._deliver()
+        await self._rest()
 
-    async def _next_due(self) -> float:
-        """The monotonic second at which something falls due; infinite: on a frozen clock, or
-        nothing does."""
+    async def _next_due(self) -> tuple[float, float]:
+        """The monotonic seconds at which a step is due, and at which the next attempt falls due;
+        infinite: none does, as on a frozen clock."""
         engine, workspace = self.sandbox.engine, self.sandbox.engine.first_workspace
         found = await engine.store.workspace(workspace)
         if found is None or found.clock.mode == "frozen":
-            return math.inf
+            return math.inf, math.inf
         start = self.clock.start + found.clock.shift
-        due_times = (await engine.store.due_times(workspace)).values()
-        times = [(one - start).total_seconds() for one in due_times]
-        return min((one for one in times if one > self.clock.seconds), default=math.inf)
+        times = {
+            lane: (due - start).total_seconds()
+            for lane, due in (await engine.store.due_times(workspace)).items()
+        }
+        step = times.pop(None, math.inf)
+        return step, min(
+            (one for one in times.values() if one > self.clock.seconds), default=math.inf
+        )
 
-    async def _deliver(self) -> None:
-        """Let what receivers responded until now be noted."""
+    async def _rest(self) -> None:
+        """Let receivers respond that did until now, and everything come as far as it gets."""
         self.receivers.reach(self.clock.seconds)
-        wanted = self.receivers.responded
-        store, workspace = self.sandbox.engine.store, self.sandbox.engine.first_workspace
-        for _ in range(_TURNS):
-            if len((await store.log(workspace, OUTCOMES_LOG)).entries) >= wanted:
-                return
-            await asyncio.sleep(0)
+        async with asyncio.timeout(_PATIENCE):
+            await self.rest.wait()
 
     async def _number(self, number: int) -> None:
         """Let the next request have this number, as its recorded one."""
@@ -432,14 +457,6 @@ class _Run:
         same = [one for one in inputs if one.number == numbers[-1]]
         found = same[numbers.count(numbers[-1]) - 1 :][:1]
         return "".join(_text_in(one, source)[source["from"] :][: source["length"]] for one in found)
-
-
-async def _begun(task: asyncio.Task[Any]) -> None:
-    """Let a request come as far as it gets before anything else happens."""
-    for _ in range(_TURNS_TO_BEGIN):
-        if task.done():
-            return
-        await asyncio.sleep(0)
 
 
 def _text_in(item: Input, source: Record) -> str:

@@ -594,6 +594,14 @@ async def test_steps_are_taken_when_they_are_due_by_time_then_by_creation() -> N
 
 
 @on_a_loop
+async def test_a_step_is_due_at_a_millisecond_as_clocks_show_no_others() -> None:
+    store = await store_of("one")
+    async with store.transaction("one") as state:
+        await state.schedule(NOW + timedelta(microseconds=1999), "step", {})
+    assert await store.due_times("one") == {None: NOW + timedelta(milliseconds=1)}
+
+
+@on_a_loop
 async def test_a_failed_transaction_leaves_the_steps_as_they_were() -> None:
     store = await store_of("one")
     async with store.transaction("one") as state:

@@ -176,8 +176,7 @@ class ClockState:
     def now(self, system_clock: SystemClock) -> datetime:
         """The workspace's instant, to the millisecond, in UTC."""
         instant = self.at if self.mode == "frozen" else reading(system_clock).now + self.shift
-        beyond = instant.microsecond % 1000
-        return instant.replace(microsecond=instant.microsecond - beyond) if beyond else instant
+        return in_milliseconds(instant)
 
     def forward(self, span: timedelta) -> ClockState:
         """The clock moved forward by ``span``."""
@@ -262,7 +261,7 @@ def parse_instant(text: str) -> datetime:
         instant = datetime.fromisoformat("0004" + text[4:].upper() if year_zero else text.upper())
     except ValueError as error:
         raise ValueError(f"invalid instant '{text}': {error}") from None
-    instant = instant.replace(microsecond=instant.microsecond // 1000 * 1000)  # as clocks show it
+    instant = in_milliseconds(instant)  # as clocks show it
     try:
         return FIRST if year_zero else instant.astimezone(UTC)
     except OverflowError:
@@ -275,6 +274,12 @@ def start_of_day(text: str) -> datetime:
     A day of the year 0 counts as the first day of the year 1.
     """
     return parse_instant(f"{text}T00:00:00Z")
+
+
+def in_milliseconds(instant: datetime) -> datetime:
+    """``instant`` without the microseconds that no clock of a workspace shows."""
+    beyond = instant.microsecond % 1000
+    return instant.replace(microsecond=instant.microsecond - beyond) if beyond else instant
 
 
 def later(instant: datetime, span: timedelta) -> datetime:

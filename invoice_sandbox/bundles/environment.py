@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import math
+import selectors
 from collections import defaultdict, deque
 from collections.abc import Sequence
 from contextvars import ContextVar
@@ -75,18 +76,46 @@ class RecordedClock:
         await pause()
 
 
+class Rest(selectors.DefaultSelector):
+    """The selector of an event loop, which can be asked when nothing is left to do."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self._asked: list[asyncio.Future[None]] = []
+
+    async def wait(self) -> None:
+        """Let everything that is under way come as far as it gets without time passing."""
+        asked = asyncio.get_running_loop().create_future()
+        self._asked.append(asked)
+        await asked
+
+    def select(self, timeout: float | None = None) -> list[tuple[selectors.SelectorKey, int]]:
+        """What happened; the loop allows time for that only when it has nothing to do."""
+        if not self._asked or timeout == 0:
+            return super().select(timeout)
+        happened = super().select(0)
+        while self._asked and not happened:
+            self._asked.pop().set_result(None)
+        return happened
+
+
 class RecordedReceivers:
     """Responds as webhook receivers did, in the same order for each event and address, and at the
-    same time as requests did. What was not recorded is not sent."""
+    same time as requests did. What was not recorded is not sent: it was under way at the end."""
 
     def __init__(self, outcomes: Sequence[Record], url: str) -> None:
         self._inboxes = inbox_url(url)
         self._outcomes: defaultdict[tuple[str, str], deque[Record]] = defaultdict(deque)
-        for one in outcomes:
+        for one in sorted(outcomes, key=lambda one: one["seconds"] - one["took"]):
             self._outcomes[self._address(one["url"]), one["webhookId"]].append(one)
         self._times = sorted(one["seconds"] for one in outcomes)
         self._reached = 0.0
         self._moved = asyncio.Event()
+        self._hung_up = asyncio.Event()
+
+    def hang_up(self) -> None:
+        """Let nobody wait for what was not recorded."""
+        self._hung_up.set()
 
     def reach(self, seconds: float) -> None:
         """Let everything respond that did until this monotonic second."""
@@ -99,23 +128,22 @@ class RecordedReceivers:
         """The next monotonic second at which one responded; infinite: there is none."""
         return next((one for one in self._times if one > self._reached), math.inf)
 
-    @property
-    def responded(self) -> int:
-        """How many have responded until now."""
-        return sum(one <= self._reached for one in self._times)
-
     def sending(self, send: Send) -> Send:
-        """What delivers webhooks. Messages to the inbox of the workspace are sent in process."""
+        """What delivers webhooks. Messages to the inbox of the workspace are sent in process; its
+        response is the recorded one, with its random id, unless the status is another one."""
 
         async def respond(request: Outgoing) -> Outcome:
             address = self._address(request.url)
             left = self._outcomes[address, request.headers["webhook-id"]]
             if not left:
+                await self._hung_up.wait()
                 return Outcome(error="no_connection")
             outcome = left.popleft()
             while outcome["seconds"] > self._reached:
                 await self._moved.wait()
-            return await send(request) if address == self._inboxes else _outcome(outcome)
+            recorded = _outcome(outcome)
+            sent = await send(request) if address == self._inboxes else recorded
+            return recorded if sent.status == recorded.status else sent
 
         return respond
 

@@ -33,7 +33,6 @@ async def get_recording(call: ControlCall) -> Record:
     engine, workspace, clock = call.engine, call.workspace, call.engine.system_clock
     start = await engine.store.contents(workspace.id, BEGINNING)
     end = await engine.store.contents(workspace.id)
-    logged = await engine.store.count_logged(workspace.id, STEPS_LOG)
     recorded = await engine.journal.recorded(workspace.id)
     secrets = await _secrets(call, recorded.inputs)
     clean = engine.journal.redactor.redacted
@@ -45,7 +44,9 @@ async def get_recording(call: ControlCall) -> Record:
     outcomes = await engine.store.log(workspace.id, OUTCOMES_LOG)
     taken = next(one for one in await engine.store.snapshots(workspace.id) if one.id == BEGINNING)
     now = reading(clock)
-    epoch = now.now - timedelta(seconds=now.seconds)
+    # The instant is read before the seconds, so each estimate is early by the time in between.
+    readings = [now, *(reading for one in recorded.inputs for reading in one.readings)]
+    epoch = max(one.now - timedelta(seconds=one.seconds) for one in readings)
     deliveries = (end.records or {}).get(DELIVERIES, ())
     found = {
         "version": __version__,
@@ -58,7 +59,7 @@ async def get_recording(call: ControlCall) -> Record:
         "epoch": epoch.isoformat(),
         "created": _created(taken, epoch, inputs),
         "taken": now.seconds,
-        "logged": logged,
+        "logged": end.logged.get(STEPS_LOG, 0),
         "isComplete": recorded.is_complete and not outcomes.dropped,
         "dropped": journal.dropped,
         "start": _shown(start, taken.clock, clean),

@@ -305,7 +305,7 @@ class Agenda:
         """A lane has ended: it may have made steps due, and may have missed new ones."""
         workspace = await self._store.workspace(workspace_id)
         if workspace is not None:
-            await self._run_workspace(workspace)
+            await self.run_workspace(workspace)
 
     async def _workspace(self, workspace_id: str) -> Workspace:
         workspace = await self._store.workspace(workspace_id)
@@ -416,11 +416,12 @@ class Agenda:
             del self._planned[workspace_id]
             workspace = await self._store.workspace(workspace_id)
             if workspace is not None:
-                await self._run_workspace(workspace)
+                await self.run_workspace(workspace)
         if self._heap:
             self._set_timer()
 
-    async def _run_workspace(self, workspace: Workspace) -> None:
+    async def run_workspace(self, workspace: Workspace) -> None:
+        """Do what the timer does: run what is due, and set it again."""
         try:
             done = await self.run_due(workspace)
             self._lanes.collected(workspace.id, done)

@@ -127,12 +127,15 @@ class Snapshot:
 
 class Contents(NamedTuple):
     """What a workspace, or a snapshot of it, holds: records by collection, oldest first, counters,
-    and the number of requests. ``records`` is None if they take more than was asked for."""
+    and the number of requests. ``records`` is None if they take more than was asked for.
+
+    ``logged`` is how many entries each log of the workspace has had when this was read."""
 
     workspace: Workspace
     records: Mapping[str, Sequence[Record]] | None
     numbers: Mapping[str, int]
     requests: int
+    logged: Mapping[str, int]
 
 
 INPUTS_LOG: Final = "inputs"
@@ -299,7 +302,7 @@ class Transaction(Protocol):
         *,
         is_retry: bool = False,
     ) -> None:
-        """Schedule a call of ``action`` for the workspace's instant ``due``.
+        """Schedule a call of ``action`` for the workspace's instant ``due``, to the millisecond.
 
         Raises ApiError 429 beyond the quota, which does not count a retry.
         """

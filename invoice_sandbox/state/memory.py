@@ -10,7 +10,7 @@ from datetime import datetime
 from itertools import islice
 from typing import Any, Final
 
-from invoice_sandbox.base.clock import ClockState
+from invoice_sandbox.base.clock import ClockState, in_milliseconds
 from invoice_sandbox.base.jsonio import packed
 from invoice_sandbox.base.turns import Turn
 from invoice_sandbox.state import (
@@ -349,6 +349,7 @@ class MemoryStore:
         try:
             state = space.state if snapshot_id is None else space.snapshots[snapshot_id][1]
             state = state.copy()
+            logged = {name: log.last for name, log in space.logs.items()}
         finally:
             space.lock.release()
         records = None
@@ -357,7 +358,7 @@ class MemoryStore:
             for name, collection in sorted(state.collections.items()):
                 records[name] = list(reversed(collection.page(None, None, ()).records))
                 await turn.give_way()
-        return Contents(state.workspace, records, state.numbers, state.requests)
+        return Contents(state.workspace, records, state.numbers, state.requests, logged)
 
     async def append(
         self,
@@ -576,7 +577,9 @@ class MemoryTransaction:
         *,
         is_retry: bool = False,
     ) -> None:
-        """Schedule a call of ``action`` for the workspace's instant ``due``."""
+        """Schedule a call of ``action`` for the workspace's instant ``due``, in milliseconds: its
+        clock shows no others, so what is due between two would have to wait for the later one."""
+        due = in_milliseconds(due)
         text = packed((action, arguments, scenario, place))
         if not is_retry:  # it takes the place of the attempt before it
             self._check_step(lane, len(text) + STEP_BYTES)

@@ -54,6 +54,14 @@ def test_an_invalid_key_does_not_hinder_a_valid_authorization(server: Running) -
     assert status(server, Authorization=f"Bearer {DEMO_KEY}", X_API_Key="unknown") == 200
 
 
+def test_a_key_that_has_expired_does_not_hinder_another(
+    server: Running, client: httpx.Client
+) -> None:
+    expired = create(client, expiresAt="2026-11-21T09:30:00Z")["secret"]
+    assert status(server, Authorization=f"Bearer {expired}") == 401
+    assert status(server, Authorization=f"Bearer {expired}", X_API_Key=DEMO_KEY) == 200
+
+
 def test_a_key_whose_workspace_was_deleted_does_not_hinder_another(server: Running) -> None:
     deleted = server.new_workspace()
     with server.client(deleted) as owner, server.client(None) as other:

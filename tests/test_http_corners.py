@@ -359,6 +359,17 @@ def test_a_preflight_names_methods_and_headers(client: httpx.Client) -> None:
     assert "X-API-Key" in response.headers["access-control-allow-headers"]
 
 
+def test_only_a_preflight_names_methods_and_headers(client: httpx.Client) -> None:
+    origin, asked = {"Origin": "http://localhost:3000"}, {"Access-Control-Request-Method": "POST"}
+    for response in (
+        client.options("/api/invoices", headers=origin),
+        client.options("/api/invoices", headers=asked),
+        client.get("/api/invoices", headers=origin | asked),
+    ):
+        assert response.is_success
+        assert not [one for one in response.headers if one.startswith("access-control-allow-m")]
+
+
 def test_a_client_that_hangs_up_in_its_body_hurts_nobody(
     raw: socket.socket, client: httpx.Client
 ) -> None:

@@ -123,6 +123,7 @@ CORNERS = {
     "two headers are one list": Row("header", None, None, "blue, black\nbrown", COLORS),
     "a list of one cookie": Row("cookie", "form", True, "color=blue", ["blue"]),
     "a list of many cookies": Row("cookie", "form", True, "color=blue; color=red", ["blue", "red"]),
+    "a cookie in quotation marks": Row("cookie", "form", None, 'color="a; b"', "a; b"),
     # Delimiters within a value.
     "a comma in a path": Row("path", None, None, "a%2Cb,c", ["a,b", "c"]),
     "a slash in a path": Row("path", None, None, "a%2Fb,c", ["a/b", "c"]),

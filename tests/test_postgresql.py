@@ -3,15 +3,17 @@
 from __future__ import annotations
 
 import asyncio
+import hmac
 import http.client
 import os
+import re
 import signal
 import socket
 import threading
 import time
 from collections.abc import Callable, Coroutine, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor, wait
-from contextlib import ExitStack, closing, contextmanager
+from contextlib import ExitStack, closing, contextmanager, suppress
 from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 from functools import partial, wraps
@@ -831,23 +833,162 @@ def test_a_server_that_ended_without_a_word_is_replaced(dsn: str) -> None:
 def silent(dsn: str, running: Running, *, ends: bool) -> Iterator[None]:
     """Let another server run the first workspace, which closes connections instead of responding,
     and is no longer registered by then if it ``ends``."""
-    first = running.sandbox.engine.first_workspace
-    with closing(Database(dsn)) as database, socket.create_server(("127.0.0.1", 0)) as listener:
+    with closing(Database(dsn)) as database:
+
+        def end(other: Replica) -> bytes:
+            if ends:
+                database.retire(other.number)
+            return b""
+
+        with another(database, running, end):
+            yield
+
+
+@contextmanager
+def another(
+    database: Database, running: Running, respond: Callable[[Replica], bytes]
+) -> Iterator[list[bytes]]:
+    """Let another server run the first workspace, which sends what ``respond`` returns, and closes
+    the connection. Yields the requests that it gets."""
+    requests: list[bytes] = []
+    with socket.create_server(("127.0.0.1", 0)) as listener:
         other = database.register(f"http://127.0.0.1:{listener.getsockname()[1]}")
 
         def accept() -> None:
-            connected, _ = listener.accept()
-            connected.recv(65536)
-            if ends:
-                database.retire(other.number)
-            connected.close()
+            with suppress(OSError), listener.accept()[0] as connected:
+                received = b""
+                while not is_whole(received):
+                    received += connected.recv(65536)
+                requests.append(received)
+                connected.sendall(respond(other))
 
         accepting = threading.Thread(target=accept)
         accepting.start()
-        running.run(shared(running).hand_over(first))
+        running.run(shared(running).hand_over(running.sandbox.engine.first_workspace))
         assert other.claim() is not None
-        yield
+        yield requests
+        listener.shutdown(socket.SHUT_RDWR)
         accepting.join(PATIENCE)
+
+
+def is_whole(received: bytes) -> bool:
+    """Whether this is a request with all of its body."""
+    head, end, body = received.partition(b"\r\n\r\n")
+    declared = re.search(rb"(?i)\r\ncontent-length: (\d+)", head)
+    return bool(end) and len(body) >= (int(declared[1]) if declared else 0)
+
+
+def signed(dsn: str, text: str, client: str) -> dict[str, str]:
+    """The header by which a server names the client of a request that it sends on."""
+    with closing(Database(dsn)) as database:
+        secret = database.secret().encode()
+    signature = hmac.digest(secret, f"{text}\n{client}".encode(), "sha256").hex()
+    return {"X-Sandbox-Replica": f"{signature} {client}"}
+
+
+def test_a_request_is_sent_on_as_it_came_and_so_is_its_response(dsn: str) -> None:
+    """What is about one connection only is not."""
+    given = (
+        b"HTTP/1.1 203 Whatever\r\nX-One: 1\r\nX-one: 2\r\nConnection: close\r\n"
+        b"Keep-Alive: timeout=9\r\nTransfer-Encoding: chunked\r\n\r\n3\r\nabc\r\n0\r\n\r\n"
+    )
+    forged = b"X-Sandbox-Replica: guessed 192.0.2.7\r\n"
+    fields = b"Content-Type: text/plain\r\nX-Mine: a\r\nX-Mine: b\r\nContent-Length: 9\r\n"
+    target, about_connection = b"/api/a%2Fb?c=%20d&e", b"TE: trailers\r\nKeep-Alive: 5\r\n" + forged
+    with (
+        servers(dsn) as (running,),
+        closing(Database(dsn)) as database,
+        another(database, running, lambda _: given) as requests,
+        socket.create_connection(("127.0.0.1", running.port), PATIENCE) as client,
+    ):
+        head = b"POST " + target + b" HTTP/1.1\r\nHost: localhost\r\n"
+        client.sendall(head + about_connection + fields + b"Connection: close\r\n\r\n")
+        client.sendall(b"up to ")
+        client.sendall(b"end")
+        response = http.client.HTTPResponse(client)
+        response.begin()
+        assert (response.status, response.read()) == (203, b"abc")
+        assert response.headers.get_all("x-one") == ["1", "2"]
+        assert response.headers["keep-alive"] is None
+        head, _, body = requests[0].partition(b"\r\n\r\n")
+    assert body == b"up to end"
+    first, *lines = head.split(b"\r\n")
+    assert first == b"POST " + target + b" HTTP/1.1"
+    sent = [(name.lower(), value) for name, _, value in (one.partition(b": ") for one in lines)]
+    own = signed(dsn, "POST\n/api/a%2Fb\nc=%20d&e", "127.0.0.1")["X-Sandbox-Replica"]
+    assert sorted(sent) == [
+        (b"content-length", b"9"),
+        (b"content-type", b"text/plain"),
+        (b"host", b"localhost"),
+        (b"x-mine", b"a"),
+        (b"x-mine", b"b"),
+        (b"x-sandbox-replica", own.encode()),
+    ]
+
+
+CLAIMS = {
+    "as it was signed": ("POST\n/api/invoices\na=b", "192.0.2.7"),
+    "another client": ("POST\n/api/invoices\na=b", "192.0.2.8"),
+    "another method": ("PUT\n/api/invoices\na=b", "192.0.2.7"),
+    "another path": ("POST\n/api/offers\na=b", "192.0.2.7"),
+    "another query": ("POST\n/api/invoices\n", "192.0.2.7"),
+}
+
+
+def test_whom_another_server_names_is_the_client_of_the_request_it_signed(dsn: str) -> None:
+    found = []
+    with servers(dsn) as (running,), running.client() as client:
+        for number, (text, signed_for) in enumerate(CLAIMS.values()):
+            signature = signed(dsn, text, signed_for)["X-Sandbox-Replica"].partition(" ")[0]
+            headers = {"X-Sandbox-Replica": f"{signature} 192.0.2.7"}
+            invoice = {**DATED, "invoiceNumber": f"Late-{number}"}
+            client.post("/api/invoices?a=b", json=invoice, headers=headers).raise_for_status()
+            found.append(data(client.get("/api/audit-log"))[0]["context"]["ip"])
+        assert "x-sandbox-replica" not in client.get("/sandbox/requests").text
+    assert found == ["192.0.2.7"] + ["127.0.0.1"] * 4
+
+
+def test_a_request_that_was_sent_on_is_not_sent_on_again(dsn: str) -> None:
+    """The workspace has moved meanwhile."""
+    with (
+        servers(dsn) as (running,),
+        running.client() as client,
+        closing(Database(dsn)) as database,
+        another(database, running, lambda _: b"HTTP/1.1 204 Sent on\r\n\r\n") as requests,
+    ):
+        headers = signed(dsn, "GET\n/api/invoices\n", "192.0.2.7")
+        response = client.get("/api/invoices", headers=headers)
+        assert (response.status_code, response.headers["Retry-After"]) == (503, "1")
+        assert not requests
+        assert client.get("/api/invoices").status_code == 204
+
+
+ADDRESSES = {
+    "http://127.0.0.1:{}": True,
+    "http://[::1]:{}": True,
+    "http://localhost:{}": False,
+    "http://0.0.0.0:{}": False,
+    "http://127.0.0.1:{}/": False,
+}
+
+
+@pytest.mark.parametrize(("address", "has_ended"), ADDRESSES.items(), ids=ADDRESSES)
+def test_a_server_has_ended_if_nobody_listens_at_its_loopback_address(
+    dsn: str, address: str, has_ended: bool
+) -> None:
+    """What another name or network leads to may be unreachable from here alone."""
+    with (
+        servers(dsn) as (running,),
+        running.client() as client,
+        closing(Database(dsn)) as database,
+        closing(socket.socket()) as gone,
+    ):
+        gone.bind(("127.0.0.1", 0))
+        other = database.register(address.format(gone.getsockname()[1]))
+        running.run(shared(running).hand_over(running.sandbox.engine.first_workspace))
+        assert other.claim() is not None
+        found = [client.get("/api/invoices").status_code for _ in range(2)]
+        assert found == [503, 200 if has_ended else 503]
 
 
 def test_a_request_to_a_server_that_ends_is_read_elsewhere_or_503(dsn: str) -> None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import replace
 
+import httpx
 import pytest
 
 from invoice_sandbox.base.errors import ApiError
@@ -96,6 +97,15 @@ def test_callers_without_a_valid_key_are_counted_by_address() -> None:
         assert [client.get("/api/partners").status_code for _ in range(2)] == [401, 429]
 
 
+def test_each_address_without_a_key_has_a_window_of_its_own() -> None:
+    with serving(replace(FROZEN, rate_limit=1)) as running:
+        for address in ("127.0.0.1", "127.0.0.2"):
+            transport = httpx.HTTPTransport(local_address=address)
+            with httpx.Client(base_url=running.url, transport=transport) as stranger:
+                found = [stranger.get("/api/partners").status_code for _ in range(2)]
+                assert found == [401, 429]
+
+
 def test_an_address_without_a_key_has_a_window_beside_those_of_keys() -> None:
     with (
         serving(replace(FROZEN, rate_limit=1)) as running,
@@ -143,6 +153,18 @@ def test_reading_by_the_control_api_has_no_limit(monkeypatch: pytest.MonkeyPatch
     monkeypatch.setattr(admit, "_FAMILY_KEYS", 0)
     with serving(LIMITED) as running, running.client() as client:
         assert {client.get("/sandbox/clock").status_code for _ in range(10)} == {200}
+
+
+def test_what_a_listener_reports_has_no_limit_of_requests(family: Running) -> None:
+    """Its deliveries have one."""
+    with family.client(family.new_workspace()) as client:
+        answer = {"status": 200, "headers": {}, "body": ""}
+        found = {
+            client.post("/sandbox/listeners/none/answers", json=answer).status_code
+            for _ in range(8)
+        }
+        assert len(found) == 1
+        assert client.post("/sandbox/reset").status_code == 200
 
 
 @pytest.fixture(name="family")

@@ -20,7 +20,7 @@ from invoice_sandbox.base.clock import ClockState, instant_text
 from invoice_sandbox.base.errors import ApiError
 from invoice_sandbox.base.ids import new_key
 from invoice_sandbox.cli.users import users
-from invoice_sandbox.http.admit import check_site
+from invoice_sandbox.http.admit import check_reader, check_site
 from invoice_sandbox.http.pipeline import Head, Request, Trace
 from invoice_sandbox.project.code import ProjectError
 from invoice_sandbox.settings import Settings
@@ -422,6 +422,42 @@ def test_a_page_of_the_host_may_use_the_cookie(sent: dict[str, str], is_ours: bo
             check_site(request, "https://sandbox.example")
 
 
+@pytest.mark.parametrize("method", ["GET", "HEAD"])
+def test_what_only_reads_may_come_from_any_site(method: str) -> None:
+    sent = (("sec-fetch-site", "cross-site"), ("origin", "https://evil.example"))
+    request = Request({}, None, method, LOGOUT, Head(sent), Trace())  # type: ignore[arg-type]
+    check_site(request, "https://sandbox.example")
+
+
+OURS, THEIRS, HOST = "https://sandbox.example", "https://evil.example", "127.0.0.1:8080"
+
+
+@pytest.mark.parametrize(
+    ("sent", "may_read"),
+    [
+        ({}, True),
+        ({"origin": OURS, "host": HOST}, True),
+        ({"origin": f"http://{HOST}", "host": HOST}, True),
+        ({"origin": THEIRS, "host": HOST}, False),
+        ({"origin": THEIRS, "sec-fetch-site": "cross-site", "sec-fetch-mode": "navigate"}, False),
+        ({"sec-fetch-site": "same-origin", "sec-fetch-mode": "cors"}, True),
+        ({"sec-fetch-site": "cross-site", "sec-fetch-mode": "navigate"}, True),
+        ({"sec-fetch-site": "cross-site", "sec-fetch-mode": "no-cors"}, False),
+        ({"sec-fetch-site": "same-site", "sec-fetch-mode": "no-cors"}, False),
+        ({"sec-fetch-site": "cross-site"}, True),
+    ],
+)
+def test_a_page_of_another_origin_reads_no_page_and_may_lead_to_one(
+    sent: dict[str, str], may_read: bool
+) -> None:
+    request = Request({}, None, "GET", "/console", Head(tuple(sent.items())), Trace())  # type: ignore[arg-type]
+    if may_read:
+        check_reader(request, f"{OURS}/path")
+    else:
+        with pytest.raises(ApiError):
+            check_reader(request, f"{OURS}/path")
+
+
 @pytest.mark.parametrize("kind", ["text/plain", "application/x-www-form-urlencoded", ""])
 def test_a_form_changes_nothing_with_somebody_s_cookie(server: Running, kind: str) -> None:
     with logged_in(server) as seller:
@@ -437,6 +473,13 @@ def test_reading_with_a_cookie_needs_no_origin(server: Running) -> None:
     with logged_in(server) as seller:
         del seller.headers["Origin"]
         assert seller.get("/api/invoices").status_code == 200
+
+
+def test_a_login_with_an_old_cookie_may_come_from_any_site(server: Running) -> None:
+    """It is not carried out in the name of the session."""
+    with logged_in(server) as seller:
+        response = seller.post(LOGIN, json=AUDITOR, headers={"Origin": "https://evil.example"})
+        assert response.status_code == 200, response.text
 
 
 def test_a_key_needs_no_origin(client: httpx.Client) -> None:

@@ -65,9 +65,9 @@ header that is a credential alone, without the name of a scheme before it."""
 class KnownKeys:
     """How callers of one operation are identified: by keys and sessions that were issued here.
 
-    ``schemes`` are those that the operation declares, by name, always in the same order, those in
-    the query apart; ``requirements`` are alternatives, each with the names of all schemes that it
-    requires.
+    ``schemes`` are those that the operation declares, by name, in the order of the document, those
+    in the query apart; ``requirements`` are alternatives, each with the names of all schemes that
+    it requires.
     """
 
     engine: Engine
@@ -80,9 +80,11 @@ class KnownKeys:
     def of(cls, engine: Engine, contract: Contract, operation: Operation) -> KnownKeys:
         """How callers of an operation of ``contract`` are identified."""
         names = {one.scheme for one in operation.security.alternatives}
-        found = [(name, contract.schemes[name]) for name in names]
-        found = [one for one in found if one[1].location != MUTUAL_TLS]
-        found.sort(key=lambda one: (one[1].location, one[1].name))
+        found = [
+            (name, scheme)
+            for name, scheme in contract.schemes.items()
+            if name in names and scheme.location != MUTUAL_TLS
+        ]
         known = {name for name, _ in found}
         requirements = [
             frozenset(one.scheme for one in requirement if one.scheme in known)
@@ -213,7 +215,7 @@ def _presented(head: Head, scheme: Scheme) -> list[Presented | None]:
     """The secrets in the headers as ``scheme`` says; None for one without the scheme's name."""
     kind: Literal["api_key", "session"] = "session" if scheme.location == "cookie" else "api_key"
     found: list[Presented | None] = [Presented(kind, one) for one in _secrets_in(head, scheme)]
-    if found and scheme.location == BEARER and _lacks_bearer(head):
+    if scheme.location == BEARER and _lacks_bearer(head):
         found.append(None)
     return found
 

@@ -45,7 +45,7 @@ _MAX_SECRETS: Final = 64
 _SECONDS_TO_CONNECT: Final = 5.0
 _CONNECTIONS: Final = 512
 _HOP_BY_HOP: Final = frozenset(
-    {b"connection", b"expect", b"keep-alive", b"proxy-connection", b"te", b"upgrade", _FORWARDED}
+    {b"connection", b"expect", b"keep-alive", b"proxy-connection", b"te", b"upgrade"}
 )
 _FRAMING: Final = frozenset({b"connection", b"keep-alive", b"transfer-encoding"})
 

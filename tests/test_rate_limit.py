@@ -158,9 +158,9 @@ def test_reading_by_the_control_api_has_no_limit(monkeypatch: pytest.MonkeyPatch
 def test_what_a_listener_reports_has_no_limit_of_requests(family: Running) -> None:
     """Its deliveries have one."""
     with family.client(family.new_workspace()) as client:
-        answer = {"status": 200, "headers": {}, "body": ""}
+        reported = {"status": 200, "headers": {}, "body": ""}
         found = {
-            client.post("/sandbox/listeners/none/answers", json=answer).status_code
+            client.post("/sandbox/listeners/none/answers", json=reported).status_code
             for _ in range(8)
         }
         assert len(found) == 1

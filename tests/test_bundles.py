@@ -7,6 +7,8 @@ import stat
 import zipfile
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
+from functools import partial
+from hashlib import shake_256
 from pathlib import Path
 from typing import Any
 
@@ -16,6 +18,8 @@ from invoice_sandbox.base.ids import key_digest, new_key
 from invoice_sandbox.bundles.archive import BundleError, read_bundle, write_bundle
 from invoice_sandbox.bundles.saving import save_bundle
 from invoice_sandbox.control.client import ControlClient
+from invoice_sandbox.runtime.journal import Body, Redactor
+from invoice_sandbox.runtime.recording import Secrets
 from invoice_sandbox.state import INPUTS_LOG, MEBIBYTE
 from tests.scenario_run import DATED
 from tests.support import Running, serving
@@ -127,6 +131,70 @@ def test_a_bundle_says_that_its_beginning_is_gone(server: Running, tmp_path: Pat
     assert "beginning" in about["reason"]
     parts = read_bundle(tmp_path / "late.zip").parts
     assert [name for name, part in parts.items() if inbox.encode() in part] == []
+
+
+SECRETS = partial(Secrets, Redactor(()), (), {})
+
+
+def digest(content: str, inbox: str = "0" * 32, operation: str | None = None) -> str | None:
+    """The digest of a body in a workspace whose inbox has that token."""
+    return SECRETS(inbox).digest(operation, Body(content.encode(), "application/json"))
+
+
+@pytest.mark.parametrize(
+    ("one", "other"),
+    [
+        ('{"a":1,"durationMs":3}', '{"a":1,"durationMs":4}'),
+        ('{"password":"x"}', '{"password":"y"}'),
+        (f'["u/{"0" * 32}"]', f'["u/{"1" * 32}"]'),
+        ('broken {"durationMs":3', 'broken {"durationMs":4'),
+    ],
+    ids=["what is random", "a secret", "the inbox", "no JSON"],
+)
+def test_a_digest_does_not_depend_on_what_differs_in_every_run(one: str, other: str) -> None:
+    assert digest(one) == digest(other, "1" * 32)
+    assert digest(one) not in {None, digest("[]")}
+
+
+def test_what_may_be_a_secret_has_no_digest() -> None:
+    assert digest("token=abc") is None
+    secrets = SECRETS("0" * 32)
+    secrets.redactor.hidden_operations = frozenset({"logIn"})
+    assert secrets.digest("logIn", Body(b"[]", "application/json")) is None
+
+
+def test_no_part_of_a_secret_is_at_the_end_of_a_body_that_is_cut() -> None:
+    cut = {"body": '{"url": "http://x/0123456789', "bodyBytes": 10_000}
+    shown = SECRETS("0123456789abcdef").shown
+    assert shown(cut) == {**cut, "body": '{"url": "http://x/'}
+    for whole in ({"body": '"0123456789'}, {"body": '"0123456', "bodyBytes": 10_000}):
+        assert shown(whole) == whole
+
+
+def test_no_part_of_a_secret_is_where_a_bundle_cuts_a_body(server: Running, tmp_path: Path) -> None:
+    key = server.new_workspace()
+    with server.client(key) as client:
+        token = client.get("/sandbox/inbox").json()["data"]["url"].rpartition("/")[2]
+        text = client.post("/api/invoices", json={**DATED, "invoiceNumber": token}).text
+        before = "1" * (8 * 1024 - len(token) // 2 - text.index(token))
+        client.post("/api/invoices", json={**DATED, "invoiceNumber": before + token})
+    save_bundle(ControlClient(server.url, key), tmp_path / "x.zip")
+    parts = read_bundle(tmp_path / "x.zip").parts
+    assert before in parts["inputs.ndjson"].decode()
+    assert [name for name, part in parts.items() if token[:12].encode() in part] == []
+
+
+def test_whole_responses_count_in_what_a_recording_may_take(
+    server: Running, tmp_path: Path
+) -> None:
+    key = server.new_workspace()
+    number = shake_256(b"1").hexdigest(50_000)
+    with server.client(key) as client:
+        workspace = client.get("/sandbox/workspaces").json()["data"][0]["id"]
+        server.run(server.store.append(workspace, INPUTS_LOG, None, 8 * MEBIBYTE - 140_000))
+        client.post("/api/invoices", json={**DATED, "invoiceNumber": number})
+    about = save_bundle(ControlClient(server.url, key), tmp_path / "x.zip")
+    assert about["replayable"] is False
 
 
 # Files of strangers

@@ -386,6 +386,57 @@ def test_what_is_random_is_not_compared_in_the_beginning_of_a_long_body() -> Non
     assert found.member == "/body"
 
 
+@pytest.mark.parametrize("length", [10_000, 40_000], ids=["kept whole", "kept compressed"])
+def test_all_of_a_long_body_is_compared(live: Running, tmp_path: Path, length: int) -> None:
+    """The list begins with what is longer than a bundle shows."""
+    key = live.new_workspace(seed=10)
+    with live.client(key) as client:
+        for number in ("SHORT", "1" * length):
+            client.post("/api/invoices", json={**INVOICE, "invoiceNumber": number})
+        assert '"SHORT"' in client.get("/api/invoices").text
+    save_bundle(ControlClient(live.url, key), tmp_path / "x.zip")
+    response = read_bundle(tmp_path / "x.zip").lines("inputs.ndjson")[-1]["response"]
+    assert "SHORT" not in response["body"]
+    assert replay(read_bundle(tmp_path / "x.zip")).difference is None
+
+    def edit(parts: dict[str, bytes]) -> None:
+        first, *others = parts["inputs.ndjson"].splitlines(keepends=True)
+        parts["inputs.ndjson"] = b"".join((first.replace(b"10000", b"20000"), *others))
+
+    found = replay(edited(tmp_path / "x.zip", tmp_path / "y.zip", edit)).difference
+    assert found is not None
+    assert found.request == "3 (GET /api/invoices)"
+    assert (found.member, found.expected) == ("/bodyDigest", f'"{response["bodyDigest"]}"')
+
+
+def long(body: str, digest: Any) -> dict[str, Any]:
+    """A recording with one response, whose body is cut."""
+    response = {"headers": [], "body": body, "bodyBytes": 9000, "bodyDigest": digest}
+    request = {"method": "GET", "target": "/"}
+    one = {"number": 1, "request": request, "status": 200, "response": response}
+    return {"inputs": [one], "deliveries": [], "end": {}}
+
+
+@pytest.mark.parametrize("digest", [7, {}, ["x"], "sha256:0"])
+def test_a_wrong_digest_of_a_body_is_a_difference(digest: Any) -> None:
+    found = first_difference(long("[1", digest), long("[1", "sha256:1"))
+    assert found is not None
+    assert found.member.startswith("/bodyDigest")
+
+
+def test_a_difference_in_a_long_body_is_shown_from_shortly_before_it() -> None:
+    one, other = (f"[{'0' * 1000}{number}" for number in "12")
+    found = first_difference(long(one, "sha256:1"), long(other, "sha256:2"))
+    assert found is not None
+    assert (found.member, found.expected, found.actual) == (
+        *("/body", f'"{"0" * 60}1"', f'"{"0" * 60}2"'),
+    )
+
+
+def test_bodies_with_the_same_digest_are_the_same_wherever_they_are_cut() -> None:
+    assert first_difference(long("[1, 2", "sha256:1"), long("[1", "sha256:1")) is None
+
+
 def test_differences_are_found_in_order() -> None:
     clock = {"clock": {"mode": "frozen"}}
     one = {"start": clock, "end": {**clock, "a": [1, 2]}, "inputs": [], "deliveries": []}

@@ -3,24 +3,18 @@
 from __future__ import annotations
 
 import json
-import re
 from collections import defaultdict, deque
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any, Final
 
+from invoice_sandbox.runtime.recording import RANDOM, without_random
 from invoice_sandbox.state import Record
 
 _MISSING: Final = object()
-_RANDOM: Final = frozenset({"durationMs", "keptIdleFor", "last4"})
-"""Members that differ in every run: real time, the end of a random key, and what depends on the
-workspace that the recorded one was created from."""
-
-_OF_ENDPOINTS: Final = frozenset({"webhook-signature", "webhook-timestamp"})
-_RANDOM_MEMBER: Final = re.compile(
-    rf'"({"|".join(sorted(_RANDOM | _OF_ENDPOINTS))})":("[^"]*"?|[0-9.]+)'
-)
 _MAX_SHOWN: Final = 200
+_BEFORE: Final = 60
+"""Characters that are shown, and of them those before the first that differs in a long text."""
 
 
 @dataclass(frozen=True)
@@ -91,14 +85,24 @@ def _in_input(one: Record, other: Record) -> Iterator[Found]:
     yield from _differences(headers, others, "/headers")
     body, other_body = response.get("body"), other_response.get("body")
     values = [_json(text) for text in (body, other_body)]
-    if _MISSING in values:  # no JSON, or the beginning of a long one
-        yield from _differences(_without_random(body), _without_random(other_body), "/body")
+    digests = [found.get("bodyDigest") for found in (response, other_response)]
+    if digests[0] is not None and digests[0] == digests[1]:
         return
+    if _MISSING in values:  # no JSON, or the beginning of a long one
+        values = [None if text is None else without_random(text) for text in (body, other_body)]
+        if None not in values:
+            values = _where_they_differ(values[0], values[1])
     yield from _differences(values[0], values[1], "/body")
+    if digests[0] is not None:
+        yield from _differences(digests[0], digests[1], "/bodyDigest")
 
 
-def _without_random(text: str | None) -> str | None:
-    return None if text is None else _RANDOM_MEMBER.sub(r'"\1":0', text)
+def _where_they_differ(one: str, other: str) -> list[str]:
+    """Two texts from shortly before the first character that differs."""
+    pairs = enumerate(zip(one, other, strict=False))
+    shorter = len(min(one, other, key=len))
+    same = next((place for place, pair in pairs if pair[0] != pair[1]), shorter)
+    return [text[max(0, same - _BEFORE) :] for text in (one, other)]
 
 
 def _json(text: str | None) -> Any:
@@ -112,7 +116,7 @@ def _differences(one: Any, other: Any, pointer: str) -> Iterator[Found]:
     """The differences of two JSON values, in the order of the first."""
     if isinstance(one, Mapping) and isinstance(other, Mapping):
         for name in [*one, *(name for name in other if name not in one)]:
-            if name not in _RANDOM and name not in _OF_ENDPOINTS:
+            if name not in RANDOM:
                 place = f"{pointer}/{name.replace('~', '~0').replace('/', '~1')}"
                 values = one.get(name, _MISSING), other.get(name, _MISSING)
                 yield from _differences(*values, place)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Callable, Collection, Sequence
 from contextlib import suppress
 from datetime import datetime, timedelta
@@ -38,9 +39,12 @@ async def get_recording(call: ControlCall) -> Record:
     clean = engine.journal.redactor.redacted
     inputs, turn = [], Turn()
     for one in recorded.inputs:
-        inputs.append(_input(call, one, secrets))
+        inputs.append(await _input(call, one, secrets))
         await turn.give_way()
     journal = await engine.journal.newest(workspace.id, lambda _: True, "", _JOURNAL)
+    for place, entry in enumerate(journal.entries):
+        journal.entries[place] = _cut(entry, secrets)
+        await turn.give_way()
     outcomes = await engine.store.log(workspace.id, OUTCOMES_LOG)
     taken = next(one for one in await engine.store.snapshots(workspace.id) if one.id == BEGINNING)
     now = reading(clock)
@@ -111,8 +115,18 @@ def _valid_passwords(emails: Collection[str], inputs: Sequence[Input]) -> dict[s
     return found
 
 
-def _input(call: ControlCall, one: Input, secrets: Secrets) -> Record:
+def _cut(entry: Record, secrets: Secrets) -> Record:
+    shown = {name: secrets.shown(entry[name]) for name in ("request", "response")}
+    return {**entry, **shown}
+
+
+async def _input(call: ControlCall, one: Input, secrets: Secrets) -> Record:
     shown = call.engine.journal.redactor.shown(one.entry)
+    request, response = secrets.sent(one), secrets.shown(shown["response"])
+    body = one.response_body
+    if "bodyBytes" in response and body.content:
+        found = await asyncio.to_thread(secrets.digest, shown["operation"], body)
+        response |= {} if found is None else {"bodyDigest": found}
     return {
         "number": one.number,
         "inJournal": one.in_journal,
@@ -124,9 +138,9 @@ def _input(call: ControlCall, one: Input, secrets: Secrets) -> Record:
         "hasWaitedForBody": one.has_waited_for_body,
         "logged": one.logged,
         "client": one.client,
-        "request": secrets.sent(one),
+        "request": request,
         "status": shown["status"],
-        "response": shown["response"],
+        "response": response,
     }
 
 

@@ -8,6 +8,7 @@ of ours. A body that cannot be parsed is not shown.
 from __future__ import annotations
 
 import re
+import zlib
 from collections.abc import Callable, Iterable, Mapping
 from datetime import datetime
 from functools import cached_property, lru_cache
@@ -22,7 +23,7 @@ from invoice_sandbox.base.ids import KEY_PREFIX
 from invoice_sandbox.base.turns import Turn
 from invoice_sandbox.openapi.message.media_types import is_json
 from invoice_sandbox.openapi.operation import Contract
-from invoice_sandbox.state import INPUTS_LOG, Record, Store
+from invoice_sandbox.state import INPUTS_LOG, MEBIBYTE, Record, Store
 from invoice_sandbox.webhooks.signing import SECRET_PREFIX
 
 REQUESTS_LOG: Final = "requests"
@@ -77,6 +78,10 @@ _MAX_VALUES: Final = 5_000
 _MAX_BODY: Final = 8 * 1024
 _LARGE_ENTRY: Final = 4 * _MAX_BODY
 """Bodies of an entry beyond this are cut, and redacted for that, when it is recorded."""
+
+_MAX_WHOLE: Final = MEBIBYTE
+"""Bytes of a response that an input keeps, compressed, to compare all of it in a replay: about
+10 ms of the processor."""
 
 _OF_OTHERS: Final = frozenset(
     {
@@ -163,7 +168,7 @@ class Input(NamedTuple):
     the clocks, the first time when it arrived, the second time when its body had arrived if it
     ``has_waited_for_body``, ``logged`` how many steps and attempts the workspace
     had logged before it (None: unknown), ``raw_path`` its path as it was sent, if the server knows
-    that.
+    that. ``packed`` is the body of a response that ``entry`` has only in part.
     """
 
     number: int
@@ -174,6 +179,15 @@ class Input(NamedTuple):
     in_journal: bool
     raw_path: bytes | None
     entry: JournalEntry
+    packed: bytes = b""
+
+    @property
+    def response_body(self) -> Body:
+        """The body of the response; of one that is longer than is kept, what is shown of it."""
+        body = self.entry.response_body
+        if not self.packed:
+            return body
+        return body._replace(content=zlib.decompress(self.packed), shown=None)
 
     @property
     def target(self) -> str:
@@ -217,10 +231,13 @@ class Journal:
         entry = item.entry
         if entry.why.operation in _OF_OTHERS:
             return
-        if len(entry.response_body.content) > _LARGE_ENTRY:
+        content = entry.response_body.content
+        if len(content) > _LARGE_ENTRY:
             short = self.redactor.without_large_bodies(entry).response_body
-            item = item._replace(entry=entry._replace(response_body=short))
-        await self._store.append(workspace_id, INPUTS_LOG, item, _size(item.entry))
+            packed = zlib.compress(content, 1) if len(content) <= _MAX_WHOLE else b""
+            item = item._replace(entry=entry._replace(response_body=short), packed=packed)
+        size = _size(item.entry) + len(item.packed)
+        await self._store.append(workspace_id, INPUTS_LOG, item, size)
 
     async def recorded(self, workspace_id: str) -> Recorded:
         """The inputs. The first entry of a complete log stands for the beginning."""

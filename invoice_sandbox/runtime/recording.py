@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import base64
 import binascii
+import hashlib
 import re
 from collections.abc import Collection, Iterator, Mapping
 from dataclasses import dataclass, field
@@ -24,6 +25,18 @@ PLACEHOLDER: Final = re.compile(r"\{\{sandbox-secret-(\d+)\}\}")
 
 _LONG: Final = 16
 """Characters from which a secret is replaced wherever it occurs, and not only in its place."""
+
+_PART: Final = 8
+"""Characters from which the beginning of a secret is cut off the end of a body. Fewer are common:
+two runs of the same inputs would be cut in different places."""
+
+RANDOM: Final = frozenset(
+    {"durationMs", "keptIdleFor", "last4", "webhook-signature", "webhook-timestamp"}
+)
+"""Members that differ in every run: real time, the end of a random key, what depends on the
+workspace that the recorded one was created from, and the headers of webhooks."""
+
+_RANDOM_MEMBER: Final = re.compile(rf'"({"|".join(sorted(RANDOM))})":("[^"]*"?|[0-9.]+)')
 
 _VALUES: Final = re.compile(r'"([^"\\]*)"\s*:\s*("(?:[^"\\]|\\.)*"|[^\s,\]}]+)')
 
@@ -66,6 +79,32 @@ class Secrets:
                 text = text.replace(secret, name)
         text = text.replace(self.inbox, "[inbox]")
         return self.redactor.key_pattern.sub("[redacted]", text)
+
+    def shown(self, message: Record) -> Record:
+        """A request or response of the journal whose body, if it is cut, ends before a secret."""
+        body = message["body"]
+        if body is None or "bodyBytes" not in message:
+            return message
+        for secret in (*self._names, self.inbox):
+            if len(secret) >= _LONG and secret[:_PART] in body[-len(secret) :]:
+                lengths = range(len(secret), _PART - 1, -1)
+                part = next((one for one in lengths if body.endswith(secret[:one])), 0)
+                body = body[: len(body) - part]
+        return {**message, "body": body}
+
+    def digest(self, operation: str | None, body: Body) -> str | None:
+        """A digest of a whole body that two runs can compare: secrets, and what differs in every
+        run, do not count. None: the body may hold a secret that nobody can find."""
+        if operation in self.redactor.hidden_operations:
+            return None
+        try:
+            value = self.redactor.redacted(jsonio.loads(body.content))
+            text = jsonio.dumps(_without_random(value)).decode()
+        except (jsonio.JsonError, UnicodeDecodeError):
+            text = without_random(body.content.decode("latin-1"))
+            if self.redactor.shows_secrets(text):
+                return None
+        return f"sha256:{hashlib.sha256(self.masked(text).encode()).hexdigest()}"
 
     def _named(self, secret: str) -> str:
         """The placeholder of a secret."""
@@ -211,6 +250,17 @@ class Secrets:
         if isinstance(value, list):
             return [self._replaced(one) for one in value]
         return self._text(value) if isinstance(value, str) else value
+
+
+def without_random(text: str) -> str:
+    """A text that is no JSON, or the beginning of one, without what differs in every run."""
+    return _RANDOM_MEMBER.sub(r'"\1":0', text)
+
+
+def _without_random(value: Any) -> Any:
+    if isinstance(value, Mapping):
+        return {name: _without_random(one) for name, one in value.items() if name not in RANDOM}
+    return [_without_random(one) for one in value] if isinstance(value, list) else value
 
 
 def _is_harmless(written: str) -> bool:

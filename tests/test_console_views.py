@@ -3,7 +3,12 @@
 from __future__ import annotations
 
 import json
+import os
 import re
+import shutil
+import subprocess
+import sys
+from collections.abc import Iterator
 from dataclasses import replace
 from html import unescape
 from pathlib import Path
@@ -21,8 +26,9 @@ from invoice_sandbox.control.client import ControlClient
 from invoice_sandbox.project.code import ProjectError
 from invoice_sandbox.replay import replay
 from invoice_sandbox.state.credentials import DEMO_KEY
-from tests.scenario_run import advance, data, move, register_new, verified
-from tests.support import FROZEN, Running, serving
+from tests.receivers import Message, receiving, subscribe
+from tests.scenario_run import INVOICE, advance, data, move, register_new, verified
+from tests.support import FROZEN, PATIENCE, Running, serving
 from tests.test_console import VIEWS, act, api, key, visitor
 from tests.test_sessions import AUDITOR, PASSWORD, logged_in
 
@@ -199,6 +205,13 @@ def test_a_violation_leads_to_the_schema(visitor: httpx.Client, api: httpx.Clien
     assert link
     schema = text_of(visitor.get(unescape(link[1])))
     assert '"sellerId", "debtorId"' in schema
+    assert api.get("/api/partners?limit=many").status_code == 400
+    [entry, _] = data(api.get("/sandbox/requests"))
+    shown = visitor.get(f"/console/requests/{entry['requestId']}")
+    assert "limit must be a whole number" in text_of(shown)
+    link = re.search(r'href="(/console/contract/schema[^"]*)"', shown.text)
+    assert link
+    assert '"name": "limit"' in text_of(visitor.get(unescape(link[1])))
     for wrong in ("", "?pointer=/nothing", "?pointer=x"):
         assert visitor.get(f"/console/contract/schema{wrong}").status_code == 404
 
@@ -315,6 +328,31 @@ def test_an_offer_is_decided_by_its_buttons(
     assert offer["status"] == "Received"
 
 
+def test_an_offer_has_the_buttons_that_its_status_allows(
+    visitor: httpx.Client, api: httpx.Client
+) -> None:
+    invoice = verified(api)["id"]
+    move(api, invoice, "request-financing", "receive-offer", "receive-offer")
+    newest, other = data(api.get("/api/offers", params={"invoiceId": invoice}))
+    data(api.post(f"/sandbox/offers/{newest['id']}/accept"))
+    named = buttons(visitor.get(f"/console/records/invoices/{invoice}"))
+    assert [one for one in named if newest["id"] in one] == [
+        f"POST /sandbox/offers/{newest['id']}/withdraw"
+    ]
+    assert not [one for one in named if other["id"] in one]  # superseded
+
+
+def test_numbers_in_a_table_are_easy_to_compare(visitor: httpx.Client, api: httpx.Client) -> None:
+    for amount in ("1234567.5", "12000", "0.125", "1e300"):
+        body = {**INVOICE, "invoiceNumber": amount, "amount": 7}
+        content = json.dumps(body).replace('"amount": 7', f'"amount": {amount}').encode()
+        api.post("/api/invoices", content=content, headers={"Content-Type": "application/json"})
+    page = visitor.get("/console/records/invoices").text
+    numbers = re.findall(r'<td class="number">(.*?)</td>', page)
+    assert numbers[:4] == ["1E+300", "0.125", "12,000", "1,234,567.50"]
+    assert page.count('<th class="number">') == 1
+
+
 def test_records_are_searched_for_a_text(visitor: httpx.Client, api: httpx.Client) -> None:
     wanted = register_new(api, invoiceNumber="FIND-ME-42")
     other = register_new(api)
@@ -374,6 +412,168 @@ def test_the_outcome_of_a_delivery_is_a_sentence(attempt: Any, text: str) -> Non
     delivered = "Delivered" if attempt == {} else "Failed"
     attempts = [] if attempt is None else [one]
     assert text in diagnosis({"status": delivered, "attempts": attempts})
+
+
+def test_deliveries_of_one_status_are_listed(visitor: httpx.Client, api: httpx.Client) -> None:
+    for url in (data(api.get("/sandbox/inbox"))["url"], "http://127.0.0.1:9/closed"):
+        body = {"url": url, "events": ["invoice.registered"], "retryProfile": "none"}
+        api.post("/api/webhooks", json=body)
+    register_new(api)
+    advance(api, "PT0S")
+    found = {one["status"]: one["id"] for one in data(api.get("/api/webhooks"))["deliveries"]}
+    assert len(found) == 2
+    overview = visitor.get("/console")
+    hooks = data(api.get("/api/webhooks"))["endpoints"]
+    assert f"{len(hooks)} endpoints" in text_of(overview)
+    for status, id_ in found.items():
+        link = f"/console/webhooks?status={status}"
+        page = visitor.get(link).text
+        assert [one for one in found.values() if one in page] == [id_]
+        for view in (overview, visitor.get("/console/webhooks")):
+            assert f'href="{link}"' in view.text
+    data(
+        api.post(
+            f"/sandbox/webhooks/{data(api.get('/api/webhooks'))['endpoints'][0]['id']}/disable"
+        )
+    )
+    assert "1 disabled" in text_of(visitor.get("/console"))
+    named = buttons(visitor.get("/console/webhooks"))
+    assert [
+        one.rpartition("/")[2] for one in named if one.startswith("POST /sandbox/webhooks")
+    ] == [
+        *("enable", "rotate-secret"),
+        *("disable", "rotate-secret"),
+    ]
+
+
+def genuine(language: str, snippet: str, message: Message, secret: str, folder: Path) -> bool:
+    """Whether the code of the page, in a program, takes a message for genuine."""
+    names = ("id", "timestamp", "signature")
+    values = [secret, *(message.headers[f"webhook-{one}"] for one in names)]
+    program, name, command = PROGRAMS[language]
+    (folder / name).write_text(program.replace("SNIPPET", snippet))
+    command = [*command, str(folder / name), *values]
+    done = subprocess.run(  # what it writes is looked at
+        command, check=False, input=message.body, capture_output=True, timeout=PATIENCE
+    )
+    assert done.stdout.strip() in {b"true", b"false"}, done.stderr
+    return done.stdout.strip() == b"true"
+
+
+PROGRAMS = {
+    "Python": (
+        """
+import sys
+secret, *values = sys.argv[1:]
+headers = dict(zip(("webhook-id", "webhook-timestamp", "webhook-signature"), values))
+body = sys.stdin.buffer.read()
+genuine = "true"
+try:
+    exec('''SNIPPET''')
+except Exception as error:
+    genuine = "false" if "signature" in str(error) else error
+print(genuine)
+""",
+        "verify.py",
+        [sys.executable],
+    ),
+    "Node.js": (
+        """
+import { readFileSync } from "node:fs";
+const [secret, id, timestamp, header] = process.argv.slice(2);
+const body = readFileSync(0);
+SNIPPET
+console.log(genuine);
+""",
+        "verify.mjs",
+        ["node"],
+    ),
+    "Java": (
+        """
+import static java.nio.charset.StandardCharsets.UTF_8;
+import java.security.MessageDigest;
+import java.util.*;
+import javax.crypto.Mac;
+import javax.crypto.spec.SecretKeySpec;
+class Verify {
+    public static void main(String[] args) throws Exception {
+        String secret = args[0], id = args[1], timestamp = args[2], header = args[3];
+        byte[] body = System.in.readAllBytes();
+        SNIPPET
+        System.out.println(genuine);
+    }
+}
+""",
+        "Verify.java",
+        ["java"],
+    ),
+    "Go": (
+        """
+package main
+
+import (
+	"crypto/hmac"
+	"crypto/sha256"
+	"encoding/base64"
+	"fmt"
+	"io"
+	"os"
+	"strings"
+)
+
+func main() {
+	secret, id, timestamp, header := os.Args[1], os.Args[2], os.Args[3], os.Args[4]
+	body, _ := io.ReadAll(os.Stdin)
+	SNIPPET
+	fmt.Println(genuine)
+}
+""",
+        "verify.go",
+        ["go", "run"],
+    ),
+}
+"""By language: a program around the code of the page, its file, and the command that runs it."""
+
+
+@pytest.fixture(scope="module")
+def signed() -> Iterator[tuple[Message, str, dict[str, str]]]:
+    """A delivered message, its secret, and the code that the console shows, by language."""
+    with receiving() as receiver, serving(real_time=True) as running, running.client() as api:
+        secret = subscribe(api, receiver.url, events=["invoice.registered"])["secret"]
+        register_new(api, invoiceNumber="Ü-1")
+        advance(api, "PT0S")
+        [delivery] = data(api.get("/api/webhooks"))["deliveries"]
+        page = api.get(f"/console/webhooks/{delivery['id']}").text
+        shown = re.findall(r"<summary>([^<]*)</summary>.*?<pre[^>]*>(.*?)</pre>", page, re.DOTALL)
+        [message] = receiver.messages
+        yield message, secret, {language: unescape(code) for language, code in shown}
+
+
+@pytest.mark.parametrize(
+    "language",
+    [
+        pytest.param(
+            one,
+            marks=pytest.mark.skipif(
+                shutil.which(PROGRAMS[one][2][0]) is None, reason=f"{one} is not installed"
+            ),
+        )
+        for one in PROGRAMS
+    ],
+)
+def test_the_code_that_verifies_a_signature_runs(
+    signed: tuple[Message, str, dict[str, str]], language: str, tmp_path: Path
+) -> None:
+    message, secret, code = signed
+    other = "whsec_" + secret[-1:-33:-1].replace("=", "A")
+    rotated = f"v1,{'A' * 43}= {message.headers['webhook-signature']}"
+    for changed, known, is_genuine in (
+        (message, secret, True),
+        (replace(message, headers={**message.headers, "webhook-signature": rotated}), secret, True),
+        (replace(message, body=message.body + b" "), secret, False),
+        (message, other, False),
+    ):
+        assert genuine(language, code[language], changed, known, tmp_path) is is_genuine
 
 
 # Scenario and clock
@@ -456,6 +656,83 @@ def test_a_rejected_credential_is_listed_without_it(server: Running) -> None:
         shown = visitor.get(unescape(link[1]))
         assert "authorization: [redacted]" in shown.text
         assert secret not in page.text + shown.text
+
+
+REPEATED = {
+    "Idempotency-Key": "it's-one",
+    "Prefer": "return=representation",
+    "X-Own": "caf\u00e9".encode().decode("latin-1"),
+}
+LONG = {**INVOICE, "invoiceNumber": "L" * 9_000}
+
+
+def fields_of(page: httpx.Response, button: str) -> dict[str, str]:
+    """What the form of a button sends."""
+    [form] = [one for one in page.text.split("<form")[1:] if f">{button}</button>" in one]
+    pairs = re.findall(r'<input type="hidden" name="([^"]*)" value="([^"]*)"', form)
+    return {name: unescape(text) for name, text in pairs}
+
+
+def test_a_request_is_sent_again_with_its_headers_and_its_body(
+    visitor: httpx.Client, api: httpx.Client
+) -> None:
+    body = json.dumps(INVOICE, indent=1)
+    sent = {**REPEATED, "Content-Type": "application/json; charset=utf-8", "Cookie": "a=b"}
+    headers = [(one.encode(), text.encode("latin-1")) for one, text in sent.items()]
+    made = data(api.post("/api/invoices", content=body, headers=headers), 201)["id"]
+    [entry] = data(api.get("/sandbox/requests"))
+    page = visitor.get(f"/console/requests/{entry['requestId']}")
+    form = fields_of(page, "Send again")
+    named = {one for one in form if one.startswith("header.")}
+    assert named == {f"header.{one.lower()}" for one in sent if one != "Cookie"} | {"header.accept"}
+    form["raw"] = form["raw"].replace("\n", "\r\n")  # as a browser sends it
+    again = visitor.post("/console/call", data={**form, "header.Host": "evil.example"})
+    assert again.status_code == 303
+    again, first = data(api.get("/sandbox/requests"))
+    assert [one["status"] for one in (again, first)] == [201, 201]
+    assert again["request"]["body"] == first["request"]["body"] == body
+    assert again["why"]["replayed"] is True
+    shown = [dict(one["request"]["headers"]) for one in (again, first)]
+    assert shown[0].items() >= {one.lower(): sent[one] for one in sent if one != "Cookie"}.items()
+    assert shown[0]["host"] == shown[1]["host"]
+    assert made in first["response"]["body"]
+
+
+def test_a_curl_command_repeats_a_request(visitor: httpx.Client, api: httpx.Client) -> None:
+    headers = {one: text for one, text in REPEATED.items() if text.isascii()}
+    data(api.post("/api/invoices?a=%27b", json=INVOICE, headers=headers), 201)
+    [entry] = data(api.get("/sandbox/requests"))
+    page = visitor.get(f"/console/requests/{entry['requestId']}")
+    command = unescape(re.findall(r'<pre tabindex="0">(curl .*?)</pre>', page.text, re.DOTALL)[0])
+    key = api.headers["authorization"].removeprefix("Bearer ")
+    environment = {**os.environ, "SANDBOX_API_KEY": key}
+    done = subprocess.run(  # noqa: S602  the command is what a person copies
+        command, shell=True, env=environment, check=True, capture_output=True, timeout=PATIENCE
+    )
+    assert json.loads(done.stdout) == json.loads(entry["response"]["body"])
+    again, first = data(api.get("/sandbox/requests"))
+    assert again["why"]["replayed"] is True
+    assert (again["path"], again["request"]["body"]) == (first["path"], first["request"]["body"])
+
+
+@pytest.mark.parametrize(
+    ("path", "body"),
+    [
+        ("/api/invoices", LONG),
+        ("/api/auth/login", AUDITOR),
+        ("/api/partners?token=whsec_AAAAAAAAAAAAAAAAAAAAAAAA", None),
+    ],
+    ids=["shortened", "with a secret", "with a secret in the address"],
+)
+def test_a_request_that_the_journal_has_not_whole_is_not_sent_again(
+    visitor: httpx.Client, api: httpx.Client, path: str, body: Any
+) -> None:
+    api.request("GET" if body is None else "POST", path, json=body)
+    [entry] = data(api.get("/sandbox/requests"))
+    page = visitor.get(f"/console/requests/{entry['requestId']}")
+    assert "cannot be sent again" in text_of(page)
+    assert "Send again" not in page.text
+    assert "As a curl command" not in page.text
 
 
 def test_a_run_shows_what_it_waits_for(visitor: httpx.Client, api: httpx.Client) -> None:

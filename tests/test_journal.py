@@ -680,6 +680,22 @@ class TestWhy:
         assert pointer.endswith(f"/{keyword}")
         resolve(client.get("/openapi.json").json(), pointer)
 
+    def test_a_parameter_that_is_wrong(self, client: httpx.Client) -> None:
+        assert client.get("/api/partners?limit=many").status_code == 400
+        why = last(client)["why"]
+        assert why["problems"] == [{"pointer": "", "problem": "limit must be a whole number"}]
+        schema = resolve(client.get("/openapi.json").json(), why["schemaPath"])
+        assert schema["type"] == "integer"
+
+    def test_every_parameter_that_is_wrong(self, client: httpx.Client) -> None:
+        """The control API is in no journal, but it explains itself."""
+        response = client.get("/sandbox/requests?status=x&limit=0", headers=EXPLAIN)
+        explained = response.headers["x-sandbox-explain"]
+        problems = "status must be a whole number; limit must be at least 1"
+        assert f'problems="{problems}"' in explained
+        place = 'schemaPath="/paths/~1requests/get/parameters/'
+        assert place in explained
+
     def test_every_problem_has_its_pointer(self, client: httpx.Client) -> None:
         body = {"sellerId": "a", "debtorId": "b", "currency": 7, "dueDate": "soon"}
         response = client.post("/api/invoices", json=body, headers=EXPLAIN)

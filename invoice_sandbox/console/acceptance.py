@@ -37,6 +37,7 @@ def acceptance() -> str:
         runs=runs,
         progress={one["id"]: _progress(one) for one in runs.rows},
         replays=replays_of(None),
+        server=contents().engine.url,
     )
 
 

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any, Final
 from flask import g, redirect, render_template, request
 
 from invoice_sandbox.base import jsonio
+from invoice_sandbox.console.client import is_repeated
 from invoice_sandbox.console.common import client, contents, pages, parsed
 from invoice_sandbox.console.visitor import COOKIE, Identity, cookie_text, session_cookie
 from invoice_sandbox.http.pages import CONSOLE
@@ -26,6 +27,7 @@ NOTICE: Final = "ils_console_notice"
 _MAX_NOTICE: Final = 600
 _METHODS: Final = frozenset({"GET", "POST", "PUT", "PATCH", "DELETE"})
 _FIELD: Final = "field."
+_HEADER: Final = "header."
 
 
 @pages.post("/call")
@@ -33,7 +35,8 @@ def call() -> Redirect:
     """Send the request of a form to the API, and return to its page.
 
     ``body`` is JSON; each ``field.NAME`` that is not empty sets a member of it, ``field.with.NAME``
-    a member of its member ``with``. ``raw`` is a body that is sent as it is.
+    a member of its member ``with``. ``raw`` is a body that is sent as it is, and
+    ``header.NAME`` a header.
     """
     form = request.form
     method, path = form.get("method", ""), form.get("path", "")
@@ -43,9 +46,17 @@ def call() -> Redirect:
         return back("400", "This form is incomplete. Nothing was sent.")
     for names, text in _fields(form):
         _set(body, names, _typed(text))
-    content = form["raw"] if "raw" in form else jsonio.dumps(body).decode() if body else ""
-    received = client().send(method, path, content.encode())
+    raw = form.get("raw", "").replace("\r\n", "\n")  # forms are sent with CRLF
+    content = raw if "raw" in form else jsonio.dumps(body).decode() if body else ""
+    received = client().with_headers(dict(_headers(form))).send(method, path, content.encode())
     return back(str(received.status), received.problem or f"{method} {path}")
+
+
+def _headers(form: Mapping[str, str]) -> Iterator[tuple[str, str]]:
+    for name, text in form.items():
+        header = name.removeprefix(_HEADER)
+        if header != name and is_repeated(header, text):
+            yield header, text
 
 
 def _fields(form: Mapping[str, str]) -> Iterator[tuple[list[str], str]]:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import re
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from functools import cached_property
@@ -23,6 +24,22 @@ which the stream reports what has changed since."""
 
 _PATIENCE: Final = 120
 """Seconds that a request of the console may take, such as an advance over many days."""
+
+
+_OF_CONNECTION: Final = re.compile(
+    r"host|connection|keep-alive|content-length|transfer-encoding|accept-encoding|te|trailer"
+    r"|upgrade|expect|user-agent|authorization|cookie|origin|referer|forwarded"
+    r"|(proxy|sec|x-forwarded|x-real|access-control)-.*",
+    re.IGNORECASE,
+)
+_NAME: Final = re.compile(r"[\w!#$%&'*+.^`|~-]+", re.ASCII)
+_TEXT: Final = re.compile(r"[\t\x20-\x7e\x80-\xff]*")
+
+
+def is_repeated(name: str, text: str) -> bool:
+    """Whether a header belongs to a request that is sent again, not to its connection or sender."""
+    is_header = _NAME.fullmatch(name) is not None and _TEXT.fullmatch(text) is not None
+    return is_header and not _OF_CONNECTION.fullmatch(name)
 
 
 @dataclass(frozen=True)
@@ -107,6 +124,11 @@ class Client:
         path, _, query = path.partition("?")
         return self._send(method, path, query, body, observes=False)
 
+    def with_headers(self, headers: Mapping[str, str]) -> Client:
+        """The client with more headers. A body is JSON unless they say otherwise."""
+        given = tuple((name.lower(), text) for name, text in headers.items())
+        return replace(self, headers=(*self.headers, *given))
+
     def _send(
         self, method: str, path: str, query: str, content: bytes, *, observes: bool
     ) -> Received:
@@ -119,7 +141,9 @@ class Client:
         """The response, for a coroutine. ``observes``: the sandbox does not record the request."""
         headers = [*self.headers]
         if content:
-            headers += [("content-type", "application/json"), ("content-length", str(len(content)))]
+            headers.append(("content-length", str(len(content))))
+            if "content-type" not in dict(headers):
+                headers.append(("content-type", "application/json"))
         scope = {
             "type": "http",
             "asgi": {"version": "3.0"},

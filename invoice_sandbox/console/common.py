@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from decimal import Decimal
 from typing import TYPE_CHECKING, Any, Final
 
 from flask import Blueprint, current_app, g
@@ -17,6 +18,9 @@ pages: Final = Blueprint("console", __name__)
 
 JOURNAL: Final = 200
 """Entries of the journal that a page reads."""
+
+_LARGE: Final = 10**15
+"""A number that is shown as it was sent."""
 
 
 def client() -> Client:
@@ -56,6 +60,23 @@ def shown(value: Any) -> str:
     if isinstance(value, str):
         return value
     return jsonio.dumps(value).decode().strip('"')
+
+
+def figure(value: Any) -> str:
+    """A value in a table in which a number has commas, and two decimals unless it has more."""
+    is_number = isinstance(value, (int, Decimal)) and not isinstance(value, bool)
+    if not is_number or not abs(value) < _LARGE:
+        return shown(value)
+    if isinstance(value, Decimal) and value == round(value, 2):
+        return f"{value:,.2f}"
+    return f"{value:,}"
+
+
+def error_message(entry: Mapping[str, Any]) -> str:
+    """The message of the error that a response in the journal has; empty if it has none."""
+    body = parsed(entry["response"]["body"])
+    error = body.get("error", {}) if isinstance(body, Mapping) else {}
+    return str(error.get("message", "")) if isinstance(error, Mapping) else ""
 
 
 def webhooks() -> Mapping[str, Any]:

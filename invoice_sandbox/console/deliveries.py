@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import hashlib
+from collections import Counter
 from collections.abc import Mapping
 from typing import Any, Final
 from urllib.parse import quote
 
-from flask import render_template
+from flask import render_template, request
 
 from invoice_sandbox.console.common import client, contents, pages, webhooks
 
@@ -17,14 +18,18 @@ _ACTIONS: Final = ("enableEndpoint", "disableEndpoint", "rotateEndpointSecret", 
 
 @pages.get("/webhooks")
 def all_webhooks() -> str:
-    """Endpoints, deliveries, and the inbox."""
+    """Endpoints, deliveries of any or of one ``status``, and the inbox."""
     found, addresses = webhooks(), contents().addresses
+    deliveries, wanted = found.get("deliveries", []), request.args.get("status", "")
+    chosen = [one for one in deliveries if wanted in {"", one["status"]}]
     return render_template(
         "webhooks.html",
         page="webhooks",
         endpoints=found.get("endpoints", []),
-        deliveries=found.get("deliveries", [])[:_SHOWN],
-        count=len(found.get("deliveries", [])),
+        deliveries=chosen[:_SHOWN],
+        count=len(chosen),
+        statuses=Counter(one["status"] for one in deliveries),
+        wanted=wanted,
         events=sorted(contents().engine.project.lifecycle.events),
         inbox=client().get("/sandbox/inbox"),
         trigger=addresses.get("triggerEvent"),

@@ -9,8 +9,9 @@ from urllib.parse import urlencode
 
 from flask import render_template, request
 
-from invoice_sandbox.console.client import Received
-from invoice_sandbox.console.common import JOURNAL, client, contents, pages
+from invoice_sandbox.console.client import Received, is_repeated
+from invoice_sandbox.console.common import JOURNAL, client, contents, error_message, pages
+from invoice_sandbox.runtime.journal import REDACTED
 
 _FILTERS: Final = ("operation", "method", "status", "text", "fault")
 
@@ -39,8 +40,10 @@ def _page(request_id: str | None, found: Received | None) -> str:
         query=f"?{urlencode(filters)}" if filters else "",
         request_id=request_id,
         entry=entry,
+        message="" if entry is None else error_message(entry),
         facts={} if entry is None else _facts(entry),
-        curl=_curl(entry),
+        repeated=_headers(entry) if entry is not None and _is_whole(entry) else None,
+        curl=_curl(entry) if entry is not None else "",
         operations=sorted(contents().engine.project.contract.operations),
     )
 
@@ -53,14 +56,28 @@ def _facts(entry: Mapping[str, Any]) -> dict[str, Any]:
 _IN_A_TABLE: Final = frozenset({"problems", "schemaPath"})
 
 
-def _curl(entry: Mapping[str, Any] | None) -> str:
+def _is_whole(entry: Mapping[str, Any]) -> bool:
+    """Whether the journal has all of a request but the credential, so that it can be repeated."""
+    sent = entry["request"]
+    has_secret = any(REDACTED in text for text in (entry["path"], sent["body"] or ""))
+    return "bodyBytes" not in sent and not has_secret
+
+
+def _headers(entry: Mapping[str, Any]) -> dict[str, str]:
+    """The headers that belong to a request, not to its connection or its sender."""
+    found = dict(entry["request"]["headers"])
+    if entry["request"]["body"] is not None:
+        found.setdefault("content-type", "application/json")
+    return {
+        name: text for name, text in found.items() if is_repeated(name, text) and text != REDACTED
+    }
+
+
+def _curl(entry: Mapping[str, Any]) -> str:
     """The request as a command. The key is a variable, because the journal does not have it."""
-    if entry is None:
-        return ""
     parts = [f"curl -X {entry['method']} {shlex.quote(contents().engine.url + entry['path'])}"]
     parts.append('-H "Authorization: Bearer $SANDBOX_API_KEY"')
+    parts += [f"-H {shlex.quote(f'{name}: {text}')}" for name, text in _headers(entry).items()]
     if entry["request"]["body"] is not None:
-        content_type = dict(entry["request"]["headers"]).get("content-type", "application/json")
-        parts.append(f"-H {shlex.quote(f'Content-Type: {content_type}')}")
         parts.append(f"--data-raw {shlex.quote(entry['request']['body'])}")
     return " \\\n  ".join(parts)

@@ -44,13 +44,22 @@ class Address:
 
 @dataclass(frozen=True)
 class Related:
-    """Records that belong to one: ``listed``, filtered by the parameter ``by``."""
+    """Records that belong to one: ``listed``, filtered by the parameter ``by``. ``machine`` has a
+    trigger for each action."""
 
     title: str
     listed: Address
     by: str
     columns: tuple[str, ...]
+    machine: Machine | None
     actions: tuple[Address, ...]
+
+    def actions_of(self, row: Mapping[str, Any]) -> list[Address]:
+        """The actions that the status of a record allows."""
+        if self.machine is None:
+            return list(self.actions)
+        legal = self.machine.legal.get(str(row.get("status")), ())
+        return [one for one in self.actions if one.label in legal]
 
 
 @dataclass(frozen=True)
@@ -144,18 +153,25 @@ def _records(raw: Mapping[str, Any], addresses: Mapping[str, Address], project: 
         columns=tuple(raw["columns"]),
         machine=_known(raw["machine"], machines) if "machine" in raw else None,
         transition=_known(raw["transition"], addresses) if "transition" in raw else None,
-        related=tuple(_related(raw.get("related", ()), addresses)),
+        related=tuple(_related(raw.get("related", ()), addresses, machines)),
         timeline=tuple(_sources(raw.get("timeline", ()), addresses)),
     )
 
 
 def _related(
-    rows: Sequence[Mapping[str, Any]], addresses: Mapping[str, Address]
+    rows: Sequence[Mapping[str, Any]],
+    addresses: Mapping[str, Address],
+    machines: Mapping[str, Machine],
 ) -> Iterator[Related]:
     for one in rows:
-        actions = tuple(_known(name, addresses) for name in one.get("actions", ()))
-        listed = _known(one["list"], addresses)
-        yield Related(one["title"], listed, one["by"], tuple(one["columns"]), actions)
+        yield Related(
+            title=one["title"],
+            listed=_known(one["list"], addresses),
+            by=one["by"],
+            columns=tuple(one["columns"]),
+            machine=_known(one["machine"], machines) if "machine" in one else None,
+            actions=tuple(_known(name, addresses) for name in one.get("actions", ())),
+        )
 
 
 def _sources(

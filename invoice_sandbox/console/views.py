@@ -17,8 +17,9 @@ from invoice_sandbox.console.common import (
     JOURNAL,
     client,
     contents,
+    error_message,
+    figure,
     pages,
-    parsed,
     pretty,
     shown,
     webhooks,
@@ -54,7 +55,9 @@ def flask_app(contents: Contents) -> Flask:
     app.url_map.strict_slashes = False
     app.register_blueprint(pages, url_prefix=CONSOLE)
     app.jinja_env.trim_blocks = app.jinja_env.lstrip_blocks = True
-    app.jinja_env.filters.update(anchor=anchor, pretty=pretty, shown=shown, query=urlencode)
+    app.jinja_env.filters.update(
+        anchor=anchor, figure=figure, pretty=pretty, shown=shown, query=urlencode
+    )
     app.before_request(_open)
     app.context_processor(_common)
     app.after_request(_close)
@@ -122,6 +125,7 @@ def overview() -> str:
         if (one["status"] or 599) >= 400
     )
     listed = [(one, client().get(one.listed.path(), {"limit": 1})) for one in contents().records]
+    hooks = webhooks()
     return render_template(
         "overview.html",
         page="overview",
@@ -130,7 +134,10 @@ def overview() -> str:
         counts=[(one, received.headers.get("x-total-count", "")) for one, received in listed],
         agenda=client().get("/sandbox/agenda"),
         scenario=scenario.current_of(client().get("/sandbox/scenarios").rows),
-        deliveries=_last(webhooks().get("deliveries", [])),
+        endpoints=hooks.get("endpoints"),
+        disabled=sum(one["status"] == "Disabled" for one in hooks.get("endpoints", [])),
+        statuses=Counter(one["status"] for one in hooks.get("deliveries", [])),
+        deliveries=_last(hooks.get("deliveries", [])),
         steps=list(_first_steps()) if not entries.rows else [],
     )
 
@@ -143,12 +150,10 @@ def _last(deliveries: list[Any]) -> list[Any]:
 def _reason(entry: Mapping[str, Any]) -> str:
     why = entry["why"]
     if "fault" in why:
-        return f"fault {why['fault']}"
+        return f"injected fault {why['fault']}"
     for problem in why.get("problems", []):
         return f"{problem['pointer']} {problem['problem']}".strip()
-    body = parsed(entry["response"]["body"])
-    error = body.get("error", {}) if isinstance(body, Mapping) else {}
-    return str(error.get("message", "")) if isinstance(error, Mapping) else ""
+    return error_message(entry)
 
 
 def _first_steps() -> Iterator[tuple[str, str]]:

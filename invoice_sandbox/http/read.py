@@ -36,7 +36,7 @@ from invoice_sandbox.openapi.message.parts import FormError
 from invoice_sandbox.openapi.message.styles import Given, Pair
 from invoice_sandbox.openapi.message.texts import read_text
 from invoice_sandbox.openapi.operation import Operation
-from invoice_sandbox.openapi.schema.compile import Checker
+from invoice_sandbox.openapi.schema.compile import MAX_PROBLEMS, Checker
 from invoice_sandbox.scenarios.script import Scenario
 
 PATIENCE: Final = "invoice_sandbox.patience"
@@ -268,20 +268,26 @@ class _Reading:
     def _parameters(self, admitted: AdmittedRequest) -> dict[str, dict[str, Any]]:
         given = {one: Given(list(_SOURCES[one](self, admitted))) for one in self.locations}
         values: dict[str, dict[str, Any]] = {"path": {}, "query": {}, "header": {}, "cookie": {}}
-        missing, problems = [], []
+        missing: list[Parameter] = []
+        problems: list[tuple[Parameter, str]] = []
         for parameter in self.operation.parameters:
             source = given[parameter.location]
             found = parameter.find(source) if source.pairs else None
             if found is None:
                 if parameter.required:
-                    missing.append(parameter.name)
+                    missing.append(parameter)
             elif found.problem is not None:
-                problems.append(found.problem)
+                problems.append((parameter, found.problem))
             else:
                 values[parameter.location][parameter.name] = found.value
         if missing or problems:
-            count = len(missing) + len(problems)
-            text = _missing_and_count(missing, "".join(problems[:1]), count)
+            wrong = [(one, f"{one.name} is required") for one in missing] + problems
+            why = admitted.request.trace.why
+            if wrong[0][0].schema_pointer:
+                why["schemaPath"] = wrong[0][0].schema_pointer
+            why["problems"] = [{"pointer": "", "problem": one} for _, one in wrong[:MAX_PROBLEMS]]
+            first = "".join(one for _, one in problems[:1])
+            text = _missing_and_count([one.name for one in missing], first, len(wrong))
             raise reject("bad_parameter", problems=text)
         return values
 

@@ -5,15 +5,16 @@ from __future__ import annotations
 import hashlib
 import marshal
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from posixpath import commonpath
 from typing import Any, Final
 
 from invoice_sandbox.base import jsonio
 from invoice_sandbox.base.cache import Entry, entry, software
+from invoice_sandbox.openapi.load.documents import pointer_text
 from invoice_sandbox.openapi.load.operations import Note, base_path, named_operations
-from invoice_sandbox.openapi.load.pointers import ContractError, dereference
+from invoice_sandbox.openapi.load.pointers import ContractError, at_pointer, dereference
 from invoice_sandbox.openapi.message.bodies import RequestBody, compile_body
 from invoice_sandbox.openapi.message.media_types import JSON, is_json, is_text, parse
 from invoice_sandbox.openapi.message.parameters import IGNORED_HEADERS, Parameter, compile_parameter
@@ -227,7 +228,7 @@ def _operation(
     success = next((status for status in responses if status.startswith("2")), None)
     if success is None:
         success = next(iter(responses), "default")
-    parameters = _parameters(document, schemas.request, passwords, path, name, raw)
+    parameters = _parameters(document, schemas.request, passwords, path, method, name, raw)
     return Operation(
         id=name,
         method=method.upper(),
@@ -269,19 +270,33 @@ def _parameters(
     schemas: Schemas,
     passwords: Passwords,
     path: str,
+    method: str,
     name: str,
     raw: Mapping[str, Any],
 ) -> tuple[Parameter, ...]:
-    merged = {(one["in"], one["name"]): one for _, one in _raw_parameters(document, path, "", raw)}
+    declared = _raw_parameters(document, path, method, raw)
+    merged = {(one["in"], one["name"]): (steps, one) for steps, one in declared}
     queries = {given for location, given in merged if location == "query"}
     return tuple(
         replace(
             compile_parameter(one, schemas, f"{name}, parameter {given}", queries - {given}),
             secret=passwords.is_secret(one, "parameter"),
+            schema_pointer=_schema_pointer(document, steps, one),
         )
-        for (location, given), one in merged.items()
+        for (location, given), (steps, one) in merged.items()
         if location != "header" or given.lower() not in IGNORED_HEADERS
     )
+
+
+def _schema_pointer(
+    document: Mapping[str, Any], steps: Sequence[str | int], raw: Mapping[str, Any]
+) -> str:
+    """The JSON Pointer to the schema of a parameter, behind references to the parameter; empty if
+    it is in a path that is a reference itself."""
+    pointer = pointer_text(steps)
+    while isinstance(found := at_pointer(document, pointer), Mapping) and "$ref" in found:
+        pointer = found["$ref"].removeprefix("#")
+    return "" if found is None else f"{pointer}/{'schema' if 'schema' in raw else 'content'}"
 
 
 def _raw_parameters(

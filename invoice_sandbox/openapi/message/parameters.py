@@ -42,7 +42,8 @@ class Found(NamedTuple):
 class Parameter:
     """One declared parameter.
 
-    A ``secret`` one is declared as ``format: password``. ``in_raw_path``: its text must be
+    A ``secret`` one is declared as ``format: password``. ``schema_pointer`` is the JSON
+    Pointer to its schema in the document. ``in_raw_path``: its text must be
     taken from the path as it was sent, ``in_many`` that its parts are texts of their own, maybe
     under ``other_names``. ``notes`` are what OpenAPI does not define about it, and how it is read
     here.
@@ -55,6 +56,7 @@ class Parameter:
     candidates: Candidates
     may_be_empty: bool = False
     secret: bool = False
+    schema_pointer: str = ""
     in_raw_path: bool = False
     in_many: bool = False
     other_names: bool = False

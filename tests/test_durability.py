@@ -938,5 +938,34 @@ def test_nothing_of_a_batch_is_written_if_a_part_of_it_cannot_be(file: Path) -> 
         assert list(database.rows("numbers")) == [("w", "", "a", 1)]
 
 
+@pytest.mark.parametrize("table", ["records", "logs"])
+def test_a_row_of_some_size_takes_no_page_of_its_own(file: Path, table: str) -> None:
+    count, size = 400, 1_300
+    values = ("x" * size, None) if table == "logs" else ("name", "x" * size)
+    key = ("w",) if table == "logs" else ("w", "")
+    with closing(Database(file)) as database:
+        database.write([Row(table, (*key, "some", number), values) for number in range(count)])
+    assert file.stat().st_size < 1.6 * count * size
+
+
+def test_a_file_of_a_server_that_had_row_ids_for_states_only_can_be_used(file: Path) -> None:
+    with kept(file) as running, running.client() as client:
+        created(client, "INV-1")
+    with closing(sqlite3.connect(file)) as database:
+        for name in ("records", "logs"):
+            (made,) = database.execute(
+                "SELECT sql FROM sqlite_master WHERE name = ?", (name,)
+            ).fetchone()
+            copy = f"INSERT INTO {name} SELECT * FROM old; DROP TABLE old"  # noqa: S608
+            database.executescript(
+                f"ALTER TABLE {name} RENAME TO old; {made} WITHOUT ROWID; {copy}"
+            )
+    with kept(file) as running, running.client() as client:
+        created(client, "INV-2")
+    with kept(file) as running, running.client() as client:
+        found = client.get("/api/invoices?limit=2").json()["data"]
+    assert [one["invoiceNumber"] for one in found] == ["INV-2", "INV-1"]
+
+
 def test_every_table_begins_with_the_workspace() -> None:
     assert {table.key[0] for table in TABLES.values()} == {"workspace"}

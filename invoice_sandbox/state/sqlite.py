@@ -159,10 +159,18 @@ def _locked(path: Path) -> sqlite3.Connection:
 
 
 def _definition(name: str, table: Table) -> str:
-    """``states`` has row ids, which are in the order of writing."""
+    """The statement that creates a table. Small rows are in the tree of the key.
+
+    There, a row of more than 1,002 bytes takes a page of its own for the rest, so tables with
+    larger rows have row ids, which are in the order of writing. Files of earlier servers have them
+    in ``states`` only.
+    """
     columns = ", ".join((*table.key, *table.values))
-    suffix = "" if name == "states" else " WITHOUT ROWID"
+    suffix = "" if name in _WITH_ROW_IDS else " WITHOUT ROWID"
     return f"CREATE TABLE {name} ({columns}, PRIMARY KEY ({', '.join(table.key)})){suffix}"
+
+
+_WITH_ROW_IDS: Final = ("states", "records", "logs")
 
 
 def problem_of(path: Path, error: sqlite3.Error) -> str:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import shutil
 from collections.abc import Iterator
 from html import unescape
@@ -13,8 +14,11 @@ from axe_playwright_python.sync_playwright import Axe
 from playwright.sync_api import Browser, sync_playwright
 
 from invoice_sandbox.acceptance.cases import CaseReport
-from invoice_sandbox.acceptance.page import timeline
+from invoice_sandbox.acceptance.page import as_html, timeline
+from invoice_sandbox.acceptance.plan import Check, Plan
+from invoice_sandbox.acceptance.reports import Subject
 from invoice_sandbox.acceptance.rules import Outcome, Result
+from invoice_sandbox.acceptance.runner import CheckReport, RunReport
 from invoice_sandbox.acceptance.verdicts import CaseVerdict, Verdict
 from tests.support import PATIENCE, Running
 from tests.test_acceptance_command import CLIENT, run
@@ -122,16 +126,50 @@ def test_an_altered_delivery_shows_what_was_sent() -> None:
     assert [body.rpartition("\n\n")[2] for body in bodies] == ['{\n  "id": 2\n}', '{\n  "id": 1\n}']
 
 
-def test_a_long_timeline_has_what_proves_the_verdict() -> None:
-    message: dict[str, Any] = {"headers": [], "body": None}
+def long_case(number: int, body: str | None = None) -> CaseReport:
+    """A case of so many requests, with the one before the last as evidence."""
+    message: dict[str, Any] = {"headers": [["content-type", "application/json"]], "body": body}
     entry = {"at": AT, "method": "GET", "path": "/", "status": 200, "why": {}}
     entry |= {"request": message, "response": message}
-    requests = [{**entry, "requestId": f"req_{number}"} for number in range(300)]
-    evidence = ({"requestId": "req_250", "line": "GET /: 200"},)
+    requests = [{**entry, "requestId": f"req_{place}"} for place in range(number)]
+    evidence = ({"requestId": f"req_{number - 2}", "line": "GET /: 200"},)
     result = Result({}, Outcome.BROKEN, "", "", evidence)
     verdict = CaseVerdict(Verdict.FAIL, "", result, (result,))
-    shown = [one.id for one in timeline(CaseReport("", verdict, requests=requests))]
-    assert shown == [*(f"req_{number}" for number in range(200)), "req_250"]
+    return CaseReport("", verdict, requests=requests)
+
+
+def test_a_long_timeline_has_every_request_and_not_every_body() -> None:
+    entries = timeline(long_case(300, "x" * 1000))
+    assert [one.id for one in entries] == [f"req_{number}" for number in range(300)]
+    whole = [one.id for one in entries if one.sent_body == one.received_body == "x" * 1000]
+    assert whole == [*(f"req_{number}" for number in range(200)), "req_298"]
+    short = f"{'x' * 500}\n... the bundle has the rest"
+    assert (entries[200].sent_body, entries[200].received_body) == (short, short)
+
+
+def test_every_request_of_a_long_report_is_one_click_away(browser: Browser, tmp_path: Path) -> None:
+    """Evidence in a folded group, too. A page on paper ends with the first group."""
+    check = Check("retries", "must", "It works.", "Errors", ())
+    reports = [CheckReport(check, [long_case(3000)])]
+    run = RunReport(Plan("plan", "It orders.", (check,)), reports, is_complete=True)
+    file = tmp_path / "report.html"
+    file.write_text(as_html(run, Subject("0.1.0", "sha256:0", ())))
+    with browser.new_context() as context:
+        page = context.new_page()
+        page.set_default_timeout(PATIENCE * 1000)
+        page.goto(file.as_uri())
+        assert page.locator("details[id^=req_]").count() == 3000
+        assert page.locator("#req_199").is_visible()
+        assert not page.locator("#req_200").is_visible()
+        page.get_by_text(re.compile("^201 to 400, from")).click()
+        assert page.locator("ol:has(#req_399)").get_attribute("start") == "201"
+        page.locator("#req_399 summary").click()
+        assert page.locator("#req_399 pre").first.is_visible()
+        page.get_by_role("link", name="GET /: 200").click()
+        assert page.locator("#req_2998 summary").is_visible()
+        page.emulate_media(media="print")
+        assert page.locator("#req_199").evaluate("it => it.checkVisibility()")
+        assert not page.locator("#req_400").evaluate("it => it.checkVisibility()")
 
 
 def test_the_report_quotes_what_a_client_printed(report: Path) -> None:

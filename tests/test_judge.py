@@ -132,6 +132,7 @@ def test_a_verdict_on_a_recording_lists_what_it_does_not_show(
     key = live.new_workspace()
     with live.client(key) as client:
         well(live, client)
+        assert client.get("/api/partners").is_success  # proves nothing
     save_bundle(ControlClient(live.url, key), tmp_path / "x.zip")
     result = judge(tmp_path / "x.zip", "--out", tmp_path)
     report = json.loads((tmp_path / "report.json").read_text())
@@ -143,7 +144,10 @@ def test_a_verdict_on_a_recording_lists_what_it_does_not_show(
     assert "not visible in a recording: The repetitions end. The client gives up" in result.output
     page = (tmp_path / "report.html").read_text()
     assert "<li>The repetitions end.</li>" in page
-    assert {*re.findall(r'href="#([^"]+)"', page)} <= {*re.findall(r' id="([^"]+)"', page)}
+    ids = re.findall(r' id="([^"]+)"', page)
+    assert {*re.findall(r'href="#([^"]+)"', page)} <= {*ids}
+    journal = [one["requestId"] for one in read_bundle(tmp_path / "x.zip").lines("journal.ndjson")]
+    assert sorted(one for one in ids if one.startswith("req_")) == sorted(journal)
 
 
 def test_waits_on_a_frozen_clock_are_inconclusive(live: Running, tmp_path: Path) -> None:

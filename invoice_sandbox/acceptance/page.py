@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Container, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime
 from pathlib import Path
@@ -17,8 +17,10 @@ from invoice_sandbox.base.clock import parse_instant
 
 _FOLDER: Final = Path(__file__).parent
 _TEMPLATE: Final = "report.template.html"
-_MOST: Final = 200
-"""Entries of a timeline that are shown, beside those that prove the verdict."""
+_GROUP: Final = 200
+"""Entries of a timeline that are shown at once; the next ones are in folded groups of as many."""
+_MAX_BODY: Final = 500
+"""Characters of a body beyond the first group, unless it proves the verdict."""
 
 Headers = Sequence[Sequence[str]]
 
@@ -40,6 +42,20 @@ class Entry:
         """When it happened, on the clock of the workspace."""
         return parse_instant(self.at)
 
+    def short(self) -> Entry:
+        """The entry with the beginnings of its bodies."""
+        return replace(
+            self,
+            sent_body=_beginning(self.sent_body),
+            received_body=_beginning(self.received_body),
+        )
+
+
+def _beginning(body: str | None) -> str | None:
+    if body is None or len(body) <= _MAX_BODY:
+        return body
+    return f"{body[:_MAX_BODY]}\n... the bundle has the rest"
+
 
 def as_html(run: RunReport, subject: Subject) -> str:
     """The report as HTML."""
@@ -59,6 +75,7 @@ def as_html(run: RunReport, subject: Subject) -> str:
         counts=[(one, verdicts.count(one)) for one in Verdict if one in verdicts],
         conclusion=_conclusion(run),
         timeline=timeline,
+        group=_GROUP,
         entry_id=entry_id,
         contract=lambda result: contract_pointers(result, run.plan.pointers),
         json=plain_json,
@@ -76,12 +93,14 @@ def _conclusion(run: RunReport) -> str:
 
 
 def timeline(case: CaseReport) -> list[Entry]:
-    """What happened in a case and in its probes, by time; of much only the beginning, and what
-    proves the verdict."""
+    """What happened in a case and in its probes, by time; of much, only the beginning and what
+    proves the verdict have long bodies."""
     parts = [("before: ", case.before), ("", case), ("after: ", case.after)]
     evidence = {entry_id(one) for result in case.verdict.results for one in result.evidence}
+    entries = [one for name, part in parts if part is not None for one in _part(name, part)]
     return [
-        entry for name, part in parts if part is not None for entry in _part(name, part, evidence)
+        one if place < _GROUP or one.id in evidence else one.short()
+        for place, one in enumerate(entries)
     ]
 
 
@@ -92,13 +111,12 @@ def entry_id(evidence: Mapping[str, Any]) -> str:
     return f"{evidence['deliveryId']}-{evidence['attempt']}"
 
 
-def _part(name: str, case: CaseReport, evidence: Container[str]) -> list[Entry]:
+def _part(name: str, case: CaseReport) -> list[Entry]:
     """What happened in one workspace."""
     entries = [_request(one) for one in case.requests]
     entries += [entry for one in case.deliveries for entry in _attempts(one)]
     ordered = sorted(entries, key=lambda one: one.instant)
-    shown = [one for place, one in enumerate(ordered) if place < _MOST or one.id in evidence]
-    return [replace(one, line=f"{name}{one.line}") for one in shown]
+    return [replace(one, line=f"{name}{one.line}") for one in ordered]
 
 
 def _payload(delivery: Mapping[str, Any], request: Mapping[str, Any]) -> str | None:

@@ -21,7 +21,7 @@ from invoice_sandbox.acceptance.observations import (
 )
 from invoice_sandbox.acceptance.plan import Case, Check, Plan, Rule, listed
 from invoice_sandbox.acceptance.rules import Outcome, Result, evaluate
-from invoice_sandbox.acceptance.runner import CheckReport, RunReport
+from invoice_sandbox.acceptance.runner import NOTHING, CheckReport, RunReport
 from invoice_sandbox.acceptance.verdicts import CaseVerdict, Verdict, as_sentence, broken_at
 from invoice_sandbox.bundles.archive import Bundle
 from invoice_sandbox.bundles.saving import DELIVERIES, END, JOURNAL, START
@@ -44,16 +44,24 @@ def passive_report(plan: Plan, bundle: Bundle) -> RunReport:
     is_live = all(bundle.json(part)["clock"]["mode"] == "live" for part in (START, END))
     checks = [passive_check(one, seen, is_live=is_live) for one in plan.checks]
     sent = with_payloads({"deliveries": deliveries, "end": end})
-    return RunReport(plan, [*_with_entries(checks, journal, sent)], True)
+    shown: set[str] = set()
+    with_entries = [*_with_entries(checks, journal, sent, shown)]
+    others = replace(
+        NOTHING,
+        requests=[one for one in journal if one["requestId"] not in shown],
+        deliveries=[one for one in sent if one["id"] not in shown],
+    )
+    return RunReport(plan, with_entries, True, others)
 
 
 def _with_entries(
     checks: Sequence[CheckReport],
     journal: Sequence[Mapping[str, Any]],
     deliveries: Sequence[Mapping[str, Any]],
+    shown: set[str],
 ) -> Iterator[CheckReport]:
-    """The checks with the entries that are their evidence; each entry is shown once."""
-    shown: set[str] = set()
+    """The checks with the entries that are their evidence; each entry is shown once, and its id is
+    then in ``shown``."""
     for one in checks:
         cases = []
         for case in one.cases:

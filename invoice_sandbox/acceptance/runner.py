@@ -15,6 +15,8 @@ from invoice_sandbox.acceptance.verdicts import CaseVerdict, Verdict, worst
 from invoice_sandbox.control.client import ControlClient
 
 _NOBODY: Final[Mapping[str, str]] = {}
+NOTHING: Final = CaseReport("", CaseVerdict(Verdict.NOT_APPLICABLE, ""))
+"""A case of which nothing is known."""
 
 
 @dataclass(frozen=True)
@@ -41,11 +43,13 @@ class CheckReport:
 
 @dataclass(frozen=True)
 class RunReport:
-    """What came of a run. ``is_complete``: it was not interrupted."""
+    """What came of a run. ``is_complete``: it was not interrupted. ``others`` has what a recording
+    shows beside what the checks show."""
 
     plan: Plan
     checks: Sequence[CheckReport]
     is_complete: bool
+    others: CaseReport = NOTHING
 
     @property
     def verdict(self) -> Verdict:

@@ -56,8 +56,8 @@ from invoice_sandbox.bundles.saving import (
 )
 from invoice_sandbox.http.pipeline import EXCHANGE, RECORDED, Recorded
 from invoice_sandbox.http.send import CONNECTION
+from invoice_sandbox.openapi.load.fetching import NOT_FETCHED
 from invoice_sandbox.openapi.load.pointers import at_pointer
-from invoice_sandbox.project.code import ProjectError
 from invoice_sandbox.runtime.agenda import STEPS_LOG
 from invoice_sandbox.runtime.journal import Input
 from invoice_sandbox.runtime.recording import PLACEHOLDER
@@ -491,6 +491,13 @@ MAX_CPU_SECONDS: Final = 60
 MAX_MEMORY: Final = 1024 * 1024 * 1024
 _MAX_SHOWN: Final = 500
 _MAX_NOTES: Final = 20
+_NO_NETWORK: Final = (
+    "the contract of the server refers to files over http(s), which a replay does not load"
+)
+_CHANGED: Final = (
+    "files of the server's project have changed since it started and can no longer be loaded; "
+    "restart the server, which reports what is wrong"
+)
 _NICE: Final = 19
 
 
@@ -523,8 +530,8 @@ def _outcome_of(served: Served) -> dict[str, Any]:
         found = replay(load_bundle(sys.stdin.buffer, Path("bundle.zip")), served)
     except (BundleError, SettingError) as error:
         return {"problem": str(error)[:_MAX_SHOWN]}
-    except ProjectError:  # whose message may name files of the server
-        return {"problem": "the server's project cannot be loaded without the network"}
+    except UserError as error:  # whose message may name files of the server
+        return {"problem": _NO_NETWORK if NOT_FETCHED in str(error) else _CHANGED}
     difference = found.difference and {
         name: value and value[:_MAX_SHOWN] for name, value in asdict(found.difference).items()
     }

@@ -155,7 +155,32 @@ def test_a_replay_loads_nothing_over_the_network(tmp_path: Path) -> None:
             found = outcome(client)
             assert len(elsewhere.messages) == before
     assert found["same"] is None
-    assert found["problem"] == "the server's project cannot be loaded without the network"
+    assert found["problem"] == (
+        "the contract of the server refers to files over http(s), which a replay does not load"
+    )
+
+
+def test_a_project_that_was_changed_meanwhile_is_named_as_such(tmp_path: Path) -> None:
+    """The message names no file, as whoever has a key reads it."""
+    file = tmp_path / "notes.json"
+    file.write_text(json.dumps(CONTRACT))
+    with serving(changed(FROZEN, contract=file)) as running, running.client() as client:
+        client.get("/notes")
+        file.write_text("{")
+        assert outcome(client)["problem"] == (
+            "files of the server's project have changed since it started and can no longer be "
+            "loaded; restart the server, which reports what is wrong"
+        )
+
+
+def test_a_run_waits_for_another_replay_of_its_workspace(client: httpx.Client, saved: Path) -> None:
+    run = kept_run(client, saved.read_bytes())
+    started = data(client.post(REPLAYS), 202)["id"]
+    response = client.post(f"{RUNS}/{run}/replay")
+    assert response.status_code == 409
+    assert "has as many replays under way as it may" in response.json()["error"]["message"]
+    finished(client, started)
+    assert [one["run"] for one in data(client.get(REPLAYS))] == [None]
 
 
 @pytest.fixture

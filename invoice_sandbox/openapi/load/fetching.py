@@ -28,11 +28,13 @@ class FetchError(Exception):
         self.advice = advice
 
 
+NOT_FETCHED: Final = "references are not fetched over the network"
+"""Why a remote reference is rejected by default."""
+
+
 def never(_: str) -> str:
     """Default fetcher: rejects every remote reference."""
-    raise FetchError(
-        "references are not fetched over the network", "serve --allow-remote-refs has them fetched"
-    )
+    raise FetchError(NOT_FETCHED, "serve --allow-remote-refs has them fetched")
 
 
 @dataclass

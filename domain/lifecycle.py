@@ -119,7 +119,7 @@ def check_trigger(context: Context, machine: str, record: Record, trigger: str) 
 
 def allows_trigger(context: Context, machine: str, record: Record, trigger: str) -> bool:
     """Whether a record allows ``trigger``."""
-    return trigger in _legal(context, machine, record)
+    return trigger in legal_triggers(context, machine, record)
 
 
 def unfinished_statuses(context: Context, machine: str) -> tuple[str, ...]:
@@ -128,13 +128,14 @@ def unfinished_statuses(context: Context, machine: str) -> tuple[str, ...]:
     return tuple(one for one in states.states if one not in states.terminal)
 
 
-def _legal(context: Context, machine: str, record: Record) -> tuple[str, ...]:
+def legal_triggers(context: Context, machine: str, record: Record) -> tuple[str, ...]:
+    """The triggers that a record allows, in the order of the lifecycle."""
     legal = context.lifecycle.machines[machine].legal[record["status"]]
     return tuple(one for one in legal if one not in GUARDS or GUARDS[one].holds(record))
 
 
 def _step(context: Context, machine: str, record: Record, trigger: str) -> Move:
-    states, legal = context.lifecycle.machines[machine], _legal(context, machine, record)
+    states, legal = context.lifecycle.machines[machine], legal_triggers(context, machine, record)
     status, because = record["status"], ""
     if trigger in legal:
         with suppress(IllegalMove):

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from invoice_sandbox.project.api import Call, Record
 
-from ..domain.invoices import load_invoice, public_invoice
+from ..domain.invoices import INVOICE, load_invoice, public_invoice
+from ..domain.lifecycle import legal_triggers
 from ..domain.offers import load_offer, public_offer
 from ..domain.payments import read_ledger, trigger_payment
 from ..domain.transitions import trigger_offer
@@ -14,6 +15,12 @@ async def transition_invoice(call: Call) -> Record:
     """The invoice after the trigger; its request and offers move along. 404; 409 if illegal."""
     invoice = await load_invoice(call, call.path["id"])
     return public_invoice(await trigger_payment(call, invoice, call.body["trigger"]))
+
+
+async def list_transitions(call: Call) -> Record:
+    """The status of an invoice, and the triggers that are legal. 404."""
+    invoice = await load_invoice(call, call.path["id"])
+    return {"status": invoice["status"], "triggers": legal_triggers(call, INVOICE, invoice)}
 
 
 async def get_ledger(call: Call) -> Record:

@@ -56,7 +56,7 @@ def _on(curve: list[Point], part: float) -> Point:
 @pytest.mark.parametrize("name", MACHINES)
 def test_no_line_of_a_lifecycle_runs_behind_a_state(name: str) -> None:
     machine = MACHINES[name]
-    drawing = drawing_of(machine, machine.initial)
+    drawing = drawing_of(machine, machine.initial, machine.legal[machine.initial])
     boxes = {one.name: (one.x, one.y) for one in drawing.states}
     assert len(set(boxes.values())) == len(machine.states)
     assert len(drawing.arrows) >= len(machine.states) - 1
@@ -75,7 +75,7 @@ def test_no_line_of_a_lifecycle_runs_behind_a_state(name: str) -> None:
 @pytest.mark.parametrize("name", MACHINES)
 def test_a_line_joins_the_sides_of_its_states(name: str) -> None:
     machine = MACHINES[name]
-    drawing = drawing_of(machine, machine.initial)
+    drawing = drawing_of(machine, machine.initial, machine.legal[machine.initial])
     boxes = {one.name: (one.x, one.y) for one in drawing.states}
     wanted = {(one.from_, one.to) for one in machine.transitions if one.from_ != one.to}
     sides = {

@@ -353,6 +353,26 @@ def test_numbers_in_a_table_are_easy_to_compare(visitor: httpx.Client, api: http
     assert page.count('<th class="number">') == 1
 
 
+@pytest.mark.parametrize("is_funded", [False, True])
+def test_only_legal_transitions_are_buttons(
+    visitor: httpx.Client, api: httpx.Client, is_funded: bool
+) -> None:
+    """A dispute is upheld in another way before the funding than after it."""
+    invoice = verified(api)["id"]
+    if is_funded:
+        move(api, invoice, "request-financing", "receive-offer", "accept-offer", "fund")
+    move(api, invoice, "dispute")
+    path = f"/sandbox/invoices/{invoice}/transition"
+    upheld = f"uphold-dispute-{'after' if is_funded else 'before'}-funding"
+    legal = ["resolve-dispute", upheld]
+    assert data(api.get(path)) == {"status": "Disputed", "triggers": legal}
+    page = visitor.get(f"/console/records/invoices/{invoice}")
+    named = [one for one in buttons(page) if one.startswith(f"POST {path} ")]
+    assert named == [f'POST {path} {{"trigger":"{one}"}}' for one in legal]
+    assert re.findall(r'<path [^>]*class="next"[^>]*><title>(.*?)</title>', page.text) == [upheld]
+    move(api, invoice, upheld)
+
+
 def test_records_are_searched_for_a_text(visitor: httpx.Client, api: httpx.Client) -> None:
     wanted = register_new(api, invoiceNumber="FIND-ME-42")
     other = register_new(api)

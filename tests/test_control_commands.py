@@ -197,7 +197,7 @@ WITHOUT_COMMAND = {
         ("replayBundle", "replayAcceptanceBundle", "listBundleReplays"), "for the console"
     ),
     "getLedger": "nobody reads it as a table",
-    "listEvents": "the console shows it",
+    **dict.fromkeys(("listEvents", "listTransitions"), "the console shows it"),
     "triggerEvent": "trigger uses it",
     "enableEndpoint": "rarely needed by hand",
     "disableEndpoint": "rarely needed by hand",

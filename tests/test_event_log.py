@@ -168,6 +168,7 @@ def test_a_key_that_may_look_changes_nothing(server: Running, client: httpx.Clie
         "listBundleReplays",
         *("getClock", "getCoverage", "getDelivery", "getInbox", "getLedger"),
         *("listEvents", "listFaults", "listRequests", "listScenarios", "listSnapshots"),
+        "listTransitions",
         *("getAcceptanceBundle", "streamRequests"),
     }
 

@@ -166,6 +166,7 @@ TAKING = [
     Row("listInvoices", "invoice", "GET", "/api/invoices?sellerId={id}"),
     Row("putUpload", "upload", "PUT", SIGNED, status=404),
     Row("getLedger", "invoice", "GET", "/sandbox/invoices/{id}/ledger", status=404),
+    Row("listTransitions", "invoice", "GET", MOVE, status=404),
     Row("transitionInvoice", "invoice", "POST", MOVE, {"trigger": "withdraw"}, 404),
     Row("acceptOffer", "offer", "POST", "/sandbox/offers/{id}/accept", status=404),
     Row("declineOffer", "offer", "POST", "/sandbox/offers/{id}/decline", status=404),

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
@@ -55,15 +55,17 @@ class Drawing:
     height: int
 
 
-def drawing_of(machine: Machine, status: str) -> Drawing:
-    """The machine in columns by the number of transitions from its initial state."""
+def drawing_of(machine: Machine, status: str, legal: Collection[str]) -> Drawing:
+    """The machine in columns by the number of transitions from its initial state; ``legal`` are
+    the triggers of those that lead on from ``status`` now."""
     places = _places(machine)
-    following = {one.to for one in machine.transitions if one.from_ == status}
+    next_ = [one for one in machine.transitions if one.from_ == status and one.trigger in legal]
+    following = {one.to for one in next_}
     states = tuple(
         State(one, *places[one], _mark(machine, one, status, following)) for one in machine.states
     )
     arrows = [
-        Arrow(one.trigger, _path(places[one.from_], places[one.to]), one.from_ == status)
+        Arrow(one.trigger, _path(places[one.from_], places[one.to]), one in next_)
         for one in machine.transitions
         if one.to in places and one.to != one.from_
     ]

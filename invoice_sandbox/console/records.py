@@ -15,7 +15,7 @@ from invoice_sandbox.openapi.operation import Operation
 from invoice_sandbox.project.code import ProjectError
 from invoice_sandbox.project.loader import Project
 from invoice_sandbox.runtime.engine import Engine
-from invoice_sandbox.scenarios.lifecycle import Machine, Transition
+from invoice_sandbox.scenarios.lifecycle import Machine
 
 
 @dataclass(frozen=True)
@@ -81,7 +81,8 @@ class Source:
 
 @dataclass(frozen=True)
 class Records:
-    """One type of record: its list, its item, what belongs to it, and its state machine."""
+    """One type of record: its list, its item, what belongs to it, and its state machine, with the
+    operations that make a ``transition`` and that list the legal ``transitions``."""
 
     title: str
     listed: Address
@@ -89,6 +90,7 @@ class Records:
     columns: tuple[str, ...]
     machine: Machine | None
     transition: Address | None
+    transitions: Address | None
     related: tuple[Related, ...]
     timeline: tuple[Source, ...]
 
@@ -107,12 +109,6 @@ class Records:
     def choices(self, name: str) -> tuple[str, ...]:
         """The values that a filter can have, if they are the states of the machine."""
         return tuple(self.machine.states) if self.machine and name == "status" else ()
-
-    def transitions(self, status: str) -> list[Transition]:
-        """What the machine allows in ``status``."""
-        if self.machine is None:
-            return []
-        return [one for one in self.machine.transitions if one.from_ == status]
 
 
 _PAGING: Final = frozenset({"limit", "cursor"})
@@ -153,6 +149,7 @@ def _records(raw: Mapping[str, Any], addresses: Mapping[str, Address], project: 
         columns=tuple(raw["columns"]),
         machine=_known(raw["machine"], machines) if "machine" in raw else None,
         transition=_known(raw["transition"], addresses) if "transition" in raw else None,
+        transitions=_known(raw["transitions"], addresses) if "transitions" in raw else None,
         related=tuple(_related(raw.get("related", ()), addresses, machines)),
         timeline=tuple(_sources(raw.get("timeline", ()), addresses)),
     )

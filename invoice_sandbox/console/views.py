@@ -253,7 +253,7 @@ def record(name: str, record_id: str) -> str:
         (one, client().get(one.listed.path(), {one.by: record_id}).rows) for one in records.related
     ]
     ids = {record_id, *(str(row.get("id")) for _, rows in related for row in rows)}
-    status = str(received.data.get("status", ""))
+    status, legal = str(received.data.get("status", "")), _legal(records, record_id)
     return render_template(
         "record.html",
         page=name,
@@ -261,10 +261,18 @@ def record(name: str, record_id: str) -> str:
         record=received.data,
         related=related,
         status=status,
-        transitions=records.transitions(status),
-        drawing=drawing_of(records.machine, status) if records.machine else None,
+        legal=legal,
+        drawing=drawing_of(records.machine, status, legal) if records.machine else None,
         timeline=timeline_of(client(), records, record_id, ids),
     )
+
+
+def _legal(records: Records, record_id: str) -> list[str]:
+    """The triggers of the transitions that are legal now."""
+    if records.transitions is None:
+        return []
+    data = client().get(records.transitions.path(record_id)).data
+    return list(data.get("triggers", ())) if isinstance(data, Mapping) else []
 
 
 def _named(name: str) -> Records:

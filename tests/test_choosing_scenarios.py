@@ -327,6 +327,16 @@ def test_faults_of_one_scenario_do_not_use_up_those_of_another(client: httpx.Cli
     assert responses(client, 2, "maintenance-5xx") == [500, 200]
 
 
+def test_faults_of_a_request_are_listed_before_one_is_injected(client: httpx.Client) -> None:
+    """What was deleted from the list does not come back with the next request."""
+    assert client.get(GET, headers=named("slow-api")).is_success
+    (listed,) = client.get("/sandbox/faults").json()["data"]
+    assert listed["operation"] == "createInvoice"
+    assert client.delete(f"/sandbox/faults/{listed['id']}").is_success
+    assert client.get(GET, headers=named("slow-api")).is_success
+    assert client.get("/sandbox/faults").json()["data"] == []
+
+
 def test_the_control_endpoints_take_no_scenario_from_a_request(client: httpx.Client) -> None:
     for name in ("rate-limited", "no-such-scenario"):
         assert client.get("/sandbox/scenarios", headers=named(name)).status_code == 200

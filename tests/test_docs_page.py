@@ -73,6 +73,7 @@ def test_a_path_outside_of_the_base_path_gets_the_base_path(tmp_path: Path) -> N
         assert "begin with /v2. See" in client.post("/check", json={}).text
         assert "begin with" not in client.post("/v2/checks", json={}).text
         assert client.post("/v2/check", json={}).status_code == 204
+        assert client.delete("/openapi.json").status_code == 405
 
 
 @pytest.mark.parametrize(("base_path", "begin"), [("/v3", "/v3"), ("/", ""), ("/a/b/", "/a/b")])

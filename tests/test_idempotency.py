@@ -296,6 +296,19 @@ class TestNotKept:
         assert not is_replayed(post(client, "k"))
         assert is_replayed(post(client, "k"))
 
+    @pytest.mark.parametrize("is_returned", [False, True])
+    def test_by_status(self, toy: Running, *, is_returned: bool) -> None:
+        statuses = [400, 401, 402, 403, 404, 409, 422, 429, 503]
+        with toy_client(toy) as client:
+            kept = []
+            for status in statuses:
+                body = {"status": status, "is_returned": is_returned}
+                found = [post(client, f"k{status}", "/errors", body) for _ in range(2)]
+                assert [one.status_code for one in found] == [status, status]
+                assert not is_replayed(found[0])
+                kept += [status] if is_replayed(found[1]) else []
+        assert kept == [402, 404, 409, 422, 503]
+
 
 class TestSecrets:
     @pytest.mark.parametrize("path", ["/api/developer/api-keys", "/api/webhooks"])
@@ -395,7 +408,7 @@ def holding() -> Iterator[Hold]:
 SLOW = """
 import asyncio
 
-from invoice_sandbox.project.api import Response
+from invoice_sandbox.project.api import ErrorType, Response, reject
 from tests.test_idempotency import HOLD
 
 
@@ -409,9 +422,18 @@ async def make_thing(call):
 
 
 async def make_secrets(call):
+    if not call.body:
+        return Response(None, status=204)
     one = {"id": "1", "secret": "shown-once"}
     headers = (("SET-cookie", "sid=shown-once"), ("X-Kept", "1"))
     return Response({"first": one, "items": [one]}, headers)
+
+
+async def make_error(call):
+    status = call.body["status"]
+    if call.body["is_returned"]:
+        return Response({}, status=status)
+    raise reject(ErrorType("toy", status, "text", "advice"))
 
 
 async def make_broken(call):
@@ -449,6 +471,7 @@ def _with_secrets() -> dict[str, Any]:
     operation = _operation("makeSecrets")
     media = {"schema": {"type": "object", "properties": members}}
     operation["responses"]["200"]["content"]["application/json"] = media
+    operation["responses"]["204"] = {"description": "x"}
     return operation
 
 
@@ -471,6 +494,7 @@ def toy(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Running]:
             "/broken": {"post": _operation("makeBroken")},
             "/secrets": {"post": _with_secrets()},
             "/shown": {"post": _operation("showThing")},
+            "/errors": {"post": _operation("makeError", "default")},
         },
         "components": {"securitySchemes": {"key": {"type": "http", "scheme": "bearer"}}},
     }
@@ -552,7 +576,12 @@ class TestAtTheSameTime:
     def test_what_is_shown_once_is_not_in_the_response_again(self, toy: Running) -> None:
         """Neither a secret, however deep it stands, nor a cookie."""
         with toy_client(toy) as client:
-            first, second = (post(client, "k", "/secrets", {}) for _ in range(2))
+            first, second = (post(client, "k", "/secrets", [1]) for _ in range(2))
+            empty = [post(client, "empty", "/secrets", {}) for _ in range(2)]
+        assert [(one.status_code, one.content, is_replayed(one)) for one in empty] == [
+            (204, b"", False),
+            (204, b"", True),
+        ]
         one = {"id": "1", "secret": "shown-once"}
         assert first.json() == {"first": one, "items": [one]}
         assert first.headers["set-cookie"] == "sid=shown-once"
@@ -621,4 +650,8 @@ class TestWhere:
                 response = client.post("/things", content=content, headers=headers)
                 assert response.status_code == 200
             assert is_replayed(response)
+            headers["Idempotency-Key"] = "number"
+            for is_second in (False, True):
+                response = client.post("/things", content=b"1", headers=headers)
+                assert (response.status_code, is_replayed(response)) == (200, is_second)
             assert client.post("/things", content=b'"b"', headers=headers).status_code == 400

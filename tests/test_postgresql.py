@@ -960,6 +960,8 @@ def test_a_request_that_was_sent_on_is_not_sent_on_again(dsn: str) -> None:
         headers = signed(dsn, "GET\n/api/invoices\n", "192.0.2.7")
         response = client.get("/api/invoices", headers=headers)
         assert (response.status_code, response.headers["Retry-After"]) == (503, "1")
+        nowhere = client.get("/nowhere", headers=signed(dsn, "GET\n/nowhere\n", "192.0.2.7"))
+        assert nowhere.status_code == 404
         assert not requests
         assert client.get("/api/invoices").status_code == 204
 

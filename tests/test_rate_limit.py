@@ -155,6 +155,15 @@ def test_reading_by_the_control_api_has_no_limit(monkeypatch: pytest.MonkeyPatch
         assert {client.get("/sandbox/clock").status_code for _ in range(10)} == {200}
 
 
+def test_what_the_console_reads_is_not_counted() -> None:
+    with serving(replace(FROZEN, rate_limit=1)) as running:
+        with running.client(None) as visitor:
+            pages = [visitor.get("/console/records/invoices").text for _ in range(3)]
+        assert ["Too many" in one for one in pages] == [False] * 3
+        with running.client() as client:
+            assert [client.get("/api/invoices").status_code for _ in range(2)] == [200, 429]
+
+
 def test_what_a_listener_reports_has_no_limit_of_requests(family: Running) -> None:
     """Its deliveries have one."""
     with family.client(family.new_workspace()) as client:

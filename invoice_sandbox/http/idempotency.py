@@ -61,7 +61,7 @@ async def keep(
 
     An error that another body, credential or time would avoid is not remembered.
     """
-    if isinstance(outcome, ApiError) and outcome.status in _NOT_KEPT:
+    if outcome.status in _NOT_KEPT:
         return
     record: Record = {
         "content": key.content,

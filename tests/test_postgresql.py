@@ -1204,6 +1204,33 @@ def test_a_get_takes_at_most_4_round_trips_and_a_post_at_most_6(dsn: str, proxy:
         assert 1 <= round_trips(proxy, lambda: create(client)) <= 6
 
 
+def test_an_invoice_its_numbers_and_its_journal_entry_are_one_transaction(dsn: str) -> None:
+    """A row has the id of the transaction that wrote it (``xmin``)."""
+    with servers(dsn) as (one,), one.client() as client:
+        for turn in range(3):
+            create(client, f"INV-{turn}").raise_for_status()
+        workspace = one.sandbox.engine.first_workspace
+    rows = {
+        "records": "collection IN ('invoices', 'events', 'audit_events')",
+        "logs": "encode(content, 'escape') LIKE '%\"createInvoice\"%'",
+        "numbers": "name = 'inv_sandbox'",
+    }
+    with restricted(dsn, workspace) as connection:
+        wrote = {
+            table: [
+                str(one)
+                for (one,) in connection.execute(
+                    f"SELECT xmin FROM {table} WHERE {where} ORDER BY xmin::text::bigint"
+                )
+            ]
+            for table, where in rows.items()
+        }
+    requests = wrote["logs"]
+    assert len(set(requests)) == len(requests) == 3
+    assert wrote["records"][-9:] == sorted(requests * 3, key=int)
+    assert wrote["numbers"] == requests[-1:]
+
+
 def test_a_connection_that_is_cut_in_a_commit_loses_and_repeats_nothing(proxy: Proxy) -> None:
     numbers = [f"INV-{turn}" for turn in range(6)]
     with servers(proxy.dsn) as (running,), running.client() as client:

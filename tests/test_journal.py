@@ -893,6 +893,12 @@ def serving_text(folder: Path, contract: str) -> Iterator[Running]:
         yield running
 
 
+def test_a_tool_may_leave_its_requests_out(client: httpx.Client) -> None:
+    assert client.get("/api/invoices", headers={"X-Sandbox-Journal": "off"}).is_success
+    assert client.get("/api/offers", headers={"X-Sandbox-Journal": "on"}).is_success
+    assert [one["path"] for one in journal(client)] == ["/api/offers"]
+
+
 def test_a_long_explanation_is_cut(tmp_path: Path) -> None:
     with (
         serving_text(tmp_path, LONG % ("grüße-" * 2000)) as running,

@@ -365,6 +365,10 @@ def test_addresses_that_were_opened_on_purpose_are_allowed(url: str) -> None:
     assert url_problem(url, local=False) == "url_not_allowed"
 
 
+def test_an_opened_network_closes_no_public_address() -> None:
+    assert url_problem("https://93.184.215.14/hooks", local=False, opened=OPENED) is None
+
+
 @pytest.mark.parametrize("url", CLOSED_URLS.values(), ids=CLOSED_URLS)
 def test_an_opened_network_opens_nothing_else(url: str) -> None:
     assert url_problem(url, local=False, opened=OPENED) == "url_not_allowed"
@@ -473,6 +477,15 @@ def test_the_payload_is_the_invoice_as_get_returns_it_with_three_members(
     assert payload.pop("type") == "invoice.verified"
     assert payload.pop("timestamp") == "2026-11-21T09:30:00Z"
     assert payload == {"data": shown["data"], "mode": shown["mode"]}
+
+
+def test_a_sample_about_an_endpoint_is_the_newest_one_whatever_the_invoice(
+    client: httpx.Client,
+) -> None:
+    endpoint = create(client, url=URL)
+    invoice = client.post("/api/invoices", json=INVOICE).json()["data"]["id"]
+    given = sample(client, eventType="webhook_endpoint.disabled", invoiceId=invoice)
+    assert event(given)["data"]["id"] == endpoint["id"]
 
 
 def test_an_invoice_s_digits_are_signed_and_sent_as_they_are_stored(client: httpx.Client) -> None:

@@ -69,7 +69,7 @@ AREAS: Final[dict[str, str]] = {
     "invoice_sandbox/webhooks/retry": "webhook_retries",
     "invoice_sandbox/webhooks/network": "webhook_network",
     "invoice_sandbox/webhooks/transport": "webhook_network",
-    "invoice_sandbox/webhooks/sender": "webhook_network webhook_delivery",
+    "invoice_sandbox/webhooks/sender": "webhook_faults webhook_network webhook_delivery",
     "invoice_sandbox/webhooks/": "webhooks webhook_delivery webhook_lanes webhook_retries inbox",
     **dict.fromkeys(
         [f"invoice_sandbox/state/{one}" for one in ("persistent", "rows", "sqlite", "writer")],
@@ -159,19 +159,22 @@ def _is_killed(runner: Runner, hits: Hits, mutant: Mutant, most: float) -> bool:
 
 
 def _ordered(hits: Hits, mutant: Mutant, most: float) -> list[str]:
-    """The tests that execute the line, those of its area and the fast ones first.
+    """The tests that execute the line, those of its area and the fast ones first; then all others
+    of its area, which may use what an earlier test made in a server that they share.
 
     No more than need ``most`` seconds: a mutant that all of these pass counts as survivor.
     """
     first = set(_tests_of([mutant.file]))
     at_import = not is_swappable(ROOT, mutant)
     found, everywhere = hits.tests(ROOT / mutant.file, mutant.lines, at_import=at_import)
+    area = [one for one in hits.seconds if found and _module(one) in first]
+    tests = dict.fromkeys((*found, *everywhere, *area))
     seconds = defaultdict[str, float](float)
-    for one in (*found, *everywhere):
+    for one in tests:
         seconds[_module(one)] += hits.seconds[one]
     own = set(found)
     every = sorted(
-        (*found, *everywhere),
+        tests,
         key=lambda one: (
             one not in own,
             _module(one) not in first,

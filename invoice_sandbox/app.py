@@ -156,6 +156,7 @@ def _pipeline(
             start_page(),
         ],
         project.contract.base_path,
+        project.control.base_path,
     )
     return Pipeline(
         edge=Edge(

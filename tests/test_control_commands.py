@@ -740,7 +740,11 @@ def test_a_trailing_slash_makes_no_difference(url: str, checked: str) -> None:
 @pytest.mark.parametrize(
     ("url", "reason"),
     [
-        ("localhost:8080", "invalid URL of a sandbox; use one such as http://127.0.0.1:8080"),
+        (
+            "localhost:8080",
+            "invalid URL of a sandbox 'localhost:8080'; use one such as http://127.0.0.1:8080",
+        ),
+        ("me:secret@127.0.0.1", "invalid URL of a sandbox; use one such as"),
         ("127.0.0.1", "invalid URL of a sandbox"),
         ("ftp://127.0.0.1", "invalid URL of a sandbox"),
         ("http://", "invalid URL of a sandbox"),
@@ -774,24 +778,30 @@ def test_a_key_that_no_header_carries_is_misuse_and_not_repeated(bad: str) -> No
     ("line", "message"),
     [
         ("clock set 2020-01-01T00:00:00Z", f"The clock shows {NOW} and never goes backwards"),
-        ("fault add --kind latency --delay PT1M", "delay must look like PT2S"),
-        ("workspace delete wsp_nobody", "There is no workspace"),
+        ("fault add --kind latency --delay PT1M", "--delay 'PT1M' must look like PT2S"),
+        ("workspace delete wsp_nobody", "wsp_nobody: There is no workspace"),
         ("snapshot restore snp_nobody", "There is no snapshot with this id"),
         ("snapshot delete ../clock", "There is no snapshot with this id"),
         ("scenario use manul", "there is no scenario 'manul'. Did you mean manual?"),
         ("fault add --kind reset --status 503", "A fault of kind 'reset' cannot have 'status'"),
-        ("fault add --kind status --operation nope", "--operation must be one of listInvoices,"),
+        (
+            "fault add --kind status --operation nope",
+            "--operation 'nope' must be one of listInvoices,",
+        ),
         (
             "fault add --kind status --operation getInvoic",
-            "--operation has an unknown value; did you mean getInvoice?",
+            "--operation 'getInvoic' has an unknown value; did you mean getInvoice?",
         ),
-        ("requests --operation getInvoic", "operation has an unknown value; did you mean"),
-        ("fault remove flt_nobody", "There is no fault with this id"),
+        (
+            "requests --operation getInvoic",
+            "--operation 'getInvoic' has an unknown value; did you mean getInvoice?",
+        ),
+        ("fault remove flt_nobody", "flt_nobody: There is no fault with this id"),
         (
             "trigger invoice.verifed",
             "unknown event type 'invoice.verifed'; did you mean invoice.verified",
         ),
-        ("trigger invoice.paid --invoice inv_nobody", "There is no invoice with this id"),
+        ("trigger invoice.paid --invoice inv_no", "inv_no: There is no invoice with this id"),
         ("requests --show req_nobody", "no request 'req_nobody' in the journal of this workspace"),
     ],
 )

@@ -90,6 +90,7 @@ def test_it_reports_what_it_has_written_and_what_comes_next(tmp_path: Path) -> N
         "handlers/example.py",
         "openapi/openapi.yaml",
     ]
+    assert "Begin with `handlers/example.py`." in (tmp_path / "zoo" / "README.md").read_text()
 
 
 def files(folder: Path) -> Iterator[Path]:

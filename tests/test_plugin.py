@@ -397,10 +397,10 @@ def test_a_server_that_is_running_is_used_and_left_clean(
 
 REJECTED: dict[str, tuple[list[str], str]] = {
     "nobody there": (["--sandbox-url=http://127.0.0.1:9"], "no sandbox responds at"),
-    "no address": (["--sandbox-url=here"], "invalid URL of a sandbox"),
+    "no address": (["--sandbox-url=here"], "invalid URL of a sandbox 'here'"),
     "address and folder": (
         ["--sandbox-url=http://127.0.0.1:9", "--sandbox-project=x"],
-        "--sandbox-url names a running server, which already serves a project: leave out --sandbox",
+        "already serves a project; --sandbox-project would start one: leave out one of them",
     ),
     "key alone": (
         ["--sandbox-key=x"],
@@ -428,7 +428,7 @@ def test_what_is_given_comes_before_the_environment() -> None:
     assert options_from({"url": "http://here"}, environment).url == "http://here"
     assert options_from({}, {"INVOICE_SANDBOX_KEY": "alone"}).url is None
     with pytest.raises(
-        SandboxError, match=r"^INVOICE_SANDBOX_URL names .* leave out scenarios, or"
+        SandboxError, match=r"^INVOICE_SANDBOX_URL names .* unset INVOICE_SANDBOX_URL for that$"
     ):
         options_from({"scenarios": "mine"}, environment)
 
@@ -491,6 +491,17 @@ def test_the_project_of_a_running_server_needs_no_scenario_of_ours(
             "E * note.written was recorded, but no endpoint is registered for it; 'webhooks' of *",
         ]
     )
+
+
+def test_a_receiver_of_a_project_that_names_no_registration_is_reported(
+    pytester: pytest.Pytester,
+) -> None:
+    text = "def test_it(invoice_sandbox): invoice_sandbox.webhooks.to('http://127.0.0.1:9')"
+    with serving(replace(FROZEN, project=write_project(pytester.mkdir("other")))) as server:
+        result = run(pytester, text, f"--sandbox-url={server.url}")
+    result.assert_outcomes(failed=1)
+    problem = "does not name the operation that registers webhook endpoints; name it in 'webhooks'"
+    result.stdout.fnmatch_lines([f"E * the project at {server.url} {problem} of *"])
 
 
 # --- unittest

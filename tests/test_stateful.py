@@ -159,6 +159,7 @@ def test_init_writes_the_collections_as_handlers(tmp_path: Path) -> None:
     )
     assert "Stateful /o/{owner}/pets" in run.output
     assert "createPet" in load_project(tmp_path / "pets").handlers
+    assert "Begin with `handlers/collections.py`" in (tmp_path / "pets" / "README.md").read_text()
     with serving(replace(FROZEN, project=tmp_path / "pets")) as running, running.client() as client:
         created = client.post("/o/1/pets", json={"name": "Rex"}).json()
         assert client.get(f"/o/1/pets/{created['id']}").json() == created

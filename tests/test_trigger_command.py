@@ -13,7 +13,7 @@ from click.testing import Result
 
 from tests.receivers import Receiver, endpoint, receiving, response, subscribe, switch
 from tests.scenario_run import register
-from tests.support import FROZEN, Running, serving
+from tests.support import FROZEN, PATIENCE, Running, serving
 from tests.test_control_commands import run
 
 Run = Callable[[str], Result]
@@ -132,5 +132,20 @@ def test_a_project_whose_events_cannot_be_recorded_is_reported(tmp_path: Path) -
     contract.write_text("openapi: 3.1.0\ninfo: {title: Other, version: '1'}\npaths: {}\n")
     with serving(replace(FROZEN, contract=contract, scenario=None)) as running:
         ran = run("trigger parcel.sent", INVOICE_SANDBOX_URL=running.url)
-    assert ran.exit_code == 1
+        accepted = run("offer accept off_1", INVOICE_SANDBOX_URL=running.url)
+    assert ran.exit_code == accepted.exit_code == 1
     assert "records no events on request" in ran.stderr
+    lacks = "has no such operation: its control API has no POST /sandbox/offers/{id}/accept\n"
+    assert lacks in accepted.stderr
+
+
+def test_an_unknown_path_of_the_control_api_is_an_error_of_the_control_api(tmp_path: Path) -> None:
+    contract = tmp_path / "other.yaml"
+    server = "servers: [{url: /v1}]\npaths: {}\n"
+    contract.write_text(f"openapi: 3.1.0\ninfo: {{title: Other, version: '1'}}\n{server}")
+    with serving(replace(FROZEN, contract=contract, scenario=None)) as running:
+        rejected = httpx.get(f"{running.url}/sandbox/nothing", timeout=PATIENCE)
+    error = rejected.json()["error"]
+    assert (rejected.status_code, error["code"]) == (404, "resource_not_found")
+    see = f"See {running.url}/sandbox/openapi.json."
+    assert error["message"] == f"No operation has this path. {see}"

@@ -786,9 +786,19 @@ def test_a_password_is_read_from_the_input_and_is_no_option(server: Running) -> 
     for line, typed, status, reason in (
         ("users add x@corp.example --role seller --password x", "", 2, "No such option"),
         ("users add x@corp.example --role seller", "\n", 2, "the password is empty"),
-        ("users add x@corp.example --role seller", "short\n", 1, "must have at least 8 characters"),
-        ("users add x@corp.example --role partner", f"{PASSWORD}\n", 1, "--partner-id is required"),
-        ("users add x --role seller", f"{PASSWORD}\n", 1, "must look like ann@corp.example"),
+        (
+            "users add x@corp.example --role seller",
+            "short\n",
+            1,
+            "must have at least 8 characters.\n",
+        ),
+        (
+            "users add x@corp.example --role partner",
+            f"{PASSWORD}\n",
+            1,
+            "--partner-id is required: The partner that a user with the role partner works for.\n",
+        ),
+        ("users add x --role seller", f"{PASSWORD}\n", 1, "EMAIL 'x' must look like ann@corp.ex"),
         ("users ad x@corp.example", "", 2, "there is no command 'ad'; did you mean add?"),
         ("users add ann@corp.example --role seller", f"{PASSWORD}\n", 1, "exists already"),
         ("users add x@corp.example --role admin", f"{PASSWORD}\n", 2, "'admin' is not one of"),

@@ -315,6 +315,7 @@ def test_the_client_is_built_with_the_server() -> None:
 def test_a_client_without_a_server_must_pass_its_url(thin: Installed, tmp_path: Path) -> None:
     (tmp_path / "test_client.py").write_text(TEST_OF_A_CLIENT)
     printed = output("python -m pytest -q test_client.py", tmp_path, environment(thin.bin))
+    assert "install invoice-liquidity-sandbox instead of invoice-liquidity-sandbox-cl" in printed
     assert "pass the URL of a running one with --sandbox-url, INVOICE_SANDBOX_URL or" in printed
 
 

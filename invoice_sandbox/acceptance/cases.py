@@ -174,9 +174,7 @@ class _CaseRun:
             read.whole("GET", self.plan.preflight.removeprefix("GET "))
 
     def _register_endpoint(self) -> None:
-        where = self.control.project.register
-        if where is None:
-            raise SandboxError("the project has no operation to register a webhook endpoint")
+        where = self.control.registration_path()
         self.endpoint = self.client.endpoint()
         url, events = self.endpoint.url, list(self.case.webhooks)
         made = self.control.send("POST", where, {"url": url, "events": events}).data

@@ -23,6 +23,7 @@ from collections.abc import Callable, Iterator, Mapping
 from contextlib import suppress
 from dataclasses import dataclass
 from functools import cache
+from http import HTTPStatus
 from pathlib import Path
 from typing import Any, Final
 from urllib.parse import quote, urlencode
@@ -55,6 +56,11 @@ _FOREVER: Final = "forever"
 """How the command line spells a null number."""
 
 _NULL: Final = object()
+
+_CONTRACT: Final = re.compile(r" The contract is at \S+$")
+"""What the error of an invalid request ends in. Who typed a command looks at its help."""
+
+_LONGEST_SHOWN: Final = 100
 
 _MEMBERS: Final = re.compile(r"[\w, ]+?(?= (?:is|are|has|must) )")
 """What the first sentence of an error response is about: ``a, b and c are required``."""
@@ -313,16 +319,40 @@ class ControlCommand:
                 self.method, _address(place, query), body if "requestBody" in self.raw else None
             )
         except SandboxError as error:
-            raise SandboxError(self._as_typed(str(error)), error.status, error.code) from None
+            text = self._as_typed(str(error), passed)
+            if error.status == HTTPStatus.NOT_FOUND:
+                text = self._not_found(text, passed)
+            raise SandboxError(text, error.status, error.code) from None
 
-    def _as_typed(self, message: str) -> str:
-        """A message of the server with the options that it is about instead of their members."""
-        flags = {one.name: one.flag for one in self.inputs if self._is_option(one)}
+    def _not_found(self, message: str, passed: Mapping[str, Any]) -> str:
+        """A message of a 404 with the ids that it is about, or that the project lacks this."""
+        sandbox = client()
+        if sandbox.lacks(self.path):
+            return (
+                f"the project at {sandbox.url} has no such operation: "
+                f"its control API has no {self.method} /sandbox{self.path}"
+            )
+        return ": ".join([*(str(passed[one]) for one in self._names("path")), message])
+
+    def _as_typed(self, message: str, passed: Mapping[str, Any]) -> str:
+        """A message of the server about what was typed: an option with its value, not a member."""
+        message = _CONTRACT.sub("", message)
+        labels = {
+            one.name: one.flag if self._is_option(one) else one.metavar or one.name
+            for one in self.inputs
+            if not one.is_password
+        }
         members = _MEMBERS.match(message)
         if members is None:
             return message
-        typed = re.sub(r"\w+", lambda word: flags.get(word[0], word[0]), members[0])
-        return typed + message[members.end() :]
+        typed = re.sub(r"\w+", lambda word: labels.get(word[0], word[0]), members[0])
+        value, rest = passed.get(members[0]), message[members.end() :]
+        if members[0] in labels and isinstance(value, str | int):
+            return f"{typed} {str(value)[:_LONGEST_SHOWN]!r}{rest}"
+        about = {one.name: one.help.partition(".")[0] for one in self.inputs if one.name in labels}
+        if not about.get(members[0]):
+            return typed + rest
+        return f"{typed}{rest.removesuffix('.')}: {about[members[0]]}."
 
     def _alternative_names(self) -> Iterator[str]:
         arguments = self.entry.get("arguments", ())

@@ -31,7 +31,6 @@ from invoice_sandbox.cli.stream import (
     Message,
     ReplacedError,
     Sandbox,
-    registration_path,
 )
 from invoice_sandbox.control.client import ControlClient, SandboxError, path
 
@@ -54,7 +53,7 @@ def listen(
     as_json: bool,
 ) -> None:
     """Forward until SIGINT, SIGTERM, or another ``listen`` takes over. Raises SandboxError."""
-    registration_path(client)
+    client.registration_path()
     with contextlib.suppress(KeyboardInterrupt):
         asyncio.run(_listen(client, target, types, identity, as_json=as_json))
 

@@ -94,13 +94,13 @@ def write_project(
     files = {
         "openapi/openapi.yaml": yaml_text(read.document),
         "handlers/__init__.py": f'"""Handlers of {_title(contract)}."""\n',
-        "README.md": _readme(contract, folder),
     }
     collections = [*inferred(contract)] if stateful else []
     if collections:
         files["handlers/collections.py"] = _collections(contract, collections)
     elif example is not None:
         files["handlers/example.py"] = _handler(example)
+    files["README.md"] = _readme(contract, folder, next(reversed(files)))
     try:
         for name, text in files.items():
             (folder / name).parent.mkdir(parents=True, exist_ok=True)
@@ -166,12 +166,13 @@ def _is_function_name(text: str) -> bool:
     return text.isascii() and text.isidentifier() and not iskeyword(text)
 
 
-def _readme(contract: Contract, folder: Path) -> str:
+def _readme(contract: Contract, folder: Path, begin: str) -> str:
     return _README.format(
         title=_title(contract),
         folder=shlex.quote(str(folder)),
         url="http://127.0.0.1:8080",
         base=contract.base_path,
+        begin=begin,
     )
 
 
@@ -212,6 +213,6 @@ whichever way the contract asks for one.
 
 - `openapi/openapi.yaml` is the contract, in one file and as OpenAPI 3.1.
 - `handlers/` contains your own handlers: a function for each operation that needs more than the
-  contract's example. `handlers/example.py` is one.
+  contract's example. Begin with `{begin}`.
 - `fixtures/` and `scenarios/` may be added: starting data, and what happens over time.
 """

@@ -28,12 +28,13 @@ _FILE_NAME: Final = 32
 _READ_LIMIT: Final = 4096
 _MAX_RETRY_AFTER: Final = 100
 _STATUSES: Final = range(200, 600)
+_LONGEST_SHOWN: Final = 100
 
 
 def checked_target(text: str) -> str:
     """The URL to forward to, from a text such as ``3000`` or ``localhost:3000/hooks``.
 
-    Raises click.BadParameter. Its message does not repeat the text, which may hold a password.
+    Raises click.BadParameter. Its message does not repeat a text that may hold a password.
     """
     url = f"localhost:{text}" if text.isascii() and text.isdigit() else text
     url = url if "://" in url else f"http://{url}"
@@ -45,7 +46,8 @@ def checked_target(text: str) -> str:
     except (ValueError, httpx.InvalidURL):
         usable = False
     if not usable or not url.isprintable() or " " in url:
-        raise click.BadParameter("use a port, or a URL such as http://localhost:3000/hooks")
+        typed = "" if "@" in text else f"{text[:_LONGEST_SHOWN]!r}: "
+        raise click.BadParameter(f"{typed}use a port, or a URL such as http://localhost:3000/hooks")
     return url
 
 

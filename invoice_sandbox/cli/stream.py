@@ -66,16 +66,6 @@ class Message:
             return NOTHING
 
 
-def registration_path(client: ControlClient) -> str:
-    """The path of the operation that registers webhook endpoints. Raises SandboxError."""
-    if client.project.register is None:
-        raise SandboxError(
-            f"the project at {client.url} does not name the operation that registers webhook "
-            "endpoints; name it in 'webhooks' of its conventions.yaml"
-        )
-    return client.project.register
-
-
 class Sandbox:
     """The sandbox whose webhooks are forwarded. It is asked without blocking the stream."""
 
@@ -108,7 +98,7 @@ class Sandbox:
 
     async def register(self, body: Row) -> Any:
         """Register a webhook endpoint. Raises LostError."""
-        return await self._operation("POST", registration_path(self.client), body)
+        return await self._operation("POST", self.client.registration_path(), body)
 
     async def webhooks(self) -> Any:
         """Endpoints and deliveries; none where the project does not list them. Raises LostError."""

@@ -56,20 +56,15 @@ def _record(sandbox: ControlClient, type_: str, subject: str | None) -> Any:
     try:
         return sandbox.ask("POST", "/events", body)
     except SandboxError as error:
-        if error.status in {None, HTTPStatus.NOT_FOUND} and _lacks_events(sandbox):
+        if error.status == HTTPStatus.NOT_FOUND and sandbox.lacks("/events"):
             raise click.ClickException(
                 f"the project at {sandbox.url} records no events on request: "
                 "its control API has no POST /sandbox/events"
             ) from None
+        if error.status == HTTPStatus.NOT_FOUND and subject is not None:
+            raise SandboxError(f"{subject}: {error}") from None
         known = sandbox.event_types() if error.status == HTTPStatus.BAD_REQUEST else []
         if not known or type_ in known:
             raise
         advice = suggestion(type_, known)
         raise click.ClickException(f"unknown event type '{type_}'; {advice}") from None
-
-
-def _lacks_events(sandbox: ControlClient) -> bool:
-    try:
-        return "/events" not in sandbox.whole("GET", "/sandbox/openapi.json").get("paths", {})
-    except SandboxError:
-        return False

@@ -25,6 +25,7 @@ _CONNECT_SECONDS: Final = 5.0
 """A server accepts a connection at once, however long its response takes."""
 
 _ERRORS: Final = 400
+_LONGEST_SHOWN: Final = 100
 
 
 class SandboxError(Exception):
@@ -73,7 +74,7 @@ class ServedProject:
 def checked_url(url: str) -> str:
     """The URL of a server, without a final slash.
 
-    Raises SandboxError. Its message does not repeat the URL, which may hold a password.
+    Raises SandboxError. Its message does not repeat a URL that may hold a password.
     """
     try:
         parts = urlsplit(url)
@@ -81,7 +82,8 @@ def checked_url(url: str) -> str:
     except ValueError:
         usable = False
     if not usable or not url.isprintable() or " " in url:
-        raise SandboxError(f"invalid URL of a sandbox; use one such as {DEFAULT_URL}")
+        typed = "" if "@" in url else f" {url[:_LONGEST_SHOWN]!r}"
+        raise SandboxError(f"invalid URL of a sandbox{typed}; use one such as {DEFAULT_URL}")
     if "@" in parts.netloc:
         raise SandboxError("the URL must not contain a user name or password; pass the key instead")
     if parts.path.strip("/") or parts.query or parts.fragment:
@@ -191,6 +193,22 @@ class ControlClient:
     def event_types(self) -> list[str]:
         """The types of the webhook events of the contract. Raises SandboxError like ``ask``."""
         return sorted(self.whole("GET", "/openapi.json").get("webhooks", {}))
+
+    def lacks(self, path: str) -> bool:
+        """Whether the control API of the server is known to have no such path of its contract."""
+        try:
+            return path not in self.whole("GET", "/sandbox/openapi.json").get("paths", {})
+        except SandboxError:
+            return False
+
+    def registration_path(self) -> str:
+        """The path of the operation that registers webhook endpoints. Raises SandboxError."""
+        if self.project.register is None:
+            raise SandboxError(
+                f"the project at {self.url} does not name the operation that registers webhook "
+                "endpoints; name it in 'webhooks' of its conventions.yaml"
+            )
+        return self.project.register
 
     def headers(self, *, has_body: bool) -> dict[str, str]:
         """The headers of a request. Those of this client are in no coverage and in no journal."""

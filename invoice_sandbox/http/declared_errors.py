@@ -27,7 +27,8 @@ _INSTEAD: Final = {400: 422}
 async def error_reply(engine: Engine, request: Request, error: ApiError) -> Reply:
     """The response to an error, in the format of the operation or of the project."""
     endpoint, project = request.trace.endpoint, engine.project
-    is_control = endpoint is not None and endpoint.is_control
+    below = f"{project.control.base_path}/"
+    is_control = request.path.startswith(below) if endpoint is None else endpoint.is_control
     conventions = project.control_conventions if is_control else project.conventions
     url = engine.url + (project.control.base_path if is_control else "")
     request_id = request.trace.request_id

@@ -218,10 +218,13 @@ _MAX_KNOWN_PATH: Final = 256
 class Router:
     """Finds what a request is for, in one or more tables; the first that has it counts."""
 
-    def __init__(self, tables: Sequence[RouteTable], base_path: str = "") -> None:
-        """``base_path`` is that of the contract, for the error of a path outside of it."""
+    def __init__(
+        self, tables: Sequence[RouteTable], base_path: str = "", control_path: str = ""
+    ) -> None:
+        """The base paths of the two contracts are for the error of a path outside of both."""
         self._tables = tables
         self._base_path = base_path
+        self._inside = tuple(f"{one}/" for one in (base_path, control_path))
         self._known: dict[str | bytes, Sequence[_End]] = {}
 
     def targets(self, request: Request) -> dict[str, Target]:
@@ -241,7 +244,7 @@ class Router:
             if request.method in leaf.methods:
                 return await _routed(request, leaf, texts)
         targets = self.targets(request)
-        if not targets and not f"{request.path}/".startswith(f"{self._base_path}/"):
+        if not targets and not f"{request.path}/".startswith(self._inside):
             raise reject("outside_base_path", base_path=self._base_path)
         return _without_target(request, targets)
 

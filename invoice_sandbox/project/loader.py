@@ -98,7 +98,7 @@ class Project:
         found = self.scenarios.get(name)
         if found is None:
             advice = suggestion(name, sorted(self.scenarios))
-            advice = advice[:1].upper() + advice[1:]
+            advice = advice[:1].upper() + advice[1:] + ("" if advice.endswith("?") else ".")
             raise reject("unknown_scenario", place=place, name=name[:80], suggestion=advice)
         return found
 

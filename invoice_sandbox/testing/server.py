@@ -25,6 +25,10 @@ _VARIABLE: Final = "INVOICE_SANDBOX_{}"
 _ADVICE: Final = (
     "pass the URL of a running one with --sandbox-url, INVOICE_SANDBOX_URL or running(url=…)"
 )
+ONLY_CLIENT: Final = (
+    "only its client is installed here, so install invoice-liquidity-sandbox instead of "
+    "invoice-liquidity-sandbox-client"
+)
 
 
 @dataclass(frozen=True)
@@ -105,9 +109,10 @@ def options_from(
     url, variable = spelt.format("url"), _VARIABLE.format("URL")
     if options.url is not None and folders:
         source = url if given.get("url") else variable
+        remedy = "leave out one of them" if given.get("url") else f"unset {variable} for that"
         raise SandboxError(
-            f"{source} names a running server, which already serves a project: "
-            f"leave out {' and '.join(folders)}, or {source}"
+            f"{source} names a running server, which already serves a project; "
+            f"{' and '.join(folders)} would start one: {remedy}"
         )
     if options.url is None and given.get("key"):
         raise SandboxError(
@@ -146,9 +151,7 @@ def _start(options: Options) -> Address:
     if not hasattr(os, "fork"):
         raise SandboxError(f"starting a sandbox needs Linux or macOS; {_ADVICE}")
     if find_spec("uvicorn") is None:
-        raise SandboxError(
-            "only the client of the sandbox is installed here, without its server; " + _ADVICE
-        )
+        raise SandboxError(f"there is no sandbox to start: {ONLY_CLIENT}, or {_ADVICE}")
     folders = {"project": options.project, "scenarios": options.scenarios}
     texts = {
         "port": "0",

@@ -15,6 +15,10 @@ Event = dict[str, Any]
 _MAX_EVENTS: Final = 1000
 _PAUSE: Final = 0.05
 _EVERYTHING: Final = "*"
+_NEVER_RECORDED: Final = (
+    "Nothing is due, and no such event was recorded: emit() in a handler, a step of a scenario or "
+    "'invoice-sandbox trigger' records one."
+)
 
 
 class NotReceivedError(AssertionError):
@@ -73,10 +77,10 @@ class Webhooks:
         Raises SandboxError for a URL that cannot be called.
         """
         wanted = [events] if isinstance(events, str) else events
-        endpoint = self._control.ask(
-            "POST", "/webhooks", {"url": url, "events": wanted}, below="/api"
-        )
-        if endpoint["status"] != "Enabled":
+        body = {"url": url, "events": wanted}
+        reply = self._control.whole("POST", self._control.registration_path(), body)
+        endpoint = reply.get("data", reply)
+        if endpoint.get("status", "Enabled") != "Enabled":
             raise SandboxError(f"{url} cannot be called: {endpoint.get('disabledReason')}")
         return dict(endpoint)
 
@@ -96,24 +100,29 @@ class Webhooks:
     ) -> str:
         wanted = ", ".join(f"{name}={value!r}" for name, value in members.items())
         lines = [f"{event_type} did not arrive" + (f" with {wanted}" if wanted else "")]
-        lines += [self._reason(event_type), "Received:"]
+        recorded = self._control.ask("GET", f"/event-log?limit={_MAX_EVENTS}")
+        same = [one for one in recorded if one["type"] == event_type]
+        reason = self._reason(event_type, same)
+        lines += [reason, "Received:"]
         shown = [_line(one, self._expected, members) for one in messages]
         lines += [f"  {line}" for line in shown] or ["  nothing"]
         due = self._clock()["nextDue"]
-        lines.append(
-            f"The next step is due at {due}; advance the clock." if due else "Nothing is due."
-        )
+        if due:
+            lines.append(f"The next step is due at {due}; advance the clock.")
+        else:
+            lines.append("Nothing is due." if reason or same else _NEVER_RECORDED)
         return "\n".join(line for line in lines if line)
 
-    def _reason(self, event_type: str) -> str:
+    def _reason(self, event_type: str, recorded: list[dict[str, Any]]) -> str:
         """Why no event of this type can have arrived, if that is known."""
-        recorded = self._control.ask("GET", f"/event-log?limit={_MAX_EVENTS}")
-        if any(one["type"] == event_type and not one["deliveries"] for one in recorded):
+        if any(not one["deliveries"] for one in recorded):
             text = f"{event_type} was recorded, but no endpoint is registered for it"
             if self._control.project.register is None:
                 text += "; 'webhooks' of conventions.yaml does not name the operation for the inbox"
             return f"{text}."
         known = self._control.event_types()
+        if not known:
+            return "The contract declares no webhook events."
         advice = suggestion(event_type, known)
         return "" if event_type in known else f"The contract has no event of this type; {advice}"
 

@@ -19,6 +19,7 @@ from invoice_sandbox.control.client import (
     path,
     uses_proxy,
 )
+from invoice_sandbox.testing.server import ONLY_CLIENT
 from invoice_sandbox.testing.webhooks import Webhooks
 
 if TYPE_CHECKING:
@@ -241,7 +242,7 @@ class InvoiceSandbox:
         try:
             from invoice_sandbox.testing.judging import judge
         except ImportError:
-            raise SandboxError("judging needs the whole sandbox, not only its client") from None
+            raise SandboxError(f"judge() needs the sandbox itself; {ONLY_CLIENT}") from None
         return judge(self._client, check, client, declare, plan)
 
     @contextmanager

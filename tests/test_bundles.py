@@ -128,7 +128,10 @@ def test_a_bundle_says_that_its_beginning_is_gone(server: Running, tmp_path: Pat
     server.run(server.store.append(workspace, INPUTS_LOG, None, 8 * MEBIBYTE + 1))
     about = save_bundle(ControlClient(server.url, key), tmp_path / "late.zip")
     assert about["replayable"] is False
-    assert "beginning" in about["reason"]
+    assert about["reason"] == (
+        "the beginning of the recording is gone: after 5,000 requests, 8 MiB of them, or a "
+        "restart; the bundle of a new workspace replays"
+    )
     parts = read_bundle(tmp_path / "late.zip").parts
     assert [name for name, part in parts.items() if inbox.encode() in part] == []
 

@@ -24,7 +24,8 @@ _CLOCK_STEPS: Final = frozenset({"setClock", "advanceClock"})
 _LINES: Final = {"inputs": INPUTS, "journal": JOURNAL, "outcomes": OUTCOMES}
 _DOCUMENTS: Final = {"start": START, "end": END, "deliveries": DELIVERIES}
 _INCOMPLETE: Final = (
-    "the beginning of the recording is gone: after 5,000 requests, 8 MiB of them, or a restart"
+    "the beginning of the recording is gone: after 5,000 requests, 8 MiB of them, or a restart; "
+    "the bundle of a new workspace replays"
 )
 
 

@@ -375,10 +375,16 @@ def test_only_legal_transitions_are_buttons(
 
 def test_records_are_searched_for_a_text(visitor: httpx.Client, api: httpx.Client) -> None:
     wanted = register_new(api, invoiceNumber="FIND-ME-42")
-    other = register_new(api)
-    page = visitor.get("/console/records/invoices", params={"search": "find-me"}).text
-    assert wanted in page
-    assert other not in page
+    others = [register_new(api) for _ in range(100)]
+    newest = register_new(api, invoiceNumber="find-me, too")
+    page = visitor.get("/console/records/invoices", params={"search": "find-me"})
+    assert wanted in page.text
+    assert newest in page.text
+    assert others[0] not in page.text
+    total = api.get("/api/invoices").headers["x-total-count"]
+    said = f"2 with “find-me” among the newest {total} that were searched, of {total}"
+    assert said in text_of(page)
+    assert "Search in older ones" not in page.text
     none = visitor.get("/console/records/invoices", params={"search": "nowhere"})
     assert "None." in none.text
 

@@ -208,12 +208,15 @@ def listed(name: str) -> str | Redirect:
     filters = {one: request.args[one] for one in records.filters if request.args.get(one)}
     query: dict[str, Any] = {**filters, "limit": _SEARCHED if wanted else _PAGE}
     cursor = request.args.get("cursor")
+    rows: list[Any] = []
+    looked_at = 0
     for _ in range(_SEARCHES if wanted else 1):
         received = client().get(
             records.listed.path(), query | ({"cursor": cursor} if cursor else {})
         )
-        rows, cursor = _matching(received.rows, wanted), _next_cursor(received)
-        if rows or cursor is None:
+        rows += _matching(received.rows, wanted)
+        looked_at, cursor = looked_at + len(received.rows), _next_cursor(received)
+        if len(rows) >= _PAGE or cursor is None:
             break
     return render_template(
         "records.html",
@@ -222,6 +225,7 @@ def listed(name: str) -> str | Redirect:
         received=received,
         rows=rows,
         search=wanted,
+        looked_at=looked_at,
         filters=filters,
         next_cursor=cursor,
     )

@@ -9,6 +9,7 @@ from urllib.parse import quote
 from flask import abort, render_template, request
 
 from invoice_sandbox.console.common import client, contents, pages
+from invoice_sandbox.coverage.report import report_from
 from invoice_sandbox.openapi.load.overlay import ASSUMPTION
 from invoice_sandbox.openapi.load.pointers import at_pointer
 
@@ -17,7 +18,7 @@ from invoice_sandbox.openapi.load.pointers import at_pointer
 def contract() -> str:
     """The operations by tag, with their responses, assumptions and coverage."""
     received = client().get("/sandbox/coverage")
-    coverage = received.data if received.is_success else None
+    coverage = _without_control_api(received.data) if received.is_success else None
     served = contents().engine.project.contract
     groups: dict[str, list[Any]] = {}
     for one in served.operations.values():
@@ -46,6 +47,10 @@ def schema() -> str:
     if not steps or steps[0][1] is None:
         abort(404)
     return render_template("schema.html", page="contract", pointer=pointer, steps=steps)
+
+
+def _without_control_api(data: Mapping[str, Any]) -> Mapping[str, Any]:
+    return report_from(data).without_control_api().data()
 
 
 def _covered(coverage: Mapping[str, Any] | None) -> set[tuple[str, str]]:

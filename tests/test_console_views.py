@@ -142,6 +142,10 @@ def test_a_key_that_may_look_sees_every_view(visitor: httpx.Client, api: httpx.C
     for view in VIEWS:
         page = visitor.get(f"/console{view}")
         assert 'role="alert"' not in page.text, view
+        assert "You may look, but not act" in page.text or view == "/sign-in"
+    visitor.post("/console/switch", data={"identity": "1"})
+    assert "You may look" not in visitor.get("/console").text
+    visitor.post("/console/switch", data={"identity": "1"})
     assert "<b>403</b>" in act(visitor, "POST", "/sandbox/reset").text
 
 

@@ -16,7 +16,7 @@ from invoice_sandbox.http.pipeline import Request
 from invoice_sandbox.openapi.security import Scheme
 from invoice_sandbox.runtime.engine import Engine
 from invoice_sandbox.state import Credential
-from invoice_sandbox.state.credentials import Presented, look_up
+from invoice_sandbox.state.credentials import CONTROL, Presented, allows, look_up
 
 COOKIE: Final = "ils_console"
 """The cookie with what a visitor signed in with."""
@@ -48,6 +48,11 @@ class Identity:
             return f"session of {self.credential.subject}" if self.credential else "ended session"
         last = self.secret[-_SHOWN:] if len(self.secret) >= _SHORTEST else ""
         return f"key …{last}"
+
+    @property
+    def may_act(self) -> bool:
+        """Whether it may use the control API, not only look."""
+        return self.credential is not None and allows(self.credential.scopes, CONTROL)
 
     def __repr__(self) -> str:
         """Without the secret."""

@@ -66,6 +66,8 @@ def _is_whole(entry: Mapping[str, Any]) -> bool:
 def _headers(entry: Mapping[str, Any]) -> dict[str, str]:
     """The headers that belong to a request, not to its connection or its sender."""
     found = dict(entry["request"]["headers"])
+    if found.get("accept") == "*/*":  # which is the same as none
+        del found["accept"]
     if entry["request"]["body"] is not None:
         found.setdefault("content-type", "application/json")
     return {

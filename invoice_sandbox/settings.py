@@ -421,7 +421,8 @@ def _url(url: str | None) -> str | None:
     except ValueError:
         usable = False
     if not usable or parts.query or parts.fragment or parts.username is not None:
-        raise SettingError("--public-url looks like https://sandbox.example:8443")
+        typed = "" if set(url) & set("@?#") else f", not '{url}'"
+        raise SettingError(f"--public-url looks like https://sandbox.example:8443{typed}")
     return url
 
 

@@ -112,7 +112,7 @@ MISUSED: dict[str, tuple[list[str], str]] = {
     "now": (["--now", "2026-11-21T09:30:00Z"], "--now needs --clock frozen"),
     "public URL": (
         ["--public-url", "here"],
-        "--public-url looks like https://sandbox.example",
+        "--public-url looks like https://sandbox.example:8443, not 'here'",
     ),
     "public URL that is no URL": (
         ["--public-url", "http://[::1"],
@@ -182,7 +182,22 @@ def test_misuse_is_one_line_on_stderr_and_exit_status_2(arguments: list[str], re
 def test_a_wrong_environment_variable_is_named_as_the_option_it_is() -> None:
     rejected = run("serve", env={"INVOICE_SANDBOX_RATE_LIMIT": "fast"})
     assert rejected.exit_code == 2
-    assert "--rate-limit is a whole number from 1" in rejected.stderr
+    assert "INVOICE_SANDBOX_RATE_LIMIT: --rate-limit is a whole number from 1" in rejected.stderr
+    rejected = run("serve", "--port", "x", env={"INVOICE_SANDBOX_RATE_LIMIT": "5"})
+    assert rejected.stderr.startswith("Error: --port is a whole number")
+
+
+def test_a_misspelt_environment_variable_gets_a_suggestion(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    env = {
+        "INVOICE_SANDBOX_CLOK": "frozen",
+        "INVOICE_SANDBOX_URL": "http://127.0.0.1:1",
+        "INVOICE_SANDBOX_TEST_STORE": "memory",
+    }
+    assert run("serve", "--port", "0", "--host", "192.0.2.1", env=env).exit_code == 2
+    warned = "INVOICE_SANDBOX_CLOK is no setting; did you mean INVOICE_SANDBOX_CLOCK?"
+    assert caplog.messages == [warned]
 
 
 @pytest.mark.parametrize("arguments", [["--nope"], ["extra"], ["--port"]], ids=" ".join)

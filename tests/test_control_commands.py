@@ -996,6 +996,13 @@ def test_a_value_is_shown_as_text_that_steers_no_terminal(value: Any, shown: str
     assert plain(value) == shown
 
 
+def test_a_line_feed_makes_no_row_of_its_own(at: Run, server: Running, key: str) -> None:
+    with server.client(key) as client:
+        client.get("/api/invoices/a%0A2026-11-21T09:30:00Z  POST")
+    (_, row) = at("requests").stdout.splitlines()
+    assert "  /api/invoices/a\\n2026-11-21T09:30:00Z  POST  404  " in row
+
+
 @pytest.mark.parametrize("line", ["scenario use \udcff", "snapshot delete \udcff"])
 def test_what_is_no_text_is_rejected_by_the_server(rejected: Run, line: str) -> None:
     assert rejected(line).stderr

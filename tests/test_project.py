@@ -212,6 +212,17 @@ def test_a_hook_that_nobody_calls_is_an_error(tmp_path: Path) -> None:
         load_project(project)
 
 
+@pytest.mark.parametrize("module", ["hooks", "actions"])
+def test_a_hook_or_action_that_is_not_async_is_an_error(tmp_path: Path, module: str) -> None:
+    project = write_project(tmp_path, "async def read_thing(call): ...\n")
+    (project / "domain").mkdir()
+    (project / "domain" / "__init__.py").touch()
+    helper = "def _helper(): ...\n"
+    (project / "domain" / f"{module}.py").write_text(f"{helper}def on_forbidden(call): ...\n")
+    with pytest.raises(ProjectError, match="is not async; write 'async def on_forbidden', or '_"):
+        load_project(project)
+
+
 @pytest.mark.parametrize("name", ["actions", "hooks"])
 def test_actions_and_hooks_in_handlers_are_an_error_that_names_their_place(
     tmp_path: Path, name: str

@@ -167,7 +167,7 @@ WRONG: dict[str, tuple[dict[str, str], str]] = {
     ),
     "public URL with a query": (
         {"public_url": "https://x/?a=1"},
-        "--public-url looks like",
+        "--public-url looks like https://sandbox.example:8443",
     ),
     "public URL with a fragment": (
         {"public_url": "https://x/#a"},

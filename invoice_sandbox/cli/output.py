@@ -31,7 +31,7 @@ class Table:
 
     def cells(self, row: Row) -> list[str]:
         """The texts of one row."""
-        return [plain(_value(row, cell)) for cell in self.columns.values()]
+        return [_on_one_line(_value(row, cell)) for cell in self.columns.values()]
 
 
 def _value(row: Row, cell: Cell) -> Any:
@@ -65,6 +65,10 @@ def plain(value: Any) -> str:
     )
 
 
+def _on_one_line(value: Any) -> str:
+    return plain(value).replace("\n", "\\n")
+
+
 def print_table(table: Table, rows: Sequence[Row]) -> None:
     """Print a table without its empty columns. A terminal folds prose; identifiers stay whole."""
     if not rows:
@@ -96,4 +100,4 @@ def print_table(table: Table, rows: Sequence[Row]) -> None:
 def print_lines(*lines: Iterable[Any]) -> None:
     """Print the values of each line, two spaces apart."""
     for line in lines:
-        click.echo("  ".join(map(plain, line)))
+        click.echo("  ".join(map(_on_one_line, line)))

@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 import logging
+import os
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from datetime import UTC, datetime
-from typing import Any
+from difflib import get_close_matches
+from typing import Any, Final
 
 import click
+from click.core import ParameterSource
 
 from invoice_sandbox.base import jsonio
 from invoice_sandbox.base.clock import instant_text
@@ -16,15 +19,26 @@ from invoice_sandbox.http.edge import MEMBERS, REQUESTS
 from invoice_sandbox.http.pages import CONSOLE, DOCS
 from invoice_sandbox.runtime.engine import Engine
 from invoice_sandbox.server.serving import serve as serve_forever
-from invoice_sandbox.settings import ENVIRONMENT_PREFIX, FLAG, SETTINGS, read_settings
+from invoice_sandbox.settings import (
+    ENVIRONMENT_PREFIX,
+    FLAG,
+    SETTINGS,
+    SettingError,
+    Settings,
+    read_settings,
+)
 
 log = logging.getLogger("invoice_sandbox.serve")
 log.setLevel(logging.INFO)
 
 
+def _variable(setting: str) -> str:
+    return f"{ENVIRONMENT_PREFIX}_{setting.replace('-', '_').upper()}"
+
+
 def _setting_options(command: Callable[..., None]) -> Callable[..., None]:
     for setting in reversed(SETTINGS):
-        variable = f"{ENVIRONMENT_PREFIX}_{setting.name.replace('-', '_').upper()}"
+        variable = _variable(setting.name)
         default = f" Default: {setting.default}." if setting.default else ""
         flag: dict[str, Any] = (
             {"is_flag": False, "flag_value": "on"} if setting.metavar == FLAG else {}
@@ -46,6 +60,34 @@ def _setting_options(command: Callable[..., None]) -> Callable[..., None]:
 
 def _joined(_context: click.Context, _option: click.Parameter, values: tuple[str, ...]) -> str:
     return " ".join(values)
+
+
+def _settings(texts: Mapping[str, str | None]) -> Settings:
+    """The settings that were given. Raises SettingError, which names the variable if it is one."""
+    try:
+        return read_settings(texts)
+    except SettingError as error:
+        context = click.get_current_context()
+        option = str(error).removeprefix("--").split(maxsplit=1)[0].rstrip(":")
+        source = context.get_parameter_source(option.replace("-", "_"))
+        if source is not ParameterSource.ENVIRONMENT:
+            raise
+        raise SettingError(f"{_variable(option)}: {error}") from None
+
+
+def _misspelt_variables(environment: Iterable[str]) -> Iterator[str]:
+    """A line for each variable that is almost a setting. Others may belong to other programs."""
+    names = {_variable(one.name) for one in SETTINGS}
+    known = {one.removeprefix(ENVIRONMENT_PREFIX) for one in names}
+    for name in sorted(environment):
+        if name.startswith(f"{ENVIRONMENT_PREFIX}_") and name not in names:
+            own = name.removeprefix(ENVIRONMENT_PREFIX)[:_LONGEST_NAME]
+            for close in get_close_matches(own, known, n=1, cutoff=_ALMOST):
+                yield f"{name} is no setting; did you mean {ENVIRONMENT_PREFIX}{close}?"
+
+
+_ALMOST: Final = 0.85
+_LONGEST_NAME: Final = 100
 
 
 class JsonLines(logging.Formatter):
@@ -76,12 +118,14 @@ def serve(**texts: str | None) -> None:
     logging.basicConfig(
         stream=sys.stderr, level=logging.WARNING, format="%(levelname)s %(message)s"
     )
-    settings = read_settings({name.replace("_", "-"): text for name, text in texts.items()})
+    settings = _settings({name.replace("_", "-"): text for name, text in texts.items()})
     if settings.log_json:
         for handler in logging.getLogger().handlers:
             handler.setFormatter(JsonLines())
     if settings.log_requests:
         REQUESTS.setLevel(logging.INFO)
+    for problem in _misspelt_variables(os.environ):
+        log.warning(problem)
 
     def print_ready(engine: Engine) -> None:
         url, project = engine.url, engine.project

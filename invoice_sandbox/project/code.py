@@ -121,7 +121,8 @@ def load_actions(folder: Path) -> dict[str, Action]:
 def _functions(file: Path) -> dict[str, Any]:
     """The public async functions that a module of the project's ``domain/`` defines, if it exists.
 
-    Raises ProjectError when the module is in ``handlers/``, where it was in earlier versions.
+    Raises ProjectError for one that is not async, and when the module is in ``handlers/``, where it
+    was in earlier versions.
     """
     former = file.parents[1] / "handlers" / f"_{file.name}"
     if former.exists():
@@ -129,11 +130,17 @@ def _functions(file: Path) -> dict[str, Any]:
     if not file.exists():
         return {}
     module = _import(f"{_load_package(file.parent).__name__}.{file.stem}", file)
-    return {
+    functions = {
         name: function
-        for name, function in inspect.getmembers(module, inspect.iscoroutinefunction)
+        for name, function in inspect.getmembers(module, inspect.isfunction)
         if not name.startswith("_") and function.__module__ == module.__name__
     }
+    for name, function in functions.items():
+        if not inspect.iscoroutinefunction(function):
+            raise ProjectError(
+                f"{file}: {name} is not async; write 'async def {name}', or '_{name}' for a helper"
+            )
+    return functions
 
 
 def _import(name: str, file: Path) -> ModuleType:

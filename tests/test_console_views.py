@@ -425,6 +425,21 @@ def test_a_delivery_is_explained_byte_for_byte(visitor: httpx.Client, api: httpx
     assert 'role="alert"' in visitor.get("/console/webhooks/unknown").text
 
 
+def test_a_delivery_that_is_to_be_sent_again_waits(
+    visitor: httpx.Client, api: httpx.Client
+) -> None:
+    url = data(api.get("/sandbox/inbox"))["url"]
+    data(api.post("/api/webhooks", json={"url": url, "events": ["*"]}), 201)
+    register_new(api)
+    advance(api, "PT0S")
+    [delivery] = data(api.get("/api/webhooks"))["deliveries"]
+    path = f"/sandbox/deliveries/{delivery['id']}/replay"
+    for fault in ("duplicate", "late"):
+        data(api.post(path, json={"fault": fault}))
+    shown = text_of(visitor.get(f"/console/webhooks/{delivery['id']}"))
+    assert "Pending It waits until it is sent again. The next attempt is due" in shown
+
+
 @pytest.mark.parametrize(
     ("attempt", "text"),
     [

@@ -80,6 +80,8 @@ def diagnosis(delivery: Mapping[str, Any]) -> str:
     last = delivery["attempts"][-1]
     if delivery["status"] == "Delivered":
         return "The receiver accepted it."
+    if delivery["status"] == "Pending":
+        return "It waits until it is sent again."
     status = last["responseStatus"]
     if last["variation"] is not None:
         return f"The last attempt was altered on purpose: {last['variation']}."

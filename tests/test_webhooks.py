@@ -572,3 +572,4 @@ def test_the_server_s_own_addresses_lead_nowhere_else(rest: str, place: str) -> 
     base = "http://0.0.0.0:8080"
     assert is_own_address(f"{base}/sandbox/{place}/a1_b-2", base)
     assert not is_own_address(f"{base}/sandbox/{place}/{rest}", base)
+    assert not is_own_address(f"http://9.0.0.0:8080/sandbox/{place}/a1_b-2", base)

@@ -331,6 +331,7 @@ ORIGINS = {
     "https://[::1]:8443": True,
     "https://evil.example": False,
     "http://localhost.evil.example": False,
+    "ftp://localhost": False,
     "null": False,
     "http://[": False,
 }

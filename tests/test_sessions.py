@@ -550,6 +550,8 @@ def test_a_session_ends_after_eight_hours() -> None:
         assert seller.get(SESSION).status_code == 200
         running.system_clock.pass_seconds(1)
         assert error(seller.get(SESSION)) == (401, "authentication_required")
+        with running.client() as client:
+            assert client.get("/sandbox/sessions").json()["data"] == []
 
 
 HASH = hash_password("correct horse")

@@ -7,6 +7,7 @@ import re
 import socket
 from collections.abc import Iterator
 from dataclasses import replace
+from types import SimpleNamespace
 from typing import Any
 from urllib.parse import parse_qs, urlsplit
 
@@ -14,6 +15,7 @@ import httpx
 import pytest
 
 from invoice_sandbox.base.clock import ClockState
+from invoice_sandbox.http.handling import public_workspace
 from invoice_sandbox.state.credentials import DEMO_KEY
 from tests.scenario_run import error
 from tests.support import FROZEN, PATIENCE, Running, serving
@@ -179,6 +181,24 @@ def test_a_signature_is_no_credential(server: Running, client: httpx.Client, hea
     with server.client(None) as visitor:
         response = visitor.get("/api/invoices", headers={header: value.get(header, secret)})
     assert error(response) == (401, "authentication_required")
+
+
+def test_only_a_signature_in_an_address_chooses_its_workspace(
+    server: Running, client: httpx.Client
+) -> None:
+    """An API key does not."""
+
+    def workspace(secret: str) -> str:
+        request = SimpleNamespace(trace=SimpleNamespace())
+        parsed = SimpleNamespace(path={"id": secret}, query={}, request=request)
+        engine = server.sandbox.engine
+        return server.run(public_workspace(engine, parsed)).id  # type: ignore[arg-type]
+
+    own = client.get("/api/auth/session").json()["data"]["workspaceId"]
+    signature = address(client)["url"].partition("signature=")[2]
+    key = client.headers["authorization"].removeprefix("Bearer ")
+    assert workspace(signature) == own
+    assert workspace(key) == server.sandbox.engine.first_workspace != own
 
 
 @pytest.fixture(scope="module")

@@ -232,7 +232,7 @@ def check_reader(request: Request, public_url: str) -> None:
     """Reject a request that a page of another origin makes to read a page. Links may lead here."""
     site, origin = request.header("sec-fetch-site"), request.header("origin")
     is_link = request.header("sec-fetch-mode") in {None, "navigate"}
-    is_own = not origin or origin == _origin_of(public_url) or _is_same_host(origin, request)
+    is_own = origin == _origin_of(public_url) or _is_same_host(origin, request)
     if not is_own or (site in {"cross-site", "same-site"} and not is_link):
         raise reject("cross_origin")
 

@@ -151,32 +151,39 @@ def _run(chosen: Sequence[Mutant], tests: Sequence[str], budget: float | None) -
 
 
 def _is_killed(runner: Runner, hits: Hits, mutant: Mutant, most: float) -> bool:
-    tests = _ordered(hits, mutant, most)
+    place, at_import = (ROOT / mutant.file, mutant.lines), not is_swappable(ROOT, mutant)
+    own, others = hits.tests(*place, at_import=at_import)
+    if not own and not others:  # executed at import or never
+        at_import = True
+        own, others = hits.tests(*place, at_import=True)
+    tests = _ordered(hits, mutant.file, own, others, most)
     expected = sum(hits.seconds[one] for one in tests)
     reads_cache = "base.cache" in (ROOT / mutant.file).read_text()
-    job = Job(mutant, tests, LIMIT + int(3 * expected), reads_cache)
+    limit = LIMIT + int(3 * expected)
+    job = Job(mutant, tests, limit, reads_cache, at_import=at_import)
     return bool(tests) and runner.is_killed(job)
 
 
-def _ordered(hits: Hits, mutant: Mutant, most: float) -> list[str]:
-    """The tests that execute the line, those of its area and the fast ones first; then all others
-    of its area, which may use what an earlier test made in a server that they share.
+def _ordered(
+    hits: Hits, file: str, own: Sequence[str], others: Sequence[str], most: float
+) -> list[str]:
+    """The ``own`` tests, which execute the line, those of its area and the fast ones first; then
+    the ``others``, and all of its area, which may use what an earlier test made in a server that
+    they share.
 
     No more than need ``most`` seconds: a mutant that all of these pass counts as survivor.
     """
-    first = set(_tests_of([mutant.file]))
-    at_import = not is_swappable(ROOT, mutant)
-    found, everywhere = hits.tests(ROOT / mutant.file, mutant.lines, at_import=at_import)
-    area = [one for one in hits.seconds if found and _module(one) in first]
-    tests = dict.fromkeys((*found, *everywhere, *area))
+    first = set(_tests_of([file]))
+    area = [one for one in hits.seconds if own and _module(one) in first]
+    tests = dict.fromkeys((*own, *others, *area))
     seconds = defaultdict[str, float](float)
     for one in tests:
         seconds[_module(one)] += hits.seconds[one]
-    own = set(found)
+    known = set(own)
     every = sorted(
         tests,
         key=lambda one: (
-            one not in own,
+            one not in known,
             _module(one) not in first,
             seconds[_module(one)],
             _module(one),

@@ -25,7 +25,7 @@ import pytest
 from tests import databases
 from tests.mutants.changes import Mutant
 from tests.mutants.hits import OPTIONS
-from tests.mutants.swap import change_imports, changed_code, is_swappable, swap
+from tests.mutants.swap import change_imports, changed_code, swap
 
 _LIBRARIES: Final = (
     "connexion",
@@ -43,12 +43,16 @@ _IDLE_TICKS: Final = 10
 
 @dataclass(frozen=True)
 class Job:
-    """A change (None: none), the tests that execute it, in their order, and their CPU seconds."""
+    """A change (None: none), the tests that execute it, in their order, and their CPU seconds.
+
+    ``at_import``: the change has its effect only when its module is imported.
+    """
 
     mutant: Mutant | None
     tests: Sequence[str]
     limit: int
     reads_cache: bool = False
+    at_import: bool = False
 
 
 class _Order(Enum):
@@ -81,10 +85,10 @@ class Runner:
 
     def is_killed(self, job: Job) -> bool:
         """Whether a test fails, or does not end, that passes without the change."""
-        if job.mutant is None or is_swappable(self._root, job.mutant):
-            failed = self._ask(job)
-        else:
+        if job.at_import:
             failed = _failed(lambda: _import_and_run(self._root, job), job, self._cache)
+        else:
+            failed = self._ask(job)
         if not failed or failed in self._passing:
             return bool(failed)
         passes = self._ask(replace(job, mutant=None, tests=(failed,))) is None

@@ -12,7 +12,7 @@ import pytest
 
 from invoice_sandbox.base.ids import key_digest, key_problem, new_key
 from invoice_sandbox.control.client import ControlClient
-from invoice_sandbox.state.credentials import DEMO_KEY, Presented, allows
+from invoice_sandbox.state.credentials import DEMO_KEY, MAX_NAME, Presented, allows
 from invoice_sandbox.testing.server import Address, Options
 from invoice_sandbox.webhooks.listeners import Listener
 from tests.support import CONVENTIONS, FROZEN, PATIENCE, Running, serving
@@ -247,6 +247,11 @@ def test_a_member_with_an_impossible_value_is_named(
 @pytest.mark.parametrize("name", ["CI key", 1, None, ["a"]], ids=repr)
 def test_the_name_of_a_key_is_free_text(client: httpx.Client, name: Any) -> None:
     assert create(client, name=name)["name"] == name
+
+
+def test_a_name_is_cut_after_a_key_was_taken_out_of_it(client: httpx.Client) -> None:
+    name = create(client, name=DEMO_KEY + "-" * 1000)["name"]
+    assert name == "[redacted]".ljust(MAX_NAME, "-")
 
 
 def test_an_unknown_scope_is_400_and_the_known_ones_are_listed(client: httpx.Client) -> None:

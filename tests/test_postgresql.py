@@ -663,6 +663,14 @@ async def test_a_family_that_cannot_be_read_is_not_tried_again_and_again(dsn: st
     await store.close()
 
 
+@to_its_end
+async def test_a_family_that_was_deleted_meanwhile_is_not_taken_up(dsn: str) -> None:
+    store = await stored(dsn, is_new=True)
+    await store.go_on([], ["gone"])
+    assert store.unopened == set()
+    await store.close()
+
+
 @pytest.mark.usefixtures("unhurried")
 def test_all_that_is_due_is_taken_up_after_one_hint(dsn: str) -> None:
     """A process takes a few families at a time, and goes on when these are here."""

@@ -41,6 +41,7 @@ from invoice_sandbox.state import (
 from invoice_sandbox.state.memory import NO_QUOTAS, BoundedLog, MemoryStore
 from invoice_sandbox.state.persistent import open_store
 from invoice_sandbox.state.shared import open_shared_store
+from invoice_sandbox.state.steps import StepQueue
 from tests.databases import new_database
 from tests.support import PATIENCE, little_work
 
@@ -1465,3 +1466,14 @@ def test_the_same_bytes_with_another_dictionary_are_not_the_same_record() -> Non
         one, other = one.without(str(n)), other.without(str(n))
     assert one.rows[139] == other.rows[139]
     assert not one.is_like(other)
+
+
+def test_steps_are_due_in_their_order_when_most_were_taken_out() -> None:
+    queue, count = StepQueue(), 100
+    for number in range(count):
+        queue.add((FROZEN_START - timedelta(seconds=number), number, b""))
+    for number in range(80):
+        queue.remove(number)
+    for number in reversed(range(80, count)):
+        assert queue.first()[1] == number
+        queue.remove(number)

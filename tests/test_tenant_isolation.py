@@ -287,6 +287,13 @@ def test_an_id_of_another_workspace_gets_a_response_as_an_unknown_one(
         assert reported(second, foreign) == reported(first, nobody_s)
 
 
+def test_the_end_of_a_workspace_ends_no_listener_of_another(theirs: Theirs) -> None:
+    made = theirs.client.post("/sandbox/workspaces").json()["data"]["id"]
+    assert theirs.client.delete(f"/sandbox/workspaces/{made}").is_success
+    stream = f"/sandbox/listeners/{theirs.ids['listener']}/stream?idle=0"
+    assert theirs.other.get(stream).status_code == 200
+
+
 @pytest.mark.parametrize("row", TAKING, ids=str)
 def test_asking_with_an_id_of_another_workspace_changes_nothing_there(
     theirs: Theirs, row: Row

@@ -192,7 +192,8 @@ def test_only_a_signature_in_an_address_chooses_its_workspace(
         request = SimpleNamespace(trace=SimpleNamespace())
         parsed = SimpleNamespace(path={"id": secret}, query={}, request=request)
         engine = server.sandbox.engine
-        return server.run(public_workspace(engine, parsed)).id  # type: ignore[arg-type]
+        found = server.run(public_workspace(engine, parsed))  # type: ignore[arg-type]
+        return str(found.id)
 
     own = client.get("/api/auth/session").json()["data"]["workspaceId"]
     signature = address(client)["url"].partition("signature=")[2]

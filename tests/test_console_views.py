@@ -186,6 +186,50 @@ def test_first_steps_are_commands_until_something_happened(
     assert "First steps" not in visitor.get("/console").text
 
 
+def test_errors_are_grouped_by_operation_and_reason(
+    visitor: httpx.Client, api: httpx.Client
+) -> None:
+    for body in ({"invoiceNumber": 7}, {"invoiceNumber": 8}, {**INVOICE, "currency": 7}):
+        api.post("/api/invoices", json=body)
+    for path in ("/api/invoices/unknown", "/api/nothing", "/api/nothing", "/api/partners"):
+        api.get(path)
+    page = visitor.get("/console").text
+    rows = re.findall(
+        r'<tr><td><a href="([^"]*)">([^<]*)</a></td><td><span[^>]*>(\d+)</span></td>'
+        r"<td>([^<]*)</td><td>(\d+)</td>",
+        page,
+    )
+    found = {(one[1], one[2], one[3].partition(". ")[0]): int(one[4]) for one in rows}
+    assert found == {
+        ("createInvoice", "400", "/sellerId is required"): 2,
+        ("createInvoice", "400", "/currency must be a string"): 1,
+        ("getInvoice", "404", "There is no invoice with this id"): 1,
+        ("/api/nothing", "404", "No operation has this path"): 2,
+    }
+    for link, name, *_ in rows:
+        listed = visitor.get(unescape(link)).text
+        assert 'role="alert"' not in listed, name
+        assert ">200</span>" not in listed
+        assert "/console/requests/req_sandbox_" in listed
+
+
+def test_the_overview_shows_what_is_due_and_the_last_deliveries(
+    visitor: httpx.Client, api: httpx.Client
+) -> None:
+    api.put("/sandbox/scenario", json={"name": "auto-progress"})
+    url = data(api.get("/sandbox/inbox"))["url"]
+    data(api.post("/api/webhooks", json={"url": url, "events": ["*"]}), 201)
+    invoice = register_new(api)
+    advance(api, "PT1S")
+    page = text_of(visitor.get("/console"))
+    due = f"Due next 2026-11-21 09:30:02 finish-verification {invoice} auto-progress"
+    assert due in page.replace("Due next2", "Due next 2")
+    names = ("invoice.verification_started", "invoice.registered")
+    last = page[page.index("Last deliveries") :]
+    assert last.index(names[0]) < last.index(names[1])
+    assert "2026-11-21 09:30:01 frozen" in page.replace("01frozen", "01 frozen")
+
+
 def test_the_contract_shows_responses_assumptions_and_coverage(
     visitor: httpx.Client, api: httpx.Client
 ) -> None:

@@ -120,7 +120,7 @@ def overview() -> str:
     """Clock, scenario, counts, errors by operation and reason, and the last deliveries."""
     entries = client().get("/sandbox/requests", {"limit": JOURNAL})
     errors = Counter(
-        (one["operation"] or one["path"], one["status"], _reason(one))
+        (one["operation"], one["operation"] or one["path"], one["status"], _reason(one))
         for one in entries.rows
         if (one["status"] or 599) >= 400
     )

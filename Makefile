@@ -29,6 +29,7 @@ install: $(READY)  ## make .venv with exactly the files whose hashes are in requ
 $(SERVING): pyproject.toml requirements.txt requirements/build.txt
 	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' \
 		|| { echo "Python 3.11 or newer is needed; set PYTHON=/path/to/python3.11"; exit 1; }
+	@echo "Installing 121 MB into .venv, which takes up to a minute"
 	$(PYTHON) -m venv .venv
 	$(INSTALL) -r requirements.txt -r requirements/build.txt
 	$(BIN)/pip install --quiet --disable-pip-version-check --no-deps --no-build-isolation -e .

@@ -155,7 +155,7 @@ def _pipeline(
             *([metrics.routes(engine)] if metrics else []),
             start_page(),
         ],
-        project.contract.base_path,
+        project.contract.common_path,
         project.control.base_path,
     )
     return Pipeline(

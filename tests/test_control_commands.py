@@ -251,6 +251,7 @@ def test_commands_and_operations_are_equal() -> None:
         ("clock advanc P1D", "there is no command 'advanc'; did you mean advance?"),
         ("snapshot go", "there is no command 'go'; known: delete, list, restore, take"),
         ("bundle sav", "there is no command 'sav'; did you mean save?"),
+        ("scenario kyb-hold", "'kyb-hold'; did you mean 'main scenario use kyb-hold'?"),
         ("coverage --only statses", "'statses' is unknown; did you mean statuses?"),
         ("--url http://127.0.0.1:1 clock", "--url comes after the command, as in 'invoice-sandbox"),
         ("clock advance", "pass either DURATION or --to"),
@@ -720,8 +721,11 @@ def test_a_command_wins_over_its_group(server: Running, key: str) -> None:
     assert ran.stdout == f"{START}\n"
 
 
-def test_a_proxy_is_not_asked_for_what_listens_on_this_machine(at: Run, server: Running) -> None:
-    with_proxy = run(f"clock --url {server.url}", HTTP_PROXY="http://127.0.0.1:1", NO_PROXY=None)
+def test_a_proxy_is_not_asked_for_what_listens_on_this_machine(
+    at: Run, server: Running, key: str
+) -> None:
+    proxy = {"HTTP_PROXY": "http://127.0.0.1:1", "NO_PROXY": None, "INVOICE_SANDBOX_KEY": key}
+    with_proxy = run(f"clock --url {server.url}", **proxy)
     assert with_proxy.stdout == at("clock").stdout
 
 

@@ -48,7 +48,11 @@ class Commands(click.Group):
 
         name = args[0]
         if not name.startswith("-") and self.get_command(ctx, name) is None:
-            advice = suggestion(name, self.list_commands(ctx))
+            known = self.list_commands(ctx)
+            only = (
+                f"did you mean '{ctx.command_path} {known[0]} {name}'?" if len(known) == 1 else ""
+            )
+            advice = suggestion(name, known, only)
             ctx.fail(f"there is no command '{name}'; {advice}")
         return super().resolve_command(ctx, args)
 

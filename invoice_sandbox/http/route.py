@@ -221,7 +221,7 @@ class Router:
     def __init__(
         self, tables: Sequence[RouteTable], base_path: str = "", control_path: str = ""
     ) -> None:
-        """The base paths of the two contracts are for the error of a path outside of both."""
+        """What the paths of the two contracts begin with is for the error of a path outside."""
         self._tables = tables
         self._base_path = base_path
         self._inside = tuple(f"{one}/" for one in (base_path, control_path))

@@ -390,6 +390,23 @@ class TestCorruptedResponses:
         client.get("/api/invoices")
         assert server.system_clock.seconds - before == pytest.approx(10)
 
+    def test_drip_takes_its_time_also_when_a_pause_was_too_long(
+        self, server: Running, client: httpx.Client
+    ) -> None:
+        inject(client, "drip", delay="PT10S")
+        clock = server.system_clock
+        before, sleepers = clock.seconds, clock.sleepers
+        clock.is_running.clear()
+        try:
+            with client.stream("GET", "/api/invoices") as response:
+                until(lambda: clock.sleepers > sleepers, "the server waits before the first piece")
+                clock.pass_seconds(5)
+                clock.is_running.set()
+                response.read()
+        finally:
+            clock.is_running.set()
+        assert clock.seconds - before == pytest.approx(10)
+
     def test_drip_takes_its_time_for_a_few_bytes_too(self, tmp_path: Path) -> None:
         with serving_responses(tmp_path, 12) as client:
             inject(client, "drip", delay="PT0.2S")

@@ -118,13 +118,16 @@ class _AlteredReply:
         await send_whole(self.request, self.reply._replace(media_type="text/html"), self.send)
 
     async def drip(self) -> None:
-        """Send the body in pieces, until all are sent or the client is gone."""
+        """Send the body in pieces, until all are sent or the client is gone. A pause is shorter
+        when the one before it was too long."""
         pieces = _pieces(self.reply.body)
+        started = self.system_clock.monotonic()
         await self.send(response_start(self.reply))
         gone = asyncio.ensure_future(_wait_for_end(self.request))
         try:
-            for piece in pieces:
-                sleep = self.system_clock.sleep(self.fault.seconds / len(pieces))
+            for number, piece in enumerate(pieces, 1):
+                due = started + self.fault.seconds * number / len(pieces)
+                sleep = self.system_clock.sleep(max(0.0, due - self.system_clock.monotonic()))
                 pause = asyncio.ensure_future(sleep)
                 await asyncio.wait({gone, pause}, return_when=asyncio.FIRST_COMPLETED)
                 if gone.done():

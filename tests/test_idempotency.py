@@ -21,6 +21,7 @@ from tests.scenario_run import INVOICE, until
 from tests.support import FROZEN, PATIENCE, Running, serving
 
 REPLAYED = "idempotent-replayed"
+VENDOR = "application/vnd.toy+json"
 LOGIN = {"email": "seller@demo.example", "password": "demo-password"}
 
 
@@ -470,7 +471,7 @@ def _with_secrets() -> dict[str, Any]:
     members = {"first": one, "items": {"type": "array", "items": one}}
     operation = _operation("makeSecrets")
     media = {"schema": {"type": "object", "properties": members}}
-    operation["responses"]["200"]["content"]["application/json"] = media
+    operation["responses"]["200"]["content"] = {VENDOR: media}
     operation["responses"]["204"] = {"description": "x"}
     return operation
 
@@ -589,6 +590,7 @@ class TestAtTheSameTime:
         assert second.json() == {"first": {"id": "1"}, "items": [{"id": "1"}]}
         assert "set-cookie" not in second.headers
         assert second.headers["x-kept"] == "1"
+        assert {one.headers["content-type"] for one in (first, second)} == {VENDOR}
 
     def test_a_rejected_request_is_not_in_progress_for_ever(self, toy: Running) -> None:
         """What the handler did wrong is neither kept nor does it block the key."""

@@ -18,7 +18,7 @@ from typing import Any, Final
 from invoice_sandbox.base import jsonio
 from invoice_sandbox.base.clock import instant_text, parse_instant
 from invoice_sandbox.base.errors import ApiError, ErrorType, reject
-from invoice_sandbox.http.pipeline import AdmittedRequest, IdempotencyKey, Reply
+from invoice_sandbox.http.pipeline import JSON, AdmittedRequest, IdempotencyKey, Reply
 from invoice_sandbox.openapi.message.media_types import is_json
 from invoice_sandbox.state import Credential, Record, Store, Transaction
 from invoice_sandbox.webhooks.outbox import drop_oldest
@@ -47,7 +47,8 @@ async def kept(state: Transaction, key: IdempotencyKey, now: datetime) -> Reply 
     replayed = (*headers, ("Idempotent-Replayed", "true"))
     if "error" in record:
         return ApiError(ErrorType(**record["error"]), record["values"], replayed)
-    return Reply(record["status"], record["body"].encode(), headers=replayed)
+    media_type = record.get("mediaType", JSON)  # an earlier version did not store it
+    return Reply(record["status"], record["body"].encode(), media_type, replayed)
 
 
 async def keep(
@@ -72,7 +73,8 @@ async def keep(
         values = {name: str(value) for name, value in outcome.values.items()}
         record |= {"error": asdict(outcome.type), "values": values}
     else:
-        record |= {"status": outcome.status, "body": _without_secrets(outcome.body, secrets)}
+        body = _without_secrets(outcome.body, secrets)
+        record |= {"status": outcome.status, "body": body, "mediaType": outcome.media_type}
     number = await state.next_number(_ORDER)
     await state.put(_KIND, key.name, record | {"number": number})
     place = f"idempotent_{number:04d}"

@@ -6,7 +6,7 @@ import gc
 import os
 import signal
 import tempfile
-from collections.abc import Iterator
+from collections.abc import Generator, Iterator
 from pathlib import Path
 from typing import Final
 
@@ -19,7 +19,7 @@ from invoice_sandbox.coverage.recording import read_recordings
 from invoice_sandbox.coverage.report import Report, report_of
 from invoice_sandbox.coverage.text import lines
 from invoice_sandbox.project.loader import default_project, load_project
-from tests.support import RECORDING, Running, serving
+from tests.support import OPTIONAL, RECORDING, Running, serving
 
 # A machine that stalls makes no example wrong.
 settings.register_profile("patient", deadline=None, suppress_health_check=[HealthCheck.too_slow])
@@ -65,6 +65,18 @@ def _clear_up() -> None:
     """Collect garbage, and never look again at what is left."""
     gc.collect()
     gc.freeze()
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_runtest_makereport() -> Generator[None, pytest.TestReport, pytest.TestReport]:
+    """In CI everything is installed that tests need, so a test that is skipped fails there."""
+    report = yield
+    if report.skipped and os.environ.get("CI") and not hasattr(report, "wasxfail"):
+        *_, reason = report.longrepr if isinstance(report.longrepr, tuple) else (report.longrepr,)
+        if not str(reason).removeprefix("Skipped: ").startswith(OPTIONAL):
+            report.outcome = "failed"
+            report.longrepr = f"not in CI: {reason}"
+    return report
 
 
 class _Worker:

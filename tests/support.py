@@ -46,6 +46,10 @@ CONVENTIONS = (Path(__file__).parents[1] / "conventions.yaml").read_text().split
 
 Without its webhook operations: such a project has others."""
 
+OPTIONAL = "optional:"
+"""Reasons of tests that may be skipped also in CI begin so: the project does not install what they
+need."""
+
 STORE = "INVOICE_SANDBOX_TEST_STORE"
 """The variable that lets all servers of tests keep their state in a file each (``sqlite``), or in a
 database each (``postgresql``). They have the demo users all the same."""

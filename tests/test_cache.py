@@ -22,6 +22,7 @@ from invoice_sandbox.project.code import ProjectError
 from invoice_sandbox.project.contracts import merged_document
 from invoice_sandbox.project.loader import load_contract, load_project
 from invoice_sandbox.scenarios.checks import load_scenario
+from tests.support import OPTIONAL
 
 CONTRACT = """
 openapi: 3.1.0
@@ -147,7 +148,7 @@ def test_a_folder_that_others_can_write_is_not_used(folder: Path, mode: int) -> 
     assert entry("toy").file is None
 
 
-@pytest.mark.skipif(os.getuid() != 0, reason="needs another user's folder")
+@pytest.mark.skipif(os.getuid() != 0, reason=f"{OPTIONAL} needs another user's folder")
 def test_the_folder_of_somebody_else_is_not_used(folder: Path) -> None:
     folder.mkdir(parents=True)
     os.chown(folder, 65534, 65534)

@@ -26,9 +26,10 @@ from invoice_sandbox.control.client import ControlClient
 from invoice_sandbox.project.code import ProjectError
 from invoice_sandbox.replay import replay
 from invoice_sandbox.state.credentials import DEMO_KEY
+from tests.interop.node import node
 from tests.receivers import Message, receiving, subscribe
 from tests.scenario_run import INVOICE, advance, data, move, register_new, verified
-from tests.support import FROZEN, PATIENCE, Running, serving
+from tests.support import FROZEN, OPTIONAL, PATIENCE, Running, serving
 from tests.test_console import VIEWS, act, api, key, visitor
 from tests.test_sessions import AUDITOR, PASSWORD, logged_in
 
@@ -577,7 +578,7 @@ SNIPPET
 console.log(genuine);
 """,
         "verify.mjs",
-        ["node"],
+        [shutil.which("node") or str(node())],
     ),
     "Java": (
         """
@@ -646,7 +647,8 @@ def signed() -> Iterator[tuple[Message, str, dict[str, str]]]:
         pytest.param(
             one,
             marks=pytest.mark.skipif(
-                shutil.which(PROGRAMS[one][2][0]) is None, reason=f"{one} is not installed"
+                shutil.which(PROGRAMS[one][2][0]) is None,
+                reason=f"{OPTIONAL if one in {'Go', 'Java'} else ''} {one} is not installed",
             ),
         )
         for one in PROGRAMS

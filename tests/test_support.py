@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import re
 import subprocess
 import sys
@@ -56,6 +57,15 @@ def test_a_process_reports_what_goes_wrong_before_and_after_a_test(tmp_path: Pat
     file.write_text(TESTS_OF_A_WORKER)
     command = [sys.executable, "-m", "pytest", "-p", "tests.conftest", "-p", "no:cacheprovider"]
     command += ["-q", "-n", "2", "--rootdir", str(tmp_path), "-c", "/dev/null", str(file)]
-    done = subprocess.run(command, cwd=TESTS.parent, check=False, capture_output=True, text=True)
-    assert done.stdout.splitlines()[-1].startswith("2 passed, 1 skipped, 2 errors in"), done
-    assert done.returncode == 1
+    environment = {name: value for name, value in os.environ.items() if name != "CI"}
+    for ci, counts in (({}, "2 passed, 1 skipped, 2"), ({"CI": "true"}, "2 passed, 3")):
+        done = subprocess.run(
+            command,
+            cwd=TESTS.parent,
+            env=environment | ci,
+            check=False,
+            capture_output=True,
+            text=True,
+        )
+        assert done.stdout.splitlines()[-1].startswith(f"{counts} errors in"), done
+        assert done.returncode == 1

@@ -98,6 +98,8 @@ ECHOED = {
 def test_a_number_without_exponent_is_echoed_as_it_was_sent(text: str) -> None:
     assert dumps(loads(text.encode())) == text.encode()
     assert dumps_pretty(loads(text.encode())) == text.encode() + b"\n"
+    long = f"[{'1,' * 5_000}{text}]".encode()
+    assert dumps(loads(long)) == long
 
 
 @pytest.mark.parametrize(
@@ -106,6 +108,8 @@ def test_a_number_without_exponent_is_echoed_as_it_was_sent(text: str) -> None:
 )
 def test_what_64_bits_cannot_hold_is_decimal(text: str, kind: type[Any]) -> None:
     assert type(loads(text.encode())) is kind
+    long = f"[{'1,' * 5_000}{text}]".encode()
+    assert [type(one) for one in loads(long)] == [int] * 5_000 + [kind]
 
 
 def test_an_exponent_below_all_exponents_is_zero() -> None:

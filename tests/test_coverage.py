@@ -138,6 +138,18 @@ def test_a_preferred_status_was_ordered_too(client: httpx.Client) -> None:
     assert covered(client, "statuses") == ordered | {("api", "listOffers", "400")}
 
 
+def test_a_header_of_the_contract_does_not_make_a_response_a_preferred_one(tmp_path: Path) -> None:
+    document = contract({"type": "object"})
+    header = {"required": True, "schema": {"type": "string"}, "example": "code=204"}
+    declared = document["paths"]["/check"]["post"]["responses"]["204"]
+    declared["headers"] = {"Preference-Applied": header}
+    with serving_contract(tmp_path, document) as client:
+        data(client.post("/sandbox/faults", json={"kind": "latency", "delay": "PT0.001S"}), 201)
+        assert client.post("/check", json={}).headers["preference-applied"] == "code=204"
+        assert {one[2] for one in covered(client, "statuses")} == {"204"}
+        assert covered(client, "statuses", injected=True) == set()
+
+
 def test_an_injected_status_that_is_not_declared_touches_the_operation_only(
     client: httpx.Client,
 ) -> None:

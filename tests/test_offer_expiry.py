@@ -17,6 +17,7 @@ from tests.scenario_run import (
     choose,
     data,
     error,
+    happened,
     move,
     new_invoice,
     offers,
@@ -100,6 +101,19 @@ def test_accepting_an_expired_offer_is_409(client: httpx.Client) -> None:
     made = offer(client, invoice_id)
     advance(client, "P3D")
     assert error(accept(client, made)) == (409, "invalid_request")
+
+
+def test_an_offer_is_not_accepted_at_the_instant_at_which_it_ends(client: httpx.Client) -> None:
+    """The step that accepts it is due at the same instant, and comes first."""
+    invoice_id = requested(client)
+    choose(client, "late-payment")
+    made = offer(client, invoice_id, validUntil="2026-11-21T09:31:00Z")
+    steps = advance(client, to=made["validUntil"])
+    assert happened(steps)[-2:] == [
+        ("09:31:00", "transition", "skipped"),
+        ("09:31:00", "end-validity", "done"),
+    ]
+    assert offers(client, invoice_id)[0]["status"] == "Expired"
 
 
 def test_an_offer_with_a_past_valid_until_is_recorded_as_expired(client: httpx.Client) -> None:

@@ -8,7 +8,7 @@ import json
 import re
 import sys
 import weakref
-from collections.abc import Mapping
+from collections.abc import AsyncGenerator, Mapping
 from dataclasses import replace
 from pathlib import Path
 from types import FrameType
@@ -25,13 +25,16 @@ from invoice_sandbox.http.handling import ContractViolationError, JsonResponses
 from invoice_sandbox.http.pipeline import (
     Endpoint,
     Head,
+    InjectedFault,
     OperationStages,
+    ParsedRequest,
     Reply,
     Request,
     RoutedRequest,
     Trace,
     head_of,
 )
+from invoice_sandbox.http.respond import Responses
 from invoice_sandbox.http.route import (
     PathTemplate,
     Router,
@@ -39,6 +42,7 @@ from invoice_sandbox.http.route import (
     resolved_operations,
     segment_texts,
 )
+from invoice_sandbox.http.send import CONNECTION, SendReply
 from invoice_sandbox.openapi.operation import (
     Contract,
     DeclaredResponse,
@@ -48,6 +52,7 @@ from invoice_sandbox.openapi.operation import (
 from invoice_sandbox.openapi.schema.compile import Checker, Compiled
 from invoice_sandbox.project.api import Response
 from invoice_sandbox.project.conventions import Conventions
+from invoice_sandbox.runtime.control_call import PublicControlCall, Raw
 from invoice_sandbox.state.credentials import DEMO_KEY
 from tests.scenario_run import DATED
 from tests.support import FROZEN, ManualSystemClock, Running, little_work
@@ -337,6 +342,32 @@ def test_a_response_without_a_schema_is_anything() -> None:
     assert responses.reply({"a": [1]}).body == b'{"a":[1]}'
 
 
+def responses_of(declared: Mapping[str, list[str]], schema: Checker | None = None) -> JsonResponses:
+    """Those of an operation with these media types by status."""
+    (operation,) = contract_of({"/a": ["post"]}).operations.values()
+    responses = {
+        status: DeclaredResponse(dict.fromkeys(types, schema), {})
+        for status, types in declared.items()
+    }
+    return JsonResponses(replace(operation, responses=responses), Conventions())
+
+
+def test_a_handler_responds_in_the_declared_json_type_or_not_at_all() -> None:
+    types = {"200": ["text/plain", "application/hal+json", "application/json"], "204": []}
+    responses = responses_of({**types, "202": ["text/plain", "application/hal+json"]})
+    headers = (("X-Own", "1"),)
+    empty = responses.reply(Response(None, status=204, headers=headers))
+    assert (empty.status, empty.body, empty.headers) == (204, b"", headers)
+    whole = responses.reply(Response(None, status=200, headers=headers))
+    assert whole == Reply(200, b"null", "application/json", headers)
+    assert responses.reply(Response(1, status=202)).media_type == "application/hal+json"
+    for wrong in (Response(1, status=204), Response(1, status=418)):
+        with pytest.raises(ContractViolationError):
+            responses.reply(wrong)
+    with pytest.raises(ContractViolationError, match="JSON is not declared"):
+        responses_of({"200": ["text/plain"]}).reply(Response(1, status=200))
+
+
 def test_a_response_is_validated_once_and_an_invalid_one_every_time() -> None:
     """Bytes that were valid for a status are valid for it, and for no other."""
     checked: list[Any] = []
@@ -359,6 +390,109 @@ def test_a_response_is_validated_once_and_an_invalid_one_every_time() -> None:
         with pytest.raises(ContractViolationError):
             responses.reply("bad")
     assert checked == ["good", "good", "bad", "bad"]
+
+
+RAW: Final = {"200": DeclaredResponse({"text/plain": None}, {})}
+
+
+def raw_reply(server: Running, given: Raw, declared: Mapping[str, DeclaredResponse]) -> Reply:
+    """What the health of the sandbox responds, if its function returns ``given``."""
+
+    async def function(_: PublicControlCall) -> Raw:
+        return given
+
+    engine = server.sandbox.engine
+    contract = engine.project.control
+    operation = replace(contract.operations["getSandboxHealth"], responses=declared)
+    respond = Responses(engine, {operation.id: function}).compile(contract, operation)
+    parsed = ParsedRequest(
+        request=Request({}, nothing_more, "GET", "/", Head(), Trace()),
+        endpoint=None,  # type: ignore[arg-type]
+        path_texts={},
+        credential=None,
+        workspace=None,
+        scenario=None,
+        path={},
+        query={},
+        body=None,
+        media_type="",
+        idempotency=None,
+    )
+    return server.run(respond(parsed))
+
+
+async def nothing_more() -> dict[str, Any]:
+    return {"type": "http.disconnect"}
+
+
+def test_a_control_function_returns_only_what_its_contract_declares(server: Running) -> None:
+    assert raw_reply(server, Raw(200, "text/plain", b"x"), RAW).body == b"x"
+    for undeclared in (Raw(200, "text/html", b"x"), Raw(418, "text/plain", b"x")):
+        with pytest.raises(ContractViolationError):
+            raw_reply(server, undeclared, RAW)
+
+
+@pytest.mark.parametrize(("status", "body"), [(204, b""), (205, b"x"), (304, b""), (305, b"x")])
+def test_no_body_is_sent_with_a_status_that_has_none(
+    server: Running, status: int, body: bytes
+) -> None:
+    declared = {"default": DeclaredResponse({"text/plain": None}, {})}
+    assert raw_reply(server, Raw(status, "text/plain", b"x"), declared).body == body
+
+
+def test_a_stream_ends_before_its_request_does_when_the_client_is_gone() -> None:
+    """Also one that waits at that time for what comes next."""
+    is_waiting, done, sent = asyncio.Event(), list[str](), list[bytes]()
+
+    async def parts() -> AsyncGenerator[bytes, None]:
+        try:
+            yield b"first"
+            is_waiting.set()
+            await asyncio.Event().wait()
+        finally:
+            done.append("the stream")
+
+    async def receive() -> dict[str, Any]:
+        await is_waiting.wait()
+        return {"type": "http.disconnect"}
+
+    async def send(message: Mapping[str, Any]) -> None:
+        sent.append(message.get("body", b""))
+
+    async def run() -> None:
+        request = Request({}, receive, "GET", "/", Head(), Trace())
+        await SendReply(ManualSystemClock())(request, Reply(200, stream=parts()), send)
+        done.append("the request")
+
+    asyncio.run(run())
+    assert done == ["the stream", "the request"]
+    assert sent == [b"", b"first", b""]
+
+
+@pytest.mark.parametrize("kind", ["reset", "truncate"])
+def test_a_request_whose_connection_a_fault_ends_lasts_until_that_has_ended(kind: str) -> None:
+    order: list[str] = []
+
+    class OwnConnection:
+        def reset(self) -> None:
+            order.append("reset")
+
+        def close(self) -> None:
+            order.append("truncate")
+
+    async def receive() -> dict[str, Any]:
+        order.append("wait")
+        return {"type": "http.request" if order.count("wait") == 1 else "http.disconnect"}
+
+    async def send(message: Mapping[str, Any]) -> None:
+        order.append(message.get("body", b"").decode() or "head")
+
+    scope = {"extensions": {CONNECTION: OwnConnection()}}
+    trace = Trace(injected_fault=InjectedFault(kind, 0))
+    request = Request(scope, receive, "GET", "/", Head(), trace)
+    asyncio.run(SendReply(ManualSystemClock())(request, Reply(200, b"12345"), send))
+    sent = ["head", "12"] if kind == "truncate" else []
+    assert order == [*sent, kind, "wait", "wait"]
 
 
 def contract_of(paths: Mapping[str, list[str]]) -> Contract:

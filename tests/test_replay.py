@@ -361,12 +361,15 @@ def test_a_public_request_belongs_to_the_workspace_that_serves_it(
     with live.client(key) as client, live.client(None) as anonymous:
         client.put("/sandbox/clock", json={"mode": "frozen", "now": "2027-01-01T00:00:00Z"})
         assert client.get("/api/health").status_code == 200
+        shown = client.get("/sandbox/requests").json()["data"]
+        assert [one["path"] for one in shown] == ["/api/health"]
         upload = client.post("/api/storage/invoices/upload-url", json={}).json()["data"]
         assert anonymous.put(upload["url"], content=b"%PDF", headers=pdf).status_code == 200
     save_bundle(ControlClient(live.url, key), tmp_path / "x.zip")
     bundle = read_bundle(tmp_path / "x.zip")
-    operations = [one["operation"] for one in bundle.lines("inputs.ndjson")]
-    assert operations == ["setClock", "createUploadUrl", "putUpload"]
+    inputs = bundle.lines("inputs.ndjson")
+    assert [one["operation"] for one in inputs] == ["setClock", "createUploadUrl", "putUpload"]
+    assert [one["logged"] for one in inputs] == [0, None, None]  # only a live clock moves by itself
     found = replay(bundle)
     assert (found.difference, found.with_end) == (None, True)
 

@@ -354,6 +354,22 @@ def test_a_receiver_of_a_test_may_call_back_and_test_once_more(
     assert [one["status"] for one in deliveries(client)] == ["Delivered"] * 2
 
 
+def test_a_test_whose_workspace_is_restored_meanwhile_shows_what_would_be_sent(
+    today: Running, client: httpx.Client, receiver: Receiver
+) -> None:
+    secret = subscribe(client, receiver.url)["secret"]
+    before, key = snapshot(client), client.headers["Authorization"].removeprefix("Bearer ")
+
+    def call_back(_: Message) -> None:
+        with today.client(key) as another:
+            restore(another, before)
+
+    receiver.responses(calling(call_back))
+    result = data(client.post("/api/webhooks/test", json={}))
+    assert (result["webhookFired"], result["delivery"], len(receiver.messages)) == (False, None, 1)
+    Webhook(secret).verify(result["request"]["body"], result["request"]["headers"])
+
+
 def test_a_test_does_not_wait_for_what_the_endpoint_is_getting(
     client: httpx.Client, receiver: Receiver, gate: threading.Event
 ) -> None:

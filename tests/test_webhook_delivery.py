@@ -370,6 +370,16 @@ def test_a_test_whose_workspace_is_restored_meanwhile_shows_what_would_be_sent(
     Webhook(secret).verify(result["request"]["body"], result["request"]["headers"])
 
 
+def test_a_test_that_is_repeated_with_its_key_is_sent_once(
+    client: httpx.Client, receiver: Receiver
+) -> None:
+    subscribe(client, receiver.url)
+    key = {"Idempotency-Key": "once"}
+    first, again = (client.post("/api/webhooks/test", json={}, headers=key) for _ in range(2))
+    assert again.headers["idempotent-replayed"] == "true"
+    assert (again.content, len(receiver.messages)) == (first.content, 1)
+
+
 def test_a_test_does_not_wait_for_what_the_endpoint_is_getting(
     client: httpx.Client, receiver: Receiver, gate: threading.Event
 ) -> None:

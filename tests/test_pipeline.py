@@ -342,12 +342,11 @@ def test_a_response_without_a_schema_is_anything() -> None:
     assert responses.reply({"a": [1]}).body == b'{"a":[1]}'
 
 
-def responses_of(declared: Mapping[str, list[str]], schema: Checker | None = None) -> JsonResponses:
+def responses_of(declared: Mapping[str, list[str]]) -> JsonResponses:
     """Those of an operation with these media types by status."""
     (operation,) = contract_of({"/a": ["post"]}).operations.values()
     responses = {
-        status: DeclaredResponse(dict.fromkeys(types, schema), {})
-        for status, types in declared.items()
+        status: DeclaredResponse(dict.fromkeys(types), {}) for status, types in declared.items()
     }
     return JsonResponses(replace(operation, responses=responses), Conventions())
 
@@ -418,7 +417,8 @@ def raw_reply(server: Running, given: Raw, declared: Mapping[str, DeclaredRespon
         media_type="",
         idempotency=None,
     )
-    return server.run(respond(parsed))
+    reply: Reply = server.run(respond(parsed))
+    return reply
 
 
 async def nothing_more() -> dict[str, Any]:

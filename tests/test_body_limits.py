@@ -64,6 +64,7 @@ def test_a_missing_scope_is_reported_before_the_body_is_sent(server: Running) ->
 
 def test_a_workspace_holds_only_its_share_of_bodies_in_flight(server: Running) -> None:
     key, other = server.new_workspace(), server.new_workspace()
+    assert rejected_for_its_content(server, key, SMALL)  # its workspace need not be claimed later
     with ExitStack() as stack:
         wires = [stack.enter_context(Wire(server.port)) for _ in range(MORE_THAN_ITS_SHARE)]
         for wire in wires:

@@ -172,6 +172,20 @@ def test_a_timestamp_may_be_five_minutes_off(
     assert send(client, secret, now(server) + off).status_code == status
 
 
+@pytest.mark.parametrize(
+    ("second", "problem"),
+    [
+        (10**12 - 1, "the timestamp is too far from now"),
+        (10**12, "the signature is wrong"),
+    ],
+)
+def test_a_timestamp_of_more_than_twelve_digits_is_none(
+    client: httpx.Client, second: int, problem: str
+) -> None:
+    assert send(client, subscribe(client)["secret"], second).status_code == 401
+    assert [one["problem"] for one in messages(client)] == [problem]
+
+
 def test_without_an_endpoint_of_its_address_nothing_is_genuine(
     server: Running, client: httpx.Client
 ) -> None:

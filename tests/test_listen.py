@@ -30,7 +30,8 @@ import pytest
 from invoice_sandbox.base.ids import key_digest
 from invoice_sandbox.cli.receiver import checked_target, identity_of
 from invoice_sandbox.state.credentials import DEMO_KEY
-from invoice_sandbox.webhooks.listeners import Listener, Reported
+from invoice_sandbox.webhooks import listeners as listeners_module
+from invoice_sandbox.webhooks.listeners import Listener, Listeners, NobodyListensError, Reported
 from tests.receivers import (
     Receiver,
     calling,
@@ -48,7 +49,7 @@ from tests.receivers import (
     trigger,
 )
 from tests.scenario_run import data, until
-from tests.support import FROZEN, PATIENCE, Running, serving
+from tests.support import FROZEN, PATIENCE, ManualSystemClock, Running, serving
 from tests.test_control_commands import run
 
 COMMAND = Path(sys.executable).with_name("invoice-sandbox")
@@ -1022,3 +1023,86 @@ def test_a_message_is_passed_on_without_the_headers_of_its_connection() -> None:
 
     event = json.loads(asyncio.run(passed_on()).partition(b"data: ")[2])
     assert event == {"message": 5, "headers": {"webhook-id": "evt_1"}, "body": "{}"}
+
+
+async def is_open() -> bool:
+    return True
+
+
+def test_a_message_has_one_response() -> None:
+    async def run() -> None:
+        listener = Listener("lsn_1", "token", "ws_1", 0.0, first_number=5)
+        stream = listener.stream(0, timedelta(seconds=60), is_open)
+        await anext(stream)
+        sent = [asyncio.create_task(listener.hand_over({}, b"{}")) for _ in range(2)]
+        await anext(stream)
+        assert listener.report(5, Reported(201))
+        assert not listener.report(5, Reported(500))
+        assert not listener.report(7, Reported(500))
+        listener.close()
+        assert await sent[0] == Reported(201)
+        with pytest.raises(NobodyListensError):
+            await sent[1]
+        assert listener.size == 0
+        await stream.aclose()
+
+    asyncio.run(run())
+
+
+def test_a_message_begins_the_silence_anew(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A stream ends after so much silence, and shows that it is open meanwhile."""
+    monkeypatch.setattr(listeners_module, "HEARTBEAT", 0.01)
+
+    async def run() -> list[bytes]:
+        listener = Listener("lsn_1", "token", "ws_1", 0.0, first_number=5)
+        stream = listener.stream(0, timedelta(seconds=0.025), is_open)
+        parts = [await anext(stream), await anext(stream)]
+        sent = asyncio.create_task(listener.hand_over({}, b"{}"))
+        parts += [part.partition(b"\n")[0] + b"\n\n" async for part in stream]
+        sent.cancel()
+        return parts
+
+    alive = b": still here\n\n"
+    assert asyncio.run(run()) == [b": listening\n\n", alive, b"id: 5\n\n", alive, alive]
+
+
+def test_a_stream_ends_when_its_workspace_is_not_open() -> None:
+    async def is_closed() -> bool:
+        return False
+
+    async def run() -> list[bytes]:
+        listener = Listener("lsn_1", "token", "ws_1", 0.0, first_number=5)
+        stream = listener.stream(0, timedelta(seconds=PATIENCE), is_closed)
+        return [part async for part in stream]
+
+    assert asyncio.run(run()) == [b": listening\n\n"]
+
+
+def test_the_numbers_of_a_later_server_are_greater() -> None:
+    """A client that comes back would skip a message with a number that it has seen."""
+    clock = ManualSystemClock()
+    first = Listeners(clock, 15).open("ws_1").first_number
+    clock.pass_seconds(1)
+    assert Listeners(clock, 15).open("ws_1").first_number == first + 1000
+
+
+def test_the_listeners_of_another_workspace_stay() -> None:
+    async def run() -> None:
+        known = Listeners(ManualSystemClock(), 15)
+        one, other = known.open("ws_1"), known.open("ws_2")
+        streams = [each.stream(0, timedelta(seconds=PATIENCE), is_open) for each in (one, other)]
+        for stream in streams:
+            await anext(stream)
+        known.disconnect("ws_1")
+        assert (one.is_connected, other.is_connected) == (False, True)
+        assert known.named("ws_1", one.id) is one
+        assert known.named("ws_1", other.id) is None
+        known.remove_all("ws_1")
+        assert (known.workspaces(), other.is_connected) == ({"ws_2"}, True)
+        assert known.at(one.token) is None
+        known.remove_all()
+        assert (known.workspaces(), other.is_connected) == (set(), False)
+        for stream in streams:
+            await stream.aclose()
+
+    asyncio.run(run())

@@ -8,7 +8,7 @@ import socket
 import subprocess
 import sys
 import threading
-from collections.abc import Iterator
+from collections.abc import AsyncIterator, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
 from typing import Any
@@ -16,7 +16,7 @@ from typing import Any
 import httpx
 import pytest
 
-from invoice_sandbox.webhooks.attempts import Outgoing
+from invoice_sandbox.webhooks.attempts import Outcome, Outgoing
 from invoice_sandbox.webhooks.network import ForbiddenAddressError
 from invoice_sandbox.webhooks.sender import Sender
 from tests.receivers import (
@@ -252,7 +252,47 @@ def test_an_attempt_without_a_response_names_the_reason(problem: Exception, erro
     assert (outcome.status, outcome.error, outcome.is_success) == (None, error, False)
 
 
+def sent_by(transport: httpx.AsyncBaseTransport, timeout: float = 10) -> Outcome:
+    """The outcome of a request over this transport."""
+
+    async def send() -> Outcome:
+        sender = Sender(
+            ManualSystemClock(), lambda: transport, lambda: transport, "http://127.0.0.1:1", timeout
+        )
+        outcome = await sender.send(Outgoing("https://partner.example/", {}, b"{}"))
+        await sender.close()
+        return outcome
+
+    return asyncio.run(send())
+
+
+async def parts(sizes: Sequence[int], read: list[int]) -> AsyncIterator[bytes]:
+    """A body in parts, those that were read so far."""
+    for size in sizes:
+        read.append(size)
+        yield b"x" * size
+
+
+def test_a_connection_may_take_a_part_of_the_timeout() -> None:
+    timeouts: list[Any] = []
+
+    def respond(request: httpx.Request) -> httpx.Response:
+        timeouts.append(request.extensions["timeout"])
+        return httpx.Response(204, content=parts([], []))
+
+    assert sent_by(httpx.MockTransport(respond)).status == 204
+    assert timeouts == [{"connect": 4.0, "read": 10, "write": 10, "pool": 10}]
+
+
 # Bodies
+
+
+@pytest.mark.parametrize("sizes", [(LIMIT - 1, 1, 1), (LIMIT - 1, 2, 1)])
+def test_of_a_body_64_kib_are_read_and_not_a_part_more(sizes: Sequence[int]) -> None:
+    read: list[int] = []
+    transport = httpx.MockTransport(lambda _: httpx.Response(200, content=parts(sizes, read)))
+    assert len(sent_by(transport).body) == LIMIT
+    assert read == [*sizes[:2]]
 
 
 def test_a_response_is_read_no_further_than_64_kib(

@@ -10,7 +10,7 @@ from collections import Counter, defaultdict
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field, replace
-from datetime import timedelta
+from datetime import datetime, timedelta
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from typing import Any
 
@@ -22,6 +22,7 @@ from invoice_sandbox.runtime import agenda as agenda_module
 from invoice_sandbox.runtime.agenda import Agenda, in_order
 from invoice_sandbox.state import OUTCOMES_LOG, Record, Workspace
 from invoice_sandbox.state.memory import MemoryStore
+from invoice_sandbox.webhooks import lanes as lanes_module
 from invoice_sandbox.webhooks.attempts import CLOSE_ENDPOINT, Outcome, Outgoing
 from invoice_sandbox.webhooks.dns import WORKSPACE
 from invoice_sandbox.webhooks.endpoints import ENDPOINTS
@@ -790,6 +791,218 @@ def test_endpoints_that_have_hung_before_take_no_places_of_the_others() -> None:
         await asyncio.wait_for(lanes.finish("one", f"whe_{count - 1}"), PATIENCE)
         assert sent[count:].count(f"http://{count - 1}/") == 1
         assert len(sent) == count + 1 + SLOW_SIDE_BY_SIDE
+        is_over.set()
+        await lanes.finish("one")
+
+    asyncio.run(run())
+
+
+async def planned_again(store: MemoryStore, number: int, at: datetime) -> None:
+    """One more delivery of the event to an endpoint, due at that instant."""
+    async with store.transaction("one") as state:
+        one = await state.get(ENDPOINTS, f"whe_{number}") or {}
+        await plan(state, one, await state.get(EVENTS, "evt") or {}, at)
+
+
+async def moved(store: MemoryStore, workspace: Workspace, **span: float) -> Workspace:
+    """The workspace at a later instant."""
+    later = replace(workspace, clock=workspace.clock.forward(timedelta(**span)))
+    async with store.transaction("one") as state:
+        await state.change_workspace(later)
+    return later
+
+
+async def delivered(store: MemoryStore) -> dict[str, list[str]]:
+    """The instants of the attempts of each delivery."""
+    async with store.transaction("one") as state:
+        page = await state.page(DELIVERIES, limit=10)
+    return {one["id"]: [two["at"] for two in one["attempts"]] for one in page.records}
+
+
+def test_only_a_lane_that_is_idle_is_waited_for_by_the_clock_and_started() -> None:
+    async def run() -> None:
+        store, workspace = await planned(1)
+        send = HeldSend()
+        lanes = lanes_of(store, send)
+        due, later = workspace.clock.at, workspace.clock.at + timedelta(seconds=1)
+        assert lanes.next_due("one", {None: due, "whe_0": later, "whe_1": later}) == later
+        await under_way(lanes, workspace, send)
+        assert lanes.next_due("one", {None: due, "whe_0": due}) is None
+        assert lanes.next_due("one", {"whe_0": due, "whe_1": later}) == later
+        await lanes.wake(workspace)
+        for _ in range(20):
+            await asyncio.sleep(0)
+        assert send.under_way == 1
+        assert not await lanes.finish("another", patience=0)
+        assert not await lanes.finish("one", "whe_1", patience=0)
+        assert await lanes.finish("one", "whe_0", patience=0)
+        send.may_end.set()
+        assert await lanes.finish("one")
+        await planned_again(store, 0, later)
+        await lanes.wake(workspace)
+        assert not await lanes.finish("one")
+
+    asyncio.run(run())
+
+
+def test_a_lane_that_has_ended_is_waited_for_while_its_steps_run() -> None:
+    entries: list[tuple[str, str | None]] = []
+    ended: list[str] = []
+
+    async def run() -> None:
+        has_ended, may_go_on = asyncio.Event(), asyncio.Event()
+
+        async def on_attempt(_: str, entry: Record) -> None:
+            entries.append((entry["outcome"], entry["reason"]))
+
+        async def on_end(workspace_id: str) -> None:
+            has_ended.set()
+            await may_go_on.wait()
+            ended.append(workspace_id)
+
+        async def send(request: Outgoing) -> Outcome:
+            return OUTCOMES[request.url]
+
+        store, workspace = await planned(3)
+        lanes = Lanes(store, ManualSystemClock(), send, virtual_time=True)
+        lanes.report_to(on_attempt, on_end)
+        await lanes.wake(workspace)
+        await has_ended.wait()
+        assert not await lanes.finish("another", patience=0)
+        assert await lanes.finish("one", patience=0)
+        assert ended == []
+        may_go_on.set()
+        assert await lanes.finish("one")
+        await asyncio.sleep(0)
+        assert not await lanes.finish("one")
+
+    asyncio.run(run())
+    assert ended == ["one"] * 3
+    assert sorted(entries, key=str) == [
+        ("done", None),
+        ("failed", "HTTP 500"),
+        ("failed", "no_http"),
+    ]
+
+
+OUTCOMES = {
+    "http://0/": Outcome(200),
+    "http://1/": Outcome(500),
+    "http://2/": Outcome(error="no_http"),
+}
+
+
+def test_closing_runs_no_steps_and_starts_no_lane() -> None:
+    ended: list[str] = []
+
+    async def run() -> None:
+        async def note_nothing(*_: Any) -> None:
+            """Nobody wants to know."""
+
+        async def on_end(workspace_id: str) -> None:
+            ended.append(workspace_id)
+
+        store, workspace = await planned(1, events=2)
+        send = HeldSend()
+        lanes = Lanes(store, ManualSystemClock(), send, virtual_time=True)
+        lanes.report_to(note_nothing, on_end)
+        await under_way(lanes, workspace, send)
+        send.may_end.set()
+        await lanes.close(PATIENCE)
+        await lanes.wake(workspace)
+        assert not await lanes.finish("one")
+        assert send.under_way == 1
+
+    asyncio.run(run())
+    assert ended == []
+
+
+def test_whoever_collects_gets_what_happens_until_its_end() -> None:
+    async def run() -> None:
+        lanes = lanes_of(MemoryStore(), HeldSend())
+        async with lanes.collect("one") as outer:
+            lanes.collected("one", [{"at": 1}])
+            async with lanes.collect("one") as inner:
+                lanes.collected("one", [{"at": 2}])
+                lanes.collected("another", [{"at": 3}])
+            lanes.collected("one", [{"at": 4}])
+        lanes.collected("one", [{"at": 5}])
+        assert (outer, inner) == ([{"at": 1}, {"at": 2}, {"at": 4}], [{"at": 2}])
+
+    asyncio.run(run())
+
+
+def test_a_lane_never_goes_back_in_time() -> None:
+    """What becomes due while a later delivery is sent comes after it."""
+
+    async def run() -> None:
+        store, workspace = await planned(1)
+        start = workspace.clock.at
+        later = await moved(store, workspace, hours=2)
+
+        async def send(_: Outgoing) -> Outcome:
+            count = len(await delivered(store))
+            if count < 3:
+                await planned_again(store, 0, start + timedelta(hours=2 - count))
+            return Outcome(200)
+
+        lanes = lanes_of(store, send)
+        await lanes.wake(later)
+        await lanes.finish("one")
+        hour = [instant_text(start + timedelta(hours=1))]
+        assert sorted((await delivered(store)).values()) == [[instant_text(start)], hour, hour]
+
+    asyncio.run(run())
+
+
+def test_on_a_live_clock_the_next_delivery_follows_the_end_of_the_one_before() -> None:
+    async def send(_: Outgoing) -> Outcome:
+        return Outcome(200, took=timedelta(seconds=2), retry_after=timedelta(seconds=9))
+
+    async def run() -> None:
+        store, workspace = await planned(1, events=2)
+        live = replace(workspace, clock=ClockState("live"))
+        async with store.transaction("one") as state:
+            await state.change_workspace(live)
+        lanes = lanes_of(store, send)
+        await lanes.wake(live)
+        await lanes.finish("one")
+        start = workspace.clock.at
+        wanted = [[instant_text(start)], [instant_text(start + timedelta(seconds=2))]]
+        assert sorted((await delivered(store)).values()) == wanted
+        logged = (await store.log("one", OUTCOMES_LOG)).entries
+        assert [(one["took"], one["retryAfter"]) for one in logged] == [(2.0, 9.0)] * 2
+
+    asyncio.run(run())
+
+
+def test_an_endpoint_that_responds_again_takes_no_place_of_those_that_hang(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(lanes_module, "SLOW_SIDE_BY_SIDE", 1)
+    sent = Counter[str]()
+    is_over = asyncio.Event()
+
+    async def send(request: Outgoing) -> Outcome:
+        sent[request.url] += 1
+        if sent[request.url] == 1:
+            return Outcome(error="timeout")
+        if request.url == "http://0/" and sent[request.url] == 3:
+            await is_over.wait()
+        return Outcome(error="timeout") if request.url == "http://0/" else Outcome(200)
+
+    async def run() -> None:
+        store, workspace = await planned(2)
+        lanes = lanes_of(store, send)
+        for seconds in (0, 5):
+            workspace = await moved(store, workspace, seconds=seconds)
+            await lanes.wake(workspace)
+            await lanes.finish("one")
+        for number in range(2):
+            await planned_again(store, number, workspace.clock.at)
+        await lanes.wake(workspace)
+        await asyncio.wait_for(lanes.finish("one", "whe_1"), PATIENCE)
+        assert sent == {"http://0/": 3, "http://1/": 3}
         is_over.set()
         await lanes.finish("one")
 

@@ -15,6 +15,7 @@ from dataclasses import dataclass, field
 from functools import cache
 from ipaddress import ip_address, ip_network
 from pathlib import Path
+from typing import Any
 
 import httpx
 import pytest
@@ -1037,6 +1038,29 @@ def test_all_workspaces_together_have_their_share() -> None:
 
     assert asyncio.run(asked()) == 32
     assert len(server.asked) == 36
+
+
+def test_a_lookup_that_was_given_up_leaves_its_place() -> None:
+    """While it waited for the others, or while it was under way: then its end is no error."""
+    server = DeadNameServer()
+    errors: list[Any] = []
+
+    async def found() -> Sequence[str]:
+        asyncio.get_running_loop().set_exception_handler(lambda _, error: errors.append(error))
+        names = Names(server.look_up)
+        dead = [looking_up(names, f"w{one // 4}", f"dead{one}.test") for one in range(32)]
+        for _ in dead:
+            assert await asyncio.to_thread(server.begun.acquire, timeout=60)
+        waiting = [looking_up(names, "late", "alive.test") for _ in range(LOOKUPS_OF_A_WORKSPACE)]
+        await asyncio.sleep(0)
+        for task in (*dead, *waiting):
+            task.cancel()
+        await asyncio.wait([*dead, *waiting])
+        server.end.set()
+        return await asyncio.wait_for(looking_up(names, "late", "alive.test"), PATIENCE)
+
+    assert asyncio.run(found()) == ["203.0.113.1"]
+    assert errors == []
 
 
 def test_a_name_that_cannot_be_encoded_is_an_error_of_the_lookup() -> None:

@@ -162,7 +162,7 @@ async def note(
         endpoint = await _note_health(state, endpoint, outcome, attempt.at)
     elif delivery["status"] in UNFINISHED:  # the request was altered; the next one may be genuine
         due = over
-    if attempt.variation != "duplicate" and delivery["before"]:
+    if delivery["before"]:
         delivery["before"] = _consumed(delivery["before"])
     if delivery["status"] == DELIVERED and delivery["repeats"]:
         delivery["repeats"] -= 1

@@ -58,14 +58,18 @@ AREAS: Final[dict[str, str]] = {
     "invoice_sandbox/http/route": "pipeline operations docs_page",
     "invoice_sandbox/http/send": "faults",
     "invoice_sandbox/http/": "pipeline operations http_corners parameters body_limits journal",
-    "invoice_sandbox/webhooks/attempts": "webhook_retries webhook_delivery webhook_lanes event_log",
+    "invoice_sandbox/webhooks/attempts": (
+        "webhook_attempts webhook_retries webhook_delivery webhook_lanes event_log"
+    ),
     "invoice_sandbox/webhooks/dns": "webhook_network",
-    "invoice_sandbox/webhooks/explanation": "event_log",
+    "invoice_sandbox/webhooks/explanation": "webhook_attempts event_log",
     "invoice_sandbox/webhooks/inbox": "inbox",
     "invoice_sandbox/webhooks/lanes": "webhook_lanes webhook_delivery webhook_retries",
-    "invoice_sandbox/webhooks/outbox": "webhooks retention webhook_delivery quotas event_log",
+    "invoice_sandbox/webhooks/outbox": (
+        "webhook_attempts webhooks retention webhook_delivery quotas event_log"
+    ),
     "invoice_sandbox/webhooks/signing": "webhooks webhook_delivery",
-    "invoice_sandbox/webhooks/listeners": "listen",
+    "invoice_sandbox/webhooks/listeners": "listen quotas",
     "invoice_sandbox/webhooks/retry": "webhook_retries",
     "invoice_sandbox/webhooks/network": "webhook_network",
     "invoice_sandbox/webhooks/transport": "webhook_network",

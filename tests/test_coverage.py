@@ -275,6 +275,17 @@ def test_workspaces_that_are_gone_are_forgotten_in_time() -> None:
     assert coverage.of("first") == {event("a"), event("late"), *map(event, many)}
 
 
+def test_a_server_forgets_workspaces_that_are_gone() -> None:
+    with serving() as server, server.client() as client:
+        coverage = server.sandbox.engine.coverage
+        for number in range(101):
+            coverage.note(a_workspace(f"gone{number}"), [event("a")])
+        assert coverage.is_full
+        client.get("/api/offers")
+        assert (coverage.is_full, coverage.of("gone1")) == (False, frozenset())
+        assert covered(client, "operations") == {("api", "listOffers")}
+
+
 # --- any document
 
 

@@ -15,8 +15,9 @@ import httpx
 import pytest
 
 from invoice_sandbox.control.snapshots import MAX_SNAPSHOTS
+from invoice_sandbox.http.declared_errors import declared_status
 from invoice_sandbox.openapi.load.model import METHODS
-from invoice_sandbox.openapi.operation import Contract, Operation
+from invoice_sandbox.openapi.operation import Contract, DeclaredResponse, Operation
 from invoice_sandbox.project.loader import default_project, load_project
 from invoice_sandbox.state import Transaction
 from tests.scenario_run import INVOICE, data, move, register_new, snapshot
@@ -252,3 +253,22 @@ def put_back(server: Running, client: httpx.Client, request: dict[str, Any]) -> 
         await state.put(REQUESTS, request["id"], {**kept, "status": "Submitted"})
 
     server.in_transaction(change, client)
+
+
+@pytest.mark.parametrize(
+    ("declared", "status"),
+    [
+        ("400 422", 400),
+        ("4XX 422", 400),
+        ("422", 422),
+        ("422 default", 422),
+        ("default", 400),
+        ("500", None),
+    ],
+)
+def test_an_invalid_request_is_422_where_only_that_is_declared(
+    declared: str, status: int | None
+) -> None:
+    operation = PROJECT.contract.operations["createInvoice"]
+    responses = dict.fromkeys(declared.split(), DeclaredResponse({}, {}))
+    assert declared_status(replace(operation, responses=responses), 400) == status

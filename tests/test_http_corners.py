@@ -233,6 +233,7 @@ QUERIES = {
     "limit=1_0": 400,
     "limit=": 400,
     "status=%ff": 400,
+    "%ff=1": 400,
     "unknown=1&unknown=2": 200,
     "cursor=nonsense": 200,
     "cursor=": 200,

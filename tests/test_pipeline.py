@@ -20,7 +20,7 @@ from hypothesis import example, given
 from hypothesis import strategies as st
 
 from invoice_sandbox.app import Sandbox, create_app
-from invoice_sandbox.base.errors import ApiError
+from invoice_sandbox.base.errors import ApiError, reject
 from invoice_sandbox.http.handling import ContractViolationError, JsonResponses
 from invoice_sandbox.http.pipeline import (
     Endpoint,
@@ -100,6 +100,24 @@ def test_a_sandbox_leaves_nothing_of_its_requests_behind() -> None:
     left = asyncio.run(served())
     gc.collect()
     assert left() is None
+
+
+def test_a_sandbox_starts_and_stops_with_its_server() -> None:
+    async def run() -> list[str]:
+        app = await create_app(FROZEN, url="http://127.0.0.1:8080")
+        sent: list[str] = []
+        events = iter(["lifespan.startup", "lifespan.shutdown"])
+
+        async def receive() -> dict[str, Any]:
+            return {"type": next(events)}
+
+        async def send(message: Mapping[str, Any]) -> None:
+            sent.append(message["type"])
+
+        await app({"type": "lifespan"}, receive, send)
+        return sent
+
+    assert asyncio.run(run()) == ["lifespan.startup.complete", "lifespan.shutdown.complete"]
 
 
 async def calls() -> list[tuple[str, str]]:
@@ -394,10 +412,14 @@ def test_a_response_is_validated_once_and_an_invalid_one_every_time() -> None:
 RAW: Final = {"200": DeclaredResponse({"text/plain": None}, {})}
 
 
-def raw_reply(server: Running, given: Raw, declared: Mapping[str, DeclaredResponse]) -> Reply:
-    """What the health of the sandbox responds, if its function returns ``given``."""
+def raw_reply(
+    server: Running, given: Raw | ApiError, declared: Mapping[str, DeclaredResponse]
+) -> Reply:
+    """What the health of the sandbox responds, if its function returns or raises ``given``."""
 
     async def function(_: PublicControlCall) -> Raw:
+        if isinstance(given, ApiError):
+            raise given
         return given
 
     engine = server.sandbox.engine
@@ -438,6 +460,14 @@ def test_no_body_is_sent_with_a_status_that_has_none(
 ) -> None:
     declared = {"default": DeclaredResponse({"text/plain": None}, {})}
     assert raw_reply(server, Raw(status, "text/plain", b"x"), declared).body == body
+
+
+def test_a_public_operation_may_respond_with_403(server: Running) -> None:
+    """No caller is known then whom the audit log could name."""
+    forbidden = reject("scope_missing", scope="any")
+    with pytest.raises(ApiError) as raised:
+        raw_reply(server, forbidden, {"403": DeclaredResponse({}, {})})
+    assert raised.value is forbidden
 
 
 def test_a_stream_ends_before_its_request_does_when_the_client_is_gone() -> None:

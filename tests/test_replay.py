@@ -365,11 +365,15 @@ def test_a_public_request_belongs_to_the_workspace_that_serves_it(
         assert [one["path"] for one in shown] == ["/api/health"]
         upload = client.post("/api/storage/invoices/upload-url", json={}).json()["data"]
         assert anonymous.put(upload["url"], content=b"%PDF", headers=pdf).status_code == 200
+        client.get("/api/partners")
     save_bundle(ControlClient(live.url, key), tmp_path / "x.zip")
     bundle = read_bundle(tmp_path / "x.zip")
     inputs = bundle.lines("inputs.ndjson")
-    assert [one["operation"] for one in inputs] == ["setClock", "createUploadUrl", "putUpload"]
-    assert [one["logged"] for one in inputs] == [0, None, None]  # only a live clock moves by itself
+    operations = [one["operation"] for one in inputs]
+    assert operations == ["setClock", "createUploadUrl", "putUpload", "listPartners"]
+    logged = [one["logged"] for one in inputs]
+    assert logged == [0, None, None, None]  # only a live clock moves by itself
+    assert inputs[-1]["hasWaitedForBody"] is False
     found = replay(bundle)
     assert (found.difference, found.with_end) == (None, True)
 

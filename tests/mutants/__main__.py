@@ -47,7 +47,7 @@ AREAS: Final[dict[str, str]] = {
     "invoice_sandbox/http/admit": "rate_limit credentials sessions quotas uploads console_views",
     "invoice_sandbox/http/credentials": "credentials sessions foreign_security uploads",
     "invoice_sandbox/http/declared_errors": "declared_statuses any_document",
-    "invoice_sandbox/http/edge": "journal pipeline http_corners coverage durability",
+    "invoice_sandbox/http/edge": "journal pipeline http_corners coverage durability metrics",
     "invoice_sandbox/http/handling": "pipeline idempotency declared_statuses replay",
     "invoice_sandbox/http/gateway": "postgresql users",
     "invoice_sandbox/http/idempotency": "idempotency retention",
@@ -55,7 +55,7 @@ AREAS: Final[dict[str, str]] = {
     "invoice_sandbox/http/pages": "docs_page documents",
     "invoice_sandbox/http/prefer": "preferring faults",
     "invoice_sandbox/http/read": "idempotency parameters forms body_limits",
-    "invoice_sandbox/http/route": "pipeline operations docs_page",
+    "invoice_sandbox/http/route": "pipeline operations parameters docs_page",
     "invoice_sandbox/http/send": "faults",
     "invoice_sandbox/http/": "pipeline operations http_corners parameters body_limits journal",
     "invoice_sandbox/webhooks/attempts": (

@@ -20,7 +20,7 @@ import pytest
 from invoice_sandbox.base.clock import ClockState, instant_text, parse_instant
 from invoice_sandbox.runtime import agenda as agenda_module
 from invoice_sandbox.runtime.agenda import Agenda, in_order
-from invoice_sandbox.state import OUTCOMES_LOG, Record, Workspace
+from invoice_sandbox.state import OUTCOMES_LOG, Quota, Record, Workspace
 from invoice_sandbox.state.memory import MemoryStore
 from invoice_sandbox.webhooks import lanes as lanes_module
 from invoice_sandbox.webhooks.attempts import CLOSE_ENDPOINT, Outcome, Outgoing
@@ -598,10 +598,34 @@ def test_a_lane_that_fails_by_an_error_of_our_own_stops_and_is_not_begun_again(
             await lanes.wake(workspace)
             await lanes.finish("one")
         assert lanes.next_due("one", await store.due_times("one")) is None
+        assert not await lanes.finish("one")
 
     asyncio.run(run())
     assert sorted(sent) == ["http://0/", "http://1/"]
     assert "deliveries to whe_0 have stopped" in caplog.text
+
+
+def test_an_outcome_that_cannot_be_stored_is_logged(caplog: pytest.LogCaptureFixture) -> None:
+    """The lane has not stopped: its next attempt is made when it is due."""
+
+    class Away(MemoryStore):
+        """A store whose log cannot be written."""
+
+        async def append(self, *_: Any, **__: Any) -> None:
+            raise Quota("x", 0, "--x").exceeded()
+
+    async def send(_: Outgoing) -> Outcome:
+        return Outcome(500)
+
+    async def run() -> None:
+        store, workspace = await planned(1, store=Away())
+        lanes = lanes_of(store, send)
+        await lanes.wake(workspace)
+        await lanes.finish("one")
+        assert lanes.next_due("one", await store.due_times("one")) is not None
+
+    asyncio.run(run())
+    assert "one: a delivery to whe_0 was not noted: " in caplog.text
 
 
 def test_a_workspace_with_many_lanes_leaves_turns_to_one_with_few() -> None:

@@ -856,6 +856,18 @@ def test_a_receiver_is_called_by_its_name_in_tls_and_proves_it(
     asyncio.run(run())
 
 
+def test_a_context_that_is_given_decides_whom_to_trust(certificate: Path) -> None:
+    async def run() -> str:
+        trusting = ssl.create_default_context(cafile=certificate)
+        async with (
+            receiving(tls=tls_of(certificate)) as receiver,
+            sending(responding("127.0.0.1"), local=True, tls=trusting) as post,
+        ):
+            return (await post(f"https://localhost:{receiver.port}/hooks")).text
+
+    assert asyncio.run(run()) == "ok"
+
+
 @pytest.mark.parametrize(("host", "trusted"), [("localhost", False), ("127.0.0.1", True)])
 def test_a_certificate_of_another_or_of_nobody_ends_the_connection(
     host: str, trusted: bool, certificate: Path, monkeypatch: pytest.MonkeyPatch

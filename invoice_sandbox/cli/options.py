@@ -40,11 +40,9 @@ class OneOf(click.Choice[str]):
 
     def get_invalid_choice_message(self, value: Any, ctx: click.Context | None) -> str:
         advice = did_you_mean(str(value), map(str, self.choices))
-        return (
-            f"'{value}' is unknown; {advice}"
-            if advice
-            else (super().get_invalid_choice_message(value, ctx))
-        )
+        if not advice:
+            return super().get_invalid_choice_message(value, ctx)
+        return f"'{value}' is unknown; {advice}"
 
 
 class WholeNumber(click.IntRange):

@@ -43,7 +43,7 @@ _LOGS: Final = (REQUESTS_LOG, STEPS_LOG, INBOX_LOG, INPUTS_LOG, REPLAYS_LOG)
 an input only."""
 
 _ALIVE: Final = b": connected\n\n"
-_POSITION: Final = re.compile(r"\d{1,15}(\.\d{1,15}){4}", re.ASCII)
+_POSITION: Final = re.compile(r"\.".join([r"\d{1,15}"] * len(_LOGS)), re.ASCII)
 _LATER: Final = b"retry: 30000\n: too many streams\n\n"
 """Makes a browser come back in 30 seconds; after an error response it never would."""
 

@@ -34,7 +34,9 @@ _FILE: Final = pytest.StashKey[Path]()
 def server() -> Iterator[Running]:
     """One server for all tests that do not change what others see."""
     with serving() as running:
+        began = running.system_clock.instant
         yield running
+        assert running.system_clock.instant == began, "a test has moved the calendar of all"
 
 
 @pytest.fixture

@@ -400,7 +400,7 @@ class TestCorruptedResponses:
         try:
             with client.stream("GET", "/api/invoices") as response:
                 until(lambda: clock.sleepers > sleepers, "the server waits before the first piece")
-                clock.pass_seconds(5)
+                clock.seconds += 5
                 clock.is_running.set()
                 response.read()
         finally:

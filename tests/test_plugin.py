@@ -6,8 +6,11 @@ import json
 import os
 import re
 import signal
+import socket
+import struct
 import subprocess
 import sys
+import threading
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from dataclasses import replace
@@ -19,7 +22,7 @@ import pytest
 from invoice_sandbox.bundles.archive import read_bundle
 from invoice_sandbox.replay import replay
 from invoice_sandbox.testing import SandboxError, running
-from invoice_sandbox.testing.server import Options, options_from
+from invoice_sandbox.testing.server import Address, Lease, Options, options_from
 from tests.notes_project import write_project
 from tests.receivers import is_listening
 from tests.scenario_run import data, until
@@ -300,6 +303,22 @@ def test_a_worker_that_crashes_leaves_the_server_to_the_others(pytester: pytest.
     (_,) = {one["url"] for one in reported if one["worker"] in {"gw0", "gw1"}}
     for url in {one["url"] for one in reported}:  # the other may have ended before the replacement
         assert_gone(url)
+
+
+def test_a_server_that_stops_just_now_leaves_no_connection_open() -> None:
+    """The other end is reset, which pytest would report as an open socket if it were left."""
+    with socket.create_server(("127.0.0.1", 0)) as listener:
+
+        def reset() -> None:
+            connection, _ = listener.accept()
+            connection.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))
+            connection.close()
+
+        stops = threading.Thread(target=reset)
+        stops.start()
+        with pytest.raises(ConnectionError):
+            Lease(Address("http://127.0.0.1:1", "key", listener.getsockname()[1]))
+        stops.join(PATIENCE)
 
 
 # --- nothing is left behind

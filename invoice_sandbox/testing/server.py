@@ -58,10 +58,13 @@ class Lease:
         """Raises OSError when the server has stopped."""
         self.address = address
         self._connection = socket.create_connection(("127.0.0.1", address.lease_port), timeout=10)
-        self._connection.sendall(f"{address.key}\n".encode())
-        if self._connection.recv(len(HELD)) != HELD:
+        try:
+            self._connection.sendall(f"{address.key}\n".encode())
+            if self._connection.recv(len(HELD)) != HELD:
+                raise ConnectionError("the server is stopping")
+        except OSError:
             self._connection.close()
-            raise ConnectionError("the server is stopping")
+            raise
 
     def end(self) -> None:
         """End the lease. If it was the last one, wait until the server has stopped."""

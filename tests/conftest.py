@@ -19,6 +19,7 @@ from invoice_sandbox.coverage.recording import read_recordings
 from invoice_sandbox.coverage.report import Report, report_of
 from invoice_sandbox.coverage.text import lines
 from invoice_sandbox.project.loader import default_project, load_project
+from invoice_sandbox.state import Transaction, Workspace
 from tests.support import OPTIONAL, RECORDING, Running, serving
 
 # A machine that stalls makes no example wrong.
@@ -31,12 +32,30 @@ _FILE: Final = pytest.StashKey[Path]()
 
 
 @pytest.fixture(scope="session")
-def server() -> Iterator[Running]:
-    """One server for all tests that do not change what others see."""
+def shared_server() -> Iterator[Running]:
+    """The server of all modules, which take it as ``server``."""
     with serving() as running:
-        began = running.system_clock.instant
         yield running
-        assert running.system_clock.instant == began, "a test has moved the calendar of all"
+
+
+@pytest.fixture(scope="module")
+def server(shared_server: Running) -> Iterator[Running]:
+    """One server for all tests that do not change what others see, which each module checks."""
+    before = _seen_by_all(shared_server)
+    yield shared_server
+    assert _seen_by_all(shared_server) == before, "a test of this module has changed it for all"
+
+
+def _seen_by_all(running: Running) -> tuple[object, ...]:
+    """What no other workspace protects: the calendar, whether time stands still, and the first
+    workspace with its clock, its scenario and its faults."""
+
+    async def first_workspace(state: Transaction) -> Workspace:
+        return await state.workspace()
+
+    system_clock = running.system_clock
+    workspace = running.in_transaction(first_workspace)
+    return system_clock.instant, system_clock.is_running.is_set(), workspace
 
 
 @pytest.fixture

@@ -7,6 +7,7 @@ import os
 import threading
 import time
 from collections.abc import Awaitable, Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack, closing, contextmanager
 from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime, timedelta
@@ -249,8 +250,10 @@ def serving(
     with folder, closing(_Loop()) as loop, listen(settings) as listener:
         port = listener.getsockname()[1]
         url = settings.url(port)
-        with patch.object(app, "with_users", users):
-            sandbox = loop.run_until_complete(create_app(settings, url=url, system_clock=clock))
+        with patch.object(app, "with_users", users), ThreadPoolExecutor(1) as creator:
+            # not in this thread, in which the loop of a browser may be running
+            created = create_app(settings, url=url, system_clock=clock)
+            sandbox = creator.submit(loop.run_until_complete, created).result()
         ready = threading.Event()
         server = make_server(sandbox, ready.set, PATIENT)
         serve = server.serve(sockets=[listener])

@@ -78,8 +78,9 @@ def test_requests_derive_from_the_seed_and_use_ids_that_were_shown() -> None:
     assert len({one.operation for one in requests}) == 25
 
 
-@pytest.fixture(scope="module")
+@pytest.fixture
 def side() -> Iterator[Side]:
+    """A new version: the id of a workspace shows how many with its seed were before it."""
     with serving() as running, closing(Side(running.port)) as side:
         yield side
 

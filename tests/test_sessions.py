@@ -6,7 +6,7 @@ import asyncio
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import replace
-from datetime import datetime, timedelta
+from datetime import timedelta
 from http.cookies import SimpleCookie
 from pathlib import Path
 from typing import Any
@@ -26,7 +26,7 @@ from invoice_sandbox.project.code import ProjectError
 from invoice_sandbox.settings import Settings
 from invoice_sandbox.state.credentials import DEMO_KEY
 from invoice_sandbox.state.passwords import hash_password, password_matches
-from tests.scenario_run import INVOICE, error
+from tests.scenario_run import INVOICE, START_INSTANT, error
 from tests.support import FROZEN, Running, serving
 
 LOGIN, LOGOUT, SESSION = "/api/auth/login", "/api/auth/logout", "/api/auth/session"
@@ -76,9 +76,7 @@ def ask_session(client: httpx.Client, cookie: str) -> httpx.Response:
 
 
 def test_login_returns_the_session_of_the_user(visitor: httpx.Client, server: Running) -> None:
-    with server.client() as client:  # its clock is where another test of this process left it
-        now = datetime.fromisoformat(client.get("/sandbox/clock").json()["data"]["now"])
-    ends = now + timedelta(hours=8)
+    ends = START_INSTANT + timedelta(hours=8)
     data = visitor.post(LOGIN, json=SELLER).json()["data"]
     assert "invoices:write" in data.pop("scopes")
     assert data == {

@@ -246,6 +246,7 @@ async def _engine(
         quotas=quotas,
         coverage=coverage,
         first_workspace=first.id,
+        seed=first.seed,
         url=url,
         local=settings.local,
         webhook_networks=settings.allow_webhooks_to,

@@ -431,7 +431,14 @@ def _existing(text: str | None, name: str, *, folder: bool) -> Path | None:
         return None
     path = Path(text)
     if not (path.is_dir() if folder else path.is_file()):
-        raise SettingError(f"--{name}: there is no {'folder' if folder else 'file'} '{text}'")
+        advice = ""
+        if path.exists():
+            advice = f"; that is a {'file' if folder else 'folder'}"
+            advice += ", which --project serves" if name == "contract" and path.is_dir() else ""
+            advice += ", which --contract serves" if name == "project" and path.is_file() else ""
+        raise SettingError(
+            f"--{name}: there is no {'folder' if folder else 'file'} '{text}'{advice}"
+        )
     return path
 
 

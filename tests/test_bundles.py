@@ -13,10 +13,12 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from click.testing import CliRunner, Result
 
 from invoice_sandbox.base.ids import key_digest, new_key
 from invoice_sandbox.bundles.archive import BundleError, read_bundle, write_bundle
 from invoice_sandbox.bundles.saving import save_bundle
+from invoice_sandbox.cli import main
 from invoice_sandbox.control.client import ControlClient
 from invoice_sandbox.runtime.journal import Body, Redactor
 from invoice_sandbox.runtime.recording import Secrets
@@ -117,6 +119,30 @@ def test_the_same_parts_give_the_same_bytes(tmp_path: Path) -> None:
     write_bundle(one, {"seed": 1}, {"a": b"x", "b": b"y"})
     write_bundle(other, {"seed": 1}, {"b": b"y", "a": b"x"})
     assert one.read_bytes() == other.read_bytes()
+
+
+def test_a_file_is_replaced_only_if_asked_to_and_is_named_as_a_bundle(
+    server: Running, tmp_path: Path
+) -> None:
+    file = tmp_path / "bug.zip"
+
+    def save(*words: str) -> Result:
+        options = ["--url", server.url, "--key", server.new_workspace()]
+        return CliRunner().invoke(main, ["bundle", "save", *words, *options])
+
+    assert save(str(file)).exit_code == 0
+    before = file.read_bytes()
+    again = save(str(file))
+    assert (again.exit_code, again.stdout) == (2, "")
+    assert "bug.zip: the file exists; choose another name, or replace it with --force" in (
+        again.stderr
+    )
+    assert file.read_bytes() == before
+    assert save(str(file), "--force").exit_code == 0
+    other = save(str(tmp_path / "bug.txt"))
+    assert (other.exit_code, other.stdout) == (2, "")
+    assert "bug.txt: the name of a bundle ends in .zip" in other.stderr
+    assert not (tmp_path / "bug.txt").exists()
 
 
 def test_a_bundle_says_that_its_beginning_is_gone(server: Running, tmp_path: Path) -> None:

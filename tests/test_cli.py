@@ -33,6 +33,7 @@ from invoice_sandbox.project.loader import default_project
 from invoice_sandbox.server.serving import MAX_FILES
 from invoice_sandbox.state.credentials import DEMO_KEY
 from tests.hostile.wire import Wire
+from tests.scenario_run import INVOICE
 from tests.support import PATIENCE
 
 ROOT = Path(__file__).parents[1]
@@ -155,7 +156,7 @@ MISUSED: dict[str, tuple[list[str], str]] = {
     ),
     "a contract that is no YAML": (
         ["--port", "0", "--contract", str(ROOT / "Makefile")],
-        "Makefile:",
+        " (it must be YAML or JSON)",
     ),
     "a recording that is no file": (
         ["--port", "0", "--coverage", "/dev/null"],
@@ -677,9 +678,26 @@ def test_a_server_says_once_that_it_is_ready_responds_and_ends(name: str) -> Non
         out = server.process.stdout.read()  # communicate() loses what readline() has buffered
         places = ("/console", "/docs", "/api", "/sandbox")
         console, docs, api, control = (server.url + path for path in places)
+        seed, _, out = out.partition("\n")
+        assert re.fullmatch(r"Seed (\d+): --seed \1 gives the same ids again", seed)
         assert out == (
             f"Console at {console}, docs at {docs}\nAPI at {api}, control API at {control}\n"
         )
+
+
+@pytest.mark.process
+def test_the_seed_that_a_server_prints_gives_the_same_ids_again() -> None:
+    def id_and_rest(*options: str) -> tuple[str, str]:
+        with started([*SERVE, *options]) as server, server.client() as client:
+            made = client.post("/api/invoices", json=INVOICE).json()["data"]["id"]
+            server.process.send_signal(signal.SIGTERM)
+            assert server.process.stdout is not None
+            return made, server.process.stdout.read()
+
+    first, printed = id_and_rest()
+    seed = printed.split()[1].rstrip(":")
+    again, printed = id_and_rest("--seed", seed)
+    assert (again, "Seed" in printed) == (first, False)
 
 
 @pytest.mark.process
@@ -714,6 +732,7 @@ def test_a_line_per_request_shows_no_secret() -> None:
         client.get("/api/invoices", params={"api_key": "secret-of-mine"})
         client.get("/sandbox/clock")
         client.get("/api/offers", headers={"Authorization": "secret-of-mine"})
+        client.post("/api/invoices", json={**INVOICE, "dueDat": "2026-12-01"})
         server.process.send_signal(signal.SIGTERM)
         _, err = server.process.communicate(timeout=PATIENCE)
     lines = [re.sub(r"\d+ ms  req_sandbox_\w+", "TIME", line) for line in err.splitlines()]
@@ -721,6 +740,10 @@ def test_a_line_per_request_shows_no_secret() -> None:
         "INFO GET  /api/invoices?api_key=[redacted]  200  listInvoices  TIME",
         "INFO GET  /sandbox/clock  200  getClock  TIME",
         "INFO GET  /api/offers  401  listOffers  TIME  authorization: [redacted]",
+        (
+            "INFO POST  /api/invoices  201  createInvoice  TIME  "
+            "undeclared member 'dueDat' (did you mean dueDate?)"
+        ),
     ]
 
 
@@ -745,6 +768,7 @@ def test_a_log_of_json_objects_has_no_key_that_was_given(is_given: bool) -> None
         server.send_signal(signal.SIGTERM)
         out, err = server.communicate(timeout=PATIENCE)
     assert (ready["level"], ready["message"], out) == ("INFO", "ready", "")
+    assert isinstance(ready["seed"], int)
     assert [json.loads(line)["status"] for line in err.splitlines()] == [200, 401]
     assert used not in err
     assert is_given is ("key" not in ready)

@@ -237,7 +237,10 @@ def test_commands_and_operations_are_equal() -> None:
     ("line", "message"),
     [
         ("clock advance 3D", "invalid duration '3D'; use ISO 8601 such as P3D or PT10S"),
-        ("clock advance P1Y", "invalid duration 'P1Y'; use ISO 8601 such as P3D or PT10S"),
+        ("clock advance P1M", "unsupported duration 'P1M'; use days to seconds such as P30D"),
+        ("clock advance P1Y2M", "unsupported duration 'P1Y2M'; use days to seconds"),
+        ("clock advance P-1D", "negative duration 'P-1D'; no clock goes back"),
+        ("clock advance -P1D", "a duration is not negative; no clock goes back"),
         ("clock set yesterday", "invalid instant 'yesterday'; use RFC 3339 such as 2026-"),
         ("fault add --kind latency --delay 2s", "invalid duration '2s'; use ISO 8601"),
         ("fault add --kind response --body {bad", "Invalid value for '--body': invalid JSON"),
@@ -786,7 +789,13 @@ def test_a_key_that_no_header_carries_is_misuse_and_not_repeated(bad: str) -> No
         ("workspace delete wsp_nobody", "wsp_nobody: There is no workspace"),
         ("snapshot restore snp_nobody", "There is no snapshot with this id"),
         ("snapshot delete ../clock", "There is no snapshot with this id"),
-        ("scenario use manul", "there is no scenario 'manul'. Did you mean manual?"),
+        (
+            "scenario use manul",
+            (
+                "there is no scenario 'manul'. Did you mean manual? "
+                "'invoice-sandbox scenario' or GET /sandbox/scenarios lists all of them."
+            ),
+        ),
         ("fault add --kind reset --status 503", "A fault of kind 'reset' cannot have 'status'"),
         (
             "fault add --kind status --operation nope",
@@ -819,7 +828,8 @@ def test_what_the_server_rejects_is_said_in_its_words(
 def test_an_unknown_key_is_rejected_and_not_repeated(server: Running) -> None:
     ran = run(f"clock --url {server.url} --key ilk_sandbox_unknown")
     assert (ran.exit_code, ran.stdout) == (1, "")
-    assert "The credential is not valid here" in ran.stderr
+    assert ran.stderr.startswith(f"Error: {server.url}: The credential is not valid here")
+    assert ran.stderr.endswith(" Pass a key with --key or INVOICE_SANDBOX_KEY.\n")
     assert "ilk_sandbox_unknown" not in ran.stderr
 
 
@@ -861,6 +871,23 @@ def test_wrong_usage_asks_no_server(line: str) -> None:
     assert (misused.exit_code, misused.stdout) == (2, "")
     assert "Error: " in misused.stderr or "Usage: " in misused.stderr
     assert "no sandbox responds" not in misused.stderr
+
+
+def test_a_group_alone_is_misuse_unless_its_help_names_what_it_does() -> None:
+    context = click.Context(main)
+    commands = [(name, main.get_command(context, name)) for name in main.list_commands(context)]
+    groups = [name for name, one in commands if isinstance(one, click.Group)]
+    act = {"clock", "scenario", "snapshot"}
+    for name in groups:
+        ran = run(name, INVOICE_SANDBOX_URL="http://127.0.0.1:1")
+        assert ("Without a command, it" in run(f"{name} --help").stdout) is (name in act)
+        if name in act:
+            assert (ran.exit_code, ran.stdout) == (1, "")
+            assert ran.stderr.startswith("Error: no sandbox responds")
+        else:
+            assert (ran.exit_code, ran.stdout) == (2, "")
+            assert ran.stderr.startswith(f"Usage: main {name} [OPTIONS] COMMAND")
+    assert act <= set(groups)
 
 
 # --- when no sandbox responds
@@ -938,7 +965,8 @@ def test_a_key_in_a_message_of_the_server_is_not_printed() -> None:
     }
     with responding(401, json.dumps(error).encode()) as url:
         ran = run(f"clock --url {url}")
-    assert ran.stderr == "Error: no [key]\\x1b[31m\n"
+    advice = "Pass a key with --key or INVOICE_SANDBOX_KEY."
+    assert ran.stderr == f"Error: {url}: no [key]\\x1b[31m {advice}\n"
 
 
 @contextmanager

@@ -18,6 +18,7 @@ from click.testing import CliRunner, Result
 
 from invoice_sandbox.cli import main
 from invoice_sandbox.openapi.load.documents import load_document
+from invoice_sandbox.project.loader import load_project
 from tests.support import FROZEN, PATIENCE, serving
 
 CONTRACT = """\
@@ -80,12 +81,13 @@ def test_it_reports_what_it_has_written_and_what_comes_next(tmp_path: Path) -> N
     written = init(tmp_path)
     assert written.exit_code == 0
     assert written.stdout.splitlines() == [
-        f"{tmp_path / 'zoo'}: 3 operations, 4 files.",
+        f"{tmp_path / 'zoo'}: 3 operations, 5 files.",
         f"Serve it: invoice-sandbox serve --project {tmp_path / 'zoo'}",
     ]
     assert "this operation returns 501: getImpossible" in written.stderr
     assert sorted(str(one.relative_to(tmp_path / "zoo")) for one in files(tmp_path)) == [
         "README.md",
+        "conventions.yaml",
         "handlers/__init__.py",
         "handlers/example.py",
         "openapi/openapi.yaml",
@@ -103,6 +105,14 @@ def test_the_contract_is_one_file_of_openapi_31(tmp_path: Path) -> None:
     assert document["openapi"] == "3.1.0"
     animal = document["components"]["schemas"]["animal"]
     assert animal["properties"]["age"] == {"type": ["number", "null"]}
+
+
+def test_a_new_project_has_the_plain_conventions_and_no_warning_of_them(tmp_path: Path) -> None:
+    init(tmp_path)
+    project = load_project(tmp_path / "zoo")
+    assert not any("conventions" in line for line in project.warnings)
+    (tmp_path / "zoo" / "conventions.yaml").unlink()
+    assert project.conventions == load_project(tmp_path / "zoo").conventions
 
 
 def test_the_project_is_served(tmp_path: Path) -> None:
@@ -136,7 +146,7 @@ def test_a_contract_without_json_responses_has_no_example_of_a_handler(tmp_path:
     file.write_text("openapi: 3.1.0\ninfo: {title: a, version: '1'}\npaths: {}\n")
     folder = tmp_path / "zoo"
     made = CliRunner().invoke(main, ["init", str(folder), "--contract", str(file)])
-    assert made.stdout.startswith(f"{folder}: 0 operations, 3 files.\n")
+    assert made.stdout.startswith(f"{folder}: 0 operations, 4 files.\n")
     with serving(replace(FROZEN, project=folder)) as running, running.client() as client:
         assert client.get("/openapi.json").status_code == 200
 

@@ -710,6 +710,55 @@ class TestWhy:
             '/currency must be a string; /dueDate must be a date such as 2026-11-21"'
         ) in response.headers["x-sandbox-explain"]
 
+    def test_an_undeclared_member_is_accepted_with_a_hint(self, client: httpx.Client) -> None:
+        sent = {**INVOICE, "dueDat": "2026-12-01", "po": 7}
+        response = client.post("/api/invoices", json=sent, headers=EXPLAIN)
+        assert response.status_code == 201
+        hints = ["undeclared member 'dueDat' (did you mean dueDate?)", "undeclared member 'po'"]
+        assert last(client)["why"]["hints"] == hints
+        assert f'hints="{" ".join(hints)}"' in response.headers["x-sandbox-explain"]
+        client.post("/api/invoices", json=INVOICE)
+        assert "hints" not in last(client)["why"]
+
+    def test_a_hint_beside_what_is_missing(self, client: httpx.Client) -> None:
+        sent = {name: one for name, one in INVOICE.items() if name != "currency"}
+        assert client.post("/api/invoices", json={**sent, "curency": "EUR"}).status_code == 400
+        (hint,) = last(client)["why"]["hints"]
+        assert hint == "undeclared member 'curency' (did you mean currency?)"
+
+    def test_five_undeclared_members_are_named_and_no_secret(self, client: httpx.Client) -> None:
+        key = new_key()
+        sent = {**INVOICE, key: 1, "x" * 300: 1, **{f"member{n}": n for n in range(9)}}
+        client.post("/api/invoices", json=sent)
+        hints = last(client)["why"]["hints"]
+        assert hints[:2] == [
+            "undeclared member '[redacted]'",
+            f"undeclared member '{'x' * 57}...'",
+        ]
+        assert len(hints) == 5
+
+    @pytest.mark.parametrize("path", ["/api/developer/login", "/api/invoices"])
+    def test_what_is_no_object_has_no_undeclared_members(
+        self, client: httpx.Client, path: str
+    ) -> None:
+        client.post(path, json=["dueDat"])
+        assert "hints" not in last(client)["why"]
+
+    @pytest.mark.parametrize(
+        ("sent", "message"),
+        [
+            ({"for": "P1D"}, "by is required; undeclared member 'for' (known: by, to, wait)."),
+            ({"by": "P1D", "wiat": True}, "undeclared member 'wiat' (did you mean wait?)."),
+            ({"by": 1, "wiat": True}, "undeclared member 'wiat' (did you mean wait?)"),
+        ],
+    )
+    def test_a_member_that_is_not_allowed_is_named_with_the_one_that_was_meant(
+        self, client: httpx.Client, sent: Any, message: str
+    ) -> None:
+        response = client.post("/sandbox/clock/advance", json=sent)
+        assert response.status_code == 400
+        assert message in response.json()["error"]["message"]
+
     def test_at_most_twenty_problems_are_listed(self, client: httpx.Client) -> None:
         assert client.post("/api/developer/api-keys", json={"scopes": ["x"] * 50}).is_error
         assert len(last(client)["why"]["problems"]) == 20

@@ -618,7 +618,7 @@ def test_the_end_of_the_workspace_is_its_end(client: httpx.Client, receiver: Rec
         fire(own)
         settle(own)
         assert client.delete(f"/sandbox/workspaces/{made['id']}").is_success
-        listener.expect("^Error: The credential is not valid here")
+        listener.expect("^Error: http://[^ ]+: The credential is not valid here")
         assert listener.popen.wait(PATIENCE) == 1
 
 
@@ -814,6 +814,11 @@ def test_a_password_in_the_address_is_not_shown(server: Running) -> None:
         ("localhost:3000/hooks", "http://localhost:3000/hooks"),
         ("127.0.0.1:3000", "http://127.0.0.1:3000"),
         ("[::1]:3000/a?b=c", "http://[::1]:3000/a?b=c"),
+        ("[::1]/a", "http://[::1]/a"),
+        ("localhost/x", "http://localhost/x"),
+        ("app:3000", "http://app:3000"),
+        ("hooks.example/x", "http://hooks.example/x"),
+        ("http://app", "http://app"),
         ("http://localhost/x", "http://localhost/x"),
         ("https://hooks.example/x", "https://hooks.example/x"),
     ],
@@ -824,7 +829,20 @@ def test_where_to_forward_to_may_be_said_briefly(text: str, url: str) -> None:
 
 @pytest.mark.parametrize(
     "text",
-    ["", "0", "99999", "ftp://x", "http://", "http://a b", "a:b", "http://x:y", "/hooks", "3000/h"],
+    [
+        "",
+        "0",
+        "99999",
+        "ftp://x",
+        "http://",
+        "http://a b",
+        "a:b",
+        "http://x:y",
+        "/hooks",
+        "3000/h",
+        "foo",
+        "foo/h",
+    ],
 )
 def test_what_is_no_address_is_misuse(text: str) -> None:
     with pytest.raises(click.BadParameter, match="use a port, or a URL"):

@@ -1,4 +1,4 @@
-"""The JavaScript of docs/other-languages.md passes against a sandbox."""
+"""docs/other-languages.md: the test in JavaScript passes, the others are whole files."""
 
 from __future__ import annotations
 
@@ -17,15 +17,42 @@ PAGE = Path(__file__).parents[1] / "docs" / "other-languages.md"
 NODE = shutil.which("node") or node()
 
 
+def file_in(language: str) -> tuple[str, str]:
+    """The name and the content of the file in that language."""
+    pattern = rf"<!-- file: (\S+) -->\n```{language}\n(.*?)```"
+    ((name, text),) = re.findall(pattern, PAGE.read_text(), re.DOTALL)
+    return name, text
+
+
+def test_the_test_in_go_imports_what_it_uses() -> None:
+    name, text = file_in("go")
+    assert name.endswith("_test.go")
+    assert text.startswith("package ")
+    imported = {
+        one.rpartition("/")[2] for one in re.findall(r'^\t"([a-z/]+)"$', text, re.MULTILINE)
+    }
+    code = re.sub(r'"[^"]*"|`[^`]*`', "", text)
+    variables = {"t", "request", "response", "workspace", "invoice"}
+    assert set(re.findall(r"\b([a-z]+)\.[A-Z]", code)) - variables == imported
+
+
+def test_the_test_in_java_imports_what_it_uses() -> None:
+    name, text = file_in("java")
+    imported = re.findall(r"^import (?:static )?[\w.]+\.(\w+);$", text, re.MULTILINE)
+    code = re.sub(r'"""(.*?)"""|"[^"]*"', "", text.partition("class ")[2], flags=re.DOTALL)
+    assert f"class {name.removesuffix('.java')} {{" in text
+    used = set(re.findall(r"(?<![.\w])([A-Z]\w+)", code)) | {"assertEquals"}
+    assert used - {"InvoiceTest", "String", "System", "Exception"} == set(imported)
+
+
 @pytest.mark.process
 @pytest.mark.skipif(NODE is None, reason="needs Node, which make interop installs")
 def test_the_test_in_javascript_passes(server: Running, tmp_path: Path) -> None:
-    found = re.search(r"<!-- file: (\S+) -->\n```js\n(.*?)```", PAGE.read_text(), re.DOTALL)
-    assert found
-    (tmp_path / found[1]).write_text(found[2])
+    name, text = file_in("js")
+    (tmp_path / name).write_text(text)
     assert NODE is not None
     done = subprocess.run(
-        [NODE, "--test", found[1]],
+        [NODE, "--test", name],
         cwd=tmp_path,
         env={**os.environ, "INVOICE_SANDBOX_URL": server.url},
         capture_output=True,

@@ -330,8 +330,16 @@ def test_a_file_of_the_project_itself_has_its_own_name() -> None:
     assert fine(f"validate {ROOT}/scenarios/late-payment.yaml") == "fine\n"
 
 
-def test_a_folder_in_the_place_of_a_file_is_misuse(own: Path) -> None:
-    assert "is a directory" in misused(f"validate {own}")
+def test_a_folder_stands_for_its_files(own: Path) -> None:
+    assert fine(f"validate {own}") == "fine\n"
+    (own / "one.yaml").write_text("name: two\n")
+    ran = run(f"validate {own} {own}/mine.yaml")
+    assert (ran.exit_code, ran.stdout.count("\n")) == (1, 1)
+    assert "one.yaml:1:" in ran.stdout
+
+
+def test_a_folder_without_scenarios_is_misuse(tmp_path: Path) -> None:
+    assert f"no file in '{tmp_path}' ends in .yaml" in misused(f"validate {tmp_path}")
 
 
 # diagram

@@ -184,7 +184,18 @@ WRONG: dict[str, tuple[dict[str, str], str]] = {
     "rate limit 0": ({"rate_limit": "0"}, "or 'off', not '0'"),
     "no such project": ({"project": "nowhere"}, "--project: there is no folder 'nowhere'"),
     "no such contract": ({"contract": "no.yaml"}, "--contract: there is no file 'no.yaml'"),
-    "a contract that is a folder": ({"contract": "."}, "--contract: there is no file '.'"),
+    "a contract that is a folder": (
+        {"contract": "."},
+        "--contract: there is no file '.'; that is a folder, which --project serves",
+    ),
+    "a project that is a file": (
+        {"project": __file__},
+        f"--project: there is no folder '{__file__}'; that is a file, which --contract serves",
+    ),
+    "scenarios that are a file": (
+        {"scenarios": __file__},
+        f"--scenarios: there is no folder '{__file__}'; that is a file",
+    ),
     "project and contract": (
         {"project": ".", "contract": "x"},
         "--contract and --project cannot be used together",

@@ -35,6 +35,9 @@ _DURATION: Final = re.compile(
     re.ASCII,
 )
 
+_CALENDAR: Final = re.compile(r"P[0-9]+[YMW][0-9A-Z.,]*", re.ASCII)
+_NEGATIVE: Final = re.compile(r"-P|PT?-[0-9]", re.ASCII)
+
 _REMEMBERED: Final = 10_000
 """Workspaces of which the latest instant is known; the one that was used longest ago is dropped."""
 
@@ -222,6 +225,12 @@ def parse_duration(text: str) -> timedelta:
     than six digits.
     """
     match = _DURATION.fullmatch(text)
+    if match is None and _CALENDAR.fullmatch(text):
+        raise ValueError(
+            f"unsupported duration '{text}'; use days to seconds such as P30D or PT10S"
+        )
+    if match is None and _NEGATIVE.match(text):
+        raise ValueError(f"negative duration '{text}'; no clock goes back")
     if match is None or text.endswith(("P", "T")):
         raise ValueError(f"invalid duration '{text}'; use ISO 8601 such as P3D or PT10S")
     return timedelta(**{name: float(value) for name, value in match.groupdict("0").items()})

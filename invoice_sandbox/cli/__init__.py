@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import sys
+from http import HTTPStatus
 from importlib import import_module
 from typing import Any, Final
 
@@ -95,10 +96,17 @@ class _Main(Commands):
 
         try:
             return super().invoke(ctx)
+        except click.NoSuchOption as error:
+            if error.option_name == "-P" and error.ctx is not None:  # clock advance -P1D
+                error.ctx.fail("a duration is not negative; no clock goes back")
+            raise
         except UserError as error:
             raise _Misuse(str(error)) from None
         except SandboxError as error:
-            raise click.ClickException(plain(str(error))) from None
+            text = plain(str(error))
+            if error.status == HTTPStatus.UNAUTHORIZED:
+                text += " Pass a key with --key or INVOICE_SANDBOX_KEY."
+            raise click.ClickException(text) from None
         except KeyboardInterrupt:
             sys.exit(_INTERRUPTED)
 

@@ -20,8 +20,9 @@ def bundle() -> None:
 
 @bundle.command()
 @click.argument("file", metavar="FILE.zip", type=click.Path(dir_okay=False, path_type=Path))
+@click.option("--force", is_flag=True, help="Replace a file that exists.")
 @with_connection
-def save(file: Path) -> None:
+def save(file: Path, force: bool) -> None:
     """Write the workspace to FILE.zip.
 
     It has the contract, the scenario, every request and response, deliveries, clock steps, and the
@@ -31,6 +32,10 @@ def save(file: Path) -> None:
     invoice-sandbox bundle save bug.zip
     invoice-sandbox replay bug.zip
     """
+    if file.suffix != ".zip":
+        raise UserError(f"{file}: the name of a bundle ends in .zip")
+    if file.exists() and not force:
+        raise UserError(f"{file}: the file exists; choose another name, or replace it with --force")
     try:
         about = save_bundle(client(), file)
     except OSError as error:

@@ -22,6 +22,7 @@ from invoice_sandbox.openapi.operation import Contract, compile_contract
 from invoice_sandbox.openapi.responses import NoResponseError, contract_response, is_json
 from invoice_sandbox.project.code import ProjectError, snake_case
 from invoice_sandbox.project.contracts import contract_warnings
+from invoice_sandbox.project.conventions import FILE as CONVENTIONS_FILE
 from invoice_sandbox.project.stateful import Collection, inferred
 
 
@@ -50,7 +51,7 @@ def init(
 ) -> None:
     """Create a project for a contract in DIR.
 
-    The project has the contract in one file, an example handler, and a README.
+    The project has the contract in one file, an example handler, conventions, and a README.
 
     \b
     invoice-sandbox init petstore --contract petstore.yaml
@@ -101,6 +102,7 @@ def write_project(
     elif example is not None:
         files["handlers/example.py"] = _handler(example)
     files["README.md"] = _readme(contract, folder, next(reversed(files)))
+    files[CONVENTIONS_FILE] = _CONVENTIONS
     try:
         for name, text in files.items():
             (folder / name).parent.mkdir(parents=True, exist_ok=True)
@@ -201,6 +203,12 @@ async def {name}(call: Call) -> object:
     )
 '''
 
+_CONVENTIONS: Final = """# What all operations have in common. These are the defaults.
+access: any  # keys: only keys that the sandbox has issued
+envelope: "{data}"  # or an object, such as {data: "{data}", mode: "{mode}"}
+event: "{data}"  # the body of a webhook: also {id}, {type}, {timestamp}, {mode}
+"""
+
 _README: Final = """# {title}, as a sandbox
 
 Served by the Invoice Liquidity Sandbox, from its contract:
@@ -214,5 +222,6 @@ whichever way the contract asks for one.
 - `openapi/openapi.yaml` is the contract, in one file and as OpenAPI 3.1.
 - `handlers/` contains your own handlers: a function for each operation that needs more than the
   contract's example. Begin with `{begin}`.
+- `conventions.yaml` has what all operations have in common: who has access, the envelope of bodies.
 - `fixtures/` and `scenarios/` may be added: starting data, and what happens over time.
 """

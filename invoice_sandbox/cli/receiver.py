@@ -22,6 +22,7 @@ from invoice_sandbox.base.clock import OperatingSystemClock, SystemClock
 from invoice_sandbox.cli.output import Row
 from invoice_sandbox.cli.stream import Message
 from invoice_sandbox.control.client import uses_proxy
+from invoice_sandbox.settings import is_loopback
 from invoice_sandbox.webhooks.signing import SECRET_BYTES, SECRET_PREFIX, is_signing_secret
 
 _FILE_NAME: Final = 32
@@ -41,7 +42,10 @@ def checked_target(text: str) -> str:
     try:
         parts = urlsplit(url)
         usable = parts.scheme in {"http", "https"} and bool(parts.hostname) and parts.port != 0
-        usable = usable and not str(parts.hostname).isdigit()  # 3000/hooks
+        host = str(parts.hostname)
+        usable = usable and not host.isdigit()  # 3000/hooks
+        names_host = "." in host or parts.port is not None or is_loopback(host)
+        usable = usable and ("://" in text or names_host)  # foo
         httpx.URL(url)
     except (ValueError, httpx.InvalidURL):
         usable = False

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import suppress
 from pathlib import Path
 from typing import Any, Final
@@ -91,14 +91,13 @@ def _show(name: str, as_json: bool, project: Path | None, scenarios: Path | None
 
 
 @scenarios.command("validate")
-@click.argument(
-    "files", metavar="[FILE]...", nargs=-1, type=click.Path(dir_okay=False, path_type=Path)
-)
+@click.argument("files", metavar="[FILE|DIR]...", nargs=-1, type=click.Path(path_type=Path))
 @_offline()
 def _validate(files: tuple[Path, ...], project: Path | None, scenarios: Path | None) -> None:
     """Check scenario files: one line for each problem and status 1, or 'fine'.
 
-    Without FILE, it checks the scenarios of --scenarios, or those of the project.
+    DIR stands for the files in it. Without FILE or DIR, it checks the scenarios of --scenarios, or
+    those of the project.
 
     \b
     invoice-sandbox scenarios validate mine/my-scenario.yaml
@@ -107,7 +106,7 @@ def _validate(files: tuple[Path, ...], project: Path | None, scenarios: Path | N
     vocabulary = load_vocabulary(folder)
     problems = [
         f"{where}: {problem}"
-        for file in files or scenario_files(scenarios or folder / "scenarios")
+        for file in _files(files or (scenarios or folder / "scenarios",))
         for where, problem in (
             *scenario_file_problems(file, vocabulary),
             *_taken(file, folder / "scenarios"),
@@ -137,6 +136,15 @@ def _diagram(name: str, project: Path | None, scenarios: Path | None) -> None:
     invoice-sandbox scenarios diagram late-payment > late-payment.mmd
     """
     click.echo(mermaid(*_found(name, project, scenarios)), nl=False)
+
+
+def _files(paths: Iterable[Path]) -> Iterator[Path]:
+    """Scenario files, also those of folders. Raises click.BadParameter for a folder without any."""
+    for path in paths:
+        found = scenario_files(path) if path.is_dir() else [path]
+        if not found:
+            raise click.BadParameter(f"no file in '{path}' ends in .yaml", param_hint="DIR")
+        yield from found
 
 
 def _taken(file: Path, project: Path) -> Iterator[tuple[str, str]]:

@@ -111,9 +111,10 @@ class JsonLines(logging.Formatter):
 def serve(**texts: str | None) -> None:
     """Serve the sandbox until it is stopped.
 
-    Prints one line with the URL and the key when it is ready, then where docs and API are; with
-    --log-format json a line of the log, without a key that was given. Every option is also an
-    environment variable: --rate-limit is INVOICE_SANDBOX_RATE_LIMIT.
+    Prints one line with the URL and the key when it is ready, then a random seed, and where docs
+    and API are; with --log-format json a line of the log, without a key that was given.
+
+    Every option is also an environment variable: --rate-limit is INVOICE_SANDBOX_RATE_LIMIT.
     """
     logging.basicConfig(
         stream=sys.stderr, level=logging.WARNING, format="%(levelname)s %(message)s"
@@ -128,22 +129,29 @@ def serve(**texts: str | None) -> None:
         log.warning(problem)
 
     def print_ready(engine: Engine) -> None:
-        url, project = engine.url, engine.project
         if settings.log_json:  # into a log that others may read, no key that somebody has chosen
             made = {} if settings.key_given else {"key": settings.key}
             shown = {"passwords": dict(engine.passwords)} if engine.passwords else {}
-            members = {"url": url, **made, **shown}
+            members = {"url": engine.url, **made, "seed": engine.seed, **shown}
             log.info("ready", extra={MEMBERS: members})
             return
-        click.echo(f"Invoice Liquidity Sandbox ready on {url} with key {settings.key}")
-        for email, password in engine.passwords.items():
-            click.echo(f"Log in as {email} with password {password}")
-        if engine.lacks_users:
-            click.echo("No users: 'invoice-sandbox users add EMAIL --role ROLE' adds one")
-        api, control = url + project.contract.common_path, url + project.control.base_path
-        for collection in project.collections:
-            click.echo(f"Stateful {collection}")
-        click.echo(f"Console at {url}{CONSOLE}, docs at {url}{DOCS}")
-        click.echo(f"API at {api}, control API at {control}")
+        for line in _ready_lines(engine, settings):
+            click.echo(line)
 
     serve_forever(settings, print_ready)
+
+
+def _ready_lines(engine: Engine, settings: Settings) -> Iterator[str]:
+    url, project = engine.url, engine.project
+    yield f"Invoice Liquidity Sandbox ready on {url} with key {settings.key}"
+    for email, password in engine.passwords.items():
+        yield f"Log in as {email} with password {password}"
+    if engine.lacks_users:
+        yield "No users: 'invoice-sandbox users add EMAIL --role ROLE' adds one"
+    if settings.seed is None:
+        yield f"Seed {engine.seed}: --seed {engine.seed} gives the same ids again"
+    for collection in project.collections:
+        yield f"Stateful {collection}"
+    yield f"Console at {url}{CONSOLE}, docs at {url}{DOCS}"
+    api, control = url + project.contract.common_path, url + project.control.base_path
+    yield f"API at {api}, control API at {control}"

@@ -11,6 +11,7 @@ from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from functools import cached_property
+from http import HTTPStatus
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 from urllib.parse import quote, urlsplit
 
@@ -242,6 +243,8 @@ class ControlClient:
                 status >= _ERRORS
             ):
                 text = message.replace(self.key, "[key]") if self.key else message
+                if status == HTTPStatus.UNAUTHORIZED:
+                    text = f"{self.url}: {text}"
                 return SandboxError(text, status, code)
         return SandboxError(f"the server at {self.url} is not an invoice sandbox; {_ADVICE}")
 

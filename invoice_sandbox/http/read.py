@@ -36,7 +36,8 @@ from invoice_sandbox.openapi.message.parts import FormError
 from invoice_sandbox.openapi.message.styles import Given, Pair
 from invoice_sandbox.openapi.message.texts import read_text
 from invoice_sandbox.openapi.operation import Operation
-from invoice_sandbox.openapi.schema.compile import MAX_PROBLEMS, Checker
+from invoice_sandbox.openapi.schema.compile import MAX_PROBLEMS
+from invoice_sandbox.openapi.schema.problems import short_name
 from invoice_sandbox.scenarios.script import Scenario
 
 PATIENCE: Final = "invoice_sandbox.patience"
@@ -310,18 +311,29 @@ class _Reading:
             value = _form(body.forms[given.declared, given.name], content, content_type)
         else:
             value = read_text(_text(content), body.texts[given.declared].types)
-        self._check(admitted.request, value, body.checkers[given.declared], given.declared)
+        self._check(admitted.request, value, body, given.declared)
         return _Body(value, given.name)
 
-    def _check(self, request: Request, value: Any, checker: Checker, declared: str) -> None:
+    def _check(self, request: Request, value: Any, body: RequestBody, declared: str) -> None:
+        why, checker, shape = request.trace.why, body.checkers[declared], body.texts.get(declared)
+        if shape is not None and isinstance(value, dict) and value.keys() - shape.members.keys():
+            hints = [_hint(name, advice) for name, advice in shape.undeclared(value).items()]
+            why.update({"hints": hints} if hints else {})
         if checker.is_valid(value):
             return
         problems, count = checker.explain(value)
-        why = request.trace.why
         why["schemaPath"] = self._in_contract(problems[0].schema_path, declared)
         why["problems"] = [{"pointer": one.pointer, "problem": one.text} for one in problems]
-        missing = [one.member for one in problems if one.is_missing]
-        text = _missing_and_count(missing, problems[0].sentence(_BODY), count)
+        missing, first = [one.member for one in problems if one.is_missing], problems[0]
+        hint = ""
+        if "hints" in why and any(one.is_undeclared and not one.member for one in problems):
+            hint = why["hints"][0]
+        if hint and first.is_undeclared and not missing:
+            text = _missing_and_count([], hint, count)
+        elif hint:
+            text = f"{_missing_and_count(missing, first.sentence(_BODY), count - 1)}; {hint}"
+        else:
+            text = _missing_and_count(missing, first.sentence(_BODY), count)
         raise reject("schema_violated", problems=text)
 
     def _in_contract(self, schema_path: str, declared: str) -> str:
@@ -428,6 +440,11 @@ def _unsupported(body: RequestBody) -> ApiError:
     if any(is_json(media_type) for media_type in body.checkers):
         return reject("not_json")
     return reject("media_type", declared=", ".join(body.checkers))
+
+
+def _hint(name: str, advice: str) -> str:
+    hint = f"undeclared member '{short_name(name)}'"
+    return f"{hint} ({advice})" if advice else hint
 
 
 def _missing_and_count(missing: Sequence[str], first: str, count: int) -> str:

@@ -34,14 +34,14 @@ class TooManyStreamsError(Exception):
 class Engine:
     """What the request pipeline works with.
 
-    ``first_workspace`` is the workspace of requests without a credential, ``url`` the server's
-    address for clients. ``local``: only this machine can reach the server, unless a proxy on it
-    passes requests on. Webhooks may also be sent to ``webhook_networks``. Webhook signatures use
-    real time, unless ``virtual_webhook_time``. ``hashing`` hashes passwords, ``passwords`` are the
-    random ones of demo users, by e-mail address. ``conditions`` are the settings that responses
-    depend on, for recordings. ``lacks_users``: nobody can log in to the first workspace until a
-    user is added. ``stopping`` is set when the server stops: endless streams end then, and tasks
-    ``beside`` requests. ``streams`` counts the streams.
+    ``first_workspace`` is the workspace of requests without a credential, ``seed`` its seed,
+    ``url`` the server's address for clients. ``local``: only this machine can reach the server,
+    unless a proxy on it passes requests on. Webhooks may also be sent to ``webhook_networks``.
+    Webhook signatures use real time, unless ``virtual_webhook_time``. ``hashing`` hashes passwords,
+    ``passwords`` are the random ones of demo users, by e-mail address. ``conditions`` are the
+    settings that responses depend on, for recordings. ``lacks_users``: nobody can log in to the
+    first workspace until a user is added. ``stopping`` is set when the server stops: endless
+    streams end then, and tasks ``beside`` requests. ``streams`` counts the streams.
     """
 
     project: Project
@@ -55,6 +55,7 @@ class Engine:
     quotas: Quotas
     coverage: Coverage
     first_workspace: str
+    seed: int
     url: str
     local: bool
     webhook_networks: tuple[Network, ...]

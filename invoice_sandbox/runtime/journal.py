@@ -246,16 +246,19 @@ class Journal:
         return Recorded(tuple(one for one in entries if one is not None), is_complete)
 
     def logged(self, entry: JournalEntry) -> tuple[str, Record]:
-        """The entry for a log, without secrets: one line with the headers of a rejected credential,
-        and the members of the line."""
+        """The entry for a log, without secrets: one line with the headers of a rejected credential
+        and what the request may have wrong, and the members of the line."""
         shown = self.redactor.shown(entry)
         parts = [entry.method, shown["path"], shown["status"] or "reset", shown["operation"] or "-"]
         parts += [f"{shown['durationMs']:.0f} ms", entry.request_id]
         if entry.status == HTTPStatus.UNAUTHORIZED:
             headers = shown["request"]["headers"]
             parts += [f"{name}: {text}" for name, text in headers if text == REDACTED]
+        hints = shown["why"].get("hints", [])
+        parts += hints
         line = re.sub(r"[^\x20-\x7e]", "?", "  ".join(map(str, parts)))
-        return line, {"requestId": entry.request_id} | {name: shown[name] for name in _LOGGED}
+        members = {"requestId": entry.request_id} | {name: shown[name] for name in _LOGGED}
+        return line, members | ({"hints": hints} if hints else {})
 
     def user_agent(self, head: _Head) -> str | None:
         """The User-Agent of a request for other records, cut, and as the journal shows it."""
@@ -406,7 +409,7 @@ class Redactor:
                 "headers": self._shown(entry.response_headers, sent),
                 **self._body(entry.why.operation, entry.response_body, sent),
             },
-            "why": entry.why.shown(),
+            "why": self._redacted(entry.why.shown(), lambda text: self._text(text, sent)),
         }
 
     def redacted(self, value: Any) -> Any:

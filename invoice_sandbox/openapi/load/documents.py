@@ -9,6 +9,7 @@ import json
 import re
 from collections.abc import Iterable, Sequence
 from contextlib import suppress
+from dataclasses import replace
 from itertools import accumulate
 from pathlib import Path
 from typing import Any, Final
@@ -61,11 +62,14 @@ def parse_text(text: str, name: str) -> Any:
     if Path(name).suffix == ".json":
         return _parse_json(text, name)
     if text.lstrip().startswith("{"):
-        try:
+        with suppress(DocumentError):
             return _parse_json(text, name)
-        except DocumentError:
-            return _parse_yaml(text, name)
-    return _parse_yaml(text, name)
+    try:
+        return _parse_yaml(text, name)
+    except DocumentError as error:
+        if error.advice or Path(name).suffix in {".yaml", ".yml"}:
+            raise
+        raise replace(error, advice="it must be YAML or JSON") from None
 
 
 def _parse_yaml(text: str, name: str) -> Any:

@@ -10,10 +10,12 @@ import re
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from decimal import Decimal
-from functools import cached_property, partial
+from functools import cached_property, lru_cache, partial
+from itertools import islice
 from typing import Any, Final
 
 from invoice_sandbox.base import jsonio
+from invoice_sandbox.base.errors import did_you_mean
 from invoice_sandbox.openapi.load.pointers import named
 from invoice_sandbox.openapi.schema.annotations import parts
 from invoice_sandbox.openapi.schema.compile import Schema, Schemas
@@ -70,6 +72,27 @@ class Shape:
         }
 
     @cached_property
+    def _names(self) -> tuple[str, ...]:
+        """The names of the members; none if some are declared otherwise than by their names."""
+        for face in self._applicable_schemas:
+            others = (face.get(key) for key in (_OTHERS, "unevaluatedProperties"))
+            if face.keys() & _CONDITIONAL or any(
+                isinstance(one, Mapping) and one for one in others
+            ):
+                return ()
+        return tuple(self.members)
+
+    def undeclared(self, value: Mapping[str, Any]) -> Mapping[str, str]:
+        """The first members of an object that are not declared, each with advice such as ``did you
+        mean dueDate?``. None if members may be declared otherwise than by their names.
+        """
+        names = self._names
+        if not names:
+            return {}
+        found = islice((name for name in value if name not in self.members), _MAX_UNDECLARED)
+        return {name: _advice(name, names) if len(name) <= _LONGEST else "" for name in found}
+
+    @cached_property
     def takes_any_member(self) -> bool:
         """Whether the schema declares members without naming them."""
         return any(
@@ -114,6 +137,22 @@ class Shape:
 
 
 _OTHERS: Final = "additionalProperties"
+_CONDITIONAL: Final = frozenset(
+    {"patternProperties", "dependentSchemas", "dependencies", "if", "$dynamicRef", "$recursiveRef"}
+)
+"""Keywords that may declare more members."""
+
+_MAX_UNDECLARED: Final = 5
+_LONGEST: Final = 60
+_FEW: Final = 5
+"""Undeclared members that are named, characters of one that gets advice, and declared members of
+which all are listed."""
+
+
+@lru_cache(maxsize=1024)
+def _advice(name: str, known: tuple[str, ...]) -> str:
+    few = f"known: {', '.join(known)}" if len(known) <= _FEW else ""
+    return did_you_mean(name, known) or few
 
 
 def read_text(text: str, types: Types, *, literally: bool = False) -> Any:

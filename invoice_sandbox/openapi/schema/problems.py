@@ -27,6 +27,11 @@ class Problem:
     pointer: str = ""
 
     @property
+    def is_undeclared(self) -> bool:
+        """Whether there is a member that is not declared, and no other is allowed."""
+        return self.text.startswith(_UNDECLARED)
+
+    @property
     def is_missing(self) -> bool:
         """Whether the member is required and missing."""
         return self.text == _REQUIRED
@@ -57,7 +62,7 @@ def problems_of(
         member=_member(place),
         text=_wording(error, pattern_examples),
         schema_path=_in_contract(error.schema_path),
-        pointer=pointer_text([_short(one) if isinstance(one, str) else one for one in place]),
+        pointer=pointer_text([short_name(one) if isinstance(one, str) else one for one in place]),
     )
 
 
@@ -112,11 +117,12 @@ def _member(path: Iterable[str | int]) -> str:
         if isinstance(step, int):
             text += f"[{step}]"
         else:
-            text += f".{_short(step)}" if text else _short(step)
+            text += f".{short_name(step)}" if text else short_name(step)
     return text
 
 
-def _short(name: str) -> str:
+def short_name(name: str) -> str:
+    """A name of a member for messages, cut."""
     return name if len(name) <= 60 else name[:57] + "..."
 
 
@@ -126,6 +132,7 @@ def _missing(error: jsonschema_rs.ValidationError) -> list[str]:
 
 
 _REQUIRED: Final = "is required"
+_UNDECLARED: Final = "has a member that is not allowed: "
 _TYPE_NAMES: Final = {
     "string": "a string",
     "number": "a number",
@@ -159,7 +166,7 @@ def _wording(error: jsonschema_rs.ValidationError, pattern_examples: Mapping[str
             kinds.AdditionalProperties(unexpected=names)
             | kinds.UnevaluatedProperties(unexpected=names)
         ):
-            return "has a member that is not allowed: " + _short(str(names[0]))
+            return _UNDECLARED + short_name(str(names[0]))
         case kinds.FalseSchema() | kinds.Not(schema={}):
             return "is not allowed"
         case kinds.BacktrackLimitExceeded():

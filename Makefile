@@ -18,11 +18,14 @@ RUNS ?= 10
 WORKERS ?= auto
 STORE ?= memory
 
-.PHONY: gate install run test test-fast test-stores check format fuzz fuzz-seeds acceptance bench attack growth differential keywords foreign console-shots chaos interop build constraints clean mutants
+.PHONY: gate help install run test test-fast test-stores check format fuzz fuzz-seeds acceptance bench attack growth differential keywords foreign console-shots chaos interop build constraints clean mutants
 
 unexport PYTHONDONTWRITEBYTECODE  # without caches every process of the tests compiles everything
 
 gate: check test  ## lint, types, import layers and all tests
+
+help:  ## list the targets
+	@sed -nE 's/^([a-z-]+):.*  ## (.*)/\1\t\2/p' $(MAKEFILE_LIST) | expand -t 16
 
 install: $(READY)  ## make .venv with exactly the files whose hashes are in requirements/
 
@@ -126,9 +129,10 @@ build: $(READY)  ## wheel and sdist in dist/, the wheel of the client, and the s
 	$(PYTHON) -m venv .venv-bill  # its libraries would change what the tests compare formats with
 	.venv-bill/bin/pip install --quiet --disable-pip-version-check --require-hashes \
 		-r requirements/bill.txt
-	.venv-bill/bin/cyclonedx-py requirements requirements.txt --pyproject pyproject.toml \
-		--output-reproducible --of JSON --output-file dist/sbom.cdx.json
-	rm -rf .venv-bill
+	.venv-bill/bin/python -W ignore::UserWarning -m cyclonedx_py requirements requirements.txt \
+		--pyproject pyproject.toml --output-reproducible --of JSON --output-file dist/sbom.cdx.json
+	rm -rf .venv-bill  # the warning: requirements.txt does not say which library needs which
+	@echo "Built, in dist/:" && ls dist
 
 constraints: $(READY)  ## pin what a fresh resolution of pyproject.toml gives, with the hashes of all files
 	rm -rf .venv-fresh && $(PYTHON) -m venv .venv-fresh

@@ -81,7 +81,7 @@ async def load_key(call: Call, key_id: str) -> Record:
     """The metadata of a key other than the caller's. Raises ApiError 404 and 409."""
     metadata = await call.state.get(KEYS, key_id)
     if metadata is None:
-        raise reject("unknown_resource", kind="API key", member="id")
+        raise reject("unknown_resource", kind="API key", member="id", value=key_id)
     if call.caller is not None and metadata["id"] == call.caller.subject:
         raise reject(
             "conflict",
@@ -175,7 +175,7 @@ async def end_session(call: Call, session_id: str) -> Record:
             await close_session(call.state, one)
             await audit(call, "session.revoked", ("user", one.subject), sessionId=one.id)
             return await _shown_session(call, one)
-    raise reject("unknown_resource", kind="session", member="id")
+    raise reject("unknown_resource", kind="session", member="id", value=session_id)
 
 
 async def _shown_session(call: Call, session: Credential) -> Record:
@@ -254,7 +254,7 @@ async def load_visible_invoice(call: Call, invoice_id: str) -> Record:
         not isinstance(one.value, tuple) or invoice_id not in one.value
         for one in await visible_invoices(call)
     ):
-        raise reject("unknown_resource", kind="invoice", member="id")
+        raise reject("unknown_resource", kind="invoice", member="id", value=invoice_id)
     return await load_invoice(call, invoice_id)
 
 

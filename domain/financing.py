@@ -56,7 +56,7 @@ async def open_request(context: Context, request_id: str) -> Record:
     """The request of that id, if it accepts offers. Raises ApiError 404 and 409."""
     request = await context.state.get(REQUESTS, request_id)
     if request is None:
-        raise reject("unknown_resource", kind="financing request", member="id")
+        raise reject("unknown_resource", kind="financing request", member="id", value=request_id)
     if request["status"] not in OPEN:
         raise reject(
             "conflict",

@@ -112,7 +112,7 @@ async def load_invoice(context: Context, invoice_id: str) -> Record:
     caller's session."""
     invoice = await context.state.get(INVOICES, invoice_id)
     if invoice is None or (await seller_of(context)) not in {None, invoice["sellerId"]}:
-        raise reject("unknown_resource", kind="invoice", member="id")
+        raise reject("unknown_resource", kind="invoice", member="id", value=invoice_id)
     return invoice
 
 

@@ -59,7 +59,7 @@ async def load_offer(context: Context, offer_id: str) -> Record:
     """The offer of that id. Raises ApiError 404."""
     offer = await context.state.get(OFFERS, offer_id)
     if offer is None:
-        raise reject("unknown_resource", kind="offer", member="id")
+        raise reject("unknown_resource", kind="offer", member="id", value=offer_id)
     return offer
 
 

@@ -96,7 +96,7 @@ async def load_partner(context: Context, partner_id: str) -> Record:
     """The partner of that id. Raises ApiError 404."""
     partner = await context.state.get(PARTNERS, partner_id)
     if partner is None:
-        raise reject("unknown_resource", kind="partner", member="id")
+        raise reject("unknown_resource", kind="partner", member="id", value=partner_id)
     return partner
 
 

@@ -139,7 +139,7 @@ async def disable_user(call: Call, name: str) -> Record:
     keys that were made in them are revoked. Raises ApiError 404."""
     user = await call.state.get(USERS, name) or await user_of_address(call, name)
     if user is None:
-        raise reject("unknown_resource", kind="user", member="id or e-mail address")
+        raise reject("unknown_resource", kind="user", member="id or e-mail address", value=name)
     if not is_disabled(user):
         user = {**user, "status": DISABLED_USER, "disabledAt": call.timestamp}
         await call.state.put(USERS, user["id"], user)

@@ -82,7 +82,7 @@ async def load_endpoint(state: Transaction, endpoint_id: str) -> Record:
     """The endpoint of that id. Raises ApiError 404."""
     endpoint = await state.get(ENDPOINTS, endpoint_id)
     if endpoint is None:
-        raise reject("unknown_resource", kind="webhook endpoint", member="id")
+        raise reject("unknown_resource", kind="webhook endpoint", member="id", value=endpoint_id)
     return endpoint
 
 
@@ -190,7 +190,8 @@ async def event_data(call: Call, event_type: str, invoice_id: str | None) -> Rec
         data = public_invoice(page.records[0]) if page.records else None
     if data is None:
         resource = _resource(event_type) if _resource(event_type) in _SOURCES else "invoice"
-        raise reject("unknown_resource", kind=resource.replace("_", " "), member="invoiceId")
+        kind = resource.replace("_", " ")
+        raise reject("unknown_resource", kind=kind, member="invoiceId", value=invoice_id)
     return data
 
 

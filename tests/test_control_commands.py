@@ -786,9 +786,15 @@ def test_a_key_that_no_header_carries_is_misuse_and_not_repeated(bad: str) -> No
     [
         ("clock set 2020-01-01T00:00:00Z", f"The clock shows {NOW} and never goes backwards"),
         ("fault add --kind latency --delay PT1M", "--delay 'PT1M' must look like PT2S"),
-        ("workspace delete wsp_nobody", "wsp_nobody: There is no workspace"),
-        ("snapshot restore snp_nobody", "There is no snapshot with this id"),
-        ("snapshot delete ../clock", "There is no snapshot with this id"),
+        (
+            "workspace delete wsp_nobody",
+            "There is no workspace created from this one with this id. Check 'wsp_nobody', and",
+        ),
+        (
+            "snapshot restore snp_nobody",
+            "There is no snapshot with this id. Check 'snp_nobody', and",
+        ),
+        ("snapshot delete ../clock", "There is no snapshot with this id. Check the value, and"),
         (
             "scenario use manul",
             (
@@ -809,12 +815,15 @@ def test_a_key_that_no_header_carries_is_misuse_and_not_repeated(bad: str) -> No
             "requests --operation getInvoic",
             "--operation 'getInvoic' has an unknown value; did you mean getInvoice?",
         ),
-        ("fault remove flt_nobody", "flt_nobody: There is no fault with this id"),
+        ("fault remove flt_nobody", "There is no fault with this id. Check 'flt_nobody', and"),
         (
             "trigger invoice.verifed",
             "unknown event type 'invoice.verifed'; did you mean invoice.verified",
         ),
-        ("trigger invoice.paid --invoice inv_no", "inv_no: There is no invoice with this id"),
+        (
+            "trigger invoice.paid --invoice inv_no",
+            "There is no invoice with this id. Check 'inv_no', and",
+        ),
         ("requests --show req_nobody", "no request 'req_nobody' in the journal of this workspace"),
     ],
 )

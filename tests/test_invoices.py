@@ -204,6 +204,28 @@ def test_filters_narrow_a_list(client: httpx.Client, query: str, found: list[str
     assert [mine[one["id"]] for one in listed if one["id"] in mine] == found
 
 
+@pytest.mark.parametrize(
+    ("wanted", "shown"),
+    [
+        ("inv_sandbox_none", "'inv_sandbox_none'"),
+        ("x" * 64, f"'{'x' * 64}'"),
+        ("x" * 65, "the value"),
+        ("<script>", "the value"),
+        ("a%0Ab", "the value"),
+        ("ilk_sandbox_secret", "the value"),
+        ("whsec_secret", "the value"),
+    ],
+)
+def test_a_404_names_the_id_if_it_looks_like_one(
+    client: httpx.Client, wanted: str, shown: str
+) -> None:
+    message = client.get(f"/api/invoices/{wanted}").json()["error"]["message"]
+    assert message == (
+        f"There is no invoice with this id. Check {shown}, and that the credential belongs to the "
+        "same workspace."
+    )
+
+
 def test_an_unknown_invoice_is_404(client: httpx.Client) -> None:
     response = client.get("/api/invoices/inv_sandbox_nobody")
     assert response.status_code == 404

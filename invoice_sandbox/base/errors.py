@@ -6,6 +6,7 @@ status, and what the body of an error looks like, are conventions of the project
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from difflib import get_close_matches
@@ -13,6 +14,8 @@ from heapq import nlargest
 from http import HTTPStatus
 from itertools import takewhile
 from typing import Any, Final
+
+from invoice_sandbox.base.ids import KEY_PREFIX
 
 CODES: Final[Mapping[int, str]] = {
     400: "invalid_request",
@@ -38,7 +41,8 @@ class ErrorType:
     """An error: its name, the HTTP status, what is wrong, and what to do about it.
 
     ``text`` and ``advice`` are templates such as ``"There is no {kind} with this {member}"``; what
-    is put into them must never come from a credential. Without ``code`` the conventions of the
+    is put into them must never come from a credential, and what the client sent is ``value``, which
+    is shown if it looks like an id. Without ``code`` the conventions of the
     project choose one by ``code_status``, which is the status unless given.
     """
 
@@ -127,7 +131,7 @@ _ERRORS: Final = (
         "unknown_resource",
         404,
         "There is no {kind} with this {member}",
-        "Check the value, and that the credential belongs to the same workspace.",
+        "Check {value}, and that the credential belongs to the same workspace.",
     ),
     ErrorType(
         "method_not_allowed", 405, "{method} is not allowed on this path", "Allowed: {allowed}."
@@ -276,11 +280,23 @@ class ApiError(Exception):
 
     def message(self, base_url: str = "") -> str:
         """What is wrong, then what to do: one sentence each."""
-        values = {"base_url": base_url, **self.values}
+        values = {"base_url": base_url, **self.values, "value": _shown(self.values.get("value"))}
         texts = (self.type.text, self.type.advice)
         text, advice = (part.format_map(values) for part in texts)
         end = "" if text.endswith(("?", ".")) else "."
         return f"{text}{end} {advice}".rstrip()
+
+
+def _shown(value: Any) -> str:
+    """A value of the client as an error repeats it: an id, but no key, no secret, and no code."""
+    text = str(value)
+    if value is None or not _ID.fullmatch(text) or text.startswith(_SECRETS):
+        return "the value"
+    return f"'{text}'"
+
+
+_ID: Final = re.compile(r"[A-Za-z0-9_-]{1,64}", re.ASCII)
+_SECRETS: Final = (KEY_PREFIX, "whsec_")
 
 
 def code_for(status: int, codes: Mapping[int, str] = CODES) -> str:

@@ -321,18 +321,18 @@ class ControlCommand:
         except SandboxError as error:
             text = self._as_typed(str(error), passed)
             if error.status == HTTPStatus.NOT_FOUND:
-                text = self._not_found(text, passed)
+                text = self._not_found(text)
             raise SandboxError(text, error.status, error.code) from None
 
-    def _not_found(self, message: str, passed: Mapping[str, Any]) -> str:
-        """A message of a 404 with the ids that it is about, or that the project lacks this."""
+    def _not_found(self, message: str) -> str:
+        """A message of a 404, or that the project lacks this."""
         sandbox = client()
         if sandbox.lacks(self.path):
             return (
                 f"the project at {sandbox.url} has no such operation: "
                 f"its control API has no {self.method} /sandbox{self.path}"
             )
-        return ": ".join([*(str(passed[one]) for one in self._names("path")), message])
+        return message
 
     def _as_typed(self, message: str, passed: Mapping[str, Any]) -> str:
         """A message of the server about what was typed: an option with its value, not a member."""

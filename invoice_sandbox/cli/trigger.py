@@ -61,8 +61,6 @@ def _record(sandbox: ControlClient, type_: str, subject: str | None) -> Any:
                 f"the project at {sandbox.url} records no events on request: "
                 "its control API has no POST /sandbox/events"
             ) from None
-        if error.status == HTTPStatus.NOT_FOUND and subject is not None:
-            raise SandboxError(f"{subject}: {error}") from None
         known = sandbox.event_types() if error.status == HTTPStatus.BAD_REQUEST else []
         if not known or type_ in known:
             raise

@@ -153,7 +153,7 @@ def _reason(entry: Mapping[str, Any]) -> str:
         return f"injected fault {why['fault']}"
     for problem in why.get("problems", []):
         return f"{problem['pointer']} {problem['problem']}".strip()
-    return error_message(entry)
+    return error_message(entry).partition(". ")[0]
 
 
 def _first_steps() -> Iterator[tuple[str, str]]:

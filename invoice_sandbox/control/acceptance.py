@@ -112,7 +112,7 @@ async def get_acceptance_bundle(call: ControlCall) -> Raw:
 async def _named(state: Transaction, call: ControlCall) -> dict[str, Any]:
     found = await state.get(_RUNS, call.path["id"])
     if found is None:
-        raise reject("unknown_resource", kind="acceptance run", member="id")
+        raise reject("unknown_resource", kind="acceptance run", member="id", value=call.path["id"])
     return dict(found)
 
 

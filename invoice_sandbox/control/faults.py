@@ -56,7 +56,7 @@ async def remove_fault(call: ControlCall) -> Record:
         workspace = await state.workspace()
         left = tuple(fault for fault in workspace.faults if fault.id != wanted)
         if len(left) == len(workspace.faults):
-            raise reject("unknown_resource", kind="fault", member="id")
+            raise reject("unknown_resource", kind="fault", member="id", value=wanted)
         await state.change_workspace(replace(workspace, faults=left))
     return {"id": wanted, "deleted": True}
 

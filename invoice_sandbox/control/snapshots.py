@@ -48,7 +48,7 @@ async def delete_snapshot(call: ControlCall) -> Record:
     """Delete a snapshot. Raises ApiError 404."""
     wanted = call.path["id"]
     if wanted not in {one.id for one in await call.engine.workspaces.snapshots(call.workspace)}:
-        raise reject("unknown_resource", kind="snapshot", member="id")
+        raise reject("unknown_resource", kind="snapshot", member="id", value=wanted)
     await call.engine.store.drop_snapshot(call.workspace.id, wanted)
     return {"id": wanted, "deleted": True}
 

@@ -85,7 +85,7 @@ async def get_delivery(call: ControlCall) -> Record:
     async with call.engine.store.transaction(call.workspace.id) as state:
         delivery = await state.get(DELIVERIES, call.path["id"])
         if delivery is None:
-            raise reject("unknown_resource", kind="delivery", member="id")
+            raise reject("unknown_resource", kind="delivery", member="id", value=call.path["id"])
         endpoint = await state.get(ENDPOINTS, delivery["endpointId"])
         event = await state.get(EVENTS, delivery["eventId"])
     return published_delivery(explained(delivery, event, endpoint))
@@ -100,7 +100,7 @@ async def replay_delivery(call: ControlCall) -> Response:
     async with engine.store.transaction(workspace_id) as state:
         delivery = await state.get(DELIVERIES, call.path["id"])
         if delivery is None:
-            raise reject("unknown_resource", kind="delivery", member="id")
+            raise reject("unknown_resource", kind="delivery", member="id", value=call.path["id"])
         endpoint = await state.get(ENDPOINTS, delivery["endpointId"])
         if endpoint is None or endpoint["status"] != ENABLED:
             raise reject(

@@ -61,7 +61,8 @@ async def delete_workspace(call: ControlCall) -> Record:
         )
     found = next((one for one in await _visible(call) if one.id == wanted), None)
     if found is None:
-        raise reject("unknown_resource", kind="workspace created from this one", member="id")
+        kind = "workspace created from this one"
+        raise reject("unknown_resource", kind=kind, member="id", value=wanted)
     gone = await call.engine.workspaces.family(found)
     await call.engine.workspaces.delete(gone)
     for workspace in gone:

@@ -116,7 +116,9 @@ class Collection:
         """Raises ApiError 404."""
         record = await call.state.get(self._name(call), self._key(call))
         if record is None:
-            raise reject("unknown_resource", kind="record", member=self.parameter)
+            raise reject(
+                "unknown_resource", kind="record", member=self.parameter, value=self._key(call)
+            )
         return record
 
     def _sent(self, call: Call, what: str, record: Mapping[str, Any]) -> Response:

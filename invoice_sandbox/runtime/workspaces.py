@@ -261,7 +261,7 @@ class Workspaces:
         for snapshot in await self.store.snapshots(workspace.id):
             if snapshot.id == snapshot_id:
                 return snapshot
-        raise reject("unknown_resource", kind="snapshot", member="id")
+        raise reject("unknown_resource", kind="snapshot", member="id", value=snapshot_id)
 
     async def _restore(
         self, workspace: Workspace, snapshot_id: str, clock: ClockState, caller: Credential

@@ -15,7 +15,16 @@ import os
 import re
 import sys
 from collections import deque
-from collections.abc import Coroutine, Iterator, Mapping, MutableMapping, Sequence
+from collections.abc import (
+    Awaitable,
+    Coroutine,
+    Iterable,
+    Iterator,
+    Mapping,
+    MutableMapping,
+    Sequence,
+)
+from contextlib import suppress
 from contextvars import copy_context
 from dataclasses import asdict, dataclass, field, replace
 from datetime import datetime
@@ -161,14 +170,44 @@ def _recorded(bundle: Bundle) -> Record:
 
 
 class _Event(NamedTuple):
-    """What became of the input at ``place`` at a monotonic second: it began (0), went on after its
-    waits (1, 2, …), or ended (-1). With the place -1 a receiver responded. By then at ``most`` so
-    many steps and attempts had been logged."""
+    """What became of the input at ``place`` at a monotonic second: its part 0 was that it began, the
+    next ones that it went on after waits, the last one (-1) that it ended. A wait for others is the
+    ``wait``. The place -1 stands for a receiver that responded.
+
+    By then at least and at most so many steps and attempts had been logged.
+    """
 
     seconds: float
     place: int
     part: int
-    most: int = 0
+    wait: int | None = None
+    least: int = 0
+    most: float = math.inf
+
+
+class _Gates:
+    """Where a recorded request waits until it goes on as it did: ``places`` are those of its waits
+    for others."""
+
+    def __init__(self, places: Iterable[int]) -> None:
+        self._open = {place: asyncio.Event() for place in places}
+        self._passed = {place: asyncio.Event() for place in self._open}
+
+    async def __call__(self, place: int) -> None:
+        """Wait until the request has gone on at this place."""
+        if place in self._open:
+            await self._open[place].wait()
+            self._passed[place].set()
+
+    async def open(self, place: int) -> None:
+        """Let the request go on, and wait until it does. It may wait for a thread."""
+        self._open[place].set()
+        await _within(_SECONDS_TO_END, self._passed[place].wait())
+
+    def open_all(self) -> None:
+        """Let nothing hold the request."""
+        for gate in self._open.values():
+            gate.set()
 
 
 @dataclass(frozen=True)
@@ -198,7 +237,8 @@ class _NoConnection:
 
 @dataclass
 class _Run:
-    """A replay under way. ``values`` are its own secrets, by placeholder."""
+    """A replay under way. ``due`` runs what is due, and may have to wait for a request under way;
+    ``values`` are the replay's own secrets, by placeholder."""
 
     recorded: Record
     sandbox: Sandbox
@@ -207,6 +247,7 @@ class _Run:
     rest: Rest
     key: str
     inbox: str
+    due: asyncio.Task[None]
     values: dict[int, str] = field(default_factory=dict)
 
     @classmethod
@@ -231,28 +272,31 @@ class _Run:
         )
         async with sandbox.engine.store.transaction(sandbox.engine.first_workspace) as state:
             inbox = await inbox_token(state)
-        return cls(recorded, sandbox, clock, receivers, rest, key, inbox)
+        nothing = asyncio.create_task(asyncio.sleep(0))
+        return cls(recorded, sandbox, clock, receivers, rest, key, inbox, nothing)
 
     async def send_all(self) -> None:
         """Send every input, when it arrived, and let receivers respond when they did."""
         under_way: dict[int, asyncio.Task[bytes]] = {}
         pauses: dict[int, list[asyncio.Event]] = {}
+        gates: dict[int, _Gates] = {}
         for event in self._events():
+            await self._pass_time(event.seconds, event.least, event.most)
             if event.place < 0:
-                await self._pass_time(event.seconds, 0, event.most)
                 continue
-            one = self.recorded["inputs"][event.place]
-            is_carried_out = event.part == len(one["readings"]) - 1
-            least = int(one["logged"] or 0) if is_carried_out else 0
-            await self._pass_time(event.seconds, least, event.most)
-            if event.part == 0:
+            if event.wait is not None:
+                await gates[event.place].open(event.wait)
+            elif event.part == 0:
+                one = self.recorded["inputs"][event.place]
                 pauses[event.place] = own = [asyncio.Event() for _ in one["readings"][1:]]
-                request, context = await self._request(one), copy_context()
+                gates[event.place] = _Gates(int(wait[0]) for wait in one["waits"])
+                request, context = await self._request(one, gates[event.place]), copy_context()
                 context.run(PAUSES.set, deque(own))
                 under_way[event.place] = asyncio.create_task(request, context=context)
             elif event.part > 0:
                 pauses[event.place][event.part - 1].set()
             else:
+                gates.pop(event.place).open_all()
                 await self._end(under_way.pop(event.place))
         logged = int(self.recorded["logged"])
         await self._pass_time(self.recorded["taken"], logged, logged)
@@ -267,23 +311,20 @@ class _Run:
 
     def _events(self) -> list[_Event]:
         """When each request began, went on and ended, and each receiver responded."""
-        inputs, most = self.recorded["inputs"], int(self.recorded["logged"])
+        inputs, most = self.recorded["inputs"], float(self.recorded["logged"])
         known = [one["seconds"] for one in self.recorded["outcomes"]]
         events = [_Event(one, -1, -1) for one in known if one <= self.recorded["taken"]]
         for index, one in enumerate(inputs):
-            times = [taken["seconds"] for taken in one["readings"]]
-            events += [_Event(seconds, index, part) for part, seconds in enumerate(times)]
-            events.append(_Event(max(one["ended"], *times), index, -1))
+            events += _events_of(index, one)
         events.sort(key=lambda one: (one.seconds, one.place, one.part < 0, one.part))
-        for index, event in reversed(list(enumerate(events))):
-            if event.part == 0 and inputs[event.place]["logged"] is not None:
-                most = min(most, int(inputs[event.place]["logged"]))
-            events[index] = event._replace(most=most)
+        for place, event in reversed(list(enumerate(events))):
+            most = min(most, event.most)
+            events[place] = event._replace(most=most)
         return events
 
     async def recording(self) -> Record:
         """What a new recording of the workspace has."""
-        await self._number(int(self.recorded["end"]["requests"]))
+        self._number(int(self.recorded["end"]["requests"]))
         headers = [["authorization", f"Bearer {self.key}"], ["host", _host(self.recorded["url"])]]
         content = await self._respond("GET", "/sandbox/recording", headers, b"")
         found: Record = json.loads(content)["data"]
@@ -295,7 +336,7 @@ class _Run:
         headers = [["host", _host(self.recorded["url"])]]
         return json.loads(await self._respond("GET", "/openapi.json", headers, b""))
 
-    async def _pass_time(self, seconds: float, least: int, most: int) -> None:
+    async def _pass_time(self, seconds: float, least: int, most: float) -> None:
         """Let the clock reach a monotonic second, and run what falls due meanwhile when it does.
 
         By then at least and at most so many steps and attempts have been logged: what fell due
@@ -307,7 +348,7 @@ class _Run:
         while True:
             count = await engine.store.count_logged(workspace, STEPS_LOG)
             step, attempt = await self._next_due()
-            if is_stuck or count >= max(least, most):
+            if is_stuck or count >= max(least, most) or not self.due.done():
                 step = math.inf
             first = min(step, attempt, self.receivers.next)
             if first > seconds and (first == math.inf or count >= least):
@@ -316,7 +357,8 @@ class _Run:
             if first in {step, attempt}:
                 found = await engine.store.workspace(workspace)
                 assert found is not None  # noqa: S101 - the first workspace is never deleted
-                await engine.agenda.run_workspace(found)
+                self.due = asyncio.create_task(engine.agenda.run_workspace(found))
+                await self._rest()
                 done = await engine.store.count_logged(workspace, STEPS_LOG) - count
                 is_stuck = first == step and not done
             await self._rest()
@@ -346,17 +388,15 @@ class _Run:
         async with asyncio.timeout(_PATIENCE):
             await self.rest.wait()
 
-    async def _number(self, number: int) -> None:
+    def _number(self, number: int) -> None:
         """Let the next request have this number, as its recorded one."""
         store = self.sandbox.engine.store
         if number and isinstance(store, MemoryStore):
-            space = await store.lock(self.sandbox.engine.first_workspace)
-            space.state.requests = number - 1
-            space.lock.release()
+            store.continue_requests(self.sandbox.engine.first_workspace, number)
 
-    async def _request(self, one: Record) -> Coroutine[Any, Any, bytes]:
+    async def _request(self, one: Record, gate: _Gates) -> Coroutine[Any, Any, bytes]:
         """What sends an input."""
-        await self._number(int(one["number"]))
+        self._number(int(one["number"]))
         request = one["request"]
         body = request["body"]
         content = b" " * min(int(request.get("bodyBytes", 0)), 2**20)
@@ -378,7 +418,7 @@ class _Run:
         ]
         exchange = _Sent(None if one["hasWaitedForBody"] is True else content)
         request_id = None if one["number"] else str(one["requestId"])
-        extensions = {RECORDED: Recorded(readings, request_id), EXCHANGE: exchange}
+        extensions = {RECORDED: Recorded(readings, request_id, gate), EXCHANGE: exchange}
         own = {"client": (str(one["client"]), 1), "extensions": extensions}
         return self._respond(str(request["method"]), target, headers, content, own)
 
@@ -459,6 +499,22 @@ class _Run:
         return "".join(_text_in(one, source)[source["from"] :][: source["length"]] for one in found)
 
 
+def _events_of(index: int, one: Record) -> list[_Event]:
+    """What became of an input, in order."""
+    readings = [taken["seconds"] for taken in one["readings"]]
+    waits = [(float(seconds), int(place), logged) for place, seconds, logged in one["waits"]]
+    events = [_Event(seconds, index, part) for part, seconds in enumerate(readings)]
+    for part, (seconds, place, logged) in enumerate(waits, len(events)):
+        known = {} if logged is None else {"least": int(logged), "most": int(logged)}
+        events.append(_Event(seconds, index, part, place, **known))
+    events.sort(key=lambda one: (one.seconds, one.part))
+    if one["logged"] is not None:  # the last of them before it was carried out
+        place, logged = int(one["eventsBefore"]) - 1, int(one["logged"])
+        events[place] = events[place]._replace(least=logged, most=logged)
+    ended = max(float(one["ended"]), events[-1].seconds)
+    return [*events, _Event(ended, index, -1)]
+
+
 def _text_in(item: Input, source: Record) -> str:
     if "header" in source:
         headers = {name.lower(): value for name, value in item.entry.response_headers}
@@ -468,6 +524,12 @@ def _text_in(item: Input, source: Record) -> str:
     except jsonio.JsonError:
         return ""
     return str(at_pointer(body, source["member"]) or "")
+
+
+async def _within(seconds: float, waiting: Awaitable[Any]) -> None:
+    """Wait at most so many real seconds."""
+    with suppress(TimeoutError):
+        await asyncio.wait_for(waiting, seconds)
 
 
 def _unknown(number: int, source: Record) -> str:

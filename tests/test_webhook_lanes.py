@@ -941,21 +941,6 @@ def test_closing_runs_no_steps_and_starts_no_lane() -> None:
     assert ended == []
 
 
-def test_whoever_collects_gets_what_happens_until_its_end() -> None:
-    async def run() -> None:
-        lanes = lanes_of(MemoryStore(), HeldSend())
-        async with lanes.collect("one") as outer:
-            lanes.collected("one", [{"at": 1}])
-            async with lanes.collect("one") as inner:
-                lanes.collected("one", [{"at": 2}])
-                lanes.collected("another", [{"at": 3}])
-            lanes.collected("one", [{"at": 4}])
-        lanes.collected("one", [{"at": 5}])
-        assert (outer, inner) == ([{"at": 1}, {"at": 2}, {"at": 4}], [{"at": 2}])
-
-    asyncio.run(run())
-
-
 def test_a_lane_never_goes_back_in_time() -> None:
     """What becomes due while a later delivery is sent comes after it."""
 

@@ -10,7 +10,7 @@ from __future__ import annotations
 import re
 import time
 from collections import deque
-from collections.abc import Callable, Iterable
+from collections.abc import Awaitable, Callable, Iterable
 from contextvars import ContextVar, Token
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime, timedelta
@@ -71,36 +71,86 @@ class Reading(NamedTuple):
     seconds: float
 
 
-_READING: Final[ContextVar[Reading | None]] = ContextVar("reading", default=None)
+class Wait(NamedTuple):
+    """A wait of a request for others: its ``place`` among all in which the request could have
+    waited, the monotonic second at which it was over, and how many steps and attempts its workspace
+    had logged by then (None: unknown)."""
+
+    place: int
+    seconds: float
+    logged: int | None
 
 
-def reading(system_clock: SystemClock) -> Reading:
-    """The clocks at present, or as the request that is processed has read them last."""
-    return _READING.get() or Reading(system_clock.now(), system_clock.monotonic())
+Gate = Callable[[int], Awaitable[None]]
+"""Returns when a recorded request may go on at a place in which it could have waited."""
+
+_MOST_WAITS: Final = 200
+"""Waits of a request that are noted."""
 
 
 class Readings:
-    """What one request reads of the clocks: when it arrives, and after each wait. In between its
-    time stands still, so that a replay can give it the same times. ``recorded`` are those of a
-    replay."""
+    """What one request reads of the clocks: when it arrives, and after it has waited for its client
+    or for a latency. In between its time stands still, so that a replay can give it the same times.
 
-    def __init__(self, system_clock: SystemClock, recorded: Iterable[Reading] = ()) -> None:
+    ``waits`` are its waits for others, such as for the lock of its workspace: a replay lets it wait
+    as long. ``count_logged`` is set once its workspace is known. ``recorded`` and ``gate`` are of a
+    replay.
+    """
+
+    def __init__(
+        self, system_clock: SystemClock, recorded: Iterable[Reading] = (), gate: Gate | None = None
+    ) -> None:
         self.taken: list[Reading] = []
+        self.waits: list[Wait] = []
+        self.count_logged: Callable[[], Awaitable[int]] | None = None
+        self.gate = gate
+        self._places = 0
         self._system_clock = system_clock
         self._recorded = deque(recorded)
 
-    def take(self) -> Token[Reading | None]:
-        """Read the clocks. The token is for ``release``."""
+    def take(self) -> None:
+        """Read the clocks."""
         if self._recorded:
             taken = self._recorded.popleft()
         else:
             taken = Reading(self._system_clock.now(), self._system_clock.monotonic())
         self.taken.append(taken)
-        return _READING.set(taken)
 
-    def release(self, token: Token[Reading | None]) -> None:
+    def begin(self) -> Token[Readings | None]:
+        """Read the clocks when the request of this context arrives. ``release`` needs the token."""
+        self.take()
+        return _READINGS.set(self)
+
+    def release(self, token: Token[Readings | None]) -> None:
         """Let the time of this context flow again."""
-        _READING.reset(token)
+        _READINGS.reset(token)
+
+    def may_wait(self) -> int:
+        """The next place in which the request may have to wait for others."""
+        self._places += 1
+        return self._places
+
+    async def has_waited(self, place: int) -> None:
+        """Note that it did."""
+        if len(self.waits) < _MOST_WAITS:
+            logged = None if self.count_logged is None else await self.count_logged()
+            self.waits.append(Wait(place, self._system_clock.monotonic(), logged))
+
+
+_READINGS: Final[ContextVar[Readings | None]] = ContextVar("readings", default=None)
+
+
+def readings_of_request() -> Readings | None:
+    """Those of the request that is processed; None: there is none."""
+    return _READINGS.get()
+
+
+def reading(system_clock: SystemClock) -> Reading:
+    """The clocks at present, or as the request that is processed has read them last."""
+    readings = _READINGS.get()
+    if readings is not None:
+        return readings.taken[-1]
+    return Reading(system_clock.now(), system_clock.monotonic())
 
 
 _calendar: Final = partial(datetime.now, UTC)

@@ -9,12 +9,16 @@ from __future__ import annotations
 import asyncio
 import time
 from collections import deque
-from collections.abc import Callable
-from typing import Final
+from collections.abc import Awaitable, Callable
+from typing import Final, TypeVar
 from weakref import WeakKeyDictionary
+
+from invoice_sandbox.base.clock import readings_of_request
 
 MAX_TURN: Final = 0.002
 """Real seconds of work after which others get their turn."""
+
+T = TypeVar("T")
 
 _Turns = deque[asyncio.Future[None]]
 _WAITING: Final[WeakKeyDictionary[asyncio.AbstractEventLoop, dict[object, _Turns]]] = (
@@ -55,6 +59,29 @@ class Turn:
 
     async def give_way(self) -> None:
         """Let others go on, if the work has taken longer than a turn since they last did."""
-        if self._seconds() - self._since > MAX_TURN:
+        readings = readings_of_request()
+        place = 0 if readings is None else readings.may_wait()
+        gives_way = self._seconds() - self._since > MAX_TURN
+        if gives_way:
             await next_turn(self)
             self._since = self._seconds()
+        if readings is None:
+            return
+        if readings.gate is not None:
+            await readings.gate(place)
+        elif gives_way:
+            await readings.has_waited(place)
+
+
+async def waited_for(work: Awaitable[T]) -> T:
+    """What ``work`` returns, for which a request always waits, while others go on."""
+    readings = readings_of_request()
+    if readings is None:
+        return await work
+    place = readings.may_wait()
+    result = await work
+    if readings.gate is not None:
+        await readings.gate(place)
+    else:
+        await readings.has_waited(place)
+    return result

@@ -15,6 +15,7 @@ from invoice_sandbox.http.credentials import AnyCredential, KnownKeys, open_work
 from invoice_sandbox.http.pipeline import Admit, AdmittedRequest, Request, RoutedRequest
 from invoice_sandbox.openapi.operation import Contract, Operation
 from invoice_sandbox.openapi.security import Scheme, advice, challenges
+from invoice_sandbox.runtime.agenda import STEPS_LOG
 from invoice_sandbox.runtime.engine import Engine
 from invoice_sandbox.state import Credential, Workspace
 from invoice_sandbox.state.credentials import missing_scope
@@ -184,6 +185,9 @@ class _Gate:
         if workspace is None:
             raise reject("bad_credential")
         trace.workspace = workspace
+        if trace.readings is not None and workspace.clock.mode == "live":
+            count = self.engine.store.count_logged
+            trace.readings.count_logged = partial(count, workspace.id, STEPS_LOG)
         if routed.request.is_observer:
             return _admitted(routed, credential, workspace)
         number = await self.engine.store.note_request(workspace.id, clock.now())

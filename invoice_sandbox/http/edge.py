@@ -124,8 +124,8 @@ class Edge:
         """
         trace, clock = request.trace, self._clock
         recorded = request.scope.get("extensions", {}).get(RECORDED, _NOT_RECORDED)
-        trace.readings = readings = Readings(clock, recorded.readings)
-        token = readings.take()
+        trace.readings = readings = Readings(clock, recorded.readings, recorded.gate)
+        token = readings.begin()
         trace.draw_id = lambda: recorded.request_id or self._random_id()
         try:
             reply = await self._response(request, proceed)
@@ -266,8 +266,10 @@ class Edge:
                     Input(
                         request.trace.number,
                         tuple(readings.taken),
+                        tuple(readings.waits),
                         request.trace.has_waited_for_body,
                         request.trace.logged,
+                        request.trace.events_before,
                         str((request.scope.get("client") or ("",))[0]),
                         owner is not None,
                         request.scope.get("raw_path"),

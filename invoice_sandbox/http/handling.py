@@ -17,6 +17,7 @@ from invoice_sandbox.base import jsonio
 from invoice_sandbox.base.errors import ApiError
 from invoice_sandbox.base.ids import key_digest
 from invoice_sandbox.base.jsonio import Written
+from invoice_sandbox.base.turns import waited_for
 from invoice_sandbox.http import idempotency
 from invoice_sandbox.http.credentials import is_local
 from invoice_sandbox.http.declared_errors import declared_status
@@ -96,7 +97,7 @@ class HandlerResponse:
             await agenda.finish(workspace.id, outcome.lane)
             outcome = await self._complete(parsed, workspace.id, outcome.then)
         elif isinstance(outcome, WorkThenRespond):
-            result = await outcome.work()
+            result = await waited_for(outcome.work())
             then = partial(_with_result, outcome.then, result)
             outcome = await self._complete(parsed, workspace.id, then)
         return outcome
@@ -204,6 +205,8 @@ async def note_logged(engine: Engine, trace: Trace, workspace: Workspace) -> Non
     """Note what time has done in a workspace before a request: a replay does the same before."""
     if workspace.clock.mode == "live":
         trace.logged = await engine.store.count_logged(workspace.id, STEPS_LOG)
+    if trace.readings is not None:
+        trace.events_before = len(trace.readings.taken) + len(trace.readings.waits)
 
 
 _Later = DeliverThenRespond | WorkThenRespond

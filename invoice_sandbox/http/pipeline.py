@@ -21,7 +21,7 @@ from dataclasses import dataclass, field
 from functools import lru_cache
 from typing import Any, Final, NamedTuple, Protocol, TypeVar
 
-from invoice_sandbox.base.clock import Reading, Readings
+from invoice_sandbox.base.clock import Gate, Reading, Readings
 from invoice_sandbox.base.errors import ApiError
 from invoice_sandbox.openapi.message.media_types import JSON as JSON
 from invoice_sandbox.openapi.operation import Contract, Operation
@@ -68,11 +68,12 @@ _SECONDS_TO_FINISH: Final = 5
 
 
 class Recorded(NamedTuple):
-    """What a request of a replay uses again: its readings of the clocks, and its random id, if it
-    had one."""
+    """What a request of a replay uses again: its readings of the clocks, its random id, if it had
+    one, and what lets it go on when it did."""
 
     readings: Sequence[Reading] = ()
     request_id: str | None = None
+    gate: Gate | None = None
 
 
 class Exchange(Protocol):
@@ -125,10 +126,11 @@ class Trace:
     workspace. ``number`` is that of the request in its workspace, 0: unknown. ``readings`` are what
     it reads of the clocks: when it arrives, then if it ``has_waited_for_body``, then after a
     latency. ``logged`` is how many steps and attempts a workspace with a live clock had logged when
-    the request was carried out. ``served_by`` is the id of the workspace that a public operation
-    belongs to, whoever calls it. ``headers`` are sent with every response to the request; ``why``
-    explains the response. ``release`` gives back what the request holds of a budget.
-    ``revoked_key_of`` is the id of the workspace that a revoked key belonged to.
+    the request was carried out, ``events_before`` how many readings and waits it had by then.
+    ``served_by`` is the id of the workspace that a public operation belongs to, whoever calls it.
+    ``headers`` are sent with every response to the request; ``why`` explains the response.
+    ``release`` gives back what the request holds of a budget. ``revoked_key_of`` is the id of the
+    workspace that a revoked key belonged to.
     """
 
     drawn_id: str = ""
@@ -136,6 +138,7 @@ class Trace:
     readings: Readings | None = None
     has_waited_for_body: bool = False
     logged: int | None = None
+    events_before: int = 0
     served_by: str | None = None
     draw_id: Callable[[], str] = _unnamed
     endpoint: Endpoint | None = None

@@ -10,8 +10,8 @@ from __future__ import annotations
 import asyncio
 import heapq
 import logging
-from collections.abc import Awaitable, Callable, Iterable
-from contextlib import suppress
+from collections.abc import Awaitable, Callable, Iterable, Iterator
+from contextlib import contextmanager, suppress
 from contextvars import Context
 from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
@@ -29,6 +29,7 @@ from invoice_sandbox.state import (
     Transaction,
     Workspace,
 )
+from invoice_sandbox.state.memory import Lock
 from invoice_sandbox.webhooks.attempts import CLOSE_ENDPOINT, TIMEOUT
 from invoice_sandbox.webhooks.lanes import Lanes
 from invoice_sandbox.webhooks.outbox import DELIVER
@@ -111,16 +112,17 @@ class Agenda:
         self._run = run
         self._report = report
         self._lanes = lanes
-        lanes.report_to(self._log_attempt, self._on_lane_end)
+        lanes.report_to(self._log, self._on_lane_end)
         self._heap: list[tuple[datetime, str]] = []
         self._planned: dict[str, datetime] = {}
         self._timer: asyncio.TimerHandle | None = None
         self._tasks: set[asyncio.Task[None]] = set()
-        self._locks: WeakValueDictionary[str, asyncio.Lock] = WeakValueDictionary()
+        self._locks: WeakValueDictionary[str, Lock] = WeakValueDictionary()
         self._looping: dict[str, datetime] = {}
+        self._collecting: dict[str, list[list[Record]]] = {}
         self.instants = Instants()
 
-    async def run_due(self, workspace: Workspace) -> list[Record]:
+    async def run_due(self, workspace: Workspace) -> None:
         """Run all steps that are due now, and those that they make due. Starts lanes, without
         waiting for them.
 
@@ -128,10 +130,9 @@ class Agenda:
         """
         due = await self._store.next_due(workspace.id)
         if due is None or due > workspace.clock.now(self._system_clock):
-            return []
-        done = await self._run_due_steps(workspace)
+            return
+        await self._run_due_steps(workspace)
         await self._lanes.wake(workspace)
-        return done
 
     async def catch_up(self, workspace: Workspace, due: datetime) -> None:
         """Run the steps that are due before a request. The first one is due at ``due``.
@@ -156,20 +157,37 @@ class Agenda:
         """Move the workspace's clock and run all steps that become due, in order of time.
 
         With ``wait`` this also waits for the lanes, without holding a lock, for PATIENCE and
-        LONGEST_WAIT; on a live clock for at most PATIENCE. Attempts that were due at the start are
-        not part of the result: how many of them were made before depends on real time. Raises what
-        ``target`` raises, and EndlessError, which leaves the clock where the loop began.
+        LONGEST_WAIT; on a live clock for at most PATIENCE. The result has what happened meanwhile,
+        whoever ran it, without the attempts that were due at the start: how many of them were made
+        before depends on real time. Raises what ``target`` raises, and EndlessError, which leaves
+        the clock where the loop began.
         """
-        async with self._lanes.collect(workspace_id) as attempted:
+        with self._collect(workspace_id) as happened:
             async with self.lock(workspace_id):
+                happened.clear()  # it was before
                 start = await self._now(workspace_id)
                 end = target(start)
-                done = await self._run_until(workspace_id, end)
+                await self._run_until(workspace_id, end)
                 await self._move_clock(workspace_id, end)
             if wait:
-                done += await self._finish_lanes(workspace_id, attempted)
-        later = [one for one in attempted if parse_instant(one["at"]) > start]
-        return Advance(start, end, tuple(in_order([*done, *later])))
+                await self._finish_lanes(workspace_id, happened)
+        later = (
+            one for one in happened if not _is_attempt(one) or parse_instant(one["at"]) > start
+        )
+        return Advance(start, end, tuple(in_order(later)))
+
+    @contextmanager
+    def _collect(self, workspace_id: str) -> Iterator[list[Record]]:
+        """Collect the log entries of the steps and attempts of a workspace."""
+        entries: list[Record] = []
+        collectors = self._collecting.setdefault(workspace_id, [])
+        collectors.append(entries)
+        try:
+            yield entries
+        finally:
+            collectors[:] = [one for one in collectors if one is not entries]
+            if not collectors:
+                self._collecting.pop(workspace_id, None)
 
     async def finish(self, workspace_id: str, lane: str) -> None:
         """Run what is due in a lane, and wait for it."""
@@ -230,9 +248,9 @@ class Agenda:
             task.cancel()
         await self._lanes.close(patience)
 
-    def lock(self, workspace_id: str) -> asyncio.Lock:
+    def lock(self, workspace_id: str) -> Lock:
         """The lock that running, or replacing, the steps of a workspace requires."""
-        return self._locks.setdefault(workspace_id, asyncio.Lock())
+        return self._locks.setdefault(workspace_id, Lock())
 
     def _is_looping(self, workspace: Workspace, due: datetime) -> bool:
         return self._looping.get(workspace.id) == due
@@ -245,61 +263,57 @@ class Agenda:
     async def _next_step_due(self, workspace_id: str) -> datetime | None:
         return (await self._store.due_times(workspace_id)).get(None)
 
-    async def _run_due_steps(self, workspace: Workspace, most: int = MAX_STEPS) -> list[Record]:
+    async def _run_due_steps(self, workspace: Workspace, most: int = MAX_STEPS) -> None:
         due = await self._next_step_due(workspace.id)
         now = workspace.clock.now(self._system_clock)
         if due is None or due > now or self._is_looping(workspace, due):
-            return []
-        entries: list[Record] = []
-        turn = Turn()
-        while len(entries) < most:
+            return
+        count, turn = 0, Turn()
+        while count < most:
             async with self.lock(workspace.id):  # whoever waits for it comes first
                 for _ in range(STEPS_OF_A_REQUEST):
-                    done = await self._run_next(workspace.id)
-                    if done is None:
-                        return entries
-                    entries.append(done)
+                    if not await self._run_next(workspace.id):
+                        return
+                    count += 1
                     await turn.give_way()
-                if len(entries) >= MAX_STEPS:
+                if count >= MAX_STEPS:
                     await self._note_loop(workspace.id)
-        return entries
 
-    async def _finish_lanes(self, workspace_id: str, attempted: list[Record]) -> list[Record]:
-        """Wait until nothing is due in any lane, as long as receivers respond. On a live clock new
-        deliveries may become due for ever, so there the lanes are waited for once.
+    async def _finish_lanes(self, workspace_id: str, happened: list[Record]) -> None:
+        """Run what is due until nothing is due in any lane, as long as receivers respond. On a live
+        clock new deliveries may become due for ever, so there the lanes are waited for once.
 
-        ``attempted`` gets the entries of the attempts meanwhile.
+        ``happened`` gets the log entries meanwhile.
         """
-        entries: list[Record] = []
         time, responses = asyncio.get_running_loop().time, 0
         started = latest = time()
         while True:
             workspace = await self._workspace(workspace_id)
-            entries += await self.run_due(workspace)
+            await self.run_due(workspace)
             left = min(latest + PATIENCE, started + LONGEST_WAIT) - time()
             if left <= 0 or not await self._lanes.finish(workspace_id, patience=left):
-                return entries
+                return
             if workspace.clock.mode == "live":
-                return entries
-            now_responses = sum(one["reason"] != TIMEOUT for one in attempted)
+                return
+            now_responses = sum(_is_attempt(one) and one["reason"] != TIMEOUT for one in happened)
             if now_responses > responses:
                 responses, latest = now_responses, time()
 
-    async def _run_until(self, workspace_id: str, end: datetime) -> list[Record]:
-        entries: list[Record] = []
-        turn = Turn()
-        while (done := await self._run_next(workspace_id, end)) is not None:
-            entries.append(done)
-            if len(entries) == MAX_STEPS:
+    async def _run_until(self, workspace_id: str, end: datetime) -> None:
+        count, turn = 0, Turn()
+        while await self._run_next(workspace_id, end):
+            count += 1
+            if count == MAX_STEPS:
                 due = await self._next_step_due(workspace_id)
                 if due is not None and due <= end:
                     await self._note_loop(workspace_id)
                     raise EndlessError
             await turn.give_way()
-        return entries
 
-    async def _log_attempt(self, workspace_id: str, entry: Record) -> None:
+    async def _log(self, workspace_id: str, entry: Record) -> None:
         await self._store.append(workspace_id, STEPS_LOG, entry)
+        for collector in self._collecting.get(workspace_id, ()):
+            collector.append(entry)
 
     async def _on_lane_end(self, workspace_id: str) -> None:
         """A lane has ended: it may have made steps due, and may have missed new ones."""
@@ -316,8 +330,8 @@ class Agenda:
     async def _now(self, workspace_id: str) -> datetime:
         return (await self._workspace(workspace_id)).clock.now(self._system_clock)
 
-    async def _run_next(self, workspace_id: str, until: datetime | None = None) -> Record | None:
-        """Run the step that is due first and return its log entry; None: nothing is due.
+    async def _run_next(self, workspace_id: str, until: datetime | None = None) -> bool:
+        """Run the step that is due first, and log it. False: nothing is due.
 
         With ``until`` the clock moves to the step, at most as far as ``until``.
         """
@@ -327,7 +341,7 @@ class Agenda:
                 workspace = await state.workspace()
                 step = await state.take_due(until or workspace.clock.now(self._system_clock))
                 if step is None:
-                    return None
+                    return False
                 workspace = await self._forward(state, workspace, step.due)
                 step = replace(step, run=await state.next_number(_STEPS_RUN))
                 self.instants.not_before(workspace.id, workspace.clock, step.due)
@@ -344,8 +358,8 @@ class Agenda:
                 raise
             log.exception("%s: the step '%s' failed and is not repeated", workspace_id, step.action)
             done = await self._drop_step(workspace_id, step, "failed", type(error).__name__)
-        await self._store.append(workspace_id, STEPS_LOG, done)
-        return done
+        await self._log(workspace_id, done)
+        return True
 
     async def _drop_step(
         self, workspace_id: str, step: ScheduledStep | None, outcome: Dropped, reason: str
@@ -423,8 +437,7 @@ class Agenda:
     async def run_workspace(self, workspace: Workspace) -> None:
         """Do what the timer does: run what is due, and set it again."""
         try:
-            done = await self.run_due(workspace)
-            self._lanes.collected(workspace.id, done)
+            await self.run_due(workspace)
             await self.schedule_wakeup(workspace.id)
         except NoWorkspaceError:
             pass  # it was deleted in the meantime
@@ -437,6 +450,11 @@ def in_order(entries: Iterable[Record]) -> list[Record]:
     """Log entries by instant, whatever real time the attempts of several lanes took: at an instant
     first the steps, then attempts in the order of their deliveries, then what these caused."""
     return sorted(entries, key=_place)
+
+
+def _is_attempt(entry: Record) -> bool:
+    """Whether a log entry is that of an attempt to deliver, or of a simulated one."""
+    return entry["do"] in _AFTER_STEPS
 
 
 def _place(entry: Record) -> tuple[datetime, int, int, str]:

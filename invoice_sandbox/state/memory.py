@@ -8,9 +8,9 @@ from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field, replace
 from datetime import datetime
 from itertools import islice
-from typing import Any, Final
+from typing import Any, Final, Literal
 
-from invoice_sandbox.base.clock import ClockState, in_milliseconds
+from invoice_sandbox.base.clock import ClockState, in_milliseconds, readings_of_request
 from invoice_sandbox.base.jsonio import packed
 from invoice_sandbox.base.turns import Turn
 from invoice_sandbox.state import (
@@ -147,12 +147,44 @@ class BoundedLog:
         return Log(entries, self._dropped + older)
 
 
+class Lock(asyncio.Lock):
+    """A lock that notes when a request has waited for it, because a replay has to know who got it
+    first."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self._queued = 0
+
+    async def acquire(self) -> Literal[True]:
+        """Wait until nobody else has the lock. Who came first gets it first."""
+        readings = readings_of_request()
+        if readings is None:
+            return await self._acquired()
+        place = readings.may_wait()
+        if readings.gate is not None:
+            await readings.gate(place)
+        waits = self.locked() or self._queued > 0
+        await self._acquired()
+        if waits:
+            await readings.has_waited(place)
+        return True
+
+    async def _acquired(self) -> Literal[True]:
+        if not (self.locked() or self._queued):
+            return await super().acquire()
+        self._queued += 1
+        try:
+            return await super().acquire()
+        finally:
+            self._queued -= 1
+
+
 class Space:
     """Everything of one workspace."""
 
     def __init__(self, workspace: Workspace, now: datetime) -> None:
         self.state = State(workspace)
-        self.lock = asyncio.Lock()
+        self.lock = Lock()
         self.last_used = now
         self.snapshots: dict[str, tuple[Snapshot, State]] = {}
         self.logs: defaultdict[str, BoundedLog] = defaultdict(BoundedLog)
@@ -260,6 +292,10 @@ class MemoryStore:
         space.last_used = now
         space.state.requests += 1
         return space.state.requests
+
+    def continue_requests(self, workspace_id: str, number: int) -> None:
+        """Give the next request this number, as a replay does."""
+        self._space(workspace_id).state.requests = number - 1
 
     async def last_used(self, workspace_id: str) -> datetime:
         """When the workspace received its last request, in real time."""

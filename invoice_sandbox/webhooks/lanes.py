@@ -10,8 +10,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, Sequence
-from contextlib import asynccontextmanager
+from collections.abc import Awaitable, Callable, Mapping
 from contextvars import Context
 from datetime import datetime
 from typing import Final
@@ -19,7 +18,7 @@ from weakref import WeakValueDictionary
 
 from invoice_sandbox.base.clock import SystemClock, instant_text
 from invoice_sandbox.base.errors import ApiError
-from invoice_sandbox.base.turns import next_turn
+from invoice_sandbox.base.turns import next_turn, waited_for
 from invoice_sandbox.state import OUTCOMES_LOG, NoWorkspaceError, Record, Store, Workspace
 from invoice_sandbox.webhooks.attempts import TIMEOUT, Attempt, Outcome, Outgoing, note, prepare
 from invoice_sandbox.webhooks.dns import WORKSPACE
@@ -69,7 +68,6 @@ class Lanes:
         self._quick = asyncio.Semaphore(SIDE_BY_SIDE)
         self._slow = asyncio.Semaphore(SLOW_SIDE_BY_SIDE)
         self._shares: WeakValueDictionary[str, asyncio.Semaphore] = WeakValueDictionary()
-        self._collecting: dict[str, list[list[Record]]] = {}
         self._is_closing = False
 
     def report_to(
@@ -120,27 +118,8 @@ class Lanes:
         ]
         if lane is None:  # a lane that has ended may still run the steps that it made due
             running += [task for task, owner in self._ending.items() if owner == workspace_id]
-        await _wait(running, patience)
+        await waited_for(_wait(running, patience))
         return bool(running)
-
-    @asynccontextmanager
-    async def collect(self, workspace_id: str) -> AsyncIterator[list[Record]]:
-        """Collect the log entries of attempts in the workspace's lanes, and of the steps that these
-        cause."""
-        entries: list[Record] = []
-        collectors = self._collecting.setdefault(workspace_id, [])
-        collectors.append(entries)
-        try:
-            yield entries
-        finally:
-            collectors[:] = [one for one in collectors if one is not entries]
-            if not collectors:
-                self._collecting.pop(workspace_id, None)
-
-    def collected(self, workspace_id: str, entries: Sequence[Record]) -> None:
-        """Add entries to all open collections of the workspace."""
-        for collector in self._collecting.get(workspace_id, ()):
-            collector.extend(entries)
 
     async def close(self, patience: float) -> None:
         """Start nothing more, and wait up to ``patience`` real seconds for requests in flight.
@@ -236,9 +215,7 @@ class Lanes:
             await self._store.append(workspace_id, OUTCOMES_LOG, received, _KEPT_BODY)
         if delivery is None:
             return None
-        entry = _entry(attempt, outcome)
-        await self._on_attempt(workspace_id, entry)
-        self.collected(workspace_id, [entry])
+        await self._on_attempt(workspace_id, _entry(attempt, outcome))
         return attempt.at + outcome.took if flows else attempt.at
 
 

@@ -170,9 +170,9 @@ def _recorded(bundle: Bundle) -> Record:
 
 
 class _Event(NamedTuple):
-    """What became of the input at ``place`` at a monotonic second: its part 0 was that it began, the
-    next ones that it went on after waits, the last one (-1) that it ended. A wait for others is the
-    ``wait``. The place -1 stands for a receiver that responded.
+    """What became of the input at ``place`` at a monotonic second: part 0 is that it began, the
+    next ones that it went on after waits, the last one (-1) that it ended. ``wait`` is a wait for
+    others. The place -1 stands for a receiver that responded.
 
     By then at least and at most so many steps and attempts had been logged.
     """

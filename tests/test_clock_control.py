@@ -10,6 +10,7 @@ import httpx
 import pytest
 
 from invoice_sandbox.base.clock import ClockState
+from tests.receivers import Message, calling, receiving
 from tests.scenario_run import (
     LIVE,
     START,
@@ -672,3 +673,22 @@ def test_an_invoice_that_is_never_paid_is_bought_back_ninety_days_after_it_was_d
         if invoice_id in one["invoiceIds"]
     ]
     assert request["status"] == "Closed"
+
+
+def test_what_a_request_runs_while_the_clock_is_advanced_happened_meanwhile(
+    flowing: Running, live: httpx.Client
+) -> None:
+    choose(live, "auto-progress")
+    invoice = register_new(live)
+
+    def pass_time(_: Message) -> None:
+        flowing.system_clock.pass_seconds(2)
+        with flowing.client(live.headers["Authorization"].removeprefix("Bearer ")) as other:
+            assert status(other, invoice) == "FinancingRequested"
+
+    with receiving(calling(pass_time)) as receiver:
+        live.post("/api/webhooks", json={"url": receiver.url, "events": ["invoice.verified"]})
+        moved = advance(live, by="PT2S")
+    made = [one[1] for one in happened(moved)]
+    steps = ["start-verification", "finish-verification", "request-financing"]
+    assert [one for one in made if one != "deliver"] == steps

@@ -17,7 +17,7 @@ import httpx
 import pytest
 from click.testing import CliRunner
 
-from invoice_sandbox.base.clock import ClockState
+from invoice_sandbox.base.clock import ClockMode, ClockState
 from invoice_sandbox.bundles.archive import Bundle, BundleError, read_bundle, write_bundle
 from invoice_sandbox.bundles.compare import first_difference
 from invoice_sandbox.bundles.environment import Served
@@ -27,7 +27,7 @@ from invoice_sandbox.control.client import ControlClient
 from invoice_sandbox.replay import replay
 from invoice_sandbox.state.credentials import DEMO_KEY
 from tests.receivers import Manner, Message, Streams, raw, receiving, reset, response
-from tests.scenario_run import INVOICE
+from tests.scenario_run import INVOICE, advance, until
 from tests.support import FROZEN, PATIENCE, Running, serving
 from tests.test_bundles import use
 
@@ -276,6 +276,48 @@ def test_steps_that_ran_while_a_body_arrived_run_before_its_request(tmp_path: Pa
         connection.close()
         save_bundle(ControlClient(server.url, DEMO_KEY), tmp_path / "live.zip")
     assert replay(read_bundle(tmp_path / "live.zip")).difference is None
+
+
+def test_a_request_that_waited_for_others_does_so_again(tmp_path: Path) -> None:
+    """The clock is moved after the request that arrived later."""
+    settings = changed(SENDING, clock=ClockState("live"), seed=8)
+    with serving(settings, real_time=True) as server, server.client() as client:
+        made = client.post("/api/invoices", json=INVOICE).json()["data"]
+        lock = server.sandbox.engine.agenda.lock(server.sandbox.engine.first_workspace)
+        server.run(lock.acquire())
+        advancing = Thread(target=advance, args=[client], kwargs={"by": "P1D"})
+        advancing.start()
+        until(lambda: lock.queued == 1, "the advance waits")
+        before = client.get("/sandbox/clock").json()["data"]["now"]
+        assert client.get(f"/api/invoices/{made['id']}").json()["data"]["status"] == "Registered"
+        server.loop.call_soon_threadsafe(lock.release)
+        advancing.join()
+        assert client.get("/sandbox/clock").json()["data"]["now"][:10] > before[:10]
+        save_bundle(ControlClient(server.url, DEMO_KEY), tmp_path / "live.zip")
+    assert replay(read_bundle(tmp_path / "live.zip")).difference is None
+
+
+@pytest.mark.parametrize("mode", ["live", "frozen"])
+def test_requests_that_came_between_the_steps_of_an_advance_do_so_again(
+    tmp_path: Path, mode: ClockMode
+) -> None:
+    with serving(
+        changed(SENDING, clock=ClockState(mode), rate_limit=None), real_time=True
+    ) as server:
+        with server.client() as client:
+            for number in range(60):
+                body = {**INVOICE, "invoiceNumber": f"MANY-{number}"}
+                client.post("/api/invoices", json=body)
+            advancing = Thread(target=advance, args=[client], kwargs={"by": "P3D"})
+            advancing.start()
+            while advancing.is_alive():  # what is rejected does not wait for due steps
+                client.post("/api/invoices", json={})
+        save_bundle(ControlClient(server.url, DEMO_KEY), tmp_path / "many.zip")
+    bundle = read_bundle(tmp_path / "many.zip")
+    instants = {one["at"][:19] for one in bundle.lines("inputs.ndjson") if one["status"] == 400}
+    assert len(instants) > 3
+    found = replay(bundle)
+    assert (found.difference, found.with_end, found.notes) == (None, True, ())
 
 
 def test_a_receiver_may_call_the_sandbox_during_an_advance(tmp_path: Path) -> None:

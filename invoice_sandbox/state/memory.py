@@ -153,7 +153,7 @@ class Lock(asyncio.Lock):
 
     def __init__(self) -> None:
         super().__init__()
-        self._queued = 0
+        self.queued = 0
 
     async def acquire(self) -> Literal[True]:
         """Wait until nobody else has the lock. Who came first gets it first."""
@@ -163,20 +163,20 @@ class Lock(asyncio.Lock):
         place = readings.may_wait()
         if readings.gate is not None:
             await readings.gate(place)
-        waits = self.locked() or self._queued > 0
+        waits = self.locked() or self.queued > 0
         await self._acquired()
         if waits:
             await readings.has_waited(place)
         return True
 
     async def _acquired(self) -> Literal[True]:
-        if not (self.locked() or self._queued):
+        if not (self.locked() or self.queued):
             return await super().acquire()
-        self._queued += 1
+        self.queued += 1
         try:
             return await super().acquire()
         finally:
-            self._queued -= 1
+            self.queued -= 1
 
 
 class Space:

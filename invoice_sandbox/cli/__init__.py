@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import sys
+from collections.abc import Mapping
 from http import HTTPStatus
 from importlib import import_module
 from typing import Any, Final
@@ -32,6 +33,7 @@ _LAST: Final = {
 of the whole imports no module. The others come from the contract of the control API."""
 
 _INTERRUPTED: Final = 130
+_ANY: Final = 1000
 _AFTER_COMMANDS: Final = ("--url", "--key", "--json")
 
 
@@ -40,7 +42,18 @@ class _Misuse(click.ClickException):
 
 
 class Commands(click.Group):
-    """A group of commands, with a suggestion for a misspelt one."""
+    """A group of commands: suggestions for misspelt ones, and whole sentences in its help."""
+
+    def listed(self, ctx: click.Context) -> Mapping[str, click.Command]:
+        """Its commands by name, in order."""
+        found = {name: self.get_command(ctx, name) for name in self.list_commands(ctx)}
+        return {name: one for name, one in found.items() if one is not None}
+
+    def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
+        """Write the table of the commands."""
+        rows = [(name, one.get_short_help_str(_ANY)) for name, one in self.listed(ctx).items()]
+        with formatter.section("Commands"):
+            formatter.write_dl(rows)
 
     def resolve_command(
         self, ctx: click.Context, args: list[str]
@@ -80,14 +93,11 @@ class _Main(Commands):
             return command
         return _control_commands().get(cmd_name)
 
-    def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
-        """Write the table of the commands."""
+    def listed(self, ctx: click.Context) -> Mapping[str, click.Command]:
+        """Its commands by name, without importing their modules."""
         own = {name: click.Command(name, help=text) for name, text in (_FIRST | _LAST).items()}
         commands = {**own, **_control_commands()}
-        names = self.list_commands(ctx)
-        width = formatter.width - 6 - max(map(len, names))
-        with formatter.section("Commands"):
-            formatter.write_dl([(one, commands[one].get_short_help_str(width)) for one in names])
+        return {name: commands[name] for name in self.list_commands(ctx)}
 
     def invoke(self, ctx: click.Context) -> Any:
         from invoice_sandbox.base.errors import UserError

@@ -765,11 +765,17 @@ def test_a_log_of_json_objects_has_no_key_that_was_given(is_given: bool) -> None
         headers = {"Authorization": f"Bearer {used}"}
         httpx.get(f"http://127.0.0.1:{port}/api/invoices", headers=headers, trust_env=False)
         httpx.get(f"http://127.0.0.1:{port}/api/invoices?key={used}x", trust_env=False)
+        sent = {**INVOICE, "dueDat": "2026-12-01"}
+        url = f"http://127.0.0.1:{port}/api/invoices"
+        httpx.post(url, json=sent, headers=headers, trust_env=False)
         server.send_signal(signal.SIGTERM)
         out, err = server.communicate(timeout=PATIENCE)
     assert (ready["level"], ready["message"], out) == ("INFO", "ready", "")
     assert isinstance(ready["seed"], int)
-    assert [json.loads(line)["status"] for line in err.splitlines()] == [200, 401]
+    lines = [json.loads(line) for line in err.splitlines()]
+    assert [line["status"] for line in lines] == [200, 401, 201]
+    hint = "undeclared member 'dueDat' (did you mean dueDate?)"
+    assert [line.get("hints") for line in lines] == [None, None, [hint]]
     assert used not in err
     assert is_given is ("key" not in ready)
 

@@ -192,7 +192,13 @@ def test_errors_are_grouped_by_operation_and_reason(
 ) -> None:
     for body in ({"invoiceNumber": 7}, {"invoiceNumber": 8}, {**INVOICE, "currency": 7}):
         api.post("/api/invoices", json=body)
-    for path in ("/api/invoices/unknown", "/api/nothing", "/api/nothing", "/api/partners"):
+    for path in (
+        "/api/invoices/unknown",
+        "/api/invoices/unknown_too",
+        "/api/nothing",
+        "/api/nothing",
+        "/api/partners",
+    ):
         api.get(path)
     page = visitor.get("/console").text
     rows = re.findall(
@@ -204,7 +210,7 @@ def test_errors_are_grouped_by_operation_and_reason(
     assert found == {
         ("createInvoice", "400", "/sellerId is required"): 2,
         ("createInvoice", "400", "/currency must be a string"): 1,
-        ("getInvoice", "404", "There is no invoice with this id"): 1,
+        ("getInvoice", "404", "There is no invoice with this id"): 2,
         ("/api/nothing", "404", "No operation has this path"): 2,
     }
     for link, name, *_ in rows:

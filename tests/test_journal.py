@@ -18,6 +18,8 @@ import httpx
 import pytest
 
 from invoice_sandbox.base.ids import new_key
+from invoice_sandbox.openapi.message.texts import Shape
+from invoice_sandbox.openapi.schema.compile import Schemas
 from invoice_sandbox.runtime import engine
 from invoice_sandbox.runtime.journal import REQUESTS_LOG
 from invoice_sandbox.state.credentials import DEMO_KEY
@@ -737,7 +739,26 @@ class TestWhy:
         ]
         assert len(hints) == 5
 
-    @pytest.mark.parametrize("path", ["/api/developer/login", "/api/invoices"])
+    @pytest.mark.parametrize(
+        ("more", "advice"),
+        [
+            ({}, {"nmae": "did you mean name?"}),
+            ({"additionalProperties": True}, {"nmae": "did you mean name?"}),
+            ({"allOf": [{"properties": {"nmae": {}}}]}, {}),
+            ({"oneOf": [{"properties": {"nmae": {}}}, {"type": "object"}]}, {}),
+            ({"additionalProperties": {"type": "integer"}}, {}),
+            ({"unevaluatedProperties": {"type": "integer"}}, {}),
+            ({"patternProperties": {"^n": {}}}, {}),
+            ({"if": {}, "then": {"properties": {"nmae": {}}}}, {}),
+        ],
+    )
+    def test_members_are_undeclared_where_all_are_declared_by_name(
+        self, more: dict[str, Any], advice: dict[str, str]
+    ) -> None:
+        shape = Shape({"properties": {"name": {}}, **more}, Schemas({}))
+        assert shape.undeclared({"name": 1, "nmae": 1}) == advice
+
+    @pytest.mark.parametrize("path", ["/api/financing-requests", "/api/invoices"])
     def test_what_is_no_object_has_no_undeclared_members(
         self, client: httpx.Client, path: str
     ) -> None:

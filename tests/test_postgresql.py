@@ -28,13 +28,13 @@ from psycopg.conninfo import make_conninfo
 
 from invoice_sandbox.base.clock import ClockState
 from invoice_sandbox.base.errors import ApiError
-from invoice_sandbox.base.ids import new_key
+from invoice_sandbox.base.ids import key_digest, new_key
 from invoice_sandbox.settings import Postgresql, SettingError, read_settings
 from invoice_sandbox.state import Credential, NoWorkspaceError, Snapshot, Workspace
 from invoice_sandbox.state import postgresql as postgresql_module
 from invoice_sandbox.state import shared as shared_module
 from invoice_sandbox.state.memory import NO_QUOTAS
-from invoice_sandbox.state.postgresql import Database, ReplacedError, Replica, shown
+from invoice_sandbox.state.postgresql import SCHEMA, Database, ReplacedError, Replica, shown
 from invoice_sandbox.state.rows import TABLES, Change, CopyState, Row, StoreError
 from invoice_sandbox.state.shared import SharedStore, open_shared_store
 from invoice_sandbox.state.upgrade import migrate, upgrade
@@ -47,6 +47,7 @@ from tests.support import FROZEN, PATIENCE, Running, serving
 pytestmark = pytest.mark.postgresql
 
 ROLE = "invoice_sandbox_server"
+PAGE = Path(__file__).parents[1] / "docs" / "durability.md"
 
 
 @pytest.fixture
@@ -79,7 +80,10 @@ def test_servers_that_start_together_upgrade_the_schema_once() -> None:
     dsn = new_database("template1")
     with ThreadPoolExecutor(4) as threads:
         found = list(threads.map(upgrade, [dsn] * 4))
-    assert sorted(found, key=str) == [("0002", "0002")] * 3 + [(None, "0002")]
+    assert sorted(found, key=str) == [(SCHEMA, SCHEMA)] * 3 + [(None, SCHEMA)]
+    with psycopg.connect(dsn) as connection:
+        made = connection.execute("SELECT * FROM invoice_sandbox.alembic_version").fetchall()
+    assert made == [(SCHEMA,)], "the version of the newest migration"
 
 
 def test_what_is_in_a_schema_of_the_first_version_is_kept_and_due_work_in_it_is_found() -> None:
@@ -94,9 +98,39 @@ def test_what_is_in_a_schema_of_the_first_version_is_kept_and_due_work_in_it_is_
               VALUES ('runs', 1, 1), ('ended', 2, 9), ('free', 3, NULL)) one (name, number, owner);
             INSERT INTO steps SELECT workspace, '', 1, '', NULL, '[]' FROM workspaces"""
         )
-    assert upgrade(dsn) == ("0001", "0002")
+    assert upgrade(dsn) == ("0001", SCHEMA)
     with closing(Database(dsn)) as database:
-        assert sorted(database.register("b").take_due(9)[0]) == ["ended", "free"]
+        assert sorted(database.register("b").take_due(9)[0]) == ["ended", "free", "runs"]
+
+
+def test_a_schema_that_is_upgraded_ends_the_servers_that_use_the_earlier_one() -> None:
+    dsn = new_database("template1")
+    migrate(dsn, "0002")
+    with psycopg.connect(dsn, autocommit=True) as connection:
+        connection.execute("SET search_path = invoice_sandbox")
+        connection.execute("SELECT register('a', 60), fence(1, 1)")
+        assert upgrade(dsn) == ("0002", SCHEMA)
+        with pytest.raises(psycopg.Error, match="replica 1 was replaced"):
+            connection.execute("SELECT fence(1, 2)")
+        with pytest.raises(psycopg.errors.UndefinedFunction):
+            connection.execute("SELECT register('a', 60)")
+
+
+def test_a_server_whose_schema_a_newer_one_upgrades_is_unavailable_and_says_why(
+    dsn: str, caplog: pytest.LogCaptureFixture
+) -> None:
+    with servers(dsn) as (running,), running.client() as client:
+        assert create(client).status_code == 201
+        with psycopg.connect(dsn) as connection:
+            connection.execute(
+                """UPDATE invoice_sandbox.alembic_version SET version_num = '9999';
+                DELETE FROM invoice_sandbox.replicas"""
+            )
+        until(lambda: f"its schema is 9999, this server uses {SCHEMA}" in caplog.text, "the reason")
+        rejected = create(client, "INV-2")
+        assert (rejected.status_code, rejected.headers["Retry-After"]) == (503, "1")
+        assert client.get("/sandbox/health").status_code == 503
+        assert client.get("/sandbox/health/live").status_code == 200
 
 
 def test_a_schema_of_a_newer_server_is_an_error_at_start(dsn: str) -> None:
@@ -146,6 +180,29 @@ def test_a_statement_that_forgets_its_condition_reaches_no_other_workspace(dsn: 
                 connection.execute(f"UPDATE {table} SET workspace = %s", (other,))
         with restricted(dsn, "") as connection:
             assert connection.execute(f"SELECT FROM {table}").rowcount == 0
+
+
+def test_a_digest_shows_its_credential_alone_and_lets_nobody_change_it(dsn: str) -> None:
+    with servers(dsn) as (running,), running.client() as client:
+        key = data(client.post("/sandbox/workspaces", json={}))["key"]
+    with restricted(dsn, "") as connection:
+        connection.execute(
+            "SELECT set_config('invoice_sandbox.digest', %s, true)", (key_digest(key),)
+        )
+        found = connection.execute("SELECT digest FROM credentials").fetchall()
+        assert found == [(key_digest(key),)]
+        assert connection.execute("DELETE FROM credentials").rowcount == 0
+        assert connection.execute("UPDATE credentials SET content = ''").rowcount == 0
+
+
+def test_the_page_explains_every_function_that_a_server_may_call(dsn: str) -> None:
+    query = """SELECT DISTINCT proname FROM pg_proc
+        WHERE pronamespace = 'invoice_sandbox'::regnamespace
+        AND has_function_privilege(%s, oid, 'EXECUTE')"""
+    with psycopg.connect(dsn) as connection:
+        found = {name for (name,) in connection.execute(query, (ROLE,))}
+    table = PAGE.read_text().partition("| Function |")[2].partition("\n\n")[0]
+    assert found == set(re.findall(r"`(\w+)`", table))
 
 
 def test_every_table_of_workspaces_has_forced_row_level_security(dsn: str) -> None:
@@ -198,13 +255,13 @@ def test_a_user_who_may_not_create_a_schema_cannot_upgrade() -> None:
         connection.execute("CREATE ROLE plainer LOGIN")
     with pytest.raises(StoreError, match="cannot be upgraded: permission denied for database"):
         upgrade(make_conninfo(dsn, user="plainer"))
-    assert connections(dsn) == 0
+    until(lambda: connections(dsn) == 0, "its connections end")
 
 
 def test_an_upgrade_leaves_no_connection_open() -> None:
     dsn = new_database("template1")
     upgrade(dsn)
-    assert connections(dsn) == 0
+    until(lambda: connections(dsn) == 0, "its connections end")
     with servers(new_database("template1")) as (running,), running.client() as client:
         assert create(client).status_code == 201
 

@@ -283,8 +283,10 @@ class SharedStore(PersistentStore):
             await self._open(Claim(family, self.database.number, ""))
 
     async def begin_again(self) -> None:
-        """Forget everything, as other processes run it, and become a new replica."""
-        log.error("Another server runs the workspaces of this one, which begins again")
+        """Forget everything, as other processes run it, and become a new replica.
+
+        Raises StoreError, also if a newer server has upgraded the schema. It is tried every second.
+        """
         self._lease.ends = 0
         self.unopened.clear()
         while self._spaces:
@@ -294,6 +296,7 @@ class SharedStore(PersistentStore):
         self.database = await asyncio.to_thread(self.shared.register, self.address)
         self._writer = Writer(self.database.write)
         self._lease.ends = began + LEASE
+        log.error("Another server has run the workspaces of this one, which has begun again")
 
     # --- what concerns workspaces that others may run
 

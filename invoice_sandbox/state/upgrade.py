@@ -11,7 +11,7 @@ from typing import Final
 
 import psycopg
 
-from invoice_sandbox.state.postgresql import shown
+from invoice_sandbox.state.postgresql import SCHEMA, shown
 from invoice_sandbox.state.rows import StoreError
 
 _MIGRATIONS: Final = Path(__file__).with_name("migrations")
@@ -24,26 +24,26 @@ log = logging.getLogger("invoice_sandbox")
 def upgrade(dsn: str) -> tuple[str | None, str]:
     """Bring the schema to the newest version; returns the versions before and after.
 
+    Servers of an older version that run respond 503 from then on.
     Raises StoreError, also for a schema that a newer server has made.
     """
-    newest = max(one.name[:4] for one in (_MIGRATIONS / "versions").glob("0*.py"))
     try:
         with psycopg.connect(dsn, autocommit=True, connect_timeout=_SECONDS_TO_CONNECT) as database:
-            if (before := _version(database)) == newest:
-                return before, newest
+            if (before := _version(database)) == SCHEMA:
+                return before, SCHEMA
             database.execute("SELECT pg_advisory_lock(%s)", (_LOCK,))
             before = _version(database)
-            if before is not None and before > newest:
+            if before is not None and before > SCHEMA:
                 raise StoreError(
                     f"{shown(dsn)} was upgraded by a newer version: its schema is {before}, "
-                    f"this server uses {newest}"
+                    f"this server uses {SCHEMA}"
                 )
-            if before != newest:
+            if before != SCHEMA:
                 migrate(dsn)
     except psycopg.Error as error:
         text = str(error).strip().partition("\n")[0]
         raise StoreError(f"{shown(dsn)} cannot be used: {text}") from None
-    return before, newest
+    return before, SCHEMA
 
 
 def _version(database: psycopg.Connection) -> str | None:

@@ -770,10 +770,14 @@ class TestWhy:
         [
             ({"for": "P1D"}, "by is required; undeclared member 'for' (known: by, to, wait)."),
             ({"by": "P1D", "wiat": True}, "undeclared member 'wiat' (did you mean wait?)."),
+            (
+                {"by": "P1D", "to": "2027-01-01T00:00:00Z"},
+                "the body satisfies more than one alternative of 'oneOf'.",
+            ),
             ({"by": 1, "wiat": True}, "undeclared member 'wiat' (did you mean wait?)"),
         ],
     )
-    def test_a_member_that_is_not_allowed_is_named_with_the_one_that_was_meant(
+    def test_a_body_that_is_not_allowed_is_explained_in_its_members(
         self, client: httpx.Client, sent: Any, message: str
     ) -> None:
         response = client.post("/sandbox/clock/advance", json=sent)

@@ -177,6 +177,8 @@ def _wording(error: jsonschema_rs.ValidationError, pattern_examples: Mapping[str
 
 
 def _limit(kind: Any) -> str:
+    if isinstance(kind, jsonschema_rs.ValidationErrorKind.OneOfMultipleValid):
+        return "satisfies more than one alternative of 'oneOf'"
     if kind.name in _SIZES:
         bound, unit = _SIZES[kind.name]
         return f"must have at {bound} {kind.value} {unit}" + ("" if kind.value == 1 else "s")

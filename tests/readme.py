@@ -21,7 +21,7 @@ from rich.console import Console
 from rich.terminal_theme import MONOKAI
 from rich.text import Text
 
-from tests.support import FROZEN, serving
+from tests.support import FROZEN, LONG_PATIENCE, serving
 
 README: Final = Path(__file__).parent.parent / "README.md"
 TUTORIAL: Final = README.parent / "docs" / "tutorial.md"
@@ -65,7 +65,7 @@ def outputs(page: str, url: str, folder: Path | None = None) -> list[str]:
         capture_output=True,
         text=True,
         check=True,
-        timeout=60,
+        timeout=LONG_PATIENCE,
     )
     printed = finished.stdout.replace(url, _URL_IN_DOCS).split(f"{_MARK}\n")
     return [output.strip("\n") for output in printed[:-1]]

@@ -39,6 +39,9 @@ PATIENCE = 60.0
 
 No test is to fail on a machine that stalls for several seconds, at whatever moment."""
 
+LONG_PATIENCE = 10 * PATIENCE
+"""The same of a run of other tests, of a fuzz run, or of a session of many commands."""
+
 PATIENT = Patience(between=3600)
 """Of servers whose clients may stall between two requests and still use their connection."""
 

@@ -187,7 +187,7 @@ def test_a_control_endpoint_sees_what_is_due_now_as_done(project: Any) -> None:
         transport, key = httpx.ASGITransport(sandbox), settings.key
         headers = {"Authorization": f"Bearer {key}"}
         async with httpx.AsyncClient(
-            transport=transport, base_url="http://127.0.0.1", headers=headers
+            transport=transport, base_url="http://127.0.0.1", headers=headers, timeout=PATIENCE
         ) as client:
             await client.post("/notes", json={})
             clock = (await client.get("/sandbox/clock")).json()["data"]

@@ -763,11 +763,11 @@ def test_a_log_of_json_objects_has_no_key_that_was_given(is_given: bool) -> None
         port = ready["url"].rpartition(":")[2]
         used = key if is_given else ready["key"]
         headers = {"Authorization": f"Bearer {used}"}
-        httpx.get(f"http://127.0.0.1:{port}/api/invoices", headers=headers, trust_env=False)
-        httpx.get(f"http://127.0.0.1:{port}/api/invoices?key={used}x", trust_env=False)
-        sent = {**INVOICE, "dueDat": "2026-12-01"}
+        once: dict[str, Any] = {"trust_env": False, "timeout": PATIENCE}
         url = f"http://127.0.0.1:{port}/api/invoices"
-        httpx.post(url, json=sent, headers=headers, trust_env=False)
+        httpx.get(url, headers=headers, **once)
+        httpx.get(f"{url}?key={used}x", **once)
+        httpx.post(url, json={**INVOICE, "dueDat": "2026-12-01"}, headers=headers, **once)
         server.send_signal(signal.SIGTERM)
         out, err = server.communicate(timeout=PATIENCE)
     assert (ready["level"], ready["message"], out) == ("INFO", "ready", "")

@@ -15,7 +15,7 @@ from playwright.sync_api import Browser, Locator, Page, sync_playwright
 
 from invoice_sandbox.base.ids import new_key
 from invoice_sandbox.state.credentials import DEMO_KEY
-from tests.support import FROZEN, Running, serving
+from tests.support import FROZEN, PATIENCE, Running, serving
 from tests.toy import contract, serving_contract
 
 pytestmark = pytest.mark.process
@@ -174,9 +174,8 @@ def test_the_demo_key_is_shown_only_where_it_works(
 
 
 @pytest.fixture(scope="module")
-def browser(server: Running, private_server: Running) -> Iterator[Browser]:
-    """Headless Chromium. Its driver keeps a loop running: servers must be there before."""
-    _ = server, private_server
+def browser() -> Iterator[Browser]:
+    """Headless Chromium."""
     if BROWSER is None:
         pytest.skip("neither chromium nor google-chrome is on PATH; see .ci/install-browser")
     with sync_playwright() as playwright:
@@ -192,6 +191,7 @@ def visiting(browser: Browser, url: str) -> Iterator[Page]:
     origin = str(httpx.URL(url).copy_with(raw_path=b"/"))
     with browser.new_context() as context:
         page = context.new_page()
+        page.set_default_timeout(PATIENCE * 1000)
         page.on("request", lambda it: None if it.url.startswith(origin) else wrong.append(it.url))
         page.on("console", lambda it: wrong.append(it.text) if it.type == "error" else None)
         page.on("pageerror", lambda it: wrong.append(it.message))

@@ -12,6 +12,7 @@ import pytest
 from invoice_sandbox.openapi.load.documents import load_document, place_of, pointer_text
 from invoice_sandbox.openapi.load.text import DocumentError
 from invoice_sandbox.openapi.load.yaml_12 import parse_yaml
+from tests.support import PATIENCE
 
 ROOT = Path(__file__).parents[1]
 
@@ -320,7 +321,7 @@ def test_a_document_that_would_eat_the_machine_is_rejected(tmp_path: Path, text:
     file.write_text(text)
     command = [sys.executable, "-c", READ, str(file)]
     done = subprocess.run(
-        command, capture_output=True, text=True, timeout=60, cwd=ROOT, check=False
+        command, capture_output=True, text=True, timeout=PATIENCE, cwd=ROOT, check=False
     )
     assert (done.returncode, done.stdout[:8]) == (0, "refused:"), done.stderr[-500:]
 

@@ -18,7 +18,7 @@ import pytest
 from invoice_sandbox.cli.fuzz import fuzz as fuzz_command
 from invoice_sandbox.fuzzing.reports import WHOLE_RUN
 from tests.fuzz_docs import PAGE, played
-from tests.support import Running
+from tests.support import LONG_PATIENCE, PATIENCE, Running
 
 pytestmark = pytest.mark.process
 
@@ -45,7 +45,7 @@ def fuzz(*options: object, **environment: str) -> Ended:
         capture_output=True,
         text=True,
         check=False,
-        timeout=120,
+        timeout=LONG_PATIENCE,
     )
     return Ended(done.returncode, done.stdout, done.stderr)
 
@@ -168,7 +168,7 @@ def test_ctrl_c_stops_it_and_deletes_its_workspaces(server: Running, key: str) -
         assert len(workspaces(server, key)) == len(before) + 2
         process.send_signal(signal.SIGINT)
         shown += _rest(ours)
-        assert process.wait(60) == 130
+        assert process.wait(PATIENCE) == 130
     os.close(ours)
     assert b"Stopped; there is no result." in shown
     assert workspaces(server, key) == before
@@ -206,7 +206,7 @@ def test_the_hooks_serve_a_run_of_schemathesis_too(server: Running, tmp_path: Pa
             capture_output=True,
             text=True,
             check=False,
-            timeout=120,
+            timeout=LONG_PATIENCE,
         )
         assert done.returncode == 0, done.stdout + done.stderr
         (snapshot,) = client.get("/sandbox/snapshots").json()["data"]
@@ -255,7 +255,7 @@ def test_without_schemathesis_it_reports_how_to_install_it() -> None:
     code = "import sys; sys.modules['schemathesis'] = None; from invoice_sandbox import cli"
     code += "; cli.main(['fuzz'])"
     done = subprocess.run(
-        [sys.executable, "-c", code], capture_output=True, text=True, check=False, timeout=60
+        [sys.executable, "-c", code], capture_output=True, text=True, check=False, timeout=PATIENCE
     )
     assert done.returncode == 2
     assert "pip install 'schemathesis>=4.32,<5'" in done.stderr

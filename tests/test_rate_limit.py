@@ -13,7 +13,7 @@ from invoice_sandbox.base.rates import RateLimiter
 from invoice_sandbox.http import admit
 from invoice_sandbox.http.admit import request_limits
 from invoice_sandbox.state.credentials import DEMO_KEY
-from tests.support import FROZEN, ManualSystemClock, Running, serving
+from tests.support import FROZEN, PATIENCE, ManualSystemClock, Running, serving
 
 OTHER_HEADER = {"X-API-Key": DEMO_KEY}
 
@@ -101,7 +101,9 @@ def test_each_address_without_a_key_has_a_window_of_its_own() -> None:
     with serving(replace(FROZEN, rate_limit=1)) as running:
         for address in ("127.0.0.1", "127.0.0.2"):
             transport = httpx.HTTPTransport(local_address=address)
-            with httpx.Client(base_url=running.url, transport=transport) as stranger:
+            with httpx.Client(
+                base_url=running.url, transport=transport, timeout=PATIENCE
+            ) as stranger:
                 found = [stranger.get("/api/partners").status_code for _ in range(2)]
                 assert found == [401, 429]
 

@@ -327,7 +327,9 @@ def test_a_receiver_may_call_the_sandbox_during_an_advance(tmp_path: Path) -> No
             def calling(_: Message) -> Manner:
                 async def manner(message: Message, streams: Streams) -> None:
                     headers = {"Authorization": f"Bearer {DEMO_KEY}"}
-                    async with httpx.AsyncClient(base_url=server.url, headers=headers) as own:
+                    async with httpx.AsyncClient(
+                        base_url=server.url, headers=headers, timeout=PATIENCE
+                    ) as own:
                         await own.post("/api/financing-requests", json=message.event["data"])
                     await response()(message, streams)
 

@@ -27,6 +27,7 @@ from invoice_sandbox.scenarios.library import Library, scenario_files
 from invoice_sandbox.scenarios.lifecycle import Lifecycle
 from invoice_sandbox.scenarios.script import OnCall, Reaction
 from tests.notes_project import write_project
+from tests.support import PATIENCE
 
 GOOD = """\
 name: example
@@ -879,7 +880,7 @@ def test_a_server_does_not_start_with_a_wrong_scenario(
         capture_output=True,
         check=False,
         text=True,
-        timeout=30,
+        timeout=PATIENCE,
     )
     assert (ended.returncode, ended.stdout) == (2, "")
     assert message in ended.stderr

@@ -27,7 +27,7 @@ from invoice_sandbox.settings import Settings
 from invoice_sandbox.state.credentials import DEMO_KEY
 from invoice_sandbox.state.passwords import hash_password, password_matches
 from tests.scenario_run import INVOICE, START_INSTANT, error
-from tests.support import FROZEN, Running, serving
+from tests.support import FROZEN, PATIENCE, Running, serving
 
 LOGIN, LOGOUT, SESSION = "/api/auth/login", "/api/auth/logout", "/api/auth/session"
 PASSWORD = "demo-password"
@@ -65,7 +65,9 @@ def login_in_memory(settings: Settings, url: str) -> httpx.Response:
 
     async def login() -> httpx.Response:
         transport = httpx.ASGITransport(await create_app(settings, url=url))
-        async with httpx.AsyncClient(transport=transport, base_url="http://127.0.0.1") as client:
+        async with httpx.AsyncClient(
+            transport=transport, base_url="http://127.0.0.1", timeout=PATIENCE
+        ) as client:
             return await client.post(LOGIN, json=SELLER)
 
     return asyncio.run(login())

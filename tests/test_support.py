@@ -1,7 +1,9 @@
-"""The tests' own rules: who reaches the store, and what a process of pytest-xdist reports."""
+"""The tests' own rules: who reaches the store, who waits for responses, and what a process of
+pytest-xdist reports."""
 
 from __future__ import annotations
 
+import ast
 import os
 import re
 import subprocess
@@ -28,6 +30,32 @@ def test_no_test_reaches_into_the_engine_for_the_store() -> None:
 @pytest.mark.parametrize("line", ["log = sandbox.engine.store.log(1)", "[space] = store._spaces"])
 def test_a_line_that_does_is_found(line: str) -> None:
     assert lines_that_reach_the_store(f"    {line}\n") == [line]
+
+
+REQUESTS = re.compile(r"httpx\.((Async)?Client|request|stream|get|head|post|put|patch|delete)")
+
+
+def calls_that_wait_five_seconds(source: str) -> list[str]:
+    """Calls of httpx without a timeout, which is five seconds then; a machine may stall longer."""
+    if "httpx" not in source:
+        return []
+    calls = [one for one in ast.walk(ast.parse(source)) if isinstance(one, ast.Call)]
+    return [
+        ast.unparse(one)
+        for one in calls
+        if REQUESTS.fullmatch(ast.unparse(one.func))
+        and not any(given.arg in ("timeout", None) for given in one.keywords)
+    ]
+
+
+def test_each_request_of_a_test_has_a_timeout() -> None:
+    found = {one.name: calls_that_wait_five_seconds(one.read_text()) for one in TESTS.rglob("*.py")}
+    assert {name: calls for name, calls in found.items() if calls} == {}
+
+
+@pytest.mark.parametrize("call", ["httpx.get('/')", "httpx.AsyncClient(base_url=url)"])
+def test_a_call_that_does_not_is_found(call: str) -> None:
+    assert calls_that_wait_five_seconds(f"import httpx\nwith {call}: pass") == [call]
 
 
 TESTS_OF_A_WORKER = """

@@ -19,6 +19,7 @@ from invoice_sandbox.project.conventions import Conventions
 from invoice_sandbox.project.loader import load_project
 from tests.fuzz_docs import write_files
 from tests.readme import commands
+from tests.support import LONG_PATIENCE
 
 PAGE: Final = (Path(__file__).parents[1] / "docs" / "handlers.md").read_text()
 BUILD: Final = PAGE.partition("## Files of a project")[0]
@@ -68,7 +69,7 @@ def test_the_test_of_the_page_passes(tmp_path: Path, page: str) -> None:
         capture_output=True,
         text=True,
         check=False,
-        timeout=60,
+        timeout=LONG_PATIENCE,
     )
     assert ran.returncode == 0, ran.stdout + ran.stderr
     assert shown_output(commands(BUILD)[1])[-1] in ran.stdout

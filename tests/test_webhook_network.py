@@ -766,7 +766,9 @@ def test_a_client_that_follows_redirects_is_rejected_all_the_same(wire: Wire) ->
         transport = guarded_transport(local=True, resolve=responding(PUBLIC))
         async with (
             receiving(redirect("http://169.254.169.254/latest/meta-data")) as receiver,
-            httpx.AsyncClient(transport=transport, follow_redirects=True) as client,
+            httpx.AsyncClient(
+                transport=transport, follow_redirects=True, timeout=PATIENCE
+            ) as client,
         ):
             with pytest.raises(ForbiddenAddressError):
                 await client.post(receiver.url, content=BODY)
@@ -966,7 +968,8 @@ def test_a_name_without_addresses_is_no_connection() -> None:
 
 def test_without_a_resolver_names_are_looked_up() -> None:
     async def send() -> None:
-        async with httpx.AsyncClient(transport=guarded_transport(local=False)) as client:
+        transport = guarded_transport(local=False)
+        async with httpx.AsyncClient(transport=transport, timeout=PATIENCE) as client:
             await client.post(NAME)
 
     with pytest.raises(httpx.ConnectError, match=r"^partner\.example has no address$"):
@@ -993,7 +996,7 @@ class DeadNameServer:
         self.asked.append(host)
         self.begun.release()
         if host.startswith("dead"):
-            assert self.end.wait(60)
+            assert self.end.wait(PATIENCE)
         return ["203.0.113.1"]
 
 
@@ -1012,7 +1015,7 @@ async def given_up(server: DeadNameServer) -> tuple[list[str], Sequence[str]]:
     dead = [looking_up(names, "a", f"dead{number}.test") for number in range(10)]
     dead.append(looking_up(names, "a", "alive.test"))
     for _ in range(LOOKUPS_OF_A_WORKSPACE):
-        assert await asyncio.to_thread(server.begun.acquire, timeout=60)
+        assert await asyncio.to_thread(server.begun.acquire, timeout=PATIENCE)
     for task in dead:
         task.cancel()
     await asyncio.wait(dead)
@@ -1041,7 +1044,7 @@ def test_all_workspaces_together_have_their_share() -> None:
         names = Names(server.look_up)
         dead = [looking_up(names, f"w{one // 4}", f"dead{one}.test") for one in range(36)]
         for _ in range(32):
-            assert await asyncio.to_thread(server.begun.acquire, timeout=60)
+            assert await asyncio.to_thread(server.begun.acquire, timeout=PATIENCE)
         await asyncio.sleep(0)
         before = len(server.asked)
         server.end.set()
@@ -1062,7 +1065,7 @@ def test_a_lookup_that_was_given_up_leaves_its_place() -> None:
         names = Names(server.look_up)
         dead = [looking_up(names, f"w{one // 4}", f"dead{one}.test") for one in range(32)]
         for _ in dead:
-            assert await asyncio.to_thread(server.begun.acquire, timeout=60)
+            assert await asyncio.to_thread(server.begun.acquire, timeout=PATIENCE)
         waiting = [looking_up(names, "late", "alive.test") for _ in range(LOOKUPS_OF_A_WORKSPACE)]
         await asyncio.sleep(0)
         for task in (*dead, *waiting):

@@ -16,6 +16,7 @@ from tempfile import TemporaryDirectory
 from typing import Final
 
 from tests.readme import commands, with_outputs
+from tests.support import LONG_PATIENCE
 
 PAGE: Final = Path(__file__).parents[1] / "docs" / "testing.md"
 _FILE: Final = re.compile(r"^<!-- file: (\S+) -->\n```python\n(.*?)^```$", re.MULTILINE | re.DOTALL)
@@ -61,7 +62,7 @@ def output(command: str, folder: Path, env: Mapping[str, str]) -> str:
         stderr=subprocess.STDOUT,
         text=True,
         check=False,
-        timeout=120,
+        timeout=LONG_PATIENCE,
     )
     return without_chance(done.stdout).strip("\n")
 

@@ -54,7 +54,10 @@ def rule_of(function: Callable[..., Any]) -> str:
 def new_key(url: str) -> str:
     """The key of a new workspace of the sandbox at ``url``, whose clock stands."""
     made = httpx.post(
-        f"{url}/sandbox/workspaces", json={"clock": "frozen"}, headers=bearer(DEMO_KEY)
+        f"{url}/sandbox/workspaces",
+        json={"clock": "frozen"},
+        headers=bearer(DEMO_KEY),
+        timeout=PATIENCE,
     )
     return str(made.raise_for_status().json()["data"]["key"])
 

@@ -114,7 +114,8 @@ def _run_image() -> str:
         folder.chmod(0o755)
         _build(folder)
         with _served(folder) as url:
-            found = httpx.get(f"{url}/sandbox/health", trust_env=False).json()["data"]
+            health = httpx.get(f"{url}/sandbox/health", trust_env=False, timeout=PATIENCE)
+            found = health.json()["data"]
             assert found == {"status": "ok", "store": "ready"}
             versions = (folder / "sandbox").glob("lib/python*/site-packages/psycopg_pool")
             assert list(versions), "no driver of PostgreSQL"

@@ -254,6 +254,23 @@ def test_steps_that_are_due_after_a_server_has_stopped_happen_once_without_a_req
         assert len(receiver.ids()) == len(set(receiver.ids()))
 
 
+def test_a_server_that_is_stopped_while_idle_has_given_up_its_workspaces_when_it_ends(
+    two: Two,
+) -> None:
+    """Nothing is due in them, and nobody waits for its lease to end."""
+    with started(two.dsn) as third:
+        key, before = two.workspace(), owners(two.dsn)
+        with client(third, key) as workspace:
+            create(workspace).raise_for_status()
+        ((own, count),) = (owners(two.dsn) - before).items()
+        assert (own in before, count) == (False, 1), "it runs the workspace, and no other one"
+        third.process.send_signal(signal.SIGTERM)
+        assert third.process.wait(PATIENCE) == 0
+        assert own not in owners(two.dsn)
+        with client(two.two, key) as workspace:
+            assert create(workspace, "INV-2").status_code == 201
+
+
 @pytest.mark.slow
 def test_deliveries_of_a_server_that_is_killed_come_again_with_their_ids_in_order(
     two: Two,

@@ -187,6 +187,20 @@ def test_first_steps_are_commands_until_something_happened(
     assert "First steps" not in visitor.get("/console").text
 
 
+def test_a_request_shows_the_member_that_was_meant(
+    visitor: httpx.Client, api: httpx.Client
+) -> None:
+    data(api.post("/api/invoices", json={**INVOICE, "dueDat": 1, "<b>": 2}), 201)
+    (entry,) = api.get("/sandbox/requests?limit=1").json()["data"]
+    page = visitor.get(f"/console/requests/{entry['requestId']}").text
+    hints = [unescape(one) for one in re.findall("<p>In the body: (.*?)</p>", page)]
+    assert hints == [
+        "undeclared member 'dueDat' (did you mean dueDate?).",
+        "undeclared member '<b>'.",
+    ]
+    assert "'<b>'" not in page
+
+
 def test_errors_are_grouped_by_operation_and_reason(
     visitor: httpx.Client, api: httpx.Client
 ) -> None:

@@ -49,11 +49,11 @@ def _page(request_id: str | None, found: Received | None) -> str:
 
 
 def _facts(entry: Mapping[str, Any]) -> dict[str, Any]:
-    """What explains a response, besides the violations, which have a table."""
-    return {name: one for name, one in entry["why"].items() if name not in _IN_A_TABLE}
+    """What explains a response, besides the violations and hints, which are shown before."""
+    return {name: one for name, one in entry["why"].items() if name not in _SHOWN_BEFORE}
 
 
-_IN_A_TABLE: Final = frozenset({"problems", "schemaPath"})
+_SHOWN_BEFORE: Final = frozenset({"problems", "schemaPath", "hints"})
 
 
 def _is_whole(entry: Mapping[str, Any]) -> bool:

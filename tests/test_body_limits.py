@@ -3,18 +3,23 @@
 from __future__ import annotations
 
 import gc
+import json
+import socket
 from collections.abc import Iterator
 from contextlib import ExitStack
+from dataclasses import replace
 from select import select
 
 import pytest
 from uvicorn.protocols.http.httptools_impl import RequestResponseCycle
 
 from invoice_sandbox.base.budget import Budget
+from invoice_sandbox.base.clock import ClockState
 from invoice_sandbox.http.read import BODIES_OF_A_WORKSPACE
+from invoice_sandbox.state.credentials import DEMO_KEY
 from tests.hostile.wire import Response, Wire
-from tests.scenario_run import until
-from tests.support import Running, serving
+from tests.scenario_run import DATED, until
+from tests.support import FROZEN, PATIENCE, Running, serving
 
 BODY = 256 * 1024
 SMALL = 16 * 1024
@@ -87,6 +92,24 @@ def first_response(wires: list[Wire]) -> Response:
 def rejected_for_its_content(server: Running, key: str, length: int = BODY) -> bool:
     """Whether a whole body is read: it is only spaces."""
     return response_to_head(server, invoice_head(key, length) + b" " * length).status == 400
+
+
+def test_what_a_request_does_happens_when_its_body_has_arrived() -> None:
+    body = json.dumps(DATED).encode()
+    settings = replace(FROZEN, clock=ClockState())
+    with (
+        serving(settings) as live,
+        live.client() as client,
+        socket.create_connection(("127.0.0.1", live.port), PATIENCE) as raw,
+    ):
+        key = f"Authorization: Bearer {DEMO_KEY}"
+        raw.sendall(head("POST", "/api/invoices", key, "Expect: 100-continue", length=len(body)))
+        assert raw.recv(65536).startswith(b"HTTP/1.1 100 ")
+        live.system_clock.pass_seconds(3)
+        raw.sendall(body)
+        assert raw.recv(65536).startswith(b"HTTP/1.1 201 ")
+        logged = client.get("/api/audit-log").json()["data"]
+    assert {one["occurredAt"] for one in logged} == {"2026-11-21T09:30:03Z"}
 
 
 def test_what_was_sent_of_a_rejected_body_is_not_kept(server: Running) -> None:

@@ -394,14 +394,16 @@ def two_schemes(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Running]:
     (folder / "openapi").mkdir()
     reply = {"200": {"description": "in", "content": {"application/json": {"example": {}}}}}
     both = {"operationId": "both", "security": [{"first": [], "second": []}], "responses": reply}
+    query = {"operationId": "query", "security": [{"third": []}], "responses": reply}
     document = {
         "openapi": "3.1.0",
         "info": {"title": "Two", "version": "1"},
-        "paths": {"/both": {"get": both}},
+        "paths": {"/both": {"get": both}, "/query": {"get": query}},
         "components": {
             "securitySchemes": {
                 "first": {"type": "http", "scheme": "bearer"},
                 "second": {"type": "apiKey", "in": "header", "name": "X-API-Key"},
+                "third": {"type": "apiKey", "in": "query", "name": "key"},
             }
         },
     }
@@ -426,6 +428,18 @@ def test_two_schemes_that_are_required_together_are_both_needed(
 ) -> None:
     with two_schemes.client(None) as client:
         assert client.get("/both", headers=headers).status_code == expected
+
+
+@pytest.mark.parametrize(
+    ("query", "expected"),
+    [({}, 401), ({"key": "unknown"}, 401), ({"key": DEMO_KEY}, 200)],
+    ids=["none", "unknown", "known"],
+)
+def test_a_key_is_taken_from_the_query_where_the_contract_says_so(
+    two_schemes: Running, query: dict[str, str], expected: int
+) -> None:
+    with two_schemes.client(None) as client:
+        assert client.get("/query", params=query).status_code == expected
 
 
 @pytest.mark.parametrize("value", ["ilk_sandbox_unknown", "token"])

@@ -181,6 +181,11 @@ class TestOwner:
         assert "scenario" not in entry["why"]
         assert "typo-of-a-key" not in json.dumps(entry)
 
+    def test_an_unknown_path_without_a_credential_is_in_no_journal(self) -> None:
+        with serving() as running, running.client() as owner, running.client(None) as nobody:
+            assert nobody.get("/nowhere").status_code == 404
+            assert journal(owner) == []
+
     def test_a_rejected_credential_learns_nothing_of_the_default_workspace(self) -> None:
         with serving() as running, running.client(None) as nobody:
             response = nobody.get("/api/offers", headers=EXPLAIN)

@@ -14,7 +14,7 @@ from typing import Any, Final
 
 import pytest
 
-from invoice_sandbox.http.read import Patience
+from invoice_sandbox.http.read import BODIES_OF_A_WORKSPACE, BODIES_OF_AN_ADDRESS, Patience
 from invoice_sandbox.settings import SETTINGS
 from tests.attack.corpus import ATTACKS, DOCUMENTS
 from tests.attack.limits import LIMITS, Limit
@@ -237,6 +237,12 @@ NO_NUMBERS: Final = {
 def test_a_limit_is_what_the_code_says(row: str) -> None:
     written, name = CONSTANTS[row]
     assert ROWS[row][0].startswith(written(resolve_name(name)))
+
+
+def test_the_shares_of_an_address_and_a_workspace_are_what_the_code_says() -> None:
+    address, workspace = size(BODIES_OF_AN_ADDRESS), size(BODIES_OF_A_WORKSPACE)
+    shown = f"; {address} of one address, {workspace} of one workspace"
+    assert ROWS["Bodies in flight"][0].endswith(shown)
 
 
 @pytest.mark.parametrize("row", TIMES)

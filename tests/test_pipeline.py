@@ -8,8 +8,9 @@ import json
 import re
 import sys
 import weakref
-from collections.abc import AsyncGenerator, Mapping
+from collections.abc import AsyncGenerator, Callable, Mapping
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
 from types import FrameType
 from typing import Any, Final
@@ -59,6 +60,8 @@ from tests.support import FROZEN, ManualSystemClock, Running, little_work
 
 ROOT: Final = Path(__file__).resolve().parent.parent
 MAX_FILES: Final = 25
+_PART: Final = 64 * 1024
+"""Bytes of a part of a body."""
 
 
 def test_creating_an_invoice_visits_few_files() -> None:
@@ -144,23 +147,57 @@ async def calls() -> list[tuple[str, str]]:
 
 
 async def create_invoice(app: Sandbox, number: int) -> int:
-    body = json.dumps({**DATED, "invoiceNumber": f"A-{number}"}).encode()
+    status, _ = await post_invoice(app, {**DATED, "invoiceNumber": f"A-{number}"})
+    return status
+
+
+async def post_invoice(
+    app: Sandbox,
+    invoice: Mapping[str, Any],
+    wait: Callable[[], object] = lambda: None,
+    **more: str,
+) -> tuple[int, Any]:
+    """Status and content of the response. ``wait`` is called before each message of the request."""
+    body = json.dumps(invoice).encode()
     headers = {
         "host": "127.0.0.1:8080",
         "content-type": "application/json",
         "content-length": str(len(body)),
         "authorization": f"Bearer {DEMO_KEY}",
+        **more,
     }
     sent: list[Any] = []
+    parts = iter([body[at : at + _PART] for at in range(0, len(body), _PART)])
+    left = len(body)
 
     async def receive() -> dict[str, Any]:
-        return {"type": "http.request", "body": body, "more_body": False}
+        nonlocal left
+        wait()
+        part = next(parts)
+        left -= len(part)
+        return {"type": "http.request", "body": part, "more_body": left > 0}
 
     async def send(message: Any) -> None:
         sent.append(message)
 
     await app(scope("POST", "/api/invoices", headers), receive, send)
-    return int(sent[0]["status"])
+    return int(sent[0]["status"]), json.loads(sent[1]["body"])
+
+
+@pytest.mark.parametrize(("headers", "received"), [({}, 6), ({"expect": "100-continue"}, 0)])
+def test_the_rest_of_a_body_that_is_too_large_is_read_unless_the_client_waits(
+    headers: dict[str, str], received: int
+) -> None:
+    """A client that is still sending would not read the response."""
+    read: list[None] = []
+
+    async def status() -> int:
+        app = await create_app(FROZEN, url="http://127.0.0.1:8080")
+        large = {**DATED, "invoiceNumber": "x" * 5 * _PART}
+        found, _ = await post_invoice(app, large, partial(read.append, None), **headers)
+        return found
+
+    assert (asyncio.run(status()), len(read)) == (413, received)
 
 
 def scope(method: str, path: str, headers: Mapping[str, str]) -> dict[str, Any]:

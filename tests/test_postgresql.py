@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import asyncio
+import base64
 import hmac
 import http.client
+import json
 import os
 import re
 import signal
@@ -29,6 +31,7 @@ from psycopg.conninfo import make_conninfo
 from invoice_sandbox.base.clock import ClockState
 from invoice_sandbox.base.errors import ApiError
 from invoice_sandbox.base.ids import key_digest, new_key
+from invoice_sandbox.http import gateway
 from invoice_sandbox.settings import Postgresql, SettingError, read_settings
 from invoice_sandbox.state import Credential, NoWorkspaceError, Snapshot, Workspace
 from invoice_sandbox.state import postgresql as postgresql_module
@@ -1035,6 +1038,77 @@ def test_a_request_that_was_sent_on_is_not_sent_on_again(dsn: str) -> None:
         assert nowhere.status_code == 404
         assert not requests
         assert client.get("/api/invoices").status_code == 204
+
+
+def test_a_server_that_accepts_no_connection_is_503(
+    dsn: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(gateway, "_SECONDS_TO_CONNECT", 0.1)
+    with (
+        servers(dsn) as (running,),
+        running.client() as client,
+        closing(Database(dsn)) as database,
+        socket.create_server(("127.0.0.1", 0), backlog=0) as full,
+        socket.create_connection(full.getsockname()),
+    ):
+        other = database.register(f"http://127.0.0.1:{full.getsockname()[1]}")
+        running.run(shared(running).hand_over(running.sandbox.engine.first_workspace))
+        assert other.claim() is not None
+        rejected = client.get("/api/invoices")
+    assert (rejected.status_code, rejected.headers["Retry-After"]) == (503, "1")
+
+
+KEYED: Final = {
+    "bearer": ({"type": "http", "scheme": "bearer"}, {"headers": {"Authorization": "Bearer {}"}}),
+    "basic": ({"type": "http", "scheme": "basic"}, {"headers": {"Authorization": "Basic {}"}}),
+    "header": (
+        {"type": "apiKey", "in": "header", "name": "X-Key"},
+        {"headers": {"X-Key": "{}"}},
+    ),
+    "query": ({"type": "apiKey", "in": "query", "name": "api_key"}, {"params": {"api_key": "{}"}}),
+    "cookie": (
+        {"type": "apiKey", "in": "cookie", "name": "sid"},
+        {"headers": {"Cookie": "a=b; sid={}"}},
+    ),
+}
+
+
+def test_the_workspace_is_found_by_its_key_wherever_that_is(dsn: str, tmp_path: Path) -> None:
+    """A server responds for a workspace that the other one runs, by the other one."""
+    reply = {"200": {"description": "in", "content": {"application/json": {"example": 1}}}}
+    paths = {
+        f"/{name}": {"get": {"operationId": name, "security": [{name: []}], "responses": reply}}
+        for name in KEYED
+    }
+    schemes = {name: scheme for name, (scheme, _) in KEYED.items()}
+    file = tmp_path / "contract.json"
+    document = {"openapi": "3.1.0", "info": {"title": "Keyed", "version": "1"}, "paths": paths}
+    file.write_text(json.dumps({**document, "components": {"securitySchemes": schemes}}))
+    with servers(dsn, 2, contract=file) as (one, two), two.client() as maker:
+        made = data(maker.post("/sandbox/workspaces", json={}))
+        key = made["key"]
+        with two.client(key) as owner, one.client(None) as client:
+            one.run(shared(one).hand_over(made["id"]))
+            owner.get("/sandbox/clock").raise_for_status()
+            for name, (_, sent) in KEYED.items():
+                secret = base64.b64encode(f"u:{key}".encode()).decode() if name == "basic" else key
+                ((where, members),) = sent.items()
+                given = {member: text.format(secret) for member, text in members.items()}
+                carried: dict[str, Any] = {where: given}
+                assert client.get(f"/{name}", **carried).status_code == 200
+            seen = {entry["path"] for entry in data(owner.get("/sandbox/requests"))}
+            assert len(seen) == len(KEYED)
+
+
+def test_a_webhook_for_a_listener_is_for_the_server_that_has_the_listener(dsn: str) -> None:
+    """Its address names no workspace, and the other server runs the first one."""
+    with servers(dsn, 2) as (one, two), two.client() as maker:
+        made = data(maker.post("/sandbox/workspaces", json={}))
+        one.run(shared(one).hand_over(made["id"]))
+        with two.client(made["key"]) as owner:
+            listener = data(owner.post("/sandbox/listeners", json={}), 201)
+            response = owner.post(listener["url"], json={}, headers={"Authorization": ""})
+        assert (response.status_code, response.text) == (503, "no client is connected")
 
 
 ADDRESSES = {

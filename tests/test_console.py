@@ -184,6 +184,12 @@ def test_no_client_can_observe_without_being_recorded(api: httpx.Client) -> None
     assert [one["operation"] for one in data(api.get("/sandbox/requests"))] == ["listPartners"]
 
 
+@pytest.mark.parametrize("path", ["/console", "/console/", "/console/records/invoices"])
+def test_a_page_is_not_explained(visitor: httpx.Client, path: str) -> None:
+    page = visitor.get(path, headers={"X-Sandbox-Explain": "1"})
+    assert "x-sandbox-explain" not in page.headers
+
+
 def test_an_invoice_is_on_one_timeline(visitor: httpx.Client, api: httpx.Client) -> None:
     api.put("/sandbox/scenario", json={"name": "auto-progress"})
     invoice = register_new(api)

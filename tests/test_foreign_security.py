@@ -215,11 +215,14 @@ def test_without_a_key_of_another_the_first_workspace_is_meant(anyone: Running) 
 
 
 @pytest.mark.parametrize("header", ["Authorization", "X-API-Key"])
-def test_a_workspace_can_be_chosen_where_nothing_is_asked_for(anyone: Running, header: str) -> None:
-    key = anyone.new_workspace()
-    value = f"Bearer {key}" if header == "Authorization" else key
-    assert status(anyone, "open", headers={header: value}) == 200
-    assert paths_seen(anyone, key) == {"/open"}
+def test_a_workspace_can_be_chosen_where_nothing_is_asked_for(
+    anyone: Running, strict: Running, header: str
+) -> None:
+    for running in (anyone, strict):
+        key = running.new_workspace()
+        value = f"Bearer {key}" if header == "Authorization" else key
+        assert status(running, "open", headers={header: value}) == 200
+        assert paths_seen(running, key) == {"/open"}
 
 
 def test_faults_meet_operations_without_security_too(anyone: Running) -> None:

@@ -4,7 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import replace
+from pathlib import Path
 from typing import Any
+from uuid import UUID
 
 import httpx
 import orjson
@@ -15,7 +17,7 @@ from referencing.jsonschema import DRAFT202012
 
 from invoice_sandbox.openapi.operation import Contract, compile_contract
 from invoice_sandbox.openapi.responses import contract_response
-from tests.support import FROZEN, serving
+from tests.support import FROZEN, Running, serving
 
 TEXT = {"type": "string"}
 SEEDS = range(12)
@@ -278,6 +280,21 @@ def client(tmp_path_factory: pytest.TempPathFactory) -> Iterator[httpx.Client]:
     file.write_bytes(orjson.dumps(whole))
     with serving(replace(FROZEN, contract=file)) as running, running.client() as one:
         yield one
+
+
+def test_generated_values_are_those_of_the_seed_of_the_workspace(tmp_path: Path) -> None:
+    file = tmp_path / "contract.json"
+    file.write_bytes(
+        orjson.dumps(document(obj({"id": {"type": "string", "format": "uuid"}}, "id")))
+    )
+
+    def made(running: Running, key: str) -> Any:
+        with running.client(key) as one:
+            return one.post("/thing", json={"id": str(UUID(int=1))}).json()
+
+    with serving(replace(FROZEN, contract=file)) as running:
+        found = [made(running, running.new_workspace(seed)) for seed in (1, 2, 1)]
+    assert found[0] == found[2] != found[1]
 
 
 def rejection(response: httpx.Response) -> str:

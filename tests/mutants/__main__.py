@@ -48,7 +48,7 @@ AREAS: Final[dict[str, str]] = {
     "invoice_sandbox/http/credentials": "credentials sessions foreign_security uploads",
     "invoice_sandbox/http/declared_errors": "declared_statuses any_document",
     "invoice_sandbox/http/edge": "journal pipeline http_corners coverage durability metrics",
-    "invoice_sandbox/http/handling": "pipeline idempotency declared_statuses replay",
+    "invoice_sandbox/http/handling": "pipeline idempotency declared_statuses journal replay",
     "invoice_sandbox/http/gateway": "postgresql users",
     "invoice_sandbox/http/idempotency": "idempotency retention",
     "invoice_sandbox/http/inject": "faults choosing_scenarios",

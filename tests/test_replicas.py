@@ -47,7 +47,11 @@ class Balancer:
         with suppress(OSError):
             while True:
                 client, _ = self._listener.accept()
-                server = self._next()
+                try:
+                    server = self._next()
+                except ConnectionError:
+                    client.close()
+                    continue
                 for pair in ((client, server), (server, client)):
                     threading.Thread(target=_copy, args=pair, daemon=True).start()
 

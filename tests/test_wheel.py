@@ -11,8 +11,8 @@ import subprocess
 import sys
 import tomllib
 import zipfile
-from collections.abc import Iterable
-from contextlib import suppress
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from importlib.metadata import Distribution, PackagePath, distribution, distributions
 from pathlib import Path
@@ -333,6 +333,17 @@ def client_project(tmp_path: Path) -> Path:
     return tmp_path
 
 
+@contextmanager
+def as_they_were(*folders: Path) -> Iterator[None]:
+    """What the block adds to these folders is deleted at its end."""
+    before = {entry for folder in folders for entry in folder.iterdir()}
+    try:
+        yield
+    finally:
+        for new in {entry for folder in folders for entry in folder.iterdir()} - before:
+            shutil.rmtree(new) if new.is_dir() else new.unlink()
+
+
 def play(job: str, installed: Installed, folder: Path, **variables: str) -> str:
     """What the commands of a job of the workflow print, each step in a shell of its own."""
     steps = yaml.safe_load((ROOT / "docs" / "ci-workflow.yml").read_text())["jobs"][job]
@@ -346,15 +357,18 @@ def play(job: str, installed: Installed, folder: Path, **variables: str) -> str:
         names.append(f"step{number}.sh")
         (folder / names[-1]).write_text(script.replace("--port 8080", f"--port {port}"))
     whole = "\n".join(f"bash -e {name}" for name in names)
-    with subprocess.Popen(
-        ["/usr/bin/env", "bash", "-e", "-c", whole],
-        cwd=folder,
-        env=env,
-        stdout=subprocess.PIPE,
-        stderr=subprocess.STDOUT,
-        text=True,
-        start_new_session=True,
-    ) as shell:
+    with (
+        as_they_were(installed.bin, installed.site_packages),
+        subprocess.Popen(
+            ["/usr/bin/env", "bash", "-e", "-c", whole],
+            cwd=folder,
+            env=env,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.STDOUT,
+            text=True,
+            start_new_session=True,
+        ) as shell,
+    ):
         try:
             printed, _ = shell.communicate(timeout=5 * PATIENCE)
         finally:

@@ -119,21 +119,22 @@ def test_a_schema_that_is_upgraded_ends_the_servers_that_use_the_earlier_one() -
             connection.execute("SELECT register('a', 60)")
 
 
-def test_a_server_whose_schema_a_newer_one_upgrades_is_unavailable_and_says_why(
+def test_a_server_whose_schema_a_newer_one_upgrades_writes_nothing_and_says_why(
     dsn: str, caplog: pytest.LogCaptureFixture
 ) -> None:
-    with servers(dsn) as (running,), running.client() as client:
-        assert create(client).status_code == 201
+    with servers(dsn, 2) as (old, new), old.client() as one, new.client() as other:
+        assert create(one).status_code == 201
         with psycopg.connect(dsn) as connection:
-            connection.execute(
-                """UPDATE invoice_sandbox.alembic_version SET version_num = '9999';
-                DELETE FROM invoice_sandbox.replicas"""
-            )
+            connection.execute("UPDATE invoice_sandbox.alembic_version SET version_num = '9999'")
+            replica = shared(old).database.number
+            connection.execute("DELETE FROM invoice_sandbox.replicas WHERE replica = %s", [replica])
         until(lambda: f"its schema is 9999, this server uses {SCHEMA}" in caplog.text, "the reason")
-        rejected = create(client, "INV-2")
+        rejected = create(one, "INV-2")
         assert (rejected.status_code, rejected.headers["Retry-After"]) == (503, "1")
-        assert client.get("/sandbox/health").status_code == 503
-        assert client.get("/sandbox/health/live").status_code == 200
+        assert one.get("/sandbox/health").status_code == 503
+        assert one.get("/sandbox/health/live").status_code == 200
+        assert create(other, "INV-2").status_code == 201
+        assert create(one, "INV-3").status_code == 201, "the other one runs the workspace"
 
 
 def test_a_schema_of_a_newer_server_is_an_error_at_start(dsn: str) -> None:

@@ -499,20 +499,18 @@ class _Run:
         return "".join(_text_in(one, source)[source["from"] :][: source["length"]] for one in found)
 
 
-def _events_of(index: int, one: Record) -> list[_Event]:
-    """What became of an input, in order."""
-    readings = [taken["seconds"] for taken in one["readings"]]
-    waits = [(float(seconds), int(place), logged) for place, seconds, logged in one["waits"]]
-    events = [_Event(seconds, index, part) for part, seconds in enumerate(readings)]
-    for part, (seconds, place, logged) in enumerate(waits, len(events)):
-        known = {} if logged is None else {"least": int(logged), "most": int(logged)}
-        events.append(_Event(seconds, index, part, place, **known))
-    events.sort(key=lambda one: (one.seconds, one.part))
-    if one["logged"] is not None:  # the last of them before it was carried out
-        place, logged = int(one["eventsBefore"]) - 1, int(one["logged"])
-        events[place] = events[place]._replace(least=logged, most=logged)
-    ended = max(float(one["ended"]), events[-1].seconds)
-    return [*events, _Event(ended, index, -1)]
+def _events_of(index: int, one: Record) -> Iterator[_Event]:
+    """What became of an input."""
+    parts: list[tuple[float, int | None, Any]]
+    parts = [(float(taken["seconds"]), None, taken["logged"]) for taken in one["readings"]]
+    parts += [(float(seconds), int(place), logged) for place, seconds, logged in one["waits"]]
+    for part, (seconds, wait, logged) in enumerate(parts):
+        yield _Event(seconds, index, part, wait, *_logged(logged))
+    yield _Event(max(float(one["ended"]), *(part[0] for part in parts)), index, -1)
+
+
+def _logged(count: int | None) -> tuple[int, float]:
+    return (0, math.inf) if count is None else (int(count), int(count))
 
 
 def _text_in(item: Input, source: Record) -> str:

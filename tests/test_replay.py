@@ -415,7 +415,7 @@ def test_a_public_request_belongs_to_the_workspace_that_serves_it(
     inputs = bundle.lines("inputs.ndjson")
     operations = [one["operation"] for one in inputs]
     assert operations == ["setClock", "createUploadUrl", "putUpload", "listPartners"]
-    logged = [one["logged"] for one in inputs]
+    logged = [one["readings"][0]["logged"] for one in inputs]
     assert logged == [0, None, None, None]  # only a live clock moves by itself
     assert inputs[-1]["hasWaitedForBody"] is False
     found = replay(bundle)

@@ -65,16 +65,17 @@ class SystemClock(Protocol):
 
 
 class Reading(NamedTuple):
-    """Both clocks at one moment: the instant, in UTC, and the monotonic seconds."""
+    """Both clocks at one moment: the instant, in UTC, and the monotonic seconds; and how many steps
+    and attempts the workspace of a request had logged by then (None: unknown)."""
 
     now: datetime
     seconds: float
+    logged: int | None = None
 
 
 class Wait(NamedTuple):
     """A wait of a request for others: its ``place`` among all in which the request could have
-    waited, the monotonic second at which it was over, and how many steps and attempts its workspace
-    had logged by then (None: unknown)."""
+    waited, the monotonic second at which it was over, and how much was ``logged`` by then."""
 
     place: int
     seconds: float
@@ -108,8 +109,17 @@ class Readings:
         self._system_clock = system_clock
         self._recorded = deque(recorded)
 
-    def take(self) -> None:
-        """Read the clocks."""
+    async def go_on(self) -> None:
+        """Read the clocks again, after a wait."""
+        self._take()
+        await self.note_logged()
+
+    async def note_logged(self) -> None:
+        """Note how much is logged at the latest reading."""
+        if self.count_logged is not None:
+            self.taken[-1] = self.taken[-1]._replace(logged=await self.count_logged())
+
+    def _take(self) -> None:
         if self._recorded:
             taken = self._recorded.popleft()
         else:
@@ -118,7 +128,7 @@ class Readings:
 
     def begin(self) -> Token[Readings | None]:
         """Read the clocks when the request of this context arrives. ``release`` needs the token."""
-        self.take()
+        self._take()
         return _READINGS.set(self)
 
     def release(self, token: Token[Readings | None]) -> None:

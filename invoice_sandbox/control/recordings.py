@@ -133,12 +133,13 @@ async def _input(call: ControlCall, one: Input, secrets: Secrets) -> Record:
         "requestId": shown["requestId"],
         "operation": shown["operation"],
         "at": shown["at"],
-        "readings": [{"now": at.isoformat(), "seconds": begun} for at, begun in one.readings],
+        "readings": [
+            {"now": at.isoformat(), "seconds": begun, "logged": logged}
+            for at, begun, logged in one.readings
+        ],
         "waits": [list(wait) for wait in one.waits],
         "ended": one.readings[0].seconds + one.entry.seconds,
         "hasWaitedForBody": one.has_waited_for_body,
-        "logged": one.logged,
-        "eventsBefore": one.events_before,
         "client": one.client,
         "request": request,
         "status": shown["status"],

@@ -12,10 +12,15 @@ from invoice_sandbox.base.errors import ApiError, reject
 from invoice_sandbox.base.ids import key_digest, seeded_request_id
 from invoice_sandbox.base.rates import RateLimiter
 from invoice_sandbox.http.credentials import AnyCredential, KnownKeys, open_workspace, secrets_of
-from invoice_sandbox.http.pipeline import Admit, AdmittedRequest, Request, RoutedRequest
+from invoice_sandbox.http.pipeline import (
+    Admit,
+    AdmittedRequest,
+    Request,
+    RoutedRequest,
+    note_logged,
+)
 from invoice_sandbox.openapi.operation import Contract, Operation
 from invoice_sandbox.openapi.security import Scheme, advice, challenges
-from invoice_sandbox.runtime.agenda import STEPS_LOG
 from invoice_sandbox.runtime.engine import Engine
 from invoice_sandbox.state import Credential, Workspace
 from invoice_sandbox.state.credentials import missing_scope
@@ -177,17 +182,15 @@ class _Gate:
         trace, clock = routed.request.trace, self.engine.system_clock
         credential = routed.request.caller or await self.identify(routed.request)
         if credential is None:
-            trace.workspace = (
-                await self.engine.default_workspace() if self.default_workspace else None
-            )
+            if self.default_workspace:
+                trace.workspace = await self.engine.default_workspace()
+                await note_logged(self.engine, trace, trace.workspace)
             return _admitted(routed, None, trace.workspace)
         workspace = await open_workspace(self.engine, credential)
         if workspace is None:
             raise reject("bad_credential")
         trace.workspace = workspace
-        if trace.readings is not None and workspace.clock.mode == "live":
-            count = self.engine.store.count_logged
-            trace.readings.count_logged = partial(count, workspace.id, STEPS_LOG)
+        await note_logged(self.engine, trace, workspace)
         if routed.request.is_observer:
             return _admitted(routed, credential, workspace)
         number = await self.engine.store.note_request(workspace.id, clock.now())

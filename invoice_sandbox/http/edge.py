@@ -268,8 +268,6 @@ class Edge:
                         tuple(readings.taken),
                         tuple(readings.waits),
                         request.trace.has_waited_for_body,
-                        request.trace.logged,
-                        request.trace.events_before,
                         str((request.scope.get("client") or ("",))[0]),
                         owner is not None,
                         request.scope.get("raw_path"),

@@ -26,6 +26,7 @@ from invoice_sandbox.http.pipeline import (
     ParsedRequest,
     Reply,
     Trace,
+    note_logged,
 )
 from invoice_sandbox.openapi.message.media_types import is_json
 from invoice_sandbox.openapi.operation import DeclaredResponse, Operation
@@ -40,7 +41,6 @@ from invoice_sandbox.project.api import (
     WorkThenRespond,
 )
 from invoice_sandbox.project.conventions import Conventions
-from invoice_sandbox.runtime.agenda import STEPS_LOG
 from invoice_sandbox.runtime.engine import Engine
 from invoice_sandbox.runtime.steps import LAST_STEPS
 from invoice_sandbox.scenarios.library import resolver_of
@@ -72,7 +72,10 @@ class HandlerResponse:
         What is due is done first, and what the request itself makes due at once afterwards.
         """
         engine = self.engine
-        workspace = parsed.workspace or await public_workspace(engine, parsed)
+        workspace = parsed.workspace
+        if workspace is None:
+            workspace = await public_workspace(engine, parsed)
+            await note_logged(engine, parsed.request.trace, workspace)
         key = parsed.idempotency
         if key is None:
             outcome = await self._outcome(parsed, workspace)
@@ -110,7 +113,6 @@ class HandlerResponse:
         try:
             async with self.engine.store.transaction(workspace_id) as state:
                 workspace = await state.workspace()
-                await note_logged(self.engine, parsed.request.trace, workspace)
                 call = _call(self.engine, parsed, workspace, state)
                 if parsed.credential is not None and parsed.credential.type == "api_key":
                     await note_use(state, parsed.credential, call.now)
@@ -199,14 +201,6 @@ class HandlerResponse:
                 await self.engine.project.actions[step.do].run(
                     _step(call, arguments), step.arguments
                 )
-
-
-async def note_logged(engine: Engine, trace: Trace, workspace: Workspace) -> None:
-    """Note what time has done in a workspace before a request: a replay does the same before."""
-    if workspace.clock.mode == "live":
-        trace.logged = await engine.store.count_logged(workspace.id, STEPS_LOG)
-    if trace.readings is not None:
-        trace.events_before = len(trace.readings.taken) + len(trace.readings.waits)
 
 
 _Later = DeliverThenRespond | WorkThenRespond

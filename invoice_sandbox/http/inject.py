@@ -141,7 +141,7 @@ class _Injection:
     async def _delay(self) -> None:
         seconds = delay_seconds(self.workspace, self.fault)
         await self.engine.system_clock.sleep(seconds)
-        go_on(self.admitted.request)
+        await go_on(self.admitted.request)
 
 
 def _patched(reply: Reply, patch: Mapping[str, Any]) -> Reply:

@@ -18,13 +18,14 @@ from collections.abc import (
     Sequence,
 )
 from dataclasses import dataclass, field
-from functools import lru_cache
+from functools import lru_cache, partial
 from typing import Any, Final, NamedTuple, Protocol, TypeVar
 
 from invoice_sandbox.base.clock import Gate, Reading, Readings
 from invoice_sandbox.base.errors import ApiError
 from invoice_sandbox.openapi.message.media_types import JSON as JSON
 from invoice_sandbox.openapi.operation import Contract, Operation
+from invoice_sandbox.runtime.agenda import STEPS_LOG
 from invoice_sandbox.runtime.engine import Engine
 from invoice_sandbox.scenarios.script import Scenario
 from invoice_sandbox.state import Credential, Workspace
@@ -125,20 +126,16 @@ class Trace:
     ``drawn_id`` is the request id once it was needed; ``draw_id`` draws that of a request without a
     workspace. ``number`` is that of the request in its workspace, 0: unknown. ``readings`` are what
     it reads of the clocks: when it arrives, then if it ``has_waited_for_body``, then after a
-    latency. ``logged`` is how many steps and attempts a workspace with a live clock had logged when
-    the request was carried out, ``events_before`` how many readings and waits it had by then.
-    ``served_by`` is the id of the workspace that a public operation belongs to, whoever calls it.
-    ``headers`` are sent with every response to the request; ``why`` explains the response.
-    ``release`` gives back what the request holds of a budget. ``revoked_key_of`` is the id of the
-    workspace that a revoked key belonged to.
+    latency. ``served_by`` is the id of the workspace that a public operation belongs to, whoever
+    calls it. ``headers`` are sent with every response to the request; ``why`` explains the
+    response. ``release`` gives back what the request holds of a budget. ``revoked_key_of`` is the
+    id of the workspace that a revoked key belonged to.
     """
 
     drawn_id: str = ""
     number: int = 0
     readings: Readings | None = None
     has_waited_for_body: bool = False
-    logged: int | None = None
-    events_before: int = 0
     served_by: str | None = None
     draw_id: Callable[[], str] = _unnamed
     endpoint: Endpoint | None = None
@@ -432,10 +429,17 @@ def request_of(scope: Scope, receive: Receive, head_of: HeadOf = head_of) -> Req
     )
 
 
-def go_on(request: Request) -> None:
+async def note_logged(engine: Engine, trace: Trace, workspace: Workspace) -> None:
+    """Note what time has done in the workspace of a request: a replay does the same before."""
+    if trace.readings is not None and workspace.clock.mode == "live":
+        trace.readings.count_logged = partial(engine.store.count_logged, workspace.id, STEPS_LOG)
+        await trace.readings.note_logged()
+
+
+async def go_on(request: Request) -> None:
     """After a wait, what follows happens at the present instant."""
     if request.trace.readings is not None:
-        request.trace.readings.take()
+        await request.trace.readings.go_on()
 
 
 async def send_whole(request: Request, reply: Reply, send: Send) -> None:

@@ -116,7 +116,7 @@ class Bodies:
             raise too_slow(patience.body) from None
         request.trace.content = content
         request.trace.has_waited_for_body = True
-        go_on(request)
+        await go_on(request)
 
     async def _large(
         self,

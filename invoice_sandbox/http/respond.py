@@ -11,7 +11,6 @@ from invoice_sandbox.http.handling import (
     HandlerResponse,
     JsonResponses,
     check_error,
-    note_logged,
     public_workspace,
     report_forbidden,
     undeclared,
@@ -111,7 +110,6 @@ class _ControlResponse:
             return await self.function(call)
         if parsed.credential is None or parsed.workspace is None:
             raise reject("no_credential")
-        await note_logged(self.engine, parsed.request.trace, parsed.workspace)
         return await self.function(
             ControlCall(**vars(call), credential=parsed.credential, workspace=parsed.workspace)
         )

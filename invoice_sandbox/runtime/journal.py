@@ -166,19 +166,14 @@ class Input(NamedTuple):
 
     ``number`` is that of the request in its workspace (0: of none), ``readings`` what it read of
     the clocks, the first time when it arrived, the second time when its body had arrived if it
-    ``has_waited_for_body``, ``waits`` its waits for others. ``logged`` is how many steps and
-    attempts the workspace had logged before it was carried out (None: unknown), and
-    ``events_before`` how many of its readings and waits came before that. ``raw_path`` is its path
-    as it was sent, if the server knows that. ``packed`` is the body of a response that ``entry``
-    has only in part.
+    ``has_waited_for_body``, ``waits`` its waits for others, ``raw_path`` its path as it was sent,
+    if the server knows that. ``packed`` is the body of a response that ``entry`` has only in part.
     """
 
     number: int
     readings: tuple[Reading, ...]
     waits: tuple[Wait, ...]
     has_waited_for_body: bool
-    logged: int | None
-    events_before: int
     client: str
     in_journal: bool
     raw_path: bytes | None

@@ -6,6 +6,7 @@ import gc
 import os
 import signal
 import tempfile
+from collections import defaultdict
 from collections.abc import Generator, Iterator
 from pathlib import Path
 from typing import Final
@@ -67,6 +68,17 @@ def client(server: Running) -> Iterator[httpx.Client]:
 
 _YOUNG_OBJECTS: Final = 1_000_000
 """New objects after which cycles are looked for within a module: hardly ever."""
+
+
+_LONG: Final = frozenset({"process", "slow"})
+
+
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """Modules that take long come first, so that no process is left alone with one at the end."""
+    is_long: defaultdict[Path, bool] = defaultdict(bool)
+    for item in items:
+        is_long[item.path] |= any(mark.name in _LONG for mark in item.iter_markers())
+    items.sort(key=lambda item: not is_long[item.path])
 
 
 @pytest.hookimpl(trylast=True)

@@ -85,8 +85,11 @@ class Wait(NamedTuple):
 Gate = Callable[[int], Awaitable[None]]
 """Returns when a recorded request may go on at a place in which it could have waited."""
 
-_MOST_WAITS: Final = 200
+_MOST_WAITS: Final = 1_000
 """Waits of a request that are noted."""
+
+WAIT_BYTES: Final = 150
+"""About what a wait takes."""
 
 
 class Readings:

@@ -18,7 +18,7 @@ from typing import Any, Final, NamedTuple, Protocol
 from urllib.parse import quote, unquote_plus
 
 from invoice_sandbox.base import jsonio
-from invoice_sandbox.base.clock import Reading, Wait, instant_text
+from invoice_sandbox.base.clock import WAIT_BYTES, Reading, Wait, instant_text
 from invoice_sandbox.base.ids import KEY_PREFIX
 from invoice_sandbox.base.turns import Turn
 from invoice_sandbox.openapi.message.media_types import is_json
@@ -235,7 +235,7 @@ class Journal:
             short = self.redactor.without_large_bodies(entry).response_body
             packed = zlib.compress(content, 1) if len(content) <= _MAX_WHOLE else b""
             item = item._replace(entry=entry._replace(response_body=short), packed=packed)
-        size = _size(item.entry) + len(item.packed)
+        size = _size(item.entry) + len(item.packed) + WAIT_BYTES * len(item.waits)
         await self._store.append(workspace_id, INPUTS_LOG, item, size)
 
     async def recorded(self, workspace_id: str) -> Recorded:

@@ -16,7 +16,6 @@ import re
 import sys
 from collections import deque
 from collections.abc import (
-    Awaitable,
     Coroutine,
     Iterable,
     Iterator,
@@ -199,10 +198,13 @@ class _Gates:
             await self._open[place].wait()
             self._passed[place].set()
 
-    async def open(self, place: int) -> None:
-        """Let the request go on, and wait until it does. It may wait for a thread."""
+    async def open(self, place: int, patience: float) -> bool:
+        """Let the request go on, and wait until it does; it may wait for a thread. False: it did
+        not get there, so the replay differs."""
         self._open[place].set()
-        await _within(_SECONDS_TO_END, self._passed[place].wait())
+        with suppress(TimeoutError):
+            await asyncio.wait_for(self._passed[place].wait(), patience)
+        return self._passed[place].is_set()
 
     def open_all(self) -> None:
         """Let nothing hold the request."""
@@ -280,12 +282,14 @@ class _Run:
         under_way: dict[int, asyncio.Task[bytes]] = {}
         pauses: dict[int, list[asyncio.Event]] = {}
         gates: dict[int, _Gates] = {}
+        patience: float = _SECONDS_TO_END
         for event in self._events():
             await self._pass_time(event.seconds, event.least, event.most)
             if event.place < 0:
                 continue
             if event.wait is not None:
-                await gates[event.place].open(event.wait)
+                if not await gates[event.place].open(event.wait, patience):
+                    patience = 0  # for what comes after it there is no right moment
             elif event.part == 0:
                 one = self.recorded["inputs"][event.place]
                 pauses[event.place] = own = [asyncio.Event() for _ in one["readings"][1:]]
@@ -522,12 +526,6 @@ def _text_in(item: Input, source: Record) -> str:
     except jsonio.JsonError:
         return ""
     return str(at_pointer(body, source["member"]) or "")
-
-
-async def _within(seconds: float, waiting: Awaitable[Any]) -> None:
-    """Wait at most so many real seconds."""
-    with suppress(TimeoutError):
-        await asyncio.wait_for(waiting, seconds)
 
 
 def _unknown(number: int, source: Record) -> str:

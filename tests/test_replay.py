@@ -177,6 +177,8 @@ def test_the_command_says_same_or_what_differs(recorded: Path, tmp_path: Path) -
         ("inputs.ndjson", b'"readings"', b'"left"'),
         ("inputs.ndjson", b'"now": "2', b'"now": "x'),
         ("inputs.ndjson", b'"number"', b'"nr"'),
+        ("inputs.ndjson", b'"waits": []', b'"waits": 7'),
+        ("inputs.ndjson", b'"waits": []', b'"waits": [["x", "y"]]'),
         ("inputs.ndjson", b'"response": {', b'"response": 7, "other": {'),
         ("end.json", b'"requests"', b'"number"'),
         ("inputs.ndjson", b"{", b"[" * 100_000 + b"{"),
@@ -193,6 +195,18 @@ def test_a_malformed_recording_ends_in_one_line(
     with pytest.raises(BundleError) as raised:
         replay(edited(recorded, tmp_path / "x.zip", edit))
     assert "\n" not in str(raised.value)
+
+
+def test_nobody_waits_for_what_a_replay_never_gets_to(recorded: Path, tmp_path: Path) -> None:
+    """It would take two seconds for each of these."""
+
+    def edit(parts: dict[str, bytes]) -> None:
+        first, *others = map(json.loads, parts["inputs.ndjson"].splitlines())
+        first["waits"] = [[1_000_000 + place, first["ended"], None] for place in range(2_000)]
+        lines = (json.dumps(one) for one in (first, *others))
+        parts["inputs.ndjson"] = "".join(f"{line}\n" for line in lines).encode()
+
+    assert replay(edited(recorded, tmp_path / "x.zip", edit)).difference is None
 
 
 def test_a_recording_of_too_many_requests_is_not_replayed(recorded: Path, tmp_path: Path) -> None:

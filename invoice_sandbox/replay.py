@@ -192,11 +192,13 @@ class _Gates:
         self._open = {place: asyncio.Event() for place in places}
         self._passed = {place: asyncio.Event() for place in self._open}
 
-    async def __call__(self, place: int) -> None:
-        """Wait until the request has gone on at this place."""
-        if place in self._open:
-            await self._open[place].wait()
-            self._passed[place].set()
+    async def __call__(self, place: int) -> bool:
+        """Wait until the request has gone on at this place. False: it did not wait there."""
+        if place not in self._open:
+            return False
+        await self._open[place].wait()
+        self._passed[place].set()
+        return True
 
     async def open(self, place: int, patience: float) -> bool:
         """Let the request go on, and wait until it does; it may wait for a thread. False: it did

@@ -10,7 +10,7 @@ from contextlib import suppress
 from dataclasses import replace as changed
 from http.client import HTTPConnection
 from pathlib import Path
-from threading import Thread
+from threading import Event, Thread
 from typing import Any
 
 import httpx
@@ -25,8 +25,9 @@ from invoice_sandbox.bundles.saving import save_bundle
 from invoice_sandbox.cli import main
 from invoice_sandbox.control.client import ControlClient
 from invoice_sandbox.replay import replay
+from invoice_sandbox.runtime import agenda
 from invoice_sandbox.state.credentials import DEMO_KEY
-from tests.receivers import Manner, Message, Streams, raw, receiving, reset, response
+from tests.receivers import Manner, Message, Streams, held, raw, receiving, reset, response
 from tests.scenario_run import INVOICE, advance, until
 from tests.support import FROZEN, PATIENCE, Running, serving
 from tests.test_bundles import use
@@ -309,6 +310,27 @@ def test_a_request_that_waited_for_others_does_so_again(tmp_path: Path) -> None:
         assert client.get("/sandbox/clock").json()["data"]["now"][:10] > before[:10]
         save_bundle(ControlClient(server.url, DEMO_KEY), tmp_path / "live.zip")
     assert replay(read_bundle(tmp_path / "live.zip")).difference is None
+
+
+@pytest.mark.parametrize("mode", ["live", "frozen"])
+def test_an_advance_that_gave_up_on_a_receiver_does_not_wait_again(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, mode: ClockMode
+) -> None:
+    settings, gate = changed(SENDING, clock=ClockState(mode)), Event()
+    with (
+        serving(settings, real_time=True) as server,
+        server.client() as client,
+        receiving(held(gate)) as receiver,
+    ):
+        client.post("/api/webhooks", json={"url": receiver.url, "events": ["*"]})
+        client.post("/api/invoices", json=INVOICE)
+        with monkeypatch.context() as patient:
+            patient.setattr(agenda, "PATIENCE", 0.3)
+            assert advance(client, by="PT10S")["pending"]
+        client.get("/api/offers")
+        save_bundle(ControlClient(server.url, DEMO_KEY), tmp_path / "x.zip")
+        gate.set()
+    assert replay(read_bundle(tmp_path / "x.zip")).difference is None
 
 
 @pytest.mark.parametrize("mode", ["live", "frozen"])

@@ -82,8 +82,9 @@ class Wait(NamedTuple):
     logged: int | None
 
 
-Gate = Callable[[int], Awaitable[None]]
-"""Returns when a recorded request may go on at a place in which it could have waited."""
+Gate = Callable[[int], Awaitable[bool]]
+"""Returns when a recorded request may go on at a place in which it could have waited. False: it did
+not wait there."""
 
 _MOST_WAITS: Final = 1_000
 """Waits of a request that are noted."""

@@ -10,6 +10,7 @@ import asyncio
 import time
 from collections import deque
 from collections.abc import Awaitable, Callable
+from functools import partial
 from typing import Final, TypeVar
 from weakref import WeakKeyDictionary
 
@@ -59,29 +60,29 @@ class Turn:
 
     async def give_way(self) -> None:
         """Let others go on, if the work has taken longer than a turn since they last did."""
-        readings = readings_of_request()
-        place = 0 if readings is None else readings.may_wait()
         gives_way = self._seconds() - self._since > MAX_TURN
-        if gives_way:
-            await next_turn(self)
+        if await waited(gives_way, partial(next_turn, self)):
             self._since = self._seconds()
-        if readings is None:
-            return
-        if readings.gate is not None:
-            await readings.gate(place)
-        elif gives_way:
+
+
+async def waited(will_wait: bool, wait: Callable[[], Awaitable[None]]) -> bool:
+    """Wait if a request ``will_wait`` for others, and return whether it did.
+
+    A replay waits whenever the recorded request did, and until it went on.
+    """
+    readings = readings_of_request()
+    place = 0 if readings is None else readings.may_wait()
+    if readings is not None and readings.gate is not None:
+        return await readings.gate(place)
+    if will_wait:
+        await wait()
+        if readings is not None:
             await readings.has_waited(place)
+    return will_wait
 
 
 async def waited_for(work: Awaitable[T]) -> T:
-    """What ``work`` returns, for which a request always waits, while others go on."""
-    readings = readings_of_request()
-    if readings is None:
-        return await work
-    place = readings.may_wait()
+    """What ``work`` returns, while others go on. A replay works, and waits as long."""
     result = await work
-    if readings.gate is not None:
-        await readings.gate(place)
-    else:
-        await readings.has_waited(place)
+    await waited(True, partial(asyncio.sleep, 0))
     return result

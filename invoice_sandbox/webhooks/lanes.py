@@ -13,12 +13,13 @@ import logging
 from collections.abc import Awaitable, Callable, Mapping
 from contextvars import Context
 from datetime import datetime
+from functools import partial
 from typing import Final
 from weakref import WeakValueDictionary
 
 from invoice_sandbox.base.clock import SystemClock, instant_text
 from invoice_sandbox.base.errors import ApiError
-from invoice_sandbox.base.turns import next_turn, waited_for
+from invoice_sandbox.base.turns import next_turn, waited
 from invoice_sandbox.state import OUTCOMES_LOG, NoWorkspaceError, Record, Store, Workspace
 from invoice_sandbox.webhooks.attempts import TIMEOUT, Attempt, Outcome, Outgoing, note, prepare
 from invoice_sandbox.webhooks.dns import WORKSPACE
@@ -118,8 +119,7 @@ class Lanes:
         ]
         if lane is None:  # a lane that has ended may still run the steps that it made due
             running += [task for task, owner in self._ending.items() if owner == workspace_id]
-        await waited_for(_wait(running, patience))
-        return bool(running)
+        return await waited(bool(running), partial(_wait, running, patience))
 
     async def close(self, patience: float) -> None:
         """Start nothing more, and wait up to ``patience`` real seconds for requests in flight.

@@ -260,6 +260,16 @@ def a_workspace(name: str, maker: str | None = None) -> Workspace:
     return Workspace(name, 1, name, FROZEN.clock, "manual", made_by=maker)
 
 
+def test_a_workspace_covers_anew_what_an_earlier_one_with_its_id_did() -> None:
+    """The workspace of a test has the same id in each run, and is created from that of the run."""
+    coverage = Coverage()
+    for run in ("run 1", "run 2"):
+        coverage.note(a_workspace("test", run), [event("a")])
+        assert coverage.of(run) == coverage.of("test") == {event("a")}
+    coverage.note(a_workspace("test", "run 3"), [event("b")])
+    assert coverage.of("run 3") == coverage.of("test") == {event("b")}
+
+
 def test_workspaces_that_are_gone_are_forgotten_in_time() -> None:
     coverage = Coverage()
     coverage.note(a_workspace("first"), [event("a")])

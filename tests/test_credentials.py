@@ -442,20 +442,28 @@ def test_a_key_is_taken_from_the_query_where_the_contract_says_so(
         assert client.get("/query", params=query).status_code == expected
 
 
-@pytest.mark.parametrize("value", ["ilk_sandbox_unknown", "token"])
+@pytest.mark.parametrize(
+    ("value", "problem"),
+    [
+        ("ilk_sandbox_unknown", "has a credential without 'Bearer' before it"),
+        ("token", "has a credential without 'Bearer' before it"),
+        ("Bearer", "has no key after 'Bearer'"),
+        ("bearer  ", "has no key after 'Bearer'"),
+        (f"Token {DEMO_KEY}", "has another scheme than 'Bearer'"),
+    ],
+)
 def test_a_credential_without_bearer_is_what_the_error_is_about(
-    server: Running, value: str
+    server: Running, value: str, problem: str
 ) -> None:
     with server.client(None) as client:
         response = client.get("/api/invoices", headers={"Authorization": value})
     assert response.status_code == 401
     assert response.json()["error"]["message"] == (
-        "The Authorization header has a credential without 'Bearer' before it. "
-        "Send 'Authorization: Bearer <API_KEY>'."
+        f"The Authorization header {problem}. Send 'Authorization: Bearer <API_KEY>'."
     )
 
 
-@pytest.mark.parametrize("value", ["Bearer", "Basic", "Bearer unknown", "Basic dTpw"])
+@pytest.mark.parametrize("value", ["Basic", "Bearer unknown", "Basic dTpw"])
 def test_an_error_never_says_that_a_scheme_is_missing_which_is_there(
     server: Running, value: str
 ) -> None:

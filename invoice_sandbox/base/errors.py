@@ -81,7 +81,7 @@ _ERRORS: Final = (
     ErrorType(
         "no_bearer",
         401,
-        "The Authorization header has a credential without 'Bearer' before it",
+        "The Authorization header {problem}",
         "Send 'Authorization: Bearer <API_KEY>'.",
     ),
     ErrorType(

@@ -215,15 +215,22 @@ def _presented(head: Head, scheme: Scheme) -> list[Presented | None]:
     """The secrets in the headers as ``scheme`` says; None for one without the scheme's name."""
     kind: Literal["api_key", "session"] = "session" if scheme.location == "cookie" else "api_key"
     found: list[Presented | None] = [Presented(kind, one) for one in _secrets_in(head, scheme)]
-    if scheme.location == BEARER and _lacks_bearer(head):
-        found.append(None)
+    if scheme.location == BEARER and head.known(_problem_of_bearer) is not None:
+        return [*filter(lambda one: one is not None and one.secret, found), None]
     return found
 
 
-def _lacks_bearer(head: Head) -> bool:
-    """Whether a header is a credential alone, without the name of a scheme before it."""
-    values = head.values(_AUTHORIZATION)
-    return any(" " not in one.strip() and one.strip().lower() not in _SCHEMES for one in values)
+def _problem_of_bearer(head: Head) -> str | None:
+    """Why an ``Authorization`` header has no bearer credential; None: it has one, or that of
+    another scheme that contracts use."""
+    for value in head.values(_AUTHORIZATION):
+        scheme, _, secret = value.strip().partition(" ")
+        if scheme.lower() == BEARER and not secret.strip():
+            return "has no key after 'Bearer'"
+        if scheme.lower() not in _SCHEMES:
+            alone = "has a credential without 'Bearer' before it"
+            return "has another scheme than 'Bearer'" if secret.strip() else alone
+    return None
 
 
 async def _outcome(
@@ -231,7 +238,7 @@ async def _outcome(
 ) -> Credential | ApiError:
     """What a secret turns out to be."""
     if presented is None:
-        return reject("no_bearer")
+        return reject("no_bearer", problem=request.head.known(_problem_of_bearer))
     found = await look_up(engine.store, presented)
     if found is None:
         revoked = await look_up(engine.store, Presented("revoked", presented.secret))

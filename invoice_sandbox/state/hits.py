@@ -81,6 +81,8 @@ class Coverage:
 
     def note(self, workspace: Workspace, hits: Collection[Hit]) -> None:
         """Add hits of ``workspace``, and remember who created it."""
+        if self._creators.get(workspace.id, workspace.made_by) != workspace.made_by:
+            self._hits.pop(workspace.id, None)  # of an earlier one with this id, which is gone
         known = self._hits.get(workspace.id)
         if known is not None and known.issuperset(hits):
             return

@@ -10,7 +10,7 @@ from collections.abc import Awaitable, Callable, Coroutine, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import replace
 from datetime import UTC, datetime, timedelta
-from functools import wraps
+from functools import partial, wraps
 from itertools import permutations, product
 from pathlib import Path
 from types import FrameType
@@ -21,7 +21,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from invoice_sandbox.base.clock import FIRST, FROZEN_START, ClockState, instant_text
+from invoice_sandbox.base.clock import FIRST, FROZEN_START, ClockState, Readings, instant_text
 from invoice_sandbox.base.ids import new_secret
 from invoice_sandbox.base.jsonio import Packing, size_of
 from invoice_sandbox.state import (
@@ -43,7 +43,7 @@ from invoice_sandbox.state.persistent import open_store
 from invoice_sandbox.state.shared import open_shared_store
 from invoice_sandbox.state.steps import StepQueue
 from tests.databases import new_database
-from tests.support import PATIENCE, little_work
+from tests.support import PATIENCE, ManualSystemClock, little_work
 
 P = ParamSpec("P")
 
@@ -219,6 +219,30 @@ async def test_a_workspace_can_be_deleted_once_its_transaction_has_ended_and_aga
     await deletion
     await store.delete_workspace("one")
     assert await store.workspaces() == ()
+
+
+@in_memory
+@on_a_loop
+async def test_all_requests_that_wait_for_a_workspace_learn_that_it_is_deleted() -> None:
+    store = await store_of("one")
+    space = await store.lock("one")
+
+    async def request() -> None:
+        readings = Readings(ManualSystemClock())
+        readings.begin()
+        readings.count_logged = partial(store.count_logged, "one", "a")
+        async with store.transaction("one"):
+            pass
+
+    requests = [asyncio.create_task(request()) for _ in range(2)]
+    deletion = asyncio.create_task(store.delete_workspace("one"))
+    await asyncio.sleep(0)
+    assert space.lock.queued == 3
+    space.lock.release()
+    for one in requests:
+        with pytest.raises(NoWorkspaceError):
+            await asyncio.wait_for(one, PATIENCE)
+    await asyncio.wait_for(deletion, PATIENCE)
 
 
 @in_memory

@@ -166,7 +166,11 @@ class Lock(asyncio.Lock):
         waits = self.locked() or self.queued > 0
         await self._acquired()
         if waits:
-            await readings.has_waited(place)
+            try:
+                await readings.has_waited(place)
+            except BaseException:  # such as for a workspace that was deleted meanwhile
+                self.release()
+                raise
         return True
 
     async def _acquired(self) -> Literal[True]:

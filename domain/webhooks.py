@@ -191,7 +191,7 @@ async def event_data(call: Call, event_type: str, invoice_id: str | None) -> Rec
     if data is None:
         resource = _resource(event_type) if _resource(event_type) in _SOURCES else "invoice"
         kind = resource.replace("_", " ")
-        raise reject("unknown_resource", kind=kind, member="invoiceId", value=invoice_id)
+        raise reject("unknown_resource", kind=kind, member="invoiceId", value=invoice_id or "")
     return data
 
 

@@ -250,6 +250,8 @@ def test_commands_and_operations_are_equal() -> None:
         ("clock advance P1Y2M", "unsupported duration 'P1Y2M'; use days to seconds"),
         ("clock advance P-1D", "negative duration 'P-1D'; no clock goes back"),
         ("clock advance -P1D", "a duration is not negative; no clock goes back"),
+        ("clock advance -1", "a duration is not negative; no clock goes back"),
+        ("serve -P 80", "No such option '-P'"),
         ("clock set yesterday", "invalid instant 'yesterday'; use RFC 3339 such as 2026-"),
         ("fault add --kind latency --delay 2s", "invalid duration '2s'; use ISO 8601"),
         ("fault add --kind response --body {bad", "Invalid value for '--body': invalid JSON"),

@@ -246,6 +246,31 @@ def test_a_live_run_replays_without_waiting(live: Running, tmp_path: Path) -> No
     assert (found.with_end, found.notes) == (True, ())
 
 
+AUTHORIZATIONS = [
+    *("", "Bearer", "bearer", "Basic", "Token", "Bearer unknown", "Bearer two words", "Token x"),
+    *(
+        "Basic  ",
+        "Basic {{sandbox-secret-99}}",
+        "Basic {{sandbox-secret-0}}",
+        "{{sandbox-secret-9}}",
+    ),
+    *("Basic !", "Basic dXNlcjpwYXNz", f"Token {DEMO_KEY}", DEMO_KEY, f"bearer {DEMO_KEY}"),
+]
+
+
+def test_whatever_is_sent_as_a_credential_gets_the_same_error_again(tmp_path: Path) -> None:
+    with serving(changed(SENDING, rate_limit=None)) as server, server.client(None) as client:
+        for value in AUTHORIZATIONS:
+            headers = {"Authorization": value, "X-API-Key": DEMO_KEY, "Cookie": "a; ils_session=;"}
+            client.post("/sandbox/reset", headers=headers)
+            for name in headers:
+                client.get("/api/invoices?key=&token=x", headers={name: headers[name]})
+        save_bundle(ControlClient(server.url, DEMO_KEY), tmp_path / "x.zip")
+    found = replay(read_bundle(tmp_path / "x.zip"))
+    assert found.requests > 2 * len(AUTHORIZATIONS)
+    assert (found.difference, found.with_end) == (None, True)
+
+
 def test_a_run_on_the_machine_s_clock_replays_to_the_millisecond(tmp_path: Path) -> None:
     """Its steps run between requests, and during those that take long."""
     settings = changed(SENDING, clock=ClockState("live"), seed=7, rate_limit=1_000)

@@ -42,8 +42,8 @@ class ErrorType:
 
     ``text`` and ``advice`` are templates such as ``"There is no {kind} with this {member}"``; what
     is put into them must never come from a credential, and what the client sent is ``value``, which
-    is shown if it looks like an id. Without ``code`` the conventions of the
-    project choose one by ``code_status``, which is the status unless given.
+    is shown if it looks like an id. Without ``code`` the conventions of the project choose one by
+    ``code_status``, which is the status unless given.
     """
 
     name: str

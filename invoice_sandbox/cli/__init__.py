@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import string
 import sys
 from collections.abc import Mapping
 from http import HTTPStatus
@@ -107,8 +108,13 @@ class _Main(Commands):
         try:
             return super().invoke(ctx)
         except click.NoSuchOption as error:
-            if error.option_name == "-P" and error.ctx is not None:  # clock advance -P1D
-                error.ctx.fail("a duration is not negative; no clock goes back")
+            inside = error.ctx
+            if (
+                inside is not None
+                and inside.info_name == "advance"
+                and error.option_name[1] in {"P", *string.digits}
+            ):
+                inside.fail("a duration is not negative; no clock goes back")
             raise
         except UserError as error:
             raise _Misuse(str(error)) from None

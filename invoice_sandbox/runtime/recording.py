@@ -17,6 +17,7 @@ from typing import Any, Final
 from invoice_sandbox.base import jsonio
 from invoice_sandbox.base.ids import KEY_BODY_LENGTH, KEY_CHECKSUM_LENGTH, key_checksum, key_digest
 from invoice_sandbox.openapi.message.media_types import is_json
+from invoice_sandbox.openapi.security import BASIC, BEARER
 from invoice_sandbox.runtime.journal import Body, Headers, Input, JournalEntry, Redactor
 from invoice_sandbox.state import Record
 
@@ -37,6 +38,8 @@ RANDOM: Final = frozenset(
 workspace that the recorded one was created from, and the headers of webhooks."""
 
 _RANDOM_MEMBER: Final = re.compile(rf'"({"|".join(sorted(RANDOM))})":("[^"]*"?|[0-9.]+)')
+
+_SCHEMES: Final = frozenset({BASIC, BEARER})
 
 _VALUES: Final = re.compile(r'"([^"\\]*)"\s*:\s*("(?:[^"\\]|\\.)*"|[^\s,\]}]+)')
 
@@ -144,6 +147,8 @@ class Secrets:
     def _header(self, name: str, value: str) -> str:
         if not self.redactor.is_secret_header(name.lower()):
             return self._text(value)
+        if value.strip().lower() in _SCHEMES:  # without a credential
+            return value
         if name.lower() == "cookie":
             return "; ".join(self._pair(one.strip()) for one in value.split(";"))
         scheme, space, secret = value.partition(" ")
@@ -154,11 +159,13 @@ class Secrets:
         return f"{scheme} {self._named(secret.strip())}"
 
     def _basic(self, encoded: str) -> str:
+        name = self._named(encoded)
+        if name == encoded:  # there is nothing to hide
+            return name
         try:
             user, colon, password = base64.b64decode(encoded).decode().partition(":")
         except (binascii.Error, UnicodeDecodeError):
-            return self._named(encoded)
-        name = self._named(encoded)
+            return name
         plain = f"{user}:{self._named(password)}" if colon and password else self._named(user)
         self.sources[int(name[17:-2])] = {"is": "base64", "text": plain}
         return name

@@ -27,7 +27,7 @@ from invoice_sandbox.state.credentials import missing_scope
 
 _KNOWN: Final = "default"
 _FORBIDDEN: Final = "forbidden"
-_ANONYMOUS: Final = "anonymous"
+ANONYMOUS: Final = "anonymous"
 _FAMILY: Final = "workspace"
 
 FAMILY_LIMIT: Final = 6_000
@@ -44,7 +44,7 @@ _REPORTS: Final = frozenset({"answerMessage"})
 
 def request_limits(limit: int) -> dict[str, int]:
     """How many requests each policy allows in a window, of ``limit`` for a key."""
-    limits = dict.fromkeys((_KNOWN, _ANONYMOUS, _FORBIDDEN), limit)
+    limits = dict.fromkeys((_KNOWN, ANONYMOUS, _FORBIDDEN), limit)
     return {**limits, _FAMILY: max(FAMILY_LIMIT, _FAMILY_KEYS * limit)}
 
 
@@ -207,7 +207,7 @@ class _Gate:
         if credential is not None:
             name, caller = _KNOWN, credential.digest
         else:
-            name, caller = _ANONYMOUS, str((request.scope.get("client") or ("unknown",))[0])
+            name, caller = ANONYMOUS, str((request.scope.get("client") or ("unknown",))[0])
         request.trace.headers += limiter.count(name, caller)
 
     def _authorize(self, request: Request, credential: Credential) -> None:

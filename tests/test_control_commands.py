@@ -246,8 +246,15 @@ def test_commands_and_operations_are_equal() -> None:
     ("line", "message"),
     [
         ("clock advance 3D", "invalid duration '3D'; use ISO 8601 such as P3D or PT10S"),
-        ("clock advance P1M", "unsupported duration 'P1M'; use days to seconds such as P30D"),
-        ("clock advance P1Y2M", "unsupported duration 'P1Y2M'; use days to seconds"),
+        (
+            "clock advance P1M",
+            "unsupported duration 'P1M': months and years have no fixed length; use",
+        ),
+        (
+            "clock advance P1Y2M",
+            "'P1Y2M': months and years have no fixed length; use days to seconds",
+        ),
+        ("clock advance P2W", "'P2W': write weeks as days; use days to seconds such as P30D"),
         ("clock advance P-1D", "negative duration 'P-1D'; no clock goes back"),
         ("clock advance -P1D", "a duration is not negative; no clock goes back"),
         ("clock advance -1", "a duration is not negative; no clock goes back"),
@@ -260,6 +267,7 @@ def test_commands_and_operations_are_equal() -> None:
         ("fault add --kind status --count x", "'x' is not a valid whole number"),
         ("fault add --kind status --probability x", "'x' is not a valid number"),
         ("transition inv_sandbox_0001 become-overdu", "is unknown; did you mean become-overdue?"),
+        ("zzz", "there is no command 'zzz'; 'main --help' lists all of them"),
         ("serv", "there is no command 'serv'; did you mean serve?"),
         ("clok advance P1D", "there is no command 'clok'; did you mean clock?"),
         ("clock advanc P1D", "there is no command 'advanc'; did you mean advance?"),
@@ -820,11 +828,11 @@ def test_a_key_that_no_header_carries_is_misuse_and_not_repeated(bad: str) -> No
         ),
         (
             "fault add --kind status --operation getInvoic",
-            "--operation 'getInvoic' has an unknown value; did you mean getInvoice?",
+            "--operation 'getInvoic' is unknown; did you mean getInvoice?",
         ),
         (
             "requests --operation getInvoic",
-            "--operation 'getInvoic' has an unknown value; did you mean getInvoice?",
+            "--operation 'getInvoic' is unknown; did you mean getInvoice?",
         ),
         ("fault remove flt_nobody", "There is no fault with this id. Check 'flt_nobody', and"),
         (
@@ -843,6 +851,46 @@ def test_what_the_server_rejects_is_said_in_its_words(
 ) -> None:
     assert message in rejected(line).stderr
     assert message in rejected(f"{line} --json").stderr
+
+
+@pytest.mark.parametrize(
+    ("problems", "message"),
+    [
+        (None, "what is wrong"),
+        ([], "what is wrong"),
+        ({"count": 1, "listed": []}, "what is wrong"),
+        ({"count": 1, "listed": [{"in": "body"}]}, "what is wrong"),
+        ({"count": 1, "listed": ["x"]}, "what is wrong"),
+        ({"count": "1", "listed": [{}]}, "what is wrong"),
+        (
+            {
+                "count": 3,
+                "listed": [{"in": "query", "pointer": "/limit", "problem": "p", "keyword": ""}],
+            },
+            "--limit 5 p (and 2 more problems).",
+        ),
+        (
+            {
+                "count": 1,
+                "listed": [{"in": "body", "pointer": "/limit", "problem": "p", "keyword": ""}],
+            },
+            "limit p.",
+        ),
+        (
+            {
+                "count": 1,
+                "listed": [{"in": "query", "pointer": "", "problem": "p", "keyword": "required"}],
+            },
+            "the body is required.",
+        ),
+    ],
+)
+def test_a_command_words_the_problems_that_the_server_lists(problems: Any, message: str) -> None:
+    error = {"code": "invalid_request", "message": "what is wrong", "problems": problems}
+    body = json.dumps({"error": error, "mode": "sandbox_mock"}).encode()
+    with responding(400, body) as url:
+        ran = run(f"requests --limit 5 --url {url}")
+    assert (ran.exit_code, ran.stderr) == (1, f"Error: {message}\n")
 
 
 def test_an_unknown_key_is_rejected_and_not_repeated(server: Running) -> None:

@@ -789,6 +789,69 @@ class TestWhy:
         assert response.status_code == 400
         assert message in response.json()["error"]["message"]
 
+    def test_the_control_api_lists_problems_as_data(self, client: httpx.Client) -> None:
+        body = {"mode": "live", "conditions": 7}
+        rejected = client.put("/sandbox/scenario", json=body).json()["error"]
+        assert rejected["problems"] == {
+            "count": 2,
+            "listed": [
+                {"in": "body", "pointer": "/name", "problem": "is required", "keyword": "required"},
+                {
+                    "in": "body",
+                    "pointer": "",
+                    "problem": "undeclared member 'mode' (known: name, with, invoiceId)",
+                    "keyword": "undeclared",
+                },
+            ],
+        }
+        rejected = client.get("/sandbox/requests?limit=0").json()["error"]
+        assert rejected["problems"]["listed"] == [
+            {
+                "in": "query",
+                "pointer": "/limit",
+                "problem": "must be at least 1",
+                "keyword": "minimum",
+            }
+        ]
+        assert "problems" not in client.delete("/sandbox/faults/nothing").json()["error"]
+
+    def test_the_published_api_lists_no_problems(self, client: httpx.Client) -> None:
+        rejected = client.post("/api/invoices", json={}).json()
+        assert set(rejected["error"]) == {"code", "message", "requestId"}
+
+    @pytest.mark.parametrize(
+        ("path", "body", "message"),
+        [
+            (
+                "/sandbox/invoices/inv_sandbox_0001/transition",
+                {"trigger": "verfy"},
+                "trigger 'verfy' is unknown; did you mean verify?",
+            ),
+            (
+                "/sandbox/clock/advance",
+                {"by": "P1M"},
+                "by 'P1M' must look like PT10S or P3D: months and years have no fixed length.",
+            ),
+            (
+                "/sandbox/clock/advance",
+                {"by": "P2W"},
+                "by 'P2W' must look like PT10S or P3D: write weeks as days.",
+            ),
+            ("/sandbox/clock/advance", {"by": "hunter2"}, "by must look like PT10S or P3D."),
+            (
+                "/sandbox/faults",
+                {"kind": "hunter2"},
+                "kind must be one of latency, status, error,",
+            ),
+        ],
+    )
+    def test_a_value_is_repeated_if_it_cannot_be_a_secret(
+        self, client: httpx.Client, path: str, body: Any, message: str
+    ) -> None:
+        rejected = client.post(path, json=body).json()["error"]["message"]
+        assert rejected.startswith(message)
+        assert "hunter2" not in rejected
+
     def test_at_most_twenty_problems_are_listed(self, client: httpx.Client) -> None:
         assert client.post("/api/developer/api-keys", json={"scopes": ["x"] * 50}).is_error
         assert len(last(client)["why"]["problems"]) == 20

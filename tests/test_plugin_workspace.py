@@ -114,6 +114,57 @@ def test_an_error_of_advance_names_what_was_passed(
     assert str(caught.value) == message
 
 
+@pytest.mark.parametrize(
+    ("call", "message"),
+    [
+        (
+            lambda sandbox: sandbox.transition("inv_sandbox_0001", "verfy"),
+            "trigger 'verfy' is unknown; did you mean verify?",
+        ),
+        (
+            lambda sandbox: sandbox.transition("inv_sandbox_0001", "nothing-like-it"),
+            "trigger 'nothing-like-it' must be one of ",
+        ),
+        (
+            lambda sandbox: sandbox.fault("createInvoic", "latency"),
+            "operation 'createInvoic' is unknown; did you mean createInvoice?",
+        ),
+        (
+            lambda sandbox: sandbox.fault("createInvoice", "latencey"),
+            "kind 'latencey' must be one of latency, ",
+        ),
+        (
+            lambda sandbox: sandbox.fault(None, "status", cuont=1),
+            "undeclared member 'cuont' (did you mean count?)",
+        ),
+        (lambda sandbox: sandbox.fault(None, "status", count=-1), "count -1 must be at least 1"),
+        (lambda sandbox: sandbox.control("GET", "/requests?limit=many"), "limit 'many' must be a "),
+        (
+            lambda sandbox: sandbox.control("PUT", "/scenario", {"name": ["a"]}),
+            "name must be ",
+        ),
+    ],
+)
+def test_an_error_names_what_was_passed_and_where_the_list_is(
+    invoice_sandbox: InvoiceSandbox, call: Callable[[InvoiceSandbox], Any], message: str
+) -> None:
+    with pytest.raises(SandboxError) as caught:
+        call(invoice_sandbox)
+    assert str(caught.value).startswith(message)
+    assert str(caught.value).endswith(
+        f" The contract is at {invoice_sandbox.url}/sandbox/openapi.json."
+    )
+
+
+def test_an_error_about_the_length_of_a_password_does_not_repeat_it(
+    invoice_sandbox: InvoiceSandbox,
+) -> None:
+    user = {"email": "ann@corp.example", "role": "auditor", "password": "s3cret"}
+    with pytest.raises(SandboxError, match="password must have at least ") as caught:
+        invoice_sandbox.control("POST", "/users", user)
+    assert "s3cret" not in str(caught.value)
+
+
 def test_the_old_name_of_control_names_the_new_one(invoice_sandbox: InvoiceSandbox) -> None:
     with pytest.raises(AttributeError, match=r"lever is now InvoiceSandbox\.control"):
         invoice_sandbox.lever("GET", "/clock")

@@ -894,6 +894,8 @@ def test_where_nothing_is_known_no_empty_list_is_shown() -> None:
 
 def test_of_many_known_words_only_those_that_begin_like_the_word_are_compared() -> None:
     many = [f"operation-{number}" for number in range(1_000)]
+    assert suggestion("x", many, where="see there") == "see there"
+    assert suggestion("x", many).endswith(", operation-21 and 978 others")
     assert suggestion("operation-8999", many) == "did you mean operation-899?"
     assert suggestion("poeration-899", many) != "did you mean operation-899?"
     assert suggestion("poeration-899", many[899:900]) == "did you mean operation-899?"

@@ -127,6 +127,12 @@ def test_a_typo_in_the_type_gets_a_suggestion(at: Run) -> None:
     assert "unknown event type 'invoice.verifed'; did you mean invoice.verified" in ran.stderr
 
 
+def test_a_type_like_no_other_leads_to_the_list(at: Run, client: httpx.Client) -> None:
+    ran = at("trigger zzz")
+    lists = f"{str(client.base_url).rstrip('/')}/openapi.json lists all of them, under 'webhooks'"
+    assert ran.stderr == f"Error: unknown event type 'zzz'; {lists}\n"
+
+
 def test_a_project_whose_events_cannot_be_recorded_is_reported(tmp_path: Path) -> None:
     contract = tmp_path / "other.yaml"
     contract.write_text("openapi: 3.1.0\ninfo: {title: Other, version: '1'}\npaths: {}\n")

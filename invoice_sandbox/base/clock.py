@@ -35,7 +35,7 @@ _DURATION: Final = re.compile(
     re.ASCII,
 )
 
-_CALENDAR: Final = re.compile(r"P[0-9]+[YMW][0-9A-Z.,]*", re.ASCII)
+_CALENDAR: Final = re.compile(r"P[0-9]{1,6}[YMW][0-9A-Z.,]{0,30}", re.ASCII)
 _NEGATIVE: Final = re.compile(r"-P|PT?-[0-9]", re.ASCII)
 
 _REMEMBERED: Final = 10_000
@@ -289,15 +289,22 @@ def parse_duration(text: str) -> timedelta:
     than six digits.
     """
     match = _DURATION.fullmatch(text)
-    if match is None and _CALENDAR.fullmatch(text):
+    if match is None and (reason := calendar_reason(text)):
         raise ValueError(
-            f"unsupported duration '{text}'; use days to seconds such as P30D or PT10S"
+            f"unsupported duration '{text}': {reason}; use days to seconds such as P30D or PT10S"
         )
     if match is None and _NEGATIVE.match(text):
         raise ValueError(f"negative duration '{text}'; no clock goes back")
     if match is None or text.endswith(("P", "T")):
         raise ValueError(f"invalid duration '{text}'; use ISO 8601 such as P3D or PT10S")
     return timedelta(**{name: float(value) for name, value in match.groupdict("0").items()})
+
+
+def calendar_reason(text: str) -> str:
+    """Why a duration with years, months or weeks is not supported; empty for any other text."""
+    if not _CALENDAR.fullmatch(text):
+        return ""
+    return "write weeks as days" if text[-1] == "W" else "months and years have no fixed length"
 
 
 def duration_text(span: timedelta) -> str:

@@ -7,13 +7,13 @@ status, and what the body of an error looks like, are conventions of the project
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from difflib import get_close_matches
 from heapq import nlargest
 from http import HTTPStatus
 from itertools import takewhile
-from typing import Any, Final
+from typing import Any, Final, NamedTuple
 
 from invoice_sandbox.base.ids import KEY_PREFIX
 
@@ -258,13 +258,78 @@ ERRORS: Final[Mapping[str, ErrorType]] = {one.name: one for one in _ERRORS}
 """The errors of the engine, by name."""
 
 
+class InputProblem(NamedTuple):
+    """What is wrong with one input of a request, without its value, which may be a secret.
+
+    ``place`` is path, query, header, cookie or body; ``pointer`` is the JSON Pointer of the input
+    there, which begins with the name of a parameter; ``text`` is a clause such as ``must be a
+    number``; ``keyword`` is that of JSON Schema which the input violates, if it is known.
+    """
+
+    place: str
+    pointer: str
+    text: str
+    keyword: str = ""
+
+    @property
+    def steps(self) -> list[str]:
+        """The steps of the pointer."""
+        steps = self.pointer.split("/")[1:]
+        return [one.replace("~1", "/").replace("~0", "~") for one in steps]
+
+    def label(self, first: str = "") -> str:
+        """The input as people write it, such as ``steps[0].do``; ``first`` is how its parameter or
+        member is called otherwise."""
+        if not self.steps:
+            return "the body"
+        name, *below = self.steps
+        parts = (f"[{one}]" if one.isdecimal() else f".{one}" for one in below)
+        return (first or name) + "".join(parts)
+
+
+class InputProblems(NamedTuple):
+    """The first problems of the inputs of a request, missing ones first, and how many in all."""
+
+    listed: tuple[InputProblem, ...]
+    total: int
+
+    def text(self, labels: Sequence[str]) -> str:
+        """Everything that is missing, else the first problem; what is undeclared; and how many more
+        there are. ``labels`` are the names of the inputs for the reader, one for each problem."""
+        pairs = list(zip(labels, self.listed, strict=True))
+        missing = [label for label, one in pairs if one.keyword == REQUIRED]
+        hint = next((one.text for one in self.listed if one.keyword == UNDECLARED), "")
+        first = f"{pairs[0][0]} {pairs[0][1].text}"
+        count = self.total
+        if hint and not missing and self.listed[0].keyword == UNDECLARED:
+            first, hint = hint, ""
+        elif hint:
+            count -= 1
+        if missing:
+            *some, last = missing
+            first = f"{', '.join(some)} and {last} are required" if some else f"{last} is required"
+        others = count - (len(missing) or 1)
+        if others:
+            first += f" (and {others} more {'problem' if others == 1 else 'problems'})"
+        return f"{first}; {hint}" if hint else first
+
+
+REQUIRED: Final = "required"
+UNDECLARED: Final = "undeclared"
+"""The keyword of a missing input; and instead of a keyword, that the ``text`` is a whole hint."""
+
+
 @dataclass
 class ApiError(Exception):
-    """An error response: its type, the values of its templates, and headers to send with it."""
+    """An error response: its type, the values of its templates, and headers to send with it.
+
+    ``inputs`` are the problems of inputs, as data; the control API returns them.
+    """
 
     type: ErrorType
     values: Mapping[str, Any] = field(default_factory=dict)
     headers: tuple[tuple[str, str], ...] = ()
+    inputs: InputProblems | None = None
 
     __hash__ = Exception.__hash__
 
@@ -313,26 +378,51 @@ def reject(error: str | ErrorType, *headers: tuple[str, str], **values: Any) -> 
     return ApiError(ERRORS[error] if isinstance(error, str) else error, values, headers)
 
 
-def suggestion(word: str, known: Iterable[Any], otherwise: str = "") -> str:
-    """Advice for a word that is unknown: the closest known word, else all of them."""
+def reject_inputs(error: str, inputs: InputProblems, labels: Sequence[str]) -> ApiError:
+    """``reject`` for problems of inputs, whose ``labels`` are their names for the reader."""
+    return ApiError(ERRORS[error], {"problems": inputs.text(labels)}, inputs=inputs)
+
+
+def suggestion(word: str, known: Iterable[Any], otherwise: str = "", where: str = "") -> str:
+    """Advice for a word that is unknown: the closest known word, else all of them; of many the
+    first ones, or ``where`` they are listed."""
     words = [str(one) for one in known]
-    known_words = f"known: {', '.join(words)}" if words else "none is known"
-    return did_you_mean(word, words) or otherwise or known_words
+    return did_you_mean(word, words) or otherwise or _listed(words, where)
+
+
+def _listed(words: Sequence[str], where: str) -> str:
+    if not words:
+        return "none is known"
+    if len(words) <= MOST_LISTED:
+        return f"known: {', '.join(words)}"
+    return where or f"known: {', '.join(words[:MOST_LISTED])} {others(words)}"
+
+
+def others(words: Sequence[Any]) -> str:
+    """``and 13 others``: how many more words there are than are listed."""
+    return f"and {len(words) - MOST_LISTED} others"
 
 
 def did_you_mean(word: str, known: Iterable[str]) -> str:
     """``did you mean …?`` with the closest known word; nothing if none is close."""
+    return "".join(f"did you mean {close}?" for close in close_words(word, known))
+
+
+def close_words(word: str, known: Iterable[str], cutoff: float = 0.6) -> list[str]:
+    """The closest known word; none if none is close by ``cutoff``, from 0 to 1 (equal)."""
     if len(word) > _LONGEST_WORD:
-        return ""
+        return []
     likely = nlargest(_MOST_COMPARED, known, key=lambda one: _same_beginning(word, one))
-    close = get_close_matches(word, likely, n=1)
-    return f"did you mean {close[0]}?" if close else ""
+    return get_close_matches(word, likely, n=1, cutoff=cutoff)
 
 
 def _same_beginning(one: str, other: str) -> int:
     """How many characters two words have in common from the first on."""
     return sum(1 for _ in takewhile(lambda pair: pair[0] == pair[1], zip(one, other, strict=False)))
 
+
+MOST_LISTED: Final = 22
+"""Known words that are listed where none is close."""
 
 _LONGEST_WORD: Final = 100
 _MOST_COMPARED: Final = 64

@@ -67,7 +67,7 @@ class Commands(click.Group):
             only = (
                 f"did you mean '{ctx.command_path} {known[0]} {name}'?" if len(known) == 1 else ""
             )
-            advice = suggestion(name, known, only)
+            advice = suggestion(name, known, only, f"'{ctx.command_path} --help' lists all of them")
             ctx.fail(f"there is no command '{name}'; {advice}")
         return super().resolve_command(ctx, args)
 

@@ -32,6 +32,7 @@ import click
 
 from invoice_sandbox.base import jsonio
 from invoice_sandbox.base.clock import parse_duration, parse_instant
+from invoice_sandbox.base.errors import InputProblem, InputProblems
 from invoice_sandbox.cli.options import (
     FILE,
     FOLDER,
@@ -46,7 +47,7 @@ from invoice_sandbox.cli.options import (
     read_password,
 )
 from invoice_sandbox.cli.views import VIEWS, show_new_request, show_request
-from invoice_sandbox.control.client import Reply, SandboxError, path
+from invoice_sandbox.control.client import Reply, SandboxError, path, shown_value
 from invoice_sandbox.openapi.load.documents import load_document
 from invoice_sandbox.settings import default_project
 
@@ -56,14 +57,6 @@ _FOREVER: Final = "forever"
 """How the command line spells a null number."""
 
 _NULL: Final = object()
-
-_CONTRACT: Final = re.compile(r" The contract is at \S+$")
-"""What the error of an invalid request ends in. Who typed a command looks at its help."""
-
-_LONGEST_SHOWN: Final = 100
-
-_MEMBERS: Final = re.compile(r"[\w, ]+?(?= (?:is|are|has|must) )")
-"""What the first sentence of an error response is about: ``a, b and c are required``."""
 
 
 @cache
@@ -319,8 +312,10 @@ class ControlCommand:
                 self.method, _address(place, query), body if "requestBody" in self.raw else None
             )
         except SandboxError as error:
-            text = self._as_typed(str(error), passed)
-            if error.status == HTTPStatus.NOT_FOUND:
+            text = str(error)
+            if error.inputs is not None:
+                text = self._worded(error.inputs, passed)
+            elif error.status == HTTPStatus.NOT_FOUND:
                 text = self._not_found(text)
             raise SandboxError(text, error.status, error.code) from None
 
@@ -334,25 +329,36 @@ class ControlCommand:
             )
         return message
 
-    def _as_typed(self, message: str, passed: Mapping[str, Any]) -> str:
-        """A message of the server about what was typed: an option with its value, not a member."""
-        message = _CONTRACT.sub("", message)
-        labels = {
-            one.name: one.flag if self._is_option(one) else one.metavar or one.name
-            for one in self.inputs
-            if not one.is_password
-        }
-        members = _MEMBERS.match(message)
-        if members is None:
-            return message
-        typed = re.sub(r"\w+", lambda word: labels.get(word[0], word[0]), members[0])
-        value, rest = passed.get(members[0]), message[members.end() :]
-        if members[0] in labels and isinstance(value, str | int):
-            return f"{typed} {str(value)[:_LONGEST_SHOWN]!r}{rest}"
-        about = {one.name: one.help.partition(".")[0] for one in self.inputs if one.name in labels}
-        if not about.get(members[0]):
-            return typed + rest
-        return f"{typed}{rest.removesuffix('.')}: {about[members[0]]}."
+    def _worded(self, inputs: InputProblems, passed: Mapping[str, Any]) -> str:
+        """The problems of what was typed: an option with its value, not a member."""
+        text = inputs.text([self._label(one, passed) for one in inputs.listed])
+        (problem, *others) = inputs.listed
+        if others or self._typed(problem, passed) is not None:
+            return f"{text}."
+        about = next((one.help.partition(".")[0] for one in self._about(problem)), "")
+        return f"{text}: {about}." if about else f"{text}."
+
+    def _label(self, problem: InputProblem, passed: Mapping[str, Any]) -> str:
+        names = (
+            one.flag if self._is_option(one) else one.metavar or one.name
+            for one in self._about(problem)
+        )
+        label = problem.label(next(names, ""))
+        value = self._typed(problem, passed)
+        return label if value is None else f"{label} {shown_value(value)}"
+
+    def _about(self, problem: InputProblem) -> Iterator[Input]:
+        """The input that a problem is about, unless nobody may see it."""
+        for one in self.inputs:
+            is_it = (problem.place, problem.steps[:1]) == (one.place, [one.name])
+            if is_it and not one.is_password:
+                yield one
+
+    def _typed(self, problem: InputProblem, passed: Mapping[str, Any]) -> str | int | None:
+        """The text or number that was typed for the input that a problem is about."""
+        values = [passed.get(one.name) for one in self._about(problem)]
+        is_text = bool(values) and isinstance(values[0], str | int) and len(problem.steps) == 1
+        return values[0] if is_text else None
 
     def _alternative_names(self) -> Iterator[str]:
         arguments = self.entry.get("arguments", ())

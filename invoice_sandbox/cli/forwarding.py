@@ -239,7 +239,8 @@ class _Forwarder:
 
     def _check(self, endpoint: Row) -> None:
         for name in endpoint.get("unknownEvents") or ():
-            advice = suggestion(name, self.sandbox.client.event_types())
+            client = self.sandbox.client
+            advice = suggestion(name, client.event_types(), where=client.lists_events)
             raise SandboxError(f"--events: unknown event type '{plain(name)}'; {advice}")
         if denied := endpoint.get("deniedEvents"):
             raise SandboxError(f"the scopes of the key do not allow events of type {plain(denied)}")

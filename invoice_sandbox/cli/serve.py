@@ -7,7 +7,6 @@ import os
 import sys
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from datetime import UTC, datetime
-from difflib import get_close_matches
 from typing import Any, Final
 
 import click
@@ -15,6 +14,7 @@ from click.core import ParameterSource
 
 from invoice_sandbox.base import jsonio
 from invoice_sandbox.base.clock import instant_text
+from invoice_sandbox.base.errors import close_words
 from invoice_sandbox.http.edge import MEMBERS, REQUESTS
 from invoice_sandbox.http.pages import CONSOLE, DOCS
 from invoice_sandbox.runtime.engine import Engine
@@ -82,7 +82,7 @@ def _misspelt_variables(environment: Iterable[str]) -> Iterator[str]:
     for name in sorted(environment):
         if name.startswith(f"{ENVIRONMENT_PREFIX}_") and name not in names:
             own = name.removeprefix(ENVIRONMENT_PREFIX)[:_LONGEST_NAME]
-            for close in get_close_matches(own, known, n=1, cutoff=_ALMOST):
+            for close in close_words(own, known, _ALMOST):
                 yield f"{name} is no setting; did you mean {ENVIRONMENT_PREFIX}{close}?"
 
 

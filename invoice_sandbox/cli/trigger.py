@@ -64,5 +64,5 @@ def _record(sandbox: ControlClient, type_: str, subject: str | None) -> Any:
         known = sandbox.event_types() if error.status == HTTPStatus.BAD_REQUEST else []
         if not known or type_ in known:
             raise
-        advice = suggestion(type_, known)
+        advice = suggestion(type_, known, where=sandbox.lists_events)
         raise click.ClickException(f"unknown event type '{type_}'; {advice}") from None

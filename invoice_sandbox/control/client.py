@@ -13,7 +13,9 @@ from dataclasses import dataclass, field
 from functools import cached_property
 from http import HTTPStatus
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
-from urllib.parse import quote, urlsplit
+from urllib.parse import parse_qs, quote, urlsplit
+
+from invoice_sandbox.base.errors import InputProblem, InputProblems
 
 if TYPE_CHECKING:
     from email.message import Message
@@ -32,14 +34,21 @@ _LONGEST_SHOWN: Final = 100
 class SandboxError(Exception):
     """A sandbox rejected a request, or none responded; the message says what to do.
 
-    ``status`` and ``code`` are those of the error response, or None when there is none. A key is
-    never part of the message.
+    ``status`` and ``code`` are those of the error response, or None when there is none; ``inputs``
+    are the problems of inputs that it lists. A key is never part of the message.
     """
 
-    def __init__(self, message: str, status: int | None = None, code: str | None = None) -> None:
+    def __init__(
+        self,
+        message: str,
+        status: int | None = None,
+        code: str | None = None,
+        inputs: InputProblems | None = None,
+    ) -> None:
         super().__init__(message)
         self.status = status
         self.code = code
+        self.inputs = inputs
 
 
 class Reply(NamedTuple):
@@ -115,6 +124,60 @@ def path(template: str, **names: str) -> str:
 
 
 @dataclass(frozen=True)
+class _Sent:
+    """What a request consisted of, for errors to repeat."""
+
+    path: str = ""
+    body: Any = field(default=None, repr=False)
+
+    def label(self, problem: InputProblem) -> str:
+        """An input with the text or number that was sent for it. One of a wrong length is not
+        repeated: it may be a password."""
+        label, value = problem.label(), self._value(problem)
+        is_shown = problem.keyword in _SHOWN and isinstance(value, str | int | float)
+        return f"{label} {shown_value(value)}" if is_shown else label
+
+    def _value(self, problem: InputProblem) -> Any:
+        name, *below = problem.steps or [""]
+        if problem.place == "query" and not below:
+            return "".join(parse_qs(urlsplit(self.path).query).get(name, [])[:1]) or None
+        found = self.body if problem.place == "body" else None
+        for step in problem.steps:
+            if isinstance(found, list) and step.isdecimal() and int(step) < len(found):
+                found = found[int(step)]
+            else:
+                found = found.get(step) if isinstance(found, dict) else None
+        return found
+
+
+_SHOWN: Final = frozenset(
+    {
+        *("enum", "const", "pattern", "format", "type", "multipleOf"),
+        *("minimum", "maximum", "exclusiveMinimum", "exclusiveMaximum"),
+    }
+)
+"""Keywords that say something about the value itself."""
+
+
+def shown_value(value: Any) -> str:
+    """A value that was sent, for an error."""
+    return repr(value[:_LONGEST_SHOWN] if isinstance(value, str) else value)
+
+
+def _inputs(found: Any) -> InputProblems | None:
+    """The problems of inputs in an error response."""
+    match found:
+        case {"count": int(count), "listed": [*rows]} if rows:
+            try:
+                keys = ("in", "pointer", "problem", "keyword")
+                listed = tuple(InputProblem(*(str(row[key]) for key in keys)) for row in rows)
+            except (LookupError, TypeError):
+                return None
+            return InputProblems(listed, count)
+    return None
+
+
+@dataclass(frozen=True)
 class ControlClient:
     """Sends requests to the sandbox at ``url``, with ``key``; None sends no credential.
 
@@ -140,13 +203,13 @@ class ControlClient:
         """The data and the headers of the response. Raises SandboxError like ``ask``."""
         __tracebackhide__ = True
         status, headers, content = self._exchange(method, path, body)
-        return Reply(self.data_of(status, content), headers)
+        return Reply(self.data_of(status, content, _Sent(path, body)), headers)
 
     def content(self, method: str, path: str) -> Any:
         """The data of an operation of the API, or its whole body. Raises SandboxError."""
         __tracebackhide__ = True
         status, _, content = self._exchange(method, path, None)
-        return self.content_of(status, content)
+        return self.content_of(status, content, _Sent(path))
 
     def whole(self, method: str, path: str, body: Any = None) -> dict[str, Any]:
         """The JSON object of a response that need not have our envelope: a contract, for example.
@@ -159,7 +222,7 @@ class ControlClient:
         if _is_success(status) and found:
             return found
         if "mode" in found:
-            raise self._error(status, found)
+            raise self._error(status, found, _Sent(path, body))
         raise SandboxError(f"{method} {path} returned {status} at {self.url}", status)
 
     def events(self, path: str) -> Iterator[ServerEvent]:
@@ -169,7 +232,7 @@ class ControlClient:
         """
         with self._opened("GET", path, None, accept="text/event-stream") as reply:
             if not _is_success(reply.status):
-                self.data_of(reply.status, reply.read())
+                self.data_of(reply.status, reply.read(), _Sent(path))
             name = ""
             for line in reply:
                 field, _, text = line.decode(errors="replace").rstrip("\n").partition(": ")
@@ -195,6 +258,11 @@ class ControlClient:
         """The types of the webhook events of the contract. Raises SandboxError like ``ask``."""
         return sorted(self.whole("GET", "/openapi.json").get("webhooks", {}))
 
+    @property
+    def lists_events(self) -> str:
+        """Where the types of the webhook events are listed."""
+        return f"{self.url}/openapi.json lists all of them, under 'webhooks'"
+
     def lacks(self, path: str) -> bool:
         """Whether the control API of the server is known to have no such path of its contract."""
         try:
@@ -219,33 +287,38 @@ class ControlClient:
             headers["Authorization"] = f"Bearer {self.key}"
         return headers | ({"Content-Type": "application/json"} if has_body else {})
 
-    def data_of(self, status: int, content: bytes) -> Any:
+    def data_of(self, status: int, content: bytes, sent: _Sent = _Sent()) -> Any:
         """The ``data`` of a response with that status and body. Raises SandboxError."""
         envelope = self._object(content)
         if _is_success(status) and {"data", "mode"} <= envelope.keys():
             return envelope["data"]
-        raise self._error(status, envelope)
+        raise self._error(status, envelope, sent)
 
-    def content_of(self, status: int, content: bytes) -> Any:
+    def content_of(self, status: int, content: bytes, sent: _Sent = _Sent()) -> Any:
         """Like ``data_of``, of an operation of the API, whose body may have no envelope."""
         found = self._object(content)
         if _is_success(status) and found and "data" not in found:
             return found
-        return self.data_of(status, content)
+        return self.data_of(status, content, sent)
 
     def unreachable(self, reason: str) -> SandboxError:
         """The error for a server that sends no response."""
         return SandboxError(f"no sandbox responds at {self.url} ({reason}); {_ADVICE}")
 
-    def _error(self, status: int, envelope: Mapping[str, Any]) -> SandboxError:
+    def _error(self, status: int, envelope: Mapping[str, Any], sent: _Sent) -> SandboxError:
         match envelope:
-            case {"mode": _, "error": {"message": str(message), "code": str(code)}} if (
+            case {"mode": _, "error": {"message": str(text), "code": str(code)} as error} if (
                 status >= _ERRORS
             ):
-                text = message.replace(self.key, "[key]") if self.key else message
+                inputs = _inputs(error.get("problems"))
+                if inputs is not None:
+                    place = f"{self.url}/sandbox/openapi.json"
+                    labels = [sent.label(one) for one in inputs.listed]
+                    text = f"{inputs.text(labels)}. The contract is at {place}."
+                text = text.replace(self.key, "[key]") if self.key else text
                 if status == HTTPStatus.UNAUTHORIZED:
                     text = f"{self.url}: {text}"
-                return SandboxError(text, status, code)
+                return SandboxError(text, status, code, inputs)
         return SandboxError(f"the server at {self.url} is not an invoice sandbox; {_ADVICE}")
 
     def _object(self, content: bytes) -> dict[str, Any]:

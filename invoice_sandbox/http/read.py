@@ -7,17 +7,25 @@ is received after admission, and not at all if the contract declares none.
 from __future__ import annotations
 
 from asyncio import timeout, wait_for
-from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from contextlib import suppress
 from dataclasses import dataclass
 from functools import lru_cache, partial
 from http.cookies import CookieError, SimpleCookie
-from typing import Any, Final, Literal
+from typing import Any, Final, Literal, NamedTuple
 from urllib.parse import unquote_plus, unquote_to_bytes
 
 from invoice_sandbox.base import jsonio
 from invoice_sandbox.base.budget import Budget
-from invoice_sandbox.base.errors import ApiError, reject
+from invoice_sandbox.base.errors import (
+    REQUIRED,
+    UNDECLARED,
+    ApiError,
+    InputProblem,
+    InputProblems,
+    reject,
+    reject_inputs,
+)
 from invoice_sandbox.http import idempotency
 from invoice_sandbox.http.pipeline import (
     AdmittedRequest,
@@ -212,6 +220,14 @@ def _is_header(parameter: Parameter) -> bool:
     return parameter.location == "header"
 
 
+class _Wrong(NamedTuple):
+    """A parameter with a problem, and what that is about."""
+
+    parameter: Parameter
+    problem: InputProblem
+    label: str
+
+
 @dataclass(frozen=True)
 class _BodyType:
     """How a body is read. ``declared`` is the media type, or range, that it falls under."""
@@ -269,27 +285,31 @@ class _Reading:
     def _parameters(self, admitted: AdmittedRequest) -> dict[str, dict[str, Any]]:
         given = {one: Given(list(_SOURCES[one](self, admitted))) for one in self.locations}
         values: dict[str, dict[str, Any]] = {"path": {}, "query": {}, "header": {}, "cookie": {}}
-        missing: list[Parameter] = []
-        problems: list[tuple[Parameter, str]] = []
+        missing: list[_Wrong] = []
+        problems: list[_Wrong] = []
         for parameter in self.operation.parameters:
             source = given[parameter.location]
             found = parameter.find(source) if source.pairs else None
             if found is None:
                 if parameter.required:
-                    missing.append(parameter)
+                    lack = parameter.problem("is required", REQUIRED)
+                    missing.append(_Wrong(parameter, lack, parameter.name))
             elif found.problem is not None:
-                problems.append((parameter, found.problem))
+                problems.append(_Wrong(parameter, found.problem, found.label))
             else:
                 values[parameter.location][parameter.name] = found.value
         if missing or problems:
-            wrong = [(one, f"{one.name} is required") for one in missing] + problems
+            wrong = missing + problems
             why = admitted.request.trace.why
-            if wrong[0][0].schema_pointer:
-                why["schemaPath"] = wrong[0][0].schema_pointer
-            why["problems"] = [{"pointer": "", "problem": one} for _, one in wrong[:MAX_PROBLEMS]]
-            first = "".join(one for _, one in problems[:1])
-            text = _missing_and_count([one.name for one in missing], first, len(wrong))
-            raise reject("bad_parameter", problems=text)
+            if wrong[0].parameter.schema_pointer:
+                why["schemaPath"] = wrong[0].parameter.schema_pointer
+            del wrong[MAX_PROBLEMS:]
+            why["problems"] = [
+                {"pointer": "", "problem": f"{one.label} {one.problem.text}"} for one in wrong
+            ]
+            count = len(missing) + len(problems)
+            inputs = InputProblems(tuple(one.problem for one in wrong), count)
+            raise reject_inputs("bad_parameter", inputs, [one.label for one in wrong])
         return values
 
     def _body(self, admitted: AdmittedRequest, body: RequestBody) -> _Body:
@@ -323,18 +343,16 @@ class _Reading:
             return
         problems, count = checker.explain(value)
         why["schemaPath"] = self._in_contract(problems[0].schema_path, declared)
-        why["problems"] = [{"pointer": one.pointer, "problem": one.text} for one in problems]
-        missing, first = [one.member for one in problems if one.is_missing], problems[0]
-        hint = ""
-        if "hints" in why and any(one.is_undeclared and not one.member for one in problems):
-            hint = why["hints"][0]
-        if hint and first.is_undeclared and not missing:
-            text = _missing_and_count([], hint, count)
-        elif hint:
-            text = f"{_missing_and_count(missing, first.sentence(_BODY), count - 1)}; {hint}"
-        else:
-            text = _missing_and_count(missing, first.sentence(_BODY), count)
-        raise reject("schema_violated", problems=text)
+        why["problems"] = [{"pointer": one.pointer, "problem": one.clause} for one in problems]
+        hint = next(iter(why.get("hints", ())), "")
+        listed = (
+            InputProblem("body", one.pointer, hint, UNDECLARED)
+            if hint and one.is_undeclared and not one.member
+            else InputProblem("body", one.pointer, one.text, one.keyword)
+            for one in problems
+        )
+        labels = [one.label(_BODY) for one in problems]
+        raise reject_inputs("schema_violated", InputProblems(tuple(listed), count), labels)
 
     def _in_contract(self, schema_path: str, declared: str) -> str:
         """A pointer into the contract: a schema that is no component is in the operation itself."""
@@ -445,14 +463,3 @@ def _unsupported(body: RequestBody) -> ApiError:
 def _hint(name: str, advice: str) -> str:
     hint = f"undeclared member '{short_name(name)}'"
     return f"{hint} ({advice})" if advice else hint
-
-
-def _missing_and_count(missing: Sequence[str], first: str, count: int) -> str:
-    """Everything that is missing, else the first problem; and how many more there are."""
-    others = count - (len(missing) or 1)
-    if missing:
-        *some, last = missing
-        first = f"{', '.join(some)} and {last} are required" if some else f"{last} is required"
-    if not others:
-        return first
-    return f"{first} (and {others} more {'problem' if others == 1 else 'problems'})"

@@ -15,7 +15,15 @@ from pathlib import Path
 from typing import Any, Final, Literal
 
 from invoice_sandbox.base.clock import instant_text
-from invoice_sandbox.base.errors import CODES, ERRORS, ApiError, ErrorType, code_for, suggestion
+from invoice_sandbox.base.errors import (
+    CODES,
+    ERRORS,
+    ApiError,
+    ErrorType,
+    InputProblems,
+    code_for,
+    suggestion,
+)
 from invoice_sandbox.base.ids import KEY_PREFIX, REQUEST_PREFIX
 from invoice_sandbox.openapi.load.documents import load_document
 from invoice_sandbox.openapi.message.media_types import JSON
@@ -54,6 +62,11 @@ JSON_ERROR: Final = ErrorFormat(
         "mode": "{mode}",
     },
 )
+_WITH_INPUTS: Final = ErrorFormat(
+    JSON, {**JSON_ERROR.body, "error": {**JSON_ERROR.body["error"], "problems": "{problems}"}}
+)
+"""That of the control API, whose clients word the problems of inputs for their users."""
+
 PROBLEM: Final = ErrorFormat(
     PROBLEM_JSON,
     {"type": "about:blank", "title": "{title}", "status": "{status}", "detail": "{message}"},
@@ -151,16 +164,31 @@ class Conventions:
             "status": status,
             "requestId": request_id,
             "mode": self.mode,
+            "problems": _as_data(error.inputs),
         }
         return ((one.media_type, fill(one.body, values)) for one in self.error_formats)
 
     def for_control(self) -> Conventions:
         """The conventions of the control API in this project."""
-        return replace(self, envelope=ENVELOPE, error_formats=(JSON_ERROR,), access="keys")
+        return replace(self, envelope=ENVELOPE, error_formats=(_WITH_INPUTS,), access="keys")
 
     def _worded(self, error: ApiError) -> ApiError:
         own = self.texts.get(error.type.name)
-        return error if own is None else ApiError(own, error.values, error.headers)
+        return error if own is None else replace(error, type=own)
+
+
+def _as_data(inputs: InputProblems | None) -> Any:
+    if inputs is None:
+        return ABSENT
+    listed = [
+        {"in": one.place, "pointer": one.pointer, "problem": one.text, "keyword": one.keyword}
+        for one in inputs.listed
+    ]
+    return {"count": inputs.total, "listed": listed}
+
+
+ABSENT: Final = object()
+"""The value of a member that a body does not have."""
 
 
 def fill(template: Any, values: Mapping[str, Any]) -> Any:
@@ -168,7 +196,8 @@ def fill(template: Any, values: Mapping[str, Any]) -> Any:
     if isinstance(template, str):
         return values.get(template[1:-1], template) if template[:1] == "{" else template
     if isinstance(template, dict):
-        return {name: fill(one, values) for name, one in template.items()}
+        members = ((name, fill(one, values)) for name, one in template.items())
+        return {name: value for name, value in members if value is not ABSENT}
     if isinstance(template, list):
         return [fill(one, values) for one in template]
     return template

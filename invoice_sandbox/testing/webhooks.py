@@ -123,7 +123,7 @@ class Webhooks:
         known = self._control.event_types()
         if not known:
             return "The contract declares no webhook events."
-        advice = suggestion(event_type, known)
+        advice = suggestion(event_type, known, where=self._control.lists_events)
         return "" if event_type in known else f"The contract has no event of this type; {advice}"
 
 

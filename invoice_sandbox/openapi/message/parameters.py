@@ -7,6 +7,8 @@ from dataclasses import dataclass
 from typing import Any, Final, NamedTuple
 from urllib.parse import unquote, unquote_plus
 
+from invoice_sandbox.base.errors import InputProblem
+from invoice_sandbox.openapi.load.documents import pointer_text
 from invoice_sandbox.openapi.message.media_types import is_json
 from invoice_sandbox.openapi.message.styles import DEEP, FORM, Decode, Given, Pair, Style, bracketed
 from invoice_sandbox.openapi.message.texts import Shape, TextError, read_json, read_text
@@ -32,10 +34,11 @@ TextError."""
 
 
 class Found(NamedTuple):
-    """What a request gives for a parameter: its value, or a problem as a clause."""
+    """What a request gives for a parameter: its value, or a problem and what it is about."""
 
     value: Any
-    problem: str | None = None
+    problem: InputProblem | None = None
+    label: str = ""
 
 
 @dataclass(frozen=True)
@@ -71,14 +74,19 @@ class Parameter:
         try:
             candidates = self.candidates(given)
         except TextError as error:
-            return Found(None, f"{self.name} {error}")
+            return Found(None, self.problem(str(error)), self.name)
         for value in candidates:
             if self.checker.is_valid(value):
                 return Found(value)
         if not candidates:
             return None
-        problem, _ = self.checker.first_problem(candidates[0])
-        return Found(None, _clause(self.name, problem))
+        found, _ = self.checker.first_problem(candidates[0])
+        problem = self.problem(found.text, found.keyword, found.pointer)
+        return Found(None, problem, _label(self.name, found))
+
+    def problem(self, text: str, keyword: str = "", below: str = "") -> InputProblem:
+        """What is wrong with it, or at a pointer ``below`` it."""
+        return InputProblem(self.location, pointer_text([self.name]) + below, text, keyword)
 
 
 def compile_parameter(
@@ -292,7 +300,7 @@ def _decode(location: str, reserved: bool) -> Decode:
     return unquote_plus if location == "query" and not reserved else unquote
 
 
-def _clause(name: str, problem: Problem) -> str:
-    if not problem.member or problem.member.startswith("["):
-        return f"{name}{problem.member} {problem.text}"
-    return f"{name}.{problem.member} {problem.text}"
+def _label(name: str, problem: Problem) -> str:
+    is_own = not problem.member or problem.member.startswith("[")
+    typed = f" '{problem.typed}'" if problem.typed else ""
+    return f"{name}{'' if is_own else '.'}{problem.member}{typed}"

@@ -1,4 +1,7 @@
-"""What is wrong with a value, in words that never repeat it: a value may be a secret."""
+"""What is wrong with a value, in words that do not repeat it, because a value may be a secret.
+
+What is almost a known word, or a duration, is none, and is repeated.
+"""
 
 from __future__ import annotations
 
@@ -8,7 +11,8 @@ from typing import Any, Final
 
 import jsonschema_rs
 
-from invoice_sandbox.base.errors import did_you_mean
+from invoice_sandbox.base.clock import calendar_reason
+from invoice_sandbox.base.errors import MOST_LISTED, did_you_mean, others
 from invoice_sandbox.openapi.load.documents import pointer_text
 
 
@@ -19,12 +23,28 @@ class Problem:
     ``member`` names the place in the value as people write it (``items[0].amount``; empty for
     the value itself), ``text`` is a clause such as ``must be a number``, ``schema_path`` is the
     JSON Pointer of the keyword that was violated, and ``pointer`` that of the place in the value.
+    ``typed`` is the value, if it may be repeated.
     """
 
     member: str
     text: str
     schema_path: str
     pointer: str = ""
+    typed: str = ""
+
+    @property
+    def keyword(self) -> str:
+        """The keyword that was violated."""
+        return self.schema_path.rpartition("/")[2]
+
+    @property
+    def clause(self) -> str:
+        """The text with the value, if it may be repeated: ``'verfy' is unknown; did you …``."""
+        return f"'{self.typed}' {self.text}" if self.typed else self.text
+
+    def label(self, whole: str) -> str:
+        """The member, with the value if it may be repeated; ``whole`` names the value itself."""
+        return f"{self.member or whole}" + (f" '{self.typed}'" if self.typed else "")
 
     @property
     def is_undeclared(self) -> bool:
@@ -38,7 +58,7 @@ class Problem:
 
     def sentence(self, whole: str) -> str:
         """``amount must be a number``; ``whole`` stands for the value itself."""
-        return f"{self.member or whole} {self.text}"
+        return f"{self.label(whole)} {self.text}"
 
 
 def problem_of(
@@ -58,9 +78,11 @@ def problems_of(
             yield from problems_of(one, pattern_examples)
         return
     place = [*error.instance_path, *_missing(error)]
+    text, typed = _wording(error, pattern_examples)
     yield Problem(
         member=_member(place),
-        text=_wording(error, pattern_examples),
+        text=text,
+        typed=typed,
         schema_path=_in_contract(error.schema_path),
         pointer=pointer_text([short_name(one) if isinstance(one, str) else one for one in place]),
     )
@@ -148,10 +170,26 @@ _FORMAT_NAMES: Final = {
 }
 
 
-def _wording(error: jsonschema_rs.ValidationError, pattern_examples: Mapping[str, str]) -> str:
-    """What the keyword demands, without the value that failed it."""
+def _wording(
+    error: jsonschema_rs.ValidationError, pattern_examples: Mapping[str, str]
+) -> tuple[str, str]:
+    """What the keyword demands, and the value that failed it if it may be repeated."""
+    kinds, value = jsonschema_rs.ValidationErrorKind, error.instance
+    if isinstance(value, str):
+        match error.kind:
+            case kinds.Enum(options=options):
+                return _among(options, value)
+            case kinds.Pattern(pattern=pattern) if pattern in pattern_examples:
+                reason = calendar_reason(value) if pattern.startswith("^P") else ""
+                text = f"must look like {pattern_examples[pattern]}"
+                return (f"{text}: {reason}", value) if reason else (text, "")
+    return _demand(error.kind), ""
+
+
+def _demand(kind: Any) -> str:
+    """What the keyword demands of any value."""
     kinds = jsonschema_rs.ValidationErrorKind
-    match error.kind:
+    match kind:
         case kinds.Required():
             return _REQUIRED
         case kinds.Type(types=types):
@@ -159,7 +197,7 @@ def _wording(error: jsonschema_rs.ValidationError, pattern_examples: Mapping[str
         case kinds.Format(format=name):
             return "must be " + _FORMAT_NAMES.get(name, f"a valid {name}")
         case kinds.Enum(options=options):
-            return _among(options, error.instance)
+            return _listed(options)
         case kinds.Constant(expected_value=expected):
             return f"must be {expected}"
         case (
@@ -171,9 +209,7 @@ def _wording(error: jsonschema_rs.ValidationError, pattern_examples: Mapping[str
             return "is not allowed"
         case kinds.BacktrackLimitExceeded():
             return "is a text for which its pattern cannot be decided"
-        case kinds.Pattern(pattern=pattern) if pattern in pattern_examples:
-            return f"must look like {pattern_examples[pattern]}"
-    return _limit(error.kind) or f"does not satisfy '{error.kind.name}'"
+    return _limit(kind) or f"does not satisfy '{kind.name}'"
 
 
 def _limit(kind: Any) -> str:
@@ -185,16 +221,17 @@ def _limit(kind: Any) -> str:
     return f"{_LIMITS[kind.name]} {kind.value}" if kind.name in _LIMITS else ""
 
 
-def _among(options: Iterable[Any], value: Any) -> str:
-    words = [str(option) for option in options]
-    advice = did_you_mean(value, words) if isinstance(value, str) else ""
-    if advice and len(words) > _MANY:
-        return f"has an unknown value; {advice}"
-    return "must be one of " + ", ".join(words) + (f"; {advice}" if advice else "")
+def _among(options: Sequence[Any], value: str) -> tuple[str, str]:
+    advice = did_you_mean(value, map(str, options))
+    if not advice:
+        return _listed(options), ""
+    start = "is unknown" if len(options) > MOST_LISTED else _listed(options)
+    return f"{start}; {advice}", value
 
 
-_MANY: Final = 22
-"""Values of an enum from which only the closest one is named."""
+def _listed(options: Sequence[Any]) -> str:
+    more = f" {others(options)}" if len(options) > MOST_LISTED else ""
+    return "must be one of " + ", ".join(map(str, options[:MOST_LISTED])) + more
 
 
 _LIMITS: Final = {

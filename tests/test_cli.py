@@ -737,7 +737,10 @@ def test_a_line_per_request_shows_no_secret() -> None:
         _, err = server.process.communicate(timeout=PATIENCE)
     lines = [re.sub(r"\d+ ms  req_sandbox_\w+", "TIME", line) for line in err.splitlines()]
     assert lines == [
-        "INFO GET  /api/invoices?api_key=[redacted]  200  listInvoices  TIME",
+        (
+            "INFO GET  /api/invoices?api_key=[redacted]  200  listInvoices  TIME  "
+            "undeclared query parameter 'api_key'"
+        ),
         "INFO GET  /sandbox/clock  200  getClock  TIME",
         "INFO GET  /api/offers  401  listOffers  TIME  authorization: [redacted]",
         (

@@ -193,7 +193,7 @@ def test_a_request_shows_the_member_that_was_meant(
     data(api.post("/api/invoices", json={**INVOICE, "dueDat": 1, "<b>": 2}), 201)
     (entry,) = api.get("/sandbox/requests?limit=1").json()["data"]
     page = visitor.get(f"/console/requests/{entry['requestId']}").text
-    hints = [unescape(one) for one in re.findall("<p>In the body: (.*?)</p>", page)]
+    hints = [unescape(one) for one in re.findall("<p>Hint: (.*?)</p>", page)]
     assert hints == [
         "undeclared member 'dueDat' (did you mean dueDate?).",
         "undeclared member '<b>'.",

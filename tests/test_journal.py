@@ -763,6 +763,102 @@ class TestWhy:
         shape = Shape({"properties": {"name": {}}, **more}, Schemas({}))
         assert shape.undeclared({"name": 1, "nmae": 1}) == advice
 
+    @pytest.mark.parametrize(
+        ("sent", "advice"),
+        [
+            ({"lines": [{"note": 1}, {"naem": 1}]}, {"lines[1].naem": "did you mean name?"}),
+            ({"lines": [{"sub": {"nmae": 1}}]}, {"lines[0].sub.nmae": "did you mean name?"}),
+            ({"first": [{"nmae": 1}]}, {"first[0].nmae": "did you mean name?"}),
+            ({"either": {"nmae": 1}}, {"either.nmae": "did you mean name?"}),
+            ({"either": {"other": 1}}, {}),
+            ({"map": {"any": {"nmae": 1}}}, {"map.any.nmae": "did you mean name?"}),
+            ({"free": {"nmae": 1}, "rest": [{"nmae": 1}]}, {}),
+            ({"lines": {"nmae": 1}, "map": [{"nmae": 1}]}, {}),
+            (
+                {"zzz": 1, "lines": [{"nmae": 1}]},
+                {"zzz": "", "lines[0].nmae": "did you mean name?"},
+            ),
+            ([{"nmae": 1}], {}),
+            ("nmae", {}),
+        ],
+    )
+    def test_members_of_objects_and_lists_inside_are_looked_at(
+        self, sent: Any, advice: dict[str, str]
+    ) -> None:
+        named: dict[str, Any] = {
+            "properties": {name: {} for name in ("name", "note", "unit", "size", "kind")}
+        }
+        line = {**named, "properties": {**named["properties"], "sub": named}}
+        either: dict[str, Any] = {"properties": {"either": {"properties": {"other": {}}}}}
+        members = {
+            "lines": {"items": line},
+            "first": {"prefixItems": [named]},
+            "either": named,
+            "map": {"additionalProperties": named},
+            "free": {"type": "object"},
+            "rest": {},
+        }
+        shape = Shape({"properties": members, "oneOf": [either, {}]}, Schemas({}))
+        assert shape.undeclared(sent) == advice
+
+    def test_a_body_is_looked_into_within_limits(self) -> None:
+        own: dict[str, Any] = {"additionalProperties": True, "properties": {}}
+        again = {"$ref": "#/components/schemas/Own"}
+        own["properties"] = {"a": again, "b": again}
+        shape = Shape(again, Schemas({"components": {"schemas": {"Own": own}}}))
+        deep: dict[str, Any] = {"c" * 500: 1}
+        for number in range(250):
+            deep = {"ab"[number % 2]: deep}
+        (place,) = shape.undeclared(deep)
+        assert len(place) == 100 + len(".") + 500
+        wide: dict[str, Any] = {"items": {"properties": {"a": {}}}}
+        rows: list[Any] = [{}] * 999
+        assert Shape(wide, Schemas({})).undeclared([*rows, {"z": 1}]) == {"[999].z": "known: a"}
+        assert Shape(wide, Schemas({})).undeclared([*rows, {}, {"z": 1}]) == {}
+        assert len(Shape(wide, Schemas({})).undeclared([{"y": 1, "z": 1}] * 9)) == 5
+
+    @pytest.mark.parametrize(
+        ("path", "hints"),
+        [
+            ("/api/partners?limt=5&limit=5", ["'limt' (did you mean limit?)"]),
+            ("/api/partners?limit=5&cursor=x", []),
+            ("/api/partners?=&limit=5", ["''"]),
+            ("/api/health?x%C3%A9=1", ["'xé'"]),
+            ("/api/health?%ff=1", []),
+            (
+                "/api/health?" + "&".join(f"p{n}=hunter2" for n in range(99)),
+                [f"'p{n}'" for n in range(5)],
+            ),
+            ("/api/partners?limit=0&limt=5", ["'limt' (did you mean limit?)"]),
+        ],
+    )
+    def test_undeclared_query_parameters_get_hints_and_the_same_response(
+        self, client: httpx.Client, path: str, hints: list[str]
+    ) -> None:
+        response = client.get(path)
+        declared = path.partition("?")[0] + ("?limit=0" if "limit=0" in path else "")
+        assert response.status_code == client.get(declared).status_code
+        entry = journal(client)[1]
+        wanted = [f"undeclared query parameter {one}" for one in hints]
+        assert [one.partition(" (known")[0] for one in entry["why"].get("hints", [])] == wanted
+
+    def test_at_most_five_hints_of_each_are_kept(self, client: httpx.Client) -> None:
+        names = [f"name{number}" for number in range(9)]
+        query = "&".join(f"{name}=1" for name in names)
+        client.post(f"/api/invoices?{query}", json={**INVOICE, **dict.fromkeys(names)})
+        hints = last(client)["why"]["hints"]
+        assert hints == [
+            *(f"undeclared query parameter '{name}'" for name in names[:5]),
+            *(f"undeclared member '{name}'" for name in names[:5]),
+        ]
+
+    def test_hints_about_query_and_body_stand_together(self, client: httpx.Client) -> None:
+        client.post("/api/invoices?dryRun=1", json={**INVOICE, "dueDat": "2026-12-01"})
+        assert last(client)["why"]["hints"] == [
+            "undeclared query parameter 'dryRun'",
+            "undeclared member 'dueDat' (did you mean dueDate?)",
+        ]
+
     @pytest.mark.parametrize("path", ["/api/financing-requests", "/api/invoices"])
     def test_what_is_no_object_has_no_undeclared_members(
         self, client: httpx.Client, path: str

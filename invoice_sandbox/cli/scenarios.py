@@ -177,7 +177,8 @@ def _found(name: str, folder: Path | None, own: Path | None) -> tuple[Scenario, 
     project = load_project(folder or default_project(), own)
     scenario = project.scenarios.get(name)
     if scenario is None:
-        advice = suggestion(name, sorted(project.scenarios))
+        lists = "'invoice-sandbox scenarios list' lists all of them"
+        advice = suggestion(name, sorted(project.scenarios), where=lists)
         raise click.BadParameter(f"there is no scenario '{name}' ({advice})", param_hint="NAME")
     return scenario, main_run(scenario, project.vocabulary.machine, project.actions)
 

@@ -12,6 +12,7 @@ from contextlib import suppress
 from dataclasses import dataclass
 from functools import lru_cache, partial
 from http.cookies import CookieError, SimpleCookie
+from itertools import islice
 from typing import Any, Final, Literal, NamedTuple
 from urllib.parse import unquote_plus, unquote_to_bytes
 
@@ -42,7 +43,7 @@ from invoice_sandbox.openapi.message.media_types import MediaType, is_json, is_t
 from invoice_sandbox.openapi.message.parameters import Parameter
 from invoice_sandbox.openapi.message.parts import FormError
 from invoice_sandbox.openapi.message.styles import Given, Pair
-from invoice_sandbox.openapi.message.texts import read_text
+from invoice_sandbox.openapi.message.texts import MAX_UNDECLARED, advice, read_text
 from invoice_sandbox.openapi.operation import Operation
 from invoice_sandbox.openapi.schema.compile import MAX_PROBLEMS
 from invoice_sandbox.openapi.schema.problems import short_name
@@ -208,12 +209,25 @@ def compile_reading(handlers: Collection[str], operation: Operation) -> Read:
         locations=tuple(dict.fromkeys(one.location for one in operation.parameters)),
         place=["paths", operation.path, operation.method.lower(), "requestBody", "content"],
         headers={one.name.lower(): one.name for one in operation.parameters if _is_header(one)},
+        query=_query_names(operation),
         has_cookie_lists=any(
             one.location == "cookie" and one.in_many for one in operation.parameters
         ),
         is_idempotent=is_post and operation.id in handlers,
     )
     return plan.read
+
+
+def _query_names(operation: Operation) -> frozenset[str] | None:
+    """The names of its query parameters; None: any name may be one."""
+    in_query = [one for one in operation.parameters if one.location == "query"]
+    capability = () if operation.capability is None else operation.capability[:1]
+    names = [*capability]
+    for one in in_query:
+        if one.members is None:
+            return None
+        names += [one.name, *one.members]
+    return frozenset(names)
 
 
 def _is_header(parameter: Parameter) -> bool:
@@ -250,19 +264,24 @@ _NOTHING: Final = _Body()
 
 @dataclass(frozen=True)
 class _Reading:
-    """How the requests of one operation are read; ``headers`` are those that it declares."""
+    """How the requests of one operation are read; ``headers`` are those that it declares, ``query``
+    the names of its query parameters (None: any)."""
 
     operation: Operation
     body_type: Callable[[str], _BodyType]
     locations: tuple[str, ...]
     place: list[str]
     headers: Mapping[str, str]
+    query: frozenset[str] | None
     has_cookie_lists: bool
     is_idempotent: bool
 
     def read(self, admitted: AdmittedRequest, scenario: Scenario | None) -> ParsedRequest:
         """The request with its parameters and body, if the contract allows them."""
         found = self._parameters(admitted) if self.locations else _NO_PARAMETERS
+        if "query" not in self.locations and admitted.request.scope["query_string"]:
+            with suppress(ApiError):  # one that nobody reads may be anything
+                self._explain_query(admitted, [name for name, _ in _pairs(admitted)])
         declared = self.operation.body
         body = _NOTHING if declared is None else self._body(admitted, declared)
         key, caller = None, admitted.credential if self.is_idempotent else None
@@ -282,8 +301,23 @@ class _Reading:
             idempotency=key,
         )
 
+    def _explain_query(self, admitted: AdmittedRequest, names: Iterable[str]) -> None:
+        """Name the first query parameters that the operation does not declare."""
+        declared, schemes = self.query or (), admitted.endpoint.contract.schemes.values()
+        known = {*declared, *(one.name for one in schemes if one.location == "query")}
+        unknown = (one for one in dict.fromkeys(names) if one.partition("[")[0] not in known)
+        hints = [
+            _hint("query parameter", name, advice(name, tuple(sorted(declared))))
+            for name in islice(unknown, MAX_UNDECLARED)
+        ]
+        if hints:
+            admitted.request.trace.why["hints"] = hints
+
     def _parameters(self, admitted: AdmittedRequest) -> dict[str, dict[str, Any]]:
         given = {one: Given(list(_SOURCES[one](self, admitted))) for one in self.locations}
+        sent = given["query"].texts if "query" in given else {}
+        if self.query is not None and sent.keys() - self.query:
+            self._explain_query(admitted, sent)
         values: dict[str, dict[str, Any]] = {"path": {}, "query": {}, "header": {}, "cookie": {}}
         missing: list[_Wrong] = []
         problems: list[_Wrong] = []
@@ -336,15 +370,16 @@ class _Reading:
 
     def _check(self, request: Request, value: Any, body: RequestBody, declared: str) -> None:
         why, checker, shape = request.trace.why, body.checkers[declared], body.texts.get(declared)
-        if shape is not None and isinstance(value, dict) and value.keys() - shape.members.keys():
-            hints = [_hint(name, advice) for name, advice in shape.undeclared(value).items()]
-            why.update({"hints": hints} if hints else {})
+        undeclared = {} if shape is None else shape.undeclared(value)
+        hints = [_hint("member", name, text) for name, text in undeclared.items()]
+        if hints:
+            why["hints"] = [*why.get("hints", ()), *hints]
         if checker.is_valid(value):
             return
         problems, count = checker.explain(value)
         why["schemaPath"] = self._in_contract(problems[0].schema_path, declared)
         why["problems"] = [{"pointer": one.pointer, "problem": one.clause} for one in problems]
-        hint = next(iter(why.get("hints", ())), "")
+        hint = next(iter(hints), "")
         listed = (
             InputProblem("body", one.pointer, hint, UNDECLARED)
             if hint and one.is_undeclared and not one.member
@@ -460,6 +495,6 @@ def _unsupported(body: RequestBody) -> ApiError:
     return reject("media_type", declared=", ".join(body.checkers))
 
 
-def _hint(name: str, advice: str) -> str:
-    hint = f"undeclared member '{short_name(name)}'"
-    return f"{hint} ({advice})" if advice else hint
+def _hint(what: str, name: str, text: str) -> str:
+    hint = f"undeclared {what} '{short_name(name)}'"
+    return f"{hint} ({text})" if text else hint

@@ -48,7 +48,8 @@ class Parameter:
     A ``secret`` one is declared as ``format: password``. ``schema_pointer`` is the JSON
     Pointer to its schema in the document. ``in_raw_path``: its text must be
     taken from the path as it was sent, ``in_many`` that its parts are texts of their own, maybe
-    under ``other_names``. ``notes`` are what OpenAPI does not define about it, and how it is read
+    under ``other_names``. ``members`` are the names of its members if they are parameters of their
+    own; None: any name. ``notes`` are what OpenAPI does not define about it, and how it is read
     here.
     """
 
@@ -63,6 +64,7 @@ class Parameter:
     in_raw_path: bool = False
     in_many: bool = False
     other_names: bool = False
+    members: tuple[str, ...] | None = ()
     notes: tuple[str, ...] = ()
 
     def find(self, given: Given) -> Found | None:
@@ -118,8 +120,15 @@ def compile_parameter(
         in_raw_path=in_raw_path,
         in_many=explode and not shape.is_plain,
         other_names=spelled.is_spread and not shape.is_plain,
+        members=_members(spelled, shape),
         notes=tuple(notes_of(spelled, shape, location, others)),
     )
+
+
+def _members(style: Style, shape: Shape) -> tuple[str, ...] | None:
+    if not style.is_spread or style.style == DEEP or "object" not in shape.types:
+        return ()
+    return None if shape.takes_any_member else tuple(shape.members)
 
 
 def reader(style: Style, shape: Shape, others: Collection[str] = ()) -> Candidates:

@@ -7,6 +7,7 @@ combinations, decide which of them are numbers, lists or objects.
 from __future__ import annotations
 
 import re
+from collections import deque
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from decimal import Decimal
@@ -52,6 +53,8 @@ class Shape:
 
     schema: Schema
     _schemas: Schemas = field(repr=False)
+    _inner: dict[tuple[int, ...], Shape] = field(default_factory=dict, repr=False, compare=False)
+    """The shapes of what is in its values, at any depth, by the identities of their schemas."""
 
     @cached_property
     def types(self) -> Types:
@@ -82,15 +85,91 @@ class Shape:
                 return ()
         return tuple(self.members)
 
-    def undeclared(self, value: Mapping[str, Any]) -> Mapping[str, str]:
-        """The first members of an object that are not declared, each with advice such as ``did you
-        mean dueDate?``. None if members may be declared otherwise than by their names.
+    def undeclared(self, value: Any) -> Mapping[str, str]:
+        """The first members that are not declared, of a value and of the objects in it, by their
+        places such as ``items[0].dueDat``, each with advice such as ``did you mean dueDate?``.
+
+        None of an object whose members may be declared otherwise than by their names.
         """
-        names = self._names
-        if not names:
+        if (
+            isinstance(value, dict)
+            and value.keys() <= self.members.keys()
+            and _CONTAINERS.isdisjoint(map(type, value.values()))
+        ):
             return {}
-        found = islice((name for name in value if name not in self.members), _MAX_UNDECLARED)
-        return {name: _advice(name, names) if len(name) <= _LONGEST else "" for name in found}
+        found: dict[str, str] = {}
+        waiting: deque[tuple[Shape, Any, str]] = deque([(self, value, "")])
+        left = _MAX_LOOKED_INTO
+        while waiting:
+            shape, one, place = waiting.popleft()
+            start = f"{place}." if place else ""
+            if isinstance(one, dict) and one.keys() - shape.members.keys():
+                for name, text in shape.undeclared_here(one).items():
+                    if len(found) == MAX_UNDECLARED:
+                        return found
+                    found[start + name] = text
+            for step, below, inside in islice(shape.below(one), left):
+                left -= 1
+                at = f"{place}{step}" if isinstance(one, list) else f"{start}{step}"
+                waiting.append((below, inside, at[:_LONGEST_PLACE]))
+        return found
+
+    def undeclared_here(self, value: Mapping[str, Any]) -> Mapping[str, str]:
+        """The first undeclared members of one object, each with advice."""
+        names = self._names
+        found = (name for name in value if names and name not in self.members)
+        return {name: advice(name, names) for name in islice(found, MAX_UNDECLARED)}
+
+    def below(self, value: Any) -> Iterator[tuple[str, Shape, Any]]:
+        """The objects and lists in an object or a list, of which something is declared; each with
+        its step, such as ``[0]``."""
+        if isinstance(value, dict):
+            for name, one in value.items():
+                if isinstance(one, dict | list) and self._member(name).is_about_more:
+                    yield name, self._member(name), one
+        elif isinstance(value, list) and self._items.is_about_more:
+            for index, one in enumerate(value):
+                if isinstance(one, dict | list):
+                    yield f"[{index}]", self._items, one
+
+    @cached_property
+    def is_about_more(self) -> bool:
+        """Whether it declares anything about what is in an object or a list."""
+        return bool(self.members) or any(_BELOW & face.keys() for face in self._applicable_schemas)
+
+    def _member(self, name: str) -> Shape:
+        return self._all_members.get(name, self._any_other)
+
+    @cached_property
+    def _any_other(self) -> Shape:
+        found = [face[_OTHERS] for face in self._applicable_schemas if _OTHERS in face]
+        return self._any_of(found or [True])
+
+    @cached_property
+    def _all_members(self) -> Mapping[str, Shape]:
+        """The declared members; of one that is declared in several places all that any of them
+        declares."""
+        found: dict[str, list[Schema]] = {}
+        for face in self._applicable_schemas:
+            for name, schema in face.get("properties", {}).items():
+                found.setdefault(name, []).append(schema)
+        return {name: self._any_of(schemas) for name, schemas in found.items()}
+
+    @cached_property
+    def _items(self) -> Shape:
+        """What is declared of any item of a list."""
+        found = [face["items"] for face in self._applicable_schemas if "items" in face]
+        first = (one for face in self._applicable_schemas for one in face.get("prefixItems", ()))
+        return self._any_of([*found, *first] or [True])
+
+    def _any_of(self, schemas: list[Schema]) -> Shape:
+        key = tuple(sorted({id(one) for one in schemas}))
+        if key not in self._inner:
+            if len(self._inner) == _MOST_INNER:
+                return Shape(True, self._schemas)
+            schema = schemas[0] if len(key) == 1 else {"anyOf": schemas}
+            self._inner[key] = Shape(schema, self._schemas, self._inner)
+        return self._inner[key]
 
     @cached_property
     def takes_any_member(self) -> bool:
@@ -142,17 +221,28 @@ _CONDITIONAL: Final = frozenset(
 )
 """Keywords that may declare more members."""
 
-_MAX_UNDECLARED: Final = 5
+MAX_UNDECLARED: Final = 5
 _LONGEST: Final = 60
 _FEW: Final = 5
 """Undeclared members that are named, characters of one that gets advice, and declared members of
 which all are listed."""
 
 
+_MAX_LOOKED_INTO: Final = 1000
+_LONGEST_PLACE: Final = 100
+_MOST_INNER: Final = 10_000
+"""Objects and lists in a value that are looked into, characters of the place of one, and the shapes
+that are kept for it."""
+
+_CONTAINERS: Final[frozenset[type]] = frozenset({dict, list})
+_BELOW: Final = frozenset({"items", "prefixItems", "additionalProperties"})
+
+
 @lru_cache(maxsize=1024)
-def _advice(name: str, known: tuple[str, ...]) -> str:
-    few = f"known: {', '.join(known)}" if len(known) <= _FEW else ""
-    return did_you_mean(name, known) or few
+def advice(name: str, known: tuple[str, ...]) -> str:
+    """What an undeclared name may have been meant to be; nothing for a long one."""
+    few = f"known: {', '.join(known)}" if 0 < len(known) <= _FEW else ""
+    return did_you_mean(name, known) or few if len(name) <= _LONGEST else ""
 
 
 def read_text(text: str, types: Types, *, literally: bool = False) -> Any:

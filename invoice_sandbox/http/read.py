@@ -43,7 +43,7 @@ from invoice_sandbox.openapi.message.media_types import MediaType, is_json, is_t
 from invoice_sandbox.openapi.message.parameters import Parameter
 from invoice_sandbox.openapi.message.parts import FormError
 from invoice_sandbox.openapi.message.styles import Given, Pair
-from invoice_sandbox.openapi.message.texts import MAX_UNDECLARED, advice, read_text
+from invoice_sandbox.openapi.message.texts import MAX_UNDECLARED, Shape, advice, read_text
 from invoice_sandbox.openapi.operation import Operation
 from invoice_sandbox.openapi.schema.compile import MAX_PROBLEMS
 from invoice_sandbox.openapi.schema.problems import short_name
@@ -370,10 +370,11 @@ class _Reading:
 
     def _check(self, request: Request, value: Any, body: RequestBody, declared: str) -> None:
         why, checker, shape = request.trace.why, body.checkers[declared], body.texts.get(declared)
-        undeclared = {} if shape is None else shape.undeclared(value)
-        hints = [_hint("member", name, text) for name, text in undeclared.items()]
-        if hints:
-            why["hints"] = [*why.get("hints", ()), *hints]
+        hints: list[str] = []
+        if shape is not None and not _is_declared(value, shape):
+            undeclared = shape.undeclared(value)
+            hints = [_hint("member", name, text) for name, text in undeclared.items()]
+            why.update({"hints": [*why.get("hints", ()), *hints]} if hints else {})
         if checker.is_valid(value):
             return
         problems, count = checker.explain(value)
@@ -493,6 +494,18 @@ def _unsupported(body: RequestBody) -> ApiError:
     if any(is_json(media_type) for media_type in body.checkers):
         return reject("not_json")
     return reject("media_type", declared=", ".join(body.checkers))
+
+
+def _is_declared(value: Any, shape: Shape) -> bool:
+    """Whether it can be seen at once that an object has no undeclared member."""
+    return (
+        isinstance(value, dict)
+        and value.keys() <= shape.members.keys()
+        and _CONTAINERS.isdisjoint(map(type, value.values()))
+    )
+
+
+_CONTAINERS: Final[frozenset[type]] = frozenset({dict, list})
 
 
 def _hint(what: str, name: str, text: str) -> str:

@@ -91,12 +91,6 @@ class Shape:
 
         None of an object whose members may be declared otherwise than by their names.
         """
-        if (
-            isinstance(value, dict)
-            and value.keys() <= self.members.keys()
-            and _CONTAINERS.isdisjoint(map(type, value.values()))
-        ):
-            return {}
         found: dict[str, str] = {}
         waiting: deque[tuple[Shape, Any, str]] = deque([(self, value, "")])
         left = _MAX_LOOKED_INTO
@@ -234,7 +228,6 @@ _MOST_INNER: Final = 10_000
 """Objects and lists in a value that are looked into, characters of the place of one, and the shapes
 that are kept for it."""
 
-_CONTAINERS: Final[frozenset[type]] = frozenset({dict, list})
 _BELOW: Final = frozenset({"items", "prefixItems", "additionalProperties"})
 
 

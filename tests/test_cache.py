@@ -360,6 +360,32 @@ def test_a_schema_that_cannot_be_compiled_is_an_error_each_time() -> None:
             compile_contract(document)
 
 
+def with_responses(*schemas: Any) -> dict[str, Any]:
+    """A document with an operation for each schema, ``get_toys_0`` and so on."""
+    contents = [{"application/json": {"schema": one}} for one in schemas]
+    responses = [{"200": {"description": "Toy.", "content": one}} for one in contents]
+    paths = {f"/toys/{i}": {"get": {"responses": one}} for i, one in enumerate(responses)}
+    return {"openapi": "3.1.0", "info": {"title": "Toy", "version": "1"}, "paths": paths}
+
+
+def test_it_is_named_among_others() -> None:
+    document = with_responses({"type": "string"}, {"minLength": "1"}, {"type": "string"})
+    with pytest.raises(ContractError, match="get_toys_1 200"):
+        compile_contract(document)
+
+
+def test_schemas_that_are_compiled_together_have_no_anchors_in_common() -> None:
+    anchored = {"$anchor": "it", "type": "object", "properties": {"next": {"$ref": "#it"}}}
+    contract = compile_contract(with_responses(anchored, {**anchored, "required": ["next"]}))
+    first, second = (one.responses["200"] for one in contract.operations.values())
+    for response, is_required in ((first, False), (second, True)):
+        checker = response.content["application/json"]
+        assert checker is not None
+        assert checker.is_valid({"next": {}}) != is_required
+    with pytest.raises(ContractError, match="get_toys_1 200"):
+        compile_contract(with_responses(anchored, {"$ref": "#it"}))
+
+
 def test_an_error_is_reported_each_time(tmp_path: Path) -> None:
     folder = project(tmp_path / "toy")
     (folder / "scenarios").mkdir()

@@ -117,6 +117,22 @@ def test_a_schema_that_doubles_for_one_value_is_an_error_at_start(
         reading(tmp_path, schemas)
 
 
+def test_so_is_one_that_is_looked_at_twice_each_time(tmp_path: Path) -> None:
+    schemas = doubling(40, lambda one, _: {**one, "unevaluatedProperties": False})
+    with pytest.raises(DocumentError, match="more than 5,000 schemas"):
+        reading(tmp_path, schemas)
+
+
+def test_so_is_one_that_a_member_leads_to(tmp_path: Path) -> None:
+    schemas = doubling(40, lambda one, other: {"anyOf": [one, other]})
+    file = tmp_path / "openapi.json"
+    file.write_text(
+        json.dumps(trees(schemas, {"properties": {"a": {"$ref": "#/components/schemas/L0"}}}))
+    )
+    with pytest.raises(DocumentError, match="more than 5,000 schemas"):
+        read_contract(file)
+
+
 def test_a_long_chain_of_references_is_an_error_at_start(tmp_path: Path) -> None:
     schemas = {f"L{i}": {"$ref": f"#/components/schemas/L{i + 1}"} for i in range(5000)}
     with pytest.raises(DocumentError, match="more than 256 schemas, one after the other"):

@@ -431,8 +431,8 @@ def test_a_response_is_validated_once_and_an_invalid_one_every_time() -> None:
         checked.append(body)
         return body != "bad"
 
-    compiled = Compiled(is_valid, iterate=lambda _: [], first=lambda _: None, steps=lambda _, __: 1)
-    checker = Checker(lambda: compiled, {})
+    compiled = Compiled(is_valid, lambda _: [], lambda _: None, lambda _, __: 1, {})
+    checker = Checker(lambda: compiled)
     content = {"application/json": checker}
     declared = {status: DeclaredResponse(content, {}) for status in ("200", "201")}
     responses = JsonResponses(replace(operation, responses=declared), Conventions())

@@ -19,7 +19,7 @@ from invoice_sandbox.openapi.message.bodies import RequestBody, compile_body
 from invoice_sandbox.openapi.message.media_types import JSON, is_json, is_text, parse
 from invoice_sandbox.openapi.message.parameters import IGNORED_HEADERS, Parameter, compile_parameter
 from invoice_sandbox.openapi.message.texts import Shape
-from invoice_sandbox.openapi.schema.annotations import Passwords
+from invoice_sandbox.openapi.schema.annotations import Passwords, may_have
 from invoice_sandbox.openapi.schema.compile import (
     Checker,
     Problem,
@@ -162,25 +162,28 @@ def compile_contract(document: dict[str, Any]) -> Contract:
     operationId gets one made of its method and path. Raises ContractError.
     """
     try:
-        key = hashlib.sha256(jsonio.dumps(document)).hexdigest()
+        text = jsonio.dumps(document)
         own = marshal.loads(marshal.dumps(document))  # noqa: S302 - a copy, faster than deepcopy's
     except (TypeError, ValueError, RecursionError):  # what JSON cannot hold
-        return _compile(document, Entry(None))
+        return _compile(document, None, Entry(None))
+    key = hashlib.sha256(text).hexdigest()
     if key not in _compiled:
-        compiled = _compile(own, entry("compiled", software(), key))
+        compiled = _compile(own, text, entry("compiled", software(), key))
         while len(_compiled) >= _MAX_COMPILED:
             del _compiled[next(iter(_compiled))]
         _compiled[key] = compiled
     return _compiled[key]
 
 
-def _compile(document: dict[str, Any], compiled_before: Entry) -> Contract:
-    """``compiled_before`` has the findings if a process has compiled all schemas before."""
+def _compile(document: dict[str, Any], text: bytes | None, compiled_before: Entry) -> Contract:
+    """``text`` is the document as JSON. ``compiled_before`` has the findings if a process has
+    compiled all schemas before."""
     findings = compiled_before.read()
     try:
-        schemas = request_response_schemas(document, findings)
+        schemas = request_response_schemas(document, text, findings)
         named = named_operations(document)
-        has_passwords = findings is None or findings["hasPasswords"]
+        is_unknown = findings is None and may_have(text, "format", "password")
+        has_passwords = is_unknown or (findings is not None and findings["hasPasswords"])
         passwords = Passwords(schemas.response.identified if has_passwords else None)
         schemes = {
             name: compile_scheme(raw) for name, raw in _component(document, "securitySchemes")
@@ -193,6 +196,7 @@ def _compile(document: dict[str, Any], compiled_before: Entry) -> Contract:
             event: _webhook(document, schemas.response, event, dereference(document, item))
             for event, item in document.get("webhooks", {}).items()
         }
+        schemas.check()
     except SchemaError as error:
         raise ContractError(str(error)) from None
     if findings is None:

@@ -14,6 +14,8 @@ from itertools import accumulate
 from pathlib import Path
 from typing import Any, Final
 
+import orjson
+
 from invoice_sandbox.base.cache import kept
 from invoice_sandbox.openapi.load.text import (
     MAX_LEVELS,
@@ -31,7 +33,13 @@ def load_document(path: Path) -> Any:
 
     Raises DocumentError when the file is missing, not UTF-8, not YAML, or repeats a key.
     """
-    text = read_text(path)
+    return document_of(path, read_text(path))
+
+
+def document_of(path: Path, text: str) -> Any:
+    """The same for the ``text`` of the file. JSON is parsed as fast as what is kept is read."""
+    if path.suffix == ".json":
+        return parse_text(text, str(path))
     return kept(lambda: parse_text(text, str(path)), "document", path.suffix, text)
 
 
@@ -172,17 +180,18 @@ class _RepeatedKeyError(Exception):
 
 
 def _reject_size(text: str, name: str) -> None:
-    """Raise DocumentError for JSON ``text`` of more than MAX_VALUES, which its commas separate, or
-    of more than MAX_LEVELS."""
+    """Raise DocumentError for JSON ``text`` of more than MAX_VALUES, which its commas separate."""
     if text.count(",") > MAX_VALUES and _STRING.sub("", text).count(",") > MAX_VALUES:
         raise DocumentError(name, f"holds more than {MAX_VALUES:,} values")
-    if _is_deep(text):
-        _parse_yaml(text, name)  # which reports the place
 
 
-def _is_deep(text: str) -> bool:
-    """Whether JSON ``text`` has more than MAX_LEVELS."""
-    if text.count("[") + text.count("{") <= MAX_LEVELS:
+def _is_deep(text: str, value: Any) -> bool:
+    """Whether JSON ``text``, which is the ``value``, has more than MAX_LEVELS.
+
+    What orjson writes has no more than 254: most documents are not counted.
+    """
+    with suppress(TypeError):  # of orjson, also for a number or a text that it does not write
+        orjson.dumps(value)
         return False
     brackets = _NO_BRACKETS.sub("", _STRING.sub("", text))
     return max(accumulate(map(_LEVEL.__getitem__, brackets)), default=0) > MAX_LEVELS
@@ -211,15 +220,14 @@ def _parse_json(text: str, name: str) -> Any:
 
     _reject_size(text, name)
     try:
-        return json.loads(
+        value = json.loads(
             text, object_pairs_hook=members, parse_float=number, parse_constant=constant
         )
     except json.JSONDecodeError as error:
         place = f"{name}:{error.lineno}:{error.colno}"
         raise DocumentError(place, f"not JSON: {error.msg}") from None
-    except _RepeatedKeyError:
+    except (_RepeatedKeyError, RecursionError):
         return _parse_yaml(text, name)  # which reports the place
-    except RecursionError:
-        raise DocumentError(name, "nested too deeply") from None
     except ValueError as error:
         raise DocumentError(name, f"not JSON: {error}") from None
+    return _parse_yaml(text, name) if _is_deep(text, value) else value

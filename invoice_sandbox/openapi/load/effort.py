@@ -29,12 +29,17 @@ MAX_EFFORT: Final = 500_000
 _OFTEN: Final = 64
 """Times that a schema may be applied to one part of a value without being counted."""
 
+_FAR: Final = 64
+"""Schemas, one applied by the next, that are followed for a first estimate."""
+
 _BACKTRACKING_STEPS: Final = 500
 """What a pattern costs that is matched by trial and error, as one with look-around."""
 
 _TRIAL_AND_ERROR: Final = ("(?=", "(?!", "(?<=", "(?<!", *(f"\\{digit}" for digit in "123456789"))
 _HERE: Final = ("allOf", "anyOf", "oneOf", "not", "if", "then", "else", "dependentSchemas")
 _REST: Final = ("patternProperties", "additionalProperties", "unevaluatedProperties")
+_TWICE: Final = frozenset({"unevaluatedProperties", "unevaluatedItems"})
+_TO_THE_SAME: Final = frozenset({*_HERE, "$ref", "$dynamicRef"})
 _ITEMS: Final = ("items", "additionalItems", "contains", "unevaluatedItems")
 _APPLYING: Final = frozenset({*_HERE, *_REST, *_ITEMS, "properties", "prefixItems"})
 
@@ -80,6 +85,7 @@ class Efforts:
         self._document = document
         self._applied: dict[int, Applied] = {}
         self._closures: dict[Applied, tuple[tuple[Applied, int], ...]] = {}
+        self._most: dict[int, float] = {}
         self._kept: list[Any] = []
         self._count = 0
 
@@ -90,10 +96,6 @@ class Efforts:
             self._count += 1
             _measure(group, self._count)
         return found
-
-    def knows(self, schema: Any) -> bool:
-        """Whether ``schema`` was read, as one that another applies."""
-        return id(schema) in self._applied
 
     def is_counted(self, applied: Applied) -> bool:
         """Whether the steps for a value can be so many that they have to be counted."""
@@ -177,8 +179,31 @@ class Efforts:
         target = self._target(here)
         if target is not None:
             applied.here.append(self._entry(target, waiting))
-        if "unevaluatedProperties" in schema or "unevaluatedItems" in schema:
+        if not schema.keys().isdisjoint(_TWICE):
             applied.here += applied.here  # they look a second time what the others apply to
+
+    def most_expanded(self, here: Node, steps: int = 0) -> float:
+        """No fewer schemas than the one at ``here`` applies to one value, itself included.
+
+        It is quick, as members and items are left out; infinite where schemas lead back, or far.
+        """
+        schema = here.value
+        if not isinstance(schema, Mapping) or schema.keys().isdisjoint(_TO_THE_SAME):
+            return 1
+        if id(schema) not in self._most and steps < _FAR:
+            self._most[id(schema)] = inf
+            below = sum(self.most_expanded(one, steps + 1) for one in self._applied_here(here))
+            self._most[id(schema)] = 1 + below * (1 if schema.keys().isdisjoint(_TWICE) else 2)
+        return self._most.get(id(schema), inf)
+
+    def _applied_here(self, here: Node) -> Iterator[Node]:
+        """The schemas that the one at ``here`` applies to the same value."""
+        for key, child in _applying(here):
+            if key in _HERE:
+                yield from _schemas(child)
+        target = self._target(here)
+        if target is not None:
+            yield target
 
     def _target(self, here: Node) -> Node | None:
         """The schema that the one at ``here`` refers to, if it is known."""
@@ -200,7 +225,7 @@ def check_effort(document: Mapping[str, Any], place: Callable[[Pointer], str]) -
     """
     efforts = Efforts(document)
     for here in walk(node(document)):
-        if not here.is_schema or efforts.knows(here.value):
+        if not here.is_schema or efforts.most_expanded(here) <= MAX_CHAIN:
             continue
         applied = efforts.of(here.value, here.base)
         if applied.chain > MAX_CHAIN:

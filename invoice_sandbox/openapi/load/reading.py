@@ -10,7 +10,7 @@ from typing import Any, Final
 
 from invoice_sandbox.base.cache import entry, software
 from invoice_sandbox.openapi.load.bundling import Bundle, bundle
-from invoice_sandbox.openapi.load.documents import Places, load_document, place_of, read_text
+from invoice_sandbox.openapi.load.documents import Places, document_of, place_of, read_text
 from invoice_sandbox.openapi.load.effort import check_effort
 from invoice_sandbox.openapi.load.fetching import Fetch, never
 from invoice_sandbox.openapi.load.limitations import limitations
@@ -71,7 +71,7 @@ def read_contract(
 def _read(file: Path, fetch: Fetch, folders: Sequence[Path], *, whole: bool) -> ReadContract:
     if not whole:
         return _read_what_can_be_served(file, fetch, folders)
-    document = _limited(file)
+    document = _limited(file, read_text(file))
     bundled = bundle(document, file, fetch, folders)
     repairs = repair(bundled.document)
     check_openapi(bundled.document, file, bundled.place)
@@ -80,14 +80,15 @@ def _read(file: Path, fetch: Fetch, folders: Sequence[Path], *, whole: bool) -> 
 
 def _read_what_can_be_served(file: Path, fetch: Fetch, folders: Sequence[Path]) -> ReadContract:
     """Kept for the next process, if the document is one file."""
-    kept = entry("readable", software(), file.suffix, read_text(file))
+    text = read_text(file)
+    kept = entry("readable", software(), file.suffix, text)
     found = kept.read()
     if found is not None:
         limits, repairs = (
             tuple(Note(tuple(pointer), text) for pointer, text in one) for one in found[1:]
         )
         return ReadContract(found[0], partial(Places().of, file), limits, repairs)
-    document, wrong = _limited(file), list[Invalid]()
+    document, wrong = _limited(file, text), list[Invalid]()
     bundled = bundle(
         document,
         file,
@@ -102,9 +103,9 @@ def _read_what_can_be_served(file: Path, fetch: Fetch, folders: Sequence[Path]) 
     return read
 
 
-def _limited(file: Path) -> Any:
+def _limited(file: Path, text: str) -> Any:
     """The document of ``file``, if it is not too much work to validate what it describes."""
-    document = load_document(file)
+    document = document_of(file, text)
     check_version(document, file)
     check_effort(document, partial(place_of, file))
     return document

@@ -11,6 +11,8 @@ from collections.abc import Callable, Iterator, Mapping
 from contextlib import suppress
 from typing import Any, Final, Literal
 
+import orjson
+
 from invoice_sandbox.openapi.load.model import SCHEMA, Node, address, node, walk
 from invoice_sandbox.openapi.load.pointers import ContractError, named
 
@@ -24,25 +26,17 @@ Resolve = Callable[[str], Any]
 """The schema that a ``$ref`` names; ValueError or LookupError if there is none."""
 
 
+def may_have(text: bytes | None, key: str, value: Any) -> bool:
+    """Whether an object in compact JSON ``text`` may have that member; None: it is unknown.
+
+    False is certain, and quick: most documents need not be searched.
+    """
+    return text is None or b"%b:%b" % (orjson.dumps(key), orjson.dumps(value)) in text
+
+
 def is_marked_anywhere(document: Mapping[str, Any], mark: Mark) -> bool:
     """Whether any schema of a document has ``mark``."""
-    return _contains(document, mark) and any(
-        here.is_schema and here.value.get(mark) is True for here in walk(node(document))
-    )
-
-
-def _contains(document: Any, key: str) -> bool:
-    """Whether any object has the member ``key``: quick, and enough for most documents."""
-    waiting = [document]
-    while waiting:
-        here = waiting.pop()
-        if isinstance(here, Mapping):
-            if key in here:
-                return True
-            waiting.extend(here.values())
-        elif isinstance(here, list):
-            waiting.extend(here)
-    return False
+    return any(here.is_schema and here.value.get(mark) is True for here in walk(node(document)))
 
 
 def marked_members(schema: Any, mark: Mark, resolve: Resolve) -> frozenset[str]:

@@ -7,13 +7,16 @@ Validation is jsonschema-rs, with formats asserted, under the dialect that the d
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from functools import cached_property, partial
 from typing import Any, Final
 
 import jsonschema_rs
+import orjson
 
+from invoice_sandbox.base import jsonio
 from invoice_sandbox.openapi.load.effort import MAX_EFFORT, Efforts
 from invoice_sandbox.openapi.load.model import SCHEMA, Node, node
 from invoice_sandbox.openapi.load.pointers import identified
@@ -23,6 +26,7 @@ from invoice_sandbox.openapi.schema.annotations import (
     Mark,
     is_marked_anywhere,
     marked_members,
+    may_have,
     without,
 )
 from invoice_sandbox.openapi.schema.generation_view import COMPONENTS, GenerationView, Schema
@@ -69,6 +73,16 @@ MAX_BACKTRACKING: Final = 10_000
 
 _PATTERNS: Final = jsonschema_rs.FancyRegexOptions(backtrack_limit=MAX_BACKTRACKING)
 _BASE: Final = "https://contract.invalid/schemas"
+_ERRORS: Final = (ValueError, jsonschema_rs.ReferencingError)
+_OWN_ADDRESS: Final = re.compile(
+    rb'"\$(?:ref":"(?!#/components/schemas/)|(?:id|anchor|schema|dynamic\w+|recursive\w+)":)'
+)
+"""A keyword by which a schema differs from the same schema inside of another, in its JSON."""
+
+_IDENTIFIER: Final = re.compile(rb'"\$(?:id|anchor|dynamicAnchor)":')
+
+Declared = dict[int, tuple["Schema", str]]
+"""Schemas and their places, by their identity."""
 
 
 class SchemaError(ValueError):
@@ -91,21 +105,22 @@ def _first_error(
 
 @dataclass(frozen=True)
 class Compiled:
-    """What a compiled schema can do: ``steps`` counts those of a validation."""
+    """What a compiled schema can do: ``steps`` counts those of a validation. ``pattern_examples``
+    are texts that match, by pattern."""
 
     is_valid: Callable[[Any], bool]
     iterate: Callable[[Any], Iterable[jsonschema_rs.ValidationError]]
     first: Callable[[Any], jsonschema_rs.ValidationError | None]
     steps: Callable[[Any, int], int]
+    pattern_examples: Mapping[str, str]
 
 
 class Checker:
-    """One schema, compiled when it is first used. Examples beside a pattern show what it allows."""
+    """One schema, compiled when it is first used."""
 
-    def __init__(self, compiled: Callable[[], Compiled], examples: Mapping[str, str]) -> None:
-        """``examples`` are those of patterns."""
+    def __init__(self, compiled: Callable[[], Compiled]) -> None:
+        """``compiled`` compiles it."""
         self._compile = compiled
-        self._pattern_examples = examples
 
     @cached_property
     def _compiled(self) -> Compiled:
@@ -120,7 +135,8 @@ class Checker:
         """Everything wrong with ``value``, in the order of the schema; empty when it is valid."""
         if self.is_valid(value):
             return ()
-        return tuple(problem_of(one, self._pattern_examples) for one in self._errors(value))
+        examples = self._compiled.pattern_examples
+        return tuple(problem_of(one, examples) for one in self._errors(value))
 
     def explain(self, value: Any) -> tuple[tuple[Problem, ...], int]:
         """What is wrong with an invalid ``value``, missing members first, and how much in all.
@@ -130,8 +146,8 @@ class Checker:
         errors = sorted(self._errors(value), key=lambda one: not is_missing(one))
         if not errors:
             return (self._unexplained(value),), 1
-        shown = errors[:MAX_PROBLEMS]
-        found = [one for error in shown for one in problems_of(error, self._pattern_examples)]
+        shown, examples = errors[:MAX_PROBLEMS], self._compiled.pattern_examples
+        found = [one for error in shown for one in problems_of(error, examples)]
         return tuple(found[:MAX_PROBLEMS]), len(errors) - len(shown) + len(found)
 
     def first_problem(self, value: Any) -> tuple[Problem, int]:
@@ -142,7 +158,7 @@ class Checker:
         errors = self._errors(value)
         if not errors:
             return self._unexplained(value), 1
-        return problem_of(errors[0], self._pattern_examples), len(errors)
+        return problem_of(errors[0], self._compiled.pattern_examples), len(errors)
 
     def _errors(self, value: Any) -> list[jsonschema_rs.ValidationError]:
         """What is wrong with an invalid ``value``: all of it if that takes little effort, else the
@@ -175,20 +191,17 @@ class Schemas:
         document: Mapping[str, Any],
         not_required: Mark | None = None,
         known: dict[str, Any] | None = None,
-        pattern_examples: dict[str, str] | None = None,
+        unchecked: Declared | None = None,
     ) -> None:
         """Members marked as ``not_required`` are not required of a value. ``known`` is what the
-        document gives an identifier (None: it is looked for).
+        document gives an identifier (None: it is looked for). ``unchecked`` gets the schemas that
+        have a checker, unless they are known to be right.
 
-        ``pattern_examples`` are those of a document whose schemas are known to be right: each is
-        compiled when it is first used (None: all are compiled now).
-
-        Raises SchemaError when the dialect is unknown or a component is not a schema.
+        Raises SchemaError when the dialect is unknown.
         """
         self.identified = identified(document) if known is None else known
         self.generation_view = GenerationView(document, self.identified)
-        self.pattern_examples = {} if pattern_examples is None else pattern_examples
-        self._is_lazy = pattern_examples is not None
+        self._unchecked = unchecked
         self.not_required = not_required
         self._dialect = _dialect(document.get("jsonSchemaDialect", _DRAFT_2020_12))
         self._validator, self._draft = _DIALECTS[self._dialect]
@@ -196,47 +209,79 @@ class Schemas:
         self._compiled: dict[str, Compiled] = {}
         self._components: Mapping[str, Schema] = document.get("components", {}).get("schemas", {})
         self._efforts = Efforts(document)
-        if not self._is_lazy:
-            self._registry  # noqa: B018 - made now
 
     @cached_property
-    def _registry(self) -> jsonschema_rs.Registry:
-        defs = {name: self._portable(schema) for name, schema in self._components.items()}
+    def _registry(self) -> tuple[jsonschema_rs.Registry, Mapping[str, str]]:
+        """The components, and the examples of their patterns."""
+        examples: dict[str, str] = {}
+        defs = {name: self._portable(one, examples) for name, one in self._components.items()}
         resource = {"$schema": self._dialect, "$defs": defs}
         try:
-            return jsonschema_rs.Registry([(_BASE, resource)], draft=self._draft)
-        except (ValueError, jsonschema_rs.ReferencingError) as error:
+            return jsonschema_rs.Registry([(_BASE, resource)], draft=self._draft), examples
+        except _ERRORS as error:
             raise SchemaError(f"components.schemas: {error}") from None
 
     def checker(self, schema: Schema, place: str) -> Checker:
-        """The checker for a ``schema`` of the document; ``place`` says where, for messages."""
-        if self._is_lazy:
-            return Checker(partial(self._compile, schema, place), self.pattern_examples)
-        return self.compile(schema, place)
+        """The checker for a ``schema`` of the document, which ``check`` has to find right.
+
+        ``place`` says where the schema is, for messages.
+        """
+        if self._unchecked is not None:
+            self._unchecked.setdefault(id(schema), (schema, place))
+        return Checker(partial(self._compile, schema, place))
 
     def compile(self, schema: Schema, place: str) -> Checker:
         """The same for any schema, compiled now. Raises SchemaError."""
         compiled = self._compile(schema, place)
-        return Checker(lambda: compiled, self.pattern_examples)
+        return Checker(lambda: compiled)
+
+    def check(self, declared: Iterable[tuple[Schema, str]]) -> None:
+        """Raise SchemaError if one of the schemas cannot be compiled.
+
+        They are compiled as one, which takes a fraction of the time. Each is compiled by itself if
+        that fails, to find which, and one with addresses or references of its own always.
+        """
+        together, alone = dict[bytes, tuple[Schema, str]](), list[tuple[Schema, str]]()
+        for schema, place in declared:
+            text = _text_of(schema)
+            if self._dialect != _DRAFT_2020_12 or text is None or _OWN_ADDRESS.search(text):
+                alone.append((schema, place))
+            else:
+                together.setdefault(text, (schema, place))
+        whole = b'{"anyOf":[%b]}' % b",".join([b"true", *together])
+        own, absolute = (
+            b'"$ref":"%b' % one.encode() for one in (COMPONENTS, _absolute(COMPONENTS))
+        )
+        self._registry  # noqa: B018 - whose error is not that of a schema
+        try:
+            self._validator_of(orjson.loads(whole.replace(own, absolute)), self._validator)
+        except _ERRORS:
+            alone = [*together.values(), *alone]
+        for schema, place in alone:
+            self._compile(schema, place)
+
+    def _validator_of(self, portable: Any, validator: type[Any]) -> Any:
+        return validator(
+            portable,
+            registry=self._registry[0],
+            validate_formats=True,
+            offline=True,
+            pattern_options=_PATTERNS,
+        )
 
     def _compile(self, schema: Schema, place: str) -> Compiled:
         if isinstance(schema, Mapping) and "$schema" in schema:
             validator, _ = _DIALECTS[self._official(schema["$schema"])]
         else:
             validator = self._validator
-        portable = self._portable(schema)
+        own: dict[str, str] = {}
+        portable = self._portable(schema, own)
         key = f"{validator.__name__} {portable!r}"
         if key in self._compiled:
             return self._compiled[key]
         try:
-            compiled = validator(
-                portable,
-                registry=self._registry,
-                validate_formats=True,
-                offline=True,
-                pattern_options=_PATTERNS,
-            )
-        except (ValueError, jsonschema_rs.ReferencingError) as error:
+            compiled = self._validator_of(portable, validator)
+        except _ERRORS as error:
             raise SchemaError(f"{place}: {str(error).splitlines()[0]}") from None
         applied = self._efforts.of(schema)
         steps = partial(self._efforts.steps, applied)
@@ -244,7 +289,8 @@ class Schemas:
         if self._efforts.is_counted(applied):
             is_valid = partial(_is_soon_valid, is_valid, steps)
         first = _no_error if applied.has_alternatives else partial(_first_error, compiled.validate)
-        found = Compiled(is_valid, compiled.iter_errors, first, steps)
+        examples = {**self._registry[1], **own}
+        found = Compiled(is_valid, compiled.iter_errors, first, steps, examples)
         self._compiled[key] = found  # documents repeat themselves: one error body everywhere
         return found
 
@@ -266,36 +312,35 @@ class Schemas:
         own = self.identified.get(str(uri))
         return _dialect(own.get("$schema", self._dialect) if own else uri)
 
-    def _portable(self, schema: Any) -> Any:
+    def _portable(self, schema: Any, examples: dict[str, str]) -> Any:
         """``schema`` with component references made absolute and dialect names made official.
 
-        It requires no member that is ``not_required``.
+        It requires no member that is ``not_required``. ``examples`` gets those of its patterns.
         """
-        return self._copy(node(schema, SCHEMA), frozenset())
+        return self._copy(node(schema, SCHEMA), frozenset(), examples)
 
-    def _copy(self, here: Node, not_required: frozenset[str]) -> Any:
+    def _copy(self, here: Node, not_required: frozenset[str], examples: dict[str, str]) -> Any:
         """``not_required`` are members that the schemas around ``here`` do not require."""
         if not here.is_schema:
-            return here.copy_containers(lambda child: self._copy(child, frozenset()))
+            return here.copy_containers(lambda child: self._copy(child, frozenset(), examples))
         schema = here.value
         if self.not_required is not None:
             not_required |= marked_members(schema, self.not_required, self.resolve)
-        if "pattern" in schema and isinstance(schema.get("examples"), list) and not self._is_lazy:
-            examples = " or ".join(map(str, schema["examples"]))
-            self.pattern_examples[str(schema["pattern"])] = examples
+        if "pattern" in schema and isinstance(schema.get("examples"), list):
+            examples[str(schema["pattern"])] = " or ".join(map(str, schema["examples"]))
         return {
-            key: self._member(here.child(key, value), not_required)
+            key: self._member(here.child(key, value), not_required, examples)
             if isinstance(value, (dict, list))
             else self._word(key, value)
             for key, value in schema.items()
         }
 
-    def _member(self, here: Node, not_required: frozenset[str]) -> Any:
+    def _member(self, here: Node, not_required: frozenset[str], examples: dict[str, str]) -> Any:
         if here.pointer[-1] == "required":
             return without(here.value, not_required)
         if here.pointer[-1] == "allOf" and isinstance(here.value, list):
-            return [self._copy(part, not_required) for _, part in here.children()]
-        return self._copy(here, frozenset())
+            return [self._copy(part, not_required, examples) for _, part in here.children()]
+        return self._copy(here, frozenset(), examples)
 
     def _word(self, key: str, value: Any) -> Any:
         if key in {"$ref", "$dynamicRef"} and isinstance(value, str):
@@ -303,6 +348,14 @@ class Schemas:
         if key == "$schema" and isinstance(value, str):
             return value if value in self.identified else _dialect(value)
         return value
+
+
+def _text_of(schema: Schema) -> bytes | None:
+    """The schema as JSON; None if it is not."""
+    try:
+        return jsonio.dumps(schema)
+    except (TypeError, RecursionError):
+        return None
 
 
 def _is_soon_valid(
@@ -317,38 +370,48 @@ class RequestResponseSchemas:
 
     request: Schemas
     response: Schemas
+    unchecked: Declared | None = None
+
+    def check(self) -> None:
+        """Raise SchemaError if a schema that has a checker cannot be compiled."""
+        if self.unchecked is not None:
+            self.response.check(self.unchecked.values())
+            self.unchecked.clear()
 
     def findings(self) -> dict[str, Any]:
-        """What compiling them found out: a JSON value, for ``request_response_schemas``."""
-        both = self.request, self.response
+        """What is known when they are right: a JSON value, for ``request_response_schemas``."""
         return {
-            "notRequired": [one.not_required for one in both],
-            "patternExamples": [one.pattern_examples for one in both],
+            "notRequired": [one.not_required for one in (self.request, self.response)],
             "hasIdentifiers": len(self.request.identified) > 1,
         }
 
 
 def request_response_schemas(
-    document: Mapping[str, Any], findings: Mapping[str, Any] | None = None
+    document: Mapping[str, Any],
+    text: bytes | None = None,
+    findings: Mapping[str, Any] | None = None,
 ) -> RequestResponseSchemas:
     """One for both, unless a member is ``readOnly`` or ``writeOnly``. Raises SchemaError.
 
-    ``findings`` are those of the same document: its schemas are known to be right, and each is
-    compiled when it is first used.
+    ``text`` is the document as compact JSON, if it is known: it shows what the document lacks.
+    ``findings`` are those of the same document, whose schemas are known to be right.
     """
+    unchecked: Declared | None = None
     if findings is None:
-        known, examples = identified(document), [None, None]
+        has_identifiers = text is None or _IDENTIFIER.search(text)
+        known, unchecked = identified(document) if has_identifiers else {"": document}, {}
         marks = [
-            mark if is_marked_anywhere(document, mark) else None
+            mark if may_have(text, mark, True) and is_marked_anywhere(document, mark) else None
             for mark in (OF_THE_SERVER, OF_THE_CLIENT)
         ]
     else:
         known = identified(document) if findings["hasIdentifiers"] else {"": document}
-        marks, examples = findings["notRequired"], findings["patternExamples"]
-    request = Schemas(document, marks[0], known, examples[0])
+        marks = findings["notRequired"]
+    request = Schemas(document, marks[0], known, unchecked)
     if not any(marks):
-        return RequestResponseSchemas(request, request)
-    return RequestResponseSchemas(request, Schemas(document, marks[1], known, examples[1]))
+        return RequestResponseSchemas(request, request, unchecked)
+    response = Schemas(document, marks[1], known, unchecked)
+    return RequestResponseSchemas(request, response, unchecked)
 
 
 def _absolute(reference: str) -> str:
